@@ -1,0 +1,145 @@
+package kernels
+
+import "context"
+
+// Kind is the kind of a device.
+type Kind string
+
+// The kinds of devices.
+const (
+	CPU  Kind = "cpu"
+	CUDA Kind = "cuda"
+)
+
+// PeakOrigin says where a peak rate comes from; it is stored with every MFU.
+type PeakOrigin string
+
+// The origins of a peak.
+const (
+	DataSheet PeakOrigin = "data-sheet" // the vendor's figure at the vendor's clock
+	Computed  PeakOrigin = "computed"   // units × width × clock
+	Measured  PeakOrigin = "measured"   // from registers, on this device
+)
+
+// Peak is the rate that MFU is relative to.
+type Peak struct {
+	DType  DType      `json:"dtype"`
+	FLOPS  float64    `json:"flops"` // operations a second, whole device
+	Origin PeakOrigin `json:"origin"`
+	// ClockMHz is the clock to which FLOPS belongs, 0 when unknown.
+	ClockMHz float64 `json:"clock_mhz,omitempty"`
+	// Unit names what was counted: "AMX", "AVX-512 FMA", "tensor core".
+	Unit string `json:"unit,omitempty"`
+}
+
+// Cache is one level of a device's caches.
+type Cache struct {
+	Level int   `json:"level"`
+	Bytes int64 `json:"bytes"` // of one instance
+	Count int   `json:"count"` // instances among the device's cores
+}
+
+// Spec describes a device. It is read once and does not change.
+type Spec struct {
+	ID          string   `json:"id"`   // "cpu", "cuda:0"
+	Kind        Kind     `json:"kind"` //
+	Name        string   `json:"name"` // "INTEL(R) XEON(R) PLATINUM 8592+"
+	Units       int      `json:"units"`
+	MemoryBytes int64    `json:"memory_bytes"`
+	Caches      []Cache  `json:"caches,omitempty"`
+	Features    []string `json:"features,omitempty"` // "avx512_bf16", "sm_90a"
+	// LastLevelCacheBytes is what weights must rotate past to come from memory.
+	LastLevelCacheBytes int64 `json:"llc_bytes"`
+	// Versions of what takes part: "driver", "openblas", "onednn", "microcode".
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Ceilings are the rates that a device was seen or is said to reach.
+type Ceilings struct {
+	Peaks []Peak `json:"peaks"`
+	// ReadBandwidth and CopyBandwidth are measured, in bytes a second; copy
+	// counts read and write.
+	ReadBandwidth float64 `json:"read_bandwidth"`
+	CopyBandwidth float64 `json:"copy_bandwidth"`
+}
+
+// Peak returns the peak for d of the preferred origin: measured, else computed,
+// else data sheet. ok is false when none is known.
+func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
+	for _, origin := range []PeakOrigin{Measured, Computed, DataSheet} {
+		for _, p := range c.Peaks {
+			if p.DType == d && p.Origin == origin {
+				return p, true
+			}
+		}
+	}
+	return Peak{}, false
+}
+
+// Distribution is how a buffer is filled.
+type Distribution string
+
+// The distributions of operands.
+const (
+	// Normal is N(0,1); int8 gets round(N(0,1)·32) clamped to ±127.
+	Normal Distribution = "normal"
+	// Integers are small whole numbers in [-4,4], on which every type is exact
+	// up to the output's rounding.
+	Integers Distribution = "integers"
+	// Zeros flatter power-limited devices; they are a choice, never a default.
+	Zeros Distribution = "zeros"
+)
+
+// Buffer is memory on a device.
+type Buffer interface {
+	Bytes() int64
+	// Fill writes n elements of type d from the distribution; the same seed
+	// gives the same content on every device.
+	Fill(dist Distribution, d DType, n int64, seed uint64) error
+	// Upload and Download copy from and to host memory, starting at byte off.
+	Upload(off int64, src []byte) error
+	Download(off int64, dst []byte) error
+	Close() error
+}
+
+// Span is what the device itself says of one block of launches.
+type Span struct {
+	// Seconds is the time from the first launch's start to the last one's end,
+	// between stamps taken on the device.
+	Seconds float64
+	// ClockMHz is the core's (SM's) clock during the block, 0 when unknown.
+	ClockMHz float64
+	// Disturbance names what the system did to the block, empty when nothing
+	// was seen: "stolen 4 ms", "power cap", "preempted 3 times".
+	Disturbance string
+}
+
+// Telemetry is the state of a device at one moment. Zero means unknown.
+type Telemetry struct {
+	PowerW float64
+	TempC  float64
+	// Throttle lists the active reasons for a reduced clock, empty for none.
+	Throttle string
+}
+
+// Device runs kernels. The methods of one device are called by one goroutine at
+// a time; different devices are independent.
+type Device interface {
+	Spec() Spec
+	// Ceilings measures peaks and bandwidths at the first call (about a second)
+	// and returns them again after that.
+	Ceilings(ctx context.Context) (Ceilings, error)
+	// Gemms lists what can run here, our kernels first.
+	Gemms() []Gemm
+	// Missing lists the kernels and libraries that can't, with reasons.
+	Missing() []Missing
+	// Alloc returns memory aligned for every kernel of the device.
+	Alloc(bytes int64) (Buffer, error)
+	// Execute runs launches[i % len(launches)] for i in [0,n) back to back,
+	// with nothing between them, and returns the device's own account of it.
+	// An error means that the block did not complete; ctx is looked at before
+	// the block, never inside.
+	Execute(ctx context.Context, launches []Launch, n int) (Span, error)
+	Telemetry() Telemetry
+	Close() error
+}

@@ -1,0 +1,102 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Provider finds the devices of one kind on this machine.
+type Provider interface {
+	// Open returns the devices that can be used and the reasons for those that
+	// can't. It never fails: a machine without the hardware has no devices.
+	Open() ([]Device, []Missing)
+}
+
+// Registry holds the devices of this machine in the order of their providers.
+type Registry struct {
+	devices []Device
+	missing []Missing
+}
+
+// NewRegistry opens every provider.
+func NewRegistry(providers ...Provider) *Registry {
+	r := &Registry{}
+	for _, p := range providers {
+		devices, missing := p.Open()
+		r.devices = append(r.devices, devices...)
+		r.missing = append(r.missing, missing...)
+	}
+	return r
+}
+
+// Devices lists all devices.
+func (r *Registry) Devices() []Device { return r.devices }
+
+// Missing lists the devices that could not be opened, with reasons.
+func (r *Registry) Missing() []Missing { return r.missing }
+
+// Select returns the devices that a selector names: "cpu", "cuda:0",
+// "cuda:all", or "auto", which is the first CUDA device when there is one and the
+// CPU otherwise.
+func (r *Registry) Select(selector string) ([]Device, error) {
+	match := func(want func(Spec) bool) []Device {
+		var out []Device
+		for _, d := range r.devices {
+			if want(d.Spec()) {
+				out = append(out, d)
+			}
+		}
+		return out
+	}
+	switch {
+	case selector == "" || selector == "auto":
+		if gpus := match(func(s Spec) bool { return s.Kind == CUDA }); len(gpus) > 0 {
+			return gpus[:1], nil
+		}
+		if len(r.devices) > 0 {
+			return r.devices[:1], nil
+		}
+	case strings.HasSuffix(selector, ":all"):
+		kind := Kind(strings.TrimSuffix(selector, ":all"))
+		if all := match(func(s Spec) bool { return s.Kind == kind }); len(all) > 0 {
+			return all, nil
+		}
+	default:
+		if one := match(func(s Spec) bool { return s.ID == selector }); len(one) > 0 {
+			return one, nil
+		}
+	}
+	var have []string
+	for _, d := range r.devices {
+		have = append(have, d.Spec().ID)
+	}
+	return nil, fmt.Errorf("no device %q: this machine has %s", selector, strings.Join(have, ", "))
+}
+
+// Close closes every device.
+func (r *Registry) Close() error {
+	var errs []error
+	for _, d := range r.devices {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// FindGemm returns the kernel of that name on d. The error lists the names
+// there are, or gives the reason when the kernel is known but missing.
+func FindGemm(d Device, name string) (Gemm, error) {
+	var have []string
+	for _, g := range d.Gemms() {
+		if g.Name() == name {
+			return g, nil
+		}
+		have = append(have, g.Name())
+	}
+	for _, m := range d.Missing() {
+		if m.Name == name {
+			return nil, fmt.Errorf("kernel %q is not available on %s: %s", name, d.Spec().ID, m.Reason)
+		}
+	}
+	return nil, fmt.Errorf("unknown kernel %q on %s: expected one of %s", name, d.Spec().ID, strings.Join(have, ", "))
+}

@@ -1,0 +1,146 @@
+package results
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Regime says from where operands come when a launch begins.
+type Regime string
+
+// The regimes. Engine is the default: it is how an inference engine meets a GEMM.
+const (
+	Engine Regime = "engine" // weights from memory, activations may sit in cache
+	Cold   Regime = "cold"   // every operand from memory
+	Hot    Regime = "hot"    // every operand may sit in cache
+)
+
+// SeriesKey is everything that is equal along a curve over M. Two rows may be
+// compared by the rules only within a series, or between series by rules that
+// say so (parity, alternative).
+type SeriesKey struct {
+	Device  string        `json:"device"` // "cpu", "cuda:0"; the name for imported data
+	Kernel  string        `json:"kernel"`
+	DType   kernels.DType `json:"dtype"`
+	N       int           `json:"n"`
+	K       int           `json:"k"`
+	Regime  Regime        `json:"regime"`
+	Threads int           `json:"threads,omitempty"` // CPU only
+	// PackInside marks series whose launches pack B inside the timing.
+	PackInside bool `json:"pack_inside,omitempty"`
+}
+
+// String prints a series as "cpu/amx/bf16/n14336 k4096"; what is not default follows.
+func (k SeriesKey) String() string {
+	s := fmt.Sprintf("%s/%s/%s/n%d k%d", k.Device, k.Kernel, k.DType, k.N, k.K)
+	if k.Regime != "" && k.Regime != Engine {
+		s += " " + string(k.Regime)
+	}
+	if k.PackInside {
+		s += " pack-inside"
+	}
+	return s
+}
+
+// Case is one thing that is timed: a product, or a product executed in parts.
+type Case struct {
+	ID int64 `json:"id"`
+	SeriesKey
+	M int `json:"m"`
+	// Parts are the Ms of the launches that make up the product, in order, when
+	// it is executed as a split; empty for a single launch.
+	Parts []int `json:"parts,omitempty"`
+	// PadTo is the M that is computed when the product is padded, else 0.
+	PadTo int `json:"pad_to,omitempty"`
+	// Label is the library's kernel or algorithm, where it is known.
+	Label string `json:"label,omitempty"`
+}
+
+// Shape is the product that the case answers, whatever is executed for it.
+func (c Case) Shape() kernels.Shape { return kernels.Shape{M: c.M, N: c.N, K: c.K} }
+
+// String prints a case as "cpu/amx/bf16/m4096 n14336 k4096", followed by
+// "= 192+3904" for a split and "→ 4224" for padding.
+func (c Case) String() string {
+	s := fmt.Sprintf("%s/%s/%s/%v", c.Device, c.Kernel, c.DType, c.Shape())
+	switch {
+	case len(c.Parts) > 0:
+		s += " = " + JoinInts(c.Parts, "+")
+	case c.PadTo > 0:
+		s += " → " + strconv.Itoa(c.PadTo)
+	}
+	return s
+}
+
+// JoinInts prints numbers with a separator between them.
+func JoinInts(v []int, sep string) string {
+	words := make([]string, len(v))
+	for i, n := range v {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, sep)
+}
+
+// Phase says for what a sample was taken.
+type Phase string
+
+// The phases. Rules judge on Sweep and Confirm samples and never mix them.
+const (
+	PhaseSweep    Phase = "sweep"
+	PhaseSentinel Phase = "sentinel"
+	PhaseConfirm  Phase = "confirm" // a suspect or its reference, measured again
+	PhaseRemedy   Phase = "remedy"  // a split, padding or alternative, or its direct twin
+	PhaseNoise    Phase = "noise"   // A/A
+)
+
+// Sample is one block: Launches back-to-back launches of one case.
+type Sample struct {
+	CaseID int64 `json:"case"`
+	Phase  Phase `json:"phase"`
+	// Round counts from 0 within the phase; a case has one sample a round.
+	Round int `json:"round"`
+	// Seq is the order in which blocks ran over the whole life of the run.
+	Seq int64 `json:"seq"`
+	// StartedUnixMicro is the wall clock at the block's start.
+	StartedUnixMicro int64 `json:"started_us"`
+	Launches         int   `json:"launches"`
+	// US is the time of one launch in microseconds: the block's time ÷ Launches.
+	US float64 `json:"us"`
+	// ClockMHz, PowerW and TempC are 0 where the device doesn't tell.
+	ClockMHz float64 `json:"clock_mhz,omitempty"`
+	PowerW   float64 `json:"power_w,omitempty"`
+	TempC    float64 `json:"temp_c,omitempty"`
+	// Throttle and Disturbance name what slowed the device down, else empty.
+	Throttle    string `json:"throttle,omitempty"`
+	Disturbance string `json:"disturbance,omitempty"`
+}
+
+// Failure is a case that could not be measured, with the reason. It takes the
+// place of the sample, so that a resumed run does not try it again.
+type Failure struct {
+	CaseID int64  `json:"case"`
+	Phase  Phase  `json:"phase"`
+	Round  int    `json:"round"`
+	Reason string `json:"reason"`
+}
+
+// Series is one curve over M, ascending, as the rules read it.
+type Series struct {
+	Key  SeriesKey
+	Rows []Row
+	// Peak is what MFU is relative to. FLOPS is 0 when no peak is known: then
+	// MFU is relative to the fastest row, and Origin says so.
+	Peak kernels.Peak
+	// ReadBandwidth is measured, in bytes a second, 0 when unknown.
+	ReadBandwidth float64
+}
+
+// Row is one M of a series with its samples, in order of Seq.
+type Row struct {
+	Case    Case
+	Samples []Sample
+	Failed  string // the reason when the case failed, else empty
+}

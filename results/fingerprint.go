@@ -1,0 +1,26 @@
+package results
+
+import "github.com/gemmaudit/gemmaudit/kernels"
+
+// Fingerprint is everything about a machine and a build that can change a
+// timing. Two runs are compared factor by factor over it before any number is.
+type Fingerprint struct {
+	Gemmaudit  string         `json:"gemmaudit"` // version of the program
+	Hostname   string         `json:"hostname"`
+	OS         string         `json:"os"`     // "Debian GNU/Linux 12"
+	Kernel     string         `json:"kernel"` // "6.1.0-18-amd64"
+	Arch       string         `json:"arch"`
+	CPUModel   string         `json:"cpu_model"`
+	Microcode  string         `json:"microcode,omitempty"`
+	Cores      int            `json:"cores"` // usable by this process
+	MemoryGiB  float64        `json:"memory_gib"`
+	Governor   string         `json:"governor,omitempty"` // "performance"; empty when the kernel doesn't tell
+	Turbo      string         `json:"turbo,omitempty"`    // "on", "off"
+	SMT        string         `json:"smt,omitempty"`
+	Hypervisor string         `json:"hypervisor,omitempty"`
+	THP        string         `json:"thp,omitempty"` // transparent huge pages
+	Devices    []kernels.Spec `json:"devices"`
+}
+
+// Factor is one line of a fingerprint: a name and its value in words.
+type Factor struct{ Name, Value string }

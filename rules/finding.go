@@ -1,0 +1,206 @@
+package rules
+
+import (
+	"context"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Rule is the name of a rule, as in the rules file and on the command line.
+type Rule string
+
+// The rules.
+const (
+	Monotonic   Rule = "monotonic"   // MFU falls below what a smaller M reached
+	SplitRule   Rule = "split"       // T(N1)+T(N2) < T(N)
+	Pad         Rule = "pad"         // a larger M is faster
+	Parity      Rule = "parity"      // one dtype is slower than it should be beside another
+	Alternative Rule = "alternative" // another kernel is faster
+	Roofline    Rule = "roofline"    // far below min(peak, intensity × bandwidth), or above 1
+)
+
+// Verdict is the judgement of one row.
+type Verdict string
+
+// The verdicts. Undecided is an honest answer: the interval straddles the bound.
+const (
+	Anomalous Verdict = "anomalous"
+	Clean     Verdict = "clean"
+	Undecided Verdict = "undecided"
+)
+
+// Status says how far a finding has been proven.
+type Status string
+
+// The statuses. Only Confirmed findings fail a gate.
+const (
+	Confirmed   Status = "confirmed"   // seen again, interleaved with its reference, on fresh samples
+	Unconfirmed Status = "unconfirmed" // no device was asked again
+	Waived      Status = "waived"      // confirmed or not, and excused by the rules file
+)
+
+// Cause is why a row is slow.
+type Cause string
+
+// The causes.
+const (
+	WaveQuantisation Cause = "wave-quantisation"
+	TileQuantisation Cause = "tile-quantisation"
+	HeuristicChoice  Cause = "heuristic-choice"
+	Alignment        Cause = "alignment"
+	MemoryBound      Cause = "memory-bound"
+	Clock            Cause = "clock"
+	MeasurementError Cause = "measurement-error"
+	Unknown          Cause = "unknown"
+)
+
+// Interval is an estimate with its confidence bounds.
+type Interval struct {
+	Lo  float64 `json:"lo"`
+	Mid float64 `json:"mid"`
+	Hi  float64 `json:"hi"`
+}
+
+// RowVerdict is the judgement of one M of one series by one rule.
+type RowVerdict struct {
+	M       int     `json:"m"`
+	Verdict Verdict `json:"verdict"`
+	// US is the median time of a launch in microseconds, MFU what follows from
+	// it; both with confidence bounds.
+	US  Interval `json:"us"`
+	MFU Interval `json:"mfu"`
+	// Reference is the M that sets the expectation and Expected the MFU that the
+	// rule demands, threshold included. 0 when there is no reference.
+	Reference int     `json:"reference,omitempty"`
+	Expected  float64 `json:"expected,omitempty"`
+	// P is the row's p-value, AdjustedP the one after Benjamini–Hochberg.
+	P         float64 `json:"p"`
+	AdjustedP float64 `json:"p_adjusted"`
+	Samples   int     `json:"samples"`
+	Label     string  `json:"label,omitempty"`
+}
+
+// RemedyKind is a way to compute the same product faster.
+type RemedyKind string
+
+// The remedies. They compete, AsIs included.
+const (
+	AsIs        RemedyKind = "direct"
+	RemedySplit RemedyKind = "split"
+	RemedyPad   RemedyKind = "pad"
+	RemedyOther RemedyKind = "kernel"
+)
+
+// Remedy is one way out for one M, predicted from the run and, when Executed,
+// measured as it would be used: same output buffer, all launches counted,
+// interleaved with the direct product.
+type Remedy struct {
+	Kind   RemedyKind `json:"kind"`
+	M      int        `json:"m"`
+	Parts  []int      `json:"parts,omitempty"`
+	PadTo  int        `json:"pad_to,omitempty"`
+	Kernel string     `json:"kernel,omitempty"` // RemedyOther: whose kernel
+	// PredictedUS is summed from the run; DirectUS is the product as it is.
+	PredictedUS float64 `json:"predicted_us"`
+	DirectUS    float64 `json:"direct_us"`
+	Executed    bool    `json:"executed"`
+	// ExecutedUS and Gain (direct ÷ remedy) are measured; zero when not Executed.
+	ExecutedUS Interval `json:"executed_us,omitzero"`
+	Gain       Interval `json:"gain,omitzero"`
+	// Pays is true when the lower bound of Gain is above 1 + the margin.
+	Pays bool `json:"pays"`
+}
+
+// Finding is an interval of M of one series that one rule holds against it.
+type Finding struct {
+	// ID is stable between runs of the same series: rule, series, worst M's interval.
+	ID     string            `json:"id"`
+	Rule   Rule              `json:"rule"`
+	Series results.SeriesKey `json:"series"`
+	// FromM and ToM are the first and last anomalous row, Rows how many there are.
+	FromM int `json:"from_m"`
+	ToM   int `json:"to_m"`
+	Rows  int `json:"rows"`
+	// WorstM is the row that loses most; Loss is the share of its time that
+	// the rule says is wasted, with bounds.
+	WorstM int      `json:"worst_m"`
+	Loss   Interval `json:"loss"`
+	// AdjustedP is the worst row's p-value after Benjamini–Hochberg.
+	AdjustedP float64 `json:"p_adjusted"`
+	Status    Status  `json:"status"`
+	Cause     Cause   `json:"cause"`
+	// Explanation is one sentence with the numbers the cause rests on.
+	Explanation string  `json:"explanation"`
+	Remedy      *Remedy `json:"remedy,omitempty"`
+	// Waiver is the reason given in the rules file, when Status is Waived.
+	Waiver string `json:"waiver,omitempty"`
+	// Reproduce is the command that measures the worst row and its reference again.
+	Reproduce string `json:"reproduce"`
+}
+
+// Warning is something about the data that the reader must know.
+type Warning struct {
+	Subject string `json:"subject"` // a series, a case, or "run"
+	Text    string `json:"text"`
+}
+
+// SeriesAudit is one series judged by the row rules.
+type SeriesAudit struct {
+	Key     results.SeriesKey `json:"series"`
+	Cases   int               `json:"cases"`
+	Flagged []int             `json:"flagged"` // ascending M, anomalous by the monotonic rule
+	Rows    []RowVerdict      `json:"rows,omitempty"`
+}
+
+// Audit is the result of the rules on one run.
+type Audit struct {
+	Schema string `json:"schema"`
+	Run    string `json:"run"`
+	// Method is "interval" (ours) or "article".
+	Method    string  `json:"method"`
+	Threshold float64 `json:"threshold"`
+	// FDR is the level at which the family of tests is controlled; 0 for the article.
+	FDR   float64 `json:"fdr,omitempty"`
+	Cases int     `json:"cases"`
+	// Flagged is set when the run has exactly one series, else it is per series.
+	Flagged   []int         `json:"flagged,omitzero"`
+	Series    []SeriesAudit `json:"series,omitempty"`
+	Findings  []Finding     `json:"findings"`
+	Undecided int           `json:"undecided"`
+	// Invalid is the reason when the run as a whole can't be judged (drift of
+	// the sentinels past its bound), else empty.
+	Invalid  string    `json:"invalid,omitempty"`
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// SplitsResult is the outcome of the search for remedies.
+type SplitsResult struct {
+	Schema   string     `json:"schema"`
+	Run      string     `json:"run"`
+	Method   string     `json:"method"`
+	Splits   []SplitRow `json:"splits"` // ascending in series, then M
+	Warnings []Warning  `json:"warnings,omitempty"`
+}
+
+// SplitRow is a remedy together with the series it belongs to.
+type SplitRow struct {
+	Series results.SeriesKey `json:"series"`
+	Remedy
+}
+
+// Request asks for one case to be measured anew.
+type Request struct {
+	// Case says what to run; its ID is ignored.
+	Case results.Case
+	// Phase is stored with the samples.
+	Phase results.Phase
+}
+
+// Measurer measures cases on the device that the run came from. Package sweep
+// satisfies it; tests use a table of numbers.
+type Measurer interface {
+	// Measure takes rounds samples of every request. Requests of one call are
+	// interleaved, in a new random order each round. The result has one slice
+	// per request, in order; a case that failed has fewer samples than rounds.
+	Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error)
+}
