@@ -1,0 +1,266 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// GateCheck is one thing that the correctness gate looks at.
+type GateCheck string
+
+// The checks, in the order in which a kernel meets them. The first that fails
+// ends the gate.
+const (
+	// CheckPadding: nothing was written outside C: not between N and ldc, not
+	// before the offset, not after the last row.
+	CheckPadding GateCheck = "padding"
+	// CheckUnwritten: every element of C was written, and none was read first
+	// (C begins as NaN, so C·0 shows as well).
+	CheckUnwritten GateCheck = "unwritten"
+	// CheckOverRead: nothing beside A and B took part; what lies beside them is
+	// NaN. For int8 there is no NaN: 127 lies there, and the sums come out wrong.
+	CheckOverRead GateCheck = "over-read"
+	// CheckIntegers: on whole numbers in [-4,4] every sum is exact in the
+	// accumulator, so C is the correctly rounded sum, bit for bit.
+	CheckIntegers GateCheck = "integers"
+	// CheckAccuracy: on N(0,1) every element is within the bound of [GateBound];
+	// int8 must be exact.
+	CheckAccuracy GateCheck = "accuracy"
+	// CheckExtremes: int8 only: on ±127 no intermediate sum saturates.
+	CheckExtremes GateCheck = "extremes"
+	// CheckInputs: A and B are as they were.
+	CheckInputs GateCheck = "inputs"
+	// CheckRepeat: a second run gave the same bits.
+	CheckRepeat GateCheck = "repeat"
+)
+
+// GateError says how a kernel failed the gate.
+type GateError struct {
+	Device  string
+	Kernel  string
+	Problem Problem
+	Check   GateCheck
+	// Row and Col are the first element of C that is wrong; they may lie outside
+	// of C for CheckPadding (Row is -1 before it, M or more after it). For
+	// CheckInputs they point into the operand that Detail names.
+	Row, Col int
+	// Got and Want are values of elements (Want is 0 for CheckPadding,
+	// CheckUnwritten and CheckOverRead), Bound the error that was allowed.
+	Got, Want, Bound float64
+	// Wrong is how many elements failed the check.
+	Wrong int
+	// Detail says in words what Got and Want can't.
+	Detail string
+}
+
+func (e *GateError) Error() string {
+	s := fmt.Sprintf("gate: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: element (%d,%d) is %g",
+		e.Device, e.Kernel, e.Problem.DType, e.Problem.Shape, e.Problem.LDA, e.Problem.LDB, e.Problem.LDC,
+		e.Problem.BLayout, e.Check, e.Row, e.Col, e.Got)
+	switch e.Check {
+	case CheckPadding, CheckUnwritten, CheckOverRead:
+	default:
+		s += fmt.Sprintf(", expected %g", e.Want)
+	}
+	if e.Bound > 0 {
+		s += fmt.Sprintf(" ± %.3g", e.Bound)
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Wrong > 1 {
+		s += fmt.Sprintf(" (%d elements)", e.Wrong)
+	}
+	return s
+}
+
+// GateConstant is c of [GateBound]. Under the model of independent, mean-zero
+// rounding errors (Higham and Mary, "A new approach to probabilistic rounding
+// error analysis", 2019) a sum of K products stays within λ·√K·u·Σ|a||b| except
+// with probability 2·exp(-λ²/2) a rounding; λ = 6 makes that 3e-8. Measured
+// errors of sound kernels are below a tenth of it, since operands of mean zero
+// keep the partial sums near √K where the bound allows K; that also leaves room
+// for accumulators that truncate, as tensor cores do.
+const GateConstant = 6
+
+// GateBound is the largest error that the gate accepts of an output whose exact
+// value is ref and whose terms' magnitudes sum up to magnitude = Σ|a||b|:
+//
+//	u_out·|ref| + c·√K·u_acc·magnitude + η_out/2 + K·2^-126
+//
+// The first term is the rounding to the output type, the second that of the
+// accumulator. Products need no term: those of fp16, bf16, tf32 and fp8 are exact
+// in fp32, and those of fp32 round once, by FMA together with the sum. The third
+// is half the smallest step of the output type, to which small outputs round
+// (2^-25 for fp16). The fourth is for dot instructions of bf16 (VDPBF16PS,
+// TDPBF16PS), which treat subnormal operands and sums as zero.
+func GateBound(p Problem, ref, magnitude float64) float64 {
+	if p.DType == INT8 {
+		return 0
+	}
+	out := p.DType.Output()
+	k := float64(p.K)
+	return out.UnitRoundoff()*math.Abs(ref) + GateConstant*math.Sqrt(k)*p.DType.Accumulator().UnitRoundoff()*magnitude +
+		smallestStep(out)/2 + k*0x1p-126
+}
+
+// smallestStep is the distance between neighbouring subnormals.
+func smallestStep(d DType) float64 {
+	switch d {
+	case FP16:
+		return 0x1p-24
+	case BF16:
+		return 0x1p-133
+	}
+	return 0x1p-149
+}
+
+// Gate runs p on g with every check and returns nil, a [*GateError], an
+// [*Unsupported] where the kernel refuses the problem, or the device's error. It
+// uses nothing but the interfaces of this package, so it serves every device.
+func Gate(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) error {
+	_, err := GateMargin(ctx, d, g, p, seed)
+	return err
+}
+
+// GateMargin is [Gate] that tells also how much of the accumulator's part of the
+// bound was used: the largest (|err| - u_out·|ref|) ÷ (bound - u_out·|ref|) over
+// the elements, 0 to 1, 0 for int8. The rounding to the output is left out since a
+// correct kernel uses all of it.
+func GateMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (float64, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return 0, err
+	}
+	if err := g.Supports(p); err != nil {
+		return 0, err
+	}
+	var margin float64
+	checks := []GateCheck{CheckIntegers, CheckAccuracy}
+	if p.DType == INT8 {
+		checks = append(checks, CheckExtremes)
+	}
+	for _, check := range checks {
+		r := &gateRun{device: d, gemm: g, p: p, check: check}
+		err := r.run(ctx, seed)
+		if err := errors.Join(err, r.close()); err != nil {
+			return 0, err
+		}
+		margin = max(margin, r.margin)
+	}
+	return margin, nil
+}
+
+// GateSummary is what [GateKernel] found.
+type GateSummary struct {
+	Passed int
+	// Skipped are problems that the kernel refuses, with its reason.
+	Skipped []error
+	// Margin is the largest of [GateMargin].
+	Margin float64
+}
+
+// GateKernel runs the standing table of type dt on g and ends at the first
+// failure. A kernel that refuses all of it has Passed 0 and no error.
+func GateKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (GateSummary, error) {
+	var s GateSummary
+	for _, p := range GateProblems(dt) {
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		margin, err := GateMargin(ctx, d, g, p, seed)
+		var unsupported *Unsupported
+		switch {
+		case errors.As(err, &unsupported):
+			s.Skipped = append(s.Skipped, err)
+		case err != nil:
+			return s, err
+		default:
+			s.Passed++
+			s.Margin = max(s.Margin, margin)
+		}
+	}
+	return s, nil
+}
+
+// GateProblems is the standing table of problems for type d: products smaller than
+// every tile, tails of M, N and K around the widths of vectors and tiles, both
+// layouts of B, tight and loose leading dimensions, one and all threads, packing
+// ahead and inside, and one product of many tiles.
+func GateProblems(d DType) []Problem {
+	var out []Problem
+	add := func(m, n, k int, change func(*Problem)) {
+		p := Problem{Shape: Shape{M: m, N: n, K: k}, DType: d}
+		if change != nil {
+			change(&p)
+		}
+		out = append(out, p)
+	}
+	loose := func(a, b, c int) func(*Problem) {
+		return func(p *Problem) {
+			p.LDA, p.LDB, p.LDC = p.K+a, p.N+b, p.N+c
+		}
+	}
+	transposed := func(a, b, c int) func(*Problem) {
+		return func(p *Problem) {
+			p.BLayout, p.LDA, p.LDB, p.LDC = Transposed, p.K+a, p.K+b, p.N+c
+		}
+	}
+	one := func(p *Problem) { p.Threads = 1 }
+	inside := func(p *Problem) { p.PackInside = true }
+	insideTransposed := func(p *Problem) { p.PackInside, p.BLayout = true, Transposed }
+
+	// Smaller than a tile in every direction; K around groups of 2 and 4.
+	add(1, 1, 1, nil)
+	add(1, 1, 1, loose(3, 5, 7))
+	add(2, 3, 2, transposed(1, 2, 3))
+	add(3, 2, 3, loose(0, 1, 0))
+	add(1, 5, 4, insideTransposed)
+	add(5, 7, 5, inside)
+	// M = 1: decode. Wide, deep, and with tails.
+	add(1, 256, 256, nil)
+	add(1, 517, 259, loose(5, 3, 1))
+	add(1, 130, 1031, transposed(0, 0, 0))
+	add(1, 1031, 67, one)
+	// Tails of M around register tiles of 4 to 32 rows.
+	for _, m := range []int{2, 4, 6, 7, 8, 13, 15, 16, 17, 24, 31, 32, 33, 48} {
+		add(m, 64, 64, nil)
+		add(m, 65, 63, transposed(1, 0, 2))
+	}
+	// Tails of N around vectors of 8 to 64.
+	for _, n := range []int{1, 2, 8, 15, 16, 17, 31, 32, 33, 47, 63, 80, 95, 97, 127, 129} {
+		add(18, n, 37, loose(2, 1, 3))
+	}
+	// Tails of K around groups of 2, 4, 32 and 64.
+	for _, k := range []int{1, 2, 3, 6, 7, 8, 15, 31, 32, 33, 62, 65, 66, 127, 128, 131} {
+		add(19, 34, k, transposed(3, 1, 0))
+	}
+	// The strides of aligned and of power-of-two matrices.
+	add(64, 96, 128, nil)
+	add(64, 96, 128, transposed(0, 0, 0))
+	add(32, 64, 256, loose(256, 192, 64))
+	add(32, 64, 256, func(p *Problem) { p.Threads, p.PackInside = 1, true })
+	// More than one block of K, then of N, then of M; then all at once.
+	add(7, 48, 2051, nil)
+	add(9, 2053, 40, insideTransposed)
+	add(1027, 33, 35, loose(0, 0, 1))
+	add(131, 259, 517, transposed(7, 9, 5))
+	add(261, 389, 770, loose(3, 2, 1))
+	return out
+}
+
+// firstDifference is the first byte in which two equally long slices differ, or -1.
+func firstDifference(got, want []byte) int {
+	if bytes.Equal(got, want) {
+		return -1
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return i
+		}
+	}
+	return len(want)
+}

@@ -1,0 +1,95 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+)
+
+// gateOperands are the operands of one check as float64, tight: a is M×K, b is
+// K×N whatever the problem's layout. Every value is representable in the
+// problem's type.
+type gateOperands struct {
+	a, b []float64
+}
+
+// newGateOperands draws the operands of a check. The numbers depend on the
+// shape, the type, the check and the seed alone, not on layout or strides.
+func newGateOperands(p Problem, check GateCheck, seed uint64) gateOperands {
+	src := rand.New(rand.NewPCG(seed, uint64(p.M)<<42^uint64(p.N)<<21^uint64(p.K)))
+	draw := func() float64 { return src.NormFloat64() }
+	switch {
+	case check == CheckIntegers:
+		draw = func() float64 { return float64(src.IntN(9) - 4) }
+	case check == CheckExtremes:
+		draw = func() float64 { return float64(254*src.IntN(2) - 127) }
+	case p.DType == INT8:
+		draw = func() float64 { return src.NormFloat64() * 32 }
+	}
+	o := gateOperands{a: make([]float64, p.M*p.K), b: make([]float64, p.K*p.N)}
+	for _, v := range [][]float64{o.a, o.b} {
+		for i := range v {
+			v[i] = roundTo(p.DType, draw())
+		}
+	}
+	return o
+}
+
+// roundTo is the value that x has once it is stored in type d.
+func roundTo(d DType, x float64) float64 {
+	switch d {
+	case FP32:
+		return float64(float32(x))
+	case TF32:
+		return RoundTF32(x)
+	case FP16:
+		return DecodeFP16(EncodeFP16(x))
+	case BF16:
+		return DecodeBF16(EncodeBF16(x))
+	case FP8:
+		return DecodeFP8(EncodeFP8(x))
+	case INT8:
+		return max(-127, min(127, math.RoundToEven(x)))
+	}
+	return x
+}
+
+// product returns Σ a·b and, when magnitudes are wanted, Σ |a||b| of every
+// output, M×N. Its own error is √K·2^-53 relative to Σ|a||b|, nothing beside
+// that of an fp32 accumulator; integers are exact.
+func (o gateOperands) product(s Shape, magnitudes bool) (sum, magnitude []float64) {
+	sum = make([]float64, s.M*s.N)
+	if magnitudes {
+		magnitude = make([]float64, s.M*s.N)
+	}
+	const block = 64 // rows of B that stay in cache while rows of A pass over them
+	workers := min(runtime.GOMAXPROCS(0), s.M)
+	var wg sync.WaitGroup
+	for w := range workers {
+		first, end := s.M*w/workers, s.M*(w+1)/workers
+		wg.Go(func() {
+			for k0 := 0; k0 < s.K; k0 += block {
+				for i := first; i < end; i++ {
+					out := sum[i*s.N:][:s.N]
+					for k := k0; k < min(k0+block, s.K); k++ {
+						a := o.a[i*s.K+k]
+						row := o.b[k*s.N:][:len(out)]
+						for j, b := range row {
+							out[j] += a * b
+						}
+						if magnitudes {
+							abs := magnitude[i*s.N:][:len(row)]
+							a := math.Abs(a)
+							for j, b := range row {
+								abs[j] += a * math.Abs(b)
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return sum, magnitude
+}
