@@ -41,6 +41,7 @@ typedef struct {
   ga_gemm gemm;
   ga_call call; // or NULL
   void *arg;
+  int threads; // team size of a kernel, 1..the pool's threads
 } ga_launch;
 
 #define GA_SCRATCH_BYTES ((size_t)8 << 20)

@@ -1,0 +1,105 @@
+package cpu
+
+/*
+#include "buffer.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Buffer is memory for operands: mapped in huge pages where the system grants
+// them, aligned to one, zeroed. It belongs to the device that allocated it.
+type Buffer struct {
+	dev   *Device
+	data  unsafe.Pointer // nil once closed
+	bytes int64
+}
+
+// Alloc returns zeroed memory. The error names the number of bytes.
+func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) { return d.alloc(bytes) }
+
+func (d *Device) alloc(bytes int64) (*Buffer, error) {
+	if bytes < 1 {
+		return nil, fmt.Errorf("allocate %d bytes on %s: expected at least 1", bytes, d.spec.ID)
+	}
+	p := C.ga_map(C.size_t(bytes))
+	if p == nil {
+		return nil, fmt.Errorf("allocate %d bytes on %s: out of memory", bytes, d.spec.ID)
+	}
+	return &Buffer{dev: d, data: p, bytes: bytes}, nil
+}
+
+// Bytes is the size that was asked for.
+func (b *Buffer) Bytes() int64 { return b.bytes }
+
+var distributions = map[kernels.Distribution]C.ga_distribution{
+	kernels.Normal: C.GA_NORMAL, kernels.Integers: C.GA_INTEGERS, kernels.Zeros: C.GA_ZEROS,
+}
+
+// Fill writes n elements of type t. Element i depends on seed and i alone, so
+// the content does not change with the number of threads.
+func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed uint64) error {
+	d, ok := distributions[dist]
+	if !ok {
+		return fmt.Errorf("fill buffer: unknown distribution %q: expected normal, integers or zeros", dist)
+	}
+	c, ok := dtypeCodes[t]
+	if !ok {
+		return fmt.Errorf("fill buffer: the CPU has no dtype %q: expected fp32, fp16, bf16 or int8", t)
+	}
+	if n < 0 || n > b.bytes/int64(t.Size()) {
+		return fmt.Errorf("fill buffer: %d elements of %s do not fit in %d bytes", n, t, b.bytes)
+	}
+	if b.data == nil {
+		return fmt.Errorf("fill buffer of %d bytes: it is closed", b.bytes)
+	}
+	if n > 0 {
+		C.ga_fill(b.dev.pool.c, b.data, d, c, C.int64_t(n), C.uint64_t(seed))
+	}
+	return nil
+}
+
+// bytesAt is the buffer's memory from off on, after a check of the bounds.
+func (b *Buffer) bytesAt(verb string, off int64, n int) ([]byte, error) {
+	switch {
+	case b.data == nil:
+		return nil, fmt.Errorf("%s buffer of %d bytes: it is closed", verb, b.bytes)
+	case off < 0 || off > b.bytes || int64(n) > b.bytes-off:
+		return nil, fmt.Errorf("%s buffer: bytes %d to %d of a buffer of %d", verb, off, off+int64(n), b.bytes)
+	}
+	return unsafe.Slice((*byte)(b.data), b.bytes)[off : off+int64(n)], nil
+}
+
+// Upload copies src into the buffer from byte off on.
+func (b *Buffer) Upload(off int64, src []byte) error {
+	dst, err := b.bytesAt("upload to", off, len(src))
+	if err != nil {
+		return err
+	}
+	copy(dst, src)
+	return nil
+}
+
+// Download copies from byte off of the buffer into dst.
+func (b *Buffer) Download(off int64, dst []byte) error {
+	src, err := b.bytesAt("download from", off, len(dst))
+	if err != nil {
+		return err
+	}
+	copy(dst, src)
+	return nil
+}
+
+// Close returns the memory. Launches that use the buffer must not run any more.
+func (b *Buffer) Close() error {
+	if b.data != nil {
+		C.ga_unmap(b.data, C.size_t(b.bytes))
+		b.data = nil
+	}
+	return nil
+}

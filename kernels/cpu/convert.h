@@ -1,0 +1,52 @@
+// Half-width floating point in plain C: exact widening, narrowing to nearest even.
+// NaN stays NaN and infinity infinity in both directions.
+#ifndef GEMMAUDIT_CONVERT_H
+#define GEMMAUDIT_CONVERT_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float ga_float_of(uint32_t u) {
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+static inline uint32_t ga_bits_of(float f) {
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  return u;
+}
+
+static inline float ga_bf16_to_float(uint16_t h) { return ga_float_of((uint32_t)h << 16); }
+
+static inline uint16_t ga_float_to_bf16(float f) {
+  uint32_t u = ga_bits_of(f);
+  uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  uint32_t nan = (u >> 16) | 0x40u;
+  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+static inline float ga_fp16_to_float(uint16_t h) {
+  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  // Exponent and mantissa in place, then the bias corrected: by an addition for
+  // normal numbers, by a subtraction of floats for denormals.
+  uint32_t normal = (rest << 13) + (112u << 23);
+  uint32_t denormal = ga_bits_of(ga_float_of((rest << 13) + (113u << 23)) - ga_float_of(113u << 23));
+  uint32_t special = (rest << 13) | 0x7f800000u;
+  uint32_t u = rest >= 0x7c00u ? special : rest < 0x0400u ? denormal : normal;
+  return ga_float_of(u | sign);
+}
+
+static inline uint16_t ga_float_to_fp16(float f) {
+  uint32_t u = ga_bits_of(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+  uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Adding 0.5 lines the last bit up with fp16's smallest denormal.
+  uint32_t denormal = ga_bits_of(ga_float_of(magnitude) + 0.5f) - 0x3f000000u;
+  uint32_t r = magnitude < (113u << 23) ? denormal : normal;
+  if (magnitude >= 0x477ff000u) r = 0x7c00u; // rounds to infinity
+  if (magnitude > 0x7f800000u) r = 0x7e00u;
+  return (uint16_t)(sign | r);
+}
+
+#endif

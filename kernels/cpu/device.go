@@ -1,0 +1,190 @@
+// Package cpu audits the processor that it runs on. Its kernels are C with
+// intrinsics, chosen at run time among what the CPU has, and portable C for the
+// rest; beside them it opens the system's BLAS libraries as subjects of the audit.
+//
+// The environment variable GEMMAUDIT_ISA (portable, avx2, avx512 or amx) caps the
+// instruction set of our own kernels, for tests and for comparisons. It does not
+// reach the libraries.
+package cpu
+
+/*
+#include "execute.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Provider offers the CPU as one device. Threads is the number of threads of its
+// pool, 0 for one per CPU that the process may use.
+type Provider struct{ Threads int }
+
+// Open returns the CPU. It is missing only when its threads can't be started or
+// GEMMAUDIT_ISA names no instruction set.
+func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
+	d, err := Open(p.Threads)
+	if err != nil {
+		return nil, []kernels.Missing{{Name: "cpu", Reason: err.Error()}}
+	}
+	return []kernels.Device{d}, nil
+}
+
+// Device is the processor that the program runs on.
+type Device struct {
+	pool     *pool
+	spec     kernels.Spec
+	features features // what our kernels may use: the CPU's, capped by GEMMAUDIT_ISA
+	ceilings *kernels.Ceilings
+	gemms    []kernels.Gemm
+	missing  []kernels.Missing
+	steal    stealMeter
+}
+
+// The order in which kernels are listed: ours from the best to the plainest,
+// then the libraries.
+const (
+	slotAuto = iota
+	slotGemv
+	slotAMX
+	slotTiled
+	slotNaive
+	slotOpenBLAS
+	slotOneDNN
+	slots
+)
+
+// constructors make the kernels of a device, or say why one is missing. Each
+// kernel's file puts its own into its slot.
+var constructors [slots]func(*Device) (kernels.Gemm, *kernels.Missing)
+
+// Open starts a pool of that many threads (0: one per allowed CPU) and finds the
+// kernels that run here.
+func Open(threads int) (*Device, error) {
+	if threads < 0 {
+		return nil, fmt.Errorf("open cpu with %d threads: expected at least 1, or 0 for all", threads)
+	}
+	have, err := capped(detect(), os.Getenv("GEMMAUDIT_ISA"))
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPool(threads)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{pool: p, spec: readSpec(), features: have}
+	d.steal.open()
+	for _, construct := range constructors {
+		if construct == nil {
+			continue
+		}
+		g, missing := construct(d)
+		if missing != nil {
+			d.missing = append(d.missing, *missing)
+			continue
+		}
+		d.gemms = append(d.gemms, g)
+	}
+	return d, nil
+}
+
+// capped removes from f what lies above the instruction set that was asked for.
+func capped(f features, isa string) (features, error) {
+	switch isa {
+	case "", "amx":
+	case "avx512":
+		f.AMX = false
+	case "avx2":
+		f.AMX, f.AVX512, f.AVX512VNNI, f.AVX512BF16 = false, false, false, false
+	case "portable":
+		f = features{}
+	default:
+		return f, fmt.Errorf("GEMMAUDIT_ISA is %q: expected portable, avx2, avx512 or amx", isa)
+	}
+	return f, nil
+}
+
+// Spec describes the processor.
+func (d *Device) Spec() kernels.Spec { return d.spec }
+
+// Ceilings measures the peaks and the memory at the first call.
+func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
+	if d.ceilings == nil {
+		c, err := measureCeilings(ctx, d.pool)
+		if err != nil {
+			return kernels.Ceilings{}, fmt.Errorf("measure ceilings of %s: %w", d.spec.ID, err)
+		}
+		d.ceilings = &c
+	}
+	return *d.ceilings, nil
+}
+
+// Gemms lists the kernels that run here, ours first.
+func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+
+// Missing lists the kernels and libraries that don't, with reasons.
+func (d *Device) Missing() []kernels.Missing { return d.missing }
+
+// Threads is the number of threads of the pool.
+func (d *Device) Threads() int { return d.pool.threads() }
+
+// gemm is our own kernel of that name, nil when it isn't there.
+func (d *Device) gemm(name string) kernels.Gemm {
+	for _, g := range d.gemms {
+		if g.Name() == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Execute runs launches[i % len(launches)] for i in [0,n) back to back inside
+// one call of the C side. Where a launch uses fewer threads than another of the
+// block, the others wait meanwhile.
+func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	if err := ctx.Err(); err != nil {
+		return kernels.Span{}, err
+	}
+	if len(launches) == 0 || n < 1 {
+		return kernels.Span{}, fmt.Errorf("execute %d launches of %d: expected at least one of each", n, len(launches))
+	}
+	if d.pool.c == nil {
+		return kernels.Span{}, errors.New("execute on cpu: the device is closed")
+	}
+	block := make([]C.ga_launch, min(len(launches), n))
+	for i := range block {
+		l, ok := launches[i].(*launch)
+		if !ok {
+			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, launches[i])
+		}
+		block[i] = l.c
+	}
+	stolen := d.steal.begin()
+	var span C.ga_span
+	C.ga_execute(d.pool.c, &block[0], C.int64_t(len(block)), C.int64_t(n), &span)
+	runtime.KeepAlive(launches)
+	if span.failed != 0 {
+		return kernels.Span{}, fmt.Errorf("execute on %s: %s returned %d at launch %d",
+			d.spec.ID, launches[int(span.failed_at)%len(launches)].Label(), int(span.failed), int(span.failed_at))
+	}
+	return kernels.Span{
+		Seconds:     float64(span.seconds),
+		ClockMHz:    float64(span.mhz),
+		Disturbance: disturbance(d.steal.end(stolen), int64(span.preempted)),
+	}, nil
+}
+
+// Close ends the threads. Buffers are closed by their owners.
+func (d *Device) Close() error {
+	if d.pool.c != nil {
+		d.pool.close()
+		d.steal.close()
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "execute.h"
+
+#include <time.h>
+
+double ga_now(void) {
+  struct timespec t;
+#if defined(CLOCK_MONOTONIC_RAW)
+  clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Additions of a register to another are one cycle each on every core that this
+// runs on. An immediate would not do: recent cores fold such additions away.
+enum { CHAIN = 64, CHAIN_TURNS = 220 };
+
+static uint64_t chain(uint64_t x, uint64_t y) {
+#if defined(__x86_64__)
+  for (int i = 0; i < CHAIN_TURNS; i++)
+    __asm__ volatile(".rept 64\n\tadd %1, %0\n\t.endr" : "+r"(x) : "r"(y) : "cc");
+#elif defined(__aarch64__)
+  for (int i = 0; i < CHAIN_TURNS; i++)
+    __asm__ volatile(".rept 64\n\tadd %0, %0, %1\n\t.endr" : "+r"(x) : "r"(y));
+#else
+  (void)y;
+#endif
+  return x;
+}
+
+double ga_core_mhz(void) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  // Two chains, and the faster one counts: an interrupt in one of them would
+  // read as a slow clock.
+  double best = 0;
+  for (int i = 0; i < 2; i++) {
+    double start = ga_now();
+    volatile uint64_t sink = chain((uint64_t)i, 3);
+    double seconds = ga_now() - start;
+    (void)sink;
+    double mhz = seconds > 0 ? CHAIN * CHAIN_TURNS / seconds * 1e-6 : 0;
+    if (mhz > best) best = mhz;
+  }
+  return best;
+#else
+  return 0;
+#endif
+}
+
+typedef struct {
+  ga_pool *pool;
+  const ga_launch *launches;
+  int64_t nlaunches, from, to;
+  ga_span *span;
+} block;
+
+static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team *team) {
+  block *b = arg;
+  (void)nthreads;
+  double before = 0, start = 0;
+  if (tid == 0) before = ga_core_mhz();
+  ga_barrier(team);
+  if (tid == 0) start = ga_now();
+  int64_t at = b->from % b->nlaunches;
+  for (int64_t i = b->from; i < b->to; i++) {
+    const ga_launch *l = &b->launches[at];
+    if (++at == b->nlaunches) at = 0;
+    if (tid < l->threads) l->kernel(&l->gemm, tid, l->threads, scratch, ga_pool_team(b->pool, l->threads));
+    // The next launch may read what this one wrote, and it may reuse the scratch.
+    ga_barrier(team);
+  }
+  if (tid == 0) {
+    b->span->seconds = ga_now() - start;
+    double after = ga_core_mhz();
+    b->span->mhz = (before + after) / 2;
+  }
+}
+
+void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, ga_span *span) {
+  *span = (ga_span){0};
+  int threads = 1, calls = 0;
+  for (int64_t i = 0; i < nlaunches; i++) {
+    if (launches[i].call != NULL) calls++;
+    else if (launches[i].threads > threads) threads = launches[i].threads;
+  }
+  if (calls == 0) {
+    block b = {pool, launches, nlaunches, 0, n, span};
+    ga_pool_run(pool, threads, run_kernels, &b);
+    span->preempted = ga_pool_preemptions(pool, threads);
+    return;
+  }
+  // A library has threads of its own, which must find the CPUs free: our workers
+  // sleep between launches, and the caller is not pinned.
+  double before = ga_core_mhz();
+  double start = ga_now();
+  for (int64_t i = 0; i < n; i++) {
+    const ga_launch *l = &launches[i % nlaunches];
+    if (l->call != NULL) {
+      int rc = l->call(l->arg);
+      if (rc != 0) {
+        span->failed = rc;
+        span->failed_at = i;
+        break;
+      }
+      continue;
+    }
+    ga_span inner = {0};
+    block b = {pool, l, 1, 0, 1, &inner};
+    ga_pool_run(pool, l->threads, run_kernels, &b);
+    span->preempted += ga_pool_preemptions(pool, l->threads);
+  }
+  span->seconds = ga_now() - start;
+  span->mhz = (before + ga_core_mhz()) / 2;
+}

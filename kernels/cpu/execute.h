@@ -1,0 +1,25 @@
+// Blocks of launches: what one sample times.
+#ifndef GEMMAUDIT_EXECUTE_H
+#define GEMMAUDIT_EXECUTE_H
+
+#include "pool.h"
+
+typedef struct {
+  double seconds;     // from the first launch's start to the last one's end
+  double mhz;         // clock of the first core, 0 when it can't be told
+  int64_t preempted;  // involuntary context switches of the threads inside
+  int failed;         // what a library's call returned, 0 for success
+  int64_t failed_at;  // the launch that failed
+} ga_span;
+
+// ga_execute runs launches[i % nlaunches] for i in [0,n) back to back.
+void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, ga_span *span);
+
+// ga_core_mhz times a chain of dependent additions of known length on the
+// calling core: about 10 us. 0 where the instruction set is unknown.
+double ga_core_mhz(void);
+
+// ga_now is a steady clock in seconds.
+double ga_now(void);
+
+#endif

@@ -1,0 +1,9 @@
+// The plain triple loop, on B as it is given.
+#ifndef GEMMAUDIT_NAIVE_H
+#define GEMMAUDIT_NAIVE_H
+
+#include "pool.h"
+
+void ga_naive(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
+
+#endif

@@ -1,0 +1,41 @@
+package cpu
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -Wall
+#cgo LDFLAGS: -lm -lpthread
+#include <stdlib.h>
+#include "pool.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// pool is the device's threads: one per CPU that the process may use, pinned,
+// living as long as the device. Tasks of the C side run on it.
+type pool struct{ c *C.ga_pool }
+
+// newPool starts the threads; 0 stands for one per allowed CPU.
+func newPool(threads int) (*pool, error) {
+	var reason [256]C.char
+	c := C.ga_pool_create(C.int(threads), &reason[0], C.size_t(len(reason)))
+	if c == nil {
+		return nil, fmt.Errorf("start thread pool: %w", errors.New(C.GoString((*C.char)(unsafe.Pointer(&reason[0])))))
+	}
+	return &pool{c}, nil
+}
+
+// threads is the number of threads, the caller's included.
+func (p *pool) threads() int { return int(C.ga_pool_threads(p.c)) }
+
+// cpuOf is the CPU on which a thread is pinned, -1 when it isn't.
+func (p *pool) cpuOf(tid int) int { return int(C.ga_pool_cpu(p.c, C.int(tid))) }
+
+// close ends the threads. The pool must not be used afterwards.
+func (p *pool) close() {
+	C.ga_pool_destroy(p.c)
+	p.c = nil
+}

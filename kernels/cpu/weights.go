@@ -1,0 +1,101 @@
+package cpu
+
+/*
+#include "pack.h"
+*/
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// packedWeights is B in the form that gemv, amx and tiled share (see pack.h), so
+// that auto can pick among them without holding B more than once.
+type packedWeights struct {
+	problem kernels.Problem // normalized; M is not part of the form
+	packed  *Buffer
+	// raw is B as it was given when each launch packs it anew into packed.
+	raw kernels.Buffer
+}
+
+// Bytes is the size of the packed form, padding and column sums included.
+func (w *packedWeights) Bytes() int64 { return w.packed.bytes }
+
+// Close returns the memory of the packed form. The raw B stays its owner's.
+func (w *packedWeights) Close() error { return w.packed.Close() }
+
+// pack brings B into the packed form. With p.PackInside only the memory is
+// taken: the launches fill it.
+func (d *Device) pack(p kernels.Problem, raw kernels.Buffer) (*packedWeights, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	code, ok := dtypeCodes[p.DType]
+	if !ok {
+		return nil, fmt.Errorf("%v: the packed form has no dtype %q", p.Shape, p.DType)
+	}
+	b, err := d.rawB(p, raw)
+	if err != nil {
+		return nil, err
+	}
+	n, k := C.int64_t(p.N), C.int64_t(p.K)
+	packed, err := d.alloc(int64(C.ga_packed_bytes(code, n, k)))
+	if err != nil {
+		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
+	}
+	w := &packedWeights{problem: p, packed: packed}
+	if p.PackInside {
+		w.raw = raw
+		return w, nil
+	}
+	transposed := C.int(0)
+	if p.BLayout == kernels.Transposed {
+		transposed = 1
+	}
+	C.ga_pack(d.pool.c, b, C.int64_t(p.LDB), transposed, code, n, k, packed.data)
+	return w, nil
+}
+
+// bindPacked joins a problem with packed weights into what a kernel of the packed
+// form takes. It returns the normalized problem too.
+func (d *Device) bindPacked(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, error) {
+	var none C.ga_gemm
+	if err := d.supports(kernel, p); err != nil {
+		return none, p, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return none, p, err
+	}
+	pw, ok := w.(*packedWeights)
+	if !ok || pw == nil {
+		return none, p, fmt.Errorf("%v: weights are a %T, not packed by kernel %s", p.Shape, w, kernel)
+	}
+	q := pw.problem
+	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.PackInside != p.PackInside {
+		return none, p, fmt.Errorf("%v %s: weights were packed for n%d k%d %s, packing inside the launch: %v",
+			p.Shape, p.DType, q.N, q.K, q.DType, q.PackInside)
+	}
+	if pw.packed.data == nil {
+		return none, p, fmt.Errorf("%v: weights are closed", p.Shape)
+	}
+	g, err := d.bindAC(p, a, c)
+	if err != nil {
+		return none, p, err
+	}
+	g.b = pw.packed.data
+	if p.PackInside {
+		if g.b_raw, err = d.rawB(q, pw.raw); err != nil {
+			return none, p, err
+		}
+		g.ldb, g.b_inside = C.int64_t(q.LDB), pw.packed.data
+		g.b_transposed = 0
+		if q.BLayout == kernels.Transposed {
+			g.b_transposed = 1
+		}
+	}
+	return g, p, nil
+}
