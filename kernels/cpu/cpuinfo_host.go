@@ -1,0 +1,321 @@
+package cpu
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// host reads a machine from procfs and sysfs. Anything there may be absent: a
+// container or a sandbox shows as little as it likes.
+type host struct {
+	// files is the root of the file system, with proc and sys in it.
+	files fs.FS
+	// affinity are the CPUs on which the process may run, nil when unknown.
+	affinity []int
+	// cacheBytes asks elsewhere for the size of a cache when sysfs has none.
+	cacheBytes func(level int) int64
+}
+
+// assumedLLC stands in where no cache is known, so that weights still rotate past
+// more than any common last-level cache of one user.
+const assumedLLC = 64 << 20
+
+func (h host) spec() kernels.Spec {
+	cpuinfo := h.cpuinfo()
+	s := kernels.Spec{
+		ID:          "cpu",
+		Kind:        kernels.CPU,
+		Name:        modelName(cpuinfo, h.text("sys/firmware/devicetree/base/model")),
+		Units:       h.usableCores(),
+		MemoryBytes: h.memory(),
+		Caches:      h.caches(),
+		Features:    armFeatures(cpuinfo["Features"]),
+	}
+	if code := cpuinfo["microcode"]; code != "" {
+		s.Versions = map[string]string{"microcode": code}
+	}
+	for _, c := range s.Caches { // ascending levels: the last one counts
+		s.LastLevelCacheBytes = c.Bytes * int64(c.Count)
+	}
+	if s.LastLevelCacheBytes == 0 {
+		s.LastLevelCacheBytes = assumedLLC
+	}
+	return s
+}
+
+// text is a file's content without surrounding white space and NULs, empty when
+// it can't be read.
+func (h host) text(name string) string {
+	b, err := fs.ReadFile(h.files, name)
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(string(b), " \t\r\n\x00")
+}
+
+// cpuinfo is the first processor's block of /proc/cpuinfo together with keys that
+// stand elsewhere in it once ("Hardware" on 32-bit ARM and old arm64 kernels).
+func (h host) cpuinfo() map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(h.text("proc/cpuinfo")) {
+		key, value, ok := strings.Cut(line, ":")
+		key = strings.TrimSpace(key)
+		if _, seen := out[key]; ok && !seen {
+			out[key] = strings.TrimSpace(value)
+		}
+	}
+	return out
+}
+
+// armParts names the cores that servers and common boards have, by implementer
+// and part as the MIDR register and /proc/cpuinfo give them.
+var armParts = map[string]string{
+	"0x41/0xd03": "Cortex-A53", "0x41/0xd07": "Cortex-A57", "0x41/0xd08": "Cortex-A72",
+	"0x41/0xd0b": "Cortex-A76", "0x41/0xd0c": "Neoverse N1", "0x41/0xd40": "Neoverse V1",
+	"0x41/0xd49": "Neoverse N2", "0x41/0xd4f": "Neoverse V2", "0x41/0xd83": "Neoverse V3",
+	"0x41/0xd8e": "Neoverse N3", "0xc0/0xac3": "Ampere-1", "0xc0/0xac4": "Ampere-1A",
+}
+
+// modelName is the processor's name: x86 kernels print it, arm64 kernels print
+// numbers, boards have one in the device tree.
+func modelName(cpuinfo map[string]string, board string) string {
+	if name := cpuinfo["model name"]; name != "" {
+		return strings.Join(strings.Fields(name), " ")
+	}
+	implementer, part := strings.ToLower(cpuinfo["CPU implementer"]), strings.ToLower(cpuinfo["CPU part"])
+	core := armParts[implementer+"/"+part]
+	if core == "" && part != "" {
+		core = fmt.Sprintf("ARM implementer %s part %s", implementer, part)
+	}
+	for _, name := range []string{cpuinfo["Model"], board, cpuinfo["Hardware"]} {
+		switch {
+		case name == "":
+		case core != "":
+			return fmt.Sprintf("%s (%s)", core, name)
+		default:
+			return name
+		}
+	}
+	if core != "" {
+		return core
+	}
+	return runtime.GOARCH + " CPU"
+}
+
+// armFeatures picks what matters to a matrix product from arm64's list.
+func armFeatures(line string) []string {
+	var out []string
+	for _, f := range strings.Fields(line) {
+		switch f {
+		case "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2", "sme":
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// usableCores is the number of CPUs that this process gets at a time: the
+// affinity, capped by the CPU quota of its control group. The quota is rounded
+// down, since one thread more than it allows gets all of them throttled.
+func (h host) usableCores() int {
+	n := len(h.affinity)
+	if n == 0 {
+		n = len(parseCPUList(h.text("sys/devices/system/cpu/online")))
+	}
+	if n == 0 {
+		n = runtime.NumCPU()
+	}
+	if quota := h.cpuQuota(); quota > 0 {
+		n = min(n, max(1, int(math.Floor(quota))))
+	}
+	return n
+}
+
+// groups lists the folders that hold the limits of this process in a controller's
+// hierarchy: its own group and those above it.
+func (h host) groups(controller string) []string {
+	var out []string
+	up := func(mount, group string) {
+		for group = path.Clean("/" + group); ; group = path.Dir(group) {
+			out = append(out, strings.TrimPrefix(path.Join(mount, group), "/"))
+			if group == "/" {
+				return
+			}
+		}
+	}
+	for line := range strings.Lines(h.text("proc/self/cgroup")) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		switch {
+		case fields[1] == "":
+			up("sys/fs/cgroup", fields[2])
+			up("sys/fs/cgroup/unified", fields[2])
+		case slices.Contains(strings.Split(fields[1], ","), controller):
+			up("sys/fs/cgroup/"+fields[1], fields[2])
+			up("sys/fs/cgroup/"+controller, fields[2])
+		}
+	}
+	// A container may see its own group as the root under another's path.
+	return append(out, "sys/fs/cgroup", "sys/fs/cgroup/"+controller)
+}
+
+// cpuQuota is the least number of CPUs that a control group allows, 0 for no limit.
+func (h host) cpuQuota() float64 {
+	var least float64
+	note := func(quota, period string) {
+		q, errQ := strconv.ParseFloat(quota, 64)
+		p, errP := strconv.ParseFloat(period, 64)
+		if errQ == nil && errP == nil && q > 0 && p > 0 && (least == 0 || q/p < least) {
+			least = q / p
+		}
+	}
+	for _, dir := range h.groups("cpu") {
+		if f := strings.Fields(h.text(dir + "/cpu.max")); len(f) == 2 {
+			note(f[0], f[1])
+		}
+		note(h.text(dir+"/cpu.cfs_quota_us"), h.text(dir+"/cpu.cfs_period_us"))
+	}
+	return least
+}
+
+// memory is what the machine has, or what the control group allows of it.
+func (h host) memory() int64 {
+	var total int64
+	for line := range strings.Lines(h.text("proc/meminfo")) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			total = kib << 10
+		}
+	}
+	for _, dir := range h.groups("memory") {
+		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
+			limit, err := strconv.ParseInt(h.text(dir+name), 10, 64)
+			if err == nil && limit > 0 && (total == 0 || limit < total) && limit < math.MaxInt64/2 {
+				total = limit
+			}
+		}
+	}
+	return total
+}
+
+// caches lists the data and unified caches, levels ascending, with the number of
+// instances that serve a CPU of the affinity.
+func (h host) caches() []kernels.Cache {
+	type instance struct {
+		level  int
+		shared string
+	}
+	seen := map[instance]bool{}
+	var out []kernels.Cache
+	cpus := h.affinity
+	if len(cpus) == 0 {
+		cpus = parseCPUList(h.text("sys/devices/system/cpu/online"))
+	}
+	for _, cpu := range cpus {
+		root := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache", cpu)
+		entries, err := fs.ReadDir(h.files, root)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			dir := root + "/" + e.Name()
+			level, err := strconv.Atoi(h.text(dir + "/level"))
+			size := parseSize(h.text(dir + "/size"))
+			if err != nil || size == 0 || h.text(dir+"/type") == "Instruction" {
+				continue
+			}
+			shared := h.text(dir + "/shared_cpu_list")
+			if shared == "" {
+				shared = strconv.Itoa(cpu)
+			}
+			if seen[instance{level, shared}] {
+				continue
+			}
+			seen[instance{level, shared}] = true
+			i := slices.IndexFunc(out, func(c kernels.Cache) bool { return c.Level == level && c.Bytes == size })
+			if i < 0 {
+				out = append(out, kernels.Cache{Level: level, Bytes: size})
+				i = len(out) - 1
+			}
+			out[i].Count++
+		}
+	}
+	if len(out) == 0 && h.cacheBytes != nil {
+		for level := 1; level <= 3; level++ {
+			if size := h.cacheBytes(level); size > 0 {
+				// Below the last level every core has its own.
+				count := max(1, len(cpus))
+				if level == 3 {
+					count = 1
+				}
+				out = append(out, kernels.Cache{Level: level, Bytes: size, Count: count})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b kernels.Cache) int { return a.Level - b.Level })
+	return out
+}
+
+// physicalCores is the number of cores behind the CPUs of the affinity, since
+// hardware threads of one core share its execution units; 0 when sysfs lacks it.
+func (h host) physicalCores() int {
+	cores := map[string]bool{}
+	for _, cpu := range h.affinity {
+		siblings := h.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
+		if siblings == "" {
+			return 0
+		}
+		cores[siblings] = true
+	}
+	return len(cores)
+}
+
+// parseSize reads sysfs's "48K", "260M" or plain bytes, 0 for anything else.
+func parseSize(s string) int64 {
+	shift := 0
+	switch {
+	case strings.HasSuffix(s, "K"):
+		shift = 10
+	case strings.HasSuffix(s, "M"):
+		shift = 20
+	case strings.HasSuffix(s, "G"):
+		shift = 30
+	}
+	n, err := strconv.ParseInt(strings.TrimRight(s, "KMG"), 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return 0
+	}
+	return n << shift
+}
+
+// parseCPUList reads the kernel's "0-3,8,10-11". What can't be read is left out.
+func parseCPUList(s string) []int {
+	var out []int
+	for part := range strings.SplitSeq(s, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		from, err := strconv.Atoi(first)
+		if err != nil || from < 0 {
+			continue
+		}
+		to := from
+		if isRange {
+			if to, err = strconv.Atoi(last); err != nil {
+				continue
+			}
+		}
+		for cpu := from; cpu <= min(to, from+1<<16); cpu++ {
+			out = append(out, cpu)
+		}
+	}
+	return out
+}
