@@ -1,0 +1,263 @@
+package kerneltest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Config describes a simulated device. Only Gemms must be given.
+type Config struct {
+	ID    string       // default "sim"
+	Kind  kernels.Kind // default kernels.CPU
+	Seed  uint64       // of noise
+	Noise Noise
+	// Drift is the factor on every time after that many seconds of virtual time; nil is 1.
+	Drift func(seconds float64) float64
+	Gemms []GemmConfig
+	// Ceilings default to 1 TFLOP/s measured for every type and 100 GB/s.
+	Ceilings kernels.Ceilings
+	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
+	MemoryBytes         int64
+	LastLevelCacheBytes int64
+	// ClockMHz and PowerW are reported with every block and reading.
+	ClockMHz, PowerW float64
+	// RealTime makes Execute sleep for this many real seconds a virtual second.
+	RealTime float64
+	// HostOverhead is virtual time that passes around each block outside of it.
+	HostOverhead time.Duration
+	// LoseAfter makes the device be lost after that many blocks; 0 is never.
+	LoseAfter int
+	// Observe is called with every block before it runs.
+	Observe func(Block)
+}
+
+// GemmConfig describes a simulated kernel.
+type GemmConfig struct {
+	Name   string
+	DTypes []kernels.DType // nil supports every type
+	Cost   Cost
+	// BindError and ExecuteError make problems fail; nil or a nil error is success.
+	BindError    func(p kernels.Problem) error
+	ExecuteError func(p kernels.Problem) error
+	// Label names what runs inside, as a library's choice of algorithm would.
+	Label func(p kernels.Problem) string
+	// Arithmetic computes products for real; shapes must then be small.
+	Arithmetic bool
+	// Packs makes PrepareWeights hold a copy, as packing kernels do.
+	Packs bool
+}
+
+// Block is one call of Execute, as tests see it.
+type Block struct {
+	Launches []LaunchInfo // in the order given, not repeated
+	N        int
+}
+
+// LaunchInfo is what a launch was bound to.
+type LaunchInfo struct {
+	Kernel           string
+	Problem          kernels.Problem
+	Weights          int // identifies the weight copy, from 1 in order of preparation
+	AOffset, COffset int // in elements
+}
+
+// Device is a simulated device. Its virtual clock may be read by any goroutine.
+type Device struct {
+	cfg   Config
+	gemms []kernels.Gemm
+	rng   *rand.Rand
+
+	mu      sync.Mutex
+	elapsed float64 // virtual seconds
+	used    int64   // bytes allocated
+	blocks  int
+	busy    float64
+	weights int
+	closed  bool
+}
+
+var _ kernels.Device = (*Device)(nil)
+var _ kernels.MemoryTeller = (*Device)(nil)
+
+// epoch is when every simulated device was switched on.
+var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// New returns a device; equal configurations behave equally, block by block.
+func New(cfg Config) *Device {
+	if cfg.ID == "" {
+		cfg.ID = "sim"
+	}
+	if cfg.Kind == "" {
+		cfg.Kind = kernels.CPU
+	}
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 16 << 30
+	}
+	if cfg.LastLevelCacheBytes == 0 {
+		cfg.LastLevelCacheBytes = 32 << 20
+	}
+	if cfg.Ceilings.Peaks == nil {
+		for _, d := range kernels.DTypes() {
+			cfg.Ceilings.Peaks = append(cfg.Ceilings.Peaks,
+				kernels.Peak{DType: d, FLOPS: 1e12, Origin: kernels.Measured, ClockMHz: cfg.ClockMHz, Unit: "simulated"})
+		}
+	}
+	if cfg.Ceilings.ReadBandwidth == 0 {
+		cfg.Ceilings.ReadBandwidth, cfg.Ceilings.CopyBandwidth = 100e9, 100e9
+	}
+	d := &Device{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6b65726e))}
+	for _, g := range cfg.Gemms {
+		d.gemms = append(d.gemms, &gemm{device: d, cfg: g})
+	}
+	return d
+}
+
+// Spec implements kernels.Device.
+func (d *Device) Spec() kernels.Spec {
+	return kernels.Spec{
+		ID: d.cfg.ID, Kind: d.cfg.Kind, Name: "simulated device", Units: 1,
+		MemoryBytes: d.cfg.MemoryBytes, LastLevelCacheBytes: d.cfg.LastLevelCacheBytes,
+		Versions: map[string]string{"kerneltest": "1"},
+	}
+}
+
+// Ceilings implements kernels.Device.
+func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) { return d.cfg.Ceilings, nil }
+
+// Gemms implements kernels.Device.
+func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+
+// Missing implements kernels.Device.
+func (d *Device) Missing() []kernels.Missing { return nil }
+
+// FreeMemory implements kernels.MemoryTeller.
+func (d *Device) FreeMemory() (int64, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cfg.MemoryBytes - d.used, true
+}
+
+// Alloc implements kernels.Device. Memory is taken from the host only when
+// something is written to it or read from it.
+func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("%s: %d bytes asked for", d.cfg.ID, bytes)
+	}
+	if err := d.take(bytes); err != nil {
+		return nil, err
+	}
+	return &buffer{device: d, bytes: bytes}, nil
+}
+
+func (d *Device) take(bytes int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.used+bytes > d.cfg.MemoryBytes {
+		return fmt.Errorf("%s: out of memory: %d bytes asked for, %d of %d in use", d.cfg.ID, bytes, d.used, d.cfg.MemoryBytes)
+	}
+	d.used += bytes
+	return nil
+}
+
+func (d *Device) release(bytes int64) {
+	d.mu.Lock()
+	d.used -= bytes
+	d.mu.Unlock()
+}
+
+// Used is the number of bytes allocated and not yet freed.
+func (d *Device) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}
+
+// Now is the virtual time, which begins at a fixed date.
+func (d *Device) Now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return epoch.Add(time.Duration(d.elapsed * 1e9))
+}
+
+// Advance lets virtual time pass outside of any block.
+func (d *Device) Advance(t time.Duration) {
+	d.mu.Lock()
+	d.elapsed += t.Seconds()
+	d.mu.Unlock()
+}
+
+// Busy is the virtual time spent inside blocks, and their number.
+func (d *Device) Busy() (time.Duration, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.busy * 1e9), d.blocks
+}
+
+// Execute implements kernels.Device: it adds up the declared costs, disturbs them
+// and advances the virtual clock.
+func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	if err := ctx.Err(); err != nil {
+		return kernels.Span{}, fmt.Errorf("%s: %w", d.cfg.ID, err)
+	}
+	if len(launches) == 0 || n < 1 {
+		return kernels.Span{}, fmt.Errorf("%s: %d launches of a list of %d", d.cfg.ID, n, len(launches))
+	}
+	if d.cfg.LoseAfter > 0 && d.blocks >= d.cfg.LoseAfter {
+		return kernels.Span{}, fmt.Errorf("%s: %w after %d blocks", d.cfg.ID, kernels.ErrDeviceLost, d.blocks)
+	}
+	if d.cfg.Observe != nil {
+		d.cfg.Observe(describe(launches, n))
+	}
+	var seconds float64
+	for i, l := range launches[:min(n, len(launches))] {
+		own, ok := l.(*launch)
+		if !ok || own.gemm.device != d {
+			return kernels.Span{}, fmt.Errorf("%s: launch %d was bound on another device", d.cfg.ID, i)
+		}
+		if err := own.run(); err != nil {
+			return kernels.Span{}, err
+		}
+		times := (n-i-1)/len(launches) + 1
+		seconds += float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+	}
+	d.mu.Lock()
+	if d.cfg.Drift != nil {
+		seconds *= d.cfg.Drift(d.elapsed)
+	}
+	seconds *= d.cfg.Noise.factor(d.rng)
+	d.elapsed += seconds + d.cfg.HostOverhead.Seconds()
+	d.busy += seconds
+	d.blocks++
+	d.mu.Unlock()
+	if d.cfg.RealTime > 0 {
+		time.Sleep(time.Duration(seconds * d.cfg.RealTime * 1e9))
+	}
+	return kernels.Span{Seconds: seconds, ClockMHz: d.cfg.ClockMHz}, nil
+}
+
+func describe(launches []kernels.Launch, n int) Block {
+	b := Block{N: n}
+	for _, l := range launches {
+		if own, ok := l.(*launch); ok {
+			b.Launches = append(b.Launches, own.info)
+		}
+	}
+	return b
+}
+
+// Telemetry implements kernels.Device.
+func (d *Device) Telemetry() kernels.Telemetry { return kernels.Telemetry{PowerW: d.cfg.PowerW} }
+
+// Close implements kernels.Device.
+func (d *Device) Close() error {
+	if d.closed {
+		return fmt.Errorf("%s: closed twice", d.cfg.ID)
+	}
+	d.closed = true
+	return nil
+}

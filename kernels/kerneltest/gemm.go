@@ -1,0 +1,264 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// gemm is a simulated kernel.
+type gemm struct {
+	device *Device
+	cfg    GemmConfig
+}
+
+func (g *gemm) Name() string     { return g.cfg.Name }
+func (g *gemm) Describe() string { return "simulated kernel of declared cost" }
+
+func (g *gemm) Supports(p kernels.Problem) error {
+	if g.cfg.DTypes != nil && !slices.Contains(g.cfg.DTypes, p.DType) {
+		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: "it was not declared for this simulation"}
+	}
+	return nil
+}
+
+func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	b, ok := raw.(*buffer)
+	if !ok {
+		return nil, fmt.Errorf("%s: weights are in a buffer of another device", g.cfg.Name)
+	}
+	rows, ld := p.K, p.LDB
+	if p.BLayout == kernels.Transposed {
+		rows = p.N
+	}
+	need := int64(rows) * int64(ld) * int64(p.DType.Size())
+	if b.bytes < need {
+		return nil, fmt.Errorf("%s: weights need %d bytes, the buffer has %d", g.cfg.Name, need, b.bytes)
+	}
+	w := &weights{device: g.device, raw: b, bytes: need}
+	if g.cfg.Packs {
+		if err := g.device.take(need); err != nil {
+			return nil, err
+		}
+		w.packed = true
+	}
+	g.device.mu.Lock()
+	g.device.weights++
+	w.id = g.device.weights
+	g.device.mu.Unlock()
+	return w, nil
+}
+
+func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Supports(p); err != nil {
+		return nil, err
+	}
+	own, ok := w.(*weights)
+	if !ok {
+		return nil, fmt.Errorf("%s: weights were prepared by another kernel", g.cfg.Name)
+	}
+	for _, o := range []struct {
+		name string
+		op   kernels.Operand
+		last int64
+		size int
+	}{
+		{"A", a, int64(p.M-1)*int64(p.LDA) + int64(p.K), p.DType.Size()},
+		{"C", c, int64(p.M-1)*int64(p.LDC) + int64(p.N), p.DType.Output().Size()},
+	} {
+		if o.op.Buffer == nil || o.op.Offset < 0 {
+			return nil, fmt.Errorf("%s: %v: %s has no buffer or a negative offset", g.cfg.Name, p.Shape, o.name)
+		}
+		if need := (int64(o.op.Offset) + o.last) * int64(o.size); need > o.op.Buffer.Bytes() {
+			return nil, fmt.Errorf("%s: %v: %s needs %d bytes, its buffer has %d", g.cfg.Name, p.Shape, o.name, need, o.op.Buffer.Bytes())
+		}
+	}
+	if g.cfg.BindError != nil {
+		if err := g.cfg.BindError(p); err != nil {
+			return nil, err
+		}
+	}
+	l := &launch{gemm: g, weights: own, a: a, c: c, info: LaunchInfo{
+		Kernel: g.cfg.Name, Problem: p, Weights: own.id, AOffset: a.Offset, COffset: c.Offset,
+	}}
+	if g.cfg.Label != nil {
+		l.label = g.cfg.Label(p)
+	}
+	return l, nil
+}
+
+type weights struct {
+	device *Device
+	raw    *buffer
+	bytes  int64
+	packed bool
+	id     int
+}
+
+func (w *weights) Bytes() int64 { return w.bytes }
+func (w *weights) Close() error {
+	if w.packed {
+		w.device.release(w.bytes)
+		w.packed = false
+	}
+	return nil
+}
+
+type launch struct {
+	gemm    *gemm
+	weights *weights
+	a, c    kernels.Operand
+	info    LaunchInfo
+	label   string
+}
+
+func (l *launch) Label() string { return l.label }
+
+// run fails when it was told to, and computes the product when it shall.
+func (l *launch) run() error {
+	p := l.info.Problem
+	if f := l.gemm.cfg.ExecuteError; f != nil {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	if !l.gemm.cfg.Arithmetic {
+		return nil
+	}
+	a, err := matrix(l.a, p.M, p.K, p.LDA, p.DType)
+	if err != nil {
+		return err
+	}
+	rows, cols := p.K, p.N
+	if p.BLayout == kernels.Transposed {
+		rows, cols = p.N, p.K
+	}
+	b, err := matrix(kernels.Operand{Buffer: l.weights.raw}, rows, cols, p.LDB, p.DType)
+	if err != nil {
+		return err
+	}
+	out := p.DType.Output()
+	row, encoded := make([]float64, p.N), make([]byte, p.N*out.Size())
+	for i := range p.M {
+		for j := range p.N {
+			var sum float64
+			for k := range p.K {
+				if p.BLayout == kernels.Transposed {
+					sum += a[i*p.K+k] * b[j*cols+k]
+				} else {
+					sum += a[i*p.K+k] * b[k*cols+j]
+				}
+			}
+			row[j] = sum
+		}
+		if err := kernels.Encode(out, row, encoded); err != nil {
+			return err
+		}
+		if err := l.c.Buffer.Upload(int64(l.c.Offset+i*p.LDC)*int64(out.Size()), encoded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matrix reads rows×cols values with leading dimension ld as float64, tight.
+func matrix(o kernels.Operand, rows, cols, ld int, d kernels.DType) ([]float64, error) {
+	raw, out := make([]byte, cols*d.Size()), make([]float64, rows*cols)
+	for r := range rows {
+		if err := o.Buffer.Download(int64(o.Offset+r*ld)*int64(d.Size()), raw); err != nil {
+			return nil, err
+		}
+		if err := kernels.Decode(d, raw, out[r*cols:(r+1)*cols]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// buffer is memory whose content exists once it is needed.
+type buffer struct {
+	device  *Device
+	bytes   int64
+	content []byte
+	fill    func([]byte) error // a fill that nobody has looked at yet
+	closed  bool
+}
+
+func (b *buffer) Bytes() int64 { return b.bytes }
+
+func (b *buffer) Fill(dist kernels.Distribution, d kernels.DType, n int64, seed uint64) error {
+	size := int64(d.Size())
+	if size == 0 || n < 0 || n > b.bytes/size {
+		return fmt.Errorf("fill of %d elements of %s into %d bytes", n, d, b.bytes)
+	}
+	fill := func(dst []byte) error {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		v := make([]float64, n)
+		for i := range v {
+			switch {
+			case dist == kernels.Integers:
+				v[i] = float64(rng.IntN(9) - 4)
+			case dist == kernels.Zeros:
+			case d == kernels.INT8:
+				v[i] = rng.NormFloat64() * 32
+			default:
+				v[i] = rng.NormFloat64()
+			}
+		}
+		return kernels.Encode(d, v, dst[:n*size])
+	}
+	if b.content != nil {
+		return fill(b.content)
+	}
+	b.fill = fill
+	return nil
+}
+
+// within brings the content into being and checks that [off, off+n) lies in it.
+func (b *buffer) within(off int64, n int) error {
+	if off < 0 || off > b.bytes || int64(n) > b.bytes-off {
+		return fmt.Errorf("access to %d bytes at %d of a buffer of %d", n, off, b.bytes)
+	}
+	if b.content == nil {
+		b.content = make([]byte, b.bytes)
+		if b.fill != nil {
+			return b.fill(b.content)
+		}
+	}
+	return nil
+}
+
+func (b *buffer) Upload(off int64, src []byte) error {
+	if err := b.within(off, len(src)); err != nil {
+		return err
+	}
+	copy(b.content[off:], src)
+	return nil
+}
+
+func (b *buffer) Download(off int64, dst []byte) error {
+	if err := b.within(off, len(dst)); err != nil {
+		return err
+	}
+	copy(dst, b.content[off:])
+	return nil
+}
+
+func (b *buffer) Close() error {
+	if b.closed {
+		return fmt.Errorf("buffer of %d bytes closed twice", b.bytes)
+	}
+	b.closed = true
+	b.device.release(b.bytes)
+	return nil
+}

@@ -1,0 +1,161 @@
+package kerneltest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestArithmeticPassesTheGate runs the project's correctness gate on the
+// simulated kernel, and shows that it fails on one that computes nothing.
+func TestArithmeticPassesTheGate(t *testing.T) {
+	d := New(Config{Gemms: []GemmConfig{
+		{Name: "right", Cost: Linear(1e12, 0), Arithmetic: true},
+		{Name: "idle", Cost: Linear(1e12, 0)},
+	}})
+	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
+			p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 17}, DType: dt, LDA: 19, LDC: 8, BLayout: layout}
+			if err := kernels.Gate(context.Background(), d, d.Gemms()[0], p, 1); err != nil {
+				t.Errorf("%s %s: %v", dt, layout, err)
+			}
+			if err := kernels.Gate(context.Background(), d, d.Gemms()[1], p, 1); err == nil {
+				t.Errorf("%s %s: a kernel that computes nothing passed", dt, layout)
+			}
+		}
+	}
+	if d.Used() != 0 {
+		t.Errorf("the gate left %d bytes allocated", d.Used())
+	}
+}
+
+// bind returns a launch of the first kernel.
+func bind(t *testing.T, d *Device, m int) kernels.Launch {
+	t.Helper()
+	p := kernels.Problem{Shape: kernels.Shape{M: m, N: 256, K: 128}, DType: kernels.FP32}
+	alloc := func(bytes int) kernels.Buffer {
+		b, err := d.Alloc(int64(bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	w, err := d.Gemms()[0].PrepareWeights(p, alloc(4*p.N*p.K))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.Gemms()[0].Bind(p, kernels.Operand{Buffer: alloc(4 * m * p.K)}, w, kernels.Operand{Buffer: alloc(4 * m * p.N)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestTimeIsTheDeclaredCost(t *testing.T) {
+	p := func(m int) kernels.Problem {
+		return kernels.Problem{Shape: kernels.Shape{M: m, N: 256, K: 128}, DType: kernels.FP32}
+	}
+	for _, c := range []struct {
+		name string
+		cost Cost
+		m    int
+		want float64
+	}{
+		{"linear", Linear(1e9, 1e-6), 8, 1e-6 + 2*8*256*128/1e9},
+		{"roofline memory", Roofline(1e15, 1e9, 0), 1, 4 * (128 + 256*128 + 256) / 1e9},
+		{"waves first", Waves(64, 128, 4, 1e9, 0), 128, 2 * 64 * 128 * 128 / 1e9},
+		{"waves second", Waves(64, 128, 4, 1e9, 0), 129, 2 * 2 * 64 * 128 * 128 / 1e9},
+		{"slow inside", Slow(Linear(1e9, 0), 8, 9, 1.5), 8, 1.5 * 2 * 8 * 256 * 128 / 1e9},
+		{"slow outside", Slow(Linear(1e9, 0), 8, 9, 1.5), 10, 2 * 10 * 256 * 128 / 1e9},
+	} {
+		d := New(Config{Gemms: []GemmConfig{{Name: "k", Cost: c.cost}}})
+		l := bind(t, d, c.m)
+		before := d.Now()
+		span, err := d.Execute(context.Background(), []kernels.Launch{l}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.cost(p(c.m)); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: cost %g, expected %g", c.name, got, c.want)
+		}
+		if math.Abs(span.Seconds-3*c.want) > 1e-12 {
+			t.Errorf("%s: three launches took %g s, expected %g", c.name, span.Seconds, 3*c.want)
+		}
+		if gone := d.Now().Sub(before).Seconds(); math.Abs(gone-span.Seconds) > 2e-9 {
+			t.Errorf("%s: the clock advanced %g s in a block of %g", c.name, gone, span.Seconds)
+		}
+	}
+}
+
+func TestNoiseAndDriftAreReproducible(t *testing.T) {
+	spans := func(seed uint64, drift float64) []float64 {
+		d := New(Config{Seed: seed, Noise: HeavyTailed(0.02), Gemms: []GemmConfig{{Name: "k", Cost: Linear(1e9, 0)}},
+			Drift: func(s float64) float64 { return 1 + drift*s }})
+		l := bind(t, d, 8)
+		var out []float64
+		for range 2000 {
+			s, err := d.Execute(context.Background(), []kernels.Launch{l}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, s.Seconds)
+		}
+		return out
+	}
+	a, b, other := spans(1, 0), spans(1, 0), spans(2, 0)
+	var mean, square float64
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("block %d differs between equal devices: %g and %g", i, a[i], b[i])
+		}
+		mean += math.Log(a[i]) / float64(len(a))
+	}
+	for _, x := range a {
+		square += (math.Log(x) - mean) * (math.Log(x) - mean) / float64(len(a))
+	}
+	if sd := math.Sqrt(square); sd < 0.019 || sd > 0.06 {
+		t.Errorf("relative spread %.4f, expected 0.02 and a tail", sd)
+	}
+	if a[0] == other[0] {
+		t.Error("another seed gave the same noise")
+	}
+	if drifting := spans(1, 1); drifting[1999] < 1.05*a[1999] {
+		t.Errorf("drift: last block %g, without drift %g", drifting[1999], a[1999])
+	}
+}
+
+func TestFailures(t *testing.T) {
+	refused := errors.New("launch error 700")
+	d := New(Config{MemoryBytes: 1 << 20, LoseAfter: 2, Gemms: []GemmConfig{{Name: "k", Cost: Linear(1e9, 0),
+		ExecuteError: func(p kernels.Problem) error {
+			if p.M == 13 {
+				return refused
+			}
+			return nil
+		}}}})
+	if _, err := d.Alloc(1 << 21); err == nil {
+		t.Error("more memory than there is was given out")
+	}
+	good, bad := bind(t, d, 8), bind(t, d, 13)
+	ctx := context.Background()
+	if _, err := d.Execute(ctx, []kernels.Launch{bad}, 1); !errors.Is(err, refused) {
+		t.Errorf("failing case: %v", err)
+	}
+	for range 2 {
+		if _, err := d.Execute(ctx, []kernels.Launch{good}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Execute(ctx, []kernels.Launch{good}, 1); !errors.Is(err, kernels.ErrDeviceLost) {
+		t.Errorf("lost device: %v", err)
+	}
+	cancelled, cancel := context.WithTimeout(ctx, -time.Second)
+	defer cancel()
+	if _, err := d.Execute(cancelled, []kernels.Launch{good}, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

@@ -1,0 +1,15 @@
+package kernels
+
+import "errors"
+
+// ErrDeviceLost is wrapped by errors of [Device.Execute] and [Device.Alloc] after
+// which nothing on the device works any more until it is opened again: a GPU
+// that fell off the bus, a context destroyed by a fault. What was measured
+// before it stays good, and a sweep can be resumed.
+var ErrDeviceLost = errors.New("device lost")
+
+// MemoryTeller is implemented by devices that know how much of their memory is
+// free right now, in bytes. Others are taken to have all of [Spec].MemoryBytes.
+type MemoryTeller interface {
+	FreeMemory() (bytes int64, ok bool)
+}

@@ -1,0 +1,50 @@
+// Package sweep measures: it plans which products are timed, in which order and
+// for how long, runs them in blocks on one or several devices, and writes every
+// block to a run file the moment it is known. It decides nothing about what the
+// numbers mean; package rules does.
+//
+// # Batches
+//
+// The Ms of a sweep are written in a little language. A grid is a list of items
+// separated by commas; the result is their union, ascending, each M once.
+//
+//	grid  = item { "," item } .
+//	item  = number | range | pow2 .
+//	range = from ":" to [ ":" step ] .
+//	pow2  = "pow2" [ ":" [ from ":" ] to ] .
+//
+// Examples:
+//
+//	1,2,4,8          these four
+//	4:32768:4        4, 8, 12, … 32768; the end belongs to the range when a step hits it
+//	250:260          every M from 250 to 260
+//	pow2             1, 2, 4, … [DefaultMaxBatch]
+//	pow2:4096        1, 2, 4, … 4096
+//	pow2:64:4096     64, 128, … 4096; the powers of two between the bounds
+//	pow2:64,96:512:32
+//
+// Numbers are decimal, from 1 to [MaxDimension]; a grid holds at most
+// [MaxBatches] Ms. Blanks around items are ignored and case does not matter.
+//
+// # Shapes
+//
+// A shape names the dimensions of a weight matrix: "n14336k4096". Each dimension
+// is its letter and a decimal number, in any order and case, with blanks between
+// them allowed: "K4096 N14336" is the same shape. N and K must be there. An M may
+// be there, "m512n14336k4096", and then replaces the batch grid for this shape.
+//
+// # Models
+//
+// "llama3-8b" stands for the four products of one layer as engines run them:
+// qkv_proj, o_proj, gate_up_proj and down_proj. A selector picks others,
+// "llama3-8b:lm_head", "llama3-8b:q_proj+k_proj", or every one, "llama3-8b:all".
+// In the model's place there may be the path of a Hugging Face config.json.
+// Tensor parallelism divides N of the column-parallel projections (q, k, v, gate,
+// up, lm_head and what is fused of them) and K of the row-parallel ones (o, down);
+// when there are more ranks than KV heads, KV heads are replicated.
+//
+// # Shards
+//
+// "3/8" is the third of eight parts of a plan. The parts are disjoint, together
+// they are the plan, and their sizes differ by one case at most.
+package sweep

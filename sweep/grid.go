@@ -1,0 +1,273 @@
+package sweep
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+const (
+	// MaxDimension bounds every M, N and K that a user may write: products of
+	// three such numbers stay far inside a float64 and two inside an int64.
+	MaxDimension = 1 << 22
+	// MaxBatches bounds the Ms of one grid, before anything is allocated for them.
+	MaxBatches = 1 << 17
+	// DefaultMaxBatch is where a bare "pow2" ends.
+	DefaultMaxBatch = 32768
+)
+
+// SyntaxError is a piece of a command line that can't be read.
+type SyntaxError struct {
+	What     string // what was being read: "batches", "shape", "shard"
+	Item     string // the offending item, as written
+	Reason   string
+	Expected string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s: %q: %s: expected %s", e.What, e.Item, e.Reason, e.Expected)
+}
+
+const batchesExpected = "numbers (1,2,4), a range from:to:step (4:32768:4), pow2 or pow2:4096"
+
+// Batches are the Ms of a series, ascending, each once. In JSON they are
+// written as a grid, which for regular ones is a few characters.
+type Batches []int
+
+// ParseBatches reads a grid of Ms; the package comment specifies the language.
+func ParseBatches(s string) (Batches, error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, &SyntaxError{"batches", s, "the grid is empty", batchesExpected}
+	}
+	var out Batches
+	for item := range strings.SplitSeq(s, ",") {
+		var err error
+		if out, err = appendItem(out, strings.ToLower(strings.TrimSpace(item))); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func appendItem(out Batches, item string) (Batches, error) {
+	bad := func(format string, args ...any) error {
+		return &SyntaxError{"batches", item, fmt.Sprintf(format, args...), batchesExpected}
+	}
+	if item == "" {
+		return nil, bad("an item between commas is empty")
+	}
+	fields := strings.Split(item, ":")
+	powers := fields[0] == "pow2"
+	if powers {
+		fields = fields[1:]
+	}
+	if len(fields) > 3 || powers && len(fields) > 2 {
+		return nil, bad("too many colons")
+	}
+	nums := make([]int, len(fields))
+	for i, f := range fields {
+		n, reason := parseDimension(f)
+		if reason != "" {
+			return nil, bad("%s", reason)
+		}
+		nums[i] = n
+	}
+	if powers {
+		from, to := 1, DefaultMaxBatch
+		switch len(nums) {
+		case 1:
+			to = nums[0]
+		case 2:
+			from, to = nums[0], nums[1]
+		}
+		found := false
+		for p := 1; p <= to; p *= 2 {
+			if p >= from {
+				out, found = append(out, p), true
+			}
+		}
+		if !found {
+			return nil, bad("no power of two lies between %d and %d", from, to)
+		}
+		return out, nil
+	}
+	if len(nums) == 1 {
+		if len(out) >= MaxBatches {
+			return nil, bad("the grid has more than %d entries", MaxBatches)
+		}
+		return append(out, nums[0]), nil
+	}
+	from, to, step := nums[0], nums[1], 1
+	if len(nums) == 3 {
+		step = nums[2]
+	}
+	if from > to {
+		return nil, bad("the range is empty, %d is above %d", from, to)
+	}
+	if n := (to-from)/step + 1; n > MaxBatches-len(out) {
+		return nil, bad("the grid has more than %d entries", MaxBatches)
+	}
+	for m := from; m <= to; m += step {
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// parseDimension reads a number from 1 to MaxDimension, or says why it is none.
+func parseDimension(s string) (n int, reason string) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return 0, "a number is missing"
+	}
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return 0, fmt.Sprintf("%q is not a number", s)
+		}
+	}
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil || n > MaxDimension:
+		return 0, fmt.Sprintf("%s is above %d", s, MaxDimension)
+	case n < 1:
+		return 0, fmt.Sprintf("%s is below 1", s)
+	}
+	return n, ""
+}
+
+// String writes the grid in its shortest regular form: runs of three and more
+// Ms at equal distance as ranges, the others as they are.
+func (b Batches) String() string {
+	var items []string
+	for i := 0; i < len(b); {
+		j := i + 1
+		for j+1 < len(b) && b[j+1]-b[j] == b[j]-b[j-1] {
+			j++
+		}
+		if j < len(b) && j-i >= 2 {
+			item := fmt.Sprintf("%d:%d", b[i], b[j])
+			if step := b[i+1] - b[i]; step != 1 {
+				item += ":" + strconv.Itoa(step)
+			}
+			items = append(items, item)
+			i = j + 1
+			continue
+		}
+		items = append(items, strconv.Itoa(b[i]))
+		i++
+	}
+	return strings.Join(items, ",")
+}
+
+// MarshalJSON writes the grid as one string.
+func (b Batches) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
+
+// UnmarshalJSON reads a grid; an empty string is an empty grid here, because a
+// shard of a plan may leave nothing of a series.
+func (b *Batches) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("batches: %w", err)
+	}
+	if s == "" {
+		*b = nil
+		return nil
+	}
+	got, err := ParseBatches(s)
+	*b = got
+	return err
+}
+
+const shapeExpected = "n and k, as in n14336k4096, and possibly m, as in m512n14336k4096"
+
+// ParseShape reads "n14336k4096" or "m512n14336k4096"; M is 0 when it is not given.
+func ParseShape(s string) (kernels.Shape, error) {
+	var shape kernels.Shape
+	bad := func(format string, args ...any) (kernels.Shape, error) {
+		return kernels.Shape{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), shapeExpected}
+	}
+	rest := strings.ToLower(strings.TrimSpace(s))
+	for rest != "" {
+		var field *int
+		switch rest[0] {
+		case 'm':
+			field = &shape.M
+		case 'n':
+			field = &shape.N
+		case 'k':
+			field = &shape.K
+		default:
+			return bad("%q is none of the letters m, n and k", rest[:1])
+		}
+		name := rest[:1]
+		rest = rest[1:]
+		end := 0
+		for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
+			end++
+		}
+		n, reason := parseDimension(rest[:end])
+		if reason != "" {
+			return bad("%s: %s", name, reason)
+		}
+		if *field != 0 {
+			return bad("%s is given twice", name)
+		}
+		*field = n
+		rest = strings.TrimLeft(rest[end:], " \t")
+	}
+	switch {
+	case shape.N == 0:
+		return bad("n is missing")
+	case shape.K == 0:
+		return bad("k is missing")
+	}
+	return shape, nil
+}
+
+// Shard is one of Count parts of a plan, counted from 1. The zero value is the
+// whole plan.
+type Shard struct {
+	Index int `json:"index"`
+	Count int `json:"count"`
+}
+
+// maxShards bounds the parts of a plan: more machines than any cluster has.
+const maxShards = 1 << 16
+
+// ParseShard reads "3/8".
+func ParseShard(s string) (Shard, error) {
+	const expected = "part/parts with 1 ≤ part ≤ parts, as in 3/8"
+	bad := func(reason string) (Shard, error) {
+		return Shard{}, &SyntaxError{"shard", s, reason, expected}
+	}
+	left, right, ok := strings.Cut(s, "/")
+	if !ok {
+		return bad("there is no slash")
+	}
+	index, reason := parseDimension(left)
+	if reason != "" {
+		return bad(reason)
+	}
+	count, reason := parseDimension(right)
+	switch {
+	case reason != "":
+		return bad(reason)
+	case count > maxShards:
+		return bad(fmt.Sprintf("%d is above %d", count, maxShards))
+	case index > count:
+		return bad(fmt.Sprintf("part %d of %d does not exist", index, count))
+	}
+	return Shard{index, count}, nil
+}
+
+// String prints a shard as "3/8", the whole plan as "1/1".
+func (s Shard) String() string {
+	if s.Count == 0 {
+		return "1/1"
+	}
+	return fmt.Sprintf("%d/%d", s.Index, s.Count)
+}
