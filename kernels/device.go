@@ -19,6 +19,8 @@ const (
 	DataSheet PeakOrigin = "data-sheet" // the vendor's figure at the vendor's clock
 	Computed  PeakOrigin = "computed"   // units × width × clock
 	Measured  PeakOrigin = "measured"   // from registers, on this device
+	Published PeakOrigin = "published"  // read back from an imported file's own utilisation
+	Relative  PeakOrigin = "relative"   // none is known: the series' fastest row stands for it
 )
 
 // Peak is the rate that MFU is relative to.
@@ -64,9 +66,9 @@ type Ceilings struct {
 }
 
 // Peak returns the peak for d of the preferred origin: measured, else computed,
-// else data sheet. ok is false when none is known.
+// else data sheet, else published with imported figures. ok is false when none is known.
 func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
-	for _, origin := range []PeakOrigin{Measured, Computed, DataSheet} {
+	for _, origin := range []PeakOrigin{Measured, Computed, DataSheet, Published} {
 		for _, p := range c.Peaks {
 			if p.DType == d && p.Origin == origin {
 				return p, true

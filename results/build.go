@@ -1,0 +1,118 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// build writes a whole run beside path and moves it there when it is finished,
+// so that path never names half a run. fill, which may be nil, adds to the empty
+// run inside the same transaction. A file that has appeared at path meanwhile is
+// kept, and is an error.
+func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
+	if err != nil {
+		return fmt.Errorf("create run %q: %w", path, err)
+	}
+	part := f.Name()
+	f.Close()
+	defer func() {
+		os.Remove(part)
+		os.Remove(part + "-journal")
+	}()
+	if err := os.Chmod(part, 0o644); err != nil {
+		return fmt.Errorf("create run %q: %w", path, err)
+	}
+	// The file is thrown away on any error, so the database need neither flush
+	// nor keep a journal; one flush at the end is enough.
+	db, err := openDB(part, "mode=rw", "journal_mode(OFF)", "synchronous(OFF)", "trusted_schema(0)", "cache_size(-65536)")
+	if err != nil {
+		return err
+	}
+	if err := populate(ctx, db, path, meta, fill); err != nil {
+		db.Close()
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return describe(path, "create", err)
+	}
+	if err := flush(part); err != nil {
+		return describe(path, "create", err)
+	}
+	return publish(part, path)
+}
+
+func populate(ctx context.Context, db *sql.DB, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
+	for _, q := range []string{
+		fmt.Sprintf(`PRAGMA application_id=%d`, applicationID),
+		fmt.Sprintf(`PRAGMA user_version=%d`, SchemaVersion),
+	} {
+		if _, err := db.ExecContext(ctx, q); err != nil {
+			return describe(path, "create", err)
+		}
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return describe(path, "create", err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, ddl); err != nil {
+		return describe(path, "create", err)
+	}
+	if err := writeMeta(ctx, tx, meta); err != nil {
+		return describe(path, "create", err)
+	}
+	if fill != nil {
+		if err := fill(ctx, tx); err != nil {
+			return describe(path, "create", err)
+		}
+	}
+	return describe(path, "create", tx.Commit())
+}
+
+// publish gives a finished file its name. A hard link refuses an existing file
+// in one step; where links are not allowed the check and the renaming are two.
+func publish(part, path string) error {
+	err := os.Link(part, path)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("create run %q: %w", path, fs.ErrExist)
+	default:
+		if _, err := os.Lstat(path); exists(err) {
+			return fmt.Errorf("create run %q: %w", path, fs.ErrExist)
+		}
+		if err := os.Rename(part, path); err != nil {
+			return fmt.Errorf("create run %q: %w", path, err)
+		}
+	}
+	// Not every file system can flush a folder; the run is in place regardless.
+	_ = flush(filepath.Dir(path))
+	return nil
+}
+
+// flush makes the content of a file, or the names in a folder, durable.
+func flush(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// refuseExisting is the check before a run is built.
+func refuseExisting(path string) error {
+	if _, err := os.Lstat(path); exists(err) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return fmt.Errorf("create run %q: %w", path, err)
+	}
+	return nil
+}

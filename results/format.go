@@ -1,0 +1,111 @@
+package results
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+)
+
+const (
+	damagedHint = "use a copy of the run, or measure again"
+	foreignHint = "expected a run file as gemmaudit sweep and gemmaudit import write it"
+	csvHint     = "this looks like text; gemmaudit import turns a CSV into a run"
+)
+
+// header is what the first 100 bytes of an SQLite file say. The offsets are
+// those of the file format, https://sqlite.org/fileformat2.html#the_database_header.
+type header struct {
+	pageSize int64
+	pages    int64 // 0 when the file doesn't vouch for the number
+	wal      bool  // the file was left in write-ahead mode
+	schema   uint32
+	size     int64 // of the file
+}
+
+var sqliteMagic = []byte("SQLite format 3\x00")
+
+// readHeader looks at a file without the database: whether it is a run, of a
+// version that can be read. Everything that is wrong with it is a [FormatError].
+func readHeader(path string) (header, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return header{}, fmt.Errorf("open run: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return header{}, fmt.Errorf("open run: %w", err)
+	}
+	if info.IsDir() {
+		return header{}, &FormatError{Path: path, Reason: "is a folder, not a run", Hint: foreignHint}
+	}
+	b := make([]byte, 100)
+	n, err := io.ReadFull(f, b)
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		return header{}, fmt.Errorf("open run %q: %w", path, err)
+	}
+	return parseHeader(path, b[:n], info.Size())
+}
+
+func parseHeader(path string, b []byte, size int64) (header, error) {
+	fail := func(hint, format string, args ...any) (header, error) {
+		return header{}, &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Hint: hint}
+	}
+	if size == 0 {
+		return fail(foreignHint, "the file is empty")
+	}
+	if !bytes.HasPrefix(b, sqliteMagic) {
+		if len(b) < len(sqliteMagic) && bytes.HasPrefix(sqliteMagic, b) {
+			return fail(damagedHint, "the run is truncated: %d bytes, less than its header", size)
+		}
+		if isText(b) {
+			return fail(csvHint, "not a run: it begins with %.20q", b)
+		}
+		return fail(foreignHint, "not a run: it begins with % x", b[:min(len(b), 8)])
+	}
+	if len(b) < 100 {
+		return fail(damagedHint, "the run is truncated: %d bytes, less than its header", size)
+	}
+	u32 := func(off int) uint32 { return binary.BigEndian.Uint32(b[off:]) }
+	if id := u32(68); id != applicationID {
+		return fail(foreignHint, "an SQLite file, but not a run: its application id is %#08x, a run's is %#08x", id, applicationID)
+	}
+	h := header{schema: u32(60), size: size, wal: b[18] == 2}
+	if h.schema > SchemaVersion {
+		return fail("upgrade gemmaudit to read this run", "the run has schema version %d, this program reads up to version %d", h.schema, SchemaVersion)
+	}
+	if h.schema < 1 {
+		return fail(damagedHint, "the run has schema version %d, expected 1 to %d", h.schema, SchemaVersion)
+	}
+	h.pageSize = int64(binary.BigEndian.Uint16(b[16:]))
+	if h.pageSize == 1 {
+		h.pageSize = 65536
+	}
+	if h.pageSize < 512 || h.pageSize&(h.pageSize-1) != 0 {
+		return fail(damagedHint, "the run is damaged: its page size is %d", h.pageSize)
+	}
+	// The page count holds only when the writer kept the two counters equal.
+	if u32(24) == u32(92) {
+		h.pages = int64(u32(28))
+	}
+	return h, nil
+}
+
+// missing is the number of bytes that the header promises and the file lacks.
+func (h header) missing() int64 { return max(0, h.pages*h.pageSize-h.size) }
+
+// odd says that the file's size is not what the header says.
+func (h header) odd() bool {
+	return h.size%h.pageSize != 0 || (h.pages > 0 && h.pages*h.pageSize != h.size)
+}
+
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock is the exclusive right to write one run. It is an flock on a file beside
+// the run: the operating system drops it when the process ends, however it
+// ends, so a lock file that is left behind blocks nobody. The process number in
+// the file is only for the message. The run file itself is not locked this way,
+// because closing a second descriptor of it would drop the database's own locks.
+type lock struct {
+	file *os.File
+}
+
+// lockPath is where the lock of a run lies.
+func lockPath(run string) string { return run + ".lock" }
+
+// acquire takes the lock of a run, or returns a [LockedError] at once.
+func acquire(run string) (*lock, error) {
+	path := lockPath(run)
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("lock run %q: %w", run, err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			pid := readPID(f)
+			f.Close()
+			return nil, &LockedError{Path: run, PID: pid}
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock run %q: %w", run, err)
+		}
+		// The holder before us removes the file when it is done; a lock on a
+		// removed file excludes nobody.
+		if !sameFile(f, path) {
+			f.Close()
+			continue
+		}
+		if err := writePID(f); err != nil {
+			os.Remove(path)
+			f.Close()
+			return nil, describe(run, "write lock file", err)
+		}
+		return &lock{file: f}, nil
+	}
+}
+
+// locked says whether another descriptor holds the lock of a run, and whose it is.
+func locked(run string) (pid int, held bool) {
+	f, err := os.Open(lockPath(run))
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return readPID(f), true
+	}
+	return 0, false
+}
+
+// release removes the lock file, then drops the lock.
+func (l *lock) release() {
+	os.Remove(l.file.Name())
+	l.file.Close()
+}
+
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func readPID(f *os.File) int {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}

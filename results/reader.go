@@ -1,0 +1,251 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Open opens a run for reading. The file is never changed.
+//
+// A run whose writer was killed, or is still at work, has a journal beside it,
+// which is read too. In a folder that can't be written to the database cannot do
+// that in place; then both files are copied to a temporary folder, which Close
+// removes. Either way [Run.Warnings] says so.
+func Open(path string) (*Run, error) {
+	h, err := readHeaderOnce(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSize(path, h); err != nil {
+		return nil, err
+	}
+	r := &Run{path: path}
+	mode := "mode=ro"
+	switch {
+	case size(path+"-wal") > 0 || size(path+"-journal") > 0:
+		if pid, held := locked(path); held {
+			r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
+		} else {
+			r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
+		}
+	case h.wal:
+		// Nothing but the file itself is there to be read, so nothing need be
+		// created beside it either.
+		if _, held := locked(path); !held {
+			mode = "mode=ro&immutable=1"
+			r.warnings = append(r.warnings, "the run was not closed and there is no journal beside it: if it was copied without its -wal file, the last samples are missing")
+		}
+	}
+	err = r.read(path, mode, h)
+	if err != nil && needsCopy(err) {
+		if err = r.copyAside(); err == nil {
+			r.warnings = append(r.warnings, "the folder of the run can't be written to: a copy of the run and its journal is read")
+			err = r.read(filepath.Join(r.scratch, filepath.Base(path)), "mode=rw", h)
+		}
+	}
+	if err != nil {
+		r.abandon()
+		return nil, err
+	}
+	inUse.add(path)
+	return r, nil
+}
+
+// read opens the database at file, which is the run or a copy of it.
+func (r *Run) read(file, mode string, h header) error {
+	db, err := openDB(file, mode, "busy_timeout(2000)", "trusted_schema(0)", "query_only(1)", "cache_size(-65536)")
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	meta, err := readMeta(ctx, db, r.path)
+	if err == nil && h.odd() {
+		err = quickCheck(ctx, db, r.path)
+	}
+	if err == nil {
+		err = checkTables(ctx, db, r.path)
+	}
+	if err != nil {
+		db.Close()
+		return err
+	}
+	r.db, r.meta = db, meta
+	return nil
+}
+
+// needsCopy says whether an error is that of a database that would have to
+// write beside the run in order to read it.
+func needsCopy(err error) bool {
+	primary, _ := sqliteCode(err)
+	return primary == sqlite3.SQLITE_CANTOPEN || primary == sqlite3.SQLITE_READONLY
+}
+
+// checkSize refuses a file that is shorter than it says it is. A journal may
+// hold the rest, so with one beside the file the database has to judge.
+func checkSize(path string, h header) error {
+	if h.missing() == 0 || size(path+"-wal") > 0 || size(path+"-journal") > 0 {
+		return nil
+	}
+	return &FormatError{
+		Path:   path,
+		Reason: fmt.Sprintf("the run is truncated: %d bytes of %d", h.size, h.pages*h.pageSize),
+		Hint:   damagedHint,
+	}
+}
+
+// quickCheck has the database walk the whole file.
+func quickCheck(ctx context.Context, db *sql.DB, path string) error {
+	var verdict string
+	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict); err != nil {
+		return describe(path, "check", err)
+	}
+	if verdict != "ok" {
+		return &FormatError{Path: path, Reason: "the run is damaged: " + verdict, Hint: damagedHint}
+	}
+	return nil
+}
+
+// checkTables refuses a file that carries our mark but not our tables.
+func checkTables(ctx context.Context, db *sql.DB, path string) error {
+	missing := []string{"cases", "failures", "meta", "samples", "series", "state"}
+	err := query(ctx, db, func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
+		return nil
+	}, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
+	if err != nil {
+		return describe(path, "open", err)
+	}
+	if len(missing) > 0 {
+		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: table %s is missing", missing[0]), Hint: damagedHint}
+	}
+	return nil
+}
+
+// copyAside copies the run and its journals to a temporary folder. A writer may
+// fold the journal back between the two copies, which shows in the file's time
+// or in the journal's header; then the copies don't belong together and are
+// taken again. Frames that are added meanwhile do no harm: an unfinished one at
+// the end fails its checksum and is left out.
+func (r *Run) copyAside() error {
+	dir, err := os.MkdirTemp("", "gemmaudit-run-*")
+	if err != nil {
+		return fmt.Errorf("copy run %q: %w", r.path, err)
+	}
+	r.scratch = dir
+	const attempts = 5
+	for range attempts {
+		before := r.generation()
+		for _, suffix := range []string{"", "-wal", "-journal"} {
+			if err := copyFile(filepath.Join(dir, filepath.Base(r.path)+suffix), r.path+suffix); err != nil && (suffix == "" || exists(err)) {
+				return describe(r.path, "copy", err)
+			}
+		}
+		if r.generation() == before {
+			return nil
+		}
+	}
+	return fmt.Errorf("copy run %q: it kept changing during %d attempts", r.path, attempts)
+}
+
+// generation changes whenever the journal is folded into the file.
+func (r *Run) generation() string {
+	var s string
+	if info, err := os.Stat(r.path); err == nil {
+		s = fmt.Sprint(info.Size(), info.ModTime())
+	}
+	if f, err := os.Open(r.path + "-wal"); err == nil {
+		defer f.Close()
+		b := make([]byte, 32) // the journal's header, with the salt of its generation
+		n, _ := io.ReadFull(f, b)
+		s += string(b[:n])
+	}
+	return s
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// size is the length of a file, 0 when it is not there.
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// openRuns knows which files this process has open as databases. POSIX drops
+// all locks that a process has on a file as soon as it closes any descriptor of
+// it, so such a file must not be opened a second time just to look at its header.
+type openRuns struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+var inUse = &openRuns{count: map[string]int{}}
+
+func (o *openRuns) key(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
+
+func (o *openRuns) add(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count[o.key(path)]++
+}
+
+func (o *openRuns) remove(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.key(path)
+	if o.count[k]--; o.count[k] <= 0 {
+		delete(o.count, k)
+	}
+}
+
+func (o *openRuns) has(path string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count[o.key(path)] > 0
+}
+
+// readHeaderOnce is readHeader, but for a file that this process has open as a
+// run: that one has been looked at already.
+func readHeaderOnce(path string) (header, error) {
+	if inUse.has(path) {
+		return header{schema: SchemaVersion, pageSize: 4096}, nil
+	}
+	return readHeader(path)
+}
