@@ -1,0 +1,213 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// A benchLine is one measurement in Go's benchmark format.
+type benchLine struct {
+	c        results.Case
+	launches int
+	us       float64
+	peak     kernels.Peak
+}
+
+// WriteBench writes every sample of the series as one line of Go's benchmark
+// format (https://go.dev/design/14313-benchmark-format), in order of series, M
+// and time, so that benchstat sees the distribution:
+//
+//	BenchmarkGemm/device=cpu/kernel=amx/dtype=bf16/n=14336/k=4096/m=1024-2 8 1716700 ns/op 70051 GFLOP/s 0.7005 MFU
+//
+// The iterations are the launches of the block, the suffix is the number of
+// threads. What is not default in a series (regime, packing inside, parts,
+// padding) is a further key of the name. MFU is left out where no peak is known.
+func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
+	b := bufio.NewWriter(w)
+	benchHeader(b, meta)
+	for _, s := range series {
+		for _, r := range s.Rows {
+			for _, sample := range r.Samples {
+				writeBenchLine(b, benchLine{r.Case, sample.Launches, sample.US, s.Peak})
+			}
+		}
+	}
+	return b.Flush()
+}
+
+// benchAudit writes the medians of an audit's rows, with the number of samples
+// as iterations.
+func benchAudit(w io.Writer, meta results.Meta, audit *rules.Audit) error {
+	b := bufio.NewWriter(w)
+	benchHeader(b, meta)
+	for _, s := range audit.Series {
+		for _, r := range s.Rows {
+			l := benchLine{results.Case{SeriesKey: s.Key, M: r.M}, r.Samples, r.US.Mid, kernels.Peak{}}
+			if r.MFU.Mid > 0 && r.US.Mid > 0 {
+				l.peak.FLOPS = l.c.Shape().FLOPs() / (r.US.Mid * 1e-6) / r.MFU.Mid
+			}
+			writeBenchLine(b, l)
+		}
+	}
+	return b.Flush()
+}
+
+// benchSplits writes the direct and the executed times of remedies.
+func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) error {
+	b := bufio.NewWriter(w)
+	benchHeader(b, meta)
+	for _, r := range splits.Splits {
+		c := results.Case{SeriesKey: r.Series, M: r.M}
+		writeBenchLine(b, benchLine{c, 1, r.DirectUS, kernels.Peak{}})
+		if !r.Executed {
+			continue
+		}
+		c.Parts, c.PadTo = r.Parts, r.PadTo
+		if r.Kernel != "" {
+			c.Kernel = r.Kernel
+		}
+		writeBenchLine(b, benchLine{c, 1, r.ExecutedUS.Mid, kernels.Peak{}})
+	}
+	return b.Flush()
+}
+
+// benchHeader writes the configuration that holds for all lines, and which
+// direction of a unit is better.
+func benchHeader(w io.Writer, meta results.Meta) {
+	fp := meta.Fingerprint
+	config := [][2]string{
+		{"goos", goos(fp.OS)}, {"goarch", goarch(fp.Arch)}, {"pkg", "github.com/gemmaudit/gemmaudit"}, {"cpu", fp.CPUModel},
+		{"gemmaudit", meta.Gemmaudit}, {"source", meta.Source}, {"distribution", string(meta.Distribution)},
+	}
+	if meta.Source == "" {
+		config = append(config, [2]string{"seed", strconv.FormatUint(meta.Seed, 10)})
+	}
+	var devices []string
+	for id := range meta.Ceilings {
+		devices = append(devices, id)
+	}
+	sort.Strings(devices)
+	for _, id := range devices {
+		for _, p := range bestPeaks(meta.Ceilings[id]) {
+			config = append(config, [2]string{
+				benchKey("peak-" + id + "-" + string(p.DType)),
+				fmt.Sprintf("%s %s", formatRate(p.FLOPS, "FLOP/s"), p.Origin),
+			})
+		}
+	}
+	for _, c := range config {
+		if value := strings.TrimSpace(clean(c[1])); value != "" {
+			fmt.Fprintf(w, "%s: %s\n", c[0], value)
+		}
+	}
+	fmt.Fprintln(w, "Unit ns/op better=lower")
+	fmt.Fprintln(w, "Unit GFLOP/s better=higher")
+	fmt.Fprintln(w, "Unit MFU better=higher")
+	fmt.Fprintln(w)
+}
+
+// bestPeaks lists the peak that MFU would use for each data type.
+func bestPeaks(c kernels.Ceilings) []kernels.Peak {
+	var out []kernels.Peak
+	for _, d := range kernels.DTypes() {
+		if p, ok := c.Peak(d); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func writeBenchLine(w io.Writer, l benchLine) {
+	// A line of this format must have a positive count and a number.
+	if !isFinite(l.us) || l.us <= 0 {
+		return
+	}
+	k := l.c.SeriesKey
+	fmt.Fprintf(w, "BenchmarkGemm/device=%s/kernel=%s/dtype=%s/n=%d/k=%d", benchValue(k.Device), benchValue(k.Kernel), benchValue(string(k.DType)), k.N, k.K)
+	if k.Regime != "" && k.Regime != results.Engine {
+		fmt.Fprintf(w, "/regime=%s", benchValue(string(k.Regime)))
+	}
+	if k.PackInside {
+		io.WriteString(w, "/pack=inside")
+	}
+	if len(l.c.Parts) > 0 {
+		fmt.Fprintf(w, "/parts=%s", results.JoinInts(l.c.Parts, "+"))
+	}
+	if l.c.PadTo > 0 {
+		fmt.Fprintf(w, "/pad=%d", l.c.PadTo)
+	}
+	fmt.Fprintf(w, "/m=%d", l.c.M)
+	if k.Threads > 0 {
+		fmt.Fprintf(w, "-%d", k.Threads)
+	}
+	rate := l.c.Shape().FLOPs() / (l.us * 1e-6)
+	fmt.Fprintf(w, " %d %s ns/op %s GFLOP/s", max(1, l.launches), formatBench(l.us*1e3), formatBench(rate/1e9))
+	if l.peak.FLOPS > 0 {
+		fmt.Fprintf(w, " %s MFU", formatBench(rate/l.peak.FLOPS))
+	}
+	io.WriteString(w, "\n")
+}
+
+// formatBench keeps six significant digits, far more than a timing has.
+func formatBench(v float64) string {
+	s := significant(v, 6)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// benchValue makes a name safe inside a benchmark's name: it may hold neither
+// blanks nor the slash and the equals sign that separate keys and values.
+func benchValue(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '/' || r == '=' {
+			return '_'
+		}
+		return r
+	}, clean(s))
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// benchKey makes a name safe as a configuration key: lower case, and a colon
+// would end it.
+func benchKey(s string) string {
+	return strings.ToLower(strings.ReplaceAll(benchValue(s), ":", ""))
+}
+
+// goos and goarch name a fingerprint's system as Go does, since that is what
+// readers of the format group by. Unknown systems yield no line.
+func goos(os string) string {
+	lower := strings.ToLower(os)
+	switch {
+	case lower == "":
+		return ""
+	case strings.Contains(lower, "darwin"), strings.Contains(lower, "macos"):
+		return "darwin"
+	case strings.Contains(lower, "windows"):
+		return "windows"
+	}
+	return "linux"
+}
+
+func goarch(arch string) string {
+	switch strings.ToLower(arch) {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return arch
+}

@@ -1,0 +1,37 @@
+package report
+
+// ANSI sequences of the few colours in use. The sixteen basic colours follow
+// the reader's own theme.
+const (
+	ansiReset  = "\x1b[0m"
+	ansiBold   = "\x1b[1m"
+	ansiFaint  = "\x1b[2m"
+	ansiRed    = "\x1b[31m"
+	ansiGreen  = "\x1b[32m"
+	ansiYellow = "\x1b[33m"
+)
+
+// paint colours s by its meaning where the stream shows colours.
+func paint(s string, tone Tone, st Style) string {
+	if !st.Colour || s == "" {
+		return s
+	}
+	switch tone {
+	case Good:
+		return ansiGreen + s + ansiReset
+	case Bad:
+		return ansiRed + s + ansiReset
+	case Open:
+		return ansiYellow + s + ansiReset
+	case Faint:
+		return ansiFaint + s + ansiReset
+	}
+	return s
+}
+
+func bold(s string, st Style) string {
+	if !st.Colour || s == "" {
+		return s
+	}
+	return ansiBold + s + ansiReset
+}

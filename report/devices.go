@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// DeviceInfo is a device with what can run on it.
+type DeviceInfo struct {
+	kernels.Spec
+	// Ceilings is nil when they were not measured.
+	Ceilings *kernels.Ceilings `json:"ceilings,omitempty"`
+	Kernels  []KernelInfo      `json:"kernels"`
+	Missing  []kernels.Missing `json:"missing,omitempty"`
+}
+
+// KernelInfo is a kernel that can run on a device.
+type KernelInfo struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	DTypes      []kernels.DType `json:"dtypes"`
+	// Unsupported gives the reason for each data type that the kernel refuses.
+	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
+}
+
+// Describe asks a device for what [WriteDevices] shows. A kernel is probed with
+// the smallest product of each data type.
+func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
+	info := DeviceInfo{Spec: d.Spec(), Ceilings: ceilings, Missing: d.Missing()}
+	for _, g := range d.Gemms() {
+		k := KernelInfo{Name: g.Name(), Description: g.Describe()}
+		for _, dtype := range kernels.DTypes() {
+			err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: dtype})
+			if err == nil {
+				k.DTypes = append(k.DTypes, dtype)
+				continue
+			}
+			if k.Unsupported == nil {
+				k.Unsupported = map[kernels.DType]string{}
+			}
+			reason := err.Error()
+			if u, ok := err.(*kernels.Unsupported); ok {
+				reason = u.Reason
+			}
+			k.Unsupported[dtype] = reason
+		}
+		info.Kernels = append(info.Kernels, k)
+	}
+	return info
+}
+
+// WriteDevices prints what can be audited on this machine. missing are devices
+// that could not be opened. CSV holds the peaks.
+func WriteDevices(w io.Writer, f Format, devices []DeviceInfo, missing []kernels.Missing) error {
+	value := struct {
+		Devices []DeviceInfo      `json:"devices"`
+		Missing []kernels.Missing `json:"missing,omitempty"`
+	}{devices, missing}
+	if value.Devices == nil {
+		value.Devices = []DeviceInfo{}
+	}
+	doc := &Document{Subject: "devices", Value: value, Items: []any{}}
+	peaks := Sheet{Title: "Peaks", Columns: []Column{
+		{Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"},
+		{Name: "peak", Key: "gflops", Align: Right}, {Name: "origin", Key: "origin"}, {Name: "unit", Key: "unit"},
+		{Name: "clock MHz", Key: "clock_mhz", Align: Right},
+	}}
+	for _, d := range devices {
+		doc.Items = append(doc.Items, d)
+		doc.Sheets = append(doc.Sheets, deviceSheet(d))
+		if d.Ceilings == nil {
+			continue
+		}
+		for _, p := range sortedPeaks(d.Ceilings.Peaks) {
+			var clock any
+			if p.ClockMHz > 0 {
+				clock = number{p.ClockMHz, 0}
+			}
+			peaks.Rows = append(peaks.Rows, []any{d.ID, p.DType, gflops(p.FLOPS), string(p.Origin), p.Unit, clock})
+		}
+	}
+	doc.Main = len(doc.Sheets)
+	doc.Sheets = append(doc.Sheets, peaks, kernelSheet(devices, missing))
+	if len(devices) == 0 {
+		doc.Head = append(doc.Head, Note{"no device can be audited on this machine", Bad})
+	}
+	return doc.Render(w, f)
+}
+
+// sortedPeaks orders peaks as tables show data types, the preferred origin first.
+func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
+	dtypes := map[kernels.DType]int{}
+	for i, d := range kernels.DTypes() {
+		dtypes[d] = i
+	}
+	origins := map[kernels.PeakOrigin]int{kernels.Measured: 0, kernels.Computed: 1, kernels.DataSheet: 2}
+	out := append([]kernels.Peak(nil), peaks...)
+	sort.SliceStable(out, func(i, j int) bool {
+		if a, b := dtypes[out[i].DType], dtypes[out[j].DType]; a != b {
+			return a < b
+		}
+		return origins[out[i].Origin] < origins[out[j].Origin]
+	})
+	return out
+}
+
+// deviceSheet lists the properties of one device.
+func deviceSheet(d DeviceInfo) Sheet {
+	s := Sheet{
+		Title:   d.ID + "  " + d.Name,
+		Columns: []Column{{Name: "property", Key: "property"}, {Name: "value", Key: "value", Flex: true}},
+	}
+	add := func(name string, value any) {
+		if toCell(value).Text() != "" {
+			s.Rows = append(s.Rows, []any{name, value})
+		}
+	}
+	units := "cores"
+	if d.Kind == kernels.CUDA {
+		units = "SMs"
+	}
+	add(units, d.Units)
+	add("memory", size(d.MemoryBytes))
+	for _, c := range d.Caches {
+		text := formatBytes(c.Bytes)
+		if c.Count > 1 {
+			text = fmt.Sprintf("%d × %s", c.Count, text)
+		}
+		add(fmt.Sprintf("L%d cache", c.Level), text)
+	}
+	add("weights rotate past", size(d.LastLevelCacheBytes))
+	add("instruction sets", strings.Join(d.Features, " "))
+	if d.Ceilings != nil {
+		add("read bandwidth", gbytes(d.Ceilings.ReadBandwidth))
+		add("copy bandwidth", gbytes(d.Ceilings.CopyBandwidth))
+	}
+	var names []string
+	for name := range d.Versions {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		add(name, d.Versions[name])
+	}
+	return s
+}
+
+// kernelSheet lists what can run where, and what can't, with reasons.
+func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
+	s := Sheet{Title: "Kernels", Columns: []Column{
+		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "state", Key: "state"},
+		{Name: "dtypes", Key: "dtypes"}, {Name: "what it is, or why not", Key: "text", Flex: true},
+	}}
+	for _, d := range devices {
+		for _, k := range d.Kernels {
+			var dtypes []string
+			for _, t := range k.DTypes {
+				dtypes = append(dtypes, string(t))
+			}
+			state := word{"available", Good}
+			if len(dtypes) == 0 {
+				state = word{"unusable", Open}
+			}
+			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, strings.Join(dtypes, " "), k.Description})
+		}
+		for _, m := range d.Missing {
+			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, m.Reason})
+		}
+	}
+	for _, m := range missing {
+		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, m.Reason})
+	}
+	return s
+}

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Format is how a command prints its data.
+type Format string
+
+// The formats, as they are named on the command line.
+const (
+	Table    Format = "table"    // for people, the columns that fit a terminal
+	Wide     Format = "wide"     // for people, every column
+	JSON     Format = "json"     // one document with the typed result
+	JSONL    Format = "jsonl"    // one typed object a line
+	CSV      Format = "csv"      // RFC 4180 quoting, lines ended by LF, raw numbers
+	Markdown Format = "markdown" // GitHub's tables
+	Bench    Format = "bench"    // Go's benchmark format, as benchstat reads it
+)
+
+// Formats lists the formats in the order in which help texts show them.
+func Formats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown, Bench} }
+
+// ParseFormat reads a format by name. The error lists what was expected.
+func ParseFormat(s string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if strings.EqualFold(strings.TrimSpace(s), string(f)) {
+			return f, nil
+		}
+		names = append(names, string(f))
+	}
+	return "", fmt.Errorf("unknown format %q: expected one of %s", s, strings.Join(names, ", "))
+}
+
+// UnsupportedFormat is the error of data that has no form in a format.
+type UnsupportedFormat struct {
+	Format  Format
+	Subject string // what was to be printed: "devices"
+	Reason  string
+}
+
+func (e *UnsupportedFormat) Error() string {
+	return fmt.Sprintf("%s can't be printed as %s: %s", e.Subject, e.Format, e.Reason)
+}

@@ -1,0 +1,235 @@
+package report
+
+import (
+	"io"
+	"math"
+	"sort"
+
+	"golang.org/x/perf/benchmath"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Median is the summary of one row of a series.
+type Median struct {
+	Series  results.SeriesKey `json:"series"`
+	M       int               `json:"m"`
+	Samples int               `json:"samples"`
+	// US is the median time with its distribution-free 95 % interval, Lo and Hi
+	// being the extremes when there are too few samples for one.
+	US rules.Interval `json:"us"`
+	// FLOPS and MFU belong to the median; MFU is 0 when no peak is known.
+	FLOPS    float64 `json:"flops"`
+	MFU      float64 `json:"mfu,omitempty"`
+	ClockMHz float64 `json:"clock_mhz,omitempty"` // median of what is known
+	Label    string  `json:"label,omitempty"`
+	Failed   string  `json:"failed,omitempty"`
+}
+
+// summaryConfidence is the level of the intervals beside medians. They describe
+// one row each; verdicts rest on intervals of their own, made by the rules.
+const summaryConfidence = 0.95
+
+// Medians summarises every row of the series, in their order.
+func Medians(series []results.Series) []Median {
+	var out []Median
+	for _, s := range series {
+		for _, r := range s.Rows {
+			m := Median{Series: s.Key, M: r.Case.M, Label: r.Case.Label, Failed: r.Failed}
+			var us, clock []float64
+			for _, sample := range r.Samples {
+				if isFinite(sample.US) && sample.US > 0 {
+					us = append(us, sample.US)
+				}
+				if sample.ClockMHz > 0 {
+					clock = append(clock, sample.ClockMHz)
+				}
+			}
+			m.Samples = len(us)
+			if len(us) > 0 {
+				m.US = medianInterval(us)
+				m.FLOPS = r.Case.Shape().FLOPs() / (m.US.Mid * 1e-6)
+				if s.Peak.FLOPS > 0 {
+					m.MFU = m.FLOPS / s.Peak.FLOPS
+				}
+			}
+			m.ClockMHz = median(clock)
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// medianInterval is the median of positive values with its interval.
+func medianInterval(values []float64) rules.Interval {
+	sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(append([]float64(nil), values...), nil), summaryConfidence)
+	lo, hi := sum.Lo, sum.Hi
+	if math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		lo, hi = values[0], values[0]
+		for _, v := range values {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	return rules.Interval{Lo: lo, Mid: sum.Center, Hi: hi}
+}
+
+// median is the middle of values, 0 for none. values is not changed.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	v := append([]float64(nil), values...)
+	sort.Float64s(v)
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// WriteMedians prints one row a case: median time with interval, rate and MFU.
+// The benchmark format holds every sample instead.
+func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Series) error {
+	if f == Bench {
+		return WriteBench(w, meta, series)
+	}
+	medians := Medians(series)
+	doc := &Document{Subject: "medians", Items: []any{}}
+	for _, m := range medians {
+		doc.Items = append(doc.Items, m)
+	}
+	if medians == nil {
+		medians = []Median{}
+	}
+	doc.Value = struct {
+		Cases []Median `json:"cases"`
+	}{medians}
+	sheet := Sheet{Columns: []Column{
+		{Name: "device", Key: "device", Hoist: true}, {Name: "kernel", Key: "kernel", Hoist: true}, {Name: "dtype", Key: "dtype", Hoist: true},
+		{Name: "m", Key: "m", Align: Right}, {Name: "n", Key: "n", Align: Right, Hoist: true, HoistName: true}, {Name: "k", Key: "k", Align: Right, Hoist: true, HoistName: true},
+		{Name: "regime", Key: "regime", Wide: true}, {Name: "threads", Key: "threads", Align: Right, Wide: true},
+		{Name: "time us", Key: "us", Align: Right, Interval: true}, {Name: "rate", Key: "gflops", Align: Right}, {Name: "MFU", Key: "mfu", Align: Right},
+		{Name: "samples", Key: "samples", Align: Right}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true},
+		{Name: "label", Key: "label", Wide: true}, {Name: "failed", Key: "failed", Flex: true},
+	}}
+	for _, m := range medians {
+		k := m.Series
+		row := []any{k.Device, k.Kernel, k.DType, m.M, k.N, k.K, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}}
+		if m.Samples > 0 {
+			row[8], row[9] = bounds{m.US, microsCell}, gflops(m.FLOPS)
+		}
+		if m.MFU > 0 {
+			row[10] = share(m.MFU)
+		}
+		if m.ClockMHz > 0 {
+			row[12] = number{m.ClockMHz, 0}
+		}
+		sheet.Rows = append(sheet.Rows, row)
+	}
+	doc.Sheets = []Sheet{sheet}
+	doc.Notes = peakNotes(series)
+	return doc.Render(w, f)
+}
+
+// peakNotes says for each device and dtype what MFU is relative to.
+func peakNotes(series []results.Series) []Note {
+	var notes []Note
+	seen := map[string]bool{}
+	for _, s := range series {
+		text := s.Key.Device + " " + string(s.Key.DType) + ": " + PeakText(s.Peak)
+		if !seen[text] {
+			seen[text] = true
+			notes = append(notes, Note{"MFU of " + text, Neutral})
+		}
+	}
+	return notes
+}
+
+// PeakText says in words what MFU is relative to.
+func PeakText(p kernels.Peak) string {
+	if p.FLOPS <= 0 {
+		return "relative to the fastest row, no peak is known"
+	}
+	s := "relative to " + formatRate(p.FLOPS, "FLOP/s") + ", " + string(p.Origin)
+	if p.Unit != "" {
+		s += " (" + p.Unit + ")"
+	}
+	return s
+}
+
+// unlessZero is v, or nothing where 0 stands for unknown.
+func unlessZero(v int) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}
+
+// WriteSeries prints one row a series: how many cases, their range of M, the
+// best rate and what failed.
+func WriteSeries(w io.Writer, f Format, series []results.Series) error {
+	type summary struct {
+		Series  results.SeriesKey `json:"series"`
+		Cases   int               `json:"cases"`
+		FromM   int               `json:"from_m"`
+		ToM     int               `json:"to_m"`
+		Samples int               `json:"samples"`
+		Failed  int               `json:"failed"`
+		Best    float64           `json:"best_flops"`
+		BestM   int               `json:"best_m"`
+		BestMFU float64           `json:"best_mfu,omitempty"`
+		Peak    kernels.Peak      `json:"peak"`
+	}
+	doc := &Document{Subject: "series", Items: []any{}}
+	all := []summary{}
+	sheet := Sheet{Columns: []Column{
+		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right},
+		{Name: "samples", Key: "samples", Align: Right}, {Name: "failed", Key: "failed", Align: Right}, {Name: "best rate", Key: "best_gflops", Align: Right},
+		{Name: "at m", Key: "best_m", Align: Right}, {Name: "MFU", Key: "best_mfu", Align: Right}, {Name: "peak", Key: "peak_gflops", Align: Right, Wide: true}, {Name: "origin", Key: "peak_origin", Wide: true},
+	}}
+	for _, s := range series {
+		v := summary{Series: s.Key, Cases: len(s.Rows), Peak: s.Peak}
+		for i, m := range Medians([]results.Series{s}) {
+			if i == 0 {
+				v.FromM = m.M
+			}
+			v.ToM = m.M
+			v.Samples += m.Samples
+			if m.Failed != "" {
+				v.Failed++
+			}
+			if m.FLOPS > v.Best {
+				v.Best, v.BestM, v.BestMFU = m.FLOPS, m.M, m.MFU
+			}
+		}
+		all = append(all, v)
+		doc.Items = append(doc.Items, v)
+		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), gflops(v.Best), v.BestM, nil, gflops(s.Peak.FLOPS), string(s.Peak.Origin)}
+		if v.BestMFU > 0 {
+			row[8] = share(v.BestMFU)
+		}
+		sheet.Rows = append(sheet.Rows, row)
+	}
+	doc.Value = struct {
+		Series []summary `json:"series"`
+	}{all}
+	doc.Sheets = []Sheet{sheet}
+	return doc.Render(w, f)
+}
+
+// seriesCell is a series in the field's notation.
+func seriesCell(k results.SeriesKey) Cell { return word{text: SeriesText(k)} }
+
+// SeriesText prints a series as "cpu/amx/bf16 n14336 k4096"; what is not
+// default follows.
+func SeriesText(k results.SeriesKey) string {
+	s := k.Device + "/" + k.Kernel + "/" + string(k.DType) + " n" + itoa(k.N) + " k" + itoa(k.K)
+	if k.Regime != "" && k.Regime != results.Engine {
+		s += " " + string(k.Regime)
+	}
+	if k.PackInside {
+		s += " pack-inside"
+	}
+	return s
+}

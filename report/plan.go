@@ -1,0 +1,87 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Plan is what a sweep would do, as a dry run shows it.
+type Plan struct {
+	Series   []PlanSeries   `json:"series"`
+	Cases    int            `json:"cases"`
+	Rounds   int            `json:"rounds"`
+	Samples  int            `json:"samples"`
+	Regime   results.Regime `json:"regime"`
+	Seed     uint64         `json:"seed"`
+	Shard    string         `json:"shard,omitempty"`    // "3/8"
+	Deadline time.Duration  `json:"deadline,omitempty"` // nanoseconds
+	Estimate time.Duration  `json:"estimate"`           // nanoseconds
+	Skipped  []PlanSkip     `json:"skipped,omitempty"`
+	Settings []PlanSetting  `json:"settings,omitempty"`
+}
+
+// PlanSeries is one curve that would be measured.
+type PlanSeries struct {
+	Series results.SeriesKey `json:"series"`
+	// From names where the shape comes from: "llama3-8b:gate_up_proj".
+	From     string        `json:"from,omitempty"`
+	Cases    int           `json:"cases"`
+	FromM    int           `json:"from_m"`
+	ToM      int           `json:"to_m"`
+	Estimate time.Duration `json:"estimate"` // nanoseconds, all rounds
+}
+
+// PlanSkip is a combination that can't be measured, and why.
+type PlanSkip struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+}
+
+// PlanSetting is one default or choice that is echoed.
+type PlanSetting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// WritePlan prints a plan with its time estimate.
+func WritePlan(w io.Writer, f Format, p *Plan) error {
+	doc := &Document{Subject: "plan", Value: p, Items: []any{}}
+	sheet := Sheet{Title: "Series", Columns: []Column{
+		{Name: "series", Key: "series"}, {Name: "from", Key: "from"}, {Name: "cases", Key: "cases", Align: Right},
+		{Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right}, {Name: "estimate", Key: "estimate_s", Align: Right},
+	}}
+	for _, s := range p.Series {
+		doc.Items = append(doc.Items, s)
+		sheet.Rows = append(sheet.Rows, []any{seriesCell(s.Series), s.From, s.Cases, s.FromM, s.ToM, span(s.Estimate)})
+	}
+	settings := Sheet{Title: "Settings", Columns: []Column{{Name: "setting", Key: "setting"}, {Name: "value", Key: "value", Flex: true}}}
+	add := func(name, value string) {
+		if value != "" {
+			settings.Rows = append(settings.Rows, []any{name, value})
+		}
+	}
+	add("regime", string(p.Regime))
+	add("seed", fmt.Sprint(p.Seed))
+	add("shard", p.Shard)
+	for _, s := range p.Settings {
+		add(s.Name, s.Value)
+	}
+	skipped := Sheet{Title: "Not measured", Columns: []Column{{Name: "what", Key: "what"}, {Name: "reason", Key: "reason", Flex: true}}}
+	for _, s := range p.Skipped {
+		skipped.Rows = append(skipped.Rows, []any{s.What, s.Reason})
+	}
+	doc.Sheets = []Sheet{sheet, settings, skipped}
+	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), formatDuration(p.Estimate))
+	tone := Neutral
+	if p.Deadline > 0 {
+		line += ", deadline " + formatDuration(p.Deadline)
+		if p.Estimate > p.Deadline {
+			tone = Open
+		}
+	}
+	doc.Notes = []Note{{line, tone}}
+	return doc.Render(w, f)
+}

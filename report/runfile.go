@@ -1,0 +1,55 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// RunFile is what an import or a merge left behind.
+type RunFile struct {
+	// Action is "imported" or "merged".
+	Action string `json:"action"`
+	Path   string `json:"path"`
+	// Sources are the files that were read.
+	Sources  []RunSource         `json:"sources"`
+	Series   []results.SeriesKey `json:"series"`
+	Cases    int                 `json:"cases"`
+	Samples  int                 `json:"samples"`
+	Failures int                 `json:"failures"`
+	Warnings []rules.Warning     `json:"warnings,omitempty"`
+}
+
+// RunSource is one file that went in.
+type RunSource struct {
+	Path    string `json:"path"`
+	Cases   int    `json:"cases"`
+	Samples int    `json:"samples"`
+	// Note says what is special: "12 samples were already there".
+	Note string `json:"note,omitempty"`
+}
+
+// WriteRunFile prints the summary of an import or a merge.
+func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
+	doc := &Document{Subject: r.Action + " run", Value: r, Items: []any{}}
+	sheet := Sheet{Columns: []Column{
+		{Name: "source", Key: "source"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "samples", Key: "samples", Align: Right}, {Name: "note", Key: "note", Flex: true},
+	}}
+	for _, s := range r.Sources {
+		doc.Items = append(doc.Items, s)
+		sheet.Rows = append(sheet.Rows, []any{code(s.Path), s.Cases, s.Samples, s.Note})
+	}
+	series := Sheet{Title: "Series", Columns: []Column{{Name: "series", Key: "series"}}}
+	for _, k := range r.Series {
+		series.Rows = append(series.Rows, []any{seriesCell(k)})
+	}
+	doc.Sheets = []Sheet{sheet, series}
+	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, count(len(r.Series), "series"), count(r.Cases, "case"), count(r.Samples, "sample"))
+	if r.Failures > 0 {
+		line += ", " + count(r.Failures, "failed case")
+	}
+	doc.Notes = append([]Note{{line, Good}}, warningNotes(r.Warnings)...)
+	return doc.Render(w, f)
+}

@@ -1,0 +1,306 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
+	ceilings := fixtureCeilings()
+	return []DeviceInfo{{
+		Spec: fixtureSpec(), Ceilings: &ceilings,
+		Kernels: []KernelInfo{
+			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
+			{Name: "tiled", Description: "AVX-512, 6×64 register tile", DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
+		},
+		Missing: []kernels.Missing{{Name: "openblas", Reason: "libopenblas.so.0: cannot open shared object file; install libopenblas0"}},
+	}}, []kernels.Missing{{Name: "cuda", Reason: "libcuda.so.1 is not there: no NVIDIA driver"}}
+}
+
+func fixtureSelftest() *Selftest {
+	return &Selftest{
+		Checks: []GateCheck{
+			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127},
+			{Device: "cpu", Kernel: "amx", DType: kernels.FP32, Skipped: "AMX has no fp32"},
+			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2, Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
+		},
+		Noise: &Noise{Cases: 40, Rounds: 9, Spread: 0.0123, Comparisons: 40, FalseFlags: 2, Rate: rules.Interval{Lo: 0.006, Mid: 0.05, Hi: 0.169}, Level: 0.05},
+	}
+}
+
+func fixtureHealth() []Health {
+	return []Health{
+		{Name: "governor", Level: "problem", Found: "powersave", Hint: "cpupower frequency-set -g performance"},
+		{Name: "turbo", Level: "warning", Found: "on", Hint: "clocks will follow load and temperature"},
+		{Name: "load", Level: "ok", Found: "0.02"},
+		{Name: "hypervisor", Level: "unknown", Found: "no rights to read it"},
+	}
+}
+
+func fixturePlan() *Plan {
+	return &Plan{
+		Series: []PlanSeries{{Series: fixtureKey, From: "llama3-8b:gate_up_proj", Cases: 512, FromM: 4, ToM: 2048, Estimate: 74 * time.Second}},
+		Cases:  512, Rounds: 5, Samples: 2560, Regime: results.Engine, Seed: 42, Shard: "3/8", Deadline: time.Minute, Estimate: 74 * time.Second,
+		Skipped:  []PlanSkip{{What: "cpu/amx/fp32", Reason: "AMX has no fp32"}},
+		Settings: []PlanSetting{{Name: "distribution", Value: "normal"}},
+	}
+}
+
+func fixtureRunFile() *RunFile {
+	return &RunFile{
+		Action: "merged", Path: "all.db", Sources: []RunSource{{Path: "a|b.db", Cases: 10, Samples: 50}, {Path: "b.db", Cases: 10, Samples: 40, Note: "10 samples were already there"}},
+		Series: []results.SeriesKey{fixtureKey}, Cases: 20, Samples: 90, Failures: 2, Warnings: []rules.Warning{{Subject: "b.db", Text: "interrupted"}},
+	}
+}
+
+// documents are all things that are printed in every format.
+func documents() map[string]func(io.Writer, Format) error {
+	return map[string]func(io.Writer, Format) error{
+		"devices": func(w io.Writer, f Format) error {
+			d, m := fixtureDevices()
+			return WriteDevices(w, f, d, m)
+		},
+		"medians":  func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries()) },
+		"series":   func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
+		"audit":    func(w io.Writer, f Format) error { return WriteAudit(w, f, fixtureMeta(), fixtureAudit()) },
+		"splits":   func(w io.Writer, f Format) error { return WriteSplits(w, f, fixtureMeta(), fixtureSplits()) },
+		"selftest": func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
+		"doctor":   func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
+		"plan":     func(w io.Writer, f Format) error { return WritePlan(w, f, fixturePlan()) },
+		"runfile":  func(w io.Writer, f Format) error { return WriteRunFile(w, f, fixtureRunFile()) },
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, write := range documents() {
+		for _, f := range Formats() {
+			t.Run(name+"/"+string(f), func(t *testing.T) {
+				var b bytes.Buffer
+				err := write(&b, f)
+				var unsupported *UnsupportedFormat
+				if f == Bench && errors.As(err, &unsupported) {
+					if b.Len() > 0 {
+						t.Errorf("an unsupported format left %q behind", b.String())
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkFormat(t, f, b.Bytes())
+				golden(t, name+"."+string(f), b.String())
+			})
+		}
+	}
+}
+
+// checkFormat reads output back with a reader that knows the format.
+func checkFormat(t *testing.T, f Format, out []byte) {
+	t.Helper()
+	switch f {
+	case JSON:
+		if !json.Valid(out) {
+			t.Errorf("invalid JSON: %s", out)
+		}
+	case JSONL:
+		for line := range bytes.Lines(out) {
+			if !json.Valid(line) {
+				t.Errorf("invalid JSON line: %s", line)
+			}
+		}
+	case CSV:
+		if _, err := csv.NewReader(bytes.NewReader(out)).ReadAll(); err != nil {
+			t.Errorf("invalid CSV: %v", err)
+		}
+	case Table, Wide, Markdown:
+		for _, r := range string(out) {
+			if r == 0x1b || r == '\u202e' {
+				t.Errorf("control character %U in %q", r, out)
+			}
+		}
+		if f != Markdown {
+			for line := range strings.Lines(string(out)) {
+				if strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+					t.Errorf("blanks at the end of %q", line)
+				}
+			}
+			break
+		}
+		if strings.Contains(string(out), "<script>") || strings.Contains(string(out), "@everyone") {
+			t.Errorf("unescaped text in %s", out)
+		}
+	}
+}
+
+func TestTerminalStyle(t *testing.T) {
+	var b bytes.Buffer
+	s := &Stream{Writer: &b, Style: Style{Colour: true, Unicode: true, Width: 100}}
+	if err := WriteAudit(s, Table, fixtureMeta(), fixtureAudit()); err != nil {
+		t.Fatal(err)
+	}
+	d, m := fixtureDevices()
+	if err := WriteDevices(s, Table, d, m); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "terminal", b.String())
+}
+
+func TestTerminalStyleFollowsEnvironment(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		env  map[string]string
+		want Style
+	}{
+		{"full", map[string]string{"TERM": "xterm-256color", "LANG": "en_GB.UTF-8"}, Style{Colour: true, Unicode: true, Live: true, Width: 120}},
+		{"no colour", map[string]string{"TERM": "xterm", "NO_COLOR": "1", "LANG": "C.utf8"}, Style{Unicode: true, Live: true, Width: 120}},
+		{"dumb", map[string]string{"TERM": "dumb", "LANG": "en_GB.UTF-8"}, Style{Width: 120}},
+		{"LC_ALL beats LANG", map[string]string{"TERM": "xterm", "LC_ALL": "C", "LANG": "en_GB.UTF-8"}, Style{Colour: true, Live: true, Width: 120}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := terminalStyle(120, func(k string) string { return tc.env[k] }); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+	if got := NewStream(&bytes.Buffer{}, func(string) string { return "xterm" }).Style; got != (Style{}) {
+		t.Errorf("a buffer got the style %+v", got)
+	}
+}
+
+// Benchstat reads what the bench format writes: every sample, with its units,
+// its configuration and a name whose parts can be told apart.
+func TestBenchIsReadByBenchfmt(t *testing.T) {
+	var b bytes.Buffer
+	series := fixtureSeries()
+	series[0].Rows[0].Case.Kernel = "a b/c=d"
+	if err := WriteBench(&b, fixtureMeta(), series); err != nil {
+		t.Fatal(err)
+	}
+	reader := benchfmt.NewReader(&b, "bench")
+	lines := 0
+	for reader.Scan() {
+		switch rec := reader.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Fatalf("syntax error: %v", rec)
+		case *benchfmt.Result:
+			lines++
+			if cpu := rec.GetConfig("cpu"); cpu != "INTEL(R) XEON(R) PLATINUM 8592+" {
+				t.Errorf("cpu is %q", cpu)
+			}
+			if _, ok := rec.Value("sec/op"); !ok {
+				t.Errorf("no sec/op in %v", rec.Values)
+			}
+			if mfu, ok := rec.Value("MFU"); !ok || mfu <= 0 || mfu > 1 {
+				t.Errorf("MFU is %v", mfu)
+			}
+			if rec.Iters != 4 {
+				t.Errorf("%d iterations, want the block's 4 launches", rec.Iters)
+			}
+			base, parts := rec.Name.Parts()
+			if string(base) != "Gemm" || len(parts) != 7 {
+				t.Errorf("name %s has the parts %q", rec.Name, parts)
+			}
+		}
+	}
+	if err := reader.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if lines != 21 {
+		t.Errorf("%d lines, want one for each of 21 samples", lines)
+	}
+	if better := reader.Units().Get("MFU", "better"); better == nil || better.Value != "higher" {
+		t.Errorf("MFU's better is %v", better)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, f := range Formats() {
+		if got, err := ParseFormat(strings.ToUpper(string(f))); err != nil || got != f {
+			t.Errorf("ParseFormat(%q) = %q, %v", f, got, err)
+		}
+	}
+	_, err := ParseFormat("xml")
+	if err == nil || !strings.Contains(err.Error(), `"xml"`) || !strings.Contains(err.Error(), "table, wide, json, jsonl, csv, markdown, bench") {
+		t.Errorf("error of an unknown format: %v", err)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestWriteErrorsAreReturned(t *testing.T) {
+	for name, write := range documents() {
+		for _, f := range Formats() {
+			var unsupported *UnsupportedFormat
+			if err := write(brokenWriter{}, f); err == nil {
+				t.Errorf("%s as %s: no error from a broken writer", name, f)
+			} else if !strings.Contains(err.Error(), "disk full") && !errors.As(err, &unsupported) {
+				t.Errorf("%s as %s: %v", name, f, err)
+			}
+		}
+	}
+}
+
+func TestEmptyDocuments(t *testing.T) {
+	for name, write := range map[string]func(io.Writer, Format) error{
+		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
+		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil) },
+		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, nil) },
+		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, &rules.Audit{}) },
+		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
+		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
+		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
+	} {
+		for _, f := range Formats() {
+			var b bytes.Buffer
+			var unsupported *UnsupportedFormat
+			if err := write(&b, f); err != nil && !errors.As(err, &unsupported) {
+				t.Errorf("%s as %s: %v", name, f, err)
+			}
+			if strings.Contains(b.String(), "null") && name != "audit" && name != "splits" && name != "plan" {
+				t.Errorf("%s as %s holds a null: %s", name, f, b.String())
+			}
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, tc := range []struct{ got, want string }{
+		{formatMicros(1716.7), "1716.7"}, {formatMicros(23.456), "23.46"}, {formatMicros(8.1234), "8.123"}, {formatMicros(2.5e6), "2500000"},
+		{formatRate(1.39e12, "FLOP/s"), "1.390 TFLOP/s"}, {formatRate(28.06e9, "B/s"), "28.06 GB/s"}, {formatRate(0, "B/s"), ""},
+		{formatShare(0.00458), "0.46 %"}, {formatShare(0.8812), "88.1 %"}, {formatShare(0.0001), "0.010 %"}, {formatShare(0), "0.0 %"},
+		{formatBytes(48 << 10), "48 KiB"}, {formatBytes(320 << 20), "320 MiB"}, {formatBytes(1536 << 20), "1.5 GiB"},
+		{formatDuration(74 * time.Second), "1m 14s"}, {formatDuration(8 * time.Hour), "8h 00m"}, {formatDuration(3200 * time.Millisecond), "3.2 s"}, {formatDuration(59600 * time.Millisecond), "1m 00s"},
+		{count(1, "row"), "1 row"}, {count(0, "row"), "0 rows"}, {count(2, "series"), "2 series"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("got %q, want %q", tc.got, tc.want)
+		}
+	}
+}
+
+func TestFileName(t *testing.T) {
+	for in, want := range map[string]string{
+		"cuda:0/cublas/fp16 n14336 k4096": "cuda-0-cublas-fp16-n14336-k4096", "../../etc/passwd": "etc-passwd", "": "unnamed", "...": "unnamed", "a\x00b": "ab",
+	} {
+		if got := fileName(in); got != want {
+			t.Errorf("fileName(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if n := len(fileName(strings.Repeat("kernel<", 100))); n > 100 {
+		t.Errorf("a name of %d characters", n)
+	}
+}
