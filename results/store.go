@@ -36,6 +36,9 @@ func splitParts(s string) ([]int, error) {
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("part %q is not a positive number", w)
 		}
+		if n > maxDimension {
+			return nil, fmt.Errorf("part %d is above %d", n, int64(maxDimension))
+		}
 		parts[i] = n
 	}
 	return parts, nil

@@ -1,0 +1,215 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// ImportOptions say what a CSV does not, or overrule what it says. Zero values
+// leave the word to the file and its name.
+type ImportOptions struct {
+	Device string        // the device's name
+	Kernel string        // the library that was timed; "torch" for published sweeps
+	DType  kernels.DType // of the operands
+	N, K   int
+	// Library is the library with its version: "torch 2.5.1+cu124".
+	Library string
+	Regime  Regime
+	// Command and Gemmaudit go into the run's [Meta].
+	Command   string
+	Gemmaudit string
+	// Created stamps the run; zero for the present moment.
+	Created time.Time
+}
+
+// ImportError is what is wrong with one cell, or one line, of a CSV.
+type ImportError struct {
+	Path string
+	// Line counts from 1, the header included; 0 for the file as a whole.
+	Line int
+	// Column is the name in the header, empty when no single one is at fault.
+	Column string
+	// Value is the cell as it stands, when Column is set.
+	Value  string
+	Reason string
+	Hint   string
+}
+
+func (e *ImportError) Error() string {
+	s := e.Path
+	if e.Line > 0 {
+		s += fmt.Sprintf(":%d", e.Line)
+	}
+	if e.Column != "" {
+		s += fmt.Sprintf(": column %s: %q", e.Column, e.Value)
+		return s + " " + e.Reason
+	}
+	return s + ": " + e.Reason
+}
+
+// record is one line of a CSV: a sample and the case it belongs to.
+type record struct {
+	c Case
+	s Sample
+	// path and line say where it stands.
+	path string
+	line int
+}
+
+// parsed is the content of one or more CSVs.
+type parsed struct {
+	records  []record
+	warnings []string
+	peaks    map[peakKey]*peakEstimate
+	versions map[string]string // of what was timed: "torch", "cuda"
+	// distribution and seed are set when the file has those columns.
+	distribution kernels.Distribution
+	seed         uint64
+	seedKnown    bool
+
+	seqBase int64            // for the next file
+	seen    map[roundKey]int // samples of a case so far, or the line that has the round
+}
+
+// peakKey is what a utilisation column is relative to.
+type peakKey struct {
+	device string
+	dtype  kernels.DType
+}
+
+// roundKey is the identity of a sample among all that are imported.
+type roundKey struct {
+	caseKey
+	phase Phase
+	round int
+}
+
+// Import turns CSVs into a run at out and opens it for reading. Two kinds are
+// known by their header, in any order of columns.
+//
+// A published sweep has the columns batch (M), kernel_time (microseconds) and,
+// where known, flops (TFLOP/s), utils (MFU) and kernel_name. Device, library, K,
+// N and data type stand in the file's name, as in
+// torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv.
+// Lines with the same M are further rounds of it. The peak follows from flops
+// and utils, within what their rounding allows.
+//
+// A samples CSV has one line a sample: device, kernel, dtype, m, n, k, round, us
+// and, where known, clock_mhz, power_w and temp_c, and any further column that
+// [Export] writes. Other columns are ignored with a warning.
+//
+// What is wrong with a file is an [ImportError]; then nothing is left at out. A
+// file that is at out already is never replaced.
+func Import(ctx context.Context, paths []string, out string, opt ImportOptions) (*Run, error) {
+	if len(paths) == 0 {
+		return nil, errors.New("import: no file given, expected at least one CSV")
+	}
+	if err := refuseExisting(out); err != nil {
+		return nil, err
+	}
+	p := &parsed{
+		peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{},
+		seen: map[roundKey]int{},
+	}
+	for _, path := range paths {
+		if err := p.file(ctx, path, opt); err != nil {
+			return nil, err
+		}
+	}
+	err := build(ctx, out, p.meta(paths, opt), func(_ context.Context, tx *sql.Tx) error {
+		// The database gets a context that never ends: watching one costs more
+		// than the statement. The loop looks at the caller's instead.
+		return p.store(ctx, context.WithoutCancel(ctx), tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := Open(out)
+	if err != nil {
+		return nil, err
+	}
+	r.warnings = append(r.warnings, p.warnings...)
+	return r, nil
+}
+
+// store writes the records. Cases get their IDs in order of appearance.
+func (p *parsed) store(ctx, dbCtx context.Context, tx *sql.Tx) error {
+	ids, err := newCaseStore(dbCtx, tx)
+	if err != nil {
+		return err
+	}
+	defer ids.close()
+	insert, err := tx.PrepareContext(dbCtx, insertSample)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for i := range p.records {
+		rec := &p.records[i]
+		if i%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if rec.s.CaseID, err = ids.add(dbCtx, rec.c); err != nil {
+			return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
+		}
+		if _, err := insert.ExecContext(dbCtx, rec.s.bind()...); err != nil {
+			return constraint(rec.s.CaseID, err)
+		}
+	}
+	return nil
+}
+
+// meta describes an imported run as far as the files tell.
+func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
+	meta := Meta{
+		Created: opt.Created, Command: opt.Command, Gemmaudit: opt.Gemmaudit,
+		Regime: opt.Regime, Distribution: p.distribution, Seed: p.seed,
+		Source:   strings.Join(paths, ", "),
+		Ceilings: map[string]kernels.Ceilings{},
+	}
+	if meta.Created.IsZero() {
+		meta.Created = time.Now()
+	}
+	if meta.Regime == "" && len(p.records) > 0 {
+		meta.Regime = p.records[0].c.Regime
+	}
+	var devices []string
+	for _, rec := range p.records {
+		if !slices.Contains(devices, rec.c.Device) {
+			devices = append(devices, rec.c.Device)
+			meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
+				ID: rec.c.Device, Kind: kindOf(rec.c.Device), Name: rec.c.Device, Versions: p.versions,
+			})
+		}
+	}
+	for key, e := range p.peaks {
+		if peak, ok := e.peak(key.dtype); ok {
+			c := meta.Ceilings[key.device]
+			c.Peaks = append(c.Peaks, peak)
+			meta.Ceilings[key.device] = c
+		}
+	}
+	for _, c := range meta.Ceilings {
+		slices.SortFunc(c.Peaks, func(a, b kernels.Peak) int { return strings.Compare(string(a.DType), string(b.DType)) })
+	}
+	return meta
+}
+
+// kindOf guesses a device's kind from its name, for runs from elsewhere.
+func kindOf(device string) kernels.Kind {
+	name := strings.ToLower(device)
+	switch {
+	case strings.HasPrefix(name, "cuda"), strings.Contains(name, "nvidia"):
+		return kernels.CUDA
+	case strings.HasPrefix(name, "cpu"), strings.Contains(name, "xeon"), strings.Contains(name, "epyc"):
+		return kernels.CPU
+	}
+	return ""
+}

@@ -1,0 +1,217 @@
+package results
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxDimension bounds M, N, K and counts in an imported file: what lies above
+// is a mistake in the file, and products of three stay within float64's range.
+const maxDimension = 1 << 31
+
+// csvFile reads one CSV line by line and words what is wrong with it.
+type csvFile struct {
+	path   string
+	r      *csv.Reader
+	names  []string       // of the header, lower case
+	at     map[string]int // column by name
+	record []string
+	line   int
+}
+
+// file reads one CSV of either kind.
+func (p *parsed) file(ctx context.Context, path string, opt ImportOptions) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer f.Close()
+	return p.read(ctx, path, f, opt)
+}
+
+func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt ImportOptions) error {
+	f, err := newCSVFile(path, in)
+	if err != nil {
+		return err
+	}
+	before := len(p.records)
+	switch {
+	case f.has("batch") && f.has("kernel_time"):
+		err = p.published(ctx, f, opt)
+	case f.has("m") && f.has("us"):
+		err = p.samples(ctx, f, opt)
+	default:
+		err = &ImportError{
+			Path: path, Line: 1,
+			Reason: fmt.Sprintf("the header is %q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(p.records) == before {
+		return &ImportError{Path: path, Reason: "there is no line after the header"}
+	}
+	return nil
+}
+
+func newCSVFile(path string, in io.Reader) (*csvFile, error) {
+	buffered := bufio.NewReaderSize(in, 1<<16)
+	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
+		buffered.Discard(3)
+	}
+	f := &csvFile{path: path, r: csv.NewReader(buffered), at: map[string]int{}}
+	f.r.FieldsPerRecord = -1
+	f.r.ReuseRecord = true
+	ok, err := f.next()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, &ImportError{Path: path, Reason: "the file is empty"}
+	}
+	for i, name := range f.record {
+		name = strings.ToLower(strings.TrimSpace(name))
+		f.names = append(f.names, name)
+		if first, twice := f.at[name]; twice && name != "" {
+			return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)}
+		}
+		f.at[name] = i
+	}
+	return f, nil
+}
+
+// next reads a line; false at the end of the file.
+func (f *csvFile) next() (bool, error) {
+	record, err := f.r.Read()
+	if err == io.EOF {
+		return false, nil
+	}
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return false, &ImportError{Path: f.path, Line: parse.Line, Reason: parse.Err.Error()}
+	}
+	if err != nil {
+		return false, fmt.Errorf("import %q: %w", f.path, err)
+	}
+	f.record = record
+	f.line, _ = f.r.FieldPos(0)
+	if len(record) > len(f.names) && len(f.names) > 0 {
+		return false, &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("%d cells, the header has %d columns", len(record), len(f.names))}
+	}
+	return true, nil
+}
+
+func (f *csvFile) has(column string) bool {
+	_, ok := f.at[column]
+	return ok
+}
+
+// ignored lists the columns that are not among known.
+func (f *csvFile) ignored(known []string) []string {
+	var out []string
+	for _, name := range f.names {
+		if !slices.Contains(known, name) {
+			out = append(out, strconv.Quote(name))
+		}
+	}
+	return out
+}
+
+// fail is an error of the present line's cell in a column.
+func (f *csvFile) fail(column, format string, args ...any) error {
+	return &ImportError{Path: f.path, Line: f.line, Column: column, Value: f.cell(column), Reason: fmt.Sprintf(format, args...)}
+}
+
+// cell is the text in a column, empty when the column or the cell is missing.
+func (f *csvFile) cell(column string) string {
+	i, ok := f.at[column]
+	if !ok || i >= len(f.record) {
+		return ""
+	}
+	return strings.TrimSpace(f.record[i])
+}
+
+// text reads a cell of words. Control characters and broken UTF-8 are refused:
+// no name or label has them, and they would garble whatever prints it.
+func (f *csvFile) text(column string) (string, error) {
+	s := f.cell(column)
+	if !utf8.ValidString(s) {
+		return "", f.fail(column, "is not UTF-8 text")
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return "", f.fail(column, "has a control character")
+	}
+	return s, nil
+}
+
+// whole reads a cell that must hold a whole number of at least least.
+func (f *csvFile) whole(column string, least int64) (int64, error) {
+	s := f.cell(column)
+	if s == "" {
+		return 0, f.fail(column, "is missing")
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		return 0, f.fail(column, "is not a whole number")
+	case n < least:
+		return 0, f.fail(column, "is below %d", least)
+	}
+	return n, nil
+}
+
+// dimension reads a cell that must hold a size or a count.
+func (f *csvFile) dimension(column string, least int64) (int, error) {
+	n, err := f.whole(column, least)
+	if err == nil && n > maxDimension {
+		err = f.fail(column, "is above %d", int64(maxDimension))
+	}
+	return int(n), err
+}
+
+// number reads a cell that must hold a finite number of at least 0.
+func (f *csvFile) number(column string) (float64, error) {
+	s := f.cell(column)
+	if s == "" {
+		return 0, f.fail(column, "is missing")
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return 0, f.fail(column, "is not a number")
+	case err != nil || math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, f.fail(column, "is not a finite number")
+	case x < 0:
+		return 0, f.fail(column, "is negative")
+	}
+	return x, nil
+}
+
+// optional reads a number that may be missing, as 0.
+func (f *csvFile) optional(column string) (float64, error) {
+	if f.cell(column) == "" {
+		return 0, nil
+	}
+	return f.number(column)
+}
+
+// microseconds reads a time, which must be above 0.
+func (f *csvFile) microseconds(column string) (float64, error) {
+	x, err := f.number(column)
+	if err == nil && x == 0 {
+		err = f.fail(column, "is not a time: expected more than 0 us")
+	}
+	return x, err
+}

@@ -1,0 +1,280 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+const (
+	published4090 = "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv"
+	publishedA800 = "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv"
+)
+
+// publishedFile finds a published sweep, which the project does not ship.
+func publishedFile(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join("..", "..", "shared", "data", "fairyspeed", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the published sweeps are not here: %v", err)
+	}
+	return path
+}
+
+func writeFile(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// flagged counts rows by the article's rule, from times alone.
+func flagged(s Series, threshold float64) int {
+	best, n := 0.0, 0
+	for _, row := range s.Rows {
+		rate := row.Case.Shape().FLOPs() / row.Samples[0].US
+		if best*threshold > rate {
+			n++
+		}
+		best = max(best, rate)
+	}
+	return n
+}
+
+func TestImportPublishedSweeps(t *testing.T) {
+	for _, tt := range []struct {
+		file             string
+		key              SeriesKey
+		rows             int
+		flagged90, at85  int
+		peak             float64
+		firstLabelPrefix string
+	}{
+		{published4090, SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096}, 8197, 3021, 2882, 166e12, "std::enable_if<!(false), void>"},
+		{publishedA800, SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096}, 517, 322, 287, 312e12, "ampere_bf16"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			r, err := Import(context.Background(), []string{publishedFile(t, tt.file)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+			must(t, err)
+			defer r.Close()
+			series, err := r.Series()
+			must(t, err)
+			if len(series) != 1 || series[0].Key != tt.key {
+				t.Fatalf("%d series, the first %+v", len(series), series[0].Key)
+			}
+			s := series[0]
+			if len(s.Rows) != tt.rows {
+				t.Errorf("%d rows, expected %d", len(s.Rows), tt.rows)
+			}
+			if n := flagged(s, 0.9); n != tt.flagged90 {
+				t.Errorf("the article's rule flags %d rows at 0.9, expected %d", n, tt.flagged90)
+			}
+			if n := flagged(s, 0.85); n != tt.at85 {
+				t.Errorf("the article's rule flags %d rows at 0.85, expected %d", n, tt.at85)
+			}
+			if s.Peak.Origin != kernels.Published || s.Peak.FLOPS < tt.peak*0.9999 || s.Peak.FLOPS > tt.peak*1.0001 {
+				t.Errorf("peak %+v, expected %g within 1e-4", s.Peak, tt.peak)
+			}
+			if !strings.HasPrefix(s.Rows[0].Case.Label, tt.firstLabelPrefix) {
+				t.Errorf("label %q", s.Rows[0].Case.Label)
+			}
+			if d := cmp.Diff(map[string]string{"torch": "2.5.1+cu124", "cuda": "12.4"}, r.Meta().Fingerprint.Devices[0].Versions); d != "" {
+				t.Errorf("versions:\n%s", d)
+			}
+			if len(r.Warnings()) > 0 {
+				t.Errorf("warnings %q", r.Warnings())
+			}
+		})
+	}
+}
+
+func TestImportPublishedVariants(t *testing.T) {
+	text := "\ufeffBatch,KERNEL_TIME,extra\r\n4,10.5,x\r\n4,11.5,y\r\n2,\"9.25\",z\r\n"
+	path := writeFile(t, "sweep.csv", text)
+	_, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+	var e *ImportError
+	if !errors.As(err, &e) || e.Hint != "give --device" {
+		t.Fatalf("%v, expected an error that names --device", err)
+	}
+	out := filepath.Join(t.TempDir(), "run.db")
+	r, err := Import(context.Background(), []string{path}, out, ImportOptions{
+		Device: "card", Kernel: "lib", DType: kernels.INT8, N: 8, K: 16, Library: "lib 1.2", Regime: Hot,
+	})
+	must(t, err)
+	defer r.Close()
+	samples, err := r.Samples(PhaseSweep)
+	must(t, err)
+	var lines []string
+	for _, s := range samples {
+		lines = append(lines, fmt.Sprint(s.CaseID, s.Round, s.Seq, s.US))
+	}
+	if d := cmp.Diff([]string{"1 0 0 10.5", "1 1 1 11.5", "2 0 2 9.25"}, lines); d != "" {
+		t.Errorf("samples:\n%s", d)
+	}
+	series, err := r.Series()
+	must(t, err)
+	if s := series[0]; s.Key.String() != "card/lib/int8/n8 k16 hot" || s.Peak.Origin != kernels.Relative || s.Peak.FLOPS != 0 || s.Rows[0].Case.M != 2 {
+		t.Errorf("series %v, peak %+v", s.Key, s.Peak)
+	}
+	if w := r.Warnings(); len(w) != 2 || !strings.Contains(w[0], `ignored columns "extra"`) || !strings.Contains(w[1], "1 lines repeat") {
+		t.Errorf("warnings %q", w)
+	}
+	if got := r.Meta().Fingerprint.Devices[0].Versions["lib"]; got != "1.2" {
+		t.Errorf("library version %q", got)
+	}
+	if r.Meta().Source != path {
+		t.Errorf("source %q", r.Meta().Source)
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	const head = "device,kernel,dtype,m,n,k,round,us,clock_mhz\n"
+	good := "cpu,lib,fp32,4,8,16,0,1.5,\n"
+	for _, tt := range []struct {
+		name, text string
+		want       string // of the error, after the path
+	}{
+		{"empty", "", ": the file is empty"},
+		{"only a header", head, ": there is no line after the header"},
+		{"foreign header", "a,b\n1,2\n", `:1: the header is "a,b", expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)`},
+		{"double column", "m,us,m\n", `:1: column "m" stands twice in the header, at 1 and 3`},
+		{"column missing", "device,kernel,dtype,m,n,round,us\n", ":1: there is no column k"},
+		{"missing cell", head + good + "cpu,lib,fp32,8,8,16,0\n", `:3: column us: "" is missing`},
+		{"empty cell", head + good + "cpu,lib,fp32,,8,16,0,1,\n", `:3: column m: "" is missing`},
+		{"empty device", head + ",lib,fp32,4,8,16,0,1,\n", `:2: column device: "" is missing`},
+		{"too many cells", head + "cpu,lib,fp32,4,8,16,0,1,1,1\n", ":2: 10 cells, the header has 9 columns"},
+		{"not a number", head + "cpu,lib,fp32,4,8,16,0,fast,\n", `:2: column us: "fast" is not a number`},
+		{"nan", head + "cpu,lib,fp32,4,8,16,0,NaN,\n", `:2: column us: "NaN" is not a finite number`},
+		{"inf", head + "cpu,lib,fp32,4,8,16,0,1e999,\n", `:2: column us: "1e999" is not a finite number`},
+		{"negative time", head + "cpu,lib,fp32,4,8,16,0,-1,\n", `:2: column us: "-1" is negative`},
+		{"zero time", head + "cpu,lib,fp32,4,8,16,0,0.0,\n", `:2: column us: "0.0" is not a time: expected more than 0 us`},
+		{"bad clock", head + "cpu,lib,fp32,4,8,16,0,1,x\n", `:2: column clock_mhz: "x" is not a number`},
+		{"m 0", head + "cpu,lib,fp32,0,8,16,0,1,\n", `:2: column m: "0" is below 1`},
+		{"m 1.5", head + "cpu,lib,fp32,1.5,8,16,0,1,\n", `:2: column m: "1.5" is not a whole number`},
+		{"m huge", head + "cpu,lib,fp32,4294967296,8,16,0,1,\n", `:2: column m: "4294967296" is above 2147483648`},
+		{"dtype", head + "cpu,lib,fp12,4,8,16,0,1,\n", `:2: column dtype: "fp12" is not a data type: expected one of [fp32 tf32 fp16 bf16 fp8 int8]`},
+		{"duplicate", head + good + "cpu,lib,fp32,8,8,16,0,1,\n" + good, `:4: column round: "0" of cpu/lib/fp32/m4 n8 k16 repeats line 2`},
+		{"control character", head + "c\x07pu,lib,fp32,4,8,16,0,1,\n", `:2: column device: "c\apu" has a control character`},
+		{"quote", head + "\"cpu,lib,fp32,4,8,16,0,1,\n", `:2: extraneous or missing " in quoted-field`},
+		{"m 0 published", "batch,kernel_time\n0,1\n", `:2: column batch: "0" is below 1`},
+		{"utils nan", "batch,kernel_time,flops,utils\n1,1,1,nan\n", `:2: column utils: "nan" is not a finite number`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := writeFile(t, "torchgemm_card_torch_2.5_K16_N8_float16.csv", tt.text)
+			out := filepath.Join(t.TempDir(), "run.db")
+			_, err := Import(context.Background(), []string{path}, out, ImportOptions{})
+			var e *ImportError
+			if !errors.As(err, &e) {
+				t.Fatalf("%v, expected an ImportError", err)
+			}
+			if got := strings.TrimPrefix(err.Error(), path); got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {
+				t.Errorf("a refused import left %v", entries)
+			}
+		})
+	}
+}
+
+func TestImportKeepsWhatIsThere(t *testing.T) {
+	path := writeFile(t, "s.csv", "device,kernel,dtype,m,n,k,round,us\ncpu,lib,fp32,4,8,16,0,1.5\n")
+	out := writeFile(t, "run.db", "mine")
+	if _, err := Import(context.Background(), []string{path}, out, ImportOptions{}); !errors.Is(err, os.ErrExist) {
+		t.Errorf("%v, expected that the file exists", err)
+	}
+	if b, _ := os.ReadFile(out); string(b) != "mine" {
+		t.Errorf("the file in the way became %q", b)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	out = filepath.Join(t.TempDir(), "run.db")
+	if _, err := Import(ctx, []string{path}, out, ImportOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, expected that the import was cancelled", err)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {
+		t.Errorf("a cancelled import left %v", entries)
+	}
+}
+
+func TestFromName(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want ImportOptions
+	}{
+		{published4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{"sweep_K128_N256.csv", ImportOptions{N: 256, K: 128}},
+		{"bf16_N8_K9.csv", ImportOptions{DType: kernels.BF16, N: 8, K: 9}},
+		{"K5.csv", ImportOptions{}},
+	} {
+		got, _ := fromName("/some/where/" + tt.name)
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s:\n%s", tt.name, d)
+		}
+	}
+}
+
+func TestPeakEstimateOfContradictingLines(t *testing.T) {
+	e := &peakEstimate{}
+	e.add(100, 0.5, 0, 1)
+	e.add(400, 0.5, 0, 1)
+	e.add(200, 0.5, 0, 1)
+	e.flopsDecimals, e.utilDecimal = 6, 6
+	p, ok := e.peak(kernels.FP16)
+	if !ok || p.FLOPS != 400e12 || !strings.HasPrefix(p.Unit, "median") {
+		t.Errorf("%+v %v, expected the median, 400 TFLOP/s", p, ok)
+	}
+}
+
+func BenchmarkImport(b *testing.B) {
+	path := publishedFile(b, published4090)
+	dir := b.TempDir()
+	i := 0
+	for b.Loop() {
+		r, err := Import(context.Background(), []string{path}, filepath.Join(dir, fmt.Sprint(i)), ImportOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Close()
+		i++
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	for _, s := range []string{
+		"device,kernel,dtype,m,n,k,round,us\ncpu,lib,fp32,4,8,16,0,1.5\n",
+		"\ufeffdevice,kernel,dtype,m,n,k,round,us,seq,parts,pad_to,launches,pack_inside,seed\r\ncpu,lib,fp32,4,8,16,0,1.5,7,1+3,,2,true,5\r\n",
+		"batch,kernel_time,flops,utils,kernel_name\n1,23.46,1.43,0.00458,a\n1,23,1,0.5,\"b,c\"\n",
+		"batch,kernel_time\n0,1\n", "m,us\n", "",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := writeFile(t, "torchgemm_card_torch_2.5_K16_N8_float16.csv", string(text))
+		out := filepath.Join(t.TempDir(), "run.db")
+		r, err := Import(context.Background(), []string{path}, out, ImportOptions{})
+		if err != nil {
+			if _, err := os.Stat(out); err == nil {
+				t.Fatal("a refused import left a file")
+			}
+			return
+		}
+		defer r.Close()
+		// What was accepted can be read by everything that reads.
+		samples, err := r.Samples("")
+		must(t, err)
+		if len(samples) == 0 {
+			t.Fatal("an import without samples was accepted")
+		}
+		_, err = r.Series()
+		must(t, err)
+	})
+}
