@@ -1,0 +1,90 @@
+package cpu
+
+/*
+#include "amx.h"
+*/
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() { constructors[slotAMX] = newAMX }
+
+// amx multiplies on the CPU's tile registers: bf16 and int8.
+type amx struct{ dev *Device }
+
+func newAMX(d *Device) (kernels.Gemm, *kernels.Missing) {
+	if !d.features.AMX {
+		reason := detect().noAMX
+		if reason == "" {
+			reason = "GEMMAUDIT_ISA leaves AMX out"
+		}
+		return nil, &kernels.Missing{Name: amx{}.Name(), Reason: reason}
+	}
+	return amx{d}, nil
+}
+
+func (amx) Name() string { return "amx" }
+
+func (amx) Describe() string {
+	t := C.ga_amx_tuned
+	unit := "AMX"
+	if amxEmulated {
+		unit = "AMX emulated in software"
+	}
+	return fmt.Sprintf("%s, 2x2 tiles of 16x16, blocks of %dx%d and %d bytes of K", unit, t.rows, t.cols, 64*t.steps)
+}
+
+func (k amx) Supports(p kernels.Problem) error {
+	if err := k.dev.supports(k.Name(), p); err != nil {
+		return err
+	}
+	f := k.dev.features
+	has := map[kernels.DType]bool{kernels.BF16: f.AMXBF16, kernels.INT8: f.AMXINT8}[p.DType]
+	if has {
+		return nil
+	}
+	reason := fmt.Sprintf("AMX has no instruction for %s", p.DType)
+	switch p.DType {
+	case kernels.FP16:
+		reason = "this CPU's AMX has no instruction for fp16"
+		if f.AMXFP16 {
+			reason = "the kernel is written for bf16 and int8"
+		}
+	case kernels.BF16, kernels.INT8:
+		reason = fmt.Sprintf("this CPU's AMX has no instruction for %s", p.DType)
+	}
+	return &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: reason}
+}
+
+func (k amx) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	return k.dev.pack(p, raw)
+}
+
+func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	g, p, err := k.dev.bindPacked(k.Name(), p, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	return kernelLaunch(C.ga_kernel(C.ga_amx), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer), nil
+}
+
+// amxTuning is what the speed of amx depends on and its result does not: see amx.h.
+type amxTuning = C.ga_amx_tuning
+
+// tuneAMX replaces the tuning of the following launches and returns the one before,
+// for measurements of the kernel and for tests of its loops.
+func tuneAMX(t amxTuning) amxTuning {
+	before := C.ga_amx_tuned
+	C.ga_amx_tuned = t
+	return before
+}

@@ -1,0 +1,142 @@
+// The register blocks of amx: what is computed between loading and storing the
+// eight tiles. One step multiplies 64 bytes of every row of A.
+//
+// Packed A is, a strip of 32 rows, 2 KiB a step: the tile of the upper 16 rows and
+// that of the lower. Packed B is, a panel of 32 columns, also 2 KiB a step: 16 rows
+// of 128 bytes, of which the left half is one tile and the right half the other.
+#ifndef GEMMAUDIT_AMX_BLOCK_H
+#define GEMMAUDIT_AMX_BLOCK_H
+
+#include "amx_tile.h"
+
+enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_LINE = 64 };
+
+// ga_touch is a stretch of memory that is brought into the second-level cache
+// alongside the multiplications: per bytes each step, a line every stride.
+typedef struct {
+  const char *at, *end;
+  int per, stride;
+} ga_touch;
+
+static inline void ga_touch_some(ga_touch *t) {
+  const char *stop = t->at + t->per < t->end ? t->at + t->per : t->end;
+  for (; t->at < stop; t->at += t->stride) __builtin_prefetch(t->at, 0, 2);
+}
+
+#define GA_DOT(int8, c, a, b) \
+  do {                        \
+    if (int8) TILE_DOT_INT8(c, a, b); \
+    else TILE_DOT_BF16(c, a, b);      \
+  } while (0)
+
+// ga_block_wide: 32 rows × 32 columns, 2×2 tiles of C in registers 0 to 3, A in 4
+// and 5, B in 6 and 7. Each tile that is loaded is used twice: 64 cycles of
+// multiplication for 4 KiB. partial is 4 KiB: the four tiles one after the other.
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_wide(
+    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int prefetch_a, int ahead_b,
+    ga_touch *next_a, ga_touch *next_b) {
+  if (resume) {
+    TILE_LOAD(0, partial, GA_TILE_ROW_BYTES);
+    TILE_LOAD(1, partial + 256, GA_TILE_ROW_BYTES);
+    TILE_LOAD(2, partial + 512, GA_TILE_ROW_BYTES);
+    TILE_LOAD(3, partial + 768, GA_TILE_ROW_BYTES);
+  } else {
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+  }
+  for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
+    TILE_LOAD(6, b, GA_B_STRIDE);
+    TILE_LOAD(4, a, GA_TILE_ROW_BYTES);
+    GA_DOT(int8, 0, 4, 6);
+    TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
+    GA_DOT(int8, 1, 4, 7);
+    TILE_LOAD(5, a + GA_TILE_BYTES, GA_TILE_ROW_BYTES);
+    GA_DOT(int8, 2, 5, 6);
+    GA_DOT(int8, 3, 5, 7);
+    if (prefetch_a > 0)
+      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE)
+        __builtin_prefetch(a + (int64_t)prefetch_a * GA_STEP_BYTES + i, 0, 3);
+    if (ahead_b > 0)
+      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE) __builtin_prefetch(b + ahead_b + i, 0, 3);
+    ga_touch_some(next_a);
+    ga_touch_some(next_b);
+  }
+  TILE_STORE(0, partial, GA_TILE_ROW_BYTES);
+  TILE_STORE(1, partial + 256, GA_TILE_ROW_BYTES);
+  TILE_STORE(2, partial + 512, GA_TILE_ROW_BYTES);
+  TILE_STORE(3, partial + 768, GA_TILE_ROW_BYTES);
+}
+
+// ga_block_half: the upper 16 rows alone, for the end of M.
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
+    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, ga_touch *next_a,
+    ga_touch *next_b) {
+  if (resume) {
+    TILE_LOAD(0, partial, GA_TILE_ROW_BYTES);
+    TILE_LOAD(1, partial + 256, GA_TILE_ROW_BYTES);
+  } else {
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+  }
+  for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
+    TILE_LOAD(6, b, GA_B_STRIDE);
+    TILE_LOAD(4, a, GA_TILE_ROW_BYTES);
+    GA_DOT(int8, 0, 4, 6);
+    TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
+    GA_DOT(int8, 1, 4, 7);
+    ga_touch_some(next_a);
+    ga_touch_some(next_b);
+  }
+  TILE_STORE(0, partial, GA_TILE_ROW_BYTES);
+  TILE_STORE(1, partial + 256, GA_TILE_ROW_BYTES);
+}
+
+// ga_block_few: at most 16 rows × panels·32 columns over all of K, for products
+// that are limited by reading B. C is in registers 0 to 5, A in 6, B in 7. A is
+// 1 KiB a step here, of which the configured rows are read. The panels are streams
+// of their own. out gets 2 KiB a panel.
+#define GA_FEW_PANEL(int8, p, left, right)                                             \
+  do {                                                                                 \
+    const char *at = b + (p) * panel_bytes;                                            \
+    TILE_LOAD(7, at, GA_B_STRIDE);                                                     \
+    GA_DOT(int8, left, 6, 7);                                                          \
+    TILE_LOAD(7, at + GA_TILE_ROW_BYTES, GA_B_STRIDE);                                 \
+    GA_DOT(int8, right, 6, 7);                                                         \
+    if (ahead > 0)                                                                     \
+      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE) __builtin_prefetch(at + ahead + i, 0, 3); \
+  } while (0)
+
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_few(
+    const int int8, const int panels, const char *a, const char *b, int64_t panel_bytes, int64_t steps, int ahead,
+    float *out) {
+  TILE_ZERO(0);
+  TILE_ZERO(1);
+  if (panels > 1) {
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+  }
+  if (panels > 2) {
+    TILE_ZERO(4);
+    TILE_ZERO(5);
+  }
+  for (int64_t s = 0; s < steps; s++, a += GA_TILE_BYTES, b += GA_STEP_BYTES) {
+    TILE_LOAD(6, a, GA_TILE_ROW_BYTES);
+    GA_FEW_PANEL(int8, 0, 0, 1);
+    if (panels > 1) GA_FEW_PANEL(int8, 1, 2, 3);
+    if (panels > 2) GA_FEW_PANEL(int8, 2, 4, 5);
+  }
+  TILE_STORE(0, out, GA_TILE_ROW_BYTES);
+  TILE_STORE(1, out + 256, GA_TILE_ROW_BYTES);
+  if (panels > 1) {
+    TILE_STORE(2, out + 512, GA_TILE_ROW_BYTES);
+    TILE_STORE(3, out + 768, GA_TILE_ROW_BYTES);
+  }
+  if (panels > 2) {
+    TILE_STORE(4, out + 1024, GA_TILE_ROW_BYTES);
+    TILE_STORE(5, out + 1280, GA_TILE_ROW_BYTES);
+  }
+}
+
+#endif
