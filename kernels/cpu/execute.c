@@ -3,6 +3,8 @@
 #endif
 #include "execute.h"
 
+#include "dl.h"
+
 #include <time.h>
 
 double ga_now(void) {
@@ -80,6 +82,34 @@ static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team
   }
 }
 
+// run_calls is a block with libraries in it, on the library thread. A library has
+// threads of its own, which must find the CPUs free: our workers sleep between
+// launches, and this thread is not pinned.
+static void run_calls(void *arg) {
+  block *b = arg;
+  ga_span *span = b->span;
+  double before = ga_core_mhz();
+  double start = ga_now();
+  for (int64_t i = b->from; i < b->to; i++) {
+    const ga_launch *l = &b->launches[i % b->nlaunches];
+    if (l->call != NULL) {
+      int rc = l->call(l->arg);
+      if (rc != 0) {
+        span->failed = rc;
+        span->failed_at = i;
+        break;
+      }
+      continue;
+    }
+    ga_span inner = {0};
+    block one = {b->pool, l, 1, 0, 1, &inner};
+    ga_pool_run(b->pool, l->threads, run_kernels, &one);
+    span->preempted += ga_pool_preemptions(b->pool, l->threads);
+  }
+  span->seconds = ga_now() - start;
+  span->mhz = (before + ga_core_mhz()) / 2;
+}
+
 void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, ga_span *span) {
   *span = (ga_span){0};
   int threads = 1, calls = 0;
@@ -93,26 +123,6 @@ void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int
     span->preempted = ga_pool_preemptions(pool, threads);
     return;
   }
-  // A library has threads of its own, which must find the CPUs free: our workers
-  // sleep between launches, and the caller is not pinned.
-  double before = ga_core_mhz();
-  double start = ga_now();
-  for (int64_t i = 0; i < n; i++) {
-    const ga_launch *l = &launches[i % nlaunches];
-    if (l->call != NULL) {
-      int rc = l->call(l->arg);
-      if (rc != 0) {
-        span->failed = rc;
-        span->failed_at = i;
-        break;
-      }
-      continue;
-    }
-    ga_span inner = {0};
-    block b = {pool, l, 1, 0, 1, &inner};
-    ga_pool_run(pool, l->threads, run_kernels, &b);
-    span->preempted += ga_pool_preemptions(pool, l->threads);
-  }
-  span->seconds = ga_now() - start;
-  span->mhz = (before + ga_core_mhz()) / 2;
+  block b = {pool, launches, nlaunches, 0, n, span};
+  ga_library_run(run_calls, &b);
 }

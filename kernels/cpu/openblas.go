@@ -1,0 +1,181 @@
+package cpu
+
+/*
+#include <stdlib.h>
+#include "openblas.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() { constructors[slotOpenBLAS] = newOpenBLAS }
+
+var openblasName = libraryName{
+	kernel: "openblas",
+	env:    "GEMMAUDIT_OPENBLAS",
+	// Fedora and its kin call the build with pthreads libopenblasp.
+	sonames: append(sharedNames("openblas", "0", ""), sharedNames("openblasp", "0")...),
+	install: "install Debian's libopenblas0",
+}
+
+// openblas is the system's OpenBLAS. It packs B inside every call and offers no
+// way to do so ahead, so its weights are B as it was given.
+type openblas struct {
+	dev     *Device
+	lib     *C.ga_openblas // never freed, like the library
+	version string         // "0.3.21"
+	core    string         // the kernels that it chose: "SkylakeX"
+}
+
+func newOpenBLAS(d *Device) (kernels.Gemm, *kernels.Missing) {
+	l, missing := openblasName.open()
+	if missing != nil {
+		return nil, missing
+	}
+	refuse := func(reason string) (kernels.Gemm, *kernels.Missing) {
+		return nil, &kernels.Missing{Name: openblasName.kernel, Reason: l.name + ": " + reason}
+	}
+	call := func(name string) string {
+		f := l.symbol(name)
+		if f == nil {
+			return ""
+		}
+		return C.GoString(C.ga_openblas_string(f))
+	}
+	sgemm, set := l.symbol("cblas_sgemm"), l.symbol("openblas_set_num_threads")
+	switch {
+	case sgemm == nil:
+		return refuse("it has no cblas_sgemm")
+	case set == nil:
+		return refuse("it has no openblas_set_num_threads, so it is another BLAS or one whose threads can't be chosen")
+	}
+	config := call("openblas_get_config")
+	if strings.Contains(config, "USE64BITINT") {
+		return refuse("it was built with 64-bit integers: expected the usual 32-bit interface")
+	}
+	lib := (*C.ga_openblas)(C.calloc(1, C.sizeof_ga_openblas))
+	*lib = C.ga_openblas{sgemm: sgemm, sbgemm: l.symbol("cblas_sbgemm"), set_num_threads: set}
+	k := openblas{dev: d, lib: lib, version: openblasVersion(config), core: call("openblas_get_corename")}
+	d.noteVersion("openblas", strings.TrimSpace(k.version+" "+k.core))
+	return k, nil
+}
+
+// openblasVersion is the word after the name in "OpenBLAS 0.3.21 DYNAMIC_ARCH ...".
+func openblasVersion(config string) string {
+	if fields := strings.Fields(config); len(fields) > 1 {
+		return fields[1]
+	}
+	return "of unknown version"
+}
+
+// noteVersion adds a library to what the device says of itself.
+func (d *Device) noteVersion(name, version string) {
+	if d.spec.Versions == nil {
+		d.spec.Versions = map[string]string{}
+	}
+	d.spec.Versions[name] = version
+}
+
+func (openblas) Name() string { return openblasName.kernel }
+
+func (k openblas) Describe() string {
+	return strings.TrimSpace(fmt.Sprintf("OpenBLAS %s %s, packs B in every call", k.version, k.core))
+}
+
+func (k openblas) Supports(p kernels.Problem) error {
+	if err := k.dev.supports(k.Name(), p); err != nil {
+		return err
+	}
+	reason := ""
+	switch p.DType {
+	case kernels.FP32:
+	case kernels.BF16:
+		if k.lib.sbgemm == nil {
+			reason = "this build has no cblas_sbgemm (OpenBLAS is built without BUILD_BFLOAT16 by default)"
+		}
+	default:
+		reason = "OpenBLAS multiplies fp32 and bf16 alone"
+	}
+	if reason == "" && max(p.M, p.N, p.K, p.LDA, p.LDB, p.LDC) > math.MaxInt32 {
+		reason = "its interface has 32-bit integers"
+	}
+	if reason != "" {
+		return &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: reason}
+	}
+	return nil
+}
+
+// PrepareWeights leaves B where it is.
+func (k openblas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := k.dev.rawB(p, raw); err != nil {
+		return nil, err
+	}
+	return &rawWeights{p, raw}, nil
+}
+
+// openblasCall owns the memory of one launch, which a cleanup frees once nothing
+// refers to the launch any more.
+type openblasCall struct{ c *C.ga_openblas_call }
+
+func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	rw, ok := w.(*rawWeights)
+	if !ok || rw == nil {
+		return nil, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, w, k.Name())
+	}
+	if err := sameWeights(p, rw.problem); err != nil {
+		return nil, err
+	}
+	g, err := k.dev.bindAC(p, a, c)
+	if err != nil {
+		return nil, err
+	}
+	if g.b, err = k.dev.rawB(p, rw.raw); err != nil {
+		return nil, err
+	}
+	label := ""
+	var sums unsafe.Pointer
+	if p.DType == kernels.BF16 {
+		label = "sbgemm, C rounded on one thread"
+		if sums = C.malloc(C.size_t(p.M) * C.size_t(p.N) * 4); sums == nil {
+			return nil, fmt.Errorf("%v: no memory for the fp32 sums of sbgemm", p.Shape)
+		}
+	}
+	call := (*C.ga_openblas_call)(C.calloc(1, C.sizeof_ga_openblas_call))
+	*call = C.ga_openblas_call{lib: k.lib, gemm: g, threads: C.int(k.dev.threadsOf(p)), sums: (*C.float)(sums)}
+	owner := &openblasCall{call}
+	runtime.AddCleanup(owner, func(call *C.ga_openblas_call) {
+		C.free(unsafe.Pointer(call.sums))
+		C.free(unsafe.Pointer(call))
+	}, call)
+	return callLaunch(C.ga_call(C.ga_openblas_run), unsafe.Pointer(call), label, owner, a.Buffer, rw, c.Buffer), nil
+}
+
+// sameWeights checks that weights prepared for the problem q serve p.
+func sameWeights(p, q kernels.Problem) error {
+	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.BLayout != p.BLayout || q.LDB != p.LDB {
+		return fmt.Errorf("%v %s: weights were prepared for n%d k%d %s", p.Shape, p.DType, q.N, q.K, q.DType)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+// OpenBLAS as a launch: cblas_sgemm, and cblas_sbgemm where the build has it.
+#ifndef GEMMAUDIT_OPENBLAS_H
+#define GEMMAUDIT_OPENBLAS_H
+
+#include "launch.h"
+
+// The functions of one opened library, found by name. sbgemm may be NULL.
+typedef struct {
+  void *sgemm, *sbgemm, *set_num_threads;
+  int threads; // what was set last, 0 before
+} ga_openblas;
+
+// One product. fp32 only of B as it is; for bf16, sums is fp32 memory of m×n.
+typedef struct {
+  ga_openblas *lib;
+  ga_gemm gemm;
+  int threads;
+  float *sums;
+} ga_openblas_call;
+
+// ga_openblas_run is a ga_call on a ga_openblas_call.
+int ga_openblas_run(void *call);
+
+// ga_openblas_string calls a const char *(void).
+const char *ga_openblas_string(void *function);
+
+#endif
