@@ -1,0 +1,359 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// boundLimit is how many launches a device's cases keep bound between blocks.
+// Beyond it launches are bound anew for each block, which is not timed either.
+const boundLimit = 1 << 20
+
+// maxLaunches bounds the launches of one block.
+const maxLaunches = 1 << 20
+
+// bench is one device with the operands of what is being measured on it. It is
+// used by one goroutine.
+type bench struct {
+	device kernels.Device
+	spec   kernels.Spec
+	dist   kernels.Distribution
+	seed   uint64
+	target time.Duration // of a block
+	least  int           // launches of a block
+	budget int64         // bytes for weights
+
+	activations map[kernels.DType]*operands
+	sets        map[matrixKey]*weightSet
+	used        int64 // of the budget
+	gemms       map[string]kernels.Gemm
+	window      []kernels.Launch // of the current block
+	bound       int              // launches kept
+	busy        float64          // seconds inside blocks
+	rotations   map[formKey]Rotation
+}
+
+// operands are A and C of one data type, large enough for every case.
+type operands struct {
+	a, c           kernels.Buffer
+	aBytes, cBytes int64
+}
+
+// station is a case on the bench: how to run it and for how long.
+type station struct {
+	c results.Case
+	// form is what launches were bound to; another one means they are stale.
+	form     *weightForm
+	operands *operands
+	launches []kernels.Launch // parts of copy 0, parts of copy 1, …; nil where not bound yet
+	// perBlock is the number of executions of a block, 0 before the pilot.
+	perBlock int
+	seconds  float64 // expected, of one execution
+}
+
+func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *bench {
+	return &bench{
+		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
+		budget:      int64(memoryShare * float64(freeMemory(d))),
+		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
+		gemms: map[string]kernels.Gemm{}, rotations: map[formKey]Rotation{},
+	}
+}
+
+// ms are the batches of the launches that make up a case.
+func ms(c results.Case) []int {
+	switch {
+	case len(c.Parts) > 0:
+		return c.Parts
+	case c.PadTo > 0:
+		return []int{c.PadTo}
+	}
+	return []int{c.M}
+}
+
+// rows is the number of rows that a case reads and writes.
+func rows(c results.Case) int64 { return int64(max(c.M, c.PadTo)) }
+
+// slots is over how many places of A and C a case rotates: one, except in the
+// cold regime, where a place must have left the cache when it comes round again.
+// The number divides that of the copies, so that both rotations stay in step.
+func (b *bench) slots(c results.Case) int {
+	if c.Regime != results.Cold {
+		return 1
+	}
+	copies := copiesFor(c.Regime, weightBytes(c), b.spec.LastLevelCacheBytes)
+	if s := b.sets[matrixOf(c)]; s != nil {
+		copies = len(s.raw)
+	}
+	touched := int64(problem(c, int(rows(c))).Shape.Bytes(c.DType))
+	need := int(min(int64(copies), max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1)))
+	for copies%need != 0 {
+		need++
+	}
+	return need
+}
+
+// slotAlign keeps places of A and C on their own cache lines and pages apart.
+const slotAlign = 4096
+
+func slotBytes(rows int64, cols int, d kernels.DType) int64 {
+	return (rows*int64(cols)*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
+}
+
+// reserve makes A and C large enough for cases. Buffers that are already large
+// enough are kept, and with them what was bound to them.
+func (b *bench) reserve(cases []results.Case) error {
+	need := map[kernels.DType]*operands{}
+	for _, c := range cases {
+		n := need[c.DType]
+		if n == nil {
+			n = &operands{}
+			need[c.DType] = n
+		}
+		slots := int64(b.slots(c))
+		n.aBytes = max(n.aBytes, slots*slotBytes(rows(c), c.K, c.DType))
+		n.cBytes = max(n.cBytes, slots*slotBytes(rows(c), c.N, c.DType.Output()))
+	}
+	for d, n := range need {
+		if have := b.activations[d]; have != nil {
+			if have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
+				continue
+			}
+			n.aBytes, n.cBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes)
+			delete(b.activations, d)
+			if err := have.close(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
+			return fmt.Errorf("A of %s, %d bytes: %w", d, n.aBytes, err)
+		}
+		if err = n.a.Fill(b.dist, d, n.aBytes/int64(d.Size()), source(b.seed, streamFill, math.MaxUint64).Uint64()); err != nil {
+			return errors.Join(fmt.Errorf("A of %s: %w", d, err), n.close())
+		}
+		if n.c, err = b.device.Alloc(n.cBytes); err != nil {
+			return errors.Join(fmt.Errorf("C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
+		}
+		b.activations[d] = n
+	}
+	return nil
+}
+
+func (o *operands) close() error {
+	var errs []error
+	for _, buf := range []kernels.Buffer{o.a, o.c} {
+		if buf != nil {
+			errs = append(errs, buf.Close())
+		}
+	}
+	o.a, o.c = nil, nil
+	return errors.Join(errs...)
+}
+
+// load brings the weights of ds into memory. Others give way when there is no
+// room for both. A matrix that can't be had is returned with its error.
+func (b *bench) load(ds []demand) (failed map[matrixKey]error, err error) {
+	keep := map[matrixKey]bool{}
+	var need int64
+	for _, d := range ds {
+		keep[d.key] = true
+		if s := b.sets[d.key]; s == nil {
+			need += d.bytes(d.copies)
+		}
+	}
+	for key, s := range b.sets {
+		if b.used+need <= b.budget {
+			break
+		}
+		if keep[key] {
+			continue
+		}
+		b.used -= s.cost
+		delete(b.sets, key)
+		if err := s.close(); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range ds {
+		if b.sets[d.key] != nil {
+			continue
+		}
+		s, err := newWeightSet(b.device, d, b.dist, b.seed)
+		if errors.Is(err, kernels.ErrDeviceLost) {
+			return nil, err
+		}
+		if err != nil {
+			if failed == nil {
+				failed = map[matrixKey]error{}
+			}
+			failed[d.key] = err
+			continue
+		}
+		b.sets[d.key] = s
+		b.used += s.cost
+	}
+	return failed, nil
+}
+
+// loaded says whether the weights of ds are in memory.
+func (b *bench) loaded(ds []demand) bool {
+	for _, d := range ds {
+		if b.sets[d.key] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *bench) gemm(name string) (kernels.Gemm, error) {
+	if g := b.gemms[name]; g != nil {
+		return g, nil
+	}
+	g, err := kernels.FindGemm(b.device, name)
+	if err == nil {
+		b.gemms[name] = g
+	}
+	return g, err
+}
+
+// ready makes sure that a station's weights are there and its launches belong to them.
+func (b *bench) ready(s *station) error {
+	set := b.sets[matrixOf(s.c)]
+	if set == nil {
+		return fmt.Errorf("weights %v are not in memory", matrixOf(s.c))
+	}
+	g, err := b.gemm(s.c.Kernel)
+	if err != nil {
+		return err
+	}
+	f := set.form(g, s.c)
+	if f.err != nil {
+		return f.err
+	}
+	if key := formOf(s.c); b.rotations[key].Copies == 0 {
+		b.rotations[key] = f.rotation(s.c.Regime, b.spec.LastLevelCacheBytes)
+	}
+	ops := b.activations[s.c.DType]
+	if ops == nil {
+		return fmt.Errorf("there is no memory for A and C of %s", s.c.DType)
+	}
+	if s.form != f || s.operands != ops {
+		b.bound -= len(s.launches)
+		s.form, s.operands, s.launches = f, ops, nil
+		if n := len(f.copies) * len(ms(s.c)); b.bound+n <= boundLimit {
+			s.launches = make([]kernels.Launch, n)
+			b.bound += n
+		}
+	}
+	return nil
+}
+
+// bind joins part i of a case with copy of the weights.
+func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
+	parts, slot := ms(s.c), int64(copy%b.slots(s.c))
+	row := 0
+	for _, m := range parts[:i] {
+		row += m
+	}
+	in, out := s.c.DType, s.c.DType.Output()
+	a := slot*slotBytes(rows(s.c), s.c.K, in)/int64(in.Size()) + int64(row)*int64(s.c.K)
+	c := slot*slotBytes(rows(s.c), s.c.N, out)/int64(out.Size()) + int64(row)*int64(s.c.N)
+	return s.form.gemm.Bind(problem(s.c, parts[i]), kernels.Operand{Buffer: s.operands.a, Offset: int(a)},
+		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
+}
+
+// block executes a case n times back to back, each time with the next copy of
+// its weights. All parts of one execution use the same copy, as they would.
+func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
+	if err := b.ready(s); err != nil {
+		return kernels.Span{}, err
+	}
+	copies, parts := len(s.form.copies), len(ms(s.c))
+	b.window = b.window[:0]
+	for i := range min(n, copies) {
+		copy := (s.form.set.next + i) % copies
+		for part := range parts {
+			at := copy*parts + part
+			var l kernels.Launch
+			if s.launches != nil {
+				l = s.launches[at]
+			}
+			if l == nil {
+				var err error
+				if l, err = b.bind(s, copy, part); err != nil {
+					return kernels.Span{}, fmt.Errorf("%v: %w", s.c, err)
+				}
+				if s.launches != nil {
+					s.launches[at] = l
+				}
+			}
+			b.window = append(b.window, l)
+		}
+	}
+	// A block that has begun is finished: what it measured is not thrown away.
+	span, err := b.device.Execute(context.WithoutCancel(ctx), b.window, n*parts)
+	s.form.set.next = (s.form.set.next + n) % copies
+	if err != nil {
+		return kernels.Span{}, err
+	}
+	if !(span.Seconds > 0) || math.IsInf(span.Seconds, 0) {
+		return kernels.Span{}, fmt.Errorf("%v: the device says that %d launches took %g s", s.c, n, span.Seconds)
+	}
+	b.busy += span.Seconds
+	return span, nil
+}
+
+// pilot finds out how many executions a block of the case needs. The first one
+// also brings memory and libraries into the state in which they stay.
+func (b *bench) pilot(ctx context.Context, s *station) error {
+	if s.perBlock > 0 {
+		return nil
+	}
+	span, err := b.block(ctx, s, 1)
+	if err != nil {
+		return err
+	}
+	t, goal := span.Seconds, b.target.Seconds()
+	if t < 4*goal {
+		n := int(max(1, min(maxLaunches, goal/4/t)))
+		if span, err = b.block(ctx, s, n); err != nil {
+			return err
+		}
+		t = span.Seconds / float64(n)
+	}
+	s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(goal/t)))))
+	return nil
+}
+
+// learn sets what a pilot, or an earlier start of the sweep, has found out.
+func (s *station) learn(seconds float64, perBlock int) { s.seconds, s.perBlock = seconds, perBlock }
+
+// label names what ran inside, when the kernel tells.
+func (s *station) label() string {
+	for _, l := range s.launches {
+		if l != nil && l.Label() != "" {
+			return l.Label()
+		}
+	}
+	return ""
+}
+
+func (b *bench) close() error {
+	var errs []error
+	for _, s := range b.sets {
+		errs = append(errs, s.close())
+	}
+	for _, o := range b.activations {
+		errs = append(errs, o.close())
+	}
+	clear(b.sets)
+	clear(b.activations)
+	return errors.Join(errs...)
+}

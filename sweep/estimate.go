@@ -1,0 +1,154 @@
+package sweep
+
+import (
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// expectedMFU is the share of the peak that a kernel is taken to reach before
+// anything was measured. Only plans depend on it, and only until the first round.
+func expectedMFU(kernel string) float64 {
+	if kernel == "naive" {
+		return 0.02 // one multiply and add at a time
+	}
+	return 0.5
+}
+
+// Estimator predicts times from a device's ceilings, and from what was measured
+// where something was.
+type Estimator struct {
+	ceilings map[string]kernels.Ceilings
+	// rate is the measured FLOP/s of series, from their pilots.
+	rate map[results.SeriesKey]float64
+}
+
+// NewEstimator returns an estimator for devices by id.
+func NewEstimator(ceilings map[string]kernels.Ceilings) *Estimator {
+	return &Estimator{ceilings: ceilings, rate: map[results.SeriesKey]float64{}}
+}
+
+// launchOverhead is what a launch costs at least, on any device.
+const launchOverhead = 2e-6
+
+// Launch is the expected time of one execution of a case, all its parts, in seconds.
+func (e *Estimator) Launch(c results.Case) float64 {
+	switch {
+	case len(c.Parts) > 0:
+		var sum float64
+		for _, m := range c.Parts {
+			sum += e.launch(c, m)
+		}
+		return sum
+	case c.PadTo > 0:
+		return e.launch(c, c.PadTo)
+	}
+	return e.launch(c, c.M)
+}
+
+func (e *Estimator) launch(c results.Case, m int) float64 {
+	ceilings := e.ceilings[c.Device]
+	flops := 100e9 // a core or two; used where a device knows nothing of itself
+	if peak, ok := ceilings.Peak(c.DType); ok && peak.FLOPS > 0 {
+		flops = peak.FLOPS
+	}
+	rate, measured := e.rate[c.SeriesKey]
+	if !measured {
+		rate = flops * expectedMFU(c.Kernel)
+	}
+	p := problem(c, m)
+	t := p.FLOPs() / rate
+	if bw := ceilings.ReadBandwidth; bw > 0 && c.Regime != results.Hot {
+		t = max(t, p.Bytes(c.DType)/bw)
+	}
+	return t + launchOverhead
+}
+
+// Observe tells the estimator what a large case took; it holds for the series.
+func (e *Estimator) Observe(c results.Case, seconds float64) {
+	if seconds > 0 {
+		e.rate[c.SeriesKey] = c.Shape().FLOPs() / seconds
+	}
+}
+
+// Block is the expected time of one block of a case under a plan.
+func (e *Estimator) Block(p *Plan, c results.Case) time.Duration {
+	one := e.Launch(c)
+	t := max(one*float64(p.MinLaunches), p.BlockTarget.Seconds()+one/2)
+	if one >= p.BlockTarget.Seconds() {
+		t = one * float64(p.MinLaunches)
+	}
+	return time.Duration(t * 1e9)
+}
+
+// Estimate is how long a plan takes.
+type Estimate struct {
+	Cases int
+	// Samples counts blocks of all rounds; a chooser may ask for fewer.
+	Samples int
+	// Round is the time of one round, Screening that of the rounds that cover
+	// every case, All that of every round. Devices work side by side, so
+	// the slowest counts.
+	Round, Screening, All time.Duration
+	// SetUp is the time for filling and packing weights and for pilots.
+	SetUp time.Duration
+}
+
+// setUpBytesPerSecond is how fast weights are filled and packed, in bytes a
+// second; random numbers set the pace.
+const setUpBytesPerSecond = 500e6
+
+// Plan estimates a plan on devices of the given last-level caches.
+func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
+	cases := p.Cases()
+	est := Estimate{Cases: len(cases), Samples: len(cases) * p.Rounds}
+	rounds, setUp := map[string]time.Duration{}, map[string]time.Duration{}
+	type weights struct {
+		device string
+		dtype  kernels.DType
+		n, k   int
+		kernel string
+	}
+	seen := map[weights]bool{}
+	for _, c := range cases {
+		rounds[c.Device] += e.Block(p, c)
+		// A pilot is one launch to touch memory and a short block.
+		one := e.Launch(c)
+		setUp[c.Device] += time.Duration(min(2*one, one+p.BlockTarget.Seconds()/4) * 1e9)
+		w := weights{c.Device, c.DType, c.N, c.K, c.Kernel}
+		if !seen[w] {
+			seen[w] = true
+			bytes := weightBytes(c)
+			total := float64(bytes * int64(copiesFor(p.Regime, bytes, llc[c.Device])))
+			setUp[c.Device] += time.Duration(total / setUpBytesPerSecond * 1e9)
+		}
+	}
+	for device, t := range rounds {
+		est.Round = max(est.Round, t)
+		est.Screening = max(est.Screening, t*time.Duration(p.Screening)+setUp[device])
+		est.All = max(est.All, t*time.Duration(p.Rounds)+setUp[device])
+		est.SetUp = max(est.SetUp, setUp[device])
+	}
+	return est
+}
+
+// weightBytes is the size of a case's raw weights.
+func weightBytes(c results.Case) int64 { return int64(c.N) * int64(c.K) * int64(c.DType.Size()) }
+
+// rotationFactor is how many times the last-level cache the weights of one series
+// cover between two uses of the same copy.
+const rotationFactor = 3
+
+// maxCopies bounds the copies of tiny weights, whose buffers cost more to keep
+// than they hold. Such series rotate over less than they should, and say so.
+const maxCopies = 4096
+
+// copiesFor is how many copies of weights of that size a regime rotates over.
+func copiesFor(regime results.Regime, bytes, llc int64) int {
+	if regime == results.Hot || bytes <= 0 {
+		return 1
+	}
+	need := rotationFactor * llc
+	return int(min(maxCopies, max(2, (need+bytes-1)/bytes)))
+}

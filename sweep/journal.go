@@ -1,0 +1,76 @@
+package sweep
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// journal numbers the blocks of all devices and stores each when it is known.
+// Without a run, blocks are numbered only.
+type journal struct {
+	run *results.Run
+	mu  sync.Mutex
+	seq int64
+}
+
+func openJournal(run *results.Run) (*journal, error) {
+	j := &journal{run: run}
+	if run == nil {
+		return j, nil
+	}
+	var err error
+	j.seq, err = run.NextSeq()
+	return j, err
+}
+
+// append gives the sample its place in the run's order and stores it.
+func (j *journal) append(s *results.Sample) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s.Seq = j.seq
+	if j.run != nil {
+		if err := j.run.Append(*s); err != nil {
+			return err
+		}
+	}
+	j.seq++
+	return nil
+}
+
+// fail stores a failure in the place of a sample.
+func (j *journal) fail(f results.Failure) error {
+	if j.run == nil {
+		return nil
+	}
+	return j.run.Fail(f)
+}
+
+// telemetryEvery bounds how often a device is asked for its state: the answer
+// costs up to a millisecond and changes slowly.
+const telemetryEvery = 100 * time.Millisecond
+
+// gauge reads a device's telemetry, seldom.
+type gauge struct {
+	device kernels.Device
+	read   time.Time
+	last   kernels.Telemetry
+}
+
+func (g *gauge) at(now time.Time) kernels.Telemetry {
+	if g.read.IsZero() || now.Sub(g.read) >= telemetryEvery {
+		g.last, g.read = g.device.Telemetry(), now
+	}
+	return g.last
+}
+
+// sample describes a block of n executions of a case.
+func sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span, t kernels.Telemetry) results.Sample {
+	return results.Sample{
+		CaseID: c.ID, Phase: phase, Round: round, StartedUnixMicro: started.UnixMicro(),
+		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance,
+		PowerW: t.PowerW, TempC: t.TempC, Throttle: t.Throttle,
+	}
+}

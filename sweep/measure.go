@@ -1,0 +1,335 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// MeasureConfig describes a [Measurer]. Zero fields follow the plan of Out,
+// where it has one, so that what is measured again is measured alike.
+type MeasureConfig struct {
+	Devices []kernels.Device
+	// Out receives the samples, under the phase of each request; nil keeps none.
+	Out          *results.Run
+	Distribution kernels.Distribution
+	Seed         uint64
+	BlockTarget  time.Duration
+	MinLaunches  int
+	Sentinel     SentinelConfig // how the warm-up ends
+	MemoryBudget int64          // bytes for weights on each device; 0 is a share of what is free
+	Observer     Observer       // is told of samples and failures; nil of nothing
+	Now          func() time.Time
+}
+
+// Measurer takes fresh samples of single cases, interleaved, in the regime that
+// the cases name and with the same rotation as a sweep. Weights stay in memory
+// between calls while there is room. It is used by one goroutine.
+type Measurer struct {
+	cfg     MeasureConfig
+	journal *journal
+	benches map[string]*lab
+	rounds  map[results.Phase]map[int64]int // the next free one of each case
+	local   map[string]int64                // ids given here, without a run
+	calls   uint64
+}
+
+var _ rules.Measurer = (*Measurer)(nil)
+
+// lab is a device with what its cases have taught so far.
+type lab struct {
+	*bench
+	gauge    gauge
+	stations map[string]*station
+	idle     time.Time // since when
+}
+
+// NewMeasurer returns a measurer; Close frees the memory it takes.
+func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
+	if len(cfg.Devices) == 0 {
+		return nil, errors.New("measuring again: no device")
+	}
+	plan := &Plan{BlockTarget: 5 * time.Millisecond, MinLaunches: 1, Sentinel: DefaultSentinel(), Distribution: kernels.Normal}
+	if cfg.Out != nil && len(cfg.Out.Meta().Plan) > 0 {
+		p, err := DecodePlan(cfg.Out.Meta().Plan)
+		if err != nil {
+			return nil, err
+		}
+		plan = p
+	}
+	cfg.Distribution = orElse(cfg.Distribution, plan.Distribution)
+	cfg.Seed = orElse(cfg.Seed, plan.Seed)
+	cfg.BlockTarget = orElse(cfg.BlockTarget, plan.BlockTarget)
+	cfg.MinLaunches = orElse(cfg.MinLaunches, plan.MinLaunches)
+	cfg.Sentinel = orElse(cfg.Sentinel, plan.Sentinel)
+	if cfg.Observer == nil {
+		cfg.Observer = NoObserver{}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	j, err := openJournal(cfg.Out)
+	if err != nil {
+		return nil, err
+	}
+	m := &Measurer{cfg: cfg, journal: j, benches: map[string]*lab{},
+		rounds: map[results.Phase]map[int64]int{}, local: map[string]int64{}}
+	for _, d := range cfg.Devices {
+		b := newBench(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches)
+		if cfg.MemoryBudget > 0 {
+			b.budget = cfg.MemoryBudget
+		}
+		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[string]*station{}}
+	}
+	return m, nil
+}
+
+// Close frees weights and operands on every device.
+func (m *Measurer) Close() error {
+	var errs []error
+	for _, l := range m.benches {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(errs...)
+}
+
+// identity tells cases apart that may share shape and series.
+func identity(c results.Case) string {
+	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
+}
+
+// name gives the cases of requests their ids.
+func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
+	cases := make([]results.Case, len(requests))
+	for i, r := range requests {
+		c := r.Case
+		c.ID = 0
+		if err := checkCase(c); err != nil {
+			return nil, err
+		}
+		if m.benches[c.Device] == nil {
+			return nil, fmt.Errorf("%v can't be measured again: there is no device %q here", c, c.Device)
+		}
+		cases[i] = c
+	}
+	if m.cfg.Out != nil {
+		return m.cfg.Out.AddCases(cases)
+	}
+	for i := range cases {
+		key := identity(cases[i])
+		if m.local[key] == 0 {
+			m.local[key] = int64(len(m.local) + 1)
+		}
+		cases[i].ID = m.local[key]
+	}
+	return cases, nil
+}
+
+// checkCase refuses what could not be executed as it is written.
+func checkCase(c results.Case) error {
+	if err := c.Shape().Validate(); err != nil {
+		return err
+	}
+	if len(c.Parts) > 0 {
+		sum := 0
+		for _, p := range c.Parts {
+			if p < 1 || p > c.M {
+				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
+			}
+			sum += p
+		}
+		if sum != c.M {
+			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
+		}
+	}
+	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
+		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
+	}
+	return nil
+}
+
+// Measure implements [rules.Measurer]. When ctx ends, the samples taken so far are
+// returned with an error that wraps its cause.
+func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds int) ([][]results.Sample, error) {
+	cases, err := m.name(requests)
+	if err != nil {
+		return nil, err
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // see Runner.Run
+	out := make([][]results.Sample, len(requests))
+	m.calls++
+	var ids []string
+	for _, c := range cases {
+		if !slices.Contains(ids, c.Device) {
+			ids = append(ids, c.Device)
+		}
+	}
+	for _, id := range ids {
+		l := m.benches[id]
+		// Requests for one weight matrix stay together. Where memory can't hold
+		// all of them, one set after the other gets all its rounds.
+		var mine []results.Case
+		for _, c := range cases {
+			if c.Device == id {
+				mine = append(mine, c)
+			}
+		}
+		ds := demands(mine, l.spec.LastLevelCacheBytes)
+		for _, note := range fit(ds, l.budget) {
+			m.cfg.Observer.Message(id + ": " + note)
+		}
+		of, n := groups(ds, l.budget)
+		for g := range n {
+			var members []int
+			for i, c := range cases {
+				if c.Device == id && of[matrixOf(c)] == g {
+					members = append(members, i)
+				}
+			}
+			set := slices.DeleteFunc(slices.Clone(ds), func(d demand) bool { return of[d.key] != g })
+			if err := m.group(ctx, l, set, requests, cases, members, rounds, out); err != nil {
+				return out, fmt.Errorf("%s: %w", id, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// idleLimit is how long a device may rest before it is warmed up again.
+const idleLimit = time.Second
+
+// group measures the requests whose weights fit in memory together.
+func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
+	members []int, rounds int, out [][]results.Sample) error {
+	failed, err := l.load(ds)
+	if err != nil {
+		return err
+	}
+	var mine []results.Case
+	for _, i := range members {
+		mine = append(mine, cases[i])
+	}
+	if err := l.reserve(mine); err != nil {
+		return err
+	}
+	stations, gone := make([]*station, len(members)), make([]error, len(members))
+	for at, i := range members {
+		key := identity(cases[i])
+		if l.stations[key] == nil {
+			l.stations[key] = &station{c: cases[i]}
+		}
+		stations[at], gone[at] = l.stations[key], failed[matrixOf(cases[i])]
+	}
+	for at, s := range stations {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if gone[at] != nil {
+			continue
+		}
+		if l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit {
+			_, gone[at] = warmUp(ctx, l.bench, s, m.cfg.Sentinel, m.cfg.Now)
+		} else {
+			gone[at] = l.pilot(ctx, s)
+		}
+		if lost(gone[at]) {
+			return gone[at]
+		}
+		l.idle = m.cfg.Now()
+	}
+	order := make([]int, len(members))
+	for round := range rounds {
+		for i := range order {
+			order[i] = i
+		}
+		shuffle(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), order)
+		for _, at := range order {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			i := members[at]
+			if gone[at] == nil {
+				gone[at] = m.sample(ctx, l, stations[at], requests[i].Phase, &out[i])
+			}
+			var e *caseError
+			switch err := gone[at]; {
+			case err == nil || errors.As(err, &e):
+			case lost(err) || errors.Is(err, errJournal):
+				return err
+			default:
+				if err := m.giveUp(stations[at].c, requests[i].Phase, err); err != nil {
+					return err
+				}
+				gone[at] = &caseError{err}
+			}
+		}
+	}
+	l.idle = m.cfg.Now()
+	return nil
+}
+
+// caseError marks a failure that has been recorded.
+type caseError struct{ error }
+
+// errJournal marks an error of the run file, which ends everything.
+var errJournal = errors.New("the run file can't be written")
+
+// sample takes one block.
+func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results.Phase, out *[]results.Sample) error {
+	started := m.cfg.Now()
+	span, err := l.block(ctx, s, s.perBlock)
+	if err != nil {
+		return err
+	}
+	round, err := m.round(s.c.ID, phase)
+	if err != nil {
+		return err
+	}
+	smp := sample(s.c, phase, round, s.perBlock, started, span, l.gauge.at(started))
+	if err := m.journal.append(&smp); err != nil {
+		return errors.Join(errJournal, err)
+	}
+	*out = append(*out, smp)
+	m.cfg.Observer.Sample(s.c, smp)
+	return nil
+}
+
+// round takes the next free round of a case in a phase.
+func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
+	next := m.rounds[phase]
+	if next == nil {
+		next = map[int64]int{}
+		if m.cfg.Out != nil {
+			done, err := m.cfg.Out.Done(phase)
+			if err != nil {
+				return 0, errors.Join(errJournal, err)
+			}
+			for id, rounds := range done {
+				next[id] = slices.Max(rounds) + 1
+			}
+		}
+		m.rounds[phase] = next
+	}
+	next[id]++
+	return next[id] - 1, nil
+}
+
+// giveUp records that a case could not be measured.
+func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error {
+	m.cfg.Observer.Message(fmt.Sprintf("%v failed: %v", c, why))
+	round, err := m.round(c.ID, phase)
+	if err != nil {
+		return err
+	}
+	if err := m.journal.fail(results.Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: why.Error()}); err != nil {
+		return errors.Join(errJournal, err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package sweep
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// memoryShare is the part of a device's free memory that weights may take. The
+// rest is for A and C, for what libraries allocate, and for the system.
+const memoryShare = 0.6
+
+// freeMemory is what a device has left, as well as it can be known.
+func freeMemory(d kernels.Device) int64 {
+	if t, ok := d.(kernels.MemoryTeller); ok {
+		if bytes, ok := t.FreeMemory(); ok {
+			return bytes
+		}
+	}
+	total := d.Spec().MemoryBytes
+	if d.Spec().Kind == kernels.CPU {
+		if bytes, ok := availableHostMemory(); ok && (total == 0 || bytes < total) {
+			return bytes
+		}
+	}
+	if total == 0 {
+		total = 4 << 30 // a device that tells nothing gets a modest share
+	}
+	return total
+}
+
+// availableHostMemory is MemAvailable of Linux, in bytes.
+func availableHostMemory() (int64, bool) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+// matrixKey is a weight matrix: kernels of one type and shape share its copies.
+type matrixKey struct {
+	dtype kernels.DType
+	n, k  int
+}
+
+func matrixOf(c results.Case) matrixKey { return matrixKey{c.DType, c.N, c.K} }
+
+func (k matrixKey) String() string { return fmt.Sprintf("%s n%d k%d", k.dtype, k.n, k.k) }
+
+func (k matrixKey) bytes() int64 { return int64(k.n) * int64(k.k) * int64(k.dtype.Size()) }
+
+// formKey is a form of a weight matrix: what one kernel makes of it.
+type formKey struct {
+	matrixKey
+	kernel     string
+	threads    int
+	packInside bool
+}
+
+func formOf(c results.Case) formKey {
+	return formKey{matrixOf(c), c.Kernel, c.Threads, c.PackInside}
+}
+
+// demand is what the weights of one matrix ask of memory.
+type demand struct {
+	key    matrixKey
+	forms  []formKey
+	copies int
+}
+
+// packedMargin is what packing adds to a matrix, by padding to whole panels.
+const packedMargin = 1.06
+
+// bytes is the memory of all copies in all forms. Every kernel is taken to hold
+// a packed copy, since which ones don't is known only afterwards.
+func (d demand) bytes(copies int) int64 {
+	one := float64(d.key.bytes())
+	return int64(float64(copies) * one * (1 + packedMargin*float64(len(d.forms))))
+}
+
+// demands lists the weight matrices of cases in order of first use.
+func demands(cases []results.Case, llc int64) []demand {
+	var out []demand
+	at := map[matrixKey]int{}
+	for _, c := range cases {
+		key := matrixOf(c)
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, demand{key: key})
+		}
+		d := &out[i]
+		d.copies = max(d.copies, copiesFor(c.Regime, key.bytes(), llc))
+		if f := formOf(c); !slices.Contains(d.forms, f) {
+			d.forms = append(d.forms, f)
+		}
+	}
+	return out
+}
+
+// fit reduces the copies of matrices that don't fit the budget on their own, and
+// returns a note for each.
+func fit(ds []demand, budget int64) []string {
+	var notes []string
+	for i := range ds {
+		d := &ds[i]
+		want := d.copies
+		for d.copies > 2 && d.bytes(d.copies) > budget {
+			d.copies--
+		}
+		if d.copies < want {
+			notes = append(notes, fmt.Sprintf("weights %v rotate over %d copies instead of %d: memory holds no more", d.key, d.copies, want))
+		}
+	}
+	return notes
+}
+
+// groups deals matrices to sets that fit the budget together, first fit in
+// order. Each demand gets the number of its set.
+func groups(ds []demand, budget int64) (of map[matrixKey]int, count int) {
+	of = map[matrixKey]int{}
+	var used []int64
+	for _, d := range ds {
+		need := d.bytes(d.copies)
+		g := slices.IndexFunc(used, func(u int64) bool { return u+need <= budget })
+		if g < 0 {
+			g = len(used)
+			used = append(used, 0)
+		}
+		used[g] += need
+		of[d.key] = g
+	}
+	return of, len(used)
+}

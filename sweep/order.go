@@ -1,0 +1,96 @@
+package sweep
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// source is a stream of random numbers that depends on its seeds alone, so that
+// a recorded seed gives the same order on every machine and in every version.
+// The PCG is fixed by the Go standard library; drawing and shuffling are done
+// here because those of math/rand/v2 may change.
+func source(seed uint64, stream ...uint64) *rand.PCG {
+	mixed := seed
+	for _, s := range stream {
+		// The increments and multiplier of splitmix64 keep streams apart.
+		mixed += s*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
+		mixed = (mixed ^ mixed>>30) * 0xbf58476d1ce4e5b9
+		mixed ^= mixed >> 27
+	}
+	return rand.NewPCG(seed, mixed)
+}
+
+// below draws a number in [0,n) by multiplication; the bias is below n/2⁶⁴.
+func below(src *rand.PCG, n int) int {
+	hi, _ := bits.Mul64(src.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// shuffle is Fisher's and Yates'.
+func shuffle[T any](src *rand.PCG, v []T) {
+	for i := len(v) - 1; i > 0; i-- {
+		j := below(src, i+1)
+		v[i], v[j] = v[j], v[i]
+	}
+}
+
+// The streams into which a plan's seed is split.
+const (
+	streamRounds uint64 = iota + 1
+	streamGroups
+	streamShards
+	streamFill
+	streamMeasure
+)
+
+// RoundOrder is the order in which the cases of a round run on one device:
+// a permutation of [0,cases) that follows from the seed and the round. Where
+// memory can't hold the weights of all cases at once, group says to which set
+// each case belongs; sets then follow each other, in an order that changes too.
+// A nil group is one set.
+func RoundOrder(seed uint64, round, cases int, group []int) []int {
+	order := make([]int, cases)
+	for i := range order {
+		order[i] = i
+	}
+	shuffle(source(seed, streamRounds, uint64(round)), order)
+	if group == nil {
+		return order
+	}
+	sets := slices.Clone(group)
+	slices.Sort(sets)
+	sets = slices.Compact(sets)
+	shuffle(source(seed, streamGroups, uint64(round)), sets)
+	place := map[int]int{}
+	for i, s := range sets {
+		place[s] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return place[group[a]] - place[group[b]] })
+	return order
+}
+
+// keep says which of cases belong to the shard. Cases are dealt in hands of
+// Count, neighbours together, and within each hand at random: shards are equal in
+// cost, and none sees only Ms of one residue, which would alias with tiles.
+func (s Shard) keep(seed uint64, cases int) []bool {
+	out := make([]bool, cases)
+	if s.Count <= 1 {
+		for i := range out {
+			out[i] = true
+		}
+		return out
+	}
+	hand := make([]int, s.Count)
+	for start := 0; start < cases; start += s.Count {
+		for i := range hand {
+			hand[i] = i
+		}
+		// The last hand may be short: its cards go to the first of a shuffled table.
+		shuffle(source(seed, streamShards, uint64(start/s.Count)), hand)
+		for i := start; i < min(cases, start+s.Count); i++ {
+			out[i] = hand[i-start] == s.Index-1
+		}
+	}
+	return out
+}

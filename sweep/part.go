@@ -1,0 +1,524 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// part is one device's share of a sweep.
+type part struct {
+	r        *Runner
+	bench    *bench
+	gauge    gauge
+	past     *past
+	cases    []results.Case
+	stations []*station
+	have     []map[int]bool // rounds done, by station
+	gone     []bool         // stations given up
+
+	demands []demand
+	group   []int // set of weights by station; nil when all fit together
+	loadedG int   // the set in memory, -1 for none
+
+	sentinels []*guard
+	visited   time.Time // when sentinels last ran
+	since     int       // blocks since then
+	heap      uint64    // bytes after the last collection
+
+	warm              WarmUp
+	setUp, wall       time.Duration
+	samples, failures int
+	stopped           string // why it ended early
+}
+
+// guard is a sentinel and what it has shown.
+type guard struct {
+	sentinel
+	last Drift
+}
+
+func newPart(r *Runner, d kernels.Device, past *past) *part {
+	b := newBench(d, r.Plan.Distribution, r.Plan.Seed, r.Plan.BlockTarget, r.Plan.MinLaunches)
+	if r.MemoryBudget > 0 {
+		b.budget = r.MemoryBudget
+	}
+	return &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
+}
+
+func (p *part) add(c results.Case) {
+	s := &station{c: c, seconds: p.r.est.Launch(c)}
+	if last, ok := p.past.last[c.ID]; ok {
+		s.learn(last.US/1e6, last.Launches)
+	}
+	have := map[int]bool{}
+	for _, round := range p.past.rounds[c.ID] {
+		have[round] = true
+	}
+	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
+	p.gone = append(p.gone, p.past.failed[c.ID])
+}
+
+// certain is the number of rounds that every case gets.
+func (p *part) certain() int {
+	if p.r.Chooser != nil {
+		return p.r.Plan.Screening
+	}
+	return p.r.Plan.Rounds
+}
+
+// prepare deals the weights to sets, counts what is missing and holds the first
+// round against the deadline.
+func (p *part) prepare() error {
+	p.demands = demands(p.cases, p.bench.spec.LastLevelCacheBytes)
+	for _, note := range fit(p.demands, p.bench.budget) {
+		p.r.note("%s: %s", p.bench.spec.ID, note)
+	}
+	if of, n := groups(p.demands, p.bench.budget); n > 1 {
+		p.r.note("%s: weights need %d sets that take turns in memory", p.bench.spec.ID, n)
+		p.group = make([]int, len(p.cases))
+		for i, c := range p.cases {
+			p.group[i] = of[matrixOf(c)]
+		}
+	}
+	round := -1
+	var first time.Duration
+	for n := range p.certain() {
+		for i := range p.stations {
+			p.r.planned++
+			if p.have[i][n] || p.gone[i] {
+				p.r.done++
+				continue
+			}
+			t := p.blockTime(p.stations[i])
+			if round < 0 {
+				round = n
+			}
+			if round == n {
+				first += t
+			}
+		}
+	}
+	if d := p.r.Plan.Deadline; d > 0 && first > d {
+		return &DeadlineError{Deadline: d, Round: first}
+	}
+	return nil
+}
+
+// blockTime is how long the next block of a station will take, pilot included.
+func (p *part) blockTime(s *station) time.Duration {
+	if s.perBlock > 0 {
+		return time.Duration(s.seconds * float64(s.perBlock) * 1e9)
+	}
+	t := p.r.est.Block(p.r.Plan, s.c)
+	return t + min(t, time.Duration(s.seconds*1e9)+p.r.Plan.BlockTarget/4)
+}
+
+// run measures round after round until all is done or something ends it.
+func (p *part) run(ctx context.Context) (err error) {
+	began := p.r.Now()
+	defer func() {
+		p.wall = p.r.Now().Sub(began)
+		if err != nil {
+			p.stopped = StatusInterrupted
+			err = fmt.Errorf("%s: %w", p.bench.spec.ID, err)
+		}
+	}()
+	opened := false
+	for round := range p.r.Plan.Rounds {
+		open, err := p.open(round)
+		if err != nil {
+			return err
+		}
+		if open == nil {
+			break
+		}
+		p.reckon(round, open)
+		for _, i := range RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group) {
+			if !open[i] || p.have[i][round] || p.gone[i] {
+				continue
+			}
+			if p.ended(ctx, p.stations[i]) {
+				return nil
+			}
+			if !opened {
+				opened = true
+				if err := p.settle(ctx); err != nil {
+					return err
+				}
+				p.setUp = p.r.Now().Sub(began)
+				if p.ended(ctx, p.stations[i]) {
+					return nil
+				}
+			}
+			if err := p.watch(ctx, false); err != nil {
+				return err
+			}
+			if err := p.measure(ctx, i, round); err != nil {
+				return err
+			}
+		}
+		p.collect(true)
+	}
+	if opened {
+		return p.watch(ctx, true) // how it ended is part of the drift
+	}
+	return nil
+}
+
+// open says which stations are measured in a round; nil ends the sweep.
+func (p *part) open(round int) ([]bool, error) {
+	out := make([]bool, len(p.stations))
+	if round < p.certain() {
+		for i := range out {
+			out[i] = true
+		}
+		return out, nil
+	}
+	all, err := p.r.Out.Samples(results.PhaseSweep)
+	if err != nil {
+		return nil, err
+	}
+	mine := map[int64]int{}
+	for i, c := range p.cases {
+		mine[c.ID] = i
+	}
+	earlier := slices.DeleteFunc(all, func(s results.Sample) bool {
+		_, ok := mine[s.CaseID]
+		return !ok || s.Round >= round
+	})
+	ids, err := p.r.Chooser.Open(p.cases, earlier)
+	if err != nil {
+		return nil, fmt.Errorf("choosing the cases of round %d: %w", round, err)
+	}
+	more := 0
+	for _, id := range ids {
+		i, ok := mine[id]
+		if !ok || out[i] || p.gone[i] {
+			continue
+		}
+		out[i] = true
+		more++
+	}
+	if more == 0 {
+		return nil, nil
+	}
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.planned += more
+	for i := range out {
+		if out[i] && p.have[i][round] {
+			p.r.done++
+		}
+	}
+	return out, nil
+}
+
+// reckon corrects the time left by what earlier rounds have shown.
+func (p *part) reckon(round int, open []bool) {
+	var left time.Duration
+	for i, s := range p.stations {
+		if p.gone[i] {
+			continue
+		}
+		if open[i] && !p.have[i][round] {
+			left += p.blockTime(s)
+		}
+		for n := round + 1; n < p.certain(); n++ {
+			if !p.have[i][n] {
+				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
+			}
+		}
+	}
+	p.r.mu.Lock()
+	p.r.left[p.bench.spec.ID] = left
+	p.r.mu.Unlock()
+}
+
+// ended looks whether to stop before the next block.
+func (p *part) ended(ctx context.Context, next *station) bool {
+	if ctx.Err() != nil {
+		p.stopped = StatusInterrupted
+		return true
+	}
+	if d := p.r.Plan.Deadline; d > 0 && p.r.Now().Sub(p.r.start)+p.blockTime(next) > d {
+		p.stopped = StatusDeadline
+		return true
+	}
+	return false
+}
+
+// settle chooses sentinels and runs the first of them until the device is in its
+// steady state. A device of several data types gets one for each of two.
+func (p *part) settle(ctx context.Context) error {
+	byType := map[kernels.DType]bool{}
+	tried := 0
+	for _, c := range sentinelCandidates(p.cases, p.r.est, p.past.visits) {
+		if len(p.sentinels) == 2 || tried == 8 {
+			break
+		}
+		if byType[c.DType] {
+			continue
+		}
+		tried++
+		g := &guard{sentinel: sentinel{station: station{c: c}}}
+		if err := p.loadFor(c); err != nil {
+			if lost(err) {
+				return err
+			}
+			continue
+		}
+		var err error
+		if len(p.sentinels) == 0 {
+			p.warm, err = warmUp(ctx, p.bench, &g.station, p.r.Plan.Sentinel, p.r.Now)
+		} else {
+			err = p.bench.pilot(ctx, &g.station)
+		}
+		if lost(err) {
+			return err
+		}
+		if err != nil {
+			continue // it will fail as a case, with its reason
+		}
+		byType[c.DType] = true
+		for _, s := range p.past.sentinel[c.ID] {
+			g.last = g.add(s.US)
+		}
+		for _, round := range p.past.visits[c.ID] {
+			g.round = max(g.round, round+1)
+		}
+		p.sentinels = append(p.sentinels, g)
+	}
+	switch cfg := p.r.Plan.Sentinel; {
+	case len(p.sentinels) == 0:
+		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
+	case !p.warm.Settled && ctx.Err() == nil:
+		p.r.note("%s: the warm-up did not settle in %v: the last %d blocks are spread over %.1f %%, expected %.1f %%",
+			p.bench.spec.ID, cfg.SettleCap, cfg.SettleBlocks, 100*p.warm.Spread, 100*cfg.SettleSpread)
+	}
+	return nil
+}
+
+// watch visits the sentinels when they are due.
+func (p *part) watch(ctx context.Context, always bool) error {
+	cfg := p.r.Plan.Sentinel
+	p.since++
+	if !always && !p.visited.IsZero() && p.since < cfg.Blocks && p.r.Now().Sub(p.visited) < cfg.Every {
+		return nil
+	}
+	for _, g := range p.sentinels {
+		if p.group != nil && p.bench.sets[matrixOf(g.c)] == nil {
+			continue // its weights are not in memory now; the visit waits for them
+		}
+		started := p.r.Now()
+		span, err := p.bench.block(ctx, &g.station, g.perBlock)
+		if lost(err) {
+			return err
+		}
+		if err != nil {
+			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
+			continue
+		}
+		s := sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.gauge.at(started))
+		if err := p.r.journal.append(&s); err != nil {
+			return err
+		}
+		g.round++
+		g.last = g.add(s.US)
+		p.r.mu.Lock()
+		p.r.Observer.Sample(g.c, s)
+		p.r.Observer.Drift(g.last)
+		p.r.mu.Unlock()
+	}
+	p.collect(false)
+	p.visited, p.since = p.r.Now(), 0
+	return nil
+}
+
+// loadFor brings the weights of a case's set into memory, and A and C with them.
+func (p *part) loadFor(c results.Case) error {
+	g := 0
+	if p.group != nil {
+		g = p.group[slices.IndexFunc(p.cases, func(o results.Case) bool { return o.ID == c.ID })]
+	}
+	return p.load(g)
+}
+
+func (p *part) load(g int) error {
+	if p.loadedG == g {
+		return nil
+	}
+	var ds []demand
+	var cases []results.Case
+	member := map[matrixKey]bool{}
+	for i, c := range p.cases {
+		if p.group == nil || p.group[i] == g {
+			cases = append(cases, c)
+			member[matrixOf(c)] = true
+		}
+	}
+	for _, d := range p.demands {
+		if member[d.key] {
+			ds = append(ds, d)
+		}
+	}
+	failed, err := p.bench.load(ds)
+	if err != nil {
+		return err
+	}
+	for i, c := range p.cases {
+		if why := failed[matrixOf(c)]; why != nil && !p.gone[i] {
+			if err := p.giveUp(i, p.firstMissing(i), why); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.bench.reserve(cases); err != nil {
+		if lost(err) {
+			return err
+		}
+		p.r.note("%s: %v", p.bench.spec.ID, err)
+	}
+	p.loadedG = g
+	return nil
+}
+
+func (p *part) firstMissing(i int) int {
+	for round := range p.r.Plan.Rounds {
+		if !p.have[i][round] {
+			return round
+		}
+	}
+	return 0
+}
+
+// measure takes the sample of a station in a round.
+func (p *part) measure(ctx context.Context, i, round int) error {
+	s := p.stations[i]
+	expected := p.blockTime(s)
+	g := 0
+	if p.group != nil {
+		g = p.group[i]
+	}
+	if err := p.load(g); err != nil {
+		return err
+	}
+	if p.gone[i] {
+		return nil // its weights could not be had
+	}
+	fresh := s.perBlock == 0
+	err := p.bench.pilot(ctx, s)
+	var span kernels.Span
+	started := p.r.Now()
+	if err == nil {
+		span, err = p.bench.block(ctx, s, s.perBlock)
+	}
+	if lost(err) {
+		return err
+	}
+	if err != nil {
+		return p.giveUp(i, round, err)
+	}
+	smp := sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.gauge.at(started))
+	if err := p.r.journal.append(&smp); err != nil {
+		return err
+	}
+	p.have[i][round] = true
+	p.samples++
+	s.seconds = smp.US / 1e6
+	if label := s.label(); fresh && label != "" {
+		s.c.Label = label
+		if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {
+			return err
+		}
+	}
+	p.report(s, smp, round, expected)
+	return nil
+}
+
+// giveUp records that a case fails. Its later rounds are not tried: what fails
+// once on a healthy device fails again, and a curve with holes in some rounds
+// would be compared unevenly.
+func (p *part) giveUp(i, round int, why error) error {
+	p.gone[i] = true
+	p.failures++
+	c := p.stations[i].c
+	if err := p.r.journal.fail(results.Failure{CaseID: c.ID, Phase: results.PhaseSweep, Round: round, Reason: why.Error()}); err != nil {
+		return err
+	}
+	p.r.note("%v failed: %v", c, why)
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	for n := round; n < p.certain(); n++ {
+		if !p.have[i][n] {
+			p.r.done++
+		}
+	}
+	return nil
+}
+
+// report tells the observer about a sample.
+func (p *part) report(s *station, smp results.Sample, round int, expected time.Duration) {
+	r := p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	id := p.bench.spec.ID
+	r.left[id] = max(0, r.left[id]-expected)
+	now := r.Now()
+	prog := Progress{
+		Device: id, Round: round, Rounds: r.Plan.Rounds, Done: r.done, Planned: r.planned,
+		Elapsed: now.Sub(r.start), Case: s.c, US: smp.US,
+	}
+	for _, left := range r.left {
+		prog.Left = max(prog.Left, left)
+	}
+	if prog.Elapsed > 0 {
+		prog.Busy = p.bench.busy / prog.Elapsed.Seconds()
+	}
+	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
+		prog.MFU = s.c.Shape().FLOPs() / (smp.US / 1e6) / peak.FLOPS
+	}
+	r.Observer.Sample(s.c, smp)
+	r.Observer.Progress(prog)
+}
+
+// heapGrowth is how much garbage may pile up between blocks, in bytes.
+const heapGrowth = 64 << 20
+
+// collect frees memory between blocks: after each round, and within one when
+// much has piled up.
+func (p *part) collect(now bool) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc < p.heap+heapGrowth && (!now || m.HeapAlloc < p.heap+heapGrowth/8) {
+		return
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	p.heap = m.HeapAlloc
+}
+
+// rotation lists how weights rotated, and notes what did not rotate enough.
+func (p *part) rotation() []Rotation {
+	var out []Rotation
+	for _, r := range p.bench.rotations {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Rotation) int {
+		return cmp.Or(cmp.Compare(a.Weights, b.Weights), cmp.Compare(a.Kernel, b.Kernel))
+	})
+	for _, r := range out {
+		if !r.Enough {
+			p.r.note("%s: weights %s of %s rotate over %d bytes, less than %d times the last-level cache of %d",
+				p.bench.spec.ID, r.Weights, r.Kernel, r.Bytes, rotationFactor, p.bench.spec.LastLevelCacheBytes)
+		}
+	}
+	return out
+}

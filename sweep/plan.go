@@ -1,0 +1,218 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// PlanSchema names the form in which plans are stored in run files.
+const PlanSchema = "gemmaudit/plan/1"
+
+// Plan is everything that decides what a sweep measures and in which order. It is
+// stored in the run file, so that a sweep can be resumed and shards be merged.
+type Plan struct {
+	Schema string          `json:"schema"`
+	Preset string          `json:"preset,omitempty"`
+	Series []PlannedSeries `json:"series"`
+	// Screening rounds cover every case. Further rounds, up to Rounds, cover the
+	// cases that a [Chooser] still finds open, or all when there is none.
+	Screening int    `json:"screening"`
+	Rounds    int    `json:"rounds"`
+	Seed      uint64 `json:"seed"`
+
+	Regime       results.Regime       `json:"regime"`
+	Distribution kernels.Distribution `json:"distribution"`
+	// A block has as many launches as BlockTarget needs, and at least MinLaunches.
+	BlockTarget time.Duration `json:"block_target_ns"`
+	MinLaunches int           `json:"min_launches"`
+
+	Sentinel SentinelConfig `json:"sentinel"`
+	// Shard is the part of the plan that is measured here.
+	Shard Shard `json:"shard,omitzero"`
+	// Deadline bounds the wall time of one start of the sweep; 0 is no bound.
+	Deadline time.Duration `json:"deadline_ns,omitempty"`
+	// Notes say what was left out of the plan and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// PlannedSeries is a curve over M that a plan measures.
+type PlannedSeries struct {
+	results.SeriesKey
+	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
+	Name string  `json:"name,omitempty"`
+	Ms   Batches `json:"ms"`
+}
+
+// Case is the series' product with m rows.
+func (s PlannedSeries) Case(m int) results.Case { return results.Case{SeriesKey: s.SeriesKey, M: m} }
+
+// Problem is the product that a case computes in one launch: padded when the
+// case is. Cases in parts have one problem for each part; see [results.Case].
+func problem(c results.Case, m int) kernels.Problem {
+	return kernels.Problem{
+		Shape: kernels.Shape{M: m, N: c.N, K: c.K}, DType: c.DType,
+		Threads: c.Threads, PackInside: c.PackInside,
+	}
+}
+
+// SentinelConfig says how the cases that recur through a sweep are used.
+type SentinelConfig struct {
+	// Every is the wall time between two visits, Blocks the number of blocks
+	// after which one is due in any case.
+	Every  time.Duration `json:"every_ns"`
+	Blocks int           `json:"blocks"`
+	// DriftBound is the relative change of the sentinel's median, against its
+	// first samples, beyond which the run is invalid.
+	DriftBound float64 `json:"drift_bound"`
+	// Warm-up ends when the last SettleBlocks blocks of the sentinel lie within
+	// SettleSpread of each other, or after SettleCap.
+	SettleBlocks int           `json:"settle_blocks"`
+	SettleSpread float64       `json:"settle_spread"`
+	SettleCap    time.Duration `json:"settle_cap_ns"`
+}
+
+// DefaultSentinel is used where a plan says nothing else. A visit costs a few
+// milliseconds every two seconds; 15 % is far above what medians of five blocks
+// vary by on a quiet machine, and a run that drifts by more compares its rounds
+// with each other only on paper.
+func DefaultSentinel() SentinelConfig {
+	return SentinelConfig{
+		Every: 2 * time.Second, Blocks: 1000, DriftBound: 0.15,
+		SettleBlocks: 5, SettleSpread: 0.03, SettleCap: 2 * time.Second,
+	}
+}
+
+// Validate returns an error that names the field that can't be used.
+func (p *Plan) Validate() error {
+	if p.Schema != PlanSchema {
+		return fmt.Errorf("plan of schema %q, expected %q", p.Schema, PlanSchema)
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+		most  int
+	}{
+		{"rounds", p.Rounds, 1 << 20}, {"screening rounds", p.Screening, p.Rounds},
+		{"launches a block", p.MinLaunches, 1 << 20}, {"sentinel blocks", p.Sentinel.Blocks, 1 << 30},
+		{"settle blocks", p.Sentinel.SettleBlocks, 1 << 10},
+	} {
+		if f.value < 1 || f.value > f.most {
+			return fmt.Errorf("plan: %s: %d, expected 1 to %d", f.name, f.value, f.most)
+		}
+	}
+	if p.BlockTarget <= 0 || p.BlockTarget > time.Minute {
+		return fmt.Errorf("plan: a block of %v, expected above 0 and at most 1m", p.BlockTarget)
+	}
+	if p.Deadline < 0 {
+		return fmt.Errorf("plan: deadline %v lies in the past", p.Deadline)
+	}
+	if _, err := ParseRegime(string(p.Regime)); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	if p.Shard.Count != 0 && (p.Shard.Index < 1 || p.Shard.Index > p.Shard.Count || p.Shard.Count > maxShards) {
+		return fmt.Errorf("plan: shard %d/%d, expected 1/1 up to %d/%d", p.Shard.Index, p.Shard.Count, maxShards, maxShards)
+	}
+	cases := 0
+	for _, s := range p.Series {
+		for _, m := range s.Ms {
+			if err := problem(s.Case(m), m).Shape.Validate(); err != nil {
+				return fmt.Errorf("plan: %w", err)
+			}
+		}
+		cases += len(s.Ms)
+	}
+	if cases == 0 {
+		return fmt.Errorf("plan: there is nothing to measure%s", notesHint(p.Notes))
+	}
+	return nil
+}
+
+func notesHint(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	return ": " + notes[0]
+}
+
+// ParseRegime reads a regime by name.
+func ParseRegime(s string) (results.Regime, error) {
+	switch r := results.Regime(s); r {
+	case results.Engine, results.Cold, results.Hot:
+		return r, nil
+	case "":
+		return results.Engine, nil
+	}
+	return "", fmt.Errorf("unknown regime %q: expected engine, cold or hot", s)
+}
+
+// Cases lists what the plan's shard measures, series by series, M ascending.
+func (p *Plan) Cases() []results.Case {
+	var out []results.Case
+	total := 0
+	for _, s := range p.Series {
+		total += len(s.Ms)
+	}
+	keep, i := p.Shard.keep(p.Seed, total), 0
+	for _, s := range p.Series {
+		for _, m := range s.Ms {
+			if keep[i] {
+				out = append(out, s.Case(m))
+			}
+			i++
+		}
+	}
+	return out
+}
+
+// Devices lists the ids of the devices that the plan needs, in order of appearance.
+func (p *Plan) Devices() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range p.Series {
+		if !seen[s.Device] {
+			seen[s.Device] = true
+			out = append(out, s.Device)
+		}
+	}
+	return out
+}
+
+// Hash identifies the measurement: plans of equal hash are shards of one sweep
+// or starts of the same. The shard, the deadline and the notes are not part of it.
+func (p *Plan) Hash() (string, error) {
+	bare := *p
+	bare.Shard, bare.Deadline, bare.Notes = Shard{}, 0, nil
+	data, err := json.Marshal(bare) // fields in fixed order, grids in canonical form
+	if err != nil {
+		return "", fmt.Errorf("plan: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// Encode returns the plan as it is stored in [results.Meta].
+func (p *Plan) Encode() (json.RawMessage, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return data, nil
+}
+
+// DecodePlan reads a plan from a run file's [results.Meta].
+func DecodePlan(data json.RawMessage) (*Plan, error) {
+	if len(data) == 0 {
+		return nil, fmt.Errorf("plan: the run has none, so it was not measured by a sweep and can't be resumed")
+	}
+	p := &Plan{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return p, p.Validate()
+}

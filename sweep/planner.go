@@ -1,0 +1,283 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Options is what a user may choose of a sweep. Zero values leave the choice to
+// the preset.
+type Options struct {
+	Preset  string
+	Targets []Target // from ParseShape and ParseModel
+	Batches Batches
+	Kernels []string // names; empty takes all but those of notByDefault
+	DTypes  []kernels.DType
+	Regime  results.Regime
+	// Distribution of the operands, normal by default.
+	Distribution kernels.Distribution
+	Threads      int // of a CPU; 0 is all
+	PackInside   bool
+	Rounds       int
+	// Screening is the number of rounds that cover every case; by default the
+	// preset's, and never more than Rounds.
+	Screening   int
+	Seed        uint64
+	BlockTarget time.Duration
+	MinLaunches int
+	Shard       Shard
+	Deadline    time.Duration
+	// Budget thins the grid until the screening rounds are expected to fit; a
+	// negative one forbids what the preset would thin.
+	Budget   time.Duration
+	Sentinel SentinelConfig
+}
+
+// notByDefault are kernels that a sweep takes only when they are asked for.
+var notByDefault = map[string]string{
+	"naive": "it is the slow reference",
+	"auto":  "it picks one of the other kernels",
+}
+
+// NewPlan turns options into a plan for devices. est supplies the times to which
+// a preset's budget is fitted; it may know nothing.
+func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error) {
+	if len(devices) == 0 {
+		return nil, errors.New("plan: no device to measure on")
+	}
+	preset, err := FindPreset(o.Preset)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Schema: PlanSchema, Preset: preset.Name,
+		Rounds: orElse(o.Rounds, preset.Rounds), Seed: o.Seed,
+		Regime: orElse(o.Regime, results.Engine), Distribution: orElse(o.Distribution, kernels.Normal),
+		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
+		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
+		Deadline: orElse(o.Deadline, preset.Deadline),
+	}
+	if o.Rounds < 0 {
+		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
+	}
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("%d threads, expected at least 1", o.Threads)
+	}
+	p.Screening = min(orElse(o.Screening, preset.Screening), p.Rounds)
+	if o.Rounds > 0 && o.Screening == 0 {
+		p.Screening = o.Rounds // rounds that were asked for are for everything
+	}
+	targets, grid := o.Targets, o.Batches
+	if len(targets) == 0 {
+		for _, spec := range preset.Models {
+			t, err := ParseModel(spec, 1)
+			if err != nil {
+				return nil, err
+			}
+			targets = append(targets, t...)
+		}
+	}
+	if len(grid) == 0 {
+		if grid, err = ParseBatches(preset.Batches); err != nil {
+			return nil, err
+		}
+	}
+	b := planner{plan: p, options: o, preset: preset, grid: grid}
+	for _, d := range devices {
+		for _, t := range targets {
+			if err := b.target(d, t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range o.Kernels {
+		if !b.found[name] {
+			return nil, b.missing[name]
+		}
+	}
+	if budget := orElse(o.Budget, preset.Budget); budget > 0 && est != nil {
+		p.thin(est, llcOf(devices), budget)
+	}
+	return p, p.Validate()
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func llcOf(devices []kernels.Device) map[string]int64 {
+	out := map[string]int64{}
+	for _, d := range devices {
+		out[d.Spec().ID] = d.Spec().LastLevelCacheBytes
+	}
+	return out
+}
+
+// planner collects the series of a plan.
+type planner struct {
+	plan    *Plan
+	options Options
+	preset  Preset
+	grid    Batches
+	found   map[string]bool  // explicitly chosen kernels that some device has
+	missing map[string]error // why one has not been found so far
+	noted   map[string]bool
+}
+
+func (b *planner) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if b.noted == nil {
+		b.noted = map[string]bool{}
+	}
+	if !b.noted[text] {
+		b.noted[text] = true
+		b.plan.Notes = append(b.plan.Notes, text)
+	}
+}
+
+// kernels returns what is to be measured on d.
+func (b *planner) kernels(d kernels.Device) []kernels.Gemm {
+	var out []kernels.Gemm
+	if len(b.options.Kernels) > 0 {
+		if b.found == nil {
+			b.found, b.missing = map[string]bool{}, map[string]error{}
+		}
+		for _, name := range b.options.Kernels {
+			g, err := kernels.FindGemm(d, name)
+			if err != nil {
+				b.missing[name] = err
+				continue
+			}
+			b.found[name] = true
+			if !slices.ContainsFunc(out, func(h kernels.Gemm) bool { return h.Name() == name }) {
+				out = append(out, g)
+			}
+		}
+		return out
+	}
+	for _, g := range d.Gemms() {
+		if why, skip := notByDefault[g.Name()]; skip && len(d.Gemms()) > 1 {
+			b.note("kernel %s on %s is left out: %s", g.Name(), d.Spec().ID, why)
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// target adds the series of one weight matrix on one device.
+func (b *planner) target(d kernels.Device, t Target) error {
+	dtypes, chosen := b.options.DTypes, true
+	if len(dtypes) == 0 {
+		dtypes, chosen = b.preset.DTypes, false
+	}
+	ms := b.grid
+	if t.M > 0 {
+		ms = Batches{t.M}
+	}
+	taken := map[kernels.DType]int{}
+	for _, g := range b.kernels(d) {
+		for _, dtype := range dtypes {
+			if dtype.Size() == 0 {
+				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
+			}
+			if b.preset.MaxKernels > 0 && len(b.options.Kernels) == 0 && taken[dtype] >= b.preset.MaxKernels {
+				b.note("kernel %s/%s on %s is left out: preset %s takes %d kernels of a type",
+					g.Name(), dtype, d.Spec().ID, b.preset.Name, b.preset.MaxKernels)
+				continue
+			}
+			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
+				Device: d.Spec().ID, Kernel: g.Name(), DType: dtype, N: t.N, K: t.K, Regime: b.plan.Regime,
+				Threads: b.options.Threads, PackInside: b.options.PackInside,
+			}}
+			if d.Spec().Kind != kernels.CPU {
+				s.Threads = 0
+			}
+			kept, err := b.supported(g, s, ms)
+			var no *kernels.Unsupported
+			if errors.As(err, &no) && len(b.options.Kernels) > 0 && chosen {
+				return err // both were asked for by name
+			}
+			if err != nil {
+				b.note("%s on %s: %v", g.Name(), d.Spec().ID, err)
+			}
+			if len(kept) > 0 && !b.merge(s.SeriesKey, kept) {
+				s.Ms = kept
+				taken[dtype]++
+				b.plan.Series = append(b.plan.Series, s)
+			}
+		}
+	}
+	return nil
+}
+
+// merge adds ms to the series when it is already there: projections of one model
+// often have equal shapes.
+func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
+	for i := range b.plan.Series {
+		if s := &b.plan.Series[i]; s.SeriesKey == key {
+			s.Ms = append(slices.Clone(s.Ms), ms...)
+			slices.Sort(s.Ms)
+			s.Ms = slices.Compact(s.Ms)
+			return true
+		}
+	}
+	return false
+}
+
+// supported returns the Ms that the kernel can run. The error is why others, or
+// all, were dropped.
+func (b *planner) supported(g kernels.Gemm, s PlannedSeries, ms Batches) (Batches, error) {
+	var kept Batches
+	var why error
+	for _, m := range ms {
+		if err := g.Supports(problem(s.Case(m), m)); err != nil {
+			if why == nil {
+				why = err
+			}
+			continue
+		}
+		kept = append(kept, m)
+	}
+	if why != nil && len(kept) > 0 {
+		return kept, fmt.Errorf("%d of %d batches of n%d k%d are left out: %w", len(ms)-len(kept), len(ms), s.N, s.K, why)
+	}
+	return kept, why
+}
+
+// thin drops every other M above the 16th of each series until the screening
+// rounds fit the budget or nothing is left to drop, then fewer and fewer of the
+// largest.
+func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) {
+	before := len(p.Cases())
+	for est.Plan(p, llc).Screening > budget {
+		changed := false
+		for i := range p.Series {
+			s := &p.Series[i]
+			if n := len(s.Ms); n > 32 {
+				kept := append(Batches(nil), s.Ms[:16]...)
+				for j := 17; j < n; j += 2 {
+					kept = append(kept, s.Ms[j])
+				}
+				s.Ms, changed = kept, true
+			} else if n > 4 {
+				s.Ms, changed = append(Batches(nil), s.Ms[:n-1-n/8]...), true
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	if after := len(p.Cases()); after < before {
+		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v", p.Preset, after, before, budget))
+	}
+}

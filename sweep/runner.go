@@ -1,0 +1,310 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// The states of a run, stored under StateStatus.
+const (
+	StatusRunning     = "running" // also what a killed sweep leaves behind
+	StatusComplete    = "complete"
+	StatusInterrupted = "interrupted"
+	StatusDeadline    = "deadline" // the time was up; can be resumed
+)
+
+// The keys under which a sweep stores its states with [results.Run.SetState].
+const (
+	StateStatus     = "status"
+	StateEfficiency = "efficiency" // time inside blocks ÷ wall time of the last start, "0.953"
+	StateDrift      = "drift"      // JSON, []Drift
+	StateInvalid    = "invalid"    // why the run can't be judged; empty when it can
+	StateWarmUp     = "warmup"     // JSON, []WarmUp
+	StateRotation   = "rotation"   // JSON, []Rotation
+	StateNotes      = "notes"      // JSON, []string
+)
+
+// Runner measures a plan into a run file.
+type Runner struct {
+	Plan    *Plan
+	Devices []kernels.Device
+	// Out is open for appending. What it holds already is not measured again.
+	Out      *results.Run
+	Observer Observer // nil observes nothing
+	Chooser  Chooser  // nil finds every case open
+	// Now is the clock by which deadlines and rates are kept; nil is time.Now.
+	Now func() time.Time
+	// MemoryBudget bounds the weights on each device, in bytes; 0 is a share of
+	// what is free.
+	MemoryBudget int64
+
+	mu       sync.Mutex // of what follows, and of the observer
+	journal  *journal
+	est      *Estimator
+	ceilings map[string]kernels.Ceilings
+	start    time.Time
+	planned  int
+	done     int
+	left     map[string]time.Duration
+	notes    []string
+}
+
+// Summary is what a start of a sweep has come to.
+type Summary struct {
+	Status string
+	// Samples were taken by this start; Failures are cases given up in it.
+	Samples, Failures int
+	Wall              time.Duration
+	// Efficiency is the time inside blocks ÷ wall time, set-up included.
+	Efficiency float64
+	// SetUp is the wall time for weights and warm-up, before the first sample, of
+	// the device that took longest.
+	SetUp    time.Duration
+	Drift    []Drift
+	WarmUp   []WarmUp
+	Rotation []Rotation
+	// Invalid says why the run can't be judged, empty when it can.
+	Invalid string
+	Notes   []string
+}
+
+// InterruptedError says that a sweep was asked to stop. All samples are stored.
+type InterruptedError struct {
+	Path          string
+	Done, Planned int
+	Cause         error // context.Canceled, or what the caller gave
+}
+
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("%s: interrupted after %d of %d samples", e.Path, e.Done, e.Planned)
+}
+
+func (e *InterruptedError) Unwrap() error { return e.Cause }
+
+// DeadlineError says that not even one round fits the deadline.
+type DeadlineError struct{ Deadline, Round time.Duration }
+
+func (e *DeadlineError) Error() string {
+	return fmt.Sprintf("deadline %v is shorter than one round, which takes about %v", e.Deadline, e.Round.Round(time.Millisecond))
+}
+
+// Run measures what is missing of the plan. When ctx ends, the running block is
+// finished and stored, and the error is an [*InterruptedError]. A deadline that
+// is reached is no error. A lost device ends its own part only, and the error wraps
+// [kernels.ErrDeviceLost]. The summary speaks the truth in every case.
+func (r *Runner) Run(ctx context.Context) (*Summary, error) {
+	if r.Observer == nil {
+		r.Observer = NoObserver{}
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	r.start, r.left, r.notes, r.done = r.Now(), map[string]time.Duration{}, nil, 0
+	parts, err := r.open(ctx)
+	if err != nil {
+		return &Summary{}, err
+	}
+	if err := r.Out.SetState(StateStatus, StatusRunning); err != nil {
+		return &Summary{}, err
+	}
+	// A collection in the middle of a block would be part of its time on a CPU;
+	// parts collect between blocks.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	errs := make([]error, len(parts))
+	var wait sync.WaitGroup
+	for i, p := range parts {
+		wait.Go(func() {
+			err := p.run(inner)
+			if err = errors.Join(err, p.bench.close()); err != nil && !lost(err) {
+				stop(err) // the run file can't be written: nobody need go on
+			}
+			errs[i] = err
+		})
+	}
+	wait.Wait()
+	return r.finish(ctx, parts, errors.Join(errs...))
+}
+
+// open finds out what is to be done, and by whom.
+func (r *Runner) open(ctx context.Context) ([]*part, error) {
+	if err := r.Plan.Validate(); err != nil {
+		return nil, err
+	}
+	devices := map[string]kernels.Device{}
+	var have []string
+	for _, d := range r.Devices {
+		devices[d.Spec().ID] = d
+		have = append(have, d.Spec().ID)
+	}
+	r.ceilings = map[string]kernels.Ceilings{}
+	for _, id := range r.Plan.Devices() {
+		if devices[id] == nil {
+			return nil, fmt.Errorf("the plan measures on %q: this machine has %s", id, strings.Join(have, ", "))
+		}
+		c, known := r.Out.Meta().Ceilings[id]
+		if !known {
+			var err error
+			if c, err = devices[id].Ceilings(ctx); err != nil {
+				return nil, fmt.Errorf("ceilings of %s: %w", id, err)
+			}
+		}
+		r.ceilings[id] = c
+	}
+	r.est = NewEstimator(r.ceilings)
+	cases, err := r.Out.AddCases(r.Plan.Cases())
+	if err != nil {
+		return nil, err
+	}
+	if r.journal, err = openJournal(r.Out); err != nil {
+		return nil, err
+	}
+	past, err := readPast(r.Out)
+	if err != nil {
+		return nil, err
+	}
+	var parts []*part
+	r.planned = 0
+	for _, id := range r.Plan.Devices() {
+		p := newPart(r, devices[id], past)
+		for _, c := range cases {
+			if c.Device == id {
+				p.add(c)
+			}
+		}
+		if len(p.stations) > 0 {
+			parts = append(parts, p)
+		}
+	}
+	for _, p := range parts {
+		if err := p.prepare(); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// past is what a run file knows from earlier starts.
+type past struct {
+	rounds   map[int64][]int // of the sweep phase, done
+	failed   map[int64]bool  // given up
+	last     map[int64]results.Sample
+	sentinel map[int64][]results.Sample
+	visits   map[int64][]int // rounds of the sentinel phase, done
+}
+
+func readPast(run *results.Run) (*past, error) {
+	p := &past{failed: map[int64]bool{}, last: map[int64]results.Sample{}, sentinel: map[int64][]results.Sample{}}
+	var err error
+	if p.rounds, err = run.Done(results.PhaseSweep); err != nil {
+		return nil, err
+	}
+	if p.visits, err = run.Done(results.PhaseSentinel); err != nil {
+		return nil, err
+	}
+	failures, err := run.Failures()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range failures {
+		if f.Phase == results.PhaseSweep {
+			p.failed[f.CaseID] = true
+		}
+	}
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range samples {
+		p.last[s.CaseID] = s
+	}
+	if samples, err = run.Samples(results.PhaseSentinel); err != nil {
+		return nil, err
+	}
+	for _, s := range samples {
+		p.sentinel[s.CaseID] = append(p.sentinel[s.CaseID], s)
+	}
+	return p, nil
+}
+
+// finish stores the states of the run and sums up.
+func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Summary, error) {
+	sum := &Summary{Status: StatusComplete, Wall: r.Now().Sub(r.start)}
+	var busy, wall float64
+	interrupted := false
+	for _, p := range parts {
+		sum.Samples += p.samples
+		sum.Failures += p.failures
+		sum.SetUp = max(sum.SetUp, p.setUp)
+		busy += p.bench.busy
+		wall += p.wall.Seconds()
+		if p.stopped == StatusDeadline && sum.Status == StatusComplete {
+			sum.Status = StatusDeadline
+		}
+		interrupted = interrupted || p.stopped == StatusInterrupted
+		if p.warm.Blocks > 0 {
+			sum.WarmUp = append(sum.WarmUp, p.warm)
+		}
+		sum.Rotation = append(sum.Rotation, p.rotation()...)
+		for _, s := range p.sentinels {
+			d := s.last
+			sum.Drift = append(sum.Drift, d)
+			if bound := r.Plan.Sentinel.DriftBound; bound > 0 && math.Abs(d.Worst) > bound {
+				sum.Invalid = fmt.Sprintf("the sentinel %v drifted by %+.1f %%, the bound is %.0f %%", d.Case, 100*d.Worst, 100*bound)
+			}
+		}
+	}
+	if wall > 0 {
+		sum.Efficiency = busy / wall
+	}
+	sum.Notes = r.notes
+	err := failure
+	if interrupted && ctx.Err() != nil {
+		err = errors.Join(&InterruptedError{Path: r.Out.Path(), Done: r.done, Planned: r.planned, Cause: context.Cause(ctx)}, failure)
+	}
+	if err != nil {
+		sum.Status = StatusInterrupted
+	}
+	states := map[string]string{
+		StateStatus: sum.Status, StateInvalid: sum.Invalid,
+		StateEfficiency: strconv.FormatFloat(sum.Efficiency, 'f', 4, 64),
+	}
+	for key, v := range map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes} {
+		data, jsonErr := json.Marshal(v)
+		if jsonErr != nil {
+			return sum, errors.Join(err, jsonErr)
+		}
+		states[key] = string(data)
+	}
+	for key, value := range states {
+		if stateErr := r.Out.SetState(key, value); stateErr != nil {
+			return sum, errors.Join(err, stateErr)
+		}
+	}
+	if sum.Invalid != "" {
+		r.Observer.Message("the run is invalid: " + sum.Invalid)
+	}
+	return sum, err
+}
+
+// note records something about the run and tells the observer once.
+func (r *Runner) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
+	r.Observer.Message(text)
+}

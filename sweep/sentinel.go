@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// sentinelWindow is how many samples a sentinel's early and latest medians are
+// taken over.
+const sentinelWindow = 5
+
+// sentinel is a case that recurs through a sweep.
+type sentinel struct {
+	station
+	round int
+	us    []float64 // all samples of the run, in order
+	worst float64
+}
+
+// add takes a sample in and returns what it means.
+func (s *sentinel) add(us float64) Drift {
+	s.us = append(s.us, us)
+	n := min(sentinelWindow, len(s.us)/2) // early and latest never overlap
+	d := Drift{Case: s.c, Samples: len(s.us)}
+	if n == 0 {
+		d.EarlyUS, d.LastUS = us, us
+		return d
+	}
+	d.EarlyUS, d.LastUS = median(s.us[:n]), median(s.us[len(s.us)-n:])
+	d.Change = d.LastUS/d.EarlyUS - 1
+	if n == sentinelWindow && math.Abs(d.Change) > math.Abs(s.worst) {
+		s.worst = d.Change
+	}
+	d.Worst = s.worst
+	return d
+}
+
+func median(v []float64) float64 {
+	sorted := slices.Clone(v)
+	slices.Sort(sorted)
+	n := len(sorted)
+	return (sorted[n/2] + sorted[(n-1)/2]) / 2
+}
+
+// sentinelTime is how long one launch of a good sentinel takes: long enough to
+// feel the clock and the memory, short enough to be visited often.
+const sentinelTime = 1e-3
+
+// sentinelCandidates orders the cases of a device by how well they would serve:
+// those that served before, then those closest to sentinelTime, of the first
+// kernel first.
+func sentinelCandidates(cases []results.Case, est *Estimator, served map[int64][]int) []results.Case {
+	rank := func(c results.Case) float64 {
+		far := math.Abs(math.Log(est.Launch(c) / sentinelTime))
+		if len(served[c.ID]) > 0 {
+			far -= 1e6
+		}
+		if c.Kernel != cases[0].Kernel {
+			far += 1e3
+		}
+		return far
+	}
+	out := slices.Clone(cases)
+	slices.SortStableFunc(out, func(a, b results.Case) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+// WarmUp is how a device came to rest before the first sample.
+type WarmUp struct {
+	Device  string  `json:"device"`
+	Blocks  int     `json:"blocks"`
+	Seconds float64 `json:"seconds"`
+	// Spread is (slowest − fastest) ÷ median of the last blocks.
+	Spread  float64 `json:"spread"`
+	Settled bool    `json:"settled"`
+}
+
+// warmUp runs blocks of a station until their times have settled, the cap is
+// reached, or the context ends.
+func warmUp(ctx context.Context, b *bench, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
+	w := WarmUp{Device: b.spec.ID, Spread: math.Inf(1)}
+	start := now()
+	if err := b.pilot(ctx, s); err != nil {
+		return w, err
+	}
+	last := make([]float64, 0, cfg.SettleBlocks)
+	for ctx.Err() == nil {
+		span, err := b.block(ctx, s, s.perBlock)
+		if err != nil {
+			return w, err
+		}
+		w.Blocks++
+		if len(last) == cfg.SettleBlocks {
+			last = append(last[:0], last[1:]...)
+		}
+		last = append(last, span.Seconds)
+		w.Seconds = now().Sub(start).Seconds()
+		w.Spread = (slices.Max(last) - slices.Min(last)) / median(last)
+		w.Settled = len(last) == cfg.SettleBlocks && w.Spread <= cfg.SettleSpread
+		if w.Settled || w.Seconds >= cfg.SettleCap.Seconds() {
+			break
+		}
+	}
+	if math.IsInf(w.Spread, 0) {
+		w.Spread = 0
+	}
+	// What the pilot measured on a cold device is corrected before it sizes blocks.
+	if len(last) > 0 {
+		t := median(last) / float64(s.perBlock)
+		s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(b.target.Seconds()/t)))))
+	}
+	return w, nil
+}
+
+// lost says whether nothing more can be had from the device.
+func lost(err error) bool { return errors.Is(err, kernels.ErrDeviceLost) }

@@ -1,0 +1,108 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// weightSet is the copies of one weight matrix, over which launches rotate, and
+// the forms that kernels made of them.
+type weightSet struct {
+	key  matrixKey
+	raw  []kernels.Buffer
+	cost int64 // as budgeted
+	// next is the copy that the coming launch uses, whatever its M and kernel. It
+	// runs on from block to block: between two uses of a copy every other one
+	// has been read, by kernels that pack and by those that share the raw one.
+	next  int
+	forms map[formKey]*weightForm
+}
+
+// weightForm is what one kernel made of the copies, or why it could not.
+type weightForm struct {
+	set    *weightSet
+	gemm   kernels.Gemm
+	copies []kernels.Weights
+	err    error
+}
+
+// newWeightSet allocates and fills copies of a matrix.
+func newWeightSet(d kernels.Device, dm demand, dist kernels.Distribution, seed uint64) (*weightSet, error) {
+	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), forms: map[formKey]*weightForm{}}
+	for i := range dm.copies {
+		b, err := d.Alloc(dm.key.bytes())
+		if err == nil {
+			s.raw = append(s.raw, b)
+			err = b.Fill(dist, dm.key.dtype, int64(dm.key.n)*int64(dm.key.k), source(seed, streamFill, uint64(i)).Uint64())
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("copy %d of weights %v: %w", i+1, dm.key, err), s.close())
+		}
+	}
+	return s, nil
+}
+
+// form returns what the kernel of a case makes of the copies, made at first use.
+func (s *weightSet) form(g kernels.Gemm, c results.Case) *weightForm {
+	key := formOf(c)
+	if f := s.forms[key]; f != nil {
+		return f
+	}
+	f := &weightForm{set: s, gemm: g}
+	s.forms[key] = f
+	for i, raw := range s.raw {
+		w, err := g.PrepareWeights(problem(c, c.M), raw)
+		if err != nil {
+			f.err = errors.Join(fmt.Errorf("kernel %s, copy %d of weights %v: %w", g.Name(), i+1, s.key, err), f.close())
+			break
+		}
+		f.copies = append(f.copies, w)
+	}
+	return f
+}
+
+func (f *weightForm) close() error {
+	var errs []error
+	for _, w := range f.copies {
+		errs = append(errs, w.Close())
+	}
+	f.copies = nil
+	return errors.Join(errs...)
+}
+
+func (s *weightSet) close() error {
+	var errs []error
+	for _, f := range s.forms {
+		errs = append(errs, f.close()) // before the raw copies they may read
+	}
+	for _, b := range s.raw {
+		errs = append(errs, b.Close())
+	}
+	s.raw, s.forms = nil, nil
+	return errors.Join(errs...)
+}
+
+// Rotation is how the weights of one kernel and matrix rotated, as measured from
+// what the kernel holds rather than from what was planned.
+type Rotation struct {
+	Weights string `json:"weights"` // "bf16 n14336 k4096"
+	Kernel  string `json:"kernel"`
+	Copies  int    `json:"copies"`
+	Bytes   int64  `json:"bytes"` // of all copies, in the kernel's form
+	// Enough is false when they are less than the regime asks for: three times
+	// the last-level cache.
+	Enough bool `json:"enough"`
+}
+
+// rotation checks a form against the device's last-level cache.
+func (f *weightForm) rotation(regime results.Regime, llc int64) Rotation {
+	r := Rotation{Weights: f.set.key.String(), Kernel: f.gemm.Name(), Copies: len(f.copies)}
+	for _, w := range f.copies {
+		r.Bytes += w.Bytes()
+	}
+	r.Enough = regime == results.Hot || len(f.copies) >= 2 && r.Bytes >= rotationFactor*llc
+	return r
+}
