@@ -79,7 +79,7 @@ static inline void ga_emulated_match(int c, int a, int b) {
 }
 
 // Subnormal numbers are zero, going in and coming out.
-static inline float ga_emulated_flush(float x) { return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x; }
+static inline float ga_emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
 static inline float ga_emulated_widen(uint16_t half) {
   uint32_t bits = (uint32_t)half << 16;

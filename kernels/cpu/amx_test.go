@@ -75,17 +75,25 @@ func TestAMXGateRandom(t *testing.T) {
 	})
 }
 
-// A K so long that A can't be packed at once: of few rows, and of many.
+// A K so long that all of A can't be packed at once: of few rows, of one strip, and
+// of many strips with several blocks of columns.
 func TestAMXGateLongK(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long products")
-	}
 	d, g := openAMX(t, 2)
-	for _, s := range []kernels.Shape{{M: 3, N: 33, K: 300001}, {M: 20, N: 5, K: 150001}, {M: 140, N: 64, K: 70001}} {
-		p := kernels.Problem{Shape: s, DType: kernels.BF16}
+	for _, tc := range []struct {
+		shape   kernels.Shape
+		threads int
+		tuning  amxTuning
+	}{
+		{kernels.Shape{M: 2, N: 3, K: 261921}, 2, smallBlocks[1]},
+		{kernels.Shape{M: 17, N: 2, K: 130977}, 2, smallBlocks[2]},
+		{kernels.Shape{M: 130, N: 33, K: 38001}, 1, amxTuning{rows: 512, cols: 32, steps: 100, panels: 1, prefetch_stride: 64}},
+	} {
+		before := tuneAMX(tc.tuning)
+		p := kernels.Problem{Shape: tc.shape, DType: kernels.BF16, Threads: tc.threads}
 		if err := kernels.Gate(context.Background(), d, g, p, 5); err != nil {
 			t.Error(err)
 		}
+		tuneAMX(before)
 	}
 }
 
