@@ -99,11 +99,12 @@ func capped(f features, isa string) (features, error) {
 	switch isa {
 	case "", "amx":
 	case "avx512":
-		f.AMX = false
+		f.dropAMX("GEMMAUDIT_ISA=avx512 leaves it out")
 	case "avx2":
-		f.AMX, f.AVX512, f.AVX512VNNI, f.AVX512BF16 = false, false, false, false
+		f.dropAMX("GEMMAUDIT_ISA=avx2 leaves it out")
+		f.AVX512, f.AVX512VNNI, f.AVX512BF16 = false, false, false
 	case "portable":
-		f = features{}
+		f = features{noAMX: "GEMMAUDIT_ISA=portable leaves it out"}
 	default:
 		return f, fmt.Errorf("GEMMAUDIT_ISA is %q: expected portable, avx2, avx512 or amx", isa)
 	}

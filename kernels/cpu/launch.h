@@ -27,6 +27,7 @@ typedef struct {
   int b_transposed;   // raw b is N×K
   const void *b_raw;  // set when packing happens inside the timing, else NULL
   void *b_inside;     // where to pack it to
+  const void *plan;   // what the kernel chose when it was bound: its own, read only
 } ga_gemm;
 
 // A kernel: called by every thread of the team with its own tid and its own

@@ -45,6 +45,7 @@ struct ga_team {
   _Alignas(64) atomic_uint arrived;
   unsigned size;
   int spins;
+  ga_pool *pool;
 };
 
 typedef struct {
@@ -228,6 +229,7 @@ ga_pool *ga_pool_create(int threads, char *err, size_t errlen) {
   for (int i = 0; i < threads; i++) {
     pool->cpus[i] = cpus[i % allowed];
     pool->teams[i].size = (unsigned)i + 1;
+    pool->teams[i].pool = pool;
     pool->teams[i].spins = threads > allowed ? SPINS_OVERSUBSCRIBED : SPINS;
     pool->workers[i].pool = pool;
     pool->workers[i].tid = i;
@@ -273,6 +275,8 @@ int ga_pool_threads(const ga_pool *pool) { return pool->threads; }
 int ga_pool_cpu(const ga_pool *pool, int tid) { return pool->cpus[tid]; }
 
 ga_team *ga_pool_team(ga_pool *pool, int nthreads) { return &pool->teams[nthreads - 1]; }
+
+void *ga_team_scratch(ga_team *team, int tid) { return team->pool->workers[tid].scratch; }
 
 int64_t ga_pool_preemptions(const ga_pool *pool, int nthreads) {
   int64_t sum = 0;

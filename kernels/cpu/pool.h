@@ -34,6 +34,9 @@ void ga_pool_run(ga_pool *pool, int nthreads, ga_task task, void *arg);
 // parts of themselves on fewer threads than they were given.
 ga_team *ga_pool_team(ga_pool *pool, int nthreads);
 
+// ga_team_scratch is the scratch of thread tid, for reductions over threads.
+void *ga_team_scratch(ga_team *team, int tid);
+
 // ga_pool_preemptions is how often workers 1..nthreads-1 were taken off their
 // CPU against their will during the last ga_pool_run, and thread 0 with them.
 int64_t ga_pool_preemptions(const ga_pool *pool, int nthreads);

@@ -1,0 +1,139 @@
+// The kernel for few rows. The weights are read once, from memory, so everything
+// else is arranged around their stream: each thread reads whole panels one after
+// the other, its lines fetched ahead by a fixed distance, and all rows of A are
+// multiplied with a slice of a panel while it is in the first-level cache.
+//
+// Where there are fewer panels than keep the threads equally busy, K is divided
+// instead: every thread sums its part of K for all panels, and after a barrier the
+// parts are added in the order of the threads.
+#include <string.h>
+
+#include "tiled.h"
+
+// Words of a slice: 16 KiB of a panel, small enough to stay with A's part of it
+// in any first-level cache, long enough that keeping the sums costs nothing.
+enum { SLICE_WORDS = 128, MAX_M = 16 };
+
+// Far enough ahead to cover the latency of memory (some 100 ns at 30 GB/s a
+// core is 3 KiB), and past the page where the hardware's own fetching stops.
+enum { AHEAD_BYTES = 4096 };
+
+// Scratch: a slice widened, the sums of a panel, the sums of all panels when K is
+// divided, and A.
+#define WIDE_BYTES ((int64_t)SLICE_WORDS * GA_PANEL * 4)
+#define ACC_BYTES ((int64_t)MAX_M * GA_PANEL * 4)
+#define PARTS_BYTES ((int64_t)2 << 20)
+#define A_BYTES ((int64_t)GA_SCRATCH_BYTES - WIDE_BYTES - ACC_BYTES - PARTS_BYTES)
+
+typedef struct {
+  const ga_gemm *g;
+  const ga_path *path;
+  char *wide, *a;
+  ga_rows split;
+  int64_t a_k0, a_k1; // the part of K that is packed in a
+} few;
+
+static void pack_a(few *s, int64_t k0, int64_t k1) {
+  if (s->a_k0 == k0 && s->a_k1 == k1) return;
+  s->a_k0 = k0;
+  s->a_k1 = k1;
+  int64_t words = ga_words(s->path, k1 - k0), size = ga_size(s->g->dtype);
+  for (int64_t t = 0; t < s->split.count; t++) {
+    int64_t at = ga_row_begin(s->split, t);
+    s->path->pack_a((const char *)s->g->a + (at * s->g->lda + k0) * size, s->g->lda, ga_row_count(s->split, t),
+                    k1 - k0, words, s->a + ga_tile_bytes(at, words));
+  }
+}
+
+// panel sums [k0,k1) of one panel into acc, in parts of K for which A fits.
+static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
+  const ga_path *path = s->path;
+  ga_dtype t = s->g->dtype;
+  int64_t step = (int64_t)SLICE_WORDS * path->group;
+  int64_t most = A_BYTES / ga_tile_bytes(s->g->m, 1) * path->group / step * step;
+  for (int64_t from = k0; from < k1; from += most) {
+    int64_t to = from + most < k1 ? from + most : k1;
+    pack_a(s, from, to);
+    int64_t a_words = ga_words(path, to - from);
+    for (int64_t k = from; k < to; k += step) {
+      int64_t words = ga_words(path, k + step < to ? step : to - k);
+      const char *slice = ga_slice(b, t, k), *multiplied = slice;
+      if (path->widen_b != NULL) {
+        int64_t bytes = (k + step < to ? step : to - k) * GA_PANEL * ga_size(t);
+        for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(slice + AHEAD_BYTES + i);
+        path->widen_b(slice, words, s->wide);
+        multiplied = s->wide;
+      }
+      for (int64_t i = 0; i < s->split.count; i++) {
+        int64_t at = ga_row_begin(s->split, i);
+        int rows = ga_row_count(s->split, i);
+        const char *ahead = i == 0 && multiplied == slice ? slice + AHEAD_BYTES : multiplied;
+        path->tile(rows, words, s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k - from) / path->group),
+                   multiplied, acc + at * GA_PANEL * 4, k == k0, ahead);
+      }
+    }
+  }
+}
+
+// store_panel rounds the sums of panel p to C.
+static void store_panel(const few *s, int64_t p, const int32_t *sums, const char *acc) {
+  const ga_gemm *g = s->g;
+  int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
+  char *c = (char *)g->c + col * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
+  s->path->store(acc, (int)g->m, cols, sums == NULL ? NULL : sums + col, c, g->ldc);
+}
+
+// add adds the sums of another thread's part of K.
+static void add(ga_dtype t, char *acc, const char *part, int64_t count) {
+  if (t == GA_INT8) {
+    uint32_t *a = (uint32_t *)acc;
+    const uint32_t *b = (const uint32_t *)part;
+    for (int64_t i = 0; i < count; i++) a[i] += b[i];
+    return;
+  }
+  float *a = (float *)acc;
+  const float *b = (const float *)part;
+  for (int64_t i = 0; i < count; i++) a[i] += b[i];
+}
+
+// divides_k says whether K is divided: when the busiest thread would read a fifth
+// more than its share of panels, and its part of K is worth a barrier.
+static int divides_k(const ga_gemm *g, int nthreads) {
+  int64_t panels = ga_panels(g->n), busiest = (panels + nthreads - 1) / nthreads * nthreads;
+  int64_t part = g->k / nthreads * panels * GA_PANEL * ga_size(g->dtype);
+  int64_t sums = panels * g->m * GA_PANEL * 4;
+  return nthreads > 1 && busiest * 5 > panels * 6 && part >= 64 << 10 && sums <= PARTS_BYTES;
+}
+
+void ga_gemv(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
+  const char *b = ga_packed_b(g, tid, nthreads, team);
+  const int32_t *sums = g->dtype == GA_INT8 ? ga_column_sums(b, g->n, g->k) : NULL;
+  few s = {.g = g, .path = g->plan, .wide = scratch, .a_k0 = -1};
+  char *acc = s.wide + WIDE_BYTES, *parts = acc + ACC_BYTES;
+  s.a = parts + PARTS_BYTES;
+  s.split = ga_rows_of(g->m, s.path->rows);
+  int64_t panels = ga_panels(g->n), stride = ga_panel_bytes(g->dtype, g->k), from, to;
+
+  if (!divides_k(g, nthreads)) {
+    ga_share(panels, nthreads, tid, &from, &to);
+    for (int64_t p = from; p < to; p++) {
+      panel(&s, b + p * stride, 0, g->k, acc);
+      store_panel(&s, p, sums, acc);
+    }
+    return;
+  }
+  // Parts of K begin at multiples of 64, where slices may begin in every type.
+  int64_t k0, k1, bytes = g->m * GA_PANEL * 4;
+  ga_share((g->k + 63) / 64, nthreads, tid, &k0, &k1);
+  k0 *= 64;
+  k1 = k1 * 64 < g->k ? k1 * 64 : g->k;
+  for (int64_t p = 0; p < panels; p++) panel(&s, b + p * stride, k0, k1, parts + p * bytes);
+  ga_barrier(team);
+  ga_share(panels, nthreads, tid, &from, &to);
+  for (int64_t p = from; p < to; p++) {
+    memcpy(acc, (char *)ga_team_scratch(team, 0) + (parts - (char *)scratch) + p * bytes, (size_t)bytes);
+    for (int i = 1; i < nthreads; i++)
+      add(g->dtype, acc, (char *)ga_team_scratch(team, i) + (parts - (char *)scratch) + p * bytes, g->m * GA_PANEL);
+    store_panel(&s, p, sums, acc);
+  }
+}

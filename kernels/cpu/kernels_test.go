@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestGate puts every kernel of our own through the standing table of the gate,
+// once for each instruction set that this CPU has.
+func TestGate(t *testing.T) {
+	for _, isa := range []string{"portable", "avx2", "avx512", "amx"} {
+		t.Run(isa, func(t *testing.T) {
+			if !has(detect(), isa) {
+				t.Skipf("this CPU has no %s", isa)
+			}
+			t.Setenv("GEMMAUDIT_ISA", isa)
+			dev := open(t, 2)
+			for _, g := range dev.Gemms() {
+				switch g.(type) {
+				case *blocked, *auto, naive:
+				default:
+					continue // gated beside their own code
+				}
+				if g.Name() == "naive" && isa != "portable" {
+					continue // the same code on every instruction set
+				}
+				for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+					t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
+						for i, p := range kernels.GateProblems(d) {
+							err := kernels.Gate(context.Background(), dev, g, p, uint64(i))
+							var unsupported *kernels.Unsupported
+							if errors.As(err, &unsupported) && g.Name() == "gemv" && p.M > gemvRows {
+								continue
+							}
+							if err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// has says whether kernels may be run with GEMMAUDIT_ISA set to isa.
+func has(f features, isa string) bool {
+	switch isa {
+	case "avx2":
+		return f.AVX2 && f.FMA && f.F16C
+	case "avx512":
+		return f.AVX512
+	case "amx":
+		return f.AMX
+	}
+	return true
+}
+
+// open opens the CPU for one test.
+func open(t testing.TB, threads int) *Device {
+	t.Helper()
+	dev, err := Open(threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
