@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -80,7 +82,7 @@ func describe(path, tried string, err error) error {
 	switch {
 	case primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB:
 		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: %s: %v", tried, err), Hint: damagedHint}
-	case primary == sqlite3.SQLITE_FULL, errors.Is(err, unix.ENOSPC):
+	case primary == sqlite3.SQLITE_FULL, errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return &FullError{Path: path, Err: fmt.Errorf("%s: %w", tried, err)}
 	case (extended == sqlite3.SQLITE_IOERR_WRITE || extended == sqlite3.SQLITE_IOERR_SHMSIZE ||
 		extended == sqlite3.SQLITE_IOERR_FSYNC || extended == sqlite3.SQLITE_IOERR_TRUNCATE) && noRoom(path):
@@ -89,16 +91,27 @@ func describe(path, tried string, err error) error {
 	return fmt.Errorf("%s: %s: %w", path, tried, err)
 }
 
-// noRoom says whether the file system that holds path has no room for another
-// page of the journal. The database reports some of these failures as plain
-// input/output errors.
+// noRoom says whether a write beside path fails for lack of room: the disk is
+// full, a quota is used up, or the process may not write files of that size. The
+// database reports some of these as plain input/output errors, without the
+// reason.
 func noRoom(path string) bool {
-	var s unix.Statfs_t
-	if err := unix.Statfs(path, &s); err != nil {
-		return false
+	const step = 64 << 10 // what the journal grows by at least
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil {
+		if uint64(max(size(path), size(path+"-wal")))+step > uint64(limit.Cur) {
+			return true
+		}
 	}
-	const journalGrowth = 64 << 10
-	return uint64(s.Bavail)*uint64(s.Bsize) < journalGrowth
+	f, err := os.CreateTemp(filepath.Dir(path), ".room.*")
+	if err == nil {
+		defer os.Remove(f.Name())
+		defer f.Close()
+		if _, err = f.Write(make([]byte, step)); err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
 // badValue is the [FormatError] of a stored value that no version of this

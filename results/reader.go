@@ -29,20 +29,17 @@ func Open(path string) (*Run, error) {
 	}
 	r := &Run{path: path}
 	mode := "mode=ro"
+	pid, held := locked(path)
 	switch {
+	case held:
+		r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
 	case size(path+"-wal") > 0 || size(path+"-journal") > 0:
-		if pid, held := locked(path); held {
-			r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
-		} else {
-			r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
-		}
+		r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
 	case h.wal:
 		// Nothing but the file itself is there to be read, so nothing need be
 		// created beside it either.
-		if _, held := locked(path); !held {
-			mode = "mode=ro&immutable=1"
-			r.warnings = append(r.warnings, "the run was not closed and there is no journal beside it: if it was copied without its -wal file, the last samples are missing")
-		}
+		mode = "mode=ro&immutable=1"
+		r.warnings = append(r.warnings, "the run was not closed and there is no journal beside it: if it was copied without its -wal file, the last samples are missing")
 	}
 	err = r.read(path, mode, h)
 	if err != nil && needsCopy(err) {

@@ -191,6 +191,11 @@ const insertSample = `INSERT INTO samples
 	(seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
+const (
+	insertFailure = `INSERT INTO failures (case_id, phase, round, reason) VALUES (?, ?, ?, ?)`
+	insertState   = `INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)`
+)
+
 // check returns an error that names the first field that no measurement yields.
 func (s Sample) check() error {
 	switch {
@@ -279,8 +284,7 @@ func (r *Run) Fail(f Failure) error {
 		if n > 0 {
 			return fmt.Errorf("%w: a sample", ErrDuplicate)
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO failures (case_id, phase, round, reason) VALUES (?, ?, ?, ?)`,
-			f.CaseID, string(f.Phase), f.Round, f.Reason)
+		_, err = tx.ExecContext(ctx, insertFailure, f.CaseID, string(f.Phase), f.Round, f.Reason)
 		return constraint(f.CaseID, err)
 	})
 	if err != nil {
@@ -296,7 +300,7 @@ func (r *Run) Fail(f Failure) error {
 // taken: "status" is "complete" or "interrupted", for one.
 func (r *Run) SetState(key, value string) error {
 	return r.write("set state "+key, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)`, key, value)
+		_, err := tx.ExecContext(ctx, insertState, key, value)
 		return err
 	})
 }
@@ -308,4 +312,18 @@ func (r *Run) State(key string) (value string, ok bool, err error) {
 		return "", false, nil
 	}
 	return value, err == nil, describe(r.path, "read state "+key, err)
+}
+
+// allState returns every state by its key.
+func (r *Run) allState() (map[string]string, error) {
+	out := map[string]string{}
+	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
+		var k, v string
+		if err := rows.Scan(&k, &v); err != nil {
+			return err
+		}
+		out[k] = v
+		return nil
+	}, `SELECT key, value FROM state`)
+	return out, r.damaged("read state", err)
 }

@@ -1,0 +1,319 @@
+package results
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary starts itself as the process that dies. The variable says
+// what that process does.
+const (
+	helperVariable = "GEMMAUDIT_RESULTS_HELPER"
+	helperAppend   = "append"
+	helperFill     = "fill"
+	helperHold     = "hold"
+)
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(helperVariable); what != "" {
+		if err := helper(what, os.Args[1]); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// helper appends to a run and prints each seq as soon as it is acknowledged.
+func helper(what, path string) error {
+	if what == helperFill {
+		// Appending stops at 300 kB, in place of a full disk, which a test
+		// can't make without rights. The signal that comes with it is not
+		// wanted: the write shall fail.
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 300_000, Max: 300_000}); err != nil {
+			return err
+		}
+	}
+	r, err := OpenAppend(path)
+	if err != nil {
+		return err
+	}
+	if what == helperHold {
+		fmt.Println("held")
+		time.Sleep(time.Hour)
+	}
+	cases, err := r.Cases()
+	if err != nil {
+		return err
+	}
+	next, err := r.NextSeq()
+	if err != nil {
+		return err
+	}
+	done, err := r.Done(PhaseSweep)
+	if err != nil {
+		return err
+	}
+	for round := 0; ; round++ {
+		for _, c := range cases {
+			if slices.Contains(done[c.ID], round) {
+				continue
+			}
+			if err := r.Append(testSample(c, PhaseSweep, round, next)); err != nil {
+				var full *FullError
+				if what == helperFill && errors.As(err, &full) {
+					fmt.Println("full:", err)
+					// Close can't fold the journal without room, but must end.
+					fmt.Println("closed:", r.Close())
+					return nil
+				}
+				return err
+			}
+			fmt.Println("seq", next)
+			next++
+		}
+	}
+}
+
+func startHelper(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], path)
+	cmd.Env = append(os.Environ(), helperVariable+"="+what)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
+// emptyRun makes a closed run with four cases.
+func emptyRun(t testing.TB) string {
+	t.Helper()
+	r, _ := newRun(t, 4, 8, 12, 16)
+	must(t, r.Close())
+	return r.Path()
+}
+
+// checkAcknowledged opens a run that was left behind and compares it with the
+// numbers that its writer had printed.
+func checkAcknowledged(t *testing.T, path string, acknowledged []int64) {
+	t.Helper()
+	r, err := Open(path)
+	must(t, err)
+	defer r.Close()
+	samples, err := r.Samples(PhaseSweep)
+	must(t, err)
+	seen := map[int64]bool{}
+	rounds := map[string]bool{}
+	for i, s := range samples {
+		if s.Seq != int64(i) {
+			t.Fatalf("sample %d has seq %d", i, s.Seq)
+		}
+		seen[s.Seq] = true
+		if key := fmt.Sprint(s.CaseID, s.Phase, s.Round); rounds[key] {
+			t.Fatalf("%v is there twice", s)
+		} else {
+			rounds[key] = true
+		}
+	}
+	for _, seq := range acknowledged {
+		if !seen[seq] {
+			t.Fatalf("seq %d was acknowledged and is lost; the run has %d samples", seq, len(samples))
+		}
+	}
+	// One sample may be in the run whose acknowledgement was not printed any more
+	// at each death.
+	if extra := len(samples) - len(acknowledged); extra < 0 {
+		t.Fatalf("%d samples, %d acknowledged", len(samples), len(acknowledged))
+	}
+}
+
+func TestKilledAtAnyMoment(t *testing.T) {
+	path := emptyRun(t)
+	var acknowledged []int64
+	for range 10 {
+		cmd, lines := startHelper(t, helperAppend, path)
+		// The moment is counted in samples and then in time, so that it falls
+		// anywhere inside an append, however slow the machine is.
+		after := rand.IntN(400)
+		for lines.Scan() {
+			word, number, _ := strings.Cut(lines.Text(), " ")
+			if word != "seq" {
+				t.Fatalf("the writer says %q", lines.Text())
+			}
+			seq, err := strconv.ParseInt(number, 10, 64)
+			must(t, err)
+			acknowledged = append(acknowledged, seq)
+			if after--; after == 0 {
+				go func() {
+					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+					cmd.Process.Kill()
+				}()
+			}
+			if after < -1_000_000 {
+				t.Fatal("the writer does not die")
+			}
+			if after < 0 && len(acknowledged) > 1_000_000 {
+				t.Fatal("the writer does not die")
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		checkAcknowledged(t, path, acknowledged)
+	}
+	if len(acknowledged) == 0 {
+		t.Fatal("no sample was acknowledged: nothing was tested")
+	}
+	r, err := OpenAppend(path)
+	must(t, err)
+	must(t, r.Close())
+	checkAcknowledged(t, path, acknowledged)
+	if size(path+"-wal") > 0 || size(lockPath(path)) > 0 {
+		t.Error("the journal or the lock is left after a clean end")
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	path := emptyRun(t)
+	_, lines := startHelper(t, helperFill, path)
+	var acknowledged []int64
+	full := ""
+	for lines.Scan() {
+		if word, number, _ := strings.Cut(lines.Text(), " "); word == "seq" {
+			seq, err := strconv.ParseInt(number, 10, 64)
+			must(t, err)
+			acknowledged = append(acknowledged, seq)
+		} else if strings.HasPrefix(word, "full") {
+			full = number
+		} else if word == "error:" {
+			t.Fatal(lines.Text())
+		}
+	}
+	if !strings.HasPrefix(full, path+": disk full: append sample of case") {
+		t.Errorf("error %q, expected the path and 'disk full'", full)
+	}
+	if len(acknowledged) < 10 {
+		t.Errorf("%d samples fitted", len(acknowledged))
+	}
+	checkAcknowledged(t, path, acknowledged)
+	// With room again the run goes on.
+	r, err := OpenAppend(path)
+	must(t, err)
+	next, err := r.NextSeq()
+	must(t, err)
+	cases, err := r.Cases()
+	must(t, err)
+	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, next)))
+	must(t, r.Close())
+}
+
+func TestLock(t *testing.T) {
+	path := emptyRun(t)
+	cmd, lines := startHelper(t, helperHold, path)
+	if !lines.Scan() || lines.Text() != "held" {
+		t.Fatalf("the holder says %q", lines.Text())
+	}
+	var locked *LockedError
+	if _, err := OpenAppend(path); !errors.As(err, &locked) || locked.PID != cmd.Process.Pid {
+		t.Fatalf("%v, expected the refusal to name process %d", err, cmd.Process.Pid)
+	}
+	r, err := Open(path)
+	must(t, err) // reading is allowed meanwhile
+	if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], fmt.Sprintf("process %d is still writing", cmd.Process.Pid)) {
+		t.Errorf("warnings %q", w)
+	}
+	must(t, r.Close())
+	must(t, cmd.Process.Kill())
+	cmd.Wait()
+	if _, err := os.Stat(lockPath(path)); err != nil {
+		t.Fatalf("the killed holder left no lock file, so this test shows nothing: %v", err)
+	}
+	r, err = OpenAppend(path)
+	must(t, err) // a stale lock blocks nobody
+	defer r.Close()
+	if _, err := OpenAppend(path); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Fatalf("%v, expected the refusal to name this process", err)
+	}
+}
+
+// TestCopyOfUnfinishedRun reads a run from a folder into which nothing can be
+// written, as far as the copy itself goes; permissions don't stop root.
+func TestCopyOfUnfinishedRun(t *testing.T) {
+	w, cases := newRun(t, 4)
+	for i := range 20 {
+		must(t, w.Append(testSample(cases[0], PhaseSweep, i, int64(i))))
+	}
+	r := &Run{path: w.Path()}
+	must(t, r.copyAside())
+	defer os.RemoveAll(r.scratch)
+	must(t, r.read(filepath.Join(r.scratch, "run.db"), "mode=rw", header{pageSize: 4096}))
+	samples, err := r.Samples(PhaseSweep)
+	must(t, err)
+	if len(samples) != 20 {
+		t.Errorf("%d samples in the copy, expected 20", len(samples))
+	}
+	scratch := r.scratch
+	must(t, r.Close())
+	if _, err := os.Stat(scratch); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the copy is left behind: %v", err)
+	}
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("permissions don't stop root")
+	}
+	w, cases := newRun(t, 4)
+	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	dir := t.TempDir()
+	must(t, copyFile(filepath.Join(dir, "run.db"), w.Path()))
+	must(t, copyFile(filepath.Join(dir, "run.db-wal"), w.Path()+"-wal"))
+	must(t, os.Chmod(dir, 0o555))
+	t.Cleanup(func() { os.Chmod(dir, 0o755) })
+	r, err := Open(filepath.Join(dir, "run.db"))
+	must(t, err)
+	defer r.Close()
+	samples, err := r.Samples(PhaseSweep)
+	must(t, err)
+	if len(samples) != 1 || !strings.Contains(strings.Join(r.Warnings(), "\n"), "a copy of the run") {
+		t.Errorf("%d samples, warnings %q", len(samples), r.Warnings())
+	}
+	if _, err := Create(filepath.Join(dir, "other.db"), testMeta()); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v, expected that the folder can't be written", err)
+	}
+}
+
+func TestJournalLeftBehind(t *testing.T) {
+	w, cases := newRun(t, 4)
+	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	path := filepath.Join(t.TempDir(), "copied.db")
+	must(t, copyFile(path, w.Path()))
+	r, err := Open(path)
+	if err == nil {
+		// The file is sound by itself, but only as far as it was folded.
+		if !strings.Contains(strings.Join(r.Warnings(), "\n"), "-wal") {
+			t.Errorf("warnings %q, expected one about the missing journal", r.Warnings())
+		}
+		r.Close()
+	}
+}

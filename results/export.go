@@ -1,0 +1,231 @@
+package results
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Format is a form in which samples leave a run.
+type Format string
+
+// The formats. All have the columns of a samples CSV under the same names, one
+// line a sample.
+const (
+	FormatCSV     Format = "csv"     // what [Import] reads back
+	FormatJSONL   Format = "jsonl"   // one JSON object a line
+	FormatParquet Format = "parquet" // Zstandard-compressed
+)
+
+// ParseFormat reads a format by its name.
+func ParseFormat(s string) (Format, error) {
+	switch f := Format(strings.ToLower(strings.TrimSpace(s))); f {
+	case FormatCSV, FormatJSONL, FormatParquet:
+		return f, nil
+	}
+	return "", fmt.Errorf("unknown format %q: expected one of csv, jsonl, parquet", s)
+}
+
+// Exported is one sample with its case and the run's conditions: one line of an
+// export. Units are in the names; clock, power and temperature are 0 where
+// the device did not tell.
+type Exported struct {
+	Device       string               `json:"device" parquet:"device,dict"`
+	Kernel       string               `json:"kernel" parquet:"kernel,dict"`
+	DType        kernels.DType        `json:"dtype" parquet:"dtype,dict"`
+	M            int                  `json:"m" parquet:"m"`
+	N            int                  `json:"n" parquet:"n"`
+	K            int                  `json:"k" parquet:"k"`
+	Round        int                  `json:"round" parquet:"round"`
+	US           float64              `json:"us" parquet:"us"`
+	ClockMHz     float64              `json:"clock_mhz" parquet:"clock_mhz"`
+	PowerW       float64              `json:"power_w" parquet:"power_w"`
+	TempC        float64              `json:"temp_c" parquet:"temp_c"`
+	Phase        Phase                `json:"phase" parquet:"phase,dict"`
+	Seq          int64                `json:"seq" parquet:"seq"`
+	StartedUS    int64                `json:"started_us" parquet:"started_us"` // microseconds since 1970
+	Launches     int                  `json:"launches" parquet:"launches"`
+	Throttle     string               `json:"throttle" parquet:"throttle,dict"`
+	Disturbance  string               `json:"disturbance" parquet:"disturbance,dict"`
+	Regime       Regime               `json:"regime" parquet:"regime,dict"`
+	Threads      int                  `json:"threads" parquet:"threads"`
+	PackInside   bool                 `json:"pack_inside" parquet:"pack_inside"`
+	Parts        string               `json:"parts" parquet:"parts,dict"` // "192+1988", empty for a single launch
+	PadTo        int                  `json:"pad_to" parquet:"pad_to"`
+	Label        string               `json:"label" parquet:"label,dict"`
+	Distribution kernels.Distribution `json:"distribution" parquet:"distribution,dict"`
+	// Seed is text: it uses all 64 bits, more than many readers of JSON keep.
+	Seed string `json:"seed" parquet:"seed,dict"`
+}
+
+// cells lists the values in the order of samplesColumns. What is unknown is empty.
+func (e *Exported) cells(to []string) []string {
+	known := func(x float64) string {
+		if x == 0 {
+			return ""
+		}
+		return number(x)
+	}
+	return append(to[:0],
+		e.Device, e.Kernel, string(e.DType), strconv.Itoa(e.M), strconv.Itoa(e.N), strconv.Itoa(e.K),
+		strconv.Itoa(e.Round), number(e.US), known(e.ClockMHz), known(e.PowerW), known(e.TempC),
+		string(e.Phase), strconv.FormatInt(e.Seq, 10), strconv.FormatInt(e.StartedUS, 10), strconv.Itoa(e.Launches),
+		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
+		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed)
+}
+
+// number prints a float with as many digits as it takes to read it back exactly.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// Export writes samples to w in order of seq, one after the other, those of the
+// given phases, of all phases when none is given. Failures have no time and are
+// not exported. A run without a sample in those phases is an error.
+func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
+	cases, err := r.Cases()
+	if err != nil {
+		return err
+	}
+	byID := make(map[int64]Case, len(cases))
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	sink, err := newSink(format, buffered)
+	if err != nil {
+		return err
+	}
+	meta := r.Meta()
+	seed := strconv.FormatUint(meta.Seed, 10)
+	n := 0
+	var failed error // of the sink, which is not the run's fault
+	err = r.eachSample(func(s Sample) error {
+		if len(phases) > 0 && !slices.Contains(phases, s.Phase) {
+			return nil
+		}
+		c, ok := byID[s.CaseID]
+		if !ok {
+			return fmt.Errorf("%v: there is no such case", s)
+		}
+		n++
+		if failed = sink.write(&Exported{
+			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
+			ClockMHz: s.ClockMHz, PowerW: s.PowerW, TempC: s.TempC, Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
+			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
+			PackInside: c.PackInside, Parts: JoinInts(c.Parts, "+"), PadTo: c.PadTo, Label: c.Label,
+			Distribution: meta.Distribution, Seed: seed,
+		}); failed != nil {
+			return errStop
+		}
+		return nil
+	}, "")
+	if failed == nil && err != nil {
+		return err
+	}
+	if failed == nil && n == 0 {
+		return fmt.Errorf("export %s: the run has no samples%s", r.path, ofPhases(phases))
+	}
+	if failed == nil {
+		failed = sink.close()
+	}
+	if failed == nil {
+		failed = buffered.Flush()
+	}
+	if failed != nil {
+		return fmt.Errorf("export %s as %s: %w", r.path, format, failed)
+	}
+	return nil
+}
+
+// errStop ends a walk over samples whose receiver has failed.
+var errStop = errors.New("stop")
+
+func ofPhases(phases []Phase) string {
+	if len(phases) == 0 {
+		return ""
+	}
+	words := make([]string, len(phases))
+	for i, p := range phases {
+		words[i] = string(p)
+	}
+	return " of phase " + strings.Join(words, " or ")
+}
+
+// sink takes the lines of one format.
+type sink interface {
+	write(e *Exported) error
+	close() error
+}
+
+func newSink(format Format, w io.Writer) (sink, error) {
+	switch format {
+	case FormatCSV:
+		s := &csvSink{w: csv.NewWriter(w)}
+		return s, s.w.Write(samplesColumns)
+	case FormatJSONL:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return jsonSink{e}, nil
+	case FormatParquet:
+		return &parquetSink{w: parquet.NewGenericWriter[Exported](w, parquet.Compression(&parquet.Zstd))}, nil
+	}
+	_, err := ParseFormat(string(format))
+	return nil, err
+}
+
+type csvSink struct {
+	w     *csv.Writer
+	cells []string
+}
+
+func (s *csvSink) write(e *Exported) error {
+	s.cells = e.cells(s.cells)
+	return s.w.Write(s.cells)
+}
+
+func (s *csvSink) close() error {
+	s.w.Flush()
+	return s.w.Error()
+}
+
+type jsonSink struct{ e *json.Encoder }
+
+func (s jsonSink) write(e *Exported) error { return s.e.Encode(e) }
+func (s jsonSink) close() error            { return nil }
+
+// parquetBatch is how many lines go to the encoder at once.
+const parquetBatch = 1024
+
+type parquetSink struct {
+	w     *parquet.GenericWriter[Exported]
+	batch []Exported
+}
+
+func (s *parquetSink) write(e *Exported) error {
+	if s.batch = append(s.batch, *e); len(s.batch) < parquetBatch {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *parquetSink) flush() error {
+	_, err := s.w.Write(s.batch)
+	s.batch = s.batch[:0]
+	return err
+}
+
+func (s *parquetSink) close() error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.w.Close()
+}

@@ -1,0 +1,252 @@
+package results
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// MergeOptions say what may differ between runs that are merged.
+type MergeOptions struct {
+	// DifferentMachines allows runs whose fingerprints differ. Figures of several
+	// machines then stand in one run, whose fingerprint is the first run's.
+	DifferentMachines bool
+	// Command goes into the new run's [Meta]; empty keeps the first run's.
+	Command string
+}
+
+// Merge joins shards of one sweep into a new run at out, and opens it for
+// reading. Their plans must be equal but for the top-level field "shard", and so
+// must regime, distribution and seed, and the machines' fingerprints unless the
+// options allow otherwise; what differs is named by a [MergeError]. Equal cases
+// become one. Samples are numbered anew by the wall clock, and by their old
+// numbers where it is the same. A sample or failure that several runs hold is
+// taken once when the copies are equal, and is an error otherwise.
+//
+// Of ceilings that were measured several times the highest stands. The state
+// "status" becomes "complete" only when all runs are; other state on which the
+// runs disagree is left out with a warning.
+func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (*Run, error) {
+	if len(inputs) == 0 {
+		return nil, errors.New("merge: no run given, expected at least one")
+	}
+	if err := refuseExisting(out); err != nil {
+		return nil, err
+	}
+	m := &merger{ids: map[caseKey]int64{}}
+	for _, path := range inputs {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("merge: %w", err)
+		}
+		if err := m.add(path, opt); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.unify(); err != nil {
+		return nil, err
+	}
+	if opt.Command != "" {
+		m.meta.Command = opt.Command
+	}
+	err := build(ctx, out, m.meta, func(_ context.Context, tx *sql.Tx) error {
+		return m.store(ctx, context.WithoutCancel(ctx), tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := Open(out)
+	if err != nil {
+		return nil, err
+	}
+	r.warnings = append(r.warnings, m.warnings...)
+	return r, nil
+}
+
+// merger collects the content of runs.
+type merger struct {
+	inputs   []string
+	meta     Meta
+	warnings []string
+	states   []map[string]string
+
+	cases    []Case // ID is the index + 1
+	ids      map[caseKey]int64
+	samples  []sourced[Sample]
+	failures []sourced[Failure]
+}
+
+// sourced is something together with the index of the run it came from.
+type sourced[T any] struct {
+	v     T
+	input int
+}
+
+// add reads one run.
+func (m *merger) add(path string, opt MergeOptions) error {
+	r, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	input := len(m.inputs)
+	m.inputs = append(m.inputs, path)
+	if input == 0 {
+		m.meta = r.Meta()
+	} else if err := m.join(r.Meta(), path, opt); err != nil {
+		return err
+	}
+	for _, w := range r.Warnings() {
+		m.warnings = append(m.warnings, path+": "+w)
+	}
+	state, err := r.allState()
+	if err != nil {
+		return err
+	}
+	m.states = append(m.states, state)
+	ids, err := m.addCases(r)
+	if err != nil {
+		return err
+	}
+	samples, err := r.Samples("")
+	if err != nil {
+		return err
+	}
+	failures, err := r.Failures()
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		id, ok := ids[s.CaseID]
+		if !ok {
+			return badValue(path, "the case of a sample", s.CaseID)
+		}
+		s.CaseID = id
+		m.samples = append(m.samples, sourced[Sample]{s, input})
+	}
+	for _, f := range failures {
+		id, ok := ids[f.CaseID]
+		if !ok {
+			return badValue(path, "the case of a failure", f.CaseID)
+		}
+		f.CaseID = id
+		m.failures = append(m.failures, sourced[Failure]{f, input})
+	}
+	return nil
+}
+
+// addCases unifies the cases of a run with those before; the result maps its
+// IDs to ours.
+func (m *merger) addCases(r *Run) (map[int64]int64, error) {
+	cases, err := r.Cases()
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[int64]int64, len(cases))
+	for _, c := range cases {
+		key := keyOf(c)
+		id, ok := m.ids[key]
+		if !ok {
+			id = int64(len(m.cases)) + 1
+			m.ids[key] = id
+			m.cases = append(m.cases, c)
+			m.cases[id-1].ID = id
+		} else if m.cases[id-1].Label == "" {
+			m.cases[id-1].Label = c.Label
+		}
+		ids[c.ID] = id
+	}
+	return ids, nil
+}
+
+// unify orders and numbers what was collected, and removes copies.
+func (m *merger) unify() error {
+	slices.SortStableFunc(m.samples, func(a, b sourced[Sample]) int {
+		return cmp.Or(
+			cmp.Compare(a.v.StartedUnixMicro, b.v.StartedUnixMicro),
+			cmp.Compare(a.v.Seq, b.v.Seq),
+			cmp.Compare(a.input, b.input),
+		)
+	})
+	type held struct {
+		sample  *Sample
+		failure *Failure
+		input   int
+	}
+	conflict := func(k failureKey, a, b int) error {
+		return fmt.Errorf("merge: runs %s and %s hold different figures for %v, phase %s, round %d",
+			m.inputs[a], m.inputs[b], m.cases[k.caseID-1], k.phase, k.round)
+	}
+	seen := make(map[failureKey]held, len(m.samples))
+	samples := m.samples[:0:0]
+	for _, s := range m.samples {
+		k := failureKey{s.v.CaseID, s.v.Phase, s.v.Round}
+		s.v.Seq = int64(len(samples))
+		if first, twice := seen[k]; twice {
+			same := s.v
+			same.Seq = first.sample.Seq
+			if same != *first.sample {
+				return conflict(k, first.input, s.input)
+			}
+			continue
+		}
+		samples = append(samples, s)
+		seen[k] = held{sample: &s.v, input: s.input}
+	}
+	failures := m.failures[:0:0]
+	for _, f := range m.failures {
+		k := failureKey{f.v.CaseID, f.v.Phase, f.v.Round}
+		if first, twice := seen[k]; twice {
+			if first.failure == nil || *first.failure != f.v {
+				return conflict(k, first.input, f.input)
+			}
+			continue
+		}
+		failures = append(failures, f)
+		seen[k] = held{failure: &f.v, input: f.input}
+	}
+	m.samples, m.failures = samples, failures
+	return nil
+}
+
+// store writes the merged run.
+func (m *merger) store(ctx, dbCtx context.Context, tx *sql.Tx) error {
+	ids, err := newCaseStore(dbCtx, tx)
+	if err != nil {
+		return err
+	}
+	defer ids.close()
+	for _, c := range m.cases {
+		if _, err := ids.add(dbCtx, c); err != nil {
+			return err
+		}
+	}
+	insert, err := tx.PrepareContext(dbCtx, insertSample)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for i, s := range m.samples {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := insert.ExecContext(dbCtx, s.v.bind()...); err != nil {
+			return constraint(s.v.CaseID, err)
+		}
+	}
+	for _, f := range m.failures {
+		if _, err := tx.ExecContext(dbCtx, insertFailure, f.v.CaseID, string(f.v.Phase), f.v.Round, f.v.Reason); err != nil {
+			return constraint(f.v.CaseID, err)
+		}
+	}
+	state, warnings := mergeStates(m.states)
+	m.warnings = append(m.warnings, warnings...)
+	for k, v := range state {
+		if _, err := tx.ExecContext(dbCtx, insertState, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
