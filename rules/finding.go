@@ -78,6 +78,11 @@ type RowVerdict struct {
 	AdjustedP float64 `json:"p_adjusted"`
 	Samples   int     `json:"samples"`
 	Label     string  `json:"label,omitempty"`
+	// Cause is that of the row's finding. A clean row may carry [Clock]: slow in
+	// time, not in cycles, so the kernel is not at fault.
+	Cause Cause `json:"cause,omitempty"`
+	// ClockMHz is the median clock of the samples, 0 when unknown.
+	ClockMHz float64 `json:"clock_mhz,omitempty"`
 }
 
 // RemedyKind is a way to compute the same product faster.
@@ -136,7 +141,17 @@ type Finding struct {
 	Waiver string `json:"waiver,omitempty"`
 	// Reproduce is the command that measures the worst row and its reference again.
 	Reproduce string `json:"reproduce"`
+	// ReferenceM is the M of what the worst row is held against, 0 for a ceiling;
+	// Reference is the case in words.
+	ReferenceM int    `json:"reference_m,omitempty"`
+	Reference  string `json:"reference,omitempty"`
 }
+
+// AuditSchema is the value of Audit.Schema.
+const AuditSchema = "gemmaudit.audit/1"
+
+// SplitsSchema is the value of SplitsResult.Schema.
+const SplitsSchema = "gemmaudit.splits/1"
 
 // Warning is something about the data that the reader must know.
 type Warning struct {
@@ -160,8 +175,14 @@ type Audit struct {
 	Method    string  `json:"method"`
 	Threshold float64 `json:"threshold"`
 	// FDR is the level at which the family of tests is controlled; 0 for the article.
-	FDR   float64 `json:"fdr,omitempty"`
-	Cases int     `json:"cases"`
+	FDR float64 `json:"fdr,omitempty"`
+	// Family says in words over which tests the level holds.
+	Family string `json:"family,omitempty"`
+	// Drift is the span of the sentinels over the run as a share of the time;
+	// Corrected says whether times were corrected for it.
+	Drift     float64 `json:"drift,omitempty"`
+	Corrected bool    `json:"drift_corrected,omitempty"`
+	Cases     int     `json:"cases"`
 	// Flagged is set when the run has exactly one series, else it is per series.
 	Flagged   []int         `json:"flagged,omitzero"`
 	Series    []SeriesAudit `json:"series,omitempty"`
@@ -175,11 +196,32 @@ type Audit struct {
 
 // SplitsResult is the outcome of the search for remedies.
 type SplitsResult struct {
-	Schema   string     `json:"schema"`
-	Run      string     `json:"run"`
-	Method   string     `json:"method"`
-	Splits   []SplitRow `json:"splits"` // ascending in series, then M
-	Warnings []Warning  `json:"warnings,omitempty"`
+	Schema string     `json:"schema"`
+	Run    string     `json:"run"`
+	Method string     `json:"method"`
+	Splits []SplitRow `json:"splits"` // ascending in series, then M
+	// Rejected are remedies that were executed and did not pay.
+	Rejected []SplitRow `json:"rejected,omitempty"`
+	// Stretches are intervals of M that one remedy serves, proven at both ends and
+	// at the row that gains most. Only the interval method finds them.
+	Stretches []Stretch `json:"stretches,omitempty"`
+	Warnings  []Warning `json:"warnings,omitempty"`
+}
+
+// Stretch is an interval of M for which one remedy was executed and paid at
+// every row that was tried: the ends and the row that gains most.
+type Stretch struct {
+	Series results.SeriesKey `json:"series"`
+	FromM  int               `json:"from_m"`
+	ToM    int               `json:"to_m"`
+	Kind   RemedyKind        `json:"kind"`
+	// Fixed are the parts of a split that are the same along the stretch; what is
+	// left of M is one part more.
+	Fixed  []int  `json:"fixed,omitempty"`
+	PadTo  int    `json:"pad_to,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
+	// Proofs are the executed rows, ascending in M.
+	Proofs []Remedy `json:"proofs"`
 }
 
 // SplitRow is a remedy together with the series it belongs to.

@@ -1,0 +1,272 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// RunAudit judges a run by the rules that cfg switches on. With a measurer, what
+// the sweep's samples accuse is measured again and only what stands becomes a
+// finding; without one (nil) the findings are unconfirmed. The article's method
+// never asks for a measurement.
+//
+// An error of the measurer is returned beside the audit, in which what had not
+// been measured is unconfirmed. The end of ctx is no error but a warning.
+func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	a := &Audit{Schema: AuditSchema, Run: data.Name, Method: cfg.Method, Threshold: cfg.Threshold, Findings: []Finding{}}
+	for _, s := range data.Series {
+		a.Cases += len(s.Rows)
+		failed := 0
+		var reason string
+		for _, r := range s.Rows {
+			if r.Failed != "" {
+				failed++
+				reason = r.Failed
+			}
+		}
+		if failed > 0 {
+			a.warn(s.Key.String(), "%d case(s) failed and are not judged: %s", failed, reason)
+		}
+	}
+	var err error
+	if cfg.Method == MethodArticle {
+		auditArticle(a, data, cfg)
+	} else {
+		err = auditIntervals(ctx, a, data, cfg, m)
+	}
+	keys := make([]results.SeriesKey, len(data.Series))
+	for i, s := range data.Series {
+		keys[i] = s.Key
+	}
+	a.Warnings = append(a.Warnings, applyWaivers(a.Findings, cfg.Waivers, keys, cfg.Today)...)
+	sortFindings(a.Findings)
+	if len(a.Series) == 1 {
+		a.Flagged = a.Series[0].Flagged
+	}
+	return a, err
+}
+
+func (a *Audit) warn(subject, format string, args ...any) {
+	a.Warnings = append(a.Warnings, Warning{subject, fmt.Sprintf(format, args...)})
+}
+
+// sortFindings puts confirmed findings first, then by rule, series and M.
+func sortFindings(f []Finding) {
+	rank := map[Status]int{Confirmed: 0, Unconfirmed: 1, Waived: 2}
+	order := AllRules()
+	slices.SortStableFunc(f, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(rank[a.Status], rank[b.Status]),
+			cmp.Compare(slices.Index(order, a.Rule), slices.Index(order, b.Rule)),
+			strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
+	})
+}
+
+// auditIntervals judges by confidence bounds.
+func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
+	a.FDR = cfg.FDR
+	p := prepare(data)
+	if p.drift != nil {
+		a.Drift, a.Corrected = p.drift.span, p.corrected
+		if p.drift.past(cfg.DriftBound) {
+			a.Invalid = fmt.Sprintf("the sentinels drifted by %.1f %%, more than the bound of %.1f %%: the machine was not the same machine throughout",
+				100*p.drift.span, 100*cfg.DriftBound)
+		}
+	} else if data.Meta.Source == "" && a.Cases > 0 {
+		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
+	}
+	panels := judge(p, cfg)
+	tested := 0
+	for _, pn := range panels {
+		for _, rows := range pn.rows {
+			for i := range rows {
+				if rows[i].tested {
+					tested++
+				}
+			}
+		}
+	}
+	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families); a fifth of the level pays for the bounds of references and parts",
+		cfg.FDR, tested, len(panels))
+
+	var candidates []*candidate
+	for _, pn := range panels {
+		for _, rows := range pn.rows {
+			isOpen := func(j *judgement) bool { return j.verdict == Undecided }
+			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, isOpen) {
+				c.screened = true
+				candidates = append(candidates, c)
+			}
+			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.clock && j.verdict == Clean }, isOpen) {
+				a.Findings = append(a.Findings, explained(c, c.finding(data), data))
+			}
+			if m != nil {
+				candidates = append(candidates, merge(pn.rule, rows, func(j *judgement) bool {
+					return j.verdict == Undecided && j.tested && j.p <= suspectP
+				}, isOpen)...)
+			}
+		}
+	}
+	var err error
+	if m != nil && a.Invalid == "" {
+		err = confirm(ctx, a, candidates, cfg, m)
+	}
+	for _, c := range candidates {
+		if c.refuted || (!c.screened && c.tests == nil) {
+			continue
+		}
+		f := explained(c, c.finding(data), data)
+		a.Findings = append(a.Findings, f)
+		for _, j := range c.rows {
+			j.cause = f.Cause
+		}
+	}
+	for i, c := range p.curves {
+		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
+		last := &a.Series[len(a.Series)-1]
+		few := 0
+		for _, r := range last.Rows {
+			if r.Verdict == Undecided {
+				a.Undecided++
+			}
+			if r.Samples < cfg.MinSamples {
+				few++
+			}
+		}
+		if few > 0 {
+			a.warn(last.Key.String(), "%d row(s) have fewer than %d samples and stay undecided: the interval method needs repeated samples, the article's method does not", few, cfg.MinSamples)
+		}
+	}
+	return err
+}
+
+// suspectP is the p-value of a single undecided row at which it is worth a
+// measurement where there is a device to ask.
+const suspectP = 0.05
+
+// seriesAudit lists the rows of a series as the first rule that is on judged
+// them: the monotonic one, unless it was switched off.
+func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
+	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}}
+	var rows []judgement
+	if len(panels) > 0 {
+		rows = panels[0].rows[at]
+	}
+	for i, p := range c.points {
+		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
+			MFU: c.mfu(i, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock}
+		if rows != nil {
+			j := &rows[i]
+			r.Verdict, r.P, r.AdjustedP, r.Expected = j.verdict, j.p, j.adjusted, j.expected
+			if j.tested {
+				r.Reference = j.against.M
+			}
+			if j.verdict == Anomalous || j.clock {
+				r.Cause = j.cause
+			}
+			if j.verdict == Anomalous {
+				s.Flagged = append(s.Flagged, p.m)
+			}
+		}
+		s.Rows = append(s.Rows, r)
+	}
+	return s
+}
+
+// auditArticle applies the published plain rules to point estimates.
+func auditArticle(a *Audit, data Data, cfg Config) {
+	for _, s := range data.Series {
+		points := articlePoints(s)
+		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
+		peak := s.Peak.FLOPS / 1e6
+		for i, p := range points {
+			label := s.Rows[p.row].Case.Label
+			c.points[i] = point{row: p.row, m: p.m, label: label, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
+			if s.Peak.FLOPS <= 0 {
+				peak = math.Max(peak, p.rate)
+			}
+		}
+		c.peak = math.Log(peak)
+		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}}
+		if cfg.Rules.Monotonic.Enabled {
+			reference, flagged := articleFlag(points, cfg.Threshold)
+			rows := make([]judgement, len(points))
+			for i, p := range points {
+				r := RowVerdict{M: p.m, Verdict: Clean, US: exactly(p.us), MFU: exactly(p.rate / peak), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
+				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1}
+				if b := reference[i]; b >= 0 {
+					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].rate/peak
+					rows[i].against = s.Rows[points[b].row].Case
+					rows[i].loss = exactly(1 - p.rate/points[b].rate)
+				}
+				if flagged[i] {
+					r.Verdict, rows[i].verdict = Anomalous, Anomalous
+					out.Flagged = append(out.Flagged, p.m)
+				}
+				out.Rows = append(out.Rows, r)
+			}
+			for _, k := range merge(Monotonic, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
+				f := explained(k, k.finding(data), data)
+				a.Findings = append(a.Findings, f)
+				for _, j := range k.rows {
+					out.Rows[j.point].Cause = f.Cause
+				}
+			}
+		}
+		a.Series = append(a.Series, out)
+		if cfg.Rules.Split.Enabled {
+			rows := make([]judgement, len(points))
+			for i := range rows {
+				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1}
+			}
+			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
+				j := &rows[sp.at]
+				j.verdict, j.loss = Anomalous, exactly(1-sp.predicted/points[sp.at].us)
+				j.against = j.alone()
+				j.against.Parts, j.against.Label = sp.parts, ""
+			}
+			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
+				a.Findings = append(a.Findings, explained(k, k.finding(data), data))
+			}
+		}
+	}
+}
+
+// exactly is an interval of no width: the plain rule knows no uncertainty.
+func exactly(v float64) Interval { return Interval{v, v, v} }
+
+// articleSplit is a pair split predicted by the published rule.
+type articleSplit struct {
+	at        int // position of the point
+	parts     []int
+	predicted float64
+}
+
+// articleSplits is the published split rule: of all N1+N2 = N with both measured
+// the least T(N1)+T(N2), kept where it is below ratio × T(N). among restricts it
+// to flagged points; nil means all. Of equal sums the smallest N1 is taken.
+func articleSplits(points []articlePoint, among []bool, ratio float64) []articleSplit {
+	ms, cost := make([]int, len(points)), make([]float64, len(points))
+	for i, p := range points {
+		ms[i], cost[i] = p.m, p.us
+	}
+	search := newPartition(ms, cost, 2)
+	var out []articleSplit
+	for i, p := range points {
+		if among != nil && !among[i] {
+			continue
+		}
+		if parts, sum := search.parts(i, 2); parts != nil && sum < ratio*p.us {
+			out = append(out, articleSplit{i, parts, sum})
+		}
+	}
+	return out
+}

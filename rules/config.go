@@ -1,0 +1,366 @@
+package rules
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// ConfigSchema is the value of the key schema in a rules file.
+const ConfigSchema = "gemmaudit.rules/1"
+
+// The methods by which rows are judged.
+const (
+	// MethodInterval judges by confidence bounds and adjusted p-values.
+	MethodInterval = "interval"
+	// MethodArticle is the published plain rule on point estimates.
+	MethodArticle = "article"
+)
+
+//go:embed default.yaml
+var defaultConfig []byte
+
+// DefaultConfigYAML returns the built-in rules file, comments included, for a
+// user who wants to start from it.
+func DefaultConfigYAML() string { return string(defaultConfig) }
+
+// Config is a rules file. The package comment specifies the language; fields
+// are named after their keys.
+type Config struct {
+	Schema string `yaml:"schema"`
+	// Method is MethodInterval or MethodArticle.
+	Method string `yaml:"method"`
+	// Threshold is the share of the reference's MFU below which a row is
+	// anomalous, in (0, 1].
+	Threshold float64 `yaml:"threshold"`
+	// FDR is the false discovery rate of each rule, in (0, 1).
+	FDR float64 `yaml:"fdr"`
+	// Confidence is the level of printed intervals, in (0, 1).
+	Confidence float64 `yaml:"confidence"`
+	// MinSamples is the least number of samples of a row that is judged.
+	MinSamples int `yaml:"min_samples"`
+	// DriftBound is the drift of the sentinels, as a share of the time, past
+	// which a run is invalid.
+	DriftBound float64       `yaml:"drift_bound"`
+	Confirm    ConfirmConfig `yaml:"confirm"`
+	Remedy     RemedyConfig  `yaml:"remedy"`
+	Rules      RuleSet       `yaml:"rules"`
+	Diff       DiffConfig    `yaml:"diff"`
+	Waivers    []Waiver      `yaml:"waivers"`
+
+	// Today is the day on which waivers are looked at, as YYYY-MM-DD; empty
+	// means the clock's.
+	Today string `yaml:"-"`
+}
+
+// ConfirmConfig says how suspects are measured again.
+type ConfirmConfig struct {
+	Rounds    int `yaml:"rounds"`
+	MaxRounds int `yaml:"max_rounds"`
+	MaxCases  int `yaml:"max_cases"`
+}
+
+// RemedyConfig says what a remedy must gain and how much is spent on it.
+type RemedyConfig struct {
+	Margin    float64 `yaml:"margin"`
+	Rounds    int     `yaml:"rounds"`
+	MaxRounds int     `yaml:"max_rounds"`
+	MaxParts  int     `yaml:"max_parts"`
+	MaxCases  int     `yaml:"max_cases"`
+}
+
+// DiffConfig is what a comparison of two runs is gated on.
+type DiffConfig struct {
+	Threshold float64 `yaml:"threshold"`
+}
+
+// RuleSet switches rules and holds their bounds.
+type RuleSet struct {
+	Monotonic   MonotonicConfig   `yaml:"monotonic"`
+	Split       MarginConfig      `yaml:"split"`
+	Pad         MarginConfig      `yaml:"pad"`
+	Parity      ParityConfig      `yaml:"parity"`
+	Alternative AlternativeConfig `yaml:"alternative"`
+	Roofline    RooflineConfig    `yaml:"roofline"`
+}
+
+// MonotonicConfig switches the monotonic rule; its bound is Config.Threshold.
+type MonotonicConfig struct {
+	Enabled bool `yaml:"enabled"`
+}
+
+// MarginConfig is a rule with a gain, as a share, that it must find.
+type MarginConfig struct {
+	Enabled bool    `yaml:"enabled"`
+	Margin  float64 `yaml:"margin"`
+}
+
+// ParityConfig lists which data type is expected to keep up with which.
+type ParityConfig struct {
+	Enabled bool         `yaml:"enabled"`
+	Pairs   []ParityPair `yaml:"pairs"`
+}
+
+// ParityPair says that DType may take at most Ratio times the time of Than.
+type ParityPair struct {
+	DType kernels.DType `yaml:"dtype"`
+	Than  kernels.DType `yaml:"than"`
+	Ratio float64       `yaml:"ratio"`
+}
+
+// AlternativeConfig is the margin by which another kernel must be faster.
+type AlternativeConfig struct {
+	Enabled bool    `yaml:"enabled"`
+	Margin  float64 `yaml:"margin"`
+	// Exclude names kernels that are not judged; they still serve as alternatives.
+	Exclude []string `yaml:"exclude"`
+}
+
+// RooflineConfig bounds MFU from both sides.
+type RooflineConfig struct {
+	Enabled bool `yaml:"enabled"`
+	// Fraction of the attainable rate below which a row is anomalous.
+	Fraction float64 `yaml:"fraction"`
+	// Tolerance above a ceiling past which the measurement is in error.
+	Tolerance float64 `yaml:"tolerance"`
+}
+
+// Default returns the built-in configuration.
+func Default() Config {
+	var c Config
+	if err := yaml.Unmarshal(defaultConfig, &c); err != nil {
+		// The file is embedded and a test parses it: this can't be reached by input.
+		return Config{}
+	}
+	return c
+}
+
+// LoadConfig reads a rules file over the built-in one; the empty path is the
+// built-in one alone. Errors name the file, the line and what was expected.
+func LoadConfig(path string) (Config, error) {
+	if path == "" {
+		return Default(), nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read rules file: %w", err)
+	}
+	return ParseConfig(path, text)
+}
+
+// ConfigError is a fault in a rules file.
+type ConfigError struct {
+	File string
+	Line int // 0 when the fault has no single line
+	Text string
+}
+
+func (e *ConfigError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text)
+	}
+	return fmt.Sprintf("%s: %s", e.File, e.Text)
+}
+
+// ParseConfig reads the text of a rules file over the built-in one. name is
+// for errors, which are of type [*ConfigError].
+func ParseConfig(name string, text []byte) (Config, error) {
+	c := Default()
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, yamlError(name, err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Config{}, &ConfigError{File: name, Text: "more than one YAML document, expected one"}
+	}
+	if err := c.Validate(); err != nil {
+		line := 0
+		var bad *fieldError
+		if errors.As(err, &bad) {
+			line = lineOf(text, bad.path)
+		}
+		return Config{}, &ConfigError{File: name, Line: line, Text: err.Error()}
+	}
+	return c, nil
+}
+
+var (
+	yamlLine     = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
+	unknownField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+)
+
+// yamlError turns the decoder's error, which may hold several lines, into one
+// that names the first line at fault and speaks of keys instead of Go types.
+func yamlError(name string, err error) error {
+	message := err.Error()
+	var several *yaml.TypeError
+	if errors.As(err, &several) && len(several.Errors) > 0 {
+		message = several.Errors[0]
+	}
+	message = strings.ReplaceAll(message, "\n", " ")
+	found := yamlLine.FindStringSubmatch(message)
+	if found == nil {
+		return &ConfigError{File: name, Text: strings.TrimPrefix(message, "yaml: ")}
+	}
+	line, _ := strconv.Atoi(found[1])
+	fault := found[2]
+	if key := unknownField.FindStringSubmatch(fault); key != nil {
+		fault = fmt.Sprintf("unknown key %q", key[1])
+	}
+	return &ConfigError{File: name, Line: line, Text: fault}
+}
+
+// fieldError is a value out of its range; path is where it stands in the file.
+type fieldError struct {
+	path []string
+	text string
+}
+
+func (e *fieldError) Error() string { return strings.Join(e.path, ".") + e.text }
+
+// lineOf finds the line of a value in a YAML document; 0 when the document does
+// not mention it. Elements of lists are addressed by their number.
+func lineOf(text []byte, path []string) int {
+	var doc yaml.Node
+	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
+		return 0
+	}
+	node := doc.Content[0]
+	for _, key := range path {
+		var next *yaml.Node
+		switch node.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(node.Content); i += 2 {
+				if node.Content[i].Value == key {
+					next = node.Content[i+1]
+				}
+			}
+		case yaml.SequenceNode:
+			if i, err := strconv.Atoi(key); err == nil && i < len(node.Content) {
+				next = node.Content[i]
+			}
+		}
+		if next == nil {
+			return 0
+		}
+		node = next
+	}
+	return node.Line
+}
+
+// Validate returns an error that names the first value out of its range.
+func (c Config) Validate() error {
+	if c.Schema != ConfigSchema {
+		return &fieldError{[]string{"schema"}, fmt.Sprintf(" is %q, expected %q", c.Schema, ConfigSchema)}
+	}
+	if c.Method != MethodInterval && c.Method != MethodArticle {
+		return &fieldError{[]string{"method"}, fmt.Sprintf(" is %q, expected interval or article", c.Method)}
+	}
+	for _, f := range []struct {
+		path   string
+		v      float64
+		lo, hi float64 // open at both ends unless closed says so
+		closed bool
+	}{
+		{"threshold", c.Threshold, 0, 1, true},
+		{"fdr", c.FDR, 0, 1, false},
+		{"confidence", c.Confidence, 0, 1, false},
+		{"drift_bound", c.DriftBound, 0, 10, true},
+		{"remedy.margin", c.Remedy.Margin, -1e-300, 10, true},
+		{"rules.split.margin", c.Rules.Split.Margin, -1e-300, 10, true},
+		{"rules.pad.margin", c.Rules.Pad.Margin, -1e-300, 10, true},
+		{"rules.alternative.margin", c.Rules.Alternative.Margin, -1e-300, 10, true},
+		{"rules.roofline.fraction", c.Rules.Roofline.Fraction, 0, 1, true},
+		{"rules.roofline.tolerance", c.Rules.Roofline.Tolerance, -1e-300, 10, true},
+		{"diff.threshold", c.Diff.Threshold, -1e-300, 10, true},
+	} {
+		if !(f.v > f.lo && (f.v < f.hi || f.closed && f.v == f.hi)) { // also catches NaN
+			lo := max(f.lo, 0)
+			open := "above"
+			if f.lo < 0 {
+				open = "at least"
+			}
+			shut := "below"
+			if f.closed {
+				shut = "at most"
+			}
+			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %v, expected %s %v and %s %v", f.v, open, lo, shut, f.hi)}
+		}
+	}
+	for _, f := range []struct {
+		path      string
+		v, lo, hi int
+	}{
+		{"min_samples", c.MinSamples, 2, 10000},
+		{"confirm.rounds", c.Confirm.Rounds, 6, 1000},
+		{"confirm.max_rounds", c.Confirm.MaxRounds, c.Confirm.Rounds, 1000},
+		{"confirm.max_cases", c.Confirm.MaxCases, 0, 1000000},
+		{"remedy.rounds", c.Remedy.Rounds, 6, 1000},
+		{"remedy.max_rounds", c.Remedy.MaxRounds, c.Remedy.Rounds, 1000},
+		{"remedy.max_parts", c.Remedy.MaxParts, 2, 16},
+		{"remedy.max_cases", c.Remedy.MaxCases, 0, 1000000},
+	} {
+		if f.v < f.lo || f.v > f.hi {
+			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %d, expected %d to %d", f.v, f.lo, f.hi)}
+		}
+	}
+	for i, p := range c.Rules.Parity.Pairs {
+		at := []string{"rules", "parity", "pairs", strconv.Itoa(i)}
+		for _, d := range []struct {
+			key string
+			v   kernels.DType
+		}{{"dtype", p.DType}, {"than", p.Than}} {
+			if !slices.Contains(kernels.DTypes(), d.v) {
+				return &fieldError{append(at, d.key), fmt.Sprintf(" is %q, expected one of fp32, tf32, fp16, bf16, fp8, int8", d.v)}
+			}
+		}
+		if p.DType == p.Than {
+			return &fieldError{append(at, "than"), fmt.Sprintf(" is %s, the same as dtype", p.Than)}
+		}
+		if !(p.Ratio > 0 && p.Ratio <= 100) {
+			return &fieldError{append(at, "ratio"), fmt.Sprintf(" is %v, expected above 0 and at most 100", p.Ratio)}
+		}
+	}
+	for i, w := range c.Waivers {
+		if err := w.validate(); err != nil {
+			return &fieldError{[]string{"waivers", strconv.Itoa(i)}, ": " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// ParseRule reads a rule by name. The error lists what was expected.
+func ParseRule(s string) (Rule, error) {
+	if r := Rule(s); slices.Contains(AllRules(), r) {
+		return r, nil
+	}
+	return "", fmt.Errorf("unknown rule %q: expected one of monotonic, split, pad, parity, alternative, roofline", s)
+}
+
+// AllRules lists the rules in the order in which they are judged and shown.
+func AllRules() []Rule {
+	return []Rule{Monotonic, SplitRule, Pad, Parity, Alternative, Roofline}
+}
+
+// Only returns c with the given rules switched on and all others off.
+func (c Config) Only(on ...Rule) Config {
+	c.Rules.Monotonic.Enabled = slices.Contains(on, Monotonic)
+	c.Rules.Split.Enabled = slices.Contains(on, SplitRule)
+	c.Rules.Pad.Enabled = slices.Contains(on, Pad)
+	c.Rules.Parity.Enabled = slices.Contains(on, Parity)
+	c.Rules.Alternative.Enabled = slices.Contains(on, Alternative)
+	c.Rules.Roofline.Enabled = slices.Contains(on, Roofline)
+	return c
+}

@@ -1,0 +1,335 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+const (
+	// confirmGroup is how many findings are measured in one interleaving: enough
+	// that rounds are far apart, few enough that pairs are near in time and that a
+	// deadline loses little.
+	confirmGroup = 8
+	// leastPairs is the least number of pairs that a signed-rank test at 5 % can
+	// do anything with.
+	leastPairs = 6
+	// firstLook is the share of the level that is spent on the first look at the
+	// samples; later looks, for which rounds are added, share the rest evenly. A
+	// test's p-value is the least over its looks of p ÷ share.
+	firstLook = 0.5
+)
+
+// trial is one row measured again beside what it is held against.
+type trial struct {
+	row       *judgement
+	rule      Rule
+	pairs     []float64 // log(row ÷ against), or log(µs) for a ceiling, by round
+	cycles    []float64 // the same in cycles, as long as every sample has a clock
+	p         float64   // the least over looks of p ÷ share of the level
+	last      float64   // p at the last look
+	adjusted  float64
+	loss      Interval
+	confirmed bool
+}
+
+// test looks at all pairs so far and spends a share of the level on it.
+func (t *trial) test(share float64) {
+	if len(t.pairs) < leastPairs {
+		t.last = 1
+		return
+	}
+	t.last = t.signed(t.pairs, t.row.bound)
+	if t.rule == Monotonic && len(t.cycles) == len(t.pairs) {
+		t.last = math.Max(t.last, t.signed(t.cycles, t.row.bound))
+	}
+	t.p = math.Min(t.p, t.last/share)
+}
+
+func (t *trial) signed(d []float64, bound float64) float64 {
+	if t.row.sign >= 0 {
+		return signedRank(d, bound)
+	}
+	turned := make([]float64, len(d))
+	for i, v := range d {
+		turned[i] = -v
+	}
+	return signedRank(turned, -bound)
+}
+
+// estimateLoss turns the pairs into the share of time that is lost.
+func (t *trial) estimateLoss(confidence float64) {
+	d := walshInterval(t.pairs, confidence)
+	// The row's time over that of a row which keeps the rule without its margin:
+	// for the monotonic rule, the reference's time scaled by the FLOPs.
+	ideal := 0.0
+	switch {
+	case t.row.against.M == 0:
+		ideal = t.row.curve.points[t.row.point].us.y + math.Log(1-t.row.loss.Mid)
+	case t.rule == Monotonic:
+		ideal = math.Log(t.row.alone().Shape().FLOPs() / t.row.against.Shape().FLOPs())
+	}
+	t.loss = Interval{-math.Expm1(ideal - d.Lo), -math.Expm1(ideal - d.Mid), -math.Expm1(ideal - d.Hi)}
+}
+
+// confirm measures candidates again, those that the sweep proved first. Of each
+// interval three rows are measured: the worst, which stands for the interval,
+// and both ends, which are trimmed when they do not stand. Interior rows of a
+// confirmed interval are taken on the sweep's word. What is not reached, for the
+// budget or the deadline, stays unconfirmed.
+func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config, m Measurer) error {
+	order := slices.Clone(candidates)
+	slices.SortStableFunc(order, func(x, y *candidate) int {
+		if x.screened != y.screened {
+			if x.screened {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(x.worst.p, y.worst.p), cmp.Compare(y.worst.loss.Lo, x.worst.loss.Lo))
+	})
+	screened := 0
+	for _, c := range order {
+		if c.screened {
+			screened++
+		}
+	}
+	if len(order) > cfg.Confirm.MaxCases {
+		order = order[:cfg.Confirm.MaxCases]
+		if screened > cfg.Confirm.MaxCases {
+			a.warn("run", "%d of %d suspect intervals were not measured again: confirm.max_cases is %d", screened-cfg.Confirm.MaxCases, screened, cfg.Confirm.MaxCases)
+		}
+	}
+	planned := 0
+	for _, c := range order {
+		planned += len(c.chosen())
+	}
+	var trials []*trial
+	var failure error
+	for from := 0; from < len(order); from += confirmGroup {
+		group := order[from:min(from+confirmGroup, len(order))]
+		done, err := confirmTogether(ctx, group, cfg, m, planned)
+		trials = append(trials, done...)
+		if err == nil {
+			continue
+		}
+		left := 0
+		for _, c := range order[from:] {
+			if c.tests == nil && c.screened {
+				left++
+			}
+		}
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			a.warn("run", "the time was up: %d suspect interval(s) were not measured again", left)
+		} else {
+			failure = fmt.Errorf("measure suspects again: %w", err)
+			a.warn("run", "measuring again failed, %d suspect interval(s) stay unconfirmed: %v", left, err)
+		}
+		break
+	}
+	for _, rule := range AllRules() {
+		var of []*trial
+		var p []float64
+		for _, t := range trials {
+			if t.rule == rule {
+				of, p = append(of, t), append(p, t.p)
+			}
+		}
+		for i, adjusted := range benjaminiHochberg(p) {
+			of[i].adjusted, of[i].confirmed = adjusted, adjusted <= cfg.FDR
+		}
+	}
+	refuted := 0
+	for _, c := range order {
+		if c.tests == nil {
+			continue
+		}
+		c.settle()
+		if c.refuted && c.screened {
+			refuted++
+		}
+	}
+	if refuted > 0 {
+		a.warn("run", "%d suspect interval(s) did not stand when measured again", refuted)
+	}
+	return failure
+}
+
+// chosen is the rows of a candidate that are measured again.
+func (c *candidate) chosen() []*judgement {
+	rows := []*judgement{c.worst}
+	for _, j := range []*judgement{c.rows[0], c.rows[len(c.rows)-1]} {
+		if !slices.Contains(rows, j) {
+			rows = append(rows, j)
+		}
+	}
+	return rows
+}
+
+// settle draws the consequences of a candidate's trials for its rows.
+func (c *candidate) settle() {
+	var best *judgement
+	for _, j := range c.chosen() {
+		t := c.tests[j]
+		if t == nil || !t.confirmed {
+			j.verdict = Undecided
+			continue
+		}
+		j.verdict, j.adjusted = Anomalous, t.adjusted
+		if best == nil || t.loss.Lo > c.tests[best].loss.Lo {
+			best = j
+		}
+	}
+	if best == nil {
+		c.refuted = true
+		for _, j := range c.rows {
+			j.verdict = Undecided
+		}
+		return
+	}
+	worst := c.tests[c.worst]
+	inner := worst != nil && worst.confirmed && c.screened
+	rows := c.rows[:0:0]
+	for _, j := range c.rows {
+		t := c.tests[j]
+		if t != nil && t.confirmed || t == nil && inner {
+			rows = append(rows, j)
+		} else {
+			j.verdict = Undecided
+		}
+	}
+	c.rows, c.worst = rows, best
+}
+
+// confirmTogether measures one group, interleaved, and looks at the samples up to
+// the most rounds that are allowed; from the second look on only open trials are
+// measured. planned is the number of trials in all groups. On an error the
+// group's candidates are left without trials.
+func confirmTogether(ctx context.Context, group []*candidate, cfg Config, m Measurer, planned int) ([]*trial, error) {
+	var trials []*trial
+	for _, c := range group {
+		for _, j := range c.chosen() {
+			trials = append(trials, &trial{row: j, rule: c.rule, p: 1, last: 1})
+		}
+	}
+	open := trials
+	looks := (cfg.Confirm.MaxRounds + cfg.Confirm.Rounds - 1) / cfg.Confirm.Rounds
+	done := 0
+	for look := range looks {
+		rounds := min(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds-done)
+		done += rounds
+		share := 1.0
+		if looks > 1 {
+			share = firstLook
+			if look > 0 {
+				share = (1 - firstLook) / float64(looks-1)
+			}
+		}
+		if err := measureTrials(ctx, open, rounds, m); err != nil {
+			if look > 0 && ctx.Err() != nil {
+				break // the looks so far count
+			}
+			return nil, err
+		}
+		var still []*trial
+		for _, t := range open {
+			t.test(share)
+			// Sure whatever the other trials say, or hopeless, and settled either way.
+			if t.p > cfg.FDR/float64(planned) && !(look > 0 && t.last > 0.5) && t.last < 0.95 {
+				still = append(still, t)
+			}
+		}
+		if open = still; len(open) == 0 {
+			break
+		}
+	}
+	for _, t := range trials {
+		t.estimateLoss(cfg.Confidence)
+	}
+	for _, c := range group {
+		c.tests = map[*judgement]*trial{}
+		for _, t := range trials {
+			if slices.Contains(c.rows, t.row) {
+				c.tests[t.row] = t
+			}
+		}
+	}
+	return trials, nil
+}
+
+// measureTrials adds rounds of pairs to every trial. Cases that several trials
+// share are measured once.
+func measureTrials(ctx context.Context, trials []*trial, rounds int, m Measurer) error {
+	var requests []Request
+	index := map[string]int{}
+	ask := func(c results.Case) int {
+		c.ID = 0
+		key := caseKey(c)
+		if i, ok := index[key]; ok {
+			return i
+		}
+		index[key] = len(requests)
+		requests = append(requests, Request{Case: c, Phase: results.PhaseConfirm})
+		return len(requests) - 1
+	}
+	type pair struct{ row, against int }
+	pairs := make([]pair, len(trials))
+	for i, t := range trials {
+		pairs[i] = pair{ask(t.row.alone()), -1}
+		if t.row.against.M > 0 {
+			pairs[i].against = ask(t.row.against)
+		}
+	}
+	samples, err := m.Measure(ctx, requests, rounds)
+	if err != nil {
+		return err
+	}
+	if len(samples) != len(requests) {
+		return fmt.Errorf("asked for %d cases, got %d", len(requests), len(samples))
+	}
+	for i, t := range trials {
+		row := samples[pairs[i].row]
+		if pairs[i].against < 0 {
+			for _, s := range row {
+				if usable(s) {
+					t.pairs = append(t.pairs, math.Log(s.US))
+				}
+			}
+			continue
+		}
+		for _, p := range pairByRound(row, samples[pairs[i].against]) {
+			t.pairs = append(t.pairs, math.Log(p[0].US/p[1].US))
+			if p[0].ClockMHz > 0 && p[1].ClockMHz > 0 {
+				t.cycles = append(t.cycles, math.Log(p[0].US*p[0].ClockMHz/(p[1].US*p[1].ClockMHz)))
+			}
+		}
+	}
+	return nil
+}
+
+// pairByRound joins the samples of two cases that ran in the same round.
+func pairByRound(a, b []results.Sample) [][2]results.Sample {
+	byRound := map[int]results.Sample{}
+	for _, s := range b {
+		if usable(s) {
+			byRound[s.Round] = s
+		}
+	}
+	var out [][2]results.Sample
+	for _, s := range a {
+		if other, ok := byRound[s.Round]; ok && usable(s) {
+			out = append(out, [2]results.Sample{s, other})
+		}
+	}
+	return out
+}
+
+// caseKey is equal for equal things to run.
+func caseKey(c results.Case) string {
+	return fmt.Sprintf("%+v|%d|%v|%d", c.SeriesKey, c.M, c.Parts, c.PadTo)
+}

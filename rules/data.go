@@ -1,0 +1,69 @@
+package rules
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Data is what the rules read of one run. They never look at a device or a
+// file: everything is here, so a rule runs on a table of numbers as well.
+type Data struct {
+	// Name is the run's, for output: the file's base name.
+	Name string
+	Meta results.Meta
+	// Series are the curves, rows ascending in M.
+	Series []results.Series
+	// Sentinels are the samples of the recurring cases, in order of Seq. None
+	// means that drift is unknown and not corrected for.
+	Sentinels []results.Sample
+}
+
+// LoadData reads a run. The error says which part of it could not be read.
+func LoadData(run *results.Run) (Data, error) {
+	series, err := run.Series()
+	if err != nil {
+		return Data{}, fmt.Errorf("read the series of %q: %w", run.Path(), err)
+	}
+	sentinels, err := run.Samples(results.PhaseSentinel)
+	if err != nil {
+		return Data{}, fmt.Errorf("read the sentinels of %q: %w", run.Path(), err)
+	}
+	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: series, Sentinels: sentinels}, nil
+}
+
+// spec returns what is known about a device of the run; the zero Spec with the
+// id as its name when nothing is (imported data).
+func (d Data) spec(device string) kernels.Spec {
+	devices := d.Meta.Fingerprint.Devices
+	if i := slices.IndexFunc(devices, func(s kernels.Spec) bool { return s.ID == device }); i >= 0 {
+		return devices[i]
+	}
+	if i := slices.IndexFunc(devices, func(s kernels.Spec) bool { return s.Name == device }); i >= 0 {
+		return devices[i]
+	}
+	return kernels.Spec{ID: device, Name: device}
+}
+
+// rowMedian is the plain median time of a row in microseconds: no drift
+// correction, no weighting. ok is false for a row without a usable sample.
+func rowMedian(r results.Row) (us float64, ok bool) {
+	values := make([]float64, 0, len(r.Samples))
+	for _, s := range r.Samples {
+		if usable(s) {
+			values = append(values, s.US)
+		}
+	}
+	if len(values) == 0 {
+		return 0, false
+	}
+	return median(values), true
+}
+
+// usable is false for samples that carry no time. A disturbed sample is used:
+// to drop slow samples because they were slow would flatter, and the medians
+// stand a minority of them.
+func usable(s results.Sample) bool { return s.US > 0 && s.US < 1e300 }

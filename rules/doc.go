@@ -1,0 +1,90 @@
+// Package rules holds the statistics, the rules, the search for remedies and
+// the verdicts. It computes on results alone: a run goes in as [Data], and when
+// a rule wants to see something again it asks through a [Measurer], so every
+// rule runs on a table of numbers with no device.
+//
+// # Verdicts
+//
+// A row (one M of a series) is anomalous, clean or undecided. The default
+// method judges by confidence bounds:
+//
+//   - A row's time is the median of its samples, in logs, after correction for the
+//     drift of the sentinels and for what all rows have in common in a round. Its
+//     error is Student's t, with a scale pooled with neighbouring rows.
+//   - The reference of the monotonic rule is the largest lower bound of MFU over
+//     smaller M. The bounds hold for all references of the run at once, so the
+//     largest of thousands is no luckier than it may be.
+//   - The row is judged by its upper bound. Its p-value belongs to the hypothesis
+//     that it reaches threshold × reference; the p-values of all rows that one rule
+//     judges are adjusted by Benjamini–Hochberg, and the false discovery rate holds
+//     for each rule.
+//   - What survives is measured again, interleaved with what it is held against,
+//     and judged on these fresh samples alone by Wilcoxon's signed-rank test.
+//     Only that makes it a confirmed finding.
+//
+// Where clocks are known a row has to be slow in time and in cycles; one that is
+// slow in time alone gets the cause clock and is not held against the kernel.
+//
+// The article's method flags a row when the running maximum of point estimates
+// of MFU over smaller M, times the threshold, is above its own. It is there for
+// comparison with published numbers.
+//
+// # The rules file
+//
+// A rules file is one YAML document, laid over the built-in one (see
+// [DefaultConfigYAML]): a key that is absent keeps its default, a list that is
+// present replaces the default's. Unknown keys are errors. All shares are
+// fractions of one: 0.05 is 5 %.
+//
+//	schema: gemmaudit.rules/1    # required to be this, when given
+//	method: interval             # or article
+//	threshold: 0.95              # (0,1]: anomalous below threshold × reference
+//	fdr: 0.05                    # (0,1): false discovery rate of each rule
+//	confidence: 0.95             # (0,1): level of printed intervals
+//	min_samples: 5               # 2 and more: rows with fewer are undecided
+//	drift_bound: 0.10            # (0,10]: past it the run is invalid
+//	confirm:
+//	  rounds: 12                 # 6 to 1000: samples at the first look
+//	  max_rounds: 36             # rounds to 1000: where the verdict stays open
+//	  max_cases: 48              # intervals that are measured again
+//	remedy:
+//	  margin: 0.02               # what a remedy must surely gain
+//	  rounds: 12                 # as above, for executed remedies
+//	  max_rounds: 24
+//	  max_parts: 4               # 2 to 16 launches of a split
+//	  max_cases: 64              # rows that are executed
+//	rules:                       # each has enabled: true or false, and
+//	  monotonic: {}              #   nothing more: threshold is its bound
+//	  split:                     # the cheapest T(N1)+T(N2), N1+N2 = N,
+//	    margin: 0.05             #   is below T(N) by more than this
+//	  pad:                       # some larger M is faster by more than this
+//	    margin: 0.05
+//	  parity:                    # same kernel and shape, other data type
+//	    pairs:                   #   dtype takes more than ratio × than's time
+//	      - {dtype: int8, than: bf16, ratio: 1.0}
+//	  alternative:               # another kernel of the device is faster
+//	    margin: 0.10             #   by more than this
+//	    exclude: [naive]         #   kernels that are not judged
+//	  roofline:
+//	    fraction: 0.25           # below this × min(peak, intensity × bandwidth)
+//	    tolerance: 0.10          # above a ceiling by more: measurement-error
+//	diff:
+//	  threshold: 0.03            # the change of a case that fails the gate
+//	waivers:
+//	  - rule: monotonic          # optional, like all fields up to m
+//	    series: "cpu/openblas/*" # pattern over the printed series, * and ?
+//	    device: cpu
+//	    kernel: openblas
+//	    dtype: fp32
+//	    n: 14336
+//	    k: 4096
+//	    m: 2080-2304             # a number or a range, ends included
+//	    reason: known upstream   # required
+//	    expires: 2030-01-31      # required, YYYY-MM-DD, the last day it holds
+//
+// A waiver excuses a finding when every field that it names matches and its
+// range of M holds the whole finding. An excused finding is listed with the
+// reason and fails no gate. An expired waiver excuses nothing, and is a
+// warning; so is one that no longer matches anything in a series that the run
+// has.
+package rules

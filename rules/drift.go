@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+const (
+	// knotsMost and knotLeast shape the drift curve: few knots, each the median
+	// of enough sentinels that the curve shows the machine and not the noise.
+	knotsMost = 12
+	knotLeast = 5
+	// driftSigmas is how far, in standard errors of its ends, a drift must stand
+	// out before times are corrected for it, or a run refused.
+	driftSigmas = 4
+	// roundRows is the least number of rows from which a round's common offset is
+	// taken.
+	roundRows = 30
+)
+
+// drift is how the whole machine sped up or slowed down over a run, as log of
+// time, from samples of cases that recur.
+type drift struct {
+	seq, offset []float64
+	// span is the largest offset minus the smallest, as a share of the time, and
+	// noise the standard error of that.
+	span, noise float64
+}
+
+// fitDrift draws a curve through the sentinels: log-times relative to each
+// case's own median, in order of Seq, the median of each group a knot. nil when
+// there are too few to tell.
+func fitDrift(sentinels []results.Sample, what quantity) *drift {
+	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool {
+		_, ok := what(s)
+		return !ok
+	})
+	slices.SortStableFunc(samples, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
+	if len(samples) < 2*knotLeast {
+		return nil
+	}
+	byCase := map[int64][]float64{}
+	for _, s := range samples {
+		v, _ := what(s)
+		byCase[s.CaseID] = append(byCase[s.CaseID], v)
+	}
+	centre := map[int64]float64{}
+	for id, v := range byCase {
+		centre[id] = median(v)
+	}
+	knots := min(knotsMost, len(samples)/knotLeast)
+	d := &drift{}
+	var differences []float64
+	for k := range knots {
+		group := samples[k*len(samples)/knots : (k+1)*len(samples)/knots]
+		var at float64
+		y := make([]float64, len(group))
+		for i, s := range group {
+			at += float64(s.Seq) / float64(len(group))
+			v, _ := what(s)
+			y[i] = v - centre[s.CaseID]
+		}
+		d.seq, d.offset = append(d.seq, at), append(d.offset, median(y))
+		differences = appendDifferences(differences, y)
+	}
+	sigma := math.Max(shamosFactor*selectMedian(differences), scaleFloor)
+	d.noise = medianFactor * sigma / math.Sqrt(float64(len(samples)/knots)) * math.Sqrt2
+	d.span = math.Expm1(slices.Max(d.offset) - slices.Min(d.offset))
+	// Offsets are relative to the run's middle, so that corrected times stay
+	// those of a usual moment.
+	middle := median(d.offset)
+	for i := range d.offset {
+		d.offset[i] -= middle
+	}
+	return d
+}
+
+// significant is false when the span is what noise alone would show.
+func (d *drift) significant() bool { return d != nil && d.span > driftSigmas*d.noise }
+
+// past says whether the drift is surely beyond a bound.
+func (d *drift) past(bound float64) bool {
+	return d.significant() && d.span-d.noise > bound
+}
+
+// at is the offset of log-time at a moment of the run, level beyond the ends.
+func (d *drift) at(seq int64) float64 {
+	x := float64(seq)
+	i, _ := slices.BinarySearch(d.seq, x)
+	switch {
+	case i == 0:
+		return d.offset[0]
+	case i == len(d.seq):
+		return d.offset[i-1]
+	}
+	w := (x - d.seq[i-1]) / (d.seq[i] - d.seq[i-1])
+	return d.offset[i-1] + w*(d.offset[i]-d.offset[i-1])
+}
+
+// roundOffsets is what all rows of a run had in common in each round: the
+// median deviation of the round's samples from their rows' medians. Rounds are
+// stretches of time, so this takes out what is slower than a round and needs
+// no sentinel. y and round hold the samples of each row.
+func roundOffsets(y [][]float64, round [][]int) map[int]float64 {
+	deviations := map[int][]float64{}
+	for i := range y {
+		if len(y[i]) < 3 {
+			continue
+		}
+		centre := median(y[i])
+		for j, v := range y[i] {
+			deviations[round[i][j]] = append(deviations[round[i][j]], v-centre)
+		}
+	}
+	offsets := map[int]float64{}
+	for r, d := range deviations {
+		if len(d) >= roundRows {
+			offsets[r] = selectMedian(d)
+		}
+	}
+	return offsets
+}

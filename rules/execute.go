@@ -1,0 +1,274 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// executeGroup is how many rows are executed in one interleaving, each with its
+// direct product and all remedies that compete for it.
+const executeGroup = 6
+
+// contest is one row with the remedies that compete for it.
+type contest struct {
+	stretch *stretchPlan
+	point   int
+	entries []*entry
+}
+
+// entry is one remedy in a contest, with log(direct ÷ remedy) by round.
+type entry struct {
+	plan   plan
+	remedy Remedy
+	gains  []float64
+	times  []float64 // of the remedy, microseconds
+	p      float64   // the least over looks and paid for them and its rivals
+	paying bool
+}
+
+// execute runs what was predicted: of every stretch both ends and the row that
+// gains most, each remedy interleaved with the direct product. A remedy pays
+// when the lower bound of its gain, at a level that pays for its rivals and for
+// every look at the samples, is above 1 + margin, and its p-value survives
+// Benjamini–Hochberg over all that were executed. A stretch stands as far as
+// the rows that pay reach.
+func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPlan, m Measurer) error {
+	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
+	var contests []*contest
+	skipped := 0
+	for _, s := range found {
+		rows := []int{s.anchor}
+		for _, i := range []int{s.points[0], s.points[len(s.points)-1]} {
+			if !slices.Contains(rows, i) {
+				rows = append(rows, i)
+			}
+		}
+		if len(contests)+len(rows) > f.cfg.Remedy.MaxCases {
+			skipped++
+			continue
+		}
+		for _, i := range rows {
+			c := &contest{stretch: s, point: i}
+			for _, p := range s.plans {
+				c.entries = append(c.entries, &entry{plan: p, remedy: s.predicted(f, p, i), p: 1})
+			}
+			contests = append(contests, c)
+		}
+	}
+	if skipped > 0 {
+		r.warn("run", "%d of %d stretches with a predicted remedy were not executed: remedy.max_cases is %d", skipped, len(found), f.cfg.Remedy.MaxCases)
+	}
+	var failure error
+	done := contests
+	for from := 0; from < len(contests); from += executeGroup {
+		group := contests[from:min(from+executeGroup, len(contests))]
+		err := runContests(ctx, group, f.cfg, m)
+		if err == nil {
+			continue
+		}
+		done = contests[:from]
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			r.warn("run", "the time was up: %d row(s) with a predicted remedy were not executed", len(contests)-from)
+		} else {
+			failure = fmt.Errorf("execute remedies: %w", err)
+			r.warn("run", "executing remedies failed, %d row(s) were not tried: %v", len(contests)-from, err)
+		}
+		break
+	}
+	award(r, f.cfg, done)
+	return failure
+}
+
+// looksAt is how many looks a budget of rounds allows.
+func looksAt(rounds, most int) int { return (most + rounds - 1) / rounds }
+
+// runContests executes one group, with more rounds for the contests that are open.
+func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) error {
+	open := group
+	looks := looksAt(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
+	bound := math.Log1p(cfg.Remedy.Margin)
+	for look := range looks {
+		rounds := min(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds-look*cfg.Remedy.Rounds)
+		if err := runRounds(ctx, open, rounds, m); err != nil {
+			if look > 0 && ctx.Err() != nil {
+				break
+			}
+			return err
+		}
+		var still []*contest
+		for _, c := range open {
+			decided := true
+			for _, e := range c.entries {
+				price := float64(looks * len(c.entries))
+				last := 1.0
+				if len(e.gains) >= leastPairs {
+					last = signedRank(e.gains, bound)
+				}
+				e.p = math.Min(e.p, math.Min(1, last*price))
+				gain := walshInterval(e.gains, 1-(1-cfg.Confidence)/price)
+				e.remedy.Executed = len(e.gains) > 0
+				e.remedy.Gain = Interval{math.Exp(gain.Lo), math.Exp(gain.Mid), math.Exp(gain.Hi)}
+				decided = decided && (gain.Lo > bound || gain.Hi < bound || last > 0.5)
+			}
+			if !decided {
+				still = append(still, c)
+			}
+		}
+		if open = still; len(open) == 0 {
+			break
+		}
+	}
+	for _, c := range group {
+		for _, e := range c.entries {
+			logs := make([]float64, len(e.times))
+			for i, us := range e.times {
+				logs[i] = math.Log(us)
+			}
+			t := walshInterval(logs, cfg.Confidence)
+			if len(logs) > 0 {
+				e.remedy.ExecutedUS = Interval{math.Exp(t.Lo), math.Exp(t.Mid), math.Exp(t.Hi)}
+			}
+		}
+	}
+	return nil
+}
+
+// runRounds measures every direct product and remedy of the contests, all
+// interleaved.
+func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer) error {
+	var requests []Request
+	index := map[string]int{}
+	ask := func(c results.Case) int {
+		c.ID, c.Label = 0, ""
+		key := caseKey(c)
+		i, ok := index[key]
+		if !ok {
+			i = len(requests)
+			index[key] = i
+			requests = append(requests, Request{Case: c, Phase: results.PhaseRemedy})
+		}
+		return i
+	}
+	type pair struct {
+		entry          *entry
+		direct, remedy int
+	}
+	var pairs []pair
+	for _, c := range contests {
+		direct := c.stretch.curve.series.Rows[c.stretch.curve.points[c.point].row].Case
+		d := ask(direct)
+		for _, e := range c.entries {
+			pairs = append(pairs, pair{e, d, ask(remedyCase(direct, e.remedy))})
+		}
+	}
+	samples, err := m.Measure(ctx, requests, rounds)
+	if err != nil {
+		return err
+	}
+	if len(samples) != len(requests) {
+		return fmt.Errorf("asked for %d cases, got %d", len(requests), len(samples))
+	}
+	for _, p := range pairs {
+		for _, s := range pairByRound(samples[p.direct], samples[p.remedy]) {
+			p.entry.gains = append(p.entry.gains, math.Log(s[0].US/s[1].US))
+			p.entry.times = append(p.entry.times, s[1].US)
+		}
+	}
+	return nil
+}
+
+// award decides which remedies pay and writes the winners down.
+func award(r *SplitsResult, cfg Config, contests []*contest) {
+	var all []*entry
+	var p []float64
+	for _, c := range contests {
+		for _, e := range c.entries {
+			all, p = append(all, e), append(p, e.p)
+		}
+	}
+	for i, adjusted := range benjaminiHochberg(p) {
+		e := all[i]
+		e.paying = adjusted <= cfg.FDR && e.remedy.Gain.Lo > 1+cfg.Remedy.Margin
+		e.remedy.Pays = e.paying
+	}
+	byStretch := map[*stretchPlan][]*contest{}
+	var order []*stretchPlan
+	for _, c := range contests {
+		if byStretch[c.stretch] == nil {
+			order = append(order, c.stretch)
+		}
+		byStretch[c.stretch] = append(byStretch[c.stretch], c)
+		best := c.entries[0]
+		for _, e := range c.entries[1:] {
+			if e.paying && !best.paying || e.paying == best.paying && e.remedy.Gain.Mid > best.remedy.Gain.Mid {
+				best = e
+			}
+		}
+		row := SplitRow{c.stretch.curve.series.Key, best.remedy}
+		if best.paying {
+			r.Splits = append(r.Splits, row)
+		} else if best.remedy.Executed {
+			r.Rejected = append(r.Rejected, row)
+		}
+	}
+	for _, s := range order {
+		if st, ok := settleStretch(s, byStretch[s]); ok {
+			r.Stretches = append(r.Stretches, st)
+		}
+	}
+	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
+		return cmp.Or(cmp.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
+	})
+}
+
+// settleStretch picks the plan that pays at the anchor and most surely so, and
+// keeps the side of the stretch whose end it pays at as well.
+func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
+	best, lowest := -1, 0.0
+	for k := range s.plans {
+		least, all := math.Inf(1), true
+		anchored := false
+		for _, c := range contests {
+			e := c.entries[k]
+			if c.point == s.anchor {
+				anchored = e.paying
+			}
+			all = all && e.paying
+			if e.paying {
+				least = math.Min(least, e.remedy.Gain.Lo)
+			}
+		}
+		if !anchored {
+			continue
+		}
+		if all {
+			least += 1000 // a plan that holds on the whole stretch comes first
+		}
+		if best < 0 || least > lowest {
+			best, lowest = k, least
+		}
+	}
+	if best < 0 {
+		return Stretch{}, false
+	}
+	p := s.plans[best]
+	at := s.curve.points[s.anchor].m
+	st := Stretch{Series: s.curve.series.Key, FromM: at, ToM: at, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo}
+	if p.other != nil {
+		st.Kernel = p.other.series.Key.Kernel
+	}
+	for _, c := range contests {
+		if e := c.entries[best]; e.paying {
+			st.FromM, st.ToM = min(st.FromM, e.remedy.M), max(st.ToM, e.remedy.M)
+			st.Proofs = append(st.Proofs, e.remedy)
+		}
+	}
+	slices.SortFunc(st.Proofs, func(a, b Remedy) int { return a.M - b.M })
+	return st, true
+}

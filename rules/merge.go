@@ -1,0 +1,142 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// bridgeRows is how many undecided rows in a row an interval of anomalous ones
+// may reach across: noise leaves such holes, a clean row is a real end.
+const bridgeRows = 2
+
+// alignment is the multiple of M, in elements, at which kernels stop needing a
+// slower path: 16 bytes of a two-byte type.
+const alignment = 8
+
+// candidate is a stretch of rows that one rule holds against a series.
+type candidate struct {
+	rule Rule
+	rows []*judgement // ascending in M, the accused ones only
+	// worst is the row that surely loses most.
+	worst *judgement
+	// screened is false for suspects: not proven by the sweep's samples, but worth
+	// a measurement where there is a device to ask.
+	screened bool
+	// tests holds the outcome for each row that was measured again; nil without.
+	tests map[*judgement]*trial
+	// refuted is true when it was measured again and nothing of it stood.
+	refuted bool
+}
+
+// merge joins the accused rows of a panel into candidates, on the grid that was
+// measured. accused says which rows to take, bridge which to reach across.
+func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) []*candidate {
+	var out []*candidate
+	last := -1
+	for i := range rows {
+		j := &rows[i]
+		if !accused(j) {
+			continue
+		}
+		if last < 0 || !connected(rows, last, i, bridge) || rows[last].sign != j.sign {
+			out = append(out, &candidate{rule: rule, worst: j})
+		}
+		c := out[len(out)-1]
+		c.rows = append(c.rows, j)
+		if j.loss.Lo > c.worst.loss.Lo {
+			c.worst = j
+		}
+		last = i
+	}
+	return out
+}
+
+// connected says whether two accused rows belong together: nothing but
+// bridgeable rows between them, or, when both are misaligned, nothing but
+// aligned ones. The latter joins what a kernel loses on every other row into one finding.
+func connected(rows []judgement, from, to int, bridge func(*judgement) bool) bool {
+	holes, aligned := 0, rows[from].m()%alignment != 0 && rows[to].m()%alignment != 0
+	for i := from + 1; i < to; i++ {
+		if bridge(&rows[i]) {
+			holes++
+		} else {
+			holes = bridgeRows + 1
+		}
+		aligned = aligned && rows[i].m()%alignment == 0
+	}
+	return holes <= bridgeRows || aligned
+}
+
+// finding writes a candidate down.
+func (c *candidate) finding(d Data) Finding {
+	key := c.worst.curve.series.Key
+	first, last := c.rows[0].m(), c.rows[len(c.rows)-1].m()
+	f := Finding{
+		ID:        findingID(c.rule, key, first, last),
+		Rule:      c.rule,
+		Series:    key,
+		FromM:     first,
+		ToM:       last,
+		Rows:      len(c.rows),
+		WorstM:    c.worst.m(),
+		Loss:      c.worst.loss,
+		AdjustedP: c.worst.adjusted,
+		Status:    Unconfirmed,
+		Reproduce: reproduce(c.worst.alone(), c.worst.against),
+	}
+	if against := c.worst.against; against.M > 0 {
+		f.ReferenceM, f.Reference = against.M, against.String()
+	}
+	if t := c.tests[c.worst]; t != nil && t.confirmed {
+		f.Status, f.Loss, f.AdjustedP = Confirmed, t.loss, t.adjusted
+	}
+	return f
+}
+
+// findingID names a finding by what it is about, so that it is found again in
+// another run of the same grid.
+func findingID(rule Rule, key results.SeriesKey, from, to int) string {
+	return fmt.Sprintf("%s:%s:m%d-%d", rule, strings.ReplaceAll(key.String(), " ", ""), from, to)
+}
+
+// reproduce is the command that measures a row beside what it is held against.
+func reproduce(row, against results.Case) string {
+	words := []string{"gemmaudit sweep", "--device", row.Device, "--kernel", row.Kernel}
+	dtypes := string(row.DType)
+	if against.M > 0 && against.Kernel != "" && against.Kernel != row.Kernel {
+		words[len(words)-1] += "," + against.Kernel
+	}
+	if against.M > 0 && against.DType != "" && against.DType != row.DType {
+		dtypes += "," + string(against.DType)
+	}
+	batches := []int{row.M}
+	add := func(m int) {
+		for _, have := range batches {
+			if have == m {
+				return
+			}
+		}
+		batches = append(batches, m)
+	}
+	if against.M > 0 {
+		add(against.M)
+		for _, m := range against.Parts {
+			add(m)
+		}
+		if against.PadTo > 0 {
+			add(against.PadTo)
+		}
+	}
+	words = append(words, "--dtype", dtypes, "--shape", fmt.Sprintf("n%dk%d", row.N, row.K), "--batch", results.JoinInts(batches, ","))
+	if row.Regime != "" && row.Regime != results.Engine {
+		words = append(words, "--regime", string(row.Regime))
+	}
+	for i, w := range words {
+		if strings.ContainsAny(w, " '\"") && i > 0 {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}

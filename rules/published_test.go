@@ -1,0 +1,155 @@
+package rules
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// published reads one of the sweeps that were published with the article; the
+// test is skipped where they are not beside the repository.
+func published(t testing.TB, name string, key results.SeriesKey, peak float64) Data {
+	t.Helper()
+	path := filepath.Join("..", "..", "shared", "data", "fairyspeed", name)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Skipf("the published sweeps are not here: %v", err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := results.Series{Key: key, Peak: kernels.Peak{DType: key.DType, FLOPS: peak, Origin: kernels.DataSheet}}
+	for i, r := range rows[1:] {
+		m, err1 := strconv.Atoi(r[0])
+		us, err2 := strconv.ParseFloat(r[1], 64)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		c := results.Case{ID: int64(i + 1), SeriesKey: key, M: m, Label: r[4]}
+		s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us}}})
+	}
+	slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
+	return Data{Name: name, Series: []results.Series{s}, Meta: results.Meta{Source: name}}
+}
+
+func rtx4090(t testing.TB) Data {
+	return published(t, "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv",
+		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Regime: results.Hot}, 166e12)
+}
+
+func a800(t testing.TB) Data {
+	return published(t, "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv",
+		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Regime: results.Hot}, 312e12)
+}
+
+func articleConfig(threshold float64) Config {
+	c := Default().Only(Monotonic)
+	c.Method, c.Threshold = MethodArticle, threshold
+	return c
+}
+
+func TestPublishedCounts(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		data      func(testing.TB) Data
+		cases     int
+		at90      int
+		at85      int
+		splitFlag int
+		splitAll  int
+	}{
+		{"rtx4090", rtx4090, 8197, 3021, 2882, 2881, 2890},
+		{"a800", a800, 517, 322, 287, 192, 192},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			data := tc.data(t)
+			for threshold, want := range map[float64]int{0.9: tc.at90, 0.85: tc.at85} {
+				a, err := RunAudit(context.Background(), data, articleConfig(threshold), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Cases != tc.cases || len(a.Flagged) != want {
+					t.Errorf("threshold %v: %d cases, %d flagged; want %d, %d", threshold, a.Cases, len(a.Flagged), tc.cases, want)
+				}
+				if !slices.IsSorted(a.Flagged) {
+					t.Error("flagged is not ascending")
+				}
+				rows := 0
+				for _, f := range a.Findings {
+					rows += f.Rows
+				}
+				if rows != want {
+					t.Errorf("threshold %v: findings hold %d rows, want %d", threshold, rows, want)
+				}
+			}
+			for among, want := range map[string]int{AmongFlagged: tc.splitFlag, AmongAll: tc.splitAll} {
+				r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: among}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(r.Splits) != want {
+					t.Errorf("splits among %s: %d, want %d", among, len(r.Splits), want)
+				}
+			}
+		})
+	}
+}
+
+func TestPublishedRows(t *testing.T) {
+	r, err := FindSplits(context.Background(), rtx4090(t), Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongFlagged}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byM := map[int]SplitRow{}
+	for _, s := range r.Splits {
+		byM[s.M] = s
+	}
+	for m, parts := range map[int][]int{2180: {192, 1988}, 3076: {384, 2692}, 4228: {172, 4056}} {
+		if !slices.Equal(byM[m].Parts, parts) {
+			t.Errorf("m%d: parts %v, want %v", m, byM[m].Parts, parts)
+		}
+	}
+	if s := byM[2180]; math.Abs(s.PredictedUS-1716.7) > 0.005 || s.DirectUS != 2106.16 {
+		t.Errorf("m2180: predicted %v, direct %v; want 1716.7, 2106.16", s.PredictedUS, s.DirectUS)
+	}
+	text, err := json.Marshal(byM[2180])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flat map[string]any
+	if err := json.Unmarshal(text, &flat); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"series", "m", "parts", "predicted_us", "direct_us"} {
+		if flat[key] == nil {
+			t.Errorf("no key %q at the top of %s", key, text)
+		}
+	}
+}
+
+// TestSearchTime guards the order of growth, with room for a slow machine.
+func TestSearchTime(t *testing.T) {
+	data := rtx4090(t)
+	start := time.Now()
+	if _, err := RunAudit(context.Background(), data, articleConfig(0.85), nil); err != nil {
+		t.Fatal(err)
+	}
+	audit := time.Since(start)
+	start = time.Now()
+	if _, err := FindSplits(context.Background(), data, Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongAll}, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("8197 rows: audit %v, split search %v", audit, time.Since(start))
+}

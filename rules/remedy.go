@@ -1,0 +1,295 @@
+package rules
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// plan is one way to compute the rows of a stretch: the same for all of them
+// but for the part of a split that varies with M.
+type plan struct {
+	kind RemedyKind
+	// fixed are the parts of a split that do not vary; the rest of M is one part
+	// more.
+	fixed []int
+	padTo int
+	other *curve // RemedyOther: the series of the kernel that takes over
+}
+
+// remedy writes the plan down for one M; ok is false where it can't be followed.
+func (p plan) remedy(m int) (r Remedy, ok bool) {
+	r = Remedy{Kind: p.kind, M: m}
+	switch p.kind {
+	case RemedySplit:
+		rest := m
+		for _, part := range p.fixed {
+			rest -= part
+		}
+		if rest < 1 {
+			return r, false
+		}
+		r.Parts = append(slices.Clone(p.fixed), rest)
+		slices.Sort(r.Parts)
+	case RemedyPad:
+		if p.padTo <= m {
+			return r, false
+		}
+		r.PadTo = p.padTo
+	case RemedyOther:
+		r.Kernel = p.other.series.Key.Kernel
+	}
+	return r, true
+}
+
+// predict is the time of a row under the plan, in microseconds: mid from the
+// estimates, high from upper bounds that hold for all rows of the run at once.
+func (p plan) predict(f *family, c *curve, m int) (mid, high float64) {
+	r, ok := p.remedy(m)
+	if !ok {
+		return math.Inf(1), math.Inf(1)
+	}
+	add := func(from *curve, m int) {
+		i, ok := from.at(m)
+		if !ok {
+			mid, high = math.Inf(1), math.Inf(1)
+			return
+		}
+		mid, high = mid+math.Exp(from.points[i].us.y), high+math.Exp(f.upper[from][i])
+	}
+	switch p.kind {
+	case RemedySplit:
+		for _, part := range r.Parts {
+			add(c, part)
+		}
+	case RemedyPad:
+		add(c, r.PadTo)
+	case RemedyOther:
+		add(p.other, m)
+	}
+	return mid, high
+}
+
+// stretchPlan is rows of one series that one plan would serve, with the plans
+// that compete with it on all of these rows.
+type stretchPlan struct {
+	curve  *curve
+	points []int // ascending
+	anchor int   // the row that would gain most
+	plans  []plan
+	saving float64 // predicted share of time, summed over the rows
+}
+
+// planner seeks plans for one series.
+type planner struct {
+	f       *family
+	c       *curve
+	search  *partition
+	above   []int
+	ratio   float64
+	parts   int
+	certain bool // only remedies whose bounds say that they gain
+}
+
+func newPlanner(f *family, c *curve, o SplitOptions, certain bool) *planner {
+	cost, ms := make([]float64, len(c.points)), make([]int, len(c.points))
+	for i, u := range f.upper[c] {
+		cost[i], ms[i] = math.Exp(u), c.points[i].m
+	}
+	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, certain: certain}
+}
+
+// plansFor lists what could serve a point, best prediction by bounds first within
+// each kind.
+func (pl *planner) plansFor(i int) []plan {
+	var out []plan
+	split := func(k int) []int {
+		parts, _ := pl.search.parts(i, k)
+		if parts == nil || slices.ContainsFunc(out, func(p plan) bool { return p.kind == RemedySplit && len(p.fixed) == len(parts)-1 }) {
+			return nil
+		}
+		// The largest part takes up what varies along the stretch.
+		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
+		return parts
+	}
+	split(2)
+	if pl.parts > 2 {
+		split(pl.parts)
+	}
+	if b := pl.above[i]; b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+		out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m})
+	}
+	if other, _ := pl.f.bestElsewhere(pl.c, pl.c.points[i].m); other != nil {
+		out = append(out, plan{kind: RemedyOther, other: other})
+	}
+	return out
+}
+
+// saving is the predicted share of a row's time that a plan saves, 0 when it is
+// less than asked for.
+func (pl *planner) saving(p plan, i int) float64 {
+	pt := pl.c.points[i]
+	mid, high := p.predict(pl.f, pl.c, pt.m)
+	direct := math.Exp(pt.us.y)
+	if pl.certain {
+		if high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) {
+			return 0
+		}
+	} else if !(mid < pl.ratio*direct) {
+		return 0
+	}
+	return 1 - mid/direct
+}
+
+// stretches covers the rows that want a remedy, greedily: the row that would
+// gain most picks its plan, which is taken as far to both sides as it goes on
+// paying; then the next.
+func (pl *planner) stretches(among []bool) []*stretchPlan {
+	n := len(pl.c.points)
+	best := make([]float64, n)
+	plans := make([][]plan, n)
+	var order []int
+	for i := range n {
+		if among != nil && !among[i] || !pl.c.points[i].judged(pl.f.cfg.MinSamples) {
+			continue
+		}
+		plans[i] = pl.plansFor(i)
+		for _, p := range plans[i] {
+			best[i] = math.Max(best[i], pl.saving(p, i))
+		}
+		if best[i] > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case best[a] > best[b]:
+			return -1
+		case best[a] < best[b]:
+			return 1
+		}
+		return a - b
+	})
+	free := func(i int) bool { return i >= 0 && i < n && best[i] > 0 }
+	var out []*stretchPlan
+	for _, anchor := range order {
+		if best[anchor] <= 0 {
+			continue
+		}
+		var s *stretchPlan
+		for _, p := range plans[anchor] {
+			if pl.saving(p, anchor) <= 0 {
+				continue
+			}
+			from, to := anchor, anchor
+			for free(from-1) && pl.saving(p, from-1) > 0 {
+				from--
+			}
+			for free(to+1) && pl.saving(p, to+1) > 0 {
+				to++
+			}
+			var sum float64
+			var points []int
+			for i := from; i <= to; i++ {
+				sum += pl.saving(p, i)
+				points = append(points, i)
+			}
+			if s == nil || sum > s.saving {
+				s = &stretchPlan{curve: pl.c, points: points, anchor: anchor, plans: []plan{p}, saving: sum}
+			}
+		}
+		if s == nil {
+			continue
+		}
+		// Others compete where they would serve every row of the stretch.
+		for _, p := range plans[anchor] {
+			if samePlan(p, s.plans[0]) {
+				continue
+			}
+			all := true
+			for _, i := range s.points {
+				all = all && pl.saving(p, i) > 0
+			}
+			if all {
+				s.plans = append(s.plans, p)
+			}
+		}
+		for _, i := range s.points {
+			best[i] = 0
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func samePlan(a, b plan) bool {
+	return a.kind == b.kind && a.padTo == b.padTo && a.other == b.other && slices.Equal(a.fixed, b.fixed)
+}
+
+// findRemedies is FindSplits by the interval method.
+func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
+	p := prepare(data)
+	cfg.Threshold = o.Threshold
+	f := newFamily(p, cfg)
+	var flags panel
+	if o.Among == AmongFlagged {
+		flags = panel{rule: Monotonic}
+		for _, c := range p.curves {
+			flags.rows = append(flags.rows, f.monotonic(c))
+		}
+		flags.decide(cfg)
+	}
+	var found []*stretchPlan
+	for at, c := range p.curves {
+		var among []bool
+		if o.Among == AmongFlagged {
+			among = make([]bool, len(c.points))
+			for i := range flags.rows[at] {
+				among[i] = flags.rows[at][i].verdict == Anomalous
+			}
+		}
+		found = append(found, newPlanner(f, c, o, m == nil).stretches(among)...)
+	}
+	var err error
+	if m == nil {
+		for _, s := range found {
+			for _, i := range s.points {
+				r.Splits = append(r.Splits, SplitRow{s.curve.series.Key, s.predicted(f, s.plans[0], i)})
+			}
+		}
+	} else {
+		err = execute(ctx, r, f, found, m)
+	}
+	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
+		slices.SortStableFunc(rows, func(a, b SplitRow) int {
+			if k := strings.Compare(a.Series.String(), b.Series.String()); k != 0 {
+				return k
+			}
+			return a.M - b.M
+		})
+	}
+	return err
+}
+
+// predicted is the plan for one row as a remedy that nobody has run.
+func (s *stretchPlan) predicted(f *family, p plan, i int) Remedy {
+	pt := s.curve.points[i]
+	r, _ := p.remedy(pt.m)
+	r.PredictedUS, _ = p.predict(f, s.curve, pt.m)
+	r.DirectUS = math.Exp(pt.us.y)
+	return r
+}
+
+// remedyCase is what a remedy executes.
+func remedyCase(direct results.Case, r Remedy) results.Case {
+	c := direct
+	c.ID, c.Label = 0, ""
+	c.Parts, c.PadTo = r.Parts, r.PadTo
+	if r.Kind == RemedyOther {
+		c.Kernel = r.Kernel
+	}
+	return c
+}

@@ -1,0 +1,107 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// The rows among which remedies are sought.
+const (
+	// AmongFlagged takes the rows that the monotonic rule flags.
+	AmongFlagged = "flagged"
+	// AmongAll takes every row.
+	AmongAll = "all"
+)
+
+// SplitOptions says how remedies are sought; zero fields mean what the rules
+// file says.
+type SplitOptions struct {
+	// Method is MethodInterval or MethodArticle.
+	Method string
+	// Threshold is the monotonic rule's, for AmongFlagged.
+	Threshold float64
+	// Ratio is the largest share of the direct time that a predicted remedy may
+	// take to be kept; 0 means 1/(1+margin).
+	Ratio float64
+	// Among is AmongFlagged or AmongAll; empty means AmongFlagged.
+	Among string
+	// MaxParts is the most launches of a split; the article's method always uses 2.
+	MaxParts int
+}
+
+// complete fills in what was left open and refuses what can't be used.
+func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
+	if o.Method == "" {
+		o.Method = cfg.Method
+	}
+	if o.Threshold == 0 {
+		o.Threshold = cfg.Threshold
+	}
+	if o.Ratio == 0 {
+		o.Ratio = 1 / (1 + cfg.Remedy.Margin)
+	}
+	if o.Among == "" {
+		o.Among = AmongFlagged
+	}
+	if o.MaxParts == 0 {
+		o.MaxParts = cfg.Remedy.MaxParts
+	}
+	switch {
+	case o.Method != MethodInterval && o.Method != MethodArticle:
+		return o, fmt.Errorf("splits: method %q, expected interval or article", o.Method)
+	case !(o.Threshold > 0 && o.Threshold <= 1):
+		return o, fmt.Errorf("splits: threshold %v, expected above 0 and at most 1", o.Threshold)
+	case !(o.Ratio > 0 && o.Ratio <= 1):
+		return o, fmt.Errorf("splits: ratio %v, expected above 0 and at most 1", o.Ratio)
+	case o.Among != AmongFlagged && o.Among != AmongAll:
+		return o, fmt.Errorf("splits: among %q, expected flagged or all", o.Among)
+	case o.MaxParts < 2 || o.MaxParts > 16:
+		return o, fmt.Errorf("splits: %d parts, expected 2 to 16", o.MaxParts)
+	}
+	return o, nil
+}
+
+// FindSplits seeks remedies for slow rows: splits in two or more parts, padding,
+// another kernel. Predictions come from the run. With a measurer they are
+// executed as they would be used, interleaved with the direct product, and only
+// those whose gain is proven stay; without one (nil), and always with the
+// article's method, they are predictions and say so.
+//
+// As with [RunAudit], an error of the measurer comes beside the result so far.
+func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Measurer) (*SplitsResult, error) {
+	o, err := o.complete(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}}
+	if o.Method == MethodArticle {
+		for _, s := range data.Series {
+			r.Splits = append(r.Splits, articleSplitRows(s, o)...)
+		}
+		return r, nil
+	}
+	return r, findRemedies(ctx, r, data, cfg, o, m)
+}
+
+func articleSplitRows(s results.Series, o SplitOptions) []SplitRow {
+	points := articlePoints(s)
+	var among []bool
+	if o.Among == AmongFlagged {
+		_, among = articleFlag(points, o.Threshold)
+	}
+	var rows []SplitRow
+	for _, sp := range articleSplits(points, among, o.Ratio) {
+		p := points[sp.at]
+		rows = append(rows, SplitRow{s.Key, Remedy{Kind: RemedySplit, M: p.m, Parts: sp.parts, PredictedUS: sp.predicted, DirectUS: p.us}})
+	}
+	return rows
+}
+
+func (r *SplitsResult) warn(subject, format string, args ...any) {
+	r.Warnings = append(r.Warnings, Warning{subject, fmt.Sprintf(format, args...)})
+}
