@@ -1,0 +1,232 @@
+package report
+
+import (
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// An axis maps values to a scale, and knows where its ticks go.
+type axis struct {
+	name   string
+	lo, hi float64 // in values
+	log    bool
+	label  func(float64) string
+	ticks  []float64
+	// bare leaves name and labels out: another panel below shows them.
+	bare bool
+}
+
+// scale is the value's place on the axis, before it is stretched to the canvas.
+func (a axis) scale(v float64) float64 {
+	if a.log {
+		return math.Log2(math.Max(v, a.lo*0.5))
+	}
+	return v
+}
+
+// logRange is the ratio of largest to smallest M above which an axis over M is
+// logarithmic: a linear one would give the small batches no room at all.
+const logRange = 64
+
+// batchAxis is the axis of M for a curve from lo to hi, logarithmic when that
+// range is wide and linear does not forbid it.
+func batchAxis(lo, hi int, linear bool) axis {
+	a := axis{name: "M (batch)", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
+	if lo < 1 {
+		a.lo = 1
+	}
+	if hi <= lo {
+		a.lo, a.hi = math.Max(0, a.lo-1), a.lo+1
+	}
+	if !linear && a.hi/math.Max(a.lo, 1) > logRange {
+		a.log = true
+		step := 1.0
+		if math.Log2(a.hi/a.lo) > 18 {
+			step = 2
+		}
+		for e := math.Ceil(math.Log2(a.lo)); e <= math.Log2(a.hi)+1e-9; e += step {
+			a.ticks = append(a.ticks, math.Exp2(e))
+		}
+		return a
+	}
+	// Batches are multiples of powers of two; so are the ticks.
+	step := 1.0
+	for (a.hi-a.lo)/step > 9 {
+		step *= 2
+	}
+	for v := math.Ceil(a.lo/step) * step; v <= a.hi; v += step {
+		a.ticks = append(a.ticks, v)
+	}
+	return a
+}
+
+// linearAxis is an axis with about n ticks at round values; lo and hi are
+// widened to the next tick when snap is set.
+func linearAxis(name string, lo, hi float64, n int, snap bool, label func(v, step float64) string) axis {
+	if !isFinite(lo) || !isFinite(hi) || hi <= lo {
+		if !isFinite(lo) {
+			lo = 0
+		}
+		hi = lo + math.Max(1, math.Abs(lo)*0.1)
+	}
+	step := roundStep((hi - lo) / float64(n))
+	if snap {
+		lo, hi = math.Floor(lo/step+1e-9)*step, math.Ceil(hi/step-1e-9)*step
+	}
+	a := axis{name: name, lo: lo, hi: hi, label: func(v float64) string { return label(v, step) }}
+	for i := math.Ceil(lo/step - 1e-9); i*step <= hi+step*1e-9; i++ {
+		// Adding 0 turns a negative zero, which would print as "-0", into 0.
+		a.ticks = append(a.ticks, i*step+0)
+	}
+	return a
+}
+
+// roundStep is the least of 1, 2 and 5 times a power of ten not below v.
+func roundStep(v float64) float64 {
+	if v <= 0 || !isFinite(v) {
+		return 1
+	}
+	base := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 5, 10} {
+		if f*base >= v*(1-1e-9) {
+			return f * base
+		}
+	}
+	return 10 * base
+}
+
+// decimals is how many decimals tell multiples of step apart.
+func decimals(step float64) int {
+	for d := 0; d < 6; d++ {
+		if scaled := step * math.Pow(10, float64(d)); math.Abs(scaled-math.Round(scaled)) < 1e-6 {
+			return d
+		}
+	}
+	return 6
+}
+
+// plainTick prints a tick with the decimals its step needs.
+func plainTick(v, step float64) string { return strconv.FormatFloat(v, 'f', decimals(step), 64) }
+
+// percentTick prints a share as a percentage.
+func percentTick(v, step float64) string {
+	return strconv.FormatFloat(100*v, 'f', decimals(100*step), 64) + " %"
+}
+
+// timeAxis is the axis of times from lo to hi microseconds, in the unit that
+// gives short numbers. factor is what values in us must be multiplied by.
+func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
+	unit, factor := "us", 1.0
+	switch {
+	case hi >= 2e6:
+		unit, factor = "s", 1e-6
+	case hi >= 2e3:
+		unit, factor = "ms", 1e-3
+	}
+	name := "time per launch (" + unit + ")"
+	if !log || lo <= 0 {
+		return linearAxis(name, 0, hi*factor*1.02, 6, false, plainTick), factor
+	}
+	a = axis{name: name, lo: lo * factor * 0.8, hi: hi * factor * 1.15, log: true, label: func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}
+	steps := []float64{1, 2, 5}
+	if a.hi/a.lo > 1e3 {
+		steps = []float64{1}
+	}
+	for e := math.Floor(math.Log10(a.lo)); e <= math.Log10(a.hi); e++ {
+		for _, s := range steps {
+			if v := s * math.Pow(10, e); v >= a.lo && v <= a.hi {
+				a.ticks = append(a.ticks, v)
+			}
+		}
+	}
+	return a, factor
+}
+
+// A panel is the drawing area between two axes.
+type panel struct {
+	draw.Canvas
+	x, y axis
+	fx   func(float64) vg.Length
+	fy   func(float64) vg.Length
+}
+
+// at is the place of a value pair.
+func (p *panel) at(x, y float64) vg.Point { return vg.Point{X: p.fx(x), Y: p.fy(y)} }
+
+// newPanel draws axes and grid into c and returns the area between them. top is
+// the height left free above the area. left, when positive, is the width of the
+// y axis, so that panels above each other can be aligned.
+func newPanel(c draw.Canvas, x, y axis, top, left vg.Length) *panel {
+	p := plot.New()
+	p.BackgroundColor = nil
+	for i, a := range []axis{x, y} {
+		target := &p.X
+		if i == 1 {
+			target = &p.Y
+		}
+		target.Min, target.Max = a.scale(a.lo), a.scale(a.hi)
+		target.Padding = 3
+		target.LineStyle = draw.LineStyle{Color: muted, Width: 0.6}
+		if !a.bare {
+			target.Label.Text = a.name
+		}
+		target.Label.Padding = 3
+		label := lettering(textSize, ink, false)
+		label.XAlign, label.YAlign = text.XCenter, text.YBottom
+		target.Label.TextStyle = label
+		tick := lettering(8.5, ink, false)
+		if i == 0 {
+			tick.XAlign, tick.YAlign = text.XCenter, text.YTop
+		} else {
+			tick.XAlign, tick.YAlign = text.XRight, text.YCenter
+		}
+		target.Tick.Label = tick
+		target.Tick.LineStyle = draw.LineStyle{Color: muted, Width: 0.6}
+		target.Tick.Length = 3
+		target.Tick.Marker = tickMarker(a)
+	}
+	c = draw.Crop(c, 0, -6, 0, -top)
+	if left > 0 {
+		own := c.Min.X
+		c = draw.Crop(c, left-(p.DataCanvas(c).Min.X-own), 0, 0, 0)
+	}
+	area := p.DataCanvas(c)
+	fx, fy := p.Transforms(&area)
+	out := &panel{Canvas: area, x: x, y: y, fx: func(v float64) vg.Length { return fx(x.scale(v)) }, fy: func(v float64) vg.Length { return fy(y.scale(v)) }}
+	for _, v := range y.ticks {
+		c.StrokeLine2(draw.LineStyle{Color: gridGrey, Width: 0.6}, area.Min.X, out.fy(v), area.Max.X, out.fy(v))
+	}
+	p.Draw(c)
+	return out
+}
+
+// tickMarker hands the axis its ticks, leaving out labels that would touch.
+func tickMarker(a axis) plot.Ticker {
+	return plot.TickerFunc(func(lo, hi float64) []plot.Tick {
+		var ticks []plot.Tick
+		for _, v := range a.ticks {
+			t := plot.Tick{Value: a.scale(v), Label: a.label(v)}
+			if a.bare {
+				t.Label = " "
+			}
+			ticks = append(ticks, t)
+		}
+		return ticks
+	})
+}
+
+// verticalAxisWidth is how much room the y axis takes beside the area.
+func verticalAxisWidth(y axis) vg.Length {
+	style := lettering(8.5, ink, false)
+	var widest vg.Length
+	for _, v := range y.ticks {
+		widest = max(widest, style.Width(y.label(v)))
+	}
+	// The axis' name with its padding, the ticks and the gap to the area.
+	return widest + textSize*1.3 + 14
+}

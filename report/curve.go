@@ -1,0 +1,131 @@
+package report
+
+import (
+	"sort"
+
+	"gonum.org/v1/plot/vg"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Curve is one series with its verdicts, as plots show it.
+type Curve struct {
+	Key  results.SeriesKey
+	Peak kernels.Peak
+	// ReadBandwidth is in bytes a second, 0 when unknown.
+	ReadBandwidth float64
+	// Threshold is the share of the reference that was expected, 0 when unknown.
+	Threshold float64
+	// Rows are ascending in M. Rows of a series that no audit has judged have an
+	// empty verdict and no expectation.
+	Rows     []rules.RowVerdict
+	Findings []rules.Finding
+	// Linear keeps the axis over M linear however wide the range of M is.
+	Linear bool
+}
+
+// NewCurve joins a series with its part of an audit; audit may be nil, and may
+// lack rows, which are then summarised from the samples.
+func NewCurve(s results.Series, audit *rules.Audit) Curve {
+	c := Curve{Key: s.Key, Peak: s.Peak, ReadBandwidth: s.ReadBandwidth}
+	if audit != nil {
+		c.Threshold = audit.Threshold
+		for _, f := range audit.Findings {
+			if f.Series == s.Key {
+				c.Findings = append(c.Findings, f)
+			}
+		}
+		for _, a := range audit.Series {
+			if a.Key == s.Key {
+				c.Rows = a.Rows
+			}
+		}
+	}
+	if len(c.Rows) > 0 {
+		return c
+	}
+	peak := s.Peak.FLOPS
+	medians := Medians([]results.Series{s})
+	if peak <= 0 {
+		for _, m := range medians {
+			peak = max(peak, m.FLOPS)
+		}
+	}
+	for _, m := range medians {
+		if m.Samples == 0 {
+			continue
+		}
+		r := rules.RowVerdict{M: m.M, US: m.US, Samples: m.Samples, Label: m.Label}
+		flops := kernels.Shape{M: m.M, N: s.Key.N, K: s.Key.K}.FLOPs()
+		r.MFU = rules.Interval{Lo: flops / (m.US.Hi * 1e-6) / peak, Mid: flops / (m.US.Mid * 1e-6) / peak, Hi: flops / (m.US.Lo * 1e-6) / peak}
+		c.Rows = append(c.Rows, r)
+	}
+	return c
+}
+
+// suffix tells the files of a curve's linear plots from the others.
+func (c *Curve) suffix() string {
+	if c.Linear {
+		return " linear"
+	}
+	return ""
+}
+
+// hasIntervals says whether any row has more than a point estimate.
+func (c *Curve) hasIntervals() bool {
+	for _, r := range c.Rows {
+		if r.US.Hi > r.US.Lo {
+			return true
+		}
+	}
+	return false
+}
+
+// batches is the range of M, 0, 0 for an empty curve.
+func (c *Curve) batches() (lo, hi int) {
+	if len(c.Rows) == 0 {
+		return 0, 0
+	}
+	return c.Rows[0].M, c.Rows[len(c.Rows)-1].M
+}
+
+// A stroke is one x of a line with a band around it, in canvas units.
+type stroke struct {
+	x, lo, mid, hi vg.Length
+	rows           int
+}
+
+// maxStrokes is how many points a line of a figure may have: two to a point
+// of width. More are gathered into columns, of which the line shows the
+// median and the band the range; otherwise thousands of rows become a blob.
+const maxStrokes = 1100
+
+// columnWidth is the width of such a column.
+const columnWidth = vg.Length(0.9)
+
+// gather thins strokes that are ascending in x. gathered says whether the band
+// now is the range of neighbouring rows rather than each row's own interval.
+func gather(strokes []stroke) (out []stroke, gathered bool) {
+	if len(strokes) <= maxStrokes {
+		return strokes, false
+	}
+	for i := 0; i < len(strokes); {
+		j := i
+		var mids []float64
+		column := stroke{lo: strokes[i].mid, hi: strokes[i].mid}
+		for j < len(strokes) && strokes[j].x < strokes[i].x+columnWidth {
+			mids = append(mids, float64(strokes[j].mid))
+			column.lo, column.hi = min(column.lo, strokes[j].mid), max(column.hi, strokes[j].mid)
+			column.rows += strokes[j].rows
+			j++
+		}
+		sort.Float64s(mids)
+		column.mid = vg.Length(mids[len(mids)/2])
+		column.x = (strokes[i].x + strokes[j-1].x) / 2
+		out = append(out, column)
+		i = j
+	}
+	return out, true
+}

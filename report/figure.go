@@ -1,0 +1,261 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"io"
+	"strings"
+
+	stdfont "golang.org/x/image/font"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Image is a file format of a plot.
+type Image string
+
+// The image formats.
+const (
+	PNG Image = "png" // at twice the resolution of a plain screen
+	SVG Image = "svg"
+	PDF Image = "pdf"
+)
+
+// Images lists the image formats.
+func Images() []Image { return []Image{PNG, SVG, PDF} }
+
+// ParseImages reads a list of image formats separated by commas, or "all". The
+// error lists what was expected.
+func ParseImages(s string) ([]Image, error) {
+	if strings.TrimSpace(s) == "all" {
+		return Images(), nil
+	}
+	var out []Image
+	for name := range strings.SplitSeq(s, ",") {
+		image := Image(strings.ToLower(strings.TrimSpace(name)))
+		switch image {
+		case PNG, SVG, PDF:
+			out = append(out, image)
+		default:
+			return nil, fmt.Errorf("unknown image format %q: expected all or some of png,svg,pdf", name)
+		}
+	}
+	return out, nil
+}
+
+// Figure is one plot, ready to be written in any [Image] format.
+type Figure struct {
+	// Name is the file's name without its ending.
+	Name string
+	// Title is in the field's notation, Subtitle names the machine and the peak.
+	Title, Subtitle string
+	// Alt says in one sentence what is to be seen, for readers who can't see it.
+	Alt string
+
+	legend []legendItem
+	// draw paints all below title and legend.
+	draw func(c draw.Canvas)
+}
+
+// The size of every figure, and the resolution of a PNG: 2 × 96 dots an inch.
+const (
+	figureWidth  = 9 * vg.Inch
+	figureHeight = 4.9 * vg.Inch
+	figureDPI    = 192
+)
+
+// Write writes the figure. Errors are those of w, and of the folder for
+// temporary files, which PDF needs for its font.
+func (f *Figure) Write(w io.Writer, format Image) (err error) {
+	// The PDF canvas has no other way to tell that it could not write its font.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("draw plot %q as %s: %v", f.Name, format, r)
+		}
+	}()
+	var canvas vg.CanvasWriterTo
+	switch format {
+	case PNG:
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseDPI(figureDPI), vgimg.UseWH(figureWidth, figureHeight))}
+	case SVG:
+		canvas = vgsvg.New(figureWidth, figureHeight)
+	case PDF:
+		canvas = pdfCanvas{vgpdf.New(figureWidth, figureHeight)}
+	default:
+		_, err := ParseImages(string(format))
+		return err
+	}
+	f.paint(draw.NewCanvas(canvas, figureWidth, figureHeight))
+	if format != SVG {
+		if _, err := canvas.WriteTo(w); err != nil {
+			return fmt.Errorf("write plot %q as %s: %w", f.Name, format, err)
+		}
+		return nil
+	}
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return fmt.Errorf("write plot %q as svg: %w", f.Name, err)
+	}
+	if _, err := w.Write(f.polishSVG(b.Bytes())); err != nil {
+		return fmt.Errorf("write plot %q as svg: %w", f.Name, err)
+	}
+	return nil
+}
+
+// polishSVG adds what the SVG canvas does not write: fonts to fall back on with
+// the same widths, a title and a description for screen readers.
+func (f *Figure) polishSVG(svg []byte) []byte {
+	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;font-variant:normal;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	head := bytes.Index(svg, []byte("<svg"))
+	if head < 0 {
+		return svg
+	}
+	end := bytes.IndexByte(svg[head:], '>')
+	if end < 0 {
+		return svg
+	}
+	at := head + end + 1
+	var b bytes.Buffer
+	b.Write(svg[:at-1])
+	fmt.Fprintf(&b, " role=\"img\">\n<title>%s</title>\n<desc>%s</desc>", forHTML(f.Title), forHTML(f.Alt))
+	b.Write(svg[at:])
+	return b.Bytes()
+}
+
+// Colours of Okabe and Ito's palette, which stays apart for every kind of
+// colour vision, and greys for all that is not data.
+var (
+	blue       = color.NRGBA{0x00, 0x72, 0xb2, 0xff}
+	vermillion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
+	green      = color.NRGBA{0x00, 0x9e, 0x73, 0xff}
+	orange     = color.NRGBA{0xe6, 0x9f, 0x00, 0xff}
+	sky        = color.NRGBA{0x56, 0xb4, 0xe9, 0xff}
+	purple     = color.NRGBA{0xcc, 0x79, 0xa7, 0xff}
+	ink        = color.NRGBA{0x22, 0x22, 0x22, 0xff}
+	muted      = color.NRGBA{0x66, 0x66, 0x66, 0xff}
+	gridGrey   = color.NRGBA{0xe4, 0xe4, 0xe4, 0xff}
+	paper      = color.NRGBA{0xff, 0xff, 0xff, 0xff}
+)
+
+// curveColours are the colours of overlaid curves, in order.
+var curveColours = []color.NRGBA{blue, vermillion, green, purple, orange, sky, ink}
+
+// alpha is c with the given opacity.
+func alpha(c color.NRGBA, opacity float64) color.NRGBA {
+	c.A = uint8(opacity * 255)
+	return c
+}
+
+// lettering is a text style in the figure's typeface.
+func lettering(size vg.Length, c color.Color, bold bool) text.Style {
+	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+	if bold {
+		f.Weight = stdfont.WeightBold
+	}
+	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler, XAlign: text.XLeft, YAlign: text.YBottom}
+}
+
+// mark is how a legend shows its item.
+type mark int
+
+const (
+	lineMark mark = iota
+	dashMark
+	areaMark
+	dotMark
+	ringMark
+	tickMark
+)
+
+type legendItem struct {
+	text   string
+	colour color.NRGBA
+	mark   mark
+}
+
+const (
+	margin    = 12
+	titleSize = 12
+	textSize  = 9
+)
+
+// paint draws title, subtitle and legend, and hands the rest to draw.
+func (f *Figure) paint(c draw.Canvas) {
+	c.SetColor(paper)
+	c.Fill(c.Rectangle.Path())
+	c = draw.Crop(c, margin, -margin, margin, -margin)
+	y := c.Max.Y
+	line := func(style text.Style, s string) {
+		if s == "" {
+			return
+		}
+		style.YAlign = text.YTop
+		c.FillText(style, vg.Point{X: c.Min.X, Y: y}, fitText(style, clean(s), c.Max.X-c.Min.X))
+		y -= style.Font.Size * 1.4
+	}
+	line(lettering(titleSize, ink, true), f.Title)
+	line(lettering(textSize, muted, false), f.Subtitle)
+	y -= 2
+	y = drawLegend(c, y, f.legend)
+	f.draw(draw.Crop(c, 0, 0, 0, y-c.Max.Y))
+}
+
+// fitText cuts s so that it is no wider than width, with an ellipsis.
+func fitText(style text.Style, s string, width vg.Length) string {
+	if style.Width(s) <= width {
+		return s
+	}
+	r := []rune(s)
+	for len(r) > 0 && style.Width(string(r)+"…") > width {
+		r = r[:len(r)-1]
+	}
+	return string(r) + "…"
+}
+
+// drawLegend writes the items in rows below y and returns where it ended.
+func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
+	const sample, gap, row = 16, 14, 13
+	if len(items) == 0 {
+		return y
+	}
+	style := lettering(textSize, ink, false)
+	style.YAlign = text.YCenter
+	x := c.Min.X
+	for _, item := range items {
+		label := fitText(style, clean(item.text), (c.Max.X-c.Min.X)-sample-4)
+		w := style.Width(label) + sample + 4
+		if x+w > c.Max.X && x > c.Min.X {
+			x, y = c.Min.X, y-row
+		}
+		mid := y - row/2
+		switch item.mark {
+		case lineMark:
+			c.StrokeLine2(draw.LineStyle{Color: item.colour, Width: 1.6}, x, mid, x+sample, mid)
+		case dashMark:
+			c.StrokeLine2(dashed(item.colour, 1.2), x, mid, x+sample, mid)
+		case areaMark:
+			c.FillPolygon(item.colour, []vg.Point{{X: x, Y: mid - 4}, {X: x + sample, Y: mid - 4}, {X: x + sample, Y: mid + 4}, {X: x, Y: mid + 4}})
+		case dotMark:
+			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
+		case ringMark:
+			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.4, Shape: draw.RingGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
+		case tickMark:
+			c.StrokeLine2(draw.LineStyle{Color: item.colour, Width: 1}, x+sample/2, mid-4, x+sample/2, mid+4)
+		}
+		c.FillText(style, vg.Point{X: x + sample + 4, Y: mid}, label)
+		x += w + gap
+	}
+	return y - row - 3
+}
+
+// dashed is the style of lines that are expectations, not measurements.
+func dashed(c color.Color, width vg.Length) draw.LineStyle {
+	return draw.LineStyle{Color: c, Width: width, Dashes: []vg.Length{4, 2.5}}
+}

@@ -1,0 +1,235 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"sort"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// A timed value is one reading at a moment of the run.
+type timed struct{ at, value float64 }
+
+// wallTime gives each sample its time since the first in seconds; where the
+// clock is unknown (imported data) the order of blocks stands in for it.
+func wallTime(samples []results.Sample) (name string, at func(results.Sample) float64) {
+	first, known := int64(math.MaxInt64), false
+	for _, s := range samples {
+		if s.StartedUnixMicro > 0 {
+			known = true
+			first = min(first, s.StartedUnixMicro)
+		}
+	}
+	if !known {
+		return "blocks", func(s results.Sample) float64 { return float64(s.Seq) }
+	}
+	return "wall time", func(s results.Sample) float64 { return float64(s.StartedUnixMicro-first) / 1e6 }
+}
+
+// wallAxis is the axis of wall time, in the unit that gives short numbers, and
+// what seconds must be multiplied by.
+func wallAxis(name string, lo, hi float64) (axis, float64) {
+	unit, factor := " (s)", 1.0
+	switch {
+	case name != "wall time":
+		unit = ""
+	case hi >= 3*3600:
+		unit, factor = " (h)", 1.0/3600
+	case hi >= 180:
+		unit, factor = " (min)", 1.0/60
+	}
+	return linearAxis(name+unit, lo*factor, hi*factor, 8, false, plainTick), factor
+}
+
+// PlotDrift draws the sentinels over wall time, each relative to its own median:
+// what they have in common is the machine's drift. cases gives names to the
+// sentinels.
+func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine string) *Figure {
+	f := &Figure{
+		Name: "drift", Title: "Drift of the sentinels", Subtitle: machine,
+		Alt: fmt.Sprintf("Time of %s relative to their medians over wall time.", count(len(sentinels), "sentinel sample")),
+	}
+	byCase := map[int64][]results.Sample{}
+	var ids []int64
+	for _, s := range sentinels {
+		if isFinite(s.US) && s.US > 0 {
+			if byCase[s.CaseID] == nil {
+				ids = append(ids, s.CaseID)
+			}
+			byCase[s.CaseID] = append(byCase[s.CaseID], s)
+		}
+	}
+	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
+	for i, id := range ids {
+		name := fmt.Sprintf("case %d", id)
+		if c, ok := cases[id]; ok {
+			name = c.String()
+		}
+		// The palette has seven colours; more sentinels than that share them.
+		if i < len(curveColours) {
+			f.legend = append(f.legend, legendItem{name, curveColours[i], lineMark})
+		}
+	}
+	f.draw = func(c draw.Canvas) {
+		name, at := wallTime(sentinels)
+		lo, hi, last := -0.01, 0.01, 1.0
+		lines := make([][]timed, len(ids))
+		for i, id := range ids {
+			var us []float64
+			for _, s := range byCase[id] {
+				us = append(us, s.US)
+			}
+			mid := median(us)
+			for _, s := range byCase[id] {
+				v := timed{at(s), s.US/mid - 1}
+				lo, hi, last = math.Min(lo, v.value), math.Max(hi, v.value), math.Max(last, v.at)
+				lines[i] = append(lines[i], v)
+			}
+			sort.Slice(lines[i], func(a, b int) bool { return lines[i][a].at < lines[i][b].at })
+		}
+		x, factor := wallAxis(name, 0, last)
+		y := linearAxis("time, relative to the median", lo*1.1, hi*1.1, 6, false, signedPercent)
+		p := newPanel(c, x, y, 4, verticalAxisWidth(y))
+		p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(0), p.Max.X, p.fy(0))
+		for i, line := range lines {
+			p.readings(line, factor, curveColours[i%len(curveColours)], true)
+		}
+	}
+	return f
+}
+
+func signedPercent(v, step float64) string {
+	s := percentTick(v, step)
+	if v > step/2 {
+		return "+" + s
+	}
+	return s
+}
+
+// readings draws values over time: as dots, and joined by their running median
+// when joined is set.
+func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined bool) {
+	radius := vg.Length(1.8)
+	if len(values) > 400 {
+		radius = 1
+	}
+	type spot struct{ x, y int }
+	taken := map[spot]bool{}
+	for _, v := range values {
+		at := p.at(v.at*factor, v.value)
+		s := spot{int(at.X), int(at.Y)}
+		if !taken[s] {
+			taken[s] = true
+			p.DrawGlyph(draw.GlyphStyle{Color: alpha(c, 0.45), Radius: radius, Shape: draw.CircleGlyph{}}, at)
+		}
+	}
+	if !joined || len(values) < 2 {
+		return
+	}
+	window := max(1, min(25, len(values)/20))
+	var line []vg.Point
+	var near []float64
+	for i, v := range values {
+		near = near[:0]
+		for j := max(0, i-window); j <= min(len(values)-1, i+window); j++ {
+			near = append(near, values[j].value)
+		}
+		line = append(line, p.at(v.at*factor, median(near)))
+	}
+	p.StrokeLines(draw.LineStyle{Color: c, Width: 1.3}, thin(line))
+}
+
+// PlotClocks draws clock, power and temperature over wall time, as far as the
+// device tells them; it returns nil when it tells none. Samples that were taken
+// while throttled are marked.
+func PlotClocks(samples []results.Sample, machine string) *Figure {
+	quantities := []struct {
+		name   string
+		colour color.NRGBA
+		value  func(results.Sample) float64
+	}{
+		{"clock (MHz)", blue, func(s results.Sample) float64 { return s.ClockMHz }},
+		{"power (W)", vermillion, func(s results.Sample) float64 { return s.PowerW }},
+		{"temperature (°C)", green, func(s results.Sample) float64 { return s.TempC }},
+	}
+	name, at := wallTime(samples)
+	var names []string
+	var colours []color.NRGBA
+	var data [][]timed
+	last, throttled := 1.0, []float64{}
+	for _, s := range samples {
+		last = math.Max(last, at(s))
+		if s.Throttle != "" {
+			throttled = append(throttled, at(s))
+		}
+	}
+	for _, q := range quantities {
+		var values []timed
+		for _, s := range samples {
+			if v := q.value(s); v > 0 && isFinite(v) {
+				values = append(values, timed{at(s), v})
+			}
+		}
+		if len(values) > 0 {
+			sort.Slice(values, func(i, j int) bool { return values[i].at < values[j].at })
+			names, colours, data = append(names, q.name), append(colours, q.colour), append(data, values)
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	f := &Figure{
+		Name: "clocks", Title: "Clock during the blocks", Subtitle: machine,
+		Alt: fmt.Sprintf("Clock, power and temperature of %s over wall time, as far as they are known.", count(len(samples), "block")),
+	}
+	f.legend = []legendItem{{"one block", alpha(colours[0], 0.45), dotMark}, {"running median", colours[0], lineMark}}
+	if len(throttled) > 0 {
+		f.legend = append(f.legend, legendItem{"throttled", orange, tickMark})
+	}
+	f.draw = func(c draw.Canvas) {
+		// The lowest panel alone names the axis of time, and is higher by that.
+		const gap, foot = 4, 24
+		each := (c.Max.Y - c.Min.Y - foot - gap*vg.Length(len(data)-1)) / vg.Length(len(data))
+		axes := make([]axis, len(data))
+		var left vg.Length
+		for i, values := range data {
+			lo, hi := math.Inf(1), math.Inf(-1)
+			for _, v := range values {
+				lo, hi = math.Min(lo, v.value), math.Max(hi, v.value)
+			}
+			// A steady clock is a flat line, not noise blown up to the panel.
+			if pad := 0.02 * hi; hi-lo < pad {
+				lo, hi = lo-pad, hi+pad
+			}
+			axes[i] = linearAxis(names[i], lo, hi, max(3, 6/len(data)), true, plainTick)
+			left = max(left, verticalAxisWidth(axes[i]))
+		}
+		for i, values := range data {
+			x, factor := wallAxis(name, 0, last)
+			top := c.Max.Y - vg.Length(i)*(each+gap)
+			bottom := top - each
+			if i == len(data)-1 {
+				bottom = c.Min.Y
+			} else {
+				x.bare = true
+			}
+			p := newPanel(draw.Crop(c, 0, 0, bottom-c.Min.Y, top-c.Max.Y), x, axes[i], 4, left)
+			p.readings(values, factor, colours[i], true)
+			if i == 0 {
+				previous := vg.Length(-1)
+				for _, t := range throttled {
+					if tx := p.fx(t * factor); tx-previous >= 1 || tx < previous {
+						p.StrokeLine2(draw.LineStyle{Color: orange, Width: 0.8}, tx, p.Min.Y, tx, p.Min.Y+5)
+						previous = tx
+					}
+				}
+			}
+		}
+	}
+	return f
+}

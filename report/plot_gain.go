@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// PlotGain draws the gain of the remedies of one series over M: what was
+// predicted as rings, what was executed as dots with their intervals.
+func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Figure {
+	var own []rules.SplitRow
+	executed, pays, not := 0, false, false
+	for _, r := range rows {
+		if r.Series != key {
+			continue
+		}
+		own = append(own, r)
+		if r.Executed {
+			executed++
+			pays = pays || r.Pays
+			not = not || !r.Pays
+		}
+	}
+	f := &Figure{
+		Name: fileName("gain " + SeriesText(key)), Title: SeriesText(key) + " — gain of splits and padding", Subtitle: machine,
+		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
+	}
+	f.legend = []legendItem{{"predicted", sky, ringMark}}
+	if pays {
+		f.legend = append(f.legend, legendItem{"executed, pays", green, dotMark})
+	}
+	if not {
+		f.legend = append(f.legend, legendItem{"executed, does not pay", vermillion, dotMark})
+	}
+	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
+	f.draw = func(c draw.Canvas) { drawGain(c, own) }
+	return f
+}
+
+// predictedGain is what the run says a remedy would gain, 0 when unknown.
+func predictedGain(r rules.Remedy) float64 {
+	if r.PredictedUS <= 0 || r.DirectUS <= 0 {
+		return 0
+	}
+	return r.DirectUS / r.PredictedUS
+}
+
+func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {
+	lo, hi, from, to := 1.0, 1.0, math.MaxInt, 0
+	for _, r := range rows {
+		from, to = min(from, r.M), max(to, r.M)
+		for _, g := range []float64{predictedGain(r.Remedy), r.Gain.Lo, r.Gain.Hi} {
+			if g > 0 && isFinite(g) {
+				lo, hi = math.Min(lo, g), math.Max(hi, g)
+			}
+		}
+	}
+	if to == 0 {
+		from = 0
+	}
+	pad := math.Max(0.02, 0.06*(hi-lo))
+	y := linearAxis("gain (direct ÷ remedy)", lo-pad, hi+pad, 6, false, func(v, step float64) string { return plainTick(v, step) + "×" })
+	x := batchAxis(from, to, false)
+	p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
+	p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(1), p.Max.X, p.fy(1))
+	radius := vg.Length(2.4)
+	if len(rows) > 200 {
+		radius = 1.5
+	}
+	// Thousands of predictions lie on each other; one ring a spot is enough.
+	type spot struct{ x, y int }
+	taken := map[spot]bool{}
+	for _, r := range rows {
+		g := predictedGain(r.Remedy)
+		if g <= 0 || !isFinite(g) {
+			continue
+		}
+		at := p.at(float64(r.M), g)
+		s := spot{int(at.X / radius), int(at.Y / radius)}
+		if taken[s] {
+			continue
+		}
+		taken[s] = true
+		p.DrawGlyph(draw.GlyphStyle{Color: sky, Radius: radius, Shape: draw.RingGlyph{}}, at)
+	}
+	for _, r := range rows {
+		if !r.Executed || !isFinite(r.Gain.Mid) {
+			continue
+		}
+		var c color.NRGBA = vermillion
+		if r.Pays {
+			c = green
+		}
+		at := p.at(float64(r.M), r.Gain.Mid)
+		line := draw.LineStyle{Color: c, Width: 1}
+		if isFinite(r.Gain.Lo) && isFinite(r.Gain.Hi) && r.Gain.Hi > r.Gain.Lo {
+			bottom, top := p.fy(r.Gain.Lo), p.fy(r.Gain.Hi)
+			p.StrokeLine2(line, at.X, bottom, at.X, top)
+			p.StrokeLine2(line, at.X-2.5, bottom, at.X+2.5, bottom)
+			p.StrokeLine2(line, at.X-2.5, top, at.X+2.5, top)
+		}
+		p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 2.4, Shape: draw.CircleGlyph{}}, at)
+	}
+}

@@ -1,0 +1,342 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot/vg"
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// fixtureSamples are readings of a device that drifts and throttles.
+func fixtureSamples(n int) []results.Sample {
+	var out []results.Sample
+	for i := range n {
+		x := float64(i) / float64(n)
+		s := results.Sample{
+			CaseID: int64(i % 2), Phase: results.PhaseSentinel, Round: i / 2, Seq: int64(i), StartedUnixMicro: 1e15 + int64(i)*2e6,
+			US: 100 * (1 + 0.02*x + 0.003*math.Sin(float64(i))), ClockMHz: 1980 - 100*x, PowerW: 600 + 90*x, TempC: 40 + 20*x,
+		}
+		if x > 0.7 {
+			s.Throttle = "power cap"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// figures are one of each kind.
+func figures() map[string]*Figure {
+	small := NewCurve(fixtureSeries()[0], fixtureAudit())
+	s, a, findings := staircase(8197, 4, 2048, 0.01)
+	large := NewCurve(s, &rules.Audit{Threshold: 0.9, Series: []rules.SeriesAudit{a}, Findings: findings})
+	linear := large
+	linear.Linear = true
+	unjudged := NewCurve(fixtureSeries()[0], nil)
+	var splits []rules.SplitRow
+	for _, r := range fixtureSplits().Splits {
+		splits = append(splits, r)
+	}
+	return map[string]*Figure{
+		"mfu": PlotMFU(small, "node7"), "mfu of 8197 rows": PlotMFU(large, "node7"), "mfu, linear": PlotMFU(linear, ""), "mfu, unjudged": PlotMFU(unjudged, "node7"),
+		"time": PlotTime(small, "node7", []Boundary{{256, "tile"}, {512, "wave"}}), "time of 8197 rows": PlotTime(large, "node7", nil),
+		"gain":    PlotGain(fixtureKey, splits, "node7"),
+		"drift":   PlotDrift(fixtureSamples(60), map[int64]results.Case{0: {SeriesKey: fixtureKey, M: 128}}, "node7"),
+		"clocks":  PlotClocks(fixtureSamples(900), "node7"),
+		"compare": PlotComparison([]Curve{small, unjudged}, "node7"),
+	}
+}
+
+func decode(t *testing.T, f *Figure) image.Image {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f.Write(&b, PNG); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// share of pixels that are near a colour on white.
+func near(img image.Image, c color.NRGBA) float64 {
+	a := float64(c.A) / 255
+	mix := func(v uint8) float64 { return a*float64(v) + (1-a)*255 }
+	n, bounds := 0, img.Bounds()
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			r, g, b, _ := img.At(x, y).RGBA()
+			if math.Abs(float64(r>>8)-mix(c.R)) < 4 && math.Abs(float64(g>>8)-mix(c.G)) < 4 && math.Abs(float64(b>>8)-mix(c.B)) < 4 {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(bounds.Dx()*bounds.Dy())
+}
+
+func TestFiguresInEveryFormat(t *testing.T) {
+	for name, f := range figures() {
+		t.Run(name, func(t *testing.T) {
+			img := decode(t, f)
+			if w, h := img.Bounds().Dx(), img.Bounds().Dy(); w != 1728 || h != 940 && h != 941 {
+				t.Errorf("%d × %d pixels", w, h)
+			}
+			if ink := 1 - near(img, paper); ink < 0.01 || ink > 0.6 {
+				t.Errorf("%.1f %% of the picture is not paper", 100*ink)
+			}
+			var svg, pdf bytes.Buffer
+			if err := f.Write(&svg, SVG); err != nil {
+				t.Fatal(err)
+			}
+			checkSVG(t, svg.Bytes(), f.Title)
+			if svg.Len() > 400<<10 {
+				t.Errorf("the SVG has %d bytes", svg.Len())
+			}
+			if err := f.Write(&pdf, PDF); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.HasPrefix(pdf.Bytes(), []byte("%PDF-")) || !bytes.Contains(pdf.Bytes(), []byte("%%EOF")) {
+				t.Errorf("not a PDF: %.20q", pdf.Bytes())
+			}
+		})
+	}
+}
+
+// checkSVG reads an SVG as XML and returns its texts.
+func checkSVG(t *testing.T, svg []byte, want ...string) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	d.Strict = true
+	var texts []string
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+		if c, ok := token.(xml.CharData); ok {
+			texts = append(texts, string(c))
+		}
+	}
+	all := strings.Join(texts, "\n")
+	for _, w := range want {
+		if !strings.Contains(all, w) {
+			t.Errorf("%q is not in the SVG", w)
+		}
+	}
+}
+
+// The interval of a finding is shaded in the colour of its status, and only
+// there; the cause stands in the picture.
+func TestFindingsAreShadedAndNamed(t *testing.T) {
+	c := NewCurve(fixtureSeries()[0], fixtureAudit())
+	img := decode(t, PlotMFU(c, "node7"))
+	if got := near(img, findingColour(rules.Confirmed)); got < 0.05 {
+		t.Errorf("%.2f %% of the picture is shaded as confirmed", 100*got)
+	}
+	var svg bytes.Buffer
+	if err := PlotMFU(c, "node7").Write(&svg, SVG); err != nil {
+		t.Fatal(err)
+	}
+	checkSVG(t, svg.Bytes(), "tile-quantisation", "finding, confirmed", "undecided row", "node7", "6.200 TFLOP/s, measured")
+	c.Findings = nil
+	if got := near(decode(t, PlotMFU(c, "node7")), findingColour(rules.Confirmed)); got > 0.001 {
+		t.Errorf("%.2f %% of the picture without findings is shaded", 100*got)
+	}
+}
+
+func TestEveryCauseOfManyFindingsIsNamed(t *testing.T) {
+	s, a, findings := staircase(8197, 4, 300, 0.01)
+	causes := []rules.Cause{rules.WaveQuantisation, rules.TileQuantisation, rules.HeuristicChoice, rules.Unknown}
+	for i := range findings {
+		findings[i].Cause = causes[i%len(causes)]
+	}
+	c := NewCurve(s, &rules.Audit{Threshold: 0.9, Series: []rules.SeriesAudit{a}, Findings: findings})
+	var svg bytes.Buffer
+	if err := PlotMFU(c, "").Write(&svg, SVG); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, cause := range causes {
+		want = append(want, string(cause))
+	}
+	checkSVG(t, svg.Bytes(), want...)
+}
+
+func TestFiguresOfNothing(t *testing.T) {
+	for name, f := range map[string]*Figure{
+		"mfu": PlotMFU(Curve{}, ""), "time": PlotTime(Curve{}, "", nil), "gain": PlotGain(results.SeriesKey{}, nil, ""), "drift": PlotDrift(nil, nil, ""),
+		"compare": PlotComparison(nil, ""), "one row": PlotMFU(Curve{Rows: []rules.RowVerdict{{M: 1, MFU: rules.Interval{Mid: 0.5}}}}, ""),
+		"not a number": PlotTime(Curve{Rows: []rules.RowVerdict{{M: 1, US: rules.Interval{Mid: math.NaN()}}, {M: 2, US: rules.Interval{Mid: math.Inf(1)}}}}, "", nil),
+	} {
+		for _, format := range Images() {
+			if err := f.Write(io.Discard, format); err != nil {
+				t.Errorf("%s as %s: %v", name, format, err)
+			}
+		}
+	}
+	if f := PlotClocks([]results.Sample{{US: 1}}, ""); f != nil {
+		t.Error("a figure of clocks that nobody knows")
+	}
+}
+
+func TestHostileNamesInFigures(t *testing.T) {
+	c := NewCurve(fixtureSeries()[0], fixtureAudit())
+	c.Key.Kernel = hostile
+	c.Findings[0].Cause = rules.Cause(hostile)
+	f := PlotMFU(c, hostile)
+	for _, format := range Images() {
+		var b bytes.Buffer
+		if err := f.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		if format == SVG {
+			checkSVG(t, b.Bytes())
+			if bytes.Contains(b.Bytes(), []byte("<script>")) {
+				t.Error("a script in the SVG")
+			}
+		}
+	}
+}
+
+func TestFigureErrorsAreReturned(t *testing.T) {
+	f := PlotMFU(Curve{}, "")
+	for _, format := range append(Images(), "gif") {
+		if err := f.Write(brokenWriter{}, format); err == nil {
+			t.Errorf("%s: no error", format)
+		}
+	}
+}
+
+func TestParseImages(t *testing.T) {
+	if got, err := ParseImages("svg, PNG"); err != nil || len(got) != 2 || got[0] != SVG || got[1] != PNG {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := ParseImages("all"); err != nil || len(got) != 3 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := ParseImages("gif"); err == nil || !strings.Contains(err.Error(), `"gif"`) {
+		t.Errorf("error of an unknown format: %v", err)
+	}
+}
+
+// Labels never overlap, stay inside, and no name is lost as long as all of
+// them fit at once.
+func TestLabelsDoNotOverlap(t *testing.T) {
+	names := []string{"wave-quantisation", "tile-quantisation", "unknown", "clock"}
+	width := func(s string) vg.Length { return vg.Length(5 * len(s)) }
+	rapid.Check(t, func(t *rapid.T) {
+		var regions []region
+		seen := map[string]bool{}
+		for range rapid.IntRange(0, 200).Draw(t, "regions") {
+			from := vg.Length(rapid.Float64Range(0, 600).Draw(t, "from"))
+			r := region{from: from, to: from + vg.Length(rapid.Float64Range(0, 60).Draw(t, "width")), name: rapid.SampledFrom(names).Draw(t, "name")}
+			seen[r.name] = true
+			regions = append(regions, r)
+		}
+		total := 0
+		placed := placeLabels(regions, width, 0, 660, labelLanes)
+		for i, a := range placed {
+			total += a.count
+			delete(seen, a.name)
+			if a.x < 0 || a.x+a.width > 660.1 || a.lane < 0 || a.lane >= labelLanes {
+				t.Fatalf("label %+v is outside", a)
+			}
+			for _, b := range placed[:i] {
+				if a.lane == b.lane && a.x < b.x+b.width && b.x < a.x+a.width {
+					t.Fatalf("labels %+v and %+v overlap", a, b)
+				}
+			}
+		}
+		if len(seen) > 0 {
+			t.Fatalf("no label for %v", seen)
+		}
+		if total != len(regions) {
+			t.Fatalf("labels stand for %d of %d regions", total, len(regions))
+		}
+	})
+}
+
+// A gathered line stays inside the range of its rows, loses no extreme and is
+// short enough.
+func TestGatherKeepsTheRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 5000).Draw(t, "n")
+		lo, hi := vg.Length(math.Inf(1)), vg.Length(math.Inf(-1))
+		seed := rapid.Uint64().Draw(t, "seed")
+		var in []stroke
+		for i := range n {
+			seed = seed*6364136223846793005 + 1442695040888963407
+			v := vg.Length(seed >> 50)
+			lo, hi = min(lo, v), max(hi, v)
+			in = append(in, stroke{x: vg.Length(i) * 600 / vg.Length(n), lo: v, mid: v, hi: v, rows: 1})
+		}
+		out, gathered := gather(in)
+		if gathered != (n > maxStrokes) || len(out) > maxStrokes {
+			t.Fatalf("%d of %d strokes, gathered %v", len(out), n, gathered)
+		}
+		outLo, outHi, rows := vg.Length(math.Inf(1)), vg.Length(math.Inf(-1)), 0
+		for _, s := range out {
+			outLo, outHi, rows = min(outLo, s.lo), max(outHi, s.hi), rows+s.rows
+			if s.mid < s.lo || s.mid > s.hi {
+				t.Fatalf("the middle of %+v is outside", s)
+			}
+		}
+		if outLo != lo || outHi != hi || rows != n {
+			t.Fatalf("range [%v, %v] of %d rows became [%v, %v] of %d", lo, hi, n, outLo, outHi, rows)
+		}
+	})
+}
+
+func TestAxes(t *testing.T) {
+	for _, tc := range []struct {
+		lo, hi int
+		log    bool
+	}{{1, 32768, true}, {4, 256, false}, {4, 260, true}, {512, 4096, false}, {7, 7, false}, {0, 0, false}} {
+		a := batchAxis(tc.lo, tc.hi, false)
+		if a.log != tc.log {
+			t.Errorf("M %d to %d: logarithmic is %v", tc.lo, tc.hi, a.log)
+		}
+		if len(a.ticks) > 20 || a.hi <= a.lo {
+			t.Errorf("M %d to %d: axis %v to %v with %d ticks", tc.lo, tc.hi, a.lo, a.hi, len(a.ticks))
+		}
+	}
+	if batchAxis(1, 32768, true).log {
+		t.Error("a linear axis is logarithmic")
+	}
+	a := linearAxis("", -0.5, 1, 6, false, plainTick)
+	for _, v := range a.ticks {
+		if strings.HasPrefix(a.label(v), "-0") && v == 0 {
+			t.Errorf("tick %q", a.label(v))
+		}
+	}
+}
+
+func BenchmarkFigureOf8197Rows(b *testing.B) {
+	s, a, findings := staircase(8197, 4, 2048, 0.01)
+	c := NewCurve(s, &rules.Audit{Threshold: 0.9, Series: []rules.SeriesAudit{a}, Findings: findings})
+	for _, format := range Images() {
+		b.Run(string(format), func(b *testing.B) {
+			for b.Loop() {
+				if err := PlotMFU(c, "node7").Write(io.Discard, format); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

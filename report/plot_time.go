@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Boundary is an M at which a kernel needs one more of something.
+type Boundary struct {
+	M    int    // the last M that still fits
+	Kind string // "wave", "tile"
+}
+
+// PlotTime draws the time of a launch over M as a staircase, beside the least
+// time that peak and bandwidth allow where they are known. Boundaries of waves
+// or tiles, when known, are light verticals.
+func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
+	f := &Figure{
+		Name: fileName("time " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — time over M", Subtitle: machine,
+		Alt: fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
+	}
+	f.legend = []legendItem{{"time, median", blue, lineMark}}
+	if c.hasIntervals() {
+		f.legend = append(f.legend, legendItem{"confidence interval", alpha(blue, 0.22), areaMark})
+	}
+	if len(c.Rows) > maxStrokes {
+		f.legend = []legendItem{{"time, median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
+	}
+	if c.Peak.FLOPS > 0 {
+		name := "least time at " + formatRate(c.Peak.FLOPS, "FLOP/s")
+		if c.ReadBandwidth > 0 {
+			name += " and " + formatRate(c.ReadBandwidth, "B/s")
+		}
+		f.legend = append(f.legend, legendItem{name + ", " + string(c.Peak.Origin), green, dashMark})
+	}
+	f.legend = append(f.legend, findingLegend(c.Findings)...)
+	seen := map[string]bool{}
+	for _, b := range boundaries {
+		if !seen[b.Kind] {
+			seen[b.Kind] = true
+			f.legend = append(f.legend, legendItem{"end of a " + b.Kind, boundaryColour(b.Kind), tickMark})
+		}
+	}
+	f.draw = func(canvas draw.Canvas) { c.drawTime(canvas, boundaries) }
+	return f
+}
+
+// boundaryColour is the colour of the verticals of one kind of boundary.
+func boundaryColour(kind string) color.NRGBA {
+	if kind == "wave" {
+		return alpha(purple, 0.8)
+	}
+	return alpha(muted, 0.4)
+}
+
+// least is the time in microseconds below which no launch can be, 0 if unknown.
+func (c *Curve) least(m int) float64 {
+	if c.Peak.FLOPS <= 0 {
+		return 0
+	}
+	s := kernels.Shape{M: m, N: c.Key.N, K: c.Key.K}
+	t := s.FLOPs() / c.Peak.FLOPS
+	if c.ReadBandwidth > 0 {
+		t = math.Max(t, s.Bytes(c.Key.DType)/c.ReadBandwidth)
+	}
+	return t * 1e6
+}
+
+func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
+	lo, hi := math.Inf(1), 0.0
+	for _, r := range c.Rows {
+		if isFinite(r.US.Mid) {
+			lo, hi = math.Min(lo, r.US.Mid), math.Max(hi, r.US.Mid)
+		}
+	}
+	// The least time is worth showing as far down as it is near the curve: at
+	// small M without a known bandwidth it is orders of magnitude below.
+	for _, r := range c.Rows {
+		if least := c.least(r.M); least > 0.25*lo {
+			lo = math.Min(lo, least)
+			break
+		}
+	}
+	from, to := c.batches()
+	x := batchAxis(from, to, c.Linear)
+	y, factor := timeAxis(lo, hi, x.log)
+	p, placed := c.panelWithLabels(canvas, x, y)
+	c.shade(p)
+	p.boundaries(boundaries)
+	var floor []vg.Point
+	for _, r := range c.Rows {
+		if least := c.least(r.M) * factor; least > 0 && least >= y.lo && least <= y.hi {
+			floor = append(floor, p.at(float64(r.M), least))
+		}
+	}
+	if len(floor) > 1 {
+		p.StrokeLines(dashed(green, 1), thin(floor))
+	}
+	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval {
+		return rules.Interval{Lo: r.US.Lo * factor, Mid: r.US.Mid * factor, Hi: r.US.Hi * factor}
+	}), blue, true)
+	drawLabels(canvas, p.Max.Y, placed)
+}
+
+// boundaries draws verticals, unless they would be a hatching.
+func (p *panel) boundaries(all []Boundary) {
+	byKind := map[string][]vg.Length{}
+	for _, b := range all {
+		if v := float64(b.M); v >= p.x.lo && v <= p.x.hi {
+			byKind[b.Kind] = append(byKind[b.Kind], p.fx(v))
+		}
+	}
+	for kind, xs := range byKind {
+		if vg.Length(len(xs))*5 > p.Max.X-p.Min.X {
+			continue
+		}
+		for _, x := range xs {
+			p.StrokeLine2(draw.LineStyle{Color: boundaryColour(kind), Width: 0.6}, x, p.Min.Y, x, p.Max.Y)
+		}
+	}
+}
+
+// thin drops points of a line that lie on the same spot as their predecessor.
+func thin(line []vg.Point) []vg.Point {
+	out := line[:1]
+	for _, p := range line[1:] {
+		last := out[len(out)-1]
+		if p.X-last.X >= 0.5 || math.Abs(float64(p.Y-last.Y)) >= 0.5 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
