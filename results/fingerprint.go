@@ -23,4 +23,19 @@ type Fingerprint struct {
 }
 
 // Factor is one line of a fingerprint: a name and its value in words.
-type Factor struct{ Name, Value string }
+type Factor struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // empty when unknown
+	// Identity marks what tells machines apart without changing a timing: the
+	// host's name. It never confounds a comparison.
+	Identity bool `json:"identity,omitempty"`
+}
+
+// FactorDiff is a factor in which two fingerprints differ. A value is empty where
+// that side doesn't have the factor.
+type FactorDiff struct {
+	Name     string `json:"name"`
+	A        string `json:"a"`
+	B        string `json:"b"`
+	Identity bool   `json:"identity,omitempty"`
+}

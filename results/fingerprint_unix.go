@@ -1,0 +1,14 @@
+//go:build unix
+
+package results
+
+import "golang.org/x/sys/unix"
+
+// uname returns the system's name and release.
+func uname() (name, release string) {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "", ""
+	}
+	return unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:])
+}
