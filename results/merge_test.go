@@ -1,0 +1,134 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// shard makes a closed run with one sample, and whatever change asks for.
+func shard(t *testing.T, change func(*Meta), sample func(*Sample)) string {
+	t.Helper()
+	meta := testMeta()
+	if change != nil {
+		change(&meta)
+	}
+	r, err := Create(filepath.Join(t.TempDir(), "shard.db"), meta)
+	must(t, err)
+	cases, err := r.AddCases([]Case{{SeriesKey: testKey, M: 4}})
+	must(t, err)
+	s := testSample(cases[0], PhaseSweep, 0, 0)
+	if sample != nil {
+		sample(&s)
+	}
+	must(t, r.Append(s))
+	must(t, r.Close())
+	return r.Path()
+}
+
+func TestMergeRefuses(t *testing.T) {
+	first := shard(t, nil, nil)
+	for _, tt := range []struct {
+		name   string
+		change func(*Meta)
+		want   string
+	}{
+		{"seed", func(m *Meta) { m.Seed = 7 }, `seed differs: "9223372036854775813" and "7"`},
+		{"regime", func(m *Meta) { m.Regime = Hot }, `regime differs: "engine" and "hot"`},
+		{"distribution", func(m *Meta) { m.Distribution = kernels.Zeros }, `distribution differs: "normal" and "zeros"`},
+		{"plan", func(m *Meta) { m.Plan = json.RawMessage(`{"batches":"4:32:4"}`) }, `plan.batches differs: "4:64:4" and "4:32:4"`},
+		{"no plan", func(m *Meta) { m.Plan = nil }, `plan differs: {"batches":"4:64:4"} and nothing`},
+		{"machine", func(m *Meta) { m.Fingerprint.Hostname = "beta" }, `fingerprint.hostname differs: "alpha" and "beta"`},
+		{"library", func(m *Meta) {
+			m.Fingerprint.Devices[0].Versions = map[string]string{"openblas": "0.3.26"}
+		}, `fingerprint.devices[0].versions.openblas differs: "0.3.21" and "0.3.26"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			second := shard(t, tt.change, func(s *Sample) { s.Round = 1 })
+			out := filepath.Join(t.TempDir(), "merged.db")
+			_, err := Merge(context.Background(), out, []string{first, second}, MergeOptions{})
+			var e *MergeError
+			if !errors.As(err, &e) || !strings.HasSuffix(err.Error(), tt.want) {
+				t.Fatalf("%v\nexpected it to end in %s", err, tt.want)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("a refused merge left a file")
+			}
+			r, err := Merge(context.Background(), out, []string{first, second}, MergeOptions{DifferentMachines: true})
+			if e.Machine != (err == nil) {
+				t.Errorf("machine %v, and with the option: %v", e.Machine, err)
+			}
+			if err == nil {
+				r.Close()
+			}
+		})
+	}
+}
+
+func TestMergeConflictingSamples(t *testing.T) {
+	first := shard(t, nil, nil)
+	second := shard(t, nil, func(s *Sample) { s.US++ })
+	_, err := Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{first, second}, MergeOptions{})
+	if err == nil || !strings.Contains(err.Error(), "hold different figures for cpu/tiled/fp32/m4 n4096 k4096, phase sweep, round 0") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMergeOfItself(t *testing.T) {
+	path := shard(t, func(m *Meta) { m.Plan = json.RawMessage(`{"shard":1,"a":1}`) }, nil)
+	other := shard(t, func(m *Meta) {
+		m.Plan = json.RawMessage(`{"a": 1, "shard": 2}`)
+		m.Ceilings = map[string]kernels.Ceilings{"cpu": {Peaks: []kernels.Peak{{DType: kernels.FP32, FLOPS: 5e11, Origin: kernels.Measured}}, ReadBandwidth: 1}}
+	}, nil)
+	r, err := Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{path, other}, MergeOptions{Command: "merge"})
+	must(t, err)
+	defer r.Close()
+	samples, err := r.Samples("")
+	must(t, err)
+	if len(samples) != 1 {
+		t.Errorf("%d samples, expected the one of both", len(samples))
+	}
+	m := r.Meta()
+	if c := m.Ceilings["cpu"]; c.Peaks[0].FLOPS != 5e11 || c.ReadBandwidth != 28e9 {
+		t.Errorf("ceilings %+v, expected the highest of both", c)
+	}
+	if string(m.Plan) != `{"a":1}` || m.Command != "merge" {
+		t.Errorf("plan %s, command %q", m.Plan, m.Command)
+	}
+}
+
+func TestExportPhases(t *testing.T) {
+	r, cases := newRun(t, 4)
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, 1)))
+	var b bytes.Buffer
+	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
+	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813\n"
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if err := Export(r, &b, FormatCSV, PhaseNoise); err == nil || !strings.Contains(err.Error(), "no samples of phase noise") {
+		t.Errorf("%v", err)
+	}
+	if err := Export(r, &b, "xml"); err == nil || err.Error() != `unknown format "xml": expected one of csv, jsonl, parquet` {
+		t.Errorf("%v", err)
+	}
+	full := errors.New("no room")
+	if err := Export(r, failing{full}, FormatJSONL); !errors.Is(err, full) {
+		t.Errorf("%v, expected the writer's error", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,288 @@
+package results
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// content is a run in a form that can be compared: cases by identity instead
+// of by ID.
+type content struct {
+	Meta     Meta
+	Samples  []flatSample
+	Failures []flatFailure
+	State    map[string]string
+}
+
+type flatSample struct {
+	Case   Case
+	Sample Sample
+}
+
+type flatFailure struct {
+	Case    Case
+	Failure Failure
+}
+
+func contentOf(t fatal, r *Run) content {
+	cases, err := r.Cases()
+	check(t, err)
+	byID := map[int64]Case{}
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	out := content{Meta: r.Meta()}
+	samples, err := r.Samples("")
+	check(t, err)
+	for _, s := range samples {
+		c := byID[s.CaseID]
+		c.ID, s.CaseID = 0, 0
+		out.Samples = append(out.Samples, flatSample{c, s})
+	}
+	failures, err := r.Failures()
+	check(t, err)
+	for _, f := range failures {
+		c := byID[f.CaseID]
+		c.ID, f.CaseID = 0, 0
+		out.Failures = append(out.Failures, flatFailure{c, f})
+	}
+	slices.SortFunc(out.Failures, func(a, b flatFailure) int {
+		return cmp.Or(strings.Compare(fmt.Sprint(a.Case), fmt.Sprint(b.Case)),
+			strings.Compare(string(a.Failure.Phase), string(b.Failure.Phase)), cmp.Compare(a.Failure.Round, b.Failure.Round))
+	})
+	out.State, err = r.allState()
+	check(t, err)
+	return out
+}
+
+// fatal is a test or a property under test.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func check(t fatal, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var anyCase = rapid.Custom(func(t *rapid.T) Case {
+	c := Case{SeriesKey: SeriesKey{
+		Device:     rapid.SampledFrom([]string{"cpu", "cuda:0", "a card, \"quoted\""}).Draw(t, "device"),
+		Kernel:     rapid.SampledFrom([]string{"tiled", "onednn"}).Draw(t, "kernel"),
+		DType:      rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"),
+		N:          rapid.IntRange(1, 3).Draw(t, "n"),
+		K:          rapid.IntRange(1, 1<<20).Draw(t, "k"),
+		Regime:     rapid.SampledFrom([]Regime{Engine, Cold, Hot}).Draw(t, "regime"),
+		Threads:    rapid.IntRange(0, 2).Draw(t, "threads"),
+		PackInside: rapid.Bool().Draw(t, "pack"),
+	}}
+	c.M = rapid.IntRange(1, 1<<16).Draw(t, "m")
+	switch rapid.IntRange(0, 3).Draw(t, "execution") {
+	case 0:
+		if c.M > 1 {
+			first := rapid.IntRange(1, c.M-1).Draw(t, "part")
+			c.Parts = []int{first, c.M - first}
+		}
+	case 1:
+		c.PadTo = c.M + rapid.IntRange(1, 64).Draw(t, "pad")
+	}
+	c.Label = rapid.SampledFrom([]string{"", "kernel<a, b>", "ünïcode"}).Draw(t, "label")
+	return c
+})
+
+var anyPositive = rapid.Float64Range(1e-3, 1e9)
+
+func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
+	figure := rapid.OneOf(rapid.Just(0.0), anyPositive)
+	return Sample{
+		CaseID: c.ID, Phase: phase, Round: round, Seq: seq,
+		StartedUnixMicro: 1_700_000_000_000_000 + seq, Launches: rapid.IntRange(1, 1000).Draw(t, "launches"),
+		US: anyPositive.Draw(t, "us"), ClockMHz: figure.Draw(t, "clock"), PowerW: figure.Draw(t, "power"), TempC: figure.Draw(t, "temp"),
+		Throttle:    rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle"),
+		Disturbance: rapid.SampledFrom([]string{"", "stolen 4 ms, twice"}).Draw(t, "disturbance"),
+	}
+}
+
+// drawRun fills a new run with cases, samples and failures.
+func drawRun(t *rapid.T, path string) *Run {
+	r, err := Create(path, testMeta())
+	check(t, err)
+	cases, err := r.AddCases(rapid.SliceOfNDistinct(anyCase, 1, 12, keyOf).Draw(t, "cases"))
+	check(t, err)
+	seq := int64(0)
+	for _, phase := range []Phase{PhaseSweep, PhaseConfirm} {
+		for round := range rapid.IntRange(1, 3).Draw(t, "rounds") {
+			for _, c := range rapid.Permutation(cases).Draw(t, "order") {
+				switch rapid.IntRange(0, 5).Draw(t, "outcome") {
+				case 0:
+					check(t, r.Fail(Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: "no memory"}))
+				case 1: // not reached
+				default:
+					check(t, r.Append(drawSample(t, c, phase, round, seq)))
+					seq++
+				}
+			}
+		}
+	}
+	if seq == 0 {
+		check(t, r.Append(drawSample(t, cases[0], PhaseNoise, 0, seq)))
+	}
+	check(t, r.SetState("status", "complete"))
+	return r
+}
+
+func scratch(t *rapid.T) string {
+	dir, err := os.MkdirTemp("", "results-property-*")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func TestPropertyReload(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawRun(t, filepath.Join(scratch(t), "run.db"))
+		before := contentOf(t, w)
+		live, err := Open(w.Path()) // while it is being written
+		check(t, err)
+		if d := gocmp.Diff(before, contentOf(t, live)); d != "" {
+			t.Fatal("read beside the writer (-written +read):\n" + d)
+		}
+		check(t, live.Close())
+		check(t, w.Close())
+		r, err := Open(w.Path())
+		check(t, err)
+		defer r.Close()
+		if d := gocmp.Diff(before, contentOf(t, r)); d != "" {
+			t.Fatal("(-written +read):\n" + d)
+		}
+	})
+}
+
+func TestPropertyExportImport(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir := scratch(t)
+		w := drawRun(t, filepath.Join(dir, "run.db"))
+		defer w.Close()
+		before := contentOf(t, w)
+
+		var text, lines, columns bytes.Buffer
+		check(t, Export(w, &text, FormatCSV))
+		check(t, Export(w, &lines, FormatJSONL))
+		check(t, Export(w, &columns, FormatParquet))
+		csvPath := filepath.Join(dir, "samples.csv")
+		check(t, os.WriteFile(csvPath, text.Bytes(), 0o644))
+		r, err := Import(context.Background(), []string{csvPath}, filepath.Join(dir, "again.db"), ImportOptions{})
+		check(t, err)
+		defer r.Close()
+		after := contentOf(t, r)
+		if d := gocmp.Diff(before.Samples, after.Samples); d != "" {
+			t.Fatal("(-exported +imported):\n" + d)
+		}
+		if before.Meta.Distribution != after.Meta.Distribution || before.Meta.Seed != after.Meta.Seed {
+			t.Fatal("distribution or seed changed on the way: ", after.Meta)
+		}
+		if len(r.Warnings()) > 0 {
+			t.Fatal("our own columns are warned of: ", r.Warnings())
+		}
+
+		var fromJSON []Exported
+		d := json.NewDecoder(&lines)
+		for d.More() {
+			var e Exported
+			check(t, d.Decode(&e))
+			fromJSON = append(fromJSON, e)
+		}
+		fromParquet, err := parquet.Read[Exported](bytes.NewReader(columns.Bytes()), int64(columns.Len()))
+		check(t, err)
+		if d := gocmp.Diff(fromJSON, fromParquet); d != "" {
+			t.Fatal("(-jsonl +parquet):\n" + d)
+		}
+		for i, s := range before.Samples {
+			if fromJSON[i].US != s.Sample.US || fromJSON[i].Seq != s.Sample.Seq || fromJSON[i].M != s.Case.M {
+				t.Fatal("line ", i, ": ", fromJSON[i], " is not ", s)
+			}
+		}
+	})
+}
+
+func TestPropertyMergeOfPartition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir := scratch(t)
+		whole := drawRun(t, filepath.Join(dir, "whole.db"))
+		defer whole.Close()
+		cases, err := whole.Cases()
+		check(t, err)
+		samples, err := whole.Samples("")
+		check(t, err)
+		failures, err := whole.Failures()
+		check(t, err)
+		n := rapid.IntRange(1, 4).Draw(t, "shards")
+		var paths []string
+		var shards []*Run
+		var ids []map[int64]int64
+		for i := range n {
+			meta := testMeta()
+			meta.Plan = json.RawMessage(fmt.Sprintf(`{"shard": "%d/%d", "batches": "4:64:4"}`, i+1, n))
+			r, err := Create(filepath.Join(dir, fmt.Sprintf("shard%d.db", i)), meta)
+			check(t, err)
+			defer r.Close()
+			// Every shard knows the cases in an order of its own.
+			own, err := r.AddCases(rapid.Permutation(cases).Draw(t, "cases"))
+			check(t, err)
+			byKey := map[caseKey]int64{}
+			for _, c := range own {
+				byKey[keyOf(c)] = c.ID
+			}
+			id := map[int64]int64{}
+			for _, c := range cases {
+				id[c.ID] = byKey[keyOf(c)]
+			}
+			check(t, r.SetState("status", "complete"))
+			shards, ids, paths = append(shards, r), append(ids, id), append(paths, r.Path())
+		}
+		for _, s := range samples {
+			// A sample lies in one shard, and now and then in a second one too.
+			for range rapid.IntRange(1, 2).Draw(t, "copies") {
+				to := rapid.IntRange(0, n-1).Draw(t, "shard")
+				own := s
+				own.CaseID = ids[to][s.CaseID]
+				if err := shards[to].Append(own); err != nil && !strings.Contains(err.Error(), ErrDuplicate.Error()) {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, f := range failures {
+			to := rapid.IntRange(0, n-1).Draw(t, "shard")
+			f.CaseID = ids[to][f.CaseID]
+			check(t, shards[to].Fail(f))
+		}
+		for _, r := range shards {
+			check(t, r.Close())
+		}
+		merged, err := Merge(context.Background(), filepath.Join(dir, "merged.db"), paths, MergeOptions{})
+		check(t, err)
+		defer merged.Close()
+		ignorePlan := cmpopts.IgnoreFields(Meta{}, "Plan")
+		if d := gocmp.Diff(contentOf(t, whole), contentOf(t, merged), ignorePlan); d != "" {
+			t.Fatal("(-whole +merged):\n" + d)
+		}
+	})
+}
