@@ -1,0 +1,186 @@
+// Package health looks for what would spoil a measurement on this machine: the
+// frequency governor, other load, a CPU quota, a hypervisor, memory that is too
+// small, libraries that are missing. It changes nothing and prints nothing; every
+// finding says what was seen and what can be done about it.
+//
+// The facts come from procfs and sysfs, so on other systems there is little to
+// say, which is itself a finding.
+package health
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Severity says how much a finding matters to a measurement.
+type Severity string
+
+// The severities, from nothing to say to no use in measuring.
+const (
+	OK      Severity = "ok"
+	Note    Severity = "note"    // to be known when reading the numbers
+	Warning Severity = "warning" // makes numbers noisier or slower than the machine's
+	Error   Severity = "error"   // makes numbers wrong or impossible
+)
+
+// rank orders severities.
+func (s Severity) rank() int { return slices.Index([]Severity{OK, Note, Warning, Error}, s) }
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Check    string   `json:"check"` // "governor"
+	Severity Severity `json:"severity"`
+	Seen     string   `json:"seen"`           // in words, with the values
+	Hint     string   `json:"hint,omitempty"` // what to do about it; empty when nothing can or need be done
+}
+
+// Report is what was found, the gravest first, in the order of the checks within
+// a severity.
+type Report struct {
+	Findings []Finding `json:"findings"`
+}
+
+// Worst is the gravest severity of the report, OK when it is empty.
+func (r Report) Worst() Severity {
+	worst := OK
+	for _, f := range r.Findings {
+		if f.Severity.rank() > worst.rank() {
+			worst = f.Severity
+		}
+	}
+	return worst
+}
+
+// Count is the number of findings of that severity.
+func (r Report) Count(s Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Source is the machine to be looked at.
+type Source struct {
+	// Files is the root of the file system, with proc and sys in it.
+	Files fs.FS
+	// Wait lets time pass between two readings of the counters.
+	Wait func(time.Duration)
+	// Devices are those that can be audited, Missing the devices, kernels and
+	// libraries that can't, with reasons.
+	Devices []kernels.Spec
+	Missing []kernels.Missing
+}
+
+// window is the time between two readings of the counters: 30 of the kernel's
+// ticks, so that one tick on two CPUs is 1.7 %.
+const window = 300 * time.Millisecond
+
+// Live is this machine with its devices.
+func Live(registry *kernels.Registry) Source {
+	s := Source{Files: os.DirFS("/"), Wait: time.Sleep, Missing: slices.Clone(registry.Missing())}
+	for _, d := range registry.Devices() {
+		s.Devices = append(s.Devices, d.Spec())
+		s.Missing = append(s.Missing, d.Missing()...)
+	}
+	return s
+}
+
+// Check looks at everything. It takes about 300 ms, in which the process should
+// do nothing else, since all load that is seen then counts as others'.
+func Check(s Source) Report {
+	m := &machine{Source: s, facts: results.FingerprintOf(s.Files, nil, "")}
+	m.allowed = results.ParseCPUList(m.field("proc/self/status", "Cpus_allowed_list:"))
+	m.online = results.ParseCPUList(m.text("sys/devices/system/cpu/online"))
+	m.before = m.readCounters()
+	if m.before.cpus > 0 && s.Wait != nil {
+		s.Wait(window)
+	}
+	m.after = m.readCounters()
+
+	var out []Finding
+	if !m.exists("proc") {
+		out = append(out, Finding{"system", Note, "this system has no /proc: load, clocks and limits can't be looked at", ""})
+	}
+	for _, check := range []func(*machine) []Finding{
+		checkDevices, checkMissing,
+		checkGovernor, checkTurbo, checkFrequency, checkThrottling,
+		checkLoad, checkSteal, checkQuota, checkAffinity, checkSMT,
+		checkHugePages, checkMemory, checkSwap,
+		checkHypervisor, checkClock, checkRights,
+	} {
+		out = append(out, check(m)...)
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int { return b.Severity.rank() - a.Severity.rank() })
+	return Report{Findings: out}
+}
+
+// machine is a source with what several checks share.
+type machine struct {
+	Source
+	facts           results.Fingerprint
+	allowed, online []int
+	before, after   counters
+}
+
+// text is a file's content without surrounding white space, empty when it can't be
+// read.
+func (m *machine) text(name string) string {
+	b, err := fs.ReadFile(m.Files, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func (m *machine) exists(name string) bool {
+	_, err := fs.Stat(m.Files, name)
+	return err == nil
+}
+
+// field is the rest of the line of a file that begins with key.
+func (m *machine) field(file, key string) string {
+	for line := range strings.Lines(m.text(file)) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// number is a file's content as a number.
+func (m *machine) number(name string) (float64, bool) {
+	v, err := strconv.ParseFloat(m.text(name), 64)
+	return v, err == nil
+}
+
+// perCPU reads one number for each CPU that has the file.
+func (m *machine) perCPU(file string) map[int]float64 {
+	out := map[int]float64{}
+	names, _ := fs.Glob(m.Files, path.Join("sys/devices/system/cpu/cpu[0-9]*", file))
+	for _, name := range names {
+		cpu, err := strconv.Atoi(strings.TrimPrefix(strings.Split(name, "/")[4], "cpu"))
+		if v, ok := m.number(name); ok && err == nil {
+			out[cpu] = v
+		}
+	}
+	return out
+}
+
+// cpus is the number of CPUs that the process may use, 0 when unknown.
+func (m *machine) cpus() int {
+	if len(m.allowed) > 0 {
+		return len(m.allowed)
+	}
+	return len(m.online)
+}

@@ -1,0 +1,148 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func checkDevices(m *machine) []Finding {
+	const check = "devices"
+	if len(m.Devices) == 0 {
+		return []Finding{{check, Error, "no device can be audited", "the reasons are listed below"}}
+	}
+	var names []string
+	for _, d := range m.Devices {
+		names = append(names, fmt.Sprintf("%s (%s)", d.ID, d.Name))
+	}
+	return []Finding{{check, OK, strings.Join(names, ", "), ""}}
+}
+
+func checkMissing(m *machine) []Finding {
+	var out []Finding
+	for _, x := range m.Missing {
+		out = append(out, Finding{"kernels", Note, x.Name + " is missing: " + x.Reason, ""})
+	}
+	return out
+}
+
+// checkHugePages: without them, packed weights cost a miss in the TLB every 4 KiB.
+func checkHugePages(m *machine) []Finding {
+	const check = "huge pages"
+	switch thp := m.facts.THP; thp {
+	case "":
+		return nil
+	case "never":
+		return []Finding{{check, Warning, "transparent huge pages are off: large weights are read more slowly",
+			"echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"}}
+	default:
+		return []Finding{{check, OK, thp, ""}}
+	}
+}
+
+// Weights rotate over three times the last-level cache; operands, results and the
+// form before packing need as much again.
+const (
+	rotation  = 3
+	withSpace = 2 * rotation
+)
+
+// checkMemory asks whether weights can rotate past the last-level cache.
+func checkMemory(m *machine) []Finding {
+	const check = "memory"
+	const mib = 1 << 20
+	var out []Finding
+	for _, d := range m.Devices {
+		have, what := float64(d.MemoryBytes), "of memory"
+		if d.Kind == kernels.CPU {
+			have, what = m.availableMemory(), "of memory available"
+		}
+		if have == 0 || d.LastLevelCacheBytes == 0 {
+			continue
+		}
+		llc := float64(d.LastLevelCacheBytes)
+		seen := fmt.Sprintf("%s: %.0f MiB %s, last-level cache of %.0f MiB", d.ID, have/mib, what, llc/mib)
+		switch {
+		case have < rotation*llc:
+			out = append(out, Finding{check, Error, seen + ", which weights can't rotate past", "free memory, or audit with --regime hot"})
+		case have < withSpace*llc:
+			out = append(out, Finding{check, Warning, seen + ", with little room to rotate weights past it", "free memory, or leave out the largest shapes"})
+		default:
+			out = append(out, Finding{check, OK, seen, ""})
+		}
+	}
+	return out
+}
+
+// availableMemory is what the process could still take, in bytes: the system's
+// estimate, or what its control group leaves. 0 when unknown.
+func (m *machine) availableMemory() float64 {
+	const kib = 1024
+	available := math.Inf(1)
+	if v, err := strconv.ParseFloat(strings.TrimSuffix(m.field("proc/meminfo", "MemAvailable:"), " kB"), 64); err == nil {
+		available = v * kib
+	}
+	left := func(limit, usage string) {
+		l, ok := m.number(limit)
+		if !ok {
+			return // "max" in version 2 is none; version 1 has a huge number
+		}
+		u, _ := m.number(usage)
+		available = min(available, max(0, l-u))
+	}
+	for line := range strings.Lines(m.text("proc/self/cgroup")) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		switch {
+		case parts[0] == "0" && parts[1] == "":
+			for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
+				folder := path.Join("sys/fs/cgroup", group)
+				left(path.Join(folder, "memory.max"), path.Join(folder, "memory.current"))
+				if group == "/" {
+					break
+				}
+			}
+		case hasController(parts[1], "memory"):
+			for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
+				folder := path.Join("sys/fs/cgroup/memory", group)
+				left(path.Join(folder, "memory.limit_in_bytes"), path.Join(folder, "memory.usage_in_bytes"))
+				if group == "/" {
+					break
+				}
+			}
+		}
+	}
+	if math.IsInf(available, 1) {
+		return 0
+	}
+	return available
+}
+
+func checkSwap(m *machine) []Finding {
+	const check = "swap"
+	kib := func(key string) (float64, bool) {
+		v, err := strconv.ParseFloat(strings.TrimSuffix(m.field("proc/meminfo", key), " kB"), 64)
+		return v, err == nil
+	}
+	total, ok1 := kib("SwapTotal:")
+	free, ok2 := kib("SwapFree:")
+	if !ok1 || !ok2 {
+		return nil
+	}
+	used := (total - free) / 1024
+	switch {
+	case m.after.swapped > m.before.swapped:
+		return []Finding{{check, Warning, fmt.Sprintf("pages are being swapped right now (%.0f MiB are out)", used), "free memory, or sudo swapoff -a"}}
+	case used >= 1:
+		return []Finding{{check, Note, fmt.Sprintf("%.0f MiB are swapped out, nothing moves now", used), ""}}
+	case total == 0:
+		return []Finding{{check, OK, "none configured", ""}}
+	}
+	return []Finding{{check, OK, "unused", ""}}
+}

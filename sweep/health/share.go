@@ -1,0 +1,201 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Bounds of other load, in CPUs: above the first a block is disturbed now and
+// then, above the second most blocks of all threads are.
+const (
+	someLoad = 0.05
+	muchLoad = 0.3
+)
+
+func checkLoad(m *machine) []Finding {
+	const check = "load"
+	elapsed := m.after.total - m.before.total
+	if m.after.cpus == 0 || elapsed <= 0 {
+		return nil
+	}
+	cpus := (m.after.busy - m.before.busy) / elapsed * float64(m.after.cpus)
+	seen := fmt.Sprintf("others use %.2f of %d CPUs", cpus, m.after.cpus)
+	average, _, _ := strings.Cut(m.text("proc/loadavg"), " ")
+	recent, err := strconv.ParseFloat(average, 64)
+	if err == nil {
+		seen += fmt.Sprintf(", load average %.2f", recent)
+	}
+	switch {
+	case cpus > muchLoad:
+		return []Finding{{check, Warning, seen, "stop what else runs here (top shows it), or give this process CPUs of its own with taskset"}}
+	case cpus > someLoad:
+		return []Finding{{check, Note, seen, "disturbed blocks are marked; stopping what else runs here makes the verdicts quicker"}}
+	case err == nil && recent > float64(m.after.cpus)/2:
+		return []Finding{{check, Note, seen + ": quiet now, busy in the last minute", "make sure that nothing comes back during the sweep"}}
+	}
+	return []Finding{{check, OK, seen, ""}}
+}
+
+// checkSteal looks at the time that the hypervisor gave to other guests.
+func checkSteal(m *machine) []Finding {
+	const check = "steal"
+	elapsed := m.after.total - m.before.total
+	if m.after.cpus == 0 || elapsed <= 0 {
+		return nil
+	}
+	const (
+		now     = 0.005 // of the time in the window
+		ever    = 0.002 // of the time since boot
+		percent = 100
+	)
+	recent, whole := (m.after.steal-m.before.steal)/elapsed, m.after.steal/m.after.total
+	const hint = "use a machine whose CPUs are not shared, or a quieter time"
+	switch {
+	case recent > now:
+		return []Finding{{check, Warning, fmt.Sprintf("the hypervisor took %.1f %% of the CPUs' time just now", recent*percent), hint}}
+	case whole > ever:
+		return []Finding{{check, Note, fmt.Sprintf("the hypervisor took %.2f %% of the CPUs' time since boot", whole*percent), hint}}
+	}
+	return []Finding{{check, OK, "the hypervisor takes no time", ""}}
+}
+
+// checkQuota looks for a limit of CPU time, which stops all threads in the middle
+// of a block for the rest of a period of mostly 100 ms.
+func checkQuota(m *machine) []Finding {
+	const check = "quota"
+	limit := math.Inf(1) // in CPUs
+	for line := range strings.Lines(m.text("proc/self/cgroup")) {
+		// hierarchy:controllers:path; version 2 has 0 and no controllers.
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		switch {
+		case parts[0] == "0" && parts[1] == "":
+			limit = min(limit, m.quota("sys/fs/cgroup", parts[2], m.quotaV2))
+		case hasController(parts[1], "cpu"):
+			for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
+				limit = min(limit, m.quota(mount, parts[2], m.quotaV1))
+			}
+		}
+	}
+	cpus := m.cpus()
+	switch {
+	case math.IsInf(limit, 1) && m.exists("proc/self/cgroup"):
+		return []Finding{{check, OK, "no limit of CPU time", ""}}
+	case math.IsInf(limit, 1):
+		return nil
+	case cpus > 0 && limit < float64(cpus):
+		return []Finding{{check, Error, fmt.Sprintf("a control group grants %.2f CPUs' time to the %d CPUs that are used: blocks are stopped midway", limit, cpus),
+			"raise the container's CPU limit, or use " + plural(max(1, int(limit)), "thread")}}
+	}
+	return []Finding{{check, Note, fmt.Sprintf("a control group grants %.2f CPUs' time, enough for the %d CPUs that are used", limit, cpus), ""}}
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+func hasController(list, name string) bool {
+	for c := range strings.SplitSeq(list, ",") {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// quota is the least limit of a group and of those above it. Inside a container the
+// path may be the host's, of which only the mount's root can be seen.
+func (m *machine) quota(mount, group string, read func(folder string) float64) float64 {
+	limit := read(mount)
+	for group = path.Clean("/" + group); group != "/"; group = path.Dir(group) {
+		limit = min(limit, read(path.Join(mount, group)))
+	}
+	return limit
+}
+
+func (m *machine) quotaV2(folder string) float64 {
+	fields := strings.Fields(m.text(path.Join(folder, "cpu.max")))
+	if len(fields) != 2 {
+		return math.Inf(1)
+	}
+	quota, err1 := strconv.ParseFloat(fields[0], 64) // "max" is none
+	period, err2 := strconv.ParseFloat(fields[1], 64)
+	if err1 != nil || err2 != nil || period <= 0 {
+		return math.Inf(1)
+	}
+	return quota / period
+}
+
+func (m *machine) quotaV1(folder string) float64 {
+	quota, ok1 := m.number(path.Join(folder, "cpu.cfs_quota_us"))
+	period, ok2 := m.number(path.Join(folder, "cpu.cfs_period_us"))
+	if !ok1 || !ok2 || quota < 0 || period <= 0 {
+		return math.Inf(1)
+	}
+	return quota / period
+}
+
+func checkAffinity(m *machine) []Finding {
+	const check = "cpus"
+	switch {
+	case len(m.allowed) == 0 || len(m.online) == 0:
+		return nil
+	case len(m.allowed) < len(m.online):
+		return []Finding{{check, Note, fmt.Sprintf("this process may use %d of %d CPUs: caches and memory are shared with whatever runs on the others",
+			len(m.allowed), len(m.online)), "widen its cpuset (taskset, the container's or the job's) to audit the whole machine"}}
+	}
+	return []Finding{{check, OK, fmt.Sprintf("all %d CPUs may be used", len(m.online)), ""}}
+}
+
+// checkSMT looks for allowed CPUs that are two threads of one core.
+func checkSMT(m *machine) []Finding {
+	const check = "smt"
+	cores := map[int]bool{} // by their first CPU
+	shared, known := 0, 0
+	for _, cpu := range m.allowed {
+		siblings := results.ParseCPUList(m.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)))
+		if len(siblings) == 0 {
+			continue
+		}
+		known++
+		if cores[siblings[0]] {
+			shared++
+		}
+		cores[siblings[0]] = true
+	}
+	switch {
+	case known == 0:
+		return nil
+	case shared > 0:
+		return []Finding{{check, Note, fmt.Sprintf("%d CPUs are threads of %s: the peak is that of %s", known, plural(len(cores), "core"), plural(len(cores), "core")),
+			"taskset to one thread a core is often faster, and always steadier"}}
+	case m.facts.SMT == "on":
+		return []Finding{{check, Note, "each allowed CPU has a core of its own, whose other threads may be used by others", ""}}
+	}
+	return []Finding{{check, OK, "each CPU is a core of its own", ""}}
+}
+
+func checkHypervisor(m *machine) []Finding {
+	const check = "virtual machine"
+	name := m.facts.Hypervisor
+	switch {
+	case name == "" && m.facts.CPUModel == "":
+		return nil
+	case name == "":
+		return []Finding{{check, OK, "none", ""}}
+	case name == "unknown":
+		name = "an unnamed hypervisor"
+	}
+	return []Finding{{check, Note, "guest of " + name + ": neighbours share the last-level cache and the memory",
+		"compare runs only with runs on the same machine, and look at the sentinels' drift"}}
+}
