@@ -11,8 +11,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// estimate is what a row's samples say of one quantity: the median of its log,
-// with the standard error and degrees of freedom of Student's t around it.
+// estimate is what a row's samples say of one quantity: the centre of its log
+// (see [pseudoMedian]), with the standard error and degrees of freedom of
+// Student's t around it.
 type estimate struct {
 	y, se, df float64
 }
@@ -214,14 +215,14 @@ func pool(points []point, y [][]float64, target func(*point) *estimate) {
 		for i := from; i < to; i++ {
 			n := float64(len(y[i]))
 			e := target(&points[i])
-			e.y = median(y[i])
+			e.y, scratch = pseudoMedian(y[i], scratch)
 			d := shamosDF * (n - 1)
 			variance := common * common
 			if d > 0 {
 				variance = (prior*variance + d*math.Exp(own[i])) / (prior + d)
 			}
-			e.se = medianFactor * math.Max(math.Sqrt(variance), scaleFloor) / math.Sqrt(n)
-			e.df = math.Max(1, math.Min(prior+d, tailIndex*(n+1)/2))
+			e.se = centreFactor * math.Max(math.Sqrt(variance), scaleFloor) / math.Sqrt(n)
+			e.df = math.Max(1, math.Min(prior+d, tailIndex*(n+1)))
 		}
 		if to == len(points) {
 			break

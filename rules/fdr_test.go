@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// scenario is a machine whose truth is known.
+type scenario struct {
+	name string
+	us   func(m int) float64
+	// slow is the interval in which the kernel was made slow, 0 for none.
+	slowFrom, slowTo int
+	drift            func(seq, total float64) float64
+}
+
+func scenarios() []scenario {
+	linear := func(m int) float64 { return 0.5 * float64(m) }
+	withOverhead := func(m int) float64 { return 40 + 0.5*float64(m) }
+	return []scenario{
+		{name: "flat MFU", us: linear},
+		{name: "time linear", us: withOverhead},
+		{name: "staircase of waves", us: func(m int) float64 { return 10 + 100*math.Ceil(float64(m)/216) }},
+		{name: "slow by 10 %", slowFrom: 600, slowTo: 700, us: func(m int) float64 {
+			if m >= 600 && m <= 700 {
+				return withOverhead(m) / 0.9
+			}
+			return withOverhead(m)
+		}},
+		{name: "on the bound", slowFrom: 800, slowTo: 860, us: func(m int) float64 {
+			// Most rows stand exactly where the rule begins to bite: the worst case for
+			// false discoveries. Some lose 12 %.
+			switch {
+			case m <= 128:
+				return linear(m)
+			case m >= 800 && m <= 860:
+				return linear(m) / 0.88
+			}
+			return linear(m) / (0.95 + 1e-9)
+		}},
+		{name: "drift of 6 %", us: linear, drift: func(seq, total float64) float64 { return 0.06 * seq / total }},
+	}
+}
+
+// trulyAnomalous is the truth of the monotonic rule, by M.
+func trulyAnomalous(us func(int) float64, ms []int, threshold float64) map[int]bool {
+	out := map[int]bool{}
+	best := 0.0
+	for _, m := range ms {
+		rate := float64(m) / us(m)
+		out[m] = rate < threshold*best*(1-1e-12)
+		best = math.Max(best, rate)
+	}
+	return out
+}
+
+// tally counts over many runs of one scenario.
+type tally struct {
+	runs, found      int
+	fdp, article     float64 // sums of false discovery proportions
+	falseRows, rows  int     // plain counts for the article's rule
+	anyFalse         int
+	trueRows, caught int
+}
+
+func (c *tally) add(flagged []int, truth map[int]bool, s scenario) {
+	wrong, inside := 0, false
+	for _, m := range flagged {
+		if !truth[m] {
+			wrong++
+		}
+		inside = inside || m >= s.slowFrom && m <= s.slowTo
+	}
+	c.runs++
+	if wrong > 0 {
+		c.fdp += float64(wrong) / float64(len(flagged))
+		c.anyFalse++
+	}
+	c.falseRows += wrong
+	c.rows += len(truth)
+	c.caught += len(flagged) - wrong
+	for _, is := range truth {
+		if is {
+			c.trueRows++
+		}
+	}
+	if inside {
+		c.found++
+	}
+}
+
+// TestFalseDiscoveries runs worlds of known truth and compares the rate of false
+// discoveries with the level that the audit states, the article's plain rule
+// beside it. The table is kept as a golden file: seeds are fixed.
+func TestFalseDiscoveries(t *testing.T) {
+	const runs, rounds = 200, 7
+	ms := grid(4, 1024, 4)
+	cfg := Default().Only(Monotonic)
+	article := articleConfig(0.95)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "truth\tnoise\tFDR\truns with a false flag\tslow interval found\trows caught\tarticle 0.95: FDR\truns\tfalse flags\t")
+	for _, s := range scenarios() {
+		truth := trulyAnomalous(s.us, ms, cfg.Threshold)
+		for _, n := range []noise{gaussian(0.02), student(0.01), student(0.02), student(0.03), spiky(0.02)} {
+			var ours, plain tally
+			for run := range runs {
+				w := byM(s.us, n, rand.New(rand.NewPCG(uint64(run), 7)))
+				w.drift = s.drift
+				data := w.sweep(ms, rounds)
+				a, err := RunAudit(context.Background(), data, cfg, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Invalid != "" {
+					t.Fatalf("%s, %s, run %d: %s", s.name, n.name, run, a.Invalid)
+				}
+				ours.add(a.Flagged, truth, s)
+				b, err := RunAudit(context.Background(), data, article, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plain.add(b.Flagged, truth, s)
+			}
+			rate := ours.fdp / runs
+			found, caught := "", ""
+			if s.slowTo > 0 {
+				found = fmt.Sprintf("%.1f %%", 100*float64(ours.found)/runs)
+			}
+			if ours.trueRows > 0 {
+				caught = fmt.Sprintf("%.1f %%", 100*float64(ours.caught)/float64(ours.trueRows))
+			}
+			fmt.Fprintf(table, "%s\t%s\t%.4f\t%d\t%s\t%s\t%.4f\t%d\t%.2f %%\t\n", s.name, n.name, rate, ours.anyFalse, found, caught,
+				plain.fdp/runs, plain.anyFalse, 100*float64(plain.falseRows)/float64(plain.rows))
+			// A proportion of runs runs at the level has this much room, three sigmas.
+			if room := 3 * math.Sqrt(cfg.FDR*(1-cfg.FDR)/runs); rate > cfg.FDR+room {
+				t.Errorf("%s, %s: false discovery rate %.3f, stated %.3f", s.name, n.name, rate, cfg.FDR)
+			}
+			if s.slowTo > 0 && n.name != "t3 3%" && ours.found < runs*9/10 {
+				t.Errorf("%s, %s: found in %d of %d runs, want 9 in 10", s.name, n.name, ours.found, runs)
+			}
+		}
+	}
+	table.Flush()
+	t.Log("\n" + text.String())
+	golden(t, "false-discoveries.txt", text.String())
+}
+
+// golden compares text with a file under testdata, or writes it with -update.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != text {
+		t.Errorf("%s differs; run with -update to accept\n--- want\n%s--- got\n%s", path, want, text)
+	}
+}
