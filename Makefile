@@ -1,0 +1,62 @@
+# gemmaudit builds with Go, a C compiler and make; nothing else is needed.
+#
+#   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
+#   make test    everything, as a clean clone runs it
+#   make lint    formatting, go vet and staticcheck
+#   make bench   the kept benchmarks
+#   make build   bin/gemmaudit
+#   make fuzz    each fuzz target for FUZZTIME
+
+GO       ?= go
+OUT      ?= out
+PRESET   ?= quick
+FUZZTIME ?= 20s
+
+# Empty outside of a clone; the program then tells what the toolchain recorded.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION)
+
+# Pinned, so that a new release of the tool can't fail an old commit.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Packages in which goroutines meet.
+CONCURRENT := ./results ./sweep ./cmd/...
+
+.PHONY: run test lint bench build fuzz test-kernels clean
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
+
+# Exit code 1 says that something was found, which is what the run is for.
+run: build
+	@bin/gemmaudit run --preset $(PRESET) --parent '$(OUT)' || [ $$? -eq 1 ]
+
+test: test-kernels
+	$(GO) vet ./...
+	$(GO) test ./...
+	$(GO) test -race $(CONCURRENT)
+
+# The same kernels on every instruction set that this machine can run, and AMX in
+# software where it can't.
+test-kernels:
+	$(GO) test -tags amxemu ./kernels/cpu
+	GEMMAUDIT_ISA=avx2 $(GO) test ./kernels/cpu
+	GEMMAUDIT_ISA=portable $(GO) test ./kernels/cpu
+
+lint:
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./kernels/cpu
+
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+clean:
+	rm -rf bin

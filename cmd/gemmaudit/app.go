@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+	"github.com/gemmaudit/gemmaudit/report"
+)
+
+// app is what a command knows of the world outside its flags. Tests build one
+// with a simulated device and buffers for streams.
+type app struct {
+	stdin  io.Reader
+	stdout *stickyWriter
+	stderr io.Writer
+	env    func(string) (string, bool)
+	now    func() time.Time
+	// providers brings the devices; it is asked only by commands that need one,
+	// because opening a device costs more than most commands do.
+	providers func() []kernels.Provider
+
+	// The global flags.
+	device  string
+	quiet   bool
+	noColor bool
+
+	// command is the command line, as it is stored in runs.
+	command string
+
+	open sync.Once
+	reg  *kernels.Registry
+}
+
+// Main runs the program and returns its exit code. args are those after the
+// program's name; env looks up an environment variable.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
+	return newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
+		return []kernels.Provider{cpu.Provider{}}
+	}).main(args)
+}
+
+// newApp returns an app on the given streams and devices, with the real clock.
+func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool), providers func() []kernels.Provider) *app {
+	return &app{
+		stdin:     stdin,
+		stdout:    &stickyWriter{w: stdout},
+		stderr:    stderr,
+		env:       env,
+		now:       time.Now,
+		providers: providers,
+	}
+}
+
+// main parses args, runs the command and turns its error into the exit code.
+func (a *app) main(args []string) int {
+	// A reader that went away is answered by EPIPE at the write, not by a signal
+	// that kills a sweep of an hour.
+	// Likewise a file size limit is answered by an error at the write.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
+	ctx, cancel := a.interruptible(context.Background())
+	defer cancel()
+
+	a.command = commandLine(args)
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if a.reg != nil {
+		err = errors.Join(err, a.reg.Close())
+	}
+	if a.stdout.err != nil && !brokenPipe(a.stdout.err) && err == nil {
+		err = devicef("write standard output: %w", a.stdout.err)
+	}
+	if err == nil || brokenPipe(err) {
+		return exitClean
+	}
+	printError(a.stderr, err)
+	return exitCode(err)
+}
+
+// interruptible returns a context that the first interrupt cancels. It then
+// steps aside, so that a second interrupt ends the process at once.
+func (a *app) interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
+			cancel()
+		case <-done:
+		}
+	}()
+	var once sync.Once
+	return ctx, func() {
+		once.Do(func() {
+			signal.Stop(signals)
+			close(done)
+			cancel()
+		})
+	}
+}
+
+// registry opens the devices at the first call.
+func (a *app) registry() *kernels.Registry {
+	a.open.Do(func() { a.reg = kernels.NewRegistry(a.providers()...) })
+	return a.reg
+}
+
+// devices returns what --device selects.
+func (a *app) devices() ([]kernels.Device, error) {
+	devices, err := a.registry().Select(a.device)
+	if err != nil {
+		return nil, hint(&commandError{code: exitUsage, err: err}, "`gemmaudit devices` lists what this machine has")
+	}
+	if len(devices) == 0 {
+		return nil, devicef("device %q: this machine has none that can be used", a.device)
+	}
+	return devices, nil
+}
+
+// oneDevice returns what --device selects when a command works on one device.
+func (a *app) oneDevice() (kernels.Device, error) {
+	devices, err := a.devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(devices) > 1 {
+		return nil, usagef("--device %s selects %d devices, expected one", a.device, len(devices))
+	}
+	return devices[0], nil
+}
+
+// notef writes one line to stderr for people; --quiet silences it.
+func (a *app) notef(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// warnf writes one line to stderr that --quiet does not silence.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "warning: "+format+"\n", args...)
+}
+
+// stream wraps stdout or stderr with what can be shown on it.
+func (a *app) stream(w io.Writer) *report.Stream {
+	target := w
+	if s, ok := w.(*stickyWriter); ok {
+		target = s.w
+	}
+	s := report.NewStream(target, a.getenv)
+	s.Writer = w
+	if a.noColor {
+		s.Style.Colour = false
+	}
+	return s
+}
+
+// getenv is the value of an environment variable, empty when it is not set.
+func (a *app) getenv(name string) string {
+	v, _ := a.env(name)
+	return v
+}
+
+// print renders a document on stdout.
+func (a *app) print(doc *report.Document, format report.Format) error {
+	return a.wrapPrint(doc.Render(a.stream(a.stdout), format))
+}
+
+// wrapPrint makes a format that some data can't take an error of the command line.
+func (a *app) wrapPrint(err error) error {
+	var unsupported *report.UnsupportedFormat
+	if errors.As(err, &unsupported) {
+		return usage(err)
+	}
+	return err
+}
+
+// stickyWriter remembers the first error, so that output which nobody checks
+// for errors can't be lost in silence.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.w.Write(p)
+	s.err = err
+	return n, err
+}
+
+// commandLine is a command line that a shell reads as args.
+func commandLine(args []string) string {
+	words := []string{"gemmaudit"}
+	for _, arg := range args {
+		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%", r)
+		}) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+)
+
+type devicesOptions struct {
+	app     *app
+	output  report.Format
+	measure bool
+}
+
+func newDevicesCommand(a *app) *cobra.Command {
+	opts := &devicesOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "Show what can be audited here, and how fast it could be",
+		Example: examples(
+			"gemmaudit devices",
+			"gemmaudit devices --measure=false   # without the second that measuring takes",
+			"gemmaudit devices -o json           # peaks and bandwidths for a script",
+		),
+		Long: `Lists each device with its cores, caches and instruction sets, the peak rate of every data
+type (measured from registers and computed from units × width × clock), the measured
+memory bandwidth, and the kernels and libraries that run on it or the reason why not.
+
+Without --device every device is shown. MFU in all other commands is relative to the
+measured peak, or to the computed one where there is none.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+	}
+	outputFlag(cmd, &opts.output)
+	cmd.Flags().BoolVar(&opts.measure, "measure", true, "measure peaks and bandwidths")
+	return cmd
+}
+
+func (o *devicesOptions) run(ctx context.Context) error {
+	a := o.app
+	devices := a.registry().Devices()
+	if a.device != "auto" {
+		var err error
+		if devices, err = a.devices(); err != nil {
+			return err
+		}
+	}
+	var infos []report.DeviceInfo
+	for _, d := range devices {
+		var ceilings *kernels.Ceilings
+		if o.measure {
+			c, err := d.Ceilings(ctx)
+			if err != nil {
+				return devicef("measure %s: %w", d.Spec().ID, err)
+			}
+			ceilings = &c
+		}
+		infos = append(infos, report.Describe(d, ceilings))
+	}
+	return a.wrapPrint(report.WriteDevices(a.stream(a.stdout), o.output, infos, a.registry().Missing()))
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// The exit codes. They are part of the interface: scripts branch on them.
+const (
+	exitClean        = 0
+	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays
+	exitUsage        = 2 // the command line can't be carried out as it stands
+	exitDevice       = 3 // a device, a run file or the disk failed
+	exitInconclusive = 4 // measured, but no verdict could be reached
+	exitInterrupted  = 130
+)
+
+// hinter is an error that knows what its reader can do about it.
+type hinter interface{ HintText() string }
+
+// commandError is an error with the exit code that it stands for and, where
+// there is one, what to do about it.
+type commandError struct {
+	code int
+	err  error
+	hint string
+}
+
+func (e *commandError) Error() string    { return e.err.Error() }
+func (e *commandError) Unwrap() error    { return e.err }
+func (e *commandError) HintText() string { return e.hint }
+
+// usagef is an error of the command line.
+func usagef(format string, args ...any) error {
+	return &commandError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// usage marks err as one of the command line, nil stays nil.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &commandError{code: exitUsage, err: err}
+}
+
+// devicef is an error of a device, a run file or the disk.
+func devicef(format string, args ...any) error {
+	return &commandError{code: exitDevice, err: fmt.Errorf(format, args...)}
+}
+
+// hint adds what the reader can do to err; the exit code stays what it was.
+func hint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &commandError{code: exitCode(err), err: err, hint: fmt.Sprintf(format, args...)}
+}
+
+// gatef says that a gate failed, and why in a few words.
+func gatef(format string, args ...any) error {
+	return &commandError{code: exitGate, err: fmt.Errorf(format, args...)}
+}
+
+// inconclusivef says that no verdict could be reached, and why.
+func inconclusivef(format string, args ...any) error {
+	return &commandError{code: exitInconclusive, err: fmt.Errorf(format, args...)}
+}
+
+// interruptedf says that the user stopped the command.
+func interruptedf(format string, args ...any) error {
+	return &commandError{code: exitInterrupted, err: fmt.Errorf(format, args...)}
+}
+
+// exitCode is the one place where an error becomes an exit code.
+func exitCode(err error) int {
+	var coded *commandError
+	var unsupported *kernels.Unsupported
+	switch {
+	case err == nil:
+		return exitClean
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &unsupported):
+		return exitUsage
+	}
+	return exitDevice
+}
+
+// brokenPipe is true when the reader of our output has gone, which is no error
+// of ours: head(1) took what it wanted.
+func brokenPipe(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}
+
+// printError writes err on one line, and its hint on a second one. A gate that
+// failed and an interruption are outcomes, not errors, and are printed without
+// that word.
+func printError(w io.Writer, err error) {
+	label := "error: "
+	switch exitCode(err) {
+	case exitGate:
+		label = "gate: "
+	case exitInconclusive:
+		label = "inconclusive: "
+	case exitInterrupted:
+		label = "interrupted: "
+	}
+	fmt.Fprintf(w, "gemmaudit: %s%s\n", label, oneLine(err.Error()))
+	if h := hintOf(err); h != "" {
+		fmt.Fprintf(w, "hint: %s\n", oneLine(h))
+	}
+}
+
+// hintOf returns the outermost hint in err's chain, empty when there is none.
+func hintOf(err error) string {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if h, ok := e.(hinter); ok && h.HintText() != "" {
+			return h.HintText()
+		}
+	}
+	var format *results.FormatError
+	var imported *results.ImportError
+	switch {
+	case errors.As(err, &format):
+		return format.Hint
+	case errors.As(err, &imported):
+		return imported.Hint
+	}
+	return ""
+}
+
+// oneLine joins the lines of a message, as joined errors have several.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}

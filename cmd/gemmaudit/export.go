@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+type exportOptions struct {
+	app    *app
+	format string
+	out    string
+	phases []string
+	force  bool
+}
+
+// exportFormats are the formats in which samples leave a run.
+var exportFormats = []string{string(results.FormatParquet), string(results.FormatCSV), string(results.FormatJSONL)}
+
+func newExportCommand(a *app) *cobra.Command {
+	opts := &exportOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write a run's samples as Parquet, CSV or JSONL",
+		Example: examples(
+			"gemmaudit export run.db --out samples.parquet",
+			"gemmaudit export run.db --format csv                 # to stdout",
+			"gemmaudit export run.db --phase sweep --out sweep.csv",
+		),
+		Long: `Writes one row a sample: device, kernel, dtype, m, n, k, round, us, clock, power,
+temperature, phase and everything else that is known of it. ` + "`gemmaudit import`" + ` reads the CSV
+back. The format follows from the name of the file unless --format gives it.`,
+		Args:              exactArgs("RUN"),
+		ValidArgsFunction: runFiles(1),
+		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.format, "format", "", strings.Join(exportFormats, ", "))
+	flags.StringVar(&opts.out, "out", "-", "file to write, - for stdout")
+	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise")
+	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
+	complete(cmd, "format", fixed(exportFormats...))
+	complete(cmd, "out", filesWith(exportFormats...))
+	complete(cmd, "phase", listOf(phaseNames))
+	return cmd
+}
+
+// phases in the order in which a run takes them.
+var phases = []results.Phase{results.PhaseSweep, results.PhaseSentinel, results.PhaseConfirm, results.PhaseRemedy, results.PhaseNoise}
+
+func phaseNames() []string {
+	names := make([]string, len(phases))
+	for i, p := range phases {
+		names[i] = string(p)
+	}
+	return names
+}
+
+func (o *exportOptions) run(path string) error {
+	name := o.format
+	if name == "" {
+		name = string(results.FormatCSV)
+		if i := strings.LastIndexByte(o.out, '.'); o.out != "-" && i >= 0 {
+			name = o.out[i+1:]
+		}
+	}
+	format, err := results.ParseFormat(name)
+	if err != nil {
+		return usagef("--format: %w", err)
+	}
+	if o.out == "-" && format == results.FormatParquet && isTerminal(o.app.stdout) {
+		return hint(usagef("--out: parquet is not written to a terminal"), "--out samples.parquet")
+	}
+	var only []results.Phase
+	for _, p := range o.phases {
+		phase, err := parsePhase(p)
+		if err != nil {
+			return usagef("--phase: %w", err)
+		}
+		only = append(only, phase)
+	}
+	run, err := results.Open(path)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return results.Export(run, w, format, only...) })
+}
+
+// parsePhase reads a phase by name.
+func parsePhase(s string) (results.Phase, error) {
+	for _, p := range phases {
+		if s == string(p) {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("unknown phase %q: expected one of %s", s, strings.Join(phaseNames(), ", "))
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+type importOptions struct {
+	app        *app
+	out        string
+	force      bool
+	deviceName string
+	kernel     string
+	dtype      string
+	n, k       int
+	library    string
+	regime     string
+	output     report.Format
+}
+
+func newImportCommand(a *app) *cobra.Command {
+	opts := &importOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "import FILE.csv... --out RUN.db",
+		Short: "Turn measurements taken elsewhere into a run",
+		Example: examples(
+			"gemmaudit import torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv --out a800.db",
+			"gemmaudit import mine.csv --out mine.db --device-name 'EPYC 9654' --kernel mkl --dtype fp32 --n 4096 --k 4096",
+			"gemmaudit import samples.csv --out samples.db && gemmaudit audit samples.db",
+		),
+		Long: `Two kinds of CSV are known by their header, in any order of columns.
+
+A published sweep has batch (M) and kernel_time (microseconds) and, where known, flops
+(TFLOP/s), utils (MFU) and kernel_name. Device, library, K, N and data type are read from
+the file's name, or given by flags.
+
+A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
+known, clock_mhz, power_w, temp_c. A flag stands in for a column that the file lacks.
+
+Without a device to ask again, findings in imported data stay unconfirmed.`,
+		Args:              atLeastArgs("FILE.csv"),
+		ValidArgsFunction: filesWith("csv"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.out, "out", "", "run file to write (required)")
+	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
+	flags.StringVar(&opts.deviceName, "device-name", "", "device that was measured (--device does the same here)")
+	flags.StringVar(&opts.kernel, "kernel", "", "library or kernel that was timed")
+	flags.StringVar(&opts.dtype, "dtype", "", "data type of the operands")
+	flags.IntVar(&opts.n, "n", 0, "N of every row")
+	flags.IntVar(&opts.k, "k", 0, "K of every row")
+	flags.StringVar(&opts.library, "library", "", "library with its version, as in 'torch 2.5.1+cu124'")
+	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "out", filesWith("db"))
+	complete(cmd, "dtype", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var out []cobra.Completion
+		for _, d := range kernels.DTypes() {
+			out = append(out, string(d))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	})
+	complete(cmd, "regime", fixed("engine", "cold", "hot"))
+	for _, free := range []string{"device-name", "kernel", "n", "k", "library"} {
+		complete(cmd, free, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+func (o *importOptions) run(ctx context.Context, paths []string) error {
+	if o.out == "" {
+		return hint(usagef("--out is missing: expected the name of the run file to write"), "--out %s", suggestRunName(paths[0]))
+	}
+	opt := results.ImportOptions{
+		Device: o.deviceName, Kernel: o.kernel, N: o.n, K: o.k, Library: o.library,
+		Command: o.app.command, Gemmaudit: buildVersion(), Created: o.app.now(),
+	}
+	if opt.Device == "" && o.app.device != "auto" {
+		opt.Device = o.app.device
+	}
+	for _, d := range []struct {
+		flag  string
+		value int
+	}{{"n", o.n}, {"k", o.k}} {
+		if d.value < 0 {
+			return usagef("--%s: %d, expected at least 1", d.flag, d.value)
+		}
+	}
+	if o.dtype != "" {
+		d, err := kernels.ParseDType(o.dtype)
+		if err != nil {
+			return usagef("--dtype: %w", err)
+		}
+		opt.DType = d
+	}
+	if o.regime != "" {
+		r, err := sweep.ParseRegime(o.regime)
+		if err != nil {
+			return usagef("--regime: %w", err)
+		}
+		opt.Regime = r
+	}
+	if err := refuseExisting(o.out, o.force); err != nil {
+		return err
+	}
+	run, err := buildRun(o.out, func(path string) (*results.Run, error) {
+		return results.Import(ctx, paths, path, opt)
+	})
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return o.app.printRunFile("imported", o.out, run, nil, o.output)
+}
+
+// buildRun lets make write a new run beside path and moves it there. The run is
+// returned as make opened it, with its warnings.
+func buildRun(path string, make func(path string) (*results.Run, error)) (*results.Run, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return make(path)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, devicef("write %q: %w", path, withoutPath(err))
+	}
+	defer os.RemoveAll(dir)
+	run, err := make(filepath.Join(dir, filepath.Base(path)))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(run.Path(), path); err != nil {
+		return nil, errors.Join(devicef("write %q: %w", path, withoutPath(err)), run.Close())
+	}
+	return run, nil
+}
+
+// printRunFile prints what an import or a merge left at path. Without sources
+// all of it is from the run's source as a whole.
+func (a *app) printRunFile(action, path string, run *results.Run, sources []report.RunSource, format report.Format) error {
+	cases, err := run.Cases()
+	if err != nil {
+		return err
+	}
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	failures, err := run.Failures()
+	if err != nil {
+		return err
+	}
+	summary := &report.RunFile{Action: action, Path: path, Cases: len(cases), Failures: len(failures)}
+	for _, s := range series {
+		summary.Series = append(summary.Series, s.Key)
+	}
+	done, err := run.Done(results.PhaseSweep)
+	if err != nil {
+		return err
+	}
+	for _, rounds := range done {
+		summary.Samples += len(rounds)
+	}
+	summary.Sources = sources
+	if len(sources) == 0 {
+		summary.Sources = []report.RunSource{{Path: run.Meta().Source, Cases: summary.Cases, Samples: summary.Samples}}
+	}
+	for _, w := range run.Warnings() {
+		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: w})
+	}
+	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))
+}
+
+// suggestRunName is a short name for the run of a CSV.
+func suggestRunName(csv string) string {
+	name := filepath.Base(csv)
+	return strings.TrimSuffix(name, filepath.Ext(name)) + ".db"
+}

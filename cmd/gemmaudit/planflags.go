@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// planFlags are the flags that say what is measured; `sweep` and `run` share
+// them. Values are parsed by options, so that a completion or a help text never
+// fails on them.
+type planFlags struct {
+	preset       string
+	shapes       []string
+	models       []string
+	tp           int
+	batches      string
+	dtypes       []string
+	kernels      []string
+	regime       string
+	distribution string
+	threads      int
+	packInside   bool
+	rounds       int
+	block        time.Duration
+	deadline     time.Duration
+	shard        string
+	seed         uint64
+}
+
+// planFlagNames are those that a resumed sweep does not take, since its plan is
+// in the run file.
+var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "regime",
+	"distribution", "threads", "pack-inside", "rounds", "block", "shard", "seed"}
+
+// register adds the flags to cmd; preset is the default of --preset.
+func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.preset, "preset", preset, "what is not chosen by other flags: "+strings.Join(sweep.PresetNames(), ", "))
+	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096; m512n14336k4096 fixes the batch too (repeatable)")
+	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
+	flags.IntVar(&f.tp, "tp", 1, "ranks of tensor parallelism that share the --model")
+	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
+	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
+	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them"
+	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
+	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
+	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
+	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")
+	flags.IntVar(&f.rounds, "rounds", 0, "samples of each case, 0 for the preset's")
+	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
+	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's")
+	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
+	flags.Lookup("shard").Usage = "measure one part of the plan, as in 3/8; the merge command joins the parts"
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")
+
+	complete(cmd, "preset", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var out []cobra.Completion
+		for _, p := range sweep.Presets() {
+			out = append(out, cobra.CompletionWithDesc(p.Name, p.Description))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	})
+	complete(cmd, "shape", completeShapes)
+	complete(cmd, "model", completeModels)
+	complete(cmd, "tp", fixed("1", "2", "4", "8"))
+	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
+	complete(cmd, "dtype", listOf(a.dtypeNames))
+	complete(cmd, "kernel", listOf(a.kernelNames))
+	complete(cmd, "regime", fixed(
+		cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),
+		cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
+		cobra.CompletionWithDesc(string(results.Hot), "every operand may sit in cache")))
+	complete(cmd, "distribution", fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))
+	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
+	complete(cmd, "shard", fixed("1/2", "2/2"))
+	for _, free := range []string{"threads", "rounds", "block", "seed"} {
+		complete(cmd, free, cobra.NoFileCompletions)
+	}
+}
+
+// options parses the flags. Every error is one of the command line and names
+// the flag, the value and what was expected.
+func (f *planFlags) options() (sweep.Options, error) {
+	o := sweep.Options{
+		Preset: f.preset, Kernels: f.kernels, Threads: f.threads, PackInside: f.packInside,
+		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,
+	}
+	bad := func(flag string, err error) (sweep.Options, error) {
+		return sweep.Options{}, usagef("--%s: %w", flag, err)
+	}
+	if _, err := sweep.FindPreset(f.preset); err != nil {
+		return bad("preset", err)
+	}
+	for _, s := range f.shapes {
+		shape, err := sweep.ParseShape(s)
+		if err != nil {
+			return bad("shape", err)
+		}
+		o.Targets = append(o.Targets, sweep.Target{N: shape.N, K: shape.K, M: shape.M})
+	}
+	for _, m := range f.models {
+		targets, err := sweep.ParseModel(m, f.tp)
+		if err != nil {
+			return bad("model", err)
+		}
+		o.Targets = append(o.Targets, targets...)
+	}
+	if f.tp != 1 && len(f.models) == 0 {
+		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model beside it", f.tp))
+	}
+	var err error
+	if f.batches != "" {
+		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {
+			return bad("batch", err)
+		}
+	}
+	for _, d := range f.dtypes {
+		dtype, err := kernels.ParseDType(d)
+		if err != nil {
+			return bad("dtype", err)
+		}
+		o.DTypes = append(o.DTypes, dtype)
+	}
+	if o.Regime, err = sweep.ParseRegime(f.regime); err != nil {
+		return bad("regime", err)
+	}
+	o.Distribution = kernels.Distribution(f.distribution)
+	if !slices.Contains([]kernels.Distribution{kernels.Normal, kernels.Integers, kernels.Zeros}, o.Distribution) {
+		return bad("distribution", fmt.Errorf("unknown distribution %q: expected normal, integers or zeros", f.distribution))
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+		least int
+	}{{"threads", f.threads, 0}, {"rounds", f.rounds, 0}, {"tp", f.tp, 1}} {
+		if n.value < n.least {
+			return bad(n.flag, fmt.Errorf("%d, expected at least %d", n.value, max(n.least, 1)))
+		}
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"block", f.block}, {"deadline", f.deadline}} {
+		if d.value < 0 {
+			return bad(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
+		}
+	}
+	if f.shard != "" {
+		if o.Shard, err = sweep.ParseShard(f.shard); err != nil {
+			return bad("shard", err)
+		}
+	}
+	return o, nil
+}
+
+// completeShapes offers the shapes of the built-in models' projections.
+func completeShapes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	seen := map[string]bool{}
+	for _, name := range sweep.ModelNames() {
+		targets, err := sweep.ParseModel(name, 1)
+		if err != nil {
+			continue
+		}
+		for _, t := range targets {
+			shape := fmt.Sprintf("n%dk%d", t.N, t.K)
+			if !seen[shape] {
+				seen[shape] = true
+				out = append(out, cobra.CompletionWithDesc(shape, t.Name))
+			}
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeModels offers models, and their projections behind the colon; a path
+// is completed as a file.
+func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.ContainsAny(typed, `/\`) || strings.HasPrefix(typed, ".") {
+		return []cobra.Completion{"json"}, cobra.ShellCompDirectiveFilterFileExt
+	}
+	if name, selector, ok := strings.Cut(typed, ":"); ok {
+		prefix := name + ":"
+		if i := strings.LastIndexByte(selector, '+'); i >= 0 {
+			prefix += selector[:i+1]
+		}
+		var out []cobra.Completion
+		for _, p := range append([]string{"all"}, sweep.ProjectionNames()...) {
+			out = append(out, prefix+p)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
+	}
+	return sweep.ModelNames(), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRootCommand assembles the command tree on one app.
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gemmaudit",
+		Short: "Is this matrix product as fast as this machine can do it, and what would make it faster?",
+		Example: examples(
+			"gemmaudit run --preset quick          # measure, judge, prove and remedy, in one folder",
+			"gemmaudit devices                     # what can be audited here, and how fast it could be",
+			"gemmaudit import sweep.csv --out r.db # or bring measurements taken elsewhere",
+			"gemmaudit audit r.db                  # which products are slower than they should be",
+			"gemmaudit splits r.db                 # which would be faster in two parts, or padded",
+		),
+		Long: `A GEMM is C[M,N] = A[M,K] · B[K,N], with M the batch. gemmaudit times thousands of
+them, finds those that are slower than a smaller or differently arranged product says
+they should be, proves each finding by measuring it again, and writes the remedy down
+as a table that an inference engine can load.` + exitHelp(
+			"0    clean",
+			"1    a gate failed: confirmed findings, a regression, a table that no longer pays",
+			"2    usage: the command line can't be carried out as it stands",
+			"3    a device, a run file or the disk failed",
+			"4    inconclusive: measured, but no verdict could be reached",
+			"130  interrupted; nothing measured so far is lost"),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetHelpTemplate(helpTemplate)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return hint(usage(err), "`%s --help` lists the flags", cmd.CommandPath())
+	})
+	root.CompletionOptions.DisableDefaultCmd = true
+
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, cpu, cuda:0, cuda:all")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on stderr")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR does the same")
+	complete(root, "device", a.completeDevices)
+
+	root.AddCommand(
+		newDevicesCommand(a),
+		newImportCommand(a),
+		newDoctorCommand(a),
+		newVersionCommand(a),
+		newCompletionCommand(a),
+	)
+	for _, c := range root.Commands() {
+		wrapArgs(c)
+	}
+	root.SetHelpCommand(&cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Teach a command",
+		Example: examples("gemmaudit help sweep"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd.Root(), strings.Join(args, " "))
+			}
+			return target.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if len(args) == 0 {
+				for _, c := range cmd.Root().Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	})
+	return root
+}
+
+// unknownCommand names the commands that are spelled much like name.
+func unknownCommand(root *cobra.Command, name string) error {
+	err := usagef("unknown command %q", name)
+	root.SuggestionsMinimumDistance = 2
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return hint(err, "did you mean `gemmaudit %s`?", strings.Join(near, "` or `gemmaudit "))
+	}
+	return hint(err, "`gemmaudit --help` lists the commands")
+}
+
+// wrapArgs makes wrong numbers of arguments usage errors like all others.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return hint(usage(err), "usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// exactArgs demands one argument for each name; the error says which is missing.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s is missing", names[len(args)])
+		}
+		if len(args) > len(names) {
+			return usagef("unexpected argument %q after %s", args[len(names)], strings.Join(names, " "))
+		}
+		return nil
+	}
+}
+
+// atLeastArgs demands at least one argument for each name.
+func atLeastArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s is missing", names[len(args)])
+		}
+		return nil
+	}
+}

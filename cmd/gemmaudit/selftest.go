@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+type selftestOptions struct {
+	app     *app
+	kernels []string
+	dtypes  []string
+	noise   bool
+	pairs   int
+	rounds  int
+	shape   string
+	seed    uint64
+	output  report.Format
+}
+
+func newSelftestCommand(a *app) *cobra.Command {
+	opts := &selftestOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "selftest",
+		Short: "Check every kernel's results, then the noise floor",
+		Example: examples(
+			"gemmaudit selftest",
+			"gemmaudit selftest --kernel amx,tiled --dtype bf16",
+			"gemmaudit selftest --noise=false                   # correctness alone",
+			"gemmaudit selftest --pairs 200 --shape m64n4096k4096",
+		),
+		Long: `Correctness: every kernel and data type of this machine is held against a float64
+reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
+whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
+
+Noise floor: one case is measured against itself under two names, interleaved, many times.
+How often the two are called different is the rate of false alarms of this machine.` + exitHelp(
+			"0  every kernel is right and the false alarms stay within their level",
+			"1  a kernel computed something else, or there are more false alarms than allowed"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels")
+	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
+	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
+	flags.IntVar(&opts.pairs, "pairs", 40, "A/A pairs of the noise floor")
+	flags.IntVar(&opts.rounds, "rounds", 10, "samples of each name of a pair")
+	flags.StringVar(&opts.shape, "shape", "m64n1024k1024", "product of the noise floor")
+	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "kernel", listOf(a.kernelNames))
+	complete(cmd, "dtype", listOf(a.dtypeNames))
+	complete(cmd, "shape", completeShapes)
+	for _, free := range []string{"pairs", "rounds", "seed"} {
+		complete(cmd, free, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+func (o *selftestOptions) run(ctx context.Context) error {
+	a := o.app
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"pairs", o.pairs, 1}, {"rounds", o.rounds, 5}} {
+		if n.value < n.least {
+			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
+		}
+	}
+	shape, err := sweep.ParseShape(o.shape)
+	if err != nil {
+		return usagef("--shape: %w", err)
+	}
+	if shape.M == 0 {
+		return usagef("--shape: %q has no m, expected one as in m64n1024k1024", o.shape)
+	}
+	dtypes := kernels.DTypes()
+	if len(o.dtypes) > 0 {
+		dtypes = nil
+		for _, name := range o.dtypes {
+			d, err := kernels.ParseDType(name)
+			if err != nil {
+				return usagef("--dtype: %w", err)
+			}
+			dtypes = append(dtypes, d)
+		}
+	}
+	devices, err := a.devices()
+	if err != nil {
+		return err
+	}
+	test := &report.Selftest{}
+	wrong := 0
+	for _, d := range devices {
+		gemms, err := chooseGemms(d, o.kernels)
+		if err != nil {
+			return err
+		}
+		for _, g := range gemms {
+			for _, dtype := range dtypes {
+				a.notef("checking %s/%s/%s", d.Spec().ID, g.Name(), dtype)
+				check, err := gate(ctx, d, g, dtype, o.seed)
+				if err != nil {
+					return err
+				}
+				if !check.Passed && check.Skipped == "" {
+					wrong++
+				}
+				test.Checks = append(test.Checks, check)
+			}
+		}
+	}
+	if o.noise {
+		if test.Noise, err = o.noiseFloor(ctx, devices[0], shape, dtypes); err != nil {
+			return err
+		}
+	}
+	if err := a.wrapPrint(report.WriteSelftest(a.stream(a.stdout), o.output, test)); err != nil {
+		return err
+	}
+	if wrong > 0 {
+		return gatef("%s computed something else than the reference", plural(wrong, "kernel", "kernels"))
+	}
+	if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
+		return hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
+			"`gemmaudit doctor` shows what disturbs this machine")
+	}
+	return nil
+}
+
+// chooseGemms returns the kernels of a device by name, all without names.
+func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
+	if len(names) == 0 {
+		return d.Gemms(), nil
+	}
+	var out []kernels.Gemm
+	for _, name := range names {
+		g, err := kernels.FindGemm(d, name)
+		if err != nil {
+			return nil, planError(err)
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// gate runs the correctness gate of one kernel and data type. The error is one
+// of ctx alone: what else goes wrong is the check's failure.
+func gate(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.DType, seed uint64) (report.GateCheck, error) {
+	check := report.GateCheck{Device: d.Spec().ID, Kernel: g.Name(), DType: dtype}
+	summary, err := kernels.GateKernel(ctx, d, g, dtype, seed)
+	if ctx.Err() != nil {
+		return check, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, dtype)
+	}
+	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
+	switch {
+	case err != nil:
+		check.Failure = err.Error()
+	case summary.Passed == 0:
+		check.Skipped = "no problem of the gate is supported"
+		if len(summary.Skipped) > 0 {
+			check.Skipped = skipReason(summary.Skipped[0])
+		}
+	default:
+		check.Passed = true
+	}
+	return check, nil
+}
+
+// skipReason is the reason of a refusal without the names that stand beside it.
+func skipReason(err error) string {
+	var unsupported *kernels.Unsupported
+	if errors.As(err, &unsupported) {
+		return unsupported.Reason
+	}
+	return err.Error()
+}
+
+// noiseFloor measures A/A pairs of the first kernel that supports the shape.
+func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, shape kernels.Shape, dtypes []kernels.DType) (*report.Noise, error) {
+	gemms, err := chooseGemms(d, o.kernels)
+	if err != nil {
+		return nil, err
+	}
+	for _, dtype := range dtypes {
+		i := slices.IndexFunc(gemms, func(g kernels.Gemm) bool {
+			return g.Supports(kernels.Problem{Shape: shape, DType: dtype}) == nil
+		})
+		if i < 0 {
+			continue
+		}
+		c := results.Case{M: shape.M, SeriesKey: results.SeriesKey{
+			Device: d.Spec().ID, Kernel: gemms[i].Name(), DType: dtype, N: shape.N, K: shape.K, Regime: results.Engine,
+		}}
+		o.app.notef("noise floor: %d A/A pairs of %v", o.pairs, c)
+		measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.listener(), Now: o.app.now})
+		if err != nil {
+			return nil, err
+		}
+		floor, err := measurer.NoiseFloor(ctx, c, o.pairs, o.rounds, rules.Different)
+		if err := errors.Join(err, measurer.Close()); err != nil {
+			return nil, err
+		}
+		return &report.Noise{
+			Cases: 1, Rounds: o.rounds, Spread: floor.Spread(),
+			Comparisons: o.pairs, FalseFlags: floor.Flagged,
+			Rate: rules.RateInterval(floor.Flagged, o.pairs), Level: rules.NoiseLevel,
+		}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+type sweepOptions struct {
+	app    *app
+	plan   planFlags
+	out    string
+	resume bool
+	dryRun bool
+	output report.Format
+}
+
+func newSweepCommand(a *app) *cobra.Command {
+	opts := &sweepOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Plan products and measure them into a run file",
+		Example: examples(
+			"gemmaudit sweep --preset quick --out run.db",
+			"gemmaudit sweep --shape n14336k4096 --batch 4:1024:4 --dtype bf16 --out run.db",
+			"gemmaudit sweep --model llama3-8b:gate_up_proj+down_proj --tp 2 --batch pow2:4096 --out run.db",
+			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
+			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
+			"gemmaudit sweep --resume --out night.db                       # go on after Ctrl-C or the deadline",
+			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
+		),
+		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
+launches that fills a few milliseconds; each round takes one sample of every case, in a new
+random order; sentinel cases recur, and their drift is watched. Weights rotate past the
+last-level cache, so that they come from memory as in an inference engine (--regime).
+
+Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
+and --resume goes on. Resuming takes the plan from the run file.
+
+What the flags leave open is the preset's choice.` + exitHelp(
+			"0    measured; also when a deadline ended it with at least one round",
+			"2    the plan can't be: unknown shape, M below 1, a deadline shorter than one round",
+			"3    a device, the disk or the run file failed",
+			"4    measured, but the sentinels drifted too far for the run to be judged",
+			"130  interrupted; --resume goes on"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
+	}
+	opts.plan.register(a, cmd, "standard")
+	flags := cmd.Flags()
+	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
+	flags.BoolVar(&opts.resume, "resume", false, "go on with the run in --out")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "out", filesWith("db"))
+	return cmd
+}
+
+func (o *sweepOptions) run(cmd *cobra.Command) error {
+	ctx, a := cmd.Context(), o.app
+	if o.resume {
+		if o.out == "" {
+			return usagef("--resume: --out is missing: expected the run file to go on with")
+		}
+		if o.dryRun {
+			return usagef("--resume can't be combined with --dry-run")
+		}
+		for _, name := range planFlagNames {
+			if cmd.Flags().Changed(name) {
+				return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
+					"`gemmaudit sweep --resume --out %s`, with --deadline if you like", o.out)
+			}
+		}
+		run, plan, err := a.reopen(o.out)
+		if err != nil {
+			return err
+		}
+		defer run.Close()
+		plan.Deadline = o.plan.deadline
+		return o.finish(a.measure(ctx, run, plan))
+	}
+	options, err := o.plan.options()
+	if err != nil {
+		return err
+	}
+	plan, est, err := a.planFor(ctx, options)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return a.wrapPrint(report.WritePlan(a.stream(a.stdout), o.output, a.describePlan(plan, est)))
+	}
+	out := o.out
+	if out == "" {
+		folder := a.newFolder("out", plan.Devices())
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return devicef("create folder %q: %w", folder, withoutPath(err))
+		}
+		out = filepath.Join(folder, "run.db")
+	}
+	run, sum, err := a.sweepInto(ctx, out, plan)
+	if run != nil {
+		defer run.Close()
+	}
+	return o.finish(run, sum, err)
+}
+
+// sweepInto creates the run file of a plan and measures the plan into it. A
+// plan of which nothing can be measured leaves no file.
+func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan) (*results.Run, *sweep.Summary, error) {
+	run, err := a.createRun(ctx, path, plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, sum, err := a.measure(ctx, run, plan)
+	var deadline *sweep.DeadlineError
+	if errors.As(err, &deadline) {
+		return nil, nil, errors.Join(err, run.Close(), os.Remove(path))
+	}
+	return run, sum, err
+}
+
+// finish prints what a sweep has left behind.
+func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) error {
+	if err != nil {
+		return err
+	}
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	a := o.app
+	if err := a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series)); err != nil {
+		return err
+	}
+	a.notef("run file: %s", run.Path())
+	if sum.Invalid != "" {
+		return inconclusivef("%s: %s", run.Path(), sum.Invalid)
+	}
+	return nil
+}
+
+// planFor turns options into a plan for the selected devices, and returns what
+// estimates its time. Ceilings are measured for that.
+func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep.Estimator, error) {
+	devices, err := a.devices()
+	if err != nil {
+		return nil, nil, err
+	}
+	ceilings, err := measureCeilings(ctx, devices)
+	if err != nil {
+		return nil, nil, err
+	}
+	est := sweep.NewEstimator(ceilings)
+	plan, err := sweep.NewPlan(devices, o, est)
+	if err != nil {
+		return nil, nil, planError(err)
+	}
+	return plan, est, nil
+}
+
+// planError sorts a plan's errors: a kernel that this machine lacks is the
+// machine's, everything else the command line's.
+func planError(err error) error {
+	if strings.Contains(err.Error(), "is not available on") {
+		return hint(devicef("%w", err), "`gemmaudit devices` lists what runs here and why the rest does not")
+	}
+	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest")
+}
+
+// measureCeilings returns the peaks and bandwidths of devices by id.
+func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
+	out := map[string]kernels.Ceilings{}
+	for _, d := range devices {
+		c, err := d.Ceilings(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("measure the ceilings of %s: %w", d.Spec().ID, err)
+		}
+		out[d.Spec().ID] = c
+	}
+	return out, nil
+}
+
+// describePlan words a plan for a dry run.
+func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan {
+	llc := map[string]int64{}
+	for _, d := range a.registry().Devices() {
+		llc[d.Spec().ID] = d.Spec().LastLevelCacheBytes
+	}
+	total := est.Plan(plan, llc)
+	p := &report.Plan{
+		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
+		Deadline: plan.Deadline, Estimate: total.All,
+	}
+	if plan.Shard.Count > 1 {
+		p.Shard = plan.Shard.String()
+	}
+	cases := map[results.SeriesKey][]results.Case{}
+	for _, c := range plan.Cases() {
+		cases[c.SeriesKey] = append(cases[c.SeriesKey], c)
+	}
+	for _, s := range plan.Series {
+		mine := cases[s.SeriesKey]
+		if len(mine) == 0 {
+			continue
+		}
+		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(mine), FromM: mine[0].M, ToM: mine[len(mine)-1].M}
+		for _, c := range mine {
+			row.Estimate += est.Block(plan, c) * time.Duration(plan.Rounds)
+		}
+		p.Series = append(p.Series, row)
+	}
+	for _, note := range plan.Notes {
+		what, reason, found := strings.Cut(note, ": ")
+		if !found {
+			what, reason = "plan", note
+		}
+		p.Skipped = append(p.Skipped, report.PlanSkip{What: what, Reason: reason})
+	}
+	p.Settings = []report.PlanSetting{
+		{Name: "preset", Value: plan.Preset},
+		{Name: "distribution", Value: string(plan.Distribution)},
+		{Name: "block", Value: plan.BlockTarget.String()},
+		{Name: "rounds", Value: fmt.Sprintf("%d for every case, %d where a verdict is open", plan.Screening, plan.Rounds)},
+		{Name: "set-up", Value: total.SetUp.Round(time.Millisecond).String()},
+		{Name: "one round", Value: total.Round.Round(time.Millisecond).String()},
+	}
+	return p
+}
+
+// newFolder is a folder below parent that is named after the time and the
+// devices.
+func (a *app) newFolder(parent string, devices []string) string {
+	names := strings.NewReplacer(":", "", "/", "-").Replace(strings.Join(devices, "-"))
+	base := filepath.Join(parent, a.now().Format("20060102-150405")+"-"+names)
+	folder := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(folder); err != nil {
+			return folder
+		}
+		folder = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// createRun makes the run file of a plan.
+func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan) (*results.Run, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, hint(devicef("%q exists and is not overwritten", path), "--resume goes on with it, or give another --out")
+	}
+	devices, err := a.planDevices(plan)
+	if err != nil {
+		return nil, err
+	}
+	ceilings, err := measureCeilings(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := plan.Encode()
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	return results.Create(path, results.Meta{
+		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(),
+		Fingerprint: results.ReadFingerprint(specs, buildVersion()),
+		Ceilings:    ceilings, Plan: encoded,
+		Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
+	})
+}
+
+// reopen opens a run to go on with its plan.
+func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
+	run, err := results.OpenAppend(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := sweep.DecodePlan(run.Meta().Plan)
+	if err != nil {
+		return nil, nil, errors.Join(devicef("%s: %w", path, err), run.Close())
+	}
+	return run, plan, nil
+}
+
+// planDevices returns the devices that a plan names, in its order.
+func (a *app) planDevices(plan *sweep.Plan) ([]kernels.Device, error) {
+	return a.devicesByID(plan.Devices())
+}
+
+// devicesByID returns devices of this machine by their ids.
+func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
+	var out []kernels.Device
+	for _, id := range ids {
+		all := a.registry().Devices()
+		i := slices.IndexFunc(all, func(d kernels.Device) bool { return d.Spec().ID == id })
+		if i < 0 {
+			return nil, hint(devicef("device %q, on which the run was measured, is not on this machine", id),
+				"`gemmaudit devices` lists what this machine has")
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// measure runs a plan into a run. The summary is printed on stderr; an
+// interruption comes with the command that goes on.
+func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (*results.Run, *sweep.Summary, error) {
+	devices, err := a.planDevices(plan)
+	if err != nil {
+		return run, nil, err
+	}
+	meter := a.newMeter("sweep")
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Now: a.now}
+	for _, note := range plan.Notes {
+		meter.Message(note)
+	}
+	sum, err := runner.Run(ctx)
+	meter.close()
+	var interrupted *sweep.InterruptedError
+	var deadline *sweep.DeadlineError
+	switch {
+	case errors.As(err, &interrupted):
+		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", a.resumeCommand(run.Path()))
+	case errors.As(err, &deadline):
+		return run, sum, hint(usagef("--deadline: %w", deadline), "a longer --deadline, fewer --batch values or a smaller --preset")
+	case errors.Is(err, kernels.ErrDeviceLost):
+		return run, sum, hint(err, "what was measured is stored; %s", a.resumeCommand(run.Path()))
+	case err != nil:
+		return run, sum, err
+	}
+	a.notef("%s: %d samples in %v, %.0f %% of the time inside kernels", sum.Status, sum.Samples, sum.Wall.Round(100*time.Millisecond), 100*sum.Efficiency)
+	if sum.Failures > 0 {
+		a.warnf("%s failed and will not be judged", plural(sum.Failures, "case", "cases"))
+	}
+	return run, sum, nil
+}
+
+// resumeCommand is the command that goes on with a run.
+func (a *app) resumeCommand(path string) string {
+	return commandLine([]string{"sweep", "--resume", "--out", path})
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/report"
+)
+
+// version is set by the linker when the Makefile builds the program.
+var version string
+
+// buildVersion is the version of this program: what the linker was told, else
+// what the module proxy or the version control said at build time.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "devel-" + s.Value[:12]
+		}
+	}
+	return "devel"
+}
+
+type versionOptions struct {
+	app    *app
+	output report.Format
+}
+
+// versionInfo is what `version -o json` prints.
+type versionInfo struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	opts := &versionOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the program's version",
+		Example: examples("gemmaudit version", "gemmaudit version -o json"),
+		Long:    "Prints what was built, with which Go, for which machine. The version is stored in every run.",
+		RunE:    func(*cobra.Command, []string) error { return opts.run() },
+	}
+	outputFlag(cmd, &opts.output)
+	return cmd
+}
+
+func (o *versionOptions) run() error {
+	v := versionInfo{Version: buildVersion(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if o.output == report.Table {
+		_, err := fmt.Fprintf(o.app.stdout, "gemmaudit %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+		return err
+	}
+	return o.app.print(&report.Document{
+		Subject: "the version",
+		Value:   v,
+		Sheets: []report.Sheet{{
+			Columns: []report.Column{
+				{Name: "version", Key: "version"}, {Name: "go", Key: "go"},
+				{Name: "os", Key: "os"}, {Name: "arch", Key: "arch"},
+			},
+			Rows: [][]any{{v.Version, v.Go, v.OS, v.Arch}},
+		}},
+	}, o.output)
+}
