@@ -32,6 +32,10 @@ func (n *NoiseFloor) Quantile(q float64) float64 {
 	return n.Ratios[i] + (at-float64(i))*(n.Ratios[j]-n.Ratios[i])
 }
 
+// Spread is half the range of ratios in which the middle 68 % of the pairs lie:
+// the standard deviation where the ratios are normal, and untouched by a tail.
+func (n *NoiseFloor) Spread() float64 { return (n.Quantile(0.84) - n.Quantile(0.16)) / 2 }
+
 // NoiseFloor measures a case against itself under two names, pairs times, all
 // names interleaved. different is the test whose false flags are counted; it
 // gets the times of both names in microseconds.

@@ -70,11 +70,14 @@ type SentinelConfig struct {
 	// DriftBound is the relative change of the sentinel's median, against its
 	// first samples, beyond which the run is invalid.
 	DriftBound float64 `json:"drift_bound"`
-	// Warm-up ends when the last SettleBlocks blocks of the sentinel lie within
-	// SettleSpread of each other, or after SettleCap.
-	SettleBlocks int           `json:"settle_blocks"`
-	SettleSpread float64       `json:"settle_spread"`
-	SettleCap    time.Duration `json:"settle_cap_ns"`
+	// Warm-up runs the sentinel in windows of SettleWindow. It ends when the medians
+	// of the last SettleWindows windows lie within SettleSpread of each other,
+	// or after SettleCap. Single blocks would not do: a clock that rises for a
+	// second hardly moves from one to the next.
+	SettleWindow  time.Duration `json:"settle_window_ns"`
+	SettleWindows int           `json:"settle_windows"`
+	SettleSpread  float64       `json:"settle_spread"`
+	SettleCap     time.Duration `json:"settle_cap_ns"`
 }
 
 // DefaultSentinel is used where a plan says nothing else. A visit costs a few
@@ -84,7 +87,7 @@ type SentinelConfig struct {
 func DefaultSentinel() SentinelConfig {
 	return SentinelConfig{
 		Every: 2 * time.Second, Blocks: 1000, DriftBound: 0.15,
-		SettleBlocks: 5, SettleSpread: 0.03, SettleCap: 2 * time.Second,
+		SettleWindow: 80 * time.Millisecond, SettleWindows: 5, SettleSpread: 0.03, SettleCap: 3 * time.Second,
 	}
 }
 
@@ -100,7 +103,7 @@ func (p *Plan) Validate() error {
 	}{
 		{"rounds", p.Rounds, 1 << 20}, {"screening rounds", p.Screening, p.Rounds},
 		{"launches a block", p.MinLaunches, 1 << 20}, {"sentinel blocks", p.Sentinel.Blocks, 1 << 30},
-		{"settle blocks", p.Sentinel.SettleBlocks, 1 << 10},
+		{"settle windows", p.Sentinel.SettleWindows, 1 << 10},
 	} {
 		if f.value < 1 || f.value > f.most {
 			return fmt.Errorf("plan: %s: %d, expected 1 to %d", f.name, f.value, f.most)

@@ -77,7 +77,7 @@ type WarmUp struct {
 	Device  string  `json:"device"`
 	Blocks  int     `json:"blocks"`
 	Seconds float64 `json:"seconds"`
-	// Spread is (slowest − fastest) ÷ median of the last blocks.
+	// Spread is (slowest − fastest) ÷ median of the last windows.
 	Spread  float64 `json:"spread"`
 	Settled bool    `json:"settled"`
 }
@@ -85,35 +85,34 @@ type WarmUp struct {
 // warmUp runs blocks of a station until their times have settled, the cap is
 // reached, or the context ends.
 func warmUp(ctx context.Context, b *bench, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
-	w := WarmUp{Device: b.spec.ID, Spread: math.Inf(1)}
+	w := WarmUp{Device: b.spec.ID}
 	start := now()
 	if err := b.pilot(ctx, s); err != nil {
 		return w, err
 	}
-	last := make([]float64, 0, cfg.SettleBlocks)
-	for ctx.Err() == nil {
+	var windows, window []float64
+	opened := now()
+	for ctx.Err() == nil && !w.Settled && w.Seconds < cfg.SettleCap.Seconds() {
 		span, err := b.block(ctx, s, s.perBlock)
 		if err != nil {
 			return w, err
 		}
 		w.Blocks++
-		if len(last) == cfg.SettleBlocks {
-			last = append(last[:0], last[1:]...)
+		window = append(window, span.Seconds)
+		t := now()
+		w.Seconds = t.Sub(start).Seconds()
+		if t.Sub(opened) < cfg.SettleWindow {
+			continue
 		}
-		last = append(last, span.Seconds)
-		w.Seconds = now().Sub(start).Seconds()
+		windows = append(windows, median(window))
+		window, opened = window[:0], t
+		last := windows[max(0, len(windows)-cfg.SettleWindows):]
 		w.Spread = (slices.Max(last) - slices.Min(last)) / median(last)
-		w.Settled = len(last) == cfg.SettleBlocks && w.Spread <= cfg.SettleSpread
-		if w.Settled || w.Seconds >= cfg.SettleCap.Seconds() {
-			break
-		}
-	}
-	if math.IsInf(w.Spread, 0) {
-		w.Spread = 0
+		w.Settled = len(last) == cfg.SettleWindows && w.Spread <= cfg.SettleSpread
 	}
 	// What the pilot measured on a cold device is corrected before it sizes blocks.
-	if len(last) > 0 {
-		t := median(last) / float64(s.perBlock)
+	if len(windows) > 0 {
+		t := windows[len(windows)-1] / float64(s.perBlock)
 		s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(b.target.Seconds()/t)))))
 	}
 	return w, nil

@@ -1,0 +1,179 @@
+package sweep
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// childVariable makes the test binary sweep into the run file it names.
+const childVariable = "GEMMAUDIT_TEST_SWEEP_INTO"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childVariable); path != "" {
+		if err := sweepAsChild(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// sweepAsChild starts or resumes a sweep that really takes time.
+func sweepAsChild(path string) error {
+	d := simulated(func(c *kerneltest.Config) { c.RealTime = 1 })
+	var run *results.Run
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		p, err := killPlan(d)
+		if err != nil {
+			return err
+		}
+		data, err := p.Encode()
+		if err != nil {
+			return err
+		}
+		if run, err = results.Create(path, results.Meta{Schema: results.SchemaVersion, Plan: data}); err != nil {
+			return err
+		}
+	} else if run, err = results.OpenAppend(path); err != nil {
+		return err
+	}
+	defer run.Close()
+	p, err := DecodePlan(run.Meta().Plan)
+	if err != nil {
+		return err
+	}
+	fmt.Println("begun") // from here on, kills are counted
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run}).Run(context.Background())
+	return err
+}
+
+func killPlan(d kernels.Device) (*Plan, error) {
+	grid, err := ParseBatches("1:100")
+	if err != nil {
+		return nil, err
+	}
+	s := DefaultSentinel()
+	s.Every, s.SettleWindow, s.SettleWindows, s.SettleCap = 20*time.Millisecond, time.Millisecond, 2, 5*time.Millisecond
+	return NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
+		DTypes: []kernels.DType{kernels.FP32}, Rounds: 15, Seed: 9, BlockTarget: time.Millisecond, Sentinel: s}, nil)
+}
+
+// TestKilledSweepLosesNothing kills a sweep at 50 random moments of its life, each
+// time resumes it, and wants exactly the planned samples in the end.
+func TestKilledSweepLosesNothing(t *testing.T) {
+	kills := 50
+	if testing.Short() {
+		kills = 5
+	}
+	path := filepath.Join(t.TempDir(), "run.db")
+	rng := rand.New(rand.NewPCG(3, 14))
+	grew, before := 0, 0
+	for kill := range kills {
+		// Most die some blocks into the sweep, one in five while it starts or
+		// while the run file comes into being.
+		after, start := time.Duration(rng.IntN(80))*time.Millisecond, kill%5 == 0
+		if start {
+			after /= 3
+		}
+		if finished := startAndKill(t, path, after, start); finished {
+			t.Fatalf("the sweep was complete before kill %d: it is too short for this test", kill+1)
+		}
+		run, err := results.Open(path)
+		if errors.Is(err, fs.ErrNotExist) && before == 0 {
+			continue // it did not live to create it
+		}
+		if err != nil {
+			t.Fatalf("after kill %d: %v", kill+1, err)
+		}
+		samples, err := run.Samples(results.PhaseSweep)
+		if err != nil {
+			t.Fatalf("after kill %d: %v", kill+1, err)
+		}
+		if len(samples) < before {
+			t.Fatalf("kill %d lost %d samples", kill+1, before-len(samples))
+		}
+		if len(samples) > before {
+			grew++
+		}
+		before = len(samples)
+		if err := run.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grew < kills/3 {
+		t.Errorf("only %d of %d starts measured anything before they were killed", grew, kills)
+	}
+	if !startAndKill(t, path, time.Minute, false) {
+		t.Fatal("the last start did not finish")
+	}
+	run, err := results.OpenAppend(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	p, err := DecodePlan(run.Meta().Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := complete(t, p, run)
+	t.Logf("%d samples; %d of %d killed starts added some, %d before the last", len(samples), grew, kills, before)
+	if state(t, run, StateStatus) != StatusComplete {
+		t.Errorf("status %q", state(t, run, StateStatus))
+	}
+}
+
+// startAndKill starts the sweep and kills it a while after the run file is open,
+// or, with early, after the process was started. It is true when the sweep was
+// finished by then.
+func startAndKill(t *testing.T, path string, after time.Duration, early bool) (finished bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if early {
+		time.Sleep(after)
+		after = 0
+	} else if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "begun\n" {
+		t.Fatalf("the sweep said %q and ended: %v", line, errors.Join(err, cmd.Wait()))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-time.After(after):
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		err = <-ended
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &exit) && exit.ExitCode() == -1:
+		return false
+	}
+	t.Fatalf("the sweep failed: %v", err)
+	return false
+}

@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestProjectionShapes(t *testing.T) {
+	for _, c := range []struct {
+		spec string
+		tp   int
+		want []Target
+	}{
+		{"llama3-8b", 1, []Target{
+			{Name: "llama3-8b:qkv_proj", N: 6144, K: 4096}, {Name: "llama3-8b:o_proj", N: 4096, K: 4096},
+			{Name: "llama3-8b:gate_up_proj", N: 28672, K: 4096}, {Name: "llama3-8b:down_proj", N: 4096, K: 14336}}},
+		{"LLAMA3-8B:k_proj", 1, []Target{{Name: "llama3-8b:k_proj", N: 1024, K: 4096}}},
+		{"llama3-70b:gate_up_proj+down_proj", 8, []Target{
+			{Name: "llama3-70b:gate_up_proj tp8", N: 7168, K: 8192}, {Name: "llama3-70b:down_proj tp8", N: 8192, K: 3584}}},
+		// Sixteen ranks share eight KV heads: each holds a whole one.
+		{"llama3-70b:qkv_proj", 16, []Target{{Name: "llama3-70b:qkv_proj tp16", N: (4 + 2) * 128, K: 8192}}},
+		{"llama3-70b:o_proj", 2, []Target{{Name: "llama3-70b:o_proj tp2", N: 8192, K: 4096}}},
+		{"mistral-7b:lm_head", 1, []Target{{Name: "mistral-7b:lm_head", N: 32768, K: 4096}}},
+		{"qwen2.5-7b:qkv_proj", 1, []Target{{Name: "qwen2.5-7b:qkv_proj", N: 4608, K: 3584}}},
+		{"qwen2.5-7b:up_proj", 4, []Target{{Name: "qwen2.5-7b:up_proj tp4", N: 4736, K: 3584}}},
+		{"qwen2.5-7b:lm_head", 2, []Target{{Name: "qwen2.5-7b:lm_head tp2", N: 76032, K: 3584}}},
+	} {
+		got, err := ParseModel(c.spec, c.tp)
+		if err != nil || len(got) != len(c.want) {
+			t.Errorf("%s tp %d: %v, %v; expected %v", c.spec, c.tp, got, err, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s tp %d: %v, expected %v", c.spec, c.tp, got[i], c.want[i])
+			}
+		}
+	}
+	for _, name := range ModelNames() {
+		if all, err := ParseModel(name+":all", 1); err != nil || len(all) != len(ProjectionNames()) {
+			t.Errorf("%s:all gives %d of %d projections: %v", name, len(all), len(ProjectionNames()), err)
+		}
+	}
+}
+
+func TestModelErrors(t *testing.T) {
+	for _, c := range []struct {
+		spec string
+		tp   int
+		want string
+	}{
+		{"llama4", 1, `unknown model "llama4": expected one of llama3-8b`},
+		{"", 1, "unknown model"},
+		{"llama3-8b:", 1, "nothing follows the colon"},
+		{"llama3-8b:mlp", 1, `unknown projection "mlp" of llama3-8b: expected all or one of qkv_proj`},
+		{"llama3-8b", 0, "tensor parallelism 0"},
+		{"llama3-8b", 3, "qkv_proj can't be split over 3 ranks: it has 32 query heads"},
+		{"llama3-8b:k_proj", 12, "it has 8 KV heads"},
+		{"qwen2.5-7b:down_proj", 3, "it has 18944 MLP columns"},
+		{"no/such/config.json", 1, "no such file"},
+	} {
+		if got, err := ParseModel(c.spec, c.tp); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q tp %d: %v, error %v; expected %q", c.spec, c.tp, got, err, c.want)
+		}
+	}
+}
+
+func TestReadModel(t *testing.T) {
+	const full = `"hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000`
+	for _, c := range []struct {
+		name, text string
+		want       Model
+		err        string
+	}{
+		{name: "plain", text: `{"model_type": "llama", ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
+		{name: "null head_dim", text: `{"model_type": "mistral", "head_dim": null, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
+		{name: "own head_dim", text: `{"model_type": "qwen3", "head_dim": 128, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 128, 32000}},
+		{name: "nested", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
+		{name: "no KV heads", text: `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 100}`,
+			want: Model{"tiny", 64, 128, 4, 4, 16, 100}},
+		{name: "experts", text: `{"model_type": "mixtral", ` + full + `}`, err: `unknown model_type "mixtral": expected one of llama`},
+		{name: "no type", text: `{` + full + `}`, err: "field model_type is missing"},
+		{name: "missing", text: `{"model_type": "llama", "hidden_size": 64}`, err: "field intermediate_size is missing"},
+		{name: "zero", text: `{"model_type": "llama", "hidden_size": 0}`, err: "field hidden_size is 0"},
+		{name: "absurd", text: `{"model_type": "llama", "hidden_size": 4611686018427387904}`, err: "field hidden_size is 4611686018427387904, expected 1 to"},
+		{name: "overflow", text: `{"model_type": "llama", "hidden_size": 1e30}`, err: "not a configuration"},
+		{name: "text", text: `{"model_type": "llama", "hidden_size": "many"}`, err: "not a configuration"},
+		{name: "odd heads", text: `{"model_type": "llama", "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 3, "vocab_size": 1}`,
+			err: "don't divide into 3 heads"},
+		{name: "odd KV heads", text: `{"model_type": "llama", "head_dim": 8, "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 4, "num_key_value_heads": 3, "vocab_size": 1}`,
+			err: "num_key_value_heads is 3"},
+		{name: "not JSON", text: `hello`, err: "not a configuration"},
+		{name: "deep", text: strings.Repeat(`{"a":`, 20000), err: "not a configuration"},
+		{name: "huge", text: strings.Repeat(" ", maxConfigBytes+1), err: "larger than"},
+	} {
+		dir := filepath.Join(t.TempDir(), "tiny")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "config.json")
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{path, dir} {
+			got, err := ReadModel(p)
+			switch {
+			case c.err == "" && (err != nil || got != c.want):
+				t.Errorf("%s: %+v, %v; expected %+v", c.name, got, err, c.want)
+			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "config.json")):
+				t.Errorf("%s: error %v, expected %q and the file's name", c.name, err, c.err)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, []byte(`{"model_type": "llama", `+full+`}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ParseModel(path+":down_proj", 2); err != nil || len(got) != 1 || got[0].K != 2816 {
+		t.Errorf("a path with a selector: %v, %v", got, err)
+	}
+}

@@ -1,0 +1,172 @@
+package sweep
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+func TestPlanSurvivesTheRunFile(t *testing.T) {
+	p := planned(t, simulated(nil), "1:16,4:512:4", func(o *Options) { o.Shard, o.Deadline = Shard{2, 3}, time.Hour })
+	data, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 2000 {
+		t.Errorf("a plan of %d cases takes %d bytes", len(p.Cases()), len(data))
+	}
+	back, err := DecodePlan(data)
+	if err != nil || !reflect.DeepEqual(p, back) {
+		t.Errorf("read back %+v, %v; expected %+v", back, err, p)
+	}
+	for _, bad := range []string{"", "{}", "[]", `{"schema":"gemmaudit/plan/9"}`, `{"schema":"gemmaudit/plan/1"}`, "\x00"} {
+		if _, err := DecodePlan([]byte(bad)); err == nil {
+			t.Errorf("%q was read as a plan", bad)
+		}
+	}
+}
+
+func TestPlanHash(t *testing.T) {
+	hash := func(change func(*Plan)) string {
+		p := planned(t, simulated(nil), "1:16", nil)
+		change(p)
+		h, err := p.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	same := hash(func(*Plan) {})
+	for name, change := range map[string]func(*Plan){
+		"shard":    func(p *Plan) { p.Shard = Shard{1, 2} },
+		"deadline": func(p *Plan) { p.Deadline = time.Hour },
+		"notes":    func(p *Plan) { p.Notes = []string{"x"} },
+	} {
+		if hash(change) != same {
+			t.Errorf("another %s makes another measurement", name)
+		}
+	}
+	for name, change := range map[string]func(*Plan){
+		"seed":   func(p *Plan) { p.Seed++ },
+		"regime": func(p *Plan) { p.Regime = results.Hot },
+		"ms":     func(p *Plan) { p.Series[0].Ms = Batches{1, 2} },
+		"rounds": func(p *Plan) { p.Rounds++ },
+	} {
+		if hash(change) == same {
+			t.Errorf("another %s makes the same measurement", name)
+		}
+	}
+}
+
+func TestPlansChooseWhatCanRun(t *testing.T) {
+	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
+		{Name: "naive", Cost: kerneltest.Linear(1e9, 0)},
+		{Name: "ours", Cost: kerneltest.Linear(1e10, 0)},
+		{Name: "theirs", Cost: kerneltest.Linear(1e10, 0), DTypes: []kernels.DType{kernels.FP32}},
+	}})
+	names := func(o Options) ([]string, []string, error) {
+		o.Targets, o.Batches = []Target{{N: 64, K: 64}, {N: 64, K: 64}, {N: 32, K: 64, M: 7}}, Batches{1, 2}
+		p, err := NewPlan([]kernels.Device{d}, o, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		var out []string
+		for _, s := range p.Series {
+			if s.N == 64 {
+				out = append(out, s.Kernel+"/"+string(s.DType))
+			} else if !slices.Equal(s.Ms, Batches{7}) {
+				t.Errorf("a shape with its own M got %v", s.Ms)
+			}
+		}
+		return out, p.Notes, nil
+	}
+	for _, c := range []struct {
+		name  string
+		o     Options
+		want  []string
+		notes string
+		err   string
+	}{
+		{"defaults", Options{}, []string{"ours/bf16", "ours/fp32", "theirs/fp32"}, "kernel naive on sim is left out: it is the slow reference", ""},
+		{"a kernel by name", Options{Kernels: []string{"naive"}}, []string{"naive/bf16", "naive/fp32"}, "", ""},
+		{"a kernel without the default type", Options{Kernels: []string{"theirs"}}, []string{"theirs/fp32"}, "does not support bf16", ""},
+		{"a type", Options{DTypes: []kernels.DType{kernels.BF16}}, []string{"ours/bf16"}, "theirs does not support bf16", ""},
+		{"kernel and type at odds", Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.BF16}}, nil, "", "kernel theirs does not support bf16"},
+		{"no such kernel", Options{Kernels: []string{"ours", "magma"}}, nil, "", `unknown kernel "magma" on sim: expected one of naive, ours, theirs`},
+		{"no such type", Options{DTypes: []kernels.DType{"fp4"}}, nil, "", `unknown dtype "fp4"`},
+		{"no such preset", Options{Preset: "lunch"}, nil, "", `unknown preset "lunch": expected one of quick, standard, overnight`},
+		{"negative rounds", Options{Rounds: -1}, nil, "", "-1 rounds"},
+		{"no such regime", Options{Regime: "warm"}, nil, "", `unknown regime "warm"`},
+		{"no such shard", Options{Shard: Shard{9, 8}}, nil, "", "shard 9/8"},
+		{"past deadline", Options{Deadline: -time.Second}, nil, "", "deadline -1s"},
+	} {
+		got, notes, err := names(c.o)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: error %v, expected %q", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got, c.want) || !strings.Contains(strings.Join(notes, "\n"), c.notes) {
+			t.Errorf("%s: %v, notes %q, %v; expected %v and %q", c.name, got, notes, err, c.want, c.notes)
+		}
+	}
+	var no *kernels.Unsupported
+	if _, _, err := names(Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.BF16}}); !errors.As(err, &no) {
+		t.Errorf("%v is not typed", err)
+	}
+}
+
+// TestQuickFits holds the quick preset to its promise on machines from a slow
+// laptop to an accelerator.
+func TestQuickFits(t *testing.T) {
+	for _, m := range []struct {
+		flops, bandwidth float64
+		llc              int64
+	}{{40e9, 10e9, 8 << 20}, {500e9, 30e9, 32 << 20}, {4e12, 60e9, 320 << 20}, {900e12, 4e12, 50 << 20}} {
+		var peaks []kernels.Peak
+		for _, d := range kernels.DTypes() {
+			peaks = append(peaks, kernels.Peak{DType: d, FLOPS: m.flops, Origin: kernels.Measured})
+		}
+		d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: m.llc,
+			Ceilings: kernels.Ceilings{Peaks: peaks, ReadBandwidth: m.bandwidth},
+			Gemms: []kerneltest.GemmConfig{{Name: "a", Cost: kerneltest.Linear(1, 0)}, {Name: "b", Cost: kerneltest.Linear(1, 0)},
+				{Name: "c", Cost: kerneltest.Linear(1, 0)}}})
+		c, _ := d.Ceilings(t.Context())
+		est := NewEstimator(map[string]kernels.Ceilings{"sim": c})
+		p, err := NewPlan([]kernels.Device{d}, Options{Preset: "quick"}, est)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := est.Plan(p, map[string]int64{"sim": m.llc})
+		if e.Screening > 35*time.Second || e.Cases < 6*8 {
+			t.Errorf("%g FLOP/s: %d cases in %v", m.flops, e.Cases, e.Screening)
+		}
+	}
+}
+
+func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
+	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 1 << 20,
+		Gemms: []kerneltest.GemmConfig{{Name: "k", Cost: kerneltest.Linear(5e11, 2e-6)}}}) // half of the peak, as is expected
+	p := planned(t, d, "8:512:8", func(o *Options) { o.Targets = []Target{{N: 1024, K: 1024}} })
+	c, _ := d.Ceilings(t.Context())
+	e := NewEstimator(map[string]kernels.Ceilings{"sim": c}).Plan(p, llcOf([]kernels.Device{d}))
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Sentinels and the warm-up come on top, filling weights takes no virtual time.
+	if ratio := sum.Wall.Seconds() / e.All.Seconds(); ratio < 0.8 || ratio > 1.6 {
+		t.Errorf("a sweep of an estimated %v took %v", e.All, sum.Wall)
+	}
+	if e.Cases != 64 || e.Samples != 192 || e.Round > e.Screening || e.Screening > e.All {
+		t.Errorf("estimate %+v", e)
+	}
+}

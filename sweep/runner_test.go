@@ -1,0 +1,590 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+	"pgregory.net/rapid"
+)
+
+// simulated is a small device: weights of n256 k128 fp32 are 128 KiB, of which
+// three last-level caches take six copies.
+func simulated(change func(*kerneltest.Config)) *kerneltest.Device {
+	cfg := kerneltest.Config{
+		Seed: 1, LastLevelCacheBytes: 256 << 10, ClockMHz: 2000, PowerW: 100,
+		Gemms: []kerneltest.GemmConfig{
+			{Name: "ours", Cost: kerneltest.Linear(1e10, 5e-6)},
+			{Name: "theirs", Cost: kerneltest.Linear(2e10, 5e-6), DTypes: []kernels.DType{kernels.FP32}, Packs: true,
+				Label: func(p kernels.Problem) string { return fmt.Sprintf("tile%d", p.M%2) }},
+		},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return kerneltest.New(cfg)
+}
+
+// planned makes a plan of the given shape over Ms.
+func planned(t testing.TB, d kernels.Device, batches string, change func(*Options)) *Plan {
+	t.Helper()
+	grid, err := ParseBatches(batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Targets: []Target{{N: 256, K: 128}}, Batches: grid, DTypes: []kernels.DType{kernels.FP32},
+		Rounds: 3, Seed: 42, BlockTarget: time.Millisecond, Budget: -1,
+		Sentinel: SentinelConfig{Every: 20 * time.Millisecond, Blocks: 1000, DriftBound: 0.15,
+			SettleWindow: 5 * time.Millisecond, SettleWindows: 3, SettleSpread: 0.03, SettleCap: 100 * time.Millisecond},
+	}
+	if change != nil {
+		change(&o)
+	}
+	p, err := NewPlan([]kernels.Device{d}, o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// created is a run file for a plan.
+func created(t testing.TB, path string, p *Plan) *results.Run {
+	t.Helper()
+	data, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := results.Create(path, results.Meta{Schema: results.SchemaVersion, Plan: data, Regime: p.Regime, Distribution: p.Distribution, Seed: p.Seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func newRun(t testing.TB, p *Plan) *results.Run {
+	run := created(t, filepath.Join(t.TempDir(), "run.db"), p)
+	t.Cleanup(func() { run.Close() })
+	return run
+}
+
+// complete checks that a run holds exactly the planned samples, and returns them.
+func complete(t testing.TB, p *Plan, run *results.Run) []results.Sample {
+	t.Helper()
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := run.AddCases(p.Cases())
+	if err != nil {
+		t.Fatal(err)
+	}
+	type pair struct {
+		id    int64
+		round int
+	}
+	seen := map[pair]int{}
+	for _, s := range samples {
+		seen[pair{s.CaseID, s.Round}]++
+	}
+	for _, c := range cases {
+		for round := range p.Rounds {
+			if n := seen[pair{c.ID, round}]; n != 1 {
+				t.Errorf("%v has %d samples in round %d", c, n, round)
+			}
+		}
+	}
+	if want := len(cases) * p.Rounds; len(samples) != want {
+		t.Errorf("%d samples, expected %d", len(samples), want)
+	}
+	return samples
+}
+
+func state(t testing.TB, run *results.Run, key string) string {
+	t.Helper()
+	v, _, err := run.State(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// watcher counts what it is told and can act after a number of samples.
+type watcher struct {
+	NoObserver
+	samples  int
+	messages []string
+	last     Progress
+	at       func(n int)
+}
+
+func (w *watcher) Message(text string)  { w.messages = append(w.messages, text) }
+func (w *watcher) Progress(p Progress)  { w.last = p }
+func (w *watcher) said(sub string) bool { return strings.Contains(strings.Join(w.messages, "\n"), sub) }
+func (w *watcher) Sample(_ results.Case, s results.Sample) {
+	if s.Phase != results.PhaseSweep {
+		return
+	}
+	w.samples++
+	if w.at != nil {
+		w.at(w.samples)
+	}
+}
+
+func TestSweepMeasuresThePlan(t *testing.T) {
+	d := simulated(nil)
+	p := planned(t, d, "1:40", nil)
+	run := newRun(t, p)
+	w := &watcher{}
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := complete(t, p, run)
+	if sum.Status != StatusComplete || sum.Samples != 240 || sum.Failures != 0 || sum.Invalid != "" {
+		t.Errorf("summary %+v", sum)
+	}
+	if state(t, run, StateStatus) != StatusComplete || state(t, run, StateInvalid) != "" {
+		t.Errorf("states %q, %q", state(t, run, StateStatus), state(t, run, StateInvalid))
+	}
+	// Nothing but blocks takes virtual time.
+	if math.Abs(sum.Efficiency-1) > 1e-3 {
+		t.Errorf("efficiency %g, expected 1", sum.Efficiency)
+	}
+	cases := map[int64]results.Case{}
+	all, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		cases[c.ID] = c
+	}
+	for _, s := range samples {
+		c := cases[s.CaseID]
+		rate := map[string]float64{"ours": 1e10, "theirs": 2e10}[c.Kernel]
+		if want := 5 + c.Shape().FLOPs()/rate*1e6; math.Abs(s.US-want) > 1e-6*want {
+			t.Fatalf("%v took %g us, the device was told %g", c, s.US, want)
+		}
+		if block := s.US * float64(s.Launches); block < 1000-1e-6 || block > 1000+2*s.US {
+			t.Errorf("%v: a block of %d launches lasts %g us, expected 1 ms", c, s.Launches, block)
+		}
+		if s.ClockMHz != 2000 || s.PowerW != 100 {
+			t.Errorf("%v: clock %g, power %g", c, s.ClockMHz, s.PowerW)
+		}
+		if want := fmt.Sprintf("tile%d", c.M%2); c.Kernel == "theirs" && c.Label != want {
+			t.Errorf("%v is labelled %q, expected %q", c, c.Label, want)
+		}
+	}
+	// Rounds follow each other, each in its own published order.
+	for round := range p.Rounds {
+		for i, at := range RoundOrder(p.Seed, round, 80, nil) {
+			s := samples[round*80+i]
+			if c := p.Cases()[at]; s.Round != round || cases[s.CaseID].M != c.M || cases[s.CaseID].Kernel != c.Kernel {
+				t.Fatalf("block %d of round %d is %v, expected %v", i, round, cases[s.CaseID], c)
+			}
+		}
+	}
+	sentinels, err := run.Samples(results.PhaseSentinel)
+	if err != nil || len(sentinels) < 10 {
+		t.Errorf("%d visits to the sentinel in 0.3 s, expected one in 20 ms (%v)", len(sentinels), err)
+	}
+	var rotations []Rotation
+	if err := json.Unmarshal([]byte(state(t, run, StateRotation)), &rotations); err != nil || len(rotations) != 2 {
+		t.Fatalf("rotations %v, %v", rotations, err)
+	}
+	for _, r := range rotations {
+		if r.Copies != 6 || r.Bytes != 6*256*128*4 || !r.Enough {
+			t.Errorf("rotation %+v, expected 6 copies", r)
+		}
+	}
+	if w.last.Done != 240 || w.last.Planned != 240 || w.last.Left != 0 || w.last.MFU <= 0 {
+		t.Errorf("the last progress is %+v", w.last)
+	}
+	if d.Used() != 0 {
+		t.Errorf("%d bytes are still allocated", d.Used())
+	}
+}
+
+// TestWeightsRotate follows every launch of a sweep: no copy of a matrix may come
+// back before all others of it have been read.
+func TestWeightsRotate(t *testing.T) {
+	for _, regime := range []results.Regime{results.Engine, results.Cold, results.Hot} {
+		var order []int
+		aSlots, cSlots := map[int]bool{}, map[int]bool{}
+		d := simulated(func(c *kerneltest.Config) {
+			c.Gemms = c.Gemms[:1]
+			c.Observe = func(b kerneltest.Block) {
+				for i := range b.N {
+					l := b.Launches[i%len(b.Launches)]
+					order = append(order, l.Weights)
+					if l.Problem.M == 64 {
+						aSlots[l.AOffset], cSlots[l.COffset] = true, true
+					}
+				}
+			}
+		})
+		p := planned(t, d, "1,7,64,100", func(o *Options) { o.Regime = regime })
+		run := newRun(t, p)
+		if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		copies := map[results.Regime]int{results.Engine: 6, results.Cold: 6, results.Hot: 1}[regime]
+		for i := 1; i < len(order); i++ {
+			if order[i] != order[i-1]%copies+1 {
+				t.Fatalf("%s: launch %d used copy %d after %d of %d", regime, i, order[i], order[i-1], copies)
+			}
+		}
+		// Cold: 3·256 KiB ÷ (A 32 KiB + B 128 KiB + C 64 KiB) are 3.4, so four
+		// places would do; six is the next number that divides the copies.
+		slots := map[results.Regime]int{results.Engine: 1, results.Cold: 6, results.Hot: 1}[regime]
+		if len(aSlots) != slots || len(cSlots) != slots {
+			t.Errorf("%s: %d places of A and %d of C, expected %d", regime, len(aSlots), len(cSlots), slots)
+		}
+	}
+}
+
+func TestResumeCompletesAnyPrefix(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		stops := rapid.SliceOfN(rapid.IntRange(1, 12), 1, 4).Draw(t, "stops")
+		seed := rapid.Uint64().Draw(t, "seed")
+		path := filepath.Join(dir, fmt.Sprintf("%d.db", n))
+		d := simulated(nil)
+		grid, _ := ParseBatches("1:6")
+		p, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
+			DTypes: []kernels.DType{kernels.FP32}, Rounds: 3, Seed: seed, BlockTarget: 100 * time.Microsecond}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := p.Encode()
+		run, err := results.Create(path, results.Meta{Schema: results.SchemaVersion, Plan: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stop := range append(stops, math.MaxInt) {
+			back, err := DecodePlan(run.Meta().Plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			w := &watcher{at: func(n int) {
+				if n == stop {
+					cancel()
+				}
+			}}
+			sum, err := (&Runner{Plan: back, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(ctx)
+			cancel()
+			var interrupted *InterruptedError
+			switch {
+			case err == nil && sum.Status == StatusComplete:
+			case errors.As(err, &interrupted) && errors.Is(err, context.Canceled) && sum.Status == StatusInterrupted:
+				if w.samples != stop {
+					t.Fatalf("%d samples after a stop at %d", w.samples, stop)
+				}
+			default:
+				t.Fatalf("status %q, error %v", sum.Status, err)
+			}
+			if got, _, _ := run.State(StateStatus); got != sum.Status {
+				t.Fatalf("state %q, summary %q", got, sum.Status)
+			}
+			if err := run.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if run, err = results.OpenAppend(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer run.Close()
+		samples, err := run.Samples(results.PhaseSweep)
+		if err != nil || len(samples) != 36 {
+			t.Fatalf("%d samples, expected 36 (%v)", len(samples), err)
+		}
+		cases, _ := run.AddCases(p.Cases())
+		for round := range 3 {
+			for i, at := range RoundOrder(seed, round, 12, nil) {
+				if s := samples[round*12+i]; s.Round != round || s.CaseID != cases[at].ID {
+					t.Fatalf("the resumed run left the order at block %d of round %d", i, round)
+				}
+			}
+		}
+	})
+}
+
+func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
+	calls := 0
+	d := simulated(func(c *kerneltest.Config) {
+		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			if p.M == 3 {
+				calls++
+				return errors.New("launch error 719")
+			}
+			return nil
+		}
+		c.Gemms[1].BindError = func(p kernels.Problem) error {
+			if p.M == 5 {
+				return errors.New("no algorithm")
+			}
+			return nil
+		}
+	})
+	p := planned(t, d, "1:6", nil)
+	run := newRun(t, p)
+	w := &watcher{}
+	for range 2 { // the second start finds nothing to do
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(context.Background())
+		if err != nil || sum.Status != StatusComplete {
+			t.Fatalf("status %q, error %v", sum.Status, err)
+		}
+	}
+	failures, err := run.Failures()
+	if err != nil || len(failures) != 2 {
+		t.Fatalf("failures %v, %v", failures, err)
+	}
+	for _, f := range failures {
+		if f.Round != 0 || !strings.Contains(f.Reason, "launch error 719") && !strings.Contains(f.Reason, "no algorithm") {
+			t.Errorf("failure %+v", f)
+		}
+	}
+	if samples, _ := run.Samples(results.PhaseSweep); len(samples) != 30 {
+		t.Errorf("%d samples of the ten good cases, expected 30", len(samples))
+	}
+	if calls != 1 {
+		t.Errorf("the failing case was tried %d times", calls)
+	}
+	if !w.said("launch error 719") || w.last.Done != 36 {
+		t.Errorf("messages %q, progress %+v", w.messages, w.last)
+	}
+}
+
+func TestOutOfMemoryFailsTheSeries(t *testing.T) {
+	d := simulated(func(c *kerneltest.Config) { c.MemoryBytes, c.Gemms = 1<<20, c.Gemms[:1] })
+	p := planned(t, d, "1:3", func(o *Options) { o.Targets = append(o.Targets, Target{N: 1024, K: 1024}) })
+	run := newRun(t, p)
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	if err != nil || sum.Failures != 3 {
+		t.Fatalf("%d failures, %v; expected those of the large matrix", sum.Failures, err)
+	}
+	failures, _ := run.Failures()
+	for _, f := range failures {
+		if !strings.Contains(f.Reason, "out of memory") {
+			t.Errorf("reason %q", f.Reason)
+		}
+	}
+	if samples, _ := run.Samples(results.PhaseSweep); len(samples) != 9 {
+		t.Errorf("%d samples of the small matrix, expected 9", len(samples))
+	}
+	if d.Used() != 0 {
+		t.Errorf("%d bytes are still allocated", d.Used())
+	}
+}
+
+func TestLostDeviceCanBeResumed(t *testing.T) {
+	p := planned(t, simulated(nil), "1:10", nil)
+	run := newRun(t, p)
+	d := simulated(func(c *kerneltest.Config) { c.LoseAfter = 40 })
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	if !errors.Is(err, kernels.ErrDeviceLost) || sum.Status != StatusInterrupted {
+		t.Fatalf("status %q, error %v", sum.Status, err)
+	}
+	if failures, _ := run.Failures(); len(failures) != 0 {
+		t.Errorf("the loss was held against cases: %v", failures)
+	}
+	d = simulated(nil)
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, p, run)
+}
+
+func TestDeadline(t *testing.T) {
+	d := simulated(nil)
+	p := planned(t, d, "1:40", func(o *Options) { o.Deadline = 10 * time.Millisecond })
+	run := newRun(t, p)
+	_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	var short *DeadlineError
+	if !errors.As(err, &short) || short.Deadline != 10*time.Millisecond || short.Round < 80*time.Millisecond ||
+		!strings.Contains(err.Error(), "10ms") {
+		t.Fatalf("error %v", err)
+	}
+	// 80 blocks of a millisecond and their pilots are a round.
+	p.Deadline = 200 * time.Millisecond
+	start := d.Now()
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	if err != nil || sum.Status != StatusDeadline || state(t, run, StateStatus) != StatusDeadline {
+		t.Fatalf("status %q, error %v", sum.Status, err)
+	}
+	if took := d.Now().Sub(start); took > 205*time.Millisecond || took < 190*time.Millisecond {
+		t.Errorf("a deadline of 200 ms ended after %v", took)
+	}
+	p.Deadline = 0
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, p, run)
+}
+
+// chooser finds the cases of some Ms open as long as they have few samples.
+type chooser struct {
+	ms    []int
+	until int
+}
+
+func (c chooser) Open(cases []results.Case, samples []results.Sample) ([]int64, error) {
+	count := map[int64]int{}
+	for _, s := range samples {
+		count[s.CaseID]++
+	}
+	var out []int64
+	for _, k := range cases {
+		if slices.Contains(c.ms, k.M) && count[k.ID] < c.until {
+			out = append(out, k.ID)
+		}
+	}
+	return out, nil
+}
+
+func TestTimeGoesWhereAVerdictIsOpen(t *testing.T) {
+	d := simulated(nil)
+	p := planned(t, d, "1:10", func(o *Options) { o.Rounds, o.Screening = 9, 2 })
+	run := newRun(t, p)
+	for range 2 {
+		w := &watcher{}
+		_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: chooser{[]int{4, 7}, 5}}).Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.samples > 0 && w.last.Done != w.last.Planned {
+			t.Errorf("progress ended at %d of %d", w.last.Done, w.last.Planned)
+		}
+	}
+	cases, _ := run.Cases()
+	done, _ := run.Done(results.PhaseSweep)
+	for _, c := range cases {
+		want := 2
+		if c.M == 4 || c.M == 7 {
+			want = 5
+		}
+		if len(done[c.ID]) != want {
+			t.Errorf("%v has %d samples, expected %d", c, len(done[c.ID]), want)
+		}
+	}
+}
+
+func TestDriftPastTheBoundInvalidatesTheRun(t *testing.T) {
+	for _, c := range []struct {
+		drift   float64 // a second
+		invalid bool
+	}{{0, false}, {0.1, false}, {2, true}, {-1, true}} {
+		d := simulated(func(cfg *kerneltest.Config) {
+			cfg.Drift = func(s float64) float64 { return 1 + c.drift*s }
+		})
+		p := planned(t, d, "1:40", nil)
+		run := newRun(t, p)
+		w := &watcher{}
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (sum.Invalid != "") != c.invalid || state(t, run, StateInvalid) != sum.Invalid || w.said("the run is invalid") != c.invalid {
+			t.Errorf("drift of %g a second: invalid %q, drift %+v", c.drift, sum.Invalid, sum.Drift)
+		}
+		if len(sum.Drift) != 1 || c.drift != 0 && sum.Drift[0].Change*c.drift <= 0 {
+			t.Errorf("drift of %g a second was seen as %+v", c.drift, sum.Drift)
+		}
+	}
+}
+
+func TestWarmUpWaitsForTheSteadyState(t *testing.T) {
+	heating := simulated(func(c *kerneltest.Config) {
+		// Slow at first, as a device whose clock rises for 50 ms.
+		c.Drift = func(s float64) float64 { return 1 + max(0, 1-s/0.05) }
+	})
+	p := planned(t, heating, "1:10", nil)
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{heating}, Out: newRun(t, p), Now: heating.Now}).Run(context.Background())
+	if err != nil || len(sum.WarmUp) != 1 || !sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds < 0.04 || sum.Invalid != "" {
+		t.Errorf("warm-up %+v, invalid %q, %v", sum.WarmUp, sum.Invalid, err)
+	}
+	restless := simulated(func(c *kerneltest.Config) { c.Noise = kerneltest.Noise{Sigma: 0.2} })
+	w := &watcher{}
+	sum, err = (&Runner{Plan: p, Devices: []kernels.Device{restless}, Out: newRun(t, p), Observer: w, Now: restless.Now}).Run(context.Background())
+	if err != nil || sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds > 0.115 || !w.said("did not settle in 100ms") {
+		t.Errorf("warm-up %+v, messages %q, %v", sum.WarmUp, w.messages, err)
+	}
+}
+
+func TestSetsOfWeightsTakeTurns(t *testing.T) {
+	var most int64
+	var d *kerneltest.Device
+	d = simulated(func(c *kerneltest.Config) {
+		c.Observe = func(kerneltest.Block) { most = max(most, d.Used()) }
+	})
+	p := planned(t, d, "1:5", func(o *Options) { o.Targets = []Target{{N: 256, K: 128}, {N: 128, K: 256}, {N: 512, K: 64}} })
+	run := newRun(t, p)
+	w := &watcher{}
+	// Six copies of 128 KiB, raw and for two kernels, are 2.4 MB.
+	r := &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, MemoryBudget: 3 << 20}
+	if _, err := r.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, p, run)
+	if !w.said("3 sets that take turns") {
+		t.Errorf("messages %q", w.messages)
+	}
+	if most > 3<<20 {
+		t.Errorf("%d bytes were in use at once, the budget is 3 MiB", most)
+	}
+}
+
+func TestDevicesWorkSideBySide(t *testing.T) {
+	a, b := simulated(nil), simulated(func(c *kerneltest.Config) { c.ID = "sim:1" })
+	grid, _ := ParseBatches("1:10")
+	p, err := NewPlan([]kernels.Device{a, b}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
+		DTypes: []kernels.DType{kernels.FP32}, Rounds: 4, BlockTarget: time.Millisecond}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := newRun(t, p)
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{a, b}, Out: run, Observer: &watcher{}}).Run(context.Background())
+	if err != nil || len(sum.WarmUp) != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	samples := complete(t, p, run)
+	if len(samples) != 160 {
+		t.Errorf("%d samples, expected 160", len(samples))
+	}
+}
+
+func TestAMissingDeviceIsNamed(t *testing.T) {
+	p := planned(t, simulated(nil), "1:3", nil)
+	other := simulated(func(c *kerneltest.Config) { c.ID = "cuda:0" })
+	_, err := (&Runner{Plan: p, Devices: []kernels.Device{other}, Out: newRun(t, p)}).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), `"sim"`) || !strings.Contains(err.Error(), "cuda:0") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestHostTimeIsCounted checks the efficiency against a device on which a known
+// time passes around each block.
+func TestHostTimeIsCounted(t *testing.T) {
+	d := simulated(func(c *kerneltest.Config) { c.HostOverhead = 250 * time.Microsecond })
+	p := planned(t, d, "1:40", nil)
+	run := newRun(t, p)
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	busy, blocks := d.Busy()
+	want := busy.Seconds() / (busy.Seconds() + float64(blocks)*250e-6)
+	if err != nil || math.Abs(sum.Efficiency-want) > 1e-3 || state(t, run, StateEfficiency) != fmt.Sprintf("%.4f", sum.Efficiency) {
+		t.Errorf("efficiency %g, expected %g (%v)", sum.Efficiency, want, err)
+	}
+}
