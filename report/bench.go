@@ -91,12 +91,7 @@ func benchHeader(w io.Writer, meta results.Meta) {
 	if meta.Source == "" {
 		config = append(config, [2]string{"seed", strconv.FormatUint(meta.Seed, 10)})
 	}
-	var devices []string
-	for id := range meta.Ceilings {
-		devices = append(devices, id)
-	}
-	sort.Strings(devices)
-	for _, id := range devices {
+	for _, id := range deviceIDs(meta) {
 		for _, p := range bestPeaks(meta.Ceilings[id]) {
 			config = append(config, [2]string{
 				benchKey("peak-" + id + "-" + string(p.DType)),
@@ -113,6 +108,16 @@ func benchHeader(w io.Writer, meta results.Meta) {
 	fmt.Fprintln(w, "Unit GFLOP/s better=higher")
 	fmt.Fprintln(w, "Unit MFU better=higher")
 	fmt.Fprintln(w)
+}
+
+// deviceIDs lists the devices whose ceilings are known, in order.
+func deviceIDs(meta results.Meta) []string {
+	var ids []string
+	for id := range meta.Ceilings {
+		ids = append(ids, id)
+	}
+	sort.Strings(ids)
+	return ids
 }
 
 // bestPeaks lists the peak that MFU would use for each data type.

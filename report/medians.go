@@ -105,6 +105,13 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	doc.Value = struct {
 		Cases []Median `json:"cases"`
 	}{medians}
+	doc.Sheets = []Sheet{medianSheet(medians)}
+	doc.Notes = peakNotes(series)
+	return doc.Render(w, f)
+}
+
+// medianSheet is the table of medians.
+func medianSheet(medians []Median) Sheet {
 	sheet := Sheet{Columns: []Column{
 		{Name: "device", Key: "device", Hoist: true}, {Name: "kernel", Key: "kernel", Hoist: true}, {Name: "dtype", Key: "dtype", Hoist: true},
 		{Name: "m", Key: "m", Align: Right}, {Name: "n", Key: "n", Align: Right, Hoist: true, HoistName: true}, {Name: "k", Key: "k", Align: Right, Hoist: true, HoistName: true},
@@ -127,9 +134,7 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 		}
 		sheet.Rows = append(sheet.Rows, row)
 	}
-	doc.Sheets = []Sheet{sheet}
-	doc.Notes = peakNotes(series)
-	return doc.Render(w, f)
+	return sheet
 }
 
 // peakNotes says for each device and dtype what MFU is relative to.

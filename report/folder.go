@@ -1,0 +1,322 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Input is everything that a report folder shows. Only Series is needed.
+type Input struct {
+	Meta results.Meta
+	// Run is the path of the run file, as the reader should see it.
+	Run    string
+	Series []results.Series
+	Audit  *rules.Audit
+	Splits *rules.SplitsResult
+	// Sentinels are the samples whose drift is drawn, Cases their cases by id.
+	Sentinels []results.Sample
+	Cases     map[int64]results.Case
+	// Boundaries gives the waves and tiles of a series; nil when none are known.
+	Boundaries func(results.SeriesKey) []Boundary
+	// Notes are further lines under the summary: the share of time spent in
+	// kernels, where the lookup table lies.
+	Notes []string
+}
+
+const (
+	// manyRows is the number of rows above which a curve with a logarithmic axis
+	// is drawn with a linear one too: most of its rows are in the last octaves.
+	manyRows = 1000
+	// inlineSVG is how many bytes of figures index.html holds by itself; beyond
+	// it refers to the files, so that a browser can still open it.
+	inlineSVG = 3 << 20
+	plotsDir  = "plots"
+)
+
+// Figures are the plots of a report, in the order in which it shows them: each
+// series' MFU and time, gains, comparisons, and the state of the machine.
+func Figures(in Input) []*Figure {
+	machine := machineName(in.Meta)
+	var figures []*Figure
+	var curves []Curve
+	for _, s := range in.Series {
+		c := NewCurve(s, in.Audit)
+		curves = append(curves, c)
+		if len(c.Rows) == 0 {
+			continue
+		}
+		var boundaries []Boundary
+		if in.Boundaries != nil {
+			boundaries = in.Boundaries(s.Key)
+		}
+		figures = append(figures, PlotMFU(c, machine))
+		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(from, to, false).log {
+			linear := c
+			linear.Linear = true
+			figures = append(figures, PlotMFU(linear, machine))
+		}
+		figures = append(figures, PlotTime(c, machine, boundaries))
+		if in.Splits != nil && slices.ContainsFunc(in.Splits.Splits, func(r rules.SplitRow) bool { return r.Series == s.Key }) {
+			figures = append(figures, PlotGain(s.Key, in.Splits.Splits, machine))
+		}
+	}
+	for _, group := range comparable(curves) {
+		figures = append(figures, PlotComparison(group, machine))
+	}
+	if len(in.Sentinels) > 1 {
+		figures = append(figures, PlotDrift(in.Sentinels, in.Cases, machine))
+	}
+	samples := slices.Clone(in.Sentinels)
+	for _, s := range in.Series {
+		for _, r := range s.Rows {
+			samples = append(samples, r.Samples...)
+		}
+	}
+	if f := PlotClocks(samples, machine); f != nil {
+		figures = append(figures, f)
+	}
+	uniqueNames(figures)
+	return figures
+}
+
+// comparable groups the curves of one device, data type and shape, where there
+// are several.
+func comparable(curves []Curve) [][]Curve {
+	type key struct {
+		device, dtype string
+		n, k          int
+	}
+	groups := map[key][]Curve{}
+	var order []key
+	for _, c := range curves {
+		if len(c.Rows) == 0 {
+			continue
+		}
+		k := key{c.Key.Device, string(c.Key.DType), c.Key.N, c.Key.K}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	var out [][]Curve
+	for _, k := range order {
+		if len(groups[k]) > 1 {
+			out = append(out, groups[k])
+		}
+	}
+	return out
+}
+
+// uniqueNames tells figures apart whose names became equal as file names.
+func uniqueNames(figures []*Figure) {
+	seen := map[string]int{}
+	for _, f := range figures {
+		seen[f.Name]++
+		if n := seen[f.Name]; n > 1 {
+			f.Name = fmt.Sprintf("%s-%d", f.Name, n)
+			seen[f.Name]++
+		}
+	}
+}
+
+// Write leaves the report folder at dir: index.html, report.md, findings.json,
+// splits.json, series.csv and plots. Files are complete before they appear: they
+// are made in a temporary folder beside their place and renamed. In a folder
+// that exists already, files of the same name are replaced and all others stay.
+// When it fails, or ctx ends, nothing appears; the error names the folder.
+func Write(ctx context.Context, dir string, in Input, images []Image) (err error) {
+	fail := func(err error) error { return fmt.Errorf("write report folder %q: %w", dir, err) }
+	info, err := os.Stat(dir)
+	exists := err == nil
+	switch {
+	case exists && !info.IsDir():
+		return fail(errors.New("a file of this name is in the way"))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fail(err)
+	}
+	parent := filepath.Dir(dir)
+	if exists {
+		// Inside, because the parent may be closed to us, or on another disk.
+		parent = dir
+	} else if err := os.MkdirAll(parent, 0o755); err != nil {
+		return fail(err)
+	}
+	tmp, err := os.MkdirTemp(parent, ".report-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fail(err)
+	}
+	if err := fill(ctx, tmp, in, images); err != nil {
+		return fail(err)
+	}
+	if !exists {
+		if err := os.Rename(tmp, dir); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	if err := moveInto(tmp, dir); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// fill writes all files of a report into an empty folder.
+func fill(ctx context.Context, dir string, in Input, images []Image) error {
+	if err := os.Mkdir(filepath.Join(dir, plotsDir), 0o755); err != nil {
+		return err
+	}
+	figures := Figures(in)
+	svgs, err := writeFigures(ctx, filepath.Join(dir, plotsDir), figures, images)
+	if err != nil {
+		return err
+	}
+	p := newPage(in, figures)
+	total := 0
+	for _, svg := range svgs {
+		total += len(svg)
+	}
+	inline := total <= inlineSVG || !slices.Contains(images, SVG)
+	index := map[*Figure]int{}
+	for i, f := range figures {
+		index[f] = i
+	}
+	picture := func(f *Figure) string {
+		if inline {
+			return string(svgs[index[f]])
+		}
+		return fmt.Sprintf(`<img src="%s/%s.svg" alt="%s" loading="lazy">`, plotsDir, f.Name, forHTML(f.Alt))
+	}
+	path := func(f *Figure) string {
+		ending := SVG
+		if slices.Contains(images, PNG) {
+			ending = PNG
+		}
+		return plotsDir + "/" + f.Name + "." + string(ending)
+	}
+	md := *p
+	if !slices.Contains(images, PNG) && !slices.Contains(images, SVG) {
+		// Markdown can't show what is only there as PDF.
+		md.sections = slices.DeleteFunc(slices.Clone(p.sections), func(s section) bool { return len(s.figures) > 0 })
+	}
+	findings, splits := any(in.Audit), any(in.Splits)
+	files := []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"index.html", func(w io.Writer) error { return p.html(w, picture) }},
+		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
+		{"findings.json", func(w io.Writer) error { return writeJSON(w, findings) }},
+		{"splits.json", func(w io.Writer) error { return writeJSON(w, splits) }},
+		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series) }},
+	}
+	for _, f := range files {
+		if f.name == "findings.json" && in.Audit == nil || f.name == "splits.json" && in.Splits == nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, f.name), f.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFigures writes every figure in every format and returns the SVGs, which
+// the page needs whether or not they are wanted as files.
+func writeFigures(ctx context.Context, dir string, figures []*Figure, images []Image) ([][]byte, error) {
+	svgs := make([][]byte, len(figures))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range figures {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			if err := f.Write(&b, SVG); err != nil {
+				return err
+			}
+			svgs[i] = inlined(b.Bytes())
+			for _, format := range images {
+				err := writeFile(filepath.Join(dir, f.Name+"."+string(format)), func(w io.Writer) error { return f.Write(w, format) })
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return svgs, g.Wait()
+}
+
+// inlined drops what may stand before the svg element in a file but not in a page.
+func inlined(svg []byte) []byte {
+	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
+		return svg[i:]
+	}
+	return svg
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// writeFile creates a file and makes sure that it is on disk.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// moveInto renames every file of from to its place in to. The pages come last:
+// until then the old ones stand beside plots of the same names.
+func moveInto(from, to string) error {
+	if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
+		return err
+	}
+	plots, err := os.ReadDir(filepath.Join(from, plotsDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range plots {
+		if err := os.Rename(filepath.Join(from, plotsDir, e.Name()), filepath.Join(to, plotsDir, e.Name())); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"series.csv", "findings.json", "splits.json", "report.md", "index.html"} {
+		err := os.Rename(filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// A page is the content of a report, which report.md and index.html show alike.
+type page struct {
+	title    string
+	summary  []Note // the outcome in one line, then what qualifies it
+	machine  string
+	sections []section
+}
+
+// A section is a heading with whatever belongs under it.
+type section struct {
+	heading string
+	text    []string
+	sheet   *Sheet
+	wide    bool
+	limit   int    // rows shown, 0 for all; the file named in full has the rest
+	full    string // "findings.json"
+	folded  bool   // only shown when asked for
+	code    []string
+	figures []*Figure
+}
+
+const (
+	pageFindings = 20  // findings shown without unfolding
+	pageRemedies = 20  // remedies shown without unfolding
+	pageRows     = 200 // rows of a table that is unfolded
+	pageCommands = 10  // findings whose command stands in the page
+)
+
+// newPage arranges the content of a report.
+func newPage(in Input, figures []*Figure) *page {
+	p := &page{title: "GEMM audit of " + machineName(in.Meta), machine: MachineText(in.Meta)}
+	p.summarise(in)
+	verdicts := Sheet{}
+	if in.Audit != nil {
+		verdicts = verdictSheet(in.Audit)
+		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "."}, sheet: &verdicts})
+		p.findings(in.Audit)
+	}
+	if in.Splits != nil && len(in.Splits.Splits) > 0 {
+		p.remedies(in.Splits)
+	}
+	if len(figures) > 0 {
+		p.add(section{heading: "Plots", figures: figures})
+	}
+	p.reproduction(in)
+	p.appendix(in)
+	return p
+}
+
+func (p *page) add(s section) { p.sections = append(p.sections, s) }
+
+func (p *page) summarise(in Input) {
+	if in.Audit != nil {
+		p.summary = append(p.summary, auditHead(in.Audit)[0])
+	} else {
+		p.summary = append(p.summary, Note{fmt.Sprintf("%s measured, not judged", count(len(in.Series), "series")), Neutral})
+	}
+	if in.Splits != nil {
+		tone := Neutral
+		if paying(in.Splits.Splits) > 0 {
+			tone = Good
+		}
+		p.summary = append(p.summary, Note{SplitsSummary(in.Splits), tone})
+	}
+	for _, n := range in.Notes {
+		p.summary = append(p.summary, Note{n, Neutral})
+	}
+	var warnings []rules.Warning
+	if in.Audit != nil {
+		warnings = append(warnings, in.Audit.Warnings...)
+	}
+	if in.Splits != nil {
+		warnings = append(warnings, in.Splits.Warnings...)
+	}
+	const most = 8
+	for i, n := range warningNotes(warnings) {
+		if i == most {
+			p.summary = append(p.summary, Note{fmt.Sprintf("and %s in findings.json and splits.json", plural(len(warnings)-most, "more warning", "more warnings")), Open})
+			break
+		}
+		p.summary = append(p.summary, n)
+	}
+}
+
+func (p *page) findings(a *rules.Audit) {
+	if len(a.Findings) == 0 {
+		return
+	}
+	short := FindingSheet(a.Findings)
+	if len(short.Rows) > pageFindings {
+		short.Rows = short.Rows[:pageFindings]
+	}
+	s := section{heading: "Findings", sheet: &short}
+	if n := len(a.Findings); n > pageFindings {
+		s.text = append(s.text, fmt.Sprintf("The first %d of %d; the rest is folded below.", pageFindings, n))
+	}
+	p.add(s)
+	why := section{heading: "Why, and how to see it again"}
+	for i, f := range a.Findings {
+		if i == pageCommands {
+			break
+		}
+		line := fmt.Sprintf("%s, %s m%s: %s", f.Rule, SeriesText(f.Series), intervalText(f.FromM, f.ToM), f.Cause)
+		if f.Explanation != "" {
+			line += ". " + f.Explanation
+		}
+		if f.Waiver != "" {
+			line += ". Waived: " + f.Waiver
+		}
+		why.text = append(why.text, line)
+		if f.Reproduce != "" {
+			why.code = append(why.code, f.Reproduce)
+		}
+	}
+	p.add(why)
+	all := FindingSheet(a.Findings)
+	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageRows, full: "findings.json", folded: true})
+}
+
+func (p *page) remedies(s *rules.SplitsResult) {
+	// Remedies that pay are worth more to the reader than those that don't.
+	sorted := make([]rules.SplitRow, 0, len(s.Splits))
+	for _, want := range []func(rules.SplitRow) bool{
+		func(r rules.SplitRow) bool { return r.Pays },
+		func(r rules.SplitRow) bool { return !r.Pays && r.Executed },
+		func(r rules.SplitRow) bool { return !r.Pays && !r.Executed },
+	} {
+		for _, r := range s.Splits {
+			if want(r) {
+				sorted = append(sorted, r)
+			}
+		}
+	}
+	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
+	section1 := section{heading: "Remedies", sheet: &short}
+	if len(sorted) > pageRemedies {
+		section1.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first.", pageRemedies, len(sorted))}
+	}
+	p.add(section1)
+	if len(sorted) > pageRemedies {
+		all := SplitSheet(s.Splits)
+		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows, full: "splits.json", folded: true})
+	}
+}
+
+func (p *page) reproduction(in Input) {
+	m := in.Meta
+	s := section{heading: "How to reproduce"}
+	if m.Command != "" {
+		s.code = []string{m.Command}
+	}
+	facts := []string{}
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, name+" "+value)
+		}
+	}
+	if m.Source != "" {
+		add("imported from", m.Source)
+	}
+	add("gemmaudit", m.Gemmaudit)
+	add("regime", string(m.Regime))
+	add("input", string(m.Distribution))
+	if m.Source == "" && m.Command != "" {
+		add("seed", fmt.Sprint(m.Seed))
+	}
+	if !m.Created.IsZero() {
+		add("taken", m.Created.UTC().Format(time.RFC3339))
+	}
+	add("run file", in.Run)
+	if len(facts) > 0 {
+		s.text = []string{strings.Join(facts, ", ") + "."}
+	}
+	if len(s.code)+len(s.text) > 0 {
+		p.add(s)
+	}
+}
+
+// appendix holds what is looked up: the machine in full, and every row.
+func (p *page) appendix(in Input) {
+	machine := Sheet{Columns: []Column{{Name: "property", Key: "property"}, {Name: "value", Key: "value"}}}
+	for _, f := range in.Meta.Fingerprint.Factors() {
+		if f.Value != "" {
+			machine.Rows = append(machine.Rows, []any{f.Name, f.Value})
+		}
+	}
+	for _, id := range deviceIDs(in.Meta) {
+		c := in.Meta.Ceilings[id]
+		for _, peak := range sortedPeaks(c.Peaks) {
+			machine.Rows = append(machine.Rows, []any{fmt.Sprintf("%s peak %s", id, peak.DType), fmt.Sprintf("%s, %s %s", formatRate(peak.FLOPS, "FLOP/s"), peak.Origin, peak.Unit)})
+		}
+		if c.ReadBandwidth > 0 {
+			machine.Rows = append(machine.Rows, []any{id + " read bandwidth", gbytes(c.ReadBandwidth)})
+		}
+	}
+	if len(machine.Rows) > 0 {
+		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})
+	}
+	if rows := medianSheet(Medians(in.Series)); len(rows.Rows) > 0 {
+		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv"})
+	}
+}
+
+// machineName is the machine in a few words.
+func machineName(m results.Meta) string {
+	switch devices := m.Fingerprint.Devices; {
+	case len(devices) == 1 && devices[0].Name != "":
+		return devices[0].Name
+	case len(devices) > 1:
+		return fmt.Sprintf("%s and %s", devices[0].Name, plural(len(devices)-1, "more device", "more devices"))
+	case m.Fingerprint.CPUModel != "":
+		return m.Fingerprint.CPUModel
+	case m.Source != "":
+		return m.Source
+	}
+	return "an unknown machine"
+}
+
+// MachineText is the machine in one line: devices, operating system, version.
+func MachineText(m results.Meta) string {
+	var words []string
+	for _, d := range m.Fingerprint.Devices {
+		s := d.Name
+		switch {
+		case d.Units > 0 && d.Kind == "cuda":
+			s += fmt.Sprintf(" (%d SMs)", d.Units)
+		case d.Units > 0:
+			s += fmt.Sprintf(" (%s)", count(d.Units, "core"))
+		}
+		words = append(words, s)
+	}
+	if len(words) == 0 && m.Fingerprint.CPUModel != "" {
+		words = append(words, m.Fingerprint.CPUModel)
+	}
+	for _, s := range []string{m.Fingerprint.OS, m.Fingerprint.Kernel} {
+		if s != "" {
+			words = append(words, s)
+		}
+	}
+	if len(words) == 0 && m.Source != "" {
+		words = append(words, "imported from "+m.Source)
+	}
+	return strings.Join(words, ", ")
+}
