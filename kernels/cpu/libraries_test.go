@@ -1,20 +1,34 @@
 package cpu
 
 import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// libraryKernel returns a device with the library's kernel, or skips the test where the
-// library isn't installed.
-func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
+// openDevice opens the CPU for a test.
+func openDevice(t *testing.T) *Device {
 	t.Helper()
 	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// libraryKernel returns a device with the library's kernel, or skips the test where
+// the library isn't installed.
+func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
+	t.Helper()
+	d := openDevice(t)
 	g, err := kernels.FindGemm(d, name)
 	if err != nil {
 		t.Skip(err)
@@ -24,9 +38,9 @@ func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
 
 func TestLibrariesPassGate(t *testing.T) {
 	for _, name := range []string{"openblas", "onednn"} {
-		d, g := libraryKernel(t, name)
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 			t.Run(name+"/"+string(dt), func(t *testing.T) {
+				d, g := libraryKernel(t, name)
 				s, err := kernels.GateKernel(t.Context(), d, g, dt, 1)
 				if err != nil {
 					t.Fatal(err)
@@ -42,6 +56,302 @@ func TestLibrariesPassGate(t *testing.T) {
 					t.Error("fp32 was refused")
 				}
 			})
+		}
+	}
+}
+
+// outputOf executes p once and returns C.
+func outputOf(t *testing.T, d *Device, g kernels.Gemm, p kernels.Problem, a kernels.Buffer, w kernels.Weights) []float64 {
+	t.Helper()
+	out := p.DType.Output()
+	c, err := d.Alloc(int64(p.M * p.N * out.Size()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 3); err != nil {
+		t.Fatal(err)
+	}
+	raw, values := make([]byte, c.Bytes()), make([]float64, p.M*p.N)
+	if err := c.Download(0, raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := kernels.Decode(out, raw, values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// TestWeightsServeEveryM: weights that were prepared for one M, one layout and one
+// number of threads give the same rows for another M and another number.
+func TestWeightsServeEveryM(t *testing.T) {
+	const n, k, most = 129, 200, 70
+	for _, name := range []string{"openblas", "onednn"} {
+		for _, dt := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
+			t.Run(name+"/"+string(dt), func(t *testing.T) {
+				d, g := libraryKernel(t, name)
+				p := kernels.Problem{Shape: kernels.Shape{M: 1, N: n, K: k}, DType: dt}
+				if err := g.Supports(p); err != nil {
+					t.Skip(err)
+				}
+				a, err := d.Alloc(most * k * 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				b, err := d.Alloc(n * k * 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				// On whole numbers every order of summing gives the same bits.
+				if err := errors.Join(a.Fill(kernels.Integers, dt, most*k, 1), b.Fill(kernels.Integers, dt, n*k, 2)); err != nil {
+					t.Fatal(err)
+				}
+				w, err := g.PrepareWeights(p, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				if w.Bytes() < n*k*int64(dt.Size()) {
+					t.Errorf("weights hold %d bytes, less than B", w.Bytes())
+				}
+				first := outputOf(t, d, g, p, a, w)
+				for _, m := range []int{2, 16, most} {
+					for _, threads := range []int{0, 1} {
+						p.M, p.Threads = m, threads
+						for i, v := range outputOf(t, d, g, p, a, w)[:n] {
+							if v != first[i] {
+								t.Fatalf("m%d on %d threads: element (0,%d) is %g, with m1 %g", m, threads, i, v, first[i])
+							}
+						}
+					}
+				}
+				p.N--
+				if _, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: a}); err == nil {
+					t.Error("weights of another N were accepted")
+				}
+			})
+		}
+	}
+}
+
+func TestOneDNNNamesItsImplementation(t *testing.T) {
+	d, g := libraryKernel(t, "onednn")
+	p := kernels.Problem{Shape: kernels.Shape{M: 4, N: 8, K: 8}, DType: kernels.FP32}
+	b, err := d.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	w, err := g.PrepareWeights(p, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	l, err := g.Bind(p, kernels.Operand{Buffer: b}, w, kernels.Operand{Buffer: b, Offset: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Label() == "" {
+		t.Error("the launch has no label")
+	}
+	if v := d.Spec().Versions["onednn"]; !strings.Contains(v, ".") {
+		t.Errorf("version is %q", v)
+	}
+}
+
+// TestLibraryKeepsOneTeam: launches that come from many threads of the process run
+// on one team of the library's, not on one team each.
+func TestLibraryKeepsOneTeam(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("threads are counted in /proc")
+	}
+	d, g := libraryKernel(t, "onednn")
+	const n = 256
+	p := kernels.Problem{Shape: kernels.Shape{M: n, N: n, K: n}, DType: kernels.FP32}
+	b, err := d.Alloc(3 * n * n * 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	w, err := g.PrepareWeights(p, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	l, err := g.Bind(p, kernels.Operand{Buffer: b}, w, kernels.Operand{Buffer: b, Offset: 2 * n * n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := func() int {
+		entries, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(entries)
+	}
+	const callers = 24
+	run := func() {
+		if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	run()
+	before := tasks()
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range callers {
+		ran := make(chan struct{})
+		wg.Go(func() {
+			runtime.LockOSThread() // a thread of its own, kept until the end
+			run()
+			close(ran)
+			<-done
+		})
+		<-ran
+	}
+	// Go starts a few threads beside the locked ones; a team each would be as
+	// many again.
+	if now := tasks(); now > before+callers+callers/2 && d.Threads() > 1 {
+		t.Errorf("%d threads before, %d with %d callers", before, now, callers)
+	}
+	close(done)
+	wg.Wait()
+}
+
+// buildFake compiles testdata/fake_openblas.c.
+func buildFake(t *testing.T, flags ...string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler at test time")
+	}
+	out := filepath.Join(t.TempDir(), "libopenblas.so.0")
+	args := append([]string{"-shared", "-fPIC", "-O1", "-o", out, "testdata/fake_openblas.c"}, flags...)
+	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+// TestOpenBLASWithSBGEMM drives the bf16 path, which distributions' builds lack.
+func TestOpenBLASWithSBGEMM(t *testing.T) {
+	t.Setenv("GEMMAUDIT_OPENBLAS", buildFake(t))
+	d, g := libraryKernel(t, "openblas")
+	s, err := kernels.GateKernel(t.Context(), d, g, kernels.BF16, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Passed == 0 {
+		t.Fatal(s.Skipped[0])
+	}
+	if got, want := g.Describe(), "OpenBLAS 9.9.9 Fake, packs B in every call"; got != want {
+		t.Errorf("describes itself as %q, want %q", got, want)
+	}
+	if got, want := d.Spec().Versions["openblas"], "9.9.9 Fake"; got != want {
+		t.Errorf("version is %q, want %q", got, want)
+	}
+	b, err := d.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	p := kernels.Problem{Shape: kernels.Shape{M: 2, N: 2, K: 2}, DType: kernels.BF16}
+	w, err := g.PrepareWeights(p, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := g.Bind(p, kernels.Operand{Buffer: b}, w, kernels.Operand{Buffer: b, Offset: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "sbgemm, C rounded on one thread"
+	if d.Threads() > 1 {
+		want += ", threads: 1, the build's limit"
+	}
+	if l.Label() != want {
+		t.Errorf("label is %q, want %q", l.Label(), want)
+	}
+}
+
+// TestMissingLibraries: what can't be opened is missing with a reason that helps.
+func TestMissingLibraries(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.so")
+	if err := os.WriteFile(text, []byte("not a library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, env, path string
+		want            []string
+	}{
+		{"openblas", "GEMMAUDIT_OPENBLAS", "/nonexistent/libopenblas.so", []string{"/nonexistent/libopenblas.so", "GEMMAUDIT_OPENBLAS is set"}},
+		{"onednn", "GEMMAUDIT_ONEDNN", text, []string{"notes.so", "GEMMAUDIT_ONEDNN is set"}},
+		{"openblas", "GEMMAUDIT_OPENBLAS", dir, []string{filepath.Join(dir, sharedNames("openblas", "0")[0])}},
+	} {
+		t.Setenv(c.env, c.path)
+		d := openDevice(t)
+		_, err := kernels.FindGemm(d, c.name)
+		if err == nil {
+			t.Errorf("%s was found at %s", c.name, c.path)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: expected it to contain %q", err, want)
+			}
+		}
+	}
+	// A library that is there, but not the one.
+	fake := buildFake(t)
+	for _, c := range []struct{ name, env, path, want string }{
+		{"onednn", "GEMMAUDIT_ONEDNN", fake, "it is not oneDNN"},
+		{"openblas", "GEMMAUDIT_OPENBLAS", buildFake(t, "-Dcblas_sgemm=other"), "it has no cblas_sgemm"},
+		{"openblas", "GEMMAUDIT_OPENBLAS", buildFake(t, "-Dopenblas_set_num_threads=other"), "it has no openblas_set_num_threads"},
+		{"openblas", "GEMMAUDIT_OPENBLAS", buildFake(t, `-DCONFIG="OpenBLAS 1.0 USE64BITINT"`), "64-bit integers"},
+	} {
+		t.Setenv(c.env, c.path)
+		d := openDevice(t)
+		if _, err := kernels.FindGemm(d, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s at a foreign library: %v, want it to contain %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestMissingLibraryHint(t *testing.T) {
+	t.Setenv("GEMMAUDIT_NOSUCH", "")
+	name := libraryName{kernel: "nosuch", env: "GEMMAUDIT_NOSUCH", sonames: []string{"libnosuch-gemmaudit.so.7"}, install: "install libnosuch"}
+	_, missing := name.open()
+	if missing == nil {
+		t.Fatal("a library that doesn't exist was opened")
+	}
+	for _, want := range []string{"libnosuch-gemmaudit.so.7", "install libnosuch, or set GEMMAUDIT_NOSUCH to its path"} {
+		if !strings.Contains(missing.Reason, want) {
+			t.Errorf("reason %q lacks %q", missing.Reason, want)
+		}
+	}
+}
+
+func TestLibrariesRefuse(t *testing.T) {
+	for _, c := range []struct {
+		kernel string
+		p      kernels.Problem
+		want   string
+	}{
+		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, "fp32 and bf16 alone"},
+		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP32, LDA: 1 << 33}, "32-bit integers"},
+		{"onednn", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP8}, "CPU kernels compute"},
+	} {
+		_, g := libraryKernel(t, c.kernel)
+		err := g.Supports(c.p)
+		var u *kernels.Unsupported
+		if !errors.As(err, &u) || !strings.Contains(u.Reason, c.want) {
+			t.Errorf("%s %v: %v, want a refusal with %q", c.kernel, c.p.Shape, err, c.want)
 		}
 	}
 }

@@ -24,10 +24,8 @@ int ga_openblas_run(void *arg) {
   ga_openblas_call *call = arg;
   ga_openblas *lib = call->lib;
   const ga_gemm *g = &call->gemm;
-  if (lib->threads != call->threads) {
-    ((void (*)(int))lib->set_num_threads)(call->threads);
-    lib->threads = call->threads;
-  }
+  // Each time: in a build with OpenMP another library's launch may have changed it.
+  ((void (*)(int))lib->set_num_threads)(call->threads);
   int transb = g->b_transposed ? TRANS : NO_TRANS;
   int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb;
   if (g->dtype == GA_FP32) {

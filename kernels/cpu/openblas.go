@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -33,6 +34,7 @@ type openblas struct {
 	lib     *C.ga_openblas // never freed, like the library
 	version string         // "0.3.21"
 	core    string         // the kernels that it chose: "SkylakeX"
+	limit   int            // threads that it was built for, 0 when it doesn't tell
 }
 
 func newOpenBLAS(d *Device) (kernels.Gemm, *kernels.Missing) {
@@ -63,7 +65,7 @@ func newOpenBLAS(d *Device) (kernels.Gemm, *kernels.Missing) {
 	}
 	lib := (*C.ga_openblas)(C.calloc(1, C.sizeof_ga_openblas))
 	*lib = C.ga_openblas{sgemm: sgemm, sbgemm: l.symbol("cblas_sbgemm"), set_num_threads: set}
-	k := openblas{dev: d, lib: lib, version: openblasVersion(config), core: call("openblas_get_corename")}
+	k := openblas{dev: d, lib: lib, version: openblasVersion(config), core: call("openblas_get_corename"), limit: openblasLimit(config)}
 	d.noteVersion("openblas", strings.TrimSpace(k.version+" "+k.core))
 	return k, nil
 }
@@ -74,6 +76,17 @@ func openblasVersion(config string) string {
 		return fields[1]
 	}
 	return "of unknown version"
+}
+
+// openblasLimit is n of MAX_THREADS=n, past which a build ignores what is asked.
+func openblasLimit(config string) int {
+	for field := range strings.FieldsSeq(config) {
+		if n, ok := strings.CutPrefix(field, "MAX_THREADS="); ok {
+			limit, _ := strconv.Atoi(n)
+			return limit
+		}
+	}
+	return 0
 }
 
 // noteVersion adds a library to what the device says of itself.
@@ -154,16 +167,19 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	if g.b, err = k.dev.rawB(p, rw.raw); err != nil {
 		return nil, err
 	}
-	label := ""
+	label, threads := "", k.dev.threadsOf(p)
+	if k.limit > 0 && threads > k.limit {
+		label = fmt.Sprintf("threads: %d, the build's limit", k.limit)
+	}
 	var sums unsafe.Pointer
 	if p.DType == kernels.BF16 {
-		label = "sbgemm, C rounded on one thread"
+		label = strings.Trim("sbgemm, C rounded on one thread, "+label, ", ")
 		if sums = C.malloc(C.size_t(p.M) * C.size_t(p.N) * 4); sums == nil {
 			return nil, fmt.Errorf("%v: no memory for the fp32 sums of sbgemm", p.Shape)
 		}
 	}
 	call := (*C.ga_openblas_call)(C.calloc(1, C.sizeof_ga_openblas_call))
-	*call = C.ga_openblas_call{lib: k.lib, gemm: g, threads: C.int(k.dev.threadsOf(p)), sums: (*C.float)(sums)}
+	*call = C.ga_openblas_call{lib: k.lib, gemm: g, threads: C.int(threads), sums: (*C.float)(sums)}
 	owner := &openblasCall{call}
 	runtime.AddCleanup(owner, func(call *C.ga_openblas_call) {
 		C.free(unsafe.Pointer(call.sums))

@@ -7,7 +7,6 @@
 // The functions of one opened library, found by name. sbgemm may be NULL.
 typedef struct {
   void *sgemm, *sbgemm, *set_num_threads;
-  int threads; // what was set last, 0 before
 } ga_openblas;
 
 // One product. fp32 only of B as it is; for bf16, sums is fp32 memory of m×n.
