@@ -1,13 +1,181 @@
 package rules
 
-// explained gives a finding its cause and the sentence for it.
+import (
+	"fmt"
+	"math"
+)
+
+// explainShare is the share of a loss that a mechanism has to account for before
+// it is named as the cause.
+const explainShare = 0.5
+
+// explained gives a finding its cause and one sentence with the numbers the
+// cause rests on. The causes are tried from the most specific: what the rule
+// itself saw, memory, alignment, waves and tiles of a kernel whose tile is known,
+// the library's choice of kernel, steps in the times alone.
 func explained(c *candidate, f Finding, _ Data) Finding {
-	f.Cause = c.worst.cause
-	if c.worst.explain != nil {
-		f.Explanation = c.worst.explain()
+	j := c.worst
+	if j.cause != "" || j.explain != nil {
+		f.Cause, f.Explanation = j.cause, j.explain()
+		return f
 	}
-	if f.Cause == "" {
-		f.Cause = Unknown
+	w := newWitness(c)
+	switch c.rule {
+	case Parity:
+		f.Cause, f.Explanation = Unknown, fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), f.Series.DType, j.against.DType)
+		return f
+	case Alternative:
+		f.Cause, f.Explanation = Unknown, fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.against.Kernel)
+		if f.Series.Kernel == "auto" {
+			f.Cause = HeuristicChoice
+		}
+		return f
 	}
+	for _, look := range []func() (Cause, string){w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
+		if cause, why := look(); cause != "" {
+			f.Cause, f.Explanation = cause, w.versus()+": "+why
+			return f
+		}
+	}
+	f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
 	return f
+}
+
+// witness is the worst row of a candidate beside the row that it is compared
+// with, in plain numbers.
+type witness struct {
+	c         *candidate
+	curve     *curve
+	row       point
+	reference point // of the same series; m is 0 when there is none
+	loss      float64
+}
+
+func newWitness(c *candidate) *witness {
+	j := c.worst
+	w := &witness{c: c, curve: j.curve, row: j.curve.points[j.point], loss: math.Max(j.loss.Mid, 0)}
+	if t := c.tests[j]; t != nil && t.confirmed {
+		w.loss = math.Max(t.loss.Mid, 0)
+	}
+	m := j.against.M
+	switch {
+	case len(j.against.Parts) > 0:
+		m = j.against.Parts[len(j.against.Parts)-1] // the largest part
+	case j.against.PadTo > 0:
+		m = j.against.PadTo
+	}
+	if j.against.Kernel == j.alone().Kernel && j.against.DType == j.alone().DType {
+		if i, ok := w.curve.at(m); ok {
+			w.reference = w.curve.points[i]
+		}
+	}
+	return w
+}
+
+func (w *witness) mfu(p point) float64 { return math.Exp(p.rate() - w.curve.peak) }
+
+// versus states the loss: what was seen and what it is held against.
+func (w *witness) versus() string {
+	j := w.c.worst
+	us := math.Exp(w.row.us.y)
+	switch {
+	case len(j.against.Parts) > 0:
+		return fmt.Sprintf("m%d takes %.4g us, in parts %v it would take %.4g us", w.row.m, us, j.against.Parts, us*(1-w.loss))
+	case j.against.PadTo > 0:
+		return fmt.Sprintf("m%d takes %.4g us, the larger m%d takes %.4g us", w.row.m, us, j.against.PadTo, us*(1-w.loss))
+	case j.against.M == w.row.m:
+		return fmt.Sprintf("m%d takes %.4g us where %.4g us suffice", w.row.m, us, us*(1-w.loss))
+	}
+	return fmt.Sprintf("m%d takes %.4g us, MFU %.3f against %.3f at m%d", w.row.m, us, w.mfu(w.row), w.mfu(w.row)/(1-math.Min(w.loss, 0.999)), j.against.M)
+}
+
+// memory: the row can't be as fast as it should, for reading its operands.
+func (w *witness) memory() (Cause, string) {
+	s := w.curve.series
+	if w.c.rule != Monotonic || s.Peak.FLOPS <= 0 || s.ReadBandwidth <= 0 || s.Key.Regime == "hot" {
+		return "", ""
+	}
+	shape := s.Rows[w.row.row].Case.Shape()
+	intensity := shape.FLOPs() / shape.Bytes(s.Key.DType)
+	attainable := intensity * s.ReadBandwidth / s.Peak.FLOPS
+	reached := w.mfu(w.row)
+	if attainable >= 1 || attainable >= w.mfu(w.row)/(1-w.loss) || reached < explainShare*attainable {
+		return "", ""
+	}
+	return MemoryBound, fmt.Sprintf("at %.4g FLOP a byte and %.4g GB/s no more than MFU %.3f is possible", intensity, s.ReadBandwidth/1e9, attainable)
+}
+
+// alignmentRows is the least number of rows on either side that shows a pattern.
+const alignmentRows = 3
+
+// alignment: every slow row has an M that is no multiple of [alignment], and the
+// multiples between them are not slow.
+func (w *witness) alignment() (Cause, string) {
+	rows := w.c.rows
+	if len(rows) < alignmentRows {
+		return "", ""
+	}
+	for _, j := range rows {
+		if j.m()%alignment == 0 {
+			return "", ""
+		}
+	}
+	aligned := 0
+	best := math.Inf(-1)
+	for i := rows[0].point; i <= rows[len(rows)-1].point; i++ {
+		if p := w.curve.points[i]; p.m%alignment == 0 {
+			aligned++
+			best = math.Max(best, p.rate())
+		}
+	}
+	if aligned < alignmentRows-1 || math.Exp(w.row.rate()-best) > 1-explainShare*w.loss {
+		return "", ""
+	}
+	return Alignment, fmt.Sprintf("all %d slow rows from m%d to m%d are no multiples of %d, and the %d multiples between them reach MFU %.3f",
+		len(rows), rows[0].m(), rows[len(rows)-1].m(), alignment, aligned, math.Exp(best-w.curve.peak))
+}
+
+// heuristic: the kernel that the library chose is slow wherever it is chosen, and
+// next to it the library itself ran a faster one.
+func (w *witness) heuristic() (Cause, string) {
+	label := w.row.label
+	if label == "" {
+		return "", ""
+	}
+	wanted := w.row.rate() - math.Log1p(-math.Min(explainShare*w.loss, 0.999))
+	own, other := math.Inf(-1), -1
+	distance := math.Inf(1)
+	for i, p := range w.curve.points {
+		if p.label == "" || math.Abs(math.Log(float64(p.m)/float64(w.row.m))) > math.Ln2 {
+			continue // another octave of M is another problem
+		}
+		if p.label == label {
+			own = math.Max(own, p.rate())
+		} else if d := math.Abs(float64(p.m - w.row.m)); p.rate() >= wanted && d < distance {
+			other, distance = i, d
+		}
+	}
+	if other < 0 || own >= w.row.rate()-math.Log1p(-math.Min(w.loss, 0.999)) {
+		return "", ""
+	}
+	p := w.curve.points[other]
+	return HeuristicChoice, fmt.Sprintf("the library chose %s, which reaches MFU %.3f at best between m%d and m%d, while %s ran m%d at MFU %.3f",
+		short(label), math.Exp(own-w.curve.peak), w.row.m/2, w.row.m*2, short(p.label), p.m, w.mfu(p))
+}
+
+// short cuts a mangled kernel name to what tells it apart.
+func short(label string) string {
+	if open := indexAfter(label, "Kernel2<"); open > 0 {
+		label = label[open:]
+	}
+	for i, r := range label {
+		if r == '>' || r == '(' || r == ' ' && i > 0 {
+			label = label[:i]
+			break
+		}
+	}
+	if len(label) > 64 {
+		label = label[:64] + "…"
+	}
+	return label
 }

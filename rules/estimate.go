@@ -52,8 +52,10 @@ type curve struct {
 	points []point
 	// peak is log of FLOP per microsecond at which MFU is 1.
 	peak float64
-	// clocked is true when every judged row tells its clock.
+	// clocked is true when every row tells its clock.
 	clocked bool
+	// tiles remembers how the tile of a kernel lies, by label; see orient.
+	tiles map[string][2]int
 }
 
 // mfu returns the MFU of a point with bounds.

@@ -153,3 +153,47 @@ func TestSearchTime(t *testing.T) {
 	}
 	t.Logf("8197 rows: audit %v, split search %v", audit, time.Since(start))
 }
+
+// TestPublishedCauses checks the two facts that are known about the published
+// sweeps: on the RTX 4090 the library chooses a slow kernel, on the A800 the
+// cliffs are waves of tiles on 108 SMs.
+func TestPublishedCauses(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		data  func(testing.TB) Data
+		cause Cause
+		share float64
+		least int
+	}{
+		{"rtx4090", rtx4090, HeuristicChoice, 0.95, 90},
+		{"a800", a800, WaveQuantisation, 0.9, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, err := RunAudit(context.Background(), tc.data(t), articleConfig(0.85), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, of := 0, 0
+			causes := map[Cause]int{}
+			for _, f := range a.Findings {
+				causes[f.Cause] += f.Rows
+				rows += f.Rows
+				if f.Cause == tc.cause {
+					of += f.Rows
+				}
+			}
+			t.Logf("%d findings, rows by cause %v; first: %s", len(a.Findings), causes, a.Findings[0].Explanation)
+			for _, f := range a.Findings {
+				if f.Cause != tc.cause {
+					t.Logf("m%d-%d: %s: %s", f.FromM, f.ToM, f.Cause, f.Explanation)
+				}
+			}
+			if len(a.Findings) < tc.least {
+				t.Errorf("%d findings, want at least %d", len(a.Findings), tc.least)
+			}
+			if float64(of) < tc.share*float64(rows) {
+				t.Errorf("%d of %d rows have the cause %s", of, rows, tc.cause)
+			}
+		})
+	}
+}
