@@ -1,0 +1,290 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// largestM is the largest M in a drawn table's intervals.
+const largestM = 300
+
+// anyWord is a name with what could break generated source in it.
+var anyWord = rapid.OneOf(
+	rapid.SampledFrom([]string{"tiled", "onednn", `a"b\`, "??/", "*/ /* //", "größe", "%d%s", "{{.}}"}),
+	rapid.StringMatching(`[ -~]{1,12}`),
+)
+
+func drawAction(t *rapid.T, from, to int) Action {
+	kinds := []Kind{Direct, Pad, Kernel}
+	if from > 1 {
+		kinds = append(kinds, Split, Split)
+	}
+	a := Action{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+	switch a.Kind {
+	case Split:
+		for rest := from - 1; rest > 0 && len(a.First) < 4; {
+			part := rapid.IntRange(1, rest).Draw(t, "part")
+			a.First = append(a.First, part)
+			rest -= part
+			if rapid.Bool().Draw(t, "enough") {
+				break
+			}
+		}
+	case Pad:
+		a.PadTo = rapid.IntRange(to, to+64).Draw(t, "pad_to")
+	case Kernel:
+		a.Kernel = anyWord.Draw(t, "kernel")
+	}
+	return a
+}
+
+var anyTable = rapid.Custom(func(t *rapid.T) *Table {
+	table := &Table{
+		Schema: Schema, Created: "2024-05-06T07:08:09Z", Gemmaudit: anyWord.Draw(t, "version"),
+		Validators: Validators{
+			Device: anyWord.Draw(t, "device"), CPUModel: anyWord.Draw(t, "model"),
+			Libraries: rapid.MapOfN(anyWord, anyWord, 0, 3).Draw(t, "libraries"),
+		},
+		Series: []Series{},
+	}
+	if len(table.Validators.Libraries) == 0 {
+		table.Validators.Libraries = nil
+	}
+	type key struct {
+		kernel, dtype string
+		n, k          int
+	}
+	keys := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) key {
+		return key{anyWord.Draw(t, "kernel"), rapid.SampledFrom([]string{"bf16", "fp32"}).Draw(t, "dtype"),
+			rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
+	}), 0, 4, func(k key) key { return k }).Draw(t, "series")
+	for _, k := range keys {
+		s := Series{Kernel: k.kernel, DType: k.dtype, N: k.n, K: k.k, Default: Action{Kind: Direct}, Intervals: []Interval{}}
+		if rapid.IntRange(0, 3).Draw(t, "default") == 0 {
+			s.Default = Action{Kind: Kernel, Kernel: anyWord.Draw(t, "kernel")}
+		}
+		for m := 1; m <= largestM; {
+			from := m + rapid.IntRange(0, 40).Draw(t, "gap")
+			to := from + rapid.IntRange(0, 40).Draw(t, "length")
+			if to > largestM {
+				break
+			}
+			s.Intervals = append(s.Intervals, Interval{From: from, To: to, Action: drawAction(t, from, to)})
+			m = to + 1
+		}
+		table.Series = append(table.Series, s)
+	}
+	table.Sort()
+	return table
+})
+
+// drawnTables are examples of anyTable, with the one of the other tests.
+func drawnTables() []*Table {
+	tables := []*Table{example(), {Schema: Schema, Created: "2024-05-06T07:08:09Z"}}
+	for seed := range 8 {
+		tables = append(tables, anyTable.Example(seed))
+	}
+	return tables
+}
+
+// query is a product to look up, beside the series too.
+type query struct {
+	kernel, dtype string
+	n, k          int
+}
+
+func queries(t *Table) []query {
+	out := []query{{"none", "bf16", 1, 1}}
+	for _, s := range t.Series {
+		out = append(out, query{s.Kernel, s.DType, s.N, s.K}, query{s.Kernel, s.DType, s.N, s.K + 1}, query{s.Kernel, "x", s.N, s.K})
+	}
+	return out
+}
+
+// answers is what the generated programs are to print.
+func answers(tables []*Table) string {
+	var b strings.Builder
+	for i, t := range tables {
+		for j, q := range queries(t) {
+			for m := 1; m <= largestM+100; m++ {
+				a := t.Lookup(q.kernel, q.dtype, q.n, q.k, m)
+				fmt.Fprintf(&b, "%d %d %d: %s %d [%s] %s\n", i, j, m, a.Kind, a.PadTo, a.Kernel, join(a.Parts(m), " "))
+			}
+		}
+	}
+	return b.String()
+}
+
+// compare shows the first line in which two outputs differ.
+func compare(t *testing.T, want, got string) {
+	t.Helper()
+	if want == got {
+		return
+	}
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			t.Fatalf("line %d of %d:\n got %s\nwant %s", i+1, len(a), b[i], a[i])
+		}
+	}
+	t.Fatalf("%d lines, expected %d", len(b), len(a))
+}
+
+func TestHeaderAgreesWithLookup(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skipf("no C compiler: %v", err)
+	}
+	dir := t.TempDir()
+	tables := drawnTables()
+	var program strings.Builder
+	program.WriteString("#include <stdio.h>\n")
+	var body strings.Builder
+	for i, table := range tables {
+		prefix := fmt.Sprintf("t%d", i)
+		var b bytes.Buffer
+		if err := table.WriteHeader(&b, prefix); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, prefix+".h"), b.String())
+		// Twice, since a header may be included by two others.
+		fmt.Fprintf(&program, "#include \"%s.h\"\n#include \"%s.h\"\n", prefix, prefix)
+		for j, q := range queries(table) {
+			fmt.Fprintf(&body, `	for (m = 1; m <= %d; m++) {
+		const %s_action *a = %s_lookup(%s, %s, %d, %d, m);
+		count = %s_parts(a, m, parts, 64);
+		printf("%d %d %%d: %%s %%d [%%s]", m, kinds[a->kind], a->pad_to, a->kernel ? a->kernel : "");
+		for (i = 0; i < count; i++)
+			printf(" %%d", parts[i]);
+		printf("\n");
+	}
+`, largestM+100, prefix, prefix, cString(q.kernel), cString(q.dtype), q.n, q.k, prefix, i, j)
+		}
+	}
+	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\"};\n\tint m, i, count, parts[64];\n")
+	program.WriteString(body.String() + "\treturn 0;\n}\n")
+	write(t, filepath.Join(dir, "main.c"), program.String())
+	binary := filepath.Join(dir, "main")
+	if out, err := exec.Command(cc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-o", binary, filepath.Join(dir, "main.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(binary).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, answers(tables), string(out))
+}
+
+func TestGoSourceAgreesWithLookup(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skipf("no Go tool: %v", err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module query\n\ngo 1.21\n")
+	tables := drawnTables()
+	var imports, body strings.Builder
+	for i, table := range tables {
+		pkg := fmt.Sprintf("t%d", i)
+		var b bytes.Buffer
+		if err := table.WriteGo(&b, pkg); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, pkg, "table.go"), b.String())
+		fmt.Fprintf(&imports, "\t\"query/%s\"\n", pkg)
+		for j, q := range queries(table) {
+			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
+		a := %s.Lookup(%q, %q, %d, %d, m)
+		show(%d, %d, m, a.Kind, a.PadTo, a.Kernel, a.Parts(nil, m))
+	}
+`, largestM+100, pkg, q.kernel, q.dtype, q.n, q.k, i, j)
+		}
+	}
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n\t\"bufio\"\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\n"+imports.String()+`)
+
+var out = bufio.NewWriter(os.Stdout)
+
+func show(i, j, m int, kind string, padTo int, kernel string, parts []int) {
+	fmt.Fprintf(out, "%d %d %d: %s %d [%s] %s\n", i, j, m, kind, padTo, kernel, strings.Trim(fmt.Sprint(parts), "[]"))
+}
+
+func main() {
+`+body.String()+"\tout.Flush()\n}\n")
+	cmd := exec.Command(goTool, "run", ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	compare(t, answers(tables), string(out))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPropertyTable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := anyTable.Draw(t, "table")
+		if err := table.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		data, err := table.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(table, got) {
+			t.Fatalf("parsed\n%+v\nexpected\n%+v", got, table)
+		}
+		// The binary search agrees with looking at every interval, and the parts
+		// of a product add up to it.
+		for _, s := range table.Series {
+			for m := 1; m <= largestM+50; m++ {
+				want := s.Default
+				for _, iv := range s.Intervals {
+					if iv.From <= m && m <= iv.To {
+						want = iv.Action
+					}
+				}
+				a := table.Lookup(s.Kernel, s.DType, s.N, s.K, m)
+				if !a.Equal(want) {
+					t.Fatalf("%v m%d: %+v, expected %+v", &s, m, a, want)
+				}
+				sum := 0
+				for _, part := range a.Parts(m) {
+					if part < 1 {
+						t.Fatalf("m%d: parts %v", m, a.Parts(m))
+					}
+					sum += part
+				}
+				if a.Kind == Pad {
+					sum -= a.PadTo - m
+				}
+				if sum != m {
+					t.Fatalf("m%d: parts %v of %+v add up to %d", m, a.Parts(m), a, sum)
+				}
+			}
+		}
+	})
+}

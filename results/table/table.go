@@ -1,0 +1,199 @@
+// Package table is what an inference engine needs of gemmaudit: lookup tables
+// that say, for a product C[M,N] = A[M,K] · B[K,N], whether to run it as it is,
+// in parts over M, padded to a larger M, or by another kernel.
+//
+// A table holds for the machine, library versions and conditions in its
+// [Validators]; whoever loads one compares them first. It consists of series, one
+// for each kernel, data type, N and K, and of intervals of M within a series.
+// Every M outside the intervals gets the series' default action, and every
+// product outside the series is run as it is.
+//
+// An interval covers all M from From to To, ends included. Where a sweep measured
+// only every Step-th M, the Ms between two neighbours on that grid are covered
+// only when both neighbours carry the same action; the interval then spans both,
+// and its Step says how dense the evidence is. An action with sizes in it (the
+// leading parts of a split, the M to pad to) applies the same sizes to every M of
+// the interval.
+//
+// The package imports the standard library only.
+package table
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Schema is the name and version of the format, in every table.
+const Schema = "gemmaudit/table/v1"
+
+// Kind is a way to execute a product.
+type Kind string
+
+// The kinds of actions.
+const (
+	Direct Kind = "direct" // one launch, as it is
+	Split  Kind = "split"  // launches over parts of M into one output
+	Pad    Kind = "pad"    // one launch with a larger M
+	Kernel Kind = "kernel" // one launch of another kernel
+)
+
+// Action is what to do with a product. The zero value runs it as it is.
+type Action struct {
+	Kind Kind `json:"kind"`
+	// First holds the sizes of the leading parts of a split. What remains of M
+	// after them is the last part.
+	First []int `json:"first,omitempty"`
+	// PadTo is the M that is launched instead, with the extra rows thrown away.
+	PadTo int `json:"pad_to,omitempty"`
+	// Kernel is the name of the kernel that is launched instead.
+	Kernel string `json:"kernel,omitempty"`
+}
+
+// Parts returns the Ms of the launches that make up a product of m rows, in
+// order. Anything but a split that is applicable to m is one launch.
+func (a Action) Parts(m int) []int {
+	switch a.Kind {
+	case Split:
+		rest := m
+		for _, part := range a.First {
+			rest -= part
+		}
+		if rest > 0 {
+			return append(slices.Clone(a.First), rest)
+		}
+	case Pad:
+		if a.PadTo > m {
+			return []int{a.PadTo}
+		}
+	}
+	return []int{m}
+}
+
+// Equal says whether two actions execute a product in the same way.
+func (a Action) Equal(b Action) bool {
+	return a.kind() == b.kind() && a.PadTo == b.PadTo && a.Kernel == b.Kernel && slices.Equal(a.First, b.First)
+}
+
+// kind is the Kind, direct for the zero value.
+func (a Action) kind() Kind { return cmp.Or(a.Kind, Direct) }
+
+// Proof is the measurement behind an action at one M: the action executed as it
+// would be used, interleaved with the direct product.
+type Proof struct {
+	M        int     `json:"m"`
+	DirectUS float64 `json:"direct_us"` // microseconds of the product as it is
+	RemedyUS float64 `json:"remedy_us"` // microseconds of the action, all launches
+	// GainLo, GainMid and GainHi are direct ÷ remedy with confidence bounds.
+	GainLo  float64 `json:"gain_lo"`
+	GainMid float64 `json:"gain_mid"`
+	GainHi  float64 `json:"gain_hi"`
+}
+
+// Interval is a range of M with one action.
+type Interval struct {
+	From int `json:"from"` // the first M
+	To   int `json:"to"`   // the last M, included
+	// Step is the distance of the Ms that were measured; 0 and 1 mean each.
+	Step   int     `json:"step,omitempty"`
+	Action Action  `json:"action"`
+	Proofs []Proof `json:"proofs,omitempty"` // ascending in M
+}
+
+// Series is the actions for one kernel, data type, N and K.
+type Series struct {
+	Kernel string `json:"kernel"` // whose product is replaced
+	DType  string `json:"dtype"`
+	N      int    `json:"n"`
+	K      int    `json:"k"`
+	// Default is for every M outside the intervals.
+	Default   Action     `json:"default"`
+	Intervals []Interval `json:"intervals"` // ascending and disjoint
+}
+
+// Validators are the conditions under which a table was measured, in words
+// that are compared as they stand. Empty means unknown.
+type Validators struct {
+	Device    string            `json:"device"`
+	Driver    string            `json:"driver,omitempty"`
+	Libraries map[string]string `json:"libraries,omitempty"` // name to version
+	Kernel    string            `json:"kernel,omitempty"`    // of the operating system
+	Regime    string            `json:"regime,omitempty"`
+	// ClockPolicy is how clocks were governed: a governor, a lock, a power limit.
+	ClockPolicy string `json:"clock_policy,omitempty"`
+	Arch        string `json:"arch,omitempty"`
+	CPUModel    string `json:"cpu_model,omitempty"`
+	Threads     int    `json:"threads,omitempty"` // CPU only
+}
+
+// Table is a lookup table with the conditions under which it holds.
+type Table struct {
+	Schema     string     `json:"schema"`
+	Created    string     `json:"created"`   // RFC 3339
+	Gemmaudit  string     `json:"gemmaudit"` // version of the program
+	Validators Validators `json:"validators"`
+	// Series is ascending in kernel, dtype, n and k, each combination once.
+	Series []Series `json:"series"`
+}
+
+// compare orders series by kernel, dtype, n and k.
+func (s *Series) compare(kernel, dtype string, n, k int) int {
+	if c := cmp.Compare(s.Kernel, kernel); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(s.DType, dtype); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(s.N, n); c != 0 {
+		return c
+	}
+	return cmp.Compare(s.K, k)
+}
+
+// Sort brings series and their intervals into the order that [Table.Lookup]
+// relies on and [Table.Validate] demands.
+func (t *Table) Sort() {
+	slices.SortStableFunc(t.Series, func(a, b Series) int { return a.compare(b.Kernel, b.DType, b.N, b.K) })
+	for i := range t.Series {
+		slices.SortStableFunc(t.Series[i].Intervals, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+	}
+}
+
+// Lookup returns the action for a product of m rows: that of the interval in
+// which m lies, else the series' default, else (no such series) the direct
+// product. The table must be valid. Lookup allocates nothing; the result shares
+// its First with the table.
+func (t *Table) Lookup(kernel, dtype string, n, k, m int) Action {
+	lo, hi := 0, len(t.Series)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		switch c := t.Series[mid].compare(kernel, dtype, n, k); {
+		case c == 0:
+			return t.Series[mid].Lookup(m)
+		case c < 0:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return Action{Kind: Direct}
+}
+
+// Lookup returns the action for a product of m rows, the default outside every
+// interval.
+func (s *Series) Lookup(m int) Action {
+	lo, hi := 0, len(s.Intervals)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if s.Intervals[mid].To < m {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	a := s.Default
+	if lo < len(s.Intervals) && s.Intervals[lo].From <= m {
+		a = s.Intervals[lo].Action
+	}
+	a.Kind = a.kind()
+	return a
+}

@@ -1,0 +1,281 @@
+package table
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// example has one of everything.
+func example() *Table {
+	return &Table{
+		Schema: Schema, Created: "2024-05-06T07:08:09Z", Gemmaudit: "v0.1.0",
+		Validators: Validators{
+			Device: `Some "CPU" */ with ??/ trigraphs`, Driver: "580.1", Libraries: map[string]string{"openblas": "0.3.21", "onednn": "2.6.3"},
+			Kernel: "6.1.0-18-amd64", Regime: "engine", ClockPolicy: "governor performance, turbo on", Arch: "amd64",
+			CPUModel: "Prozessor für Größen", Threads: 2,
+		},
+		Series: []Series{
+			{
+				Kernel: "onednn", DType: "bf16", N: 4096, K: 4096, Default: Action{Kind: Direct},
+				Intervals: []Interval{
+					{From: 65, To: 96, Action: Action{Kind: Pad, PadTo: 96}},
+					{From: 100, To: 160, Step: 4, Action: Action{Kind: Split, First: []int{64}}, Proofs: []Proof{
+						{M: 100, DirectUS: 200, RemedyUS: 150, GainLo: 1.3, GainMid: 4.0 / 3, GainHi: 1.36},
+						{M: 160, DirectUS: 300.5, RemedyUS: 250.25, GainLo: 1.18, GainMid: 1.2, GainHi: 1.22},
+					}},
+					{From: 161, To: 161, Action: Action{Kind: Split, First: []int{96, 64}}},
+					{From: 200, To: 240, Action: Action{Kind: Kernel, Kernel: "tiled"}},
+				},
+			},
+			{Kernel: "onednn", DType: "fp32", N: 4096, K: 4096, Default: Action{Kind: Kernel, Kernel: `ours, "the" tiled`}, Intervals: []Interval{
+				{From: 1, To: 8, Action: Action{Kind: Direct}},
+			}},
+			{Kernel: "tiled", DType: "fp32", N: 8, K: 16, Intervals: []Interval{}},
+		},
+	}
+}
+
+func TestLookup(t *testing.T) {
+	table := example()
+	if err := table.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		kernel, dtype string
+		n, k, m       int
+		want          Action
+		parts         []int
+	}{
+		{"onednn", "bf16", 4096, 4096, 64, Action{Kind: Direct}, []int{64}},
+		{"onednn", "bf16", 4096, 4096, 65, Action{Kind: Pad, PadTo: 96}, []int{96}},
+		{"onednn", "bf16", 4096, 4096, 96, Action{Kind: Pad, PadTo: 96}, []int{96}},
+		{"onednn", "bf16", 4096, 4096, 97, Action{Kind: Direct}, []int{97}},
+		{"onednn", "bf16", 4096, 4096, 100, Action{Kind: Split, First: []int{64}}, []int{64, 36}},
+		{"onednn", "bf16", 4096, 4096, 161, Action{Kind: Split, First: []int{96, 64}}, []int{96, 64, 1}},
+		{"onednn", "bf16", 4096, 4096, 220, Action{Kind: Kernel, Kernel: "tiled"}, []int{220}},
+		{"onednn", "bf16", 4096, 4096, 1 << 30, Action{Kind: Direct}, []int{1 << 30}},
+		{"onednn", "fp32", 4096, 4096, 8, Action{Kind: Direct}, []int{8}},
+		{"onednn", "fp32", 4096, 4096, 9, Action{Kind: Kernel, Kernel: `ours, "the" tiled`}, []int{9}},
+		{"tiled", "fp32", 8, 16, 5, Action{Kind: Direct}, []int{5}},
+		{"tiled", "fp32", 8, 17, 5, Action{Kind: Direct}, []int{5}},
+		{"none", "fp32", 8, 16, 5, Action{Kind: Direct}, []int{5}},
+	} {
+		got := table.Lookup(tt.kernel, tt.dtype, tt.n, tt.k, tt.m)
+		if !got.Equal(tt.want) || got.Kind != tt.want.Kind {
+			t.Errorf("%s/%s n%d k%d m%d: %+v, expected %+v", tt.kernel, tt.dtype, tt.n, tt.k, tt.m, got, tt.want)
+		}
+		if parts := got.Parts(tt.m); !slices.Equal(parts, tt.parts) {
+			t.Errorf("m%d: parts %v, expected %v", tt.m, parts, tt.parts)
+		}
+	}
+}
+
+func TestLookupAllocatesNothing(t *testing.T) {
+	table := example()
+	var sink Action
+	if n := testing.AllocsPerRun(100, func() {
+		for m := 1; m < 260; m++ {
+			sink = table.Lookup("onednn", "bf16", 4096, 4096, m)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	_ = sink
+}
+
+func TestValidateReportsEverything(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Table)
+		want   []string
+	}{
+		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v1"`}},
+		{"created", func(t *Table) { t.Created = "today" }, []string{`created is "today", expected a time`}},
+		{"words", func(t *Table) {
+			t.Gemmaudit, t.Validators.Device, t.Validators.Threads = "a\nb", "\xff", -1
+			t.Validators.Libraries["x"] = "\x00"
+		}, []string{"gemmaudit is", "validators: device is", "validators: library x is", "threads is -1"}},
+		{"order", func(t *Table) { t.Series[0], t.Series[1] = t.Series[1], t.Series[0] }, []string{"onednn/bf16/n4096 k4096 stands after onednn/fp32/n4096 k4096"}},
+		{"twice", func(t *Table) { t.Series[1].DType = "bf16" }, []string{"series onednn/bf16/n4096 k4096 stands twice"}},
+		{"overlap", func(t *Table) { t.Series[0].Intervals[0].To = 100; t.Series[0].Intervals[0].Action.PadTo = 128 }, []string{"interval 2 (m100 to m160): begins before the one before it ends, at m100"}},
+		{"bounds", func(t *Table) { t.Series[0].Intervals[0].From = 0; t.Series[0].Intervals[3].To = 100 }, []string{"interval 1 (m0 to m96)", "interval 4 (m200 to m100)"}},
+		{"split too long", func(t *Table) { t.Series[0].Intervals[1].Action.First[0] = 100 }, []string{"the leading parts [100] add up to 100, expected less than 100"}},
+		{"split of nothing", func(t *Table) { t.Series[0].Intervals[1].Action.First = nil }, []string{"a split with 0 leading parts"}},
+		{"split part", func(t *Table) { t.Series[0].Intervals[1].Action.First[0] = -5 }, []string{"a leading part of -5"}},
+		{"pad too short", func(t *Table) { t.Series[0].Intervals[0].Action.PadTo = 95 }, []string{"pad_to is 95, expected 96 to"}},
+		{"no kernel", func(t *Table) { t.Series[0].Intervals[3].Action.Kernel = "" }, []string{"no name of a kernel"}},
+		{"kind", func(t *Table) { t.Series[0].Intervals[3].Action = Action{Kind: "fly"} }, []string{`unknown action "fly"`}},
+		{"foreign fields", func(t *Table) {
+			t.Series[0].Intervals[0].Action = Action{Kind: Direct, PadTo: 1, First: []int{1}, Kernel: "x"}
+		}, []string{"direct with parts [1]", "direct with pad_to 1", `direct with kernel "x"`}},
+		{"default", func(t *Table) { t.Series[2].Default = Action{Kind: Split, First: []int{1}} }, []string{"the default action is a split"}},
+		{"step", func(t *Table) { t.Series[0].Intervals[1].Step = 7 }, []string{"step 7 does not lead"}},
+		{"size", func(t *Table) { t.Series[2].N = 0 }, []string{"tiled/fp32/n0 k16: n and k are expected"}},
+		{"proof", func(t *Table) {
+			p := t.Series[0].Intervals[1].Proofs
+			p[0].M, p[0].DirectUS, p[1].GainLo = 99, 0, 9
+		}, []string{"proof at m99, expected ascending", "direct_us is 0", "proof at m160: gains 9, 1.2, 1.22 are not ascending"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := example()
+			tt.change(table)
+			err := table.Validate()
+			if err == nil {
+				t.Fatal("nothing was found wrong")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if len(lines) != len(tt.want) {
+				t.Errorf("%d complaints, expected %d:\n%v", len(lines), len(tt.want), err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("no word of %q in:\n%v", want, err)
+				}
+			}
+			if _, err := table.Marshal(); err == nil {
+				t.Error("an invalid table was written")
+			}
+		})
+	}
+}
+
+func TestSort(t *testing.T) {
+	table := example()
+	want := example()
+	slices.Reverse(table.Series)
+	for i := range table.Series {
+		slices.Reverse(table.Series[i].Intervals)
+	}
+	table.Sort()
+	if !reflect.DeepEqual(table, want) {
+		t.Errorf("sorted:\n%+v", table)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, write := range map[string]func(*Table, *bytes.Buffer) error{
+		"table.json": func(t *Table, b *bytes.Buffer) error {
+			data, err := t.Marshal()
+			b.Write(data)
+			return err
+		},
+		"table.csv":       func(t *Table, b *bytes.Buffer) error { return t.WriteCSV(b) },
+		"table.h.golden":  func(t *Table, b *bytes.Buffer) error { return t.WriteHeader(b, "") },
+		"table.go.golden": func(t *Table, b *bytes.Buffer) error { return t.WriteGo(b, "") },
+	} {
+		var b bytes.Buffer
+		if err := write(example(), &b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want, b.Bytes()) {
+			t.Errorf("%s differs from its golden file (rewrite it with -update):\n%s", name, b.Bytes())
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	data, err := example().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := example()
+	want.Series[2].Default = Action{Kind: Direct}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("parsed\n%+v\nexpected\n%+v", got, want)
+	}
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"newer", "table/v1", "table/v2", `table: schema is "gemmaudit/table/v2", this program reads "gemmaudit/table/v1"`},
+		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
+		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
+		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
+		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
+	} {
+		text := strings.Replace(string(data), tt.old, tt.new, 1)
+		if _, err := Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, expected %s", tt.name, err, tt.want)
+		}
+	}
+	if _, err := Parse(append(data, "{}"...)); err == nil {
+		t.Error("something after the table was accepted")
+	}
+	if _, err := Parse(nil); err == nil {
+		t.Error("nothing was accepted as a table")
+	}
+}
+
+func TestSourceNames(t *testing.T) {
+	for _, bad := range []string{"A", "1a", "a-b", "a b"} {
+		if err := example().WriteHeader(&bytes.Buffer{}, bad); err == nil {
+			t.Errorf("prefix %q was accepted", bad)
+		}
+	}
+	for _, bad := range []string{"_", "func", "a-b"} {
+		if err := example().WriteGo(&bytes.Buffer{}, bad); err == nil {
+			t.Errorf("package %q was accepted", bad)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	data, err := example().Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"schema":"gemmaudit/table/v1","created":"2024-05-06T07:08:09Z","series":null}`))
+	f.Add([]byte(`{"schema":"x"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := Parse(data)
+		if err != nil {
+			return
+		}
+		again, err := table.Marshal()
+		if err != nil {
+			t.Fatalf("an accepted table can't be written: %v", err)
+		}
+		if _, err := Parse(again); err != nil {
+			t.Fatalf("a written table can't be read: %v", err)
+		}
+		for _, write := range []func() error{
+			func() error { return table.WriteCSV(&bytes.Buffer{}) },
+			func() error { return table.WriteHeader(&bytes.Buffer{}, "") },
+			func() error { return table.WriteGo(&bytes.Buffer{}, "") },
+		} {
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkLookup(b *testing.B) {
+	table := example()
+	m := 0
+	for b.Loop() {
+		m = (m + 1) & 255
+		table.Lookup("onednn", "bf16", 4096, 4096, m)
+	}
+}

@@ -1,0 +1,212 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of a table. They are far above what a sweep yields, and keep what is
+// generated from a table within the types of C and what reads it within memory.
+const (
+	maxSize      = math.MaxInt32 // of M, N, K and parts
+	maxParts     = 64            // of a split
+	maxIntervals = 1 << 20       // of a series
+	maxSeries    = 1 << 16
+	maxWord      = 4096 // bytes of a name
+)
+
+// Validate returns everything that is wrong with the table, joined, or nil. The
+// messages name the series and the interval.
+func (t *Table) Validate() error {
+	v := &validator{}
+	if t.Schema != Schema {
+		v.fail("schema is %q, expected %q", t.Schema, Schema)
+	}
+	if _, err := time.Parse(time.RFC3339, t.Created); err != nil {
+		v.fail("created is %q, expected a time as in 2006-01-02T15:04:05Z", t.Created)
+	}
+	v.word("gemmaudit", t.Gemmaudit)
+	v.validators(&t.Validators)
+	if len(t.Series) > maxSeries {
+		v.fail("%d series, expected at most %d", len(t.Series), maxSeries)
+		return v.err()
+	}
+	for i := range t.Series {
+		s := &t.Series[i]
+		v.series(s)
+		if i > 0 {
+			prev := &t.Series[i-1]
+			switch c := prev.compare(s.Kernel, s.DType, s.N, s.K); {
+			case c == 0:
+				v.fail("series %v stands twice", s)
+			case c > 0:
+				v.fail("series %v stands after %v, expected ascending kernel, dtype, n and k", s, prev)
+			}
+		}
+	}
+	return v.err()
+}
+
+// String prints a series as "onednn/bf16/n14336 k4096".
+func (s *Series) String() string { return fmt.Sprintf("%s/%s/n%d k%d", s.Kernel, s.DType, s.N, s.K) }
+
+// validator collects what is wrong.
+type validator struct{ errs []error }
+
+// enough is how many complaints are listed: a table that is wrong throughout
+// has a few, not a million.
+const enough = 100
+
+func (v *validator) fail(format string, args ...any) {
+	if len(v.errs) < enough {
+		v.errs = append(v.errs, fmt.Errorf(format, args...))
+	}
+}
+
+func (v *validator) err() error { return errors.Join(v.errs...) }
+
+// word checks text that ends up in generated source and on terminals.
+func (v *validator) word(name, s string) {
+	switch {
+	case len(s) > maxWord:
+		v.fail("%s has %d bytes, expected at most %d", name, len(s), maxWord)
+	case !utf8.ValidString(s):
+		v.fail("%s is %q, expected UTF-8", name, s)
+	default:
+		for _, r := range s {
+			if unicode.IsControl(r) || r == utf8.RuneError {
+				v.fail("%s is %q, expected no control characters", name, s)
+				return
+			}
+		}
+	}
+}
+
+func (v *validator) validators(w *Validators) {
+	for _, f := range []struct{ name, value string }{
+		{"device", w.Device}, {"driver", w.Driver}, {"kernel", w.Kernel}, {"regime", w.Regime},
+		{"clock_policy", w.ClockPolicy}, {"arch", w.Arch}, {"cpu_model", w.CPUModel},
+	} {
+		v.word("validators: "+f.name, f.value)
+	}
+	for name, version := range w.Libraries {
+		v.word("validators: library", name)
+		v.word("validators: library "+name, version)
+	}
+	if w.Threads < 0 {
+		v.fail("validators: threads is %d, expected at least 0", w.Threads)
+	}
+}
+
+func (v *validator) series(s *Series) {
+	if s.Kernel == "" || s.DType == "" {
+		v.fail("series %v has no kernel or no dtype", s)
+	}
+	v.word(fmt.Sprintf("series %v: kernel", s), s.Kernel)
+	v.word(fmt.Sprintf("series %v: dtype", s), s.DType)
+	if s.N < 1 || s.N > maxSize || s.K < 1 || s.K > maxSize {
+		v.fail("series %v: n and k are expected from 1 to %d", s, maxSize)
+	}
+	if len(s.Intervals) > maxIntervals {
+		v.fail("series %v has %d intervals, expected at most %d", s, len(s.Intervals), maxIntervals)
+		return
+	}
+	// The default holds for every M, so nothing that depends on M can be one.
+	switch s.Default.kind() {
+	case Direct, Kernel:
+		v.action(fmt.Sprintf("series %v: default", s), s.Default, 1, maxSize)
+	case Split, Pad:
+		v.fail("series %v: the default action is a %s, which is not applicable to every m: expected direct or kernel", s, s.Default.Kind)
+	default:
+		v.fail("series %v: default: unknown action %q: expected direct or kernel", s, s.Default.Kind)
+	}
+	end := 0
+	for i, iv := range s.Intervals {
+		where := fmt.Sprintf("series %v: interval %d (m%d to m%d)", s, i+1, iv.From, iv.To)
+		if iv.From < 1 || iv.To < iv.From || iv.To > maxSize {
+			v.fail("%s: expected 1 <= from <= to <= %d", where, maxSize)
+			continue
+		}
+		if iv.From <= end {
+			v.fail("%s: begins before the one before it ends, at m%d", where, end)
+		}
+		end = max(end, iv.To)
+		if iv.Step < 0 || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 {
+			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
+		}
+		v.action(where, iv.Action, iv.From, iv.To)
+		v.proofs(where, iv)
+	}
+}
+
+// action checks that an action can be applied to every m of [from, to].
+func (v *validator) action(where string, a Action, from, to int) {
+	kind := a.kind()
+	if kind != Split && len(a.First) > 0 {
+		v.fail("%s: %s with parts %v", where, kind, a.First)
+	}
+	if kind != Pad && a.PadTo != 0 {
+		v.fail("%s: %s with pad_to %d", where, kind, a.PadTo)
+	}
+	if kind != Kernel && a.Kernel != "" {
+		v.fail("%s: %s with kernel %q", where, kind, a.Kernel)
+	}
+	switch kind {
+	case Direct:
+	case Split:
+		if len(a.First) < 1 || len(a.First) >= maxParts {
+			v.fail("%s: a split with %d leading parts, expected 1 to %d", where, len(a.First), maxParts-1)
+			return
+		}
+		sum := 0
+		for _, part := range a.First {
+			if part < 1 || part > maxSize {
+				v.fail("%s: a leading part of %d, expected 1 to %d", where, part, maxSize)
+				return
+			}
+			sum += part
+		}
+		if sum >= from {
+			v.fail("%s: the leading parts %v add up to %d, expected less than %d", where, a.First, sum, from)
+		}
+	case Pad:
+		if a.PadTo < to || a.PadTo > maxSize {
+			v.fail("%s: pad_to is %d, expected %d to %d", where, a.PadTo, to, maxSize)
+		}
+	case Kernel:
+		if a.Kernel == "" {
+			v.fail("%s: no name of a kernel", where)
+		}
+		v.word(where+": kernel", a.Kernel)
+	default:
+		v.fail("%s: unknown action %q: expected direct, split, pad or kernel", where, a.Kind)
+	}
+}
+
+func (v *validator) proofs(where string, iv Interval) {
+	last := 0
+	for _, p := range iv.Proofs {
+		if p.M < iv.From || p.M > iv.To || p.M <= last {
+			v.fail("%s: proof at m%d, expected ascending m inside the interval", where, p.M)
+		}
+		last = p.M
+		for _, f := range []struct {
+			name  string
+			value float64
+		}{
+			{"direct_us", p.DirectUS}, {"remedy_us", p.RemedyUS},
+			{"gain_lo", p.GainLo}, {"gain_mid", p.GainMid}, {"gain_hi", p.GainHi},
+		} {
+			if !(f.value > 0) || math.IsInf(f.value, 0) {
+				v.fail("%s: proof at m%d: %s is %v, expected a number above 0", where, p.M, f.name, f.value)
+			}
+		}
+		if p.GainLo > p.GainMid || p.GainMid > p.GainHi {
+			v.fail("%s: proof at m%d: gains %v, %v, %v are not ascending", where, p.M, p.GainLo, p.GainMid, p.GainHi)
+		}
+	}
+}
