@@ -1,12 +1,163 @@
 package cpu
 
+/*
+#include "peaks.h"
+*/
+import "C"
+
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// measureCeilings measures what the pool's CPUs reach.
+// How long the arithmetic of one unit is measured: blocks long enough that the
+// timer and the start of the threads don't count, after a first while in which the
+// clock comes down to what the unit's power allows.
+const (
+	peakBlock  = 8 * time.Millisecond
+	peakSettle = 24 * time.Millisecond
+	peakBlocks = 9
+)
+
+// measureCeilings measures what the CPUs of the pool reach, from registers and from
+// memory, in about a second. It asks the machine and not GEMMAUDIT_ISA: a kernel
+// without an instruction set falls short of what the machine can do.
 func measureCeilings(ctx context.Context, p *pool) (kernels.Ceilings, error) {
-	return kernels.Ceilings{}, ctx.Err()
+	var c kernels.Ceilings
+	if p.c == nil {
+		return c, errors.New("the device is closed")
+	}
+	f := detect()
+	rates := map[C.ga_unit_code]unitRate{}
+	for _, want := range peakUnits(f) {
+		var best unitRate
+		for _, code := range want.units {
+			rate, known := rates[code]
+			if !known {
+				if err := ctx.Err(); err != nil {
+					return c, err
+				}
+				rate = p.measureUnit(code)
+				rates[code] = rate
+			}
+			if rate.flops > best.flops {
+				best = rate
+			}
+		}
+		if best.flops == 0 {
+			return c, fmt.Errorf("peak of %s: none of the units %v ran", want.dtype, want.units)
+		}
+		c.Peaks = append(c.Peaks, kernels.Peak{DType: want.dtype, FLOPS: best.flops, Origin: kernels.Measured,
+			ClockMHz: best.mhz, Unit: best.name})
+		if per := flopsPerCycle(cpuModel(), best.code, f); per > 0 && best.mhz > 0 {
+			if cores := min(p.threads(), thisHost().physicalCores()); cores > 0 {
+				c.Peaks = append(c.Peaks, kernels.Peak{DType: want.dtype, FLOPS: per * float64(cores) * best.mhz * 1e6,
+					Origin: kernels.Computed, ClockMHz: best.mhz, Unit: best.name})
+			}
+		}
+	}
+	var err error
+	c.ReadBandwidth, c.CopyBandwidth, err = measureMemory(ctx, p, f, readSpec())
+	return c, err
+}
+
+// wantedPeak is a data type with the units that multiply it, of which the fastest
+// counts.
+type wantedPeak struct {
+	dtype kernels.DType
+	units []C.ga_unit_code
+}
+
+// peakUnits is what to measure on a CPU. fp16 is summed up in fp32, so its rate is
+// that of fp32's FMA; bf16 and int8 fall back in the same way where they have no dot
+// product of their own.
+func peakUnits(f features) []wantedPeak {
+	fma, madd := C.ga_unit_code(C.GA_FMA_PORTABLE), C.ga_unit_code(C.GA_MADD_PORTABLE)
+	if f.AVX2 && f.FMA {
+		fma, madd = C.GA_FMA_AVX2, C.GA_MADD_AVX2
+	}
+	if f.AVX512 {
+		fma, madd = C.GA_FMA_AVX512, C.GA_MADD_AVX512
+	}
+	bf16, int8 := []C.ga_unit_code{fma}, []C.ga_unit_code{madd}
+	switch {
+	case f.AMXBF16 && !amxEmulated:
+		bf16 = []C.ga_unit_code{C.GA_DOT_BF16_AMX}
+	case f.AVX512BF16:
+		// On some CPUs it is no faster than FMA.
+		bf16 = append(bf16, C.GA_DOT_BF16_AVX512)
+	}
+	switch {
+	case f.AMXINT8 && !amxEmulated:
+		int8 = []C.ga_unit_code{C.GA_DOT_INT8_AMX}
+	case f.AVX512VNNI:
+		int8 = []C.ga_unit_code{C.GA_DOT_INT8_AVX512}
+	case f.AVXVNNI:
+		int8 = []C.ga_unit_code{C.GA_DOT_INT8_AVX}
+	}
+	return []wantedPeak{
+		{kernels.FP32, []C.ga_unit_code{fma}}, {kernels.FP16, []C.ga_unit_code{fma}},
+		{kernels.BF16, bf16}, {kernels.INT8, int8},
+	}
+}
+
+// unitRate is what was measured of a unit, over all threads.
+type unitRate struct {
+	code  C.ga_unit_code
+	name  string
+	flops float64
+	mhz   float64 // right after the blocks, at the clock that they ran at
+}
+
+// measureUnit runs one unit on all threads. The rate is 0 where it is not compiled for.
+func (p *pool) measureUnit(code C.ga_unit_code) unitRate {
+	unit := C.ga_unit_of(code)
+	if unit == nil {
+		return unitRate{}
+	}
+	probe := func(turns int64) (flops, mhz float64) {
+		var rate, clock C.double
+		C.ga_probe_unit(p.c, C.int(p.threads()), unit, C.int64_t(turns), &rate, &clock)
+		return float64(rate), float64(clock)
+	}
+	perTurn := float64(unit.operations) * float64(p.threads())
+	turns := int64(1000)
+	for settled := time.Now(); time.Since(settled) < peakSettle; {
+		flops, _ := probe(turns)
+		if flops > 0 {
+			turns = max(1, int64(flops/perTurn*peakBlock.Seconds()))
+		}
+	}
+	var flops, mhz []float64
+	for range peakBlocks {
+		f, m := probe(turns)
+		flops, mhz = append(flops, f), append(mhz, m)
+	}
+	return unitRate{code, C.GoString(unit.name), undisturbed(flops), median(mhz)}
+}
+
+// undisturbed is the upper quartile of rates. What disturbs a measurement of a
+// ceiling only lowers it, so the median would be too low on a machine with other
+// work, and the largest of all would rest on one reading of the clock.
+func undisturbed(x []float64) float64 { return quantile(x, 0.75) }
+
+func median(x []float64) float64 { return quantile(x, 0.5) }
+
+// quantile interpolates between the order statistics of x, 0 for none.
+func quantile(x []float64, q float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(x))
+	at := q * float64(len(s)-1)
+	i := int(at)
+	if i+1 == len(s) {
+		return s[i]
+	}
+	return s[i] + (at-float64(i))*(s[i+1]-s[i])
 }

@@ -1,0 +1,151 @@
+package cpu
+
+/*
+#include "buffer.h"
+#include "peaks.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// The memory that bandwidth is measured on: three times the last-level cache, in
+// parts that are read in turn. A part comes round again when the other five have
+// passed, 2.5 times the cache, so nothing of it is left there.
+const (
+	streamParts    = 6
+	leastStreamed  = 192 << 20
+	mostStreamed   = 1536 << 20
+	streamedShare  = 4 // of the memory, at most the fourth part
+	selectionTurns = 4
+	finalTurns     = 12
+)
+
+// streamAhead are the distances of software prefetching that are tried, in bytes.
+var streamAhead = []int64{0, 1 << 10, 4 << 10}
+
+// measureMemory returns the bandwidths of reading and of copying in bytes a second,
+// copy counting what it reads and what it writes. Several ways are tried in turn,
+// and the best one of these is measured again.
+func measureMemory(ctx context.Context, p *pool, f features, s kernels.Spec) (read, copied float64, err error) {
+	m, err := newStreams(p, s)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer m.close()
+	readers, copiers := streamsOf(f)
+	if read, err = m.best(ctx, readers); err != nil {
+		return 0, 0, err
+	}
+	copied, err = m.best(ctx, copiers)
+	return read, copied, err
+}
+
+// streamWay is one way of going through memory.
+type streamWay struct {
+	stream *C.ga_stream
+	ahead  int64
+}
+
+// streamsOf lists the ways of the widest instruction set.
+func streamsOf(f features) (readers, copiers []streamWay) {
+	set := C.ga_stream_set(C.GA_BASE_STREAMS)
+	switch {
+	case f.AVX512:
+		set = C.GA_AVX512_STREAMS
+	case f.AVX2:
+		set = C.GA_AVX2_STREAMS
+	}
+	var first *C.ga_stream
+	n := C.ga_streams(set, &first)
+	for i := range unsafe.Slice(first, int(n)) {
+		s := (*C.ga_stream)(unsafe.Add(unsafe.Pointer(first), uintptr(i)*unsafe.Sizeof(*first)))
+		for _, ahead := range streamAhead {
+			if s.read != nil {
+				readers = append(readers, streamWay{s, ahead})
+			} else {
+				copiers = append(copiers, streamWay{s, ahead})
+			}
+		}
+	}
+	return readers, copiers
+}
+
+// streams goes through the parts of a stretch of memory in turn.
+type streams struct {
+	pool   *pool
+	memory *C.char
+	part   int64
+	at     int
+}
+
+// newStreams takes the memory that s calls for.
+func newStreams(p *pool, s kernels.Spec) (*streams, error) {
+	threads := int64(p.threads())
+	unit := threads * C.GA_READ_UNIT * 4 // up to four streams of whole bursts
+	total := min(max(3*s.LastLevelCacheBytes, leastStreamed), mostStreamed)
+	if s.MemoryBytes > 0 {
+		total = min(total, s.MemoryBytes/streamedShare)
+	}
+	m := &streams{pool: p, part: max(total/streamParts/unit, 1) * unit}
+	m.memory = (*C.char)(C.ga_map(C.size_t(m.part * streamParts)))
+	if m.memory == nil {
+		return nil, fmt.Errorf("measure memory: no %d MiB for it", m.part*streamParts>>20)
+	}
+	C.ga_stream_touch(p.c, C.int(threads), m.memory, C.int64_t(m.part), streamParts)
+	return m, nil
+}
+
+func (m *streams) close() { C.ga_unmap(unsafe.Pointer(m.memory), C.size_t(m.part*streamParts)) }
+
+// pass returns the bytes a second of one part. A copy goes to the part half the
+// memory away.
+func (m *streams) pass(w streamWay) float64 {
+	at := func(i int) *C.char {
+		return (*C.char)(unsafe.Add(unsafe.Pointer(m.memory), int64(i%streamParts)*m.part))
+	}
+	src, dst, bytes := at(m.at), at(m.at+streamParts/2), m.part
+	if w.stream.copy != nil {
+		bytes *= 2
+	}
+	m.at++
+	seconds := float64(C.ga_stream_part(m.pool.c, C.int(m.pool.threads()), w.stream, dst, src, C.int64_t(m.part), C.int64_t(w.ahead)))
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(bytes) / seconds
+}
+
+// best tries all ways in turn, and measures the best one again, so that the result is
+// not the luck of the choice.
+func (m *streams) best(ctx context.Context, ways []streamWay) (float64, error) {
+	tried := make([][]float64, len(ways))
+	m.pass(ways[0]) // the first one pays for what was before
+	for range selectionTurns {
+		for i, w := range ways {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			tried[i] = append(tried[i], m.pass(w))
+		}
+	}
+	chosen := 0
+	for i := range tried {
+		if undisturbed(tried[i]) > undisturbed(tried[chosen]) {
+			chosen = i
+		}
+	}
+	var again []float64
+	for range finalTurns {
+		again = append(again, m.pass(ways[chosen]))
+	}
+	if rate := undisturbed(again); rate > 0 {
+		return rate, nil
+	}
+	return 0, fmt.Errorf("measure memory: no memory for the times of %d threads", m.pool.threads())
+}
