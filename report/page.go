@@ -33,7 +33,8 @@ type section struct {
 const (
 	pageFindings = 20  // findings shown without unfolding
 	pageRemedies = 20  // remedies shown without unfolding
-	pageRows     = 200 // rows of a table that is unfolded
+	pageRows     = 100 // rows of a table that is unfolded
+	pageDetails  = 40  // rows of one with long texts: a pull request holds 64 KiB
 	pageCommands = 10  // findings whose command stands in the page
 )
 
@@ -125,7 +126,7 @@ func (p *page) findings(a *rules.Audit) {
 	}
 	p.add(why)
 	all := FindingSheet(a.Findings)
-	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageRows, full: "findings.json", folded: true})
+	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails, full: "findings.json", folded: true})
 }
 
 func (p *page) remedies(s *rules.SplitsResult) {

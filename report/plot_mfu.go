@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -174,12 +175,21 @@ func searchRows(rows []rules.RowVerdict, m int) int {
 	return lo
 }
 
-// shown are the findings that a curve over M can show.
+// shown are the findings that a curve over M can show, the monotonic rule's first.
 func (c *Curve) shown() []rules.Finding {
 	from, to := c.batches()
 	var out []rules.Finding
-	for _, f := range c.Findings {
-		if f.ToM >= from && f.FromM <= to {
+	for _, primary := range []bool{true, false} {
+		for _, f := range c.Findings {
+			if (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
+				continue
+			}
+			// Another rule that says the same of the same rows adds nothing.
+			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
+				return o.Cause == f.Cause && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
+			}) {
+				continue
+			}
 			out = append(out, f)
 		}
 	}
