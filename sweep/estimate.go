@@ -16,17 +16,15 @@ func expectedMFU(kernel string) float64 {
 	return 0.5
 }
 
-// Estimator predicts times from a device's ceilings, and from what was measured
-// where something was.
+// Estimator predicts times from the ceilings of devices, before anything was
+// measured. A running sweep replaces its predictions by what pilots find.
 type Estimator struct {
 	ceilings map[string]kernels.Ceilings
-	// rate is the measured FLOP/s of series, from their pilots.
-	rate map[results.SeriesKey]float64
 }
 
 // NewEstimator returns an estimator for devices by id.
 func NewEstimator(ceilings map[string]kernels.Ceilings) *Estimator {
-	return &Estimator{ceilings: ceilings, rate: map[results.SeriesKey]float64{}}
+	return &Estimator{ceilings: ceilings}
 }
 
 // launchOverhead is what a launch costs at least, on any device.
@@ -53,23 +51,12 @@ func (e *Estimator) launch(c results.Case, m int) float64 {
 	if peak, ok := ceilings.Peak(c.DType); ok && peak.FLOPS > 0 {
 		flops = peak.FLOPS
 	}
-	rate, measured := e.rate[c.SeriesKey]
-	if !measured {
-		rate = flops * expectedMFU(c.Kernel)
-	}
 	p := problem(c, m)
-	t := p.FLOPs() / rate
+	t := p.FLOPs() / (flops * expectedMFU(c.Kernel))
 	if bw := ceilings.ReadBandwidth; bw > 0 && c.Regime != results.Hot {
 		t = max(t, p.Bytes(c.DType)/bw)
 	}
 	return t + launchOverhead
-}
-
-// Observe tells the estimator what a large case took; it holds for the series.
-func (e *Estimator) Observe(c results.Case, seconds float64) {
-	if seconds > 0 {
-		e.rate[c.SeriesKey] = c.Shape().FLOPs() / seconds
-	}
 }
 
 // Block is the expected time of one block of a case under a plan.

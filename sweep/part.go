@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -36,12 +35,6 @@ type part struct {
 	setUp, wall       time.Duration
 	samples, failures int
 	stopped           string // why it ended early
-}
-
-// guard is a sentinel and what it has shown.
-type guard struct {
-	sentinel
-	last Drift
 }
 
 func newPart(r *Runner, d kernels.Device, past *past) *part {
@@ -220,27 +213,6 @@ func (p *part) open(round int) ([]bool, error) {
 	return out, nil
 }
 
-// reckon corrects the time left by what earlier rounds have shown.
-func (p *part) reckon(round int, open []bool) {
-	var left time.Duration
-	for i, s := range p.stations {
-		if p.gone[i] {
-			continue
-		}
-		if open[i] && !p.have[i][round] {
-			left += p.blockTime(s)
-		}
-		for n := round + 1; n < p.certain(); n++ {
-			if !p.have[i][n] {
-				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
-			}
-		}
-	}
-	p.r.mu.Lock()
-	p.r.left[p.bench.spec.ID] = left
-	p.r.mu.Unlock()
-}
-
 // ended looks whether to stop before the next block.
 func (p *part) ended(ctx context.Context, next *station) bool {
 	if ctx.Err() != nil {
@@ -252,141 +224,6 @@ func (p *part) ended(ctx context.Context, next *station) bool {
 		return true
 	}
 	return false
-}
-
-// settle chooses sentinels and runs the first of them until the device is in its
-// steady state. A device of several data types gets one for each of two.
-func (p *part) settle(ctx context.Context) error {
-	byType := map[kernels.DType]bool{}
-	tried := 0
-	for _, c := range sentinelCandidates(p.cases, p.r.est, p.past.visits) {
-		if len(p.sentinels) == 2 || tried == 8 {
-			break
-		}
-		if byType[c.DType] {
-			continue
-		}
-		tried++
-		g := &guard{sentinel: sentinel{station: station{c: c}}}
-		if err := p.loadFor(c); err != nil {
-			if lost(err) {
-				return err
-			}
-			continue
-		}
-		var err error
-		if len(p.sentinels) == 0 {
-			p.warm, err = warmUp(ctx, p.bench, &g.station, p.r.Plan.Sentinel, p.r.Now)
-		} else {
-			err = p.bench.pilot(ctx, &g.station)
-		}
-		if lost(err) {
-			return err
-		}
-		if err != nil {
-			continue // it will fail as a case, with its reason
-		}
-		byType[c.DType] = true
-		for _, s := range p.past.sentinel[c.ID] {
-			g.last = g.add(s.US)
-		}
-		for _, round := range p.past.visits[c.ID] {
-			g.round = max(g.round, round+1)
-		}
-		p.sentinels = append(p.sentinels, g)
-	}
-	switch cfg := p.r.Plan.Sentinel; {
-	case len(p.sentinels) == 0:
-		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
-	case !p.warm.Settled && ctx.Err() == nil:
-		p.r.note("%s: the warm-up did not settle in %v: the last %d windows are spread over %.1f %%, expected %.1f %%",
-			p.bench.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
-	}
-	return nil
-}
-
-// watch visits the sentinels when they are due.
-func (p *part) watch(ctx context.Context, always bool) error {
-	cfg := p.r.Plan.Sentinel
-	p.since++
-	if !always && !p.visited.IsZero() && p.since < cfg.Blocks && p.r.Now().Sub(p.visited) < cfg.Every {
-		return nil
-	}
-	for _, g := range p.sentinels {
-		if p.group != nil && p.bench.sets[matrixOf(g.c)] == nil {
-			continue // its weights are not in memory now; the visit waits for them
-		}
-		started := p.r.Now()
-		span, err := p.bench.block(ctx, &g.station, g.perBlock)
-		if lost(err) {
-			return err
-		}
-		if err != nil {
-			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
-			continue
-		}
-		s := sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.gauge.at(started))
-		if err := p.r.journal.append(&s); err != nil {
-			return err
-		}
-		g.round++
-		g.last = g.add(s.US)
-		p.r.mu.Lock()
-		p.r.Observer.Sample(g.c, s)
-		p.r.Observer.Drift(g.last)
-		p.r.mu.Unlock()
-	}
-	p.collect(false)
-	p.visited, p.since = p.r.Now(), 0
-	return nil
-}
-
-// loadFor brings the weights of a case's set into memory, and A and C with them.
-func (p *part) loadFor(c results.Case) error {
-	g := 0
-	if p.group != nil {
-		g = p.group[slices.IndexFunc(p.cases, func(o results.Case) bool { return o.ID == c.ID })]
-	}
-	return p.load(g)
-}
-
-func (p *part) load(g int) error {
-	if p.loadedG == g {
-		return nil
-	}
-	var ds []demand
-	var cases []results.Case
-	member := map[matrixKey]bool{}
-	for i, c := range p.cases {
-		if p.group == nil || p.group[i] == g {
-			cases = append(cases, c)
-			member[matrixOf(c)] = true
-		}
-	}
-	for _, d := range p.demands {
-		if member[d.key] {
-			ds = append(ds, d)
-		}
-	}
-	failed, err := p.bench.load(ds)
-	if err != nil {
-		return err
-	}
-	for i, c := range p.cases {
-		if why := failed[matrixOf(c)]; why != nil && !p.gone[i] {
-			if err := p.giveUp(i, p.firstMissing(i), why); err != nil {
-				return err
-			}
-		}
-	}
-	if err := p.bench.reserve(cases); err != nil {
-		if lost(err) {
-			return err
-		}
-		p.r.note("%s: %v", p.bench.spec.ID, err)
-	}
-	p.loadedG = g
-	return nil
 }
 
 func (p *part) firstMissing(i int) int {
@@ -463,32 +300,6 @@ func (p *part) giveUp(i, round int, why error) error {
 	return nil
 }
 
-// report tells the observer about a sample.
-func (p *part) report(s *station, smp results.Sample, round int, expected time.Duration) {
-	r := p.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done++
-	id := p.bench.spec.ID
-	r.left[id] = max(0, r.left[id]-expected)
-	now := r.Now()
-	prog := Progress{
-		Device: id, Round: round, Rounds: r.Plan.Rounds, Done: r.done, Planned: r.planned,
-		Elapsed: now.Sub(r.start), Case: s.c, US: smp.US,
-	}
-	for _, left := range r.left {
-		prog.Left = max(prog.Left, left)
-	}
-	if prog.Elapsed > 0 {
-		prog.Busy = p.bench.busy / prog.Elapsed.Seconds()
-	}
-	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
-		prog.MFU = s.c.Shape().FLOPs() / (smp.US / 1e6) / peak.FLOPS
-	}
-	r.Observer.Sample(s.c, smp)
-	r.Observer.Progress(prog)
-}
-
 // heapGrowth is how much garbage may pile up between blocks, in bytes.
 const heapGrowth = 64 << 20
 
@@ -503,22 +314,4 @@ func (p *part) collect(now bool) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	p.heap = m.HeapAlloc
-}
-
-// rotation lists how weights rotated, and notes what did not rotate enough.
-func (p *part) rotation() []Rotation {
-	var out []Rotation
-	for _, r := range p.bench.rotations {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b Rotation) int {
-		return cmp.Or(cmp.Compare(a.Weights, b.Weights), cmp.Compare(a.Kernel, b.Kernel))
-	})
-	for _, r := range out {
-		if !r.Enough {
-			p.r.note("%s: weights %s of %s rotate over %d bytes, less than %d times the last-level cache of %d",
-				p.bench.spec.ID, r.Weights, r.Kernel, r.Bytes, rotationFactor, p.bench.spec.LastLevelCacheBytes)
-		}
-	}
-	return out
 }

@@ -49,26 +49,40 @@ func median(v []float64) float64 {
 	return (sorted[n/2] + sorted[(n-1)/2]) / 2
 }
 
-// sentinelTime is how long one launch of a good sentinel takes: long enough to
-// feel the clock and the memory, short enough to be visited often.
-const sentinelTime = 1e-3
+// sentinelTime is how long one launch of a good sentinel takes: long enough that
+// arithmetic counts beside memory, short enough to be visited often.
+const sentinelTime = 2e-3
 
 // sentinelCandidates orders the cases of a device by how well they would serve:
-// those that served before, then those closest to sentinelTime, of the first
-// kernel first.
+// those that served before, then those closest to sentinelTime, of the kernel
+// with the most cases first, since it stands for most of the run.
 func sentinelCandidates(cases []results.Case, est *Estimator, served map[int64][]int) []results.Case {
-	rank := func(c results.Case) float64 {
+	count := map[string]int{}
+	var main string
+	for _, c := range cases {
+		count[c.Kernel]++
+		if main == "" {
+			main = c.Kernel
+		}
+	}
+	for _, c := range cases {
+		if count[c.Kernel] > count[main] {
+			main = c.Kernel
+		}
+	}
+	rank := make(map[int64]float64, len(cases))
+	for _, c := range cases {
 		far := math.Abs(math.Log(est.Launch(c) / sentinelTime))
 		if len(served[c.ID]) > 0 {
 			far -= 1e6
 		}
-		if c.Kernel != cases[0].Kernel {
+		if c.Kernel != main {
 			far += 1e3
 		}
-		return far
+		rank[c.ID] = far
 	}
 	out := slices.Clone(cases)
-	slices.SortStableFunc(out, func(a, b results.Case) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(out, func(a, b results.Case) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
 	return out
 }
 

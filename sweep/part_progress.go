@@ -1,0 +1,54 @@
+package sweep
+
+import (
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// reckon corrects the time left by what earlier rounds have shown.
+func (p *part) reckon(round int, open []bool) {
+	var left time.Duration
+	for i, s := range p.stations {
+		if p.gone[i] {
+			continue
+		}
+		if open[i] && !p.have[i][round] {
+			left += p.blockTime(s)
+		}
+		for n := round + 1; n < p.certain(); n++ {
+			if !p.have[i][n] {
+				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
+			}
+		}
+	}
+	p.r.mu.Lock()
+	p.r.left[p.bench.spec.ID] = left
+	p.r.mu.Unlock()
+}
+
+// report tells the observer about a sample.
+func (p *part) report(s *station, smp results.Sample, round int, expected time.Duration) {
+	r := p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	id := p.bench.spec.ID
+	r.left[id] = max(0, r.left[id]-expected)
+	now := r.Now()
+	prog := Progress{
+		Device: id, Round: round, Rounds: r.Plan.Rounds, Done: r.done, Planned: r.planned,
+		Elapsed: now.Sub(r.start), Case: s.c, US: smp.US,
+	}
+	for _, left := range r.left {
+		prog.Left = max(prog.Left, left)
+	}
+	if prog.Elapsed > 0 {
+		prog.Busy = p.bench.busy / prog.Elapsed.Seconds()
+	}
+	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
+		prog.MFU = s.c.Shape().FLOPs() / (smp.US / 1e6) / peak.FLOPS
+	}
+	r.Observer.Sample(s.c, smp)
+	r.Observer.Progress(prog)
+}

@@ -1,0 +1,101 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// guard is a sentinel and what it has shown.
+type guard struct {
+	sentinel
+	last Drift
+}
+
+// settle chooses sentinels and runs the first of them until the device is in its
+// steady state. A device of several data types gets one for each of two.
+func (p *part) settle(ctx context.Context) error {
+	byType := map[kernels.DType]bool{}
+	tried := 0
+	for _, c := range sentinelCandidates(p.cases, p.r.est, p.past.visits) {
+		if len(p.sentinels) == 2 || tried == 8 {
+			break
+		}
+		if byType[c.DType] {
+			continue
+		}
+		tried++
+		g := &guard{sentinel: sentinel{station: station{c: c}}}
+		if err := p.loadFor(c); err != nil {
+			if lost(err) {
+				return err
+			}
+			continue
+		}
+		var err error
+		if len(p.sentinels) == 0 {
+			p.warm, err = warmUp(ctx, p.bench, &g.station, p.r.Plan.Sentinel, p.r.Now)
+		} else {
+			err = p.bench.pilot(ctx, &g.station)
+		}
+		if lost(err) {
+			return err
+		}
+		if err != nil {
+			continue // it will fail as a case, with its reason
+		}
+		byType[c.DType] = true
+		for _, s := range p.past.sentinel[c.ID] {
+			g.last = g.add(s.US)
+		}
+		for _, round := range p.past.visits[c.ID] {
+			g.round = max(g.round, round+1)
+		}
+		p.sentinels = append(p.sentinels, g)
+	}
+	switch cfg := p.r.Plan.Sentinel; {
+	case len(p.sentinels) == 0:
+		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
+	case !p.warm.Settled && ctx.Err() == nil:
+		p.r.note("%s: the warm-up did not settle in %v: the last %d windows are spread over %.1f %%, expected %.1f %%",
+			p.bench.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
+	}
+	return nil
+}
+
+// watch visits the sentinels when they are due.
+func (p *part) watch(ctx context.Context, always bool) error {
+	cfg := p.r.Plan.Sentinel
+	p.since++
+	if !always && !p.visited.IsZero() && p.since < cfg.Blocks && p.r.Now().Sub(p.visited) < cfg.Every {
+		return nil
+	}
+	for _, g := range p.sentinels {
+		if p.group != nil && p.bench.sets[matrixOf(g.c)] == nil {
+			continue // its weights are not in memory now; the visit waits for them
+		}
+		started := p.r.Now()
+		span, err := p.bench.block(ctx, &g.station, g.perBlock)
+		if lost(err) {
+			return err
+		}
+		if err != nil {
+			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
+			continue
+		}
+		s := sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.gauge.at(started))
+		if err := p.r.journal.append(&s); err != nil {
+			return err
+		}
+		g.round++
+		g.last = g.add(s.US)
+		p.r.mu.Lock()
+		p.r.Observer.Sample(g.c, s)
+		p.r.Observer.Drift(g.last)
+		p.r.mu.Unlock()
+	}
+	p.collect(false)
+	p.visited, p.since = p.r.Now(), 0
+	return nil
+}
