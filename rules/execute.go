@@ -269,6 +269,11 @@ func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
 			st.Proofs = append(st.Proofs, e.remedy)
 		}
 	}
+	for _, i := range s.points {
+		if m := s.curve.points[i].m; st.FromM <= m && m <= st.ToM {
+			st.Ms = append(st.Ms, m)
+		}
+	}
 	slices.SortFunc(st.Proofs, func(a, b Remedy) int { return a.M - b.M })
 	return st, true
 }

@@ -205,7 +205,9 @@ type SplitsResult struct {
 	// Stretches are intervals of M that one remedy serves, proven at both ends and
 	// at the row that gains most. Only the interval method finds them.
 	Stretches []Stretch `json:"stretches,omitempty"`
-	Warnings  []Warning `json:"warnings,omitempty"`
+	// Searched are the series in which remedies were sought, found or not.
+	Searched []results.SeriesKey `json:"searched,omitempty"`
+	Warnings []Warning           `json:"warnings,omitempty"`
 }
 
 // Stretch is an interval of M for which one remedy was executed and paid at
@@ -220,6 +222,8 @@ type Stretch struct {
 	Fixed  []int  `json:"fixed,omitempty"`
 	PadTo  int    `json:"pad_to,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
+	// Ms are the measured rows of the stretch, ascending.
+	Ms []int `json:"ms"`
 	// Proofs are the executed rows, ascending in M.
 	Proofs []Remedy `json:"proofs"`
 }

@@ -1,43 +1,37 @@
 package rules
 
 import (
-	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
+	"golang.org/x/perf/benchmath"
+	"gonum.org/v1/gonum/mathext"
 )
 
-// NoiseLevel is the share of pairs of equal things that [Different] may call
-// different.
+// NoiseLevel is the level of the test that an A/A measurement counts false flags
+// of: on a quiet machine about this share of pairs differs by chance.
 const NoiseLevel = 0.05
 
-// Different says whether two cases that were measured side by side, round by
-// round, take different times: Wilcoxon's signed-rank test of their ratios at
-// [NoiseLevel], two-sided. It is the test with which suspects are confirmed, so
-// its rate of false flags on equal things is that of the audit. Times are in
-// microseconds; what one side has more than the other is left out.
+// Different says whether two samples of times differ at [NoiseLevel]: the
+// Mann–Whitney test, which supposes nothing of the noise, as benchstat does it.
+// Four samples a side are the least that can differ at all.
 func Different(a, b []float64) bool {
-	n := min(len(a), len(b))
-	up, down := make([]float64, n), make([]float64, n)
-	for i := range n {
-		up[i] = math.Log(a[i] / b[i])
-		down[i] = -up[i]
-	}
-	return 2*math.Min(signedRank(up, 0), signedRank(down, 0)) <= NoiseLevel
+	thresholds := benchmath.DefaultThresholds
+	thresholds.CompareAlpha = NoiseLevel
+	c := benchmath.AssumeNothing.Compare(benchmath.NewSample(a, &thresholds), benchmath.NewSample(b, &thresholds))
+	return c.P < NoiseLevel
 }
 
-// RateInterval estimates a rate of which hits were seen in n trials, with the
-// bounds of Clopper and Pearson at 95 %: never too narrow, also for no hits at all.
-func RateInterval(hits, n int) Interval {
-	if n < 1 || hits < 0 || hits > n {
+// RateInterval is the share of hits among trials with the 95 % interval of
+// Clopper and Pearson, which is never too narrow.
+func RateInterval(hits, trials int) Interval {
+	if trials < 1 || hits < 0 || hits > trials {
 		return Interval{0, 0, 1}
 	}
-	const tail = 0.025
-	r := Interval{Lo: 0, Mid: float64(hits) / float64(n), Hi: 1}
+	h, n := float64(hits), float64(trials)
+	r := Interval{0, h / n, 1}
 	if hits > 0 {
-		r.Lo = distuv.Beta{Alpha: float64(hits), Beta: float64(n-hits) + 1}.Quantile(tail)
+		r.Lo = mathext.InvRegIncBeta(h, n-h+1, 0.025)
 	}
-	if hits < n {
-		r.Hi = distuv.Beta{Alpha: float64(hits) + 1, Beta: float64(n - hits)}.Quantile(1 - tail)
+	if hits < trials {
+		r.Hi = mathext.InvRegIncBeta(h+1, n-h, 0.975)
 	}
 	return r
 }

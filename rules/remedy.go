@@ -33,7 +33,6 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 			return r, false
 		}
 		r.Parts = append(slices.Clone(p.fixed), rest)
-		slices.Sort(r.Parts)
 	case RemedyPad:
 		if p.padTo <= m {
 			return r, false

@@ -1,0 +1,301 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// reach is how far apart two measured Ms may lie for those between them to be
+// covered by a table: 8, or a sixteenth of M where that is more. On a coarser grid
+// nothing is known about what lies between.
+func reach(m int) int { return max(8, m/16) }
+
+// BuildTable makes the lookup table of a run from the remedies that were
+// executed and paid. meta says under which conditions it holds. The error says
+// what keeps the remedies of one result out of one table: several devices,
+// regimes or thread counts.
+//
+// Series that pack weights inside the timing are left out: an engine that looks
+// actions up has packed ahead.
+func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
+	created := meta.Created
+	if created.IsZero() {
+		created = time.Unix(0, 0)
+	}
+	t := &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339), Gemmaudit: meta.Gemmaudit, Series: []table.Series{}}
+	var first *results.SeriesKey
+	index := map[results.SeriesKey]int{}
+	at := func(key results.SeriesKey) (int, error) {
+		if first == nil {
+			first = &key
+		}
+		if key.Device != first.Device || key.Regime != first.Regime || key.Threads != first.Threads {
+			return 0, fmt.Errorf("table: %q and %q are of different devices, regimes or threads: one table holds for one of each", first, key)
+		}
+		i, ok := index[key]
+		if !ok {
+			i = len(t.Series)
+			index[key] = i
+			t.Series = append(t.Series, table.Series{Kernel: key.Kernel, DType: string(key.DType), N: key.N, K: key.K, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{}})
+		}
+		return i, nil
+	}
+	for _, key := range splits.Searched {
+		if !key.PackInside {
+			if _, err := at(key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, s := range splits.Stretches {
+		if s.Series.PackInside {
+			continue
+		}
+		i, err := at(s.Series)
+		if err != nil {
+			return nil, err
+		}
+		t.Series[i].Intervals = append(t.Series[i].Intervals, intervalsOf(s)...)
+	}
+	if first != nil {
+		t.Validators = ValidatorsOf(meta, first.Device, first.Regime, first.Threads)
+	}
+	t.Sort()
+	if err := t.Validate(); err != nil {
+		return nil, fmt.Errorf("table: %w", err)
+	}
+	return t, nil
+}
+
+// intervalsOf cuts a stretch where its grid changes its step or is too coarse to
+// say anything about what lies between.
+func intervalsOf(s Stretch) []table.Interval {
+	action := table.Action{Kind: table.Kind(s.Kind), First: s.Fixed, PadTo: s.PadTo, Kernel: s.Kernel}
+	var out []table.Interval
+	for i, m := range s.Ms {
+		if i > 0 {
+			last := &out[len(out)-1]
+			step := m - s.Ms[i-1]
+			if step <= reach(s.Ms[i-1]) && (last.From == last.To || last.Step == step) {
+				last.To, last.Step = m, step
+				continue
+			}
+		}
+		out = append(out, table.Interval{From: m, To: m, Action: action})
+	}
+	for i := range out {
+		if out[i].Step == 1 {
+			out[i].Step = 0
+		}
+		for _, p := range s.Proofs {
+			if out[i].From <= p.M && p.M <= out[i].To {
+				out[i].Proofs = append(out[i].Proofs, table.Proof{M: p.M, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid, GainHi: p.Gain.Hi})
+			}
+		}
+	}
+	return out
+}
+
+// ValidatorsOf are the conditions of a run in the words in which tables carry and
+// compare them.
+func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threads int) table.Validators {
+	f := meta.Fingerprint
+	spec := Data{Meta: meta}.spec(device)
+	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Threads: threads}
+	for name, version := range spec.Versions {
+		switch name {
+		case "driver":
+			v.Driver = version
+		case "microcode":
+		default:
+			if v.Libraries == nil {
+				v.Libraries = map[string]string{}
+			}
+			v.Libraries[name] = version
+		}
+	}
+	var policy []string
+	if f.Governor != "" && spec.Kind != kernels.CUDA {
+		policy = append(policy, "governor "+f.Governor)
+	}
+	if f.Turbo != "" && spec.Kind != kernels.CUDA {
+		policy = append(policy, "turbo "+f.Turbo)
+	}
+	v.ClockPolicy = strings.Join(policy, ", ")
+	return v
+}
+
+// CompareValidators lists the conditions in which a table and a machine differ. A
+// condition that the table leaves open is no difference.
+func CompareValidators(held, here table.Validators) []results.FactorDiff {
+	var out []results.FactorDiff
+	compare := func(name, a, b string) {
+		if a != "" && a != b {
+			out = append(out, results.FactorDiff{Name: name, A: a, B: b})
+		}
+	}
+	compare("device", held.Device, here.Device)
+	compare("driver", held.Driver, here.Driver)
+	for _, name := range slices.Sorted(maps.Keys(held.Libraries)) {
+		compare(name, held.Libraries[name], here.Libraries[name])
+	}
+	compare("kernel", held.Kernel, here.Kernel)
+	compare("regime", held.Regime, here.Regime)
+	compare("clock policy", held.ClockPolicy, here.ClockPolicy)
+	compare("arch", held.Arch, here.Arch)
+	compare("cpu model", held.CPUModel, here.CPUModel)
+	if held.Threads != 0 && held.Threads != here.Threads {
+		compare("threads", fmt.Sprint(held.Threads), fmt.Sprint(here.Threads))
+	}
+	return out
+}
+
+// CheckVerdict is what became of a table's entry on this machine.
+type CheckVerdict string
+
+// The verdicts on entries.
+const (
+	Pays       CheckVerdict = "pays"      // the lower bound of the gain is above 1
+	Rejected   CheckVerdict = "rejected"  // the upper bound is below 1 + margin
+	PaysUnsure CheckVerdict = "undecided" // neither
+	NotChecked CheckVerdict = "unchecked" // could not be measured
+)
+
+// RowCheck is one M of one interval of a table, measured again.
+type RowCheck struct {
+	Series table.Series `json:"-"`
+	Name   string       `json:"series"`
+	From   int          `json:"from"`
+	To     int          `json:"to"`
+	M      int          `json:"m"`
+	Action table.Action `json:"action"`
+	// DirectUS and RemedyUS are microseconds, Gain their ratio.
+	DirectUS Interval `json:"direct_us"`
+	RemedyUS Interval `json:"remedy_us"`
+	Gain     Interval `json:"gain"`
+	// Promised is the gain's lower bound in the table's proof, 0 without one.
+	Promised float64      `json:"promised,omitempty"`
+	Verdict  CheckVerdict `json:"verdict"`
+	Reason   string       `json:"reason,omitempty"`
+}
+
+// VerifyTable executes the entries of a table on a device of this machine beside
+// the direct product: the Ms of each interval's proofs, or its ends and middle
+// where it has none. The result is in the table's order. The end of ctx leaves
+// the rest unchecked and is no error; an error of the measurer comes beside what was checked so far.
+func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config, m Measurer) ([]RowCheck, error) {
+	if err := t.Validate(); err != nil {
+		return nil, fmt.Errorf("verify table: %w", err)
+	}
+	var checks []RowCheck
+	for _, s := range t.Series {
+		for _, iv := range s.Intervals {
+			promised := map[int]float64{}
+			var ms []int
+			for _, p := range iv.Proofs {
+				ms, promised[p.M] = append(ms, p.M), p.GainLo
+			}
+			if len(ms) == 0 {
+				middle := iv.From + (iv.To-iv.From)/2
+				if iv.Step > 1 {
+					middle -= (middle - iv.From) % iv.Step
+				}
+				ms = slices.Compact([]int{iv.From, middle, iv.To})
+			}
+			for _, m := range ms {
+				checks = append(checks, RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action, Promised: promised[m], Verdict: NotChecked, Reason: "not reached"})
+			}
+		}
+	}
+	regime := results.Regime(t.Validators.Regime)
+	if regime == "" {
+		regime = results.Engine
+	}
+	for from := 0; from < len(checks); from += executeGroup {
+		group := checks[from:min(from+executeGroup, len(checks))]
+		var requests []Request
+		for _, c := range group {
+			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, DType: kernels.DType(c.Series.DType), N: c.Series.N, K: c.Series.K, Regime: regime, Threads: t.Validators.Threads}
+			direct := results.Case{SeriesKey: key, M: c.M}
+			remedy := direct
+			switch c.Action.Kind {
+			case table.Split:
+				remedy.Parts = c.Action.Parts(c.M)
+			case table.Pad:
+				if c.Action.PadTo > c.M {
+					remedy.PadTo = c.Action.PadTo
+				}
+			case table.Kernel:
+				remedy.Kernel = c.Action.Kernel
+			}
+			requests = append(requests, Request{direct, results.PhaseRemedy}, Request{remedy, results.PhaseRemedy})
+		}
+		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
+		switch {
+		case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+			return checks, nil
+		case err != nil:
+			return checks, fmt.Errorf("verify table: %w", err)
+		case len(samples) != len(requests):
+			return checks, fmt.Errorf("verify table: asked for %d cases, got %d", len(requests), len(samples))
+		}
+		for i := range group {
+			group[i].judge(samples[2*i], samples[2*i+1], cfg)
+		}
+	}
+	return checks, nil
+}
+
+func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
+	var gains, a, b []float64
+	for _, p := range pairByRound(direct, remedy) {
+		gains = append(gains, math.Log(p[0].US/p[1].US))
+		a, b = append(a, math.Log(p[0].US)), append(b, math.Log(p[1].US))
+	}
+	if len(gains) < leastPairs {
+		c.Reason = fmt.Sprintf("%d pairs of samples, expected at least %d", len(gains), leastPairs)
+		return
+	}
+	exp := func(i Interval) Interval { return Interval{math.Exp(i.Lo), math.Exp(i.Mid), math.Exp(i.Hi)} }
+	c.Gain, c.DirectUS, c.RemedyUS = exp(walshInterval(gains, cfg.Confidence)), exp(walshInterval(a, cfg.Confidence)), exp(walshInterval(b, cfg.Confidence))
+	switch {
+	case c.Gain.Lo > 1:
+		c.Verdict, c.Reason = Pays, ""
+	case c.Gain.Hi < 1+cfg.Remedy.Margin:
+		c.Verdict, c.Reason = Rejected, fmt.Sprintf("the gain is %.3f, at most %.3f: it no longer pays", c.Gain.Mid, c.Gain.Hi)
+	default:
+		c.Verdict, c.Reason = PaysUnsure, fmt.Sprintf("the gain is between %.3f and %.3f", c.Gain.Lo, c.Gain.Hi)
+	}
+}
+
+// PruneTable returns a copy of a table without the intervals of which a check
+// was rejected.
+func PruneTable(t *table.Table, checks []RowCheck) *table.Table {
+	type place struct {
+		series   string
+		from, to int
+	}
+	gone := map[place]bool{}
+	for _, c := range checks {
+		if c.Verdict == Rejected {
+			gone[place{c.Name, c.From, c.To}] = true
+		}
+	}
+	out := *t
+	out.Series = slices.Clone(t.Series)
+	for i := range out.Series {
+		s := &out.Series[i]
+		s.Intervals = slices.DeleteFunc(slices.Clone(s.Intervals), func(iv table.Interval) bool { return gone[place{s.String(), iv.From, iv.To}] })
+	}
+	return &out
+}
