@@ -17,7 +17,7 @@ import (
 func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
-		return fmt.Errorf("create run %q: %w", path, err)
+		return folderError(path, err)
 	}
 	part := f.Name()
 	f.Close()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,6 +25,7 @@ import (
 const (
 	helperVariable = "GEMMAUDIT_RESULTS_HELPER"
 	helperAppend   = "append"
+	helperCycle    = "cycle"
 	helperFill     = "fill"
 	helperHold     = "hold"
 )
@@ -87,6 +89,15 @@ func helper(what, path string) error {
 			}
 			fmt.Println("seq", next)
 			next++
+			if what == helperCycle && next%3 == 0 {
+				// Now the moments of death fall into Close and OpenAppend too.
+				if err := r.Close(); err != nil {
+					return err
+				}
+				if r, err = OpenAppend(path); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }
@@ -149,47 +160,51 @@ func checkAcknowledged(t *testing.T, path string, acknowledged []int64) {
 }
 
 func TestKilledAtAnyMoment(t *testing.T) {
-	path := emptyRun(t)
-	var acknowledged []int64
-	for range 10 {
-		cmd, lines := startHelper(t, helperAppend, path)
-		// The moment is counted in samples and then in time, so that it falls
-		// anywhere inside an append, however slow the machine is.
-		after := rand.IntN(400)
-		for lines.Scan() {
-			word, number, _ := strings.Cut(lines.Text(), " ")
-			if word != "seq" {
-				t.Fatalf("the writer says %q", lines.Text())
+	for _, tt := range []struct {
+		what       string
+		mostBefore int           // samples before the death
+		within     time.Duration // the time of the death after that
+	}{
+		{helperAppend, 400, 300 * time.Microsecond},
+		{helperCycle, 12, 10 * time.Millisecond},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			path := emptyRun(t)
+			var acknowledged []int64
+			for range 10 {
+				cmd, lines := startHelper(t, tt.what, path)
+				// The moment is counted in samples and then in time, so that it
+				// falls anywhere, however slow the machine is.
+				after := 1 + rand.IntN(tt.mostBefore)
+				for lines.Scan() {
+					word, number, _ := strings.Cut(lines.Text(), " ")
+					if word != "seq" {
+						t.Fatalf("the writer says %q", lines.Text())
+					}
+					seq, err := strconv.ParseInt(number, 10, 64)
+					must(t, err)
+					acknowledged = append(acknowledged, seq)
+					if after--; after == 0 {
+						go func() {
+							time.Sleep(rand.N(tt.within))
+							cmd.Process.Kill()
+						}()
+					}
+				}
+				cmd.Wait()
+				checkAcknowledged(t, path, acknowledged)
 			}
-			seq, err := strconv.ParseInt(number, 10, 64)
+			if len(acknowledged) < 10 {
+				t.Fatalf("%d samples were acknowledged: nothing was tested", len(acknowledged))
+			}
+			r, err := OpenAppend(path)
 			must(t, err)
-			acknowledged = append(acknowledged, seq)
-			if after--; after == 0 {
-				go func() {
-					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
-					cmd.Process.Kill()
-				}()
+			must(t, r.Close())
+			checkAcknowledged(t, path, acknowledged)
+			if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+				t.Errorf("after a clean end there are %v, expected the one file", entries)
 			}
-			if after < -1_000_000 {
-				t.Fatal("the writer does not die")
-			}
-			if after < 0 && len(acknowledged) > 1_000_000 {
-				t.Fatal("the writer does not die")
-			}
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
-		checkAcknowledged(t, path, acknowledged)
-	}
-	if len(acknowledged) == 0 {
-		t.Fatal("no sample was acknowledged: nothing was tested")
-	}
-	r, err := OpenAppend(path)
-	must(t, err)
-	must(t, r.Close())
-	checkAcknowledged(t, path, acknowledged)
-	if size(path+"-wal") > 0 || size(lockPath(path)) > 0 {
-		t.Error("the journal or the lock is left after a clean end")
+		})
 	}
 }
 
@@ -315,5 +330,64 @@ func TestJournalLeftBehind(t *testing.T) {
 			t.Errorf("warnings %q, expected one about the missing journal", r.Warnings())
 		}
 		r.Close()
+	}
+}
+
+// TestCloseBesideReader closes a run while somebody reads it: the journal can't
+// be folded then, which is no error and loses nothing.
+func TestCloseBesideReader(t *testing.T) {
+	w, cases := newRun(t, 4)
+	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	reader, err := Open(w.Path())
+	must(t, err)
+	must(t, w.Append(testSample(cases[0], PhaseSweep, 1, 1)))
+	must(t, w.Close())
+	for _, r := range []*Run{reader, nil} {
+		if r == nil {
+			must(t, reader.Close())
+			r, err = Open(w.Path())
+			must(t, err)
+		}
+		samples, err := r.Samples(PhaseSweep)
+		must(t, err)
+		if len(samples) != 2 {
+			t.Errorf("%d samples, expected 2", len(samples))
+		}
+		if r != reader {
+			must(t, r.Close())
+		}
+	}
+	again, err := OpenAppend(w.Path())
+	must(t, err)
+	must(t, again.Close())
+	if entries, _ := os.ReadDir(filepath.Dir(w.Path())); len(entries) != 1 {
+		t.Errorf("%v, expected the one file", entries)
+	}
+}
+
+// TestConcurrentUse appends from several goroutines while others read; it is
+// the race detector that judges, and the count.
+func TestConcurrentUse(t *testing.T) {
+	const writers, each = 4, 25
+	r, cases := newRun(t, 1, 2, 3, 4)
+	var group errgroup.Group
+	for i := range writers {
+		group.Go(func() error {
+			for round := range each {
+				if err := r.Append(testSample(cases[i], PhaseSweep, round, int64(i*each+round))); err != nil {
+					return err
+				}
+				if _, err := r.Series(); err != nil {
+					return err
+				}
+			}
+			return r.Fail(Failure{CaseID: cases[i].ID, Phase: PhaseSweep, Round: each, Reason: "over"})
+		})
+	}
+	must(t, group.Wait())
+	samples, err := r.Samples("")
+	must(t, err)
+	if len(samples) != writers*each {
+		t.Errorf("%d samples, expected %d", len(samples), writers*each)
 	}
 }

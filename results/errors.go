@@ -114,6 +114,16 @@ func noRoom(path string) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
+// folderError words the failure to make a file beside a run. It names the folder:
+// the name of the file that was tried says nothing to the user.
+func folderError(run string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("%s: can't write to folder %q: %w", run, filepath.Dir(run), err)
+}
+
 // badValue is the [FormatError] of a stored value that no version of this
 // program writes.
 func badValue(path, what string, value any) error {
