@@ -65,7 +65,7 @@ func benchAudit(w io.Writer, meta results.Meta, audit *rules.Audit) error {
 func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) error {
 	b := bufio.NewWriter(w)
 	benchHeader(b, meta)
-	for _, r := range splits.Splits {
+	for _, r := range allRemedies(splits) {
 		c := results.Case{SeriesKey: r.Series, M: r.M}
 		writeBenchLine(b, benchLine{c, 1, r.DirectUS, kernels.Peak{}})
 		if !r.Executed {

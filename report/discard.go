@@ -3,7 +3,6 @@ package report
 import (
 	"image"
 	"image/color"
-	"sort"
 
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
@@ -24,7 +23,3 @@ func (discard) Stroke(vg.Path)                         {}
 func (discard) Fill(vg.Path)                           {}
 func (discard) FillString(font.Face, vg.Point, string) {}
 func (discard) DrawImage(vg.Rectangle, image.Image)    {}
-
-func sortRegions(r []region) {
-	sort.SliceStable(r, func(i, j int) bool { return r[i].from < r[j].from })
-}

@@ -149,7 +149,12 @@ func fixtureSplits() *rules.SplitsResult {
 			}},
 			{Series: fixtureKey, Remedy: rules.Remedy{Kind: rules.RemedySplit, M: 336, Parts: []int{80, 256}, PredictedUS: 10301.5, DirectUS: 13503}},
 		},
-		Warnings: []rules.Warning{{Subject: "m336", Text: "not executed: the deadline had passed"}},
+		Rejected: []rules.SplitRow{{Series: fixtureKey, Remedy: rules.Remedy{
+			Kind: rules.RemedySplit, M: 384, Parts: []int{128, 256}, PredictedUS: 11600, DirectUS: 12100, Executed: true,
+			ExecutedUS: rules.Interval{Lo: 12300, Mid: 12402, Hi: 12500}, Gain: rules.Interval{Lo: 0.96, Mid: 0.976, Hi: 0.98},
+		}}},
+		Stretches: []rules.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Proofs: []rules.Remedy{fixtureRemedy()}}},
+		Warnings:  []rules.Warning{{Subject: "m336", Text: "not executed: the deadline had passed"}},
 	}
 }
 

@@ -70,8 +70,8 @@ func Figures(in Input) []*Figure {
 			figures = append(figures, PlotMFU(linear, machine))
 		}
 		figures = append(figures, PlotTime(c, machine, boundaries))
-		if in.Splits != nil && slices.ContainsFunc(in.Splits.Splits, func(r rules.SplitRow) bool { return r.Series == s.Key }) {
-			figures = append(figures, PlotGain(s.Key, in.Splits.Splits, machine))
+		if in.Splits != nil && slices.ContainsFunc(allRemedies(in.Splits), func(r rules.SplitRow) bool { return r.Series == s.Key }) {
+			figures = append(figures, PlotGain(s.Key, allRemedies(in.Splits), machine))
 		}
 	}
 	for _, group := range comparable(curves) {

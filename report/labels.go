@@ -52,7 +52,7 @@ const (
 // less room there is, until all fit; in the end every name stands once.
 func placeLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length, lanes int) []placedLabel {
 	sorted := append([]region(nil), regions...)
-	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].from < sorted[j].from })
+	sortRegions(sorted)
 	for i := range sorted {
 		sorted[i].count = max(1, sorted[i].count)
 	}
@@ -122,6 +122,11 @@ func squeezeLabels(regions []region, width func(string) vg.Length, lo, hi vg.Len
 }
 
 func distance(a, b vg.Length) vg.Length { return max(a-b, b-a) }
+
+// sortRegions orders regions from left to right.
+func sortRegions(r []region) {
+	sort.SliceStable(r, func(i, j int) bool { return r[i].from < r[j].from })
+}
 
 // mergeRegions joins neighbours of one name that are closer than gap.
 func mergeRegions(sorted []region, gap vg.Length) []region {

@@ -156,6 +156,9 @@ func PeakText(p kernels.Peak) string {
 	if p.FLOPS <= 0 {
 		return "relative to the fastest row, no peak is known"
 	}
+	if p.Origin == kernels.Relative {
+		return "relative to the fastest row, " + formatRate(p.FLOPS, "FLOP/s") + "; no peak is known"
+	}
 	s := "relative to " + formatRate(p.FLOPS, "FLOP/s") + ", " + string(p.Origin)
 	if p.Unit != "" {
 		s += " (" + p.Unit + ")"

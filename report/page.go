@@ -48,7 +48,7 @@ func newPage(in Input, figures []*Figure) *page {
 		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "."}, sheet: &verdicts})
 		p.findings(in.Audit)
 	}
-	if in.Splits != nil && len(in.Splits.Splits) > 0 {
+	if in.Splits != nil && len(in.Splits.Splits)+len(in.Splits.Rejected) > 0 {
 		p.remedies(in.Splits)
 	}
 	if len(figures) > 0 {
@@ -69,7 +69,7 @@ func (p *page) summarise(in Input) {
 	}
 	if in.Splits != nil {
 		tone := Neutral
-		if paying(in.Splits.Splits) > 0 {
+		if paying(allRemedies(in.Splits)) > 0 {
 			tone = Good
 		}
 		p.summary = append(p.summary, Note{SplitsSummary(in.Splits), tone})
@@ -131,26 +131,30 @@ func (p *page) findings(a *rules.Audit) {
 
 func (p *page) remedies(s *rules.SplitsResult) {
 	// Remedies that pay are worth more to the reader than those that don't.
-	sorted := make([]rules.SplitRow, 0, len(s.Splits))
+	rows := allRemedies(s)
+	sorted := make([]rules.SplitRow, 0, len(rows))
 	for _, want := range []func(rules.SplitRow) bool{
 		func(r rules.SplitRow) bool { return r.Pays },
 		func(r rules.SplitRow) bool { return !r.Pays && r.Executed },
 		func(r rules.SplitRow) bool { return !r.Pays && !r.Executed },
 	} {
-		for _, r := range s.Splits {
+		for _, r := range rows {
 			if want(r) {
 				sorted = append(sorted, r)
 			}
 		}
 	}
 	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
-	section1 := section{heading: "Remedies", sheet: &short}
+	kept := section{heading: "Remedies", sheet: &short}
 	if len(sorted) > pageRemedies {
-		section1.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first.", pageRemedies, len(sorted))}
+		kept.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first.", pageRemedies, len(sorted))}
 	}
-	p.add(section1)
+	p.add(kept)
+	if stretches := StretchSheet(s.Stretches); len(stretches.Rows) > 0 {
+		p.add(section{heading: "Stretches of M that one remedy serves", sheet: &stretches, limit: pageRows, full: "splits.json"})
+	}
 	if len(sorted) > pageRemedies {
-		all := SplitSheet(s.Splits)
+		all := SplitSheet(rows)
 		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows, full: "splits.json", folded: true})
 	}
 }

@@ -220,6 +220,9 @@ func (s *Sheet) heading(wide bool) string {
 			words = append(words, value)
 		}
 	}
+	if s.Title != "" && len(words) > 1 {
+		words[0] += ":"
+	}
 	return strings.Join(words, " ")
 }
 

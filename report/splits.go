@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -10,10 +12,11 @@ import (
 
 // WriteSplits prints remedies: what was predicted, what it took when it was
 // executed, and whether it pays. JSON is the result itself, JSONL one remedy a
-// line, bench the direct and the executed times. meta is used by bench alone.
+// line, those rejected last, CSV those that were kept, bench the direct and the
+// executed times. meta is used by bench alone.
 func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsResult) error {
 	doc := &Document{Subject: "splits", Value: splits, Items: []any{}}
-	for _, s := range splits.Splits {
+	for _, s := range allRemedies(splits) {
 		doc.Items = append(doc.Items, s)
 	}
 	tone := Neutral
@@ -21,31 +24,35 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 		tone = Good
 	}
 	doc.Head = []Note{{SplitsSummary(splits), tone}}
-	doc.Sheets = []Sheet{SplitSheet(splits.Splits)}
+	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
+	doc.Sheets[1].Title, doc.Sheets[2].Title = "Stretches of M that one remedy serves", "Executed, and not worth it"
 	doc.Notes = warningNotes(splits.Warnings)
 	doc.Bench = func(w io.Writer) error { return benchSplits(w, meta, splits) }
 	return doc.Render(w, f)
 }
 
+// allRemedies are the remedies that were kept, then those that were rejected.
+func allRemedies(s *rules.SplitsResult) []rules.SplitRow {
+	return slices.Concat(s.Splits, s.Rejected)
+}
+
 // SplitsSummary is the outcome of the search in one line.
 func SplitsSummary(s *rules.SplitsResult) string {
+	all := allRemedies(s)
 	executed := 0
-	for _, r := range s.Splits {
+	for _, r := range all {
 		if r.Executed {
 			executed++
 		}
 	}
+	what := plural(len(all), "remedy", "remedies") + " predicted"
 	switch {
-	case len(s.Splits) == 0:
+	case len(all) == 0:
 		return "no split or padding is predicted to pay"
 	case executed == 0:
-		verb := "were"
-		if len(s.Splits) == 1 {
-			verb = "was"
-		}
-		return fmt.Sprintf("%s predicted, none of which %s executed: they are candidates, not gains", plural(len(s.Splits), "remedy", "remedies"), verb)
+		return what + ", none executed: candidates, not gains"
 	}
-	return fmt.Sprintf("%s predicted, %d executed; of these %s", plural(len(s.Splits), "remedy", "remedies"), executed, plural(paying(s.Splits), "pays", "pay"))
+	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, plural(paying(all), "pays", "pay"))
 }
 
 func paying(rows []rules.SplitRow) int {
@@ -73,6 +80,34 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 			if r.Pays {
 				row[8] = word{"yes", Good}
 			}
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+// StretchSheet is the table of stretches.
+func StretchSheet(stretches []rules.Stretch) Sheet {
+	s := Sheet{Columns: []Column{
+		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
+		{Name: "remedy", Key: "remedy"}, {Name: "proven at m", Key: "proofs"}, {Name: "least gain", Key: "gain", Align: Right, Interval: true},
+	}}
+	for _, r := range stretches {
+		var at []int
+		var least *rules.Remedy
+		for i, p := range r.Proofs {
+			at = append(at, p.M)
+			if least == nil || p.Gain.Lo < least.Gain.Lo {
+				least = &r.Proofs[i]
+			}
+		}
+		remedy := remedyText(rules.Remedy{Kind: r.Kind, Parts: r.Fixed, PadTo: r.PadTo, Kernel: r.Kernel})
+		if r.Kind == rules.RemedySplit {
+			remedy = strings.TrimPrefix(remedy+"+rest", "+")
+		}
+		row := []any{seriesCell(r.Series), intervalText(r.FromM, r.ToM), r.FromM, r.ToM, remedy, results.JoinInts(at, " "), nil}
+		if least != nil {
+			row[6] = gainCell(*least)
 		}
 		s.Rows = append(s.Rows, row)
 	}
