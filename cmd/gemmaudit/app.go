@@ -78,7 +78,9 @@ func (a *app) main(args []string) int {
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if a.reg != nil {
-		err = errors.Join(err, a.reg.Close())
+		if closing := a.reg.Close(); closing != nil {
+			err = errors.Join(err, closing)
+		}
 	}
 	if a.stdout.err != nil && !brokenPipe(a.stdout.err) && err == nil {
 		err = devicef("write standard output: %w", a.stdout.err)

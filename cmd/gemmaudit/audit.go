@@ -230,7 +230,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 				run.Path(), spec.ID, spec.Name, here.Name)
 		}
 	}
-	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Out: run, Observer: a.listener(), Now: a.now})
+	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Out: run, Observer: a.newMeter(), Now: a.now})
 }
 
 // measuredHere says whether a run came from the devices of this machine, so

@@ -72,7 +72,7 @@ func (o *exportOptions) run(path string) error {
 	if err != nil {
 		return usagef("--format: %w", err)
 	}
-	if o.out == "-" && format == results.FormatParquet && isTerminal(o.app.stdout) {
+	if o.out == "-" && format == results.FormatParquet && o.app.isTerminal() {
 		return hint(usagef("--out: parquet is not written to a terminal"), "--out samples.parquet")
 	}
 	var only []results.Phase

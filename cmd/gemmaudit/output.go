@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/gemmaudit/gemmaudit/report"
 )
@@ -126,4 +127,10 @@ func plural(n int, one, many string) string {
 		return fmt.Sprintf("%d %s", n, one)
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// isTerminal says whether stdout goes to a person.
+func (a *app) isTerminal() bool {
+	f, ok := a.stdout.w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

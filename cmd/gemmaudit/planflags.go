@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,9 +95,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		Preset: f.preset, Kernels: f.kernels, Threads: f.threads, PackInside: f.packInside,
 		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,
 	}
-	bad := func(flag string, err error) (sweep.Options, error) {
-		return sweep.Options{}, usagef("--%s: %w", flag, err)
-	}
+	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
 	if _, err := sweep.FindPreset(f.preset); err != nil {
 		return bad("preset", err)
 	}
@@ -160,6 +159,18 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// badFlag is an error of a flag's value. What a parser calls the thing that it
+// read is replaced by the name of the flag.
+func badFlag(flag string, err error) error {
+	var syntax *sweep.SyntaxError
+	if errors.As(err, &syntax) {
+		named := *syntax
+		named.What = "--" + flag
+		return usage(&named)
+	}
+	return usagef("--%s: %w", flag, err)
 }
 
 // completeShapes offers the shapes of the built-in models' projections.

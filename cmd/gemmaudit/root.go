@@ -51,8 +51,18 @@ as a table that an inference engine can load.` + exitHelp(
 	complete(root, "device", a.completeDevices)
 
 	root.AddCommand(
+		newRunCommand(a),
 		newDevicesCommand(a),
+		newSweepCommand(a),
+		newAuditCommand(a),
+		newSplitsCommand(a),
+		newReportCommand(a),
+		newDiffCommand(a),
+		newVerifyTableCommand(a),
 		newImportCommand(a),
+		newExportCommand(a),
+		newMergeCommand(a),
+		newSelftestCommand(a),
 		newDoctorCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),

@@ -77,7 +77,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	}
 	shape, err := sweep.ParseShape(o.shape)
 	if err != nil {
-		return usagef("--shape: %w", err)
+		return badFlag("shape", err)
 	}
 	if shape.M == 0 {
 		return usagef("--shape: %q has no m, expected one as in m64n1024k1024", o.shape)
@@ -201,7 +201,7 @@ func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, shap
 			Device: d.Spec().ID, Kernel: gemms[i].Name(), DType: dtype, N: shape.N, K: shape.K, Regime: results.Engine,
 		}}
 		o.app.notef("noise floor: %d A/A pairs of %v", o.pairs, c)
-		measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.listener(), Now: o.app.now})
+		measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
 		if err != nil {
 			return nil, err
 		}

@@ -167,7 +167,24 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err != nil {
 		return nil, nil, planError(err)
 	}
+	if round := est.Plan(plan, cacheSizes(devices)).Round; plan.Deadline > 0 && round > plan.Deadline {
+		return nil, nil, deadlineError(&sweep.DeadlineError{Deadline: plan.Deadline, Round: round})
+	}
 	return plan, est, nil
+}
+
+// cacheSizes are the last-level caches of devices by id, in bytes.
+func cacheSizes(devices []kernels.Device) map[string]int64 {
+	out := map[string]int64{}
+	for _, d := range devices {
+		out[d.Spec().ID] = d.Spec().LastLevelCacheBytes
+	}
+	return out
+}
+
+// deadlineError is the refusal of a deadline that not even one round fits.
+func deadlineError(err *sweep.DeadlineError) error {
+	return hint(usagef("--deadline: %w", err), "a longer --deadline, fewer values of --batch, or a smaller --preset")
 }
 
 // planError sorts a plan's errors: a kernel that this machine lacks is the
@@ -194,11 +211,7 @@ func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]
 
 // describePlan words a plan for a dry run.
 func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan {
-	llc := map[string]int64{}
-	for _, d := range a.registry().Devices() {
-		llc[d.Spec().ID] = d.Spec().LastLevelCacheBytes
-	}
-	total := est.Plan(plan, llc)
+	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
 		Deadline: plan.Deadline, Estimate: total.All,
@@ -226,7 +239,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 		if !found {
 			what, reason = "plan", note
 		}
-		p.Skipped = append(p.Skipped, report.PlanSkip{What: what, Reason: reason})
+		p.Skipped = append(p.Skipped, report.PlanSkip{What: strings.TrimSuffix(what, " is left out"), Reason: reason})
 	}
 	p.Settings = []report.PlanSetting{
 		{Name: "preset", Value: plan.Preset},
@@ -322,20 +335,21 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (
 	if err != nil {
 		return run, nil, err
 	}
-	meter := a.newMeter("sweep")
+	meter := a.newMeter()
+	meter.display.Start(len(plan.Cases()), plan.Rounds, 0)
 	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Now: a.now}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}
 	sum, err := runner.Run(ctx)
-	meter.close()
+	meter.display.Stop()
 	var interrupted *sweep.InterruptedError
 	var deadline *sweep.DeadlineError
 	switch {
 	case errors.As(err, &interrupted):
 		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", a.resumeCommand(run.Path()))
 	case errors.As(err, &deadline):
-		return run, sum, hint(usagef("--deadline: %w", deadline), "a longer --deadline, fewer --batch values or a smaller --preset")
+		return run, sum, deadlineError(deadline)
 	case errors.Is(err, kernels.ErrDeviceLost):
 		return run, sum, hint(err, "what was measured is stored; %s", a.resumeCommand(run.Path()))
 	case err != nil:

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+type reportOptions struct {
+	app    *app
+	rules  ruleFlags
+	out    string
+	images string
+	output report.Format
+}
+
+func newReportCommand(a *app) *cobra.Command {
+	opts := &reportOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "report RUN",
+		Short: "Draw a run and write it up: HTML, Markdown, plots",
+		Example: examples(
+			"gemmaudit report run.db                        # into run-report/",
+			"gemmaudit report run.db --out page --images svg",
+			"gemmaudit report run.db -o bench > new.txt     # medians for benchstat, no folder",
+			"gemmaudit report run.db -o csv > medians.csv",
+		),
+		Long: `Writes a folder with index.html, report.md for a pull request, findings and splits as
+JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
+shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
+
+The stored samples are judged without asking the device again: what ` + "`audit --confirm`" + `
+found is not part of a later report, ` + "`gemmaudit run`" + ` writes one that has it.
+
+With -o the medians of every case are printed instead, and no folder is written.`,
+		Args:              exactArgs("RUN"),
+		ValidArgsFunction: runFiles(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("output"))
+		},
+	}
+	opts.rules.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
+	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "out", folders)
+	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
+	return cmd
+}
+
+func (o *reportOptions) run(ctx context.Context, path string, print bool) error {
+	a := o.app
+	images, err := report.ParseImages(o.images)
+	if err != nil {
+		return usagef("--images: %w", err)
+	}
+	cfg, err := o.rules.config(a)
+	if err != nil {
+		return err
+	}
+	run, err := a.openRun(path, false)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	if print {
+		series, err := run.Series()
+		if err != nil {
+			return err
+		}
+		return a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series))
+	}
+	audit, err := a.judge(ctx, run, cfg, false)
+	if err != nil {
+		return err
+	}
+	found, err := a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false)
+	if err != nil {
+		return err
+	}
+	out := o.out
+	if out == "" {
+		out = strings.TrimSuffix(path, filepath.Ext(path)) + "-report"
+	}
+	return a.writeReport(ctx, out, run, audit, found, nil, images)
+}
+
+// writeReport writes the report folder of a run that has been judged.
+func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, audit *rules.Audit, found *rules.SplitsResult, notes []string, images []report.Image) error {
+	data, err := rules.LoadData(run)
+	if err != nil {
+		return err
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		return err
+	}
+	byID := make(map[int64]results.Case, len(cases))
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	if share, ok, err := run.State(sweep.StateEfficiency); err != nil {
+		return err
+	} else if ok {
+		notes = append([]string{"share of the sweep's wall time inside kernels: " + share}, notes...)
+	}
+	err = report.Write(ctx, folder, report.Input{
+		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found,
+		Sentinels: data.Sentinels, Cases: byID, Notes: notes,
+	}, images)
+	if err != nil {
+		return err
+	}
+	a.notef("report: %s", filepath.Join(folder, "index.html"))
+	return nil
+}

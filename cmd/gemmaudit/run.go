@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// limits are the most that confirmation and execution may take after a sweep;
+// what is not reached stays unconfirmed, or a prediction, and says so. Zero is
+// no limit.
+type limits struct{ confirm, execute time.Duration }
+
+// presetLimits keep `run --preset quick` under two minutes on two cores: its
+// sweep takes one at most.
+var presetLimits = map[string]limits{
+	"quick": {confirm: 25 * time.Second, execute: 15 * time.Second},
+}
+
+type runOptions struct {
+	app     *app
+	plan    planFlags
+	rules   ruleFlags
+	out     string
+	parent  string
+	confirm bool
+	gate    string
+	images  string
+	output  report.Format
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	opts := &runOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Sweep, judge, prove, remedy and report, into one folder",
+		Example: examples(
+			"gemmaudit run --preset quick                      # under two minutes",
+			"gemmaudit run --preset overnight --deadline 8h",
+			"gemmaudit run --model mistral-7b:o_proj --dtype bf16 --out o_proj",
+			"gemmaudit run --preset quick --gate any -o markdown >> $GITHUB_STEP_SUMMARY",
+		),
+		Long: `The whole way on this machine: measures the plan into run.db, judges it, measures suspects
+again, executes splits, padding and other kernels where they promise a gain, and writes
+findings, tables and a report with plots. The folder is out/TIME-DEVICE unless --out
+names one.
+
+  run.db                     every sample
+  index.html, report.md      the report, with plots/
+  findings.json, splits.json what was found, with its proof
+  table.json .csv .h .go     the lookup table for an engine` + exitHelp(
+			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
+			"1    the gate failed; everything has been written",
+			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
+			"130  interrupted; the hint says how to go on"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+	}
+	opts.plan.register(a, cmd, "quick")
+	opts.rules.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet")
+	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
+	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
+	gateFlag(cmd, &opts.gate)
+	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "out", folders)
+	complete(cmd, "parent", folders)
+	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
+	return cmd
+}
+
+func (o *runOptions) run(ctx context.Context) error {
+	a := o.app
+	if err := checkGate(o.gate); err != nil {
+		return err
+	}
+	images, err := report.ParseImages(o.images)
+	if err != nil {
+		return usagef("--images: %w", err)
+	}
+	cfg, err := o.rules.config(a)
+	if err != nil {
+		return err
+	}
+	options, err := o.plan.options()
+	if err != nil {
+		return err
+	}
+	plan, _, err := a.planFor(ctx, options)
+	if err != nil {
+		return err
+	}
+	folder := o.out
+	if folder == "" {
+		folder = a.newFolder(o.parent, plan.Devices())
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return devicef("create folder %q: %w", folder, withoutPath(err))
+	}
+	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan)
+	if run != nil {
+		defer run.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return o.evaluate(ctx, folder, run, sum, cfg, presetLimits[plan.Preset], images)
+}
+
+// evaluate judges what a sweep has measured and writes everything that follows
+// from it into the folder.
+func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.Run, sum *sweep.Summary, cfg rules.Config, most limits, images []report.Image) error {
+	a := o.app
+	confirm := o.confirm && cfg.Method != rules.MethodArticle
+	if confirm {
+		a.notef("measuring suspects again")
+	}
+	audit, err := limited(ctx, most.confirm, func(ctx context.Context) (*rules.Audit, error) {
+		return a.judge(ctx, run, cfg, confirm)
+	})
+	if err != nil {
+		return a.stopped(ctx, err, run)
+	}
+	if confirm {
+		a.notef("executing remedies")
+	}
+	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
+		return a.findSplits(ctx, run, cfg, rules.SplitOptions{}, confirm)
+	})
+	if err != nil {
+		return a.stopped(ctx, err, run)
+	}
+	if err := ctx.Err(); err != nil {
+		return a.stopped(ctx, err, run)
+	}
+
+	var tables []string
+	for _, ext := range tableExtensions {
+		tables = append(tables, filepath.Join(folder, "table."+ext))
+	}
+	if err := a.writeTables(tables, true, run.Meta(), found); err != nil {
+		return err
+	}
+	notes := []string{"lookup table: table.json, table.csv, table.h, table.go"}
+	if err := a.writeReport(ctx, folder, run, audit, found, notes, images); err != nil {
+		return err
+	}
+	if err := o.summarise(folder, run, sum, audit, found); err != nil {
+		return err
+	}
+	return auditVerdict(audit, o.gate)
+}
+
+// summarise prints the outcome on stdout.
+func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summary, audit *rules.Audit, found *rules.SplitsResult) error {
+	a := o.app
+	out := a.stream(a.stdout)
+	if err := a.wrapPrint(report.WriteAudit(out, o.output, run.Meta(), audit)); err != nil {
+		return err
+	}
+	if o.output != report.Table && o.output != report.Wide && o.output != report.Markdown {
+		return nil // one document a format; the folder has the rest
+	}
+	io.WriteString(out, "\n")
+	if err := a.wrapPrint(report.WriteSplits(out, o.output, run.Meta(), found)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nefficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
+	fmt.Fprintf(out, "folder: %s\n", folder)
+	return nil
+}
+
+// stopped turns the end of ctx into an interruption with the commands that go
+// on; other errors stay what they are.
+func (a *app) stopped(ctx context.Context, err error, run *results.Run) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return hint(interruptedf("%s: all samples are stored", run.Path()), "%s",
+		commandLine([]string{"audit", run.Path(), "--confirm"}))
+}
+
+// limited calls f with a context that ends after most, 0 for never.
+func limited[T any](ctx context.Context, most time.Duration, f func(context.Context) (T, error)) (T, error) {
+	if most <= 0 {
+		return f(ctx)
+	}
+	inner, cancel := context.WithTimeoutCause(ctx, most, errors.New("the time for it was up"))
+	defer cancel()
+	return f(inner)
+}
