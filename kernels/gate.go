@@ -81,7 +81,7 @@ func (e *GateError) Error() string {
 // rounding errors (Higham and Mary, "A new approach to probabilistic rounding
 // error analysis", 2019) a sum of K products stays within λ·√K·u·Σ|a||b| except
 // with probability 2·exp(-λ²/2) a rounding; λ = 6 makes that 3e-8. Measured
-// errors of sound kernels are below a tenth of it, since operands of mean zero
+// errors of sound kernels use about a tenth of it, since operands of mean zero
 // keep the partial sums near √K where the bound allows K; that also leaves room
 // for accumulators that truncate, as tensor cores do.
 const GateConstant = 6

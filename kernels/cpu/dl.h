@@ -23,9 +23,9 @@ void ga_library_run(void (*fn)(void *), void *arg);
 
 // ga_library_defaults sets, where the user has not, how long idle threads of
 // OpenMP and OpenBLAS spin before they sleep: about 0.1 ms, enough to stay awake
-// between launches that follow each other. Their own defaults are several and
-// tens of milliseconds, during which they take time from the block of the next
-// kernel. To be called before a library is opened.
+// between launches that follow each other. By their own defaults they spin for
+// milliseconds, into the block of the next kernel, whose slowest samples show it.
+// To be called before a library is opened.
 void ga_library_defaults(void);
 
 #endif
