@@ -116,29 +116,46 @@ type unitRate struct {
 
 // measureUnit runs one unit on all threads. The rate is 0 where it is not compiled for.
 func (p *pool) measureUnit(code C.ga_unit_code) unitRate {
-	unit := C.ga_unit_of(code)
-	if unit == nil {
+	u := p.settledUnit(code)
+	if u == nil {
 		return unitRate{}
-	}
-	probe := func(turns int64) (flops, mhz float64) {
-		var rate, clock C.double
-		C.ga_probe_unit(p.c, C.int(p.threads()), unit, C.int64_t(turns), &rate, &clock)
-		return float64(rate), float64(clock)
-	}
-	perTurn := float64(unit.operations) * float64(p.threads())
-	turns := int64(1000)
-	for settled := time.Now(); time.Since(settled) < peakSettle; {
-		flops, _ := probe(turns)
-		if flops > 0 {
-			turns = max(1, int64(flops/perTurn*peakBlock.Seconds()))
-		}
 	}
 	var flops, mhz []float64
 	for range peakBlocks {
-		f, m := probe(turns)
+		f, m := u.block()
 		flops, mhz = append(flops, f), append(mhz, m)
 	}
-	return unitRate{code, C.GoString(unit.name), undisturbed(flops), median(mhz)}
+	return unitRate{code, C.GoString(u.unit.name), undisturbed(flops), median(mhz)}
+}
+
+// settledUnit is a unit whose clock has come to rest and whose blocks have their
+// length.
+type settledUnit struct {
+	pool  *pool
+	unit  *C.ga_unit
+	turns int64
+}
+
+// settledUnit runs a unit until then; nil where it is not compiled for.
+func (p *pool) settledUnit(code C.ga_unit_code) *settledUnit {
+	u := &settledUnit{pool: p, unit: C.ga_unit_of(code), turns: 1000}
+	if u.unit == nil {
+		return nil
+	}
+	perTurn := float64(u.unit.operations) * float64(p.threads())
+	for start := time.Now(); time.Since(start) < peakSettle; {
+		if flops, _ := u.block(); flops > 0 {
+			u.turns = max(1, int64(flops/perTurn*peakBlock.Seconds()))
+		}
+	}
+	return u
+}
+
+// block returns the rate of all threads together and the clock right after.
+func (u *settledUnit) block() (flops, mhz float64) {
+	var rate, clock C.double
+	C.ga_probe_unit(u.pool.c, C.int(u.pool.threads()), u.unit, C.int64_t(u.turns), &rate, &clock)
+	return float64(rate), float64(clock)
 }
 
 // undisturbed is the upper quartile of rates. What disturbs a measurement of a

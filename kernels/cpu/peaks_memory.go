@@ -124,12 +124,28 @@ func (m *streams) pass(w streamWay) float64 {
 // best tries all ways in turn, and measures the best one again, so that the result is
 // not the luck of the choice.
 func (m *streams) best(ctx context.Context, ways []streamWay) (float64, error) {
+	way, err := m.choose(ctx, ways)
+	if err != nil {
+		return 0, err
+	}
+	var rates []float64
+	for range finalTurns {
+		rates = append(rates, m.pass(way))
+	}
+	if rate := undisturbed(rates); rate > 0 {
+		return rate, nil
+	}
+	return 0, fmt.Errorf("measure memory: no memory for the times of %d threads", m.pool.threads())
+}
+
+// choose tries all ways in turn and returns the fastest.
+func (m *streams) choose(ctx context.Context, ways []streamWay) (streamWay, error) {
 	tried := make([][]float64, len(ways))
 	m.pass(ways[0]) // the first one pays for what was before
 	for range selectionTurns {
 		for i, w := range ways {
 			if err := ctx.Err(); err != nil {
-				return 0, err
+				return w, err
 			}
 			tried[i] = append(tried[i], m.pass(w))
 		}
@@ -140,12 +156,5 @@ func (m *streams) best(ctx context.Context, ways []streamWay) (float64, error) {
 			chosen = i
 		}
 	}
-	var again []float64
-	for range finalTurns {
-		again = append(again, m.pass(ways[chosen]))
-	}
-	if rate := undisturbed(again); rate > 0 {
-		return rate, nil
-	}
-	return 0, fmt.Errorf("measure memory: no memory for the times of %d threads", m.pool.threads())
+	return ways[chosen], nil
 }

@@ -1,0 +1,358 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// What the benchmarks of this package have in common: series that are measured in
+// rounds, one block each, in an order that is drawn anew every round.
+const (
+	reachRounds = 15
+	reachBlock  = 10 * time.Millisecond
+)
+
+// A series yields one sample each round: a rate, in operations or bytes a second.
+type series struct {
+	name    string
+	sample  func() (float64, error)
+	samples []float64
+}
+
+// measureRounds takes the samples of all series. b counts rounds; there are always
+// enough of them for an interval.
+func measureRounds(b *testing.B, all []*series) {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	round := func() {
+		for _, i := range rng.Perm(len(all)) {
+			v, err := all[i].sample()
+			if err != nil {
+				b.Fatalf("%s: %v", all[i].name, err)
+			}
+			all[i].samples = append(all[i].samples, v)
+		}
+	}
+	rounds := 0
+	for b.Loop() {
+		round()
+		rounds++
+	}
+	for ; rounds < reachRounds; rounds++ {
+		round()
+	}
+}
+
+// interval is a median with the order statistics that enclose the true one with a
+// probability of at least 95 %, as far as there are enough samples for that.
+func interval(x []float64) (mid, low, high float64) {
+	s := slices.Sorted(slices.Values(x))
+	n := len(s)
+	// The number of samples below the median is binomial.
+	tail, p := 0.0, math.Pow(0.5, float64(n))
+	i := 0
+	for ; i < n/2; i++ {
+		if tail+p > 0.025 {
+			break
+		}
+		tail += p
+		p *= float64(n-i) / float64(i+1)
+	}
+	i = max(i-1, 0)
+	return median(x), s[i], s[n-1-i]
+}
+
+// ratios divides sample by sample, so that what moves a whole round falls out.
+func ratios(a, b *series) []float64 {
+	out := make([]float64, len(a.samples))
+	for i := range out {
+		out[i] = a.samples[i] / b.samples[i]
+	}
+	return out
+}
+
+// A workload holds the memory of a benchmark's cases.
+type workload struct {
+	b    *testing.B
+	d    *Device
+	raws map[string][]kernels.Buffer
+	held int64
+}
+
+func newWorkload(b *testing.B, d *Device) *workload {
+	return &workload{b: b, d: d, raws: map[string][]kernels.Buffer{}}
+}
+
+func (w *workload) alloc(n int, dt kernels.DType, seed uint64) (kernels.Buffer, error) {
+	buf, err := w.d.Alloc(int64(n) * int64(dt.Size()))
+	if err != nil {
+		return nil, err
+	}
+	w.held += buf.Bytes()
+	w.b.Cleanup(func() { buf.Close() })
+	if seed == 0 {
+		return buf, nil
+	}
+	return buf, buf.Fill(kernels.Normal, dt, int64(n), seed)
+}
+
+// raw is the i-th B of a shape. Libraries may read it where it lies, so that copies
+// of theirs need one each; our kernels pack, and share the first.
+func (w *workload) raw(p kernels.Problem, i int) (kernels.Buffer, error) {
+	key := fmt.Sprint(p.N, p.K, p.DType)
+	for len(w.raws[key]) <= i {
+		buf, err := w.alloc(p.N*p.K, p.DType, uint64(len(w.raws[key])+1))
+		if err != nil {
+			return nil, err
+		}
+		w.raws[key] = append(w.raws[key], buf)
+	}
+	return w.raws[key][i], nil
+}
+
+// rotation is a product whose weights come from memory.
+type rotation struct {
+	d        *Device
+	launches []kernels.Launch
+	at, n    int
+	p        kernels.Problem
+	bytes    int64 // of one copy of the weights
+}
+
+// rotation prepares a kernel's product with as many copies of the weights as make
+// three times the last-level cache, or a sixteenth of the memory where that is less.
+func (w *workload) rotation(kernel string, p kernels.Problem) (*rotation, error) {
+	g, err := kernels.FindGemm(w.d, kernel)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Supports(p); err != nil {
+		return nil, err
+	}
+	spec := w.d.Spec()
+	a, err := w.alloc(p.M*p.K, p.DType, 99)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.alloc(p.M*p.N, p.DType.Output(), 0)
+	if err != nil {
+		return nil, err
+	}
+	r := &rotation{d: w.d, p: p, n: 1}
+	ours := !slices.Contains([]string{"openblas", "onednn"}, kernel)
+	for copies := 1; len(r.launches) < copies; {
+		index := len(r.launches)
+		if ours {
+			index = 0
+		}
+		raw, err := w.raw(p, index)
+		if err != nil {
+			return nil, err
+		}
+		weights, err := g.PrepareWeights(p, raw)
+		if err != nil {
+			return nil, err
+		}
+		w.b.Cleanup(func() { weights.Close() })
+		l, err := g.Bind(p, kernels.Operand{Buffer: a}, weights, kernels.Operand{Buffer: c})
+		if err != nil {
+			return nil, err
+		}
+		r.bytes = weights.Bytes()
+		copies = int(min(3*spec.LastLevelCacheBytes, spec.MemoryBytes/16)/r.bytes) + 1
+		r.launches = append(r.launches, l)
+	}
+	once, err := r.run() // pages, code and clocks
+	if err != nil {
+		return nil, err
+	}
+	r.n = int(min(max(reachBlock.Seconds()/once, 1), 200))
+	return r, nil
+}
+
+// run executes one block, beginning with the copy after the last one's, and returns
+// the seconds of a launch.
+func (r *rotation) run() (float64, error) {
+	turned := slices.Concat(r.launches[r.at:], r.launches[:r.at])
+	r.at = (r.at + r.n) % len(r.launches)
+	span, err := r.d.Execute(context.Background(), turned, r.n)
+	return span.Seconds / float64(r.n), err
+}
+
+func (r *rotation) flops() (float64, error) {
+	s, err := r.run()
+	return r.p.FLOPs() / s, err
+}
+
+func (r *rotation) bandwidth() (float64, error) {
+	s, err := r.run()
+	return float64(r.bytes) / s, err
+}
+
+// goal is a ratio of two series and what it is meant to be at least.
+type goal struct {
+	metric string
+	a, b   *series
+	least  float64
+}
+
+// BenchmarkReach measures how near the kernels come to what limits them, and to the
+// libraries, in one interleaved run. What this machine lacks is left out with the
+// reason. One iteration is one round: -benchtime=30x for more.
+func BenchmarkReach(b *testing.B) {
+	if amxEmulated {
+		b.Skip("tiles in software say nothing about speed")
+	}
+	d := openBench(b)
+	w := newWorkload(b, d)
+	var all []*series
+	var goals []goal
+	var skipped []string
+	add := func(name string, sample func() (float64, error)) *series {
+		s := &series{name: name, sample: sample}
+		all = append(all, s)
+		return s
+	}
+	product := func(kernel string, dt kernels.DType, m, n, k int, rate func(*rotation) (float64, error)) *series {
+		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: dt}
+		name := fmt.Sprintf("%s/%s/%v", kernel, dt, p.Shape)
+		r, err := w.rotation(kernel, p)
+		if err != nil {
+			skipped = append(skipped, fmt.Sprintf("%s: %v", name, err))
+			return nil
+		}
+		return add(name, func() (float64, error) { return rate(r) })
+	}
+	meet := func(metric string, s, limit *series, least float64) {
+		if s != nil && limit != nil {
+			goals = append(goals, goal{metric, s, limit, least})
+		}
+	}
+
+	registers := map[kernels.DType]*series{}
+	for _, want := range peakUnits(detect()) {
+		if want.dtype != kernels.BF16 && want.dtype != kernels.FP32 {
+			continue
+		}
+		u := d.pool.settledUnit(want.units[len(want.units)-1])
+		registers[want.dtype] = add(fmt.Sprintf("registers/%s", want.dtype), func() (float64, error) {
+			flops, _ := u.block()
+			return flops, nil
+		})
+	}
+	amx := product("amx", kernels.BF16, 1024, 4096, 4096, (*rotation).flops)
+	oneDNN := product("onednn", kernels.BF16, 1024, 4096, 4096, (*rotation).flops)
+	tiled := product("tiled", kernels.FP32, 1024, 4096, 4096, (*rotation).flops)
+	openBLAS := product("openblas", kernels.FP32, 1024, 4096, 4096, (*rotation).flops)
+	meet("amx/registers", amx, registers[kernels.BF16], 0.60)
+	meet("amx/onednn", amx, oneDNN, 1.5)
+	meet("tiled/openblas", tiled, openBLAS, 0.9)
+	meet("tiled/registers", tiled, registers[kernels.FP32], 0)
+
+	memory, err := newStreams(d.pool, d.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(memory.close)
+	readers, _ := streamsOf(detect())
+	way, err := memory.choose(context.Background(), readers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	passes := int(max(1, reachBlock.Seconds()*memory.pass(way)/float64(memory.part)))
+	read := add("read bandwidth", func() (float64, error) {
+		// The mean time, as of the launches of a block.
+		var perByte float64
+		for range passes {
+			perByte += 1 / memory.pass(way)
+		}
+		return float64(passes) / perByte, nil
+	})
+	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+		meet(fmt.Sprintf("auto_%s/read", dt), product("auto", dt, 1, 14336, 4096, (*rotation).bandwidth), read, 0.85)
+	}
+
+	measureRounds(b, all)
+	b.Log(reachTable(d, all, goals, skipped))
+	for _, g := range goals {
+		b.ReportMetric(median(ratios(g.a, g.b)), g.metric)
+	}
+	b.ReportMetric(0, "ns/op") // a round's length says nothing
+}
+
+// reachTable prints rates and ratios with their intervals.
+func reachTable(d *Device, all []*series, goals []goal, skipped []string) string {
+	var t strings.Builder
+	fmt.Fprintf(&t, "%s, %d threads\n", d.Spec().Name, d.Threads())
+	for _, s := range all {
+		mid, low, high := interval(s.samples)
+		fmt.Fprintf(&t, "%-34s %9.2f G/s  [%.2f, %.2f]\n", s.name, mid/1e9, low/1e9, high/1e9)
+	}
+	for _, g := range goals {
+		mid, low, high := interval(ratios(g.a, g.b))
+		fmt.Fprintf(&t, "%-34s %9.3f      [%.3f, %.3f]", g.metric, mid, low, high)
+		switch {
+		case g.least == 0:
+		case mid >= g.least:
+			fmt.Fprintf(&t, "  reaches %.2f", g.least)
+		default:
+			fmt.Fprintf(&t, "  MISSES %.2f", g.least)
+		}
+		t.WriteByte('\n')
+	}
+	for _, s := range skipped {
+		fmt.Fprintf(&t, "skipped: %s\n", s)
+	}
+	return t.String()
+}
+
+func openBench(b *testing.B) *Device {
+	b.Helper()
+	d, err := Open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestInterval(t *testing.T) {
+	x := make([]float64, 15)
+	for i := range x {
+		x[i] = float64(15 - i)
+	}
+	// Of 15 samples the 4th and the 12th: 96.5 %.
+	if mid, low, high := interval(x); mid != 8 || low != 4 || high != 12 {
+		t.Errorf("interval of 1..15: %g [%g, %g], want 8 [4, 12]", mid, low, high)
+	}
+	if mid, low, high := interval([]float64{7}); mid != 7 || low != 7 || high != 7 {
+		t.Errorf("interval of one sample: %g [%g, %g]", mid, low, high)
+	}
+}
+
+// The benchmark's parts work on a machine without the kernel that is asked for.
+func TestWorkloadNamesWhatIsMissing(t *testing.T) {
+	d, err := Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	w := newWorkload(nil, d)
+	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP8}
+	var unsupported *kernels.Unsupported
+	if _, err := w.rotation("tiled", p); !errors.As(err, &unsupported) {
+		t.Errorf("fp8 on tiled: %v", err)
+	}
+	if _, err := w.rotation("nonesuch", p); err == nil {
+		t.Error("a kernel that does not exist was prepared")
+	}
+}
