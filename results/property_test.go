@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,6 +157,16 @@ func scratch(t *rapid.T) string {
 	return dir
 }
 
+// few lowers the number of drawn runs for a test in which each costs several
+// files, unless the command line asks for a number.
+func few(t *testing.T) {
+	const name, usual, fewer = "rapid.checks", "100", "30"
+	if f := flag.Lookup(name); f != nil && f.Value.String() == usual {
+		must(t, flag.Set(name, fewer))
+		t.Cleanup(func() { flag.Set(name, usual) })
+	}
+}
+
 func TestPropertyReload(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawRun(t, filepath.Join(scratch(t), "run.db"))
@@ -177,6 +188,7 @@ func TestPropertyReload(t *testing.T) {
 }
 
 func TestPropertyExportImport(t *testing.T) {
+	few(t)
 	rapid.Check(t, func(t *rapid.T) {
 		dir := scratch(t)
 		w := drawRun(t, filepath.Join(dir, "run.db"))
@@ -224,6 +236,7 @@ func TestPropertyExportImport(t *testing.T) {
 }
 
 func TestPropertyMergeOfPartition(t *testing.T) {
+	few(t)
 	rapid.Check(t, func(t *rapid.T) {
 		dir := scratch(t)
 		whole := drawRun(t, filepath.Join(dir, "whole.db"))
