@@ -74,7 +74,7 @@ func (t *trial) estimateLoss(confidence float64) {
 	case t.rule == Monotonic:
 		ideal = math.Log(t.row.alone().Shape().FLOPs() / t.row.against.Shape().FLOPs())
 	}
-	t.loss = Interval{-math.Expm1(ideal - d.Lo), -math.Expm1(ideal - d.Mid), -math.Expm1(ideal - d.Hi)}
+	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
 }
 
 // confirm measures candidates again, those that the sweep proved first. Of each

@@ -63,7 +63,8 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 	return median(values), true
 }
 
-// usable is false for samples that carry no time. A disturbed sample is used:
-// to drop slow samples because they were slow would flatter, and the medians
-// stand a minority of them.
-func usable(s results.Sample) bool { return s.US > 0 && s.US < 1e300 }
+// usable is false for samples that carry no time: a launch takes more than a
+// picosecond and less than thirty years. A disturbed sample is used: to drop slow
+// samples because they were slow would flatter, and the estimates stand a
+// minority of them.
+func usable(s results.Sample) bool { return s.US > 1e-6 && s.US < 1e15 }

@@ -22,7 +22,7 @@ type estimate struct {
 // confidence.
 func (e estimate) interval(confidence float64, q quantiles) Interval {
 	half := q.upper((1-confidence)/2, e.df) * e.se
-	return Interval{math.Exp(e.y - half), math.Exp(e.y), math.Exp(e.y + half)}
+	return Interval{expo(e.y - half), expo(e.y), expo(e.y + half)}
 }
 
 // point is a row of a series, made ready for the rules.
@@ -209,6 +209,7 @@ func pool(points []point, y [][]float64, target func(*point) *estimate) {
 				rows++
 			}
 		}
+		alone := len(scratch) == 0 // one sample a row: nothing is known of the noise
 		common := math.Max(shamosFactor*selectMedian(scratch), scaleFloor)
 		prior := 0.0
 		if rows > 0 {
@@ -224,6 +225,9 @@ func pool(points []point, y [][]float64, target func(*point) *estimate) {
 				variance = (prior*variance + d*math.Exp(own[i])) / (prior + d)
 			}
 			e.se = centreFactor * math.Max(math.Sqrt(variance), scaleFloor) / math.Sqrt(n)
+			if alone {
+				e.se = 0
+			}
 			e.df = math.Max(1, math.Min(prior+d, tailIndex*(n+1)))
 		}
 		if to == len(points) {

@@ -113,7 +113,7 @@ func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) 
 				e.p = math.Min(e.p, math.Min(1, last*price))
 				gain := walshInterval(e.gains, 1-(1-cfg.Confidence)/price)
 				e.remedy.Executed = len(e.gains) > 0
-				e.remedy.Gain = Interval{math.Exp(gain.Lo), math.Exp(gain.Mid), math.Exp(gain.Hi)}
+				e.remedy.Gain = Interval{expo(gain.Lo), expo(gain.Mid), expo(gain.Hi)}
 				decided = decided && (gain.Lo > bound || gain.Hi < bound || last > 0.5)
 			}
 			if !decided {

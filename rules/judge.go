@@ -177,11 +177,11 @@ func (f *family) monotonic(c *curve) []judgement {
 		against := c.points[ref.point]
 		j.against = c.series.Rows[against.row].Case
 		j.bound = p.flops - against.flops - threshold
-		j.expected = math.Exp(threshold + ref.low - c.peak)
+		j.expected = expo(threshold + ref.low - c.peak)
 		j.p = upperP((threshold+ref.low-rate)/p.us.se, p.us.df)
 		j.broken = rate+half < threshold+ref.low
 		j.kept = rate-half >= threshold+ref.mid
-		j.loss = Interval{-math.Expm1(rate + half - ref.low), -math.Expm1(rate - ref.mid), -math.Expm1(rate - half - ref.mid)}
+		j.loss = Interval{lost(rate + half - ref.low), lost(rate - ref.mid), lost(rate - half - ref.mid)}
 		if inCycles == nil || inCycles[i].point < 0 {
 			continue
 		}
@@ -213,7 +213,7 @@ func (f *family) faster(j *judgement, against results.Case, least, mid, margin f
 	j.p = upperP((p.us.y-margin-least)/p.us.se, p.us.df)
 	j.broken = p.us.y-half > margin+least
 	j.kept = p.us.y+half <= margin+mid
-	j.loss = Interval{-math.Expm1(least - p.us.y + half), -math.Expm1(mid - p.us.y), -math.Expm1(mid - p.us.y - half)}
+	j.loss = Interval{lost(least - p.us.y + half), lost(mid - p.us.y), lost(mid - p.us.y - half)}
 }
 
 // split: T(N1)+T(N2) may not be below T(N). Of thousands of pairs the cheapest is
@@ -306,7 +306,7 @@ func (f *family) parity(c *curve) []judgement {
 					curve: c, point: i, tested: true, sign: 1, p: pv,
 					broken: d-half > margin, kept: d+half <= margin, bound: margin,
 					against: other.series.Rows[other.points[o].row].Case,
-					loss:    Interval{-math.Expm1(-d + half), -math.Expm1(-d), -math.Expm1(-d - half)},
+					loss:    Interval{lost(-d + half), lost(-d), lost(-d - half)},
 				}
 			}
 		}
@@ -393,7 +393,7 @@ func (f *family) roofline(c *curve) []judgement {
 		j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
 		j.broken, j.kept = p.us.y+half < limit, p.us.y-half >= limit
 		over := ceiling - p.us.y
-		j.loss = Interval{-math.Expm1(over + half), -math.Expm1(over), -math.Expm1(over - half)}
+		j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
 		j.cause = MeasurementError
 		j.explain = func() string {
 			what := fmt.Sprintf("the %s peak of %.4g TFLOP/s", s.Peak.Origin, s.Peak.FLOPS/1e12)
@@ -412,7 +412,7 @@ func (f *family) roofline(c *curve) []judgement {
 		if slow < fast {
 			j.p, j.bound, j.sign = math.Min(1, 2*slow), limit, 1
 			j.broken = p.us.y-half > limit
-			j.loss = Interval{-math.Expm1(attainable - p.us.y + half), -math.Expm1(attainable - p.us.y), -math.Expm1(attainable - p.us.y - half)}
+			j.loss = Interval{lost(attainable - p.us.y + half), lost(attainable - p.us.y), lost(attainable - p.us.y - half)}
 			j.cause = Unknown
 			j.explain = func() string {
 				return fmt.Sprintf("m%d took %.4g us where min(peak, intensity × bandwidth) allows %.4g us: %.0f %% of the attainable rate",

@@ -266,7 +266,7 @@ func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
 		c.Reason = fmt.Sprintf("%d pairs of samples, expected at least %d", len(gains), leastPairs)
 		return
 	}
-	exp := func(i Interval) Interval { return Interval{math.Exp(i.Lo), math.Exp(i.Mid), math.Exp(i.Hi)} }
+	exp := func(i Interval) Interval { return Interval{expo(i.Lo), expo(i.Mid), expo(i.Hi)} }
 	c.Gain, c.DirectUS, c.RemedyUS = exp(walshInterval(gains, cfg.Confidence)), exp(walshInterval(a, cfg.Confidence)), exp(walshInterval(b, cfg.Confidence))
 	switch {
 	case c.Gain.Lo > 1:

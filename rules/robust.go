@@ -41,6 +41,17 @@ const (
 	shamosDF = 0.6
 )
 
+// widest bounds the exponents of what is printed, so that an estimate of which
+// nothing is known prints as a huge number and not as infinity.
+const widest = 600
+
+// expo is exp within what can be printed.
+func expo(x float64) float64 { return math.Exp(math.Max(-widest, math.Min(widest, x))) }
+
+// lost is the share of time that is lost by a row whose log-time has to fall by
+// -x to be as it should: 1 − exp(x).
+func lost(x float64) float64 { return -math.Expm1(math.Max(-widest, math.Min(widest, x))) }
+
 // median is the median of v, whose order it leaves as it is; 0 for none.
 func median(v []float64) float64 {
 	switch len(v) {

@@ -1,0 +1,176 @@
+package rules
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+func TestDefaultConfig(t *testing.T) {
+	c, err := LoadConfig("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	// The default over itself is the default, and an empty file changes nothing.
+	for _, text := range []string{DefaultConfigYAML(), "", "# nothing\n"} {
+		if _, err := ParseConfig("x", []byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestSpecificationParses keeps the example of the package comment true.
+func TestSpecificationParses(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile(`(?s)//\tschema:.*?//\n`).FindString(string(text))
+	spec := strings.ReplaceAll(block, "//\t", "")
+	spec = strings.TrimSuffix(spec, "//\n")
+	c, err := ParseConfig("doc.go", []byte(spec))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, spec)
+	}
+	if len(c.Waivers) != 1 || c.Waivers[0].M != (MRange{2080, 2304}) || c.Rules.Parity.Pairs[0].DType != kernels.INT8 {
+		t.Errorf("read %+v", c)
+	}
+	d := Default()
+	c.Waivers, c.Rules.Parity = nil, d.Rules.Parity
+	d.Waivers = nil
+	if got, want := toYAML(t, c), toYAML(t, d); got != want {
+		t.Errorf("the defaults in the package comment are not those of default.yaml:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"thresold: 0.9\n", `rules.yaml:1: unknown key "thresold"`},
+		{"method: interval\nrules:\n  monotonic:\n    enabled: true\n    treshold: 1\n", `rules.yaml:5: unknown key "treshold"`},
+		{"threshold: 1.5\n", "rules.yaml:1: threshold is 1.5, expected above 0 and at most 1"},
+		{"threshold: .nan\n", "rules.yaml:1: threshold is NaN, expected above 0 and at most 1"},
+		{"\nfdr: 0\n", "rules.yaml:2: fdr is 0, expected above 0 and below 1"},
+		{"method: guess\n", `rules.yaml:1: method is "guess", expected interval or article`},
+		{"schema: other/1\n", `rules.yaml:1: schema is "other/1", expected "gemmaudit.rules/1"`},
+		{"confirm:\n  rounds: 2\n", "rules.yaml:2: confirm.rounds is 2, expected 6 to 1000"},
+		{"confirm: {rounds: 20, max_rounds: 10}\n", "rules.yaml:1: confirm.max_rounds is 10, expected 20 to 1000"},
+		{"threshold: high\n", "rules.yaml:1: cannot unmarshal"},
+		{"waivers:\n  - rule: monotonic\n    expires: 2030-01-01\n", "rules.yaml:2: waivers.0: no reason given"},
+		{"waivers:\n  - rule: slow\n    reason: x\n    expires: 2030-01-01\n", `rules.yaml:2: waivers.0: unknown rule "slow": expected one of`},
+		{"waivers:\n  - reason: x\n", "rules.yaml:2: waivers.0: no expiry date given"},
+		{"waivers:\n  - reason: x\n    expires: next year\n", `rules.yaml:3: expires is "next year", expected a day as YYYY-MM-DD`},
+		{"waivers:\n  - reason: x\n    m: 9-3\n    expires: 2030-01-01\n", `rules.yaml:3: m is "9-3", expected a number or a range`},
+		{"rules: {parity: {pairs: [{dtype: int5, than: bf16, ratio: 1}]}}\n", `rules.yaml:1: rules.parity.pairs.0.dtype is "int5", expected one of`},
+		{"threshold: 0.9\n---\nthreshold: 0.8\n", "rules.yaml: more than one YAML document"},
+		{"threshold: [\n", "rules.yaml:"},
+	} {
+		_, err := ParseConfig("rules.yaml", []byte(tc.text))
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%q: error %v, want %q", tc.text, err, tc.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: error of several lines: %v", tc.text, err)
+		}
+	}
+	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+		t.Error("a missing file is no error")
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(DefaultConfigYAML()))
+	f.Add([]byte("waivers:\n  - {rule: pad, m: 3-9, reason: x, expires: 2030-01-01}\n"))
+	f.Add([]byte("threshold: &a 0.9\nfdr: *a\n"))
+	f.Add([]byte("rules: {parity: {pairs: [{}]}}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := ParseConfig("f", text)
+		if err != nil {
+			return
+		}
+		if err := c.Validate(); err != nil {
+			t.Fatalf("accepted what Validate refuses: %v", err)
+		}
+		for _, w := range c.Waivers {
+			_ = w.String()
+			w.matches(Finding{})
+		}
+	})
+}
+
+func TestWaivers(t *testing.T) {
+	key := results.SeriesKey{Device: "cpu", Kernel: "openblas", DType: kernels.FP32, N: 4096, K: 4096}
+	base := Waiver{Rule: Monotonic, Series: "cpu/openblas/*", M: MRange{100, 200}, Reason: "known", Expires: "2030-01-31"}
+	for _, tc := range []struct {
+		name    string
+		change  func(*Waiver)
+		today   string
+		waived  bool
+		warning string
+	}{
+		{"holds", func(*Waiver) {}, "2030-01-31", true, ""},
+		{"expired", func(*Waiver) {}, "2030-02-01", false, "expired on 2030-01-31: 1 finding(s) stand"},
+		{"other rule", func(w *Waiver) { w.Rule = Pad }, "2030-01-01", false, "matches no finding"},
+		{"too narrow", func(w *Waiver) { w.M.To = 150 }, "2030-01-01", false, "matches no finding"},
+		{"every m", func(w *Waiver) { w.M = MRange{} }, "2030-01-01", true, ""},
+		{"other series", func(w *Waiver) { w.Series = "cpu/onednn/*" }, "2030-01-01", false, ""},
+		{"fields", func(w *Waiver) { w.Series = ""; w.Kernel = "openblas"; w.DType = kernels.FP32; w.N = 4096 }, "2030-01-01", true, ""},
+		{"other field", func(w *Waiver) { w.K = 1 }, "2030-01-01", false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := base
+			tc.change(&w)
+			findings := []Finding{{Rule: Monotonic, Series: key, FromM: 120, ToM: 160, Status: Confirmed}}
+			warnings := applyWaivers(findings, []Waiver{w}, []results.SeriesKey{key}, tc.today)
+			if got := findings[0].Status == Waived; got != tc.waived {
+				t.Errorf("waived %v, want %v", got, tc.waived)
+			}
+			if (tc.warning == "") != (len(warnings) == 0) || tc.warning != "" && !hasWarning(warnings, tc.warning) {
+				t.Errorf("warnings %v, want %q", warnings, tc.warning)
+			}
+		})
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"*", "", true}, {"*", "a/b", true}, {"a*c", "abbc", true}, {"a*c", "abbd", false}, {"a?c", "abc", true},
+		{"a?c", "ac", false}, {"*n4096*", "cpu/amx/bf16/n4096 k1", true}, {"", "", true}, {"", "a", false}, {"**a", "ba", true},
+	} {
+		if got := globMatch(tc.pattern, tc.text); got != tc.want {
+			t.Errorf("globMatch(%q, %q) = %v", tc.pattern, tc.text, got)
+		}
+	}
+}
+
+func TestOnly(t *testing.T) {
+	c := Default().Only(Pad, Roofline)
+	if c.Rules.Monotonic.Enabled || c.Rules.Split.Enabled || !c.Rules.Pad.Enabled || c.Rules.Parity.Enabled || c.Rules.Alternative.Enabled || !c.Rules.Roofline.Enabled {
+		t.Errorf("Only(pad, roofline) switched %+v", c.Rules)
+	}
+	if _, err := ParseRule("monotony"); err == nil || !strings.Contains(err.Error(), "monotonic") {
+		t.Errorf("error %v does not list the rules", err)
+	}
+}
+
+// toYAML prints a configuration for comparison.
+func toYAML(t *testing.T, c Config) string {
+	t.Helper()
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

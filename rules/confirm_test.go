@@ -1,0 +1,215 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// TestConfirmation runs sweep, screening and confirmation on worlds of known
+// truth: what is confirmed must be true, also where the screening is tempted.
+func TestConfirmation(t *testing.T) {
+	const runs = 60
+	ms := grid(4, 1024, 4)
+	cfg := Default().Only(Monotonic)
+	for _, s := range scenarios() {
+		truth := trulyAnomalous(s.us, ms, cfg.Threshold)
+		n := student(0.02)
+		findings, wrong, found := 0, 0, 0
+		for run := range runs {
+			w := byM(s.us, n, rand.New(rand.NewPCG(uint64(run), 11)))
+			w.drift = s.drift
+			data := w.sweep(ms, 7)
+			w.drift = nil
+			a, err := RunAudit(context.Background(), data, cfg, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hit := false
+			for _, f := range a.Findings {
+				if f.Status != Confirmed {
+					t.Fatalf("%s: finding %s is %s", s.name, f.ID, f.Status)
+				}
+				findings++
+				if !truth[f.WorstM] {
+					wrong++
+				}
+				hit = hit || f.FromM <= s.slowTo && f.ToM >= s.slowFrom
+				if f.Loss.Lo > f.Loss.Mid || f.Loss.Mid > f.Loss.Hi {
+					t.Errorf("%s: loss %v is no interval", f.ID, f.Loss)
+				}
+			}
+			if hit {
+				found++
+			}
+		}
+		t.Logf("%-20s %d findings in %d runs, %d false; the slow interval was found in %d", s.name, findings, runs, wrong, found)
+		if float64(wrong) > cfg.FDR*float64(findings)+3*math.Sqrt(cfg.FDR*float64(max(findings, 1))) {
+			t.Errorf("%s: %d of %d confirmed findings are false", s.name, wrong, findings)
+		}
+		if s.slowTo > 0 && found < runs*9/10 {
+			t.Errorf("%s: found in %d of %d runs", s.name, found, runs)
+		}
+	}
+}
+
+// TestConfirmationRefutes gives the sweep a lie that fresh samples do not repeat.
+func TestConfirmationRefutes(t *testing.T) {
+	w := byM(func(m int) float64 { return float64(m) }, student(0.01), rand.New(rand.NewPCG(3, 3)))
+	data := w.sweep(grid(4, 512, 4), 7)
+	for _, i := range []int{60, 61, 62} {
+		for k := range data.Series[0].Rows[i].Samples {
+			data.Series[0].Rows[i].Samples[k].US *= 1.5
+		}
+	}
+	cfg := Default().Only(Monotonic)
+	a, err := RunAudit(context.Background(), data, cfg, nil)
+	if err != nil || len(a.Findings) != 1 || a.Findings[0].Status != Unconfirmed {
+		t.Fatalf("without a device: %v, %+v", err, a.Findings)
+	}
+	a, err = RunAudit(context.Background(), data, cfg, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Findings) != 0 || len(a.Flagged) != 0 {
+		t.Errorf("findings %+v, flagged %v stand against fresh samples", a.Findings, a.Flagged)
+	}
+	if !hasWarning(a.Warnings, "did not stand") {
+		t.Errorf("warnings %v do not say that a suspect fell", a.Warnings)
+	}
+}
+
+func hasWarning(ws []Warning, text string) bool {
+	for _, w := range ws {
+		if strings.Contains(w.Text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// failing is a device that gives out at its nth measurement.
+type failing struct {
+	Measurer
+	left int
+}
+
+func (f *failing) Measure(ctx context.Context, r []Request, rounds int) ([][]results.Sample, error) {
+	if f.left--; f.left < 0 {
+		return nil, errors.New("bus fell off")
+	}
+	return f.Measurer.Measure(ctx, r, rounds)
+}
+
+// manySlow is a series with a slow row at every 16th.
+func manySlow(m int) float64 {
+	if m%64 == 0 && m > 128 {
+		return float64(m) * 1.3
+	}
+	return float64(m)
+}
+
+func TestConfirmationInterrupted(t *testing.T) {
+	w := byM(manySlow, student(0.01), rand.New(rand.NewPCG(5, 5)))
+	data := w.sweep(grid(4, 1500, 4), 7)
+	cfg := Default().Only(Monotonic)
+
+	count := func(a *Audit) (confirmed, unconfirmed int) {
+		for _, f := range a.Findings {
+			switch f.Status {
+			case Confirmed:
+				confirmed++
+			case Unconfirmed:
+				unconfirmed++
+			}
+		}
+		return
+	}
+	t.Run("device fails", func(t *testing.T) {
+		a, err := RunAudit(context.Background(), data, cfg, &failing{w, 1})
+		if err == nil || !strings.Contains(err.Error(), "bus fell off") {
+			t.Fatalf("error %v does not pass the device's on", err)
+		}
+		if c, u := count(a); c != 8 || u == 0 {
+			t.Errorf("%d confirmed, %d unconfirmed; want the first group confirmed and the rest not", c, u)
+		}
+	})
+	t.Run("time is up", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), -time.Second)
+		defer cancel()
+		a, err := RunAudit(ctx, data, cfg, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, u := count(a); c != 0 || u == 0 || !hasWarning(a.Warnings, "time was up") {
+			t.Errorf("%d confirmed, %d unconfirmed, warnings %v", c, u, a.Warnings)
+		}
+	})
+	t.Run("budget", func(t *testing.T) {
+		small := cfg
+		small.Confirm.MaxCases = 3
+		a, err := RunAudit(context.Background(), data, small, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, u := count(a); c != 3 || u == 0 || !hasWarning(a.Warnings, "max_cases") {
+			t.Errorf("%d confirmed, %d unconfirmed, warnings %v", c, u, a.Warnings)
+		}
+	})
+}
+
+// TestClock: a row that is slow because the clock fell is not held against the
+// kernel; one that is slow in cycles as well is.
+func TestClock(t *testing.T) {
+	w := byM(func(m int) float64 {
+		switch {
+		case m >= 400 && m <= 440:
+			return float64(m) / 0.8 // the clock is lower by as much
+		case m >= 600 && m <= 640:
+			return float64(m) / 0.8 // the kernel is slow
+		}
+		return float64(m)
+	}, student(0.005), rand.New(rand.NewPCG(8, 8)))
+	w.clock = func(c results.Case) float64 {
+		if c.M >= 400 && c.M <= 440 {
+			return 1600
+		}
+		return 2000
+	}
+	data := w.sweep(grid(4, 1024, 4), 9)
+	a, err := RunAudit(context.Background(), data, Default().Only(Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Flagged) != 11 || a.Flagged[0] != 600 || a.Flagged[10] != 640 {
+		t.Errorf("flagged %v, want 600 to 640", a.Flagged)
+	}
+	var clock *Finding
+	for i, f := range a.Findings {
+		if f.Cause == Clock {
+			clock = &a.Findings[i]
+		}
+	}
+	if clock == nil || clock.FromM != 400 || clock.ToM != 440 || !strings.Contains(clock.Explanation, "1600 MHz") {
+		t.Errorf("finding with cause clock: %+v", clock)
+	}
+}
+
+// TestDrift: a run whose machine changed too much is refused.
+func TestDrift(t *testing.T) {
+	w := byM(func(m int) float64 { return float64(m) }, student(0.01), rand.New(rand.NewPCG(8, 8)))
+	w.drift = func(seq, total float64) float64 { return 0.2 * seq / total }
+	a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 7), Default(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Invalid == "" || a.Drift < 0.15 || a.Drift > 0.25 || !a.Corrected {
+		t.Errorf("drift %v, corrected %v, invalid %q", a.Drift, a.Corrected, a.Invalid)
+	}
+}

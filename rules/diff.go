@@ -1,0 +1,399 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// DiffSchema is the value of DiffResult.Schema.
+const DiffSchema = "gemmaudit.diff/1"
+
+// Change is what happened between two runs, to a case or to a finding.
+type Change string
+
+// The changes of cases: Slower and Faster by more than the threshold, surely;
+// Same within the threshold, surely. The changes of findings: New and Fixed where
+// the other run says clean. Both may be Open, undecided.
+const (
+	Slower Change = "slower"
+	Faster Change = "faster"
+	Same   Change = "same"
+	New    Change = "new"
+	Fixed  Change = "fixed"
+	Open   Change = "undecided"
+)
+
+// DiffResult compares run B with run A, which came before or serves as the
+// baseline.
+type DiffResult struct {
+	Schema string `json:"schema"`
+	A      string `json:"a"`
+	B      string `json:"b"`
+	// Factors are the conditions in which the runs differ.
+	Factors []results.FactorDiff `json:"factors"`
+	// Confounded says which factors differ when it is more than one: then no
+	// change can be put down to any of them. Empty otherwise.
+	Confounded string `json:"confounded,omitempty"`
+	// Threshold is the share by which a time has to change to count.
+	Threshold float64    `json:"threshold"`
+	FDR       float64    `json:"fdr"`
+	Family    string     `json:"family"`
+	Cases     []CaseDiff `json:"cases"` // those of both runs, series by series
+	OnlyA     int        `json:"only_a"`
+	OnlyB     int        `json:"only_b"`
+	// Series has the geometric mean of B's time over A's for each series, Geomean
+	// that over all cases.
+	Series   []SeriesDiff  `json:"series"`
+	Geomean  Interval      `json:"geomean,omitzero"`
+	Findings []FindingDiff `json:"findings"`
+	// Slower, Faster, Same and Undecided count cases.
+	Slower    int `json:"slower"`
+	Faster    int `json:"faster"`
+	Same      int `json:"same"`
+	Undecided int `json:"undecided"`
+	// Gate is true when the gate fails: a case is surely slower than the threshold allows.
+	Gate bool `json:"gate_failed"`
+	// Invalid is the reason when one of the runs can't be judged.
+	Invalid  string    `json:"invalid,omitempty"`
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// CaseDiff is one case in both runs.
+type CaseDiff struct {
+	Series results.SeriesKey `json:"series"` // as in B
+	M      int               `json:"m"`
+	A      Interval          `json:"a_us"`
+	B      Interval          `json:"b_us"`
+	// Ratio is B's time over A's: above 1 is slower.
+	Ratio     Interval `json:"ratio"`
+	P         float64  `json:"p"`
+	AdjustedP float64  `json:"p_adjusted"`
+	Change    Change   `json:"change"`
+	// LabelA and LabelB are the library's kernels where they differ.
+	LabelA string `json:"label_a,omitempty"`
+	LabelB string `json:"label_b,omitempty"`
+}
+
+// SeriesDiff is one series in both runs.
+type SeriesDiff struct {
+	Series results.SeriesKey `json:"series"`
+	Cases  int               `json:"cases"`
+	Ratio  Interval          `json:"ratio"` // geometric mean of B's time over A's
+	Slower int               `json:"slower"`
+	Faster int               `json:"faster"`
+}
+
+// FindingDiff is a finding of either run beside what the other says there.
+type FindingDiff struct {
+	Change Change   `json:"change"`
+	A      *Finding `json:"a,omitempty"`
+	B      *Finding `json:"b,omitempty"`
+}
+
+// Diff compares two runs: fingerprints first, then every case that both have,
+// then the findings. Times are compared on their logs by Welch's t with pooled
+// scales (see the package comment); the hypothesis is that the ratio lies within
+// the threshold, on either side.
+func Diff(a, b Data, cfg Config) (*DiffResult, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	d := &DiffResult{Schema: DiffSchema, A: a.Name, B: b.Name, Threshold: cfg.Diff.Threshold, FDR: cfg.FDR,
+		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
+	d.fingerprints(a.Meta, b.Meta)
+	pa, pb := prepare(a), prepare(b)
+	for _, side := range []struct {
+		name string
+		p    *prepared
+	}{{a.Name, pa}, {b.Name, pb}} {
+		if side.p.drift.past(cfg.DriftBound) {
+			d.Invalid = fmt.Sprintf("%s: the sentinels drifted by %.1f %%, more than the bound of %.1f %%", side.name, 100*side.p.drift.span, 100*cfg.DriftBound)
+		}
+	}
+	pairs := matchCurves(pa.curves, pb.curves)
+	d.cases(pairs, pa, pb, cfg)
+	d.findings(pairs, pa, pb, a, b, cfg)
+	if len(d.Cases) == 0 {
+		d.Invalid = cmp.Or(d.Invalid, "the runs have no case in common")
+	}
+	d.Gate = d.Slower > 0 && d.Invalid == ""
+	d.Warnings = append(d.Warnings, Warning{"run", "intervals hold for the two runs at hand: how much one machine differs from run to run is not in them"})
+	return d, nil
+}
+
+// machineFactors are the lines of a fingerprint that change together when the
+// machine is another one. They count as one factor.
+var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches", "features"}
+
+func (d *DiffResult) fingerprints(a, b results.Meta) {
+	d.Factors = append(d.Factors, a.Fingerprint.Diff(b.Fingerprint)...)
+	add := func(name, x, y string) {
+		if x != y {
+			d.Factors = append(d.Factors, results.FactorDiff{Name: name, A: x, B: y})
+		}
+	}
+	add("regime", string(a.Regime), string(b.Regime))
+	add("distribution", string(a.Distribution), string(b.Distribution))
+	devices := map[string]bool{}
+	for _, m := range []results.Meta{a, b} {
+		for _, s := range m.Fingerprint.Devices {
+			devices[s.ID] = true
+		}
+	}
+	var differing []string
+	machine := false
+	for _, f := range d.Factors {
+		if f.Identity {
+			continue
+		}
+		line := f.Name
+		if id, rest, ok := strings.Cut(line, " "); ok && devices[id] {
+			line = rest
+		}
+		if slices.Contains(machineFactors, line) {
+			machine = true
+			continue
+		}
+		differing = append(differing, f.Name)
+	}
+	if machine {
+		differing = append([]string{"machine"}, differing...)
+	}
+	if len(differing) > 1 {
+		d.Confounded = fmt.Sprintf("%d factors differ (%s): no change can be put down to one of them", len(differing), strings.Join(differing, ", "))
+	}
+}
+
+// curvePair is one series in both runs.
+type curvePair struct{ a, b *curve }
+
+// matchCurves joins series of equal keys. When no key is equal and each run has
+// one device, the device and its thread count are left out of the key: two machines
+// are compared.
+func matchCurves(a, b []*curve) []curvePair {
+	match := func(reduce func(results.SeriesKey) results.SeriesKey) []curvePair {
+		byKey := map[results.SeriesKey]*curve{}
+		for _, c := range a {
+			byKey[reduce(c.series.Key)] = c
+		}
+		var out []curvePair
+		for _, c := range b {
+			if other := byKey[reduce(c.series.Key)]; other != nil {
+				out = append(out, curvePair{other, c})
+			}
+		}
+		return out
+	}
+	if out := match(func(k results.SeriesKey) results.SeriesKey { return k }); len(out) > 0 {
+		return out
+	}
+	one := func(curves []*curve) bool {
+		for _, c := range curves {
+			if c.series.Key.Device != curves[0].series.Key.Device {
+				return false
+			}
+		}
+		return true
+	}
+	if !one(a) || !one(b) {
+		return nil
+	}
+	return match(func(k results.SeriesKey) results.SeriesKey {
+		k.Device, k.Threads = "", 0
+		return k
+	})
+}
+
+func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
+	threshold := math.Log1p(cfg.Diff.Threshold)
+	matched := map[*curve]int{}
+	var tested []int // positions in d.Cases
+	var p []float64
+	var all []estimate
+	type span struct{ from, to int }
+	var spans []span
+	for _, pair := range pairs {
+		from := len(all)
+		for _, y := range pair.b.points {
+			i, ok := pair.a.at(y.m)
+			if !ok {
+				continue
+			}
+			x := pair.a.points[i]
+			matched[pair.a]++
+			matched[pair.b]++
+			e := estimate{y.us.y - x.us.y, math.Hypot(x.us.se, y.us.se), welch(x.us, y.us)}
+			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: x.us.interval(cfg.Confidence, pa.q), B: y.us.interval(cfg.Confidence, pb.q),
+				Ratio: e.interval(cfg.Confidence, pb.q), P: 1, AdjustedP: 1, Change: Open}
+			if x.label != y.label {
+				c.LabelA, c.LabelB = x.label, y.label
+			}
+			if x.judged(cfg.MinSamples) && y.judged(cfg.MinSamples) {
+				// Two one-sided tests; the smaller counts twice.
+				c.P = math.Min(1, 2*math.Min(upperP((e.y-threshold)/e.se, e.df), upperP((-e.y-threshold)/e.se, e.df)))
+				tested, p = append(tested, len(d.Cases)), append(p, c.P)
+			}
+			all = append(all, e)
+			d.Cases = append(d.Cases, c)
+		}
+		spans = append(spans, span{from, len(all)})
+	}
+	for i, adjusted := range benjaminiHochberg(p) {
+		c := &d.Cases[tested[i]]
+		c.AdjustedP = adjusted
+		up, down := 1+cfg.Diff.Threshold, 1/(1+cfg.Diff.Threshold)
+		switch {
+		case adjusted <= cfg.FDR && c.Ratio.Lo > up:
+			c.Change = Slower
+		case adjusted <= cfg.FDR && c.Ratio.Hi < down:
+			c.Change = Faster
+		case c.Ratio.Lo >= down && c.Ratio.Hi <= up:
+			c.Change = Same
+		}
+	}
+	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both runs", cfg.FDR, len(tested))
+	for k, pair := range pairs {
+		s := SeriesDiff{Series: pair.b.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(all[spans[k].from:spans[k].to], cfg.Confidence)}
+		for _, c := range d.Cases[spans[k].from:spans[k].to] {
+			switch c.Change {
+			case Slower:
+				s.Slower++
+			case Faster:
+				s.Faster++
+			case Same:
+				d.Same++
+			default:
+				d.Undecided++
+			}
+		}
+		d.Slower += s.Slower
+		d.Faster += s.Faster
+		d.Series = append(d.Series, s)
+	}
+	d.Geomean = geomean(all, cfg.Confidence)
+	for _, c := range pa.curves {
+		d.OnlyA += len(c.points) - matched[c]
+	}
+	for _, c := range pb.curves {
+		d.OnlyB += len(c.points) - matched[c]
+	}
+}
+
+// welch is Satterthwaite's degrees of freedom for the difference of two estimates.
+func welch(a, b estimate) float64 {
+	va, vb := a.se*a.se, b.se*b.se
+	if va+vb == 0 {
+		return math.Min(a.df, b.df)
+	}
+	return (va + vb) * (va + vb) / (va*va/a.df + vb*vb/b.df)
+}
+
+// geomean is the geometric mean of ratios with the interval that the errors of
+// the measurements leave; the cases are taken as given, not as a sample.
+func geomean(logs []estimate, confidence float64) Interval {
+	if len(logs) == 0 {
+		return Interval{}
+	}
+	var sum, variance float64
+	for _, e := range logs {
+		sum += e.y
+		variance += e.se * e.se
+	}
+	n := float64(len(logs))
+	half := distuv.UnitNormal.Quantile(1-(1-confidence)/2) * math.Sqrt(variance) / n
+	return Interval{expo(sum/n - half), expo(sum / n), expo(sum/n + half)}
+}
+
+// findings compares what the rules say of both runs, on the sweeps' samples.
+func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, a, b Data, cfg Config) {
+	sa, sb := screen(pa, a, cfg), screen(pb, b, cfg)
+	partner := map[*curve]*curve{}
+	for _, p := range pairs {
+		partner[p.a], partner[p.b] = p.b, p.a
+	}
+	seen := map[*candidate]bool{}
+	for _, f := range sb.candidates {
+		finding := explained(f, f.finding(b), b)
+		fd := FindingDiff{Change: sa.says(f, partner[f.worst.curve], New), B: &finding}
+		for _, other := range sa.candidates {
+			if other.rule == f.rule && other.worst.curve == partner[f.worst.curve] && other.overlaps(f) {
+				before := explained(other, other.finding(a), a)
+				fd.Change, fd.A = Same, &before
+				seen[other] = true
+				break
+			}
+		}
+		d.Findings = append(d.Findings, fd)
+	}
+	for _, f := range sa.candidates {
+		overlapped := slices.ContainsFunc(sb.candidates, func(o *candidate) bool {
+			return o.rule == f.rule && o.worst.curve == partner[f.worst.curve] && o.overlaps(f)
+		})
+		if seen[f] || overlapped {
+			continue
+		}
+		finding := explained(f, f.finding(a), a)
+		d.Findings = append(d.Findings, FindingDiff{Change: sb.says(f, partner[f.worst.curve], Fixed), A: &finding})
+	}
+	order := map[Change]int{New: 0, Same: 1, Open: 2, Fixed: 3}
+	slices.SortStableFunc(d.Findings, func(x, y FindingDiff) int { return order[x.Change] - order[y.Change] })
+}
+
+func (c *candidate) overlaps(o *candidate) bool {
+	return c.rows[0].m() <= o.rows[len(o.rows)-1].m() && o.rows[0].m() <= c.rows[len(c.rows)-1].m()
+}
+
+// screened is the verdicts of all rules on one run and the intervals they make.
+type screened struct {
+	prepared   *prepared
+	panels     []panel
+	candidates []*candidate
+}
+
+func screen(p *prepared, d Data, cfg Config) screened {
+	s := screened{prepared: p, panels: judge(p, cfg)}
+	for _, pn := range s.panels {
+		for _, rows := range pn.rows {
+			s.candidates = append(s.candidates, merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(j *judgement) bool { return j.verdict == Undecided })...)
+		}
+	}
+	return s
+}
+
+// says is the given change when this run calls every row of the other run's
+// interval clean, and Open when it does not know.
+func (s screened) says(f *candidate, c *curve, change Change) Change {
+	from, to := f.rows[0].m(), f.rows[len(f.rows)-1].m()
+	for _, pn := range s.panels {
+		if pn.rule != f.rule || c == nil {
+			continue
+		}
+		judged := 0
+		for i := range s.prepared.curves {
+			if s.prepared.curves[i] != c {
+				continue
+			}
+			for k := range pn.rows[i] {
+				j := &pn.rows[i][k]
+				if m := j.m(); m < from || m > to {
+					continue
+				}
+				judged++
+				if j.verdict != Clean {
+					return Open
+				}
+			}
+		}
+		if judged > 0 {
+			return change
+		}
+	}
+	return Open
+}

@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSignedRank compares with published tail probabilities of the signed-rank
+// distribution and with all signs counted by hand.
+func TestSignedRank(t *testing.T) {
+	if p := signedRank([]float64{1, 2, 3, 4, 5, 6}, 0); p != 1.0/64 {
+		t.Errorf("six wins: p = %v, want 1/64", p)
+	}
+	if p := signedRank([]float64{-1, 2, 3, 4, 5, 6}, 0); p != 2.0/64 {
+		t.Errorf("smallest lost: p = %v, want 2/64", p)
+	}
+	if p := signedRank(nil, 0); p != 1 {
+		t.Errorf("no pairs: p = %v", p)
+	}
+	if p := signedRank([]float64{0, 0, 0, 0, 0, 0}, 0); p != 1 {
+		t.Errorf("all equal: p = %v, want 1", p)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		d := make([]float64, 8)
+		for i := range d {
+			d[i] = math.Round(4*rng.NormFloat64()) / 2 // ties and zeros
+		}
+		// Count the sign patterns by hand, with mean ranks.
+		rank := make([]float64, len(d))
+		sum := 0.0
+		for i := range d {
+			less, same := 0, 0
+			for j := range d {
+				if math.Abs(d[j]) < math.Abs(d[i]) {
+					less++
+				} else if math.Abs(d[j]) == math.Abs(d[i]) {
+					same++
+				}
+			}
+			rank[i] = float64(less) + float64(same+1)/2
+			if d[i] > 0 {
+				sum += rank[i]
+			}
+		}
+		count := 0
+		for signs := range 1 << len(d) {
+			s := 0.0
+			for i := range d {
+				if signs>>i&1 == 1 {
+					s += rank[i]
+				}
+			}
+			if s >= sum {
+				count++
+			}
+		}
+		if p, want := signedRank(d, 0), float64(count)/256; math.Abs(p-want) > 1e-12 {
+			t.Fatalf("%v: p = %v, want %v", d, p, want)
+		}
+	}
+	// The normal limit takes over smoothly.
+	long := make([]float64, exactPairs+1)
+	for i := range long {
+		long[i] = rng.NormFloat64() + 0.2
+	}
+	if exact, limit := signedRank(long[:exactPairs], 0), signedRank(long, 0); math.Abs(math.Log(exact/limit)) > 1 {
+		t.Errorf("p jumps from %v to %v where the normal limit takes over", exact, limit)
+	}
+}
+
+// TestWalshInterval checks that the bounds cover the truth as often as stated.
+func TestWalshInterval(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 2))
+	n := student(1)
+	for _, pairs := range []int{6, 12, 24} {
+		const runs = 3000
+		missed := 0
+		for range runs {
+			d := make([]float64, pairs)
+			for i := range d {
+				d[i] = 5 + n.draw(rng)
+			}
+			if iv := walshInterval(d, 0.95); iv.Lo > 5 || iv.Hi < 5 {
+				missed++
+			}
+		}
+		if rate, room := float64(missed)/runs, 3*math.Sqrt(0.05*0.95/runs); rate > 0.05+room || pairs > 6 && rate < 0.02 {
+			t.Errorf("%d pairs: missed in %.3f of runs, stated 0.05", pairs, rate)
+		}
+	}
+}
