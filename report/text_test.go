@@ -79,6 +79,7 @@ func documents() map[string]func(io.Writer, Format) error {
 		"selftest": func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
 		"doctor":   func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
 		"plan":     func(w io.Writer, f Format) error { return WritePlan(w, f, fixturePlan()) },
+		"diff":     func(w io.Writer, f Format) error { return WriteDiff(w, f, fixtureDiff()) },
 		"runfile":  func(w io.Writer, f Format) error { return WriteRunFile(w, f, fixtureRunFile()) },
 	}
 }
@@ -263,6 +264,7 @@ func TestEmptyDocuments(t *testing.T) {
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
 		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
+		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &rules.DiffResult{}) },
 	} {
 		for _, f := range Formats() {
 			var b bytes.Buffer
@@ -270,7 +272,7 @@ func TestEmptyDocuments(t *testing.T) {
 			if err := write(&b, f); err != nil && !errors.As(err, &unsupported) {
 				t.Errorf("%s as %s: %v", name, f, err)
 			}
-			if strings.Contains(b.String(), "null") && name != "audit" && name != "splits" && name != "plan" {
+			if strings.Contains(b.String(), "null") && name != "audit" && name != "splits" && name != "plan" && name != "diff" {
 				t.Errorf("%s as %s holds a null: %s", name, f, b.String())
 			}
 		}

@@ -1,0 +1,189 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// WriteDiff prints a comparison of two runs: first the conditions in which they
+// differ, side by side, with a banner when there is more than one; then times
+// with intervals and adjusted p-values, findings, and geometric means. The table
+// and Markdown leave out cases that stayed the same or are open, and count them;
+// wide and CSV have all. JSON is the result itself, JSONL one case a line.
+func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
+	doc := &Document{Subject: "diff", Value: d, Items: []any{}}
+	for _, c := range d.Cases {
+		doc.Items = append(doc.Items, c)
+	}
+	doc.Bench = func(io.Writer) error {
+		return &UnsupportedFormat{Bench, doc.Subject, "it has two sides; print each run as bench and give both to benchstat"}
+	}
+	cases := d.Cases
+	if f == Table || f == Markdown {
+		cases = changedCases(d.Cases)
+	}
+	doc.Head = diffHead(d)
+	doc.Sheets = []Sheet{factorSheet(d), seriesDiffSheet(d), caseSheet(cases), findingDiffSheet(d.Findings)}
+	doc.Main = 2
+	for i, title := range []string{"Conditions that differ", "Series, time of B ÷ time of A", "Cases", "Findings"} {
+		doc.Sheets[i].Title = title
+	}
+	if hidden := len(d.Cases) - len(cases); hidden > 0 {
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s did not change or can't be told; -o wide has them", count(hidden, "case")), Faint})
+	}
+	doc.Notes = append(doc.Notes, warningNotes(d.Warnings)...)
+	doc.Notes = append(doc.Notes, diffOutcome(d)...)
+	return doc.Render(w, f)
+}
+
+// DiffSummary is the outcome of a comparison in one line.
+func DiffSummary(d *rules.DiffResult) string {
+	if d.Invalid != "" {
+		return "the runs can't be compared: " + d.Invalid
+	}
+	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, %d undecided", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same, d.Undecided)
+	if d.Geomean.Mid > 0 {
+		s += "; geometric mean of B ÷ A " + bounds{d.Geomean, factorCell}.Text()
+	}
+	return s
+}
+
+// diffHead names the sides and warns when a change can't be put down to anything.
+func diffHead(d *rules.DiffResult) []Note {
+	head := []Note{{"A is " + d.A, Neutral}, {"B is " + d.B, Neutral}}
+	if d.Confounded != "" {
+		head = append(head, Note{"CONFOUNDED: " + d.Confounded, Bad})
+	}
+	if len(d.Factors) == 0 {
+		head = append(head, Note{"the fingerprints are equal", Neutral})
+	}
+	return head
+}
+
+// diffOutcome says how the comparison ended; on a terminal it is read first.
+func diffOutcome(d *rules.DiffResult) []Note {
+	tone := Good
+	switch {
+	case d.Invalid != "" || d.Gate:
+		tone = Bad
+	case d.Undecided > 0 || d.Slower > 0:
+		tone = Open
+	}
+	notes := []Note{{fmt.Sprintf("threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR, cmp.Or(d.Family, "Benjamini–Hochberg")), Faint}}
+	if d.OnlyA+d.OnlyB > 0 {
+		notes = append(notes, Note{fmt.Sprintf("%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")), Neutral})
+	}
+	notes = append(notes, Note{DiffSummary(d), tone})
+	if d.Gate {
+		notes = append(notes, Note{fmt.Sprintf("the gate failed: %s slower by more than %s", plural(d.Slower, "case is", "cases are"), formatShare(d.Threshold)), Bad})
+	}
+	return notes
+}
+
+// factorSheet shows the differing factors side by side.
+func factorSheet(d *rules.DiffResult) Sheet {
+	s := Sheet{Columns: []Column{{Name: "factor", Key: "factor"}, {Name: "A", Key: "a", Flex: true}, {Name: "B", Key: "b", Flex: true}, {Name: "counts", Key: "counts"}}}
+	known := func(v string) any {
+		if v == "" {
+			return word{"unknown", Faint}
+		}
+		return v
+	}
+	for _, f := range d.Factors {
+		counts := word{"yes", Open}
+		if f.Identity {
+			counts = word{"no, only a name", Faint}
+		}
+		s.Rows = append(s.Rows, []any{f.Name, known(f.A), known(f.B), counts})
+	}
+	return s
+}
+
+func seriesDiffSheet(d *rules.DiffResult) Sheet {
+	s := Sheet{Columns: []Column{
+		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "geometric mean", Key: "ratio", Align: Right, Interval: true},
+		{Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
+	}}
+	for _, v := range d.Series {
+		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.Ratio, factorCell}, v.Slower, v.Faster})
+	}
+	return s
+}
+
+// changedCases are those that surely are slower or faster, the largest change
+// first.
+func changedCases(all []rules.CaseDiff) []rules.CaseDiff {
+	var out []rules.CaseDiff
+	for _, c := range all {
+		if c.Change == rules.Slower || c.Change == rules.Faster {
+			out = append(out, c)
+		}
+	}
+	size := func(c rules.CaseDiff) float64 {
+		if c.Ratio.Mid < 1 && c.Ratio.Mid > 0 {
+			return 1 / c.Ratio.Mid
+		}
+		return c.Ratio.Mid
+	}
+	slices.SortStableFunc(out, func(a, b rules.CaseDiff) int { return cmp.Compare(size(b), size(a)) })
+	return out
+}
+
+func changeCell(c rules.Change) Cell {
+	switch c {
+	case rules.Slower, rules.New:
+		return word{string(c), Bad}
+	case rules.Faster, rules.Fixed:
+		return word{string(c), Good}
+	case rules.Open:
+		return word{string(c), Open}
+	}
+	return word{string(c), Neutral}
+}
+
+func caseSheet(cases []rules.CaseDiff) Sheet {
+	s := Sheet{Columns: []Column{
+		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "m", Align: Right}, {Name: "A us", Key: "a_us", Align: Right, Interval: true},
+		{Name: "B us", Key: "b_us", Align: Right, Interval: true}, {Name: "B ÷ A", Key: "ratio", Align: Right, Interval: true},
+		{Name: "p adjusted", Key: "p_adjusted", Align: Right}, {Name: "change", Key: "change"},
+		{Name: "label in A", Key: "label_a", Wide: true}, {Name: "label in B", Key: "label_b", Wide: true},
+	}}
+	for _, c := range cases {
+		s.Rows = append(s.Rows, []any{
+			seriesCell(c.Series), c.M, bounds{c.A, microsCell}, bounds{c.B, microsCell}, bounds{c.Ratio, factorCell},
+			probability(c.AdjustedP), changeCell(c.Change), code(c.LabelA), code(c.LabelB),
+		})
+	}
+	return s
+}
+
+func findingDiffSheet(findings []rules.FindingDiff) Sheet {
+	s := Sheet{Columns: []Column{
+		{Name: "change", Key: "change"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true}, {Name: "m in A", Key: "m_a"}, {Name: "m in B", Key: "m_b"},
+		{Name: "loss in A", Key: "loss_a", Align: Right, Interval: true}, {Name: "loss in B", Key: "loss_b", Align: Right, Interval: true},
+		{Name: "cause", Key: "cause"}, {Name: "status", Key: "status"}, {Name: "reproduce", Key: "reproduce", Wide: true},
+	}}
+	for _, f := range findings {
+		// What the finding is called is B's word, where B has it.
+		latest := f.B
+		if latest == nil {
+			latest = f.A
+		}
+		if latest == nil {
+			continue
+		}
+		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, string(latest.Cause), statusCell(latest.Status), code(latest.Reproduce)}
+		if f.A != nil {
+			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), bounds{f.A.Loss, shareCell}
+		}
+		if f.B != nil {
+			row[4], row[6] = intervalText(f.B.FromM, f.B.ToM), bounds{f.B.Loss, shareCell}
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}

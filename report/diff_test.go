@@ -1,0 +1,63 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// fixtureDiff is a comparison with every kind of change, confounded.
+func fixtureDiff() *rules.DiffResult {
+	audit := fixtureAudit()
+	fixed, fresh, both := audit.Findings[1], audit.Findings[2], audit.Findings[0]
+	return &rules.DiffResult{
+		Schema: "gemmaudit.diff/1", A: "before.db", B: "after.db", Threshold: 0.02, FDR: 0.05, Family: "Benjamini–Hochberg over 4 cases",
+		Factors: []results.FactorDiff{
+			{Name: "hostname", A: "node7", B: "node8", Identity: true}, {Name: "governor", A: "performance", B: "powersave"}, {Name: "kernel", A: "6.1.0-18-amd64"},
+		},
+		Confounded: "2 factors differ (governor, kernel): no change can be put down to one of them",
+		Cases: []rules.CaseDiff{
+			{Series: fixtureKey, M: 64, A: rules.Interval{Lo: 1950, Mid: 1955, Hi: 1960}, B: rules.Interval{Lo: 1949, Mid: 1956, Hi: 1963}, Ratio: rules.Interval{Lo: 0.996, Mid: 1.0005, Hi: 1.005}, P: 0.9, AdjustedP: 0.9, Change: rules.Same},
+			{Series: fixtureKey, M: 128, A: rules.Interval{Lo: 3900, Mid: 3910, Hi: 3920}, B: rules.Interval{Lo: 4290, Mid: 4301, Hi: 4312}, Ratio: rules.Interval{Lo: 1.095, Mid: 1.1, Hi: 1.105}, P: 1e-7, AdjustedP: 2e-7, Change: rules.Slower, LabelA: "tile 64", LabelB: hostile},
+			{Series: fixtureKey, M: 320, A: rules.Interval{Lo: 12800, Mid: 12807, Hi: 12820}, B: rules.Interval{Lo: 9700, Mid: 9790, Hi: 9880}, Ratio: rules.Interval{Lo: 0.757, Mid: 0.764, Hi: 0.772}, P: 1e-9, AdjustedP: 4e-9, Change: rules.Faster},
+			{Series: fixtureKey, M: 384, A: rules.Interval{Lo: 11500, Mid: 11731, Hi: 12000}, B: rules.Interval{Lo: 11600, Mid: 11960, Hi: 12300}, Ratio: rules.Interval{Lo: 0.98, Mid: 1.02, Hi: 1.06}, P: 0.4, AdjustedP: 0.53, Change: rules.Open},
+		},
+		OnlyA: 1, OnlyB: 2,
+		Series:   []rules.SeriesDiff{{Series: fixtureKey, Cases: 4, Ratio: rules.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97}, Slower: 1, Faster: 1}},
+		Geomean:  rules.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97},
+		Findings: []rules.FindingDiff{{Change: rules.New, B: &fresh}, {Change: rules.Fixed, A: &fixed}, {Change: rules.Same, A: &both, B: &both}, {Change: rules.Open, A: &both}},
+		Slower:   1, Faster: 1, Same: 1, Undecided: 1, Gate: true,
+		Warnings: []rules.Warning{{Subject: "run", Text: "one machine differs from run to run"}},
+	}
+}
+
+// The conditions and the banner stand before any time.
+func TestDiffShowsConditionsFirst(t *testing.T) {
+	for _, f := range []Format{Table, Wide, Markdown} {
+		var b bytes.Buffer
+		if err := WriteDiff(&b, f, fixtureDiff()); err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		for _, want := range []string{"CONFOUNDED: 2 factors", "governor", "geometric mean", "128", "undecided"} {
+			i := strings.Index(b.String()[at+1:], want)
+			if i < 0 {
+				t.Errorf("%s: %q is missing or too early in:\n%s", f, want, b.String())
+				break
+			}
+			at += 1 + i
+		}
+	}
+	plain := fixtureDiff()
+	plain.Confounded, plain.Factors = "", nil
+	var b bytes.Buffer
+	if err := WriteDiff(&b, Table, plain); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.Contains(s, "CONFOUNDED") || !strings.Contains(s, "the fingerprints are equal") {
+		t.Errorf("equal fingerprints:\n%s", s)
+	}
+}
