@@ -143,9 +143,14 @@ func (pl *planner) saving(p plan, i int) float64 {
 	return 1 - mid/direct
 }
 
+// near is the share of a row's best predicted saving that a plan has to reach to
+// serve the row: one action for a whole stretch is worth a little time, and what
+// sets two predictions apart is noise in part.
+const near = 0.7
+
 // stretches covers the rows that want a remedy, greedily: the row that would
-// gain most picks its plan, which is taken as far to both sides as it goes on
-// paying; then the next.
+// gain most picks its plan, which is taken as far to both sides as it is near the
+// best; then the next.
 func (pl *planner) stretches(among []bool) []*stretchPlan {
 	n := len(pl.c.points)
 	best := make([]float64, n)
@@ -172,7 +177,13 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 		}
 		return a - b
 	})
-	free := func(i int) bool { return i >= 0 && i < n && best[i] > 0 }
+	serves := func(p plan, i int) bool {
+		if i < 0 || i >= n || best[i] <= 0 {
+			return false
+		}
+		saving := pl.saving(p, i)
+		return saving > 0 && saving >= near*best[i]
+	}
 	var out []*stretchPlan
 	for _, anchor := range order {
 		if best[anchor] <= 0 {
@@ -180,14 +191,14 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 		}
 		var s *stretchPlan
 		for _, p := range plans[anchor] {
-			if pl.saving(p, anchor) <= 0 {
+			if !serves(p, anchor) {
 				continue
 			}
 			from, to := anchor, anchor
-			for free(from-1) && pl.saving(p, from-1) > 0 {
+			for serves(p, from-1) {
 				from--
 			}
-			for free(to+1) && pl.saving(p, to+1) > 0 {
+			for serves(p, to+1) {
 				to++
 			}
 			var sum float64

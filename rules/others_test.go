@@ -1,0 +1,284 @@
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// joined sweeps several kernels or data types into one run, by a function of
+// the case.
+func joined(keys []results.SeriesKey, us func(results.Case) float64, ms []int, seed uint64) (Data, *world) {
+	w := &world{time: us, noise: student(0.01), rng: rand.New(rand.NewPCG(seed, 1))}
+	var data Data
+	for i, k := range keys {
+		w.key = k
+		d := w.sweep(ms, 8)
+		for r := range d.Series[0].Rows {
+			d.Series[0].Rows[r].Case.ID += int64(1000 * i)
+		}
+		data.Series = append(data.Series, d.Series...)
+		if i == 0 {
+			data.Sentinels = d.Sentinels
+		}
+	}
+	data.Name = "joined"
+	return data, w
+}
+
+func keyed(kernel string, d kernels.DType) results.SeriesKey {
+	k := syntheticKey
+	k.Kernel, k.DType = kernel, d
+	return k
+}
+
+// only audits by one rule, confirmed on the world, and returns the findings.
+func only(t *testing.T, rule Rule, data Data, w *world) []Finding {
+	t.Helper()
+	a, err := RunAudit(context.Background(), data, Default().Only(rule), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Findings {
+		if f.Rule != rule || f.Explanation == "" || f.Reproduce == "" || f.Cause == "" {
+			t.Errorf("finding is not complete: %+v", f)
+		}
+	}
+	return a.Findings
+}
+
+func TestParity(t *testing.T) {
+	ms := grid(16, 512, 16)
+	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.FP16), keyed("lib", kernels.INT8), keyed("other", kernels.FP16)}, func(c results.Case) float64 {
+		us := 10 + float64(c.M)
+		switch {
+		case c.DType == kernels.INT8 && c.M > 256:
+			us *= 1.3 // quantised, and slower than what it replaces
+		case c.DType == kernels.INT8:
+			us *= 0.6
+		case c.DType == kernels.BF16:
+			us *= 1.05 // within the ratio
+		case c.Kernel == "other":
+			us *= 0.1 // no comparison across kernels
+		}
+		return us
+	}, ms, 3)
+	f := only(t, Parity, data, w)
+	if len(f) != 1 || f[0].Series.DType != kernels.INT8 || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed {
+		t.Errorf("findings %+v", f)
+	}
+	if len(f) > 0 && (!strings.Contains(f[0].Explanation, "int8 is slower than bf16") || !strings.Contains(f[0].Reproduce, "--dtype int8,bf16")) {
+		t.Errorf("%s\n%s", f[0].Explanation, f[0].Reproduce)
+	}
+}
+
+func TestAlternative(t *testing.T) {
+	data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("tiled", kernels.BF16), keyed("naive", kernels.BF16)}, func(c results.Case) float64 {
+		us := 10 + float64(c.M)
+		switch {
+		case c.Kernel == "auto" && c.M >= 128 && c.M <= 192:
+			us *= 1.4 // chose wrongly
+		case c.Kernel == "naive":
+			us *= 20 // not judged
+		}
+		return us
+	}, grid(16, 512, 16), 4)
+	f := only(t, Alternative, data, w)
+	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 128 || f[0].ToM != 192 || f[0].Cause != HeuristicChoice {
+		t.Errorf("findings %+v", f)
+	}
+	if len(f) > 0 && math.Abs(f[0].Loss.Mid-(1-1/1.4)) > 0.03 {
+		t.Errorf("loss %+v, want about %.3f", f[0].Loss, 1-1/1.4)
+	}
+	r, err := FindSplits(context.Background(), data, Default().Only(Alternative), SplitOptions{Among: AmongAll}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := 0
+	for _, s := range r.Stretches {
+		if s.Series.Kernel == "auto" && s.Kind == RemedyOther && s.Kernel == "tiled" {
+			other += len(s.Ms)
+		}
+	}
+	if other != 5 {
+		t.Errorf("the other kernel serves %d rows, want 5: %+v", other, r.Stretches)
+	}
+}
+
+func TestPad(t *testing.T) {
+	w := byM(func(m int) float64 {
+		if m%8 != 0 {
+			return (20 + float64(m)) * 1.5
+		}
+		return 20 + float64(m)
+	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data := w.sweep(grid(4, 512, 4), 8)
+	f := only(t, Pad, data, w)
+	if len(f) == 0 || f[0].Cause != Alignment {
+		t.Fatalf("findings %+v", f)
+	}
+	rows := 0
+	for _, x := range f {
+		rows += x.Rows
+		if x.WorstM%8 == 0 {
+			t.Errorf("m%d is not slow", x.WorstM)
+		}
+	}
+	if rows < 48 || len(f) > 5 {
+		t.Errorf("%d rows in %d findings, want most of 64 in few", rows, len(f))
+	}
+	// The monotonic rule sees the same rows, and the same cause.
+	m := only(t, Monotonic, data, w)
+	if len(m) == 0 || m[0].Cause != Alignment {
+		t.Errorf("monotonic: %+v", m)
+	}
+}
+
+func TestRoofline(t *testing.T) {
+	w := byM(func(m int) float64 {
+		s := kernels.Shape{M: m, N: 4096, K: 4096}
+		bound := math.Max(s.FLOPs()/100e12, s.Bytes(kernels.BF16)/1e12) * 1e6
+		switch {
+		case m >= 256 && m < 320:
+			return bound / 1.5 // faster than can be
+		case m >= 512:
+			return bound / 0.1
+		}
+		return bound / 0.8
+	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data := w.sweep(grid(16, 1024, 16), 8)
+	data.Series[0].ReadBandwidth = 1e12
+	f := only(t, Roofline, data, w)
+	if len(f) != 2 {
+		t.Fatalf("findings %+v", f)
+	}
+	if f[0].Cause != MeasurementError || f[0].FromM != 256 || f[0].ToM != 304 {
+		t.Errorf("too fast: %+v", f[0])
+	}
+	if f[1].Cause == MeasurementError || f[1].FromM != 512 || f[1].ToM != 1024 {
+		t.Errorf("too slow: %+v", f[1])
+	}
+
+	// Weights that come faster than memory gives them were in a cache.
+	warm := byM(func(int) float64 { return 20 }, student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data = warm.sweep(grid(1, 8, 1), 8)
+	data.Series[0].ReadBandwidth = 1e12 // 33.6 us for the weights
+	f = only(t, Roofline, data, warm)
+	if len(f) != 1 || f[0].Cause != MeasurementError || !strings.Contains(f[0].Explanation, "memory") {
+		t.Errorf("warm weights: %+v", f)
+	}
+	data.Series[0].Key.Regime = results.Hot
+	if f = only(t, Roofline, data, warm); len(f) != 0 {
+		t.Errorf("in the hot regime weights may be in cache: %+v", f)
+	}
+}
+
+// TestStaircaseWithoutLabels: steps in the times alone name the cause.
+func TestStaircaseWithoutLabels(t *testing.T) {
+	for _, tc := range []struct {
+		period int
+		cause  Cause
+	}{{432, WaveQuantisation}, {64, TileQuantisation}} {
+		w := byM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, student(0.005), rand.New(rand.NewPCG(5, 1)))
+		a, err := RunAudit(context.Background(), w.sweep(grid(8, 2048, 8), 8), Default().Only(Monotonic), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for _, f := range a.Findings {
+			if f.Cause == tc.cause && strings.Contains(f.Explanation, fmt.Sprintf("multiples of %d", tc.period)) {
+				named++
+			}
+		}
+		if len(a.Findings) < 3 || named < len(a.Findings)*3/4 {
+			t.Errorf("period %d: %d of %d findings name it: %+v", tc.period, named, len(a.Findings), a.Findings)
+		}
+	}
+}
+
+func TestParseTile(t *testing.T) {
+	for label, want := range map[string][2]int{
+		"ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_nn":                    {256, 128},
+		"ampere_fp16_s1688gemm_fp16_64x128_sliced1x2_ldg8_f2f_nn":                        {64, 128},
+		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_32x6_>": {64, 64},
+		"sm90_xmma_gemm_bf16bf16_tilesize128x256x64_warpgroupsize2x1x1":                  {128, 256},
+		"gemvx::kernel": {},
+		"":              {},
+	} {
+		a, b, ok := parseTile(label)
+		if (want != [2]int{}) != ok || ok && [2]int{a, b} != want {
+			t.Errorf("%q: %d×%d %v, want %v", label, a, b, ok, want)
+		}
+	}
+}
+
+// TestNothingPanics feeds whatever a run file could hold to everything, and
+// prints it.
+func TestNothingPanics(t *testing.T) {
+	times := []float64{0, -1, 1e-300, 1e-7, 1e-5, 1, 2, 3, 150, 272, 1e9, 1e14, 1e300, math.Inf(1), math.NaN()}
+	clocks := []float64{0, 1, 2000, math.NaN()}
+	draw := func(t *rapid.T, name string) Data {
+		d := Data{Name: name}
+		for range rapid.IntRange(0, 3).Draw(t, "series") {
+			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"), rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
+			s := results.Series{Key: k}
+			s.Peak.FLOPS = rapid.SampledFrom([]float64{0, 1, 1e14}).Draw(t, "peak")
+			s.ReadBandwidth = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
+			for i, m := range grid(1, rapid.IntRange(0, 30).Draw(t, "rows"), 1) {
+				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4, Label: rapid.SampledFrom([]string{"", "x_64x64", "y_128x64"}).Draw(t, "label")}}
+				for round := range rapid.IntRange(0, 7).Draw(t, "samples") {
+					r.Samples = append(r.Samples, results.Sample{CaseID: int64(i), Round: round, Seq: int64(round*30 + i),
+						US: rapid.SampledFrom(times).Draw(t, "us"), ClockMHz: rapid.SampledFrom(clocks).Draw(t, "clock")})
+				}
+				s.Rows = append(s.Rows, r)
+			}
+			d.Series = append(d.Series, s)
+		}
+		for i := range rapid.IntRange(0, 30).Draw(t, "sentinels") {
+			d.Sentinels = append(d.Sentinels, results.Sample{Seq: int64(i / 2), US: rapid.SampledFrom(times).Draw(t, "us")})
+		}
+		return d
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := draw(t, "a"), draw(t, "b")
+		w := byM(func(m int) float64 { return float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(1, 1)))
+		cfg := Default()
+		cfg.MinSamples = 2
+		var out []any
+		for _, m := range []Measurer{nil, w} {
+			audit, err := RunAudit(context.Background(), a, cfg, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			splits, err := FindSplits(context.Background(), a, cfg, SplitOptions{Among: AmongAll}, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, audit, splits)
+		}
+		plain := cfg
+		plain.Method = MethodArticle
+		audit, err := RunAudit(context.Background(), a, plain, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff, err := Diff(a, b, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range append(out, audit, diff) {
+			if _, err := json.Marshal(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

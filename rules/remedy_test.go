@@ -1,0 +1,256 @@
+package rules
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// TestSplitsByChance: with time exactly linear in M no split gains anything, yet
+// the cheapest of hundreds of pairs looks as if. The rule and the search may
+// not fall for it more often than stated.
+func TestSplitsByChance(t *testing.T) {
+	const runs = 20
+	ms := grid(4, 8192, 4)
+	cfg := Default().Only(SplitRule)
+	cfg.Rules.Split.Margin = 0.02
+	naive, rows, audited, predicted := 0, 0, 0, 0
+	for run := range runs {
+		w := byM(func(m int) float64 { return 0.5 * float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(uint64(run), 3)))
+		data := w.sweep(ms, 7)
+		// One sample a row, as a plain sweep takes it.
+		one := data
+		one.Series = slices.Clone(data.Series)
+		one.Series[0].Rows = slices.Clone(data.Series[0].Rows)
+		for i := range one.Series[0].Rows {
+			one.Series[0].Rows[i].Samples = one.Series[0].Rows[i].Samples[:1]
+		}
+		plain, err := FindSplits(context.Background(), one, cfg, SplitOptions{Method: MethodArticle, Ratio: 0.98, Among: AmongAll}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		naive += len(plain.Splits)
+		rows += len(ms)
+		a, err := RunAudit(context.Background(), data, cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Findings) > 0 {
+			audited++
+		}
+		ours, err := FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ours.Splits) > 0 {
+			predicted++
+		}
+	}
+	t.Logf("plain: %.0f %% of batches show a split that gains over 2 %%; ours: the rule accuses in %d, the search predicts in %d of %d runs", 100*float64(naive)/float64(rows), audited, predicted, runs)
+	if float64(naive) < 0.6*float64(rows) {
+		t.Error("the trap is not set: the plain rule found few splits")
+	}
+	if allowed := int(math.Ceil(cfg.FDR*runs + 3*math.Sqrt(cfg.FDR*runs))); audited > allowed || predicted > allowed {
+		t.Errorf("more than the %d runs that the level allows", allowed)
+	}
+}
+
+// cliff is a kernel that is 40 % slower from 513 to 640: a split of 512 and the
+// rest, or padding to 644, are ways out.
+func cliff(m int) float64 {
+	us := 20 + 0.5*float64(m)
+	if m > 512 && m <= 640 {
+		us *= 1.6
+	}
+	return us
+}
+
+func TestRemediesExecuted(t *testing.T) {
+	ms := grid(4, 1024, 4)
+	cfg := Default()
+	w := byM(cliff, student(0.02), rand.New(rand.NewPCG(2, 3)))
+	data := w.sweep(ms, 9)
+	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Splits) == 0 || len(r.Stretches) == 0 {
+		t.Fatalf("nothing found: %+v", r)
+	}
+	covered := 0
+	for _, s := range r.Stretches {
+		if s.FromM <= 512 || s.ToM > 640 {
+			t.Errorf("stretch m%d-%d reaches beyond the cliff", s.FromM, s.ToM)
+		}
+		covered += len(s.Ms)
+	}
+	if covered < 24 {
+		t.Errorf("stretches cover %d of 32 rows: %+v", covered, r.Stretches)
+	}
+	for _, s := range r.Splits {
+		direct := cliff(s.M)
+		remedy := 0.0
+		switch s.Kind {
+		case RemedySplit:
+			for _, p := range s.Parts {
+				remedy += cliff(p)
+			}
+		case RemedyPad:
+			remedy = cliff(s.PadTo)
+		}
+		if !s.Executed || !s.Pays || s.Gain.Lo <= 1+cfg.Remedy.Margin {
+			t.Errorf("m%d is listed without proof: %+v", s.M, s.Remedy)
+		}
+		if truth := direct / remedy; truth < s.Gain.Lo*0.995 || truth > s.Gain.Hi*1.005 {
+			t.Errorf("m%d: gain %.3f in truth, %+v measured", s.M, truth, s.Gain)
+		}
+	}
+	meta := results.Meta{Gemmaudit: "test", Fingerprint: results.Fingerprint{Arch: "amd64", CPUModel: "sim", Governor: "performance",
+		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "simulated", Versions: map[string]string{"onednn": "3.1", "driver": "1", "microcode": "x"}}}}}
+	tab, err := BuildTable(meta, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := tab.Validators; v.Device != "simulated" || v.Driver != "1" || v.Libraries["onednn"] != "3.1" || len(v.Libraries) != 1 || v.ClockPolicy != "governor performance" || v.Regime != "engine" {
+		t.Errorf("validators %+v", v)
+	}
+	for m := 1; m <= 1100; m++ {
+		a := tab.Lookup("lib", "bf16", 4096, 4096, m)
+		sum := 0
+		for _, p := range a.Parts(m) {
+			sum += p
+		}
+		if sum < m {
+			t.Fatalf("m%d: action %+v computes %d rows", m, a, sum)
+		}
+		if (m <= 512 || m > 640) && a.Kind != table.Direct {
+			t.Errorf("m%d: %+v, want direct", m, a)
+		}
+	}
+
+	t.Run("verified", func(t *testing.T) {
+		checks, err := VerifyTable(context.Background(), tab, "sim", cfg, w)
+		if err != nil || len(checks) == 0 {
+			t.Fatal(checks, err)
+		}
+		for _, c := range checks {
+			if c.Verdict != Pays {
+				t.Errorf("m%d: %s: %s", c.M, c.Verdict, c.Reason)
+			}
+		}
+		if p := PruneTable(tab, checks); len(p.Series[0].Intervals) != len(tab.Series[0].Intervals) {
+			t.Error("a good interval was pruned")
+		}
+	})
+	t.Run("outlived", func(t *testing.T) {
+		repaired := byM(func(m int) float64 { return 20 + 0.5*float64(m) }, student(0.02), rand.New(rand.NewPCG(9, 9)))
+		checks, err := VerifyTable(context.Background(), tab, "sim", cfg, repaired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range checks {
+			if c.Verdict != Rejected {
+				t.Errorf("m%d: %s (%+v), want rejected", c.M, c.Verdict, c.Gain)
+			}
+		}
+		if p := PruneTable(tab, checks); len(p.Series[0].Intervals) != 0 || len(tab.Series[0].Intervals) == 0 {
+			t.Error("rejected intervals were not pruned from a copy")
+		}
+	})
+	t.Run("elsewhere", func(t *testing.T) {
+		other := meta
+		other.Fingerprint.CPUModel = "else"
+		other.Fingerprint.Devices = slices.Clone(meta.Fingerprint.Devices)
+		other.Fingerprint.Devices[0].Versions = map[string]string{"onednn": "3.2", "driver": "1"}
+		diff := CompareValidators(tab.Validators, ValidatorsOf(other, "sim", results.Engine, 0))
+		var names []string
+		for _, d := range diff {
+			names = append(names, d.Name)
+		}
+		if !slices.Equal(names, []string{"onednn", "cpu model"}) {
+			t.Errorf("differing validators %v", names)
+		}
+		if diff := CompareValidators(tab.Validators, tab.Validators); len(diff) != 0 {
+			t.Errorf("a table differs from itself: %v", diff)
+		}
+	})
+}
+
+// TestRemedyRejected: a prediction that the execution does not bear out is not
+// emitted. Here each launch of a split costs more than the same launch alone.
+func TestRemedyRejected(t *testing.T) {
+	w := byM(cliff, student(0.02), rand.New(rand.NewPCG(4, 4)))
+	data := w.sweep(grid(4, 1024, 4), 9)
+	single := w.time
+	w.time = func(c results.Case) float64 {
+		if len(c.Parts) > 0 || c.PadTo > 0 {
+			return 1.7 * single(c)
+		}
+		return single(c)
+	}
+	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Splits) != 0 || len(r.Stretches) != 0 || len(r.Rejected) == 0 {
+		t.Errorf("%d splits, %d stretches, %d rejected", len(r.Splits), len(r.Stretches), len(r.Rejected))
+	}
+}
+
+// TestKWay: a product for which three launches are best.
+func TestKWay(t *testing.T) {
+	us := func(m int) float64 {
+		if m == 96 {
+			return 10 // one size at which the kernel shines
+		}
+		return 5 + float64(m)
+	}
+	w := byM(us, gaussian(0.01), rand.New(rand.NewPCG(6, 6)))
+	data := w.sweep(grid(4, 320, 4), 9)
+	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, s := range r.Splits {
+		found = found || s.M == 288 && slices.Equal(s.Parts, []int{96, 96, 96})
+		if len(s.Parts) > Default().Remedy.MaxParts {
+			t.Errorf("m%d in %d parts", s.M, len(s.Parts))
+		}
+	}
+	if !found {
+		t.Errorf("m288 = 96+96+96 was not found among %d remedies", len(r.Splits))
+	}
+}
+
+func TestSplitOptions(t *testing.T) {
+	for _, o := range []SplitOptions{{Method: "guess"}, {Threshold: 2}, {Ratio: -1}, {Among: "some"}, {MaxParts: 1}} {
+		if _, err := FindSplits(context.Background(), Data{}, Default(), o, nil); err == nil || !strings.Contains(err.Error(), "expected") {
+			t.Errorf("%+v: error %v", o, err)
+		}
+	}
+	r, err := FindSplits(context.Background(), Data{}, Default(), SplitOptions{}, nil)
+	if err != nil || r.Splits == nil {
+		t.Errorf("an empty run: %v, %+v", err, r)
+	}
+}
+
+func TestTableIntervals(t *testing.T) {
+	s := Stretch{Kind: RemedyPad, PadTo: 4096, Ms: []int{8, 12, 16, 18, 20, 512, 1024, 1056, 1088}}
+	var got [][3]int
+	for _, iv := range intervalsOf(s) {
+		got = append(got, [3]int{iv.From, iv.To, iv.Step})
+	}
+	// 1024 lies too far from 512 to say anything about what is between.
+	want := [][3]int{{8, 16, 4}, {18, 20, 2}, {512, 512, 0}, {1024, 1088, 32}}
+	if !slices.Equal(got, want) {
+		t.Errorf("intervals %v, want %v", got, want)
+	}
+}
