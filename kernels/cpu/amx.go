@@ -81,6 +81,9 @@ func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c ker
 // amxTuning is what the speed of amx depends on and its result does not: see amx.h.
 type amxTuning = C.ga_amx_tuning
 
+// amxSetting is the type of its fields.
+type amxSetting = C.int
+
 // tuneAMX replaces the tuning of the following launches and returns the one before,
 // for measurements of the kernel and for tests of its loops.
 func tuneAMX(t amxTuning) amxTuning {

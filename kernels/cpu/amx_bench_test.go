@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// BenchmarkAMXTuning compares tunings of amx in one interleaved run, the standing one
+// first, beside the rate of the tiles' dot product from registers or the bandwidth
+// of reading. A tuning that wins here belongs into amx.c.
+func BenchmarkAMXTuning(b *testing.B) {
+	for _, tc := range []struct {
+		dtype   kernels.DType
+		m, n, k int
+		tunings []amxTuning
+	}{
+		{kernels.BF16, 1024, 4096, 4096, blockTunings()},
+		{kernels.INT8, 1024, 4096, 4096, blockTunings()},
+		{kernels.BF16, 128, 4096, 4096, blockTunings()},
+		{kernels.BF16, 32, 4096, 4096, streamTunings()},
+		{kernels.BF16, 16, 4096, 4096, streamTunings()},
+		{kernels.BF16, 1, 14336, 4096, streamTunings()},
+		{kernels.INT8, 1, 14336, 4096, streamTunings()},
+	} {
+		p := kernels.Problem{Shape: kernels.Shape{M: tc.m, N: tc.n, K: tc.k}, DType: tc.dtype}
+		name := fmt.Sprintf("%s/m%d", p.DType, p.M)
+		b.Run(name, func(b *testing.B) { benchmarkTunings(b, p, tc.tunings) })
+	}
+}
+
+// blockTunings vary what products of many rows depend on.
+func blockTunings() []amxTuning {
+	base := tuneAMX(amxTuning{})
+	tuneAMX(base)
+	out := []amxTuning{base}
+	for _, change := range []func(*amxTuning){
+		func(t *amxTuning) { t.steps = 8 },
+		func(t *amxTuning) { t.steps = 16 },
+		func(t *amxTuning) { t.prefetch_stride = 0 },
+		func(t *amxTuning) { t.prefetch_stride = 128 },
+		func(t *amxTuning) { t.prefetch_stride, t.steps = 128, 8 },
+		func(t *amxTuning) { t.prefetch_a = 1 },
+		func(t *amxTuning) { t.prefetch_a = 4 },
+		func(t *amxTuning) { t.prefetch_a, t.steps = 2, 8 },
+		func(t *amxTuning) { t.a_first = 1 },
+		func(t *amxTuning) { t.a_first, t.prefetch_a = 1, 2 },
+		func(t *amxTuning) { t.a_first, t.steps, t.cols = 1, 16, 256 },
+		func(t *amxTuning) { t.cols = 384 },
+		func(t *amxTuning) { t.steps, t.cols = 16, 384 },
+		func(t *amxTuning) { t.steps, t.cols = 16, 256 },
+		func(t *amxTuning) { t.steps, t.rows = 16, 256 },
+		func(t *amxTuning) { t.steps, t.rows, t.cols = 16, 256, 1024 },
+		func(t *amxTuning) { t.steps, t.rows, t.cols = 32, 256, 256 },
+		func(t *amxTuning) { t.steps, t.rows, t.cols = 1<<20, 128, 128 },
+	} {
+		t := base
+		change(&t)
+		out = append(out, t)
+	}
+	return out
+}
+
+// streamTunings vary what products of few rows depend on.
+func streamTunings() []amxTuning {
+	base := tuneAMX(amxTuning{})
+	tuneAMX(base)
+	out := []amxTuning{base}
+	for panels := 1; panels <= 3; panels++ {
+		for ahead := 0; ahead <= 16384; ahead = max(2048, 2*ahead) {
+			t := base
+			t.panels, t.ahead = amxSetting(panels), amxSetting(ahead)
+			if t != base {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
+	if amxEmulated {
+		b.Skip("tiles in software say nothing about speed")
+	}
+	d := openBench(b)
+	w := newWorkload(b, d)
+	r, err := w.rotation("amx", p)
+	if err != nil {
+		b.Skip(err)
+	}
+	limit := &series{}
+	if p.M > 32 {
+		units := map[kernels.DType]int{kernels.BF16: 2, kernels.INT8: 3}
+		u := d.pool.settledUnit(peakUnits(detect())[units[p.DType]].units[0])
+		limit.name = "registers"
+		limit.sample = func() (float64, error) {
+			flops, _ := u.block()
+			return flops, nil
+		}
+	} else {
+		memory, err := newStreams(d.pool, d.Spec())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(memory.close)
+		readers, _ := streamsOf(detect())
+		way, err := memory.choose(b.Context(), readers)
+		if err != nil {
+			b.Fatal(err)
+		}
+		limit.name = "read bandwidth"
+		limit.sample = func() (float64, error) { return memory.pass(way), nil }
+	}
+	all := []*series{limit}
+	for _, t := range tunings {
+		all = append(all, &series{name: fmt.Sprintf("%+v", t), sample: func() (float64, error) {
+			defer tuneAMX(tuneAMX(t))
+			if p.M > 32 {
+				return r.flops()
+			}
+			return r.bandwidth()
+		}})
+	}
+	measureRounds(b, all)
+	slices.SortStableFunc(all[2:], func(a, b *series) int { return -cmp.Compare(median(a.samples), median(b.samples)) })
+	var t strings.Builder
+	fmt.Fprintf(&t, "%s, %d threads, %v %s; the standing tuning first\n", d.Spec().Name, d.Threads(), p.Shape, p.DType)
+	for _, s := range all {
+		mid, low, high := interval(s.samples)
+		fmt.Fprintf(&t, "%9.2f G/s [%.2f, %.2f] %5.3f of the limit  %s\n", mid/1e9, low/1e9, high/1e9,
+			median(ratios(s, limit)), s.name)
+	}
+	fmt.Fprint(os.Stderr, "\n", t.String())
+	b.ReportMetric(median(ratios(all[1], limit)), "of_limit")
+	b.ReportMetric(0, "ns/op")
+}
