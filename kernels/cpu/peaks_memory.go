@@ -19,7 +19,7 @@ import (
 // passed, 2.5 times the cache, so nothing of it is left there.
 const (
 	streamParts    = 6
-	leastStreamed  = 192 << 20
+	leastStreamed  = 384 << 20
 	mostStreamed   = 1536 << 20
 	streamedShare  = 4 // of the memory, at most the fourth part
 	selectionTurns = 4
