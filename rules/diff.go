@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -133,6 +134,12 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches", "features"}
 
 func (d *DiffResult) fingerprints(a, b results.Meta) {
+	if x, y := a.Fingerprint.Devices, b.Fingerprint.Devices; len(x) == 1 && len(y) == 1 {
+		// The one device of either run is compared line by line whatever its id.
+		renamed := y[0]
+		renamed.ID = x[0].ID
+		b.Fingerprint.Devices = []kernels.Spec{renamed}
+	}
 	d.Factors = append(d.Factors, a.Fingerprint.Diff(b.Fingerprint)...)
 	add := func(name, x, y string) {
 		if x != y {

@@ -56,6 +56,8 @@ type curve struct {
 	clocked bool
 	// tiles remembers how the tile of a kernel lies, by label; see orient.
 	tiles map[string][2]int
+	// stairs remembers the steps in the times; see stairsOf.
+	stairs *stairs
 }
 
 // mfu returns the MFU of a point with bounds.

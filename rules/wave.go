@@ -141,50 +141,59 @@ const tilePeriod = 256
 // stepRows is the least number of steps that show a period.
 const stepRows = 3
 
+// stairs are the steps up in the times of a series.
+type stairs struct {
+	steps        []int // positions behind a step
+	period, hits int   // see stepPeriod
+}
+
+// stairsOf finds the steps of a series once: rises of the time that the work does
+// not explain and noise could not bring.
+func stairsOf(c *curve) *stairs {
+	if c.stairs != nil {
+		return c.stairs
+	}
+	c.stairs = &stairs{}
+	for i := 1; i < len(c.points); i++ {
+		p, before := c.points[i], c.points[i-1]
+		loss := before.rate() - p.rate()
+		noise := 4 * math.Hypot(p.us.se, before.us.se)
+		if loss > math.Max(noise, 0.03) {
+			c.stairs.steps = append(c.stairs.steps, i)
+		}
+	}
+	if len(c.stairs.steps) >= stepRows {
+		c.stairs.period, c.stairs.hits = stepPeriod(c.points, c.stairs.steps)
+	}
+	return c.stairs
+}
+
 // steps: without a tile to reckon with, the times themselves show a staircase.
 // The row stands behind a step, and the steps of the series lie at multiples of
 // one period.
 func (w *witness) steps() (Cause, string) {
 	points := w.curve.points
-	isStep := func(i int) bool {
-		if i == 0 || points[i].n == 0 {
-			return false
-		}
-		rise := points[i].us.y - points[i-1].us.y
-		work := points[i].flops - points[i-1].flops
-		noise := 4 * math.Hypot(points[i].us.se, points[i-1].us.se)
-		// A step is a rise that the work does not explain and noise could not bring.
-		return rise-work > math.Max(noise, 0.03)
-	}
-	var steps []int
-	for i := range points {
-		if isStep(i) {
-			steps = append(steps, i)
-		}
-	}
-	if len(steps) < stepRows {
-		return "", ""
-	}
+	s := stairsOf(w.curve)
 	// The last step at or below the row has to account for its loss.
-	at, _ := slices.BinarySearch(steps, w.c.worst.point+1)
-	if at == 0 {
+	at, _ := slices.BinarySearch(s.steps, w.c.worst.point+1)
+	if at == 0 || s.period == 0 {
 		return "", ""
 	}
-	step := steps[at-1]
-	if drop := points[step-1].rate() - points[step].rate(); -math.Expm1(-drop) < explainShare*w.loss {
-		return "", ""
-	}
-	period, hits := stepPeriod(points, steps)
-	if period == 0 || (points[step].m-1)/period == (points[step-1].m-1)/period {
+	step := s.steps[at-1]
+	drop := lost(points[step].rate() - points[step-1].rate())
+	if drop < explainShare*w.loss || (points[step].m-1)/s.period == (points[step-1].m-1)/s.period {
 		return "", ""
 	}
 	cause := WaveQuantisation
-	if period <= tilePeriod {
+	if s.period <= tilePeriod {
 		cause = TileQuantisation
 	}
 	return cause, fmt.Sprintf("time steps up by %.0f %% between m%d and m%d, and %d of %d steps lie at multiples of %d",
-		100*math.Expm1(points[step].us.y-points[step-1].us.y), points[step-1].m, points[step].m, hits, len(steps), period)
+		100*math.Expm1(points[step].us.y-points[step-1].us.y), points[step-1].m, points[step].m, s.hits, len(s.steps), s.period)
 }
+
+// periodCandidates is how many periods are tried.
+const periodCandidates = 1000
 
 // stepPeriod finds the period whose multiples best tell where the steps are: by
 // the harmonic mean of the share of steps that lie at a multiple and of
@@ -197,7 +206,7 @@ func stepPeriod(points []point, steps []int) (period, hits int) {
 	candidates := map[int]bool{}
 	for _, i := range steps[:min(len(steps), 24)] {
 		for p := points[i-1].m; p < points[i].m; p++ {
-			if len(candidates) > 2000 {
+			if len(candidates) >= periodCandidates {
 				break
 			}
 			candidates[p] = true

@@ -1,0 +1,172 @@
+package rules
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+func simMeta(change func(*results.Meta)) results.Meta {
+	m := results.Meta{Regime: results.Engine, Distribution: kernels.Normal, Fingerprint: results.Fingerprint{
+		Hostname: "a", OS: "Debian 12", Kernel: "6.1", CPUModel: "x", Cores: 2,
+		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "x", Units: 2, Versions: map[string]string{"onednn": "3.1"}}},
+	}}
+	if change != nil {
+		change(&m)
+	}
+	return m
+}
+
+// sweepOf sweeps a world with a seed of its own.
+func sweepOf(us func(int) float64, sigma float64, seed uint64, meta results.Meta) Data {
+	d := byM(us, student(sigma), rand.New(rand.NewPCG(seed, 77))).sweep(grid(4, 1024, 4), 9)
+	d.Meta = meta
+	return d
+}
+
+func TestDiff(t *testing.T) {
+	linear := func(m int) float64 { return 20 + 0.5*float64(m) }
+	slower := func(from, to int, factor float64) func(int) float64 {
+		return func(m int) float64 {
+			if m >= from && m <= to {
+				return linear(m) * factor
+			}
+			return linear(m)
+		}
+	}
+	cfg := Default()
+	t.Run("the same", func(t *testing.T) {
+		// Twenty comparisons of a machine with itself: how often does one case fail?
+		gates := 0
+		for seed := range uint64(20) {
+			d, err := Diff(sweepOf(linear, 0.02, 2*seed, simMeta(nil)), sweepOf(linear, 0.02, 2*seed+1, simMeta(nil)), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Gate {
+				gates++
+			}
+			if d.Geomean.Lo > 1.002 || d.Geomean.Hi < 0.998 || d.Confounded != "" || len(d.Factors) != 0 {
+				t.Errorf("geomean %+v, factors %v, confounded %q", d.Geomean, d.Factors, d.Confounded)
+			}
+		}
+		if gates > 4 {
+			t.Errorf("the gate failed in %d of 20 comparisons of equals", gates)
+		}
+	})
+	t.Run("a regression", func(t *testing.T) {
+		a := sweepOf(linear, 0.01, 1, simMeta(nil))
+		b := sweepOf(slower(600, 700, 1.12), 0.01, 2, simMeta(func(m *results.Meta) { m.Fingerprint.Devices[0].Versions = map[string]string{"onednn": "3.2"} }))
+		d, err := Diff(a, b, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Gate || d.Slower < 24 || d.Slower > 26 || d.Faster != 0 {
+			t.Errorf("gate %v, %d slower, %d faster; want 26 slower", d.Gate, d.Slower, d.Faster)
+		}
+		for _, c := range d.Cases {
+			if (c.Change == Slower) && (c.M < 600 || c.M > 700) {
+				t.Errorf("m%d is %s: %+v", c.M, c.Change, c.Ratio)
+			}
+		}
+		if len(d.Factors) != 1 || d.Confounded != "" {
+			t.Errorf("factors %v, confounded %q", d.Factors, d.Confounded)
+		}
+		if len(d.Findings) == 0 || d.Findings[0].Change != New || d.Findings[0].B.Rule != Monotonic {
+			t.Errorf("findings %+v", d.Findings)
+		}
+		back, err := Diff(b, a, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back.Gate || back.Faster != d.Slower {
+			t.Errorf("the other way: gate %v, %d faster", back.Gate, back.Faster)
+		}
+		fixed := 0
+		for _, f := range back.Findings {
+			if f.Change == Fixed && f.B == nil && f.A.Rule == Monotonic {
+				fixed++
+			}
+		}
+		if fixed == 0 {
+			t.Errorf("the finding is not fixed: %+v", back.Findings)
+		}
+		same, err := Diff(b, sweepOf(slower(600, 700, 1.12), 0.01, 3, b.Meta), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same.Gate || len(same.Findings) == 0 || same.Findings[0].Change != Same {
+			t.Errorf("gate %v, findings %+v", same.Gate, same.Findings)
+		}
+	})
+	t.Run("two machines", func(t *testing.T) {
+		b := sweepOf(slower(1, 5000, 0.5), 0.01, 2, simMeta(func(m *results.Meta) {
+			f := &m.Fingerprint
+			f.Hostname, f.CPUModel, f.Cores = "b", "y", 64
+			f.Devices[0].ID, f.Devices[0].Name = "gpu", "y"
+		}))
+		b.Series[0].Key.Device = "gpu"
+		for i := range b.Series[0].Rows {
+			b.Series[0].Rows[i].Case.Device = "gpu"
+		}
+		d, err := Diff(sweepOf(linear, 0.01, 1, simMeta(nil)), b, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Cases) != 256 || d.Geomean.Mid < 0.49 || d.Geomean.Mid > 0.51 || d.Gate {
+			t.Errorf("%d cases, geomean %+v, gate %v", len(d.Cases), d.Geomean, d.Gate)
+		}
+		b.Meta.Fingerprint.Kernel = "6.12"
+		d, err = Diff(sweepOf(linear, 0.01, 1, simMeta(nil)), b, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(d.Confounded, "2 factors differ") && !strings.HasPrefix(d.Confounded, "3 factors differ") {
+			t.Errorf("machine and kernel differ, confounded %q", d.Confounded)
+		}
+	})
+	t.Run("nothing in common", func(t *testing.T) {
+		b := sweepOf(linear, 0.01, 1, simMeta(nil))
+		b.Series[0].Key.N = 1
+		d, err := Diff(sweepOf(linear, 0.01, 1, simMeta(nil)), b, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Invalid == "" || d.Gate || d.OnlyA != 256 || d.OnlyB != 256 {
+			t.Errorf("invalid %q, only %d and %d", d.Invalid, d.OnlyA, d.OnlyB)
+		}
+	})
+}
+
+func TestNoise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	n := student(0.02)
+	draw := func(centre float64) []float64 {
+		v := make([]float64, 12)
+		for i := range v {
+			v[i] = centre * (1 + n.draw(rng))
+		}
+		return v
+	}
+	flags, found := 0, 0
+	for range 400 {
+		if Different(draw(1), draw(1)) {
+			flags++
+		}
+		if Different(draw(1), draw(1.1)) {
+			found++
+		}
+	}
+	if r := RateInterval(flags, 400); r.Lo > NoiseLevel || found < 396 {
+		t.Errorf("%d of 400 equal pairs differ (%+v), %d of 400 unequal ones", flags, r, found)
+	}
+	if r := RateInterval(0, 20); r.Lo != 0 || r.Hi < 0.16 || r.Hi > 0.17 {
+		t.Errorf("0 of 20: %+v, want up to 0.168", r)
+	}
+	if r := RateInterval(3, 0); r != (Interval{0, 0, 1}) {
+		t.Errorf("no trials: %+v", r)
+	}
+}
