@@ -49,6 +49,9 @@ static void pack_a(few *s, int64_t k0, int64_t k1) {
 static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
   const ga_path *path = s->path;
   ga_dtype t = s->g->dtype;
+  ga_tile tile = path->direct != NULL ? path->direct : path->tile;
+  int parts = path->direct != NULL ? 1 : path->parts;
+  int64_t four = 4 * path->group * GA_PANEL * ga_size(t); // four words of packed B
   int64_t step = (int64_t)SLICE_WORDS * path->group;
   int64_t most = A_BYTES / ga_tile_bytes(s->g->m, 1) * path->group / step * step;
   for (int64_t from = k0; from < k1; from += most) {
@@ -57,19 +60,22 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
     int64_t a_words = ga_words(path, to - from);
     for (int64_t k = from; k < to; k += step) {
       int64_t words = ga_words(path, k + step < to ? step : to - k);
-      const char *slice = ga_slice(b, t, k), *multiplied = slice;
-      if (path->widen_b != NULL) {
-        int64_t bytes = (k + step < to ? step : to - k) * GA_PANEL * ga_size(t);
-        for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(slice + AHEAD_BYTES + i);
+      const char *slice = ga_slice(b, t, k), *multiplied = slice, *ahead = slice + AHEAD_BYTES;
+      if (path->direct == NULL) {
         path->widen_b(slice, words, s->wide);
         multiplied = s->wide;
       }
+      // Of several tiles each fetches its part of the lines.
+      int64_t fetch = s->split.count == 1 ? four : four >= 512 ? four / 2 : 256;
       for (int64_t i = 0; i < s->split.count; i++) {
         int64_t at = ga_row_begin(s->split, i);
         int rows = ga_row_count(s->split, i);
-        const char *ahead = i == 0 && multiplied == slice ? slice + AHEAD_BYTES : multiplied;
-        path->tile(rows, words, s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k - from) / path->group),
-                   multiplied, acc + at * GA_PANEL * 4, k == k0, ahead);
+        int more = ahead < slice + AHEAD_BYTES + words / 4 * four;
+        const char *a = s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k - from) / path->group);
+        for (int part = 0; part < parts; part++)
+          tile(rows, words, a, multiplied + part * 64, acc + at * GA_PANEL * 4 + part * 64, k == k0,
+               more ? ahead : multiplied, more ? fetch : 0);
+        ahead += words / 4 * fetch;
       }
     }
   }

@@ -15,18 +15,28 @@
 // GA_MAX_ROWS is the largest tile of any path.
 enum { GA_MAX_ROWS = 14 };
 
+// A ga_tile adds the product of a tile of A and a slice of B to acc, or sets acc to
+// it. words is a multiple of 4. For each four words, lines from ahead on are fetched
+// and ahead moves on by step bytes.
+typedef void (*ga_tile)(int rows, int64_t words, const void *a, const void *b, void *acc, int set, const void *ahead,
+                        int64_t step);
+
 typedef struct {
   const char *name; // "avx512 14x32 vdpbf16ps"
   int rows;         // of the largest tile; every smaller one exists too
   int group;        // k in a word
+  int parts;        // calls of tile for a panel, each for 32/parts columns
   // pack_a writes rows rows of k elements as a tile, zero up to words.
   void (*pack_a)(const void *a, int64_t lda, int rows, int64_t k, int64_t words, void *out);
-  // widen_b writes words words of each column from packed B; NULL when the tile
-  // reads packed B as it is.
+  // widen_b writes words words of each column from packed B; NULL when tile reads
+  // packed B as it is.
   void (*widen_b)(const void *b, int64_t words, void *out);
-  // tile adds the product of a tile of A and a slice of B to acc, or sets it.
-  // words is a multiple of 4. Lines from ahead on are fetched, as many as b has.
-  void (*tile)(int rows, int64_t words, const void *a, const void *b, void *acc, int set, const void *ahead);
+  // tile multiplies with B as widen_b leaves it. For the second part b and acc are
+  // advanced by half a row.
+  ga_tile tile;
+  // direct multiplies a whole panel with packed B, widening in registers: better
+  // than to widen ahead when few tiles share the panel. NULL when there is none.
+  ga_tile direct;
   // store rounds cols columns of acc to C. sums are the columns' sums of B.
   void (*store)(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc);
 } ga_path;

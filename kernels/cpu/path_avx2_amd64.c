@@ -2,8 +2,9 @@
 // int8 widened to pairs of int16 for VPMADDWD, whose sums don't saturate.
 //
 // The tile is 6 rows × 16 columns, half a panel: 12 accumulators, two vectors of B
-// and one broadcast word of A are 15 of the 16 registers. Up to three rows take
-// the whole panel at once, so that B passes once and the few sums are twice as many.
+// and one broadcast word of A are 15 of the 16 registers. Where packed B is read
+// directly, up to three rows take the whole panel at once, so that B passes once
+// and the sums, few as they are, are twice as many.
 #include "path.h"
 #include "target.h"
 
@@ -12,93 +13,147 @@ GA_TARGET_BEGIN("avx2,fma,f16c")
 
 enum { ROWS = 6 };
 
+#define GA_INLINE static inline __attribute__((always_inline))
+
 #define GA_WORD___m256(p) _mm256_broadcast_ss((const float *)(p))
 #define GA_WORD___m256i(p) _mm256_set1_epi32(*(const int32_t *)(p))
 
-// name##_rows multiplies R rows by W vectors of 8 columns.
-#define GA_TILE_AVX2(name, V, LOAD, STORE, ZERO, STEP)                                                        \
-  static inline __attribute__((always_inline)) void name##_rows(                                              \
-      const int R, const int W, int64_t words, const char *a, const char *b, char *acc, int set, const char *ahead) { \
-    V sum[ROWS][4];                                                                                           \
-    _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                                       \
-      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) sum[r][v] = set ? ZERO() : LOAD((const void *)(acc + r * 128 + v * 32)); \
-    for (int64_t w = 0; w < words; w += 4) {                                                                  \
-      _Pragma("GCC unroll 4") for (int u = 0; u < 4; u++) {                                                   \
-        _mm_prefetch(ahead + u * 128, _MM_HINT_T0);                                                           \
-        _mm_prefetch(ahead + u * 128 + 64, _MM_HINT_T0);                                                      \
-        _Pragma("GCC unroll 6") for (int r = 0; r < R; r++) {                                                 \
-          V s = GA_WORD_##V(a + r * 16 + u * 4);                                                              \
-          _Pragma("GCC unroll 4") for (int v = 0; v < W; v++)                                                 \
-            sum[r][v] = STEP(sum[r][v], s, LOAD((const void *)(b + u * 128 + v * 32)));                       \
-        }                                                                                                     \
-      }                                                                                                       \
-      a += R * 16;                                                                                            \
-      b += 512;                                                                                               \
-      ahead += 512;                                                                                           \
-    }                                                                                                         \
-    _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                                       \
-      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) STORE((void *)(acc + r * 128 + v * 32), sum[r][v]); \
-  }                                                                                                           \
-  static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,                 \
-                   const void *ahead) {                                                                       \
-    const char *b1 = (const char *)b + 64;                                                                    \
-    char *acc1 = (char *)acc + 64;                                                                            \
-    switch (rows) {                                                                                           \
-      case 1: name##_rows(1, 4, words, a, b, acc, set, ahead); break;                                         \
-      case 2: name##_rows(2, 4, words, a, b, acc, set, ahead); break;                                         \
-      case 3: name##_rows(3, 4, words, a, b, acc, set, ahead); break;                                         \
-      case 4: name##_rows(4, 2, words, a, b, acc, set, ahead); name##_rows(4, 2, words, a, b1, acc1, set, b); break; \
-      case 5: name##_rows(5, 2, words, a, b, acc, set, ahead); name##_rows(5, 2, words, a, b1, acc1, set, b); break; \
-      default: name##_rows(6, 2, words, a, b, acc, set, ahead); name##_rows(6, 2, words, a, b1, acc1, set, b); break; \
-    }                                                                                                         \
+// GA_ROWS_AVX2 defines name, which multiplies R rows by W vectors of 8 columns from
+// vector FIRST on. B(b, u, v) is vector v of row u of the four rows at b, which take
+// FOUR bytes.
+#define GA_ROWS_AVX2(name, V, LOAD, STORE, ZERO, STEP, B, FOUR)                                            \
+  GA_INLINE void name##_rows(const int R, const int W, const int FIRST, int64_t words, const char *a,      \
+                             const char *b, char *acc, int set, const char *ahead, int64_t step) {         \
+    V sum[ROWS][4];                                                                                        \
+    acc += FIRST * 32;                                                                                     \
+    _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                                    \
+      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++)                                                  \
+        sum[r][v] = set ? ZERO() : LOAD((const void *)(acc + r * 128 + v * 32));                           \
+    for (int64_t w = 0; w < words; w += 4) {                                                               \
+      _Pragma("GCC unroll 4") for (int u = 0; u < 4; u++) {                                                \
+        _mm_prefetch(ahead + u * 64, _MM_HINT_T0);                                                         \
+        if (W == 4 && FOUR == 512) _mm_prefetch(ahead + 256 + u * 64, _MM_HINT_T0);                        \
+        if (W == 4) {                                                                                      \
+          _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) {                                            \
+            V x = B(b, u, v);                                                                              \
+            _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                            \
+              sum[r][v] = STEP(sum[r][v], GA_WORD_##V(a + r * 16 + u * 4), x);                             \
+          }                                                                                                \
+        } else {                                                                                           \
+          V x0 = B(b, u, FIRST), x1 = B(b, u, FIRST + 1);                                                  \
+          _Pragma("GCC unroll 6") for (int r = 0; r < R; r++) {                                            \
+            V s = GA_WORD_##V(a + r * 16 + u * 4);                                                         \
+            sum[r][0] = STEP(sum[r][0], s, x0);                                                            \
+            sum[r][1] = STEP(sum[r][1], s, x1);                                                            \
+          }                                                                                                \
+        }                                                                                                  \
+      }                                                                                                    \
+      a += R * 16;                                                                                         \
+      b += FOUR;                                                                                           \
+      ahead += step;                                                                                       \
+    }                                                                                                      \
+    _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                                    \
+      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++)                                                  \
+        STORE((void *)(acc + r * 128 + v * 32), sum[r][v]);                                                \
+  }
+
+// GA_DIRECT_AVX2 defines name over the rows of name##_rows: whole panels.
+#define GA_DIRECT_AVX2(name)                                                                              \
+  static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,              \
+                   const void *ahead, int64_t step) {                                                      \
+    /* Of two passes each fetches half of the lines. */                                                    \
+    const char *rest = (const char *)ahead + words / 4 * (step / 2);                                       \
+    switch (rows) {                                                                                        \
+      case 1: name##_rows(1, 4, 0, words, a, b, acc, set, ahead, step); break;                             \
+      case 2: name##_rows(2, 4, 0, words, a, b, acc, set, ahead, step); break;                             \
+      case 3: name##_rows(3, 4, 0, words, a, b, acc, set, ahead, step); break;                             \
+      case 4:                                                                                              \
+        name##_rows(4, 2, 0, words, a, b, acc, set, ahead, step / 2);                                      \
+        name##_rows(4, 2, 2, words, a, b, acc, set, rest, step / 2);                                       \
+        break;                                                                                             \
+      case 5:                                                                                              \
+        name##_rows(5, 2, 0, words, a, b, acc, set, ahead, step / 2);                                      \
+        name##_rows(5, 2, 2, words, a, b, acc, set, rest, step / 2);                                       \
+        break;                                                                                             \
+      default:                                                                                             \
+        name##_rows(6, 2, 0, words, a, b, acc, set, ahead, step / 2);                                      \
+        name##_rows(6, 2, 2, words, a, b, acc, set, rest, step / 2);                                       \
+        break;                                                                                             \
+    }                                                                                                      \
+  }
+
+// GA_TILE_AVX2 defines name: half a panel, from b and acc on.
+#define GA_TILE_AVX2(name, rows_name)                                                                      \
+  static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,              \
+                   const void *ahead, int64_t step) {                                                      \
+    switch (rows) {                                                                                        \
+      case 1: rows_name##_rows(1, 2, 0, words, a, b, acc, set, ahead, step); break;                        \
+      case 2: rows_name##_rows(2, 2, 0, words, a, b, acc, set, ahead, step); break;                        \
+      case 3: rows_name##_rows(3, 2, 0, words, a, b, acc, set, ahead, step); break;                        \
+      case 4: rows_name##_rows(4, 2, 0, words, a, b, acc, set, ahead, step); break;                        \
+      case 5: rows_name##_rows(5, 2, 0, words, a, b, acc, set, ahead, step); break;                        \
+      default: rows_name##_rows(6, 2, 0, words, a, b, acc, set, ahead, step); break;                       \
+    }                                                                                                      \
   }
 
 #define GA_LOAD_INT(p) _mm256_load_si256(p)
 #define GA_STORE_INT(p, x) _mm256_store_si256(p, x)
 #define STEP_FP32(acc, a, b) _mm256_fmadd_ps(a, b, acc)
 #define STEP_INT16(acc, a, b) _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
-GA_TILE_AVX2(tile_fp32, __m256, _mm256_load_ps, _mm256_store_ps, _mm256_setzero_ps, STEP_FP32)
-GA_TILE_AVX2(tile_int16, __m256i, GA_LOAD_INT, GA_STORE_INT, _mm256_setzero_si256, STEP_INT16)
+
+// Rows of words as they are, and rows of packed B widened in registers. The rows of
+// an even and an odd word come from the same vector where two k lie together.
+#define B_PS(b, u, v) _mm256_load_ps((const float *)((b) + (u) * 128 + (v) * 32))
+#define B_SI(b, u, v) _mm256_load_si256((const __m256i *)((b) + (u) * 128 + (v) * 32))
+#define B_FP16(b, u, v) _mm256_cvtph_ps(_mm_load_si128((const __m128i *)((b) + (u) * 64 + (v) * 16)))
+#define B_PAIR(b, u, v) _mm256_load_si256((const __m256i *)((b) + (u) / 2 * 128 + (v) * 32))
+#define B_BF16(b, u, v) _mm256_castsi256_ps(((u) % 2 == 0 ? low_bf16 : high_bf16)(B_PAIR(b, u, v)))
+#define B_INT8(b, u, v) (((u) % 2 == 0 ? low_int8 : high_int8)(B_PAIR(b, u, v)))
+
+GA_INLINE __m256i low_bf16(__m256i pair) { return _mm256_slli_epi32(pair, 16); }
+GA_INLINE __m256i high_bf16(__m256i pair) { return _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000)); }
+
+// Bytes 0 1 of each word, then bytes 2 3, as two int16.
+GA_INLINE __m256i low_int8(__m256i quad) {
+  __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad, 8), 8), odd = _mm256_srai_epi16(quad, 8);
+  return _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa);
+}
+GA_INLINE __m256i high_int8(__m256i quad) {
+  __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad, 8), 8), odd = _mm256_srai_epi16(quad, 8);
+  return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+}
+
+GA_ROWS_AVX2(direct_fp32, __m256, _mm256_load_ps, _mm256_store_ps, _mm256_setzero_ps, STEP_FP32, B_PS, 512)
+GA_ROWS_AVX2(direct_fp16, __m256, _mm256_load_ps, _mm256_store_ps, _mm256_setzero_ps, STEP_FP32, B_FP16, 256)
+GA_ROWS_AVX2(direct_bf16, __m256, _mm256_load_ps, _mm256_store_ps, _mm256_setzero_ps, STEP_FP32, B_BF16, 256)
+GA_ROWS_AVX2(direct_int8, __m256i, GA_LOAD_INT, GA_STORE_INT, _mm256_setzero_si256, STEP_INT16, B_INT8, 256)
+GA_ROWS_AVX2(wide_int16, __m256i, GA_LOAD_INT, GA_STORE_INT, _mm256_setzero_si256, STEP_INT16, B_SI, 512)
+GA_DIRECT_AVX2(direct_fp32)
+GA_DIRECT_AVX2(direct_fp16)
+GA_DIRECT_AVX2(direct_bf16)
+GA_DIRECT_AVX2(direct_int8)
+GA_TILE_AVX2(tile_fp32, direct_fp32)
+GA_TILE_AVX2(tile_int16, wide_int16)
 
 GA_PACK_A(pack_a_fp32, 4, 4, GA_LOAD_AS_IS)
 GA_PACK_A(pack_a_fp16, 4, 2, GA_LOAD_FP16)
 GA_PACK_A(pack_a_bf16, 4, 2, GA_LOAD_BF16)
 GA_PACK_A(pack_a_int16, 8, 1, GA_LOAD_INT16)
 
-static void widen_fp16(const void *b, int64_t words, void *out) {
-  const __m128i *src = b;
-  float *dst = out;
-  for (int64_t i = 0; i < words * 4; i++) _mm256_store_ps(dst + i * 8, _mm256_cvtph_ps(_mm_load_si128(src + i)));
-}
-
-static void widen_bf16(const void *b, int64_t words, void *out) {
-  const char *src = b;
-  char *dst = out;
-  const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
-  for (int64_t i = 0; i < words; i += 2, src += 128, dst += 256) {
-    for (int v = 0; v < 4; v++) {
-      __m256i pair = _mm256_load_si256((const __m256i *)(src + v * 32));
-      _mm256_store_si256((__m256i *)(dst + v * 32), _mm256_slli_epi32(pair, 16));
-      _mm256_store_si256((__m256i *)(dst + 128 + v * 32), _mm256_and_si256(pair, upper));
-    }
+// GA_WIDEN writes rows as B gives them, for tiles to read them often.
+#define GA_WIDEN(name, T, STORE, B)                                   \
+  static void name(const void *b, int64_t words, void *out) {         \
+    const char *src = b;                                              \
+    char *dst = out;                                                  \
+    for (int64_t w = 0; w < words; w += 2, src += 128, dst += 256)    \
+      for (int v = 0; v < 4; v++) {                                   \
+        STORE((T *)(dst + v * 32), B(src, 0, v));                     \
+        STORE((T *)(dst + 128 + v * 32), B(src, 1, v));               \
+      }                                                               \
   }
-}
-
-// A word of four int8 becomes two words of two int16.
-static void widen_int8(const void *b, int64_t words, void *out) {
-  const char *src = b;
-  char *dst = out;
-  for (int64_t i = 0; i < words; i += 2, src += 128, dst += 256) {
-    for (int v = 0; v < 4; v++) {
-      __m256i quad = _mm256_load_si256((const __m256i *)(src + v * 32));
-      __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad, 8), 8), odd = _mm256_srai_epi16(quad, 8);
-      __m256i low = _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa);
-      __m256i high = _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
-      _mm256_store_si256((__m256i *)(dst + v * 32), low);
-      _mm256_store_si256((__m256i *)(dst + 128 + v * 32), high);
-    }
-  }
-}
+GA_WIDEN(widen_fp16, float, _mm256_store_ps, B_FP16)
+GA_WIDEN(widen_bf16, float, _mm256_store_ps, B_BF16)
+GA_WIDEN(widen_int8, __m256i, _mm256_store_si256, B_INT8)
 
 // copy_row copies cols of the 32 elements of a rounded row.
 static inline void copy_row(void *dst, const void *src, int64_t cols, int64_t size) {
@@ -145,9 +200,9 @@ static void store_bf16(const void *acc, int rows, int64_t cols, const int32_t *s
 }
 
 const ga_path ga_avx2_paths[4] = {
-    [GA_FP32] = {"avx2 6x16 fma", ROWS, 1, pack_a_fp32, NULL, tile_fp32, store_words},
-    [GA_FP16] = {"avx2 6x16 fma, fp16 widened", ROWS, 1, pack_a_fp16, widen_fp16, tile_fp32, store_fp16},
-    [GA_BF16] = {"avx2 6x16 fma, bf16 widened", ROWS, 1, pack_a_bf16, widen_bf16, tile_fp32, store_bf16},
-    [GA_INT8] = {"avx2 6x16 vpmaddwd", ROWS, 2, pack_a_int16, widen_int8, tile_int16, store_words},
+    [GA_FP32] = {"avx2 6x16 fma", ROWS, 1, 2, pack_a_fp32, NULL, tile_fp32, direct_fp32, store_words},
+    [GA_FP16] = {"avx2 6x16 fma, fp16 widened", ROWS, 1, 2, pack_a_fp16, widen_fp16, tile_fp32, direct_fp16, store_fp16},
+    [GA_BF16] = {"avx2 6x16 fma, bf16 widened", ROWS, 1, 2, pack_a_bf16, widen_bf16, tile_fp32, direct_bf16, store_bf16},
+    [GA_INT8] = {"avx2 6x16 vpmaddwd", ROWS, 2, 2, pack_a_int16, widen_int8, tile_int16, direct_int8, store_words},
 };
 GA_TARGET_END

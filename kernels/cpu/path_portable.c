@@ -32,8 +32,9 @@ enum { ROWS = 4, HALF = 4 };
     }                                                                                                     \
   }                                                                                                       \
   static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,             \
-                   const void *ahead) {                                                                   \
+                   const void *ahead, int64_t step) {                                                     \
     (void)ahead;                                                                                          \
+    (void)step;                                                                                           \
     switch (rows) {                                                                                       \
       case 1: name##_rows(1, words, a, b, acc, set); break;                                               \
       case 2: name##_rows(2, words, a, b, acc, set); break;                                               \
@@ -90,8 +91,8 @@ GA_STORE_PORTABLE(store_bf16, float, uint16_t, ga_float_to_bf16)
 GA_STORE_PORTABLE(store_int32, int32_t, int32_t, )
 
 const ga_path ga_portable_paths[4] = {
-    [GA_FP32] = {"portable 4x32", ROWS, 1, pack_a_fp32, NULL, tile_fp32, store_fp32},
-    [GA_FP16] = {"portable 4x32, fp16 widened", ROWS, 1, pack_a_fp16, widen_fp16, tile_fp32, store_fp16},
-    [GA_BF16] = {"portable 4x32, bf16 widened", ROWS, 1, pack_a_bf16, widen_bf16, tile_fp32, store_bf16},
-    [GA_INT8] = {"portable 4x32, int8 widened", ROWS, 1, pack_a_int8, widen_int8, tile_int32, store_int32},
+    [GA_FP32] = {"portable 4x32", ROWS, 1, 1, pack_a_fp32, NULL, tile_fp32, tile_fp32, store_fp32},
+    [GA_FP16] = {"portable 4x32, fp16 widened", ROWS, 1, 1, pack_a_fp16, widen_fp16, tile_fp32, NULL, store_fp16},
+    [GA_BF16] = {"portable 4x32, bf16 widened", ROWS, 1, 1, pack_a_bf16, widen_bf16, tile_fp32, NULL, store_bf16},
+    [GA_INT8] = {"portable 4x32, int8 widened", ROWS, 1, 1, pack_a_int8, widen_int8, tile_int32, NULL, store_int32},
 };

@@ -11,58 +11,63 @@
 #define GA_INLINE static inline __attribute__((always_inline))
 
 // GA_TILE_AVX512 defines name: V is the accumulator's vector type, STEP(acc, a, b)
-// multiplies and adds vectors of words, PLUS adds accumulators.
-#define GA_TILE_AVX512(name, V, LOAD, STORE, ZERO, PLUS, STEP)                                           \
-  GA_INLINE void name##_rows(const int R, const int P, int64_t words, const char *a, const char *b,     \
-                             char *acc, int set, const char *ahead) {                                   \
-    V sum[4][GA_MAX_ROWS][2];                                                                           \
-    _Pragma("GCC unroll 4") for (int p = 0; p < P; p++)                                                 \
-      _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                            \
-        sum[p][r][0] = p > 0 || set ? ZERO() : LOAD(acc + r * 128);                                     \
-        sum[p][r][1] = p > 0 || set ? ZERO() : LOAD(acc + r * 128 + 64);                                \
-      }                                                                                                 \
-    for (int64_t w = 0; w < words; w += 4) {                                                            \
-      _Pragma("GCC unroll 4") for (int u = 0; u < 4; u++) {                                             \
-        V b0 = LOAD(b + u * 128), b1 = LOAD(b + u * 128 + 64);                                          \
-        _mm_prefetch(ahead + u * 128, _MM_HINT_T0);                                                     \
-        _mm_prefetch(ahead + u * 128 + 64, _MM_HINT_T0);                                                \
-        _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                          \
-          V s = GA_WORD_##V(a + r * 16 + u * 4);                                                        \
-          sum[u % P][r][0] = STEP(sum[u % P][r][0], s, b0);                                             \
-          sum[u % P][r][1] = STEP(sum[u % P][r][1], s, b1);                                             \
-        }                                                                                               \
-      }                                                                                                 \
-      a += R * 16;                                                                                      \
-      b += 512;                                                                                         \
-      ahead += 512;                                                                                     \
-    }                                                                                                   \
-    _Pragma("GCC unroll 14") for (int r = 0; r < R; r++)                                                \
-      _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) {                                             \
-        V s = sum[0][r][h];                                                                             \
-        if (P == 2) s = PLUS(s, sum[1][r][h]);                                                          \
-        if (P == 4) s = PLUS(PLUS(s, sum[1][r][h]), PLUS(sum[2][r][h], sum[3][r][h]));                  \
-        STORE(acc + r * 128 + h * 64, s);                                                               \
-      }                                                                                                 \
-  }                                                                                                     \
-  static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,           \
-                   const void *ahead) {                                                                 \
-    switch (rows) {                                                                                     \
-      case 1: name##_rows(1, 4, words, a, b, acc, set, ahead); break;                                   \
-      case 2: name##_rows(2, 4, words, a, b, acc, set, ahead); break;                                   \
-      case 3: name##_rows(3, 4, words, a, b, acc, set, ahead); break;                                   \
-      case 4: name##_rows(4, 2, words, a, b, acc, set, ahead); break;                                   \
-      case 5: name##_rows(5, 2, words, a, b, acc, set, ahead); break;                                   \
-      case 6: name##_rows(6, 2, words, a, b, acc, set, ahead); break;                                   \
-      case 7: name##_rows(7, 1, words, a, b, acc, set, ahead); break;                                   \
-      case 8: name##_rows(8, 1, words, a, b, acc, set, ahead); break;                                   \
-      case 9: name##_rows(9, 1, words, a, b, acc, set, ahead); break;                                   \
-      case 10: name##_rows(10, 1, words, a, b, acc, set, ahead); break;                                 \
-      case 11: name##_rows(11, 1, words, a, b, acc, set, ahead); break;                                 \
-      case 12: name##_rows(12, 1, words, a, b, acc, set, ahead); break;                                 \
-      case 13: name##_rows(13, 1, words, a, b, acc, set, ahead); break;                                 \
-      default: name##_rows(14, 1, words, a, b, acc, set, ahead); break;                                 \
-    }                                                                                                   \
+// multiplies and adds vectors of words, PLUS adds accumulators. B(b, u, h) is half h
+// of row u of the four rows at b, which take FOUR bytes.
+#define GA_TILE_AVX512(name, V, LOAD, STORE, ZERO, PLUS, STEP, B, FOUR)                                      \
+  GA_INLINE void name##_rows(const int R, const int P, int64_t words, const char *a, const char *b,          \
+                             char *acc, int set, const char *ahead, int64_t step) {                          \
+    V sum[4][GA_MAX_ROWS][2];                                                                                \
+    _Pragma("GCC unroll 4") for (int p = 0; p < P; p++)                                                      \
+      _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                                 \
+        sum[p][r][0] = p > 0 || set ? ZERO() : LOAD(acc + r * 128);                                          \
+        sum[p][r][1] = p > 0 || set ? ZERO() : LOAD(acc + r * 128 + 64);                                     \
+      }                                                                                                      \
+    for (int64_t w = 0; w < words; w += 4) {                                                                 \
+      _Pragma("GCC unroll 4") for (int u = 0; u < 4; u++) {                                                  \
+        V b0 = B(b, u, 0), b1 = B(b, u, 1);                                                                  \
+        _mm_prefetch(ahead + u * 64, _MM_HINT_T0);                                                           \
+        if (FOUR == 512) _mm_prefetch(ahead + 256 + u * 64, _MM_HINT_T0);                                    \
+        _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                               \
+          V s = GA_WORD_##V(a + r * 16 + u * 4);                                                             \
+          sum[u % P][r][0] = STEP(sum[u % P][r][0], s, b0);                                                  \
+          sum[u % P][r][1] = STEP(sum[u % P][r][1], s, b1);                                                  \
+        }                                                                                                    \
+      }                                                                                                      \
+      a += R * 16;                                                                                           \
+      b += FOUR;                                                                                             \
+      ahead += step;                                                                                         \
+    }                                                                                                        \
+    _Pragma("GCC unroll 14") for (int r = 0; r < R; r++)                                                     \
+      _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) {                                                  \
+        V s = sum[0][r][h];                                                                                  \
+        if (P == 2) s = PLUS(s, sum[1][r][h]);                                                               \
+        if (P == 4) s = PLUS(PLUS(s, sum[1][r][h]), PLUS(sum[2][r][h], sum[3][r][h]));                       \
+        STORE(acc + r * 128 + h * 64, s);                                                                    \
+      }                                                                                                      \
+  }                                                                                                          \
+  static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,                \
+                   const void *ahead, int64_t step) {                                                        \
+    switch (rows) {                                                                                          \
+      case 1: name##_rows(1, 4, words, a, b, acc, set, ahead, step); break;                                  \
+      case 2: name##_rows(2, 4, words, a, b, acc, set, ahead, step); break;                                  \
+      case 3: name##_rows(3, 4, words, a, b, acc, set, ahead, step); break;                                  \
+      case 4: name##_rows(4, 2, words, a, b, acc, set, ahead, step); break;                                  \
+      case 5: name##_rows(5, 2, words, a, b, acc, set, ahead, step); break;                                  \
+      case 6: name##_rows(6, 2, words, a, b, acc, set, ahead, step); break;                                  \
+      case 7: name##_rows(7, 1, words, a, b, acc, set, ahead, step); break;                                  \
+      case 8: name##_rows(8, 1, words, a, b, acc, set, ahead, step); break;                                  \
+      case 9: name##_rows(9, 1, words, a, b, acc, set, ahead, step); break;                                  \
+      case 10: name##_rows(10, 1, words, a, b, acc, set, ahead, step); break;                                \
+      case 11: name##_rows(11, 1, words, a, b, acc, set, ahead, step); break;                                \
+      case 12: name##_rows(12, 1, words, a, b, acc, set, ahead, step); break;                                \
+      case 13: name##_rows(13, 1, words, a, b, acc, set, ahead, step); break;                                \
+      default: name##_rows(14, 1, words, a, b, acc, set, ahead, step); break;                                \
+    }                                                                                                        \
   }
+
+// Rows of words as they are, two vectors each.
+#define GA_B_PS(b, u, h) _mm512_load_ps((b) + (u) * 128 + (h) * 64)
+#define GA_B_SI(b, u, h) _mm512_load_si512((b) + (u) * 128 + (h) * 64)
 
 #define GA_WORD___m512(p) _mm512_set1_ps(*(const float *)(p))
 #define GA_WORD___m512i(p) _mm512_set1_epi32(*(const int32_t *)(p))

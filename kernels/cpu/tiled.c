@@ -23,6 +23,9 @@ enum { KC_WORDS = 384, MC = 240, NC_PANELS = 8 };
 #define SUMS_BYTES ((int64_t)(MC + GA_MAX_ROWS) * NC_PANELS * GA_PANEL * 4)
 #define A_BYTES ((int64_t)GA_SCRATCH_BYTES - WIDE_BYTES - SUMS_BYTES)
 
+// Up to so many tiles of rows, widening in registers beats widening ahead.
+enum { DIRECT_TILES = 2 };
+
 // What one more row or panel costs a thread beyond its outputs, in the same
 // unit: packing a row of A is worth some 16 columns of it, reading (and widening)
 // a panel of B some 8 rows.
@@ -84,28 +87,35 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
   const ga_gemm *g = s->g;
   const ga_path *path = s->path;
   int64_t words = ga_words(path, k1 - k0), panel_bytes = ga_panel_bytes(g->dtype, g->k);
+  int direct = path->direct != NULL && s->split.count <= DIRECT_TILES;
+  ga_tile tile = direct ? path->direct : path->tile;
+  int parts = direct ? 1 : path->parts;
   for (int64_t p = p0; p < p1; p++) {
     const char *b = ga_slice(s->b + p * panel_bytes, g->dtype, k0);
-    // While this slice is multiplied, the next panel's is on its way. What is
-    // widened is read in one go, which the hardware fetches ahead by itself.
-    const char *next = p + 1 < p1 ? b + panel_bytes : b, *multiplied = b;
-    if (path->widen_b != NULL) {
+    const char *multiplied = b;
+    if (path->widen_b != NULL && !direct) {
       path->widen_b(b, words, s->wide);
-      multiplied = next = s->wide;
+      multiplied = s->wide;
     }
     char *acc = s->acc + (p - p0) * s->rows * GA_PANEL * 4;
-    for (int64_t t = 0; t < s->split.count; t++) {
-      int64_t at = ga_row_begin(s->split, t);
-      int rows = ga_row_count(s->split, t);
-      const char *a = s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k0 - a_k0) / path->group);
-      char *sums = acc + at * GA_PANEL * 4;
-      path->tile(rows, words, a, multiplied, sums, k0 == 0, t == 0 ? next : multiplied);
-      if (k1 == g->k) {
-        int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
-        char *c = (char *)g->c + ((s->row + at) * g->ldc + col) * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
-        path->store(sums, rows, cols, s->sums_of_b == NULL ? NULL : s->sums_of_b + col, c, g->ldc);
+    // While this slice is multiplied, the next panel's is on its way: the first
+    // tiles fetch it, each its part.
+    int64_t four = 4 * path->group * GA_PANEL * ga_size(g->dtype), step = parts > 1 && four > 256 ? 256 : four;
+    const char *ahead = b + panel_bytes, *ahead_end = p + 1 < p1 ? ahead + words / 4 * four : ahead;
+    for (int part = 0; part < parts; part++)
+      for (int64_t t = 0; t < s->split.count; t++) {
+        int64_t at = ga_row_begin(s->split, t);
+        int rows = ga_row_count(s->split, t);
+        const char *a = s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k0 - a_k0) / path->group);
+        int fetch = ahead < ahead_end;
+        tile(rows, words, a, multiplied + part * 64, acc + at * GA_PANEL * 4 + part * 64, k0 == 0,
+             fetch ? ahead : multiplied, fetch ? step : 0);
+        ahead += words / 4 * step;
       }
-    }
+    if (k1 < g->k) continue;
+    int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
+    char *c = (char *)g->c + (s->row * g->ldc + col) * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
+    path->store(acc, (int)s->rows, cols, s->sums_of_b == NULL ? NULL : s->sums_of_b + col, c, g->ldc);
   }
 }
 
