@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "amx_tile.h"
 #include "convert.h"
 #include "pack.h"
 
@@ -26,9 +27,9 @@ ga_amx_tuning ga_amx_tuned = {
     .rows = 512, .cols = 512, .steps = 12, .a_first = 0, .prefetch_stride = 64, .prefetch_a = 0, .panels = 2, .ahead = 4096,
 };
 
-#include "amx_block.h"
-
 #if GA_HAVE_TILES
+
+#include "amx_block.h"
 
 // job is what all loops of one thread share.
 typedef struct {
