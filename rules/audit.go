@@ -106,7 +106,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 				candidates = append(candidates, c)
 			}
 			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.clock && j.verdict == Clean }, isOpen) {
-				a.Findings = append(a.Findings, explained(c, c.finding(data), data))
+				a.Findings = append(a.Findings, explained(c))
 			}
 			if m != nil {
 				candidates = append(candidates, merge(pn.rule, rows, func(j *judgement) bool {
@@ -123,7 +123,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		if c.refuted || (!c.screened && c.tests == nil) {
 			continue
 		}
-		f := explained(c, c.finding(data), data)
+		f := explained(c)
 		a.Findings = append(a.Findings, f)
 		for _, j := range c.rows {
 			j.cause = f.Cause
@@ -214,7 +214,7 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 				out.Rows = append(out.Rows, r)
 			}
 			for _, k := range merge(Monotonic, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
-				f := explained(k, k.finding(data), data)
+				f := explained(k)
 				a.Findings = append(a.Findings, f)
 				for _, j := range k.rows {
 					out.Rows[j.point].Cause = f.Cause
@@ -234,7 +234,7 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 				j.against.Parts, j.against.Label = sp.parts, ""
 			}
 			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
-				a.Findings = append(a.Findings, explained(k, k.finding(data), data))
+				a.Findings = append(a.Findings, explained(k))
 			}
 		}
 	}

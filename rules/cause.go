@@ -9,11 +9,12 @@ import (
 // it is named as the cause.
 const explainShare = 0.5
 
-// explained gives a finding its cause and one sentence with the numbers the
+// explained writes a candidate down with its cause and one sentence with the numbers the
 // cause rests on. The causes are tried from the most specific: what the rule
 // itself saw, memory, alignment, waves and tiles of a kernel whose tile is known,
 // the library's choice of kernel, steps in the times alone.
-func explained(c *candidate, f Finding, _ Data) Finding {
+func explained(c *candidate) Finding {
+	f := c.finding()
 	j := c.worst
 	if j.cause != "" || j.explain != nil {
 		f.Cause, f.Explanation = j.cause, j.explain()

@@ -218,7 +218,7 @@ func confirmTogether(ctx context.Context, group []*candidate, cfg Config, m Meas
 		}
 	}
 	open := trials
-	looks := (cfg.Confirm.MaxRounds + cfg.Confirm.Rounds - 1) / cfg.Confirm.Rounds
+	looks := looksAt(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds)
 	done := 0
 	for look := range looks {
 		rounds := min(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds-done)
@@ -302,7 +302,7 @@ func measureTrials(ctx context.Context, trials []*trial, rounds int, m Measurer)
 			}
 			continue
 		}
-		for _, p := range pairByRound(row, samples[pairs[i].against]) {
+		for _, p := range pairRounds(row, samples[pairs[i].against]) {
 			t.pairs = append(t.pairs, math.Log(p[0].US/p[1].US))
 			if p[0].ClockMHz > 0 && p[1].ClockMHz > 0 {
 				t.cycles = append(t.cycles, math.Log(p[0].US*p[0].ClockMHz/(p[1].US*p[1].ClockMHz)))
@@ -312,18 +312,15 @@ func measureTrials(ctx context.Context, trials []*trial, rounds int, m Measurer)
 	return nil
 }
 
-// pairByRound joins the samples of two cases that ran in the same round.
-func pairByRound(a, b []results.Sample) [][2]results.Sample {
-	byRound := map[int]results.Sample{}
-	for _, s := range b {
-		if usable(s) {
-			byRound[s.Round] = s
-		}
-	}
+// pairRounds joins the samples of two requests of one call, round by round. The
+// kth sample of a request is of the call's kth round: a case that fails drops out
+// for the rest of the call. (Sample.Round counts over the life of the run, and a
+// reference that several suspects share has seen more rounds than they.)
+func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	var out [][2]results.Sample
-	for _, s := range a {
-		if other, ok := byRound[s.Round]; ok && usable(s) {
-			out = append(out, [2]results.Sample{s, other})
+	for k := range min(len(a), len(b)) {
+		if usable(a[k]) && usable(b[k]) {
+			out = append(out, [2]results.Sample{a[k], b[k]})
 		}
 	}
 	return out

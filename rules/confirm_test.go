@@ -15,6 +15,7 @@ import (
 // TestConfirmation runs sweep, screening and confirmation on worlds of known
 // truth: what is confirmed must be true, also where the screening is tempted.
 func TestConfirmation(t *testing.T) {
+	t.Parallel()
 	const runs = 60
 	ms := grid(4, 1024, 4)
 	cfg := Default().Only(Monotonic)

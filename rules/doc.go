@@ -8,9 +8,10 @@
 // A row (one M of a series) is anomalous, clean or undecided. The default
 // method judges by confidence bounds:
 //
-//   - A row's time is the median of its samples, in logs, after correction for the
-//     drift of the sentinels and for what all rows have in common in a round. Its
-//     error is Student's t, with a scale pooled with neighbouring rows.
+//   - A row's time is the median of the pairwise means of its samples (Hodges and
+//     Lehmann), in logs, after correction for the drift of the sentinels and for
+//     what all rows have in common in a round. Its error is Student's t, with a
+//     scale pooled with neighbouring rows.
 //   - The reference of the monotonic rule is the largest lower bound of MFU over
 //     smaller M. The bounds hold for all references of the run at once, so the
 //     largest of thousands is no luckier than it may be.

@@ -21,6 +21,7 @@ func mixed(sigma float64) noise {
 // truth, the share whose estimate is off by more than the t for p is about p
 // and not more, far out in the tail and on the side of too slow.
 func TestTailsOfEstimates(t *testing.T) {
+	t.Parallel()
 	levels := []float64{0.1, 0.01, 0.001}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

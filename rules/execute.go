@@ -175,7 +175,7 @@ func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer)
 		return fmt.Errorf("asked for %d cases, got %d", len(requests), len(samples))
 	}
 	for _, p := range pairs {
-		for _, s := range pairByRound(samples[p.direct], samples[p.remedy]) {
+		for _, s := range pairRounds(samples[p.direct], samples[p.remedy]) {
 			p.entry.gains = append(p.entry.gains, math.Log(s[0].US/s[1].US))
 			p.entry.times = append(p.entry.times, s[1].US)
 		}

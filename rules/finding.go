@@ -65,8 +65,10 @@ type Interval struct {
 type RowVerdict struct {
 	M       int     `json:"m"`
 	Verdict Verdict `json:"verdict"`
-	// US is the median time of a launch in microseconds, MFU what follows from
-	// it; both with confidence bounds.
+	// US is the time of a launch in microseconds, the centre of the samples after
+	// correction for drift (see the package comment), MFU what follows from it; both
+	// with confidence bounds. Bounds equal to the middle mean that nothing is known
+	// of the noise: one sample a row, or the article's method.
 	US  Interval `json:"us"`
 	MFU Interval `json:"mfu"`
 	// Reference is the M that sets the expectation and Expected the MFU that the

@@ -258,7 +258,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 
 func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
 	var gains, a, b []float64
-	for _, p := range pairByRound(direct, remedy) {
+	for _, p := range pairRounds(direct, remedy) {
 		gains = append(gains, math.Log(p[0].US/p[1].US))
 		a, b = append(a, math.Log(p[0].US)), append(b, math.Log(p[1].US))
 	}

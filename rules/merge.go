@@ -70,7 +70,7 @@ func connected(rows []judgement, from, to int, bridge func(*judgement) bool) boo
 }
 
 // finding writes a candidate down.
-func (c *candidate) finding(d Data) Finding {
+func (c *candidate) finding() Finding {
 	key := c.worst.curve.series.Key
 	first, last := c.rows[0].m(), c.rows[len(c.rows)-1].m()
 	f := Finding{

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -238,7 +237,7 @@ func stepPeriod(points []point, steps []int) (period, hits int) {
 			continue
 		}
 		recall, precision := float64(hit)/float64(len(steps)), float64(hit)/float64(multiples)
-		if score := 2 * recall * precision / (recall + precision); score > best+1e-9 || score > best-1e-9 && cmp.Less(p, period) {
+		if score := 2 * recall * precision / (recall + precision); score > best+1e-9 || score > best-1e-9 && p < period {
 			best, period, hits = score, p, hit
 		}
 	}

@@ -1,0 +1,90 @@
+package rules
+
+import "slices"
+
+// findings compares what the rules say of both runs, on the sweeps' samples.
+func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
+	sa, sb := screen(pa, cfg), screen(pb, cfg)
+	partner := map[*curve]*curve{}
+	for _, p := range pairs {
+		partner[p.a], partner[p.b] = p.b, p.a
+	}
+	seen := map[*candidate]bool{}
+	for _, f := range sb.candidates {
+		finding := explained(f)
+		fd := FindingDiff{Change: sa.says(f, partner[f.worst.curve], New), B: &finding}
+		for _, other := range sa.candidates {
+			if other.rule == f.rule && other.worst.curve == partner[f.worst.curve] && other.overlaps(f) {
+				before := explained(other)
+				fd.Change, fd.A = Same, &before
+				seen[other] = true
+				break
+			}
+		}
+		d.Findings = append(d.Findings, fd)
+	}
+	for _, f := range sa.candidates {
+		overlapped := slices.ContainsFunc(sb.candidates, func(o *candidate) bool {
+			return o.rule == f.rule && o.worst.curve == partner[f.worst.curve] && o.overlaps(f)
+		})
+		if seen[f] || overlapped {
+			continue
+		}
+		finding := explained(f)
+		d.Findings = append(d.Findings, FindingDiff{Change: sb.says(f, partner[f.worst.curve], Fixed), A: &finding})
+	}
+	order := map[Change]int{New: 0, Same: 1, Open: 2, Fixed: 3}
+	slices.SortStableFunc(d.Findings, func(x, y FindingDiff) int { return order[x.Change] - order[y.Change] })
+}
+
+func (c *candidate) overlaps(o *candidate) bool {
+	return c.rows[0].m() <= o.rows[len(o.rows)-1].m() && o.rows[0].m() <= c.rows[len(c.rows)-1].m()
+}
+
+// screened is the verdicts of all rules on one run and the intervals they make.
+type screened struct {
+	prepared   *prepared
+	panels     []panel
+	candidates []*candidate
+}
+
+func screen(p *prepared, cfg Config) screened {
+	s := screened{prepared: p, panels: judge(p, cfg)}
+	for _, pn := range s.panels {
+		for _, rows := range pn.rows {
+			s.candidates = append(s.candidates, merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(j *judgement) bool { return j.verdict == Undecided })...)
+		}
+	}
+	return s
+}
+
+// says is the given change when this run calls every row of the other run's
+// interval clean, and Open when it does not know.
+func (s screened) says(f *candidate, c *curve, change Change) Change {
+	from, to := f.rows[0].m(), f.rows[len(f.rows)-1].m()
+	for _, pn := range s.panels {
+		if pn.rule != f.rule || c == nil {
+			continue
+		}
+		judged := 0
+		for i := range s.prepared.curves {
+			if s.prepared.curves[i] != c {
+				continue
+			}
+			for k := range pn.rows[i] {
+				j := &pn.rows[i][k]
+				if m := j.m(); m < from || m > to {
+					continue
+				}
+				judged++
+				if j.verdict != Clean {
+					return Open
+				}
+			}
+		}
+		if judged > 0 {
+			return change
+		}
+	}
+	return Open
+}
