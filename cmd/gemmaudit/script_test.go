@@ -1,12 +1,18 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -22,9 +28,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gemmaudit": main,
 		"gemmaudit-sim": func() {
+			sim := newSimulation()
 			a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv, func() []kernels.Provider {
-				return []kernels.Provider{simulation{}}
+				return []kernels.Provider{sim}
 			})
+			a.now = sim.device.Now // time passes as the device says
 			os.Exit(a.main(os.Args[1:]))
 		},
 	})
@@ -32,19 +40,24 @@ func TestMain(m *testing.M) {
 
 // simulation provides a device that computes nothing and takes the time that it
 // is told to, so that what a script expects is known.
-type simulation struct{}
+type simulation struct{ device *kerneltest.Device }
 
-func (simulation) Open() ([]kernels.Device, []kernels.Missing) {
+func (s simulation) Open() ([]kernels.Device, []kernels.Missing) {
+	return []kernels.Device{s.device}, []kernels.Missing{{Name: "cuda", Reason: "this is a simulation"}}
+}
+
+func newSimulation() simulation {
 	const (
 		rate     = 200e9 // FLOP/s at best
 		overhead = 2e-6
 	)
 	float := []kernels.DType{kernels.FP32, kernels.BF16}
 	flat := kerneltest.Linear(rate, overhead)
-	d := kerneltest.New(kerneltest.Config{
+	return simulation{kerneltest.New(kerneltest.Config{
 		Seed:                1,
 		Noise:               kerneltest.Noise{Sigma: 0.01},
-		LastLevelCacheBytes: 1 << 20,
+		LastLevelCacheBytes: 64 << 10, // few copies of weights to rotate over
+		HostOverhead:        100 * time.Microsecond,
 		Gemms: []kerneltest.GemmConfig{
 			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not.
 			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true},
@@ -55,8 +68,7 @@ func (simulation) Open() ([]kernels.Device, []kernels.Missing) {
 			// Computes nothing, which selftest must notice.
 			{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: flat},
 		},
-	})
-	return []kernels.Device{d}, []kernels.Missing{{Name: "cuda", Reason: "this is a simulation"}}
+	})}
 }
 
 func TestScripts(t *testing.T) {
@@ -88,6 +100,11 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,
 			"lines":    lines,
+			"damage":   damage,
+			"limited":  limitedFiles,
+			"flagged":  flagged,
+			"remedies": remedies,
+			"slower":   slower,
 		},
 	})
 }
@@ -115,4 +132,93 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	if got := fmt.Sprint(strings.Count(text, "\n")); got != args[1] {
 		ts.Fatalf("%s has %s lines, expected %s:\n%s", args[0], got, args[1], text)
 	}
+}
+
+// damage writes a copy of a run file that is wrong in one way:
+// damage truncate|newer|foreign FROM TO.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: damage truncate|newer|foreign FROM TO")
+	}
+	b := []byte(ts.ReadFile(args[1]))
+	// Offsets of the SQLite header: user version, application id.
+	switch args[0] {
+	case "truncate":
+		b = b[:len(b)/2]
+	case "newer":
+		binary.BigEndian.PutUint32(b[60:], 99)
+	case "foreign":
+		binary.BigEndian.PutUint32(b[68:], 0)
+	default:
+		ts.Fatalf("unknown damage %q", args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o644))
+}
+
+// limitedFiles runs a command that may not write files larger than a number of
+// KiB, as on a full disk, and demands its exit code:
+// limited KIB CODE COMMAND [ARG...].
+func limitedFiles(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: limited KIB CODE COMMAND [ARG...]")
+	}
+	exitcode(ts, false, append([]string{args[1], "bash", "-c", `ulimit -f "$1"; shift; exec "$@"`, "bash", args[0]}, args[2:]...))
+}
+
+// flagged counts what the plain rule flags: flagged RUN THRESHOLD CASES COUNT.
+func flagged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: flagged RUN THRESHOLD CASES COUNT")
+	}
+	ts.Check(ts.Exec("gemmaudit-sim", "audit", args[0], "--rule", "monotonic", "--method", "article", "--threshold", args[1], "-o", "json"))
+	var audit struct {
+		Cases   int
+		Flagged []int
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &audit))
+	if got := fmt.Sprint(audit.Cases, len(audit.Flagged)); got != args[2]+" "+args[3] {
+		ts.Fatalf("cases and flagged rows are %s, expected %s %s", got, args[2], args[3])
+	}
+	if !slices.IsSorted(audit.Flagged) {
+		ts.Fatalf("the flagged rows are not ascending: %v", audit.Flagged)
+	}
+}
+
+// remedies counts the plain rule's splits: remedies RUN AMONG COUNT.
+func remedies(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: remedies RUN AMONG COUNT")
+	}
+	ts.Check(ts.Exec("gemmaudit-sim", "splits", args[0], "--method", "article", "--threshold", "0.85", "--ratio", "0.9", "--among", args[1], "-o", "json"))
+	var found struct{ Splits []struct{ M int } }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &found))
+	if got := fmt.Sprint(len(found.Splits)); got != args[2] {
+		ts.Fatalf("%s splits, expected %s", got, args[2])
+	}
+	if !slices.IsSortedFunc(found.Splits, func(a, b struct{ M int }) int { return a.M - b.M }) {
+		ts.Fatalf("the splits are not ascending in m")
+	}
+}
+
+// slower copies a samples CSV and makes rows from m96 on a tenth slower:
+// slower FROM TO.
+func slower(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: slower FROM TO")
+	}
+	records, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
+	ts.Check(err)
+	m, us := slices.Index(records[0], "m"), slices.Index(records[0], "us")
+	for _, r := range records[1:] {
+		batch, err := strconv.Atoi(r[m])
+		ts.Check(err)
+		time, err := strconv.ParseFloat(r[us], 64)
+		ts.Check(err)
+		if batch >= 96 {
+			r[us] = fmt.Sprint(1.1 * time)
+		}
+	}
+	var b strings.Builder
+	ts.Check(csv.NewWriter(&b).WriteAll(records))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o644))
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+type diffOptions struct {
+	app       *app
+	file      string
+	threshold float64
+	fdr       float64
+	noGate    bool
+	output    report.Format
+}
+
+func newDiffCommand(a *app) *cobra.Command {
+	opts := &diffOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two runs, or two machines; fail when B is slower",
+		Example: examples(
+			"gemmaudit diff baseline.db new.db",
+			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
+			"gemmaudit diff h100.db h200.db --no-gate -o wide",
+		),
+		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
+labelled as confounded. Then every case that both runs have, with the ratio of B's time to
+A's, its interval and adjusted p-value; findings that are new, fixed, the same or
+undecided; and geometric means.` + exitHelp(
+			"0  no case is surely slower by more than the threshold",
+			"1  the gate failed: cases are slower",
+			"4  the runs can't be compared, or of no case anything can be said"),
+		Args:              exactArgs("A", "B"),
+		ValidArgsFunction: runFiles(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := opts.config(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			return opts.run(cfg, args[0], args[1])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
+	flags.Float64Var(&opts.threshold, "threshold", 0, "share by which a time has to change to count")
+	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
+	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower")
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "rules", filesWith("yaml", "yml"))
+	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
+	complete(cmd, "fdr", fixed("0.05", "0.01"))
+	return cmd
+}
+
+// config reads the rules file and lays the flags over it.
+func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
+	cfg, err := rules.LoadConfig(o.file)
+	if err != nil {
+		return cfg, usage(err)
+	}
+	if changed("threshold") {
+		if !(o.threshold >= 0 && o.threshold <= 10) {
+			return cfg, usagef("--threshold: %v, expected 0 to 10", o.threshold)
+		}
+		cfg.Diff.Threshold = o.threshold
+	}
+	if changed("fdr") {
+		if !(o.fdr > 0 && o.fdr < 1) {
+			return cfg, usagef("--fdr: %v, expected above 0 and below 1", o.fdr)
+		}
+		cfg.FDR = o.fdr
+	}
+	cfg.Today = o.app.now().Format("2006-01-02")
+	return cfg, nil
+}
+
+func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
+	a := o.app
+	var sides [2]rules.Data
+	for i, path := range []string{pathA, pathB} {
+		run, err := a.openRun(path, false)
+		if err != nil {
+			return err
+		}
+		sides[i], err = rules.LoadData(run)
+		run.Close()
+		if err != nil {
+			return err
+		}
+		sides[i].Name = path // base names of runs are often equal
+	}
+	d, err := rules.Diff(sides[0], sides[1], cfg)
+	if err != nil {
+		return err
+	}
+	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
+		return err
+	}
+	switch {
+	case d.Invalid != "":
+		return inconclusivef("%s", d.Invalid)
+	case d.Gate && !o.noGate:
+		return gatef("%s slower in %s", plural(d.Slower, "case is", "cases are"), pathB)
+	case d.Slower+d.Faster+d.Same == 0 && !o.noGate:
+		return hint(inconclusivef("of none of %s can be said whether it changed", plural(len(d.Cases), "case", "cases")),
+			"more --rounds, or a larger --threshold")
+	}
+	return nil
+}

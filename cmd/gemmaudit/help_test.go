@@ -1,0 +1,103 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHelp holds every help text against its golden file, and demands that
+// examples come first and that every flag is explained.
+func TestHelp(t *testing.T) {
+	a, _, _ := testApp()
+	var names []string
+	for _, c := range newRootCommand(a).Commands() {
+		names = append(names, c.Name())
+	}
+	for _, name := range append(names, "") {
+		args := []string{"--help"}
+		golden := "gemmaudit"
+		if name != "" {
+			args, golden = []string{name, "--help"}, name
+		}
+		t.Run(golden, func(t *testing.T) {
+			a, stdout, stderr := testApp()
+			if code := a.main(args); code != exitClean || stderr.Len() > 0 {
+				t.Fatalf("exit code %d, stderr %q", code, stderr)
+			}
+			got := stdout.String()
+			if example, text := strings.Index(got, "\nExamples:\n"), strings.Index(got, "\nUsage:\n"); example < 0 || example > text {
+				t.Error("examples do not come first")
+			}
+			for line := range strings.Lines(got) {
+				if width := len([]rune(strings.TrimSuffix(line, "\n"))); width > 160 {
+					t.Errorf("a line of %d columns: %s", width, line)
+				}
+			}
+			path := filepath.Join("testdata", "help", golden+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the help text is not that of %s; rewrite it with -update if it is right:\n%s", path, got)
+			}
+		})
+	}
+}
+
+// TestExamplesParse runs the command line of every example up to the point
+// where it would do something: flags must exist and take the values shown.
+func TestExamplesParse(t *testing.T) {
+	a, _, _ := testApp()
+	root := newRootCommand(a)
+	for _, c := range append(root.Commands(), root) {
+		for line := range strings.Lines(c.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+			for part := range strings.SplitSeq(line, "&&") {
+				words := shellWords(part)
+				if len(words) < 2 || words[0] != "gemmaudit" {
+					continue
+				}
+				a, _, _ := testApp()
+				target, rest, err := newRootCommand(a).Find(words[1:])
+				if err != nil || target.Name() == "gemmaudit" {
+					t.Errorf("%s: example %q: no such command (%v)", c.Name(), line, err)
+					continue
+				}
+				if err := target.ParseFlags(rest); err != nil && err != flag.ErrHelp {
+					t.Errorf("%s: example %q: %v", c.Name(), line, err)
+					continue
+				}
+				if err := target.ValidateArgs(target.Flags().Args()); err != nil {
+					t.Errorf("%s: example %q: %v", c.Name(), line, err)
+				}
+			}
+		}
+	}
+}
+
+// shellWords splits a line as a shell would, quotes included, up to a
+// redirection.
+func shellWords(line string) []string {
+	var words []string
+	for _, w := range strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "source <(")) {
+		if strings.HasPrefix(w, ">") {
+			break
+		}
+		if n := len(words); n > 0 && strings.Count(words[n-1], "'")%2 == 1 {
+			words[n-1] += " " + w
+			continue
+		}
+		words = append(words, strings.TrimSuffix(w, ")"))
+	}
+	return words
+}
