@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -162,7 +161,7 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	if err != nil {
 		return nil, err
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // see Runner.Run
+	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
 	m.calls++
 	var ids []string

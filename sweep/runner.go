@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,9 +117,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if err := r.Out.SetState(StateStatus, StatusRunning); err != nil {
 		return &Summary{}, err
 	}
-	// A collection in the middle of a block would be part of its time on a CPU;
-	// parts collect between blocks.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer holdCollector()() // parts collect between blocks
 
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
