@@ -60,17 +60,20 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
     int64_t a_words = ga_words(path, to - from);
     for (int64_t k = from; k < to; k += step) {
       int64_t words = ga_words(path, k + step < to ? step : to - k);
-      const char *slice = ga_slice(b, t, k), *multiplied = slice, *ahead = slice + AHEAD_BYTES;
+      const char *slice = ga_slice(b, t, k), *multiplied = slice;
+      // One tile runs along with the stream. Several return to the slice's beginning
+      // instead, so what they fetch, each its part, is the next slice.
+      int64_t bytes = words / 4 * four;
+      const char *ahead = slice + (s->split.count == 1 ? AHEAD_BYTES : bytes), *ahead_end = ahead + bytes;
+      int64_t fetch = s->split.count == 1 ? four : four / 2 > 256 ? four / 2 : 256;
       if (path->direct == NULL) {
         path->widen_b(slice, words, s->wide);
         multiplied = s->wide;
       }
-      // Of several tiles each fetches its part of the lines.
-      int64_t fetch = s->split.count == 1 ? four : four >= 512 ? four / 2 : 256;
       for (int64_t i = 0; i < s->split.count; i++) {
         int64_t at = ga_row_begin(s->split, i);
         int rows = ga_row_count(s->split, i);
-        int more = ahead < slice + AHEAD_BYTES + words / 4 * four;
+        int more = ahead < ahead_end;
         const char *a = s->a + ga_tile_bytes(at, a_words) + ga_tile_bytes(rows, (k - from) / path->group);
         for (int part = 0; part < parts; part++)
           tile(rows, words, a, multiplied + part * 64, acc + at * GA_PANEL * 4 + part * 64, k == k0,

@@ -37,12 +37,10 @@ func (d *Device) pack(p kernels.Problem, raw kernels.Buffer) (*packedWeights, er
 	if !ok {
 		return nil, fmt.Errorf("%v: the packed form has no dtype %q", p.Shape, p.DType)
 	}
-	b, err := d.rawB(p, raw)
-	if err != nil {
+	if _, err := d.rawB(p, raw); err != nil {
 		return nil, err
 	}
-	n, k := C.int64_t(p.N), C.int64_t(p.K)
-	packed, err := d.alloc(int64(C.ga_packed_bytes(code, n, k)))
+	packed, err := d.alloc(int64(C.ga_packed_bytes(code, C.int64_t(p.N), C.int64_t(p.K))))
 	if err != nil {
 		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
 	}
@@ -51,12 +49,26 @@ func (d *Device) pack(p kernels.Problem, raw kernels.Buffer) (*packedWeights, er
 		w.raw = raw
 		return w, nil
 	}
+	if err := w.repack(d, raw); err != nil {
+		packed.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// repack packs raw, stored as the weights' problem says, with all threads.
+func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
+	p := w.problem
+	b, err := d.rawB(p, raw)
+	if err != nil {
+		return err
+	}
 	transposed := C.int(0)
 	if p.BLayout == kernels.Transposed {
 		transposed = 1
 	}
-	C.ga_pack(d.pool.c, b, C.int64_t(p.LDB), transposed, code, n, k, packed.data)
-	return w, nil
+	C.ga_pack(d.pool.c, b, C.int64_t(p.LDB), transposed, dtypeCodes[p.DType], C.int64_t(p.N), C.int64_t(p.K), w.packed.data)
+	return nil
 }
 
 // bindPacked joins a problem with packed weights into what a kernel of the packed
