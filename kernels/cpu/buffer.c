@@ -75,7 +75,9 @@ static inline __attribute__((always_inline)) uint16_t to_fp16(float f) {
   uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   // Adding 0.5 lines the last bit up with fp16's smallest denormal.
   uint32_t denormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-  return (uint16_t)(sign | (magnitude < (113u << 23) ? denormal : normal));
+  // Chosen by a mask: a compiler may not add floats that a branch leaves out.
+  uint32_t small = 0u - (uint32_t)(magnitude < (113u << 23));
+  return (uint16_t)(sign | (denormal & small) | (normal & ~small));
 }
 
 static inline __attribute__((always_inline)) uint16_t to_bf16(float f) {

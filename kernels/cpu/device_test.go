@@ -1,0 +1,277 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func TestOpenRefusesWhatItCannotDo(t *testing.T) {
+	if _, err := Open(-1); err == nil || !strings.Contains(err.Error(), "-1 threads") {
+		t.Errorf("Open(-1) = %v, want an error that names -1 threads", err)
+	}
+	t.Setenv("GEMMAUDIT_ISA", "sse5")
+	devices, missing := Provider{}.Open()
+	if len(devices) != 0 || len(missing) != 1 || !strings.Contains(missing[0].Reason, `"sse5"`) {
+		t.Errorf("Open with GEMMAUDIT_ISA=sse5 = %v, %v, want one missing device that names it", devices, missing)
+	}
+}
+
+func TestGemmsAreListedInOrder(t *testing.T) {
+	t.Setenv("GEMMAUDIT_ISA", "portable")
+	dev := open(t, 1)
+	want := []string{"auto", "gemv", "tiled", "naive"}
+	var got []string
+	for _, g := range dev.Gemms() {
+		got = append(got, g.Name())
+	}
+	if len(got) < len(want) || strings.Join(got[:len(want)], " ") != strings.Join(want, " ") {
+		t.Errorf("kernels are %v, want %v first", got, want)
+	}
+}
+
+// fill allocates and fills a buffer of n elements.
+func fill(t testing.TB, dev *Device, d kernels.DType, n int, seed uint64) *Buffer {
+	t.Helper()
+	b, err := dev.alloc(int64(n) * int64(d.Size()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	if err := b.Fill(kernels.Normal, d, int64(n), seed); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func contents(t testing.TB, b *Buffer) []byte {
+	t.Helper()
+	out := make([]byte, b.Bytes())
+	if err := b.Download(0, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestFillDoesNotDependOnThreads(t *testing.T) {
+	one, three := open(t, 1), open(t, 3)
+	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+		const n = 200_003
+		a, b := fill(t, one, d, n, 7), fill(t, three, d, n, 7)
+		if !bytes.Equal(contents(t, a), contents(t, b)) {
+			t.Errorf("%s: one and three threads fill differently", d)
+		}
+		if bytes.Equal(contents(t, a), contents(t, fill(t, one, d, n, 8))) {
+			t.Errorf("%s: seeds 7 and 8 fill alike", d)
+		}
+	}
+}
+
+func TestFillIsNormal(t *testing.T) {
+	const n = 1 << 20
+	dev := open(t, 2)
+	b := fill(t, dev, kernels.FP32, n, 1)
+	var sum, squares, fourth float64
+	for _, x := range unsafe.Slice((*float32)(b.data), n) {
+		v := float64(x)
+		sum, squares, fourth = sum+v, squares+v*v, fourth+v*v*v*v
+	}
+	mean, variance := sum/n, squares/n
+	// Six standard errors: 1/sqrt(n) of the mean, sqrt(2/n) of the variance. The
+	// fourth moment of a sum of six uniforms is 3 - 1.2/6.
+	if math.Abs(mean) > 6e-3 || math.Abs(variance-1) > 9e-3 || math.Abs(fourth/n-2.8) > 0.05 {
+		t.Errorf("mean %.4f, variance %.4f, fourth moment %.3f, want 0, 1, 2.8", mean, variance, fourth/n)
+	}
+	small := fill(t, dev, kernels.INT8, n, 1)
+	squares = 0
+	for _, x := range unsafe.Slice((*int8)(small.data), n) {
+		squares += float64(x) * float64(x)
+	}
+	if sigma := math.Sqrt(squares / n); math.Abs(sigma-32) > 0.5 {
+		t.Errorf("sigma of int8 is %.2f, want 32", sigma)
+	}
+}
+
+func TestBufferErrors(t *testing.T) {
+	dev := open(t, 1)
+	for _, n := range []int64{0, -5, math.MaxInt64} {
+		if _, err := dev.Alloc(n); err == nil {
+			t.Errorf("Alloc(%d) succeeded", n)
+		}
+	}
+	b := fill(t, dev, kernels.FP32, 4, 1)
+	for name, err := range map[string]error{
+		"upload beyond":     b.Upload(12, make([]byte, 5)),
+		"download negative": b.Download(-1, make([]byte, 1)),
+		"offset overflow":   b.Download(math.MaxInt64, make([]byte, 1)),
+		"fill too many":     b.Fill(kernels.Normal, kernels.FP32, 5, 1),
+		"fill fp8":          b.Fill(kernels.Normal, kernels.FP8, 1, 1),
+		"fill unknown":      b.Fill("cauchy", kernels.FP32, 1, 1),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	b.Close()
+	if err := b.Upload(0, []byte{1}); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("upload to a closed buffer: %v", err)
+	}
+}
+
+func TestBindChecksOperands(t *testing.T) {
+	dev := open(t, 2)
+	for _, name := range []string{"auto", "gemv", "tiled", "naive"} {
+		g := dev.gemm(name)
+		p := kernels.Problem{Shape: kernels.Shape{M: 4, N: 40, K: 70}, DType: kernels.BF16, LDA: 80, LDC: 50}
+		a, raw, c := fill(t, dev, p.DType, 3*80+70, 1), fill(t, dev, p.DType, 40*70, 2), fill(t, dev, p.DType, 3*50+40, 3)
+		w, err := g.PrepareWeights(p, raw)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Cleanup(func() { w.Close() })
+		if _, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}); err != nil {
+			t.Errorf("%s: operands that just fit: %v", name, err)
+		}
+		larger, threads, other := p, p, p
+		larger.N, threads.Threads, other.DType = 41, 3, kernels.FP16
+		for what, bind := range map[string]func() error{
+			"short A": func() error {
+				return second(g.Bind(p, kernels.Operand{Buffer: a, Offset: 1}, w, kernels.Operand{Buffer: c}))
+			},
+			"short C": func() error {
+				return second(g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c, Offset: 1}))
+			},
+			"negative": func() error {
+				return second(g.Bind(p, kernels.Operand{Buffer: a, Offset: -1}, w, kernels.Operand{Buffer: c}))
+			},
+			"no buffer":   func() error { return second(g.Bind(p, kernels.Operand{}, w, kernels.Operand{Buffer: c})) },
+			"no weights":  func() error { return second(g.Bind(p, kernels.Operand{Buffer: a}, nil, kernels.Operand{Buffer: c})) },
+			"other N":     func() error { return second(g.Bind(larger, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})) },
+			"other dtype": func() error { return second(g.Bind(other, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})) },
+			"three threads": func() error {
+				return second(g.Bind(threads, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}))
+			},
+			"short B": func() error { q := p; q.LDB = 41; _, err := g.PrepareWeights(q, raw); return err },
+		} {
+			if err := bind(); err == nil {
+				t.Errorf("%s: %s: no error", name, what)
+			}
+		}
+	}
+}
+
+func second(_ kernels.Launch, err error) error { return err }
+
+// TestThreadsDoNotChangeBits: each output of tiled is summed by one thread in an
+// order that K alone decides.
+func TestThreadsDoNotChangeBits(t *testing.T) {
+	dev := open(t, 3)
+	g := dev.gemm("tiled")
+	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+		p := kernels.Problem{Shape: kernels.Shape{M: 61, N: 333, K: 1500}, DType: d}
+		a, raw := fill(t, dev, d, p.M*p.K, 1), fill(t, dev, d, p.N*p.K, 2)
+		w, err := g.PrepareWeights(p, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		var want []byte
+		for threads := 1; threads <= 3; threads++ {
+			p.Threads = threads
+			c := fill(t, dev, d, p.M*p.N, 3)
+			l, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := dev.Execute(context.Background(), []kernels.Launch{l}, 1); err != nil {
+				t.Fatal(err)
+			}
+			got := contents(t, c)
+			if want == nil {
+				want = got
+			} else if !bytes.Equal(got, want) {
+				t.Errorf("%s: %d threads give other bits than one", d, threads)
+			}
+		}
+	}
+}
+
+// TestExecuteRotates runs launches of different thread counts in one block and
+// looks at what each left.
+func TestExecuteRotates(t *testing.T) {
+	dev := open(t, 3)
+	g := dev.gemm("naive")
+	var launches []kernels.Launch
+	var outputs []*Buffer
+	for threads := 1; threads <= 3; threads++ {
+		p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 2}, DType: kernels.INT8, Threads: threads}
+		w, err := g.PrepareWeights(p, fill(t, dev, kernels.INT8, 10, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := dev.alloc(60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.INT8, 6, 1)}, w, kernels.Operand{Buffer: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches, outputs = append(launches, l), append(outputs, c)
+	}
+	if span, err := dev.Execute(context.Background(), launches, 2); err != nil || span.Seconds <= 0 {
+		t.Fatalf("Execute = %+v, %v", span, err)
+	}
+	first := contents(t, outputs[0])
+	if !bytes.Equal(contents(t, outputs[1]), first) {
+		t.Error("the second launch gave another product than the first")
+	}
+	if !bytes.Equal(contents(t, outputs[2]), make([]byte, 60)) {
+		t.Error("two launches of three ran the third")
+	}
+	if _, err := dev.Execute(context.Background(), launches, 300); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(contents(t, outputs[2]), first) {
+		t.Error("300 launches of three did not run the third")
+	}
+}
+
+func TestExecuteErrors(t *testing.T) {
+	dev := open(t, 1)
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := dev.Execute(cancelled, []kernels.Launch{&launch{}}, 1); err == nil {
+		t.Error("Execute ran with a cancelled context")
+	}
+	if _, err := dev.Execute(context.Background(), nil, 1); err == nil {
+		t.Error("Execute of nothing succeeded")
+	}
+	if _, err := dev.Execute(context.Background(), []kernels.Launch{nil}, 1); err == nil {
+		t.Error("Execute of another device's launch succeeded")
+	}
+}
+
+func TestDisturbance(t *testing.T) {
+	for _, test := range []struct {
+		stolen    time.Duration
+		preempted int64
+		want      string
+	}{
+		{0, 0, ""},
+		{10 * time.Millisecond, 0, "stolen 10 ms"},
+		{0, 1, "preempted once"},
+		{20 * time.Millisecond, 3, "stolen 20 ms, preempted 3 times"},
+	} {
+		if got := disturbance(test.stolen, test.preempted); got != test.want {
+			t.Errorf("disturbance(%v, %d) = %q, want %q", test.stolen, test.preempted, got, test.want)
+		}
+	}
+}
