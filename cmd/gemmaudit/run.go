@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type limits struct{ confirm, execute time.Duration }
 // presetLimits keep `run --preset quick` under two minutes on two cores: its
 // sweep takes one at most.
 var presetLimits = map[string]limits{
-	"quick": {confirm: 25 * time.Second, execute: 15 * time.Second},
+	"quick": {confirm: 25 * time.Second, execute: 20 * time.Second},
 }
 
 type runOptions struct {
@@ -137,7 +138,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		a.notef("executing remedies")
 	}
 	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
-		return a.findSplits(ctx, run, cfg, rules.SplitOptions{}, confirm)
+		return a.findSplits(ctx, run, cfg, rules.SplitOptions{Among: rules.AmongAll}, confirm)
 	})
 	if err != nil {
 		return a.stopped(ctx, err, run)
@@ -174,7 +175,16 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 		return nil // one document a format; the folder has the rest
 	}
 	io.WriteString(out, "\n")
-	if err := a.wrapPrint(report.WriteSplits(out, o.output, run.Meta(), found)); err != nil {
+	remedies := &report.Document{Subject: "remedies", Head: []report.Note{{Text: report.SplitsSummary(found)}}}
+	for _, w := range found.Warnings {
+		remedies.Notes = append(remedies.Notes, report.Note{Text: "warning: " + w.Subject + ": " + w.Text, Tone: report.Open})
+	}
+	// What does not pay is in splits.json and in the report.
+	paying := slices.DeleteFunc(slices.Clone(found.Splits), func(r rules.SplitRow) bool { return !r.Pays })
+	if len(paying) > 0 {
+		remedies.Sheets = []report.Sheet{report.SplitSheet(paying)}
+	}
+	if err := a.wrapPrint(remedies.Render(out, o.output)); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nefficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
