@@ -46,6 +46,30 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestGateDeepK has products of so large a K that A is packed in parts, and of so
+// few columns that gemv divides K among the threads.
+func TestGateDeepK(t *testing.T) {
+	dev := open(t, 2)
+	for _, test := range []struct {
+		kernel string
+		dtype  kernels.DType
+		shape  kernels.Shape
+	}{
+		{"tiled", kernels.FP32, kernels.Shape{M: 17, N: 33, K: 150_001}},
+		{"tiled", kernels.BF16, kernels.Shape{M: 15, N: 5, K: 300_003}},
+		{"gemv", kernels.FP32, kernels.Shape{M: 16, N: 33, K: 110_001}},
+		{"gemv", kernels.FP32, kernels.Shape{M: 3, N: 30, K: 20_003}},
+		{"gemv", kernels.FP16, kernels.Shape{M: 16, N: 65, K: 9_001}},
+		{"gemv", kernels.BF16, kernels.Shape{M: 1, N: 70, K: 20_001}},
+		{"gemv", kernels.INT8, kernels.Shape{M: 2, N: 31, K: 30_011}},
+	} {
+		p := kernels.Problem{Shape: test.shape, DType: test.dtype}
+		if err := kernels.Gate(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // has says whether kernels may be run with GEMMAUDIT_ISA set to isa.
 func has(f features, isa string) bool {
 	switch isa {
