@@ -76,10 +76,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	p := prepare(data)
 	if p.drift != nil {
 		a.Drift, a.Corrected = p.drift.span, p.corrected
-		if p.drift.past(cfg.DriftBound) {
-			a.Invalid = fmt.Sprintf("the sentinels drifted by %.1f %%, more than the bound of %.1f %%: the machine was not the same machine throughout",
-				100*p.drift.span, 100*cfg.DriftBound)
-		}
+		a.Invalid = p.drift.invalid(cfg.DriftBound)
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -76,6 +77,26 @@ func fitDrift(sentinels []results.Sample, what quantity) *drift {
 		d.offset[i] -= middle
 	}
 	return d
+}
+
+// DriftPast says how far a run's sentinels drifted, as a share of the time, and
+// in words why that makes the run invalid: empty while the drift is within the
+// bound, can't be told from noise, or the samples are too few to tell.
+func DriftPast(sentinels []results.Sample, bound float64) (span float64, invalid string) {
+	d := fitDrift(sentinels, logTime)
+	if d == nil {
+		return 0, ""
+	}
+	return d.span, d.invalid(bound)
+}
+
+// invalid is why a run of that drift can't be judged, empty when it can.
+func (d *drift) invalid(bound float64) string {
+	if !d.past(bound) {
+		return ""
+	}
+	return fmt.Sprintf("the sentinels drifted by %.1f %%, more than the bound of %.1f %%: the machine was not the same machine throughout",
+		100*d.span, 100*bound)
 }
 
 // significant is false when the span is what noise alone would show.

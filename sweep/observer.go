@@ -39,15 +39,14 @@ type Progress struct {
 	Busy float64
 }
 
-// Drift is how a sentinel's time has changed since the beginning of the run.
+// Drift is how far a sentinel's time is from what is usual in the run so far.
 type Drift struct {
 	Case results.Case `json:"case"`
-	// EarlyUS and LastUS are medians of the first and of the latest samples.
-	EarlyUS float64 `json:"early_us"`
+	// UsualUS is the median of all samples, LastUS that of the latest few.
+	UsualUS float64 `json:"usual_us"`
 	LastUS  float64 `json:"last_us"`
-	// Change is LastUS ÷ EarlyUS − 1; Worst is the largest there was, either way.
+	// Change is LastUS ÷ UsualUS − 1.
 	Change  float64 `json:"change"`
-	Worst   float64 `json:"worst"`
 	Samples int     `json:"samples"`
 }
 

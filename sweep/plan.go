@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // PlanSchema names the form in which plans are stored in run files.
@@ -67,8 +68,8 @@ type SentinelConfig struct {
 	// after which one is due in any case.
 	Every  time.Duration `json:"every_ns"`
 	Blocks int           `json:"blocks"`
-	// DriftBound is the relative change of the sentinel's median, against its
-	// first samples, beyond which the run is invalid.
+	// DriftBound is the drift of the sentinels, as a share of the time, past which
+	// the run is invalid: see [rules.DriftPast].
 	DriftBound float64 `json:"drift_bound"`
 	// Warm-up runs the sentinel in windows of SettleWindow. It ends when the medians
 	// of the last SettleWindows windows lie within SettleSpread of each other,
@@ -81,12 +82,11 @@ type SentinelConfig struct {
 }
 
 // DefaultSentinel is used where a plan says nothing else. A visit costs a few
-// milliseconds every two seconds; 15 % is far above what medians of five blocks
-// vary by on a quiet machine, and a run that drifts by more compares its rounds
-// with each other only on paper.
+// milliseconds a second, and half a minute gives enough of them that their
+// medians tell a drift from other load. The bound is that of the default rules.
 func DefaultSentinel() SentinelConfig {
 	return SentinelConfig{
-		Every: 2 * time.Second, Blocks: 1000, DriftBound: 0.15,
+		Every: time.Second, Blocks: 1000, DriftBound: rules.Default().DriftBound,
 		SettleWindow: 80 * time.Millisecond, SettleWindows: 5, SettleSpread: 0.03, SettleCap: 3 * time.Second,
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // The states of a run, stored under StateStatus.
@@ -257,11 +257,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		}
 		sum.Rotation = append(sum.Rotation, p.rotation()...)
 		for _, s := range p.sentinels {
-			d := s.last
-			sum.Drift = append(sum.Drift, d)
-			if bound := r.Plan.Sentinel.DriftBound; bound > 0 && math.Abs(d.Worst) > bound {
-				sum.Invalid = fmt.Sprintf("the sentinel %v drifted by %+.1f %%, the bound is %.0f %%", d.Case, 100*d.Worst, 100*bound)
-			}
+			sum.Drift = append(sum.Drift, s.last)
 		}
 	}
 	if wall > 0 {
@@ -269,6 +265,11 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	}
 	sum.Notes = r.notes
 	err := failure
+	if bound := r.Plan.Sentinel.DriftBound; bound > 0 {
+		sentinels, readErr := r.Out.Samples(results.PhaseSentinel)
+		err = errors.Join(err, readErr)
+		_, sum.Invalid = rules.DriftPast(sentinels, bound)
+	}
 	if interrupted && ctx.Err() != nil {
 		err = errors.Join(&InterruptedError{Path: r.Out.Path(), Done: r.done, Planned: r.planned, Cause: context.Cause(ctx)}, failure)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// sentinelWindow is how many samples a sentinel's early and latest medians are
-// taken over.
+// sentinelWindow is how many samples a sentinel's latest median is taken over: a
+// single one shows what else the machine did in those milliseconds.
 const sentinelWindow = 5
 
 // sentinel is a case that recurs through a sweep.
@@ -21,24 +21,14 @@ type sentinel struct {
 	station
 	round int
 	us    []float64 // all samples of the run, in order
-	worst float64
 }
 
 // add takes a sample in and returns what it means.
 func (s *sentinel) add(us float64) Drift {
 	s.us = append(s.us, us)
-	n := min(sentinelWindow, len(s.us)/2) // early and latest never overlap
-	d := Drift{Case: s.c, Samples: len(s.us)}
-	if n == 0 {
-		d.EarlyUS, d.LastUS = us, us
-		return d
-	}
-	d.EarlyUS, d.LastUS = median(s.us[:n]), median(s.us[len(s.us)-n:])
-	d.Change = d.LastUS/d.EarlyUS - 1
-	if n == sentinelWindow && math.Abs(d.Change) > math.Abs(s.worst) {
-		s.worst = d.Change
-	}
-	d.Worst = s.worst
+	d := Drift{Case: s.c, Samples: len(s.us), UsualUS: median(s.us)}
+	d.LastUS = median(s.us[max(0, len(s.us)-sentinelWindow):])
+	d.Change = d.LastUS/d.UsualUS - 1
 	return d
 }
 
