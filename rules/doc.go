@@ -43,7 +43,7 @@
 //	fdr: 0.05                    # (0,1): false discovery rate of each rule
 //	confidence: 0.95             # (0,1): level of printed intervals
 //	min_samples: 5               # 2 and more: rows with fewer are undecided
-//	drift_bound: 0.10            # (0,10]: past it the run is invalid
+//	drift_bound: 0.30            # (0,10]: past it the run is invalid
 //	confirm:
 //	  rounds: 12                 # 6 to 1000: samples at the first look
 //	  max_rounds: 36             # rounds to 1000: where the verdict stays open
