@@ -95,7 +95,7 @@ func read(t *testing.T, dir, name string) string {
 // what hostile text would like to be outside of one.
 var (
 	codeSpan = regexp.MustCompile("``.*?[^`]``")
-	markup   = regexp.MustCompile("<script|[^\\\\]\\]\\(http|@everyone")
+	markup   = regexp.MustCompile(`<script|[^\\]\]\(http|@everyone`)
 )
 
 // What was written by others stays text: no element, attribute or link of its

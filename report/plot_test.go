@@ -44,10 +44,7 @@ func figures() map[string]*Figure {
 	linear := large
 	linear.Linear = true
 	unjudged := NewCurve(fixtureSeries()[0], nil)
-	var splits []rules.SplitRow
-	for _, r := range fixtureSplits().Splits {
-		splits = append(splits, r)
-	}
+	splits := fixtureSplits().Splits
 	return map[string]*Figure{
 		"mfu": PlotMFU(small, "node7"), "mfu of 8197 rows": PlotMFU(large, "node7"), "mfu, linear": PlotMFU(linear, ""), "mfu, unjudged": PlotMFU(unjudged, "node7"),
 		"time": PlotTime(small, "node7", []Boundary{{256, "tile"}, {512, "wave"}}), "time of 8197 rows": PlotTime(large, "node7", nil),

@@ -133,13 +133,13 @@ func (b *bench) reserve(cases []results.Case) error {
 		}
 		var err error
 		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
-			return fmt.Errorf("A of %s, %d bytes: %w", d, n.aBytes, err)
+			return fmt.Errorf("operand A of %s, %d bytes: %w", d, n.aBytes, err)
 		}
 		if err = n.a.Fill(b.dist, d, n.aBytes/int64(d.Size()), source(b.seed, streamFill, math.MaxUint64).Uint64()); err != nil {
-			return errors.Join(fmt.Errorf("A of %s: %w", d, err), n.close())
+			return errors.Join(fmt.Errorf("operand A of %s: %w", d, err), n.close())
 		}
 		if n.c, err = b.device.Alloc(n.cBytes); err != nil {
-			return errors.Join(fmt.Errorf("C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
+			return errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
 		}
 		b.activations[d] = n
 	}
@@ -200,16 +200,6 @@ func (b *bench) load(ds []demand) (failed map[matrixKey]error, err error) {
 		b.used += s.cost
 	}
 	return failed, nil
-}
-
-// loaded says whether the weights of ds are in memory.
-func (b *bench) loaded(ds []demand) bool {
-	for _, d := range ds {
-		if b.sets[d.key] == nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (b *bench) gemm(name string) (kernels.Gemm, error) {
