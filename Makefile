@@ -3,7 +3,7 @@
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make test    everything, as a clean clone runs it
 #   make lint    formatting, go vet and staticcheck
-#   make bench   the kept benchmarks
+#   make bench   what the kernels reach here, beside registers, memory and libraries
 #   make build   bin/gemmaudit
 #   make fuzz    each fuzz target for FUZZTIME
 
@@ -22,7 +22,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet.
 CONCURRENT := ./results ./sweep ./cmd/...
 
-.PHONY: run test lint bench build fuzz test-kernels clean
+.PHONY: run test lint bench bench-kernels build fuzz test-kernels clean
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
@@ -49,8 +49,15 @@ lint:
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
+# The figures of the README: kernels against registers, memory and libraries in one
+# interleaved run; then the parts of the program that must keep up with them.
 bench:
-	$(GO) test -run '^$$' -bench . -benchtime 1x ./kernels/cpu
+	$(GO) test -run '^$$' -bench '^BenchmarkReach$$' -benchtime 15x ./kernels/cpu
+	$(GO) test -run '^$$' -bench . ./results/... ./rules
+
+# Every kernel, type and size on its own.
+bench-kernels:
+	$(GO) test -run '^$$' -bench 'Gemm|Pack|Fill|AMXTuning' -benchtime 5x -timeout 30m ./kernels/cpu
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
