@@ -12,12 +12,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Buffer is memory for operands: mapped in huge pages where the system grants
-// them, aligned to one, zeroed. It belongs to the device that allocated it.
+// Buffer is memory for operands: zeroed, in huge pages where the system grants
+// them, and aligned to one or, below slabLimit bytes, to a small page. It belongs
+// to the device that allocated it.
 type Buffer struct {
 	dev   *Device
 	data  unsafe.Pointer // nil once closed
 	bytes int64
+	slab  *slab // that the memory is part of; nil for a mapping of its own
 }
 
 // Alloc returns zeroed memory. The error names the number of bytes.
@@ -27,11 +29,16 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("allocate %d bytes on %s: expected at least 1", bytes, d.spec.ID)
 	}
-	p := C.ga_map(C.size_t(bytes))
-	if p == nil {
+	b := &Buffer{dev: d, bytes: bytes}
+	if bytes < slabLimit {
+		b.data, b.slab = d.slabs.take(bytes)
+	} else {
+		b.data = C.ga_map(C.size_t(bytes))
+	}
+	if b.data == nil {
 		return nil, fmt.Errorf("allocate %d bytes on %s: out of memory", bytes, d.spec.ID)
 	}
-	return &Buffer{dev: d, data: p, bytes: bytes}, nil
+	return b, nil
 }
 
 // Bytes is the size that was asked for.
@@ -97,9 +104,14 @@ func (b *Buffer) Download(off int64, dst []byte) error {
 
 // Close returns the memory. Launches that use the buffer must not run any more.
 func (b *Buffer) Close() error {
-	if b.data != nil {
+	switch {
+	case b.data == nil:
+		return nil
+	case b.slab != nil:
+		b.dev.slabs.give(b.slab)
+	default:
 		C.ga_unmap(b.data, C.size_t(b.bytes))
-		b.data = nil
 	}
+	b.data, b.slab = nil, nil
 	return nil
 }

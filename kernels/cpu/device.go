@@ -45,6 +45,7 @@ type Device struct {
 	gemms    []kernels.Gemm
 	missing  []kernels.Missing
 	steal    stealMeter
+	slabs    slabs
 }
 
 // The order in which kernels are listed: ours from the best to the plainest,

@@ -193,7 +193,7 @@ func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 // before it keep theirs until they are gone.
 func (k *onednn) scratchFor(bytes int64) (*Buffer, error) {
 	if k.scratch == nil || k.scratch.Bytes() < bytes {
-		b, err := k.dev.alloc(max(bytes, 1<<20))
+		b, err := k.dev.alloc(max(bytes, slabLimit)) // a mapping of its own, for the cleanup
 		if err != nil {
 			return nil, err
 		}
