@@ -174,4 +174,11 @@ func TestWarmUpWaitsForTheSteadyState(t *testing.T) {
 	if err != nil || sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds > 0.115 || !w.said("did not settle in 100ms") {
 		t.Errorf("warm-up %+v, messages %q, %v", sum.WarmUp, w.messages, err)
 	}
+	// A short deadline leaves nine tenths of it to the samples.
+	brief := *p
+	brief.Deadline, brief.Rounds, brief.Screening = 400*time.Millisecond, 1, 1
+	sum, err = (&Runner{Plan: &brief, Devices: []kernels.Device{restless}, Out: newRun(t, &brief), Now: restless.Now}).Run(context.Background())
+	if err != nil || sum.WarmUp[0].Seconds > 0.06 || sum.Samples == 0 {
+		t.Errorf("with a deadline: warm-up %+v, %d samples, %v", sum.WarmUp, sum.Samples, err)
+	}
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -35,7 +36,7 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		var err error
 		if len(p.sentinels) == 0 {
-			p.warm, err = warmUp(ctx, p.bench, &g.station, p.r.Plan.Sentinel, p.r.Now)
+			p.warm, err = warmUp(ctx, p.bench, &g.station, p.warmUpConfig(), p.r.Now)
 		} else {
 			err = p.bench.pilot(ctx, &g.station)
 		}
@@ -54,7 +55,7 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		p.sentinels = append(p.sentinels, g)
 	}
-	switch cfg := p.r.Plan.Sentinel; {
+	switch cfg := p.warmUpConfig(); {
 	case len(p.sentinels) == 0:
 		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
 	case !p.warm.Settled && ctx.Err() == nil:
@@ -62,6 +63,19 @@ func (p *part) settle(ctx context.Context) error {
 			p.bench.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
 	}
 	return nil
+}
+
+// warmUpShare is the most of a deadline that the warm-up may take: a machine that
+// does not come to rest must still be measured.
+const warmUpShare = 0.1
+
+// warmUpConfig is the plan's, with a cap that leaves the deadline to the samples.
+func (p *part) warmUpConfig() SentinelConfig {
+	cfg := p.r.Plan.Sentinel
+	if d := p.r.Plan.Deadline; d > 0 {
+		cfg.SettleCap = min(cfg.SettleCap, time.Duration(warmUpShare*float64(d)))
+	}
+	return cfg
 }
 
 // watch visits the sentinels when they are due.
