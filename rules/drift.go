@@ -17,9 +17,6 @@ const (
 	// driftSigmas is how far, in standard errors of its ends, a drift must stand
 	// out before times are corrected for it, or a run refused.
 	driftSigmas = 4
-	// roundRows is the least number of rows from which a round's common offset is
-	// taken.
-	roundRows = 30
 )
 
 // drift is how the whole machine sped up or slowed down over a run, as log of
@@ -119,28 +116,4 @@ func (d *drift) at(seq int64) float64 {
 	}
 	w := (x - d.seq[i-1]) / (d.seq[i] - d.seq[i-1])
 	return d.offset[i-1] + w*(d.offset[i]-d.offset[i-1])
-}
-
-// roundOffsets is what all rows of a run had in common in each round: the
-// median deviation of the round's samples from their rows' medians. Rounds are
-// stretches of time, so this takes out what is slower than a round and needs
-// no sentinel. y and round hold the samples of each row.
-func roundOffsets(y [][]float64, round [][]int) map[int]float64 {
-	deviations := map[int][]float64{}
-	for i := range y {
-		if len(y[i]) < 3 {
-			continue
-		}
-		centre := median(y[i])
-		for j, v := range y[i] {
-			deviations[round[i][j]] = append(deviations[round[i][j]], v-centre)
-		}
-	}
-	offsets := map[int]float64{}
-	for r, d := range deviations {
-		if len(d) >= roundRows {
-			offsets[r] = selectMedian(d)
-		}
-	}
-	return offsets
 }

@@ -54,6 +54,8 @@ type curve struct {
 	peak float64
 	// clocked is true when every row tells its clock.
 	clocked bool
+	// control marks the rows of the series that are measured in every round.
+	control []bool
 	// tiles remembers how the tile of a kernel lies, by label; see orient.
 	tiles map[string][2]int
 	// stairs remembers the steps in the times; see stairsOf.
@@ -99,8 +101,9 @@ func logCycles(s results.Sample) (float64, bool) {
 func prepare(data Data) *prepared {
 	p := &prepared{drift: fitDrift(data.Sentinels, logTime), q: quantiles{}}
 	p.corrected = p.drift.significant()
+	total := rowsByDevice(data.Series)
 	for _, s := range data.Series {
-		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows))}
+		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)), control: controls(s, total[s.Key.Device])}
 		for i, row := range s.Rows {
 			pt := point{row: i, m: row.Case.M, label: row.Case.Label, flops: math.Log(row.Case.Shape().FLOPs())}
 			var clocks []float64
@@ -144,10 +147,28 @@ func prepare(data Data) *prepared {
 	return p
 }
 
-// estimate fills in one quantity of all points of the curves.
+// estimate fills in one quantity of all points of the curves. Devices take their
+// rounds side by side, each at its own pace, and are corrected each by itself.
 func (p *prepared) estimate(curves []*curve, what quantity, d *drift, target func(*point) *estimate) {
+	for len(curves) > 0 {
+		device, of, rest := curves[0].series.Key.Device, []*curve(nil), []*curve(nil)
+		for _, c := range curves {
+			if c.series.Key.Device == device {
+				of = append(of, c)
+			} else {
+				rest = append(rest, c)
+			}
+		}
+		estimateDevice(of, what, d, target)
+		curves = rest
+	}
+}
+
+// estimateDevice is estimate for the curves of one device.
+func estimateDevice(curves []*curve, what quantity, d *drift, target func(*point) *estimate) {
 	var y [][]float64
 	var rounds [][]int
+	var control []bool
 	for _, c := range curves {
 		for _, pt := range c.points {
 			values, at := make([]float64, 0, pt.n), make([]int, 0, pt.n)
@@ -162,9 +183,10 @@ func (p *prepared) estimate(curves []*curve, what quantity, d *drift, target fun
 				values, at = append(values, v), append(at, x.Round)
 			}
 			y, rounds = append(y, values), append(rounds, at)
+			control = append(control, c.control[pt.row])
 		}
 	}
-	offsets := roundOffsets(y, rounds)
+	offsets := roundOffsets(y, rounds, control)
 	for i := range y {
 		for j := range y[i] {
 			y[i][j] -= offsets[rounds[i][j]]

@@ -24,6 +24,9 @@ type judgement struct {
 	loss     Interval
 	// against is the case that the row is held against; its M is 0 for a ceiling.
 	against results.Case
+	// base is the points of the same curve that set the expectation, against's
+	// among them; nil where against alone does.
+	base []int
 	// bound is where log(row's time ÷ against's time), or log(µs) of the row alone
 	// for a ceiling, begins to break the rule; sign is -1 when to be below it does.
 	bound, sign float64
@@ -174,7 +177,7 @@ func (f *family) monotonic(c *curve) []judgement {
 		j.tested = true
 		rate, half := p.rate(), f.half(p.us)
 		against := c.points[ref.point]
-		j.against = c.series.Rows[against.row].Case
+		j.against, j.base = c.series.Rows[against.row].Case, ref.window
 		j.bound = p.flops - against.flops - threshold
 		j.expected = expo(threshold + ref.low - c.peak)
 		j.p = upperP((threshold+ref.low-rate)/p.us.se, p.us.df)

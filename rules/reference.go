@@ -26,8 +26,10 @@ type reference struct {
 	// low is a lower bound that holds for all references of the run at once; mid
 	// is the estimate less the bias that choosing the largest brings.
 	low, mid float64
-	// point is the row in the best window that is best itself, -1 for none.
-	point int
+	// point is the row in the best window that is best itself, -1 for none; window
+	// is all points of it.
+	point  int
+	window []int
 }
 
 // references returns, for every point, the reference among points with strictly
@@ -36,7 +38,7 @@ type reference struct {
 // which any bound may fail.
 func references(points []point, least int, rate func(point) estimate, family, error float64, q quantiles) []reference {
 	out := make([]reference, len(points))
-	best := reference{math.Inf(-1), math.Inf(-1), -1}
+	best := reference{low: math.Inf(-1), mid: math.Inf(-1), point: -1}
 	var usable []int // points that have enough samples, so far
 	rates := make([]estimate, len(points))
 	for i, p := range points {
@@ -58,7 +60,7 @@ func references(points []point, least int, rate func(point) estimate, family, er
 			}
 			mean, se := sum/float64(w), math.Sqrt(variance)/float64(w)
 			if low := mean - q.upper(error/family, df)*se; low > best.low {
-				best.low = low
+				best.low, best.window = low, usable[len(usable)-w:]
 				top := math.Inf(-1)
 				for _, j := range usable[len(usable)-w:] {
 					if v := rates[j].y - rates[j].se; v > top {

@@ -1,0 +1,263 @@
+package rules
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// chosen sweeps a world as package sweep does with OpenRows: screening rounds
+// over everything, then rounds over what is open. Samples are by row of ms.
+func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int) Data {
+	t.Helper()
+	data := w.sweep(ms, screening)
+	data.Sentinels = nil // so that nothing but rounds tells a drift
+	rows := data.Series[0].Rows
+	chooser := OpenRows{Config: cfg, Ceilings: map[string]kernels.Ceilings{
+		w.key.Device: {Peaks: []kernels.Peak{{DType: w.key.DType, FLOPS: 100e12, Origin: kernels.Measured}}},
+	}}
+	var cases []results.Case
+	var samples []results.Sample
+	for _, r := range rows {
+		cases, samples = append(cases, r.Case), append(samples, r.Samples...)
+	}
+	for round := screening; round < rounds; round++ {
+		open, err := chooser.Open(cases, samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := slices.Clone(samples)
+		w.rng.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+		if same, err := chooser.Open(cases, again); err != nil || !slices.Equal(same, open) {
+			t.Fatalf("round %d: equal questions are answered by %v and %v (%v)", round, open, same, err)
+		}
+		for k, id := range open {
+			r := &rows[id-1]
+			s := w.sample(r.Case, int64(2*round*len(ms)+k), 1, round, results.PhaseSweep)
+			r.Samples, samples = append(r.Samples, s), append(samples, s)
+		}
+	}
+	return data
+}
+
+// counts is the mean number of samples of the rows with from <= M <= to.
+func counts(data Data, from, to int) float64 {
+	n, rows := 0, 0
+	for _, r := range data.Series[0].Rows {
+		if r.Case.M >= from && r.Case.M <= to {
+			n, rows = n+len(r.Samples), rows+1
+		}
+	}
+	return float64(n) / float64(rows)
+}
+
+func TestMoreRoundsWhereAVerdictIsOpen(t *testing.T) {
+	const screening, rounds = 7, 15
+	ms := grid(4, 1600, 4)
+	w := byM(func(m int) float64 {
+		us := 0.5 * float64(m)
+		switch {
+		case m >= 600 && m < 640:
+			us /= 0.945 // about the bound: hard to tell
+		case m >= 1000 && m < 1040:
+			us /= 0.6 // plain
+		}
+		return us
+	}, student(0.01), rand.New(rand.NewPCG(1, 1)))
+	data := chosen(t, w, Default(), ms, screening, rounds)
+	if n := counts(data, 600, 639); n < rounds-2 {
+		t.Errorf("rows at the bound have %.1f samples, want nearly %d", n, rounds)
+	}
+	if n := counts(data, 1000, 1039); n > screening+3 {
+		t.Errorf("rows that are plainly slow have %.1f samples, want few more than %d", n, screening)
+	}
+	// Flat rows go on only as controls (a tenth of 400), or as references.
+	stopped := 0
+	for _, r := range data.Series[0].Rows {
+		if len(r.Samples) == screening {
+			stopped++
+		}
+	}
+	if stopped < len(ms)*6/10 {
+		t.Errorf("%d of %d rows stopped after screening, want most", stopped, len(ms))
+	}
+}
+
+func TestNothingIsOpen(t *testing.T) {
+	w := byM(func(m int) float64 { return 0.5 * float64(m) }, gaussian(0.001), rand.New(rand.NewPCG(1, 1)))
+	ms := grid(4, 400, 4)
+	for _, r := range chosen(t, w, Default(), ms, 7, 9).Series[0].Rows {
+		if len(r.Samples) != 7 {
+			t.Fatalf("m%d has %d samples, want 7: all is clear", r.Case.M, len(r.Samples))
+		}
+	}
+	// With too few samples for any verdict everything is open, failed rows too.
+	data := w.sweep(ms, 2)
+	var cases []results.Case
+	var samples []results.Sample
+	for _, r := range data.Series[0].Rows[1:] {
+		cases, samples = append(cases, r.Case), append(samples, r.Samples...)
+	}
+	cases = append(cases, data.Series[0].Rows[0].Case)
+	if open, err := (OpenRows{Config: Default()}).Open(cases, samples); err != nil || len(open) != len(ms) {
+		t.Errorf("%d of %d rows are open (%v)", len(open), len(ms), err)
+	}
+	if open, err := (OpenRows{Config: Default()}).Open(nil, nil); err != nil || len(open) != 0 {
+		t.Errorf("no cases: %v, %v", open, err)
+	}
+	if _, err := (OpenRows{}).Open(cases, samples); err == nil {
+		t.Error("a configuration out of range is accepted")
+	}
+}
+
+// TestChosenRoundsHideNoDrift: the machine gets slower just when the chosen
+// rounds begin. Uncorrected, rows near the bound, of which most samples are from
+// then, would be past it, and rows that stopped before would be the reference.
+func TestChosenRoundsHideNoDrift(t *testing.T) {
+	const screening, rounds, runs = 7, 18, 10
+	ms := grid(4, 1600, 4)
+	cfg := Default().Only(Monotonic)
+	slow := func(m int) bool { return m >= 600 && m < 920 }
+	var bias, flagged, near float64
+	for run := range runs {
+		w := byM(func(m int) float64 {
+			if slow(m) {
+				return 0.5 * float64(m) / 0.956 // allowed, but hard to tell
+			}
+			return 0.5 * float64(m)
+		}, student(0.01), rand.New(rand.NewPCG(uint64(run), 5)))
+		w.drift = func(seq, _ float64) float64 {
+			if seq >= float64(2*screening*len(ms)) {
+				return 0.04
+			}
+			return 0
+		}
+		data := chosen(t, w, cfg, ms, screening, rounds)
+		p := prepare(data)
+		for _, pt := range p.curves[0].points {
+			if slow(pt.m) && pt.n > screening {
+				bias += pt.us.y - math.Log(w.time(results.Case{M: pt.m}))
+				near++
+			}
+		}
+		a, err := RunAudit(context.Background(), data, cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flagged += float64(len(a.Flagged))
+	}
+	t.Logf("%v rows near the bound chosen, put %.2f %% too slow; %v flagged", near, 100*bias/near, flagged)
+	if near < 100 {
+		t.Fatalf("only %v rows near the bound were chosen", near)
+	}
+	if bias /= near; math.Abs(bias) > 0.006 {
+		t.Errorf("chosen rows are put %.2f %% too slow, the drift is 4 %%", 100*bias)
+	}
+	if flagged > 2 {
+		t.Errorf("%v rows flagged in %d runs, none is anomalous", flagged, runs)
+	}
+}
+
+// TestOffsetsOfChosenRounds: what chosen rows do by regression to their mean is
+// no offset of the round, and too few control rows tell none.
+func TestOffsetsOfChosenRounds(t *testing.T) {
+	for _, controls := range []int{controlLeast - 1, controlLeast} {
+		var y [][]float64
+		var round [][]int
+		var control []bool
+		for i := range 200 {
+			values, at := []float64{0, 0.01, 0, 0}, []int{0, 1, 2, 3}
+			switch is := i < controls; {
+			case is:
+				values, at = append(values, 0.03), append(at, 4)
+			case i < 100:
+				values, at = append(values, -0.05), append(at, 4)
+			}
+			y, round, control = append(y, values), append(round, at), append(control, i < controls)
+		}
+		got := roundOffsets(y, round, control)
+		want := 0.0
+		if controls >= controlLeast {
+			want = 0.03
+		}
+		if got[1] != 0.01 || got[2] != 0 || got[4] != want {
+			t.Errorf("%d control rows: offsets %v, want 0.01 in round 1 and %v in round 4", controls, got, want)
+		}
+	}
+}
+
+// TestControls: about controlRows of a large device, a quarter of a small one,
+// and those of a larger run are among those of a smaller.
+func TestControls(t *testing.T) {
+	data := byM(func(int) float64 { return 1 }, gaussian(0.01), rand.New(rand.NewPCG(1, 1))).sweep(grid(1, 8000, 1), 1)
+	s := data.Series[0]
+	number := func(v []bool) (n int) {
+		for _, is := range v {
+			if is {
+				n++
+			}
+		}
+		return n
+	}
+	large, small := controls(s, 8000), controls(s, 100)
+	if n := number(large); n < 25 || n > 60 {
+		t.Errorf("%d control rows of 8000, want about %d", n, controlRows)
+	}
+	if n := number(small); n < 1800 || n > 2200 {
+		t.Errorf("%d control rows of 8000 at a quarter", n)
+	}
+	for i := range large {
+		if large[i] && !small[i] {
+			t.Fatalf("row %d is a control row of the larger run only", i)
+		}
+	}
+}
+
+// TestChoosingKeepsTheLevel: to look after every round and to stop where a row
+// is clear must not make more false discoveries than stated.
+func TestChoosingKeepsTheLevel(t *testing.T) {
+	const screening, rounds, runs = 7, 15, 20
+	ms := grid(4, 1024, 4)
+	cfg := Default().Only(Monotonic)
+	for _, s := range scenarios() {
+		truth := trulyAnomalous(s.us, ms, cfg.Threshold)
+		var c tally
+		for run := range runs {
+			w := byM(s.us, student(0.02), rand.New(rand.NewPCG(uint64(run), 11)))
+			if s.drift != nil {
+				w.drift = func(seq, _ float64) float64 { return s.drift(seq, float64(2*rounds*len(ms))) }
+			}
+			a, err := RunAudit(context.Background(), chosen(t, w, cfg, ms, screening, rounds), cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.add(a.Flagged, truth, s)
+		}
+		rate := c.fdp / runs
+		t.Logf("%s: false discovery rate %.4f, %d of %d true rows", s.name, rate, c.caught, c.trueRows)
+		if room := 3 * math.Sqrt(cfg.FDR*(1-cfg.FDR)/runs); rate > cfg.FDR+room {
+			t.Errorf("%s: false discovery rate %.3f, stated %.3f", s.name, rate, cfg.FDR)
+		}
+	}
+}
+
+// BenchmarkOpenRows chooses among 4096 rows of ten samples.
+func BenchmarkOpenRows(b *testing.B) {
+	data := byM(manySlow, student(0.02), rand.New(rand.NewPCG(1, 1))).sweep(grid(4, 16384, 4), 10)
+	var cases []results.Case
+	var samples []results.Sample
+	for _, r := range data.Series[0].Rows {
+		cases, samples = append(cases, r.Case), append(samples, r.Samples...)
+	}
+	o := OpenRows{Config: Default()}
+	for b.Loop() {
+		if _, err := o.Open(cases, samples); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
