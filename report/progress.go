@@ -72,6 +72,14 @@ func (p *Progress) Start(totalCases, totalRounds int, estimate time.Duration) {
 	p.line(line)
 }
 
+// Plan corrects the number of samples that Start took to be planned, for a sweep
+// that has found out where more of them help.
+func (p *Progress) Plan(samples int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = samples
+}
+
 // Update tells how many of the planned cases are done over all rounds, at which
 // rate in cases a second, the time left, the case at hand, its MFU and the
 // drift of the sentinels, both as shares. Zero, NaN or empty means unknown,

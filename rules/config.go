@@ -354,6 +354,16 @@ func AllRules() []Rule {
 	return []Rule{Monotonic, SplitRule, Pad, Parity, Alternative, Roofline}
 }
 
+// Encode writes the configuration as a rules file that [ParseConfig] reads. Today
+// is not part of it.
+func (c Config) Encode() ([]byte, error) {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("write rules file: %w", err)
+	}
+	return text, nil
+}
+
 // Only returns c with the given rules switched on and all others off.
 func (c Config) Only(on ...Rule) Config {
 	c.Rules.Monotonic.Enabled = slices.Contains(on, Monotonic)

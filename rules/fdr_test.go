@@ -68,7 +68,7 @@ func trulyAnomalous(us func(int) float64, ms []int, threshold float64) map[int]b
 // tally counts over many runs of one scenario.
 type tally struct {
 	runs, found      int
-	fdp, article     float64 // sums of false discovery proportions
+	fdp              float64 // sum of false discovery proportions
 	falseRows, rows  int     // plain counts for the article's rule
 	anyFalse         int
 	trueRows, caught int

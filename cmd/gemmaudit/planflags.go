@@ -30,16 +30,23 @@ type planFlags struct {
 	threads      int
 	packInside   bool
 	rounds       int
+	roundsFor    string
 	block        time.Duration
 	deadline     time.Duration
 	shard        string
 	seed         uint64
 }
 
+// The choices of --rounds-for.
+const (
+	roundsForOpen = "open"
+	roundsForAll  = "all"
+)
+
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
 var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "regime",
-	"distribution", "threads", "pack-inside", "rounds", "block", "shard", "seed"}
+	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "shard", "seed"}
 
 // register adds the flags to cmd; preset is the default of --preset.
 func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
@@ -57,6 +64,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
 	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")
 	flags.IntVar(&f.rounds, "rounds", 0, "samples of each case, 0 for the preset's")
+	flags.StringVar(&f.roundsFor, "rounds-for", "", "what the rounds after the preset's screening rounds measure: open (cases without a clear verdict) or all (default open, all with --rounds)")
 	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's")
 	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
@@ -81,6 +89,9 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
 		cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
 		cobra.CompletionWithDesc(string(results.Hot), "every operand may sit in cache")))
 	complete(cmd, "distribution", fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))
+	complete(cmd, "rounds-for", fixed(
+		cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
+		cobra.CompletionWithDesc(roundsForAll, "every case")))
 	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
 	complete(cmd, "shard", fixed("1/2", "2/2"))
 	for _, free := range []string{"threads", "rounds", "block", "seed"} {
@@ -96,8 +107,20 @@ func (f *planFlags) options() (sweep.Options, error) {
 		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,
 	}
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
-	if _, err := sweep.FindPreset(f.preset); err != nil {
+	preset, err := sweep.FindPreset(f.preset)
+	if err != nil {
 		return bad("preset", err)
+	}
+	switch f.roundsFor {
+	case "":
+	case roundsForOpen:
+		o.Screening = preset.Screening
+	case roundsForAll:
+		if o.Screening = f.rounds; f.rounds == 0 {
+			o.Screening = preset.Rounds
+		}
+	default:
+		return bad("rounds-for", fmt.Errorf("unknown choice %q: expected open or all", f.roundsFor))
 	}
 	for _, s := range f.shapes {
 		shape, err := sweep.ParseShape(s)
@@ -116,7 +139,6 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if f.tp != 1 && len(f.models) == 0 {
 		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model beside it", f.tp))
 	}
-	var err error
 	if f.batches != "" {
 		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {
 			return bad("batch", err)

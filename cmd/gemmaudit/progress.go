@@ -29,6 +29,7 @@ func (m *meter) Message(text string) { m.display.Message("note: " + text) }
 // Progress implements [sweep.Observer].
 func (m *meter) Progress(p sweep.Progress) {
 	m.rate.add(p.Elapsed, p.Done)
+	m.display.Plan(p.Planned)
 	m.display.Update(p.Done, m.rate.value(), p.Left, p.Case.String(), p.MFU, m.worstDrift())
 }
 

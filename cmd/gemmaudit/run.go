@@ -110,7 +110,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
-	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan)
+	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg)
 	if run != nil {
 		defer run.Close()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -45,6 +46,11 @@ func newSweepCommand(a *app) *cobra.Command {
 launches that fills a few milliseconds; each round takes one sample of every case, in a new
 random order; sentinel cases recur, and their drift is watched. Weights rotate past the
 last-level cache, so that they come from memory as in an inference engine (--regime).
+
+After the screening rounds over all cases, time goes where a verdict is open: to cases
+that the rules can neither flag nor clear, or whose loss is known too loosely, to what
+they are held against, and to a few control cases that tell a slow round from slow
+cases. --rounds-for all measures every case in every round.
 
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
 and --resume goes on. Resuming takes the plan from the run file.
@@ -109,17 +115,17 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		out = filepath.Join(folder, "run.db")
 	}
-	run, sum, err := a.sweepInto(ctx, out, plan)
+	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default())
 	if run != nil {
 		defer run.Close()
 	}
 	return o.finish(run, sum, err)
 }
 
-// sweepInto creates the run file of a plan and measures the plan into it. A
-// plan of which nothing can be measured leaves no file.
-func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan) (*results.Run, *sweep.Summary, error) {
-	run, err := a.createRun(ctx, path, plan)
+// sweepInto creates the run file of a plan and measures the plan into it; cfg says
+// whose verdict is open. A plan of which nothing can be measured leaves no file.
+func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, *sweep.Summary, error) {
+	run, err := a.createRun(ctx, path, plan, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,11 +251,19 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 		{Name: "preset", Value: plan.Preset},
 		{Name: "distribution", Value: string(plan.Distribution)},
 		{Name: "block", Value: plan.BlockTarget.String()},
-		{Name: "rounds", Value: fmt.Sprintf("%d for every case, %d where a verdict is open", plan.Screening, plan.Rounds)},
+		{Name: "rounds", Value: roundsText(plan)},
 		{Name: "set-up", Value: total.SetUp.Round(time.Millisecond).String()},
 		{Name: "one round", Value: total.Round.Round(time.Millisecond).String()},
 	}
 	return p
+}
+
+// roundsText says which rounds measure what.
+func roundsText(plan *sweep.Plan) string {
+	if plan.Screening == plan.Rounds {
+		return fmt.Sprintf("%d for every case", plan.Rounds)
+	}
+	return fmt.Sprintf("%d for every case, up to %d where a verdict is open", plan.Screening, plan.Rounds)
 }
 
 // newFolder is a folder below parent that is named after the time and the
@@ -266,8 +280,12 @@ func (a *app) newFolder(parent string, devices []string) string {
 	}
 }
 
-// createRun makes the run file of a plan.
-func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan) (*results.Run, error) {
+// stateRules is the key under which a run keeps the rules by which its rounds were
+// chosen, so that a resumed sweep chooses alike.
+const stateRules = "rules"
+
+// createRun makes the run file of a plan whose rounds are chosen by cfg.
+func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, hint(devicef("%q exists and is not overwritten", path), "--resume goes on with it, or give another --out")
 	}
@@ -287,12 +305,40 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan) (*re
 	for i, d := range devices {
 		specs[i] = d.Spec()
 	}
-	return results.Create(path, results.Meta{
+	cfg.Waivers = nil // they excuse a row and make it no clearer
+	text, err := cfg.Encode()
+	if err != nil {
+		return nil, err
+	}
+	run, err := results.Create(path, results.Meta{
 		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(),
 		Fingerprint: results.ReadFingerprint(specs, buildVersion()),
 		Ceilings:    ceilings, Plan: encoded,
 		Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := run.SetState(stateRules, string(text)); err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
+	return run, nil
+}
+
+// chooser returns what decides on the rounds after screening, as it was when the
+// run was created.
+func chooser(run *results.Run) (sweep.Chooser, error) {
+	text, stored, err := run.State(stateRules)
+	if err != nil {
+		return nil, err
+	}
+	cfg := rules.Default()
+	if stored {
+		if cfg, err = rules.ParseConfig(run.Path(), []byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings}, nil
 }
 
 // reopen opens a run to go on with its plan.
@@ -335,9 +381,13 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (
 	if err != nil {
 		return run, nil, err
 	}
+	open, err := chooser(run)
+	if err != nil {
+		return run, nil, err
+	}
 	meter := a.newMeter()
-	meter.display.Start(len(plan.Cases()), plan.Rounds, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Now: a.now}
+	meter.display.Start(len(plan.Cases()), plan.Screening, 0)
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Now: a.now}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}
