@@ -16,10 +16,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // childVariable makes the test binary sweep into the run file it names.
 const childVariable = "GEMMAUDIT_TEST_SWEEP_INTO"
+
+// chooseVariable makes it choose the rows of its later rounds by the rules.
+const chooseVariable = "GEMMAUDIT_TEST_CHOOSE"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childVariable); path != "" {
@@ -35,9 +39,14 @@ func TestMain(m *testing.M) {
 // sweepAsChild starts or resumes a sweep that really takes time.
 func sweepAsChild(path string) error {
 	d := simulated(func(c *kerneltest.Config) { c.RealTime = 1 })
+	plan := killPlan
+	var chooser Chooser
+	if os.Getenv(chooseVariable) != "" {
+		d, plan, chooser = doubtful(1), choosingPlan, rules.OpenRows{Config: rules.Default()}
+	}
 	var run *results.Run
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		p, err := killPlan(d)
+		p, err := plan(d)
 		if err != nil {
 			return err
 		}
@@ -57,7 +66,7 @@ func sweepAsChild(path string) error {
 		return err
 	}
 	fmt.Println("begun") // from here on, kills are counted
-	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run}).Run(context.Background())
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser}).Run(context.Background())
 	return err
 }
 
@@ -139,10 +148,10 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 // startAndKill starts the sweep and kills it a while after the run file is open,
 // or, with early, after the process was started. It is true when the sweep was
 // finished by then.
-func startAndKill(t *testing.T, path string, after time.Duration, early bool) (finished bool) {
+func startAndKill(t *testing.T, path string, after time.Duration, early bool, env ...string) (finished bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+path)
+	cmd.Env = append(os.Environ(), append(env, childVariable+"="+path)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -64,7 +64,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
 	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")
 	flags.IntVar(&f.rounds, "rounds", 0, "samples of each case, 0 for the preset's")
-	flags.StringVar(&f.roundsFor, "rounds-for", "", "what the rounds after the preset's screening rounds measure: open (cases without a clear verdict) or all (default open, all with --rounds)")
+	flags.StringVar(&f.roundsFor, "rounds-for", "", "what rounds after the screening measure: open (cases without a clear verdict) or all (default open; all with --rounds)")
 	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's")
 	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")

@@ -100,6 +100,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,
 			"lines":    lines,
+			"fewer":    fewer,
 			"damage":   damage,
 			"limited":  limitedFiles,
 			"flagged":  flagged,
@@ -131,6 +132,17 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	text := ts.ReadFile(args[0])
 	if got := fmt.Sprint(strings.Count(text, "\n")); got != args[1] {
 		ts.Fatalf("%s has %s lines, expected %s:\n%s", args[0], got, args[1], text)
+	}
+}
+
+// fewer demands that one file has fewer lines than another: fewer A B.
+func fewer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fewer FILE FILE")
+	}
+	a, b := strings.Count(ts.ReadFile(args[0]), "\n"), strings.Count(ts.ReadFile(args[1]), "\n")
+	if a >= b {
+		ts.Fatalf("%s has %d lines, %s has %d: expected fewer", args[0], a, args[1], b)
 	}
 }
 

@@ -1,0 +1,166 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// doubtful is a device on which one kernel is, over some Ms, about as slow as the
+// rules begin to complain of, under noise. speed is real seconds a virtual one.
+func doubtful(speed float64) *kerneltest.Device {
+	return simulated(func(c *kerneltest.Config) {
+		c.RealTime, c.Noise, c.ClockMHz = speed, kerneltest.Noise{Sigma: 0.012}, 0
+		c.Gemms = c.Gemms[:1]
+		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 120, 150, 1/0.95)
+	})
+}
+
+// choosingPlan has seven rounds over everything and eight of choice.
+func choosingPlan(d kernels.Device) (*Plan, error) {
+	grid, err := ParseBatches("4:400:2")
+	if err != nil {
+		return nil, err
+	}
+	s := DefaultSentinel()
+	s.Every, s.SettleWindow, s.SettleWindows, s.SettleCap = 20*time.Millisecond, time.Millisecond, 2, 5*time.Millisecond
+	return NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: grid,
+		DTypes: []kernels.DType{kernels.FP32}, Rounds: 15, Screening: 7, Seed: 9, BlockTarget: 200 * time.Microsecond, Sentinel: s}, nil)
+}
+
+// chosenAsAsked checks that every round after the screening measured what the
+// chooser says to the samples before it, no more and no less, and returns all
+// samples. So the end of a sweep does not depend on how often it was started.
+func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
+	t.Helper()
+	cases, err := run.AddCases(p.Cases())
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range p.Rounds {
+		var got, want []int64
+		var before []results.Sample
+		for _, s := range samples {
+			switch {
+			case s.Round == round:
+				got = append(got, s.CaseID)
+			case s.Round < round:
+				before = append(before, s)
+			}
+		}
+		if round < p.Screening {
+			for _, c := range cases {
+				want = append(want, c.ID)
+			}
+		} else if want, err = (rules.OpenRows{Config: rules.Default()}).Open(cases, before); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("round %d measured %d cases, the chooser says %d", round, len(got), len(want))
+		}
+	}
+	return samples
+}
+
+// TestRulesChooseTheRounds is a sweep from end to end with the rules' chooser.
+func TestRulesChooseTheRounds(t *testing.T) {
+	d := doubtful(0)
+	p, err := choosingPlan(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := newRun(t, p)
+	w := &watcher{}
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now,
+		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := chosenAsAsked(t, p, run)
+	n := len(p.Cases())
+	if least, most := n*p.Screening, n*p.Rounds; len(samples) <= least || len(samples) > (least+most)/2 {
+		t.Errorf("%d samples of %d cases, want more than %d and much fewer than %d", len(samples), n, least, most)
+	}
+	if w.last.Done != w.last.Planned || w.last.Done != len(samples) {
+		t.Errorf("progress ended at %d of %d, there are %d samples", w.last.Done, w.last.Planned, len(samples))
+	}
+	per, doubt := map[int64]int{}, 0
+	for _, s := range samples {
+		per[s.CaseID]++
+	}
+	cases, _ := run.Cases()
+	for _, c := range cases {
+		if c.M >= 120 && c.M <= 150 {
+			doubt += per[c.ID]
+		}
+	}
+	if mean := float64(doubt) / 16; mean < float64(p.Screening)+4 {
+		t.Errorf("doubtful rows have %.1f samples, want several more than %d", mean, p.Screening)
+	}
+}
+
+// TestKilledSweepChoosesAlike kills a choosing sweep at random moments and wants
+// the rounds of choice to be what an undisturbed one would have taken.
+func TestKilledSweepChoosesAlike(t *testing.T) {
+	kills := 8 // among the rounds of choice
+	if testing.Short() {
+		kills = 2
+	}
+	path := filepath.Join(t.TempDir(), "run.db")
+	rng := rand.New(rand.NewPCG(2, 71))
+	finished, inside := false, 0
+	for start := 0; start < 60 && inside < kills && !finished; start++ {
+		after := 300 * time.Millisecond
+		if inside > 0 {
+			after = time.Duration(20+rng.IntN(40)) * time.Millisecond
+		}
+		finished = startAndKill(t, path, after, false, chooseVariable+"=1")
+		run, err := results.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples, err := run.Samples(results.PhaseSweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(samples); n > 0 && samples[n-1].Round >= 7 {
+			inside++
+		}
+		if err := run.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !finished && !startAndKill(t, path, time.Minute, false, chooseVariable+"=1") {
+		t.Fatal("the last start did not finish")
+	}
+	run, err := results.OpenAppend(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	p, err := DecodePlan(run.Meta().Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := chosenAsAsked(t, p, run)
+	t.Logf("%d samples of %d cases; %d kills fell among the rounds of choice", len(samples), len(p.Cases()), inside)
+}
