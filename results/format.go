@@ -29,18 +29,22 @@ var sqliteMagic = []byte("SQLite format 3\x00")
 // readHeader looks at a file without the database: whether it is a run, of a
 // version that can be read. Everything that is wrong with it is a [FormatError].
 func readHeader(path string) (header, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return header{}, fmt.Errorf("open run: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	// Asked before it is opened: opening a pipe waits for who writes to it.
+	info, err := os.Stat(path)
 	if err != nil {
 		return header{}, fmt.Errorf("open run: %w", err)
 	}
 	if info.IsDir() {
 		return header{}, &FormatError{Path: path, Reason: "is a folder, not a run", Hint: foreignHint}
 	}
+	if !info.Mode().IsRegular() {
+		return header{}, &FormatError{Path: path, Reason: "is a pipe or a device, not a run", Hint: foreignHint}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return header{}, fmt.Errorf("open run: %w", err)
+	}
+	defer f.Close()
 	b := make([]byte, 100)
 	n, err := io.ReadFull(f, b)
 	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -26,6 +27,21 @@ func finishedRun(t testing.TB) string {
 	must(t, r.SetState("status", "complete"))
 	must(t, r.Close())
 	return r.Path()
+}
+
+// Opening a pipe would wait for who writes to it, reading a device never end.
+func TestOpenRefusesWhatIsNoFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "run.db")
+	must(t, unix.Mkfifo(pipe, 0o644))
+	for _, path := range []string{pipe, "/dev/zero"} {
+		for name, open := range map[string]func(string) (*Run, error){"Open": Open, "OpenAppend": OpenAppend} {
+			_, err := open(path)
+			var f *FormatError
+			if !errors.As(err, &f) || f.Reason != "is a pipe or a device, not a run" {
+				t.Errorf("%s(%s): %v, expected a FormatError", name, path, err)
+			}
+		}
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {
