@@ -115,6 +115,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	var err error
 	if m != nil && a.Invalid == "" {
 		err = confirm(ctx, a, candidates, cfg, m)
+		candidates = rejoin(candidates, panels)
 	}
 	for _, c := range candidates {
 		if c.refuted || (!c.screened && c.tests == nil) {

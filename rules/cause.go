@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // explainShare is the share of a loss that a mechanism has to account for before
@@ -26,10 +28,7 @@ func explained(c *candidate) Finding {
 		f.Cause, f.Explanation = Unknown, fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), f.Series.DType, j.against.DType)
 		return f
 	case Alternative:
-		f.Cause, f.Explanation = Unknown, fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.against.Kernel)
-		if f.Series.Kernel == "auto" {
-			f.Cause = HeuristicChoice
-		}
+		f.Cause, f.Explanation = w.alternative()
 		return f
 	}
 	for _, look := range []func() (Cause, string){w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
@@ -40,6 +39,35 @@ func explained(c *candidate) Finding {
 	}
 	f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
 	return f
+}
+
+// alternative: a library that ran a faster kernel of its own next to the row, or
+// has the very kernel that is faster, chose badly; otherwise all that is known is
+// that somebody wrote a faster one.
+func (w *witness) alternative() (Cause, string) {
+	j := w.c.worst
+	text := fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.against.Kernel)
+	var others []string
+	for _, r := range w.c.rows {
+		if name := r.against.Kernel; name != j.against.Kernel && !slices.Contains(others, name) {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		text += fmt.Sprintf("; elsewhere from m%d to m%d so are %s", w.c.rows[0].m(), w.c.rows[len(w.c.rows)-1].m(), strings.Join(others, ", "))
+	}
+	if w.curve.series.Key.Kernel == "auto" {
+		return HeuristicChoice, text
+	}
+	if label := j.against.Label; label != "" && label != w.row.label {
+		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return p.label == label }); i >= 0 {
+			return HeuristicChoice, fmt.Sprintf("%s, by %s, which %s itself runs at m%d", text, short(label), w.curve.series.Key.Kernel, w.curve.points[i].m)
+		}
+	}
+	if cause, why := w.heuristic(); cause != "" {
+		return cause, text + "; " + why
+	}
+	return Implementation, text
 }
 
 // witness is the worst row of a candidate beside the row that it is compared

@@ -44,14 +44,18 @@ type Cause string
 
 // The causes.
 const (
-	WaveQuantisation Cause = "wave-quantisation"
-	TileQuantisation Cause = "tile-quantisation"
-	HeuristicChoice  Cause = "heuristic-choice"
-	Alignment        Cause = "alignment"
-	MemoryBound      Cause = "memory-bound"
-	Clock            Cause = "clock"
-	MeasurementError Cause = "measurement-error"
-	Unknown          Cause = "unknown"
+	WaveQuantisation Cause = "wave-quantisation" // the last wave of tiles leaves units idle
+	TileQuantisation Cause = "tile-quantisation" // the last tile computes rows that are not there
+	HeuristicChoice  Cause = "heuristic-choice"  // the library has a faster kernel and chose another
+	Alignment        Cause = "alignment"         // only Ms that are no multiple of a vector are slow
+	MemoryBound      Cause = "memory-bound"      // reading the operands sets the limit
+	// Implementation: the kernel's code is at fault, not the product and not the
+	// machine. Another library's kernel computes the same product faster, or the
+	// rate is far below what arithmetic, the limit here, allows.
+	Implementation   Cause = "implementation"
+	Clock            Cause = "clock"             // slow in time, not in cycles
+	MeasurementError Cause = "measurement-error" // faster than can be
+	Unknown          Cause = "unknown"           // nothing in the run says why
 )
 
 // Interval is an estimate with its confidence bounds.

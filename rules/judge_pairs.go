@@ -148,10 +148,18 @@ func (f *family) roofline(c *curve) []judgement {
 			j.p, j.bound, j.sign = math.Min(1, 2*slow), limit, 1
 			j.broken = p.us.y-half > limit
 			j.loss = Interval{lost(attainable - p.us.y + half), lost(attainable - p.us.y), lost(attainable - p.us.y - half)}
-			j.cause = Unknown
+			memory := math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6) >= attainable
+			if j.cause = Implementation; memory {
+				j.cause = MemoryBound
+			}
 			j.explain = func() string {
-				return fmt.Sprintf("m%d took %.4g us where min(peak, intensity × bandwidth) allows %.4g us: %.0f %% of the attainable rate",
-					p.m, math.Exp(p.us.y), math.Exp(attainable), 100*math.Exp(attainable-p.us.y))
+				text := fmt.Sprintf("m%d took %.4g us where min(peak, intensity × bandwidth) allows %.4g us: ", p.m, math.Exp(p.us.y), math.Exp(attainable))
+				if memory {
+					return text + fmt.Sprintf("memory sets the limit, and %.4g of %.4g GB/s were reached, %.0f %%",
+						shape.Bytes(s.Key.DType)/math.Exp(p.us.y)/1e3, s.ReadBandwidth/1e9, 100*math.Exp(attainable-p.us.y))
+				}
+				return text + fmt.Sprintf("%.3g of %.3g TFLOP/s were reached, %.0f %%, and memory is not the limit",
+					shape.FLOPs()/math.Exp(p.us.y)/1e6, s.Peak.FLOPS/1e12, 100*math.Exp(attainable-p.us.y))
 			}
 		}
 		j.kept = keptBoth

@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -51,6 +54,70 @@ func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) [
 		last = i
 	}
 	return out
+}
+
+// rejoin joins confirmed candidates of one rule and series that measuring again
+// has made neighbours. A suspect that the sweep left undecided and that stood is
+// otherwise a finding of its own, beside the interval that it belongs to or even
+// in the midst of it. Candidates that were not measured, or did not stand, stay.
+func rejoin(candidates []*candidate, panels []panel) []*candidate {
+	place := func(c *candidate) []judgement {
+		for _, pn := range panels {
+			if pn.rule == c.rule {
+				for _, rows := range pn.rows {
+					if len(rows) > 0 && rows[0].curve == c.worst.curve {
+						return rows
+					}
+				}
+			}
+		}
+		return nil
+	}
+	// An interval reaches over its own rows too, those that did not stand as well.
+	bridge := func(j *judgement) bool { return j.verdict != Clean }
+	order := slices.Clone(candidates)
+	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Compare(a.worst.point, b.worst.point) })
+	gone := map[*candidate]bool{}
+	for i, c := range order {
+		if c.refuted || c.tests == nil || gone[c] {
+			continue
+		}
+		rows := place(c)
+		for again := true; again; {
+			again = false
+			for _, o := range order[i+1:] {
+				if gone[o] || o.refuted || o.tests == nil || o.rule != c.rule || o.worst.curve != c.worst.curve || o.worst.sign != c.worst.sign {
+					continue
+				}
+				if c.touches(o, rows, bridge) {
+					c.absorb(o)
+					gone[o], again = true, true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(candidates, func(c *candidate) bool { return gone[c] })
+}
+
+// touches says whether two candidates of one curve overlap or are connected.
+func (c *candidate) touches(o *candidate, rows []judgement, bridge func(*judgement) bool) bool {
+	first, second := c, o
+	if o.rows[0].point < c.rows[0].point {
+		first, second = o, c
+	}
+	from, to := first.rows[len(first.rows)-1].point, second.rows[0].point
+	return to <= from || connected(rows, from, to, bridge)
+}
+
+// absorb takes over the rows and the trials of another candidate.
+func (c *candidate) absorb(o *candidate) {
+	c.rows = append(slices.Clone(c.rows), o.rows...)
+	slices.SortFunc(c.rows, func(a, b *judgement) int { return cmp.Compare(a.point, b.point) })
+	c.screened = c.screened || o.screened
+	maps.Copy(c.tests, o.tests)
+	if c.tests[o.worst].loss.Lo > c.tests[c.worst].loss.Lo {
+		c.worst = o.worst
+	}
 }
 
 // connected says whether two accused rows belong together: nothing but

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,80 @@ func TestAlternative(t *testing.T) {
 	}
 }
 
+// TestAlternativeIsOneFinding: which other kernel is best changes from row to row,
+// and some rows are so near the margin that only measuring again proves them; an
+// interval is one finding all the same.
+func TestAlternativeIsOneFinding(t *testing.T) {
+	near := map[int]bool{96: true, 104: true, 192: true, 400: true, 472: true, 480: true, 488: true}
+	holes := 0
+	for seed := range uint64(8) {
+		data, w := joined([]results.SeriesKey{keyed("slow", kernels.BF16), keyed("even", kernels.BF16), keyed("odd", kernels.BF16)}, func(c results.Case) float64 {
+			us := 10 + float64(c.M)
+			switch best := map[bool]string{true: "even", false: "odd"}[c.M/8%2 == 0]; {
+			case c.Kernel == best || c.M > 512:
+			case c.Kernel == "slow" && near[c.M]:
+				us *= 1.125
+			case c.Kernel == "slow":
+				us *= 1.7
+			default:
+				us *= 1.05
+			}
+			return us
+		}, grid(8, 800, 8), 30+seed)
+		sweep, err := RunAudit(context.Background(), data, Default().Only(Alternative), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sweep.Findings) > 0 {
+			holes += 64 - sweep.Findings[0].Rows
+		}
+		f := slices.DeleteFunc(only(t, Alternative, data, w), func(f Finding) bool { return f.Series.Kernel != "slow" })
+		if len(f) != 1 || f[0].FromM != 8 || f[0].ToM != 512 || f[0].Rows < 56 || f[0].Status != Confirmed {
+			t.Fatalf("seed %d: findings %+v", seed, f)
+		}
+		if f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "the kernel even ") && !strings.Contains(f[0].Explanation, "so are even") ||
+			!strings.Contains(f[0].Explanation, "the kernel odd ") && !strings.Contains(f[0].Explanation, "so are odd") {
+			t.Errorf("%s: %s", f[0].Cause, f[0].Explanation)
+		}
+	}
+	if holes == 0 {
+		t.Error("the sweep alone proves every row: there is nothing to join")
+	}
+}
+
+// TestAlternativeOfTheSameLibrary: labels tell a choice from an implementation.
+func TestAlternativeOfTheSameLibrary(t *testing.T) {
+	for _, tc := range []struct {
+		label string // of the other kernel
+		cause Cause
+	}{{"lib_128x64", HeuristicChoice}, {"other_128x64", Implementation}, {"", Implementation}} {
+		data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lt", kernels.BF16)}, func(c results.Case) float64 {
+			us := 200 + float64(c.M)
+			if c.Kernel == "lib" && c.M >= 128 && c.M <= 192 {
+				us *= 1.4
+			}
+			return us
+		}, grid(16, 768, 16), 4)
+		for s := range data.Series {
+			for i := range data.Series[s].Rows {
+				c := &data.Series[s].Rows[i].Case
+				switch {
+				case c.Kernel == "lt":
+					c.Label = tc.label
+				case c.M > 512: // far from the rows in question
+					c.Label = "lib_128x64"
+				default:
+					c.Label = "lib_64x64"
+				}
+			}
+		}
+		f := only(t, Alternative, data, w)
+		if len(f) != 1 || f[0].Cause != tc.cause {
+			t.Errorf("%q: %+v", tc.label, f)
+		}
+	}
+}
+
 func TestPad(t *testing.T) {
 	w := byM(func(m int) float64 {
 		if m%8 != 0 {
@@ -153,19 +228,26 @@ func TestRoofline(t *testing.T) {
 		case m >= 512:
 			return bound / 0.1
 		}
+		if m < 64 {
+			return bound / 0.2
+		}
 		return bound / 0.8
 	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
 	data := w.sweep(grid(16, 1024, 16), 8)
 	data.Series[0].ReadBandwidth = 1e12
 	f := only(t, Roofline, data, w)
-	if len(f) != 2 {
+	if len(f) != 3 {
 		t.Fatalf("findings %+v", f)
 	}
-	if f[0].Cause != MeasurementError || f[0].FromM != 256 || f[0].ToM != 304 {
-		t.Errorf("too fast: %+v", f[0])
+	// At 1 TB/s and 100 TFLOP/s arithmetic is the limit from m103 on.
+	if f[0].Cause != MemoryBound || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation, "of 1000 GB/s were reached, 20 %") {
+		t.Errorf("slow in reading: %+v", f[0])
 	}
-	if f[1].Cause == MeasurementError || f[1].FromM != 512 || f[1].ToM != 1024 {
-		t.Errorf("too slow: %+v", f[1])
+	if f[1].Cause != MeasurementError || f[1].FromM != 256 || f[1].ToM != 304 {
+		t.Errorf("too fast: %+v", f[1])
+	}
+	if f[2].Cause != Implementation || f[2].FromM != 512 || f[2].ToM != 1024 || !strings.Contains(f[2].Explanation, " of 100 TFLOP/s were reached, 10 %") {
+		t.Errorf("too slow: %+v", f[2])
 	}
 
 	// Weights that come faster than memory gives them were in a cache.
