@@ -183,11 +183,7 @@ func (w *witness) steps() (Cause, string) {
 	if drop < explainShare*w.loss || (points[step].m-1)/s.period == (points[step-1].m-1)/s.period {
 		return "", ""
 	}
-	cause := WaveQuantisation
-	if s.period <= tilePeriod {
-		cause = TileQuantisation
-	}
-	return cause, fmt.Sprintf("time steps up by %.0f %% between m%d and m%d, and %d of %d steps lie at multiples of %d",
+	return s.kind(), fmt.Sprintf("time steps up by %.0f %% between m%d and m%d, and %d of %d steps lie at multiples of %d",
 		100*math.Expm1(points[step].us.y-points[step-1].us.y), points[step-1].m, points[step].m, s.hits, len(s.steps), s.period)
 }
 

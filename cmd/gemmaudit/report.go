@@ -93,6 +93,19 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	return a.writeReport(ctx, out, run, audit, found, nil, images)
 }
 
+// boundaries words steps for a plot.
+func boundaries(steps []rules.Step) []report.Boundary {
+	var out []report.Boundary
+	for _, s := range steps {
+		kind := "tile"
+		if s.Kind == rules.WaveQuantisation {
+			kind = "wave"
+		}
+		out = append(out, report.Boundary{M: s.M, Kind: kind})
+	}
+	return out
+}
+
 // writeReport writes the report folder of a run that has been judged.
 func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, audit *rules.Audit, found *rules.SplitsResult, notes []string, images []report.Image) error {
 	data, err := rules.LoadData(run)
@@ -115,6 +128,7 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	err = report.Write(ctx, folder, report.Input{
 		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found,
 		Sentinels: data.Sentinels, Cases: byID, Notes: notes,
+		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
 	}, images)
 	if err != nil {
 		return err

@@ -1,0 +1,83 @@
+package rules
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// stepsOf lists the Ms of steps by kind.
+func stepsOf(steps []Step) map[Cause][]int {
+	out := map[Cause][]int{}
+	for _, s := range steps {
+		out[s.Kind] = append(out[s.Kind], s.M)
+	}
+	return out
+}
+
+// TestStepsOfTiles: tiles of 128x128 over n4096 on 108 units fill a wave at 32
+// tiles a row of them: waves end at m384, m768, m1280 and so on.
+func TestStepsOfTiles(t *testing.T) {
+	us := func(m int) float64 {
+		o := occupy(m, 4096, 128, 128, 108)
+		return 5 + 50*float64(o.waves)
+	}
+	data := byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1600, 8), 8)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 108}}
+	for i := range data.Series[0].Rows {
+		data.Series[0].Rows[i].Case.Label = "lib_128x128"
+	}
+	got := stepsOf(Steps(data, syntheticKey))
+	want := []int{384, 768, 1280}
+	if len(got) != 1 || len(got[WaveQuantisation]) != len(want) {
+		t.Fatalf("steps %v, want waves to end at %v", got, want)
+	}
+	for i, m := range want {
+		if got[WaveQuantisation][i] != m {
+			t.Errorf("steps %v, want %v", got, want)
+		}
+	}
+	if Steps(data, keyed("other", kernels.BF16)) != nil {
+		t.Error("a series that the data lack has steps")
+	}
+}
+
+// TestStepsOfTimes: without labels a period of the times tells; without a period
+// there are none.
+func TestStepsOfTimes(t *testing.T) {
+	for _, tc := range []struct {
+		period int
+		kind   Cause
+	}{{432, WaveQuantisation}, {64, TileQuantisation}} {
+		us := func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }
+		got := stepsOf(Steps(byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1740, 8), 8), syntheticKey))
+		if len(got) != 1 || len(got[tc.kind]) < 1700/tc.period*3/4 {
+			t.Errorf("period %d: steps %v", tc.period, got)
+		}
+		for _, m := range got[tc.kind] {
+			if m%tc.period != 0 {
+				t.Errorf("period %d: a step after m%d", tc.period, m)
+			}
+		}
+	}
+	flat := byM(func(m int) float64 { return 5 + float64(m) }, student(0.02), rand.New(rand.NewPCG(5, 1)))
+	if got := Steps(flat.sweep(grid(8, 1740, 8), 8), syntheticKey); len(got) > 0 {
+		t.Errorf("a straight line has steps %v", got)
+	}
+}
+
+// TestStepsOfThePublishedSweep pins what is plain to see in the plot of an A800.
+func TestStepsOfThePublishedSweep(t *testing.T) {
+	data := a800(t)
+	got := stepsOf(Steps(data, data.Series[0].Key))
+	t.Log(got)
+	want := map[int]bool{384: true, 768: true, 1664: true}
+	for _, m := range got[WaveQuantisation] {
+		delete(want, m)
+	}
+	if len(want) > 0 || len(got[WaveQuantisation])+len(got[TileQuantisation]) > 12 {
+		t.Errorf("steps %v, want waves to end at m384, m768 and m1664 and few others", got)
+	}
+}
