@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -109,7 +111,11 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	drawLabels(canvas, p.Max.Y, placed)
 }
 
-// boundaries draws verticals, unless they would be a hatching.
+// leastGap is the distance of verticals below which they would be a hatching.
+const leastGap = vg.Length(5)
+
+// boundaries draws verticals, kind by kind, up to where they crowd: that is to
+// the first that has no room before its successor.
 func (p *panel) boundaries(all []Boundary) {
 	byKind := map[string][]vg.Length{}
 	for _, b := range all {
@@ -117,11 +123,12 @@ func (p *panel) boundaries(all []Boundary) {
 			byKind[b.Kind] = append(byKind[b.Kind], p.fx(v))
 		}
 	}
-	for kind, xs := range byKind {
-		if vg.Length(len(xs))*5 > p.Max.X-p.Min.X {
-			continue
-		}
-		for _, x := range xs {
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		xs := byKind[kind]
+		for i, x := range xs {
+			if i+1 < len(xs) && xs[i+1]-x < leastGap {
+				break
+			}
 			p.StrokeLine2(draw.LineStyle{Color: boundaryColour(kind), Width: 0.6}, x, p.Min.Y, x, p.Max.Y)
 		}
 	}
