@@ -26,6 +26,9 @@
 // Where clocks are known a row has to be slow in time and in cycles; one that is
 // slow in time alone gets the cause clock and is not held against the kernel.
 //
+// In rounds for which [OpenRows] chose the rows, the rest are control rows, picked by
+// a hash and not by how they did: they alone tell what a chosen round has in common.
+//
 // The article's method flags a row when the running maximum of point estimates
 // of MFU over smaller M, times the threshold, is above its own. It is there for
 // comparison with published numbers.
