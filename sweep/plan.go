@@ -136,11 +136,13 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
+// notesHint is the last note: the first ones say which kernels are left out by
+// default, those after them why the others can't run what was asked for.
 func notesHint(notes []string) string {
 	if len(notes) == 0 {
 		return ""
 	}
-	return ": " + notes[0]
+	return ": " + notes[len(notes)-1]
 }
 
 // ParseRegime reads a regime by name.

@@ -32,8 +32,9 @@ type Options struct {
 	MinLaunches int
 	Shard       Shard
 	Deadline    time.Duration
-	// Budget thins the grid until the screening rounds are expected to fit; a
-	// negative one forbids what the preset would thin.
+	// Budget thins the grid until all rounds are expected to fit; a negative one
+	// forbids what the preset would thin. The preset's is for the preset's grid:
+	// Batches that were asked for stay.
 	Budget   time.Duration
 	Sentinel SentinelConfig
 }
@@ -100,7 +101,14 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 			return nil, b.missing[name]
 		}
 	}
-	if budget := orElse(o.Budget, preset.Budget); budget > 0 && est != nil {
+	budget := o.Budget
+	if budget == 0 && len(o.Batches) == 0 {
+		budget = preset.Budget
+		if o.Deadline > 0 {
+			budget = min(budget, o.Deadline)
+		}
+	}
+	if budget > 0 && est != nil {
 		p.thin(est, llcOf(devices), budget)
 	}
 	return p, p.Validate()
@@ -204,7 +212,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			}
 			kept, err := b.supported(g, s, ms)
 			var no *kernels.Unsupported
-			if errors.As(err, &no) && len(b.options.Kernels) > 0 && chosen {
+			if errors.As(err, &no) && len(kept) == 0 && len(b.options.Kernels) > 0 && chosen {
 				return err // both were asked for by name
 			}
 			if err != nil {
@@ -254,30 +262,53 @@ func (b *planner) supported(g kernels.Gemm, s PlannedSeries, ms Batches) (Batche
 	return kept, why
 }
 
-// thin drops every other M above the 16th of each series until the screening
-// rounds fit the budget or nothing is left to drop, then fewer and fewer of the
-// largest.
+// wholeBatches is the number of Ms of each series that thinning leaves for last:
+// those of decoding, of which every one is a product of its own.
+const wholeBatches = 16
+
+// thin drops Ms above the 16th of each series until all rounds fit the budget or
+// nothing is left to drop. At first those go that lie closer together than a share
+// of their size, since the time goes into large Ms and neighbours there are most
+// alike, then the largest.
 func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) {
 	before := len(p.Cases())
-	for est.Plan(p, llc).Screening > budget {
+	fits := func() bool { return est.Plan(p, llc).All <= budget }
+	fit := fits()
+	for spread := 1.0 / 64; !fit && spread <= 1.0/8; spread *= 2 {
+		for i := range p.Series {
+			p.Series[i].Ms = spaced(p.Series[i].Ms, spread)
+		}
+		fit = fits()
+	}
+	for !fit {
 		changed := false
 		for i := range p.Series {
-			s := &p.Series[i]
-			if n := len(s.Ms); n > 32 {
-				kept := append(Batches(nil), s.Ms[:16]...)
-				for j := 17; j < n; j += 2 {
-					kept = append(kept, s.Ms[j])
-				}
-				s.Ms, changed = kept, true
-			} else if n > 4 {
-				s.Ms, changed = append(Batches(nil), s.Ms[:n-1-n/8]...), true
+			if n := len(p.Series[i].Ms); n > 4 {
+				p.Series[i].Ms, changed = slices.Clone(p.Series[i].Ms[:n-1-n/16]), true
 			}
 		}
 		if !changed {
 			break
 		}
+		fit = fits()
 	}
 	if after := len(p.Cases()); after < before {
 		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v", p.Preset, after, before, budget))
 	}
+}
+
+// spaced keeps the first Ms, the last, and of those between whatever is larger
+// than the one before by at least the share spread.
+func spaced(ms Batches, spread float64) Batches {
+	if len(ms) <= wholeBatches+1 {
+		return ms
+	}
+	kept := slices.Clone(ms[:wholeBatches])
+	last := len(ms) - 1
+	for _, m := range ms[wholeBatches:last] {
+		if float64(m) >= float64(kept[len(kept)-1])*(1+spread) {
+			kept = append(kept, m)
+		}
+	}
+	return append(kept, ms[last])
 }

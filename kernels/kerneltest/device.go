@@ -40,6 +40,7 @@ type Config struct {
 type GemmConfig struct {
 	Name   string
 	DTypes []kernels.DType // nil supports every type
+	MaxM   int             // largest M that is supported; 0 supports every one
 	Cost   Cost
 	// BindError and ExecuteError make problems fail; nil or a nil error is success.
 	BindError    func(p kernels.Problem) error

@@ -21,6 +21,9 @@ func (g *gemm) Supports(p kernels.Problem) error {
 	if g.cfg.DTypes != nil && !slices.Contains(g.cfg.DTypes, p.DType) {
 		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: "it was not declared for this simulation"}
 	}
+	if g.cfg.MaxM > 0 && p.M > g.cfg.MaxM {
+		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: fmt.Sprintf("M is %d, at most %d is declared for this simulation", p.M, g.cfg.MaxM)}
+	}
 	return nil
 }
 
