@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newRootCommand assembles the command tree on one app.
@@ -31,6 +32,9 @@ as a table that an inference engine can load.` + exitHelp(
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return refuseEmptyValues(cmd.Flags())
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
@@ -104,6 +108,20 @@ func unknownCommand(root *cobra.Command, name string) error {
 		return hint(err, "did you mean `gemmaudit %s`?", strings.Join(near, "` or `gemmaudit "))
 	}
 	return hint(err, "`gemmaudit --help` lists the commands")
+}
+
+// refuseEmptyValues returns an error when a flag was given without content, as
+// a script does whose variable is not set. Read as if the flag were absent, it
+// would measure something else than was meant.
+func refuseEmptyValues(flags *pflag.FlagSet) error {
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if err == nil && (value == "" || value == "[]" && f.Value.Type() == "stringSlice") {
+			err = hint(usagef("--%s: the value is empty: expected %s", f.Name, f.Usage), "leave the flag out for its default")
+		}
+	})
+	return err
 }
 
 // wrapArgs makes wrong numbers of arguments usage errors like all others.
