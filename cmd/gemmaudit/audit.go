@@ -271,6 +271,13 @@ func auditVerdict(audit *rules.Audit, gate string) error {
 	case confirmed > 0:
 		return gatef("%s", plural(confirmed, "confirmed finding", "confirmed findings"))
 	}
+	judged := 0
+	for _, series := range audit.Series {
+		judged += len(series.Rows)
+	}
+	if judged == 0 {
+		return inconclusivef("%s: none of %s has a sample to judge", audit.Run, plural(audit.Cases, "case", "cases"))
+	}
 	if confirmed+unconfirmed == 0 && 2*audit.Undecided > audit.Cases {
 		return hint(inconclusivef("%d of %d cases are undecided and there is no finding", audit.Undecided, audit.Cases),
 			"more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples")

@@ -151,10 +151,26 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 		return err
 	}
 	a.notef("run file: %s", run.Path())
+	if why, all := allFailed(series); all {
+		return devicef("%s: no case could be measured: %s", run.Path(), why)
+	}
 	if sum.Invalid != "" {
 		return inconclusivef("%s: %s", run.Path(), sum.Invalid)
 	}
 	return nil
+}
+
+// allFailed says whether every case of a run failed, and why one of them did.
+func allFailed(series []results.Series) (why string, all bool) {
+	for _, s := range series {
+		for _, r := range s.Rows {
+			if len(r.Samples) > 0 || r.Failed == "" {
+				return "", false
+			}
+			why = r.Failed
+		}
+	}
+	return why, why != ""
 }
 
 // planFor turns options into a plan for the selected devices, and returns what
