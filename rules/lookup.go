@@ -111,7 +111,7 @@ func intervalsOf(s Stretch) []table.Interval {
 func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threads int) table.Validators {
 	f := meta.Fingerprint
 	spec := Data{Meta: meta}.spec(device)
-	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Threads: threads}
+	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Cores: spec.Units, Threads: threads}
 	for name, version := range spec.Versions {
 		switch name {
 		case "driver":
@@ -149,11 +149,14 @@ func CompareValidators(held, here table.Validators) []results.FactorDiff {
 	for _, name := range slices.Sorted(maps.Keys(held.Libraries)) {
 		compare(name, held.Libraries[name], here.Libraries[name])
 	}
-	compare("kernel", held.Kernel, here.Kernel)
+	compare("operating system kernel", held.Kernel, here.Kernel)
 	compare("regime", held.Regime, here.Regime)
 	compare("clock policy", held.ClockPolicy, here.ClockPolicy)
 	compare("arch", held.Arch, here.Arch)
 	compare("cpu model", held.CPUModel, here.CPUModel)
+	if held.Cores != 0 && held.Cores != here.Cores {
+		compare("cores", fmt.Sprint(held.Cores), fmt.Sprint(here.Cores))
+	}
 	if held.Threads != 0 && held.Threads != here.Threads {
 		compare("threads", fmt.Sprint(held.Threads), fmt.Sprint(here.Threads))
 	}

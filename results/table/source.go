@@ -71,6 +71,9 @@ func (t *Table) pairs() [][2]string {
 		{"kernel", v.Kernel}, {"regime", v.Regime}, {"clock_policy", v.ClockPolicy},
 		{"arch", v.Arch}, {"cpu_model", v.CPUModel},
 	}...)
+	if v.Cores > 0 {
+		out = append(out, [2]string{"cores", strconv.Itoa(v.Cores)})
+	}
 	if v.Threads > 0 {
 		out = append(out, [2]string{"threads", strconv.Itoa(v.Threads)})
 	}

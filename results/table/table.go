@@ -122,7 +122,10 @@ type Validators struct {
 	ClockPolicy string `json:"clock_policy,omitempty"`
 	Arch        string `json:"arch,omitempty"`
 	CPUModel    string `json:"cpu_model,omitempty"`
-	Threads     int    `json:"threads,omitempty"` // CPU only
+	// Cores are the device's cores (multiprocessors); Threads is how many CPU
+	// threads a launch used, 0 for all of them.
+	Cores   int `json:"cores,omitempty"`
+	Threads int `json:"threads,omitempty"`
 }
 
 // Table is a lookup table with the conditions under which it holds.

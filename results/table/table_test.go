@@ -20,7 +20,7 @@ func example() *Table {
 		Validators: Validators{
 			Device: `Some "CPU" */ with ??/ trigraphs`, Driver: "580.1", Libraries: map[string]string{"openblas": "0.3.21", "onednn": "2.6.3"},
 			Kernel: "6.1.0-18-amd64", Regime: "engine", ClockPolicy: "governor performance, turbo on", Arch: "amd64",
-			CPUModel: "Prozessor für Größen", Threads: 2,
+			CPUModel: "Prozessor für Größen", Cores: 4, Threads: 2,
 		},
 		Series: []Series{
 			{

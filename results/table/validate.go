@@ -97,6 +97,9 @@ func (v *validator) validators(w *Validators) {
 		v.word("validators: library", name)
 		v.word("validators: library "+name, version)
 	}
+	if w.Cores < 0 {
+		v.fail("validators: cores is %d, expected at least 0", w.Cores)
+	}
 	if w.Threads < 0 {
 		v.fail("validators: threads is %d, expected at least 0", w.Threads)
 	}
