@@ -73,6 +73,8 @@ type auditOptions struct {
 	confirm bool
 	gate    string
 	output  report.Format
+
+	afresh bool // --confirm=false: what was confirmed before does not count
 }
 
 func newAuditCommand(a *app) *cobra.Command {
@@ -90,9 +92,10 @@ func newAuditCommand(a *app) *cobra.Command {
 		Long: `Every row is anomalous, clean or undecided, with a confidence interval and an adjusted
 p-value. Anomalous rows are merged into intervals of M and explained.
 
-Without --confirm the stored samples are judged as they are, and findings that no
-measurement has confirmed stay unconfirmed. With it, suspects and what they are held
-against are measured again, interleaved, on fresh samples that are added to the run.
+With --confirm, suspects and what they are held against are measured again, interleaved,
+on fresh samples that are added to the run, and the verdict is kept in it. Without, the
+kept verdict is shown when there is one for these rules and samples; otherwise, and with
+--confirm=false, the sweep's samples are judged as they are, and findings stay unconfirmed.
 
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
@@ -101,7 +104,10 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 			"4  no verdict: the sentinels drifted too far, or without a finding most rows are undecided"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.afresh = cmd.Flags().Changed("confirm") && !opts.confirm
+			return opts.run(cmd.Context(), args[0])
+		},
 	}
 	opts.rules.register(cmd)
 	flags := cmd.Flags()
@@ -162,7 +168,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	defer run.Close()
-	audit, err := a.judge(ctx, run, cfg, o.confirm)
+	audit, err := a.verdictOf(ctx, run, cfg, o.confirm, o.afresh)
 	if err != nil {
 		return err
 	}
@@ -187,6 +193,17 @@ func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	return run, nil
 }
 
+// verdictOf judges a run, or returns what was confirmed of it before with the same
+// rules, unless it is to be judged afresh.
+func (a *app) verdictOf(ctx context.Context, run *results.Run, cfg rules.Config, confirm, afresh bool) (*rules.Audit, error) {
+	if !confirm && !afresh {
+		if audit, err := kept[rules.Audit](run, stateAudit, cfg); err != nil || audit != nil {
+			return audit, err
+		}
+	}
+	return a.judge(ctx, run, cfg, confirm)
+}
+
 // judge applies the rules to a run, with the device asked again when confirm
 // says so.
 func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, confirm bool) (*rules.Audit, error) {
@@ -205,7 +222,7 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return audit, nil
+	return audit, keep(run, stateAudit, cfg, audit)
 }
 
 // newMeasurer returns what measures cases of a run again: the devices that the

@@ -36,8 +36,8 @@ func newReportCommand(a *app) *cobra.Command {
 JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
 shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
 
-The stored samples are judged without asking the device again: what ` + "`audit --confirm`" + `
-found is not part of a later report, ` + "`gemmaudit run`" + ` writes one that has it.
+The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven with the same
+rules is kept in the run and is part of the report; the rest is judged on the sweep's samples.
 
 With -o the medians of every case are printed instead, and no folder is written.`,
 		Args:              exactArgs("RUN"),
@@ -78,11 +78,14 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		}
 		return a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series))
 	}
-	audit, err := a.judge(ctx, run, cfg, false)
+	audit, err := a.verdictOf(ctx, run, cfg, false, false)
 	if err != nil {
 		return err
 	}
-	found, err := a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false)
+	found, err := kept[rules.SplitsResult](run, stateSplits, cfg)
+	if err == nil && found == nil {
+		found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false)
+	}
 	if err != nil {
 		return err
 	}

@@ -146,5 +146,5 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return found, nil
+	return found, keep(run, stateSplits, cfg, found)
 }
