@@ -89,6 +89,10 @@ func DriftPast(sentinels []results.Sample, bound float64) (span float64, invalid
 
 // invalid is why a run of that drift can't be judged, empty when it can.
 func (d *drift) invalid(bound float64) string {
+	if d.noise > bound/2 {
+		// A scatter that hides the drift is no excuse for it.
+		return fmt.Sprintf("the sentinels scatter so much that a drift of %.1f %% can't be told from none: the machine was too unsteady", 100*bound)
+	}
 	if !d.past(bound) {
 		return ""
 	}
