@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"sort"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -119,7 +120,8 @@ func percentTick(v, step float64) string {
 }
 
 // timeAxis is the axis of times from lo to hi microseconds, in the unit that
-// gives short numbers. factor is what values in us must be multiplied by.
+// gives short numbers. factor is what values in us must be multiplied by. A
+// linear axis begins at 0 unless that would leave much of the panel empty.
 func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 	unit, factor := "us", 1.0
 	switch {
@@ -130,7 +132,8 @@ func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 	}
 	name := "time per launch (" + unit + ")"
 	if !log || lo <= 0 {
-		return linearAxis(name, 0, hi*factor*1.02, 6, false, plainTick), factor
+		lo = roomBelow(lo, hi)
+		return linearAxis(name, lo*factor, (hi+0.02*(hi-lo))*factor, 6, false, plainTick), factor
 	}
 	a = axis{name: name, lo: lo * factor * 0.8, hi: hi * factor * 1.15, log: true, label: func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}
 	steps := []float64{1, 2, 5}
@@ -145,6 +148,39 @@ func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 		}
 	}
 	return a, factor
+}
+
+// roomBelow is where a linear axis of values from lo to hi begins: at 0, unless
+// that would leave much of the panel empty.
+func roomBelow(lo, hi float64) float64 {
+	if lo -= 0.3 * (hi - lo); lo < 0.35*hi {
+		return 0
+	}
+	return lo
+}
+
+// outermost is the largest of values, leaving out lone ones far above the others
+// and above core: one wild bound must not flatten all the rest. Values that are
+// not finite don't count.
+func outermost(values []float64, core float64) float64 {
+	const far = 1.5 // times the rest's distance from 0
+	var v []float64
+	for _, x := range values {
+		if isFinite(x) {
+			v = append(v, x)
+		}
+	}
+	sort.Float64s(v)
+	n := len(v)
+	for lone := min(max(1, n/50), n-1); lone > 0; lone-- {
+		if rest := math.Max(core, v[n-1-lone]); v[n-lone] > far*rest {
+			return rest
+		}
+	}
+	if n == 0 {
+		return core
+	}
+	return math.Max(core, v[n-1])
 }
 
 // A panel is the drawing area between two axes.

@@ -3,9 +3,13 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	stdfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -113,6 +117,7 @@ func (f *Figure) Write(w io.Writer, format Image) (err error) {
 // the same widths, a title and a description for screen readers.
 func (f *Figure) polishSVG(svg []byte) []byte {
 	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;font-variant:normal;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	svg = svgText.ReplaceAllFunc(svg, fixWidth)
 	head := bytes.Index(svg, []byte("<svg"))
 	if head < 0 {
 		return svg
@@ -127,6 +132,30 @@ func (f *Figure) polishSVG(svg []byte) []byte {
 	fmt.Fprintf(&b, " role=\"img\">\n<title>%s</title>\n<desc>%s</desc>", forHTML(f.Title), forHTML(f.Alt))
 	b.Write(svg[at:])
 	return b.Bytes()
+}
+
+// svgText matches a text element as the SVG canvas writes it: its attributes up
+// to the style, the style, and the text.
+var svgText = regexp.MustCompile(`(?s)<text ([^>]*?)style="([^"]*)">([^<]*)</text>`)
+
+var svgFontSize = regexp.MustCompile(`font-size:([0-9.]+)px`)
+
+// fixWidth gives a text element the width that it was laid out for, so that a
+// reader without the typeface squeezes its own into the same place.
+func fixWidth(element []byte) []byte {
+	parts := svgText.FindSubmatch(element)
+	size := svgFontSize.FindSubmatch(parts[2])
+	if size == nil {
+		return element
+	}
+	points, err := strconv.ParseFloat(string(size[1]), 64)
+	content := html.UnescapeString(string(parts[3]))
+	if err != nil || utf8.RuneCountInString(content) < 2 {
+		return element
+	}
+	style := lettering(vg.Length(points), ink, bytes.Contains(parts[2], []byte("font-weight:bold")))
+	return fmt.Appendf(nil, `<text %stextLength="%.5g" lengthAdjust="spacingAndGlyphs" style="%s">%s</text>`,
+		parts[1], float64(style.Width(content)), parts[2], parts[3])
 }
 
 // Colours of Okabe and Ito's palette, which stays apart for every kind of
@@ -172,6 +201,7 @@ const (
 	dotMark
 	ringMark
 	tickMark
+	barMark
 )
 
 type legendItem struct {
@@ -246,6 +276,8 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
 		case ringMark:
 			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.4, Shape: draw.RingGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
+		case barMark:
+			c.FillPolygon(item.colour, []vg.Point{{X: x, Y: mid - 1.25}, {X: x + sample, Y: mid - 1.25}, {X: x + sample, Y: mid + 1.25}, {X: x, Y: mid + 1.25}})
 		case tickMark:
 			c.StrokeLine2(draw.LineStyle{Color: item.colour, Width: 1}, x+sample/2, mid-4, x+sample/2, mid+4)
 		}

@@ -30,6 +30,8 @@ type Input struct {
 	// Sentinels are the samples whose drift is drawn, Cases their cases by id.
 	Sentinels []results.Sample
 	Cases     map[int64]results.Case
+	// DriftBound is the drift past which the run would be invalid, 0 when unknown.
+	DriftBound float64
 	// Boundaries gives the waves and tiles of a series; nil when none are known.
 	Boundaries func(results.SeriesKey) []Boundary
 	// Notes are further lines under the summary: the share of time spent in
@@ -78,7 +80,7 @@ func Figures(in Input) []*Figure {
 		figures = append(figures, PlotComparison(group, machine))
 	}
 	if len(in.Sentinels) > 1 {
-		figures = append(figures, PlotDrift(in.Sentinels, in.Cases, machine))
+		figures = append(figures, PlotDrift(in.Sentinels, in.Cases, machine, in.DriftBound))
 	}
 	samples := slices.Clone(in.Sentinels)
 	for _, s := range in.Series {

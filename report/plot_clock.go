@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"sort"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -48,8 +49,10 @@ func wallAxis(name string, lo, hi float64) (axis, float64) {
 
 // PlotDrift draws the sentinels over wall time, each relative to its own median:
 // what they have in common is the machine's drift. cases gives names to the
-// sentinels.
-func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine string) *Figure {
+// sentinels. bound is the drift past which a run is invalid, as a share of the
+// time, 0 when unknown. The axis spans what most samples do; arrows at its edge
+// stand for those beyond.
+func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine string, bound float64) *Figure {
 	f := &Figure{
 		Name: "drift", Title: "Drift of the sentinels", Subtitle: machine,
 		Alt: fmt.Sprintf("Time of %s relative to their medians over wall time.", count(len(sentinels), "sentinel sample")),
@@ -75,9 +78,18 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 			f.legend = append(f.legend, legendItem{name, curveColours[i], lineMark})
 		}
 	}
+	if len(ids) > 0 {
+		if n := medianSpan(len(byCase[ids[0]])); n > 0 {
+			f.Subtitle = strings.TrimPrefix(fmt.Sprintf("%s  ·  dots: samples, lines: median of %d neighbours in time", machine, n), "  ·  ")
+		}
+	}
+	if bound > 0 {
+		f.legend = append(f.legend, legendItem{fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark})
+	}
 	f.draw = func(c draw.Canvas) {
 		name, at := wallTime(sentinels)
-		lo, hi, last := -0.01, 0.01, 1.0
+		last := 1.0
+		var all, smooth []float64
 		lines := make([][]timed, len(ids))
 		for i, id := range ids {
 			var us []float64
@@ -87,20 +99,49 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 			mid := median(us)
 			for _, s := range byCase[id] {
 				v := timed{at(s), s.US/mid - 1}
-				lo, hi, last = math.Min(lo, v.value), math.Max(hi, v.value), math.Max(last, v.at)
+				last = math.Max(last, v.at)
+				all = append(all, v.value)
 				lines[i] = append(lines[i], v)
 			}
 			sort.Slice(lines[i], func(a, b int) bool { return lines[i][a].at < lines[i][b].at })
 		}
+		for _, line := range lines {
+			smooth = append(smooth, runningMedian(line)...)
+		}
+		lo, hi := driftRange(all, smooth)
 		x, factor := wallAxis(name, 0, last)
-		y := linearAxis("time, relative to the median", lo*1.1, hi*1.1, 6, false, signedPercent)
+		y := linearAxis("time, relative to the median", lo, hi, 6, false, signedPercent)
 		p := newPanel(c, x, y, 4, verticalAxisWidth(y))
 		p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(0), p.Max.X, p.fy(0))
+		// The bound is on the span, so neither direction alone may reach it.
+		for _, b := range []float64{bound, -bound} {
+			if b != 0 && b > lo && b < hi {
+				p.StrokeLine2(dashed(vermillion, 0.9), p.Min.X, p.fy(b), p.Max.X, p.fy(b))
+			}
+		}
 		for i, line := range lines {
 			p.readings(line, factor, curveColours[i%len(curveColours)], true)
 		}
 	}
 	return f
+}
+
+// driftRange is the range that an axis of relative times needs: all of the lines
+// and what most of the samples do, with a little room.
+func driftRange(samples, lines []float64) (lo, hi float64) {
+	lo, hi = -0.01, 0.01
+	for _, v := range lines {
+		lo, hi = math.Min(lo, v), math.Max(hi, v)
+	}
+	if n := len(samples); n > 0 {
+		sorted := append([]float64(nil), samples...)
+		sort.Float64s(sorted)
+		// Nothing beyond one and a half times the range of the middle nine tenths is shown.
+		least, most := sorted[n/20], sorted[n-1-n/20]
+		lo = math.Min(lo, math.Max(sorted[0], 1.5*least))
+		hi = math.Max(hi, math.Min(sorted[n-1], 1.5*math.Max(most, 0)))
+	}
+	return lo * 1.1, hi * 1.1
 }
 
 func signedPercent(v, step float64) string {
@@ -121,6 +162,10 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 	type spot struct{ x, y int }
 	taken := map[spot]bool{}
 	for _, v := range values {
+		if v.value > p.y.hi || v.value < p.y.lo {
+			p.arrow(p.fx(v.at*factor), v.value > p.y.hi, alpha(c, 0.7))
+			continue
+		}
 		at := p.at(v.at*factor, v.value)
 		s := spot{int(at.X), int(at.Y)}
 		if !taken[s] {
@@ -131,17 +176,35 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 	if !joined || len(values) < 2 {
 		return
 	}
-	window := max(1, min(25, len(values)/20))
 	var line []vg.Point
-	var near []float64
-	for i, v := range values {
-		near = near[:0]
-		for j := max(0, i-window); j <= min(len(values)-1, i+window); j++ {
-			near = append(near, values[j].value)
-		}
-		line = append(line, p.at(v.at*factor, median(near)))
+	for i, v := range runningMedian(values) {
+		line = append(line, p.at(values[i].at*factor, v))
 	}
 	p.StrokeLines(draw.LineStyle{Color: c, Width: 1.3}, thin(line))
+}
+
+// medianSpan is how many of n readings go into each point of a running median.
+func medianSpan(n int) int {
+	if n < 2 {
+		return 0
+	}
+	return min(n, 2*max(2, min(25, n/20))+1)
+}
+
+// runningMedian smooths readings that are in order of time; at the ends fewer
+// of them go into a point.
+func runningMedian(values []timed) []float64 {
+	half := medianSpan(len(values)) / 2
+	out := make([]float64, 0, len(values))
+	var near []float64
+	for i := range values {
+		near = near[:0]
+		for j := max(0, i-half); j <= min(len(values)-1, i+half); j++ {
+			near = append(near, values[j].value)
+		}
+		out = append(out, median(near))
+	}
+	return out
 }
 
 // PlotClocks draws clock, power and temperature over wall time, as far as the

@@ -29,7 +29,7 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		}
 	}
 	f := &Figure{
-		Name: fileName("gain " + SeriesText(key)), Title: SeriesText(key) + " — gain of splits and padding", Subtitle: machine,
+		Name: fileName("gain " + SeriesText(key)), Title: SeriesText(key) + " — gain of remedies", Subtitle: machine,
 		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}

@@ -37,12 +37,16 @@ func PlotMFU(c Curve, machine string) *Figure {
 		undecided = undecided || r.Verdict == rules.Undecided
 	}
 	if expects {
-		f.legend = append(f.legend, legendItem{"reference", muted, lineMark})
+		name := "reference"
+		if c.hasIntervals() {
+			name = "reference (simultaneous lower bound)"
+		}
+		f.legend = append(f.legend, legendItem{name, muted, lineMark})
 		if c.Threshold > 0 && c.Threshold < 1 {
 			f.legend = append(f.legend, legendItem{fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark})
 		}
 	}
-	f.legend = append(f.legend, findingLegend(c.Findings)...)
+	f.legend = append(f.legend, c.findingLegend()...)
 	if undecided {
 		f.legend = append(f.legend, legendItem{"undecided row", orange, tickMark})
 	}
@@ -71,18 +75,77 @@ func findingColour(s rules.Status) color.NRGBA {
 	return alpha(orange, 0.24)
 }
 
-// findingLegend has one item for each status there is.
-func findingLegend(findings []rules.Finding) []legendItem {
+// findingLegend has one item for each status of a shaded finding, and one for
+// each kind of bar.
+func (c *Curve) findingLegend() []legendItem {
 	var items []legendItem
+	shown := c.shown()
 	for _, s := range []rules.Status{rules.Confirmed, rules.Unconfirmed, rules.Waived} {
-		for _, f := range findings {
-			if f.Status == s {
-				items = append(items, legendItem{"finding, " + string(s), findingColour(s), areaMark})
-				break
-			}
+		if slices.ContainsFunc(shown, func(f rules.Finding) bool { return f.Status == s }) {
+			items = append(items, legendItem{"finding, " + string(s), findingColour(s), areaMark})
 		}
 	}
+	var kernels []string
+	for _, f := range c.Findings {
+		if f.Rule == rules.Alternative && f.Remedy != nil && f.Remedy.Kernel != "" && !slices.Contains(kernels, f.Remedy.Kernel) {
+			kernels = append(kernels, f.Remedy.Kernel)
+		}
+	}
+	for _, rule := range barred {
+		if !slices.ContainsFunc(c.Findings, func(f rules.Finding) bool { return f.Rule == rule }) {
+			continue
+		}
+		name := string(rule)
+		if rule == rules.Alternative && len(kernels) > 0 {
+			name += ": " + strings.Join(kernels, ", ")
+		} else if rule == rules.Alternative {
+			name += ": another kernel is faster"
+		}
+		items = append(items, legendItem{name, barColour(rule), barMark})
+	}
 	return items
+}
+
+// barred are the rules whose findings compare a whole curve with another one:
+// their intervals often span everything, so they are thin bars at the top.
+var barred = []rules.Rule{rules.Alternative, rules.Parity}
+
+// barColour is the colour of the bars of one rule.
+func barColour(r rules.Rule) color.NRGBA {
+	if r == rules.Parity {
+		return alpha(sky, 0.9)
+	}
+	return alpha(purple, 0.9)
+}
+
+// bars draws the intervals of the rules that are not shaded at the top of the panel.
+func (c *Curve) bars(p *panel) {
+	const height, step = 2.5, 3.5
+	from, to := c.batches()
+	top := p.Max.Y
+	for _, rule := range barred {
+		drawn := false
+		for _, f := range c.Findings {
+			if f.Rule != rule || f.ToM < from || f.FromM > to {
+				continue
+			}
+			left, right := c.spanOf(p, f.FromM, f.ToM)
+			p.FillPolygon(barColour(rule), []vg.Point{{X: left, Y: top - height}, {X: right, Y: top - height}, {X: right, Y: top}, {X: left, Y: top}})
+			drawn = true
+		}
+		if drawn {
+			top -= step
+		}
+	}
+}
+
+// arrow marks at the edge of the panel that something lies beyond it.
+func (p *panel) arrow(x vg.Length, up bool, c color.NRGBA) {
+	edge, foot := p.Max.Y, p.Max.Y-6
+	if !up {
+		edge, foot = p.Min.Y, p.Min.Y+6
+	}
+	p.FillPolygon(c, []vg.Point{{X: x, Y: edge}, {X: x - 3, Y: foot}, {X: x + 3, Y: foot}})
 }
 
 // mfuAxis spans the curve. It starts at 0 unless that would leave much of the
@@ -91,22 +154,24 @@ func mfuAxis(lo, hi float64) axis {
 	if !isFinite(lo) || !isFinite(hi) || hi <= 0 {
 		lo, hi = 0, 1
 	}
-	lo = lo - 0.3*(hi-lo) - 0.02
-	if lo < 0.35*hi {
-		lo = 0
-	}
-	return linearAxis("MFU", lo, hi*1.02, 6, true, percentTick)
+	return linearAxis("MFU", roomBelow(lo-0.02, hi), hi*1.02, 6, true, percentTick)
 }
 
 func (c *Curve) drawMFU(canvas draw.Canvas) {
 	lo, hi := math.Inf(1), math.Inf(-1)
+	var upper []float64
 	for _, r := range c.Rows {
 		lo = math.Min(lo, r.MFU.Mid)
+		if isFinite(r.MFU.Lo) {
+			lo = math.Min(lo, r.MFU.Lo)
+		}
 		hi = math.Max(hi, r.MFU.Mid)
+		upper = append(upper, r.MFU.Hi)
 		if c.Threshold > 0 && r.Expected > 0 {
 			hi = math.Max(hi, r.Expected/c.Threshold)
 		}
 	}
+	hi = outermost(upper, hi)
 	from, to := c.batches()
 	p, placed := c.panelWithLabels(canvas, batchAxis(from, to, c.Linear), mfuAxis(lo, hi))
 	c.shade(p)
@@ -118,6 +183,12 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	}
 	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), blue, false)
 	p.undecided(c.Rows)
+	c.bars(p)
+	for _, r := range c.Rows {
+		if isFinite(r.MFU.Mid) && r.MFU.Hi > p.y.hi {
+			p.arrow(p.fx(float64(r.M)), true, blue)
+		}
+	}
 	drawLabels(canvas, p.Max.Y, placed)
 }
 
@@ -175,18 +246,18 @@ func searchRows(rows []rules.RowVerdict, m int) int {
 	return lo
 }
 
-// shown are the findings that a curve over M can show, the monotonic rule's first.
+// shown are the findings that are shaded, the monotonic rule's first.
 func (c *Curve) shown() []rules.Finding {
 	from, to := c.batches()
 	var out []rules.Finding
 	for _, primary := range []bool{true, false} {
 		for _, f := range c.Findings {
-			if (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
+			if slices.Contains(barred, f.Rule) || (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
 				continue
 			}
 			// Another rule that says the same of the same rows adds nothing.
 			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
-				return o.Cause == f.Cause && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
+				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
 			}) {
 				continue
 			}
@@ -198,11 +269,39 @@ func (c *Curve) shown() []rules.Finding {
 
 func (c *Curve) regions(p *panel) []region {
 	var out []region
-	for _, f := range c.shown() {
+	shown := c.shown()
+	for _, f := range shown {
 		from, to := c.spanOf(p, f.FromM, f.ToM)
-		out = append(out, region{from: from, to: to, name: clean(string(f.Cause))})
+		out = append(out, region{from: from, to: to, name: clean(findingLabel(f, len(shown) <= fewFindings))})
 	}
 	return out
+}
+
+// fewFindings is up to how many findings each one's label may hold its own
+// numbers; the labels of more are merged, for which they have to be equal.
+const fewFindings = 6
+
+// findingLabel is the rule with the cause where one is known, else, in detail,
+// with what the row was held against.
+func findingLabel(f rules.Finding, detail bool) string {
+	s := string(f.Rule)
+	if f.Cause != rules.Unknown && f.Cause != "" {
+		return s + ": " + string(f.Cause)
+	}
+	if !detail {
+		return s
+	}
+	switch r := f.Remedy; {
+	case f.Rule == rules.Pad && r != nil && r.PadTo > 0:
+		return fmt.Sprintf("%s: m%d is faster", s, r.PadTo)
+	case f.Rule == rules.SplitRule && r != nil && len(r.Parts) > 0:
+		return s + ": " + results.JoinInts(r.Parts, "+")
+	case f.Rule == rules.Pad && f.ReferenceM > 0:
+		return fmt.Sprintf("%s: m%d is faster", s, f.ReferenceM)
+	case f.Rule == rules.Monotonic && f.ReferenceM > 0:
+		return fmt.Sprintf("%s: below m%d", s, f.ReferenceM)
+	}
+	return s
 }
 
 // shade fills the intervals of the findings. Two findings of different rules
@@ -356,15 +455,17 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 	}
 	f.draw = func(canvas draw.Canvas) {
 		lo, hi, from, to := math.Inf(1), math.Inf(-1), math.MaxInt, 0
+		var upper []float64
 		for _, c := range curves {
 			for _, r := range c.Rows {
+				upper = append(upper, r.MFU.Hi)
 				lo, hi, from, to = math.Min(lo, r.MFU.Mid), math.Max(hi, r.MFU.Mid), min(from, r.M), max(to, r.M)
 			}
 		}
 		if to == 0 {
 			from = 0
 		}
-		y := mfuAxis(lo, hi)
+		y := mfuAxis(lo, outermost(upper, hi))
 		p := newPanel(canvas, batchAxis(from, to, false), y, 4, verticalAxisWidth(y))
 		for i, c := range curves {
 			p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), curveColours[i%len(curveColours)], false)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -49,7 +50,7 @@ func figures() map[string]*Figure {
 		"mfu": PlotMFU(small, "node7"), "mfu of 8197 rows": PlotMFU(large, "node7"), "mfu, linear": PlotMFU(linear, ""), "mfu, unjudged": PlotMFU(unjudged, "node7"),
 		"time": PlotTime(small, "node7", []Boundary{{256, "tile"}, {512, "wave"}}), "time of 8197 rows": PlotTime(large, "node7", nil),
 		"gain":    PlotGain(fixtureKey, splits, "node7"),
-		"drift":   PlotDrift(fixtureSamples(60), map[int64]results.Case{0: {SeriesKey: fixtureKey, M: 128}}, "node7"),
+		"drift":   PlotDrift(fixtureSamples(60), map[int64]results.Case{0: {SeriesKey: fixtureKey, M: 128}}, "node7", 0.1),
 		"clocks":  PlotClocks(fixtureSamples(900), "node7"),
 		"compare": PlotComparison([]Curve{small, unjudged}, "node7"),
 	}
@@ -173,16 +174,107 @@ func TestEveryCauseOfManyFindingsIsNamed(t *testing.T) {
 	if err := PlotMFU(c, "").Write(&svg, SVG); err != nil {
 		t.Fatal(err)
 	}
-	var want []string
-	for _, cause := range causes {
-		want = append(want, string(cause))
+	want := []string{"monotonic ×"} // stands alone where the cause is not known
+	for _, cause := range causes[:3] {
+		want = append(want, "monotonic: "+string(cause))
 	}
 	checkSVG(t, svg.Bytes(), want...)
+	if bytes.Contains(svg.Bytes(), []byte("unknown")) {
+		t.Error("a label says that the cause is unknown")
+	}
+}
+
+func TestFindingLabels(t *testing.T) {
+	for _, c := range []struct {
+		finding rules.Finding
+		detail  bool
+		want    string
+	}{
+		{rules.Finding{Rule: rules.Monotonic, Cause: rules.TileQuantisation, ReferenceM: 16}, true, "monotonic: tile-quantisation"},
+		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, true, "monotonic: below m16"},
+		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, false, "monotonic"},
+		{rules.Finding{Rule: rules.Pad, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedyPad, PadTo: 15}}, true, "pad: m15 is faster"},
+		{rules.Finding{Rule: rules.SplitRule, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedySplit, Parts: []int{64, 256}}}, true, "split: 64+256"},
+		{rules.Finding{Rule: rules.Roofline}, true, "roofline"},
+	} {
+		if got := findingLabel(c.finding, c.detail); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.finding, got, c.want)
+		}
+	}
+}
+
+// A finding of a rule that compares whole curves is a bar, not a shade.
+func TestAlternativesDoNotShade(t *testing.T) {
+	audit := fixtureAudit()
+	audit.Findings = audit.Findings[2:]
+	audit.Findings[0].FromM, audit.Findings[0].ToM = 64, 512
+	f := PlotMFU(NewCurve(fixtureSeries()[0], audit), "")
+	img := decode(t, f)
+	if got := near(img, findingColour(rules.Unconfirmed)); got > 0.001 {
+		t.Errorf("%.2f %% of the picture is shaded", 100*got)
+	}
+	if near(img, barColour(rules.Alternative)) == 0 {
+		t.Error("there is no bar")
+	}
+	var svg bytes.Buffer
+	if err := f.Write(&svg, SVG); err != nil {
+		t.Fatal(err)
+	}
+	checkSVG(t, svg.Bytes(), "alternative: onednn")
+}
+
+func TestOutermost(t *testing.T) {
+	for _, c := range []struct {
+		values     []float64
+		core, want float64
+	}{
+		{nil, 3, 3},
+		{[]float64{1, 1.1, 1.2}, 1, 1.2},
+		{[]float64{1, 1.1, 9}, 1.05, 1.1},
+		{[]float64{1, 1.1, 9, 9.5}, 1.05, 9.5}, // two of four are no loners
+		{[]float64{1, 9}, 8, 9},
+		{[]float64{math.Inf(1), math.NaN(), 2}, 1, 2},
+	} {
+		if got := outermost(c.values, c.core); got != c.want {
+			t.Errorf("outermost(%v, %v) = %v, want %v", c.values, c.core, got, c.want)
+		}
+	}
+}
+
+func TestDriftAxisIgnoresOutliers(t *testing.T) {
+	samples, lines := make([]float64, 60), make([]float64, 60)
+	for i := range samples {
+		samples[i] = 0.002 * float64(i%20-10)
+	}
+	samples[7] = 2.6
+	if lo, hi := driftRange(samples, lines); hi > 0.05 || hi < 0.018 || lo > -0.02 {
+		t.Errorf("axis from %v to %v", lo, hi)
+	}
+	lines[3] = 0.4
+	if _, hi := driftRange(samples, lines); hi < 0.4 {
+		t.Errorf("axis to %v, below the line", hi)
+	}
+}
+
+func TestSVGTextHasItsWidth(t *testing.T) {
+	var svg bytes.Buffer
+	if err := PlotMFU(NewCurve(fixtureSeries()[0], fixtureAudit()), "a & b").Write(&svg, SVG); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range svgText.FindAll(svg.Bytes(), -1) {
+		if content := text[bytes.IndexByte(text, '>')+1:]; bytes.IndexByte(content, '<') > 1 && !bytes.Contains(text, []byte("textLength=")) {
+			t.Errorf("no width: %s", text)
+		}
+	}
+	want := fmt.Sprintf(`textLength="%.5g"`, float64(lettering(titleSize, ink, true).Width("cpu/amx/bf16 n14336 k4096 — MFU over M")))
+	if !bytes.Contains(svg.Bytes(), []byte(want)) {
+		t.Errorf("the title is not %s wide", want)
+	}
 }
 
 func TestFiguresOfNothing(t *testing.T) {
 	for name, f := range map[string]*Figure{
-		"mfu": PlotMFU(Curve{}, ""), "time": PlotTime(Curve{}, "", nil), "gain": PlotGain(results.SeriesKey{}, nil, ""), "drift": PlotDrift(nil, nil, ""),
+		"mfu": PlotMFU(Curve{}, ""), "time": PlotTime(Curve{}, "", nil), "gain": PlotGain(results.SeriesKey{}, nil, ""), "drift": PlotDrift(nil, nil, "", 0),
 		"compare": PlotComparison(nil, ""), "one row": PlotMFU(Curve{Rows: []rules.RowVerdict{{M: 1, MFU: rules.Interval{Mid: 0.5}}}}, ""),
 		"not a number": PlotTime(Curve{Rows: []rules.RowVerdict{{M: 1, US: rules.Interval{Mid: math.NaN()}}, {M: 2, US: rules.Interval{Mid: math.Inf(1)}}}}, "", nil),
 	} {

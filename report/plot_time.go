@@ -42,7 +42,7 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 		}
 		f.legend = append(f.legend, legendItem{name + ", " + string(c.Peak.Origin), green, dashMark})
 	}
-	f.legend = append(f.legend, findingLegend(c.Findings)...)
+	f.legend = append(f.legend, c.findingLegend()...)
 	seen := map[string]bool{}
 	for _, b := range boundaries {
 		if !seen[b.Kind] {
@@ -77,21 +77,29 @@ func (c *Curve) least(m int) float64 {
 
 func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	lo, hi := math.Inf(1), 0.0
+	var upper []float64
 	for _, r := range c.Rows {
 		if isFinite(r.US.Mid) {
 			lo, hi = math.Min(lo, r.US.Mid), math.Max(hi, r.US.Mid)
+			upper = append(upper, r.US.Hi)
+		}
+		if isFinite(r.US.Lo) && r.US.Lo > 0 {
+			lo = math.Min(lo, r.US.Lo)
 		}
 	}
+	hi = outermost(upper, hi)
+	from, to := c.batches()
+	x := batchAxis(from, to, c.Linear)
 	// The least time is worth showing as far down as it is near the curve: at
-	// small M without a known bandwidth it is orders of magnitude below.
+	// small M without a known bandwidth it is orders of magnitude below, and a
+	// flat curve would be pressed against the top.
+	room := lo * math.Pow(lo/math.Max(hi, lo), 0.5)
 	for _, r := range c.Rows {
-		if least := c.least(r.M); least > 0.25*lo {
+		if least := c.least(r.M); least >= math.Min(room, 0.8*lo) {
 			lo = math.Min(lo, least)
 			break
 		}
 	}
-	from, to := c.batches()
-	x := batchAxis(from, to, c.Linear)
 	y, factor := timeAxis(lo, hi, x.log)
 	p, placed := c.panelWithLabels(canvas, x, y)
 	c.shade(p)
@@ -108,6 +116,12 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval {
 		return rules.Interval{Lo: r.US.Lo * factor, Mid: r.US.Mid * factor, Hi: r.US.Hi * factor}
 	}), blue, true)
+	c.bars(p)
+	for _, r := range c.Rows {
+		if isFinite(r.US.Mid) && r.US.Hi*factor > y.hi {
+			p.arrow(p.fx(float64(r.M)), true, blue)
+		}
+	}
 	drawLabels(canvas, p.Max.Y, placed)
 }
 
