@@ -284,7 +284,7 @@ func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) 
 		changed := false
 		for i := range p.Series {
 			if n := len(p.Series[i].Ms); n > 4 {
-				p.Series[i].Ms, changed = slices.Clone(p.Series[i].Ms[:n-1-n/16]), true
+				p.Series[i].Ms, changed = p.Series[i].Ms[:n-1:n-1], true
 			}
 		}
 		if !changed {

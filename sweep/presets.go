@@ -20,8 +20,9 @@ type Preset struct {
 	MaxKernels        int
 	Screening, Rounds int
 	BlockTarget       time.Duration
-	// Budget thins the grid until the estimate of the screening rounds fits; 0
-	// leaves it as it is. Deadline is what the user's replaces.
+	// Budget thins the preset's own grid until the estimate of all rounds fits.
+	// Deadline is the bound that the user's replaces; it leaves room for what the
+	// estimate does not know.
 	Budget, Deadline time.Duration
 }
 
@@ -29,33 +30,35 @@ type Preset struct {
 var presets = []Preset{
 	{
 		Name:        "quick",
-		Description: "one projection of Llama 3 8B over small and middle batches, under a minute",
+		Description: "one projection of Llama 3 8B over small and middle batches, about a minute",
 		Models:      []string{"llama3-8b:k_proj"},
-		// Every decode batch, then a grid fine enough to see the edges of tiles.
-		Batches:   "1:16,20:128:4,136:512:8",
+		// Fine where the edges of tiles cost most. Rounds tell more than rows: with
+		// few of them, intervals are too wide for a verdict.
+		Batches:   "1,2,4:128:4,160:512:32",
 		DTypes:    []kernels.DType{kernels.BF16, kernels.FP32},
-		Screening: 6, Rounds: 8,
+		Screening: 7, Rounds: 20,
 		BlockTarget: 4 * time.Millisecond,
-		Budget:      35 * time.Second, Deadline: 55 * time.Second,
+		Budget:      45 * time.Second, Deadline: 65 * time.Second,
 	},
 	{
 		Name:        "standard",
-		Description: "the four products of a Llama 3 8B layer, decode to long prefill",
+		Description: "the four products of a Llama 3 8B layer, decode to long prefill, half an hour",
 		Models:      []string{"llama3-8b"},
 		Batches:     "1:32,40:256:8,272:1024:16,1088:4096:64",
 		DTypes:      []kernels.DType{kernels.BF16, kernels.FP32},
 		Screening:   7, Rounds: 15,
 		BlockTarget: 5 * time.Millisecond,
+		Budget:      25 * time.Minute, Deadline: 35 * time.Minute,
 	},
 	{
 		Name:        "overnight",
-		Description: "every projection of Llama 3 8B at every fourth batch up to 32768, eight hours",
+		Description: "every projection of Llama 3 8B at batches up to 32768, every fourth where time allows, eight hours",
 		Models:      []string{"llama3-8b:all"},
 		Batches:     "1:4,4:32768:4",
 		DTypes:      []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8, kernels.FP32},
 		Screening:   7, Rounds: 30,
 		BlockTarget: 5 * time.Millisecond,
-		Deadline:    8 * time.Hour,
+		Budget:      6*time.Hour + 30*time.Minute, Deadline: 8 * time.Hour,
 	},
 }
 

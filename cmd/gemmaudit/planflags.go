@@ -35,7 +35,13 @@ type planFlags struct {
 	deadline     time.Duration
 	shard        string
 	seed         uint64
+
+	ofTargets string                 // the preset where targets are given and it is not
+	changed   func(flag string) bool // whether a flag is on the command line
 }
+
+// defaultPreset is cheap enough for who has not looked at the others.
+const defaultPreset = "quick"
 
 // The choices of --rounds-for.
 const (
@@ -48,10 +54,16 @@ const (
 var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "shard", "seed"}
 
-// register adds the flags to cmd; preset is the default of --preset.
-func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
+// register adds the flags to cmd. The default of --preset is quick, and ofTargets
+// where --shape or --model say what is measured.
+func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.preset, "preset", preset, "what is not chosen by other flags: "+strings.Join(sweep.PresetNames(), ", "))
+	usage := "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", ")
+	if ofTargets != defaultPreset {
+		usage += "; with --shape or --model " + ofTargets + " unless given"
+	}
+	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
+	f.ofTargets, f.changed = ofTargets, flags.Changed
 	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096; m512n14336k4096 fixes the batch too (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntVar(&f.tp, "tp", 1, "ranks of tensor parallelism that share the --model")
@@ -102,6 +114,9 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, preset string) {
 // options parses the flags. Every error is one of the command line and names
 // the flag, the value and what was expected.
 func (f *planFlags) options() (sweep.Options, error) {
+	if !f.changed("preset") && len(f.shapes)+len(f.models) > 0 {
+		f.preset = f.ofTargets
+	}
 	o := sweep.Options{
 		Preset: f.preset, Kernels: f.kernels, Threads: f.threads, PackInside: f.packInside,
 		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,

@@ -1,0 +1,111 @@
+package sweep
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+// machine is a device as fast as two cores of a server times scale, with kernels
+// of the types and limits that the CPU has, and its estimator.
+func machine(t *testing.T, scale float64) (kernels.Device, *Estimator) {
+	t.Helper()
+	var peaks []kernels.Peak
+	for dtype, flops := range map[kernels.DType]float64{
+		kernels.FP32: 540e9, kernels.FP16: 540e9, kernels.BF16: 1070e9, kernels.INT8: 2100e9,
+	} {
+		peaks = append(peaks, kernels.Peak{DType: dtype, FLOPS: flops * scale, Origin: kernels.Measured})
+	}
+	cost := kerneltest.Linear(1e11, 0)
+	ours := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}
+	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 32 << 20,
+		Ceilings: kernels.Ceilings{Peaks: peaks, ReadBandwidth: 50e9 * scale},
+		Gemms: []kerneltest.GemmConfig{
+			{Name: "tiled", DTypes: ours, Cost: cost},
+			{Name: "openblas", DTypes: []kernels.DType{kernels.FP32}, Cost: cost},
+			{Name: "onednn", DTypes: []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8}, Cost: cost},
+		}})
+	ceilings, err := d.Ceilings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, NewEstimator(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
+}
+
+// Every preset is a plan that fits its budget on two cores, and one that reaches
+// further on a machine that is ten times as fast.
+func TestPresetsFitTheirBudgets(t *testing.T) {
+	for _, preset := range Presets() {
+		t.Run(preset.Name, func(t *testing.T) {
+			if preset.Budget <= 0 || preset.Deadline <= preset.Budget {
+				t.Errorf("budget %v, deadline %v", preset.Budget, preset.Deadline)
+			}
+			cases := 0
+			for _, scale := range []float64{1, 10} {
+				d, est := machine(t, scale)
+				p, err := NewPlan([]kernels.Device{d}, Options{Preset: preset.Name}, est)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := est.Plan(p, llcOf([]kernels.Device{d}))
+				if e.All > preset.Budget || e.Round > preset.Deadline {
+					t.Errorf("%g times the speed: %v for %d cases, budget %v", scale, e.All, e.Cases, preset.Budget)
+				}
+				if e.Cases < cases {
+					t.Errorf("%g times the speed: %d cases, %d at the lower speed", scale, e.Cases, cases)
+				}
+				cases = e.Cases
+				for _, s := range p.Series {
+					if len(s.Ms) < 30 || !slices.IsSorted(s.Ms) {
+						t.Errorf("%g times the speed: %v of %v", scale, s.Ms, s.SeriesKey)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A deadline below the preset's budget thins the preset's grid further; a grid
+// that was asked for is measured as it is.
+func TestBudgetsYield(t *testing.T) {
+	d, est := machine(t, 1)
+	devices := []kernels.Device{d}
+	p, err := NewPlan(devices, Options{Preset: "overnight", Deadline: time.Hour}, est)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := est.Plan(p, llcOf(devices)); e.All > time.Hour {
+		t.Errorf("%v for a deadline of an hour", e.All)
+	}
+	grid := Batches{1, 2, 4096, 8192, 16384, 32768}
+	if p, err = NewPlan(devices, Options{Preset: "quick", Batches: grid}, est); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Series {
+		if !slices.Equal(s.Ms, grid) {
+			t.Errorf("%v became %v", grid, s.Ms)
+		}
+	}
+}
+
+func TestSpaced(t *testing.T) {
+	ms, err := ParseBatches("1:16,20:400:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := spaced(ms, 1.0/8)
+	if !slices.Equal(got[:16], ms[:16]) || got[len(got)-1] != 400 {
+		t.Errorf("the ends of %v are not those of %v", got, ms)
+	}
+	for i := 17; i < len(got)-1; i++ {
+		if ratio := float64(got[i]) / float64(got[i-1]); ratio < 1.125 {
+			t.Errorf("%d follows %d", got[i], got[i-1])
+		}
+	}
+	if short := ms[:17]; !slices.Equal(spaced(short, 1), short) {
+		t.Error("a short grid was thinned")
+	}
+}
