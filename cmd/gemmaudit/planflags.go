@@ -198,6 +198,18 @@ func (f *planFlags) options() (sweep.Options, error) {
 	return o, nil
 }
 
+// refuseWithResume returns an error when a flag says what is measured although a
+// run file does; goOn is the command without it.
+func (f *planFlags) refuseWithResume(goOn string) error {
+	for _, name := range planFlagNames {
+		if f.changed(name) {
+			return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
+				"`%s`, with --deadline if you like", goOn)
+		}
+	}
+	return nil
+}
+
 // badFlag is an error of a flag's value. What a parser calls the thing that it
 // read is replaced by the name of the flag.
 func badFlag(flag string, err error) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -35,10 +36,13 @@ type runOptions struct {
 	rules   ruleFlags
 	out     string
 	parent  string
+	resume  bool
 	confirm bool
 	gate    string
 	images  string
 	output  report.Format
+
+	goOn string // the command that goes on after an interruption
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -49,6 +53,7 @@ func newRunCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit run --preset quick                      # under two minutes",
 			"gemmaudit run --preset overnight --deadline 8h",
+			"gemmaudit run --resume --out out/20060102-150405-cpu   # go on after Ctrl-C or the deadline",
 			"gemmaudit run --model mistral-7b:o_proj --dtype bf16 --out o_proj",
 			"gemmaudit run --preset quick --gate any -o markdown >> $GITHUB_STEP_SUMMARY",
 		),
@@ -65,12 +70,13 @@ names one.
 			"1    the gate failed; everything has been written",
 			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
 			"130  interrupted; the hint says how to go on"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
-	opts.plan.register(a, cmd, "quick")
+	opts.plan.register(a, cmd, defaultPreset)
 	opts.rules.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet")
+	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume goes on with that")
+	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	gateFlag(cmd, &opts.gate)
@@ -82,8 +88,8 @@ names one.
 	return cmd
 }
 
-func (o *runOptions) run(ctx context.Context) error {
-	a := o.app
+func (o *runOptions) run(cmd *cobra.Command) error {
+	ctx, a := cmd.Context(), o.app
 	if err := checkGate(o.gate); err != nil {
 		return err
 	}
@@ -94,6 +100,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	cfg, err := o.rules.config(a)
 	if err != nil {
 		return err
+	}
+	if o.resume {
+		return o.finishRun(cmd, cfg, images)
 	}
 	options, err := o.plan.options()
 	if err != nil {
@@ -110,7 +119,8 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
-	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg)
+	o.goOn = resumeRun(cmd, folder)
+	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, o.goOn)
 	if run != nil {
 		defer run.Close()
 	}
@@ -120,10 +130,54 @@ func (o *runOptions) run(ctx context.Context) error {
 	return o.evaluate(ctx, folder, run, sum, cfg, presetLimits[plan.Preset], images)
 }
 
+// finishRun goes on with an interrupted run: with its sweep where it stopped, with
+// everything after that anew. Samples that were stored are not taken again.
+func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []report.Image) error {
+	ctx, a := cmd.Context(), o.app
+	if o.out == "" {
+		return usagef("--resume: --out is missing: expected the folder of the run to go on with")
+	}
+	o.goOn = resumeRun(cmd, o.out)
+	if err := o.plan.refuseWithResume(o.goOn); err != nil {
+		return err
+	}
+	run, plan, err := a.reopen(filepath.Join(o.out, "run.db"))
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	plan.Deadline = o.plan.deadline
+	_, sum, err := a.measure(ctx, run, plan, o.goOn)
+	if err != nil {
+		return err
+	}
+	return o.evaluate(ctx, o.out, run, sum, cfg, presetLimits[plan.Preset], images)
+}
+
+// resumeRun is the command that goes on with a run in a folder: what its command
+// line said of the verdict and of the output is in no run file, so it is repeated.
+func resumeRun(cmd *cobra.Command, folder string) string {
+	args := []string{"run", "--resume", "--out", folder}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "rules", "method", "threshold", "fdr", "gate", "confirm", "images", "output":
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return commandLine(args)
+}
+
 // evaluate judges what a sweep has measured and writes everything that follows
 // from it into the folder.
 func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.Run, sum *sweep.Summary, cfg rules.Config, most limits, images []report.Image) error {
 	a := o.app
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	if why, all := allFailed(series); all {
+		return devicef("%s: no case could be measured: %s", run.Path(), why)
+	}
 	confirm := o.confirm && cfg.Method != rules.MethodArticle
 	if confirm {
 		a.notef("measuring suspects again")
@@ -132,7 +186,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return a.judge(ctx, run, cfg, confirm)
 	})
 	if err != nil {
-		return a.stopped(ctx, err, run)
+		return o.stopped(ctx, err, run)
 	}
 	if confirm {
 		a.notef("executing remedies")
@@ -141,10 +195,10 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return a.findSplits(ctx, run, cfg, rules.SplitOptions{Among: rules.AmongAll}, confirm)
 	})
 	if err != nil {
-		return a.stopped(ctx, err, run)
+		return o.stopped(ctx, err, run)
 	}
 	if err := ctx.Err(); err != nil {
-		return a.stopped(ctx, err, run)
+		return o.stopped(ctx, err, run)
 	}
 
 	var tables []string
@@ -168,7 +222,11 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summary, audit *rules.Audit, found *rules.SplitsResult) error {
 	a := o.app
 	out := a.stream(a.stdout)
-	if err := a.wrapPrint(report.WriteAudit(out, o.output, run.Meta(), audit)); err != nil {
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	if err := a.wrapPrint(report.WriteAudit(out, o.output, run.Meta(), series, audit)); err != nil {
 		return err
 	}
 	if o.output != report.Table && o.output != report.Wide && o.output != report.Markdown {
@@ -187,19 +245,21 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 	if err := a.wrapPrint(remedies.Render(out, o.output)); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nefficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
+	io.WriteString(out, "\n")
+	if sum.Samples > 0 { // a resumed run may have had nothing left to measure
+		fmt.Fprintf(out, "efficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
+	}
 	fmt.Fprintf(out, "folder: %s\n", folder)
 	return nil
 }
 
-// stopped turns the end of ctx into an interruption with the commands that go
+// stopped turns the end of ctx into an interruption with the command that goes
 // on; other errors stay what they are.
-func (a *app) stopped(ctx context.Context, err error, run *results.Run) error {
+func (o *runOptions) stopped(ctx context.Context, err error, run *results.Run) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return hint(interruptedf("%s: all samples are stored", run.Path()), "%s",
-		commandLine([]string{"audit", run.Path(), "--confirm"}))
+	return hint(interruptedf("%s: all samples are stored", run.Path()), "%s", o.goOn)
 }
 
 // limited calls f with a context that ends after most, 0 for never.

@@ -82,11 +82,8 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if o.dryRun {
 			return usagef("--resume can't be combined with --dry-run")
 		}
-		for _, name := range planFlagNames {
-			if cmd.Flags().Changed(name) {
-				return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
-					"`gemmaudit sweep --resume --out %s`, with --deadline if you like", o.out)
-			}
+		if err := o.plan.refuseWithResume(resumeSweep(o.out)); err != nil {
+			return err
 		}
 		run, plan, err := a.reopen(o.out)
 		if err != nil {
@@ -94,7 +91,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		defer run.Close()
 		plan.Deadline = o.plan.deadline
-		return o.finish(a.measure(ctx, run, plan))
+		return o.finish(a.measure(ctx, run, plan, resumeSweep(o.out)))
 	}
 	options, err := o.plan.options()
 	if err != nil {
@@ -115,7 +112,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		out = filepath.Join(folder, "run.db")
 	}
-	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default())
+	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), resumeSweep(out))
 	if run != nil {
 		defer run.Close()
 	}
@@ -123,13 +120,14 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 }
 
 // sweepInto creates the run file of a plan and measures the plan into it; cfg says
-// whose verdict is open. A plan of which nothing can be measured leaves no file.
-func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, *sweep.Summary, error) {
+// whose verdict is open, goOn is the command that goes on after an interruption. A
+// plan of which nothing can be measured leaves no file.
+func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config, goOn string) (*results.Run, *sweep.Summary, error) {
 	run, err := a.createRun(ctx, path, plan, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	run, sum, err := a.measure(ctx, run, plan)
+	run, sum, err := a.measure(ctx, run, plan, goOn)
 	var deadline *sweep.DeadlineError
 	if errors.As(err, &deadline) {
 		return nil, nil, errors.Join(err, run.Close(), os.Remove(path))
@@ -391,8 +389,8 @@ func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 }
 
 // measure runs a plan into a run. The summary is printed on stderr; an
-// interruption comes with the command that goes on.
-func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (*results.Run, *sweep.Summary, error) {
+// interruption comes with goOn, the command that goes on.
+func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, goOn string) (*results.Run, *sweep.Summary, error) {
 	devices, err := a.planDevices(plan)
 	if err != nil {
 		return run, nil, err
@@ -413,11 +411,11 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (
 	var deadline *sweep.DeadlineError
 	switch {
 	case errors.As(err, &interrupted):
-		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", a.resumeCommand(run.Path()))
+		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", goOn)
 	case errors.As(err, &deadline):
 		return run, sum, deadlineError(deadline)
 	case errors.Is(err, kernels.ErrDeviceLost):
-		return run, sum, hint(err, "what was measured is stored; %s", a.resumeCommand(run.Path()))
+		return run, sum, hint(err, "what was measured is stored; %s", goOn)
 	case err != nil:
 		return run, sum, err
 	}
@@ -428,7 +426,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan) (
 	return run, sum, nil
 }
 
-// resumeCommand is the command that goes on with a run.
-func (a *app) resumeCommand(path string) string {
+// resumeSweep is the command that goes on with a sweep.
+func resumeSweep(path string) string {
 	return commandLine([]string{"sweep", "--resume", "--out", path})
 }
