@@ -78,6 +78,10 @@ type parsed struct {
 	seen    map[roundKey]int // samples of a case so far, or the line that has the round
 }
 
+func newParsed() *parsed {
+	return &parsed{peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{}, seen: map[roundKey]int{}}
+}
+
 // peakKey is what a utilisation column is relative to.
 type peakKey struct {
 	device string
@@ -114,10 +118,7 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 	if err := refuseExisting(out); err != nil {
 		return nil, err
 	}
-	p := &parsed{
-		peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{},
-		seen: map[roundKey]int{},
-	}
+	p := newParsed()
 	for _, path := range paths {
 		if err := p.file(ctx, path, opt); err != nil {
 			return nil, err

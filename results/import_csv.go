@@ -20,10 +20,32 @@ import (
 // is a mistake in the file, and products of three stay within float64's range.
 const maxDimension = 1 << 31
 
+// maxRecordBytes is the longest line that is read. Without a bound a file that has
+// no lines, as a device has none, would be read until memory runs out.
+const maxRecordBytes = 1 << 20
+
+var errLongRecord = fmt.Errorf("a line of more than %d bytes", maxRecordBytes)
+
+// recordReader fails when a record takes more than maxRecordBytes from in.
+type recordReader struct {
+	in   io.Reader
+	read int // since the last record ended
+}
+
+func (r *recordReader) Read(b []byte) (int, error) {
+	if r.read > maxRecordBytes {
+		return 0, errLongRecord
+	}
+	n, err := r.in.Read(b)
+	r.read += n
+	return n, err
+}
+
 // csvFile reads one CSV line by line and words what is wrong with it.
 type csvFile struct {
 	path   string
 	r      *csv.Reader
+	bound  *recordReader
 	names  []string       // of the header, lower case
 	at     map[string]int // column by name
 	record []string
@@ -54,7 +76,7 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 	default:
 		err = &ImportError{
 			Path: path, Line: 1,
-			Reason: fmt.Sprintf("the header is %q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
+			Reason: fmt.Sprintf("the header is %.200q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
 		}
 	}
 	if err != nil {
@@ -67,11 +89,12 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 }
 
 func newCSVFile(path string, in io.Reader) (*csvFile, error) {
-	buffered := bufio.NewReaderSize(in, 1<<16)
+	bound := &recordReader{in: in}
+	buffered := bufio.NewReaderSize(bound, 1<<16)
 	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
 		buffered.Discard(3)
 	}
-	f := &csvFile{path: path, r: csv.NewReader(buffered), at: map[string]int{}}
+	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}}
 	f.r.FieldsPerRecord = -1
 	f.r.ReuseRecord = true
 	ok, err := f.next()
@@ -95,8 +118,12 @@ func newCSVFile(path string, in io.Reader) (*csvFile, error) {
 // next reads a line; false at the end of the file.
 func (f *csvFile) next() (bool, error) {
 	record, err := f.r.Read()
+	f.bound.read = 0
 	if err == io.EOF {
 		return false, nil
+	}
+	if errors.Is(err, errLongRecord) {
+		return false, &ImportError{Path: f.path, Line: f.line + 1, Reason: err.Error() + ": expected a CSV"}
 	}
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {

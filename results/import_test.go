@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,6 +183,43 @@ func TestImportRefuses(t *testing.T) {
 				t.Errorf("a refused import left %v", entries)
 			}
 		})
+	}
+}
+
+// endless is a file without lines, as a device is one.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read += len(b)
+	if e.read > 8*maxRecordBytes {
+		return 0, errors.New("read on and on")
+	}
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
+}
+
+func TestImportBoundsLines(t *testing.T) {
+	const header = "device,kernel,dtype,m,n,k,round,us\n"
+	for name, tt := range map[string]struct{ before, want string }{
+		"header": {"", "x.csv:1: a line of more than"},
+		"cell":   {header + "d,k,fp32,1,2,3,0,1.5\n", "x.csv:3: a line of more than"},
+		"quoted": {header + "\"", "x.csv:2: a line of more than"},
+	} {
+		err := newParsed().read(t.Context(), "x.csv", io.MultiReader(strings.NewReader(tt.before), &endless{}), ImportOptions{})
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, expected %q", name, err, tt.want)
+		}
+	}
+	// Many lines are no long line.
+	lines := strings.Builder{}
+	lines.WriteString(header)
+	for i := range 2 * maxRecordBytes / 20 {
+		fmt.Fprintf(&lines, "d,k,fp32,%d,2,3,0,1.5\n", i+1)
+	}
+	if err := newParsed().read(t.Context(), "x.csv", strings.NewReader(lines.String()), ImportOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 
