@@ -146,15 +146,26 @@ func Default() Config {
 	return c
 }
 
+// maxConfigBytes is the longest rules file that is read: thousands of waivers.
+const maxConfigBytes = 1 << 20
+
 // LoadConfig reads a rules file over the built-in one; the empty path is the
 // built-in one alone. Errors name the file, the line and what was expected.
 func LoadConfig(path string) (Config, error) {
 	if path == "" {
 		return Default(), nil
 	}
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read rules file: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err != nil {
+		return Config{}, fmt.Errorf("read rules file: %w", err)
+	}
+	if len(text) > maxConfigBytes {
+		return Config{}, &ConfigError{File: path, Text: fmt.Sprintf("more than %d bytes, expected a rules file", maxConfigBytes)}
 	}
 	return ParseConfig(path, text)
 }

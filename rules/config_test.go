@@ -53,6 +53,17 @@ func TestSpecificationParses(t *testing.T) {
 	}
 }
 
+// A rules file without an end, as a device is, is refused before memory runs out.
+func TestConfigIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(strings.Repeat("#", maxConfigBytes+1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "expected a rules file") {
+		t.Errorf("a rules file of %d bytes: %v", maxConfigBytes+1, err)
+	}
+}
+
 func TestConfigErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"thresold: 0.9\n", `rules.yaml:1: unknown key "thresold"`},

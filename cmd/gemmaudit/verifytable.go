@@ -61,6 +61,25 @@ product, at the batches of its proofs. An entry that no longer pays is rejected.
 	return cmd
 }
 
+// readTable reads a lookup table in JSON.
+func readTable(path string) (*table.Table, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, devicef("read table %q: %w", path, withoutPath(err))
+	}
+	defer f.Close()
+	// One byte past what is allowed, for Parse to refuse; a device has no end.
+	text, err := io.ReadAll(io.LimitReader(f, table.MaxBytes+1))
+	if err != nil {
+		return nil, devicef("read table %q: %w", path, withoutPath(err))
+	}
+	t, err := table.Parse(text)
+	if err != nil {
+		return nil, devicef("%s: %w", path, err)
+	}
+	return t, nil
+}
+
 func (o *verifyOptions) run(ctx context.Context, path string) error {
 	a := o.app
 	cfg, err := o.rules.config(a)
@@ -72,13 +91,9 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 			return badFlag("prune", errors.New(strings.TrimPrefix(err.Error(), "--table: ")))
 		}
 	}
-	text, err := os.ReadFile(path)
+	t, err := readTable(path)
 	if err != nil {
-		return devicef("read table %q: %w", path, withoutPath(err))
-	}
-	t, err := table.Parse(text)
-	if err != nil {
-		return devicef("%s: %w", path, err)
+		return err
 	}
 	device, err := a.tableDevice(t)
 	if err != nil {

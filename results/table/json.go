@@ -7,15 +7,15 @@ import (
 	"io"
 )
 
-// maxBytes is the longest table that is read.
-const maxBytes = 256 << 20
+// MaxBytes is the longest table, in bytes of JSON, that is read.
+const MaxBytes = 256 << 20
 
 // Parse reads a table from its JSON form. It is strict: an unknown schema, an
 // unknown field, anything after the table and everything that [Table.Validate]
 // finds are errors.
 func Parse(data []byte) (*Table, error) {
-	if len(data) > maxBytes {
-		return nil, fmt.Errorf("table: %d bytes, expected at most %d", len(data), maxBytes)
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("table: %d bytes, expected at most %d", len(data), MaxBytes)
 	}
 	// The schema comes first, so that a table of a newer format is refused for
 	// that, and not for the first field that is new in it.
