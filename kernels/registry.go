@@ -71,6 +71,13 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 	for _, d := range r.devices {
 		have = append(have, d.Spec().ID)
 	}
+	if len(have) == 0 {
+		var why []string
+		for _, m := range r.missing {
+			why = append(why, m.Name+": "+m.Reason)
+		}
+		return nil, fmt.Errorf("no device %q: this machine has none that can be used (%s)", selector, strings.Join(why, "; "))
+	}
 	return nil, fmt.Errorf("no device %q: this machine has %s", selector, strings.Join(have, ", "))
 }
 
