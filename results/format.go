@@ -3,8 +3,10 @@ package results
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -32,7 +34,7 @@ func readHeader(path string) (header, error) {
 	// Asked before it is opened: opening a pipe waits for who writes to it.
 	info, err := os.Stat(path)
 	if err != nil {
-		return header{}, fmt.Errorf("open run: %w", err)
+		return header{}, fmt.Errorf("open run %q: %w", path, bare(err))
 	}
 	if info.IsDir() {
 		return header{}, &FormatError{Path: path, Reason: "is a folder, not a run", Hint: foreignHint}
@@ -42,7 +44,7 @@ func readHeader(path string) (header, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return header{}, fmt.Errorf("open run: %w", err)
+		return header{}, fmt.Errorf("open run %q: %w", path, bare(err))
 	}
 	defer f.Close()
 	b := make([]byte, 100)
@@ -51,6 +53,16 @@ func readHeader(path string) (header, error) {
 		return header{}, fmt.Errorf("open run %q: %w", path, err)
 	}
 	return parseHeader(path, b[:n], info.Size())
+}
+
+// bare is an error of the file system without the call and the path, which the
+// errors around it name.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 func parseHeader(path string, b []byte, size int64) (header, error) {

@@ -79,7 +79,7 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 		known      bool
 		what, flag string
 	}{
-		{key.Device != "", "device", "--device"},
+		{key.Device != "", "device", "--device-name"},
 		{key.Kernel != "", "library", "--kernel"},
 		{key.DType != "", "dtype", "--dtype"},
 		{key.N > 0, "N", "--n"},

@@ -23,7 +23,7 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 		column, flag string
 		given        bool
 	}{
-		{"device", "--device", opt.Device != ""},
+		{"device", "--device-name", opt.Device != ""},
 		{"kernel", "--kernel", opt.Kernel != ""},
 		{"dtype", "--dtype", opt.DType != ""},
 		{"n", "--n", opt.N > 0},

@@ -102,8 +102,8 @@ func TestImportPublishedVariants(t *testing.T) {
 	path := writeFile(t, "sweep.csv", text)
 	_, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
 	var e *ImportError
-	if !errors.As(err, &e) || e.Hint != "give --device" {
-		t.Fatalf("%v, expected an error that names --device", err)
+	if !errors.As(err, &e) || e.Hint != "give --device-name" {
+		t.Fatalf("%v, expected an error that names --device-name", err)
 	}
 	out := filepath.Join(t.TempDir(), "run.db")
 	r, err := Import(context.Background(), []string{path}, out, ImportOptions{

@@ -191,6 +191,9 @@ func ParseShape(s string) (kernels.Shape, error) {
 		return kernels.Shape{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), shapeExpected}
 	}
 	rest := strings.ToLower(strings.TrimSpace(s))
+	if named := namedSides(rest); named != "" {
+		return kernels.Shape{}, &SyntaxError{"shape", s, "numbers without names", "them with their names, as in " + named}
+	}
 	for rest != "" {
 		var field *int
 		switch rest[0] {
@@ -226,6 +229,28 @@ func ParseShape(s string) (kernels.Shape, error) {
 		return bad("k is missing")
 	}
 	return shape, nil
+}
+
+// namedSides spells "4096x4096" with the names of the sides, three numbers being
+// m, n and k; it returns "" for anything else.
+func namedSides(s string) string {
+	sides := strings.Split(s, "x")
+	names := "nk"
+	switch len(sides) {
+	case 2:
+	case 3:
+		names = "mnk"
+	default:
+		return ""
+	}
+	var b strings.Builder
+	for i, side := range sides {
+		if _, reason := parseDimension(side); reason != "" {
+			return ""
+		}
+		b.WriteString(names[i:i+1] + strings.TrimSpace(side))
+	}
+	return b.String()
 }
 
 // Shard is one of Count parts of a plan, counted from 1. The zero value is the

@@ -110,7 +110,9 @@ func TestParseShape(t *testing.T) {
 		{in: "n1k1n2", err: "n is given twice"},
 		{in: "nk", err: "a number is missing"},
 		{in: "n1x2", err: `"x" is none of the letters`},
-		{in: "14336x4096", err: `"1" is none of the letters`},
+		{in: "14336x4096", err: `as in n14336k4096`},
+		{in: "8x14336x4096", err: `as in m8n14336k4096`},
+		{in: "8x0", err: `"8" is none of the letters`},
 		{in: "n99999999999999999999k1", err: "above 4194304"},
 	} {
 		got, err := ParseShape(c.in)

@@ -141,7 +141,7 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 	if len(p.Series) != 2 || len(p.Series[0].Ms) != 4 || !slices.Equal(p.Series[1].Ms, Batches{1, 2, 4}) {
 		t.Errorf("planned %+v", p.Series)
 	}
-	if want := "1 of 4 batches of n64 k64 are left out"; !strings.Contains(strings.Join(p.Notes, "\n"), want) {
+	if want := "few on sim: takes M up to 4 of the grid: 1 of 4 batches of one series are left out"; !strings.Contains(strings.Join(p.Notes, "\n"), want) {
 		t.Errorf("notes are %q, expected %q", p.Notes, want)
 	}
 	o.Batches = Batches{8, 16}

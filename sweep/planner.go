@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -101,6 +102,12 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 			return nil, b.missing[name]
 		}
 	}
+	b.noteCuts()
+	if len(p.Series) == 0 {
+		if err := b.unsupported(devices); err != nil {
+			return nil, err
+		}
+	}
 	budget := o.Budget
 	if budget == 0 && len(o.Batches) == 0 {
 		budget = preset.Budget
@@ -139,6 +146,69 @@ type planner struct {
 	found   map[string]bool  // explicitly chosen kernels that some device has
 	missing map[string]error // why one has not been found so far
 	noted   map[string]bool
+	cuts    []cut
+}
+
+// cut is what a kernel leaves of the grids of its series, those alike counted as one.
+type cut struct {
+	kernel, device    string
+	most              int // the largest M that is kept, 0 when larger ones are left out between
+	left, grid, count int // batches left out, batches of the grid, series
+}
+
+// cut counts a series of which only some Ms are kept.
+func (b *planner) cut(s PlannedSeries, kept, ms Batches) {
+	c := cut{kernel: s.Kernel, device: s.Device, left: len(ms) - len(kept), grid: len(ms)}
+	if slices.Equal(kept, ms[:len(kept)]) {
+		c.most = kept[len(kept)-1]
+	}
+	for i := range b.cuts {
+		same := b.cuts[i]
+		if same.count = 0; same == c {
+			b.cuts[i].count++
+			return
+		}
+	}
+	c.count = 1
+	b.cuts = append(b.cuts, c)
+}
+
+// noteCuts turns what was counted into a note for each kernel and grid.
+func (b *planner) noteCuts() {
+	for _, c := range b.cuts {
+		what, series := "does not take every M", fmt.Sprintf("%d series", c.count)
+		if c.most > 0 {
+			what = fmt.Sprintf("takes M up to %d of the grid", c.most)
+		}
+		if c.count == 1 {
+			series = "one series"
+		}
+		b.note("%s on %s: %s: %d of %d batches of %s are left out", c.kernel, c.device, what, c.left, c.grid, series)
+	}
+}
+
+// unsupported returns an error that names the data types that were asked for and
+// that no kernel of the devices takes; nil when there are none.
+func (b *planner) unsupported(devices []kernels.Device) error {
+	var none []string
+	for _, dtype := range b.options.DTypes {
+		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
+			return slices.ContainsFunc(d.Gemms(), func(g kernels.Gemm) bool {
+				return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: dtype}) == nil
+			})
+		})
+		if !supported {
+			none = append(none, string(dtype))
+		}
+	}
+	if len(none) == 0 {
+		return nil
+	}
+	ids := make([]string, len(devices))
+	for i, d := range devices {
+		ids[i] = d.Spec().ID
+	}
+	return fmt.Errorf("plan: there is nothing to measure: no kernel on %s supports %s", strings.Join(ids, ", "), strings.Join(none, ", "))
 }
 
 func (b *planner) note(format string, args ...any) {
@@ -215,7 +285,9 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			if errors.As(err, &no) && len(kept) == 0 && len(b.options.Kernels) > 0 && chosen {
 				return err // both were asked for by name
 			}
-			if err != nil {
+			if err != nil && len(kept) > 0 {
+				b.cut(s, kept, ms)
+			} else if err != nil {
 				b.note("%s on %s: %v", g.Name(), d.Spec().ID, err)
 			}
 			if len(kept) > 0 && !b.merge(s.SeriesKey, kept) {
@@ -255,9 +327,6 @@ func (b *planner) supported(g kernels.Gemm, s PlannedSeries, ms Batches) (Batche
 			continue
 		}
 		kept = append(kept, m)
-	}
-	if why != nil && len(kept) > 0 {
-		return kept, fmt.Errorf("%d of %d batches of n%d k%d are left out: %w", len(ms)-len(kept), len(ms), s.N, s.K, why)
 	}
 	return kept, why
 }

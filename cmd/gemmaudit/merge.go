@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type mergeOptions struct {
@@ -51,15 +54,22 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		return err
 	}
 	sources := make([]report.RunSource, len(inputs))
+	var shards []sweep.Shard
 	for i, path := range inputs {
 		if sameFile(path, out) {
 			return usagef("merge: %q is both OUT and one of the runs", out)
 		}
-		source, err := describeSource(path)
+		for _, before := range inputs[:i] {
+			if sameFile(path, before) {
+				return usagef("merge: %q is given twice", path)
+			}
+		}
+		source, shard, err := describeSource(path)
 		if err != nil {
 			return err
 		}
 		sources[i] = source
+		shards = append(shards, shard)
 	}
 	run, err := buildRun(out, func(path string) (*results.Run, error) {
 		return results.Merge(ctx, path, inputs, results.MergeOptions{DifferentMachines: o.differ, Command: o.app.command})
@@ -72,33 +82,67 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		return err
 	}
 	defer run.Close()
+	for _, shard := range missingShards(shards) {
+		o.app.warnf("shard %v is missing: its cases are not in %s", shard, out)
+	}
 	return o.app.printRunFile("merged", out, run, sources, o.output)
 }
 
-// describeSource counts what one run brings to a merge.
-func describeSource(path string) (report.RunSource, error) {
+// missingShards lists the parts of a plan that none of the shards is. The runs
+// that were merged have one plan, so their shards have one count; a shard of the
+// zero value is the whole plan.
+func missingShards(shards []sweep.Shard) []sweep.Shard {
+	var missing []sweep.Shard
+	count := 0
+	for _, s := range shards {
+		if s.Count == 0 {
+			return nil
+		}
+		count = s.Count
+	}
+	for i := 1; i <= count; i++ {
+		if part := (sweep.Shard{Index: i, Count: count}); !slices.Contains(shards, part) {
+			missing = append(missing, part)
+		}
+	}
+	return missing
+}
+
+// describeSource counts what one run brings to a merge, and says which shard of
+// its plan it is. An imported run has no plan and is the whole of itself.
+func describeSource(path string) (report.RunSource, sweep.Shard, error) {
+	fail := func(err error) (report.RunSource, sweep.Shard, error) { return report.RunSource{}, sweep.Shard{}, err }
 	run, err := results.Open(path)
 	if err != nil {
-		return report.RunSource{}, err
+		return fail(err)
 	}
 	defer run.Close()
 	cases, err := run.Cases()
 	if err != nil {
-		return report.RunSource{}, err
+		return fail(err)
 	}
 	done, err := run.Done(results.PhaseSweep)
 	if err != nil {
-		return report.RunSource{}, err
+		return fail(err)
+	}
+	var shard sweep.Shard
+	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil {
+		shard = plan.Shard
 	}
 	source := report.RunSource{Path: path, Cases: len(cases)}
 	for _, rounds := range done {
 		source.Samples += len(rounds)
 	}
-	return source, nil
+	return source, shard, nil
 }
 
-// sameFile says whether two names are spelled for the same file.
+// sameFile says whether two names are of one file, also through a link.
 func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil && os.SameFile(infoA, infoB) {
+		return true
+	}
 	x, errX := filepath.Abs(a)
 	y, errY := filepath.Abs(b)
 	return errX == nil && errY == nil && x == y
