@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -10,21 +12,21 @@ import (
 )
 
 // WriteAudit prints the verdicts of a run. JSON is the audit itself, JSONL and
-// CSV hold one finding a line, bench the median of every judged row. meta is
-// used by bench alone.
-func WriteAudit(w io.Writer, f Format, meta results.Meta, audit *rules.Audit) error {
-	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: auditHead(audit)}
+// CSV hold one finding a line, bench every sample of the series. meta and series
+// are those of the run.
+func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
+	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), disturbanceNotes(series)...)}
 	for _, finding := range audit.Findings {
 		doc.Items = append(doc.Items, finding)
 	}
-	doc.Sheets = []Sheet{FindingSheet(audit.Findings), verdictSheet(audit)}
+	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit)}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", "Series"
 	doc.Notes = warningNotes(audit.Warnings)
-	if f == Table {
+	if f == Table && meta.Source == "" {
 		doc.Notes = append(reproduceNotes(audit.Findings), doc.Notes...)
 	}
-	if len(audit.Series) > 0 {
-		doc.Bench = func(w io.Writer) error { return benchAudit(w, meta, audit) }
+	if len(series) > 0 {
+		doc.Bench = func(w io.Writer) error { return WriteBench(w, meta, series) }
 	}
 	return doc.Render(w, f)
 }
@@ -56,11 +58,87 @@ func AuditSummary(a *rules.Audit) string {
 	if len(found) > 0 {
 		what = count(len(a.Findings), "finding") + " (" + strings.Join(found, ", ") + ")"
 	}
-	s := fmt.Sprintf("%s in %s: %s anomalous", what, count(a.Cases, "case"), count(flagged, "row"))
+	held := 0
+	for _, s := range a.Series {
+		held += heldAgainst(a, s)
+	}
+	if len(a.Series) == 0 {
+		for _, f := range a.Findings {
+			held += f.Rows
+		}
+	}
+	s := fmt.Sprintf("%s in %s: %s held against, %d monotonic", what, count(a.Cases, "case"), count(held, "row"), flagged)
 	if a.Undecided > 0 {
 		s += fmt.Sprintf(", %d undecided", a.Undecided)
 	}
 	return s
+}
+
+// heldAgainst counts the rows of a series that lie in a finding of any rule.
+func heldAgainst(a *rules.Audit, s rules.SeriesAudit) int {
+	var own []rules.Finding
+	rows := 0
+	for _, f := range a.Findings {
+		if f.Series == s.Key {
+			own = append(own, f)
+			rows += f.Rows
+		}
+	}
+	if len(s.Rows) == 0 {
+		return min(rows, s.Cases)
+	}
+	n := 0
+	for _, r := range s.Rows {
+		if slices.ContainsFunc(own, func(f rules.Finding) bool { return f.FromM <= r.M && r.M <= f.ToM }) {
+			n++
+		}
+	}
+	return n
+}
+
+// disturbedShare is the share of disturbed samples from which it is worth a line.
+const disturbedShare = 0.05
+
+// disturbanceNotes say how many samples something is known to have slowed down,
+// when they are many.
+func disturbanceNotes(series []results.Series) []Note {
+	samples, disturbed := 0, 0
+	kinds := map[string]int{}
+	for _, s := range series {
+		for _, r := range s.Rows {
+			for _, sample := range r.Samples {
+				samples++
+				if sample.Disturbance == "" {
+					continue
+				}
+				disturbed++
+				for _, kind := range disturbanceKinds(sample.Disturbance) {
+					kinds[kind]++
+				}
+			}
+		}
+	}
+	if samples == 0 || float64(disturbed) <= disturbedShare*float64(samples) {
+		return nil
+	}
+	var words []string
+	for kind, n := range kinds {
+		words = append(words, fmt.Sprintf("%s %d", kind, n))
+	}
+	slices.Sort(words)
+	return []Note{{fmt.Sprintf("%d of %s (%s) carry a disturbance: %s", disturbed, count(samples, "sample"), formatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", ")), Open}}
+}
+
+// disturbanceKinds are the first words of the disturbances that a sample lists:
+// "preempted" of "preempted 3 times".
+func disturbanceKinds(s string) []string {
+	var kinds []string
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' }) {
+		if words := strings.FieldsFunc(part, func(r rune) bool { return r == ' ' || r == '=' || r == ':' }); len(words) > 0 {
+			kinds = append(kinds, words[0])
+		}
+	}
+	return kinds
 }
 
 // tally counts findings by status.
@@ -87,7 +165,20 @@ func auditHead(a *rules.Audit) []Note {
 	case unconfirmed > 0 || a.Undecided > 0:
 		tone = Open
 	}
-	return []Note{{AuditSummary(a), tone}, {MethodText(a), Faint}}
+	return []Note{{AuditSummary(a), tone}, {MethodText(a) + "; " + DriftText(a), Faint}}
+}
+
+// DriftText says in one line what is known of the machine's drift over a run.
+func DriftText(a *rules.Audit) string {
+	switch {
+	case a.Method == rules.MethodArticle:
+		return "drift of the sentinels not looked at"
+	case a.Drift == 0 && !a.Corrected:
+		return "drift of the sentinels unknown"
+	case a.Corrected:
+		return "drift of the sentinels " + formatShare(a.Drift) + ", corrected for"
+	}
+	return "drift of the sentinels " + formatShare(a.Drift) + ", not corrected for"
 }
 
 // MethodText says in one line how an audit judged.
@@ -99,8 +190,9 @@ func MethodText(a *rules.Audit) string {
 	return s
 }
 
-// FindingSheet is the table of findings.
-func FindingSheet(findings []rules.Finding) Sheet {
+// FindingSheet is the table of an audit's findings. Commands that would measure
+// again are left out of a run that was imported: here is not where it was taken.
+func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "status", Key: "status"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true},
 		{Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
@@ -110,11 +202,19 @@ func FindingSheet(findings []rules.Finding) Sheet {
 		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
 		{Name: "id", Key: "id", Wide: true}, {Name: "reproduce", Key: "reproduce", Wide: true},
 	}}
-	for _, f := range findings {
+	for _, f := range a.Findings {
+		// The article's method tests nothing.
+		p, command := probability(f.AdjustedP), code(f.Reproduce)
+		if a.Method == rules.MethodArticle {
+			p = probability(math.NaN())
+		}
+		if meta.Source != "" {
+			command = ""
+		}
 		row := []any{
 			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, bounds{f.Loss, shareCell}, probability(f.AdjustedP), string(f.Cause), nil, nil,
-			f.Explanation, f.Waiver, f.ID, code(f.Reproduce),
+			f.Rows, f.WorstM, bounds{f.Loss, shareCell}, p, causeCell(f.Cause), nil, nil,
+			f.Explanation, f.Waiver, f.ID, command,
 		}
 		if f.Remedy != nil {
 			row[11] = remedyText(*f.Remedy)
@@ -124,6 +224,17 @@ func FindingSheet(findings []rules.Finding) Sheet {
 	}
 	return s
 }
+
+// causeCell is a cause, of which people see nothing when it is not known.
+type causeCell rules.Cause
+
+func (c causeCell) Text() string {
+	if rules.Cause(c) == rules.Unknown {
+		return ""
+	}
+	return string(c)
+}
+func (c causeCell) Raw() any { return string(c) }
 
 // reproduceNotes are the commands of the first findings that count.
 func reproduceNotes(findings []rules.Finding) []Note {
@@ -197,11 +308,12 @@ func (p predicted) Raw() any     { return finite(float64(p)) }
 // verdictSheet has one row a series: how its rows were judged.
 func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "anomalous", Key: "anomalous", Align: Right},
+		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
+		{Name: "held against", Key: "held_against", Align: Right}, {Name: "monotonic", Key: "monotonic", Align: Right},
 		{Name: "clean", Key: "clean", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
 	}}
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, 0}
+		row := []any{seriesCell(series.Key), series.Cases, heldAgainst(a, series), len(series.Flagged), nil, nil, 0}
 		if len(series.Rows) > 0 {
 			clean, undecided := 0, 0
 			for _, r := range series.Rows {
@@ -212,7 +324,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 					undecided++
 				}
 			}
-			row[3], row[4] = clean, undecided
+			row[4], row[5] = clean, undecided
 		}
 		findings := 0
 		for _, f := range a.Findings {
@@ -220,7 +332,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 				findings++
 			}
 		}
-		row[5] = findings
+		row[6] = findings
 		s.Rows = append(s.Rows, row)
 	}
 	return s

@@ -44,23 +44,6 @@ func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
 	return b.Flush()
 }
 
-// benchAudit writes the medians of an audit's rows, with the number of samples
-// as iterations.
-func benchAudit(w io.Writer, meta results.Meta, audit *rules.Audit) error {
-	b := bufio.NewWriter(w)
-	benchHeader(b, meta)
-	for _, s := range audit.Series {
-		for _, r := range s.Rows {
-			l := benchLine{results.Case{SeriesKey: s.Key, M: r.M}, r.Samples, r.US.Mid, kernels.Peak{}}
-			if r.MFU.Mid > 0 && r.US.Mid > 0 {
-				l.peak.FLOPS = l.c.Shape().FLOPs() / (r.US.Mid * 1e-6) / r.MFU.Mid
-			}
-			writeBenchLine(b, l)
-		}
-	}
-	return b.Flush()
-}
-
 // benchSplits writes the direct and the executed times of remedies.
 func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) error {
 	b := bufio.NewWriter(w)
@@ -95,7 +78,7 @@ func benchHeader(w io.Writer, meta results.Meta) {
 		for _, p := range bestPeaks(meta.Ceilings[id]) {
 			config = append(config, [2]string{
 				benchKey("peak-" + id + "-" + string(p.DType)),
-				fmt.Sprintf("%s %s", formatRate(p.FLOPS, "FLOP/s"), p.Origin),
+				fmt.Sprintf("%s %s", formatOps(p.FLOPS, p.DType), p.Origin),
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -51,11 +52,14 @@ type micros float64
 func (v micros) Text() string { return formatMicros(float64(v)) }
 func (v micros) Raw() any     { return finite(float64(v)) }
 
-// gflops is a rate in operations a second, raw in GFLOP/s.
-type gflops float64
+// rate is a rate in operations a second, raw in 1e9 operations a second.
+type rate struct {
+	v     float64
+	dtype kernels.DType
+}
 
-func (v gflops) Text() string { return formatRate(float64(v), "FLOP/s") }
-func (v gflops) Raw() any     { return finite(float64(v) / 1e9) }
+func (r rate) Text() string { return formatOps(r.v, r.dtype) }
+func (r rate) Raw() any     { return finite(r.v / 1e9) }
 
 // gbytes is a bandwidth in bytes a second, raw in GB/s.
 type gbytes float64

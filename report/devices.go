@@ -80,7 +80,7 @@ func WriteDevices(w io.Writer, f Format, devices []DeviceInfo, missing []kernels
 			if p.ClockMHz > 0 {
 				clock = number{p.ClockMHz, 0}
 			}
-			peaks.Rows = append(peaks.Rows, []any{d.ID, p.DType, gflops(p.FLOPS), string(p.Origin), p.Unit, clock})
+			peaks.Rows = append(peaks.Rows, []any{d.ID, p.DType, rate{p.FLOPS, p.DType}, string(p.Origin), p.Unit, clock})
 		}
 	}
 	doc.Main = len(doc.Sheets)
@@ -108,6 +108,10 @@ func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
 	return out
 }
 
+// rotationFactor is how many times the last-level cache the weights of a rotation
+// hold, so that each launch reads its own from memory.
+const rotationFactor = 3
+
 // deviceSheet lists the properties of one device.
 func deviceSheet(d DeviceInfo) Sheet {
 	s := Sheet{
@@ -132,7 +136,8 @@ func deviceSheet(d DeviceInfo) Sheet {
 		}
 		add(fmt.Sprintf("L%d cache", c.Level), text)
 	}
-	add("weights rotate past", size(d.LastLevelCacheBytes))
+	add("last-level cache", size(d.LastLevelCacheBytes))
+	add("weights rotate past", size(rotationFactor*d.LastLevelCacheBytes))
 	add("instruction sets", strings.Join(d.Features, " "))
 	if d.Ceilings != nil {
 		add("read bandwidth", gbytes(d.Ceilings.ReadBandwidth))

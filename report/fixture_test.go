@@ -113,7 +113,7 @@ func fixtureAudit() *rules.Audit {
 		rows = append(rows, r)
 	}
 	return &rules.Audit{
-		Schema: "gemmaudit.audit/1", Run: "out/run.db", Method: "interval", Threshold: 0.9, FDR: 0.05, Cases: 8, Flagged: []int{320}, Undecided: 1,
+		Schema: "gemmaudit.audit/1", Run: "out/run.db", Method: "interval", Threshold: 0.9, FDR: 0.05, Drift: 0.021, Corrected: true, Cases: 8, Flagged: []int{320}, Undecided: 1,
 		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 8, Flagged: []int{320}, Rows: rows}},
 		Findings: []rules.Finding{
 			{

@@ -60,8 +60,8 @@ func TestReportFolder(t *testing.T) {
 		t.Errorf("%d figures in the page", n)
 	}
 	golden(t, "index.html", svgElement.ReplaceAllString(page, "<svg/>"))
-	if !strings.HasPrefix(md, "**3 findings") {
-		t.Errorf("the outcome does not stand first: %.80q", md)
+	if !regexp.MustCompile(`^## GEMM audit of .*\n\n\*\*3 findings`).MatchString(md) {
+		t.Errorf("title and outcome do not stand first: %.80q", md)
 	}
 	for _, m := range regexp.MustCompile(`\]\((plots/[^)]*)\)`).FindAllStringSubmatch(md, -1) {
 		if _, err := os.Stat(filepath.Join(dir, m[1])); err != nil {

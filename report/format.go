@@ -22,6 +22,9 @@ const (
 // Formats lists the formats in the order in which help texts show them.
 func Formats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown, Bench} }
 
+// TextFormats lists the formats that hold everything, also what is no timing.
+func TextFormats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown} }
+
 // ParseFormat reads a format by name. The error lists what was expected.
 func ParseFormat(s string) (Format, error) {
 	var names []string

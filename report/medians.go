@@ -124,7 +124,7 @@ func medianSheet(medians []Median) Sheet {
 		k := m.Series
 		row := []any{k.Device, k.Kernel, k.DType, m.M, k.N, k.K, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}}
 		if m.Samples > 0 {
-			row[8], row[9] = bounds{m.US, microsCell}, gflops(m.FLOPS)
+			row[8], row[9] = bounds{m.US, microsCell}, rate{m.FLOPS, k.DType}
 		}
 		if m.MFU > 0 {
 			row[10] = share(m.MFU)
@@ -157,9 +157,9 @@ func PeakText(p kernels.Peak) string {
 		return "relative to the fastest row, no peak is known"
 	}
 	if p.Origin == kernels.Relative {
-		return "relative to the fastest row, " + formatRate(p.FLOPS, "FLOP/s") + "; no peak is known"
+		return "relative to the fastest row, " + formatOps(p.FLOPS, p.DType) + "; no peak is known"
 	}
-	s := "relative to " + formatRate(p.FLOPS, "FLOP/s") + ", " + string(p.Origin)
+	s := "relative to " + formatOps(p.FLOPS, p.DType) + ", " + string(p.Origin)
 	if p.Unit != "" {
 		s += " (" + p.Unit + ")"
 	}
@@ -213,7 +213,7 @@ func WriteSeries(w io.Writer, f Format, series []results.Series) error {
 		}
 		all = append(all, v)
 		doc.Items = append(doc.Items, v)
-		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), gflops(v.Best), v.BestM, nil, gflops(s.Peak.FLOPS), string(s.Peak.Origin)}
+		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), rate{v.Best, s.Key.DType}, v.BestM, nil, rate{s.Peak.FLOPS, s.Key.DType}, string(s.Peak.Origin)}
 		if v.BestMFU > 0 {
 			row[8] = share(v.BestMFU)
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // formatMicros prints microseconds without the unit, which stands in the
@@ -61,6 +63,14 @@ func formatRate(v float64, unit string) string {
 		return ""
 	}
 	return scaled(v, unit)
+}
+
+// formatOps prints a rate of arithmetic on a data type: integers are no floats.
+func formatOps(v float64, d kernels.DType) string {
+	if d == kernels.INT8 {
+		return formatRate(v, "OP/s")
+	}
+	return formatRate(v, "FLOP/s")
 }
 
 // formatShare prints a share in per cent; small ones keep two digits.

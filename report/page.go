@@ -45,8 +45,8 @@ func newPage(in Input, figures []*Figure) *page {
 	verdicts := Sheet{}
 	if in.Audit != nil {
 		verdicts = verdictSheet(in.Audit)
-		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "."}, sheet: &verdicts})
-		p.findings(in.Audit)
+		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "; " + DriftText(in.Audit) + "."}, sheet: &verdicts})
+		p.findings(in.Meta, in.Audit)
 	}
 	if in.Splits != nil && len(in.Splits.Splits)+len(in.Splits.Rejected) > 0 {
 		p.remedies(in.Splits)
@@ -64,6 +64,7 @@ func (p *page) add(s section) { p.sections = append(p.sections, s) }
 func (p *page) summarise(in Input) {
 	if in.Audit != nil {
 		p.summary = append(p.summary, auditHead(in.Audit)[0])
+		p.summary = append(p.summary, disturbanceNotes(in.Series)...)
 	} else {
 		p.summary = append(p.summary, Note{fmt.Sprintf("%s measured, not judged", count(len(in.Series), "series")), Neutral})
 	}
@@ -94,11 +95,11 @@ func (p *page) summarise(in Input) {
 	}
 }
 
-func (p *page) findings(a *rules.Audit) {
+func (p *page) findings(meta results.Meta, a *rules.Audit) {
 	if len(a.Findings) == 0 {
 		return
 	}
-	short := FindingSheet(a.Findings)
+	short := FindingSheet(meta, a)
 	if len(short.Rows) > pageFindings {
 		short.Rows = short.Rows[:pageFindings]
 	}
@@ -108,24 +109,34 @@ func (p *page) findings(a *rules.Audit) {
 	}
 	p.add(s)
 	why := section{heading: "Why, and how to see it again"}
+	if meta.Source != "" {
+		why.heading = "Why"
+	}
 	for i, f := range a.Findings {
 		if i == pageCommands {
 			break
 		}
-		line := fmt.Sprintf("%s, %s m%s: %s", f.Rule, SeriesText(f.Series), intervalText(f.FromM, f.ToM), f.Cause)
+		var because []string
+		if f.Cause != rules.Unknown && f.Cause != "" {
+			because = append(because, string(f.Cause))
+		}
 		if f.Explanation != "" {
-			line += ". " + f.Explanation
+			because = append(because, f.Explanation)
 		}
 		if f.Waiver != "" {
-			line += ". Waived: " + f.Waiver
+			because = append(because, "Waived: "+f.Waiver)
+		}
+		line := fmt.Sprintf("%s, %s m%s", f.Rule, SeriesText(f.Series), intervalText(f.FromM, f.ToM))
+		if len(because) > 0 {
+			line += ": " + strings.Join(because, ". ")
 		}
 		why.text = append(why.text, line)
-		if f.Reproduce != "" {
+		if f.Reproduce != "" && meta.Source == "" {
 			why.code = append(why.code, f.Reproduce)
 		}
 	}
 	p.add(why)
-	all := FindingSheet(a.Findings)
+	all := FindingSheet(meta, a)
 	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails, full: "findings.json", folded: true})
 }
 
@@ -203,7 +214,7 @@ func (p *page) appendix(in Input) {
 	for _, id := range deviceIDs(in.Meta) {
 		c := in.Meta.Ceilings[id]
 		for _, peak := range sortedPeaks(c.Peaks) {
-			machine.Rows = append(machine.Rows, []any{fmt.Sprintf("%s peak %s", id, peak.DType), fmt.Sprintf("%s, %s %s", formatRate(peak.FLOPS, "FLOP/s"), peak.Origin, peak.Unit)})
+			machine.Rows = append(machine.Rows, []any{fmt.Sprintf("%s peak %s", id, peak.DType), fmt.Sprintf("%s, %s %s", formatOps(peak.FLOPS, peak.DType), peak.Origin, peak.Unit)})
 		}
 		if c.ReadBandwidth > 0 {
 			machine.Rows = append(machine.Rows, []any{id + " read bandwidth", gbytes(c.ReadBandwidth)})

@@ -27,6 +27,7 @@ func (p *page) html(out io.Writer, svg func(*Figure) string) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n")
 	fmt.Fprintf(w, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n", forHTML(p.title), pageStyle)
+	fmt.Fprintf(w, "<h1>%s</h1>\n", forHTML(p.title))
 	for i, n := range p.summary {
 		class := toneClass(n.Tone)
 		if i == 0 {
@@ -34,7 +35,7 @@ func (p *page) html(out io.Writer, svg func(*Figure) string) error {
 		}
 		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.Text))
 	}
-	fmt.Fprintf(w, "<h1>%s</h1>\n<p>%s</p>\n", forHTML(p.title), forHTML(p.machine))
+	fmt.Fprintf(w, "<p>%s</p>\n", forHTML(p.machine))
 	for _, s := range p.sections {
 		s.html(w, svg)
 	}

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// markdown writes the page as it reads well in a pull request: the outcome
+// markdown writes the page as it reads well in a pull request: title and outcome
 // first, long tables folded. image gives the path of a figure's picture.
 func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "## %s\n\n", forMarkdown(p.title))
 	for i, n := range p.summary {
 		switch {
 		case i == 0:
@@ -22,7 +23,7 @@ func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 	if len(p.summary) > 1 {
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "## %s\n\n%s\n", forMarkdown(p.title), forMarkdown(p.machine))
+	fmt.Fprintf(w, "%s\n", forMarkdown(p.machine))
 	for _, s := range p.sections {
 		s.markdown(w, image)
 	}

@@ -36,7 +36,7 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 		f.legend = []legendItem{{"time, median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
 	}
 	if c.Peak.FLOPS > 0 {
-		name := "least time at " + formatRate(c.Peak.FLOPS, "FLOP/s")
+		name := "least time at " + formatOps(c.Peak.FLOPS, c.Peak.DType)
 		if c.ReadBandwidth > 0 {
 			name += " and " + formatRate(c.ReadBandwidth, "B/s")
 		}

@@ -51,8 +51,8 @@ func fixtureHealth() []Health {
 
 func fixturePlan() *Plan {
 	return &Plan{
-		Series: []PlanSeries{{Series: fixtureKey, From: "llama3-8b:gate_up_proj", Cases: 512, FromM: 4, ToM: 2048, Estimate: 74 * time.Second}},
-		Cases:  512, Rounds: 5, Samples: 2560, Regime: results.Engine, Seed: 42, Shard: "3/8", Deadline: time.Minute, Estimate: 74 * time.Second,
+		Series: []PlanSeries{{Series: fixtureKey, From: "llama3-8b:gate_up_proj", Cases: 512, FromM: 4, ToM: 2048, Estimate: Seconds(74 * time.Second)}},
+		Cases:  512, Rounds: 5, Samples: 2560, Regime: results.Engine, Seed: 42, Shard: "3/8", Deadline: Seconds(time.Minute), Estimate: Seconds(74 * time.Second),
 		Skipped:  []PlanSkip{{What: "cpu/amx/fp32", Reason: "AMX has no fp32"}},
 		Settings: []PlanSetting{{Name: "distribution", Value: "normal"}},
 	}
@@ -72,9 +72,11 @@ func documents() map[string]func(io.Writer, Format) error {
 			d, m := fixtureDevices()
 			return WriteDevices(w, f, d, m)
 		},
-		"medians":  func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries()) },
-		"series":   func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
-		"audit":    func(w io.Writer, f Format) error { return WriteAudit(w, f, fixtureMeta(), fixtureAudit()) },
+		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries()) },
+		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
+		"audit": func(w io.Writer, f Format) error {
+			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAudit())
+		},
 		"splits":   func(w io.Writer, f Format) error { return WriteSplits(w, f, fixtureMeta(), fixtureSplits()) },
 		"selftest": func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
 		"doctor":   func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
@@ -148,7 +150,7 @@ func checkFormat(t *testing.T, f Format, out []byte) {
 func TestTerminalStyle(t *testing.T) {
 	var b bytes.Buffer
 	s := &Stream{Writer: &b, Style: Style{Colour: true, Unicode: true, Width: 100}}
-	if err := WriteAudit(s, Table, fixtureMeta(), fixtureAudit()); err != nil {
+	if err := WriteAudit(s, Table, fixtureMeta(), fixtureSeries(), fixtureAudit()); err != nil {
 		t.Fatal(err)
 	}
 	d, m := fixtureDevices()
@@ -260,7 +262,7 @@ func TestEmptyDocuments(t *testing.T) {
 		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil) },
 		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, nil) },
-		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, &rules.Audit{}) },
+		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, nil, &rules.Audit{}) },
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
 		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
@@ -304,5 +306,76 @@ func TestFileName(t *testing.T) {
 	}
 	if n := len(fileName(strings.Repeat("kernel<", 100))); n > 100 {
 		t.Errorf("a name of %d characters", n)
+	}
+}
+
+func TestDisturbancesAreMentioned(t *testing.T) {
+	series := fixtureSeries()
+	if notes := disturbanceNotes(series); notes != nil {
+		t.Errorf("undisturbed: %v", notes)
+	}
+	series[0].Rows[0].Samples[0].Disturbance = "preempted once"
+	if notes := disturbanceNotes(series); notes != nil {
+		t.Errorf("one of 21 samples: %v", notes)
+	}
+	series[0].Rows[1].Samples[2].Disturbance = "stolen 12 ms, preempted 3 times"
+	notes := disturbanceNotes(series)
+	if want := "2 of 21 samples (9.5 %) carry a disturbance: preempted 2, stolen 1"; len(notes) != 1 || notes[0].Text != want {
+		t.Errorf("%v, want %q", notes, want)
+	}
+}
+
+func TestDriftText(t *testing.T) {
+	for _, c := range []struct {
+		audit rules.Audit
+		want  string
+	}{
+		{rules.Audit{Method: "interval"}, "drift of the sentinels unknown"},
+		{rules.Audit{Method: "interval", Drift: 0.034}, "drift of the sentinels 3.4 %, not corrected for"},
+		{rules.Audit{Method: "interval", Drift: 0.034, Corrected: true}, "drift of the sentinels 3.4 %, corrected for"},
+		{rules.Audit{Method: rules.MethodArticle}, "drift of the sentinels not looked at"},
+	} {
+		if got := DriftText(&c.audit); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.audit, got, c.want)
+		}
+	}
+}
+
+// What is imported can't be measured again here, and the article tests nothing.
+func TestImportedFindings(t *testing.T) {
+	meta, audit := fixtureMeta(), fixtureAudit()
+	meta.Source, audit.Method = "torchgemm.csv", rules.MethodArticle
+	audit.Findings[0].Cause = rules.Unknown
+	for _, f := range []Format{Table, Wide, Markdown, CSV} {
+		var b strings.Builder
+		if err := WriteAudit(&b, f, meta, nil, audit); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "gemmaudit sweep") {
+			t.Errorf("%s: a command:\n%s", f, &b)
+		}
+		if f != CSV && strings.Contains(b.String(), "unknown") {
+			t.Errorf("%s: an unknown cause:\n%s", f, &b)
+		}
+		if strings.Contains(b.String(), "0.0472") {
+			t.Errorf("%s: a p-value:\n%s", f, &b)
+		}
+	}
+	var md strings.Builder
+	p := newPage(Input{Meta: meta, Series: fixtureSeries(), Audit: audit}, nil)
+	if err := p.markdown(&md, func(*Figure) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(md.String(), "gemmaudit sweep") || strings.Contains(md.String(), "unknown") {
+		t.Errorf("the page:\n%s", &md)
+	}
+}
+
+func TestRatesOfIntegersAreNoFloats(t *testing.T) {
+	if got := (rate{2e12, kernels.INT8}).Text(); got != "2.000 TOP/s" {
+		t.Error(got)
+	}
+	if got := (rate{2e12, kernels.BF16}).Text(); got != "2.000 TFLOP/s" {
+		t.Error(got)
 	}
 }

@@ -114,7 +114,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
 	gateFlag(cmd, &opts.gate)
-	outputFlag(cmd, &opts.output)
+	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
 		var names []string
 		for _, r := range rules.AllRules() {
@@ -172,7 +172,11 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), audit)); err != nil {
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), series, audit)); err != nil {
 		return err
 	}
 	return auditVerdict(audit, o.gate)

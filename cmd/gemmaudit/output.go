@@ -33,11 +33,20 @@ func (f formatFlag) Set(s string) error {
 	return err
 }
 
-// outputFlag adds -o, with the table as its default.
+// outputFlag adds -o with the formats of everything, the table being the default.
 func outputFlag(cmd *cobra.Command, value *report.Format) {
+	formatsFlag(cmd, value, report.TextFormats())
+}
+
+// timingsFlag is outputFlag for a command that prints times, which Go's
+// benchmark format can hold.
+func timingsFlag(cmd *cobra.Command, value *report.Format) { formatsFlag(cmd, value, report.Formats()) }
+
+// formatsFlag adds -o and offers the formats.
+func formatsFlag(cmd *cobra.Command, value *report.Format, formats []report.Format) {
 	*value = report.Table
 	var names []string
-	for _, f := range report.Formats() {
+	for _, f := range formats {
 		names = append(names, string(f))
 	}
 	cmd.Flags().VarP(formatFlag{value}, "output", "o", strings.Join(names, ", "))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func newReportCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit report run.db                        # into run-report/",
 			"gemmaudit report run.db --out page --images svg",
-			"gemmaudit report run.db -o bench > new.txt     # medians for benchstat, no folder",
+			"gemmaudit report run.db -o bench > new.txt     # every sample for benchstat, no folder",
 			"gemmaudit report run.db -o csv > medians.csv",
 		),
 		Long: `Writes a folder with index.html, report.md for a pull request, findings and splits as
@@ -39,7 +40,8 @@ shaded and causes named; time over M; gain of splits; drift of the sentinels; cl
 The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven with the same
 rules is kept in the run and is part of the report; the rest is judged on the sweep's samples.
 
-With -o the medians of every case are printed instead, and no folder is written.`,
+With -o the median of every case is printed instead, with -o bench every single sample, and
+no folder is written.`,
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +52,7 @@ With -o the medians of every case are printed instead, and no folder is written.
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
-	outputFlag(cmd, &opts.output)
+	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
 	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
 	return cmd
@@ -93,7 +95,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if out == "" {
 		out = strings.TrimSuffix(path, filepath.Ext(path)) + "-report"
 	}
-	return a.writeReport(ctx, out, run, audit, found, nil, images)
+	return a.writeReport(ctx, out, run, cfg, audit, found, nil, images)
 }
 
 // boundaries words steps for a plot.
@@ -110,7 +112,7 @@ func boundaries(steps []rules.Step) []report.Boundary {
 }
 
 // writeReport writes the report folder of a run that has been judged.
-func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, audit *rules.Audit, found *rules.SplitsResult, notes []string, images []report.Image) error {
+func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit, found *rules.SplitsResult, notes []string, images []report.Image) error {
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
@@ -126,11 +128,11 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	if share, ok, err := run.State(sweep.StateEfficiency); err != nil {
 		return err
 	} else if ok {
-		notes = append([]string{"share of the sweep's wall time inside kernels: " + share}, notes...)
+		notes = append([]string{"share of the sweep's wall time inside kernels: " + asPercent(share)}, notes...)
 	}
 	err = report.Write(ctx, folder, report.Input{
 		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found,
-		Sentinels: data.Sentinels, Cases: byID, Notes: notes,
+		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes,
 		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
 	}, images)
 	if err != nil {
@@ -138,4 +140,14 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	}
 	a.notef("report: %s", filepath.Join(folder, "index.html"))
 	return nil
+}
+
+// asPercent prints a share that is kept as text for people; what is no number
+// stays as it is.
+func asPercent(share string) string {
+	v, err := strconv.ParseFloat(share, 64)
+	if err != nil {
+		return share
+	}
+	return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
 }

@@ -81,7 +81,7 @@ names one.
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	gateFlag(cmd, &opts.gate)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
-	outputFlag(cmd, &opts.output)
+	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
 	complete(cmd, "parent", folders)
 	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
@@ -209,7 +209,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return err
 	}
 	notes := []string{"lookup table: table.json, table.csv, table.h, table.go"}
-	if err := a.writeReport(ctx, folder, run, audit, found, notes, images); err != nil {
+	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, images); err != nil {
 		return err
 	}
 	if err := o.summarise(folder, run, sum, audit, found); err != nil {

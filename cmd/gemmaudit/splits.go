@@ -58,7 +58,7 @@ Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package.
 	flags.BoolVar(&opts.execute, "execute", false, "run what is predicted (default: when the run was measured on this machine)")
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
-	outputFlag(cmd, &opts.output)
+	timingsFlag(cmd, &opts.output)
 	complete(cmd, "among", fixed(rules.AmongFlagged, rules.AmongAll))
 	complete(cmd, "ratio", fixed("0.9", "0.95"))
 	complete(cmd, "max-parts", fixed("2", "3", "4"))
