@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -13,12 +14,13 @@ type Plan struct {
 	Series   []PlanSeries   `json:"series"`
 	Cases    int            `json:"cases"`
 	Rounds   int            `json:"rounds"`
-	Samples  int            `json:"samples"`
+	Samples  int            `json:"samples"` // at most, when Open
+	Open     bool           `json:"-"`       // later rounds measure only what is undecided
 	Regime   results.Regime `json:"regime"`
 	Seed     uint64         `json:"seed"`
-	Shard    string         `json:"shard,omitempty"`    // "3/8"
-	Deadline time.Duration  `json:"deadline,omitempty"` // nanoseconds
-	Estimate time.Duration  `json:"estimate"`           // nanoseconds
+	Shard    string         `json:"shard,omitempty"` // "3/8"
+	Deadline Seconds        `json:"deadline_s,omitempty"`
+	Estimate Seconds        `json:"estimate_s"` // of all rounds
 	Skipped  []PlanSkip     `json:"skipped,omitempty"`
 	Settings []PlanSetting  `json:"settings,omitempty"`
 }
@@ -27,11 +29,19 @@ type Plan struct {
 type PlanSeries struct {
 	Series results.SeriesKey `json:"series"`
 	// From names where the shape comes from: "llama3-8b:gate_up_proj".
-	From     string        `json:"from,omitempty"`
-	Cases    int           `json:"cases"`
-	FromM    int           `json:"from_m"`
-	ToM      int           `json:"to_m"`
-	Estimate time.Duration `json:"estimate"` // nanoseconds, all rounds
+	From     string  `json:"from,omitempty"`
+	Cases    int     `json:"cases"`
+	FromM    int     `json:"from_m"`
+	ToM      int     `json:"to_m"`
+	Estimate Seconds `json:"estimate_s"` // of all rounds
+}
+
+// Seconds is a duration that is a number of seconds in JSON.
+type Seconds time.Duration
+
+// MarshalJSON writes the seconds to the millisecond.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Round(time.Millisecond).Seconds(), 'f', -1, 64), nil
 }
 
 // PlanSkip is a combination that can't be measured, and why.
@@ -55,7 +65,7 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 	}}
 	for _, s := range p.Series {
 		doc.Items = append(doc.Items, s)
-		sheet.Rows = append(sheet.Rows, []any{seriesCell(s.Series), s.From, s.Cases, s.FromM, s.ToM, span(s.Estimate)})
+		sheet.Rows = append(sheet.Rows, []any{seriesCell(s.Series), s.From, s.Cases, s.FromM, s.ToM, span(time.Duration(s.Estimate))})
 	}
 	settings := Sheet{Title: "Settings", Columns: []Column{{Name: "setting", Key: "setting"}, {Name: "value", Key: "value", Flex: true}}}
 	add := func(name, value string) {
@@ -74,10 +84,13 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 		skipped.Rows = append(skipped.Rows, []any{s.What, s.Reason})
 	}
 	doc.Sheets = []Sheet{sheet, settings, skipped}
-	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), formatDuration(p.Estimate))
+	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), formatDuration(time.Duration(p.Estimate)))
+	if p.Open {
+		line = fmt.Sprintf("%s × up to %s = at most %s in %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), formatDuration(time.Duration(p.Estimate)))
+	}
 	tone := Neutral
 	if p.Deadline > 0 {
-		line += ", deadline " + formatDuration(p.Deadline)
+		line += ", deadline " + formatDuration(time.Duration(p.Deadline))
 		if p.Estimate > p.Deadline {
 			tone = Open
 		}

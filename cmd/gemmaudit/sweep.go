@@ -68,7 +68,7 @@ What the flags leave open is the preset's choice.` + exitHelp(
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "go on with the run in --out")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
-	outputFlag(cmd, &opts.output)
+	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
 	return cmd
 }
@@ -145,7 +145,7 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 		return err
 	}
 	a := o.app
-	if err := a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series)); err != nil {
+	if err := a.wrapPrint(report.WriteOverview(a.stream(a.stdout), o.output, run.Meta(), series)); err != nil {
 		return err
 	}
 	a.notef("run file: %s", run.Path())
@@ -234,7 +234,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
-		Deadline: plan.Deadline, Estimate: total.All,
+		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.All),
 	}
 	if plan.Shard.Count > 1 {
 		p.Shard = plan.Shard.String()
@@ -250,7 +250,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 		}
 		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(mine), FromM: mine[0].M, ToM: mine[len(mine)-1].M}
 		for _, c := range mine {
-			row.Estimate += est.Block(plan, c) * time.Duration(plan.Rounds)
+			row.Estimate += report.Seconds(est.Block(plan, c) * time.Duration(plan.Rounds))
 		}
 		p.Series = append(p.Series, row)
 	}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// For people a sweep is one line a series; every other format has every case.
+func TestOverview(t *testing.T) {
+	series := results.Series{Key: fixtureKey}
+	for i, m := range []int{4, 8, 16} {
+		row := results.Row{Case: results.Case{SeriesKey: fixtureKey, M: m}}
+		if m == 16 {
+			row.Failed = "launch error 700"
+		} else {
+			for round := range 3 {
+				row.Samples = append(row.Samples, results.Sample{Round: round, US: float64(100 * (i + 1))})
+			}
+		}
+		series.Rows = append(series.Rows, row)
+	}
+	for i := range series.Rows[0].Samples {
+		series.Rows[0].Samples[i].US = 150 // for half the work of m8, which takes 200
+	}
+	series.Peak.FLOPS = 2 * series.Rows[1].Case.Shape().FLOPs() / 200e-6
+	var table, csv bytes.Buffer
+	if err := WriteOverview(&table, Table, results.Meta{}, []results.Series{series}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(table.String(), "\n")
+	var got []string
+	for _, line := range lines {
+		if strings.HasPrefix(line, SeriesText(fixtureKey)) {
+			got = append(got, strings.Join(strings.Fields(strings.TrimPrefix(line, SeriesText(fixtureKey))), " "))
+		}
+	}
+	if want := "3 4 16 6 1 150.0 200.0 50.0 % 8"; len(got) != 1 || got[0] != want {
+		t.Errorf("lines %q, expected one: %q\n%s", got, want, table.String())
+	}
+	if err := WriteOverview(&csv, CSV, results.Meta{}, []results.Series{series}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(csv.String(), "\n"); n != 4 {
+		t.Errorf("%d lines of CSV for 3 cases:\n%s", n, csv.String())
+	}
+}
