@@ -37,8 +37,8 @@ func ParseFormat(s string) (Format, error) {
 }
 
 // Exported is one sample with its case and the run's conditions: one line of an
-// export. Units are in the names; clock, power and temperature are 0 where
-// the device did not tell.
+// export. Units are in the names; clock, power and temperature are nil where
+// the device did not tell: null in JSON and Parquet, empty in CSV.
 type Exported struct {
 	Device       string               `json:"device" parquet:"device,dict"`
 	Kernel       string               `json:"kernel" parquet:"kernel,dict"`
@@ -48,9 +48,9 @@ type Exported struct {
 	K            int                  `json:"k" parquet:"k"`
 	Round        int                  `json:"round" parquet:"round"`
 	US           float64              `json:"us" parquet:"us"`
-	ClockMHz     float64              `json:"clock_mhz" parquet:"clock_mhz"`
-	PowerW       float64              `json:"power_w" parquet:"power_w"`
-	TempC        float64              `json:"temp_c" parquet:"temp_c"`
+	ClockMHz     *float64             `json:"clock_mhz" parquet:"clock_mhz,optional"`
+	PowerW       *float64             `json:"power_w" parquet:"power_w,optional"`
+	TempC        *float64             `json:"temp_c" parquet:"temp_c,optional"`
 	Phase        Phase                `json:"phase" parquet:"phase,dict"`
 	Seq          int64                `json:"seq" parquet:"seq"`
 	StartedUS    int64                `json:"started_us" parquet:"started_us"` // microseconds since 1970
@@ -70,11 +70,11 @@ type Exported struct {
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
 func (e *Exported) cells(to []string) []string {
-	known := func(x float64) string {
-		if x == 0 {
+	known := func(x *float64) string {
+		if x == nil {
 			return ""
 		}
-		return number(x)
+		return number(*x)
 	}
 	return append(to[:0],
 		e.Device, e.Kernel, string(e.DType), strconv.Itoa(e.M), strconv.Itoa(e.N), strconv.Itoa(e.K),
@@ -82,6 +82,14 @@ func (e *Exported) cells(to []string) []string {
 		string(e.Phase), strconv.FormatInt(e.Seq, 10), strconv.FormatInt(e.StartedUS, 10), strconv.Itoa(e.Launches),
 		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
 		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed)
+}
+
+// told is a reading of a device, nil for 0, which stands for none.
+func told(x float64) *float64 {
+	if x == 0 {
+		return nil
+	}
+	return &x
 }
 
 // number prints a float with as many digits as it takes to read it back exactly.
@@ -119,7 +127,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		n++
 		if failed = sink.write(&Exported{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
-			ClockMHz: s.ClockMHz, PowerW: s.PowerW, TempC: s.TempC, Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
+			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
 			PackInside: c.PackInside, Parts: JoinInts(c.Parts, "+"), PadTo: c.PadTo, Label: c.Label,
 			Distribution: meta.Distribution, Seed: seed,

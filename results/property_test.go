@@ -231,6 +231,9 @@ func TestPropertyExportImport(t *testing.T) {
 			if fromJSON[i].US != s.Sample.US || fromJSON[i].Seq != s.Sample.Seq || fromJSON[i].M != s.Case.M {
 				t.Fatal("line ", i, ": ", fromJSON[i], " is not ", s)
 			}
+			if p := fromJSON[i].PowerW; (p == nil) != (s.Sample.PowerW == 0) || p != nil && *p != s.Sample.PowerW {
+				t.Fatal("line ", i, ": power ", p, " for ", s.Sample.PowerW)
+			}
 		}
 	})
 }
