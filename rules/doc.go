@@ -71,7 +71,7 @@
 //	    exclude: [naive]         #   kernels that are not judged
 //	  roofline:
 //	    fraction: 0.25           # below this × min(peak, intensity × bandwidth)
-//	    tolerance: 0.10          # above a ceiling by more: measurement-error
+//	    tolerance: 0.25          # above a ceiling by more: measurement-error
 //	diff:
 //	  threshold: 0.03            # the change of a case that fails the gate
 //	waivers:
