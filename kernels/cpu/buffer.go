@@ -23,7 +23,13 @@ type Buffer struct {
 }
 
 // Alloc returns zeroed memory. The error names the number of bytes.
-func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) { return d.alloc(bytes) }
+func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
+	b, err := d.alloc(bytes)
+	if err != nil {
+		return nil, err // a nil *Buffer would be a kernels.Buffer that isn't nil
+	}
+	return b, nil
+}
 
 func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	if bytes < 1 {

@@ -101,8 +101,8 @@ func TestFillIsNormal(t *testing.T) {
 func TestBufferErrors(t *testing.T) {
 	dev := open(t, 1)
 	for _, n := range []int64{0, -5, math.MaxInt64} {
-		if _, err := dev.Alloc(n); err == nil {
-			t.Errorf("Alloc(%d) succeeded", n)
+		if b, err := dev.Alloc(n); err == nil || b != nil {
+			t.Errorf("Alloc(%d): %v, %v; expected no buffer and an error", n, b, err)
 		}
 	}
 	b := fill(t, dev, kernels.FP32, 4, 1)
