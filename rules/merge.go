@@ -201,7 +201,9 @@ func reproduce(row, against results.Case) string {
 		words = append(words, "--regime", string(row.Regime))
 	}
 	for i, w := range words {
-		if strings.ContainsAny(w, " '\"") && i > 0 {
+		if i > 0 && strings.ContainsFunc(w, func(r rune) bool { // names may come from an imported file
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%", r)
+		}) {
 			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
