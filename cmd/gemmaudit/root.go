@@ -118,7 +118,7 @@ func refuseEmptyValues(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) {
 		value := f.Value.String()
 		if err == nil && (value == "" || value == "[]" && f.Value.Type() == "stringSlice") {
-			err = hint(usagef("--%s: the value is empty: expected %s", f.Name, f.Usage), "leave the flag out for its default")
+			err = hint(usagef("--%s: the value is empty", f.Name), "leave the flag out for its default; its values are: %s", f.Usage)
 		}
 	})
 	return err

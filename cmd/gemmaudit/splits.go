@@ -119,7 +119,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 func (o *splitsOptions) search() (rules.SplitOptions, error) {
 	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts}
 	switch {
-	case o.ratio < 0 || o.ratio > 1:
+	case !(o.ratio >= 0 && o.ratio <= 1): // NaN is neither
 		return search, usagef("--ratio: %v, expected above 0 and at most 1", o.ratio)
 	case o.among != rules.AmongFlagged && o.among != rules.AmongAll:
 		return search, usagef("--among: %q, expected flagged or all", o.among)
