@@ -36,6 +36,11 @@ func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Co
 	}
 	if err := populate(ctx, db, path, meta, fill); err != nil {
 		db.Close()
+		// The end of ctx rolls the transaction back, and what is tried next fails
+		// with an error that doesn't tell why.
+		if ended := ctx.Err(); ended != nil {
+			return fmt.Errorf("create run %q: %w", path, ended)
+		}
 		return err
 	}
 	if err := db.Close(); err != nil {
