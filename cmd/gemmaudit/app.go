@@ -92,6 +92,10 @@ func (a *app) main(args []string) int {
 	return exitCode(err)
 }
 
+// echo is how long after an interrupt another one is the same: timeout(1) and
+// shells signal a process and then its group, a person is slower.
+const echo = 200 * time.Millisecond
+
 // interruptible returns a context that the first interrupt cancels. It then
 // steps aside, so that a second interrupt ends the process at once.
 func (a *app) interruptible(parent context.Context) (context.Context, func()) {
@@ -102,9 +106,13 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-signals:
-			signal.Stop(signals)
 			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
 			cancel()
+			select {
+			case <-time.After(echo):
+				signal.Stop(signals)
+			case <-done:
+			}
 		case <-done:
 		}
 	}()

@@ -106,8 +106,11 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.writeTables(o.tables, o.force, meta, found); err != nil {
-		return err
+	// What an interrupt cut short is shown, but takes no table's place.
+	if ctx.Err() == nil {
+		if err := a.writeTables(o.tables, o.force, meta, found); err != nil {
+			return err
+		}
 	}
 	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, meta, found)); err != nil {
 		return err

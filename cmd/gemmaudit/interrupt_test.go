@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// A signal that comes twice at once, as timeout(1) sends it, is one interrupt.
+// The signals end the process that they are not held back from, so that is
+// another one.
+func TestInterruptTwiceAtOnce(t *testing.T) {
+	if os.Getenv("GEMMAUDIT_TEST_INTERRUPTED") == "" {
+		c := exec.Command(os.Args[0], "-test.run", "^TestInterruptTwiceAtOnce$")
+		c.Env = append(os.Environ(), "GEMMAUDIT_TEST_INTERRUPTED=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	var stderr bytes.Buffer
+	a := newApp(nil, &bytes.Buffer{}, &stderr, os.LookupEnv, nil)
+	ctx, release := a.interruptible(t.Context())
+	for range 2 {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+	}
+	time.Sleep(echo / 4) // for a second signal that ends the process
+	release()
+}
+
+// A search that was interrupted writes no table: it would lack what was not
+// searched, and look whole.
+func TestInterruptedSplitsWriteNoTable(t *testing.T) {
+	sim := newSimulation()
+	path, tab := filepath.Join(t.TempDir(), "run.db"), filepath.Join(t.TempDir(), "table.json")
+	var out, stderr bytes.Buffer
+	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{sim} })
+	a.now = sim.device.Now
+	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "flat", "--rounds", "5", "--out", path}); code != exitClean {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, interrupted := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if interrupted {
+			cancel()
+		}
+		cmd := newSplitsCommand(a)
+		cmd.SetArgs([]string{path, "--execute=false", "--table", tab})
+		err := cmd.ExecuteContext(ctx)
+		cancel()
+		_, missing := os.Stat(tab)
+		if interrupted != (exitCode(err) == exitInterrupted) || interrupted != os.IsNotExist(missing) {
+			t.Errorf("interrupted %v: error %v, table: %v", interrupted, err, missing)
+		}
+	}
+}
