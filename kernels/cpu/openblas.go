@@ -131,14 +131,7 @@ func (k openblas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := k.dev.rawB(p, raw); err != nil {
-		return nil, err
-	}
-	return &rawWeights{p, raw}, nil
+	return k.dev.keepRaw(p, raw)
 }
 
 // openblasCall owns the memory of one launch, which a cleanup frees once nothing
@@ -149,22 +142,8 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
+	g, p, err := k.dev.bindRaw(k.Name(), p, a, w, c)
 	if err != nil {
-		return nil, err
-	}
-	rw, ok := w.(*rawWeights)
-	if !ok || rw == nil {
-		return nil, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, w, k.Name())
-	}
-	if err := sameWeights(p, rw.problem); err != nil {
-		return nil, err
-	}
-	g, err := k.dev.bindAC(p, a, c)
-	if err != nil {
-		return nil, err
-	}
-	if g.b, err = k.dev.rawB(p, rw.raw); err != nil {
 		return nil, err
 	}
 	label, threads := "", k.dev.threadsOf(p)
@@ -185,13 +164,5 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 		C.free(unsafe.Pointer(call.sums))
 		C.free(unsafe.Pointer(call))
 	}, call)
-	return callLaunch(C.ga_call(C.ga_openblas_run), unsafe.Pointer(call), label, owner, a.Buffer, rw, c.Buffer), nil
-}
-
-// sameWeights checks that weights prepared for the problem q serve p.
-func sameWeights(p, q kernels.Problem) error {
-	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.BLayout != p.BLayout || q.LDB != p.LDB {
-		return fmt.Errorf("%v %s: weights were prepared for n%d k%d %s", p.Shape, p.DType, q.N, q.K, q.DType)
-	}
-	return nil
+	return callLaunch(C.ga_call(C.ga_openblas_run), unsafe.Pointer(call), label, owner, a.Buffer, w, c.Buffer), nil
 }
