@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
 // BenchmarkAMXTuning compares tunings of amx in one interleaved run, the standing one
@@ -93,12 +94,12 @@ func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
 	if err != nil {
 		b.Skip(err)
 	}
-	limit := &series{}
+	limit := &kerneltest.Series{}
 	if p.M > 32 {
 		units := map[kernels.DType]int{kernels.BF16: 2, kernels.INT8: 3}
 		u := d.pool.settledUnit(peakUnits(detect())[units[p.DType]].units[0])
-		limit.name = "registers"
-		limit.sample = func() (float64, error) {
+		limit.Name = "registers"
+		limit.Sample = func() (float64, error) {
 			flops, _ := u.block()
 			return flops, nil
 		}
@@ -113,12 +114,12 @@ func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		limit.name = "read bandwidth"
-		limit.sample = func() (float64, error) { return memory.pass(way), nil }
+		limit.Name = "read bandwidth"
+		limit.Sample = func() (float64, error) { return memory.pass(way), nil }
 	}
-	all := []*series{limit}
+	all := []*kerneltest.Series{limit}
 	for _, t := range tunings {
-		all = append(all, &series{name: fmt.Sprintf("%+v", t), sample: func() (float64, error) {
+		all = append(all, &kerneltest.Series{Name: fmt.Sprintf("%+v", t), Sample: func() (float64, error) {
 			defer tuneAMX(tuneAMX(t))
 			if p.M > 32 {
 				return r.flops()
@@ -126,16 +127,18 @@ func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
 			return r.bandwidth()
 		}})
 	}
-	measureRounds(b, all)
-	slices.SortStableFunc(all[2:], func(a, b *series) int { return -cmp.Compare(median(a.samples), median(b.samples)) })
+	kerneltest.MeasureRounds(b, all)
+	slices.SortStableFunc(all[2:], func(a, b *kerneltest.Series) int {
+		return -cmp.Compare(kerneltest.Median(a.Samples), kerneltest.Median(b.Samples))
+	})
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s, %d threads, %v %s; the standing tuning first\n", d.Spec().Name, d.Threads(), p.Shape, p.DType)
 	for _, s := range all {
-		mid, low, high := interval(s.samples)
+		mid, low, high := kerneltest.Interval(s.Samples)
 		fmt.Fprintf(&t, "%9.2f G/s [%.2f, %.2f] %5.3f of the limit  %s\n", mid/1e9, low/1e9, high/1e9,
-			median(ratios(s, limit)), s.name)
+			kerneltest.Median(kerneltest.Ratios(s, limit)), s.Name)
 	}
 	fmt.Fprint(os.Stderr, "\n", t.String())
-	b.ReportMetric(median(ratios(all[1], limit)), "of_limit")
+	b.ReportMetric(kerneltest.Median(kerneltest.Ratios(all[1], limit)), "of_limit")
 	b.ReportMetric(0, "ns/op")
 }

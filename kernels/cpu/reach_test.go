@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,73 +11,11 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// What the benchmarks of this package have in common: series that are measured in
-// rounds, one block each, in an order that is drawn anew every round.
-const (
-	reachRounds = 15
-	reachBlock  = 10 * time.Millisecond
-)
-
-// A series yields one sample each round: a rate, in operations or bytes a second.
-type series struct {
-	name    string
-	sample  func() (float64, error)
-	samples []float64
-}
-
-// measureRounds takes the samples of all series. b counts rounds; there are always
-// enough of them for an interval.
-func measureRounds(b *testing.B, all []*series) {
-	b.Helper()
-	rng := rand.New(rand.NewPCG(1, 2))
-	round := func() {
-		for _, i := range rng.Perm(len(all)) {
-			v, err := all[i].sample()
-			if err != nil {
-				b.Fatalf("%s: %v", all[i].name, err)
-			}
-			all[i].samples = append(all[i].samples, v)
-		}
-	}
-	rounds := 0
-	for b.Loop() {
-		round()
-		rounds++
-	}
-	for ; rounds < reachRounds; rounds++ {
-		round()
-	}
-}
-
-// interval is a median with the order statistics that enclose the true one with a
-// probability of at least 95 %, as far as there are enough samples for that.
-func interval(x []float64) (mid, low, high float64) {
-	s := slices.Sorted(slices.Values(x))
-	n := len(s)
-	// The number of samples below the median is binomial.
-	tail, p := 0.0, math.Pow(0.5, float64(n))
-	i := 0
-	for ; i < n/2; i++ {
-		if tail+p > 0.025 {
-			break
-		}
-		tail += p
-		p *= float64(n-i) / float64(i+1)
-	}
-	i = max(i-1, 0)
-	return median(x), s[i], s[n-1-i]
-}
-
-// ratios divides sample by sample, so that what moves a whole round falls out.
-func ratios(a, b *series) []float64 {
-	out := make([]float64, len(a.samples))
-	for i := range out {
-		out[i] = a.samples[i] / b.samples[i]
-	}
-	return out
-}
+// reachBlock is the length of one sample.
+const reachBlock = 10 * time.Millisecond
 
 // A workload holds the memory of a benchmark's cases.
 type workload struct {
@@ -202,7 +138,7 @@ func (r *rotation) bandwidth() (float64, error) {
 // goal is a ratio of two series and what it is meant to be at least.
 type goal struct {
 	metric string
-	a, b   *series
+	a, b   *kerneltest.Series
 	least  float64
 }
 
@@ -215,15 +151,15 @@ func BenchmarkReach(b *testing.B) {
 	}
 	d := openBench(b)
 	w := newWorkload(b, d)
-	var all []*series
+	var all []*kerneltest.Series
 	var goals []goal
 	var skipped []string
-	add := func(name string, sample func() (float64, error)) *series {
-		s := &series{name: name, sample: sample}
+	add := func(name string, sample func() (float64, error)) *kerneltest.Series {
+		s := &kerneltest.Series{Name: name, Sample: sample}
 		all = append(all, s)
 		return s
 	}
-	product := func(kernel string, dt kernels.DType, m, n, k int, rate func(*rotation) (float64, error)) *series {
+	product := func(kernel string, dt kernels.DType, m, n, k int, rate func(*rotation) (float64, error)) *kerneltest.Series {
 		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: dt}
 		name := fmt.Sprintf("%s/%s/%v", kernel, dt, p.Shape)
 		r, err := w.rotation(kernel, p)
@@ -233,13 +169,13 @@ func BenchmarkReach(b *testing.B) {
 		}
 		return add(name, func() (float64, error) { return rate(r) })
 	}
-	meet := func(metric string, s, limit *series, least float64) {
+	meet := func(metric string, s, limit *kerneltest.Series, least float64) {
 		if s != nil && limit != nil {
 			goals = append(goals, goal{metric, s, limit, least})
 		}
 	}
 
-	registers := map[kernels.DType]*series{}
+	registers := map[kernels.DType]*kerneltest.Series{}
 	for _, want := range peakUnits(detect()) {
 		if want.dtype != kernels.BF16 && want.dtype != kernels.FP32 {
 			continue
@@ -282,25 +218,25 @@ func BenchmarkReach(b *testing.B) {
 		meet(fmt.Sprintf("auto_%s/read", dt), product("auto", dt, 1, 14336, 4096, (*rotation).bandwidth), read, 0.85)
 	}
 
-	measureRounds(b, all)
+	kerneltest.MeasureRounds(b, all)
 	// Not by b.Log, which cuts a benchmark's lines off after the tenth.
 	fmt.Fprint(os.Stderr, "\n", reachTable(d, all, goals, skipped))
 	for _, g := range goals {
-		b.ReportMetric(median(ratios(g.a, g.b)), g.metric)
+		b.ReportMetric(kerneltest.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
 	}
 	b.ReportMetric(0, "ns/op") // a round's length says nothing
 }
 
 // reachTable prints rates and ratios with their intervals.
-func reachTable(d *Device, all []*series, goals []goal, skipped []string) string {
+func reachTable(d *Device, all []*kerneltest.Series, goals []goal, skipped []string) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s, %d threads\n", d.Spec().Name, d.Threads())
 	for _, s := range all {
-		mid, low, high := interval(s.samples)
-		fmt.Fprintf(&t, "%-34s %9.2f G/s  [%.2f, %.2f]\n", s.name, mid/1e9, low/1e9, high/1e9)
+		mid, low, high := kerneltest.Interval(s.Samples)
+		fmt.Fprintf(&t, "%-34s %9.2f G/s  [%.2f, %.2f]\n", s.Name, mid/1e9, low/1e9, high/1e9)
 	}
 	for _, g := range goals {
-		mid, low, high := interval(ratios(g.a, g.b))
+		mid, low, high := kerneltest.Interval(kerneltest.Ratios(g.a, g.b))
 		fmt.Fprintf(&t, "%-34s %9.3f      [%.3f, %.3f]", g.metric, mid, low, high)
 		switch {
 		case g.least == 0:
@@ -325,20 +261,6 @@ func openBench(b *testing.B) *Device {
 	}
 	b.Cleanup(func() { d.Close() })
 	return d
-}
-
-func TestInterval(t *testing.T) {
-	x := make([]float64, 15)
-	for i := range x {
-		x[i] = float64(15 - i)
-	}
-	// Of 15 samples the 4th and the 12th: 96.5 %.
-	if mid, low, high := interval(x); mid != 8 || low != 4 || high != 12 {
-		t.Errorf("interval of 1..15: %g [%g, %g], want 8 [4, 12]", mid, low, high)
-	}
-	if mid, low, high := interval([]float64{7}); mid != 7 || low != 7 || high != 7 {
-		t.Errorf("interval of one sample: %g [%g, %g]", mid, low, high)
-	}
 }
 
 // The benchmark's parts work on a machine without the kernel that is asked for.
