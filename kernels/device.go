@@ -54,6 +54,9 @@ type Spec struct {
 	LastLevelCacheBytes int64 `json:"llc_bytes"`
 	// Versions of what takes part: "driver", "openblas", "onednn", "microcode".
 	Versions map[string]string `json:"versions,omitempty"`
+	// Settings are what somebody may change about the device and what changes its
+	// times: "power limit", "ecc", "mig", "max sm clock".
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Ceilings are the rates that a device was seen or is said to reach.

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -143,13 +145,10 @@ func deviceSheet(d DeviceInfo) Sheet {
 		add("read bandwidth", gbytes(d.Ceilings.ReadBandwidth))
 		add("copy bandwidth", gbytes(d.Ceilings.CopyBandwidth))
 	}
-	var names []string
-	for name := range d.Versions {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		add(name, d.Versions[name])
+	for _, named := range []map[string]string{d.Versions, d.Settings} {
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			add(name, named[name])
+		}
 	}
 	return s
 }

@@ -58,8 +58,10 @@ func deviceFactors(d kernels.Spec) []Factor {
 		{Name: "caches", Value: cachesInWords(d)},
 		{Name: "features", Value: strings.Join(d.Features, " ")},
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.Versions)) {
-		out = append(out, Factor{Name: name, Value: d.Versions[name]})
+	for _, named := range []map[string]string{d.Versions, d.Settings} {
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			out = append(out, Factor{Name: name, Value: named[name]})
+		}
 	}
 	return out
 }
