@@ -43,13 +43,15 @@ __device__ __forceinline__ void barrierArrive(uint32_t bar) {
 }
 
 // barrierArriveAt arrives at the barrier of the same offset in the block of rank
-// `rank` of this cluster, one's own included.
+// `rank` of this cluster, one's own included. It hands back memory that wgmma has read;
+// it does not publish ordinary writes to the other block, which would cost a fence of
+// the whole GPU at each step.
 __device__ __forceinline__ void barrierArriveAt(uint32_t bar, uint32_t rank) {
     asm volatile(
         "{\n"
         ".reg .b32 remote;\n"
         "mapa.shared::cluster.u32 remote, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
         "}" ::"r"(bar), "r"(rank) : "memory");
 }
 
