@@ -1,10 +1,11 @@
 // Package health looks for what would spoil a measurement on this machine: the
 // frequency governor, other load, a CPU quota, a hypervisor, memory that is too
-// small, libraries that are missing. It changes nothing and prints nothing; every
-// finding says what was seen and what can be done about it.
+// small, libraries that are missing, a GPU that is throttled, shared or faulty. It
+// changes nothing and prints nothing; every finding says what was seen and what can
+// be done about it.
 //
 // The facts come from procfs and sysfs, so on other systems there is little to
-// say, which is itself a finding.
+// say, which is itself a finding. GPUs tell of themselves: see [CardTeller].
 package health
 
 import (
@@ -80,6 +81,8 @@ type Source struct {
 	// libraries that can't, with reasons.
 	Devices []kernels.Spec
 	Missing []kernels.Missing
+	// Cards are the devices that told the state of their card.
+	Cards []Card
 }
 
 // window is the time between two readings of the counters: 30 of the kernel's
@@ -93,6 +96,7 @@ func Live(registry *kernels.Registry) Source {
 		s.Devices = append(s.Devices, d.Spec())
 		s.Missing = append(s.Missing, d.Missing()...)
 	}
+	s.Cards = cardsOf(registry.Devices())
 	return s
 }
 
@@ -113,7 +117,7 @@ func Check(s Source) Report {
 		out = append(out, Finding{"system", Note, "this system has no /proc: load, clocks and limits can't be looked at", ""})
 	}
 	for _, check := range []func(*machine) []Finding{
-		checkDevices, checkMissing,
+		checkDevices, checkMissing, checkCards,
 		checkGovernor, checkTurbo, checkFrequency, checkThrottling,
 		checkLoad, checkSteal, checkQuota, checkAffinity, checkSMT,
 		checkHugePages, checkMemory, checkSwap,
