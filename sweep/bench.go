@@ -28,6 +28,8 @@ type bench struct {
 	target time.Duration // of a block
 	least  int           // launches of a block
 	budget int64         // bytes for weights
+	// due says whether the time for measuring is up; nil is never.
+	due func() bool
 
 	activations map[kernels.DType]*operands
 	sets        map[matrixKey]*weightSet
@@ -64,6 +66,22 @@ func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target t
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
 		gemms: map[string]kernels.Gemm{}, rotations: map[formKey]Rotation{},
 	}
+}
+
+// errHalted is what setting up a case ends with when it must not go on. It speaks
+// of no case: a sweep that is resumed sets up anew.
+var errHalted = errors.New("stopped before the weights were in place")
+
+// halted is asked between the steps of setting up, which may take longer than
+// anybody wants to wait for a sample that won't be taken.
+func (b *bench) halted(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errHalted, context.Cause(ctx))
+	case b.due != nil && b.due():
+		return errHalted
+	}
+	return nil
 }
 
 // ms are the batches of the launches that make up a case.
@@ -108,7 +126,7 @@ func slotBytes(rows int64, cols int, d kernels.DType) int64 {
 
 // reserve makes A and C large enough for cases. Buffers that are already large
 // enough are kept, and with them what was bound to them.
-func (b *bench) reserve(cases []results.Case) error {
+func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
 	need := map[kernels.DType]*operands{}
 	for _, c := range cases {
 		n := need[c.DType]
@@ -131,7 +149,10 @@ func (b *bench) reserve(cases []results.Case) error {
 				return err
 			}
 		}
-		var err error
+		err := b.halted(ctx)
+		if err != nil {
+			return err
+		}
 		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
 			return fmt.Errorf("operand A of %s, %d bytes: %w", d, n.aBytes, err)
 		}
@@ -159,7 +180,7 @@ func (o *operands) close() error {
 
 // load brings the weights of ds into memory. Others give way when there is no
 // room for both. A matrix that can't be had is returned with its error.
-func (b *bench) load(ds []demand) (failed map[matrixKey]error, err error) {
+func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
 	keep := map[matrixKey]bool{}
 	var need int64
 	for _, d := range ds {
@@ -185,8 +206,8 @@ func (b *bench) load(ds []demand) (failed map[matrixKey]error, err error) {
 		if b.sets[d.key] != nil {
 			continue
 		}
-		s, err := newWeightSet(b.device, d, b.dist, b.seed)
-		if errors.Is(err, kernels.ErrDeviceLost) {
+		s, err := b.newWeightSet(ctx, d)
+		if lost(err) || errors.Is(err, errHalted) {
 			return nil, err
 		}
 		if err != nil {
@@ -214,7 +235,7 @@ func (b *bench) gemm(name string) (kernels.Gemm, error) {
 }
 
 // ready makes sure that a station's weights are there and its launches belong to them.
-func (b *bench) ready(s *station) error {
+func (b *bench) ready(ctx context.Context, s *station) error {
 	set := b.sets[matrixOf(s.c)]
 	if set == nil {
 		return fmt.Errorf("weights %v are not in memory", matrixOf(s.c))
@@ -223,9 +244,9 @@ func (b *bench) ready(s *station) error {
 	if err != nil {
 		return err
 	}
-	f := set.form(g, s.c)
-	if f.err != nil {
-		return f.err
+	f, err := set.form(g, s.c, func() error { return b.halted(ctx) })
+	if err != nil {
+		return err
 	}
 	if key := formOf(s.c); b.rotations[key].Copies == 0 {
 		b.rotations[key] = f.rotation(s.c.Regime, b.spec.LastLevelCacheBytes)
@@ -262,7 +283,7 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 // block executes a case n times back to back, each time with the next copy of
 // its weights. All parts of one execution use the same copy, as they would.
 func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
-	if err := b.ready(s); err != nil {
+	if err := b.ready(ctx, s); err != nil {
 		return kernels.Span{}, err
 	}
 	copies, parts := len(s.form.copies), len(ms(s.c))

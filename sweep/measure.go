@@ -207,7 +207,7 @@ const idleLimit = time.Second
 // group measures the requests whose weights fit in memory together.
 func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
 	members []int, rounds int, out [][]results.Sample) error {
-	failed, err := l.load(ds)
+	failed, err := l.load(ctx, ds)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	for _, i := range members {
 		mine = append(mine, cases[i])
 	}
-	if err := l.reserve(mine); err != nil {
+	if err := l.reserve(ctx, mine); err != nil {
 		return err
 	}
 	stations, gone := make([]*station, len(members)), make([]error, len(members))
@@ -238,7 +238,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		} else {
 			gone[at] = l.pilot(ctx, s)
 		}
-		if lost(gone[at]) {
+		if lost(gone[at]) || errors.Is(gone[at], errHalted) {
 			return gone[at]
 		}
 		l.idle = m.cfg.Now()
@@ -260,7 +260,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			var e *caseError
 			switch err := gone[at]; {
 			case err == nil || errors.As(err, &e):
-			case lost(err) || errors.Is(err, errJournal):
+			case lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
 				return err
 			default:
 				if err := m.giveUp(stations[at].c, requests[i].Phase, err); err != nil {

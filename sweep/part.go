@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -42,7 +43,9 @@ func newPart(r *Runner, d kernels.Device, past *past) *part {
 	if r.MemoryBudget > 0 {
 		b.budget = r.MemoryBudget
 	}
-	return &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
+	p := &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
+	b.due = func() bool { return p.late(0) }
+	return p
 }
 
 func (p *part) add(c results.Case) {
@@ -118,6 +121,9 @@ func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
 		p.wall = p.r.Now().Sub(began)
+		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
+			err = nil // as if it had been looked for before that block
+		}
 		if err != nil {
 			p.stopped = StatusInterrupted
 			err = fmt.Errorf("%s: %w", p.bench.spec.ID, err)
@@ -137,7 +143,7 @@ func (p *part) run(ctx context.Context) (err error) {
 			if !open[i] || p.have[i][round] || p.gone[i] {
 				continue
 			}
-			if p.ended(ctx, p.stations[i]) {
+			if p.ended(ctx, p.blockTime(p.stations[i])) {
 				return nil
 			}
 			if !opened {
@@ -146,7 +152,7 @@ func (p *part) run(ctx context.Context) (err error) {
 					return err
 				}
 				p.setUp = p.r.Now().Sub(began)
-				if p.ended(ctx, p.stations[i]) {
+				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
 				}
 			}
@@ -160,7 +166,10 @@ func (p *part) run(ctx context.Context) (err error) {
 		p.collect(true)
 	}
 	if opened {
-		return p.watch(ctx, true) // how it ended is part of the drift
+		// How it ended is part of the drift, but not worth packing weights again.
+		if err := p.watch(ctx, true); !errors.Is(err, errHalted) {
+			return err
+		}
 	}
 	return nil
 }
@@ -213,17 +222,23 @@ func (p *part) open(round int) ([]bool, error) {
 	return out, nil
 }
 
-// ended looks whether to stop before the next block.
-func (p *part) ended(ctx context.Context, next *station) bool {
+// ended looks whether to stop before something that takes the time next.
+func (p *part) ended(ctx context.Context, next time.Duration) bool {
 	if ctx.Err() != nil {
 		p.stopped = StatusInterrupted
 		return true
 	}
-	if d := p.r.Plan.Deadline; d > 0 && p.r.Now().Sub(p.r.start)+p.blockTime(next) > d {
+	if p.late(next) {
 		p.stopped = StatusDeadline
 		return true
 	}
 	return false
+}
+
+// late says whether the deadline does not leave the time next.
+func (p *part) late(next time.Duration) bool {
+	d := p.r.Plan.Deadline
+	return d > 0 && p.r.Now().Sub(p.r.start)+next > d
 }
 
 func (p *part) firstMissing(i int) int {
@@ -243,7 +258,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if p.group != nil {
 		g = p.group[i]
 	}
-	if err := p.load(g); err != nil {
+	if err := p.load(ctx, g); err != nil {
 		return err
 	}
 	if p.gone[i] {
@@ -256,7 +271,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err == nil {
 		span, err = p.bench.block(ctx, s, s.perBlock)
 	}
-	if lost(err) {
+	if lost(err) || errors.Is(err, errHalted) {
 		return err
 	}
 	if err != nil {

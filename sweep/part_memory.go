@@ -2,21 +2,23 @@ package sweep
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // loadFor brings the weights of a case's set into memory, and A and C with them.
-func (p *part) loadFor(c results.Case) error {
+func (p *part) loadFor(ctx context.Context, c results.Case) error {
 	g := 0
 	if p.group != nil {
 		g = p.group[slices.IndexFunc(p.cases, func(o results.Case) bool { return o.ID == c.ID })]
 	}
-	return p.load(g)
+	return p.load(ctx, g)
 }
 
-func (p *part) load(g int) error {
+func (p *part) load(ctx context.Context, g int) error {
 	if p.loadedG == g {
 		return nil
 	}
@@ -34,7 +36,7 @@ func (p *part) load(g int) error {
 			ds = append(ds, d)
 		}
 	}
-	failed, err := p.bench.load(ds)
+	failed, err := p.bench.load(ctx, ds)
 	if err != nil {
 		return err
 	}
@@ -45,8 +47,8 @@ func (p *part) load(g int) error {
 			}
 		}
 	}
-	if err := p.bench.reserve(cases); err != nil {
-		if lost(err) {
+	if err := p.bench.reserve(ctx, cases); err != nil {
+		if lost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		p.r.note("%s: %v", p.bench.spec.ID, err)

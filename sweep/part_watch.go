@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -28,8 +29,8 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		tried++
 		g := &guard{sentinel: sentinel{station: station{c: c}}}
-		if err := p.loadFor(c); err != nil {
-			if lost(err) {
+		if err := p.loadFor(ctx, c); err != nil {
+			if lost(err) || errors.Is(err, errHalted) {
 				return err
 			}
 			continue
@@ -40,7 +41,7 @@ func (p *part) settle(ctx context.Context) error {
 		} else {
 			err = p.bench.pilot(ctx, &g.station)
 		}
-		if lost(err) {
+		if lost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		if err != nil {
@@ -91,7 +92,7 @@ func (p *part) watch(ctx context.Context, always bool) error {
 		}
 		started := p.r.Now()
 		span, err := p.bench.block(ctx, &g.station, g.perBlock)
-		if lost(err) {
+		if lost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -29,14 +30,19 @@ type weightForm struct {
 	err    error
 }
 
-// newWeightSet allocates and fills copies of a matrix.
-func newWeightSet(d kernels.Device, dm demand, dist kernels.Distribution, seed uint64) (*weightSet, error) {
+// newWeightSet allocates and fills copies of a matrix. All of them may take many
+// seconds, so that the bench is asked before each whether to go on; a single one
+// is filled at the pace of memory and is not divided.
+func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), forms: map[formKey]*weightForm{}}
 	for i := range dm.copies {
-		b, err := d.Alloc(dm.key.bytes())
+		err := b.halted(ctx)
 		if err == nil {
-			s.raw = append(s.raw, b)
-			err = b.Fill(dist, dm.key.dtype, int64(dm.key.n)*int64(dm.key.k), source(seed, streamFill, uint64(i)).Uint64())
+			var raw kernels.Buffer
+			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
+				s.raw = append(s.raw, raw)
+				err = raw.Fill(b.dist, dm.key.dtype, int64(dm.key.n)*int64(dm.key.k), source(b.seed, streamFill, uint64(i)).Uint64())
+			}
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("copy %d of weights %v: %w", i+1, dm.key, err), s.close())
@@ -46,14 +52,17 @@ func newWeightSet(d kernels.Device, dm demand, dist kernels.Distribution, seed u
 }
 
 // form returns what the kernel of a case makes of the copies, made at first use.
-func (s *weightSet) form(g kernels.Gemm, c results.Case) *weightForm {
+// The error is for all cases of the form; only that of halted is not kept.
+func (s *weightSet) form(g kernels.Gemm, c results.Case, halted func() error) (*weightForm, error) {
 	key := formOf(c)
 	if f := s.forms[key]; f != nil {
-		return f
+		return f, f.err
 	}
 	f := &weightForm{set: s, gemm: g}
-	s.forms[key] = f
 	for i, raw := range s.raw {
+		if err := halted(); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
 		w, err := g.PrepareWeights(problem(c, c.M), raw)
 		if err != nil {
 			f.err = errors.Join(fmt.Errorf("kernel %s, copy %d of weights %v: %w", g.Name(), i+1, s.key, err), f.close())
@@ -61,7 +70,8 @@ func (s *weightSet) form(g kernels.Gemm, c results.Case) *weightForm {
 		}
 		f.copies = append(f.copies, w)
 	}
-	return f
+	s.forms[key] = f
+	return f, f.err
 }
 
 func (f *weightForm) close() error {

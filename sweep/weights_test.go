@@ -1,0 +1,109 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// allocator tells of every buffer of a simulated device, which the weights are
+// copied to one by one.
+type allocator struct {
+	*kerneltest.Device
+	count int
+	at    func(n int)
+}
+
+func (d *allocator) Alloc(bytes int64) (kernels.Buffer, error) {
+	d.count++
+	d.at(d.count)
+	return d.Device.Alloc(bytes)
+}
+
+// TestFillingWeightsIsInterrupted cancels a sweep, and lets its deadline pass, in
+// the middle of the six copies of a matrix.
+func TestFillingWeightsIsInterrupted(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		deadline time.Duration
+		status   string
+	}{{"cancelled", 0, StatusInterrupted}, {"late", time.Second, StatusDeadline}} {
+		t.Run(c.name, func(t *testing.T) {
+			d := simulated(nil)
+			p := planned(t, d, "1:10", func(o *Options) { o.Deadline = c.deadline })
+			run := newRun(t, p)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			filling := &allocator{Device: d, at: func(n int) {
+				switch {
+				case n != 3:
+				case c.deadline > 0:
+					d.Advance(2 * c.deadline)
+				default:
+					cancel()
+				}
+			}}
+			sum, err := (&Runner{Plan: p, Devices: []kernels.Device{filling}, Out: run, Now: d.Now}).Run(ctx)
+			var interrupted *InterruptedError
+			if errors.As(err, &interrupted) != (c.status == StatusInterrupted) || !errors.As(err, &interrupted) && err != nil {
+				t.Errorf("error %v", err)
+			}
+			if sum.Status != c.status || sum.Samples != 0 || sum.Failures != 0 {
+				t.Errorf("summary %+v", sum)
+			}
+			if filling.count != 3 {
+				t.Errorf("%d buffers were allocated, expected none after the third", filling.count)
+			}
+			if d.Used() != 0 {
+				t.Errorf("%d bytes are still allocated", d.Used())
+			}
+			if failures, err := run.Failures(); err != nil || len(failures) != 0 {
+				t.Errorf("it was held against cases: %v, %v", failures, err)
+			}
+			p.Deadline = 0
+			if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			complete(t, p, run)
+		})
+	}
+}
+
+// TestPackingStopsBetweenCopies asks a kernel for its form of the copies while
+// the bench says that it must not go on.
+func TestPackingStopsBetweenCopies(t *testing.T) {
+	d := simulated(nil)
+	b := newBench(d, kernels.Normal, 1, time.Millisecond, 1)
+	c := simCase(8)
+	c.Kernel = "theirs"
+	if failed, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {
+		t.Fatal(failed, err)
+	}
+	raw := d.Used()
+	g, err := b.gemm(c.Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, asked := b.sets[matrixOf(c)], 0
+	_, err = set.form(g, c, func() error {
+		if asked++; asked == 4 {
+			return errHalted
+		}
+		return nil
+	})
+	if !errors.Is(err, errHalted) || len(set.forms) != 0 || d.Used() != raw {
+		t.Errorf("after three of six copies: error %v, %d forms, %d bytes more than before", err, len(set.forms), d.Used()-raw)
+	}
+	f, err := set.form(g, c, func() error { return nil })
+	if err != nil || len(f.copies) != 6 {
+		t.Errorf("afterwards: %v", err)
+	}
+	if err := b.close(); err != nil || d.Used() != 0 {
+		t.Errorf("%d bytes are still allocated, %v", d.Used(), err)
+	}
+}
