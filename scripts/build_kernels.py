@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Compile kernels/cuda/*.cu into the images that the program embeds.
+
+Every source goes through NVRTC (CUDA C++ to PTX) and ptxas (PTX to machine code) once
+for each architecture that its first lines ask for:
+
+    // arch: 75 80 86 89 90a ptx90
+
+`90a` is an image for compute capability 9.0 alone; `ptx90` is PTX that a driver
+compiles for the GPUs that come after. A source is built again only when it, a .cuh that
+it includes, the options or the compilers have changed. The result of a source is a
+folder of its own,
+
+    kernels/cuda/artefacts/<source>/{manifest.json, sm_80.cubin.gz, ..., ptx90.ptx.gz}
+
+with registers, shared memory, stack and spills of each kernel in the manifest. The same
+input gives the same bytes. A kernel that spills or has a stack frame fails the build,
+and so does a remark of ptxas that it gave up on an optimisation.
+
+`make kernels` runs this in an environment with the pinned compilers; by hand:
+
+    PYTHONPATH=<folder of the unpacked wheels> scripts/build_kernels.py --only hopper \\
+        --raw --out /tmp/try -D STAGES=5
+
+Needs no GPU.
+"""
+import argparse
+import concurrent.futures
+import ctypes
+import gzip
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "kernels" / "cuda"
+ARTEFACTS = SOURCES / "artefacts"
+PACKAGES = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12")
+# Of every source; the target and the include paths come on top.
+NVRTC_OPTIONS = ["--std=c++17"]
+PTXAS_OPTIONS = ["-O3"]
+FORMAT = 1  # of manifests; another one means that everything is built again
+HEADER_LINES = 40  # in which the list of architectures must stand
+
+# What ptxas says when the code is right but slower than it was meant to be: wgmma
+# made serial, setmaxnreg ignored.
+GAVE_UP = re.compile(r"C75\d\d|Potential Performance Loss|setmaxnreg' ignored|serializ", re.IGNORECASE)
+
+
+class BuildError(Exception):
+    """A source that can't be built, with the compiler's words."""
+
+
+def toolchain():
+    """Finds the compilers' wheels and returns their paths and versions."""
+    for entry in sys.path:
+        nvidia = pathlib.Path(entry or ".") / "nvidia"
+        nvrtc = nvidia / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+        ptxas = nvidia / "cuda_nvcc" / "bin" / "ptxas"
+        if nvrtc.exists() and ptxas.exists():
+            break
+    else:
+        raise BuildError("no NVRTC and ptxas on the Python path: run `make kernels`, which installs "
+                         + ", ".join(PACKAGES))
+    include = [nvidia / "cuda_runtime" / "include", nvidia / "cuda_nvcc" / "include"]
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"nvrtc": str(nvrtc), "ptxas": str(ptxas), "include": [str(i) for i in include], "versions": versions}
+
+
+def architectures(source):
+    """The architectures that a source's first lines ask for: ["75", "90a", "ptx90"]."""
+    for line in source.read_text().splitlines()[:HEADER_LINES]:
+        m = re.match(r"//\s*arch:\s*(.+)", line)
+        if m:
+            archs = m.group(1).split()
+            for a in archs:
+                if not re.fullmatch(r"(ptx)?\d+a?", a):
+                    raise BuildError(f"{source.name}: unknown architecture {a!r}: expected 80, 90a or ptx90")
+            return archs
+    raise BuildError(f"{source.name}: no line '// arch: 75 80 86 89 90a ptx90' among the first {HEADER_LINES}")
+
+
+def includes(source):
+    """The project's headers that a source includes, also indirectly, sorted by name."""
+    found, queue = set(), [source]
+    while queue:
+        for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', queue.pop().read_text(), re.MULTILINE):
+            if name not in found:
+                if not (SOURCES / name).exists():
+                    raise BuildError(f"{source.name}: includes {name}, which is not in {SOURCES}")
+                found.add(name)
+                queue.append(SOURCES / name)
+    return sorted(found)
+
+
+def digest(source, headers):
+    """sha256 of what `sha256sum <source> <headers>` prints."""
+    listing = "".join(f"{hashlib.sha256((SOURCES / n).read_bytes()).hexdigest()}  {n}\n" for n in [source.name, *headers])
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def targets(arch):
+    """PTX target, ptxas target, name of the image and of its file."""
+    if arch.startswith("ptx"):
+        return f"compute_{arch[3:]}", f"sm_{arch[3:]}", arch, f"{arch}.ptx"
+    return f"compute_{arch}", f"sm_{arch}", f"sm_{arch}", f"sm_{arch}.cubin"
+
+
+class NVRTC:
+    """The run-time compiler, called through its C interface."""
+
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        self.lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    def check(self, result, what):
+        if result != 0:
+            raise BuildError(f"{what}: {self.lib.nvrtcGetErrorString(result).decode()}")
+
+    def text(self, program, name):
+        """One of the program's texts: its log or its PTX."""
+        size = ctypes.c_size_t()
+        self.check(getattr(self.lib, f"nvrtcGet{name}Size")(program, ctypes.byref(size)), name)
+        buffer = ctypes.create_string_buffer(size.value)
+        self.check(getattr(self.lib, f"nvrtcGet{name}")(program, buffer), name)
+        return buffer.raw.rstrip(b"\0")
+
+    def compile(self, source, options):
+        """Returns PTX and the compiler's log, which holds warnings."""
+        program = ctypes.c_void_p()
+        text = source.read_bytes()
+        self.check(self.lib.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None), source.name)
+        try:
+            argv = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+            result = self.lib.nvrtcCompileProgram(program, len(options), argv)
+            log = self.text(program, "ProgramLog").decode(errors="replace")
+            if result != 0:
+                raise BuildError(f"{source.name} [{options[0]}]:\n{log}")
+            return self.text(program, "PTX"), log
+        finally:
+            self.lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def assemble(tools, ptx, target, name):
+    """Returns the machine code of PTX and what ptxas tells of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The name reaches the image, so it must not be a random one.
+        code, image = pathlib.Path(folder) / f"{name}.ptx", pathlib.Path(folder) / f"{name}.cubin"
+        code.write_bytes(ptx)
+        done = subprocess.run([tools["ptxas"], *PTXAS_OPTIONS, "-v", f"--gpu-name={target}", code.name, "-o", image.name],
+                              cwd=folder, capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        if done.returncode != 0:
+            raise BuildError(f"{name} [ptxas {target}]:\n{said}")
+        return image.read_bytes(), said
+
+
+def kernels(ptx, said):
+    """Symbol by symbol, what ptxas -v tells, and from the PTX the largest block and the bytes of the parameter."""
+    found, current = {}, None
+    for line in said.splitlines():
+        if m := re.search(r"Compiling entry function '([^']+)'", line):
+            current = found[m.group(1)] = {"symbol": m.group(1), "parameter": 0, "registers": 0, "threads": 0, "shared": 0, "stack": 0,
+                                           "spill_stores": 0, "spill_loads": 0, "constant": 0, "barriers": 0}
+        if current is None:
+            continue
+        if m := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            current["stack"], current["spill_stores"], current["spill_loads"] = map(int, m.groups())
+        for field, pattern in (("registers", r"Used (\d+) registers"), ("barriers", r"used (\d+) barriers"),
+                               ("shared", r"(\d+) bytes smem"), ("constant", r"(\d+) bytes cmem\[0\]")):
+            if m := re.search(pattern, line):
+                current[field] = int(m.group(1))
+    entries = re.split(r"\.entry\s+", ptx.decode())[1:]
+    for entry in entries:
+        head = entry.split("{", 1)[0]
+        name = re.match(r"[\w$]+", head).group(0)
+        if m := re.search(r"\.param\s+\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]", head):
+            found[name]["parameter"] = int(m.group(1))
+        if m := re.search(r"\.(?:max|req)ntid\s+([\d, ]+)", head):
+            threads = 1
+            for n in m.group(1).split(","):
+                threads *= int(n)
+            found[name]["threads"] = threads
+    return [found[s] for s in sorted(found)]
+
+
+def compress(data):
+    """gzip without a time or a name, so that the bytes depend on the content alone."""
+    out = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=out, mtime=0) as f:
+        f.write(data)
+    return out.getvalue()
+
+
+def build_image(tools, source, arch, defines):
+    """Compiles one source for one architecture."""
+    virtual, real, name, file = targets(arch)
+    options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines], f"-I{SOURCES}",
+               *[f"-I{i}" for i in tools["include"]]]
+    ptx, log = NVRTC(tools["nvrtc"]).compile(source, options)
+    cubin, said = assemble(tools, ptx, real, source.stem)
+    found = kernels(ptx, said)
+    problems = [f"{k['symbol']}: {k['stack']} bytes of stack, {k['spill_stores']} of spill stores, {k['spill_loads']} of spill loads"
+                for k in found if k["stack"] or k["spill_stores"] or k["spill_loads"]]
+    problems += [line for line in said.splitlines() if GAVE_UP.search(line)]
+    if problems:
+        raise BuildError(f"{source.name} [{name}]:\n  " + "\n  ".join(problems))
+    image = ptx + b"\n" if arch.startswith("ptx") else cubin
+    return {"arch": name, "file": file, "sha256": hashlib.sha256(image).hexdigest(), "bytes": len(image), "kernels": found}, image, log
+
+
+def up_to_date(folder, want):
+    """Whether a folder holds what a build would make."""
+    try:
+        have = json.loads((folder / "manifest.json").read_text())
+        if any(have[key] != want[key] for key in want) or [i["arch"] for i in have["images"]] != want_archs(want):
+            return False
+        for image in have["images"]:
+            data = (folder / image["file"]).read_bytes()
+            if image["file"].endswith(".gz"):
+                data = gzip.decompress(data)
+            if hashlib.sha256(data).hexdigest() != image["sha256"]:
+                return False
+    except (OSError, KeyError, ValueError, EOFError):
+        return False
+    return True
+
+
+def want_archs(want):
+    return [targets(a)[2] for a in want["archs"]]
+
+
+def write(path, data):
+    """Replaces a file whole, so that a build that is broken off leaves no half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
+        f.write(data)
+    os.chmod(f.name, 0o644)
+    os.replace(f.name, path)
+
+
+def layout(manifest):
+    """JSON with a line for each kernel."""
+    text = json.dumps(manifest, indent=1)
+    return re.sub(r"\{[^{}\[\]]*\}", lambda m: re.sub(r"\n\s*", " ", m.group(0)), text) + "\n"
+
+
+def report(images):
+    """One line a kernel: the figures of every image."""
+    rows = {}
+    for image in images:
+        for k in image["kernels"]:
+            rows.setdefault(k["symbol"], []).append(f"{image['arch'].removeprefix('sm_')}:{k['registers']}")
+    for symbol, registers in rows.items():
+        shared = max(k["shared"] for i in images for k in i["kernels"] if k["symbol"] == symbol)
+        print(f"  {symbol}: registers {' '.join(registers)}, shared {shared}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="NAMES", help="sources to build, without .cu: hopper,mma (default: all)")
+    parser.add_argument("--arch", default="", metavar="ARCHS", help="of those that the sources ask for, only these: 90a,ptx90; needs --out")
+    parser.add_argument("--out", type=pathlib.Path, default=ARTEFACTS, metavar="DIR", help="where to write (default: %(default)s)")
+    parser.add_argument("--raw", action="store_true", help="write images uncompressed; needs --out")
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="define a macro; needs --out")
+    parser.add_argument("--force", action="store_true", help="build also what has not changed")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: %(default)s)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print each kernel's registers and shared memory")
+    args = parser.parse_args()
+    if args.out == ARTEFACTS and (args.raw or args.defines or args.arch):
+        parser.error("--arch, --raw and -D are for experiments: give --out")
+
+    sources = {p.stem: p for p in sorted(SOURCES.glob("*.cu"))}
+    only = [n.removesuffix(".cu") for n in re.split(r"[,\s]+", args.only) if n]
+    for name in only:
+        if name not in sources:
+            parser.error(f"no source {name}.cu: expected one of {', '.join(sources)}")
+    arch_only = [a for a in re.split(r"[,\s]+", args.arch) if a]
+
+    try:
+        tools = toolchain()
+        wanted = {}
+        for name in only or sources:
+            source = sources[name]
+            headers = includes(source)
+            archs = [a for a in architectures(source) if not arch_only or a in arch_only]
+            want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers), "archs": archs,
+                    "compilers": tools["versions"],
+                    "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}
+            if args.force or not up_to_date(args.out / name, want):
+                wanted[name] = want
+    except BuildError as e:
+        sys.exit(f"build_kernels: {e}")
+
+    failed = False
+    # A compilation is a process of its own: the compilers' locks and memory end with it.
+    with concurrent.futures.ProcessPoolExecutor(max(1, args.jobs)) as pool:
+        jobs = {name: [pool.submit(build_image, tools, sources[name], a, args.defines) for a in want["archs"]]
+                for name, want in wanted.items()}
+        for name, futures in jobs.items():
+            images, files, logs = [], {}, set()
+            try:
+                for entry, data, log in [f.result() for f in futures]:
+                    if not args.raw:
+                        entry["file"] += ".gz"
+                        data = compress(data)
+                    images.append(entry)
+                    files[entry["file"]] = data
+                    logs.update(line for line in log.splitlines() if "warning" in line)
+            except BuildError as e:
+                print(f"build_kernels: {e}", file=sys.stderr)
+                failed = True
+                continue
+            for line in sorted(logs):
+                print(line, file=sys.stderr)
+            for file, data in files.items():
+                write(args.out / name / file, data)
+            manifest = {**wanted[name], "images": images}
+            write(args.out / name / "manifest.json", layout(manifest).encode())
+            for stale in (args.out / name).iterdir():
+                if stale.name != "manifest.json" and stale.name not in files:
+                    stale.unlink()
+            print(f"{name}: {len(images)} images, {sum(map(len, files.values())) / 1024:.0f} KB")
+            if args.verbose:
+                report(images)
+    if not only and args.out == ARTEFACTS and ARTEFACTS.exists():
+        for folder in ARTEFACTS.iterdir():
+            if folder.is_dir() and folder.name not in sources:
+                shutil.rmtree(folder)
+                print(f"{folder.name}: removed, its source is gone")
+    if not wanted:
+        print("device code is up to date")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
