@@ -6,6 +6,7 @@
 #   make bench   what the kernels reach here, beside registers, memory and libraries
 #   make build   bin/gemmaudit
 #   make fuzz    each fuzz target for FUZZTIME
+#   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
 GO       ?= go
 OUT      ?= out
@@ -22,7 +23,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet.
 CONCURRENT := ./results ./sweep ./cmd/...
 
-.PHONY: run test lint bench bench-kernels build fuzz test-kernels clean
+.PHONY: run test lint bench bench-kernels build fuzz test-kernels kernels clean
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
@@ -66,5 +67,17 @@ fuzz:
 		done; \
 	done
 
+# Compiles what has changed; go build embeds the result. The compilers are pinned and
+# live in an environment of their own.
+KERNEL_TOOLS := build/kernel-tools
+
+kernels: $(KERNEL_TOOLS)/ready
+	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --only '$(ONLY)'
+
+$(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt
+	python3 -m venv $(KERNEL_TOOLS)
+	$(KERNEL_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
 clean:
-	rm -rf bin
+	rm -rf bin build
