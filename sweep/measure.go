@@ -131,10 +131,14 @@ func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
 	return cases, nil
 }
 
-// checkCase refuses what could not be executed as it is written.
+// checkCase refuses what could not be executed as it is written. Within
+// [MaxDimension] the bytes of every operand are a number.
 func checkCase(c results.Case) error {
 	if err := c.Shape().Validate(); err != nil {
 		return err
+	}
+	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
+		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
 	}
 	if len(c.Parts) > 0 {
 		sum := 0

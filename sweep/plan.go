@@ -124,7 +124,7 @@ func (p *Plan) Validate() error {
 	cases := 0
 	for _, s := range p.Series {
 		for _, m := range s.Ms {
-			if err := problem(s.Case(m), m).Shape.Validate(); err != nil {
+			if err := checkCase(s.Case(m)); err != nil {
 				return fmt.Errorf("plan: %w", err)
 			}
 		}

@@ -33,6 +33,14 @@ func TestPlanSurvivesTheRunFile(t *testing.T) {
 	}
 }
 
+func TestPlansOfAbsurdSizesAreRefused(t *testing.T) {
+	p := planned(t, simulated(nil), "1:3", nil)
+	p.Series[0].K = 1 << 40
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "m1 n256 k1099511627776") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPlanHash(t *testing.T) {
 	hash := func(change func(*Plan)) string {
 		p := planned(t, simulated(nil), "1:16", nil)
