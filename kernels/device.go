@@ -34,6 +34,15 @@ type Peak struct {
 	Unit string `json:"unit,omitempty"`
 }
 
+// At scales the peak to a clock in MHz: what the device could do had it run at
+// that clock throughout. 0 where either clock is unknown.
+func (p Peak) At(clockMHz float64) float64 {
+	if p.ClockMHz <= 0 || clockMHz <= 0 {
+		return 0
+	}
+	return p.FLOPS * clockMHz / p.ClockMHz
+}
+
 // Cache is one level of a device's caches.
 type Cache struct {
 	Level int   `json:"level"`

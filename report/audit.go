@@ -305,17 +305,20 @@ type predicted float64
 func (p predicted) Text() string { return "≈" + factor(p).Text() }
 func (p predicted) Raw() any     { return finite(float64(p)) }
 
-// verdictSheet has one row a series: how its rows were judged.
+// verdictSheet has one row a series: how its rows were judged, and the highest MFU
+// among them, also relative to the peak at the clock of that row.
 func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
 		{Name: "held against", Key: "held_against", Align: Right}, {Name: "monotonic", Key: "monotonic", Align: Right},
 		{Name: "clean", Key: "clean", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
+		{Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
 	}}
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, heldAgainst(a, series), len(series.Flagged), nil, nil, 0}
+		row := []any{seriesCell(series.Key), series.Cases, heldAgainst(a, series), len(series.Flagged), nil, nil, 0, nil, nil}
 		if len(series.Rows) > 0 {
 			clean, undecided := 0, 0
+			best := series.Rows[0]
 			for _, r := range series.Rows {
 				switch r.Verdict {
 				case rules.Clean:
@@ -323,8 +326,14 @@ func verdictSheet(a *rules.Audit) Sheet {
 				case rules.Undecided:
 					undecided++
 				}
+				if r.MFU.Mid > best.MFU.Mid {
+					best = r
+				}
 			}
-			row[4], row[5] = clean, undecided
+			row[4], row[5], row[7] = clean, undecided, share(best.MFU.Mid)
+			if best.MFUAtClock.Mid > 0 {
+				row[8] = share(best.MFUAtClock.Mid)
+			}
 		}
 		findings := 0
 		for _, f := range a.Findings {

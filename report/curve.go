@@ -60,6 +60,10 @@ func NewCurve(s results.Series, audit *rules.Audit) Curve {
 		r := rules.RowVerdict{M: m.M, US: m.US, Samples: m.Samples, Label: m.Label}
 		flops := kernels.Shape{M: m.M, N: s.Key.N, K: s.Key.K}.FLOPs()
 		r.MFU = rules.Interval{Lo: flops / (m.US.Hi * 1e-6) / peak, Mid: flops / (m.US.Mid * 1e-6) / peak, Hi: flops / (m.US.Lo * 1e-6) / peak}
+		if at := m.MFUAtClock; at > 0 {
+			scale := at / r.MFU.Mid
+			r.ClockMHz, r.MFUAtClock = m.ClockMHz, rules.Interval{Lo: scale * r.MFU.Lo, Mid: at, Hi: scale * r.MFU.Hi}
+		}
 		c.Rows = append(c.Rows, r)
 	}
 	return c

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"sort"
@@ -24,8 +25,10 @@ type Median struct {
 	FLOPS    float64 `json:"flops"`
 	MFU      float64 `json:"mfu,omitempty"`
 	ClockMHz float64 `json:"clock_mhz,omitempty"` // median of what is known
-	Label    string  `json:"label,omitempty"`
-	Failed   string  `json:"failed,omitempty"`
+	// MFUAtClock is relative to the peak scaled to ClockMHz, 0 when it can't be told.
+	MFUAtClock float64 `json:"mfu_at_clock,omitempty"`
+	Label      string  `json:"label,omitempty"`
+	Failed     string  `json:"failed,omitempty"`
 }
 
 // summaryConfidence is the level of the intervals beside medians. They describe
@@ -56,6 +59,9 @@ func Medians(series []results.Series) []Median {
 				}
 			}
 			m.ClockMHz = median(clock)
+			if peak := s.Peak.At(m.ClockMHz); peak > 0 {
+				m.MFUAtClock = m.FLOPS / peak
+			}
 			out = append(out, m)
 		}
 	}
@@ -117,20 +123,23 @@ func medianSheet(medians []Median) Sheet {
 		{Name: "m", Key: "m", Align: Right}, {Name: "n", Key: "n", Align: Right, Hoist: true, HoistName: true}, {Name: "k", Key: "k", Align: Right, Hoist: true, HoistName: true},
 		{Name: "regime", Key: "regime", Wide: true}, {Name: "threads", Key: "threads", Align: Right, Wide: true},
 		{Name: "time us", Key: "us", Align: Right, Interval: true}, {Name: "rate", Key: "gflops", Align: Right}, {Name: "MFU", Key: "mfu", Align: Right},
-		{Name: "samples", Key: "samples", Align: Right}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true},
+		{Name: "MFU at clock", Key: "mfu_at_clock", Align: Right}, {Name: "samples", Key: "samples", Align: Right}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true},
 		{Name: "label", Key: "label", Wide: true}, {Name: "failed", Key: "failed", Flex: true},
 	}}
 	for _, m := range medians {
 		k := m.Series
-		row := []any{k.Device, k.Kernel, k.DType, m.M, k.N, k.K, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}}
+		row := []any{k.Device, k.Kernel, k.DType, m.M, k.N, k.K, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}}
 		if m.Samples > 0 {
 			row[8], row[9] = bounds{m.US, microsCell}, rate{m.FLOPS, k.DType}
 		}
 		if m.MFU > 0 {
 			row[10] = share(m.MFU)
 		}
+		if m.MFUAtClock > 0 {
+			row[11] = share(m.MFUAtClock)
+		}
 		if m.ClockMHz > 0 {
-			row[12] = number{m.ClockMHz, 0}
+			row[13] = number{m.ClockMHz, 0}
 		}
 		sheet.Rows = append(sheet.Rows, row)
 	}
@@ -163,6 +172,9 @@ func PeakText(p kernels.Peak) string {
 	if p.Unit != "" {
 		s += " (" + p.Unit + ")"
 	}
+	if p.ClockMHz > 0 {
+		s += fmt.Sprintf(" at %.0f MHz", p.ClockMHz)
+	}
 	return s
 }
 
@@ -187,14 +199,16 @@ func WriteSeries(w io.Writer, f Format, series []results.Series) error {
 		Best    float64           `json:"best_flops"`
 		BestM   int               `json:"best_m"`
 		BestMFU float64           `json:"best_mfu,omitempty"`
-		Peak    kernels.Peak      `json:"peak"`
+		// BestAtClock is the same row's MFU relative to the peak at its clock.
+		BestAtClock float64      `json:"best_mfu_at_clock,omitempty"`
+		Peak        kernels.Peak `json:"peak"`
 	}
 	doc := &Document{Subject: "series", Items: []any{}}
 	all := []summary{}
 	sheet := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right},
 		{Name: "samples", Key: "samples", Align: Right}, {Name: "failed", Key: "failed", Align: Right}, {Name: "best rate", Key: "best_gflops", Align: Right},
-		{Name: "at m", Key: "best_m", Align: Right}, {Name: "MFU", Key: "best_mfu", Align: Right}, {Name: "peak", Key: "peak_gflops", Align: Right, Wide: true}, {Name: "origin", Key: "peak_origin", Wide: true},
+		{Name: "at m", Key: "best_m", Align: Right}, {Name: "MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right}, {Name: "peak", Key: "peak_gflops", Align: Right, Wide: true}, {Name: "origin", Key: "peak_origin", Wide: true},
 	}}
 	for _, s := range series {
 		v := summary{Series: s.Key, Cases: len(s.Rows), Peak: s.Peak}
@@ -208,14 +222,17 @@ func WriteSeries(w io.Writer, f Format, series []results.Series) error {
 				v.Failed++
 			}
 			if m.FLOPS > v.Best {
-				v.Best, v.BestM, v.BestMFU = m.FLOPS, m.M, m.MFU
+				v.Best, v.BestM, v.BestMFU, v.BestAtClock = m.FLOPS, m.M, m.MFU, m.MFUAtClock
 			}
 		}
 		all = append(all, v)
 		doc.Items = append(doc.Items, v)
-		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), rate{v.Best, s.Key.DType}, v.BestM, nil, rate{s.Peak.FLOPS, s.Key.DType}, string(s.Peak.Origin)}
+		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), rate{v.Best, s.Key.DType}, v.BestM, nil, nil, rate{s.Peak.FLOPS, s.Key.DType}, string(s.Peak.Origin)}
 		if v.BestMFU > 0 {
 			row[8] = share(v.BestMFU)
+		}
+		if v.BestAtClock > 0 {
+			row[9] = share(v.BestAtClock)
 		}
 		sheet.Rows = append(sheet.Rows, row)
 	}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -30,6 +31,9 @@ func PlotMFU(c Curve, machine string) *Figure {
 	}
 	if gathered {
 		f.legend = []legendItem{{"MFU, median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
+	}
+	if c.scaled() {
+		f.legend = append(f.legend, legendItem{"MFU at the clock of each row", green, lineMark})
 	}
 	expects, undecided := false, false
 	for _, r := range c.Rows {
@@ -52,6 +56,25 @@ func PlotMFU(c Curve, machine string) *Figure {
 	}
 	f.draw = func(canvas draw.Canvas) { c.drawMFU(canvas) }
 	return f
+}
+
+// scaled says whether MFU at the measured clock is worth a line of its own: the peak
+// is of another clock than the one at hand, and every row tells its own.
+func (c *Curve) scaled() bool {
+	if len(c.Rows) == 0 || c.Peak.Origin == kernels.Measured {
+		return false
+	}
+	for _, r := range c.Rows {
+		if r.MFUAtClock.Mid <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// atClock is the MFU of a row at its clock, as a line without a band.
+func atClock(r rules.RowVerdict) rules.Interval {
+	return rules.Interval{Lo: r.MFUAtClock.Mid, Mid: r.MFUAtClock.Mid, Hi: r.MFUAtClock.Mid}
 }
 
 // subtitle names the machine and what MFU is relative to.
@@ -171,6 +194,11 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 			hi = math.Max(hi, r.Expected/c.Threshold)
 		}
 	}
+	if c.scaled() {
+		for _, r := range c.Rows {
+			lo, hi = math.Min(lo, r.MFUAtClock.Mid), math.Max(hi, r.MFUAtClock.Mid)
+		}
+	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
 	p, placed := c.panelWithLabels(canvas, batchAxis(from, to, c.Linear), mfuAxis(lo, hi))
@@ -180,6 +208,9 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 		if c.Threshold < 1 {
 			p.expectation(c.Rows, 1, dashed(muted, 0.9))
 		}
+	}
+	if c.scaled() {
+		p.curve(strokesOf(p, c.Rows, atClock), green, false)
 	}
 	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), blue, false)
 	p.undecided(c.Rows)

@@ -160,7 +160,7 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	}
 	for i, p := range c.points {
 		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
-			MFU: c.mfu(i, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock}
+			MFU: c.mfu(i, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q)}
 		if rows != nil {
 			j := &rows[i]
 			r.Verdict, r.P, r.AdjustedP, r.Expected = j.verdict, j.p, j.adjusted, j.expected
@@ -181,7 +181,11 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 
 // auditArticle applies the published plain rules to point estimates.
 func auditArticle(a *Audit, data Data, cfg Config) {
+	witness := witnesses(data.Series)
 	for _, s := range data.Series {
+		if witness[s.Key] {
+			continue
+		}
 		points := articlePoints(s)
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
 		peak := s.Peak.FLOPS / 1e6

@@ -60,6 +60,10 @@ type curve struct {
 	tiles map[string][2]int
 	// stairs remembers the steps in the times; see stairsOf.
 	stairs *stairs
+	// choices are the curves of the same library's other choices at the same
+	// products; witness is true for one that is not judged itself. See linkChoices.
+	choices []*curve
+	witness bool
 }
 
 // mfu returns the MFU of a point with bounds.
@@ -67,6 +71,19 @@ func (c *curve) mfu(i int, confidence float64, q quantiles) Interval {
 	p := c.points[i]
 	t := p.us.interval(confidence, q)
 	top := math.Exp(p.flops - c.peak)
+	return Interval{top / t.Hi, top / t.Mid, top / t.Lo}
+}
+
+// mfuAtClock is the MFU of a point relative to the peak at the clock that the point
+// was measured at; zero where that can't be told.
+func (c *curve) mfuAtClock(i int, confidence float64, q quantiles) Interval {
+	perClock := c.series.Peak.At(1)
+	if !c.clocked || perClock <= 0 {
+		return Interval{}
+	}
+	p := c.points[i]
+	t := p.cycles.interval(confidence, q) // in cycles: MHz × µs
+	top := math.Exp(p.flops) / (perClock / 1e6)
 	return Interval{top / t.Hi, top / t.Mid, top / t.Lo}
 }
 
@@ -126,6 +143,7 @@ func prepare(data Data) *prepared {
 		c.clocked = len(c.points) > 0 && !slices.ContainsFunc(c.points, func(pt point) bool { return pt.clock == 0 })
 		p.curves = append(p.curves, c)
 	}
+	linkChoices(p.curves, witnesses(data.Series))
 	p.estimate(p.curves, logTime, p.drift, func(pt *point) *estimate { return &pt.us })
 	var clocked []*curve
 	for _, c := range p.curves {

@@ -89,6 +89,10 @@ type RowVerdict struct {
 	Cause Cause `json:"cause,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 when unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
+	// MFUAtClock is relative to the peak scaled to the clock that the samples ran
+	// at: what the kernel makes of the cycles it gets, whatever the power limit
+	// leaves of the clock. Zero where a clock is unknown, the peak's or a row's.
+	MFUAtClock Interval `json:"mfu_at_clock,omitzero"`
 }
 
 // RemedyKind is a way to compute the same product faster.

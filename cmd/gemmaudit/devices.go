@@ -26,11 +26,12 @@ func newDevicesCommand(a *app) *cobra.Command {
 			"gemmaudit devices -o json           # peaks and bandwidths for a script",
 		),
 		Long: `Lists each device with its cores, caches and instruction sets, the peak rate of every data
-type (measured from registers and computed from units × width × clock), the measured
-memory bandwidth, and the kernels and libraries that run on it or the reason why not.
+type (measured from registers and computed from units × width × clock; of a GPU the data
+sheet's, dense, with the clock it belongs to), the measured memory bandwidth, and the kernels
+and libraries that run on it or the reason why not.
 
 Without --device every device is shown. MFU in all other commands is relative to the
-measured peak, or to the computed one where there is none.`,
+measured peak, or to the computed one where there is none, or to the data sheet's.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	outputFlag(cmd, &opts.output)

@@ -24,8 +24,9 @@ func newDoctorCommand(a *app) *cobra.Command {
 			"gemmaudit doctor --strict        # exit 1 when anything would spoil a measurement",
 		),
 		Long: `Looks at the clock's governor, turbo, hyper-threads, other load, the hypervisor, memory,
-rights, and the kernels and libraries that can't run here. Each finding comes with what to
-do about it. Nothing is changed and nothing is measured.` + exitHelp(
+rights, and the kernels and libraries that can't run here; on a GPU at throttling, its power
+limit and clocks, temperature, memory errors, MIG, persistence, the link and who else is on it.
+Each finding comes with what to do about it. Nothing is changed and nothing is measured.` + exitHelp(
 			"0  examined, whatever was found",
 			"1  --strict, and there are warnings or problems"),
 		RunE: func(*cobra.Command, []string) error { return opts.run() },
