@@ -90,18 +90,26 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// FindGemm returns the kernel of that name on d. The error lists the names
-// there are, or gives the reason when the kernel is known but missing.
+// FindGemm returns the kernel of that name on d, which may be one of the
+// [Candidates] of another. The error lists the names there are, or gives the
+// reason when the kernel is known but missing.
 func FindGemm(d Device, name string) (Gemm, error) {
+	base, n := SplitCandidate(name)
 	var have []string
 	for _, g := range d.Gemms() {
 		if g.Name() == name {
 			return g, nil
 		}
+		if n > 0 && g.Name() == base {
+			if c, ok := g.(Candidates); ok {
+				return c.Candidate(n), nil
+			}
+			return nil, fmt.Errorf("unknown kernel %q on %s: %s does not choose among algorithms", name, d.Spec().ID, base)
+		}
 		have = append(have, g.Name())
 	}
 	for _, m := range d.Missing() {
-		if m.Name == name {
+		if m.Name == name || m.Name == base {
 			return nil, fmt.Errorf("kernel %q is not available on %s: %s", name, d.Spec().ID, m.Reason)
 		}
 	}

@@ -13,7 +13,7 @@ const explainShare = 0.5
 
 // explained writes a candidate down with its cause and one sentence with the numbers the
 // cause rests on. The causes are tried from the most specific: what the rule
-// itself saw, memory, alignment, waves and tiles of a kernel whose tile is known,
+// itself saw, another choice of the library at the same product, memory, alignment, waves and tiles of a kernel whose tile is known,
 // the library's choice of kernel, steps in the times alone.
 func explained(c *candidate) Finding {
 	f := c.finding()
@@ -31,7 +31,7 @@ func explained(c *candidate) Finding {
 		f.Cause, f.Explanation = w.alternative()
 		return f
 	}
-	for _, look := range []func() (Cause, string){w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
+	for _, look := range []func() (Cause, string){w.choice, w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
 		if cause, why := look(); cause != "" {
 			f.Cause, f.Explanation = cause, w.versus()+": "+why
 			return f
@@ -59,13 +59,22 @@ func (w *witness) alternative() (Cause, string) {
 	if w.curve.series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
 	}
-	if label := j.against.Label; label != "" && label != w.row.label {
-		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return p.label == label }); i >= 0 {
+	label := algorithm(j.against.Label)
+	if library(w.curve.series.Key.Kernel) == library(j.against.Kernel) {
+		if own := algorithm(w.row.label); label != "" && own != "" && own != label {
+			text += fmt.Sprintf(", by %s where the library chose %s", short(label), short(own))
+		}
+		return HeuristicChoice, text
+	}
+	if label != "" && label != algorithm(w.row.label) {
+		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return algorithm(p.label) == label }); i >= 0 {
 			return HeuristicChoice, fmt.Sprintf("%s, by %s, which %s itself runs at m%d", text, short(label), w.curve.series.Key.Kernel, w.curve.points[i].m)
 		}
 	}
-	if cause, why := w.heuristic(); cause != "" {
-		return cause, text + "; " + why
+	for _, look := range []func() (Cause, string){w.choice, w.heuristic} {
+		if cause, why := look(); cause != "" {
+			return cause, text + "; " + why
+		}
 	}
 	return Implementation, text
 }
@@ -167,7 +176,7 @@ func (w *witness) alignment() (Cause, string) {
 // heuristic: the kernel that the library chose is slow wherever it is chosen, and
 // next to it the library itself ran a faster one.
 func (w *witness) heuristic() (Cause, string) {
-	label := w.row.label
+	label := algorithm(w.row.label)
 	if label == "" {
 		return "", ""
 	}
@@ -178,7 +187,7 @@ func (w *witness) heuristic() (Cause, string) {
 		if p.label == "" || math.Abs(math.Log(float64(p.m)/float64(w.row.m))) > math.Ln2 {
 			continue // another octave of M is another problem
 		}
-		if p.label == label {
+		if algorithm(p.label) == label {
 			own = math.Max(own, p.rate())
 		} else if d := math.Abs(float64(p.m - w.row.m)); p.rate() >= wanted && d < distance {
 			other, distance = i, d
@@ -192,13 +201,17 @@ func (w *witness) heuristic() (Cause, string) {
 		short(label), math.Exp(own-w.curve.peak), w.row.m/2, w.row.m*2, short(p.label), p.m, w.mfu(p))
 }
 
-// short cuts a mangled kernel name to what tells it apart.
+// short cuts a demangled kernel name to what tells it apart, and the waves off an
+// algorithm's.
 func short(label string) string {
+	if label = algorithm(strings.TrimPrefix(label, "void ")); label == "" {
+		return "an algorithm that it does not name"
+	}
 	if open := indexAfter(label, "Kernel2<"); open > 0 {
 		label = label[open:]
 	}
 	for i, r := range label {
-		if r == '>' || r == '(' || r == ' ' && i > 0 {
+		if i > 0 && (r == '>' || r == '(') {
 			label = label[:i]
 			break
 		}

@@ -61,7 +61,11 @@ func judge(p *prepared, cfg Config) []panel {
 		}
 		pn := panel{rule: rule}
 		for _, c := range p.curves {
-			pn.rows = append(pn.rows, each(c))
+			var rows []judgement
+			if !c.witness {
+				rows = each(c)
+			}
+			pn.rows = append(pn.rows, rows)
 		}
 		pn.decide(cfg)
 		panels = append(panels, pn)

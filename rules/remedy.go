@@ -248,12 +248,19 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	if o.Among == AmongFlagged {
 		flags = panel{rule: Monotonic}
 		for _, c := range p.curves {
-			flags.rows = append(flags.rows, f.monotonic(c))
+			var rows []judgement
+			if !c.witness {
+				rows = f.monotonic(c)
+			}
+			flags.rows = append(flags.rows, rows)
 		}
 		flags.decide(cfg)
 	}
 	var found []*stretchPlan
 	for at, c := range p.curves {
+		if c.witness {
+			continue
+		}
 		var among []bool
 		if o.Among == AmongFlagged {
 			among = make([]bool, len(c.points))

@@ -106,6 +106,7 @@ func orient(c *curve, label string, a, b, units int) (tm, tn int) {
 	if a == b {
 		return a, b
 	}
+	label = algorithm(label)
 	if t, ok := c.tiles[label]; ok {
 		return t[0], t[1]
 	}
@@ -116,7 +117,7 @@ func orient(c *curve, label string, a, b, units int) (tm, tn int) {
 	spread := func(tm, tn int) float64 {
 		var rest []float64
 		for _, p := range c.points {
-			if p.label == label {
+			if algorithm(p.label) == label {
 				o := occupy(p.m, c.series.Key.N, tm, tn, units)
 				rest = append(rest, p.rate()-math.Log(o.wave*o.tile))
 			}

@@ -18,8 +18,11 @@ type Options struct {
 	Targets []Target // from ParseShape and ParseModel
 	Batches Batches
 	Kernels []string // names; empty takes all but those of notByDefault
-	DTypes  []kernels.DType
-	Regime  results.Regime
+	// Algorithms is how many choices after the first of a kernel with
+	// [kernels.Candidates] are measured as well.
+	Algorithms int
+	DTypes     []kernels.DType
+	Regime     results.Regime
 	// Distribution of the operands, normal by default.
 	Distribution kernels.Distribution
 	Threads      int // of a CPU; 0 is all
@@ -73,6 +76,9 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 	p.Screening = min(orElse(o.Screening, preset.Screening), p.Rounds)
 	if o.Rounds > 0 && o.Screening == 0 {
 		p.Screening = o.Rounds // rounds that were asked for are for everything
+	}
+	if o.Algorithms < 0 || o.Algorithms > kernels.MaxCandidates {
+		return nil, fmt.Errorf("%d algorithms, expected 0 to %d", o.Algorithms, kernels.MaxCandidates)
 	}
 	targets, grid := o.Targets, o.Batches
 	if len(targets) == 0 {
@@ -222,8 +228,32 @@ func (b *planner) note(format string, args ...any) {
 	}
 }
 
-// kernels returns what is to be measured on d.
+// kernels returns what is to be measured on d, each followed by its candidates.
 func (b *planner) kernels(d kernels.Device) []kernels.Gemm {
+	var out []kernels.Gemm
+	chosen := b.chosen(d)
+	choosing := false
+	for _, g := range chosen {
+		out = append(out, g)
+		c, ok := g.(kernels.Candidates)
+		if choosing = choosing || ok; !ok {
+			continue
+		}
+		for n := range b.options.Algorithms {
+			next := c.Candidate(n + 1)
+			if !slices.ContainsFunc(chosen, func(g kernels.Gemm) bool { return g.Name() == next.Name() }) {
+				out = append(out, next)
+			}
+		}
+	}
+	if b.options.Algorithms > 0 && len(chosen) > 0 && !choosing {
+		b.note("other algorithms on %s: none of the plan's kernels there offers a choice", d.Spec().ID)
+	}
+	return out
+}
+
+// chosen returns the kernels of d that were asked for, or those taken by default.
+func (b *planner) chosen(d kernels.Device) []kernels.Gemm {
 	var out []kernels.Gemm
 	if len(b.options.Kernels) > 0 {
 		if b.found == nil {
@@ -282,7 +312,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			}
 			kept, err := b.supported(g, s, ms)
 			var no *kernels.Unsupported
-			if errors.As(err, &no) && len(kept) == 0 && len(b.options.Kernels) > 0 && chosen {
+			if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
 				return err // both were asked for by name
 			}
 			if err != nil && len(kept) > 0 {

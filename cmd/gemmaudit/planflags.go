@@ -25,6 +25,7 @@ type planFlags struct {
 	batches      string
 	dtypes       []string
 	kernels      []string
+	algos        int
 	regime       string
 	distribution string
 	threads      int
@@ -51,7 +52,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "regime",
+var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "algos", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -71,6 +72,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
 	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them"
+	flags.IntVar(&f.algos, "algos", 0, "measure as many more choices of libraries that tell them, cublaslt's as cublaslt:1, cublaslt:2")
 	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
@@ -96,6 +98,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "kernel", listOf(a.kernelNames))
+	complete(cmd, "algos", fixed("1", "3", "8"))
 	complete(cmd, "regime", fixed(
 		cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),
 		cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
@@ -118,7 +121,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		f.preset = f.ofTargets
 	}
 	o := sweep.Options{
-		Preset: f.preset, Kernels: f.kernels, Threads: f.threads, PackInside: f.packInside,
+		Preset: f.preset, Kernels: f.kernels, Algorithms: f.algos, Threads: f.threads, PackInside: f.packInside,
 		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,
 	}
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
@@ -189,6 +192,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 		if d.value < 0 {
 			return bad(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
 		}
+	}
+	if f.algos < 0 || f.algos > kernels.MaxCandidates {
+		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))
 	}
 	if f.shard != "" {
 		if o.Shard, err = sweep.ParseShard(f.shard); err != nil {

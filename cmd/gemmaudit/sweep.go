@@ -39,6 +39,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model llama3-8b:gate_up_proj+down_proj --tp 2 --batch pow2:4096 --out run.db",
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
+			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next choices too",
 			"gemmaudit sweep --resume --out night.db                       # go on after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
@@ -54,6 +55,10 @@ cases. --rounds-for all measures every case in every round.
 
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
 and --resume goes on. Resuming takes the plan from the run file.
+
+Libraries that tell which other algorithms they would choose are asked for --algos of them;
+each is measured like a kernel of its own, and tells the audit whether the first choice was
+the best. Devices without such a library say so.
 
 What the flags leave open is the preset's choice.` + exitHelp(
 			"0    measured; also when a deadline ended it with at least one round",

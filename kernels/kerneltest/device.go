@@ -51,6 +51,9 @@ type GemmConfig struct {
 	Arithmetic bool
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.
 	Packs bool
+	// Candidates are the choices after the first, as kernels.Candidates has them.
+	// Their names follow from this one's.
+	Candidates []GemmConfig
 }
 
 // Block is one call of Execute, as tests see it.
@@ -113,7 +116,11 @@ func New(cfg Config) *Device {
 	}
 	d := &Device{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6b65726e))}
 	for _, g := range cfg.Gemms {
-		d.gemms = append(d.gemms, &gemm{device: d, cfg: g})
+		if one := (&gemm{device: d, cfg: g}); len(g.Candidates) > 0 {
+			d.gemms = append(d.gemms, &chooser{one})
+		} else {
+			d.gemms = append(d.gemms, one)
+		}
 	}
 	return d
 }

@@ -14,6 +14,22 @@ type gemm struct {
 	cfg    GemmConfig
 }
 
+// chooser is a simulated kernel that has other choices than its first.
+type chooser struct{ *gemm }
+
+var _ kernels.Candidates = (*chooser)(nil)
+
+// Candidate implements kernels.Candidates. Past the declared ones there is a
+// kernel that supports nothing.
+func (g *chooser) Candidate(n int) kernels.Gemm {
+	cfg := GemmConfig{DTypes: []kernels.DType{}, Cost: g.cfg.Cost}
+	if n <= len(g.cfg.Candidates) {
+		cfg = g.cfg.Candidates[n-1]
+	}
+	cfg.Name = kernels.CandidateName(g.cfg.Name, n)
+	return &gemm{device: g.device, cfg: cfg}
+}
+
 func (g *gemm) Name() string     { return g.cfg.Name }
 func (g *gemm) Describe() string { return "simulated kernel of declared cost" }
 

@@ -1,0 +1,89 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// A library's next choices of an algorithm are measured as kernels of their own
+// (see [kernels.Candidates]). Beside the first choice they are witnesses: they may
+// show that it was not the best, and serve as its remedy, and are not judged
+// themselves, since nobody would have run them. A choice that stands alone in a
+// run is a kernel like any other.
+
+// linkChoices tells every curve which others are choices of its library.
+func linkChoices(curves []*curve, witness map[results.SeriesKey]bool) {
+	libraries := map[results.SeriesKey][]*curve{}
+	key := func(c *curve) results.SeriesKey {
+		k := c.series.Key
+		k.Kernel = library(k.Kernel)
+		return k
+	}
+	for _, c := range curves {
+		c.witness = witness[c.series.Key]
+		libraries[key(c)] = append(libraries[key(c)], c)
+	}
+	for _, c := range curves {
+		for _, other := range libraries[key(c)] {
+			if other != c {
+				c.choices = append(c.choices, other)
+			}
+		}
+	}
+}
+
+// witnesses are the series among others that are further choices of one of them.
+func witnesses(series []results.Series) map[results.SeriesKey]bool {
+	first := map[results.SeriesKey]bool{}
+	for _, s := range series {
+		first[s.Key] = true
+	}
+	out := map[results.SeriesKey]bool{}
+	for _, s := range series {
+		key, n := s.Key, 0
+		if key.Kernel, n = kernels.SplitCandidate(key.Kernel); n > 0 && first[key] {
+			out[s.Key] = true
+		}
+	}
+	return out
+}
+
+// library is the name that all kernels have in common which are choices of one
+// library. cuBLAS computes by cuBLASLt, so the two differ in nothing but who chose.
+func library(kernel string) string {
+	base, _ := kernels.SplitCandidate(kernel)
+	if base == "cublaslt" {
+		return "cublas"
+	}
+	return base
+}
+
+// algorithm is the part of a label that is equal wherever the same algorithm runs:
+// how many waves it makes depends on the product.
+func algorithm(label string) string {
+	if i := strings.LastIndex(label, " waves "); i > 0 {
+		return label[:i]
+	}
+	return label
+}
+
+// choice: one of the library's own next choices is faster at this very product.
+func (w *witness) choice() (Cause, string) {
+	wanted := w.row.rate() - math.Log1p(-math.Min(explainShare*w.loss, 0.999))
+	best, by := math.Inf(-1), (*curve)(nil)
+	var p point
+	for _, c := range w.curve.choices {
+		if i, ok := c.at(w.row.m); ok && c.points[i].rate() >= wanted && c.points[i].rate() > best {
+			best, by, p = c.points[i].rate(), c, c.points[i]
+		}
+	}
+	if by == nil {
+		return "", ""
+	}
+	return HeuristicChoice, fmt.Sprintf("the library chose %s, and its own %s, %s, takes %.4g us at m%d",
+		short(w.row.label), by.series.Key.Kernel, short(p.label), math.Exp(p.us.y), p.m)
+}

@@ -1,0 +1,134 @@
+package rules
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// chosenBadly is a library whose first choice is slow from m128 to m192, where its
+// second next one is not, and whose candidates are all over the place elsewhere.
+func chosenBadly(kernelNames ...string) (Data, *world) {
+	var keys []results.SeriesKey
+	for _, name := range kernelNames {
+		keys = append(keys, keyed(name, kernels.BF16))
+	}
+	data, w := joined(keys, func(c results.Case) float64 {
+		us := 200 + float64(c.M)
+		switch {
+		case c.Kernel == "lt:2" && c.M >= 128 && c.M <= 192:
+		case strings.HasPrefix(c.Kernel, "lt:"):
+			us *= 1.2 + float64(c.M%48)/32
+		case c.M >= 128 && c.M <= 192 && c.Kernel == "lt":
+			us *= 1.4
+		}
+		return us
+	}, grid(16, 768, 16), 4)
+	for s := range data.Series {
+		for i := range data.Series[s].Rows {
+			c := &data.Series[s].Rows[i].Case
+			c.Label = "algo 66 tile 128x256x64 stages 4 splitk 1 waves 0.97"
+			if strings.HasPrefix(c.Kernel, "lt:") {
+				c.Label = "algo 21 tile 128x64x64 stages 5 splitk 1 waves 1." + string(rune('0'+c.M%7))
+			}
+		}
+	}
+	return data, w
+}
+
+// TestChoices: the rules that accuse the first choice name the heuristic, whatever
+// rule it is, and nothing accuses a candidate.
+func TestChoices(t *testing.T) {
+	data, w := chosenBadly("lt", "lt:1", "lt:2")
+	// What smaller M reached grows slowly: at m192 the loss is within the threshold.
+	for rule, last := range map[Rule]int{Alternative: 192, Monotonic: 176} {
+		f := only(t, rule, data, w)
+		if len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 128 || f[0].ToM != last || f[0].Cause != HeuristicChoice {
+			t.Fatalf("%s: findings %+v", rule, f)
+		}
+		for _, want := range []string{"lt:2", "algo 66 tile 128x256x64 stages 4 splitk 1", "algo 21 tile 128x64x64 stages 5 splitk 1"} {
+			if !strings.Contains(f[0].Explanation, want) {
+				t.Errorf("%s: %q lacks %q", rule, f[0].Explanation, want)
+			}
+		}
+		if strings.Contains(f[0].Explanation, "waves") {
+			t.Errorf("%s: the waves are no part of an algorithm's name: %s", rule, f[0].Explanation)
+		}
+	}
+	article := Default()
+	article.Method = MethodArticle
+	a, err := RunAudit(context.Background(), data, article, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Findings {
+		if f.Series.Kernel != "lt" {
+			t.Errorf("the article's method accuses a candidate: %+v", f)
+		}
+	}
+}
+
+// TestChoiceIsARemedy: another algorithm of the library serves the slow rows, and
+// candidates ask for no remedy of their own.
+func TestChoiceIsARemedy(t *testing.T) {
+	data, w := chosenBadly("lt", "lt:1", "lt:2")
+	for _, method := range []string{MethodInterval, MethodArticle} {
+		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll, Method: method}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Searched) != 1 || r.Searched[0].Kernel != "lt" {
+			t.Errorf("%s: searched %v", method, r.Searched)
+		}
+		if method == MethodArticle {
+			continue
+		}
+		served := 0
+		for _, s := range r.Stretches {
+			if s.Series.Kernel != "lt" {
+				t.Errorf("a candidate got a remedy: %+v", s)
+			}
+			if s.Kind == RemedyOther && s.Kernel == "lt:2" {
+				served += len(s.Ms)
+			}
+		}
+		if served != 5 {
+			t.Errorf("lt:2 serves %d rows, want 5: %+v", served, r.Stretches)
+		}
+	}
+}
+
+// TestChoiceAlone: a candidate without its library's first choice is a kernel like
+// any other.
+func TestChoiceAlone(t *testing.T) {
+	data, w := chosenBadly("lt:1")
+	if f := only(t, Monotonic, data, w); !slices.ContainsFunc(f, func(f Finding) bool { return f.Series.Kernel == "lt:1" }) {
+		t.Errorf("findings %+v", f)
+	}
+}
+
+// TestChoicesOfOneLibrary: cuBLAS and cuBLASLt are one library, and others are not.
+func TestChoicesOfOneLibrary(t *testing.T) {
+	for pair, same := range map[[2]string]bool{
+		{"cublas", "cublaslt:3"}: true, {"cublaslt", "cublas"}: true, {"lib:1", "lib:2"}: true,
+		{"cublas", "hopper"}: false, {"lib", "libs"}: false,
+	} {
+		if got := library(pair[0]) == library(pair[1]); got != same {
+			t.Errorf("%v: one library is %v", pair, got)
+		}
+	}
+	for label, want := range map[string]string{
+		"void gemmk1_kernel<int>(x)":                                        "gemmk1_kernel<int",
+		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm>(Params)": "cutlass_80_tensorop_f16_s16816gemm",
+		"algo 1 splitk 1 waves 2.00":                                        "algo 1 splitk 1",
+		"":                                                                  "an algorithm that it does not name",
+	} {
+		if got := short(label); got != want {
+			t.Errorf("%q is cut to %q, want %q", label, got, want)
+		}
+	}
+}
