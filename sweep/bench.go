@@ -110,11 +110,16 @@ func (b *bench) slots(c results.Case) int {
 		copies = len(s.raw)
 	}
 	touched := int64(problem(c, int(rows(c))).Shape.Bytes(c.DType))
-	need := int(min(int64(copies), max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1)))
-	for copies%need != 0 {
-		need++
+	return slotsOf(copies, max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1))
+}
+
+// slotsOf is the least divisor of copies that is not below need, copies at most.
+func slotsOf(copies int, need int64) int {
+	n := int(min(int64(copies), need))
+	for copies%n != 0 {
+		n++
 	}
-	return need
+	return n
 }
 
 // slotAlign keeps places of A and C on their own cache lines and pages apart.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -127,9 +128,10 @@ func weightBytes(c results.Case) int64 { return int64(c.N) * int64(c.K) * int64(
 // cover between two uses of the same copy.
 const rotationFactor = 3
 
-// maxCopies bounds the copies of tiny weights, whose buffers cost more to keep
-// than they hold. Such series rotate over less than they should, and say so.
-const maxCopies = 4096
+// maxCopies bounds the copies of tiny weights, whose launches are bound one by
+// one. Matrices that would need more, below 6 KB on a device with 32 MB of
+// last-level cache, rotate over less than they should, and say so.
+const maxCopies = 1 << 14
 
 // copiesFor is how many copies of weights of that size a regime rotates over.
 func copiesFor(regime results.Regime, bytes, llc int64) int {
@@ -137,5 +139,17 @@ func copiesFor(regime results.Regime, bytes, llc int64) int {
 		return 1
 	}
 	need := rotationFactor * llc
-	return int(min(maxCopies, max(2, (need+bytes-1)/bytes)))
+	n := int(min(maxCopies, max(2, (need+bytes-1)/bytes)))
+	if regime == results.Cold {
+		n = divisible(n)
+	}
+	return n
+}
+
+// divisible is n, or up to an eighth more, with a divisor within twice of any
+// number: a power of two times 8 to 15. In the cold regime the places of A and C
+// must divide the copies; of a prime number of them every copy would need its own.
+func divisible(n int) int {
+	unit := 1 << max(0, bits.Len(uint(n))-4)
+	return (n + unit - 1) / unit * unit
 }

@@ -107,3 +107,32 @@ func TestPackingStopsBetweenCopies(t *testing.T) {
 		t.Errorf("%d bytes are still allocated, %v", d.Used(), err)
 	}
 }
+
+// TestSmallMatricesRotatePastTheCache asks for copies of matrices of a few KB.
+func TestSmallMatricesRotatePastTheCache(t *testing.T) {
+	const llc = 32 << 20
+	for _, bytes := range []int64{6 << 10, 8 << 10, 23 << 10, 1 << 20, 200 << 20} {
+		for _, regime := range []results.Regime{results.Engine, results.Cold} {
+			n := copiesFor(regime, bytes, llc)
+			if int64(n)*bytes < rotationFactor*llc || n < 2 || n > 1<<14 {
+				t.Errorf("%s: %d copies of %d bytes", regime, n, bytes)
+			}
+		}
+	}
+	if n := copiesFor(results.Engine, 64, llc); n != 1<<14 {
+		t.Errorf("%d copies of 64 bytes", n)
+	}
+}
+
+// TestPlacesOfAAndCStayFew looks for numbers of copies that leave the cold regime
+// no choice but a place of A and C for each.
+func TestPlacesOfAAndCStayFew(t *testing.T) {
+	for bytes := int64(6 << 10); bytes < 1<<20; bytes += 511 {
+		n := copiesFor(results.Cold, bytes, 32<<20)
+		for _, need := range []int64{2, 3, 5, 11, 50} {
+			if got := slotsOf(n, need); int64(got) < need || n%got != 0 || int64(got) > 2*need {
+				t.Errorf("%d places where %d are needed, of %d copies", got, need, n)
+			}
+		}
+	}
+}
