@@ -1,10 +1,12 @@
-# gemmaudit builds with Go, a C compiler and make; nothing else is needed.
+# gemmaudit builds with Go, a C compiler and make; nothing else is needed, for GPUs
+# neither: the driver is opened when the program runs, and device code is embedded.
 #
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make test    everything, as a clean clone runs it
 #   make lint    formatting, go vet and staticcheck
 #   make bench   what the kernels reach here, beside registers, memory and libraries
-#   make build   bin/gemmaudit
+#   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
+#   make cuda-test   bin/cuda.test, which runs the GPU tests on a machine that has one
 #   make fuzz    each fuzz target for FUZZTIME
 #   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
@@ -23,17 +25,49 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet.
 CONCURRENT := ./results ./sweep ./cmd/...
 
-.PHONY: run test lint bench bench-kernels build fuzz test-kernels kernels clean
+.PHONY: run test lint bench bench-kernels build cuda-test test-cuda fuzz test-kernels kernels clean
 
-build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
+# GPU support: the driver's functions are reached through trampolines in a library of
+# our own, declared in a header of our own. go-nvml, too, leaves functions to be
+# found at run time: so symbols are bound lazily, and since its link flags ignore
+# whatever is unresolved, a look at the result makes sure that nothing of ours is.
+ifneq (,$(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)))
+GPU := 1
+endif
+ifdef GPU
+TAGS        := -tags cuda
+LDFLAGS     += -extldflags=-Wl,-z,lazy
+CUDA_LIB    := $(CURDIR)/bin/cuda
+CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -I$(CURDIR)/kernels/cuda/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
+TRAMPOLINES := $(CUDA_LIB)/libcuda.a
+endif
+
+build: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) build $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
+	$(call resolved,bin/gemmaudit)
+
+cuda-test: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/cuda.test ./kernels/cuda
+	$(call resolved,bin/cuda.test)
+
+# resolved fails when a function of the driver, or one of ours, was left out.
+define resolved
+	@! nm -u $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
+endef
+
+$(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/trampoline/* kernels/cuda/include/*) Makefile
+	@mkdir -p $(CUDA_LIB)
+	@rm -f $@
+	$$($(GO) env CC) -c -O2 -fPIC -fvisibility=hidden -std=gnu11 -Ikernels/cuda/include kernels/cuda/trampoline/driver.c -o $(CUDA_LIB)/driver.o
+	$$($(GO) env CC) -c -fPIC -Ikernels/cuda/include kernels/cuda/trampoline/trampoline.S -o $(CUDA_LIB)/trampoline.o
+	$$($(GO) env AR) rcs $@ $(CUDA_LIB)/driver.o $(CUDA_LIB)/trampoline.o
 
 # Exit codes 1 and 4 are verdicts, which is what the run is for: something was
 # found, or the machine was too unsteady to tell.
 run: build
 	@bin/gemmaudit run --preset $(PRESET) --parent '$(OUT)' || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
-test: test-kernels
+test: test-kernels test-cuda
 	$(GO) vet ./...
 	$(GO) test ./...
 	$(GO) test -race $(CONCURRENT)
@@ -44,6 +78,13 @@ test-kernels:
 	$(GO) test -tags amxemu ./kernels/cpu
 	GEMMAUDIT_ISA=avx2 $(GO) test ./kernels/cpu
 	GEMMAUDIT_ISA=portable $(GO) test ./kernels/cpu
+
+# The driver's layer without a GPU: against fake drivers, which the tests build.
+test-cuda: $(TRAMPOLINES)
+ifdef GPU
+	$(CUDA_ENV) $(GO) vet $(TAGS) ./kernels/cuda/... ./cmd/...
+	$(CUDA_ENV) $(GO) test $(TAGS) -ldflags '$(LDFLAGS)' ./kernels/cuda/...
+endif
 
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda"
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
@@ -45,7 +46,7 @@ type app struct {
 // program's name; env looks up an environment variable.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	return newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
-		return []kernels.Provider{cpu.Provider{}}
+		return []kernels.Provider{cpu.Provider{}, cuda.Provider{}}
 	}).main(args)
 }
 

@@ -1,0 +1,104 @@
+//go:build cuda
+
+package cuda
+
+// #include <cuda.h>
+import "C"
+
+import (
+	"fmt"
+
+	"gorgonia.org/cu"
+)
+
+// code is the device code that a GPU has loaded: modules by source, loaded when one of
+// their kernels is first asked for.
+type code struct {
+	modules   map[string]cu.Module
+	functions map[string]*function
+}
+
+// function is a kernel that is loaded.
+type function struct {
+	c       C.CUfunction
+	dynamic int  // bytes of dynamic shared memory that it may have
+	wide    bool // may have clusters of more than 8 blocks
+}
+
+// Without asking, a kernel has this much dynamic shared memory, and clusters of this
+// many blocks, which every GPU that has clusters can schedule.
+const (
+	plainShared  = 48 << 10
+	plainCluster = 8
+)
+
+// loadCode begins with no modules; the device's context is current.
+func loadCode(d *Device) *code {
+	c := &code{modules: map[string]cu.Module{}, functions: map[string]*function{}}
+	d.onClose(func() error {
+		for source, m := range c.modules {
+			if err := m.Unload(); err != nil {
+				return fmt.Errorf("unload %s: %w", source, driver(err))
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+// function finds a kernel and lets it have what a call asks for; the device's context
+// is current.
+func (c *code) function(d *Device, ask call) (C.CUfunction, error) {
+	f := c.functions[ask.kernel]
+	if f == nil {
+		k, err := findKernel(ask.kernel, d.arch.cc)
+		if err != nil {
+			return nil, err
+		}
+		if len(ask.args.bytes) != k.Parameter {
+			return nil, fmt.Errorf("kernel %s takes a parameter of %d bytes, the plan made one of %d", ask.kernel, k.Parameter, len(ask.args.bytes))
+		}
+		m, err := c.module(d, k.source)
+		if err != nil {
+			return nil, err
+		}
+		loaded, err := m.Function(ask.kernel)
+		if err != nil {
+			return nil, d.failed(driver(err), "load kernel %s", ask.kernel)
+		}
+		f = &function{c: C.CUfunction(handle(&loaded)), dynamic: plainShared - k.Shared}
+		c.functions[ask.kernel] = f
+	}
+	if ask.shared > f.dynamic {
+		if err := result(C.cuFuncSetAttribute(f.c, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(ask.shared))); err != nil {
+			return nil, d.failed(err, "let kernel %s have %d bytes of shared memory", ask.kernel, ask.shared)
+		}
+		f.dynamic = ask.shared
+	}
+	if size := ask.cluster.blocks(); size > plainCluster && !f.wide {
+		if err := result(C.cuFuncSetAttribute(f.c, C.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)); err != nil {
+			return nil, d.failed(err, "let kernel %s have clusters of %d blocks", ask.kernel, size)
+		}
+		f.wide = true
+	}
+	return f.c, nil
+}
+
+// blocks is the number of blocks of an extent.
+func (e dim3) blocks() int { return max(1, e.x) * max(1, e.y) * max(1, e.z) }
+
+func (c *code) module(d *Device, source string) (cu.Module, error) {
+	if m, ok := c.modules[source]; ok {
+		return m, nil
+	}
+	image, arch, err := deviceImage(source, d.arch.cc)
+	if err != nil {
+		return cu.Module{}, err
+	}
+	m, err := cu.LoadData(string(image))
+	if err != nil {
+		return cu.Module{}, d.failed(driver(err), "load %s for %s (%d bytes)", source, arch, len(image))
+	}
+	c.modules[source] = m
+	return m, nil
+}

@@ -1,0 +1,138 @@
+//go:build cuda
+
+#include "execute.h"
+
+#include <string.h>
+
+// A stream takes about a thousand launches; one more waits until the first has
+// ended, which behind a closed gate is never. So a block is put together in chunks of
+// at most this many, the stamps included, and their times add up.
+enum { CHUNK = 500 };
+
+// The shortest time over which counters are compared: they tick in steps of up to a
+// microsecond.
+static const double least_ns = 20e3;
+
+static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream) {
+  CUlaunchAttribute attributes[2];
+  CUlaunchConfig config = {
+      .gridDimX = s->grid[0], .gridDimY = s->grid[1], .gridDimZ = s->grid[2],
+      .blockDimX = s->block[0], .blockDimY = s->block[1], .blockDimZ = s->block[2],
+      .sharedMemBytes = s->shared, .hStream = stream, .attrs = attributes,
+  };
+  if (s->cluster[0] != 0) {
+    CUlaunchAttribute *a = &attributes[config.numAttrs++];
+    memset(a, 0, sizeof *a);
+    a->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    a->value.clusterDim.x = s->cluster[0];
+    a->value.clusterDim.y = s->cluster[1];
+    a->value.clusterDim.z = s->cluster[2];
+  }
+  if (s->overlap) {
+    CUlaunchAttribute *a = &attributes[config.numAttrs++];
+    memset(a, 0, sizeof *a);
+    a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    a->value.programmaticStreamSerializationAllowed = 1;
+  }
+  void *params[] = {s->params};
+  return cuLaunchKernelEx(&config, s->function, params, NULL);
+}
+
+// enqueue puts one launch on the stream; 0 means that something failed.
+static int enqueue(const ga_cuda_launch *l, CUstream stream, ga_cuda_span *span) {
+  for (int i = 0; i < l->count; i++) {
+    const ga_cuda_step *s = &l->steps[i];
+    if (s->enqueue == NULL) span->code = enqueue_kernel(s, stream);
+    else span->library = s->enqueue(s->self, stream);
+    if (span->code != CUDA_SUCCESS || span->library != 0) return 0;
+  }
+  return 1;
+}
+
+// median_mhz is the median over multiprocessors of the cycles between two stamps over
+// the time between them; 0 when no multiprocessor has both.
+static double median_mhz(const ga_cuda_page *p, int slots) {
+  double mhz[GA_STAMPS];
+  int n = 0;
+  for (int i = 0; i < slots; i++) {
+    const ga_cuda_stamp *a = &p->before[i], *b = &p->after[i];
+    if (!a->seen || !b->seen || b->time <= a->time) continue;
+    double ns = (double)(b->time - a->time);
+    if (ns < least_ns) continue;
+    double v = (double)(b->clock - a->clock) / ns * 1e3;
+    int at = n++;
+    for (; at > 0 && mhz[at - 1] > v; at--) mhz[at] = mhz[at - 1];
+    mhz[at] = v;
+  }
+  return n == 0 ? 0 : n % 2 ? mhz[n / 2] : (mhz[n / 2 - 1] + mhz[n / 2]) / 2;
+}
+
+// run_chunk puts launches [from, to) behind a closed gate, opens it and waits.
+static int run_chunk(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to, ga_cuda_span *span) {
+  ga_cuda_page *page = b->page;
+  memset(page->before, 0, (size_t)b->slots * sizeof *page->before);
+  memset(page->after, 0, (size_t)b->slots * sizeof *page->after);
+  page->gate[0] = page->gate[1] = 0;
+  *b->gate_ticket = ++b->ticket;
+  // After a failure nothing more is put on the stream, but what is there must run.
+#define TRY(call) \
+  if (span->code == CUDA_SUCCESS && span->library == 0) span->code = (call)
+  TRY(enqueue_kernel(b->gate, b->stream));
+  TRY(enqueue_kernel(b->before, b->stream));
+  TRY(cuEventRecord(b->begin, b->stream));
+  if (span->code == CUDA_SUCCESS) {
+    int64_t at = from % nlaunches;
+    for (int64_t i = from; i < to; i++) {
+      if (!enqueue((const ga_cuda_launch *)launches[at], b->stream, span)) {
+        span->failed_at = i;
+        break;
+      }
+      if (++at == nlaunches) at = 0;
+    }
+  }
+  TRY(cuEventRecord(b->end, b->stream));
+  TRY(enqueue_kernel(b->after, b->stream));
+  __atomic_store_n(&page->flag, b->ticket, __ATOMIC_SEQ_CST);
+  CUresult end = cuStreamSynchronize(b->stream);
+  if (end != CUDA_SUCCESS) {  // the cause of whatever else failed
+    if (span->code == CUDA_SUCCESS) span->failed_at = -1;
+    span->code = end;
+  }
+  float ms = 0;
+  TRY(cuEventElapsedTime(&ms, b->begin, b->end));
+#undef TRY
+  if (span->code != CUDA_SUCCESS || span->library != 0) return 0;
+  double seconds = ms * 1e-3, mhz = median_mhz(page, b->slots);
+  // Weighted by time: a chunk whose clock is unknown doesn't pull the others down.
+  if (mhz > 0) span->mhz = (span->mhz * span->seconds + mhz * seconds) / (span->seconds + seconds);
+  span->seconds += seconds;
+  if (page->gate[0] != 0) span->held_ns += (double)page->gate[1];
+  return 1;
+}
+
+void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span) {
+  memset(span, 0, sizeof *span);
+  span->failed_at = -1;
+  if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
+  for (int64_t from = 0; from < n;) {
+    int64_t to = from;
+    for (int kernels = 3; to < n; to++) {
+      kernels += ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
+      if (kernels > CHUNK && to > from) break;
+    }
+    if (!run_chunk(b, launches, nlaunches, from, to, span)) return;
+    from = to;
+  }
+}
+
+void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
+  memset(span, 0, sizeof *span);
+  span->failed_at = -1;
+  if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
+  if (!enqueue(launch, b->stream, span)) span->failed_at = 0;
+  CUresult end = cuStreamSynchronize(b->stream);
+  if (end != CUDA_SUCCESS) {
+    if (span->code == CUDA_SUCCESS) span->failed_at = -1;
+    span->code = end;
+  }
+}

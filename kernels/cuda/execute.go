@@ -1,0 +1,199 @@
+//go:build cuda
+
+package cuda
+
+// #include "execute.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// gateTimeoutNs is how long the gate holds a block back at most. Putting a chunk
+// together takes milliseconds; a host that takes longer was itself held up, and the
+// device must not wait for ever.
+const gateTimeoutNs = 1e9
+
+// blocks is what executing needs, kept for all blocks of a device: a stream, the
+// kernels around a block, and host memory that the device writes to.
+type blocks struct {
+	c      C.ga_cuda_blocks
+	stream cu.Stream
+	around []*launch // hold the steps to which c points
+	window []C.uintptr_t
+	primed map[string]bool // plans that have run
+}
+
+// openBlocks makes the stream, events and kernels; the device's context is current.
+func (d *Device) openBlocks() error {
+	d.blocks = &blocks{primed: map[string]bool{}}
+	b := d.blocks
+	var err error
+	if b.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return d.failed(driver(err), "create a stream")
+	}
+	d.onClose(func() error { return driver(b.stream.Destroy()) })
+	var events [2]cu.Event
+	for i := range events {
+		if events[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
+			return d.failed(driver(err), "create an event")
+		}
+		d.onClose(func() error { return driver(cu.DestroyEvent(&events[i])) })
+	}
+	var page unsafe.Pointer
+	var address C.CUdeviceptr
+	err = result(C.cuMemHostAlloc(&page, C.sizeof_ga_cuda_page, C.CU_MEMHOSTALLOC_DEVICEMAP))
+	if err != nil {
+		return d.failed(err, "allocate %d bytes of pinned host memory", C.sizeof_ga_cuda_page)
+	}
+	d.onClose(func() error { return driver(cu.MemFreeHost(page)) })
+	if err := result(C.cuMemHostGetDevicePointer(&address, page, 0)); err != nil {
+		return d.failed(err, "map host memory")
+	}
+	clear(unsafe.Slice((*byte)(page), C.sizeof_ga_cuda_page))
+
+	// Multiprocessors may be numbered with gaps.
+	slots := min(2*d.arch.sms, C.GA_STAMPS)
+	at := func(offset uintptr) uint64 { return uint64(address) + uint64(offset) }
+	shape := (*C.ga_cuda_page)(page)
+	for _, c := range []call{
+		gateCall(at(unsafe.Offsetof(shape.flag)), 0, gateTimeoutNs, at(unsafe.Offsetof(shape.gate))),
+		stampCall(d.arch, at(unsafe.Offsetof(shape.before)), slots),
+		stampCall(d.arch, at(unsafe.Offsetof(shape.after)), slots),
+	} {
+		l, err := d.newLaunch(c.kernel, c.kernel, calls([]call{c}))
+		if err != nil {
+			return fmt.Errorf("prepare blocks: %w", err)
+		}
+		b.around = append(b.around, l)
+	}
+	step := func(i int) *C.ga_cuda_step {
+		return (*C.ga_cuda_step)(unsafe.Add(unsafe.Pointer(b.around[i].c), C.sizeof_ga_cuda_launch))
+	}
+	b.c = C.ga_cuda_blocks{
+		context: C.CUcontext(handle(&d.context)), stream: C.CUstream(handle(&b.stream)),
+		begin: C.CUevent(handle(&events[0])), end: C.CUevent(handle(&events[1])),
+		page: shape, slots: C.int(slots), gate: step(0), before: step(1), after: step(2),
+		gate_ticket: (*C.int32_t)(unsafe.Add(step(0).params, gateTicketOffset)),
+	}
+	// The kernels are loaded when they first run, and loading may wait for the
+	// device to be idle, which it isn't behind a closed gate.
+	*b.c.gate_ticket = b.c.ticket
+	for _, l := range b.around {
+		if err := d.once(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gateTicketOffset is where ga_gate's parameters hold the ticket: behind two
+// addresses and the timeout.
+const gateTicketOffset = 24
+
+// handle is the driver's handle inside a type of gorgonia.org/cu, each of which is a
+// struct of nothing but that.
+func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Function](of *T) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(of))
+}
+
+// Execute puts the launches behind a gate, a kernel that waits for the host, and
+// opens it: so that nothing of what it takes to launch is timed. Events on the
+// device stand around them, and outside of those the multiprocessors' stamps, from
+// which the clock follows. Blocks of many launches run in several such chunks.
+func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	if err := ctx.Err(); err != nil {
+		return kernels.Span{}, err
+	}
+	if len(launches) == 0 || n < 1 {
+		return kernels.Span{}, fmt.Errorf("execute %d launches of %d: expected at least one of each", n, len(launches))
+	}
+	if d.lost != nil {
+		return kernels.Span{}, d.lost
+	}
+	if d.context == (cu.CUContext{}) {
+		return kernels.Span{}, fmt.Errorf("execute on %s: the device is closed", d.spec.ID)
+	}
+	b := d.blocks
+	used := launches[:min(len(launches), n)]
+	b.window = slices.Grow(b.window[:0], len(used))
+	for i, it := range used {
+		l, ok := it.(*launch)
+		if !ok || l.dev != d {
+			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, it)
+		}
+		if err := d.prime(l); err != nil {
+			return kernels.Span{}, err
+		}
+		b.window = append(b.window, C.uintptr_t(uintptr(unsafe.Pointer(l.c))))
+	}
+	var span C.ga_cuda_span
+	C.ga_cuda_execute(&b.c, &b.window[0], C.int64_t(len(b.window)), C.int64_t(n), &span)
+	runtime.KeepAlive(launches)
+	if err := d.spanError(&span, launches); err != nil {
+		return kernels.Span{}, err
+	}
+	s := kernels.Span{Seconds: float64(span.seconds), ClockMHz: float64(span.mhz)}
+	if span.held_ns > 0 {
+		s.Disturbance = fmt.Sprintf("the host was held up for %.0f ms", float64(span.held_ns)/1e6)
+	}
+	return s, nil
+}
+
+// prime runs the first launch of a plan once, untimed: a library, and the driver for
+// it, loads kernels when they are first used.
+func (d *Device) prime(l *launch) error {
+	if l.primed {
+		return nil
+	}
+	if !d.blocks.primed[l.plan] {
+		if err := d.once(l); err != nil {
+			return err
+		}
+		d.blocks.primed[l.plan] = true
+	}
+	l.primed = true
+	return nil
+}
+
+// once runs a launch without timing it.
+func (d *Device) once(l *launch) error {
+	if d.lost != nil {
+		return d.lost
+	}
+	var span C.ga_cuda_span
+	C.ga_cuda_once(&d.blocks.c, l.c, &span)
+	runtime.KeepAlive(l)
+	return d.spanError(&span, []kernels.Launch{l})
+}
+
+// spanError is what went wrong in a block, nil when nothing did. It names the launch
+// where that is known, and else the launches of the block.
+func (d *Device) spanError(span *C.ga_cuda_span, launches []kernels.Launch) error {
+	if span.code == C.CUDA_SUCCESS && span.library == 0 {
+		return nil
+	}
+	l := launches[0]
+	if span.failed_at >= 0 {
+		l = launches[int(span.failed_at)%len(launches)]
+	}
+	what := l.(*launch).plan
+	if span.library != 0 && span.code == C.CUDA_SUCCESS {
+		return fmt.Errorf("execute on %s: %s returned %d at launch %d", d.spec.ID, what, int(span.library), int(span.failed_at))
+	}
+	switch {
+	case span.failed_at >= 0:
+		return d.failed(result(span.code), "launch %s", what)
+	case len(launches) > 1:
+		return d.failed(result(span.code), "run %s and %d more launches", what, len(launches)-1)
+	}
+	return d.failed(result(span.code), "run %s", what)
+}

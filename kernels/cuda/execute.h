@@ -1,0 +1,51 @@
+// Blocks of launches: what one sample times.
+#ifndef GEMMAUDIT_CUDA_EXECUTE_H
+#define GEMMAUDIT_CUDA_EXECUTE_H
+
+#include "step.h"
+
+// ga_cuda_stamp is a multiprocessor's counters (support.cu).
+typedef struct {
+  uint64_t entry, clock, time, seen;
+} ga_cuda_stamp;
+
+enum { GA_STAMPS = 1024 };  // multiprocessors that are stamped at most
+
+// ga_cuda_page is host memory that the device writes to.
+typedef struct {
+  volatile int32_t flag;  // opens the gate with that ticket
+  int32_t unused;
+  volatile uint64_t gate[2];  // 1 when it opened by itself, ns waited
+  ga_cuda_stamp before[GA_STAMPS], after[GA_STAMPS];
+} ga_cuda_page;
+
+// ga_cuda_blocks is what blocks of one device need.
+typedef struct {
+  CUcontext context;
+  CUstream stream;
+  CUevent begin, end;
+  ga_cuda_page *page;
+  int slots;  // of the stamps in use
+  int32_t ticket;
+  // The kernels around a block. Ticket is where the gate's parameters hold it.
+  const ga_cuda_step *gate, *before, *after;
+  int32_t *gate_ticket;
+} ga_cuda_blocks;
+
+typedef struct {
+  double seconds;  // on the device
+  double mhz;      // of the SMs, 0 when unknown
+  double held_ns;  // how long the gate held when it opened by itself, else 0
+  CUresult code;   // what the driver returned, 0 for success
+  int library;     // what a library returned, 0 for success
+  int64_t failed_at;  // the launch that could not be enqueued, -1 when it failed later
+} ga_cuda_span;
+
+// ga_cuda_execute runs launches[i % nlaunches] for i in [0,n) back to back.
+// launches are addresses of ga_cuda_launch.
+void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span);
+
+// ga_cuda_once runs one launch without timing and waits for it.
+void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
+
+#endif

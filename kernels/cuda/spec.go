@@ -1,0 +1,70 @@
+//go:build cuda
+
+package cuda
+
+// #include <cuda.h>
+import "C"
+
+import (
+	"fmt"
+	"strings"
+
+	"gorgonia.org/cu"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// readSpec reads what the driver and NVML tell of the GPU and doesn't change.
+func (d *Device) readSpec() error {
+	name, err := d.handle.Name()
+	if err != nil {
+		return fmt.Errorf("read its name: %w", driver(err))
+	}
+	memory, err := d.handle.TotalMem()
+	if err != nil {
+		return fmt.Errorf("read the memory of %s: %w", name, driver(err))
+	}
+	get := func(attribute cu.DeviceAttribute) (v int) {
+		if err == nil {
+			v, err = d.handle.Attribute(attribute)
+		}
+		return v
+	}
+	const sharedOptIn = cu.DeviceAttribute(C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+	d.arch = arch{
+		cc:        10*get(cu.ComputeCapabilityMajor) + get(cu.ComputeCapabilityMinor),
+		sms:       get(cu.MultiprocessorCount),
+		sharedMax: get(sharedOptIn),
+		l2:        int64(get(cu.L2CacheSize)),
+		clockMHz:  float64(get(cu.ClockRate)) / 1000,
+	}
+	memoryMHz, busBits := float64(get(cu.MemoryClockRate))/1000, get(cu.GlobalMemoryBusWidth)
+	d.arch.bandwidth = memoryBandwidth(name, d.arch.sms, memoryMHz, busBits)
+	mode := get(cu.ComputeMode)
+	if err != nil {
+		return fmt.Errorf("read the properties of %s: %w", name, driver(err))
+	}
+	if mode == C.CU_COMPUTEMODE_PROHIBITED {
+		return fmt.Errorf("%s is in compute mode prohibited; `nvidia-smi -c DEFAULT` opens it", name)
+	}
+	s := &d.spec
+	s.Name, s.Units, s.MemoryBytes, s.LastLevelCacheBytes = name, d.arch.sms, memory, d.arch.l2
+	s.Caches = []kernels.Cache{{Level: 2, Bytes: d.arch.l2, Count: 1}}
+	s.Features = []string{fmt.Sprintf("sm_%d", d.arch.cc)}
+	if d.arch.cc == 90 {
+		s.Features = []string{"sm_90a"}
+	}
+	s.Versions = map[string]string{}
+	d.card = openManagement().card(d.busID())
+	d.card.describe(s)
+	return nil
+}
+
+// busID is the GPU's address on the PCI bus, as NVML wants it.
+func (d *Device) busID() string {
+	var id [32]C.char
+	if err := result(C.cuDeviceGetPCIBusId(&id[0], C.int(len(id)), C.CUdevice(d.handle))); err != nil {
+		return ""
+	}
+	return strings.ToUpper(C.GoString(&id[0]))
+}
