@@ -74,8 +74,8 @@ func sortFindings(f []Finding) {
 func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
 	a.FDR = cfg.FDR
 	p := prepare(data)
-	if p.drift != nil {
-		a.Drift, a.Corrected = p.drift.span, p.corrected
+	if len(p.drift) > 0 {
+		a.Drift, a.Corrected = p.drift.most(), p.corrected
 		a.Invalid = p.drift.invalid(cfg.DriftBound)
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")

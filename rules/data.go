@@ -35,6 +35,17 @@ func LoadData(run *results.Run) (Data, error) {
 	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: series, Sentinels: sentinels}, nil
 }
 
+// devices maps the cases of the series to their devices.
+func (d Data) devices() map[int64]string {
+	out := map[int64]string{}
+	for _, s := range d.Series {
+		for _, r := range s.Rows {
+			out[r.Case.ID] = s.Key.Device
+		}
+	}
+	return out
+}
+
 // spec returns what is known about a device of the run; the zero Spec with the
 // id as its name when nothing is (imported data).
 func (d Data) spec(device string) kernels.Spec {

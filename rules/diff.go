@@ -114,8 +114,10 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 		name string
 		p    *prepared
 	}{{a.Name, pa}, {b.Name, pb}} {
-		if side.p.drift.past(cfg.DriftBound) {
-			d.Invalid = fmt.Sprintf("%s: the sentinels drifted by %.1f %%, more than the bound of %.1f %%", side.name, 100*side.p.drift.span, 100*cfg.DriftBound)
+		for _, drift := range side.p.drift {
+			if drift.past(cfg.DriftBound) {
+				d.Invalid = fmt.Sprintf("%s: the sentinels drifted by %.1f %%, more than the bound of %.1f %%", side.name, 100*drift.span, 100*cfg.DriftBound)
+			}
 		}
 	}
 	pairs := matchCurves(pa.curves, pb.curves)

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -76,15 +77,75 @@ func fitDrift(sentinels []results.Sample, what quantity) *drift {
 	return d
 }
 
+// drifts are the drifts of a run's devices, which are machines of their own: one
+// card gets hot while its neighbour does not. A device of which too little is
+// known is not among them.
+type drifts map[string]*drift
+
+// fitDrifts fits a drift to the sentinels of each device. device maps cases to
+// devices; where the run has but one, all sentinels are its.
+func fitDrifts(sentinels []results.Sample, device map[int64]string, what quantity) drifts {
+	ids := map[string]bool{}
+	for _, id := range device {
+		ids[id] = true
+	}
+	by := map[string][]results.Sample{}
+	for _, s := range sentinels {
+		id := device[s.CaseID]
+		if len(ids) == 1 {
+			for only := range ids {
+				id = only
+			}
+		}
+		by[id] = append(by[id], s)
+	}
+	out := drifts{}
+	for id, samples := range by {
+		if d := fitDrift(samples, what); d != nil {
+			out[id] = d
+		}
+	}
+	return out
+}
+
+// most is the largest span of all devices.
+func (d drifts) most() (span float64) {
+	for _, one := range d {
+		span = math.Max(span, one.span)
+	}
+	return span
+}
+
+// significant says whether any device's drift is.
+func (d drifts) significant() bool {
+	for _, one := range d {
+		if one.significant() {
+			return true
+		}
+	}
+	return false
+}
+
+// invalid is why a run of these drifts can't be judged, empty when it can. Of
+// several devices the one is named.
+func (d drifts) invalid(bound float64) string {
+	for _, id := range slices.Sorted(maps.Keys(d)) {
+		if why := d[id].invalid(bound); why != "" && len(d) > 1 {
+			return id + ": " + why
+		} else if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
 // DriftPast says how far a run's sentinels drifted, as a share of the time, and
 // in words why that makes the run invalid: empty while the drift is within the
-// bound, can't be told from noise, or the samples are too few to tell.
-func DriftPast(sentinels []results.Sample, bound float64) (span float64, invalid string) {
-	d := fitDrift(sentinels, logTime)
-	if d == nil {
-		return 0, ""
-	}
-	return d.span, d.invalid(bound)
+// bound, can't be told from noise, or the samples are too few to tell. device
+// names the devices of the cases; each is looked at by itself.
+func DriftPast(sentinels []results.Sample, device map[int64]string, bound float64) (span float64, invalid string) {
+	d := fitDrifts(sentinels, device, logTime)
+	return d.most(), d.invalid(bound)
 }
 
 // invalid is why a run of that drift can't be judged, empty when it can.

@@ -95,7 +95,7 @@ func (c *curve) at(m int) (int, bool) {
 // prepared is a run made ready for the rules.
 type prepared struct {
 	curves []*curve
-	drift  *drift
+	drift  drifts
 	// corrected says whether times were divided by the drift.
 	corrected bool
 	q         quantiles
@@ -116,7 +116,8 @@ func logCycles(s results.Sample) (float64, bool) {
 // of the sentinels in the same quantity, where it stands out of their noise,
 // and then for what all rows have in common in a round.
 func prepare(data Data) *prepared {
-	p := &prepared{drift: fitDrift(data.Sentinels, logTime), q: quantiles{}}
+	device := data.devices()
+	p := &prepared{drift: fitDrifts(data.Sentinels, device, logTime), q: quantiles{}}
 	p.corrected = p.drift.significant()
 	total := rowsByDevice(data.Series)
 	for _, s := range data.Series {
@@ -152,7 +153,7 @@ func prepare(data Data) *prepared {
 		}
 	}
 	if len(clocked) > 0 {
-		p.estimate(clocked, logCycles, fitDrift(data.Sentinels, logCycles), func(pt *point) *estimate { return &pt.cycles })
+		p.estimate(clocked, logCycles, fitDrifts(data.Sentinels, device, logCycles), func(pt *point) *estimate { return &pt.cycles })
 	}
 	for _, c := range p.curves {
 		if c.peak = math.Log(c.series.Peak.FLOPS / 1e6); c.series.Peak.FLOPS <= 0 {
@@ -167,7 +168,7 @@ func prepare(data Data) *prepared {
 
 // estimate fills in one quantity of all points of the curves. Devices take their
 // rounds side by side, each at its own pace, and are corrected each by itself.
-func (p *prepared) estimate(curves []*curve, what quantity, d *drift, target func(*point) *estimate) {
+func (p *prepared) estimate(curves []*curve, what quantity, d drifts, target func(*point) *estimate) {
 	for len(curves) > 0 {
 		device, of, rest := curves[0].series.Key.Device, []*curve(nil), []*curve(nil)
 		for _, c := range curves {
@@ -177,7 +178,7 @@ func (p *prepared) estimate(curves []*curve, what quantity, d *drift, target fun
 				rest = append(rest, c)
 			}
 		}
-		estimateDevice(of, what, d, target)
+		estimateDevice(of, what, d[device], target)
 		curves = rest
 	}
 }

@@ -116,7 +116,7 @@ func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threa
 		switch name {
 		case "driver":
 			v.Driver = version
-		case "microcode":
+		case "microcode", "vbios", "nvml", "cuda driver api": // they change no time, or the driver names them
 		default:
 			if v.Libraries == nil {
 				v.Libraries = map[string]string{}
@@ -130,6 +130,11 @@ func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threa
 	}
 	if f.Turbo != "" && spec.Kind != kernels.CUDA {
 		policy = append(policy, "turbo "+f.Turbo)
+	}
+	for _, name := range []string{"power limit", "application clock", "ecc", "mig"} {
+		if value := spec.Settings[name]; value != "" {
+			policy = append(policy, name+" "+value)
+		}
 	}
 	v.ClockPolicy = strings.Join(policy, ", ")
 	return v

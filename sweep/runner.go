@@ -268,7 +268,13 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	if bound := r.Plan.Sentinel.DriftBound; bound > 0 {
 		sentinels, readErr := r.Out.Samples(results.PhaseSentinel)
 		err = errors.Join(err, readErr)
-		_, sum.Invalid = rules.DriftPast(sentinels, bound)
+		device := map[int64]string{}
+		for _, p := range parts {
+			for _, c := range p.cases {
+				device[c.ID] = c.Device
+			}
+		}
+		_, sum.Invalid = rules.DriftPast(sentinels, device, bound)
 	}
 	if interrupted && ctx.Err() != nil {
 		err = errors.Join(&InterruptedError{Path: r.Out.Path(), Done: r.done, Planned: r.planned, Cause: context.Cause(ctx)}, failure)

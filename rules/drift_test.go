@@ -1,0 +1,35 @@
+package rules
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// TestDriftOfEachDevice: one card of two slows down by half. It alone is named, and
+// the other's times are left as they are.
+func TestDriftOfEachDevice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	var sentinels []results.Sample
+	for i := range 200 {
+		slow := 1 + 0.5*float64(i)/200
+		sentinels = append(sentinels,
+			results.Sample{CaseID: 1, Seq: int64(2 * i), US: 100 * slow * (1 + 0.002*rng.NormFloat64())},
+			results.Sample{CaseID: 2, Seq: int64(2*i + 1), US: 100 * (1 + 0.002*rng.NormFloat64())})
+	}
+	device := map[int64]string{1: "cuda:0", 2: "cuda:1"}
+	d := fitDrifts(sentinels, device, logTime)
+	if !d["cuda:0"].significant() || d["cuda:0"].span < 0.4 || d["cuda:1"].significant() {
+		t.Errorf("drifts of %.3f and %.3f", d["cuda:0"].span, d["cuda:1"].span)
+	}
+	span, invalid := DriftPast(sentinels, device, 0.3)
+	if span < 0.4 || !strings.HasPrefix(invalid, "cuda:0: the sentinels drifted by") {
+		t.Errorf("span %.3f, invalid %q", span, invalid)
+	}
+	// Sentinels of cases that nobody knows are the only device's.
+	if span, _ := DriftPast(sentinels, map[int64]string{9: "cpu"}, 0.3); span == 0 {
+		t.Error("the only device of a run has no drift")
+	}
+}
