@@ -12,8 +12,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// ImportOptions say what a CSV does not, or overrule what it says. Zero values
-// leave the word to the file and its name.
+// ImportOptions say what a CSV does not. Against a column, Device and Kernel give
+// another name, with a warning, and the others are an error where they contradict
+// it; against the file's name all of them hold, with a warning. Zero values leave
+// the word to the file and its name.
 type ImportOptions struct {
 	Device string        // the device's name
 	Kernel string        // the library that was timed; "torch" for published sweeps

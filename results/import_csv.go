@@ -50,6 +50,8 @@ type csvFile struct {
 	at     map[string]int // column by name
 	record []string
 	line   int
+	// overruled says where an option holds and not the file, a sentence each.
+	overruled []string
 }
 
 // file reads one CSV of either kind.
@@ -67,6 +69,11 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 	if err != nil {
 		return err
 	}
+	defer func() {
+		for _, s := range f.overruled {
+			p.warnings = append(p.warnings, path+": "+s)
+		}
+	}()
 	before := len(p.records)
 	switch {
 	case f.has("batch") && f.has("kernel_time"):
@@ -159,6 +166,12 @@ func (f *csvFile) ignored(known []string) []string {
 // fail is an error of the present line's cell in a column.
 func (f *csvFile) fail(column, format string, args ...any) error {
 	return &ImportError{Path: f.path, Line: f.line, Column: column, Value: f.cell(column), Reason: fmt.Sprintf(format, args...)}
+}
+
+// contradicts is the error of a cell that says something else than a flag. The
+// measurement is one of the two, and nobody here knows which.
+func (f *csvFile) contradicts(column, flag, value string) error {
+	return f.fail(column, "is not the %s of %s: a flag stands in for a column that the file lacks", value, flag)
 }
 
 // cell is the text in a column, empty when the column or the cell is missing.

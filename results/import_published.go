@@ -51,25 +51,13 @@ func fromName(path string) (opt ImportOptions, versions map[string]string) {
 	return opt, versions
 }
 
-// series completes what the name says with what the flags say.
+// series completes what the flags say with what the name says.
 func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error) {
 	named, versions := fromName(f.path)
-	or := func(flag, name string) string {
-		if flag != "" {
-			return flag
-		}
-		return name
-	}
 	key := SeriesKey{
-		Device: or(opt.Device, named.Device), Kernel: or(opt.Kernel, named.Kernel),
-		DType: kernels.DType(or(string(opt.DType), string(named.DType))),
-		N:     opt.N, K: opt.K, Regime: opt.Regime,
-	}
-	if key.N == 0 {
-		key.N = named.N
-	}
-	if key.K == 0 {
-		key.K = named.K
+		Device: orName(f, "device", opt.Device, named.Device), Kernel: orName(f, "library", opt.Kernel, named.Kernel),
+		DType: orName(f, "dtype", opt.DType, named.DType),
+		N:     orName(f, "N", opt.N, named.N), K: orName(f, "K", opt.K, named.K), Regime: opt.Regime,
 	}
 	if opt.Library != "" {
 		name, version, _ := strings.Cut(opt.Library, " ")
@@ -97,6 +85,18 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 		return key, nil, &ImportError{Path: f.path, Reason: fmt.Sprintf("dtype %q can't be an operand", key.DType)}
 	}
 	return key, versions, nil
+}
+
+// orName is what a flag says, else what the file's name says.
+func orName[T comparable](f *csvFile, what string, flag, name T) T {
+	var unsaid T
+	if flag == unsaid {
+		return name
+	}
+	if name != unsaid && flag != name {
+		f.overruled = append(f.overruled, fmt.Sprintf("the %s in the name of the file, %v, is overruled: %v", what, name, flag))
+	}
+	return flag
 }
 
 // published reads a published sweep.

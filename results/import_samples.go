@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,7 +81,7 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 	}
 }
 
-// sampleLine reads one line. Options overrule the cells.
+// sampleLine reads one line.
 func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 	rec := record{path: f.path, line: f.line}
 	c, s := &rec.c, &rec.s
@@ -101,6 +102,14 @@ func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 	given := map[string]string{"device": opt.Device, "kernel": opt.Kernel, "regime": string(opt.Regime)}
 	for _, w := range words {
 		if g := given[w.column]; g != "" {
+			if cell := f.cell(w.column); cell != "" && cell != g {
+				if w.column == "regime" {
+					return rec, f.contradicts(w.column, "--regime", g)
+				}
+				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.overruled, says) {
+					f.overruled = append(f.overruled, says)
+				}
+			}
 			*w.to = g
 			continue
 		}
@@ -134,16 +143,16 @@ func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 		{"pad_to", &c.PadTo, 0, 0, true},
 		{"launches", &s.Launches, 1, 0, true},
 	} {
-		if d.given > 0 {
+		if f.cell(d.column) == "" && (d.optional || d.given > 0) {
 			*d.to = d.given
-			continue
-		}
-		if d.optional && f.cell(d.column) == "" {
 			continue
 		}
 		var err error
 		if *d.to, err = f.dimension(d.column, d.least); err != nil {
 			return rec, err
+		}
+		if d.given > 0 && *d.to != d.given {
+			return rec, f.contradicts(d.column, "--"+d.column, strconv.Itoa(d.given))
 		}
 	}
 	if s.Launches == 0 {
@@ -159,16 +168,18 @@ func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 }
 
 func (f *csvFile) dtype(c *Case, opt ImportOptions) error {
-	c.DType = opt.DType
-	if c.DType != "" {
+	if f.cell("dtype") == "" {
+		if c.DType = opt.DType; c.DType == "" {
+			return f.fail("dtype", "is missing")
+		}
 		return nil
 	}
 	var err error
 	if c.DType, err = kernels.ParseDType(f.cell("dtype")); err != nil {
-		if f.cell("dtype") == "" {
-			return f.fail("dtype", "is missing")
-		}
 		return f.fail("dtype", "is not a data type: expected one of %v", kernels.DTypes())
+	}
+	if opt.DType != "" && c.DType != opt.DType {
+		return f.contradicts("dtype", "--dtype", string(opt.DType))
 	}
 	return nil
 }

@@ -243,6 +243,54 @@ func TestImportKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestImportFlagsAgainstTheFile imports with flags that say something else than a
+// column or the file's name.
+func TestImportFlagsAgainstTheFile(t *testing.T) {
+	const text = "device,kernel,dtype,m,n,k,round,us,regime\nd,q,float32,1,64,32,0,3,hot\nd,q,fp32,2,64,32,0,3,\n"
+	for _, tt := range []struct {
+		opt  ImportOptions
+		want string
+	}{
+		{ImportOptions{N: 64, K: 32, DType: kernels.FP32, Device: "d", Kernel: "q", Regime: Hot}, ""},
+		{ImportOptions{N: 128}, `s.csv:2: column n: "64" is not the 128 of --n`},
+		{ImportOptions{K: 77}, `s.csv:2: column k: "32" is not the 77 of --k`},
+		{ImportOptions{DType: kernels.BF16}, `s.csv:2: column dtype: "float32" is not the bf16 of --dtype`},
+		{ImportOptions{Regime: Cold}, `s.csv:2: column regime: "hot" is not the cold of --regime`},
+	} {
+		r, err := Import(context.Background(), []string{writeFile(t, "s.csv", text)}, filepath.Join(t.TempDir(), "run.db"), tt.opt)
+		if err == nil {
+			if w := r.Warnings(); len(w) > 0 {
+				t.Errorf("%+v: warnings %q", tt.opt, w)
+			}
+			r.Close()
+		}
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: error %v, expected %q", tt.opt, err, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		name, text string
+		opt        ImportOptions
+		want       []string
+	}{
+		{"s.csv", text, ImportOptions{Device: "EPYC", Kernel: "mkl"},
+			[]string{`column device is overruled: every row is of "EPYC"`, `column kernel is overruled: every row is of "mkl"`}},
+		{"x_K16_N8_float16.csv", "batch,kernel_time\n1,3\n", ImportOptions{Device: "d", Kernel: "q", N: 8, K: 32, DType: kernels.BF16},
+			[]string{"the dtype in the name of the file, fp16, is overruled: bf16", "the K in the name of the file, 16, is overruled: 32"}},
+	} {
+		path := writeFile(t, tt.name, tt.text)
+		r, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), tt.opt)
+		must(t, err)
+		for i := range tt.want {
+			tt.want[i] = path + ": " + tt.want[i]
+		}
+		if d := cmp.Diff(tt.want, r.Warnings()); d != "" {
+			t.Errorf("%s: warnings:\n%s", tt.name, d)
+		}
+		r.Close()
+	}
+}
+
 func TestFromName(t *testing.T) {
 	for _, tt := range []struct {
 		name string

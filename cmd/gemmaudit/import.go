@@ -47,7 +47,8 @@ A published sweep has batch (M) and kernel_time (microseconds) and, where known,
 the file's name, or given by flags.
 
 A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
-known, clock_mhz, power_w, temp_c. A flag stands in for a column that the file lacks.
+known, clock_mhz, power_w, temp_c. A flag stands in for a column that the file lacks and
+must not contradict one; --device-name and --kernel may give another name.
 
 Without a device to ask again, findings in imported data stay unconfirmed.`,
 		Args:              atLeastArgs("FILE.csv"),
