@@ -146,3 +146,18 @@ func ltCluster(id int) string {
 	}
 	return fmt.Sprintf("id%d", id)
 }
+
+// nextChoice is the position of the nth algorithm in order that is not the first
+// choice, -1 when there are not so many. The heuristic is asked for the first alone,
+// and need not put it in front when it is asked for more.
+func nextChoice(first ltConfig, among []ltConfig, n int) int {
+	for i, c := range among {
+		if c == first {
+			continue
+		}
+		if n--; n == 0 {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,141 @@
+//go:build cuda
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cublas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublas_library.h"
+
+// The functions of cublas_api.h that are used.
+#define CUBLAS_FUNCTIONS(F) \
+  F(Create_v2, (void **handle)) \
+  F(Destroy_v2, (void *handle)) \
+  F(GetProperty, (int which, int *value)) \
+  F(SetStream_v2, (void *handle, void *stream)) \
+  F(SetWorkspace_v2, (void *handle, void *workspace, size_t bytes)) \
+  F(SetMathMode, (void *handle, int mode)) \
+  F(GemmEx, (void *handle, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, \
+             const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm))
+
+struct ga_cublas {
+  int version[3];
+  char path[GA_BLAS_ERROR];
+#define MEMBER(name, parameters) int(*name) parameters;
+  CUBLAS_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+struct ga_cublas_session {
+  const ga_cublas *lib;
+  void *handle, *stream, *workspace;
+  size_t bytes;
+  int has_stream;
+};
+
+const char *ga_blas_status(int status) {
+  switch (status) {
+    case 0: return "CUBLAS_STATUS_SUCCESS";
+    case 1: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case 3: return "CUBLAS_STATUS_ALLOC_FAILED";
+    case 7: return "CUBLAS_STATUS_INVALID_VALUE";
+    case 8: return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case 11: return "CUBLAS_STATUS_MAPPING_ERROR";
+    case 13: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case 14: return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case GA_BLAS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case 16: return "CUBLAS_STATUS_LICENSE_ERROR";
+    default: return "an unknown status";
+  }
+}
+
+void *ga_blas_open(const char *name, char *err) {
+  void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL) {
+    const char *why = dlerror();
+    snprintf(err, GA_BLAS_ERROR, "%s", why != NULL ? why : "dlopen gave no reason");
+  }
+  return handle;
+}
+
+int ga_blas_about(int (*property)(int, int *), int version[3], char *path) {
+  // libraryPropertyType: major, minor, patch.
+  for (int i = 0; i < 3; i++)
+    if (property(i, &version[i]) != 0) return -1;
+  Dl_info where;
+  if (dladdr((void *)property, &where) && where.dli_fname) snprintf(path, GA_BLAS_ERROR, "%s", where.dli_fname);
+  return 0;
+}
+
+ga_cublas *ga_cublas_open(const char *name, char *err) {
+  void *handle = ga_blas_open(name, err);
+  if (handle == NULL) return NULL;
+  ga_cublas *lib = calloc(1, sizeof *lib);
+#define FIND(function, parameters) \
+  if ((lib->function = (int(*) parameters)dlsym(handle, "cublas" #function)) == NULL) { \
+    snprintf(err, GA_BLAS_ERROR, "%s has no cublas" #function, name); \
+    free(lib); \
+    return NULL; \
+  }
+  CUBLAS_FUNCTIONS(FIND)
+#undef FIND
+  if (ga_blas_about(lib->GetProperty, lib->version, lib->path) != 0) {
+    snprintf(err, GA_BLAS_ERROR, "%s does not tell its version", name);
+    free(lib);
+    return NULL;
+  }
+  return lib;
+}
+
+void ga_cublas_version(const ga_cublas *lib, int version[3]) { memcpy(version, lib->version, sizeof lib->version); }
+
+const char *ga_cublas_path(const ga_cublas *lib) { return lib->path; }
+
+ga_cublas_session *ga_cublas_session_new(ga_cublas *lib, CUdeviceptr workspace, size_t bytes, int math_mode, int *status) {
+  ga_cublas_session *s = calloc(1, sizeof *s);
+  *s = (ga_cublas_session){.lib = lib, .workspace = (void *)workspace, .bytes = bytes};
+  *status = lib->Create_v2(&s->handle);
+  if (*status == 0 && (*status = lib->SetMathMode(s->handle, math_mode)) != 0) lib->Destroy_v2(s->handle);
+  if (*status != 0) {
+    free(s);
+    return NULL;
+  }
+  return s;
+}
+
+void ga_cublas_session_free(ga_cublas_session *s) {
+  if (s == NULL) return;
+  s->lib->Destroy_v2(s->handle);
+  free(s);
+}
+
+static const float one = 1, zero = 0;
+static const int32_t integer_one = 1, integer_zero = 0;
+
+const void *ga_blas_one(int scale) { return scale == R_32I ? (const void *)&integer_one : &one; }
+const void *ga_blas_zero(int scale) { return scale == R_32I ? (const void *)&integer_zero : &zero; }
+
+// cublasGemmAlgo_t: the heuristic chooses.
+enum { ALGO_DEFAULT = -1 };
+
+int ga_cublas_enqueue(void *call, CUstream stream) {
+  const ga_cublas_call *p = call;
+  const ga_blas_gemm *g = &p->gemm;
+  ga_cublas_session *s = p->on;
+  if (!s->has_stream || s->stream != stream) {
+    // In this order: setting a stream puts the library's own workspace back.
+    int status = s->lib->SetStream_v2(s->handle, stream);
+    if (status == 0) status = s->lib->SetWorkspace_v2(s->handle, s->workspace, s->bytes);
+    if (status != 0) return status;
+    s->stream = stream;
+    s->has_stream = 1;
+  }
+  return s->lib->GemmEx(s->handle, g->b_transposed, 0, (int)g->m, (int)g->n, (int)g->k, ga_blas_one(g->scale), (const void *)p->b, g->in,
+                        (int)g->ldb, (const void *)p->a, g->in, (int)g->lda, ga_blas_zero(g->scale), (void *)p->c, g->out, (int)g->ldc,
+                        g->compute, ALGO_DEFAULT);
+}

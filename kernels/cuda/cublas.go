@@ -1,0 +1,197 @@
+//go:build cuda
+
+package cuda
+
+// #include "cublas.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Sums over parts of K (split-K) are kept in fp32. PyTorch's default lets the library
+// round them to fp16 or bf16 between the parts; then what is measured would not
+// accumulate in fp32, as every kernel here does and the gate demands. Where the
+// library does not split K, which is wherever M or N fill the GPU, the two settings
+// choose alike.
+const (
+	cublasMathMode     = C.GA_CUBLAS_MATH_FULL_REDUCTION
+	cublasLtReductions = C.GA_CUBLASLT_REDUCE_FULL
+)
+
+// cublas is cublasGemmEx with the library's own choice of a kernel, called as
+// PyTorch's matmul calls it.
+type cublas struct {
+	dev     *Device
+	lib     *C.ga_cublas
+	about   string
+	session *C.ga_cublas_session // nil before the first product
+}
+
+func (k *cublas) Name() string { return "cublas" }
+
+func (k *cublas) Describe() string {
+	return fmt.Sprintf("%s, cublasGemmEx with its default choice, %d KiB of workspace, split-K summed in fp32",
+		k.about, blasWorkspaceBytes(k.dev.arch)>>10)
+}
+
+func (k *cublas) Supports(p kernels.Problem) error {
+	return blasSupports(k.Name(), p, func(p kernels.Problem) string { return cublasRefusal(k.dev.arch, p) })
+}
+
+// blasSupports turns the reason that why has against a problem into an error.
+func blasSupports(kernel string, p kernels.Problem, why func(kernels.Problem) string) error {
+	q, err := p.Normalized()
+	if err != nil {
+		return &kernels.Unsupported{Kernel: kernel, DType: p.DType, Reason: err.Error()}
+	}
+	if reason := why(q); reason != "" {
+		return &kernels.Unsupported{Kernel: kernel, DType: q.DType, Reason: reason}
+	}
+	return nil
+}
+
+// PrepareWeights leaves B where it is, but for int8.
+func (k *cublas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	return k.dev.blasWeights(p, raw)
+}
+
+// blasWeights brings B into the form that the libraries read.
+func (d *Device) blasWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	if blasPacks(p.DType) {
+		w, err := d.pack(p, raw)
+		if err != nil {
+			return nil, err // a nil *packedWeights would be weights that aren't nil
+		}
+		return w, nil
+	}
+	w, err := d.keepRaw(p, raw)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// blasOperands are a product with the addresses of its operands.
+type blasOperands struct {
+	product blasProduct
+	b, a, c uint64
+	first   []call // the packing of B where each launch does it
+}
+
+// bindBLAS finds the operands of a normalized problem.
+func (d *Device) bindBLAS(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (o blasOperands, err error) {
+	if blasPacks(p.DType) {
+		packed, first, err := d.bindPacked(kernel, p, w)
+		if err != nil {
+			return o, err
+		}
+		o.b, o.first, o.product = packed.address, first, blasProductOf(p, packed.ldb, true)
+	} else {
+		if o.b, err = d.bindRaw(kernel, p, w); err != nil {
+			return o, err
+		}
+		o.product = blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed)
+	}
+	if o.a, err = d.matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
+		return o, fmt.Errorf("%v: %w", p.Shape, err)
+	}
+	if o.c, err = d.matrix("C", c, p.M, p.N, p.LDC, p.DType.Output()); err != nil {
+		return o, fmt.Errorf("%v: %w", p.Shape, err)
+	}
+	return o, nil
+}
+
+// aligned names how the operands' addresses are aligned, on which the library's choice
+// depends.
+func (o blasOperands) aligned() [3]int {
+	return [3]int{addressAlignment(o.b), addressAlignment(o.a), addressAlignment(o.c)}
+}
+
+// gemm is the product as the C side has it.
+func (b blasProduct) gemm() C.ga_blas_gemm {
+	g := C.ga_blas_gemm{
+		m: C.int64_t(b.m), n: C.int64_t(b.n), k: C.int64_t(b.k),
+		ldb: C.int64_t(b.ldb), lda: C.int64_t(b.lda), ldc: C.int64_t(b.ldc),
+		in: C.int(b.in), out: C.int(b.out), compute: C.int(b.compute), scale: C.int(b.scaleTypes),
+	}
+	if b.transposed {
+		g.b_transposed = 1
+	}
+	return g
+}
+
+// blasKernels is how many kernels a call of either library launches at most: the
+// product and the sum over its parts of K.
+const blasKernels = 2
+
+// open makes the session on first use; handles cost time and memory, and a device is
+// often opened only to be looked at.
+func (k *cublas) open() error {
+	if k.session != nil {
+		return nil
+	}
+	bytes := blasWorkspaceBytes(k.dev.arch)
+	workspace, err := k.dev.scratch(bytes)
+	if err != nil {
+		return err
+	}
+	leave, err := k.dev.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var status C.int
+	session := C.ga_cublas_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), cublasMathMode, &status)
+	if session == nil {
+		return blasError(k.dev.spec.ID+": open cuBLAS", status)
+	}
+	k.session = session
+	k.dev.onClose(func() error {
+		C.ga_cublas_session_free(session)
+		k.session = nil
+		return nil
+	})
+	return nil
+}
+
+// cublasCall owns the memory of one launch, which a cleanup frees once nothing refers
+// to the launch any more.
+type cublasCall struct{ c *C.ga_cublas_call }
+
+func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	o, err := k.dev.bindBLAS(k.Name(), p, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	if p.DType == kernels.INT8 && min(addressAlignment(o.a), addressAlignment(o.c)) < 4 {
+		return nil, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: "cublasGemmEx takes int8 at addresses that are multiples of 4"}
+	}
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	call := &cublasCall{(*C.ga_cublas_call)(C.calloc(1, C.sizeof_ga_cublas_call))}
+	*call.c = C.ga_cublas_call{on: k.session, gemm: o.product.gemm(), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c)}
+	runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
+	steps := append(calls(o.first), step{enqueue: C.ga_cublas_enqueue, self: unsafe.Pointer(call.c), launches: blasKernels})
+	plan := fmt.Sprintf("cublas %s %v, %+v aligned to %v", p.DType, p.Shape, o.product, o.aligned())
+	l, err := k.dev.newLaunch("", plan, steps, call, a.Buffer, w, c.Buffer)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", p.Shape, err)
+	}
+	return l, nil
+}

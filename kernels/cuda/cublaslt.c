@@ -1,0 +1,214 @@
+//go:build cuda
+
+#include "cublas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublas_library.h"
+
+// cublasLtMatmulAlgo_t and cublasLtMatmulHeuristicResult_t.
+typedef struct { uint64_t data[8]; } algorithm;
+typedef struct {
+  algorithm algo;
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+} heuristic;
+_Static_assert(sizeof(heuristic) == 96, "the layout of a heuristic's result");
+
+// The functions of cublasLt.h that are used.
+#define CUBLASLT_FUNCTIONS(F) \
+  F(Create, (void **handle)) \
+  F(Destroy, (void *handle)) \
+  F(GetProperty, (int which, int *value)) \
+  F(MatmulDescCreate, (void **desc, int compute, int scale)) \
+  F(MatmulDescDestroy, (void *desc)) \
+  F(MatmulDescSetAttribute, (void *desc, int attribute, const void *value, size_t bytes)) \
+  F(MatrixLayoutCreate, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld)) \
+  F(MatrixLayoutDestroy, (void *layout)) \
+  F(MatmulPreferenceCreate, (void **preference)) \
+  F(MatmulPreferenceDestroy, (void *preference)) \
+  F(MatmulPreferenceSetAttribute, (void *preference, int attribute, const void *value, size_t bytes)) \
+  F(MatmulAlgoGetHeuristic, (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int requested, \
+                             heuristic *results, int *returned)) \
+  F(MatmulAlgoConfigGetAttribute, (const algorithm *algo, int attribute, void *value, size_t bytes, size_t *written)) \
+  F(Matmul, (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, \
+             const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const algorithm *algo, void *workspace, \
+             size_t bytes, void *stream))
+
+struct ga_cublaslt {
+  int version[3];
+  char path[GA_BLAS_ERROR];
+#define MEMBER(name, parameters) int(*name) parameters;
+  CUBLASLT_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+struct ga_cublaslt_session {
+  const ga_cublaslt *lib;
+  void *handle, *workspace;
+  uint64_t bytes;
+  uint32_t reductions;
+};
+
+struct ga_cublaslt_plan {
+  const ga_cublaslt *lib; // which outlives the session
+  const ga_cublaslt_session *on;
+  void *desc, *b, *a, *c;
+  int scale, count;
+  heuristic *offered;
+};
+
+// cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t and
+// cublasLtMatmulAlgoConfigAttributes_t.
+enum { DESC_TRANSA = 3, DESC_FAST_ACCUM = 25 };
+enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D };
+enum { CONFIG_ID, CONFIG_TILE, CONFIG_SPLIT_K, CONFIG_REDUCTION, CONFIG_SWIZZLE, CONFIG_CUSTOM_OPTION, CONFIG_STAGES, CONFIG_INNER_SHAPE, CONFIG_CLUSTER_SHAPE };
+
+ga_cublaslt *ga_cublaslt_open(const char *name, char *err) {
+  void *handle = ga_blas_open(name, err);
+  if (handle == NULL) return NULL;
+  ga_cublaslt *lib = calloc(1, sizeof *lib);
+#define FIND(function, parameters) \
+  if ((lib->function = (int(*) parameters)dlsym(handle, "cublasLt" #function)) == NULL) { \
+    snprintf(err, GA_BLAS_ERROR, "%s has no cublasLt" #function, name); \
+    free(lib); \
+    return NULL; \
+  }
+  CUBLASLT_FUNCTIONS(FIND)
+#undef FIND
+  if (ga_blas_about(lib->GetProperty, lib->version, lib->path) != 0) {
+    snprintf(err, GA_BLAS_ERROR, "%s does not tell its version", name);
+    free(lib);
+    return NULL;
+  }
+  return lib;
+}
+
+void ga_cublaslt_version(const ga_cublaslt *lib, int version[3]) { memcpy(version, lib->version, sizeof lib->version); }
+
+const char *ga_cublaslt_path(const ga_cublaslt *lib) { return lib->path; }
+
+ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int *status) {
+  ga_cublaslt_session *s = calloc(1, sizeof *s);
+  *s = (ga_cublaslt_session){.lib = lib, .workspace = (void *)workspace, .bytes = bytes, .reductions = (uint32_t)reductions};
+  *status = lib->Create(&s->handle);
+  if (*status != 0) {
+    free(s);
+    return NULL;
+  }
+  return s;
+}
+
+void ga_cublaslt_session_free(ga_cublaslt_session *s) {
+  if (s == NULL) return;
+  s->lib->Destroy(s->handle);
+  free(s);
+}
+
+// ask fills plan->offered with what the heuristic has.
+static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsigned align_c, int most) {
+  const ga_cublaslt_session *on = plan->on;
+  const ga_cublaslt *lib = plan->lib;
+  void *preference = NULL;
+  int status = lib->MatmulPreferenceCreate(&preference);
+  if (status != 0) return status;
+  const struct { int attribute; const void *value; size_t bytes; } wants[] = {
+    {PREF_MAX_WORKSPACE, &on->bytes, sizeof on->bytes},
+    {PREF_REDUCTIONS, &on->reductions, sizeof on->reductions},
+    {PREF_ALIGN_A, &align_b, sizeof align_b}, // the library's A is our B
+    {PREF_ALIGN_B, &align_a, sizeof align_a},
+    {PREF_ALIGN_C, &align_c, sizeof align_c},
+    {PREF_ALIGN_D, &align_c, sizeof align_c},
+  };
+  for (size_t i = 0; i < sizeof wants / sizeof *wants && status == 0; i++)
+    status = lib->MatmulPreferenceSetAttribute(preference, wants[i].attribute, wants[i].value, wants[i].bytes);
+  int returned = 0;
+  if (status == 0)
+    status = lib->MatmulAlgoGetHeuristic(on->handle, plan->desc, plan->b, plan->a, plan->c, plan->c, preference, most, plan->offered, &returned);
+  // Those that can't run are marked rather than left out.
+  for (int i = 0; i < returned && status == 0; i++)
+    if (plan->offered[i].state == 0) plan->offered[plan->count++] = plan->offered[i];
+  lib->MatmulPreferenceDestroy(preference);
+  return status == 0 && plan->count == 0 ? GA_BLAS_NOT_SUPPORTED : status;
+}
+
+ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_blas_gemm *g, unsigned align_b, unsigned align_a,
+                                       unsigned align_c, int most, int *status) {
+  const ga_cublaslt *lib = session->lib;
+  ga_cublaslt_plan *plan = calloc(1, sizeof *plan);
+  plan->lib = lib;
+  plan->on = session;
+  plan->scale = g->scale;
+  plan->offered = calloc((size_t)most, sizeof *plan->offered);
+  uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
+  *status = lib->MatmulDescCreate(&plan->desc, g->compute, g->scale);
+  int32_t transposed = g->b_transposed;
+  if (*status == 0) *status = lib->MatmulDescSetAttribute(plan->desc, DESC_TRANSA, &transposed, sizeof transposed);
+  if (*status == 0 && g->in == R_8F_E4M3) {
+    // Partial sums leave the tensor core for fp32 registers as they grow, which is
+    // PyTorch's default for scaled products as well.
+    int8_t fast = 0;
+    *status = lib->MatmulDescSetAttribute(plan->desc, DESC_FAST_ACCUM, &fast, sizeof fast);
+  }
+  if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->b, g->in, transposed ? k : m, transposed ? m : k, g->ldb);
+  if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->a, g->in, k, n, g->lda);
+  if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->c, g->out, m, n, g->ldc);
+  if (*status == 0) *status = ask(plan, align_b, align_a, align_c, most);
+  if (*status != 0) {
+    ga_cublaslt_plan_free(plan);
+    return NULL;
+  }
+  return plan;
+}
+
+int ga_cublaslt_plan_count(const ga_cublaslt_plan *plan) { return plan->count; }
+
+// attribute reads one number, of 2 or 4 bytes; 0 where this version has none.
+static int32_t attribute(const ga_cublaslt_plan *plan, int at, int which, size_t bytes) {
+  union { uint16_t narrow; int32_t wide; } value = {.wide = 0};
+  size_t written = 0;
+  if (plan->lib->MatmulAlgoConfigGetAttribute(&plan->offered[at].algo, which, &value, bytes, &written) != 0) return 0;
+  return bytes == sizeof value.narrow ? value.narrow : value.wide;
+}
+
+void ga_cublaslt_plan_config(const ga_cublaslt_plan *plan, int at, ga_cublaslt_config *config) {
+  *config = (ga_cublaslt_config){
+    .id = attribute(plan, at, CONFIG_ID, 4),
+    .tile = attribute(plan, at, CONFIG_TILE, 4),
+    .stages = attribute(plan, at, CONFIG_STAGES, 4),
+    .split_k = attribute(plan, at, CONFIG_SPLIT_K, 4),
+    .reduction = attribute(plan, at, CONFIG_REDUCTION, 4),
+    .swizzle = attribute(plan, at, CONFIG_SWIZZLE, 4),
+    .custom_option = attribute(plan, at, CONFIG_CUSTOM_OPTION, 4),
+    .inner_shape = attribute(plan, at, CONFIG_INNER_SHAPE, 2),
+    .cluster_shape = attribute(plan, at, CONFIG_CLUSTER_SHAPE, 2),
+    .waves = plan->offered[at].waves,
+    .workspace = plan->offered[at].workspace,
+  };
+}
+
+void ga_cublaslt_plan_free(ga_cublaslt_plan *plan) {
+  if (plan == NULL) return;
+  const ga_cublaslt *lib = plan->lib;
+  if (plan->desc != NULL) lib->MatmulDescDestroy(plan->desc);
+  void *layouts[] = {plan->b, plan->a, plan->c};
+  for (int i = 0; i < 3; i++)
+    if (layouts[i] != NULL) lib->MatrixLayoutDestroy(layouts[i]);
+  free(plan->offered);
+  free(plan);
+}
+
+int ga_cublaslt_enqueue(void *call, CUstream stream) {
+  const ga_cublaslt_call *p = call;
+  const ga_cublaslt_plan *plan = p->plan;
+  const ga_cublaslt_session *on = plan->on;
+  void *c = (void *)p->c;
+  return on->lib->Matmul(on->handle, plan->desc, ga_blas_one(plan->scale), (const void *)p->b, plan->b, (const void *)p->a, plan->a,
+                         ga_blas_zero(plan->scale), c, plan->c, c, plan->c, &plan->offered[p->algorithm].algo, on->workspace, on->bytes,
+                         stream);
+}
