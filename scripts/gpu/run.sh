@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Checks and measures gemmaudit on a machine with an NVIDIA driver; needs neither Go nor
+# a compiler. Made by `make gpu-bundle`; run from any folder.
+#
+#   ./run.sh                  everything below, in this order
+#   ./run.sh test             the GPU tests: the correctness gate of every kernel, the driver
+#                             layer, the libraries beside our kernels
+#   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
+#                             racecheck, synccheck and initcheck
+#   ./run.sh reach            our kernels beside cuBLAS, interleaved
+#   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
+#                             against a plain loop of library calls (needs PyTorch)
+#   ./run.sh audit            gemmaudit run, as a user starts it
+#
+# OUT is the folder for logs and results (default ./out beside this script); DEVICE the
+# card (default cuda:0).
+set -uo pipefail
+cd "$(dirname "$0")"
+here=$PWD
+out=${OUT:-$here/out}
+device=${DEVICE:-cuda:0}
+mkdir -p "$out"
+
+declare -a summary
+failed=0
+
+# step runs a command with its output in a log, shows the log's last lines, and
+# keeps the outcome for the table.
+step() {
+  local name=$1 lines=$2 code started=$SECONDS
+  shift 2
+  echo "== $name: $*"
+  "$@" >"$out/$name.log" 2>&1
+  code=$?
+  tail -n "$lines" "$out/$name.log"
+  summary+=("$(printf '%-22s exit %-3d %4d s   %s' "$name" "$code" $((SECONDS - started)) "$out/$name.log")")
+  return $code
+}
+
+# passed counts a step that failed. Exit codes that are verdicts may be named.
+passed() {
+  local code=$? verdict
+  for verdict in 0 "$@"; do
+    [[ $code == "$verdict" ]] && return
+  done
+  failed=1
+}
+
+run_test() {
+  # The tests read sources and data beside them.
+  step test 40 env -C kernels/cuda "$here/cuda.test" -test.timeout 20m -test.v=test2json
+  passed
+  grep -E '^ *--- (FAIL|SKIP)' "$out/test.log" | sort | uniq -c | sort -rn | head -n 40
+}
+
+run_sanitize() {
+  local tool
+  if ! command -v compute-sanitizer >/dev/null; then
+    summary+=("sanitize               skipped: compute-sanitizer is not on the PATH")
+    return
+  fi
+  for tool in memcheck racecheck synccheck initcheck; do
+    step "sanitize-$tool" 6 env -C kernels/cuda compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$here/cuda.test" -test.run '^TestSmall' -test.timeout 20m
+    passed
+    grep -m 5 -E '^=========.*(Error|Race|Invalid|Uninitialized|Barrier)' "$out/sanitize-$tool.log"
+  done
+}
+
+run_reach() {
+  step reach 4 "$here/cuda.test" -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x -test.timeout 20m
+  passed
+  grep '^reach ' "$out/reach.log"
+}
+
+run_article() {
+  step article 20 ./gemmaudit sweep --device "$device" --shape n14336k4096 --batch 4:32768:4 --dtype fp16 \
+    --kernel cublas --rounds 7 --block 1ms --out "$out/article.db"
+  passed 4
+  ./gemmaudit export "$out/article.db" --phase sweep --format csv --force --out "$out/article.csv" || failed=1
+  if python3 -c 'import torch' 2>/dev/null; then
+    step article-loop 60 python3 check_sweep.py "$out/article.csv"
+    passed
+  else
+    summary+=("article-loop           skipped: python3 has no PyTorch")
+  fi
+}
+
+run_audit() {
+  step audit 60 ./gemmaudit run --device "$device" --preset quick --parent "$out/audit"
+  passed 1 4
+}
+
+sections=("$@")
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach article audit)
+for section in "${sections[@]}"; do
+  case $section in
+    test | sanitize | reach | article | audit) "run_$section" ;;
+    -h | --help)
+      sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
+      exit 0
+      ;;
+    *)
+      echo "run.sh: unknown section '$section': expected test, sanitize, reach, article, audit" >&2
+      exit 2
+      ;;
+  esac
+done
+echo
+printf '%s\n' "${summary[@]}"
+exit $failed
