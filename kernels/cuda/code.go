@@ -55,7 +55,8 @@ func (c *code) function(d *Device, ask call) (C.CUfunction, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(ask.args.bytes) != k.Parameter {
+		// The struct ends in padding to its alignment, 8 or a tensor map's 64.
+		if pad := k.Parameter - len(ask.args.bytes); pad < 0 || pad >= 8 && (len(ask.args.maps) == 0 || pad >= 64) {
 			return nil, fmt.Errorf("kernel %s takes a parameter of %d bytes, the plan made one of %d", ask.kernel, k.Parameter, len(ask.args.bytes))
 		}
 		m, err := c.module(d, k.source)

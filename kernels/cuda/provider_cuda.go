@@ -30,7 +30,7 @@ func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	count, err := cu.NumDevices()
 	switch {
 	case err != nil:
-		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", err))
+		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", driver(err)))
 	case count == 0:
 		return missing("the driver has no GPU to offer; CUDA_VISIBLE_DEVICES may hide them")
 	}

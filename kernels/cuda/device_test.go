@@ -1,0 +1,302 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+)
+
+var openAll = sync.OnceValues(func() ([]kernels.Device, []kernels.Missing) { return Provider{}.Open() })
+
+// gpu is the first GPU here, or the test is skipped with the reason.
+func gpu(t testing.TB) *Device {
+	t.Helper()
+	devices, missing := openAll()
+	if len(devices) == 0 {
+		t.Skipf("no GPU here: %s", missing[0].Reason)
+	}
+	return devices[0].(*Device)
+}
+
+func buffer(t testing.TB, d kernels.Device, bytes int64) kernels.Buffer {
+	t.Helper()
+	b, err := d.Alloc(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func TestSpec(t *testing.T) {
+	d := gpu(t)
+	s := d.Spec()
+	t.Logf("%+v", s)
+	t.Logf("%+v", d.arch)
+	if s.Units < 1 || s.MemoryBytes < 1<<30 || s.LastLevelCacheBytes < 1<<20 || d.arch.clockMHz < 500 || d.arch.bandwidth < 1e11 || d.arch.sharedMax < 48<<10 {
+		t.Errorf("implausible: %+v %+v", s, d.arch)
+	}
+	free, ok := d.FreeMemory()
+	if !ok || free < 1 || free > s.MemoryBytes {
+		t.Errorf("%d of %d bytes are free", free, s.MemoryBytes)
+	}
+}
+
+// Every kernel passes the gate in every type that it takes.
+func TestGate(t *testing.T) {
+	d := gpu(t)
+	for _, g := range d.Gemms() {
+		for _, dt := range kernels.DTypes() {
+			t.Run(g.Name()+"/"+dt.String(), func(t *testing.T) {
+				s, err := kernels.GateKernel(context.Background(), d, g, dt, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Passed == 0 {
+					t.Skip(s.Skipped[0])
+				}
+				t.Logf("%d passed, %d skipped, %.2f of the bound used", s.Passed, len(s.Skipped), s.Margin)
+			})
+		}
+	}
+}
+
+// Operands are those of the CPU, bit for bit; types that it lacks are its fp32 rounded.
+func TestFillEqualsCPU(t *testing.T) {
+	d := gpu(t)
+	host, err := cpu.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	const n = 1<<18 + 77 // over several of the CPU's chunks, and a tail
+	for _, dt := range kernels.DTypes() {
+		for _, dist := range []kernels.Distribution{kernels.Normal, kernels.Integers, kernels.Zeros} {
+			source := dt
+			if dt == kernels.TF32 || dt == kernels.FP8 {
+				source = kernels.FP32
+			}
+			size := int64(n * dt.Size())
+			on := buffer(t, d, size)
+			want := make([]byte, n*source.Size())
+			h := buffer(t, host, int64(len(want)))
+			for _, err := range []error{h.Fill(dist, source, n, 42), h.Download(0, want), on.Fill(dist, dt, n, 42)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if source != dt {
+				values := make([]float64, n)
+				if err := kernels.Decode(source, want, values); err != nil {
+					t.Fatal(err)
+				}
+				want = make([]byte, size)
+				if err := kernels.Encode(dt, values, want); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := make([]byte, size)
+			if err := on.Download(0, got); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s %s differs from the CPU's", dt, dist)
+			}
+		}
+	}
+}
+
+func TestBufferBounds(t *testing.T) {
+	d := gpu(t)
+	b := buffer(t, d, 1000)
+	if err := b.Upload(990, []byte("0123456789")); err != nil {
+		t.Error(err)
+	}
+	got := make([]byte, 5)
+	if err := b.Download(995, got); err != nil || string(got) != "56789" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, err := range []error{b.Upload(991, make([]byte, 10)), b.Download(-1, got), b.Fill(kernels.Normal, kernels.FP32, 251, 1)} {
+		if err == nil || errors.Is(err, kernels.ErrDeviceLost) {
+			t.Errorf("out of bounds: %v", err)
+		}
+	}
+}
+
+// bound is a product of a kernel, its weights in copies over which launches rotate.
+func bound(t testing.TB, d *Device, kernel string, p kernels.Problem, copies int) []kernels.Launch {
+	t.Helper()
+	g, err := kernels.FindGemm(d, kernel)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := g.Supports(p); err != nil {
+		t.Skip(err)
+	}
+	size, out := int64(p.DType.Size()), int64(p.DType.Output().Size())
+	a := buffer(t, d, int64(p.M)*int64(p.K)*size)
+	c := buffer(t, d, int64(p.M)*int64(p.N)*out)
+	if err := a.Fill(kernels.Normal, p.DType, int64(p.M)*int64(p.K), 1); err != nil {
+		t.Fatal(err)
+	}
+	var launches []kernels.Launch
+	for i := range copies {
+		b := buffer(t, d, int64(p.N)*int64(p.K)*size)
+		if err := b.Fill(kernels.Normal, p.DType, int64(p.N)*int64(p.K), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		w, err := g.PrepareWeights(p, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Close() })
+		l, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches = append(launches, l)
+	}
+	return launches
+}
+
+// One launch, and many in several chunks, take the same time each, at a clock that the
+// card can have; and rotation over copies shows where they do not fit into the cache.
+func TestExecute(t *testing.T) {
+	d := gpu(t)
+	p := kernels.Problem{Shape: kernels.Shape{M: 64, N: 1024, K: 1024}, DType: kernels.FP16}
+	launches := bound(t, d, "auto", p, 4)
+	each := func(launches []kernels.Launch, n int) float64 {
+		var times []float64
+		for range 9 {
+			span, err := d.Execute(context.Background(), launches, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if span.Disturbance != "" {
+				t.Logf("%d launches: %s", n, span.Disturbance)
+			}
+			if span.Seconds > 100e-6 && (span.ClockMHz < 200 || span.ClockMHz > 1.05*d.arch.clockMHz) {
+				t.Errorf("%d launches at %.0f MHz of %.0f", n, span.ClockMHz, d.arch.clockMHz)
+			}
+			times = append(times, span.Seconds/float64(n))
+		}
+		slices.Sort(times)
+		return times[len(times)/2]
+	}
+	few, many := each(launches, 100), each(launches, 1700)
+	t.Logf("%s: one %.2f us, 100 %.2f us, 1700 %.2f us each", launches[0].Label(), each(launches, 1)*1e6, few*1e6, many*1e6)
+	if few > 1.1*many || many > 1.1*few {
+		t.Errorf("a launch takes %.2f us of 100 and %.2f us of 1700", few*1e6, many*1e6)
+	}
+}
+
+// What a block costs beyond its launches. The goal is 40 us on a quiet host.
+func TestBlockOverhead(t *testing.T) {
+	d := gpu(t)
+	launches := bound(t, d, "auto", kernels.Problem{Shape: kernels.Shape{M: 512, N: 4096, K: 4096}, DType: kernels.FP16}, 2)
+	var extra []float64
+	for range 500 {
+		start := time.Now()
+		span, err := d.Execute(context.Background(), launches[:1], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		extra = append(extra, time.Since(start).Seconds()-span.Seconds)
+	}
+	slices.Sort(extra)
+	t.Logf("median %.1f us, 9 in 10 below %.1f us", extra[250]*1e6, extra[450]*1e6)
+	if extra[250] > 100e-6 {
+		t.Errorf("a block costs %.0f us beyond its launches", extra[250]*1e6)
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	d := gpu(t)
+	_, err := d.Alloc(1 << 50)
+	if err == nil || errors.Is(err, kernels.ErrDeviceLost) || !strings.Contains(err.Error(), "1125899906842624 bytes") {
+		t.Errorf("a petabyte: %v", err)
+	}
+	b := buffer(t, d, 1<<20)
+	if err := b.Fill(kernels.Normal, kernels.FP32, 1<<18, 1); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// A launch that the device refuses is an error of its case alone.
+func TestRefusedLaunch(t *testing.T) {
+	d := gpu(t)
+	b := buffer(t, d, 1<<20).(*Buffer)
+	c := zeroCall(d.arch, b.address, 1<<20)
+	c.block = dim3{x: 2048}
+	err := d.run(c)
+	if err == nil || errors.Is(err, kernels.ErrDeviceLost) || !strings.Contains(err.Error(), "launch ga_zero") {
+		t.Errorf("a block of 2048 threads: %v", err)
+	}
+	if err := b.Fill(kernels.Normal, kernels.FP32, 1<<18, 1); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestCeilings(t *testing.T) {
+	d := gpu(t)
+	c, err := d.Ceilings(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("read %.2f TB/s, copy %.2f TB/s of %.2f", c.ReadBandwidth*1e-12, c.CopyBandwidth*1e-12, d.arch.bandwidth*1e-12)
+	for _, b := range []float64{c.ReadBandwidth, c.CopyBandwidth} {
+		if b < 0.5*d.arch.bandwidth || b > 1.02*d.arch.bandwidth {
+			t.Errorf("%.3g bytes a second of %.3g", b, d.arch.bandwidth)
+		}
+	}
+}
+
+func init() {
+	// An illegal address on a real device: lost, and told so by every call.
+	scenarios["illegal"] = func() {
+		devices, missing := Provider{}.Open()
+		if len(devices) == 0 {
+			fmt.Println(missing)
+			return
+		}
+		d := devices[0].(*Device)
+		b, err := d.alloc(1 << 20)
+		report(err)
+		report(d.run(zeroCall(d.arch, 0x100, 1<<20)))
+		report(b.Upload(0, make([]byte, 16)))
+		_, err = d.Alloc(1 << 20)
+		report(err)
+		report(b.Close(), d.Close())
+		again, missing := Provider{}.Open()
+		fmt.Println("opened again:", len(again), missing)
+		if len(again) > 0 {
+			_, err := again[0].Alloc(1 << 20)
+			report(err)
+		}
+		fmt.Println("done")
+	}
+}
+
+func TestIllegalAddress(t *testing.T) {
+	gpu(t)
+	out, _ := child(t, "illegal", "")
+	t.Log(out)
+	if n := strings.Count(out, "device lost: cuda:0: run ga_zero: "); n != 3 || !strings.Contains(out, "done") {
+		t.Errorf("the loss is told %d times, want 3:\n%s", n, out)
+	}
+}

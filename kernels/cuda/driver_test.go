@@ -1,0 +1,271 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// childEnv makes a test binary run one scenario instead of its tests: a process has
+// one driver.
+const childEnv = "GEMMAUDIT_TEST_SCENARIO"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childEnv); name != "" {
+		scenarios[name]()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// scenarios are what a child does with its driver. They print what happened.
+var scenarios = map[string]func(){
+	"open": func() {
+		devices, missing := Provider{}.Open()
+		for _, d := range devices {
+			s := d.Spec()
+			fmt.Println(s.ID, s.Name, s.Features, s.Units, s.MemoryBytes, s.LastLevelCacheBytes)
+		}
+		for _, m := range missing {
+			fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
+		}
+		report(kernels.NewRegistry(Provider{}).Close())
+	},
+	"work":  func() { work() },
+	"again": func() { work(); work() },
+}
+
+// work is a short life of a device: memory, a product, a block, and the end. It goes
+// on after errors as a sweep does.
+func work() {
+	devices, missing := Provider{}.Open()
+	for _, m := range missing {
+		fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
+	}
+	for _, d := range devices {
+		p := kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: kernels.FP16}
+		var buffers []kernels.Buffer
+		alloc := func(bytes int64) kernels.Buffer {
+			b, err := d.Alloc(bytes)
+			report(err)
+			if err == nil {
+				report(b.Upload(0, make([]byte, 16)), b.Download(0, make([]byte, 16)), b.Fill(kernels.Normal, kernels.FP16, 8, 1))
+				buffers = append(buffers, b)
+			}
+			return b
+		}
+		a, b, c := alloc(8192), alloc(8192), alloc(8192)
+		_, err := d.Alloc(1 << 40)
+		report(err)
+		for _, g := range d.Gemms() {
+			if a == nil || b == nil || c == nil || g.Supports(p) != nil {
+				continue
+			}
+			w, err := g.PrepareWeights(p, b)
+			report(err)
+			if err != nil {
+				continue
+			}
+			l, err := g.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+			report(err)
+			if err == nil {
+				span, err := d.Execute(context.Background(), []kernels.Launch{l}, 1200)
+				report(err)
+				if err == nil {
+					fmt.Printf("%s took %.1f ms\n", g.Name(), span.Seconds*1e3)
+				}
+			}
+			report(w.Close())
+		}
+		for _, b := range buffers {
+			report(b.Close())
+		}
+		report(d.Close(), d.Close())
+	}
+	fmt.Println("done")
+}
+
+func report(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			fmt.Println("error:", err, "lost:", errors.Is(err, kernels.ErrDeviceLost))
+		}
+	}
+}
+
+// fakeDriver compiles testdata/fake_driver.c and returns the folder of its
+// libcuda.so.1.
+func fakeDriver(t *testing.T, options ...string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler here to build a fake driver with")
+	}
+	source := filepath.Join("testdata", "fake_driver.c")
+	if _, err := os.Stat(source); err != nil {
+		t.Skipf("the sources are not here: %v", err)
+	}
+	dir := t.TempDir()
+	args := append(options, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-o", filepath.Join(dir, "libcuda.so.1"), source)
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// child runs a scenario with the driver in dir and returns what it printed.
+func child(t *testing.T, scenario, dir string, env ...string) (stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	// A real library would not survive a fake driver.
+	cmd.Env = append(append(os.Environ(), childEnv+"="+scenario, "LD_LIBRARY_PATH="+dir, cublasEnv+"="+filepath.Join(dir, "none.so")), env...)
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%s %v: %v\n%s%s", scenario, env, err, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// A driver that can't be used is a reason, whatever is wrong with it.
+func TestUnusableDrivers(t *testing.T) {
+	sound := fakeDriver(t)
+	lacking := fakeDriver(t, "-DcuTensorMapEncodeTiled=other")
+	unnamed := fakeDriver(t, "-DcuInit=other")
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "libcuda.so.1"), []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, dir, env, want string
+	}{
+		{"none", t.TempDir(), "", "cuda is missing: no NVIDIA driver: libcuda.so.1: cannot open shared object file"},
+		{"no library", broken, "", "cuda is missing: no NVIDIA driver: "},
+		{"old", sound, "FAKE_CUDA_VERSION=11040", "cuda is missing: the driver is for CUDA 11.4, expected at least 12.0 (driver 525)"},
+		{"lacks a function", lacking, "", "lacks cuTensorMapEncodeTiled"},
+		{"old and lacks a function", lacking, "FAKE_CUDA_VERSION=11040", "the driver is for CUDA 11.4"},
+		{"no cuInit", unnamed, "", "has no cuInit"},
+		{"no GPU", sound, "FAKE_CUDA_FAIL=cuInit:1:100", "there is a driver but no GPU, or CUDA_VISIBLE_DEVICES hides it"},
+		{"mismatch", sound, "FAKE_CUDA_FAIL=cuInit:1:803", "libcuda and the kernel module are of different versions"},
+		{"does not start", sound, "FAKE_CUDA_FAIL=cuInit:1:999", "cuda is missing: the driver does not start: fake error 999 (CUDA_ERROR_FAKE)"},
+		{"count fails", sound, "FAKE_CUDA_FAIL=cuDeviceGetCount:1:3", "cuda is missing: the driver does not count its GPUs: fake error 3"},
+		{"zero GPUs", sound, "FAKE_CUDA_DEVICES=0", "cuda is missing: the driver has no GPU to offer"},
+		{"too old a GPU", sound, "FAKE_CUDA_CAPABILITY=70", "cuda:0 is missing: Fake GPU 0 has compute capability 7.0, expected at least 7.5 (Turing)"},
+		{"prohibited", sound, "FAKE_CUDA_MODE=2", "cuda:0 is missing: Fake GPU 0 is in compute mode prohibited"},
+		{"no context", sound, "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:2", "cuda:0 is missing: create a context on Fake GPU 0: fake error 2 (CUDA_ERROR_OUT_OF_MEMORY)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, _ := child(t, "open", c.dir, c.env)
+			if strings.Contains(c.name, "none no library") && !strings.Contains(out, "missing") {
+				t.Skip("this machine has a driver of its own")
+			}
+			if !strings.Contains(out, c.want) {
+				t.Errorf("got %q, want %q in it", out, c.want)
+			}
+		})
+	}
+}
+
+// Two GPUs of which one fails leave the other.
+func TestOneOfTwoGPUs(t *testing.T) {
+	out, _ := child(t, "open", fakeDriver(t), "FAKE_CUDA_DEVICES=2", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:46")
+	for _, want := range []string{
+		"cuda:0 is missing: create a context on Fake GPU 0: fake error 46",
+		"cuda:1 Fake GPU 1 [sm_90a] 132 1073741824 52428800",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %q, want %q in it", out, want)
+		}
+	}
+}
+
+// Errors of a case are plain and name what was tried; those that make a context
+// unusable lose the device, and its end is quiet.
+func TestFailingDriver(t *testing.T) {
+	dir := fakeDriver(t)
+	for _, c := range []struct {
+		name, fail string
+		want       []string
+		lost       bool
+	}{
+		{"sound", "", []string{"auto took 1.5 ms", "allocate 1099511627776 bytes (536870912 of 1073741824 are free): fake error 2 (CUDA_ERROR_OUT_OF_MEMORY) lost: false"}, false},
+		{"out of memory", "cuMemAlloc_v2:2:2", []string{"cuda:0: allocate 8192 bytes"}, false},
+		{"launch refused", "cuLaunchKernelEx:900:701", []string{"cuda:0: launch ", "m64 n64 k64", "fake error 701"}, false},
+		{"illegal address", "cuStreamSynchronize:9:700", []string{"device lost: cuda:0: run ", "fake error 700 (CUDA_ERROR_FAKE); a new process can use it again lost: true"}, true},
+		{"memory error", "cuMemcpyDtoH_v2:2:214", []string{"device lost: cuda:0: download 16 bytes: fake error 214"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, _ := child(t, "work", dir, "FAKE_CUDA_FAIL="+c.fail)
+			for _, want := range append(c.want, "done") {
+				if !strings.Contains(out, want) {
+					t.Errorf("want %q in\n%s", want, out)
+				}
+			}
+			if lost := strings.Contains(out, "lost: true"); lost != c.lost {
+				t.Errorf("lost is %v, want %v:\n%s", lost, c.lost, out)
+			}
+		})
+	}
+	// After the loss the context is reset, and an opening in the same process works
+	// where the driver lets it.
+	out, _ := child(t, "again", dir, "FAKE_CUDA_FAIL=cuMemcpyDtoH_v2:2:700")
+	if _, second, _ := strings.Cut(out, "done"); !strings.Contains(second, "auto took") || strings.Contains(second, "lost: true") {
+		t.Errorf("the second device is not usable:\n%s", out)
+	}
+}
+
+// Whatever call of the driver fails, at whatever time, plainly or for good: an error
+// is told, and nothing crashes or hangs.
+func TestFaultAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of processes")
+	}
+	dir := fakeDriver(t)
+	_, counts := child(t, "work", dir, "FAKE_CUDA_TRACE=1")
+	calls := map[string]int{}
+	for line := range strings.Lines(counts) {
+		var name string
+		var n int
+		if _, err := fmt.Sscanf(line, "calls %s %d", &name, &n); err == nil {
+			calls[name] = n
+		}
+	}
+	if len(calls) < 25 {
+		t.Fatalf("only %d functions were called:\n%s", len(calls), counts)
+	}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		for _, n := range ordinals(calls[name]) {
+			for _, code := range []int{801, 719} {
+				fail := fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d:%d", name, n, code)
+				out, _ := child(t, "work", dir, fail)
+				if !strings.Contains(out, fmt.Sprintf("fake error %d", code)) && name != "cuMemGetInfo_v2" && name != "cuDriverGetVersion" && name != "cuDeviceGetPCIBusId" {
+					t.Errorf("%s: nothing is told of it:\n%s", fail, out)
+				}
+				if code != 719 && strings.Contains(out, "lost: true") {
+					t.Errorf("%s: the device is lost:\n%s", fail, out)
+				}
+			}
+		}
+	}
+}
+
+// ordinals are the calls of n at which to fail: the first ones, some, and the last.
+func ordinals(n int) []int {
+	var out []int
+	for i := 1; i < n; i = i*2 + 1 {
+		out = append(out, i)
+	}
+	return append(out, n)
+}

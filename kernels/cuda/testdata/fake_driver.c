@@ -1,0 +1,327 @@
+// A driver without a GPU, for tests: memory is the host's, kernels do nothing, and
+// faults come when they are asked for. The environment says how it behaves:
+//
+//   FAKE_CUDA_VERSION     what cuDriverGetVersion tells, 12040 unless given
+//   FAKE_CUDA_DEVICES     how many GPUs there are, 1 unless given
+//   FAKE_CUDA_CAPABILITY  their compute capability × 10, 90 unless given
+//   FAKE_CUDA_MODE        their compute mode, 0 unless given
+//   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code
+//   FAKE_CUDA_TRACE       set: each call's name and how many there were go to stderr
+//
+// Codes that leave a context unusable are returned by every call after the first.
+// Compiled with -Dname=other it lacks the function of that name.
+#include <cuda.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KINDS = 64 };
+static struct {
+  char name[64];
+  long calls;
+} kinds[KINDS];
+
+static long number(const char *variable, long otherwise) {
+  const char *v = getenv(variable);
+  return v && *v ? strtol(v, NULL, 10) : otherwise;
+}
+
+static CUresult broken = CUDA_SUCCESS;
+
+// call counts a call and returns the error that it is to fail with.
+static CUresult call(const char *name) {
+  if (broken != CUDA_SUCCESS) return broken;
+  int i = 0;
+  while (i < KINDS - 1 && kinds[i].name[0] && strcmp(kinds[i].name, name) != 0) i++;
+  snprintf(kinds[i].name, sizeof kinds[i].name, "%s", name);
+  long now = ++kinds[i].calls;
+  if (getenv("FAKE_CUDA_TRACE")) fprintf(stderr, "calls %s %ld\n", name, now);
+  char symbol[64];
+  long n, code;
+  const char *fail = getenv("FAKE_CUDA_FAIL");
+  if (!fail || sscanf(fail, "%63[^:]:%ld:%ld", symbol, &n, &code) != 3) return CUDA_SUCCESS;
+  if (strcmp(symbol, name) != 0 || now != n) return CUDA_SUCCESS;
+  if ((code >= 700 && code != 701 && code < 720) || code == 214 || code == 999) broken = (CUresult)code;
+  return (CUresult)code;
+}
+
+// BEGIN ends a function with the error that it is to fail with.
+#define BEGIN                              \
+  do {                                     \
+    CUresult error = call(__func__);       \
+    if (error != CUDA_SUCCESS) return error; \
+  } while (0)
+
+// What the driver exports where it is not the name in the header.
+#define cuDeviceTotalMem cuDeviceTotalMem_v2
+#define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
+#define cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2
+#define cuMemGetInfo cuMemGetInfo_v2
+#define cuMemAlloc cuMemAlloc_v2
+#define cuMemFree cuMemFree_v2
+#define cuMemsetD8 cuMemsetD8_v2
+#define cuMemcpyHtoD cuMemcpyHtoD_v2
+#define cuMemcpyDtoH cuMemcpyDtoH_v2
+#define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
+#define cuStreamDestroy cuStreamDestroy_v2
+#define cuEventDestroy cuEventDestroy_v2
+
+CUresult cuInit(unsigned int flags) {
+  BEGIN;
+  return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuDriverGetVersion(int *version) {
+  BEGIN;
+  *version = (int)number("FAKE_CUDA_VERSION", 12040);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult code, const char **name) {
+  *name = code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult code, const char **text) {
+  static char words[32];
+  snprintf(words, sizeof words, "fake error %d", (int)code);
+  *text = words;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+  BEGIN;
+  *count = (int)number("FAKE_CUDA_DEVICES", 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  BEGIN;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
+  BEGIN;
+  snprintf(name, (size_t)length, "Fake GPU %d", device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
+  BEGIN;
+  (void)device;
+  *bytes = (size_t)1 << 30;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  BEGIN;
+  (void)device;
+  long capability = number("FAKE_CUDA_CAPABILITY", 90);
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = (int)(capability / 10); break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = (int)(capability % 10); break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 50 << 20; break;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1980000; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3201000; break;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: *value = (int)number("FAKE_CUDA_MODE", 0); break;
+    default: *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device) {
+  BEGIN;
+  snprintf(id, (size_t)length, "0000:fa:%02x.0", device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  BEGIN;
+  *context = (CUcontext)(uintptr_t)(device + 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  BEGIN;
+  (void)device;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  (void)device;
+  broken = CUDA_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  BEGIN;
+  (void)context;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void) {
+  BEGIN;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  BEGIN;
+  *module = (CUmodule)image;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  BEGIN;
+  (void)module;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  BEGIN;
+  (void)module;
+  *function = (CUfunction)strdup(name);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  BEGIN;
+  (void)function;
+  (void)attribute;
+  (void)value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+  BEGIN;
+  (void)function;
+  (void)attribute;
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetInfo(size_t *free, size_t *total) {
+  BEGIN;
+  *free = (size_t)1 << 29;
+  *total = (size_t)1 << 30;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
+  BEGIN;
+  if (bytes > (size_t)1 << 30) return CUDA_ERROR_OUT_OF_MEMORY;
+  void *p = NULL;
+  if (posix_memalign(&p, 256, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = (CUdeviceptr)(uintptr_t)p;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+  BEGIN;
+  free((void *)(uintptr_t)address);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, size_t bytes) {
+  BEGIN;
+  memset((void *)(uintptr_t)address, value, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
+  BEGIN;
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
+  BEGIN;
+  memcpy(to, (void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned int flags) {
+  BEGIN;
+  (void)flags;
+  *p = calloc(1, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *p, unsigned int flags) {
+  BEGIN;
+  (void)flags;
+  *address = (CUdeviceptr)(uintptr_t)p;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void *p) {
+  BEGIN;
+  free(p);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
+  BEGIN;
+  (void)flags;
+  *stream = (CUstream)(uintptr_t)1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  BEGIN;
+  (void)stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  BEGIN;
+  (void)stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned int flags) {
+  BEGIN;
+  (void)flags;
+  *event = (CUevent)(uintptr_t)1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  BEGIN;
+  (void)event;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  BEGIN;
+  (void)event;
+  (void)stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
+  BEGIN;
+  (void)from;
+  (void)to;
+  *ms = 0.5f;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
+  BEGIN;
+  (void)extra;
+  if (config->gridDimX == 0 || config->blockDimX == 0 || function == NULL || params[0] == NULL) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank, void *address, const uint64_t *dims,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *steps, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  BEGIN;
+  (void)type, (void)dims, (void)steps, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+  if (((uintptr_t)map & 63) != 0 || ((uintptr_t)address & 15) != 0 || rank != 2 || strides[0] % 16 != 0 || box[0] > 256 || box[1] > 256)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
