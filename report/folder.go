@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/draft"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -150,21 +151,19 @@ func Write(ctx context.Context, dir string, in Input, images []Image) (err error
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fail(err)
 	}
-	parent := filepath.Dir(dir)
+	target := dir
 	if exists {
 		// Inside, because the parent may be closed to us, or on another disk.
-		parent = dir
-	} else if err := os.MkdirAll(parent, 0o755); err != nil {
+		target = filepath.Join(dir, "report")
+	} else if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fail(err)
 	}
-	tmp, err := os.MkdirTemp(parent, ".report-*")
+	d, err := draft.Folder(target)
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(tmp)
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fail(err)
-	}
+	defer d.Close()
+	tmp := d.Path()
 	if err := fill(ctx, tmp, in, images); err != nil {
 		return fail(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
 // build writes a whole run beside path and moves it there when it is finished,
@@ -15,19 +17,12 @@ import (
 // run inside the same transaction. A file that has appeared at path meanwhile is
 // kept, and is an error.
 func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
+	d, err := draft.File(path)
 	if err != nil {
 		return folderError(path, err)
 	}
-	part := f.Name()
-	f.Close()
-	defer func() {
-		os.Remove(part)
-		os.Remove(part + "-journal")
-	}()
-	if err := os.Chmod(part, 0o644); err != nil {
-		return fmt.Errorf("create run %q: %w", path, err)
-	}
+	defer d.Close()
+	part := d.Path()
 	// The file is thrown away on any error, so the database need neither flush
 	// nor keep a journal; one flush at the end is enough.
 	db, err := openDB(part, "mode=rw", "journal_mode(OFF)", "synchronous(OFF)", "trusted_schema(0)", "cache_size(-65536)")

@@ -280,14 +280,14 @@ func TestCopyOfUnfinishedRun(t *testing.T) {
 	}
 	r := &Run{path: w.Path()}
 	must(t, r.copyAside())
-	defer os.RemoveAll(r.scratch)
-	must(t, r.read(filepath.Join(r.scratch, "run.db"), "mode=rw", header{pageSize: 4096}))
+	defer r.scratch.Close()
+	must(t, r.read(filepath.Join(r.scratch.Path(), "run.db"), "mode=rw", header{pageSize: 4096}))
 	samples, err := r.Samples(PhaseSweep)
 	must(t, err)
 	if len(samples) != 20 {
 		t.Errorf("%d samples in the copy, expected 20", len(samples))
 	}
-	scratch := r.scratch
+	scratch := r.scratch.Path()
 	must(t, r.Close())
 	if _, err := os.Stat(scratch); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the copy is left behind: %v", err)

@@ -105,8 +105,8 @@ func noRoom(path string) bool {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".room.*")
 	if err == nil {
-		defer os.Remove(f.Name())
 		defer f.Close()
+		os.Remove(f.Name()) // at once: it takes room as well without a name
 		if _, err = f.Write(make([]byte, step)); err == nil {
 			err = f.Sync()
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gemmaudit/gemmaudit/results/draft"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -45,7 +46,7 @@ func Open(path string) (*Run, error) {
 	if err != nil && needsCopy(err) {
 		if err = r.copyAside(); err == nil {
 			r.warnings = append(r.warnings, "the folder of the run can't be written to: a copy of the run and its journal is read")
-			err = r.read(filepath.Join(r.scratch, filepath.Base(path)), "mode=rw", h)
+			err = r.read(filepath.Join(r.scratch.Path(), filepath.Base(path)), "mode=rw", h)
 		}
 	}
 	if err != nil {
@@ -136,11 +137,12 @@ func checkTables(ctx context.Context, db *sql.DB, path string) error {
 // taken again. Frames that are added meanwhile do no harm: an unfinished one at
 // the end fails its checksum and is left out.
 func (r *Run) copyAside() error {
-	dir, err := os.MkdirTemp("", "gemmaudit-run-*")
+	d, err := draft.Folder(filepath.Join(os.TempDir(), "gemmaudit-run"))
 	if err != nil {
 		return fmt.Errorf("copy run %q: %w", r.path, err)
 	}
-	r.scratch = dir
+	r.scratch = d
+	dir := d.Path()
 	const attempts = 5
 	for range attempts {
 		before := r.generation()

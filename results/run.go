@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 
+	"github.com/gemmaudit/gemmaudit/results/draft"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -38,8 +38,8 @@ type Run struct {
 	append *sql.Stmt
 	failed map[failureKey]struct{}
 
-	// scratch is a folder to remove on Close, when the run was opened as a copy.
-	scratch string
+	// scratch is the folder of the copy that is read in the run's place, or nil.
+	scratch *draft.Draft
 }
 
 // failureKey is what a sample and a failure exclude each other by.
@@ -264,8 +264,8 @@ func (r *Run) abandon() error {
 	if r.lock != nil {
 		r.lock.release()
 	}
-	if r.scratch != "" {
-		os.RemoveAll(r.scratch)
+	if r.scratch != nil {
+		r.scratch.Close()
 	}
 	return err
 }

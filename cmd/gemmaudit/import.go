@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/draft"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -133,12 +134,12 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return make(path)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	d, err := draft.Folder(path)
 	if err != nil {
 		return nil, devicef("write %q: %w", path, withoutPath(err))
 	}
-	defer os.RemoveAll(dir)
-	run, err := make(filepath.Join(dir, filepath.Base(path)))
+	defer d.Close()
+	run, err := make(filepath.Join(d.Path(), filepath.Base(path)))
 	if err != nil {
 		return nil, err
 	}

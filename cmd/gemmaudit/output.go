@@ -6,13 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
 // formatFlag is -o: a report format that is checked when the flag is parsed.
@@ -101,16 +101,15 @@ func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (e
 // replaceWhole lets write fill a temporary file beside path and moves it to
 // path when that succeeded. Nothing is left behind when it did not.
 func replaceWhole(path string, write func(tmp string) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	d, err := draft.File(path)
 	if err != nil {
 		return err
 	}
-	tmp := f.Name()
-	defer os.Remove(tmp) // fails once tmp has become path, which is as it should be
-	if err := errors.Join(f.Chmod(0o644), f.Close(), write(tmp)); err != nil {
+	defer d.Close()
+	if err := write(d.Path()); err != nil {
 		return err
 	}
-	return os.Rename(tmp, path)
+	return os.Rename(d.Path(), path)
 }
 
 // wrapWrite names the file in an error of writing it.
