@@ -110,16 +110,16 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
 	d.fingerprints(a.Meta, b.Meta)
 	pa, pb := prepare(a), prepare(b)
+	var unsteady []string
 	for _, side := range []struct {
 		name string
 		p    *prepared
 	}{{a.Name, pa}, {b.Name, pb}} {
-		for _, drift := range side.p.drift {
-			if drift.past(cfg.DriftBound) {
-				d.Invalid = fmt.Sprintf("%s: the sentinels drifted by %.1f %%, more than the bound of %.1f %%", side.name, 100*drift.span, 100*cfg.DriftBound)
-			}
+		if why := side.p.drift.invalid(cfg.DriftBound); why != "" {
+			unsteady = append(unsteady, side.name+": "+why)
 		}
 	}
+	d.Invalid = strings.Join(unsteady, "; ")
 	pairs := matchCurves(pa.curves, pb.curves)
 	d.cases(pairs, pa, pb, cfg)
 	d.findings(pairs, pa, pb, cfg)

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +128,45 @@ func TestDiff(t *testing.T) {
 		}
 		if !strings.HasPrefix(d.Confounded, "2 factors differ") && !strings.HasPrefix(d.Confounded, "3 factors differ") {
 			t.Errorf("machine and kernel differ, confounded %q", d.Confounded)
+		}
+	})
+	t.Run("an unsteady machine", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(6, 6))
+		// Sentinels that drift are one reason, and a scatter that would hide any
+		// drift is another.
+		disturb := func(d Data, factor func(i int) float64) Data {
+			d.Sentinels = slices.Clone(d.Sentinels)
+			for i := range d.Sentinels {
+				d.Sentinels[i].US *= factor(i)
+			}
+			return d
+		}
+		a, b := sweepOf(linear, 0.01, 1, simMeta(nil)), sweepOf(slower(600, 700, 1.5), 0.01, 2, simMeta(nil))
+		a.Name, b.Name = "a.db", "b.db"
+		drifting := disturb(a, func(i int) float64 { return 1 + float64(i)/float64(len(a.Sentinels)) })
+		scattered := disturb(b, func(int) float64 { return math.Exp(1.5 * rng.NormFloat64()) })
+		for _, c := range []struct {
+			a, b Data
+			want []string // in that order; nil for a comparison that is made
+		}{
+			{a, b, nil},
+			{drifting, b, []string{"a.db: the sentinels drifted by"}},
+			{a, scattered, []string{"b.db: the sentinels scatter so much"}},
+			{drifting, scattered, []string{"a.db: the sentinels drifted by", "; b.db: the sentinels scatter so much"}},
+		} {
+			d, err := Diff(c.a, c.b, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest, missing := d.Invalid, false
+			for _, want := range c.want {
+				at := strings.Index(rest, want)
+				missing = missing || at < 0
+				rest = rest[max(0, at):]
+			}
+			if missing || (d.Invalid == "") != (c.want == nil) || d.Gate != (c.want == nil) {
+				t.Errorf("gate %v, invalid %q, expected %q", d.Gate, d.Invalid, c.want)
+			}
 		}
 	})
 	t.Run("nothing in common", func(t *testing.T) {
