@@ -128,37 +128,43 @@ struct VectorOf<16> {
     using type = uint4;
 };
 
-// Pack is N elements that are loaded and stored together, at an address that is a
-// multiple of their size.
+// Bits<T> is an unsigned integer of T's size.
+template <class T>
+using Bits = typename VectorOf<sizeof(T)>::type;
+
+// Pack is N elements that are loaded together, four bytes or more. They stay words until
+// they are used: taken apart when they arrive, they would be waited for then and there.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
-    using Vector = typename VectorOf<sizeof(T) * N>::type;
-    T v[N];
+    static constexpr int PER_WORD = 4 / sizeof(T);
+    uint32_t words[N / PER_WORD];
 
-    __device__ __forceinline__ static Pack zero() {
-        Pack p;
-#pragma unroll
-        for (int i = 0; i < N; i++) p.v[i] = zeroOf<T>();
-        return p;
-    }
+    __device__ __forceinline__ static Pack zero() { return Pack{}; }
 
-    // load reads N elements through the read-only path.
+    // load reads N elements, at a multiple of their size, through the read-only path.
     __device__ __forceinline__ static Pack load(const T* from) {
+        using Vector = typename VectorOf<sizeof(T) * N>::type;
         Pack p;
-        *reinterpret_cast<Vector*>(&p) = __ldg(reinterpret_cast<const Vector*>(from));
+        *reinterpret_cast<Vector*>(p.words) = __ldg(reinterpret_cast<const Vector*>(from));
         return p;
     }
 
     // loadFirst reads the first n elements one by one, from any address, and leaves
     // zeros for the others.
     __device__ __forceinline__ static Pack loadFirst(const T* from, int n) {
-        Pack p;
+        Pack p = zero();
 #pragma unroll
-        for (int i = 0; i < N; i++) p.v[i] = i < n ? from[i] : zeroOf<T>();
+        for (int i = 0; i < N; i++) {
+            if (i < n) {
+                const uint32_t bits = __ldg(reinterpret_cast<const Bits<T>*>(from) + i);
+                p.words[i / PER_WORD] |= bits << i % PER_WORD * (8 * sizeof(T));
+            }
+        }
         return p;
     }
 
-    __device__ __forceinline__ void store(T* to) const {
-        *reinterpret_cast<Vector*>(to) = *reinterpret_cast<const Vector*>(this);
+    __device__ __forceinline__ T at(int i) const {
+        const Bits<T> bits = static_cast<Bits<T>>(words[i / PER_WORD] >> i % PER_WORD * (8 * sizeof(T)));
+        return *reinterpret_cast<const T*>(&bits);
     }
 };

@@ -1,0 +1,119 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() { families[rungTiled] = tiled{} }
+
+// tiled is tiled.cu: shared memory and register tiles on CUDA cores.
+type tiled struct{}
+
+// tiledTile is one tile shape that tiled.cu was built in.
+type tiledTile struct {
+	m, n    int // outputs of a block
+	threads int
+	words   int // of a slab of K: a float each, or four int8
+	perSM   int // blocks that a multiprocessor runs at a time
+	// issue is the part of its instructions that are multiply-adds: of a thread's 8×8
+	// outputs 512 of some 610 in a slab, while 4×4 are as busy with shared memory.
+	issue float64
+}
+
+var tiledTiles = []tiledTile{
+	{m: 128, n: 128, threads: 256, words: 8, perSM: 2, issue: 0.8},
+	{m: 64, n: 64, threads: 128, words: 16, perSM: 4, issue: 0.7},
+	{m: 16, n: 64, threads: 64, words: 16, perSM: 6, issue: 0.45},
+}
+
+const (
+	// tiledGroup is how many rows of tiles are walked together: 1024 rows of A, which
+	// L2 keeps while tiles of B pass.
+	tiledGroup = 8
+	// tiledLatency is how many cycles pass from the load of a slab to its use when
+	// nothing else is left to do, and tiledEdge what a tile takes before and after.
+	tiledLatency, tiledEdge = 700, 2000
+)
+
+func (tiled) name() string { return "tiled" }
+
+func (tiled) describe(arch) string {
+	return "tiles in shared memory and registers on CUDA cores, next slab loaded while one is multiplied"
+}
+
+func (tiled) supports(a arch, p kernels.Problem) string {
+	if p.DType == kernels.TF32 {
+		return "tf32 is a format of tensor cores, which tiled does not use"
+	}
+	if reason := typeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	return sizeReason(p, tiledTiles[2].m, tiledTiles[2].n)
+}
+
+// seconds is what the model expects of a product with these tiles: waves of blocks that
+// share the multipliers, each of which takes as long as its multiply-adds, or as its loads
+// when it has too few neighbours to fill the wait; and memory's time as the floor.
+func (t tiledTile) seconds(a arch, p kernels.Problem) float64 {
+	depth := t.words
+	if p.DType == kernels.INT8 {
+		depth *= 4
+	}
+	slabs := float64(divideUp(p.K, depth))
+	multiply := float64(t.m*t.n*depth) / (coreRate(a, p.DType) * t.busy(a, p.DType))
+	alone := slabs*max(multiply, tiledLatency) + tiledEdge
+	shared := slabs*max(float64(t.perSM)*multiply, tiledLatency) + tiledEdge
+	tiles := divideUp(p.M, t.m) * divideUp(p.N, t.n)
+	return launchSeconds + max(memorySeconds(a, p), waveSeconds(a, tiles, t.perSM, alone, shared))
+}
+
+// busy is the part of the time in which the multipliers have work. A multiprocessor
+// issues to 128 lanes in a cycle, so that where it has 64 multipliers, every second
+// instruction is free.
+func (t tiledTile) busy(a arch, d kernels.DType) float64 {
+	lanes := coreRate(a, d)
+	if d == kernels.INT8 {
+		lanes /= 4
+	}
+	return min(0.92, t.issue*128/lanes)
+}
+
+func (tiled) plan(a arch, p kernels.Problem, o alignment) planned {
+	best := tiledTiles[0]
+	for _, t := range tiledTiles[1:] {
+		if t.seconds(a, p) < best.seconds(a, p) {
+			best = t
+		}
+	}
+	return best.plan(a, p, o)
+}
+
+func (t tiledTile) plan(a arch, p kernels.Problem, o alignment) planned {
+	tilesM, tilesN := divideUp(p.M, t.m), divideUp(p.N, t.n)
+	// A chunk is four words in shared memory, four elements in memory; 16 for int8.
+	chunk := 4 * p.DType.Size()
+	if p.DType == kernels.INT8 {
+		chunk = 16
+	}
+	aligned := 0
+	if o.a >= chunk {
+		aligned = 1
+	}
+	name := fmt.Sprintf("%dx%d", t.m, t.n)
+	return planned{
+		label:   name,
+		seconds: t.seconds(a, p),
+		bind: func(at addresses) []call {
+			c := call{
+				kernel: "ga_tiled_" + string(p.DType) + "_" + name,
+				grid:   dim3{x: tilesM * tilesN},
+				block:  dim3{x: t.threads},
+			}
+			c.args.pointer(at.a).pointer(at.b).pointer(at.c).int64(int64(p.LDA)).int64(int64(at.ldb)).int64(int64(p.LDC))
+			c.args.int32(p.M, p.N, p.K, tilesM, tilesN, tiledGroup, aligned)
+			return []call{c}
+		},
+	}
+}
