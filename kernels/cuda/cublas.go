@@ -13,15 +13,39 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Sums over parts of K (split-K) are kept in fp32. PyTorch's default lets the library
-// round them to fp16 or bf16 between the parts; then what is measured would not
-// accumulate in fp32, as every kernel here does and the gate demands. Where the
-// library does not split K, which is wherever M or N fill the GPU, the two settings
-// choose alike.
+// splitSums says how the libraries may keep what parts of K add up to, where they
+// split K.
+type splitSums bool
+
+// PyTorch's default lets the library round such sums to fp16 or bf16; then what is
+// measured would not accumulate in fp32, as every kernel here does and the gate
+// demands. Where the library does not split K, which is wherever M or N fill the
+// GPU, the two settings choose alike.
 const (
-	cublasMathMode     = C.GA_CUBLAS_MATH_FULL_REDUCTION
-	cublasLtReductions = C.GA_CUBLASLT_REDUCE_FULL
+	sumsInFP32  splitSums = false
+	sumsRounded splitSums = true
 )
+
+func (s splitSums) mathMode() C.int {
+	if s == sumsRounded {
+		return C.GA_CUBLAS_MATH_DEFAULT
+	}
+	return C.GA_CUBLAS_MATH_FULL_REDUCTION
+}
+
+func (s splitSums) reductions() C.int {
+	if s == sumsRounded {
+		return C.GA_CUBLASLT_REDUCE_ANY
+	}
+	return C.GA_CUBLASLT_REDUCE_FULL
+}
+
+func (s splitSums) String() string {
+	if s == sumsRounded {
+		return "split-K summed in the output's type where that is faster"
+	}
+	return "split-K summed in fp32"
+}
 
 // cublas is cublasGemmEx with the library's own choice of a kernel, called as
 // PyTorch's matmul calls it.
@@ -29,14 +53,15 @@ type cublas struct {
 	dev     *Device
 	lib     *C.ga_cublas
 	about   string
+	sums    splitSums
 	session *C.ga_cublas_session // nil before the first product
 }
 
 func (k *cublas) Name() string { return "cublas" }
 
 func (k *cublas) Describe() string {
-	return fmt.Sprintf("%s, cublasGemmEx with its default choice, %d KiB of workspace, split-K summed in fp32",
-		k.about, blasWorkspaceBytes(k.dev.arch)>>10)
+	return fmt.Sprintf("%s, cublasGemmEx with its default choice, %s of workspace, %v",
+		k.about, blasWorkspace(k.dev.arch), k.sums)
 }
 
 func (k *cublas) Supports(p kernels.Problem) error {
@@ -149,7 +174,7 @@ func (k *cublas) open() error {
 	}
 	defer leave()
 	var status C.int
-	session := C.ga_cublas_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), cublasMathMode, &status)
+	session := C.ga_cublas_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), k.sums.mathMode(), &status)
 	if session == nil {
 		return blasError(k.dev.spec.ID+": open cuBLAS", status)
 	}
@@ -193,5 +218,18 @@ func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
+	l.library = blasReturned(k.Name(), p.DType)
 	return l, nil
+}
+
+// blasReturned words what a call of the libraries returned. Of what they don't support
+// only the call itself tells.
+func blasReturned(kernel string, d kernels.DType) func(code int) error {
+	return func(code int) error {
+		err := blasError(kernel, C.int(code))
+		if code == C.GA_BLAS_NOT_SUPPORTED {
+			return &kernels.Unsupported{Kernel: kernel, DType: d, Reason: err.Error()}
+		}
+		return err
+	}
 }

@@ -98,10 +98,15 @@ func (s librarySearch) files() (files []libraryFile, places []string) {
 	for _, home := range toolkits {
 		add(home, toolkitDirs(home)...)
 	}
+	wheels := false
 	for _, prefix := range s.pythons() {
 		if dirs := s.wheelDirs(prefix); len(dirs) > 0 {
+			wheels = true
 			add("PyTorch's wheels in "+prefix, dirs...)
 		}
+	}
+	if !wheels {
+		places = append(places, "the wheels of the Pythons on PATH")
 	}
 	return s.runnable(files), places
 }

@@ -70,6 +70,14 @@ func blasWorkspaceBytes(a arch) int64 {
 	return (2*4096 + 8*16) << 10
 }
 
+// blasWorkspace is the size of the workspace for people.
+func blasWorkspace(a arch) string {
+	if bytes := blasWorkspaceBytes(a); bytes%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	}
+	return fmt.Sprintf("%d KiB", blasWorkspaceBytes(a)>>10)
+}
+
 // blasRefusal is why a GPU can't run a normalized problem by either library, empty
 // when nothing speaks against it.
 func blasRefusal(a arch, p kernels.Problem) string {

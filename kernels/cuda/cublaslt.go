@@ -19,6 +19,7 @@ type cublasLt struct {
 	dev     *Device
 	lib     *C.ga_cublaslt
 	about   string
+	sums    splitSums
 	session *C.ga_cublaslt_session // nil before the first product
 	plans   map[ltKey]*ltPlan
 }
@@ -71,8 +72,8 @@ func (k *cublasLtChoice) Describe() string {
 	if k.n > 0 {
 		choice = fmt.Sprintf("choice %d after the heuristic's first", k.n)
 	}
-	return fmt.Sprintf("%s, cublasLtMatmul with %s, %d KiB of workspace, split-K summed in fp32, fp8 without fast accumulation",
-		k.about, choice, blasWorkspaceBytes(k.dev.arch)>>10)
+	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 without fast accumulation",
+		k.about, choice, blasWorkspace(k.dev.arch), k.sums)
 }
 
 // Candidate is the nth choice after the first.
@@ -112,7 +113,7 @@ func (k *cublasLt) open() error {
 	}
 	defer leave()
 	var status C.int
-	session := C.ga_cublaslt_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), cublasLtReductions, &status)
+	session := C.ga_cublaslt_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), k.sums.reductions(), &status)
 	if session == nil {
 		return blasError(k.dev.spec.ID+": open cuBLASLt", status)
 	}
@@ -236,5 +237,6 @@ func (k *cublasLtChoice) Bind(p kernels.Problem, a kernels.Operand, w kernels.We
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
+	l.library = blasReturned(k.Name(), p.DType)
 	return l, nil
 }

@@ -187,7 +187,11 @@ func (d *Device) spanError(span *C.ga_cuda_span, launches []kernels.Launch) erro
 	}
 	what := l.(*launch).plan
 	if span.library != 0 && span.code == C.CUDA_SUCCESS {
-		return fmt.Errorf("execute on %s: %s returned %d at launch %d", d.spec.ID, what, int(span.library), int(span.failed_at))
+		err := fmt.Errorf("code %d", int(span.library))
+		if word := l.(*launch).library; word != nil {
+			err = word(int(span.library))
+		}
+		return fmt.Errorf("execute on %s: %s: launch %d: %w", d.spec.ID, what, int(span.failed_at), err)
 	}
 	switch {
 	case span.failed_at >= 0:

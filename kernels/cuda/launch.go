@@ -55,6 +55,8 @@ type launch struct {
 	plan   string
 	primed bool
 	keep   []any // what must stay alive as long as the launch
+	// library words what a library returned; nil for launches of our kernels.
+	library func(code int) error
 }
 
 // Label names what runs inside.

@@ -1,0 +1,250 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() {
+	scenarios["gate"] = gateScenario
+	scenarios["product"] = productScenario
+	scenarios["subjects"] = subjectsScenario
+}
+
+// What a child is told beside its scenario.
+const (
+	kernelEnv = "GEMMAUDIT_TEST_KERNEL"
+	dtypeEnv  = "GEMMAUDIT_TEST_DTYPE"
+	layoutEnv = "GEMMAUDIT_TEST_LAYOUT"
+)
+
+// scenarioDevice opens the first GPU; the kernel is nil when it isn't there.
+func scenarioDevice() (kernels.Device, kernels.Gemm) {
+	devices, missing := Provider{}.Open()
+	if len(devices) == 0 {
+		fmt.Println(missing)
+		os.Exit(0)
+	}
+	g, err := kernels.FindGemm(devices[0], os.Getenv(kernelEnv))
+	report(err)
+	return devices[0], g
+}
+
+// gateScenario runs the whole gate of one kernel and type.
+func gateScenario() {
+	d, g := scenarioDevice()
+	s, err := kernels.GateKernel(context.Background(), d, g, kernels.DType(os.Getenv(dtypeEnv)), 1)
+	report(err, d.Close())
+	fmt.Printf("%d passed, %d skipped\n", s.Passed, len(s.Skipped))
+	if len(s.Skipped) > 0 {
+		fmt.Println(s.Skipped[0])
+	}
+}
+
+// productScenario runs one product with loose leading dimensions and offsets, twice.
+func productScenario() {
+	d, g := scenarioDevice()
+	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.DType(os.Getenv(dtypeEnv)), LDA: 48, LDC: 12, BLayout: kernels.Layout(os.Getenv(layoutEnv))}
+	if p.LDB = 10; p.BLayout == kernels.Transposed {
+		p.LDB = 40
+	}
+	var buffers [3]kernels.Buffer
+	for i := range buffers {
+		b, err := d.Alloc(1 << 16)
+		report(err)
+		buffers[i] = b
+	}
+	w, err := g.PrepareWeights(p, buffers[1])
+	report(err)
+	if err == nil {
+		l, err := g.Bind(p, kernels.Operand{Buffer: buffers[0], Offset: 48}, w, kernels.Operand{Buffer: buffers[2], Offset: 12})
+		report(err)
+		if err == nil {
+			fmt.Println("label:", l.Label())
+			_, err := d.Execute(context.Background(), []kernels.Launch{l}, 2)
+			report(err)
+		}
+		report(w.Close())
+	}
+	for _, b := range buffers {
+		report(b.Close())
+	}
+	report(d.Close())
+}
+
+// subjectsScenario says what there is of cuBLAS.
+func subjectsScenario() {
+	devices, _ := Provider{}.Open()
+	for _, d := range devices {
+		for _, g := range d.Gemms() {
+			if strings.HasPrefix(g.Name(), "cublas") {
+				fmt.Printf("%s: %s\n", g.Name(), g.Describe())
+			}
+		}
+		for _, m := range d.Missing() {
+			if strings.HasPrefix(m.Name, "cublas") {
+				fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
+			}
+		}
+		fmt.Println("versions", d.Spec().Versions["cublas"], d.Spec().Versions["cublaslt"])
+	}
+	report(kernels.NewRegistry(Provider{}).Close())
+}
+
+// fakeBLAS compiles testdata/fake_cublas.c into dir, both libraries or those named.
+func fakeBLAS(t *testing.T, dir string, options ...string) string {
+	t.Helper()
+	for _, lib := range [][]string{{"libcublasLt.so.12", "-DLT"}, {"libcublas.so.12"}} {
+		args := slices.Concat(lib[1:], options, []string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror",
+			"-o", filepath.Join(dir, lib[0]), filepath.Join("testdata", "fake_cublas.c")})
+		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// The gate, with arithmetic behind the interface: operands, layouts, leading
+// dimensions and offsets are passed as they should.
+func TestBlasPassesGate(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	for _, kernel := range []string{"cublas", "cublaslt", "cublaslt:2"} {
+		for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+			out, _ := child(t, "gate", driver, cublasEnv+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
+			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.GateProblems(dtype))); out != want {
+				t.Errorf("%s %s: %q, want %q", kernel, dtype, out, want)
+			}
+		}
+	}
+	// A fourth choice is not there, which is a refusal and no error.
+	out, _ := child(t, "gate", driver, cublasEnv+"="+blas, kernelEnv+"=cublaslt:3", dtypeEnv+"=fp32")
+	if !strings.HasPrefix(out, "0 passed") || !strings.Contains(out, "kernel cublaslt:3 does not support fp32: cuBLASLt offers 3 algorithms for it") {
+		t.Errorf("cublaslt:3: %s", out)
+	}
+}
+
+// What the libraries are asked for, in their own column-major terms.
+func TestBlasCalls(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	for _, c := range []struct {
+		kernel, dtype, layout string
+		want                  []string // in the trace, in order
+		out                   string
+	}{
+		{"cublas", "fp32", "kn", []string{"create\nmath 16\n", "stream\nworkspace 33554432\ngemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 0 0 68 algo -1\n", "gemm 0", "destroy\n"}, "label: \n"},
+		{"cublas", "tf32", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 0 0 77 algo -1\n"}, ""},
+		{"cublas", "fp16", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 2 2 68 algo -1\n"}, ""},
+		{"cublas", "bf16", "kn", []string{"gemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 14 14 68 algo -1\n"}, ""},
+		{"cublas", "int8", "kn", []string{"gemm 1 m8 n3 k32 lda32 ldb48 ldc12 types 3 10 72 algo -1\n"}, ""},
+		{"cublas", "fp8", "kn", nil, "kernel cublas does not support fp8: cublasGemmEx does not take fp8, cublaslt does"},
+		// Rows of 48 and 12 elements put A at 192 and C at 48 bytes from the beginning.
+		{"cublaslt", "fp32", "kn", []string{"lt create\n", "lt ask 1: 0 a 8x32/10 b 32x3/48 c 8x3/12 types 0 0 68 scale 0 fast 9 workspace 33554432 reductions 2 align 256 64 16 16\n",
+			"lt gemm algo 66 workspace 33554432\n", "lt destroy\n"}, "label: algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1 waves 0.66\n"},
+		{"cublaslt", "bf16", "nk", []string{"lt ask 1: 1 a 32x8/40 b 32x3/48 c 8x3/12 types 14 14 68 scale 0 fast 9", "lt gemm algo 66"}, ""},
+		{"cublaslt", "fp8", "kn", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 28 14 68 scale 0 fast 0", "align 256 16 8 8\n", "lt gemm algo 66"}, ""},
+		{"cublaslt", "int8", "nk", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 3 10 72 scale 10 fast 9", "lt gemm algo 66"}, ""},
+		{"cublaslt:1", "fp16", "kn", []string{"lt ask 1:", "lt ask 16:", "lt gemm algo 67"}, "label: algo 67 "},
+		{"cublaslt:2", "fp16", "kn", []string{"lt ask 16:", "lt gemm algo 68"}, "label: algo 68 "},
+		{"cublaslt:20", "fp16", "kn", []string{"lt ask 128:"}, "cuBLASLt offers 3 algorithms for it"},
+	} {
+		name := c.kernel + " " + c.dtype + " " + c.layout
+		out, trace := child(t, "product", driver, cublasEnv+"="+blas, "FAKE_CUBLAS_TRACE=1", kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype, layoutEnv+"="+c.layout)
+		rest := trace
+		for _, want := range c.want {
+			_, after, found := strings.Cut(rest, want)
+			if !found {
+				t.Errorf("%s: no %q in the rest of the trace\n%s", name, want, trace)
+				break
+			}
+			rest = after
+		}
+		if !strings.Contains(out, c.out) || c.want != nil && strings.Contains(out, "error") && !strings.Contains(c.out, "offers") {
+			t.Errorf("%s: printed %q, want %q", name, out, c.out)
+		}
+	}
+}
+
+// A status that the library returns is told by its name, with the case.
+func TestBlasFailures(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	for _, c := range []struct{ kernel, fail, want string }{
+		{"cublas", "cublasCreate_v2:1:1", "error: cuda:0: open cuBLAS: CUBLAS_STATUS_NOT_INITIALIZED (status 1)"},
+		{"cublas", "cublasSetMathMode:1:7", "open cuBLAS: CUBLAS_STATUS_INVALID_VALUE"},
+		{"cublas", "cublasSetWorkspace_v2:1:3", "execute on cuda:0: cublas bf16 m3 n8 k32"},
+		{"cublas", "cublasGemmEx:1:13", "launch 0: cublas: CUBLAS_STATUS_EXECUTION_FAILED (status 13)"},
+		{"cublas", "cublasGemmEx:3:15", "kernel cublas does not support bf16: cublas: CUBLAS_STATUS_NOT_SUPPORTED (status 15)"},
+		{"cublaslt", "cublasLtCreate:1:1", "open cuBLASLt: CUBLAS_STATUS_NOT_INITIALIZED"},
+		{"cublaslt", "cublasLtMatmulDescCreate:1:3", "m3 n8 k32 bf16: ask cuBLASLt for an algorithm: CUBLAS_STATUS_ALLOC_FAILED"},
+		{"cublaslt", "cublasLtMatrixLayoutCreate:3:14", "CUBLAS_STATUS_INTERNAL_ERROR"},
+		{"cublaslt", "cublasLtMatmulPreferenceSetAttribute:2:14", "CUBLAS_STATUS_INTERNAL_ERROR"},
+		{"cublaslt", "cublasLtMatmulAlgoGetHeuristic:1:15", "kernel cublaslt does not support bf16: cuBLASLt has no algorithm for it (CUBLAS_STATUS_NOT_SUPPORTED)"},
+		{"cublaslt", "cublasLtMatmul:1:8", "cublaslt: CUBLAS_STATUS_ARCH_MISMATCH"},
+		{"cublaslt", "cublasLtMatmul:1:55", "cublaslt: an unknown status (status 55)"},
+	} {
+		out, _ := child(t, "product", driver, cublasEnv+"="+blas, "FAKE_CUBLAS_FAIL="+c.fail, kernelEnv+"="+c.kernel, dtypeEnv+"=bf16", layoutEnv+"=kn")
+		if !strings.Contains(out, c.want) {
+			t.Errorf("%s: %q, want %q in it", c.fail, out, c.want)
+		}
+		if strings.Contains(out, "lost: true") {
+			t.Errorf("%s: the device is lost", c.fail)
+		}
+	}
+}
+
+// Where there is no cuBLAS, not all of it, or one that does not fit, both kernels are
+// missing with a reason.
+func TestBlasMissing(t *testing.T) {
+	driver := fakeDriver(t)
+	sound := fakeBLAS(t, t.TempDir())
+	lacking := fakeBLAS(t, t.TempDir(), "-DcublasSetWorkspace_v2=other", "-DcublasLtMatmul=other")
+	alone := fakeBLAS(t, t.TempDir())
+	if err := os.Remove(filepath.Join(alone, "libcublasLt.so.12")); err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(t.TempDir(), "libcublas.so.12")
+	if err := os.WriteFile(text, []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	venv := t.TempDir()
+	site := filepath.Join(venv, "lib/python3.12/site-packages/nvidia/cublas/lib")
+	if err := os.MkdirAll(site, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fakeBLAS(t, site)
+	elsewhere := []string{"PATH=", "HOME=", "CUDA_HOME=", "CUDA_PATH=", "CONDA_PREFIX="}
+	for _, c := range []struct {
+		name string
+		env  []string
+		want []string
+	}{
+		{"there", []string{cublasEnv + "=" + sound}, []string{"cublas: cuBLAS 12.4.5 (" + sound + "/libcublas.so.12), cublasGemmEx with its default choice, 32 MiB of workspace, split-K summed in fp32\n",
+			"cublaslt: cuBLASLt 12.4.5 (" + sound + "/libcublasLt.so.12), cublasLtMatmul with the heuristic's first choice", "versions 12.4.5 12.4.5"}},
+		{"in an environment", append(elsewhere, cublasEnv+"=", "VIRTUAL_ENV="+venv), []string{"cublas: cuBLAS 12.4.5 (" + site + "/libcublas.so.12)"}},
+		{"nowhere", append(elsewhere, cublasEnv+"=", "VIRTUAL_ENV="), []string{"cublas is missing: ", "the loader's paths", "cublaslt is missing: ", "or set " + cublasEnv + " to its path", "versions  \n"}},
+		{"not where it should be", []string{cublasEnv + "=/nonexistent/libcublas.so.12"}, []string{"cublas is missing: libcublas is not there (looked at " + cublasEnv + "=/nonexistent/libcublas.so.12)"}},
+		{"no library", []string{cublasEnv + "=" + text}, []string{"cublas is missing: " + text + ": file too short"}},
+		{"lacking", []string{cublasEnv + "=" + lacking}, []string{"libcublas.so.12 has no cublasSetWorkspace_v2", "cublaslt is missing"}},
+		{"without cuBLASLt", []string{cublasEnv + "=" + alone}, []string{"cublas: cuBLAS 12.4.5", "cublaslt is missing: " + alone + "/libcublasLt.so.12: cannot open"}},
+		{"newer than the driver", []string{cublasEnv + "=" + sound, "FAKE_CUBLAS_VERSION=13.1.0"}, []string{"libcublas.so.12 is version 13.1.0, the driver is for CUDA 12.4"}},
+	} {
+		out, _ := child(t, "subjects", driver, c.env...)
+		if c.name == "nowhere" && strings.Contains(out, "cublas: cuBLAS") {
+			continue // this machine has one among the system's libraries
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: want %q in\n%s", c.name, want, out)
+			}
+		}
+	}
+}

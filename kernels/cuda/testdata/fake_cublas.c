@@ -1,0 +1,268 @@
+// cuBLAS without a GPU, for tests beside a fake driver whose memory is the host's:
+// plain loops behind the library's interface. Compiled with -DLT it is cuBLASLt. The
+// environment says how it behaves:
+//
+//   FAKE_CUBLAS_VERSION  "major.minor.patch", 12.4.5 unless given
+//   FAKE_CUBLAS_FAIL     "function:n:status": the n-th call of a function returns status
+//   FAKE_CUBLAS_ALGOS    how many algorithms the heuristic has, 3 unless given
+//   FAKE_CUBLAS_TRACE    set: what is asked for goes to stderr, and what is left of it
+//                        when a handle is destroyed
+//
+// Compiled with -Dname=other it lacks the function of that name.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FP32 = 0, FP16 = 2, INT8 = 3, INT32 = 10, BF16 = 14, E4M3 = 28 };
+enum { INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
+
+#define TRACE(...) \
+  do { \
+    if (getenv("FAKE_CUBLAS_TRACE")) fprintf(stderr, __VA_ARGS__); \
+  } while (0)
+
+// failing counts a call and returns the status that it is to fail with.
+static int failing(const char *name) {
+  static struct { char name[64]; long calls; } kinds[32];
+  int i = 0;
+  while (i < 31 && kinds[i].name[0] && strcmp(kinds[i].name, name) != 0) i++;
+  snprintf(kinds[i].name, sizeof kinds[i].name, "%s", name);
+  long now = ++kinds[i].calls, n, status;
+  char symbol[64];
+  const char *fail = getenv("FAKE_CUBLAS_FAIL");
+  if (!fail || sscanf(fail, "%63[^:]:%ld:%ld", symbol, &n, &status) != 3) return 0;
+  return strcmp(symbol, name) == 0 && now == n ? (int)status : 0;
+}
+
+#define BEGIN \
+  do { \
+    int status = failing(__func__); \
+    if (status != 0) return status; \
+  } while (0)
+
+static int property(int which, int *value) {
+  int v[3] = {12, 4, 5};
+  const char *text = getenv("FAKE_CUBLAS_VERSION");
+  if (text) sscanf(text, "%d.%d.%d", &v[0], &v[1], &v[2]);
+  if (which < 0 || which > 2) return INVALID_VALUE;
+  *value = v[which];
+  return 0;
+}
+
+static double load(const void *p, int64_t at, int type) {
+  switch (type) {
+    case FP16: return (double)((const _Float16 *)p)[at];
+    case BF16: {
+      uint32_t u = (uint32_t)((const uint16_t *)p)[at] << 16;
+      float f;
+      memcpy(&f, &u, 4);
+      return f;
+    }
+    default: return ((const float *)p)[at];
+  }
+}
+
+static void store(void *p, int64_t at, int type, double sum) {
+  float f = (float)sum;
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  switch (type) {
+    case FP16: ((_Float16 *)p)[at] = (_Float16)sum; break;
+    case BF16: ((uint16_t *)p)[at] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16); break;
+    default: ((float *)p)[at] = f;
+  }
+}
+
+// multiply is C = op(A)·B, column-major; types of 8 bits are left alone.
+static void multiply(int transposed, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, int in, void *c,
+                     int64_t ldc, int out) {
+  if (in == INT8 || in == E4M3) return;
+  double *rows = malloc((size_t)(m * k) * sizeof *rows), *column = malloc((size_t)k * sizeof *column);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t l = 0; l < k; l++) rows[i * k + l] = load(a, transposed ? i * lda + l : l * lda + i, in);
+  for (int64_t j = 0; j < n; j++) {
+    for (int64_t l = 0; l < k; l++) column[l] = load(b, j * ldb + l, in);
+    for (int64_t i = 0; i < m; i++) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; l++) sum += rows[i * k + l] * column[l];
+      store(c, j * ldc + i, out, sum);
+    }
+  }
+  free(rows);
+  free(column);
+}
+
+#ifndef LT
+
+typedef struct { void *stream; int has_stream, workspace; } handle;
+
+int cublasGetProperty(int which, int *value) { return property(which, value); }
+
+int cublasCreate_v2(handle **h) {
+  BEGIN;
+  *h = calloc(1, sizeof **h);
+  TRACE("create\n");
+  return 0;
+}
+
+int cublasDestroy_v2(handle *h) {
+  BEGIN;
+  free(h);
+  TRACE("destroy\n");
+  return 0;
+}
+
+int cublasSetStream_v2(handle *h, void *stream) {
+  BEGIN;
+  h->stream = stream;
+  h->has_stream = 1;
+  h->workspace = 0; // as the library does
+  TRACE("stream\n");
+  return 0;
+}
+
+int cublasSetWorkspace_v2(handle *h, void *workspace, size_t bytes) {
+  BEGIN;
+  h->workspace = workspace != NULL;
+  TRACE("workspace %zu\n", bytes);
+  return (uintptr_t)workspace % 256 == 0 ? 0 : INVALID_VALUE;
+}
+
+int cublasSetMathMode(handle *h, int mode) {
+  BEGIN;
+  (void)h;
+  TRACE("math %d\n", mode);
+  return 0;
+}
+
+int cublasGemmEx(handle *h, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b,
+                 int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm) {
+  BEGIN;
+  int integers = c_type == INT32;
+  if (!h->has_stream || !h->workspace || transb != 0 || a_type != b_type) return INVALID_VALUE;
+  if (integers ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0) return INVALID_VALUE;
+  if (lda < (transa ? k : m) || ldb < k || ldc < m) return INVALID_VALUE;
+  TRACE("gemm %d m%d n%d k%d lda%d ldb%d ldc%d types %d %d %d algo %d\n", transa, m, n, k, lda, ldb, ldc, a_type, c_type, compute, algorithm);
+  multiply(transa, m, n, k, a, lda, b, ldb, a_type, c, ldc, c_type);
+  return 0;
+}
+
+#else
+
+typedef struct { int compute, scale; int32_t transa; int8_t fast; } desc;
+typedef struct { int type; uint64_t rows, cols; int64_t ld; } layout;
+typedef struct { uint64_t workspace; uint32_t reductions, align[4]; } preference;
+typedef struct { uint64_t data[8]; } algorithm;
+typedef struct { algorithm algo; size_t workspace; int state; float waves; int reserved[4]; } heuristic;
+
+static int live; // objects
+
+int cublasLtGetProperty(int which, int *value) { return property(which, value); }
+
+int cublasLtCreate(void **h) {
+  BEGIN;
+  *h = &live;
+  TRACE("lt create\n");
+  return 0;
+}
+
+int cublasLtDestroy(void *h) {
+  BEGIN;
+  (void)h;
+  TRACE("lt destroy\n");
+  return 0;
+}
+
+static int create(void **object, const void *from, size_t bytes) {
+  *object = memcpy(malloc(bytes), from, bytes);
+  live++;
+  return 0;
+}
+
+static int destroy(void *object) {
+  free(object);
+  TRACE("lt live %d\n", --live);
+  return 0;
+}
+
+int cublasLtMatmulDescCreate(void **d, int compute, int scale) {
+  BEGIN;
+  return create(d, &(desc){compute, scale, 0, 9}, sizeof(desc));
+}
+int cublasLtMatmulDescDestroy(void *d) { return destroy(d); }
+int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols, int64_t ld) {
+  BEGIN;
+  if (ld < (int64_t)rows) return INVALID_VALUE;
+  return create(l, &(layout){type, rows, cols, ld}, sizeof(layout));
+}
+int cublasLtMatrixLayoutDestroy(void *l) { return destroy(l); }
+int cublasLtMatmulPreferenceCreate(void **p) {
+  BEGIN;
+  return create(p, &(preference){0, 7, {256, 256, 256, 256}}, sizeof(preference));
+}
+int cublasLtMatmulPreferenceDestroy(void *p) { return destroy(p); }
+
+int cublasLtMatmulDescSetAttribute(desc *d, int attribute, const void *value, size_t bytes) {
+  BEGIN;
+  if (attribute == 3 && bytes == 4) memcpy(&d->transa, value, 4);
+  else if (attribute == 25 && bytes == 1) memcpy(&d->fast, value, 1);
+  else return INVALID_VALUE;
+  return 0;
+}
+
+int cublasLtMatmulPreferenceSetAttribute(preference *p, int attribute, const void *value, size_t bytes) {
+  BEGIN;
+  if (attribute == 1 && bytes == 8) memcpy(&p->workspace, value, 8);
+  else if (attribute == 3 && bytes == 4) memcpy(&p->reductions, value, 4);
+  else if (attribute >= 5 && attribute <= 8 && bytes == 4) memcpy(&p->align[attribute - 5], value, 4);
+  else return INVALID_VALUE;
+  return 0;
+}
+
+// The heuristic's algorithms are numbered 66, 67, …; asked for more than one it puts
+// the first second, and one that can't run in front.
+int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layout *c, layout *dd, preference *p, int requested,
+                                   heuristic *results, int *returned) {
+  BEGIN;
+  (void)h;
+  TRACE("lt ask %d: %d a %dx%d/%d b %dx%d/%d c %dx%d/%d types %d %d %d scale %d fast %d workspace %d reductions %d align %d %d %d %d\n", requested,
+        d->transa, (int)a->rows, (int)a->cols, (int)a->ld, (int)b->rows, (int)b->cols, (int)b->ld, (int)c->rows, (int)c->cols, (int)c->ld,
+        a->type, c->type, d->compute, d->scale, d->fast, (int)p->workspace, (int)p->reductions, (int)p->align[0], (int)p->align[1],
+        (int)p->align[2], (int)p->align[3]);
+  if (a->type != b->type || c != dd || b->rows != (d->transa ? a->rows : a->cols)) return INVALID_VALUE;
+  if ((a->type == INT8 || a->type == E4M3) && (!d->transa || b->ld % 4 || b->rows % 4 || p->align[1] < 4)) return NOT_SUPPORTED;
+  const char *text = getenv("FAKE_CUBLAS_ALGOS");
+  int have = text ? atoi(text) : 3, n = 0;
+  if (requested > 1) results[n++] = (heuristic){.algo = {{99}}, .state = NOT_SUPPORTED};
+  for (int i = 0; i < have && n < requested; i++) {
+    int id = requested > 1 && i < 2 && have > 1 ? 67 - i : 66 + i;
+    results[n++] = (heuristic){.algo = {{(uint64_t)id}}, .waves = (float)id / 100};
+  }
+  *returned = n;
+  return have == 0 ? NOT_SUPPORTED : 0;
+}
+
+int cublasLtMatmulAlgoConfigGetAttribute(const algorithm *algo, int attribute, void *value, size_t bytes, size_t *written) {
+  BEGIN;
+  static const int values[] = {0, 23, 1, 0, 0, 0, 16, 0, 3}; // 128x256x64, 4 stages, clusters of 2x1
+  if (attribute < 0 || attribute > 8 || bytes != (attribute > 6 ? 2 : 4)) return INVALID_VALUE;
+  int32_t v = attribute == 0 ? (int32_t)algo->data[0] : values[attribute];
+  memcpy(value, &v, bytes);
+  *written = bytes;
+  return 0;
+}
+
+int cublasLtMatmul(void *h, desc *d, const void *alpha, const void *a, layout *la, const void *b, layout *lb, const void *beta, const void *c,
+                   layout *lc, void *out, layout *ld, const algorithm *algo, void *workspace, size_t bytes, void *stream) {
+  BEGIN;
+  (void)h;
+  if (c != out || lc != ld || workspace == NULL || stream == NULL) return INVALID_VALUE;
+  if (d->scale == INT32 ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0)
+    return INVALID_VALUE;
+  TRACE("lt gemm algo %d workspace %zu\n", (int)algo->data[0], bytes);
+  multiply(d->transa, (int64_t)lc->rows, (int64_t)lc->cols, (int64_t)lb->rows, a, la->ld, b, lb->ld, la->type, out, lc->ld, lc->type);
+  return 0;
+}
+
+#endif
