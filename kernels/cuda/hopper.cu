@@ -1,0 +1,527 @@
+// hopper: C = A·Bᵀ by TMA and wgmma, for compute capability 9.0 and large M.
+//
+// Tile      BM × BN of C a block, 128 bytes of K a step: BM is 128 or 256, BN a multiple
+//           of 16, so that some tile divides most matrices into whole rounds of all SMs.
+//           128×256 does 85 multiply-adds an element fetched, 128 where a cluster of two
+//           fetches what both need only once; 128×96, for small matrices, does 55.
+// Threads   3 warpgroups. 0: one thread feeds the ring by TMA, with few registers. 1 and
+//           2: half of the tile's rows each, sums in registers.
+// Shared    STAGES × (A: BM rows of 128 bytes, then B: BN rows), 128-byte swizzle; then
+//           one or two boxes of 16 rows × 128 bytes for each of eight warps, through
+//           which C leaves; then the ring's barriers.
+// Ring      full[s] completes with the stage's bytes, empty[s] when every consumer of
+//           the cluster is done with it: a multicast writes into both blocks.
+// Stagger   The second consumer starts LEAD steps after the first. Each then writes its C
+//           while the other has the tensor cores for itself, so they never rest
+//           between tiles.
+// Grid      Persistent: every SM runs one block. Tiles are dealt out whole, in groups of
+//           rows so that what runs at one time shares its operands in L2. Where whole
+//           tiles would leave SMs idle in the last round, the first `splitTiles` tiles are
+//           cut along K into equal shares (stream-K): see Work.
+// Repeats   Sums of a cut tile are added in the order of K from the last part to the
+//           first, by whoever holds the last part, so results repeat bit for bit.
+
+#include "wgmma.cuh"
+
+namespace {
+
+constexpr int STEP_BYTES = 128; // of K, the width of the swizzle
+constexpr int CONSUMERS = 2;
+constexpr int GROUP = 128; // threads of a warpgroup
+constexpr int THREADS = GROUP * (CONSUMERS + 1);
+constexpr int PRODUCER_REGISTERS = 40;
+constexpr int CONSUMER_REGISTERS = 232;
+constexpr int BOX_ROWS = 16; // of C: one warp's part of a wgmma
+constexpr int BOX_BYTES = BOX_ROWS * STEP_BYTES;
+constexpr int SHARED_MAX = 227 * 1024;
+#ifndef LEAD_STEPS
+#define LEAD_STEPS 2
+#endif
+constexpr int LEAD = LEAD_STEPS;
+constexpr int LEAD_BARRIER = 1;
+constexpr int GROUP_BARRIER = 2; // and 3: one for each consumer
+
+} // namespace
+
+struct HopperParams {
+    TensorMap a, b, c;
+    void *out;       // C, where TMA can't store it, else null
+    int64_t ldc;     // in elements
+    float *partial;  // sums of cut tiles, by block
+    uint32_t *ready; // and whether they are there, by consumer; zero between launches
+    int m, n, steps; // steps of K
+    int rowTiles, colTiles; // of the cluster's tile
+    int groupRows;          // rows of tiles that are walked together
+    int splitTiles;         // how many of the tiles, the first ones, are cut along K
+    int pairRows;           // a cluster's blocks lie 1: below each other, sharing B; 0: side by side, sharing A
+};
+
+namespace {
+
+// Work deals out the tiles of one cluster, the same to its producer and consumers.
+//
+// The cut tiles form one line of splitTiles·steps steps, of which every cluster takes
+// an equal stretch, and walks it backwards: the tile of which it lacks the end comes
+// first, so that its sums are ready long before the tile's owner, who holds the end,
+// asks for them. Whole tiles come after.
+struct Work {
+    int cluster, clusters, steps;
+    int low, high; // what is left of the stretch
+    int next;      // whole tile
+    int tiles;
+
+    int tile, begin, end; // the current piece: steps [begin, end) of tile
+
+    static __device__ __forceinline__ int bound(int cluster, int clusters, int total) {
+        return static_cast<int>(static_cast<int64_t>(cluster) * total / clusters);
+    }
+
+    __device__ __forceinline__ Work(const HopperParams &p, int cluster, int clusters)
+        : cluster(cluster), clusters(clusters), steps(p.steps), tiles(p.rowTiles * p.colTiles) {
+        int total = p.splitTiles * p.steps;
+        low = bound(cluster, clusters, total);
+        high = bound(cluster + 1, clusters, total);
+        next = p.splitTiles + cluster;
+    }
+
+    __device__ __forceinline__ bool advance() {
+        if (high > low) {
+            tile = (high - 1) / steps;
+            int base = tile * steps;
+            begin = max(low - base, 0);
+            end = high - base;
+            high = base + begin;
+            return true;
+        }
+        if (next >= tiles) return false;
+        tile = next;
+        begin = 0;
+        end = steps;
+        next += clusters;
+        return true;
+    }
+};
+
+// place finds the tile's row and column: groups of groupRows rows, walked column by
+// column, every second group from the right so that it finds the last one's columns in L2.
+__device__ __forceinline__ void place(const HopperParams &p, int tile, int &row, int &col) {
+    int perGroup = p.groupRows * p.colTiles;
+    int group = tile / perGroup;
+    int inGroup = tile - group * perGroup;
+    int first = group * p.groupRows;
+    int rows = min(p.groupRows, p.rowTiles - first);
+    col = inGroup / rows;
+    row = first + inGroup - col * rows;
+    if (group & 1) col = p.colTiles - 1 - col;
+}
+
+// Stage counts the ring's position and the parity of its lap.
+template <int STAGES>
+struct Stage {
+    int index = 0;
+    uint32_t parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++index == STAGES) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Half2 packs two sums into the 16-bit type of C.
+struct HalfOut {
+    using type = uint16_t;
+    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
+        uint32_t r;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+        return r;
+    }
+};
+struct BfloatOut {
+    using type = uint16_t;
+    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
+        uint32_t r;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+        return r;
+    }
+};
+struct FloatOut {
+    using type = float;
+};
+struct IntOut {
+    using type = int;
+};
+
+// Sums of either type travel as they are: a float that is looked at as bits anywhere
+// ends up in moves between the tensor cores' instructions.
+__device__ __forceinline__ float asFloat(float v) { return v; }
+__device__ __forceinline__ float asFloat(int v) { return __int_as_float(v); }
+__device__ __forceinline__ void addTo(float &sum, float v) { sum += v; }
+__device__ __forceinline__ void addTo(int &sum, float v) { sum += __float_as_int(v); }
+__device__ __forceinline__ void storeShared2(uint32_t to, float x, float y) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+}
+__device__ __forceinline__ void storeShared2(uint32_t to, int x, int y) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+}
+
+template <Operand T, class Out, int BM, int BN>
+struct Hopper {
+    using Acc = typename Sum<T>::type;
+    using Element = typename Out::type;
+    static constexpr int MMAS = BM / (64 * CONSUMERS); // wgmma rows of 64 a consumer
+    static constexpr int A_BYTES = BM * STEP_BYTES;
+    static constexpr int B_BYTES = BN * STEP_BYTES;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int STEP_ELEMENTS = STEP_BYTES / (T == Operand::TF32 ? 4 : T == Operand::FP16 || T == Operand::BF16 ? 2 : 1);
+    static constexpr int BOX_COLS = STEP_BYTES / static_cast<int>(sizeof(Element));
+    // As many stages as fit, up to six; with one box a warp where that makes the fourth.
+    static constexpr int stages(int boxes) {
+        int n = (SHARED_MAX - 1024 - 128 - CONSUMERS * 4 * boxes * BOX_BYTES) / STAGE_BYTES;
+        return n < 6 ? n : 6;
+    }
+    static constexpr int BOXES = stages(2) < 4 ? 1 : 2; // a warp
+    static constexpr int STAGES = stages(BOXES);
+    static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
+    static constexpr int BARRIERS_AT = BOXES_AT + CONSUMERS * 4 * BOXES * BOX_BYTES;
+    static constexpr int PARTS = (BN + BOX_COLS - 1) / BOX_COLS;
+    static_assert(BN % 16 == 0 && BN >= BOX_COLS && STAGES >= 3, "tile");
+
+    static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
+    static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
+        return shared + BARRIERS_AT + 8 * (STAGES + stage);
+    }
+
+    // Where this block's part of the cluster's tile begins.
+    static __device__ __forceinline__ void origin(const HopperParams &p, int tile, int rank, int size, int &row, int &col) {
+        place(p, tile, row, col);
+        if (size == 2) {
+            if (p.pairRows)
+                row = 2 * row + rank;
+            else
+                col = 2 * col + rank;
+        }
+        row *= BM;
+        col *= BN;
+    }
+
+    static __device__ __forceinline__ void produce(const HopperParams &p, uint32_t shared, int rank, int size) {
+        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Stage<STAGES> stage;
+        bool halfA = size == 2 && !p.pairRows, halfB = size == 2 && p.pairRows;
+        int partA = halfA ? rank * (BM / 2) : 0, partB = halfB ? rank * (BN / 2) : 0;
+
+        auto loadA = [&](int row, int step) {
+            uint32_t to = shared + stage.index * STAGE_BYTES + partA * STEP_BYTES;
+            if (halfA)
+                loadBoxMulticast(to, &p.a, step * STEP_ELEMENTS, row + partA, full(shared, stage.index), 3);
+            else
+                loadBox(to, &p.a, step * STEP_ELEMENTS, row, full(shared, stage.index));
+        };
+        auto loadB = [&](int col, int step) {
+            uint32_t to = shared + stage.index * STAGE_BYTES + A_BYTES + partB * STEP_BYTES;
+            if (halfB)
+                loadBoxMulticast(to, &p.b, step * STEP_ELEMENTS, col + partB, full(shared, stage.index), 3);
+            else
+                loadBox(to, &p.b, step * STEP_ELEMENTS, col, full(shared, stage.index));
+        };
+
+        // Weights do not depend on the launch before: fill the ring with them while it ends.
+        int ahead = 0;
+        bool more = work.advance();
+        if (more) {
+            int row, col;
+            origin(p, work.tile, rank, size, row, col);
+            ahead = min(STAGES, work.end - work.begin);
+#pragma unroll 1
+            for (int i = 0; i < ahead; ++i) {
+                barrierExpect(full(shared, stage.index), STAGE_BYTES);
+                loadB(col, work.begin + i);
+                stage.advance();
+            }
+        }
+        waitForPredecessor();
+        stage = Stage<STAGES>();
+        for (; more; more = work.advance()) {
+            int row, col;
+            origin(p, work.tile, rank, size, row, col);
+#pragma unroll 1
+            for (int step = work.begin; step < work.end; ++step) {
+                if (ahead > 0) {
+                    --ahead;
+                } else {
+                    barrierWait(empty(shared, stage.index), stage.parity ^ 1);
+                    barrierExpect(full(shared, stage.index), STAGE_BYTES);
+                    loadB(col, step);
+                }
+                loadA(row, step);
+                stage.advance();
+            }
+        }
+    }
+
+    // store writes the sums to C. Each warp sends its 16 rows by itself, in boxes of 128
+    // bytes a row. The last box ends with the tile, over part of the one before it.
+    static __device__ __forceinline__ void store(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][BN / 2], int row, int col,
+                                                 int &box) {
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - 4;
+        row += (warp % 4) * BOX_ROWS;
+        uint32_t boxes = shared + BOXES_AT + warp * (BOXES * BOX_BYTES);
+#pragma unroll
+        for (int mma = 0; mma < MMAS; ++mma) {
+            if (row + mma * 64 >= p.m) break;
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                constexpr int LAST = BN - BOX_COLS;
+                const int first = part * BOX_COLS < LAST ? part * BOX_COLS : LAST;
+                if (lane == 0) waitStoresRead<BOXES - 1>();
+                __syncwarp();
+                uint32_t to = boxes + box * BOX_BYTES;
+                if constexpr (sizeof(Element) == 2) {
+                    // Lane l addresses row l%16 of columns 8·(l/16) and the next 8.
+                    uint32_t line = to + (lane % 16) * STEP_BYTES;
+#pragma unroll
+                    for (int j = 0; j < BOX_COLS / 16; ++j) {
+                        Acc *d = &sum[mma][first / 2 + 8 * j];
+                        uint32_t chunk = (2 * j + lane / 16) ^ (lane % 8);
+                        storeMatrices4(line + chunk * 16, Out::pack(d[0], d[1]), Out::pack(d[2], d[3]), Out::pack(d[4], d[5]),
+                                       Out::pack(d[6], d[7]));
+                    }
+                } else {
+                    uint32_t line = to + (lane / 4) * STEP_BYTES + (lane % 2) * 8;
+#pragma unroll
+                    for (int j = 0; j < BOX_COLS / 8; ++j) {
+                        Acc *d = &sum[mma][first / 2 + 4 * j];
+                        uint32_t chunk = (2 * j + lane % 4 / 2) ^ (lane / 4);
+                        storeShared2(line + chunk * 16, d[0], d[1]);
+                        storeShared2(line + 8 * STEP_BYTES + chunk * 16, d[2], d[3]);
+                    }
+                }
+                if (p.out) {
+                    __syncwarp();
+                    copyBox(p, to, row + mma * 64, col + first);
+                    continue;
+                }
+                sharedToAsync();
+                __syncwarp();
+                if (lane == 0) {
+                    storeBox(&p.c, to, col + first, row + mma * 64);
+                    commitStores();
+                }
+                if (BOXES > 1) box ^= 1;
+            }
+        }
+    }
+
+    // copyBox is storeBox for a C that is not aligned to 16 bytes: element by element.
+    static __device__ __noinline__ void copyBox(const HopperParams &p, uint32_t from, int row, int col) {
+        int lane = threadIdx.x % 32;
+        int rows = min(BOX_ROWS, p.m - row), cols = min(BOX_COLS, p.n - col);
+        for (int r = 0; r < rows; ++r) {
+            Element *line = static_cast<Element *>(p.out) + (row + r) * p.ldc + col;
+#pragma unroll
+            for (int c = lane; c < BOX_COLS; c += 32)
+                if (c < cols) {
+                    uint32_t byte = c * sizeof(Element);
+                    uint32_t at = from + r * STEP_BYTES + (byte ^ (r % 8) << 4);
+                    if constexpr (sizeof(Element) == 2) {
+                        uint16_t v;
+                        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at));
+                        line[c] = v;
+                    } else {
+                        uint32_t v;
+                        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
+                        reinterpret_cast<uint32_t *>(line)[c] = v;
+                    }
+                }
+        }
+    }
+
+    // Where the sums of a consumer lie: by block, consumer, then element and thread.
+    static __device__ __forceinline__ float4 *slot(const HopperParams &p, int block, int consumer) {
+        return reinterpret_cast<float4 *>(p.partial) + (block * CONSUMERS + consumer) * (MMAS * BN / 8) * GROUP + threadIdx.x % GROUP;
+    }
+
+    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][BN / 2]) {
+        float4 *to = slot(p, block, consumer);
+#pragma unroll
+        for (int mma = 0; mma < MMAS; ++mma)
+#pragma unroll
+            for (int i = 0; i < BN / 8; ++i) {
+                Acc *d = &sum[mma][4 * i];
+                __stcg(to + (mma * BN / 8 + i) * GROUP,
+                       make_float4(asFloat(d[0]), asFloat(d[1]), asFloat(d[2]), asFloat(d[3])));
+            }
+        groupSync(GROUP_BARRIER + consumer, GROUP);
+        if (threadIdx.x % GROUP == 0) {
+            __threadfence();
+            storeRelease(p.ready + block * CONSUMERS + consumer, 1);
+        }
+    }
+
+    static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][BN / 2]) {
+        if (threadIdx.x % GROUP == 0) {
+            uint32_t *ready = p.ready + block * CONSUMERS + consumer;
+            while (loadAcquire(ready) == 0) {
+            }
+            *ready = 0;
+        }
+        groupSync(GROUP_BARRIER + consumer, GROUP);
+        const float4 *at = slot(p, block, consumer);
+#pragma unroll
+        for (int mma = 0; mma < MMAS; ++mma)
+#pragma unroll
+            for (int i = 0; i < BN / 8; ++i) {
+                Acc *d = &sum[mma][4 * i];
+                float4 v = __ldcg(at + (mma * BN / 8 + i) * GROUP);
+                addTo(d[0], v.x);
+                addTo(d[1], v.y);
+                addTo(d[2], v.z);
+                addTo(d[3], v.w);
+            }
+    }
+
+    static __device__ __forceinline__ void consume(const HopperParams &p, uint32_t shared, int rank, int size) {
+        int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP;
+        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Stage<STAGES> stage;
+        int box = 0;
+
+        auto release = [&](int index) {
+            if (thread < size) barrierArriveAt(empty(shared, index), thread);
+        };
+
+        // The first consumer lets the second start after LEAD steps.
+        int lead = consumer == 0 ? LEAD : 0;
+        if (LEAD > 0 && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
+        auto stepped = [&] {
+            if (LEAD > 0 && --lead == 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        };
+
+        waitForPredecessor();
+        while (work.advance()) {
+            int row, col;
+            origin(p, work.tile, rank, size, row, col);
+            row += consumer * (MMAS * 64);
+            if (row >= p.m || col >= p.n) { // nothing to do but to free the stages
+#pragma unroll 1
+                for (int step = work.begin; step < work.end; ++step) {
+                    // Without wgmma nothing holds the warps together; one that fell behind
+                    // by a lap would take the next lap's phase for its own.
+                    if (thread < 32) {
+                        barrierWait(full(shared, stage.index), stage.parity);
+                        release(stage.index);
+                    }
+                    stepped();
+                    stage.advance();
+                }
+                groupSync(GROUP_BARRIER + consumer, GROUP);
+                continue;
+            }
+            Acc sum[MMAS][BN / 2];
+#pragma unroll
+            for (int i = 0; i < MMAS * BN / 2; ++i) sum[i / (BN / 2)][i % (BN / 2)] = 0;
+            int last = 0;
+#pragma unroll 1
+            for (int step = work.begin; step < work.end; ++step) {
+                barrierWait(full(shared, stage.index), stage.parity);
+                uint32_t at = shared + stage.index * STAGE_BYTES;
+                uint64_t a = wgmmaDescriptor(at + consumer * (MMAS * 64 * STEP_BYTES));
+                uint64_t b = wgmmaDescriptor(at + A_BYTES);
+                wgmmaFence();
+#pragma unroll
+                for (int k = 0; k < STEP_BYTES / 32; ++k)
+#pragma unroll
+                    for (int mma = 0; mma < MMAS; ++mma)
+                        Wgmma<T, BN>::add(sum[mma], a + 2 * k + mma * (64 * STEP_BYTES / 16), b + 2 * k, 1);
+                wgmmaCommit();
+                stepped();
+                wgmmaWait<1>();
+                if (step > work.begin) release(last);
+                last = stage.index;
+                stage.advance();
+            }
+            wgmmaWait<0>();
+            release(last);
+
+            if (work.end < work.steps) {
+                keep(p, work.cluster * size + rank, consumer, sum);
+                continue;
+            }
+            if (work.begin > 0) {
+                int total = p.splitTiles * p.steps, first = work.tile * p.steps;
+                int other = work.cluster;
+                do {
+                    --other;
+                    take(p, other * size + rank, consumer, sum);
+                } while (Work::bound(other, work.clusters, total) > first);
+            }
+            store(p, shared, sum, row, col, box);
+        }
+        if (LEAD > 0 && lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        waitStoresRead<0>();
+    }
+
+    static __device__ __forceinline__ void run(const HopperParams &p) {
+        extern __shared__ char raw[];
+        uint32_t shared = (sharedAddress(raw) + 1023) & ~1023u;
+        int rank = clusterRank(), size = clusterSize();
+        if (threadIdx.x == 0) {
+            prefetchMap(&p.a);
+            prefetchMap(&p.b);
+            if (!p.out) prefetchMap(&p.c);
+            for (int i = 0; i < STAGES; ++i) {
+                barrierInit(full(shared, i), 1);
+                barrierInit(empty(shared, i), CONSUMERS * size);
+            }
+            barrierInitFence();
+        }
+        if (size > 1)
+            clusterSync();
+        else
+            __syncthreads();
+        dependentsMayStart();
+
+        if (threadIdx.x < GROUP) {
+            registersDown<PRODUCER_REGISTERS>();
+            if (threadIdx.x == 0) produce(p, shared, rank, size);
+        } else {
+            registersUp<CONSUMER_REGISTERS>();
+            consume(p, shared, rank, size);
+        }
+        // A block stays until its partner sends it nothing more.
+        if (size > 1) clusterSync();
+    }
+};
+
+} // namespace
+
+#define GA_HOPPER(NAME, T, OUT, BM, BN)                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_##NAME##_##BM##x##BN(                     \
+        const __grid_constant__ HopperParams p) {                                                                \
+        Hopper<Operand::T, OUT, BM, BN>::run(p);                                                                 \
+    }
+// The tiles, as hopper.go lists them.
+#define GA_HOPPER_TILES(NAME, T, OUT) \
+    GA_HOPPER(NAME, T, OUT, 128, 96)  \
+    GA_HOPPER(NAME, T, OUT, 128, 112) \
+    GA_HOPPER(NAME, T, OUT, 128, 128) \
+    GA_HOPPER(NAME, T, OUT, 128, 144) \
+    GA_HOPPER(NAME, T, OUT, 128, 160) \
+    GA_HOPPER(NAME, T, OUT, 128, 176) \
+    GA_HOPPER(NAME, T, OUT, 128, 192) \
+    GA_HOPPER(NAME, T, OUT, 128, 208) \
+    GA_HOPPER(NAME, T, OUT, 128, 224) \
+    GA_HOPPER(NAME, T, OUT, 128, 240) \
+    GA_HOPPER(NAME, T, OUT, 128, 256) \
+    GA_HOPPER(NAME, T, OUT, 256, 96)  \
+    GA_HOPPER(NAME, T, OUT, 256, 112) \
+    GA_HOPPER(NAME, T, OUT, 256, 128) \
+    GA_HOPPER(NAME, T, OUT, 256, 144) \
+    GA_HOPPER(NAME, T, OUT, 256, 160)
+
+GA_HOPPER_TILES(bf16, BF16, BfloatOut)
+GA_HOPPER_TILES(fp16, FP16, HalfOut)
+GA_HOPPER_TILES(tf32, TF32, FloatOut)
+GA_HOPPER_TILES(fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES(int8, S8, IntOut)
