@@ -7,6 +7,7 @@
 #   make bench   what the kernels reach here, beside registers, memory and libraries
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/cuda.test, which runs the GPU tests on a machine that has one
+#   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
 #   make fuzz    each fuzz target for FUZZTIME
 #   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
@@ -25,7 +26,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet.
 CONCURRENT := ./results ./sweep ./cmd/...
 
-.PHONY: run test lint bench bench-kernels build cuda-test test-cuda fuzz test-kernels kernels clean
+.PHONY: run test lint bench bench-kernels build cuda-test gpu-bundle test-cuda fuzz test-kernels kernels clean
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -49,6 +50,14 @@ build: $(TRAMPOLINES)
 cuda-test: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/cuda.test ./kernels/cuda
 	$(call resolved,bin/cuda.test)
+
+# The tests find sources and data in the folder that they are started in.
+BUNDLE := bin/gpu-bundle
+gpu-bundle: build cuda-test
+	rm -rf $(BUNDLE)
+	mkdir -p $(BUNDLE)/kernels/cuda
+	cp bin/gemmaudit bin/cuda.test scripts/gpu/run.sh scripts/check_sweep.py $(BUNDLE)
+	cp -R kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/artefacts kernels/cuda/testdata kernels/cuda/include $(BUNDLE)/kernels/cuda
 
 # resolved fails when a function of the driver, or one of ours, was left out.
 define resolved
@@ -86,10 +95,14 @@ ifdef GPU
 	$(CUDA_ENV) $(GO) test $(TAGS) -ldflags '$(LDFLAGS)' ./kernels/cuda/...
 endif
 
-lint:
+# What kernels/cuda plans is used by what the tag brings in, so it is looked at as a whole.
+lint: $(TRAMPOLINES)
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) $$($(GO) list ./... | grep -v /kernels/cuda$$)
+ifdef GPU
+	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda
+endif
 
 # The figures of the README: kernels against registers, memory and libraries in one
 # interleaved run; then the parts of the program that must keep up with them.

@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -263,6 +264,45 @@ func TestCeilings(t *testing.T) {
 		if b < 0.5*d.arch.bandwidth || b > 1.02*d.arch.bandwidth {
 			t.Errorf("%.3g bytes a second of %.3g", b, d.arch.bandwidth)
 		}
+	}
+}
+
+// Every multiprocessor is stamped, once, and at the same time as all others.
+func TestStamps(t *testing.T) {
+	d := gpu(t)
+	const slots = 1024
+	b := buffer(t, d, slots*stampBytes).(*Buffer)
+	if err := b.Fill(kernels.Zeros, kernels.FP32, slots*stampBytes/4, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.run(stampCall(d.arch, b.address, slots)); err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]byte, b.Bytes())
+	if err := b.Download(0, raw); err != nil {
+		t.Fatal(err)
+	}
+	var stamps [slots]stamp
+	if _, err := binary.Decode(raw, binary.LittleEndian, &stamps); err != nil {
+		t.Fatal(err)
+	}
+	var first, last uint64
+	seen := 0
+	for i, s := range stamps {
+		if s.Seen == 0 {
+			continue
+		}
+		if seen++; i >= 2*d.arch.sms {
+			t.Errorf("multiprocessor %d of %d", i, d.arch.sms)
+		}
+		if first == 0 || s.Time < first {
+			first = s.Time
+		}
+		last = max(last, s.Time)
+	}
+	t.Logf("%d of %d multiprocessors within %d ns", seen, d.arch.sms, last-first)
+	if seen < d.arch.sms || last-first > 100_000 {
+		t.Errorf("%d of %d multiprocessors within %d ns", seen, d.arch.sms, last-first)
 	}
 }
 
