@@ -7,10 +7,10 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 // ReadFingerprint describes the machine that the program runs on. What the system
@@ -37,17 +37,18 @@ func ReadFingerprint(devices []kernels.Spec, version string) Fingerprint {
 // etc, proc and sys below the root of files. Cores is the number of CPUs that
 // proc/self/status allows. Arch is left empty.
 func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerprint {
-	r := factReader{files}
-	info := r.cpuinfo()
+	r := factReader{procfs.Tree{FS: files}}
+	info := r.CPUInfo()
+	memory, _ := r.Memory("MemTotal")
 	f := Fingerprint{
 		Gemmaudit:  version,
-		Hostname:   r.text("proc/sys/kernel/hostname"),
+		Hostname:   r.Text("proc/sys/kernel/hostname"),
 		OS:         r.osName(),
-		Kernel:     r.text("proc/sys/kernel/osrelease"),
+		Kernel:     r.Text("proc/sys/kernel/osrelease"),
 		CPUModel:   strings.Join(strings.Fields(info["model name"]), " "),
 		Microcode:  info["microcode"],
-		Cores:      len(r.allowedCPUs()),
-		MemoryGiB:  r.memoryGiB(),
+		Cores:      len(procfs.ParseCPUList(r.Field("proc/self/status", "Cpus_allowed_list:"))),
+		MemoryGiB:  float64(memory) / (1 << 30),
 		Governor:   r.governor(),
 		Turbo:      r.turbo(),
 		SMT:        r.smt(),
@@ -56,7 +57,7 @@ func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerpr
 		Devices:    devices,
 	}
 	if f.CPUModel == "" {
-		f.CPUModel = r.text("sys/firmware/devicetree/base/model")
+		f.CPUModel = r.Text("sys/firmware/devicetree/base/model")
 	}
 	for _, d := range devices {
 		if f.CPUModel == "" && d.Kind == kernels.CPU {
@@ -67,34 +68,11 @@ func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerpr
 }
 
 // factReader reads single facts from a file system, tolerant of what is absent.
-type factReader struct{ files fs.FS }
-
-// text is a file's content without surrounding white space and NULs, empty when
-// it can't be read.
-func (r factReader) text(name string) string {
-	b, err := fs.ReadFile(r.files, name)
-	if err != nil {
-		return ""
-	}
-	return strings.Trim(string(b), " \t\r\n\x00")
-}
-
-// cpuinfo is the first processor's block.
-func (r factReader) cpuinfo() map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(r.text("proc/cpuinfo")) {
-		key, value, ok := strings.Cut(line, ":")
-		key = strings.TrimSpace(key)
-		if _, seen := out[key]; ok && !seen {
-			out[key] = strings.TrimSpace(value)
-		}
-	}
-	return out
-}
+type factReader struct{ procfs.Tree }
 
 func (r factReader) osName() string {
 	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
-		for line := range strings.Lines(r.text(file)) {
+		for line := range strings.Lines(r.Text(file)) {
 			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
 				return strings.Trim(value, `"'`)
 			}
@@ -103,63 +81,14 @@ func (r factReader) osName() string {
 	return ""
 }
 
-// allowedCPUs are the CPUs on which the process may run.
-func (r factReader) allowedCPUs() []int {
-	for line := range strings.Lines(r.text("proc/self/status")) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return ParseCPUList(list)
-		}
-	}
-	return nil
-}
-
-// ParseCPUList reads the kernel's lists of CPUs: "0-3,8,10-11". What can't be read
-// is left out.
-func ParseCPUList(list string) []int {
-	var out []int
-	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			continue
-		}
-		last := first
-		if isRange {
-			if last, err = strconv.Atoi(to); err != nil {
-				continue
-			}
-		}
-		if last-first > 1<<16 { // more than any kernel has: not a list
-			continue
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			out = append(out, cpu)
-		}
-	}
-	return out
-}
-
-func (r factReader) memoryGiB() float64 {
-	for line := range strings.Lines(r.text("proc/meminfo")) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				return 0
-			}
-			return kib / (1 << 20)
-		}
-	}
-	return 0
-}
-
 const cpuFolder = "sys/devices/system/cpu"
 
 // governor names the frequency governors in use, joined by commas when CPUs differ.
 func (r factReader) governor() string {
 	seen := map[string]bool{}
-	files, _ := fs.Glob(r.files, path.Join(cpuFolder, "cpu[0-9]*/cpufreq/scaling_governor"))
+	files, _ := fs.Glob(r.FS, path.Join(cpuFolder, "cpu[0-9]*/cpufreq/scaling_governor"))
 	for _, file := range files {
-		if g := r.text(file); g != "" {
+		if g := r.Text(file); g != "" {
 			seen[g] = true
 		}
 	}
@@ -168,13 +97,13 @@ func (r factReader) governor() string {
 
 // turbo is "on" or "off" where a driver tells.
 func (r factReader) turbo() string {
-	switch r.text(path.Join(cpuFolder, "intel_pstate/no_turbo")) {
+	switch r.Text(path.Join(cpuFolder, "intel_pstate/no_turbo")) {
 	case "0":
 		return "on"
 	case "1":
 		return "off"
 	}
-	switch r.text(path.Join(cpuFolder, "cpufreq/boost")) {
+	switch r.Text(path.Join(cpuFolder, "cpufreq/boost")) {
 	case "1":
 		return "on"
 	case "0":
@@ -185,7 +114,7 @@ func (r factReader) turbo() string {
 
 // smt is "on" when two threads share a core, "off" when they don't.
 func (r factReader) smt() string {
-	switch r.text(path.Join(cpuFolder, "smt/active")) {
+	switch r.Text(path.Join(cpuFolder, "smt/active")) {
 	case "1":
 		return "on"
 	case "0":
@@ -208,11 +137,11 @@ var hypervisors = []struct{ dmi, name string }{
 // names it where there is firmware; the CPU's flag alone says only that there is one.
 func (r factReader) hypervisor(cpuFlags string) string {
 	guest := slices.Contains(strings.Fields(cpuFlags), "hypervisor")
-	if kind := r.text("sys/hypervisor/type"); kind != "" {
+	if kind := r.Text("sys/hypervisor/type"); kind != "" {
 		return strings.ToUpper(kind[:1]) + kind[1:]
 	}
-	product := r.text("sys/class/dmi/id/product_name")
-	names := strings.ToLower(r.text("sys/class/dmi/id/sys_vendor") + " " + product)
+	product := r.Text("sys/class/dmi/id/product_name")
+	names := strings.ToLower(r.Text("sys/class/dmi/id/sys_vendor") + " " + product)
 	// Vendors of clouds sell bare metal too: on x86 the flag decides.
 	if !strings.HasSuffix(product, ".metal") && (guest || cpuFlags == "") {
 		for _, h := range hypervisors {
@@ -229,7 +158,7 @@ func (r factReader) hypervisor(cpuFlags string) string {
 
 // hugePages is the chosen one of "always [madvise] never".
 func (r factReader) hugePages() string {
-	_, rest, _ := strings.Cut(r.text("sys/kernel/mm/transparent_hugepage/enabled"), "[")
+	_, rest, _ := strings.Cut(r.Text("sys/kernel/mm/transparent_hugepage/enabled"), "[")
 	chosen, _, ok := strings.Cut(rest, "]")
 	if !ok {
 		return ""

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -84,16 +83,6 @@ func TestReadFingerprintHere(t *testing.T) {
 	f := ReadFingerprint(nil, "v2")
 	if f.Gemmaudit != "v2" || f.Cores < 1 || f.Arch == "" || f.Kernel == "" || f.Hostname == "" {
 		t.Errorf("this machine reads as %+v", f)
-	}
-}
-
-func TestParseCPUList(t *testing.T) {
-	for list, want := range map[string][]int{
-		"0": {0}, "0-3,8,10-11\n": {0, 1, 2, 3, 8, 10, 11}, "": nil, "3-1": nil, "a,2": {2}, "0-99999999999": nil, "0-9999999": nil,
-	} {
-		if got := ParseCPUList(list); !slices.Equal(got, want) {
-			t.Errorf("%q: got %v, want %v", list, got, want)
-		}
 	}
 }
 

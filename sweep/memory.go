@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -24,7 +23,7 @@ func freeMemory(d kernels.Device) int64 {
 	}
 	total := d.Spec().MemoryBytes
 	if d.Spec().Kind == kernels.CPU {
-		if bytes, ok := availableHostMemory(); ok && (total == 0 || bytes < total) {
+		if bytes, ok := (procfs.Tree{FS: os.DirFS("/")}).Memory("MemAvailable"); ok && (total == 0 || bytes < total) {
 			return bytes
 		}
 	}
@@ -32,21 +31,6 @@ func freeMemory(d kernels.Device) int64 {
 		total = 4 << 30 // a device that tells nothing gets a modest share
 	}
 	return total
-}
-
-// availableHostMemory is MemAvailable of Linux, in bytes.
-func availableHostMemory() (int64, bool) {
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10, err == nil
-		}
-	}
-	return 0, false
 }
 
 // matrixKey is a weight matrix: kernels of one type and shape share its copies.

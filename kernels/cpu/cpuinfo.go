@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 // features are the instruction sets that kernels may use here: the CPU has them
@@ -93,7 +94,7 @@ func readSpec() kernels.Spec {
 }
 
 func thisHost() host {
-	return host{files: os.DirFS("/"), affinity: affinity(), cacheBytes: func(level int) int64 {
+	return host{Tree: procfs.Tree{FS: os.DirFS("/")}, affinity: affinity(), cacheBytes: func(level int) int64 {
 		return int64(C.ga_cache_bytes(C.int(level)))
 	}}
 }

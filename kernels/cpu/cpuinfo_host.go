@@ -11,13 +11,12 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// host reads a machine from procfs and sysfs. Anything there may be absent: a
-// container or a sandbox shows as little as it likes.
+// host is a machine as procfs and sysfs show it to this process.
 type host struct {
-	// files is the root of the file system, with proc and sys in it.
-	files fs.FS
+	procfs.Tree
 	// affinity are the CPUs on which the process may run, nil when unknown.
 	affinity []int
 	// cacheBytes asks elsewhere for the size of a cache when sysfs has none.
@@ -29,11 +28,11 @@ type host struct {
 const assumedLLC = 64 << 20
 
 func (h host) spec() kernels.Spec {
-	cpuinfo := h.cpuinfo()
+	cpuinfo := h.CPUInfo()
 	s := kernels.Spec{
 		ID:          "cpu",
 		Kind:        kernels.CPU,
-		Name:        modelName(cpuinfo, h.text("sys/firmware/devicetree/base/model")),
+		Name:        modelName(cpuinfo, h.Text("sys/firmware/devicetree/base/model")),
 		Units:       h.usableCores(),
 		MemoryBytes: h.memory(),
 		Caches:      h.caches(),
@@ -49,30 +48,6 @@ func (h host) spec() kernels.Spec {
 		s.LastLevelCacheBytes = assumedLLC
 	}
 	return s
-}
-
-// text is a file's content without surrounding white space and NULs, empty when
-// it can't be read.
-func (h host) text(name string) string {
-	b, err := fs.ReadFile(h.files, name)
-	if err != nil {
-		return ""
-	}
-	return strings.Trim(string(b), " \t\r\n\x00")
-}
-
-// cpuinfo is the first processor's block of /proc/cpuinfo together with keys that
-// stand elsewhere in it once ("Hardware" on 32-bit ARM and old arm64 kernels).
-func (h host) cpuinfo() map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(h.text("proc/cpuinfo")) {
-		key, value, ok := strings.Cut(line, ":")
-		key = strings.TrimSpace(key)
-		if _, seen := out[key]; ok && !seen {
-			out[key] = strings.TrimSpace(value)
-		}
-	}
-	return out
 }
 
 // armParts names the cores that servers and common boards have, by implementer
@@ -128,7 +103,7 @@ func armFeatures(line string) []string {
 func (h host) usableCores() int {
 	n := len(h.affinity)
 	if n == 0 {
-		n = len(parseCPUList(h.text("sys/devices/system/cpu/online")))
+		n = len(procfs.ParseCPUList(h.Text("sys/devices/system/cpu/online")))
 	}
 	if n == 0 {
 		n = runtime.NumCPU()
@@ -151,7 +126,7 @@ func (h host) groups(controller string) []string {
 			}
 		}
 	}
-	for line := range strings.Lines(h.text("proc/self/cgroup")) {
+	for line := range strings.Lines(h.Text("proc/self/cgroup")) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
 			continue
@@ -180,26 +155,20 @@ func (h host) cpuQuota() float64 {
 		}
 	}
 	for _, dir := range h.groups("cpu") {
-		if f := strings.Fields(h.text(dir + "/cpu.max")); len(f) == 2 {
+		if f := strings.Fields(h.Text(dir + "/cpu.max")); len(f) == 2 {
 			note(f[0], f[1])
 		}
-		note(h.text(dir+"/cpu.cfs_quota_us"), h.text(dir+"/cpu.cfs_period_us"))
+		note(h.Text(dir+"/cpu.cfs_quota_us"), h.Text(dir+"/cpu.cfs_period_us"))
 	}
 	return least
 }
 
 // memory is what the machine has, or what the control group allows of it.
 func (h host) memory() int64 {
-	var total int64
-	for line := range strings.Lines(h.text("proc/meminfo")) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			total = kib << 10
-		}
-	}
+	total, _ := h.Memory("MemTotal")
 	for _, dir := range h.groups("memory") {
 		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
-			limit, err := strconv.ParseInt(h.text(dir+name), 10, 64)
+			limit, err := strconv.ParseInt(h.Text(dir+name), 10, 64)
 			if err == nil && limit > 0 && (total == 0 || limit < total) && limit < math.MaxInt64/2 {
 				total = limit
 			}
@@ -219,22 +188,22 @@ func (h host) caches() []kernels.Cache {
 	var out []kernels.Cache
 	cpus := h.affinity
 	if len(cpus) == 0 {
-		cpus = parseCPUList(h.text("sys/devices/system/cpu/online"))
+		cpus = procfs.ParseCPUList(h.Text("sys/devices/system/cpu/online"))
 	}
 	for _, cpu := range cpus {
 		root := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache", cpu)
-		entries, err := fs.ReadDir(h.files, root)
+		entries, err := fs.ReadDir(h.FS, root)
 		if err != nil {
 			continue
 		}
 		for _, e := range entries {
 			dir := root + "/" + e.Name()
-			level, err := strconv.Atoi(h.text(dir + "/level"))
-			size := parseSize(h.text(dir + "/size"))
-			if err != nil || size == 0 || h.text(dir+"/type") == "Instruction" {
+			level, err := strconv.Atoi(h.Text(dir + "/level"))
+			size := parseSize(h.Text(dir + "/size"))
+			if err != nil || size == 0 || h.Text(dir+"/type") == "Instruction" {
 				continue
 			}
-			shared := h.text(dir + "/shared_cpu_list")
+			shared := h.Text(dir + "/shared_cpu_list")
 			if shared == "" {
 				shared = strconv.Itoa(cpu)
 			}
@@ -271,7 +240,7 @@ func (h host) caches() []kernels.Cache {
 func (h host) physicalCores() int {
 	cores := map[string]bool{}
 	for _, cpu := range h.affinity {
-		siblings := h.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
+		siblings := h.Text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
 		if siblings == "" {
 			return 0
 		}
@@ -296,26 +265,4 @@ func parseSize(s string) int64 {
 		return 0
 	}
 	return n << shift
-}
-
-// parseCPUList reads the kernel's "0-3,8,10-11". What can't be read is left out.
-func parseCPUList(s string) []int {
-	var out []int
-	for part := range strings.SplitSeq(s, ",") {
-		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
-		from, err := strconv.Atoi(first)
-		if err != nil || from < 0 {
-			continue
-		}
-		to := from
-		if isRange {
-			if to, err = strconv.Atoi(last); err != nil {
-				continue
-			}
-		}
-		for cpu := from; cpu <= min(to, from+1<<16); cpu++ {
-			out = append(out, cpu)
-		}
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -126,7 +127,7 @@ func TestHostSpec(t *testing.T) {
 		{"nonsense", broken, []int{0}, nil, kernels.Spec{Name: runtime.GOARCH + " CPU", Units: 1, LastLevelCacheBytes: assumedLLC}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := host{files: tree(tc.files), affinity: tc.affinity, cacheBytes: tc.fallback}.spec()
+			got := host{Tree: procfs.Tree{FS: tree(tc.files)}, affinity: tc.affinity, cacheBytes: tc.fallback}.spec()
 			tc.want.ID, tc.want.Kind = "cpu", kernels.CPU
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
@@ -147,22 +148,9 @@ func TestPhysicalCores(t *testing.T) {
 		{"one thread of each of two cores", epyc(), []int{1, 3}, 2},
 		{"no topology", nil, []int{0, 1}, 0},
 	} {
-		if got := (host{files: tree(tc.files), affinity: tc.affinity}).physicalCores(); got != tc.want {
+		if got := (host{Tree: procfs.Tree{FS: tree(tc.files)}, affinity: tc.affinity}).physicalCores(); got != tc.want {
 			t.Errorf("%s: %d cores, want %d", tc.name, got, tc.want)
 		}
-	}
-}
-
-func TestParseCPUList(t *testing.T) {
-	for in, want := range map[string][]int{
-		"": nil, "0": {0}, "0-3": {0, 1, 2, 3}, "0,2-3, 8": {0, 2, 3, 8}, "5-4": nil, "x,1-y,-2,3": {3},
-	} {
-		if got := parseCPUList(in); !slices.Equal(got, want) {
-			t.Errorf("parseCPUList(%q) = %v, want %v", in, got, want)
-		}
-	}
-	if got := len(parseCPUList("0-999999999")); got > 1<<17 {
-		t.Errorf("an absurd range gave %d CPUs", got)
 	}
 }
 
@@ -174,7 +162,7 @@ func FuzzCPUTexts(f *testing.F) {
 			"sys/fs/cgroup/cpu.max": quota, "sys/devices/system/cpu/online": list,
 		}
 		cached(files, 0, 0, 3, "Unified", size, list)
-		s := host{files: tree(files), affinity: []int{0}}.spec()
+		s := host{Tree: procfs.Tree{FS: tree(files)}, affinity: []int{0}}.spec()
 		if s.Units < 1 || s.MemoryBytes < 0 || s.LastLevelCacheBytes <= 0 || s.Name == "" {
 			t.Errorf("spec out of nonsense: %+v", s)
 		}
@@ -199,7 +187,7 @@ func TestFeaturesOf(t *testing.T) {
 
 // The features must be those that the kernel reports, where it reports them.
 func TestDetectAgreesWithProc(t *testing.T) {
-	flags := strings.Fields(thisHost().cpuinfo()["flags"])
+	flags := strings.Fields(thisHost().CPUInfo()["flags"])
 	if len(flags) == 0 || runtime.GOARCH != "amd64" {
 		t.Skip("/proc/cpuinfo has no flags here")
 	}

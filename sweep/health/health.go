@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -104,8 +105,8 @@ func Live(registry *kernels.Registry) Source {
 // do nothing else, since all load that is seen then counts as others'.
 func Check(s Source) Report {
 	m := &machine{Source: s, facts: results.FingerprintOf(s.Files, nil, "")}
-	m.allowed = results.ParseCPUList(m.field("proc/self/status", "Cpus_allowed_list:"))
-	m.online = results.ParseCPUList(m.text("sys/devices/system/cpu/online"))
+	m.allowed = procfs.ParseCPUList(m.field("proc/self/status", "Cpus_allowed_list:"))
+	m.online = procfs.ParseCPUList(m.text("sys/devices/system/cpu/online"))
 	m.before = m.readCounters()
 	if m.before.cpus > 0 && s.Wait != nil {
 		s.Wait(window)
@@ -137,30 +138,14 @@ type machine struct {
 	before, after   counters
 }
 
-// text is a file's content without surrounding white space, empty when it can't be
-// read.
-func (m *machine) text(name string) string {
-	b, err := fs.ReadFile(m.Files, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
+func (m *machine) text(name string) string { return procfs.Tree{FS: m.Files}.Text(name) }
 
 func (m *machine) exists(name string) bool {
 	_, err := fs.Stat(m.Files, name)
 	return err == nil
 }
 
-// field is the rest of the line of a file that begins with key.
-func (m *machine) field(file, key string) string {
-	for line := range strings.Lines(m.text(file)) {
-		if rest, ok := strings.CutPrefix(line, key); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return ""
-}
+func (m *machine) field(file, key string) string { return procfs.Tree{FS: m.Files}.Field(file, key) }
 
 // number is a file's content as a number.
 func (m *machine) number(name string) (float64, bool) {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 func checkDevices(m *machine) []Finding {
@@ -81,10 +81,9 @@ func checkMemory(m *machine) []Finding {
 // availableMemory is what the process could still take, in bytes: the system's
 // estimate, or what its control group leaves. 0 when unknown.
 func (m *machine) availableMemory() float64 {
-	const kib = 1024
 	available := math.Inf(1)
-	if v, err := strconv.ParseFloat(strings.TrimSuffix(m.field("proc/meminfo", "MemAvailable:"), " kB"), 64); err == nil {
-		available = v * kib
+	if bytes, ok := (procfs.Tree{FS: m.Files}).Memory("MemAvailable"); ok {
+		available = float64(bytes)
 	}
 	left := func(limit, usage string) {
 		l, ok := m.number(limit)
@@ -126,16 +125,13 @@ func (m *machine) availableMemory() float64 {
 
 func checkSwap(m *machine) []Finding {
 	const check = "swap"
-	kib := func(key string) (float64, bool) {
-		v, err := strconv.ParseFloat(strings.TrimSuffix(m.field("proc/meminfo", key), " kB"), 64)
-		return v, err == nil
-	}
-	total, ok1 := kib("SwapTotal:")
-	free, ok2 := kib("SwapFree:")
+	tree := procfs.Tree{FS: m.Files}
+	total, ok1 := tree.Memory("SwapTotal")
+	free, ok2 := tree.Memory("SwapFree")
 	if !ok1 || !ok2 {
 		return nil
 	}
-	used := (total - free) / 1024
+	used := float64(total-free) / (1 << 20)
 	switch {
 	case m.after.swapped > m.before.swapped:
 		return []Finding{{check, Warning, fmt.Sprintf("pages are being swapped right now (%.0f MiB are out)", used), "free memory, or sudo swapoff -a"}}

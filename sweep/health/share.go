@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 // Bounds of other load, in CPUs: above the first a block is disturbed now and
@@ -163,7 +163,7 @@ func checkSMT(m *machine) []Finding {
 	cores := map[int]bool{} // by their first CPU
 	shared, known := 0, 0
 	for _, cpu := range m.allowed {
-		siblings := results.ParseCPUList(m.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)))
+		siblings := procfs.ParseCPUList(m.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)))
 		if len(siblings) == 0 {
 			continue
 		}
