@@ -6,8 +6,9 @@
 
 // A stream takes about a thousand launches; one more waits until the first has
 // ended, which behind a closed gate is never. So a block is put together in chunks of
-// at most this many, the stamps included, and their times add up.
-enum { CHUNK = 500 };
+// at most this many, the kernels around them included, and their times add up. Two of
+// them fit: one is put together while the one before it runs.
+enum { CHUNK = 480 };
 
 // The shortest time over which counters are compared: they tick in steps of up to a
 // microsecond.
@@ -51,11 +52,11 @@ static int enqueue(const ga_cuda_launch *l, CUstream stream, ga_cuda_span *span)
 
 // median_mhz is the median over multiprocessors of the cycles between two stamps over
 // the time between them; 0 when no multiprocessor has both.
-static double median_mhz(const ga_cuda_page *p, int slots) {
+static double median_mhz(const ga_cuda_stamp *before, const ga_cuda_stamp *after, int slots) {
   double mhz[GA_STAMPS];
   int n = 0;
   for (int i = 0; i < slots; i++) {
-    const ga_cuda_stamp *a = &p->before[i], *b = &p->after[i];
+    const ga_cuda_stamp *a = &before[i], *b = &after[i];
     if (!a->seen || !b->seen || b->time <= a->time) continue;
     double ns = (double)(b->time - a->time);
     if (ns < least_ns) continue;
@@ -67,72 +68,85 @@ static double median_mhz(const ga_cuda_page *p, int slots) {
   return n == 0 ? 0 : n % 2 ? mhz[n / 2] : (mhz[n / 2 - 1] + mhz[n / 2]) / 2;
 }
 
-// run_chunk puts launches [from, to) behind a closed gate, opens it and waits.
-static int run_chunk(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to, ga_cuda_span *span) {
-  ga_cuda_page *page = b->page;
-  memset(page->before, 0, (size_t)b->slots * sizeof *page->before);
-  memset(page->after, 0, (size_t)b->slots * sizeof *page->after);
-  page->gate[0] = page->gate[1] = 0;
-  *b->gate_ticket = ++b->ticket;
-  // After a failure nothing more is put on the stream, but what is there must run.
+static int sound(const ga_cuda_span *span) { return span->code == CUDA_SUCCESS && span->library == 0; }
+
+// After a failure nothing more is put on the stream.
 #define TRY(call) \
-  if (span->code == CUDA_SUCCESS && span->library == 0) span->code = (call)
-  TRY(enqueue_kernel(b->gate, b->stream));
-  TRY(enqueue_kernel(b->before, b->stream));
-  TRY(cuEventRecord(b->begin, b->stream));
-  if (span->code == CUDA_SUCCESS) {
-    int64_t at = from % nlaunches;
-    for (int64_t i = from; i < to; i++) {
-      if (!enqueue((const ga_cuda_launch *)launches[at], b->stream, span)) {
-        span->failed_at = i;
-        break;
-      }
-      if (++at == nlaunches) at = 0;
-    }
+  if (sound(span)) span->code = (call)
+
+// put puts launches [from, to) on the stream behind a gate and opens it. What went
+// before a failure runs.
+static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to, int last,
+                ga_cuda_span *span) {
+  const ga_cuda_chunk *c = &b->chunk[which];
+  ga_cuda_page *page = b->page;
+  memset(page->chunk[which].before, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
+  memset(page->chunk[which].after, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
+  page->chunk[which].gate[0] = page->chunk[which].gate[1] = 0;
+  *c->ticket = ++b->ticket;
+  TRY(enqueue_kernel(c->gate, b->stream));
+  TRY(enqueue_kernel(c->before, b->stream));
+  TRY(cuEventRecord(c->begin, b->stream));
+  int64_t at = from % nlaunches;
+  for (int64_t i = from; i < to && sound(span); i++) {
+    if (!enqueue((const ga_cuda_launch *)launches[at], b->stream, span)) span->failed_at = i;
+    if (++at == nlaunches) at = 0;
   }
-  TRY(cuEventRecord(b->end, b->stream));
-  TRY(enqueue_kernel(b->after, b->stream));
+  TRY(cuEventRecord(c->end, b->stream));
+  TRY(enqueue_kernel(c->after, b->stream));
+  if (!last) TRY(cuEventRecord(c->done, b->stream));
   __atomic_store_n(&page->flag, b->ticket, __ATOMIC_SEQ_CST);
-  CUresult end = cuStreamSynchronize(b->stream);
-  if (end != CUDA_SUCCESS) {  // the cause of whatever else failed
-    if (span->code == CUDA_SUCCESS) span->failed_at = -1;
-    span->code = end;
-  }
+}
+
+// take adds what a chunk that has run tells.
+static void take(ga_cuda_blocks *b, int which, ga_cuda_span *span) {
+  const ga_cuda_chunk *c = &b->chunk[which];
+  ga_cuda_page *page = b->page;
   float ms = 0;
-  TRY(cuEventElapsedTime(&ms, b->begin, b->end));
-#undef TRY
-  if (span->code != CUDA_SUCCESS || span->library != 0) return 0;
-  double seconds = ms * 1e-3, mhz = median_mhz(page, b->slots);
-  // Weighted by time: a chunk whose clock is unknown doesn't pull the others down.
+  TRY(cuEventElapsedTime(&ms, c->begin, c->end));
+  if (!sound(span)) return;
+  double seconds = ms * 1e-3, mhz = median_mhz(page->chunk[which].before, page->chunk[which].after, b->slots);
+  // Weighted by time; a chunk too short to tell a clock has next to no weight.
   if (mhz > 0) span->mhz = (span->mhz * span->seconds + mhz * seconds) / (span->seconds + seconds);
   span->seconds += seconds;
-  if (page->gate[0] != 0) span->held_ns += (double)page->gate[1];
-  return 1;
+  if (page->chunk[which].gate[0] != 0) span->held_ns += (double)page->chunk[which].gate[1];
+}
+
+// finish waits for all that was put on the stream.
+static void finish(ga_cuda_blocks *b, ga_cuda_span *span) {
+  CUresult end = cuStreamSynchronize(b->stream);
+  if (end == CUDA_SUCCESS) return;
+  if (sound(span)) span->failed_at = -1;
+  span->code = end;  // the cause of whatever else failed
 }
 
 void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
-  for (int64_t from = 0; from < n;) {
+  int which = 0;
+  for (int64_t from = 0; from < n && sound(span); which ^= 1) {
     int64_t to = from;
     for (int kernels = 3; to < n; to++) {
       kernels += ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
       if (kernels > CHUNK && to > from) break;
     }
-    if (!run_chunk(b, launches, nlaunches, from, to, span)) return;
+    put(b, which, launches, nlaunches, from, to, to == n, span);
+    if (from > 0) {
+      TRY(cuEventSynchronize(b->chunk[which ^ 1].done));
+      take(b, which ^ 1, span);
+    }
     from = to;
   }
+  finish(b, span);
+  take(b, which ^ 1, span);
 }
+#undef TRY
 
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
   if (!enqueue(launch, b->stream, span)) span->failed_at = 0;
-  CUresult end = cuStreamSynchronize(b->stream);
-  if (end != CUDA_SUCCESS) {
-    if (span->code == CUDA_SUCCESS) span->failed_at = -1;
-    span->code = end;
-  }
+  finish(b, span);
 }

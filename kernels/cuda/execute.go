@@ -41,7 +41,7 @@ func (d *Device) openBlocks() error {
 		return d.failed(driver(err), "create a stream")
 	}
 	d.onClose(func() error { return driver(b.stream.Destroy()) })
-	var events [2]cu.Event
+	var events [6]cu.Event
 	for i := range events {
 		if events[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
 			return d.failed(driver(err), "create an event")
@@ -62,31 +62,35 @@ func (d *Device) openBlocks() error {
 
 	// Multiprocessors may be numbered with gaps.
 	slots := min(2*d.arch.sms, C.GA_STAMPS)
-	at := func(offset uintptr) uint64 { return uint64(address) + uint64(offset) }
 	shape := (*C.ga_cuda_page)(page)
-	for _, c := range []call{
-		gateCall(at(unsafe.Offsetof(shape.flag)), 0, gateTimeoutNs, at(unsafe.Offsetof(shape.gate))),
-		stampCall(d.arch, at(unsafe.Offsetof(shape.before)), slots),
-		stampCall(d.arch, at(unsafe.Offsetof(shape.after)), slots),
-	} {
-		l, err := d.newLaunch(c.kernel, c.kernel, calls([]call{c}))
-		if err != nil {
-			return fmt.Errorf("prepare blocks: %w", err)
-		}
-		b.around = append(b.around, l)
-	}
-	step := func(i int) *C.ga_cuda_step {
-		return (*C.ga_cuda_step)(unsafe.Add(unsafe.Pointer(b.around[i].c), C.sizeof_ga_cuda_launch))
-	}
 	b.c = C.ga_cuda_blocks{
 		context: C.CUcontext(handle(&d.context)), stream: C.CUstream(handle(&b.stream)),
-		begin: C.CUevent(handle(&events[0])), end: C.CUevent(handle(&events[1])),
-		page: shape, slots: C.int(slots), gate: step(0), before: step(1), after: step(2),
-		gate_ticket: (*C.int32_t)(unsafe.Add(step(0).params, gateTicketOffset)),
+		page: shape, slots: C.int(slots),
+	}
+	onDevice := func(host unsafe.Pointer) uint64 { return uint64(address) + uint64(uintptr(host)-uintptr(page)) }
+	for i := range b.c.chunk {
+		at := &shape.chunk[i]
+		var steps [3]*C.ga_cuda_step
+		for j, c := range []call{
+			gateCall(onDevice(unsafe.Pointer(&shape.flag)), 0, gateTimeoutNs, onDevice(unsafe.Pointer(&at.gate))),
+			stampCall(d.arch, onDevice(unsafe.Pointer(&at.before)), slots),
+			stampCall(d.arch, onDevice(unsafe.Pointer(&at.after)), slots),
+		} {
+			l, err := d.newLaunch(c.kernel, c.kernel, calls([]call{c}))
+			if err != nil {
+				return fmt.Errorf("prepare blocks: %w", err)
+			}
+			b.around = append(b.around, l)
+			steps[j] = (*C.ga_cuda_step)(unsafe.Add(unsafe.Pointer(l.c), C.sizeof_ga_cuda_launch))
+		}
+		b.c.chunk[i] = C.ga_cuda_chunk{
+			begin: C.CUevent(handle(&events[3*i])), end: C.CUevent(handle(&events[3*i+1])), done: C.CUevent(handle(&events[3*i+2])),
+			gate: steps[0], before: steps[1], after: steps[2],
+			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, gateTicketOffset)),
+		}
 	}
 	// The kernels are loaded when they first run, and loading may wait for the
 	// device to be idle, which it isn't behind a closed gate.
-	*b.c.gate_ticket = b.c.ticket
 	for _, l := range b.around {
 		if err := d.once(l); err != nil {
 			return err

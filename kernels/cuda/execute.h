@@ -13,23 +13,30 @@ enum { GA_STAMPS = 1024 };  // multiprocessors that are stamped at most
 
 // ga_cuda_page is host memory that the device writes to.
 typedef struct {
-  volatile int32_t flag;  // opens the gate with that ticket
+  volatile int32_t flag;  // opens the gates up to that ticket
   int32_t unused;
-  volatile uint64_t gate[2];  // 1 when it opened by itself, ns waited
-  ga_cuda_stamp before[GA_STAMPS], after[GA_STAMPS];
+  struct {
+    volatile uint64_t gate[2];  // 1 when it opened by itself, ns waited
+    ga_cuda_stamp before[GA_STAMPS], after[GA_STAMPS];
+  } chunk[2];
 } ga_cuda_page;
+
+// ga_cuda_chunk is what stands around a chunk of a block: events, and kernels. Ticket
+// is where the gate's parameters hold it.
+typedef struct {
+  CUevent begin, end, done;
+  const ga_cuda_step *gate, *before, *after;
+  int32_t *ticket;
+} ga_cuda_chunk;
 
 // ga_cuda_blocks is what blocks of one device need.
 typedef struct {
   CUcontext context;
   CUstream stream;
-  CUevent begin, end;
   ga_cuda_page *page;
   int slots;  // of the stamps in use
   int32_t ticket;
-  // The kernels around a block. Ticket is where the gate's parameters hold it.
-  const ga_cuda_step *gate, *before, *after;
-  int32_t *gate_ticket;
+  ga_cuda_chunk chunk[2];  // of which one is put together while the other runs
 } ga_cuda_blocks;
 
 typedef struct {

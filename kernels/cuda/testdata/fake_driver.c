@@ -301,6 +301,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuEventSynchronize(CUevent event) {
+  BEGIN;
+  (void)event;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
   BEGIN;
   (void)from;
@@ -324,4 +330,59 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint
   if (((uintptr_t)map & 63) != 0 || ((uintptr_t)address & 15) != 0 || rank != 2 || strides[0] % 16 != 0 || box[0] > 256 || box[1] > 256)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
+}
+
+// A captured call is two kernels, one of a library and one of a module, with a memset
+// between them.
+#define cuStreamBeginCapture cuStreamBeginCapture_v2
+#define cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2
+
+CUresult cuStreamBeginCapture(CUstream stream, int mode) {
+  BEGIN;
+  return stream != NULL && mode == 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  BEGIN;
+  (void)stream;
+  *graph = (CUgraph)&kinds;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+  BEGIN;
+  (void)graph;
+  for (uintptr_t i = 0; i < 3; i++) nodes[i] = (CUgraphNode)(i + 1);
+  *count = 3;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
+  BEGIN;
+  *type = node == (CUgraphNode)2 ? 2 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetParams(CUgraphNode node, ga_kernel_node_params *params) {
+  BEGIN;
+  if (node == (CUgraphNode)1) params->kern = &kinds;
+  else params->func = (CUfunction)&kinds;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char **name, void *kernel) {
+  BEGIN;
+  *name = "nvjet_128x256";
+  return kernel == &kinds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction function) {
+  BEGIN;
+  *name = "_ZN8cublasLt6splitKILi32EEEvv";
+  return function == (CUfunction)&kinds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  BEGIN;
+  return graph == (CUgraph)&kinds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
