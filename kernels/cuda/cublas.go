@@ -55,6 +55,7 @@ type cublas struct {
 	about   string
 	sums    splitSums
 	session *C.ga_cublas_session // nil before the first product
+	names   map[string]string    // of the kernels that were chosen, by plan
 }
 
 func (k *cublas) Name() string { return "cublas" }
@@ -218,8 +219,25 @@ func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
-	l.library = blasReturned(k.Name(), p.DType)
+	l.library, l.named = blasReturned(k.Name(), p.DType), k.name
 	return l, nil
+}
+
+// name is the kernel that the library chose for a product. It does not tell, but the
+// graph does that a call is captured into.
+func (k *cublas) name(l *launch) string {
+	if name, ok := k.names[l.plan]; ok {
+		return name
+	}
+	name := k.dev.launched(l)
+	if name == "" {
+		return ""
+	}
+	if k.names == nil {
+		k.names = map[string]string{}
+	}
+	k.names[l.plan] = name
+	return name
 }
 
 // blasReturned words what a call of the libraries returned. Of what they don't support

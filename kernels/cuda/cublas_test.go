@@ -73,6 +73,7 @@ func productScenario() {
 			fmt.Println("label:", l.Label())
 			_, err := d.Execute(context.Background(), []kernels.Launch{l}, 2)
 			report(err)
+			fmt.Println("label after it ran:", l.Label())
 		}
 		report(w.Close())
 	}
@@ -141,7 +142,7 @@ func TestBlasCalls(t *testing.T) {
 		want                  []string // in the trace, in order
 		out                   string
 	}{
-		{"cublas", "fp32", "kn", []string{"create\nmath 16\n", "stream\nworkspace 33554432\ngemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 0 0 68 algo -1\n", "gemm 0", "destroy\n"}, "label: \n"},
+		{"cublas", "fp32", "kn", []string{"create\nmath 16\n", "stream\nworkspace 33554432\ngemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 0 0 68 algo -1\n", "gemm 0", "destroy\n"}, "label: \nlabel after it ran: nvjet_128x256 + cublasLt::splitK\n"},
 		{"cublas", "tf32", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 0 0 77 algo -1\n"}, ""},
 		{"cublas", "fp16", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 2 2 68 algo -1\n"}, ""},
 		{"cublas", "bf16", "kn", []string{"gemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 14 14 68 algo -1\n"}, ""},

@@ -57,10 +57,17 @@ type launch struct {
 	keep   []any // what must stay alive as long as the launch
 	// library words what a library returned; nil for launches of our kernels.
 	library func(code int) error
+	// named finds the label once the launch has run, where only that tells; nil else.
+	named func(*launch) string
 }
 
 // Label names what runs inside.
-func (l *launch) Label() string { return l.label }
+func (l *launch) Label() string {
+	if l.label == "" && l.named != nil {
+		l.label = l.named(l)
+	}
+	return l.label
+}
 
 // calls makes steps of calls of our kernels.
 func calls(cs []call) []step {

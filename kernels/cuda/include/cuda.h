@@ -117,6 +117,18 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_st {
   void **extra;
 } CUDA_KERNEL_NODE_PARAMS;
 
+// The second form, by which a node is read (CUDA_KERNEL_NODE_PARAMS_v2).
+typedef struct {
+  CUfunction func;
+  unsigned int gridDimX, gridDimY, gridDimZ;
+  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int sharedMemBytes;
+  void **kernelParams;
+  void **extra;
+  void *kern; // of a library rather than a module; then func is NULL
+  CUcontext ctx;
+} ga_kernel_node_params;
+
 typedef struct CUDA_HOST_NODE_PARAMS_st {
   CUhostFn fn;
   void *userData;
