@@ -1,0 +1,263 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() { families[rungMMA] = mma{} }
+
+// mma is mma.cu: cp.async stages, ldmatrix and mma.sync, on every GPU from Ampere on.
+type mma struct{}
+
+func (mma) name() string { return "mma" }
+
+func (mma) describe(a arch) string {
+	return fmt.Sprintf("mma.sync on tensor cores, %d tiles, cp.async stages, swizzled shared memory, split-K", len(mmaTiles(a)))
+}
+
+func (mma) supports(a arch, p kernels.Problem) string {
+	switch {
+	case p.DType == kernels.FP32:
+		return "tensor cores don't multiply fp32; their format of it is tf32"
+	case a.cc < 80:
+		return fmt.Sprintf("cp.async needs compute capability 8.0, this GPU has %d.%d", a.cc/10, a.cc%10)
+	}
+	if reason := typeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.K > largestExtent/p.DType.Size() {
+		return fmt.Sprintf("a row of K %d has more than %d bytes", p.K, largestExtent)
+	}
+	return sizeReason(p, 128, 256)
+}
+
+// mmaTile is one tile shape that mma.cu was built in.
+type mmaTile struct {
+	m, n           int // outputs of a block
+	warpsM, warpsN int // by which warps they are divided
+	row            int // bytes of K in a stage
+	stages         int
+	perSM          int // blocks that an SM runs at a time
+}
+
+// mmaTiles are the tiles in the image that a GPU loads, which differ by the shared
+// memory of an SM. PTX, for GPUs to come, has those for the least.
+func mmaTiles(a arch) []mmaTile {
+	switch a.cc {
+	case 80:
+		return mmaTiles80
+	case 90:
+		return mmaTiles90
+	}
+	return mmaTilesSmall
+}
+
+var (
+	mmaTiles90 = []mmaTile{
+		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
+		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
+		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
+		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
+		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 8, perSM: 1},
+		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 6, perSM: 1},
+		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 6, perSM: 2},
+	}
+	mmaTiles80 = []mmaTile{
+		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
+		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 1},
+		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
+		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 2},
+		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 2},
+		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 2},
+	}
+	mmaTilesSmall = []mmaTile{
+		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
+		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 1},
+		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 1},
+		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
+		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 1},
+		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 5, perSM: 1},
+	}
+)
+
+func (t mmaTile) threads() int    { return t.warpsM * t.warpsN * 32 }
+func (t mmaTile) stageBytes() int { return (t.m + t.n) * t.row }
+func (t mmaTile) shared() int     { return t.stages * t.stageBytes() }
+
+// mmaSplits are the numbers of ranges that K is tried to be divided into.
+var mmaSplits = []int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64}
+
+// mmaChoice is a tile and a division of K.
+type mmaChoice struct {
+	mmaTile
+	tilesM, tilesN int
+	splits, steps  int // ranges of K, and steps of a range
+}
+
+func (c mmaChoice) blocks() int { return c.tilesM * c.tilesN * c.splits }
+
+// choose tries every tile with every useful division of K.
+func (mma) choose(a arch, p kernels.Problem) (best mmaChoice, seconds float64) {
+	seconds = math.Inf(1)
+	for _, t := range mmaTiles(a) {
+		tilesM, tilesN := divideUp(p.M, t.m), divideUp(p.N, t.n)
+		if int64(tilesM)*int64(tilesN) > math.MaxInt32 {
+			continue
+		}
+		all := divideUp(p.K*p.DType.Size(), t.row)
+		for _, s := range mmaSplits {
+			// Further ranges would wait for an SM, or have too little to do.
+			if s > 1 && (tilesM*tilesN*s > 2*a.sms*t.perSM || all < 2*s) {
+				break
+			}
+			c := mmaChoice{mmaTile: t, tilesM: tilesM, tilesN: tilesN, steps: divideUp(all, s)}
+			c.splits = divideUp(all, c.steps)
+			if this := c.seconds(a, p); this < seconds {
+				best, seconds = c, this
+			}
+		}
+	}
+	return best, seconds
+}
+
+// The model's constants, fitted to 150 measured times of an H200: they meet them within
+// 5 % (root mean square). For other architectures only mmaClocks and mmaL2Bytes differ.
+const (
+	// mmaClock is the part of the highest clock that a card holds under this load, and
+	// mmaMemory the part of its bandwidth that is reached.
+	mmaClock, mmaMemory = 0.82, 0.87
+	// mmaSharedBytes is what the shared memory of an SM moves in a clock, and
+	// mmaReduceBytes what one SM alone gets of L2.
+	mmaSharedBytes, mmaReduceBytes = 128, 50
+	// mmaLatency is the time from cp.async to data, under load, in seconds.
+	mmaLatency = 1e-6
+	// mmaLaunch is a launch inside of a graph. mmaEdge is what a block takes to fill its
+	// stages and to store its tile, for which the next wave waits. mmaReduce is what it
+	// takes to find out which block is last.
+	mmaLaunch, mmaEdge, mmaReduce = 1e-6, 4e-6, 2.2e-6
+	// mmaOverlap is the p of the p-norm of the resources' times: they overlap, but the
+	// nearer two are to each other, the less (equal ones by all but 15 %).
+	mmaOverlap = 5
+)
+
+// mmaClocks is how many clocks the tensor cores of an SM take for a product of 16×8
+// outputs, 32 bytes deep, accumulating in fp32 or int32.
+func mmaClocks(a arch, d kernels.DType) float64 {
+	switch {
+	case a.cc == 80:
+		return 2
+	case a.cc >= 90 && a.cc < 120:
+		if d == kernels.FP8 || d == kernels.INT8 {
+			return 2 // fp8 is multiplied as fp16
+		}
+		return 1.85 // where wgmma takes 1
+	case a.cc >= 120 && d == kernels.FP8:
+		return 8 // likewise, twice as many
+	}
+	return 4
+}
+
+// mmaL2Bytes is what the L2 of a GPU delivers in a clock, for each SM.
+func mmaL2Bytes(a arch) float64 {
+	switch {
+	case a.cc >= 90 && a.cc < 120:
+		return 56
+	case a.cc == 80:
+		return 40
+	}
+	return 20
+}
+
+// seconds is what the model expects of one launch. Five resources are each in use for
+// some time: tensor cores, shared memory and the latency of copies on the SM with the
+// most blocks, L2, and memory.
+func (c mmaChoice) seconds(a arch, p kernels.Problem) float64 {
+	clock := a.clockMHz * 1e6 * mmaClock
+	rounds := divideUp(c.blocks(), a.sms)
+	resident := min(rounds, c.perSM)
+	units := float64(c.steps * c.row / 32) // of a block, 32 bytes of K each
+	loaded := units * float64((c.m+c.n)*32)
+	read := units * float64((c.m*c.warpsN+c.n*c.warpsM)*32)
+	perSM := float64(rounds)
+
+	multiply := perSM * units * float64(c.m/16*c.n/8) * mmaClocks(a, p.DType) / clock
+	shared := perSM * (loaded + read) / mmaSharedBytes / clock
+	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * mmaLatency
+	l2 := float64(c.blocks()) / float64(a.sms) * loaded / mmaL2Bytes(a) / clock
+	memory := 0.0
+	if a.bandwidth > 0 {
+		memory = p.Shape.Bytes(p.DType) / (a.bandwidth * mmaMemory)
+	}
+	sum := 0.0
+	for _, t := range []float64{multiply, shared, latency, l2, memory} {
+		sum += math.Pow(t, mmaOverlap)
+	}
+	t := mmaLaunch + math.Pow(sum, 1./mmaOverlap) + float64(divideUp(rounds, c.perSM)-1)*mmaEdge
+	if c.splits > 1 {
+		// The last block writes its sum and reads those of all.
+		t += mmaReduce + float64((c.splits+1)*c.m*c.n*4)/mmaReduceBytes/clock
+	}
+	return t
+}
+
+// group is how many tile rows are walked together: as many as make the area that runs
+// at a time as high as it is wide, so that it needs the least of A and B.
+func (c mmaChoice) group(a arch) int {
+	high := math.Sqrt(float64(a.sms*c.perSM) * float64(c.n) / float64(c.m))
+	return min(c.tilesM, max(1, int(math.Round(high))))
+}
+
+// label is "128x256x32 stages 4 splits 2": outputs and K of a stage.
+func (c mmaChoice) label(d kernels.DType) string {
+	s := fmt.Sprintf("%dx%dx%d stages %d", c.m, c.n, c.row/d.Size(), c.stages)
+	if c.splits > 1 {
+		s += fmt.Sprintf(" splits %d", c.splits)
+	}
+	return s
+}
+
+func (f mma) plan(a arch, p kernels.Problem, o alignment) planned {
+	c, seconds := f.choose(a, p)
+	size := int64(p.DType.Size())
+	rowBytes := (int64(p.K)*size + 15) / 16 * 16
+	// cp.async takes 16 bytes at a time: A with other rows is copied first.
+	var copied int64
+	if o.a < 16 || int64(p.K)*size != rowBytes {
+		copied = (int64(p.M)*rowBytes + 255) / 256 * 256
+		seconds += launchSeconds
+		if a.bandwidth > 0 {
+			seconds += float64(2*copied) / a.bandwidth
+		}
+	}
+	vectorC := 0
+	if o.c >= 16 {
+		vectorC = 1
+	}
+	plan := planned{label: c.label(p.DType), seconds: seconds, scratch: copied}
+	if c.splits > 1 {
+		plan.scratch += int64(c.blocks()) * int64(c.m*c.n*4)
+		plan.flags = int64(c.tilesM*c.tilesN) * 4
+	}
+	plan.bind = func(at addresses) []call {
+		var calls []call
+		ldaBytes := int64(p.LDA) * size
+		if copied > 0 {
+			calls = append(calls, realignCall(a, at.a, at.scratch, int64(p.M), int64(p.K)*size, ldaBytes, rowBytes))
+			at.a, ldaBytes = at.scratch, rowBytes
+		}
+		k := call{
+			kernel: fmt.Sprintf("ga_mma_%s_%dx%d_s%d", p.DType, c.m, c.n, c.stages),
+			grid:   dim3{x: c.blocks()},
+			block:  dim3{x: c.threads()},
+			shared: c.shared(),
+		}
+		k.args.pointer(at.a).pointer(at.b).pointer(at.c).pointer(at.scratch + uint64(copied)).pointer(at.flags)
+		k.args.int64(ldaBytes).int64(int64(at.ldb) * size).int64(int64(p.LDC))
+		k.args.int32(p.M, p.N, int(rowBytes), c.tilesM, c.tilesN, c.group(a), c.splits, c.steps, vectorC)
+		return append(calls, k)
+	}
+	return plan
+}

@@ -1,0 +1,203 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+var (
+	mmaH200 = arch{cc: 90, sms: 132, sharedMax: 227 << 10, l2: 60 << 20, clockMHz: 1980, bandwidth: 4800e9}
+	mma4090 = arch{cc: 89, sms: 128, sharedMax: 99 << 10, l2: 72 << 20, clockMHz: 2520, bandwidth: 1008e9}
+	mmaA100 = arch{cc: 80, sms: 108, sharedMax: 163 << 10, l2: 40 << 20, clockMHz: 1410, bandwidth: 1555e9}
+)
+
+func mmaProblem(t *testing.T, d kernels.DType, m, n, k int) kernels.Problem {
+	t.Helper()
+	p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestMMASupports(t *testing.T) {
+	turing := arch{cc: 75, sms: 40, sharedMax: 64 << 10}
+	ampere := arch{cc: 86, sms: 84, sharedMax: 99 << 10}
+	for _, c := range []struct {
+		a      arch
+		d      kernels.DType
+		k      int
+		reason string
+	}{
+		{mmaH200, kernels.FP32, 64, "tf32"},
+		{turing, kernels.FP16, 64, "compute capability 8.0"},
+		{ampere, kernels.FP8, 64, "compute capability 8.9"},
+		{ampere, kernels.INT8, 64, ""},
+		{mma4090, kernels.FP8, 64, ""},
+		{mmaH200, kernels.TF32, 1 << 30, "bytes"},
+	} {
+		got := mma{}.supports(c.a, mmaProblem(t, c.d, 16, 16, c.k))
+		if (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
+			t.Errorf("%s on %d, K %d: %q, expected %q in it", c.d, c.a.cc, c.k, got, c.reason)
+		}
+	}
+}
+
+// TestMMATilesFit: as many blocks as the model counts on fit an SM, by shared memory,
+// of which each takes 1 KB more than it asks for, and by registers.
+func TestMMATilesFit(t *testing.T) {
+	for _, a := range testArchs {
+		if a.cc < 80 {
+			continue
+		}
+		for _, tile := range mmaTiles(a) {
+			c := mmaChoice{mmaTile: tile}
+			if held := tile.perSM * (tile.shared() + 1024); held > a.sharedMax+1024 {
+				t.Errorf("%d: %s: %d blocks take %d bytes of an SM", a.cc, c.label(kernels.FP16), tile.perSM, held)
+			}
+			for _, d := range []kernels.DType{kernels.FP16, kernels.TF32, kernels.INT8} {
+				p := mmaProblem(t, d, 1, 1, 1)
+				k, err := findKernel(mma{}.plan(a, p, alignment{16, 16}).bind(addresses{})[0].kernel, a.cc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if k.Stack > 0 || k.SpillStores > 0 {
+					t.Errorf("%s spills", k.Symbol)
+				}
+			}
+		}
+	}
+}
+
+func TestMMAChoices(t *testing.T) {
+	for _, c := range []struct {
+		a       arch
+		m, n, k int
+		tile    string // "128x256", the beginning of the label
+		split   bool
+	}{
+		{mmaH200, 1, 14336, 4096, "16x128", false},
+		{mmaH200, 16, 14336, 4096, "16x128", false},
+		{mmaH200, 16, 4096, 4096, "16x128", true}, // 32 tiles
+		{mmaH200, 32, 14336, 4096, "32x128", false},
+		{mmaH200, 64, 14336, 4096, "64x128", false},
+		{mmaH200, 128, 14336, 4096, "128x128", false},
+		{mmaH200, 64, 4096, 4096, "64x64", true},
+		{mmaH200, 4096, 14336, 4096, "128x256", false},
+		{mmaH200, 128, 128, 14336, "", true},
+		{mmaA100, 4096, 14336, 4096, "128x256", false},
+		{mmaA100, 16, 14336, 4096, "16x128", false},
+		{mma4090, 4096, 14336, 4096, "128x256", false},
+		{mma4090, 16, 4096, 14336, "16x128", false}, // 32 SMs draw what its memory gives
+	} {
+		plan := mma{}.plan(c.a, mmaProblem(t, kernels.FP16, c.m, c.n, c.k), alignment{16, 16})
+		if !strings.HasPrefix(plan.label, c.tile) || strings.Contains(plan.label, "splits") != c.split {
+			t.Errorf("%d: m%d n%d k%d: %q, expected %q, splits %v", c.a.cc, c.m, c.n, c.k, plan.label, c.tile, c.split)
+		}
+		if (plan.flags > 0) != c.split || (plan.scratch > 0) != c.split {
+			t.Errorf("%q: scratch %d, flags %d", plan.label, plan.scratch, plan.flags)
+		}
+	}
+}
+
+// TestMMACoverage: tiles cover C, and the ranges of K are none empty and cover it.
+func TestMMACoverage(t *testing.T) {
+	for _, d := range []kernels.DType{kernels.FP16, kernels.INT8, kernels.TF32} {
+		for _, m := range []int{1, 17, 64, 100, 1000, 32768} {
+			for _, n := range []int{1, 8, 129, 4096} {
+				for _, k := range []int{1, 64, 100, 4096, 28672} {
+					for _, a := range []arch{mmaH200, mmaA100, mma4090} {
+						c, _ := mma{}.choose(a, mmaProblem(t, d, m, n, k))
+						all := divideUp(k*d.Size(), c.row)
+						if c.steps*c.splits < all || c.steps*(c.splits-1) >= all || c.steps < 1 {
+							t.Fatalf("%s k%d: %d ranges of %d steps for %d", d, k, c.splits, c.steps, all)
+						}
+						if c.tilesM*c.m < m || c.tilesN*c.n < n || c.group(a) < 1 || c.group(a) > c.tilesM {
+							t.Fatalf("m%d n%d: %+v, group %d", m, n, c, c.group(a))
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMMAModel: the model against what an H200 took for bf16, in microseconds, with
+// weights from memory.
+func TestMMAModel(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int
+		us      float64
+	}{
+		{1, 14336, 4096, 29.2}, {16, 14336, 4096, 29.9}, {32, 14336, 4096, 30.6}, {64, 14336, 4096, 31.9},
+		{128, 14336, 4096, 42.1}, {256, 14336, 4096, 77.8}, {512, 14336, 4096, 157.5}, {4096, 14336, 4096, 1085},
+		{8192, 14336, 4096, 2273}, {16, 4096, 4096, 11.7}, {64, 4096, 4096, 12.7}, {128, 4096, 4096, 17.2},
+		{256, 4096, 4096, 25.3}, {2048, 4096, 4096, 160}, {16, 4096, 14336, 31.0}, {64, 4096, 14336, 33.7},
+		{128, 4096, 14336, 42.5}, {256, 4096, 14336, 73.2}, {2048, 4096, 14336, 567}, {16, 6144, 4096, 15.7},
+		{64, 6144, 4096, 17.5}, {128, 6144, 4096, 25.1}, {256, 6144, 4096, 38.5}, {2048, 6144, 4096, 246},
+	} {
+		plan := mma{}.plan(mmaH200, mmaProblem(t, kernels.BF16, c.m, c.n, c.k), alignment{16, 16})
+		if ratio := plan.seconds * 1e6 / c.us; math.Abs(math.Log(ratio)) > math.Log(1.15) {
+			t.Errorf("m%d n%d k%d: %s: %.1f us, measured %.1f", c.m, c.n, c.k, plan.label, plan.seconds*1e6, c.us)
+		} else {
+			t.Logf("m%d n%d k%d: %s: %.2f of the time measured", c.m, c.n, c.k, plan.label, ratio)
+		}
+	}
+}
+
+// TestMMARealigns: A that cp.async can't take is copied first, to rows of whole 16 bytes.
+func TestMMARealigns(t *testing.T) {
+	p := mmaProblem(t, kernels.FP16, 10, 64, 100)
+	for _, c := range []struct {
+		k, lda, align int
+		copied        bool
+	}{{104, 104, 16, false}, {104, 128, 16, false}, {104, 104, 8, true}, {100, 104, 16, true}, {100, 100, 8, true}} {
+		p.K, p.LDA = c.k, c.lda
+		plan := mma{}.plan(mmaH200, p, alignment{c.align, 16})
+		calls := plan.bind(addresses{a: 1 << 20, b: 1 << 21, c: 1 << 22, ldb: packedLDB(p.DType, p.K), scratch: 1 << 23, flags: 1 << 24})
+		if (len(calls) == 2) != c.copied || (plan.scratch > 0) != c.copied {
+			t.Fatalf("%+v: %d calls, %d bytes of scratch", c, len(calls), plan.scratch)
+		}
+		last := calls[len(calls)-1].args.bytes
+		wantA, wantLDA := uint64(1<<20), uint64(c.lda*2)
+		if c.copied {
+			wantA, wantLDA = 1<<23, 208
+		}
+		if a := binary.LittleEndian.Uint64(last); a != wantA {
+			t.Errorf("%+v: A at %#x, expected %#x", c, a, wantA)
+		}
+		if lda := binary.LittleEndian.Uint64(last[40:]); lda != wantLDA {
+			t.Errorf("%+v: rows %d bytes apart, expected %d", c, lda, wantLDA)
+		}
+	}
+}
+
+// TestMMAArguments: the struct as mma.cu lays it out, 104 bytes.
+func TestMMAArguments(t *testing.T) {
+	p := mmaProblem(t, kernels.INT8, 3, 300, 4096)
+	p.LDC = 304
+	plan := mma{}.plan(mmaA100, p, alignment{16, 8})
+	c, _ := mma{}.choose(mmaA100, p)
+	k := plan.bind(addresses{a: 1, b: 2, c: 3, ldb: 4096, scratch: 4, flags: 5})[0]
+	b := k.args.bytes
+	for i, want := range []uint64{1, 2, 3, 4, 5, 4096, 4096, 304} {
+		if got := binary.LittleEndian.Uint64(b[8*i:]); got != want {
+			t.Errorf("word %d is %d, expected %d", i, got, want)
+		}
+	}
+	for i, want := range []int{3, 300, 4096, c.tilesM, c.tilesN, c.group(mmaA100), c.splits, c.steps, 0} {
+		if got := int(binary.LittleEndian.Uint32(b[64+4*i:])); got != want {
+			t.Errorf("field %d is %d, expected %d", i, got, want)
+		}
+	}
+	if k.grid.x != c.tilesM*c.tilesN*c.splits || c.splits < 2 {
+		t.Errorf("grid %v for %+v", k.grid, c)
+	}
+	if plan.flags != int64(c.tilesM*c.tilesN*4) || plan.scratch != int64(c.blocks()*c.m*c.n*4) {
+		t.Errorf("scratch %d, flags %d", plan.scratch, plan.flags)
+	}
+}
