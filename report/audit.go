@@ -21,6 +21,8 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	}
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit)}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", "Series"
+	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
+	doc.Head = append(doc.Head, cardNotes(audit.Cards)...)
 	doc.Notes = warningNotes(audit.Warnings)
 	if f == Table && meta.Source == "" {
 		doc.Notes = append(reproduceNotes(audit.Findings), doc.Notes...)

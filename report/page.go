@@ -46,6 +46,7 @@ func newPage(in Input, figures []*Figure) *page {
 	if in.Audit != nil {
 		verdicts = verdictSheet(in.Audit)
 		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "; " + DriftText(in.Audit) + "."}, sheet: &verdicts})
+		p.cards(in.Audit.Cards)
 		p.findings(in.Meta, in.Audit)
 	}
 	if in.Splits != nil && len(in.Splits.Splits)+len(in.Splits.Rejected) > 0 {
@@ -65,6 +66,7 @@ func (p *page) summarise(in Input) {
 	if in.Audit != nil {
 		p.summary = append(p.summary, auditHead(in.Audit)[0])
 		p.summary = append(p.summary, disturbanceNotes(in.Series)...)
+		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
 	} else {
 		p.summary = append(p.summary, Note{fmt.Sprintf("%s measured, not judged", count(len(in.Series), "series")), Neutral})
 	}

@@ -80,6 +80,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}
+	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
 	tested := 0
 	for _, pn := range panels {

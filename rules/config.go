@@ -57,6 +57,7 @@ type Config struct {
 	Remedy     RemedyConfig  `yaml:"remedy"`
 	Rules      RuleSet       `yaml:"rules"`
 	Diff       DiffConfig    `yaml:"diff"`
+	Cards      CardsConfig   `yaml:"cards"`
 	Waivers    []Waiver      `yaml:"waivers"`
 
 	// Today is the day on which waivers are looked at, as YYYY-MM-DD; empty
@@ -82,6 +83,11 @@ type RemedyConfig struct {
 
 // DiffConfig is what a comparison of two runs is gated on.
 type DiffConfig struct {
+	Threshold float64 `yaml:"threshold"`
+}
+
+// CardsConfig is what a comparison of the cards of one host is gated on.
+type CardsConfig struct {
 	Threshold float64 `yaml:"threshold"`
 }
 
@@ -296,6 +302,7 @@ func (c Config) Validate() error {
 		{"rules.roofline.fraction", c.Rules.Roofline.Fraction, 0, 1, true},
 		{"rules.roofline.tolerance", c.Rules.Roofline.Tolerance, -1e-300, 10, true},
 		{"diff.threshold", c.Diff.Threshold, -1e-300, 10, true},
+		{"cards.threshold", c.Cards.Threshold, -1e-300, 10, true},
 	} {
 		if !(f.v > f.lo && (f.v < f.hi || f.closed && f.v == f.hi)) { // also catches NaN
 			lo := max(f.lo, 0)

@@ -26,6 +26,12 @@
 // Where clocks are known a row has to be slow in time and in cycles; one that is
 // slow in time alone gets the cause clock and is not held against the kernel.
 //
+// A run of several cards of one name also compares them ([Cards]): each case of a
+// card with the median card's, in logs by Welch's t, the hypothesis being that the
+// ratio lies within the threshold on either side. All comparisons are one family. A
+// card as a whole is judged by the geometric mean over its cases, with bounds that
+// hold for all cards at once, and in cycles too, which tells a slow clock from the rest.
+//
 // In rounds for which [OpenRows] chose the rows, the rest are control rows, picked by
 // a hash and not by how they did: they alone tell what a chosen round has in common.
 //
@@ -74,6 +80,9 @@
 //	    tolerance: 0.25          # above a ceiling by more: measurement-error
 //	diff:
 //	  threshold: 0.03            # the change of a case that fails the gate
+//	cards:
+//	  threshold: 0.05            # by which a case on one card of a host is slower
+//	                             #   than on the median card, for the gate to fail
 //	waivers:
 //	  - rule: monotonic          # optional, like all fields up to m
 //	    series: "cpu/openblas/*" # pattern over the printed series, * and ?

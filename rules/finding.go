@@ -198,6 +198,8 @@ type Audit struct {
 	Series    []SeriesAudit `json:"series,omitempty"`
 	Findings  []Finding     `json:"findings"`
 	Undecided int           `json:"undecided"`
+	// Cards compares the cards of the host, where the run has several of a name.
+	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of
 	// the sentinels past its bound), else empty.
 	Invalid  string    `json:"invalid,omitempty"`

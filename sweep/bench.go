@@ -129,6 +129,11 @@ func slotBytes(rows int64, cols int, d kernels.DType) int64 {
 	return (rows*int64(cols)*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
 }
 
+// operandBytes is what A and C of a case take.
+func (b *bench) operandBytes(c results.Case) int64 {
+	return int64(b.slots(c)) * (slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output()))
+}
+
 // reserve makes A and C large enough for cases. Buffers that are already large
 // enough are kept, and with them what was bound to them.
 func (b *bench) reserve(ctx context.Context, cases []results.Case) error {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -23,11 +25,11 @@ func (p *part) load(ctx context.Context, g int) error {
 		return nil
 	}
 	var ds []demand
-	var cases []results.Case
+	var members []int
 	member := map[matrixKey]bool{}
 	for i, c := range p.cases {
 		if p.group == nil || p.group[i] == g {
-			cases = append(cases, c)
+			members = append(members, i)
 			member[matrixOf(c)] = true
 		}
 	}
@@ -47,13 +49,59 @@ func (p *part) load(ctx context.Context, g int) error {
 			}
 		}
 	}
-	if err := p.bench.reserve(ctx, cases); err != nil {
-		if lost(err) || errors.Is(err, errHalted) {
-			return err
-		}
-		p.r.note("%s: %v", p.bench.spec.ID, err)
+	if err := p.reserve(ctx, members); err != nil {
+		return err
 	}
 	p.loadedG = g
+	return nil
+}
+
+// reserve makes A and C for cases. Where memory has no room for the largest of a
+// data type, those are given up with that reason, and all others are measured.
+func (p *part) reserve(ctx context.Context, members []int) error {
+	byType := map[kernels.DType][]int{}
+	for _, i := range members {
+		if d := p.cases[i].DType; !p.gone[i] {
+			byType[d] = append(byType[d], i)
+		}
+	}
+	for _, d := range slices.Sorted(maps.Keys(byType)) {
+		of := byType[d]
+		slices.SortStableFunc(of, func(i, j int) int {
+			return cmp.Compare(p.bench.operandBytes(p.cases[i]), p.bench.operandBytes(p.cases[j]))
+		})
+		var why error // of the smallest number of cases that failed
+		first := func(n int) error {
+			cases := make([]results.Case, n)
+			for k, i := range of[:n] {
+				cases[k] = p.cases[i]
+			}
+			return p.bench.reserve(ctx, cases)
+		}
+		// fits ≤ what is known to fit < fails.
+		fits, fails := 0, len(of)+1
+		for n := len(of); fits+1 < fails; n = (fits + fails) / 2 {
+			switch err := first(n); {
+			case err == nil:
+				fits = n
+			case lost(err) || errors.Is(err, errHalted):
+				return err
+			default:
+				fails, why = n, err
+			}
+		}
+		if fits == len(of) {
+			continue
+		}
+		if err := first(fits); err != nil {
+			return err
+		}
+		for _, i := range of[fits:] {
+			if err := p.giveUp(i, p.firstMissing(i), why); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

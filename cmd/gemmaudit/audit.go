@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -97,10 +99,16 @@ on fresh samples that are added to the run, and the verdict is kept in it. Witho
 kept verdict is shown when there is one for these rules and samples; otherwise, and with
 --confirm=false, the sweep's samples are judged as they are, and findings stay unconfirmed.
 
+A run over several cards of one name (--device cuda:all) is also a comparison of the cards:
+each case against the median card's, with the interval of the ratio, and each card as a whole
+in time and in cycles. A card that is surely slower than the rules' cards.threshold allows, in
+some case or as a whole, is named and fails the gate, as a slower run does in diff; the
+samples of the sweep decide, and --gate none lets it pass.
+
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
 			"0  no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
-			"1  the gate failed: confirmed findings that no waiver excuses",
+			"1  the gate failed: confirmed findings that no waiver excuses, or a card slower than the others",
 			"4  no verdict: the sentinels drifted too far, or without a finding most rows are undecided"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
@@ -286,11 +294,18 @@ func auditVerdict(audit *rules.Audit, gate string) error {
 			unconfirmed++
 		}
 	}
+	var failed []string
 	switch {
 	case unconfirmed > 0 && gate == gateAny:
-		return gatef("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed)
+		failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
 	case confirmed > 0:
-		return gatef("%s", plural(confirmed, "confirmed finding", "confirmed findings"))
+		failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
+	}
+	if c := audit.Cards; c != nil && len(c.Outliers) > 0 {
+		failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
+	}
+	if len(failed) > 0 {
+		return gatef("%s", strings.Join(failed, "; "))
 	}
 	judged := 0
 	for _, series := range audit.Series {

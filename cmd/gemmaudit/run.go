@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,6 +69,7 @@ names one.
   table.json .csv .h .go     the lookup table for an engine` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
 			"1    the gate failed; everything has been written",
+			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
 			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
 			"130  interrupted; the hint says how to go on"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
@@ -205,17 +207,24 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	for _, ext := range tableExtensions {
 		tables = append(tables, filepath.Join(folder, "table."+ext))
 	}
-	if err := a.writeTables(tables, true, run.Meta(), found); err != nil {
+	written, err := a.writeTables(tables, true, run.Meta(), found)
+	if err != nil {
 		return err
 	}
-	notes := []string{"lookup table: table.json, table.csv, table.h, table.go"}
+	notes := []string{"lookup table: " + strings.Join(written, ", ")}
 	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, images); err != nil {
 		return err
 	}
 	if err := o.summarise(folder, run, sum, audit, found); err != nil {
 		return err
 	}
-	return auditVerdict(audit, o.gate)
+	verdict := auditVerdict(audit, o.gate)
+	if failed := someFailed(run.Path(), series); failed != nil && verdict != nil {
+		return devicef("%w; besides, %w", failed, verdict)
+	} else if failed != nil {
+		return failed
+	}
+	return verdict
 }
 
 // summarise prints the outcome on stdout.

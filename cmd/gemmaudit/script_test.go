@@ -23,7 +23,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files in the scripts")
 
 // TestMain makes this test binary serve as the program itself: `gemmaudit` as
-// it is shipped, and `gemmaudit-sim`, the same with the simulated device alone.
+// it is shipped, `gemmaudit-sim`, the same with the simulated device alone, and
+// `gemmaudit-cards` with a host of simulated cards.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gemmaudit": main,
@@ -33,6 +34,14 @@ func TestMain(m *testing.M) {
 				return []kernels.Provider{sim}
 			})
 			a.now = sim.device.Now // time passes as the device says
+			os.Exit(a.main(os.Args[1:]))
+		},
+		"gemmaudit-cards": func() {
+			cards := newCards(os.Getenv("CARDS"))
+			a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv, func() []kernels.Provider {
+				return []kernels.Provider{cards}
+			})
+			a.now = cards.now
 			os.Exit(a.main(os.Args[1:]))
 		},
 	})

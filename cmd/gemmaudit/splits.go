@@ -108,7 +108,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	}
 	// What an interrupt cut short is shown, but takes no table's place.
 	if ctx.Err() == nil {
-		if err := a.writeTables(o.tables, o.force, meta, found); err != nil {
+		if _, err := a.writeTables(o.tables, o.force, meta, found); err != nil {
 			return err
 		}
 	}

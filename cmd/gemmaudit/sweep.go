@@ -63,7 +63,7 @@ the best. Devices without such a library say so.
 What the flags leave open is the preset's choice.` + exitHelp(
 			"0    measured; also when a deadline ended it with at least one round",
 			"2    the plan can't be: unknown shape, M below 1, a deadline shorter than one round",
-			"3    a device, the disk or the run file failed",
+			"3    a device, the disk or the run file failed; or cases did, and all others are measured",
 			"4    measured, but the sentinels drifted too far for the run to be judged",
 			"130  interrupted; --resume goes on"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
@@ -157,10 +157,42 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if why, all := allFailed(series); all {
 		return devicef("%s: no case could be measured: %s", run.Path(), why)
 	}
+	if err := someFailed(run.Path(), series); err != nil {
+		return err
+	}
 	if sum.Invalid != "" {
 		return inconclusivef("%s: %s", run.Path(), sum.Invalid)
 	}
 	return nil
+}
+
+// someFailed is the error of a run in which cases failed: it has a hole, however
+// good the rest of it is. It names the first reason.
+func someFailed(path string, series []results.Series) error {
+	failed, cases, why := 0, 0, ""
+	for _, s := range series {
+		for _, r := range s.Rows {
+			cases++
+			if len(r.Samples) > 0 || r.Failed == "" {
+				continue
+			}
+			if failed++; why == "" {
+				why = r.Case.String() + ": " + r.Failed
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return hint(devicef("%s: %d of %s failed and %s not judged: %s", path, failed, plural(cases, "case", "cases"), isAre(failed), why),
+		"%s has the reason of each", commandLine([]string{"report", path, "-o", "csv"}))
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // allFailed says whether every case of a run failed, and why one of them did.
@@ -288,7 +320,7 @@ func roundsText(plan *sweep.Plan) string {
 // newFolder is a folder below parent that is named after the time and the
 // devices.
 func (a *app) newFolder(parent string, devices []string) string {
-	names := strings.NewReplacer(":", "", "/", "-").Replace(strings.Join(devices, "-"))
+	names := fileSafe(strings.Join(devices, "-"))
 	base := filepath.Join(parent, a.now().Format("20060102-150405")+"-"+names)
 	folder := base
 	for n := 2; ; n++ {
@@ -426,7 +458,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	a.notef("%s: %d samples in %v, %.0f %% of the time inside kernels", sum.Status, sum.Samples, sum.Wall.Round(100*time.Millisecond), 100*sum.Efficiency)
 	if sum.Failures > 0 {
-		a.warnf("%s failed and will not be judged", plural(sum.Failures, "case", "cases"))
+		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
 	}
 	return run, sum, nil
 }

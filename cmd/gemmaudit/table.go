@@ -27,27 +27,55 @@ func checkTablePath(path string, force bool) error {
 }
 
 // writeTables writes the lookup table of what was found, in the form that each
-// path's ending names.
-func (a *app) writeTables(paths []string, force bool, meta results.Meta, found *rules.SplitsResult) error {
+// path's ending names. A table holds for one device: of several, each gets its own,
+// with its name before the ending. The base names of what was written come back.
+func (a *app) writeTables(paths []string, force bool, meta results.Meta, found *rules.SplitsResult) ([]string, error) {
 	if len(paths) == 0 {
-		return nil
+		return nil, nil
 	}
-	t, err := rules.BuildTable(meta, found)
-	if err != nil {
-		return fmt.Errorf("build the table: %w", err)
+	devices := found.Devices()
+	if len(devices) < 2 {
+		return a.writeTable(paths, force, meta, found)
 	}
-	for _, path := range paths {
-		err := a.writeFile(path, force, func(w io.Writer) error { return writeTable(w, t, path) })
-		if err != nil {
-			return err
+	var names []string
+	for _, id := range devices {
+		var own []string
+		for _, path := range paths {
+			ext := filepath.Ext(path)
+			own = append(own, strings.TrimSuffix(path, ext)+"-"+fileSafe(id)+ext)
 		}
-		a.notef("table: %s", path)
+		written, err := a.writeTable(own, force, meta, found.On(id))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, written...)
 	}
-	return nil
+	return names, nil
 }
 
-// writeTable writes a table in the form that the ending of path names.
-func writeTable(w io.Writer, t *table.Table, path string) error {
+// fileSafe is a device's id as a part of a file's name.
+func fileSafe(id string) string { return strings.NewReplacer(":", "", "/", "-").Replace(id) }
+
+// writeTable writes the table of one device in several forms.
+func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *rules.SplitsResult) ([]string, error) {
+	t, err := rules.BuildTable(meta, found)
+	if err != nil {
+		return nil, fmt.Errorf("build the table: %w", err)
+	}
+	var names []string
+	for _, path := range paths {
+		err := a.writeFile(path, force, func(w io.Writer) error { return encodeTable(w, t, path) })
+		if err != nil {
+			return nil, err
+		}
+		a.notef("table: %s", path)
+		names = append(names, filepath.Base(path))
+	}
+	return names, nil
+}
+
+// encodeTable writes a table in the form that the ending of path names.
+func encodeTable(w io.Writer, t *table.Table, path string) error {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	switch filepath.Ext(path) {
 	case ".csv":

@@ -111,7 +111,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	}
 	if o.prune != "" {
 		pruned := rules.PruneTable(t, checks)
-		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return writeTable(w, pruned, o.prune) })
+		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return encodeTable(w, pruned, o.prune) })
 		if err != nil {
 			return err
 		}

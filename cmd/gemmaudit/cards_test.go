@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+// cards is a host of four equal simulated cards, but for what a script says of them.
+type cards []*kerneltest.Device
+
+// newCards makes the host that a script describes in CARDS, words for single cards:
+//
+//	lost:2:60     card 2 falls off the bus after 60 blocks
+//	slow:1:1.2    card 1 takes 1.2 times as long
+//	clock:1:1500  card 1 runs at that many MHz instead of 1800, and all know their clocks
+//	fail:3:8      on card 3 every launch of m8 fails
+//	memory:0:1    card 0 has so many MiB of memory
+//	float:3:      card 3 knows no bf16
+//	count:2:      there are two cards
+func newCards(description string) cards {
+	const number = 4
+	values := map[string]float64{}
+	for word := range strings.FieldsSeq(description) {
+		what, value, _ := strings.Cut(word, ":")
+		card, value, _ := strings.Cut(value, ":")
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			v = 1
+		}
+		values[what+card] = v
+	}
+	count := number
+	for n := range number {
+		if values[fmt.Sprint("count", n)] != 0 {
+			count = n
+		}
+	}
+	var out cards
+	for i := range count {
+		of := func(what string) float64 { return values[what+strconv.Itoa(i)] }
+		flat := kerneltest.Linear(200e9, 2e-6)
+		if factor := of("slow"); factor > 0 {
+			flat = kerneltest.Slow(flat, 1, 1<<30, factor)
+		}
+		types := []kernels.DType{kernels.FP32, kernels.BF16}
+		if of("float") > 0 {
+			types = types[:1]
+		}
+		clock := 0.0
+		if strings.Contains(description, "clock:") {
+			clock = 1800
+		}
+		if mhz := of("clock"); mhz > 0 {
+			clock = mhz
+		}
+		cfg := kerneltest.Config{
+			ID: fmt.Sprintf("cuda:%d", i), Kind: kernels.CUDA, Seed: uint64(i + 1), Noise: kerneltest.Noise{Sigma: 0.005},
+			LastLevelCacheBytes: 64 << 10, HostOverhead: 100 * time.Microsecond, ClockMHz: clock,
+			MemoryBytes: int64(of("memory") * (1 << 20)), LoseAfter: int(of("lost")),
+			Gemms: []kerneltest.GemmConfig{{Name: "flat", DTypes: types, Cost: flat, Packs: true}},
+		}
+		for _, d := range types {
+			cfg.Ceilings.Peaks = append(cfg.Ceilings.Peaks, kernels.Peak{DType: d, FLOPS: 250e9, Origin: kernels.DataSheet, ClockMHz: 2000, Unit: "tensor core"})
+		}
+		if m := int(of("fail")); m > 0 {
+			cfg.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+				if p.M == m {
+					return errors.New("launch failed: too many resources requested")
+				}
+				return nil
+			}
+		}
+		out = append(out, kerneltest.New(cfg))
+	}
+	return out
+}
+
+func (c cards) Open() ([]kernels.Device, []kernels.Missing) {
+	var out []kernels.Device
+	for _, d := range c {
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// now is the time of the card that is furthest.
+func (c cards) now() time.Time {
+	last := c[0].Now()
+	for _, d := range c {
+		if t := d.Now(); t.After(last) {
+			last = t
+		}
+	}
+	return last
+}

@@ -1,0 +1,42 @@
+package rules
+
+import "slices"
+
+// Devices lists the devices whose series were searched, in order of appearance.
+func (s *SplitsResult) Devices() []string {
+	var out []string
+	for _, key := range s.Searched {
+		if !slices.Contains(out, key.Device) {
+			out = append(out, key.Device)
+		}
+	}
+	return out
+}
+
+// On is what was found on one device, from which its table is built: tables hold
+// for one device each.
+func (s *SplitsResult) On(device string) *SplitsResult {
+	one := *s
+	one.Splits, one.Rejected, one.Stretches, one.Searched = nil, nil, nil, nil
+	for _, r := range s.Splits {
+		if r.Series.Device == device {
+			one.Splits = append(one.Splits, r)
+		}
+	}
+	for _, r := range s.Rejected {
+		if r.Series.Device == device {
+			one.Rejected = append(one.Rejected, r)
+		}
+	}
+	for _, r := range s.Stretches {
+		if r.Series.Device == device {
+			one.Stretches = append(one.Stretches, r)
+		}
+	}
+	for _, key := range s.Searched {
+		if key.Device == device {
+			one.Searched = append(one.Searched, key)
+		}
+	}
+	return &one
+}
