@@ -2,8 +2,6 @@ package sweep
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -124,43 +122,20 @@ func TestKilledSweepChoosesAlike(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "run.db")
 	rng := rand.New(rand.NewPCG(2, 71))
-	finished, inside := false, 0
-	for start := 0; start < 60 && inside < kills && !finished; start++ {
+	inside := 0
+	for start := 0; start < 60 && inside < kills; start++ {
 		after := 300 * time.Millisecond
 		if inside > 0 {
 			after = time.Duration(20+rng.IntN(40)) * time.Millisecond
 		}
-		finished = startAndKill(t, path, after, false, chooseVariable+"=1")
-		run, err := results.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if startAndKill(t, path, after, false, chooseVariable+"=1") {
+			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		samples, err := run.Samples(results.PhaseSweep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := len(samples); n > 0 && samples[n-1].Round >= 7 {
+		if s := stored(t, path); len(s) > 0 && s[len(s)-1].Round >= 7 {
 			inside++
 		}
-		if err := run.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if !finished && !startAndKill(t, path, time.Minute, false, chooseVariable+"=1") {
-		t.Fatal("the last start did not finish")
-	}
-	run, err := results.OpenAppend(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
-	p, err := DecodePlan(run.Meta().Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, run := finished(t, path, chooseVariable+"=1")
 	samples := chosenAsAsked(t, p, run)
 	t.Logf("%d samples of %d cases; %d kills fell among the rounds of choice", len(samples), len(p.Cases()), inside)
 }

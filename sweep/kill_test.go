@@ -98,20 +98,10 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 		if start {
 			after /= 3
 		}
-		if finished := startAndKill(t, path, after, start); finished {
+		if startAndKill(t, path, after, start) {
 			t.Fatalf("the sweep was complete before kill %d: it is too short for this test", kill+1)
 		}
-		run, err := results.Open(path)
-		if errors.Is(err, fs.ErrNotExist) && before == 0 {
-			continue // it did not live to create it
-		}
-		if err != nil {
-			t.Fatalf("after kill %d: %v", kill+1, err)
-		}
-		samples, err := run.Samples(results.PhaseSweep)
-		if err != nil {
-			t.Fatalf("after kill %d: %v", kill+1, err)
-		}
+		samples := stored(t, path)
 		if len(samples) < before {
 			t.Fatalf("kill %d lost %d samples", kill+1, before-len(samples))
 		}
@@ -119,30 +109,54 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 			grew++
 		}
 		before = len(samples)
-		if err := run.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if grew < kills/3 {
 		t.Errorf("only %d of %d starts measured anything before they were killed", grew, kills)
 	}
-	if !startAndKill(t, path, time.Minute, false) {
+	p, run := finished(t, path)
+	samples := complete(t, p, run)
+	t.Logf("%d samples; %d of %d killed starts added some, %d before the last", len(samples), grew, kills, before)
+	if state(t, run, StateStatus) != StatusComplete {
+		t.Errorf("status %q", state(t, run, StateStatus))
+	}
+}
+
+// stored reads the samples that a killed sweep has left, none when it did not live
+// to create the run file.
+func stored(t *testing.T, path string) []results.Sample {
+	t.Helper()
+	run, err := results.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}
+
+// finished starts the sweep once more, lets it end, and opens what all starts have
+// measured together with its plan.
+func finished(t *testing.T, path string, env ...string) (*Plan, *results.Run) {
+	t.Helper()
+	if !startAndKill(t, path, time.Minute, false, env...) {
 		t.Fatal("the last start did not finish")
 	}
 	run, err := results.OpenAppend(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Close()
+	t.Cleanup(func() { run.Close() })
 	p, err := DecodePlan(run.Meta().Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := complete(t, p, run)
-	t.Logf("%d samples; %d of %d killed starts added some, %d before the last", len(samples), grew, kills, before)
-	if state(t, run, StateStatus) != StatusComplete {
-		t.Errorf("status %q", state(t, run, StateStatus))
-	}
+	return p, run
 }
 
 // startAndKill starts the sweep and kills it a while after the run file is open,
