@@ -45,6 +45,68 @@ var scenarios = map[string]func(){
 	},
 	"work":  func() { work() },
 	"again": func() { work(); work() },
+	"bind":  bindAll,
+}
+
+// bindAll binds and launches the gate's problems with every kernel: so each plan's
+// kernels are in the image for the GPU, take the parameters that the plan makes, and
+// have tensor maps that a driver takes.
+func bindAll() {
+	devices, _ := Provider{}.Open()
+	for _, d := range devices {
+		bound := map[string]int{}
+		for _, g := range d.Gemms() {
+			for _, dt := range kernels.DTypes() {
+				problems := kernels.GateProblems(dt)
+				for _, m := range []int{1, 8, 64, 300, 4096} {
+					for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
+						problems = append(problems, kernels.Problem{Shape: kernels.Shape{M: m, N: 1024, K: 512}, DType: dt, BLayout: layout})
+					}
+				}
+				for _, p := range problems {
+					if g.Supports(p) != nil {
+						continue
+					}
+					if err := bindOne(d, g, p); err != nil {
+						fmt.Printf("error: %s %s %v: %v\n", g.Name(), dt, p.Shape, err)
+					} else {
+						bound[g.Name()]++
+					}
+				}
+			}
+		}
+		fmt.Println(d.Spec().Features, bound)
+	}
+}
+
+// bindOne binds a problem as the gate does, with operands inside of larger buffers.
+func bindOne(d kernels.Device, g kernels.Gemm, p kernels.Problem) (err error) {
+	p, err = p.Normalized()
+	if err != nil {
+		return err
+	}
+	alloc := func(elements int, t kernels.DType) kernels.Buffer {
+		b, e := d.Alloc(int64(elements * t.Size()))
+		err = errors.Join(err, e)
+		return b
+	}
+	rowsB := p.K
+	if p.BLayout == kernels.Transposed {
+		rowsB = p.N
+	}
+	a, b, c := alloc((p.M+1)*p.LDA, p.DType), alloc(rowsB*p.LDB, p.DType), alloc((p.M+1)*p.LDC, p.DType.Output())
+	if err != nil {
+		return err
+	}
+	w, err := g.PrepareWeights(p, b)
+	if err != nil {
+		return err
+	}
+	l, err := g.Bind(p, kernels.Operand{Buffer: a, Offset: p.LDA}, w, kernels.Operand{Buffer: c, Offset: p.LDC})
+	if err == nil {
+		_, err = d.Execute(context.Background(), []kernels.Launch{l}, 1)
+	}
+	return errors.Join(err, w.Close(), a.Close(), b.Close(), c.Close())
 }
 
 // work is a short life of a device: memory, a product, a block, and the end. It goes
@@ -168,13 +230,26 @@ func TestUnusableDrivers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, _ := child(t, "open", c.dir, c.env)
-			if strings.Contains(c.name, "none no library") && !strings.Contains(out, "missing") {
-				t.Skip("this machine has a driver of its own")
+			if c.dir != sound && strings.HasPrefix(out, "cuda:0 ") {
+				t.Skip("this machine has a driver of its own where the loader looks last")
 			}
 			if !strings.Contains(out, c.want) {
 				t.Errorf("got %q, want %q in it", out, c.want)
 			}
 		})
+	}
+}
+
+// Whatever a kernel says it can do is planned, found and launched, on every
+// architecture.
+func TestEveryPlanBinds(t *testing.T) {
+	dir := fakeDriver(t)
+	for _, capability := range []int{75, 80, 86, 89, 90, 100, 120} {
+		out, _ := child(t, "bind", dir, fmt.Sprintf("FAKE_CUDA_CAPABILITY=%d", capability))
+		t.Log(out)
+		if strings.Contains(out, "error:") || !strings.Contains(out, "naive:") {
+			t.Errorf("on %d:\n%s", capability, out)
+		}
 	}
 }
 
