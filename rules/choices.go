@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -50,6 +51,12 @@ func witnesses(series []results.Series) map[results.SeriesKey]bool {
 		}
 	}
 	return out
+}
+
+// judged leaves witnesses out: between versions of a library its nth choice is another
+// algorithm, and a change of its time says nothing.
+func judged(curves []*curve) []*curve {
+	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.witness })
 }
 
 // library is the name that all kernels have in common which are choices of one

@@ -102,6 +102,24 @@ func TestChoiceIsARemedy(t *testing.T) {
 	}
 }
 
+// TestChoicesAreNotCompared: another order of the next choices is no change.
+func TestChoicesAreNotCompared(t *testing.T) {
+	a, _ := chosenBadly("lt", "lt:1")
+	b, _ := chosenBadly("lt", "lt:1")
+	for i := range b.Series[1].Rows {
+		for j := range b.Series[1].Rows[i].Samples {
+			b.Series[1].Rows[i].Samples[j].US *= 2
+		}
+	}
+	d, err := Diff(a, b, Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Series) != 1 || d.Series[0].Series.Kernel != "lt" || d.Slower > 0 {
+		t.Errorf("compared %+v", d.Series)
+	}
+}
+
 // TestChoiceAlone: a candidate without its library's first choice is a kernel like
 // any other.
 func TestChoiceAlone(t *testing.T) {

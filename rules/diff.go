@@ -120,7 +120,7 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 		}
 	}
 	d.Invalid = strings.Join(unsteady, "; ")
-	pairs := matchCurves(pa.curves, pb.curves)
+	pairs := matchCurves(judged(pa.curves), judged(pb.curves))
 	d.cases(pairs, pa, pb, cfg)
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {

@@ -68,8 +68,11 @@ func newSimulation() simulation {
 		LastLevelCacheBytes: 64 << 10, // few copies of weights to rotate over
 		HostOverhead:        100 * time.Microsecond,
 		Gemms: []kerneltest.GemmConfig{
-			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not.
-			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true},
+			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not, and
+			// where it has an algorithm that it would not choose and that does not either.
+			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, Candidates: []kerneltest.GemmConfig{
+				{DTypes: float, Cost: kerneltest.Slow(flat, 1, 64, 1.3), Packs: true, Label: func(kernels.Problem) string { return "algo 7" }},
+			}},
 			// As fast as its peak lets it be, everywhere.
 			{Name: "flat", DTypes: float, Cost: flat, Packs: true},
 			// Computes for real, for selftest.

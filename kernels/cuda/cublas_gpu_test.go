@@ -99,7 +99,6 @@ func timesOf(t *testing.T, d *Device, gemms []kernels.Gemm, p kernels.Problem, r
 				var l kernels.Launch
 				if l, err = gemm.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}); err == nil {
 					launches[g] = append(launches[g], l)
-					labels[g] = l.Label()
 				}
 			}
 			var refused *kernels.Unsupported
@@ -127,7 +126,7 @@ func timesOf(t *testing.T, d *Device, gemms []kernels.Gemm, p kernels.Problem, r
 	for g, s := range samples {
 		if len(s) > 0 {
 			slices.Sort(s)
-			us[g] = s[len(s)/2]
+			us[g], labels[g] = s[len(s)/2], launches[g][0].Label()
 		}
 	}
 	return us, labels
@@ -157,6 +156,9 @@ func TestBlasChoices(t *testing.T) {
 					}
 				}
 				seen := map[string]bool{}
+				if labels[0] == "" {
+					t.Errorf("%v %s: cublas does not name its kernel", p.Shape, dt)
+				}
 				for i, l := range labels[1:] {
 					if !math.IsNaN(us[i+1]) && seen[l] {
 						t.Errorf("%v %s: two choices are %q", p.Shape, dt, l)
