@@ -1,7 +1,13 @@
+// arch: 90a
+//
 // hopper: C = A·Bᵀ by TMA and wgmma, for compute capability 9.0 and large M.
 //
-// Tile      BM × BN of C a block, 128 bytes of K a step: BM is 128 or 256, BN a multiple
-//           of 16, so that some tile divides most matrices into whole rounds of all SMs.
+// Tile      BM × BN of C a block, 128 bytes of K a step. wgmma's rows come in 64s and its
+//           columns in 8s: BM is 128 or 256, BN anything to 256, in as many sizes as it
+//           takes for some tile to divide most matrices into whole rounds of all SMs.
+//           Which side lies on the rows is a choice too: kernels whose name ends in t
+//           compute the transpose, weights on the rows (N is a multiple of 128 in most
+//           models), tokens on the columns (M is anything).
 //           128×256 does 85 multiply-adds an element fetched, 128 where a cluster of two
 //           fetches what both need only once; 128×96, for small matrices, does 55.
 // Threads   3 warpgroups. 0: one thread feeds the ring by TMA, with few registers. 1 and
@@ -11,8 +17,8 @@
 //           which C leaves; then the ring's barriers.
 // Ring      full[s] completes with the stage's bytes, empty[s] when every consumer of
 //           the cluster is done with it: a multicast writes into both blocks.
-// Stagger   The second consumer starts LEAD steps after the first. Each then writes its C
-//           while the other has the tensor cores for itself, so they never rest
+// Stagger   The second consumer starts `lead` steps after the first. Each then writes its
+//           C while the other has the tensor cores for itself, so they never rest
 //           between tiles.
 // Grid      Persistent: every SM runs one block. Tiles are dealt out whole, in groups of
 //           rows so that what runs at one time shares its operands in L2. Where whole
@@ -34,26 +40,24 @@ constexpr int CONSUMER_REGISTERS = 232;
 constexpr int BOX_ROWS = 16; // of C: one warp's part of a wgmma
 constexpr int BOX_BYTES = BOX_ROWS * STEP_BYTES;
 constexpr int SHARED_MAX = 227 * 1024;
-#ifndef LEAD_STEPS
-#define LEAD_STEPS 2
-#endif
-constexpr int LEAD = LEAD_STEPS;
 constexpr int LEAD_BARRIER = 1;
 constexpr int GROUP_BARRIER = 2; // and 3: one for each consumer
 
 } // namespace
 
 struct HopperParams {
-    TensorMap a, b, c;
-    void *out;       // C, where TMA can't store it, else null
-    int64_t ldc;     // in elements
-    float *partial;  // sums of cut tiles, by block
-    uint32_t *ready; // and whether they are there, by consumer; zero between launches
-    int m, n, steps; // steps of K
+    TensorMap a, b, c; // what lies on wgmma's rows and on its columns; C
+    void *out;         // C, where TMA can't store it, else null
+    int64_t ldc;       // in elements
+    float *partial;    // sums of cut tiles, by block
+    uint32_t *ready;   // and whether they are there, by consumer; zero between launches
+    int rows, cols;    // extent of a and of b: M and N, or N and M in a transposed kernel
+    int steps;         // steps of K
     int rowTiles, colTiles; // of the cluster's tile
     int groupRows;          // rows of tiles that are walked together
     int splitTiles;         // how many of the tiles, the first ones, are cut along K
-    int pairRows;           // a cluster's blocks lie 1: below each other, sharing B; 0: side by side, sharing A
+    int pairRows;           // a cluster's blocks lie 1: below each other, sharing b; 0: side by side, sharing a
+    int lead;               // of the first consumer, in steps; less than there are stages
 };
 
 namespace {
@@ -72,21 +76,25 @@ struct Work {
 
     int tile, begin, end; // the current piece: steps [begin, end) of tile
 
+    // total is below 2^31 ÷ clusters.
     static __device__ __forceinline__ int bound(int cluster, int clusters, int total) {
-        return static_cast<int>(static_cast<int64_t>(cluster) * total / clusters);
+        return static_cast<unsigned>(cluster * total) / static_cast<unsigned>(clusters);
     }
 
     __device__ __forceinline__ Work(const HopperParams &p, int cluster, int clusters)
         : cluster(cluster), clusters(clusters), steps(p.steps), tiles(p.rowTiles * p.colTiles) {
         int total = p.splitTiles * p.steps;
-        low = bound(cluster, clusters, total);
-        high = bound(cluster + 1, clusters, total);
+        low = high = 0;
+        if (total > 0) {
+            low = bound(cluster, clusters, total);
+            high = bound(cluster + 1, clusters, total);
+        }
         next = p.splitTiles + cluster;
     }
 
     __device__ __forceinline__ bool advance() {
         if (high > low) {
-            tile = (high - 1) / steps;
+            tile = static_cast<unsigned>(high - 1) / static_cast<unsigned>(steps);
             int base = tile * steps;
             begin = max(low - base, 0);
             end = high - base;
@@ -106,11 +114,11 @@ struct Work {
 // column, every second group from the right so that it finds the last one's columns in L2.
 __device__ __forceinline__ void place(const HopperParams &p, int tile, int &row, int &col) {
     int perGroup = p.groupRows * p.colTiles;
-    int group = tile / perGroup;
+    int group = static_cast<unsigned>(tile) / static_cast<unsigned>(perGroup);
     int inGroup = tile - group * perGroup;
     int first = group * p.groupRows;
     int rows = min(p.groupRows, p.rowTiles - first);
-    col = inGroup / rows;
+    col = static_cast<unsigned>(inGroup) / static_cast<unsigned>(rows);
     row = first + inGroup - col * rows;
     if (group & 1) col = p.colTiles - 1 - col;
 }
@@ -165,7 +173,7 @@ __device__ __forceinline__ void storeShared2(uint32_t to, int x, int y) {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }
 
-template <Operand T, class Out, int BM, int BN>
+template <Operand T, class Out, int BM, int BN, bool TRANSPOSED>
 struct Hopper {
     using Acc = typename Sum<T>::type;
     using Element = typename Out::type;
@@ -184,8 +192,8 @@ struct Hopper {
     static constexpr int STAGES = stages(BOXES);
     static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
     static constexpr int BARRIERS_AT = BOXES_AT + CONSUMERS * 4 * BOXES * BOX_BYTES;
-    static constexpr int PARTS = (BN + BOX_COLS - 1) / BOX_COLS;
-    static_assert(BN % 16 == 0 && BN >= BOX_COLS && STAGES >= 3, "tile");
+    static_assert(BN % 8 == 0 && BN >= BOX_COLS && STAGES >= 3, "tile");
+    static_assert(!TRANSPOSED || sizeof(Element) == 2, "only matrices of 16-bit elements can be stored transposed");
 
     static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
     static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
@@ -236,7 +244,10 @@ struct Hopper {
 #pragma unroll 1
             for (int i = 0; i < ahead; ++i) {
                 barrierExpect(full(shared, stage.index), STAGE_BYTES);
-                loadB(col, work.begin + i);
+                if (TRANSPOSED)
+                    loadA(row, work.begin + i);
+                else
+                    loadB(col, work.begin + i);
                 stage.advance();
             }
         }
@@ -247,14 +258,13 @@ struct Hopper {
             origin(p, work.tile, rank, size, row, col);
 #pragma unroll 1
             for (int step = work.begin; step < work.end; ++step) {
-                if (ahead > 0) {
-                    --ahead;
-                } else {
+                bool fetched = ahead-- > 0;
+                if (!fetched) {
                     barrierWait(empty(shared, stage.index), stage.parity ^ 1);
                     barrierExpect(full(shared, stage.index), STAGE_BYTES);
-                    loadB(col, step);
                 }
-                loadA(row, step);
+                if (!(TRANSPOSED && fetched)) loadA(row, step);
+                if (TRANSPOSED || !fetched) loadB(col, step);
                 stage.advance();
             }
         }
@@ -267,13 +277,13 @@ struct Hopper {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - 4;
         row += (warp % 4) * BOX_ROWS;
         uint32_t boxes = shared + BOXES_AT + warp * (BOXES * BOX_BYTES);
+        constexpr int LAST = BN - BOX_COLS;
 #pragma unroll
         for (int mma = 0; mma < MMAS; ++mma) {
-            if (row + mma * 64 >= p.m) break;
+            if (row + mma * 64 >= p.rows) break;
 #pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-                constexpr int LAST = BN - BOX_COLS;
-                const int first = part * BOX_COLS < LAST ? part * BOX_COLS : LAST;
+            for (int part = 0; part < BN; part += BOX_COLS) {
+                const int first = part < LAST ? part : LAST;
                 if (lane == 0) waitStoresRead<BOXES - 1>();
                 __syncwarp();
                 uint32_t to = boxes + box * BOX_BYTES;
@@ -299,7 +309,7 @@ struct Hopper {
                 }
                 if (p.out) {
                     __syncwarp();
-                    copyBox(p, to, row + mma * 64, col + first);
+                    copyBox(p, to, row + mma * 64, p.rows, col + first, p.cols);
                     continue;
                 }
                 sharedToAsync();
@@ -313,10 +323,55 @@ struct Hopper {
         }
     }
 
-    // copyBox is storeBox for a C that is not aligned to 16 bytes: element by element.
-    static __device__ __noinline__ void copyBox(const HopperParams &p, uint32_t from, int row, int col) {
+    // storeTransposed does so in a transposed kernel, where C's rows are the columns of the
+    // sums. The warpgroup's four warps hold 16 of the 64 elements of a box's row each, so
+    // they fill four boxes together and send one each.
+    static __device__ __forceinline__ void storeTransposed(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][BN / 2], int row,
+                                                           int col, int &box) {
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, consumer = threadIdx.x / GROUP - 1;
+        uint32_t boxes = shared + BOXES_AT + consumer * (4 * BOXES * BOX_BYTES);
+        constexpr int LAST = BN - BOX_ROWS;
+#pragma unroll
+        for (int mma = 0; mma < MMAS; ++mma) {
+            if (row + mma * 64 >= p.rows) break;
+#pragma unroll
+            for (int part = 0; part < BN; part += 4 * BOX_ROWS) {
+                if (lane == 0) waitStoresRead<BOXES - 1>();
+                groupSync(GROUP_BARRIER + consumer, GROUP);
+                uint32_t to = boxes + box * (4 * BOX_BYTES);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    if (part + i * BOX_ROWS >= BN) break;
+                    const int first = part + i * BOX_ROWS < LAST ? part + i * BOX_ROWS : LAST;
+                    Acc *d = &sum[mma][first / 2];
+                    // Lane l addresses row 8·(l/16) + l%8 of this warp's columns 8·(l/8%2) and the next 8.
+                    uint32_t line = to + i * BOX_BYTES + (lane / 16 * 8 + lane % 8) * STEP_BYTES;
+                    uint32_t chunk = (2 * warp + lane / 8 % 2) ^ (lane % 8);
+                    storeMatrices4Transposed(line + chunk * 16, Out::pack(d[0], d[1]), Out::pack(d[2], d[3]), Out::pack(d[4], d[5]),
+                                             Out::pack(d[6], d[7]));
+                }
+                if (!p.out) sharedToAsync();
+                groupSync(GROUP_BARRIER + consumer, GROUP);
+                int first = min(part + warp * BOX_ROWS, LAST);
+                if (part + warp * BOX_ROWS < BN && col + first < p.cols) {
+                    uint32_t from = to + warp * BOX_BYTES;
+                    if (p.out)
+                        copyBox(p, from, col + first, p.cols, row + mma * 64, p.rows);
+                    else if (lane == 0)
+                        storeBox(&p.c, from, row + mma * 64, col + first);
+                }
+                if (lane == 0) commitStores();
+                if (BOXES > 1) box ^= 1;
+            }
+        }
+    }
+
+    // copyBox is storeBox for a C that is not aligned to 16 bytes: element by element, from
+    // row and col of a matrix of the given extent.
+    static __device__ __noinline__ void copyBox(const HopperParams &p, uint32_t from, int row, int rowsEnd, int col, int colsEnd) {
         int lane = threadIdx.x % 32;
-        int rows = min(BOX_ROWS, p.m - row), cols = min(BOX_COLS, p.n - col);
+        int rows = min(BOX_ROWS, rowsEnd - row), cols = min(BOX_COLS, colsEnd - col);
+#pragma unroll 1
         for (int r = 0; r < rows; ++r) {
             Element *line = static_cast<Element *>(p.out) + (row + r) * p.ldc + col;
 #pragma unroll
@@ -391,11 +446,11 @@ struct Hopper {
             if (thread < size) barrierArriveAt(empty(shared, index), thread);
         };
 
-        // The first consumer lets the second start after LEAD steps.
-        int lead = consumer == 0 ? LEAD : 0;
-        if (LEAD > 0 && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
+        // The first consumer lets the second start after `lead` steps.
+        int lead = consumer == 0 ? p.lead : 0;
+        if (p.lead > 0 && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
         auto stepped = [&] {
-            if (LEAD > 0 && --lead == 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+            if (--lead == 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
         };
 
         waitForPredecessor();
@@ -403,7 +458,7 @@ struct Hopper {
             int row, col;
             origin(p, work.tile, rank, size, row, col);
             row += consumer * (MMAS * 64);
-            if (row >= p.m || col >= p.n) { // nothing to do but to free the stages
+            if (row >= p.rows || col >= p.cols) { // nothing to do but to free the stages
 #pragma unroll 1
                 for (int step = work.begin; step < work.end; ++step) {
                     // Without wgmma nothing holds the warps together; one that fell behind
@@ -456,9 +511,12 @@ struct Hopper {
                     take(p, other * size + rank, consumer, sum);
                 } while (Work::bound(other, work.clusters, total) > first);
             }
-            store(p, shared, sum, row, col, box);
+            if constexpr (TRANSPOSED)
+                storeTransposed(p, shared, sum, row, col, box);
+            else
+                store(p, shared, sum, row, col, box);
         }
-        if (LEAD > 0 && lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        if (lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
         waitStoresRead<0>();
     }
 
@@ -499,29 +557,38 @@ struct Hopper {
 #define GA_HOPPER(NAME, T, OUT, BM, BN)                                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_##NAME##_##BM##x##BN(                     \
         const __grid_constant__ HopperParams p) {                                                                \
-        Hopper<Operand::T, OUT, BM, BN>::run(p);                                                                 \
+        Hopper<Operand::T, OUT, BM, BN, false>::run(p);                                                          \
     }
-// The tiles, as hopper.go lists them.
-#define GA_HOPPER_TILES(NAME, T, OUT) \
-    GA_HOPPER(NAME, T, OUT, 128, 96)  \
-    GA_HOPPER(NAME, T, OUT, 128, 112) \
-    GA_HOPPER(NAME, T, OUT, 128, 128) \
-    GA_HOPPER(NAME, T, OUT, 128, 144) \
-    GA_HOPPER(NAME, T, OUT, 128, 160) \
-    GA_HOPPER(NAME, T, OUT, 128, 176) \
-    GA_HOPPER(NAME, T, OUT, 128, 192) \
-    GA_HOPPER(NAME, T, OUT, 128, 208) \
-    GA_HOPPER(NAME, T, OUT, 128, 224) \
-    GA_HOPPER(NAME, T, OUT, 128, 240) \
-    GA_HOPPER(NAME, T, OUT, 128, 256) \
-    GA_HOPPER(NAME, T, OUT, 256, 96)  \
-    GA_HOPPER(NAME, T, OUT, 256, 112) \
-    GA_HOPPER(NAME, T, OUT, 256, 128) \
-    GA_HOPPER(NAME, T, OUT, 256, 144) \
-    GA_HOPPER(NAME, T, OUT, 256, 160)
+#define GA_HOPPER_T(NAME, T, OUT, BM, BN)                                                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_##NAME##_##BM##x##BN##t(                  \
+        const __grid_constant__ HopperParams p) {                                                                \
+        Hopper<Operand::T, OUT, BM, BN, true>::run(p);                                                           \
+    }
 
-GA_HOPPER_TILES(bf16, BF16, BfloatOut)
-GA_HOPPER_TILES(fp16, FP16, HalfOut)
-GA_HOPPER_TILES(tf32, TF32, FloatOut)
-GA_HOPPER_TILES(fp8, E4M3, BfloatOut)
-GA_HOPPER_TILES(int8, S8, IntOut)
+// The tiles, as hopper.go lists them. K is GA_HOPPER or GA_HOPPER_T.
+#define GA_TILES_BY_16(K, NAME, T, OUT)                                                                 \
+    K(NAME, T, OUT, 128, 96)                                                                            \
+    K(NAME, T, OUT, 128, 112) K(NAME, T, OUT, 128, 128) K(NAME, T, OUT, 128, 144) K(NAME, T, OUT, 128, 160) \
+    K(NAME, T, OUT, 128, 176) K(NAME, T, OUT, 128, 192) K(NAME, T, OUT, 128, 208) K(NAME, T, OUT, 128, 224) \
+    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)  \
+    K(NAME, T, OUT, 256, 128) K(NAME, T, OUT, 256, 144) K(NAME, T, OUT, 256, 160)
+#define GA_TILES_BETWEEN(K, NAME, T, OUT)                                                               \
+    K(NAME, T, OUT, 128, 104)                                                                           \
+    K(NAME, T, OUT, 128, 120) K(NAME, T, OUT, 128, 136) K(NAME, T, OUT, 128, 152) K(NAME, T, OUT, 128, 168) \
+    K(NAME, T, OUT, 128, 184) K(NAME, T, OUT, 128, 200) K(NAME, T, OUT, 128, 216) K(NAME, T, OUT, 128, 232) \
+    K(NAME, T, OUT, 128, 248) K(NAME, T, OUT, 256, 104) K(NAME, T, OUT, 256, 120) K(NAME, T, OUT, 256, 136) \
+    K(NAME, T, OUT, 256, 152)
+#define GA_TILES_COARSE(NAME, T, OUT)                                                                        \
+    GA_HOPPER(NAME, T, OUT, 128, 128) GA_HOPPER(NAME, T, OUT, 128, 192) GA_HOPPER(NAME, T, OUT, 128, 256) \
+    GA_HOPPER(NAME, T, OUT, 256, 128)
+
+GA_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_TILES_COARSE(bf16, BF16, BfloatOut)
+GA_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_TILES_COARSE(fp16, FP16, HalfOut)
+GA_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_TILES_COARSE(fp8, E4M3, BfloatOut)
+GA_TILES_BY_16(GA_HOPPER, tf32, TF32, FloatOut)
+GA_TILES_BY_16(GA_HOPPER, int8, S8, IntOut)
