@@ -469,7 +469,7 @@ func (p *panel) undecided(rows []rules.RowVerdict) {
 }
 
 // PlotComparison draws the MFU of several series of one data type and shape in
-// one figure.
+// one figure: kernels of a device, or a kernel on several devices.
 func PlotComparison(curves []Curve, machine string) *Figure {
 	f := &Figure{Subtitle: machine}
 	if len(curves) == 0 {
@@ -479,10 +479,15 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 	key := curves[0].Key
 	what := fmt.Sprintf("%s/%s n%d k%d", key.Device, key.DType, key.N, key.K)
 	f.Name, f.Title = fileName("compare "+what), what+" — kernels compared"
+	across := curves[len(curves)-1].Key.Device != key.Device
+	if across {
+		what = fmt.Sprintf("%s/%s n%d k%d", key.Kernel, key.DType, key.N, key.K)
+		f.Name, f.Title = fileName("cards "+what), what+" — cards compared"
+	}
 	f.Subtitle = subtitle(machine, curves[0])
 	f.Alt = fmt.Sprintf("MFU over M of %s, overlaid.", count(len(curves), "series"))
 	for i, c := range curves {
-		f.legend = append(f.legend, legendItem{curveName(c.Key, key), curveColours[i%len(curveColours)], lineMark})
+		f.legend = append(f.legend, legendItem{curveName(c.Key, key, across), curveColours[i%len(curveColours)], lineMark})
 	}
 	f.draw = func(canvas draw.Canvas) {
 		lo, hi, from, to := math.Inf(1), math.Inf(-1), math.MaxInt, 0
@@ -506,10 +511,10 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 }
 
 // curveName says what sets a series apart from the first.
-func curveName(k, first results.SeriesKey) string {
+func curveName(k, first results.SeriesKey, across bool) string {
 	s := k.Kernel
-	if k.Device != first.Device {
-		s = k.Device + "/" + s
+	if across {
+		s = k.Device
 	}
 	if k.DType != first.DType {
 		s += " " + string(k.DType)

@@ -1,0 +1,154 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Figures are the plots of a report, in the order in which it shows them: each
+// series' MFU and time, gains, comparisons of kernels and of cards, and the state
+// of the machine, of each device by itself.
+func Figures(in Input) []*Figure {
+	machine := machineName(in.Meta)
+	var figures []*Figure
+	var curves []Curve
+	for _, s := range in.Series {
+		c := NewCurve(s, in.Audit)
+		curves = append(curves, c)
+		if len(c.Rows) == 0 {
+			continue
+		}
+		var boundaries []Boundary
+		if in.Boundaries != nil {
+			boundaries = in.Boundaries(s.Key)
+		}
+		figures = append(figures, PlotMFU(c, machine))
+		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(from, to, false).log {
+			linear := c
+			linear.Linear = true
+			figures = append(figures, PlotMFU(linear, machine))
+		}
+		figures = append(figures, PlotTime(c, machine, boundaries))
+		if in.Splits != nil && slices.ContainsFunc(allRemedies(in.Splits), func(r rules.SplitRow) bool { return r.Series == s.Key }) {
+			figures = append(figures, PlotGain(s.Key, allRemedies(in.Splits), machine))
+		}
+	}
+	for _, group := range comparable(curves) {
+		figures = append(figures, PlotComparison(group, machine))
+	}
+	if in.Audit != nil && in.Audit.Cards != nil {
+		for _, group := range acrossCards(curves) {
+			figures = append(figures, PlotComparison(group, machine))
+		}
+	}
+	if len(in.Sentinels) > 1 {
+		figures = append(figures, PlotDrift(in.Sentinels, in.Cases, machine, in.DriftBound))
+	}
+	figures = append(figures, clockFigures(in, machine)...)
+	uniqueNames(figures)
+	return figures
+}
+
+// clockFigures draw clock, power and temperature of each device.
+func clockFigures(in Input, machine string) []*Figure {
+	var devices []string
+	samples := map[string][]results.Sample{}
+	for _, s := range in.Series {
+		id := s.Key.Device
+		if !slices.Contains(devices, id) {
+			devices = append(devices, id)
+		}
+		for _, r := range s.Rows {
+			samples[id] = append(samples[id], r.Samples...)
+		}
+	}
+	if len(devices) < 2 {
+		var all []results.Sample
+		for _, id := range devices {
+			all = samples[id]
+		}
+		if f := PlotClocks(append(slices.Clone(in.Sentinels), all...), machine); f != nil {
+			return []*Figure{f}
+		}
+		return nil
+	}
+	for _, s := range in.Sentinels {
+		id := in.Cases[s.CaseID].Device
+		samples[id] = append(samples[id], s)
+	}
+	var out []*Figure
+	for _, id := range devices {
+		if f := PlotClocks(samples[id], machine); f != nil {
+			f.Name, f.Title = fileName("clocks "+id), f.Title+" on "+id
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// acrossCards groups the curves that are the same but for the device.
+func acrossCards(curves []Curve) [][]Curve {
+	groups := map[results.SeriesKey][]Curve{}
+	var order []results.SeriesKey
+	for _, c := range curves {
+		if len(c.Rows) == 0 {
+			continue
+		}
+		key := c.Key
+		key.Device = ""
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], c)
+	}
+	var out [][]Curve
+	for _, key := range order {
+		if len(groups[key]) > 1 {
+			out = append(out, groups[key])
+		}
+	}
+	return out
+}
+
+// comparable groups the curves of one device, data type and shape, where there
+// are several.
+func comparable(curves []Curve) [][]Curve {
+	type key struct {
+		device, dtype string
+		n, k          int
+	}
+	groups := map[key][]Curve{}
+	var order []key
+	for _, c := range curves {
+		if len(c.Rows) == 0 {
+			continue
+		}
+		k := key{c.Key.Device, string(c.Key.DType), c.Key.N, c.Key.K}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	var out [][]Curve
+	for _, k := range order {
+		if len(groups[k]) > 1 {
+			out = append(out, groups[k])
+		}
+	}
+	return out
+}
+
+// uniqueNames tells figures apart whose names became equal as file names.
+func uniqueNames(figures []*Figure) {
+	seen := map[string]int{}
+	for _, f := range figures {
+		seen[f.Name]++
+		if n := seen[f.Name]; n > 1 {
+			f.Name = fmt.Sprintf("%s-%d", f.Name, n)
+			seen[f.Name]++
+		}
+	}
+}
