@@ -56,8 +56,8 @@ type librarySearch struct {
 
 // files lists what to try, in order, and names the places looked at, for the
 // message when nothing is there. Explicit choices come first; then the active
-// Python environment, which is what PyTorch would load; the system; and the
-// Pythons on PATH.
+// Python environment and the Pythons on PATH, whose wheels are what PyTorch would
+// load; then the system.
 func (s librarySearch) files() (files []libraryFile, places []string) {
 	if named := s.getenv(cublasEnv); named != "" {
 		places = append(places, cublasEnv+"="+named)
@@ -90,14 +90,6 @@ func (s librarySearch) files() (files []libraryFile, places []string) {
 			add(name+"="+prefix, append(s.wheelDirs(prefix), path.Join(prefix, "lib"))...)
 		}
 	}
-	places = append(places, "the loader's paths")
-	for _, major := range cublasMajors {
-		files = append(files, libraryFile{path: fmt.Sprintf("%s.%d", cublasBase, major), major: major})
-	}
-	toolkits := s.glob("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda")
-	for _, home := range toolkits {
-		add(home, toolkitDirs(home)...)
-	}
 	wheels := false
 	for _, prefix := range s.pythons() {
 		if dirs := s.wheelDirs(prefix); len(dirs) > 0 {
@@ -107,6 +99,13 @@ func (s librarySearch) files() (files []libraryFile, places []string) {
 	}
 	if !wheels {
 		places = append(places, "the wheels of the Pythons on PATH")
+	}
+	places = append(places, "the loader's paths")
+	for _, major := range cublasMajors {
+		files = append(files, libraryFile{path: fmt.Sprintf("%s.%d", cublasBase, major), major: major})
+	}
+	for _, home := range s.glob("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda") {
+		add(home, toolkitDirs(home)...)
 	}
 	return s.runnable(files), places
 }
