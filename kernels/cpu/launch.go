@@ -62,9 +62,36 @@ func (d *Device) threadsOf(p kernels.Problem) int {
 	return p.Threads
 }
 
-// bindAC checks A and C of a normalized problem against their buffers and
-// returns a product that lacks only B.
-func (d *Device) bindAC(p kernels.Problem, a, c kernels.Operand) (C.ga_gemm, error) {
+// ownWeights are weights of one of this package's types, which know the problem
+// that they were prepared for.
+type ownWeights interface {
+	comparable
+	kernels.Weights
+	// serve returns an error unless the weights are for products like p.
+	serve(p kernels.Problem) error
+}
+
+// join checks a problem, A, C and the weights, which must be of type W and serve
+// the problem. It returns a product that lacks only B, and the problem normalized.
+func join[W ownWeights](d *Device, kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, W, error) {
+	var none W
+	p, err := p.Normalized()
+	if err != nil {
+		return C.ga_gemm{}, p, none, err
+	}
+	own, ok := w.(W)
+	if !ok || own == none {
+		return C.ga_gemm{}, p, none, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, w, kernel)
+	}
+	if err := own.serve(p); err != nil {
+		return C.ga_gemm{}, p, none, err
+	}
+	g, err := d.bindAC(p, a, c)
+	return g, p, own, err
+}
+
+// sizes is a product without addresses, of a normalized problem.
+func sizes(p kernels.Problem) C.ga_gemm {
 	g := C.ga_gemm{
 		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K),
 		lda: C.int64_t(p.LDA), ldb: C.int64_t(p.LDB), ldc: C.int64_t(p.LDC), dtype: dtypeCodes[p.DType],
@@ -72,6 +99,13 @@ func (d *Device) bindAC(p kernels.Problem, a, c kernels.Operand) (C.ga_gemm, err
 	if p.BLayout == kernels.Transposed {
 		g.b_transposed = 1
 	}
+	return g
+}
+
+// bindAC checks A and C of a normalized problem against their buffers and
+// returns a product that lacks only B.
+func (d *Device) bindAC(p kernels.Problem, a, c kernels.Operand) (C.ga_gemm, error) {
+	g := sizes(p)
 	var err error
 	if g.a, err = d.matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
 		return g, fmt.Errorf("%v: %w", p.Shape, err)

@@ -94,9 +94,8 @@ func (k *onednn) refuse(d kernels.DType, err error) error {
 // one; where oneDNN wants another for another M or number of threads, that is
 // added when the product is bound, ahead of timing.
 type onednnWeights struct {
-	problem kernels.Problem // normalized
-	raw     kernels.Buffer
-	forms   []onednnForm
+	rawWeights
+	forms []onednnForm
 }
 
 type onednnForm struct {
@@ -109,7 +108,7 @@ func (w *onednnWeights) Bytes() int64 {
 	if len(w.forms) > 0 {
 		return w.forms[0].packed.Bytes()
 	}
-	return (&rawWeights{problem: w.problem}).Bytes()
+	return w.rawWeights.Bytes()
 }
 
 // Close frees every form.
@@ -147,18 +146,6 @@ func (w *onednnWeights) pick(k *onednn, g C.ga_gemm, plan *C.ga_dnn_plan) (*Buff
 	return packed, nil
 }
 
-// sizes is a product without addresses.
-func sizes(p kernels.Problem) C.ga_gemm {
-	g := C.ga_gemm{
-		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K),
-		lda: C.int64_t(p.LDA), ldb: C.int64_t(p.LDB), ldc: C.int64_t(p.LDC), dtype: dtypeCodes[p.DType],
-	}
-	if p.BLayout == kernels.Transposed {
-		g.b_transposed = 1
-	}
-	return g
-}
-
 // PrepareWeights reorders B to the form that oneDNN wants for p.M; with
 // p.PackInside B stays as it is and oneDNN copies what it needs in each launch.
 func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
@@ -172,7 +159,7 @@ func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 	if _, err := k.dev.rawB(p, raw); err != nil {
 		return nil, err
 	}
-	w := &onednnWeights{problem: p, raw: raw}
+	w := &onednnWeights{rawWeights: rawWeights{p, raw}}
 	if p.PackInside {
 		return w, nil
 	}
@@ -216,18 +203,7 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
-	if err != nil {
-		return nil, err
-	}
-	dw, ok := w.(*onednnWeights)
-	if !ok || dw == nil {
-		return nil, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, w, k.Name())
-	}
-	if err := sameWeights(p, dw.problem); err != nil {
-		return nil, err
-	}
-	g, err := k.dev.bindAC(p, a, c)
+	g, p, dw, err := join[*onednnWeights](k.dev, k.Name(), p, a, w, c)
 	if err != nil {
 		return nil, err
 	}

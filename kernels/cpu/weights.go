@@ -71,37 +71,32 @@ func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
 	return nil
 }
 
-// bindPacked joins a problem with packed weights into what a kernel of the packed
-// form takes. It returns the normalized problem too.
-func (d *Device) bindPacked(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, error) {
-	var none C.ga_gemm
-	if err := d.supports(kernel, p); err != nil {
-		return none, p, err
-	}
-	p, err := p.Normalized()
-	if err != nil {
-		return none, p, err
-	}
-	pw, ok := w.(*packedWeights)
-	if !ok || pw == nil {
-		return none, p, fmt.Errorf("%v: weights are a %T, not packed by kernel %s", p.Shape, w, kernel)
-	}
-	q := pw.problem
+func (w *packedWeights) serve(p kernels.Problem) error {
+	q := w.problem
 	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.PackInside != p.PackInside {
-		return none, p, fmt.Errorf("%v %s: weights were packed for n%d k%d %s, packing inside the launch: %v",
+		return fmt.Errorf("%v %s: weights were packed for n%d k%d %s, packing inside the launch: %v",
 			p.Shape, p.DType, q.N, q.K, q.DType, q.PackInside)
 	}
-	if pw.packed.data == nil {
-		return none, p, fmt.Errorf("%v: weights are closed", p.Shape)
+	if w.packed.data == nil {
+		return fmt.Errorf("%v: weights are closed", p.Shape)
 	}
-	g, err := d.bindAC(p, a, c)
+	return nil
+}
+
+// bindPacked is join for what a kernel of the packed form takes.
+func (d *Device) bindPacked(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, error) {
+	if err := d.supports(kernel, p); err != nil {
+		return C.ga_gemm{}, p, err
+	}
+	g, p, pw, err := join[*packedWeights](d, kernel, p, a, w, c)
 	if err != nil {
-		return none, p, err
+		return g, p, err
 	}
+	q := pw.problem
 	g.b = pw.packed.data
 	if p.PackInside {
 		if g.b_raw, err = d.rawB(q, pw.raw); err != nil {
-			return none, p, err
+			return g, p, err
 		}
 		g.ldb, g.b_inside = C.int64_t(q.LDB), pw.packed.data
 		g.b_transposed = 0

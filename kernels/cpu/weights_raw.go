@@ -37,33 +37,17 @@ func (d *Device) keepRaw(p kernels.Problem, raw kernels.Buffer) (kernels.Weights
 	return &rawWeights{p, raw}, nil
 }
 
-// bindRaw joins a problem with B as it was given. It returns the normalized
-// problem too.
+// bindRaw is join for B as it was given.
 func (d *Device) bindRaw(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, error) {
-	var none C.ga_gemm
-	p, err := p.Normalized()
-	if err != nil {
-		return none, p, err
+	g, p, rw, err := join[*rawWeights](d, kernel, p, a, w, c)
+	if err == nil {
+		g.b, err = d.rawB(p, rw.raw)
 	}
-	rw, ok := w.(*rawWeights)
-	if !ok || rw == nil {
-		return none, p, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, w, kernel)
-	}
-	if err := sameWeights(p, rw.problem); err != nil {
-		return none, p, err
-	}
-	g, err := d.bindAC(p, a, c)
-	if err != nil {
-		return none, p, err
-	}
-	if g.b, err = d.rawB(p, rw.raw); err != nil {
-		return none, p, err
-	}
-	return g, p, nil
+	return g, p, err
 }
 
-// sameWeights checks that weights prepared for the problem q serve p.
-func sameWeights(p, q kernels.Problem) error {
+func (w *rawWeights) serve(p kernels.Problem) error {
+	q := w.problem
 	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.BLayout != p.BLayout || q.LDB != p.LDB {
 		return fmt.Errorf("%v %s: weights were prepared for n%d k%d %s", p.Shape, p.DType, q.N, q.K, q.DType)
 	}

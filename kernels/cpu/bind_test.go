@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// foreign are weights that no kernel of this package has prepared.
+type foreign struct{}
+
+func (foreign) Bytes() int64 { return 0 }
+func (foreign) Close() error { return nil }
+
+// TestBindRefuses: every kernel looks at the same things before it binds.
+func TestBindRefuses(t *testing.T) {
+	dev := open(t, 1)
+	alloc := func(bytes int64) kernels.Buffer {
+		b, err := dev.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	good := kernels.Problem{Shape: kernels.Shape{M: 2, N: 48, K: 32}, DType: kernels.FP32}
+	a, b, c := alloc(2*32*4), alloc(48*32*4), alloc(2*48*4)
+	for _, g := range dev.Gemms() {
+		t.Run(g.Name(), func(t *testing.T) {
+			p := good
+			if g.Supports(p) != nil {
+				p.DType = kernels.BF16 // AMX multiplies no fp32
+			}
+			if err := g.Supports(p); err != nil {
+				t.Skip(err)
+			}
+			own, err := g.PrepareWeights(p, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.Close()
+			if _, err := g.Bind(p, kernels.Operand{Buffer: a}, own, kernels.Operand{Buffer: c}); err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range []struct {
+				name   string
+				change func(*kernels.Problem)
+				a, c   kernels.Operand
+				w      kernels.Weights
+				want   string
+			}{
+				{name: "no M", change: func(p *kernels.Problem) { p.M = 0 }, want: "M is 0"},
+				{name: "another N", change: func(p *kernels.Problem) { p.N = 16 }, want: "n48 k32"},
+				{name: "another K", change: func(p *kernels.Problem) { p.K = 16 }, want: "n48 k32"},
+				{name: "foreign weights", w: foreign{}, want: "weights are a cpu.foreign"},
+				{name: "no raw weights", w: (*rawWeights)(nil), want: "weights are a *cpu.rawWeights"},
+				{name: "no packed weights", w: (*packedWeights)(nil), want: "weights are a *cpu.packedWeights"},
+				{name: "no reordered weights", w: (*onednnWeights)(nil), want: "weights are a *cpu.onednnWeights"},
+				{name: "A past its buffer", a: kernels.Operand{Buffer: a, Offset: 1 << 20}, want: "operand A"},
+				{name: "C before its buffer", c: kernels.Operand{Buffer: c, Offset: -1}, want: "operand C"},
+				{name: "no C", c: kernels.Operand{Buffer: (*Buffer)(nil)}, want: "operand C"},
+			} {
+				q := p
+				if bad.change != nil {
+					bad.change(&q)
+				}
+				if bad.a.Buffer == nil {
+					bad.a = kernels.Operand{Buffer: a}
+				}
+				if bad.c.Buffer == nil {
+					bad.c = kernels.Operand{Buffer: c}
+				}
+				if bad.w == nil {
+					bad.w = own
+				}
+				if _, err := g.Bind(q, bad.a, bad.w, bad.c); err == nil || !strings.Contains(err.Error(), bad.want) {
+					t.Errorf("%s: error %v, expected %q", bad.name, err, bad.want)
+				}
+			}
+		})
+	}
+}
