@@ -97,7 +97,7 @@ for section in "${sections[@]}"; do
   case $section in
     test | sanitize | reach | article | audit) "run_$section" ;;
     -h | --help)
-      sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
+      sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
