@@ -149,6 +149,12 @@ struct alignas(sizeof(T) * N) Pack {
         return p;
     }
 
+    // store writes N elements to a multiple of their size in shared memory.
+    __device__ __forceinline__ void store(void* to) const {
+        using Vector = typename VectorOf<sizeof(T) * N>::type;
+        *static_cast<Vector*>(to) = *reinterpret_cast<const Vector*>(words);
+    }
+
     // loadFirst reads the first n elements one by one, from any address, and leaves
     // zeros for the others.
     __device__ __forceinline__ static Pack loadFirst(const T* from, int n) {

@@ -35,20 +35,9 @@
 // A is taken as zero without being read, and B is padded with zeros. A may have any
 // alignment: where it lacks that of a chunk, elements are loaded one by one.
 
-#include "numeric.cuh"
+#include "tiles.cuh"
 
 namespace {
-
-struct TiledParams {
-    const void* a;
-    const void* b;
-    void* c;
-    int64_t lda, ldb, ldc;  // in elements
-    int32_t m, n, k;
-    int32_t tilesM, tilesN;
-    int32_t group;     // rows of tiles that are walked together, so that L2 holds their A
-    int32_t alignedA;  // A and its rows are aligned to a chunk of four words
-};
 
 // Words<T> is how four words of K come from memory into shared memory.
 template <class T>
@@ -106,21 +95,16 @@ struct Tile {
 };
 
 // Place is where a block's tile begins and where in it the outputs of a thread do. It is
-// worked out twice, before and after the loop, rather than kept in registers that the loop
-// is short of; the asm keeps the compiler from knowing that.
+// worked out twice, before and after the loop, which is short of registers.
 template <class Tile>
 struct Place {
     int m0, n0, row, column;
 
-    __device__ __forceinline__ explicit Place(const TiledParams& p) {
-        int block, thread;
-        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
-        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-        // Tiles in groups of p.group rows, column by column within a group.
-        const int perGroup = p.group * p.tilesN, group = block / perGroup, inGroup = block % perGroup;
-        const int rows = min(p.group, p.tilesM - group * p.group);
-        m0 = (group * p.group + inGroup % rows) * Tile::BM;
-        n0 = inGroup / rows * Tile::BN;
+    __device__ __forceinline__ explicit Place(const TileParams& p) {
+        const int thread = threadNumber();
+        const TileOrigin tile(p);
+        m0 = tile.row * Tile::BM;
+        n0 = tile.column * Tile::BN;
         const int lane = thread % 32, warp = thread / 32;
         row = warp % Tile::WARPS_M * (Tile::LANES_M * Tile::TM) + ((lane >> 1 & 1) | (lane >> 2 & 2));
         column = warp / Tile::WARPS_M * (Tile::LANES_N * Tile::TN) + ((lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4));
@@ -128,7 +112,7 @@ struct Place {
 };
 
 template <class T, class Tile>
-__device__ __forceinline__ void tiled(const TiledParams& p) {
+__device__ __forceinline__ void tiled(const TileParams& p) {
     using W = Words<T>;
     using Chunk = typename W::Chunk;
     using Acc = typename W::Acc;
@@ -252,7 +236,7 @@ using Tile16x64 = Tile<1, 2, 4, 4, 4>;
 
 #define TILED(name, T, tile, blocks)                                                  \
     extern "C" __global__ void __launch_bounds__(Tile##tile::THREADS, blocks)          \
-        ga_tiled_##name##_##tile(const __grid_constant__ TiledParams p) {              \
+        ga_tiled_##name##_##tile(const __grid_constant__ TileParams p) {               \
         tiled<T, Tile##tile>(p);                                                      \
     }
 

@@ -91,29 +91,18 @@ func (tiled) plan(a arch, p kernels.Problem, o alignment) planned {
 }
 
 func (t tiledTile) plan(a arch, p kernels.Problem, o alignment) planned {
-	tilesM, tilesN := divideUp(p.M, t.m), divideUp(p.N, t.n)
 	// A chunk is four words in shared memory, four elements in memory; 16 for int8.
 	chunk := 4 * p.DType.Size()
 	if p.DType == kernels.INT8 {
 		chunk = 16
-	}
-	aligned := 0
-	if o.a >= chunk {
-		aligned = 1
 	}
 	name := fmt.Sprintf("%dx%d", t.m, t.n)
 	return planned{
 		label:   name,
 		seconds: t.seconds(a, p),
 		bind: func(at addresses) []call {
-			c := call{
-				kernel: "ga_tiled_" + string(p.DType) + "_" + name,
-				grid:   dim3{x: tilesM * tilesN},
-				block:  dim3{x: t.threads},
-			}
-			c.args.pointer(at.a).pointer(at.b).pointer(at.c).int64(int64(p.LDA)).int64(int64(at.ldb)).int64(int64(p.LDC))
-			c.args.int32(p.M, p.N, p.K, tilesM, tilesN, tiledGroup, aligned)
-			return []call{c}
+			kernel := "ga_tiled_" + string(p.DType) + "_" + name
+			return []call{tileCall(kernel, p, o, at, t.m, t.n, tiledGroup, t.threads, chunk)}
 		},
 	}
 }
