@@ -78,7 +78,14 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 		}
 		return nil, fmt.Errorf("no device %q: this machine has none that can be used (%s)", selector, strings.Join(why, "; "))
 	}
-	return nil, fmt.Errorf("no device %q: this machine has %s", selector, strings.Join(have, ", "))
+	why := ""
+	for _, m := range r.missing {
+		// A kind that is missing altogether is listed as "cuda".
+		if m.Name == selector || strings.HasPrefix(selector, m.Name+":") {
+			why += "; " + m.Name + ": " + m.Reason
+		}
+	}
+	return nil, fmt.Errorf("no device %q: this machine has %s%s", selector, strings.Join(have, ", "), why)
 }
 
 // Close closes every device.

@@ -20,7 +20,7 @@ type cards []*kerneltest.Device
 //	slow:1:1.2    card 1 takes 1.2 times as long
 //	clock:1:1500  card 1 runs at that many MHz instead of 1800, and all know their clocks
 //	fail:3:8      on card 3 every launch of m8 fails
-//	memory:0:1    card 0 has so many MiB of memory
+//	memory:0:1    card 0 has so many MiB of memory; less than none, and it can't be opened
 //	float:3:      card 3 knows no bf16
 //	count:2:      there are two cards
 func newCards(description string) cards {
@@ -81,12 +81,15 @@ func newCards(description string) cards {
 	return out
 }
 
-func (c cards) Open() ([]kernels.Device, []kernels.Missing) {
-	var out []kernels.Device
+func (c cards) Open() (out []kernels.Device, missing []kernels.Missing) {
 	for _, d := range c {
+		if d.Spec().MemoryBytes < 0 {
+			missing = append(missing, kernels.Missing{Name: d.Spec().ID, Reason: "it is in compute mode prohibited"})
+			continue
+		}
 		out = append(out, d)
 	}
-	return out, nil
+	return out, missing
 }
 
 // now is the time of the card that is furthest.

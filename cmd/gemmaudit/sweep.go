@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
@@ -253,15 +254,25 @@ func planError(err error) error {
 	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest")
 }
 
-// measureCeilings returns the peaks and bandwidths of devices by id.
+// measureCeilings returns the peaks and bandwidths of devices by id. Devices are
+// measured side by side, as they will be swept: a host may have sixteen.
 func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
+	ceilings := make([]kernels.Ceilings, len(devices))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, d := range devices {
+		group.Go(func() (err error) {
+			if ceilings[i], err = d.Ceilings(ctx); err != nil {
+				return fmt.Errorf("measure the ceilings of %s: %w", d.Spec().ID, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
 	out := map[string]kernels.Ceilings{}
-	for _, d := range devices {
-		c, err := d.Ceilings(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("measure the ceilings of %s: %w", d.Spec().ID, err)
-		}
-		out[d.Spec().ID] = c
+	for i, d := range devices {
+		out[d.Spec().ID] = ceilings[i]
 	}
 	return out, nil
 }
