@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 	if created.IsZero() {
 		created = time.Unix(0, 0)
 	}
-	t := &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339), Gemmaudit: meta.Gemmaudit, Series: []table.Series{}}
+	t := &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339), Validators: table.Validators{Gemmaudit: meta.Gemmaudit}, Series: []table.Series{}}
 	var first *results.SeriesKey
 	index := map[results.SeriesKey]int{}
 	at := func(key results.SeriesKey) (int, error) {
@@ -111,7 +112,8 @@ func intervalsOf(s Stretch) []table.Interval {
 func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threads int) table.Validators {
 	f := meta.Fingerprint
 	spec := Data{Meta: meta}.spec(device)
-	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Cores: spec.Units, Threads: threads}
+	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Cores: spec.Units, Threads: threads,
+		Features: slices.Clone(spec.Features), Gemmaudit: cmp.Or(meta.Gemmaudit, f.Gemmaudit)}
 	for name, version := range spec.Versions {
 		switch name {
 		case "driver":
@@ -159,6 +161,11 @@ func CompareValidators(held, here table.Validators) []results.FactorDiff {
 	compare("clock policy", held.ClockPolicy, here.ClockPolicy)
 	compare("arch", held.Arch, here.Arch)
 	compare("cpu model", held.CPUModel, here.CPUModel)
+	features := func(v table.Validators) string {
+		return strings.Join(slices.Sorted(slices.Values(v.Features)), " ")
+	}
+	compare("features", features(held), features(here))
+	compare("gemmaudit", held.Gemmaudit, here.Gemmaudit)
 	if held.Cores != 0 && held.Cores != here.Cores {
 		compare("cores", fmt.Sprint(held.Cores), fmt.Sprint(here.Cores))
 	}

@@ -113,13 +113,33 @@ func TestRemediesExecuted(t *testing.T) {
 		}
 	}
 	meta := results.Meta{Gemmaudit: "test", Fingerprint: results.Fingerprint{Arch: "amd64", CPUModel: "sim", Governor: "performance",
-		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "simulated", Versions: map[string]string{"onednn": "3.1", "driver": "1", "microcode": "x"}}}}}
+		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "simulated", Versions: map[string]string{"onednn": "3.1", "driver": "1", "microcode": "x"}, Features: []string{"avx2", "avx512"}}}}}
 	tab, err := BuildTable(meta, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v := tab.Validators; v.Device != "simulated" || v.Driver != "1" || v.Libraries["onednn"] != "3.1" || len(v.Libraries) != 1 || v.ClockPolicy != "governor performance" || v.Regime != "engine" {
 		t.Errorf("validators %+v", v)
+	}
+	for _, c := range []struct {
+		change func(*table.Validators)
+		want   []results.FactorDiff
+	}{
+		{func(v *table.Validators) { v.Features = []string{"avx512", "avx2"} }, nil},
+		{func(v *table.Validators) { v.Features = []string{"avx2"} }, []results.FactorDiff{{Name: "features", A: "avx2 avx512", B: "avx2"}}},
+		{func(v *table.Validators) { v.Gemmaudit = "newer" }, []results.FactorDiff{{Name: "gemmaudit", A: "test", B: "newer"}}},
+	} {
+		here := ValidatorsOf(meta, "sim", results.Engine, 0)
+		c.change(&here)
+		if got := CompareValidators(tab.Validators, here); !slices.Equal(got, c.want) {
+			t.Errorf("differences %+v, expected %+v", got, c.want)
+		}
+		// What a table leaves open, as one of the first version does, is no difference.
+		open := tab.Validators
+		open.Features, open.Gemmaudit = nil, ""
+		if got := CompareValidators(open, here); len(got) > 0 {
+			t.Errorf("differences %+v from a table that tells neither", got)
+		}
 	}
 	for m := 1; m <= 1100; m++ {
 		a := tab.Lookup("lib", "bf16", 4096, 4096, m)

@@ -39,8 +39,8 @@ func newVerifyTableCommand(a *app) *cobra.Command {
 			"gemmaudit verify-table table.json --prune still-pays.json",
 			"gemmaudit verify-table table.json --anyway -o json   # although the driver is another one",
 		),
-		Long: `Compares the table's validators with this machine: device, driver, library versions,
-kernel, regime and clock policy. Then each entry is executed again beside the direct
+		Long: `Compares the table's validators with this machine: device and its instruction sets, driver,
+library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed again beside the direct
 product, at the batches of its proofs. An entry that no longer pays is rejected.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
@@ -130,7 +130,7 @@ func (o *verifyOptions) verdict(v *report.Verification) error {
 		return gatef("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay"))
 	case len(v.Differences) > 0 && !o.anyway:
 		d := v.Differences[0]
-		return hint(gatef("%s is a table for another machine: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
+		return hint(gatef("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
 			"--anyway measures it all the same")
 	case v.Open > 0:
 		return inconclusivef("%s: of %s nothing can be said", v.Path, plural(v.Open, "entry", "entries"))

@@ -10,9 +10,9 @@ import (
 // MaxBytes is the longest table, in bytes of JSON, that is read.
 const MaxBytes = 256 << 20
 
-// Parse reads a table from its JSON form. It is strict: an unknown schema, an
-// unknown field, anything after the table and everything that [Table.Validate]
-// finds are errors.
+// Parse reads a table from its JSON form, of this or of an earlier [Schema]. It is
+// strict: an unknown schema, a field that the schema does not have, anything after
+// the table and everything that [Table.Validate] finds are errors.
 func Parse(data []byte) (*Table, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("table: %d bytes, expected at most %d", len(data), MaxBytes)
@@ -28,22 +28,53 @@ func Parse(data []byte) (*Table, error) {
 	if head.Schema == nil {
 		return nil, fmt.Errorf("table: there is no field schema: expected %q", Schema)
 	}
-	if *head.Schema != Schema {
-		return nil, fmt.Errorf("table: schema is %q, this program reads %q", *head.Schema, Schema)
+	t := &Table{}
+	var err error
+	switch *head.Schema {
+	case Schema:
+		err = decode(data, t)
+	case schemaV1:
+		t, err = parseV1(data)
+	default:
+		err = fmt.Errorf("schema is %q, this program reads %q and %q", *head.Schema, Schema, schemaV1)
 	}
+	if err == nil {
+		err = t.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("table: %w", err)
+	}
+	return t, nil
+}
+
+// parseV1 reads a table of the first version as one of this.
+func parseV1(data []byte) (*Table, error) {
+	var old struct {
+		Table
+		Gemmaudit string `json:"gemmaudit"`
+	}
+	if err := decode(data, &old); err != nil {
+		return nil, err
+	}
+	t, v := &old.Table, &old.Validators
+	if v.Features != nil || v.Gemmaudit != "" {
+		return nil, fmt.Errorf("validators of schema %q have no features and no gemmaudit", schemaV1)
+	}
+	t.Schema, v.Gemmaudit = Schema, old.Gemmaudit
+	return t, nil
+}
+
+// decode reads the one value that data holds into v, whose fields are all it may have.
+func decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	var t Table
-	if err := d.Decode(&t); err != nil {
-		return nil, fmt.Errorf("table: %w", err)
+	if err := d.Decode(v); err != nil {
+		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("table: there is more after its end, at byte %d", d.InputOffset())
+		return fmt.Errorf("there is more after its end, at byte %d", d.InputOffset())
 	}
-	if err := t.Validate(); err != nil {
-		return nil, fmt.Errorf("table: %w", err)
-	}
-	return &t, nil
+	return nil
 }
 
 // Marshal returns the JSON form of a valid table, indented, with a newline at

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // flat is a table in the form in which generated source holds it: arrays that
@@ -61,7 +62,7 @@ func (t *Table) flatten() *flat {
 func (t *Table) pairs() [][2]string {
 	v := &t.Validators
 	out := [][2]string{
-		{"schema", t.Schema}, {"created", t.Created}, {"gemmaudit", t.Gemmaudit},
+		{"schema", t.Schema}, {"created", t.Created}, {"gemmaudit", v.Gemmaudit},
 		{"device", v.Device}, {"driver", v.Driver},
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Libraries)) {
@@ -70,6 +71,7 @@ func (t *Table) pairs() [][2]string {
 	out = append(out, [][2]string{
 		{"kernel", v.Kernel}, {"regime", v.Regime}, {"clock_policy", v.ClockPolicy},
 		{"arch", v.Arch}, {"cpu_model", v.CPUModel},
+		{"features", strings.Join(slices.Sorted(slices.Values(v.Features)), " ")},
 	}...)
 	if v.Cores > 0 {
 		out = append(out, [2]string{"cores", strconv.Itoa(v.Cores)})

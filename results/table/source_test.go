@@ -48,9 +48,9 @@ func drawAction(t *rapid.T, from, to int) Action {
 
 var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 	table := &Table{
-		Schema: Schema, Created: "2024-05-06T07:08:09Z", Gemmaudit: anyWord.Draw(t, "version"),
+		Schema: Schema, Created: "2024-05-06T07:08:09Z",
 		Validators: Validators{
-			Device: anyWord.Draw(t, "device"), CPUModel: anyWord.Draw(t, "model"),
+			Device: anyWord.Draw(t, "device"), CPUModel: anyWord.Draw(t, "model"), Gemmaudit: anyWord.Draw(t, "version"),
 			Libraries: rapid.MapOfN(anyWord, anyWord, 0, 3).Draw(t, "libraries"),
 		},
 		Series: []Series{},

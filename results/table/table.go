@@ -23,8 +23,13 @@ import (
 	"slices"
 )
 
-// Schema is the name and version of the format, in every table.
-const Schema = "gemmaudit/table/v1"
+// Schema is the name and version of the format, in every table. [Parse] reads
+// tables of earlier versions as tables of this one; what they do not tell is open.
+const Schema = "gemmaudit/table/v2"
+
+// schemaV1 had no features among its validators, and the program's version beside
+// them.
+const schemaV1 = "gemmaudit/table/v1"
 
 // Kind is a way to execute a product.
 type Kind string
@@ -122,6 +127,11 @@ type Validators struct {
 	ClockPolicy string `json:"clock_policy,omitempty"`
 	Arch        string `json:"arch,omitempty"`
 	CPUModel    string `json:"cpu_model,omitempty"`
+	// Features are the device's instruction sets, in any order: with other ones a
+	// kernel of the same name is another kernel.
+	Features []string `json:"features,omitempty"`
+	// Gemmaudit is the version of the program, whose own kernels change with it.
+	Gemmaudit string `json:"gemmaudit,omitempty"`
 	// Cores are the device's cores (multiprocessors); Threads is how many CPU
 	// threads a launch used, 0 for all of them.
 	Cores   int `json:"cores,omitempty"`
@@ -131,8 +141,7 @@ type Validators struct {
 // Table is a lookup table with the conditions under which it holds.
 type Table struct {
 	Schema     string     `json:"schema"`
-	Created    string     `json:"created"`   // RFC 3339
-	Gemmaudit  string     `json:"gemmaudit"` // version of the program
+	Created    string     `json:"created"` // RFC 3339
 	Validators Validators `json:"validators"`
 	// Series is ascending in kernel, dtype, n and k, each combination once.
 	Series []Series `json:"series"`

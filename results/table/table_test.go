@@ -16,11 +16,12 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // example has one of everything.
 func example() *Table {
 	return &Table{
-		Schema: Schema, Created: "2024-05-06T07:08:09Z", Gemmaudit: "v0.1.0",
+		Schema: Schema, Created: "2024-05-06T07:08:09Z",
 		Validators: Validators{
 			Device: `Some "CPU" */ with ??/ trigraphs`, Driver: "580.1", Libraries: map[string]string{"openblas": "0.3.21", "onednn": "2.6.3"},
 			Kernel: "6.1.0-18-amd64", Regime: "engine", ClockPolicy: "governor performance, turbo on", Arch: "amd64",
 			CPUModel: "Prozessor für Größen", Cores: 4, Threads: 2,
+			Features: []string{"avx512", "avx2"}, Gemmaudit: "v0.1.0",
 		},
 		Series: []Series{
 			{
@@ -97,12 +98,14 @@ func TestValidateReportsEverything(t *testing.T) {
 		change func(*Table)
 		want   []string
 	}{
-		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v1"`}},
+		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v2"`}},
 		{"created", func(t *Table) { t.Created = "today" }, []string{`created is "today", expected a time`}},
 		{"words", func(t *Table) {
-			t.Gemmaudit, t.Validators.Device, t.Validators.Threads = "a\nb", "\xff", -1
-			t.Validators.Libraries["x"] = "\x00"
-		}, []string{"gemmaudit is", "validators: device is", "validators: library x is", "threads is -1"}},
+			v := &t.Validators
+			v.Gemmaudit, v.Device, v.Threads, v.Features[0] = "a\nb", "\xff", -1, "\t"
+			v.Libraries["x"] = "\x00"
+		}, []string{"validators: gemmaudit is", "validators: device is", "validators: library x is", "validators: feature is", "threads is -1"}},
+		{"features", func(t *Table) { t.Validators.Features = make([]string, 1025) }, []string{"1025 features, expected at most 1024"}},
 		{"order", func(t *Table) { t.Series[0], t.Series[1] = t.Series[1], t.Series[0] }, []string{"onednn/bf16/n4096 k4096 stands after onednn/fp32/n4096 k4096"}},
 		{"twice", func(t *Table) { t.Series[1].DType = "bf16" }, []string{"series onednn/bf16/n4096 k4096 stands twice"}},
 		{"overlap", func(t *Table) { t.Series[0].Intervals[0].To = 100; t.Series[0].Intervals[0].Action.PadTo = 128 }, []string{"interval 2 (m100 to m160): begins before the one before it ends, at m100"}},
@@ -207,7 +210,8 @@ func TestParse(t *testing.T) {
 		t.Errorf("parsed\n%+v\nexpected\n%+v", got, want)
 	}
 	for _, tt := range []struct{ name, old, new, want string }{
-		{"newer", "table/v1", "table/v2", `table: schema is "gemmaudit/table/v2", this program reads "gemmaudit/table/v1"`},
+		{"newer", "table/v2", "table/v3", `table: schema is "gemmaudit/table/v3", this program reads "gemmaudit/table/v2"`},
+		{"half old", "table/v2", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
 		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
 		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
 		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
@@ -223,6 +227,38 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := Parse(nil); err == nil {
 		t.Error("nothing was accepted as a table")
+	}
+}
+
+// TestParseV1 reads the example as the first version wrote it: without features,
+// and with the program's version beside the validators.
+func TestParseV1(t *testing.T) {
+	data, err := os.ReadFile("testdata/table-v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := example()
+	want.Validators.Features = nil
+	want.Series[2].Default = Action{Kind: Direct}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("parsed\n%+v\nexpected\n%+v", got, want)
+	}
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
+		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
+		{"version at its new place", `"arch"`, `"gemmaudit": "v2", "arch"`, `table: validators of schema "gemmaudit/table/v1" have no features`},
+	} {
+		text := strings.Replace(string(data), tt.old, tt.new, 1)
+		if _, err := Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, expected %s", tt.name, err, tt.want)
+		}
+	}
+	if _, err := Parse(append(data, "{}"...)); err == nil {
+		t.Error("something after the table was accepted")
 	}
 }
 
@@ -245,6 +281,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(`{"schema":"gemmaudit/table/v2","created":"2024-05-06T07:08:09Z","validators":{"features":["x"]},"series":null}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v1","created":"2024-05-06T07:08:09Z","series":null}`))
 	f.Add([]byte(`{"schema":"x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -16,6 +16,7 @@ const (
 	maxParts     = 64            // of a split
 	maxIntervals = 1 << 20       // of a series
 	maxSeries    = 1 << 16
+	maxFeatures  = 1024
 	maxWord      = 4096 // bytes of a name
 )
 
@@ -29,7 +30,6 @@ func (t *Table) Validate() error {
 	if _, err := time.Parse(time.RFC3339, t.Created); err != nil {
 		v.fail("created is %q, expected a time as in 2006-01-02T15:04:05Z", t.Created)
 	}
-	v.word("gemmaudit", t.Gemmaudit)
 	v.validators(&t.Validators)
 	if len(t.Series) > maxSeries {
 		v.fail("%d series, expected at most %d", len(t.Series), maxSeries)
@@ -90,12 +90,20 @@ func (v *validator) validators(w *Validators) {
 	for _, f := range []struct{ name, value string }{
 		{"device", w.Device}, {"driver", w.Driver}, {"kernel", w.Kernel}, {"regime", w.Regime},
 		{"clock_policy", w.ClockPolicy}, {"arch", w.Arch}, {"cpu_model", w.CPUModel},
+		{"gemmaudit", w.Gemmaudit},
 	} {
 		v.word("validators: "+f.name, f.value)
 	}
 	for name, version := range w.Libraries {
 		v.word("validators: library", name)
 		v.word("validators: library "+name, version)
+	}
+	if len(w.Features) > maxFeatures {
+		v.fail("validators: %d features, expected at most %d", len(w.Features), maxFeatures)
+		w = &Validators{Cores: w.Cores, Threads: w.Threads}
+	}
+	for _, name := range w.Features {
+		v.word("validators: feature", name)
 	}
 	if w.Cores < 0 {
 		v.fail("validators: cores is %d, expected at least 0", w.Cores)
