@@ -60,8 +60,8 @@ func newRunCommand(a *app) *cobra.Command {
 		),
 		Long: `The whole way on this machine: measures the plan into run.db, judges it, measures suspects
 again, executes splits, padding and other kernels where they promise a gain, and writes
-findings, tables and a report with plots. The folder is out/TIME-DEVICE unless --out
-names one.
+findings, tables and a report with plots. Remedies are sought for every row, as by
+splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 
   run.db                     every sample
   index.html, report.md      the report, with plots/

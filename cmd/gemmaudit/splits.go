@@ -42,6 +42,9 @@ run is a candidate. It is executed as it would be used, interleaved with the dir
 product, where the run was measured on this machine; and only what is proven to pay is
 written to a table.
 
+Slow rows are those that the monotonic rule flags. --among all searches every row, as the
+run command does: a split may pay where no rule complains.
+
 Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package.`,
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
