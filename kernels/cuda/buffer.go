@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -138,11 +137,11 @@ func (b *Buffer) Close() error {
 	}
 	address := b.address
 	b.address = 0
+	if b.dev.lost != nil || b.dev.context == (cu.CUContext{}) {
+		return nil
+	}
 	leave, err := b.dev.enter()
 	if err != nil {
-		if errors.Is(err, kernels.ErrDeviceLost) || b.dev.context == (cu.CUContext{}) {
-			return nil
-		}
 		return err
 	}
 	defer leave()

@@ -160,13 +160,14 @@ func (d *Device) Close() error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	told := d.lost != nil // when it happened; every release fails with it
 	errs := []error{driver(cu.SetCurrentContext(d.context))}
 	for i := len(d.closers) - 1; i >= 0; i-- {
 		errs = append(errs, d.closers[i]())
 	}
 	d.closers, d.context = nil, cu.CUContext{}
-	if d.lost != nil {
-		return nil // told when it happened; every release fails with it
+	if told {
+		return nil
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close %s: %w", d.spec.ID, err)
