@@ -57,7 +57,7 @@ func mmaTiles(a arch) []mmaTile {
 
 var (
 	mmaTiles90 = []mmaTile{
-		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
+		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 128, stages: 4, perSM: 1},
 		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
 		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
 		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
