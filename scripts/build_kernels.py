@@ -144,7 +144,11 @@ class NVRTC:
             log = self.text(program, "ProgramLog").decode(errors="replace")
             if result != 0:
                 raise BuildError(f"{source.name} [{options[0]}]:\n{log}")
-            return self.text(program, "PTX"), log
+            ptx = self.text(program, "PTX")
+            if b"_INTERNAL_" in ptx and f"_{os.getpid()}".encode() in ptx:
+                raise BuildError(f"{source.name} [{options[0]}]: NVRTC puts its process's number into names of internal linkage: "
+                                 "put them into a named namespace")
+            return ptx, log
         finally:
             self.lib.nvrtcDestroyProgram(ctypes.byref(program))
 

@@ -13,7 +13,7 @@
 
 #include "numeric.cuh"
 
-namespace {
+namespace ga_naive {
 
 constexpr int TILE = 16;
 
@@ -41,8 +41,6 @@ __device__ __forceinline__ void naive(const NaiveParams& p) {
     static_cast<Out*>(p.c)[row * p.ldc + column] = narrow<Out>(sum);
 }
 
-}  // namespace
-
 #define NAIVE(name, T)                                                                                             \
     extern "C" __global__ void __launch_bounds__(TILE* TILE) ga_naive_##name(const __grid_constant__ NaiveParams p) { \
         naive<T>(p);                                                                                               \
@@ -57,3 +55,5 @@ NAIVE(bf16, __nv_bfloat16)
 #ifdef GA_HAS_FP8
 NAIVE(fp8, __nv_fp8_e4m3)
 #endif
+
+}  // namespace ga_naive

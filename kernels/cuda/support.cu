@@ -11,7 +11,7 @@
 #include "numeric.cuh"
 #include "fill.cuh"
 
-namespace {
+namespace ga_support {
 
 constexpr int THREADS = 256;
 
@@ -181,8 +181,6 @@ __device__ __forceinline__ uint4 chunkFrom(const char* from, int64_t valid, cons
     }
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
-
-}  // namespace
 
 // ga_fill: elements from a distribution. Grid: any.
 extern "C" __global__ void __launch_bounds__(THREADS) ga_fill(const __grid_constant__ FillParams p) {
@@ -372,3 +370,5 @@ extern "C" __global__ void __launch_bounds__(32) ga_read_bulk(const __grid_const
     }
 }
 #endif
+
+}  // namespace ga_support

@@ -37,7 +37,7 @@
 
 #include "tiles.cuh"
 
-namespace {
+namespace ga_tiled {
 
 // Words<T> is how four words of K come from memory into shared memory.
 template <class T>
@@ -232,8 +232,6 @@ using Tile128x128 = Tile<4, 2, 8, 8, 2>;
 using Tile64x64 = Tile<2, 2, 8, 4, 4>;
 using Tile16x64 = Tile<1, 2, 4, 4, 4>;
 
-}  // namespace
-
 #define TILED(name, T, tile, blocks)                                                  \
     extern "C" __global__ void __launch_bounds__(Tile##tile::THREADS, blocks)          \
         ga_tiled_##name##_##tile(const __grid_constant__ TileParams p) {               \
@@ -254,3 +252,5 @@ TILED_ALL(bf16, __nv_bfloat16)
 #ifdef GA_HAS_FP8
 TILED_ALL(fp8, __nv_fp8_e4m3)
 #endif
+
+}  // namespace ga_tiled

@@ -34,7 +34,7 @@
 
 #include "tiles.cuh"
 
-namespace {
+namespace ga_wmma {
 
 namespace api = nvcuda::wmma;
 
@@ -285,8 +285,6 @@ using Tile128x128 = Tile<2, 4, 4, 2>;
 using Tile64x64 = Tile<2, 2, 2, 2>;
 using Tile16x64 = Tile<1, 4, 1, 1>;
 
-}  // namespace
-
 // Turing stages slabs in registers, of which two blocks have too few.
 #if __CUDA_ARCH__ >= 800
 #define BLOCKS_128x128 2
@@ -311,3 +309,5 @@ WMMA_ALL(int8, INT8)
 WMMA_ALL(bf16, BF16)
 WMMA_ALL(tf32, TF32)
 #endif
+
+}  // namespace ga_wmma
