@@ -95,6 +95,16 @@ func demands(cases []results.Case, llc int64) []demand {
 	return out
 }
 
+// LeastMemory is what measuring a case takes on a device at the least, in bytes,
+// and what the device has for it: two copies of the weights, raw and packed, that
+// take turns, and A and C. The case is one that [MaxDimension] allows.
+func LeastMemory(d kernels.Device, c results.Case) (need, free int64) {
+	weights := demand{key: matrixOf(c), forms: []formKey{formOf(c)}}
+	copies := min(2, copiesFor(c.Regime, weights.key.bytes(), d.Spec().LastLevelCacheBytes))
+	need = weights.bytes(copies) + slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output())
+	return need, freeMemory(d)
+}
+
 // fit reduces the copies of matrices that don't fit the budget on their own, and
 // returns a note for each.
 func fit(ds []demand, budget int64) []string {

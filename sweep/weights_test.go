@@ -136,3 +136,16 @@ func TestPlacesOfAAndCStayFew(t *testing.T) {
 		}
 	}
 }
+
+func TestLeastMemory(t *testing.T) {
+	d := simulated(func(c *kerneltest.Config) { c.MemoryBytes = 1 << 30 })
+	c := simCase(100)
+	// Two copies of 128 KiB, raw and packed with its margin, A of 50 KiB and C of 100.
+	if need, free := LeastMemory(d, c); need != 2*(128<<10)+277872+(52<<10)+(100<<10) || free != 1<<30 {
+		t.Errorf("%d of %d bytes", need, free)
+	}
+	c.Regime, c.N, c.K = results.Hot, MaxDimension, MaxDimension
+	if need, _ := LeastMemory(d, c); need < 4*MaxDimension*MaxDimension*2 {
+		t.Errorf("%d bytes for the largest matrix", need)
+	}
+}

@@ -71,8 +71,11 @@ func (o *selftestOptions) run(ctx context.Context) error {
 		flag         string
 		value, least int
 	}{{"pairs", o.pairs, 1}, {"rounds", o.rounds, 5}} {
-		if n.value < n.least {
+		switch {
+		case n.value < n.least:
 			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
+		case n.value > mostNoise:
+			return usagef("--%s: %d, expected at most %d", n.flag, n.value, mostNoise)
 		}
 	}
 	shape, err := sweep.ParseShape(o.shape)
@@ -97,6 +100,13 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What can't be measured in the end is no reason to have the gate run first.
+	var noise *results.Case
+	if o.noise {
+		if noise, err = o.noiseCase(devices[0], shape, dtypes); err != nil {
+			return err
+		}
+	}
 	test := &report.Selftest{}
 	wrong := 0
 	for _, d := range devices {
@@ -118,8 +128,8 @@ func (o *selftestOptions) run(ctx context.Context) error {
 			}
 		}
 	}
-	if o.noise {
-		if test.Noise, err = o.noiseFloor(ctx, devices[0], shape, dtypes); err != nil {
+	if noise != nil {
+		if test.Noise, err = o.noiseFloor(ctx, devices[0], *noise); err != nil {
 			return err
 		}
 	}
@@ -184,8 +194,12 @@ func skipReason(err error) string {
 	return err.Error()
 }
 
-// noiseFloor measures A/A pairs of the first kernel that supports the shape.
-func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, shape kernels.Shape, dtypes []kernels.DType) (*report.Noise, error) {
+// mostNoise is far above the pairs, and the rounds of each, that anybody waits for.
+const mostNoise = 100_000
+
+// noiseCase is the case of the noise floor: the shape in the first data type that
+// a kernel supports, on the first such kernel. nil when there is none.
+func (o *selftestOptions) noiseCase(d kernels.Device, shape kernels.Shape, dtypes []kernels.DType) (*results.Case, error) {
 	gemms, err := chooseGemms(d, o.kernels)
 	if err != nil {
 		return nil, err
@@ -197,23 +211,32 @@ func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, shap
 		if i < 0 {
 			continue
 		}
-		c := results.Case{M: shape.M, SeriesKey: results.SeriesKey{
+		c := &results.Case{M: shape.M, SeriesKey: results.SeriesKey{
 			Device: d.Spec().ID, Kernel: gemms[i].Name(), DType: dtype, N: shape.N, K: shape.K, Regime: results.Engine,
 		}}
-		o.app.notef("noise floor: %d A/A pairs of %v", o.pairs, c)
-		measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
-		if err != nil {
-			return nil, err
+		if need, free := sweep.LeastMemory(d, *c); need > free {
+			return nil, hint(usagef("--shape: %v needs at least %d bytes of memory, %s has %d left", c, need, c.Device, free),
+				"a smaller shape, or --noise=false")
 		}
-		floor, err := measurer.NoiseFloor(ctx, c, o.pairs, o.rounds, rules.Different)
-		if err := errors.Join(err, measurer.Close()); err != nil {
-			return nil, err
-		}
-		return &report.Noise{
-			Cases: 1, Rounds: o.rounds, Spread: floor.Spread(),
-			Comparisons: o.pairs, FalseFlags: floor.Flagged,
-			Rate: rules.RateInterval(floor.Flagged, o.pairs), Level: rules.NoiseLevel,
-		}, nil
+		return c, nil
 	}
 	return nil, nil
+}
+
+// noiseFloor measures A/A pairs of a case.
+func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, c results.Case) (*report.Noise, error) {
+	o.app.notef("noise floor: %d A/A pairs of %v", o.pairs, c)
+	measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
+	if err != nil {
+		return nil, err
+	}
+	floor, err := measurer.NoiseFloor(ctx, c, o.pairs, o.rounds, rules.Different)
+	if err := errors.Join(err, measurer.Close()); err != nil {
+		return nil, err
+	}
+	return &report.Noise{
+		Cases: 1, Rounds: o.rounds, Spread: floor.Spread(),
+		Comparisons: o.pairs, FalseFlags: floor.Flagged,
+		Rate: rules.RateInterval(floor.Flagged, o.pairs), Level: rules.NoiseLevel,
+	}, nil
 }
