@@ -133,7 +133,11 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 
 // machineFactors are the lines of a fingerprint that change together when the
 // machine is another one. They count as one factor.
-var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches", "features"}
+var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches", "features", "vbios", "max sm clock", "max memory clock"}
+
+// followers are lines of a device that change with another one, as they come in one
+// package. They count as that one.
+var followers = map[string]string{"nvml": "driver", "cuda driver api": "driver", "cublaslt": "cublas"}
 
 func (d *DiffResult) fingerprints(a, b results.Meta) {
 	if x, y := a.Fingerprint.Devices, b.Fingerprint.Devices; len(x) == 1 && len(y) == 1 {
@@ -157,20 +161,26 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 		}
 	}
 	var differing []string
-	machine := false
+	machine, seen := false, map[string]bool{}
 	for _, f := range d.Factors {
 		if f.Identity {
 			continue
 		}
-		line := f.Name
+		name, line := f.Name, f.Name
 		if id, rest, ok := strings.Cut(line, " "); ok && devices[id] {
-			line = rest
+			line = cmp.Or(followers[rest], rest)
+			name = id + " " + line
+			// What differs alike on all cards of a host is one factor.
+			if seen[line] {
+				continue
+			}
+			seen[line] = true
 		}
 		if slices.Contains(machineFactors, line) {
 			machine = true
 			continue
 		}
-		differing = append(differing, f.Name)
+		differing = append(differing, name)
 	}
 	if machine {
 		differing = append([]string{"machine"}, differing...)

@@ -211,3 +211,26 @@ func TestNoise(t *testing.T) {
 		t.Errorf("no trials: %+v", r)
 	}
 }
+
+// TestOneDriverIsOneFactor: a new driver brings its NVML and its API on every card of
+// the host, and is one factor all the same.
+func TestOneDriverIsOneFactor(t *testing.T) {
+	sides := make([]results.Meta, 2)
+	for i, versions := range []map[string]string{
+		{"driver": "550.54", "nvml": "12.550.54", "cuda driver api": "12.4", "cublas": "12.4.5", "cublaslt": "12.4.5"},
+		{"driver": "580.10", "nvml": "13.580.10", "cuda driver api": "13.0", "cublas": "12.4.5", "cublaslt": "12.4.5"},
+	} {
+		for _, id := range []string{"cuda:0", "cuda:1"} {
+			sides[i].Fingerprint.Devices = append(sides[i].Fingerprint.Devices, kernels.Spec{ID: id, Kind: kernels.CUDA, Name: "H200", Versions: versions})
+		}
+	}
+	d := &DiffResult{}
+	if d.fingerprints(sides[0], sides[1]); d.Confounded != "" || len(d.Factors) != 6 {
+		t.Errorf("%d factors, confounded %q", len(d.Factors), d.Confounded)
+	}
+	sides[1].Fingerprint.Devices[1].Settings = map[string]string{"power limit": "400 W"}
+	d = &DiffResult{}
+	if d.fingerprints(sides[0], sides[1]); d.Confounded != "2 factors differ (cuda:0 driver, cuda:1 power limit): no change can be put down to one of them" {
+		t.Errorf("confounded %q", d.Confounded)
+	}
+}

@@ -48,9 +48,9 @@ func (j *journal) fail(f results.Failure) error {
 	return j.run.Fail(f)
 }
 
-// telemetryEvery bounds how often a device is asked for its state: the answer
-// costs up to a millisecond and changes slowly.
-const telemetryEvery = 100 * time.Millisecond
+// telemetryEvery bounds how often a device is asked for its state, which changes
+// slowly. A device to which the answer is dear gives an older one.
+const telemetryEvery = 20 * time.Millisecond
 
 // gauge reads a device's telemetry, seldom.
 type gauge struct {

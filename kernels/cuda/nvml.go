@@ -31,7 +31,7 @@ func newManagement(lib nvml.Interface) *management {
 	switch ret := lib.Init(); ret {
 	case nvml.SUCCESS, nvml.ERROR_ALREADY_INITIALIZED:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		m.err = fmt.Errorf("libnvidia-ml.so.1 is not on this machine: it comes with the driver; a container gets it with the capability \"utility\"")
+		m.err = fmt.Errorf("libnvidia-ml.so.1 can't be opened: it comes with the driver; a container gets it with the capability \"utility\"")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		m.err = fmt.Errorf("NVML finds no driver loaded")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:

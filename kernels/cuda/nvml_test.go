@@ -188,7 +188,7 @@ func TestMissingSymbols(t *testing.T) {
 
 func TestNoNVML(t *testing.T) {
 	for ret, want := range map[nvml.Return]string{
-		nvml.ERROR_LIBRARY_NOT_FOUND:       "libnvidia-ml.so.1 is not on this machine",
+		nvml.ERROR_LIBRARY_NOT_FOUND:       "libnvidia-ml.so.1 can't be opened",
 		nvml.ERROR_DRIVER_NOT_LOADED:       "no driver loaded",
 		nvml.ERROR_LIB_RM_VERSION_MISMATCH: "different versions",
 		nvml.ERROR_UNKNOWN:                 "does not start",

@@ -1,0 +1,32 @@
+// An NVML of long ago: it starts, knows one card, its power and why it is slow, by
+// the names of that time, and exports nothing else.
+
+typedef struct card *Device;
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int nvmlInit(void) { return 0; }
+EXPORT const char *nvmlErrorString(int result) { return result ? "an old error" : "success"; }
+
+EXPORT int nvmlDeviceGetHandleByPciBusId(const char *id, Device *device) {
+	(void)id;
+	*device = (Device)1;
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(Device device, unsigned *milliwatts) {
+	(void)device;
+	*milliwatts = 70000;
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long *reasons) {
+	(void)device;
+	*reasons = 4;
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetTemperature(Device device, int sensor, unsigned *degrees) {
+	(void)device, (void)sensor, (void)degrees;
+	return 3; // not supported
+}
