@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,7 +39,7 @@ func TestArtefactsMatchSources(t *testing.T) {
 			fmt.Fprintf(&listing, "%x  %s\n", sha256.Sum256(text), file)
 			for _, line := range strings.Split(string(text), "\n") {
 				rest, ok := strings.CutPrefix(strings.TrimSpace(line), `#include "`)
-				if header := strings.TrimSuffix(rest, `"`); ok && !contains(a.Includes, header) {
+				if header := strings.TrimSuffix(rest, `"`); ok && !slices.Contains(a.Includes, header) {
 					t.Errorf("artefact %s: %s includes %s, which the manifest lacks: run make kernels", name, file, header)
 				}
 			}
@@ -47,15 +48,6 @@ func TestArtefactsMatchSources(t *testing.T) {
 			t.Errorf("artefact %s is older than its sources: run make kernels", name)
 		}
 	}
-}
-
-func contains(list []string, want string) bool {
-	for _, v := range list {
-		if v == want {
-			return true
-		}
-	}
-	return false
 }
 
 // TestArtefactsAreWhole: every image is there, has the content that was built, holds

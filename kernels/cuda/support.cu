@@ -247,7 +247,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ga_realign(const __grid_co
         } else {
 #pragma unroll 2
             for (int64_t row = firstRow; row < p.rows; row += strideRows) {
-                *reinterpret_cast<uint4*>(dst + row * p.dstLdBytes) = chunkFrom(src + row * p.srcLdBytes, valid, begin, end);
+                const uint4 chunk = chunkFrom(src + row * p.srcLdBytes, valid, begin, end);
+                *reinterpret_cast<uint4*>(dst + row * p.dstLdBytes) = chunk;
             }
         }
     }

@@ -95,12 +95,6 @@ func realignCall(a arch, src, dst uint64, rows, colsBytes, srcLdBytes, dstLdByte
 	return c
 }
 
-// stamp is what ga_stamp writes for each multiprocessor: its clock at entry, and the
-// clock and the wall clock in ns at one moment right after. Seen is 1 where it did.
-type stamp struct{ Entry, Clock, Time, Seen uint64 }
-
-const stampBytes = 32
-
 // How long a stamp takes. The hold is longer than it takes to start a block on every
 // multiprocessor; the limit is longer than a tick of the wall clock, a microsecond
 // where it is coarse.
@@ -109,8 +103,9 @@ const (
 	stampLimitCycles = 20000
 )
 
-// stampCall stamps every multiprocessor; out holds slots stamps, by number of the
-// multiprocessor. Clear it before.
+// stampCall stamps every multiprocessor; out holds slots stamps by number of the
+// multiprocessor, four uint64 each: its clock at entry, the clock and the wall clock in
+// ns at one moment right after, and 1. Clear it before, to see which were stamped.
 func stampCall(a arch, out uint64, slots int) call {
 	c := call{kernel: "ga_stamp", grid: dim3{x: a.sms}, block: dim3{x: 1}, shared: a.sharedMax}
 	c.args.pointer(out).int32(slots, stampHoldCycles, stampLimitCycles)

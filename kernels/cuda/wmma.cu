@@ -90,9 +90,8 @@ struct SlabOf {
 // copyAsync copies a chunk to shared memory without waiting: its first bytes from memory,
 // the others as zeros.
 __device__ __forceinline__ void copyAsync(char* to, const void* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-                 "l"(from), "r"(bytes)
-                 : "memory");
+    const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
 }
 #endif
 
@@ -270,7 +269,8 @@ __device__ __forceinline__ void product(const TileParams& p) {
         for (int j = 0; j < Tile::FN; j++) {
             api::store_matrix_sync(out, sums[i][j], OUT_LD, api::mem_row_major);
             __syncwarp();
-            const int row = to.m0 + to.row + i * FRAGMENT + laneRow, col = to.n0 + to.column + j * FRAGMENT + laneColumn;
+            const int row = to.m0 + to.row + i * FRAGMENT + laneRow;
+            const int col = to.n0 + to.column + j * FRAGMENT + laneColumn;
             const int rows = col < p.n ? min(FRAGMENT, p.m - row) : 0;
             Out* c = static_cast<Out*>(p.c) + row * p.ldc + col;
             const Acc* from = out + laneRow * OUT_LD + laneColumn;
