@@ -66,7 +66,7 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
   run.db                     every sample
   index.html, report.md      the report, with plots/
   findings.json, splits.json what was found, with its proof
-  table.json .csv .h .go     the lookup table for an engine` + exitHelp(
+  table.json .csv .h .go     the lookup table for an engine; of several devices one each, as table-cuda0.json` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
 			"1    the gate failed; everything has been written",
 			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
