@@ -47,6 +47,15 @@ struct Traits<Type::S8> {
     using Value = int;
 };
 
+// widen makes fp16 of the two e4m3 in the lower half of a word.
+__device__ __forceinline__ uint32_t widen(uint32_t pair) {
+    uint32_t r = 0;
+#if __CUDA_ARCH__ >= 890
+    asm("{\n.reg .b16 low;\ncvt.u16.u32 low, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}" : "=r"(r) : "r"(pair));
+#endif
+    return r;
+}
+
 // multiply adds the products of four words of rows g and g+8 with four of the tokens.
 template <Type T>
 __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint4 low, uint4 high, uint4 token) {
@@ -68,7 +77,15 @@ __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint
         GA_MMA_TWICE("m16n8k32.row.col.s32.s8.s8.s32", "r");
     } else if constexpr (T == Type::E4M3) {
 #if __CUDA_ARCH__ >= 890
-        GA_MMA_TWICE("m16n8k32.row.col.f32.e4m3.e4m3.f32", "f");
+        // Through fp16, which holds every e4m3: what multiplies e4m3 itself keeps fewer
+        // bits of the sum, and 9.0 has it for wgmma only.
+        const uint32_t l[4] = {low.x, low.y, low.z, low.w}, h[4] = {high.x, high.y, high.z, high.w};
+        const uint32_t b[4] = {token.x, token.y, token.z, token.w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            GA_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f", widen(l[i]), widen(h[i]), widen(l[i] >> 16), widen(h[i] >> 16),
+                   widen(b[i]), widen(b[i] >> 16));
+        }
 #endif
     }
 #undef GA_MMA_TWICE
@@ -99,7 +116,7 @@ __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint
 __device__ __forceinline__ uint4 loadWeights(const char *from) {
     uint4 v;
 #if __CUDA_ARCH__ >= 800
-    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(from));
 #else

@@ -21,8 +21,9 @@
 // tile seldom waits, and waits only for runs before its own, which were started before
 // it. Sums are added in the order of the runs: the same bits every time.
 //
-// In a cluster of two, each block has its own rows of weights; tokens are fetched by
-// halves and sent to both.
+// Clusters: a cluster's tile is `clusterRows` by `clusterTokens` tiles. Blocks of the
+// same weights each fetch a part and send it to all of them, and so do blocks of the
+// same tokens: what a multiprocessor takes in is the same, what L2 has to give shrinks.
 //
 // Overlapped launches: weights are fetched before the predecessor has ended, all else
 // after it; the successor may start once the last fetch is under way, so that its
@@ -32,20 +33,21 @@
 namespace {
 
 struct Params {
-    TensorMap weights; // n rows of k, boxes of ROWS rows
-    TensorMap tokens;  // m rows of k, boxes of TOKENS rows over the cluster's blocks
+    TensorMap weights; // n rows of k, boxes of ROWS ÷ clusterTokens rows
+    TensorMap tokens;  // m rows of k, boxes of TOKENS ÷ clusterRows rows
     void *c;
     float *partials; // of each block, as many floats as the tile has elements
     uint32_t *flags; // of each warpgroup of each block, 1 while its partial waits
     int64_t ldc;
     int m, n;
     int steps;      // stages of K a tile takes
-    int tokenTiles; // of the m tokens
-    int tiles;      // of a cluster, those of the same weights side by side
+    int tokenTiles; // clusters' tiles of the m tokens
+    int tiles;      // clusters' tiles, those of the same weights side by side
     int streamed;   // the first tiles, which are cut
     int stages;
     int vector; // rows of C are aligned to 16 bytes
     int reread; // weights are needed more than once
+    int clusterRows, clusterTokens;
 };
 
 constexpr int K_BYTES = 128;         // of a swizzled row, and of a block of K
@@ -204,13 +206,16 @@ struct Narrow {
     static constexpr int WARPS = 4 * GROUPS; // of consumers
 
     const Params &p;
-    int cluster, rank, index, clusters; // size, rank in it, which one, how many
+    int cluster, index, clusters; // size, which one, how many
+    int rank, row, column;        // in the cluster: of its blocks, of its rows of weights, of its tokens
     uint32_t ring, scratch, full, empty;
 
     __device__ Narrow(const Params &params) : p(params) {
         extern __shared__ __align__(1024) uint8_t shared[];
-        cluster = clusterSize();
+        cluster = p.clusterRows * p.clusterTokens;
         rank = clusterRank();
+        row = rank % p.clusterRows;
+        column = rank / p.clusterRows;
         index = blockIdx.x / cluster;
         clusters = gridDim.x / cluster;
         ring = sharedAddress(shared);
@@ -220,83 +225,130 @@ struct Narrow {
     }
 
     __device__ void run() {
-        const bool producer = threadIdx.x == 128 * GROUPS;
+        const bool producer = threadIdx.x / 32 == WARPS && electOne();
         if (producer) {
             for (int s = 0; s < p.stages; s++) {
                 barrierInit(full + 8 * s, 1);
-                barrierInit(empty + 8 * s, WARPS * cluster);
+                barrierInit(empty + 8 * s, WARPS * (p.clusterRows + p.clusterTokens - 1));
             }
             barrierInitFence();
-            fillWeights();
+            if (p.clusterTokens == 1) fillWeights<false>();
         }
-        if (cluster > 1) {
-            clusterSync();
-        } else {
-            __syncthreads();
-        }
+        meet();
+        // The successor starts when every thread has said so or ended: the producer
+        // does it last.
+        if (!producer) dependentsMayStart();
         if (threadIdx.x < 128 * GROUPS) {
             consume();
         } else if (producer) {
-            produce();
-        }
-        // A block must outlive what its neighbour sends to it.
-        if (cluster > 1) {
-            __syncwarp();
-            clusterSync();
-        }
-    }
-
-    __device__ void loadWeights(int slot, int tile, int step) {
-        const int row = (tile / p.tokenTiles * cluster + rank) * ROWS;
-        const uint64_t policy = p.reread ? EVICT_NORMAL : EVICT_FIRST;
-#pragma unroll
-        for (int d = 0; d < DEPTH; d++) {
-            loadBox(ring + slot * STAGE + d * WEIGHTS, &p.weights, (step * DEPTH + d) * K, row, full + 8 * slot, policy);
-        }
-    }
-
-    __device__ void loadTokens(int slot, int tile, int step) {
-        const int row = tile % p.tokenTiles * TOKENS;
-        const uint32_t to = ring + slot * STAGE + DEPTH * WEIGHTS;
-#pragma unroll
-        for (int d = 0; d < DEPTH; d++) {
-            const int x = (step * DEPTH + d) * K;
-            if (cluster == 1) {
-                loadBox(to + d * TOKEN_BYTES, &p.tokens, x, row, full + 8 * slot);
+            if (p.clusterTokens > 1) {
+                fillWeights<true>();
+                p.clusterRows > 1 ? produce<true, true>() : produce<true, false>();
             } else {
-                loadBoxMulticast(to + d * TOKEN_BYTES + rank * (TOKEN_BYTES / 2), &p.tokens, x, row + rank * (TOKENS / 2),
-                                 full + 8 * slot, 3);
+                p.clusterRows > 1 ? produce<false, true>() : produce<false, false>();
+            }
+        }
+        // A block must outlive what its neighbours send to it.
+        if (cluster > 1) meet();
+    }
+
+    // meet waits for all threads of the cluster. It orders no writes: barriers are
+    // initialised with a fence of their own.
+    __device__ void meet() {
+        __syncwarp();
+        if (cluster > 1) {
+            asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+        } else {
+            __syncthreads();
+        }
+    }
+
+    // firstToken and firstRow are where a tile of this block begins.
+    __device__ int firstToken(int tile) const { return (tile % p.tokenTiles * p.clusterTokens + column) * TOKENS; }
+    __device__ int firstRow(int tile) const { return (tile / p.tokenTiles * p.clusterRows + row) * ROWS; }
+
+    // Part is what this block fetches of one operand and for whom: all of its tile, or
+    // its share for every block that needs the same. One thread issues all fetches, so
+    // whatever does not change from step to step is worked out before.
+    struct Part {
+        uint32_t offset; // in the stage
+        int shift;       // of rows, from the tile's first
+        uint16_t blocks;
+    };
+    __device__ Part weightsPart() const {
+        const int part = ROWS / p.clusterTokens;
+        uint32_t mask = 0;
+        for (int i = 0; i < p.clusterTokens; i++) mask |= 1u << (row + i * p.clusterRows);
+        return {static_cast<uint32_t>(column * part * K_BYTES), column * part, static_cast<uint16_t>(mask)};
+    }
+    __device__ Part tokensPart() const {
+        const int part = TOKENS / p.clusterRows;
+        const uint32_t mask = ((1u << p.clusterRows) - 1) << column * p.clusterRows;
+        return {static_cast<uint32_t>(DEPTH * WEIGHTS + row * part * K_BYTES), row * part, static_cast<uint16_t>(mask)};
+    }
+
+    // fetch gets the boxes of one operand for a stage: `bytes` apart, beginning at
+    // column x and row y.
+    template <bool SHARED>
+    static __device__ __forceinline__ void fetch(const TensorMap *map, uint32_t to, int bytes, int x, int y, uint32_t bar,
+                                                 uint16_t blocks, uint64_t policy) {
+#pragma unroll
+        for (int d = 0; d < DEPTH; d++) {
+            if constexpr (SHARED) {
+                loadBoxMulticast(to + d * bytes, map, x + d * K, y, bar, blocks, policy);
+            } else {
+                loadBox(to + d * bytes, map, x + d * K, y, bar, policy);
             }
         }
     }
+
+    __device__ uint64_t weightsPolicy() const { return p.reread ? EVICT_NORMAL : EVICT_FIRST; }
 
     // fillWeights fetches the weights of the first stages.
+    template <bool SHARED>
     __device__ void fillWeights() {
-        int slot = 0;
+        const Part part = weightsPart();
+        const uint64_t policy = weightsPolicy();
+        uint32_t stage = ring, bar = full;
         for (Walk w(p, index, clusters); w.next();) {
-            for (int step = w.first; step < w.last; step++, slot++) {
-                if (slot == p.stages) return;
-                barrierExpect(full + 8 * slot, STAGE);
-                loadWeights(slot, w.tile, step);
+            const int y = firstRow(w.tile) + part.shift;
+#pragma unroll 1
+            for (int step = w.first; step < w.last; step++) {
+                if (bar == empty) return;
+                barrierExpect(bar, STAGE);
+                fetch<SHARED>(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
+                stage += STAGE;
+                bar += 8;
             }
         }
     }
 
+    template <bool SHARED_WEIGHTS, bool SHARED_TOKENS>
     __device__ void produce() {
         waitForPredecessor();
-        int slot = 0, parity = 1; // of `empty`: the first round was filled ahead
+        const Part weights = weightsPart(), tokens = tokensPart();
+        const uint64_t policy = weightsPolicy();
+        uint32_t stage = ring, bar = full;
+        const uint32_t toEmpty = empty - full;
+        int parity = 1; // of `empty`: the first round was filled ahead
         bool ahead = true;
         for (Walk w(p, index, clusters); w.next();) {
+            const int yWeights = firstRow(w.tile) + weights.shift, yTokens = firstToken(w.tile) + tokens.shift;
+            int x = w.first * (DEPTH * K);
 #pragma unroll 1
             for (int step = w.first; step < w.last; step++) {
                 if (!ahead) {
-                    barrierWait(empty + 8 * slot, parity);
-                    barrierExpect(full + 8 * slot, STAGE);
-                    loadWeights(slot, w.tile, step);
+                    barrierWait(bar + toEmpty, parity);
+                    barrierExpect(bar, STAGE);
+                    fetch<SHARED_WEIGHTS>(&p.weights, stage + weights.offset, WEIGHTS, x, yWeights, bar, weights.blocks, policy);
                 }
-                loadTokens(slot, w.tile, step);
-                if (++slot == p.stages) {
-                    slot = 0;
+                fetch<SHARED_TOKENS>(&p.tokens, stage + tokens.offset, TOKEN_BYTES, x, yTokens, bar, tokens.blocks, EVICT_NORMAL);
+                x += DEPTH * K;
+                stage += STAGE;
+                bar += 8;
+                if (bar == empty) {
+                    stage = ring;
+                    bar = full;
                     parity ^= 1;
                     ahead = false;
                 }
@@ -305,12 +357,16 @@ struct Narrow {
         dependentsMayStart();
     }
 
+    // release tells the blocks that fill this slot that a warp is done with it.
     __device__ void release(int slot) {
         const int lane = threadIdx.x % 32;
         if (cluster == 1) {
             if (lane == 0) barrierArrive(empty + 8 * slot);
-        } else if (lane < 2) {
-            barrierArriveAt(empty + 8 * slot, lane);
+        } else if (lane < p.clusterRows) {
+            barrierArriveAt(empty + 8 * slot, column * p.clusterRows + lane);
+        } else if (lane < p.clusterRows + p.clusterTokens - 1) {
+            const int other = lane - p.clusterRows;
+            barrierArriveAt(empty + 8 * slot, row + (other + (other >= column)) * p.clusterRows);
         }
     }
 
@@ -379,8 +435,8 @@ struct Narrow {
                 continue;
             }
             if (w.first > 0) takeOver(sums, w.tile);
-            const int token = w.tile % p.tokenTiles * TOKENS;
-            const int n = (w.tile / p.tokenTiles * cluster + rank) * ROWS + group * BLOCKS * 64 + threadIdx.x % 128 / 32 * 16;
+            const int token = firstToken(w.tile);
+            const int n = firstRow(w.tile) + group * BLOCKS * 64 + threadIdx.x % 128 / 32 * 16;
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++) {
                 putBlock<T, TOKENS>(p, sums[b], token, n + 64 * b, scratch + threadIdx.x / 32 * WARP_SCRATCH);
@@ -458,8 +514,12 @@ struct Narrow {
 #define GA_NARROW_TYPE(DTYPE, T)                           \
     GA_NARROW(DTYPE##_narrow_64x8, T, 1, 1, 8, 2)          \
     GA_NARROW(DTYPE##_narrow_64x16, T, 1, 1, 16, 2)        \
+    GA_NARROW(DTYPE##_narrow_64x24, T, 1, 1, 24, 2)        \
     GA_NARROW(DTYPE##_narrow_64x32, T, 1, 1, 32, 2)        \
+    GA_NARROW(DTYPE##_narrow_64x48, T, 1, 1, 48, 2)        \
     GA_NARROW(DTYPE##_narrow_64x64, T, 1, 1, 64, 2)        \
+    GA_NARROW(DTYPE##_narrow_64x96, T, 1, 1, 96, 1)        \
+    GA_NARROW(DTYPE##_narrow_64x128, T, 1, 1, 128, 1)      \
     GA_NARROW(DTYPE##_narrow_128x8, T, 2, 1, 8, 1)         \
     GA_NARROW(DTYPE##_narrow_128x16, T, 2, 1, 16, 1)       \
     GA_NARROW(DTYPE##_narrow_128x24, T, 2, 1, 24, 1)       \
@@ -474,7 +534,6 @@ struct Narrow {
     GA_NARROW(DTYPE##_narrow_128x192, T, 2, 1, 192, 1)     \
     GA_NARROW(DTYPE##_narrow_128x224, T, 2, 1, 224, 1)     \
     GA_NARROW(DTYPE##_narrow_128x256, T, 2, 1, 256, 1)     \
-    GA_NARROW(DTYPE##_narrow_256x32, T, 2, 2, 32, 1)       \
     GA_NARROW(DTYPE##_narrow_256x64, T, 2, 2, 64, 1)       \
     GA_NARROW(DTYPE##_narrow_256x96, T, 2, 2, 96, 1)       \
     GA_NARROW(DTYPE##_narrow_256x128, T, 2, 2, 128, 1)
