@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -108,65 +107,16 @@ func (h host) usableCores() int {
 	if n == 0 {
 		n = runtime.NumCPU()
 	}
-	if quota := h.cpuQuota(); quota > 0 {
+	if quota, ok := h.CPUQuota(); ok {
 		n = min(n, max(1, int(math.Floor(quota))))
 	}
 	return n
 }
 
-// groups lists the folders that hold the limits of this process in a controller's
-// hierarchy: its own group and those above it.
-func (h host) groups(controller string) []string {
-	var out []string
-	up := func(mount, group string) {
-		for group = path.Clean("/" + group); ; group = path.Dir(group) {
-			out = append(out, strings.TrimPrefix(path.Join(mount, group), "/"))
-			if group == "/" {
-				return
-			}
-		}
-	}
-	for line := range strings.Lines(h.Text("proc/self/cgroup")) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) != 3 {
-			continue
-		}
-		switch {
-		case fields[1] == "":
-			up("sys/fs/cgroup", fields[2])
-			up("sys/fs/cgroup/unified", fields[2])
-		case slices.Contains(strings.Split(fields[1], ","), controller):
-			up("sys/fs/cgroup/"+fields[1], fields[2])
-			up("sys/fs/cgroup/"+controller, fields[2])
-		}
-	}
-	// A container may see its own group as the root under another's path.
-	return append(out, "sys/fs/cgroup", "sys/fs/cgroup/"+controller)
-}
-
-// cpuQuota is the least number of CPUs that a control group allows, 0 for no limit.
-func (h host) cpuQuota() float64 {
-	var least float64
-	note := func(quota, period string) {
-		q, errQ := strconv.ParseFloat(quota, 64)
-		p, errP := strconv.ParseFloat(period, 64)
-		if errQ == nil && errP == nil && q > 0 && p > 0 && (least == 0 || q/p < least) {
-			least = q / p
-		}
-	}
-	for _, dir := range h.groups("cpu") {
-		if f := strings.Fields(h.Text(dir + "/cpu.max")); len(f) == 2 {
-			note(f[0], f[1])
-		}
-		note(h.Text(dir+"/cpu.cfs_quota_us"), h.Text(dir+"/cpu.cfs_period_us"))
-	}
-	return least
-}
-
 // memory is what the machine has, or what the control group allows of it.
 func (h host) memory() int64 {
 	total, _ := h.Memory("MemTotal")
-	for _, dir := range h.groups("memory") {
+	for _, dir := range h.Groups("memory") {
 		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
 			limit, err := strconv.ParseInt(h.Text(dir+name), 10, 64)
 			if err == nil && limit > 0 && (total == 0 || limit < total) && limit < math.MaxInt64/2 {

@@ -53,3 +53,41 @@ func TestParseCPUList(t *testing.T) {
 		}
 	}
 }
+
+func TestControlGroups(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		files  map[string]string
+		groups []string // of "cpu"
+		quota  float64
+	}{
+		{"no groups", nil, []string{"sys/fs/cgroup", "sys/fs/cgroup/cpu"}, 0},
+		{"version 2", map[string]string{
+			"proc/self/cgroup":                 "0::/user.slice/job\n",
+			"sys/fs/cgroup/user.slice/cpu.max": "250000 100000\n", "sys/fs/cgroup/user.slice/job/cpu.max": "max 100000\n",
+		}, []string{
+			"sys/fs/cgroup/user.slice/job", "sys/fs/cgroup/user.slice", "sys/fs/cgroup",
+			"sys/fs/cgroup/unified/user.slice/job", "sys/fs/cgroup/unified/user.slice", "sys/fs/cgroup/unified",
+			"sys/fs/cgroup", "sys/fs/cgroup/cpu",
+		}, 2.5},
+		{"version 1", map[string]string{
+			"proc/self/cgroup":                       "4:memory:/m\n2:cpu,cpuacct:/job\nrubbish\n",
+			"sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "150000", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
+		}, []string{
+			"sys/fs/cgroup/cpu,cpuacct/job", "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/cpu/job", "sys/fs/cgroup/cpu",
+			"sys/fs/cgroup", "sys/fs/cgroup/cpu",
+		}, 1.5},
+		{"a container that sees its group as the root", map[string]string{
+			"proc/self/cgroup": "0::/kubepods/x\n", "sys/fs/cgroup/cpu.max": "50000 100000",
+		}, nil, 0.5},
+	} {
+		m := tree(c.files)
+		if got := m.Groups("cpu"); c.groups != nil && !slices.Equal(got, c.groups) {
+			t.Errorf("%s: groups %q, want %q", c.name, got, c.groups)
+		}
+		if got, limited := m.CPUQuota(); got != c.quota || limited != (c.quota > 0) {
+			t.Errorf("%s: quota %g, %v, want %g", c.name, got, limited, c.quota)
+		}
+	}
+}

@@ -81,8 +81,9 @@ func checkMemory(m *machine) []Finding {
 // availableMemory is what the process could still take, in bytes: the system's
 // estimate, or what its control group leaves. 0 when unknown.
 func (m *machine) availableMemory() float64 {
+	tree := procfs.Tree{FS: m.Files}
 	available := math.Inf(1)
-	if bytes, ok := (procfs.Tree{FS: m.Files}).Memory("MemAvailable"); ok {
+	if bytes, ok := tree.Memory("MemAvailable"); ok {
 		available = float64(bytes)
 	}
 	left := func(limit, usage string) {
@@ -93,29 +94,9 @@ func (m *machine) availableMemory() float64 {
 		u, _ := m.number(usage)
 		available = min(available, max(0, l-u))
 	}
-	for line := range strings.Lines(m.text("proc/self/cgroup")) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		switch {
-		case parts[0] == "0" && parts[1] == "":
-			for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
-				folder := path.Join("sys/fs/cgroup", group)
-				left(path.Join(folder, "memory.max"), path.Join(folder, "memory.current"))
-				if group == "/" {
-					break
-				}
-			}
-		case hasController(parts[1], "memory"):
-			for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
-				folder := path.Join("sys/fs/cgroup/memory", group)
-				left(path.Join(folder, "memory.limit_in_bytes"), path.Join(folder, "memory.usage_in_bytes"))
-				if group == "/" {
-					break
-				}
-			}
-		}
+	for _, dir := range tree.Groups("memory") {
+		left(path.Join(dir, "memory.max"), path.Join(dir, "memory.current"))
+		left(path.Join(dir, "memory.limit_in_bytes"), path.Join(dir, "memory.usage_in_bytes"))
 	}
 	if math.IsInf(available, 1) {
 		return 0

@@ -2,8 +2,6 @@ package health
 
 import (
 	"fmt"
-	"math"
-	"path"
 	"strconv"
 	"strings"
 
@@ -68,27 +66,12 @@ func checkSteal(m *machine) []Finding {
 // of a block for the rest of a period of mostly 100 ms.
 func checkQuota(m *machine) []Finding {
 	const check = "quota"
-	limit := math.Inf(1) // in CPUs
-	for line := range strings.Lines(m.text("proc/self/cgroup")) {
-		// hierarchy:controllers:path; version 2 has 0 and no controllers.
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		switch {
-		case parts[0] == "0" && parts[1] == "":
-			limit = min(limit, m.quota("sys/fs/cgroup", parts[2], m.quotaV2))
-		case hasController(parts[1], "cpu"):
-			for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
-				limit = min(limit, m.quota(mount, parts[2], m.quotaV1))
-			}
-		}
-	}
+	limit, limited := procfs.Tree{FS: m.Files}.CPUQuota()
 	cpus := m.cpus()
 	switch {
-	case math.IsInf(limit, 1) && m.exists("proc/self/cgroup"):
+	case !limited && m.exists("proc/self/cgroup"):
 		return []Finding{{check, OK, "no limit of CPU time", ""}}
-	case math.IsInf(limit, 1):
+	case !limited:
 		return nil
 	case cpus > 0 && limit < float64(cpus):
 		return []Finding{{check, Error, fmt.Sprintf("a control group grants %.2f CPUs' time to the %d CPUs that are used: blocks are stopped midway", limit, cpus),
@@ -102,47 +85,6 @@ func plural(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-func hasController(list, name string) bool {
-	for c := range strings.SplitSeq(list, ",") {
-		if c == name {
-			return true
-		}
-	}
-	return false
-}
-
-// quota is the least limit of a group and of those above it. Inside a container the
-// path may be the host's, of which only the mount's root can be seen.
-func (m *machine) quota(mount, group string, read func(folder string) float64) float64 {
-	limit := read(mount)
-	for group = path.Clean("/" + group); group != "/"; group = path.Dir(group) {
-		limit = min(limit, read(path.Join(mount, group)))
-	}
-	return limit
-}
-
-func (m *machine) quotaV2(folder string) float64 {
-	fields := strings.Fields(m.text(path.Join(folder, "cpu.max")))
-	if len(fields) != 2 {
-		return math.Inf(1)
-	}
-	quota, err1 := strconv.ParseFloat(fields[0], 64) // "max" is none
-	period, err2 := strconv.ParseFloat(fields[1], 64)
-	if err1 != nil || err2 != nil || period <= 0 {
-		return math.Inf(1)
-	}
-	return quota / period
-}
-
-func (m *machine) quotaV1(folder string) float64 {
-	quota, ok1 := m.number(path.Join(folder, "cpu.cfs_quota_us"))
-	period, ok2 := m.number(path.Join(folder, "cpu.cfs_period_us"))
-	if !ok1 || !ok2 || quota < 0 || period <= 0 {
-		return math.Inf(1)
-	}
-	return quota / period
 }
 
 func checkAffinity(m *machine) []Finding {
