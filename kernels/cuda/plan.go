@@ -1,8 +1,10 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -145,6 +147,11 @@ func (a *args) tensorMap(m tensorMap) *args {
 	a.maps = append(a.maps, placedMap{at: len(a.bytes), m: m})
 	a.bytes = append(a.bytes, make([]byte, tensorMapBytes)...)
 	return a
+}
+
+// fastest is the plan of least expected time, the earlier of equal ones.
+func fastest(plans []planned) planned {
+	return slices.MinFunc(plans, func(x, y planned) int { return cmp.Compare(x.seconds, y.seconds) })
 }
 
 // families lists the rungs, the best first; each file puts its own in.

@@ -80,14 +80,17 @@ func (t tiledTile) busy(a arch, d kernels.DType) float64 {
 	return min(0.92, t.issue*128/lanes)
 }
 
-func (tiled) plan(a arch, p kernels.Problem, o alignment) planned {
-	best := tiledTiles[0]
-	for _, t := range tiledTiles[1:] {
-		if t.seconds(a, p) < best.seconds(a, p) {
-			best = t
-		}
+func (f tiled) plan(a arch, p kernels.Problem, o alignment) planned {
+	return fastest(f.candidates(a, p, o))
+}
+
+// candidates are the plans of all tiles.
+func (tiled) candidates(a arch, p kernels.Problem, o alignment) []planned {
+	var plans []planned
+	for _, t := range tiledTiles {
+		plans = append(plans, t.plan(a, p, o))
 	}
-	return best.plan(a, p, o)
+	return plans
 }
 
 func (t tiledTile) plan(a arch, p kernels.Problem, o alignment) planned {

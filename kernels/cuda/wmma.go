@@ -82,20 +82,23 @@ func (t wmmaTile) seconds(a arch, p kernels.Problem) float64 {
 	return mmaLaunch + math.Sqrt(sum) + float64(divideUp(rounds, perSM)-1)*mmaEdge
 }
 
-func (wmma) plan(a arch, p kernels.Problem, o alignment) planned {
-	best := wmmaTiles[0]
-	for _, t := range wmmaTiles[1:] {
-		if t.seconds(a, p) < best.seconds(a, p) {
-			best = t
-		}
+func (f wmma) plan(a arch, p kernels.Problem, o alignment) planned {
+	return fastest(f.candidates(a, p, o))
+}
+
+// candidates are the plans of all tiles.
+func (wmma) candidates(a arch, p kernels.Problem, o alignment) []planned {
+	var plans []planned
+	for _, t := range wmmaTiles {
+		name := fmt.Sprintf("%dx%d", t.m, t.n)
+		plans = append(plans, planned{
+			label:   name,
+			seconds: t.seconds(a, p),
+			bind: func(at addresses) []call {
+				kernel := "ga_wmma_" + string(p.DType) + "_" + name
+				return []call{tileCall(kernel, p, o, at, t.m, t.n, wmmaGroup, t.warpsM*t.warpsN*32, wmmaChunk)}
+			},
+		})
 	}
-	name := fmt.Sprintf("%dx%d", best.m, best.n)
-	return planned{
-		label:   name,
-		seconds: best.seconds(a, p),
-		bind: func(at addresses) []call {
-			kernel := "ga_wmma_" + string(p.DType) + "_" + name
-			return []call{tileCall(kernel, p, o, at, best.m, best.n, wmmaGroup, best.warpsM*best.warpsN*32, wmmaChunk)}
-		},
-	}
+	return plans
 }
