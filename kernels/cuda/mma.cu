@@ -324,17 +324,18 @@ struct Kernel {
                 const Acc(&v)[4] = acc[i][j];
                 own[(i * tilesB + j) * threads] = make_float4(asFloat(v[0]), asFloat(v[1]), asFloat(v[2]), asFloat(v[3]));
             }
-        __threadfence();
+        // The barriers carry the order from thread to thread, the counter from block to
+        // block: one thread's release and acquire serve all.
         __syncthreads();
         volatile unsigned* const last = reinterpret_cast<volatile unsigned*>(shared);
         if (threadIdx.x == 0) {
-            const unsigned before = atomicAdd(p.arrived + tile, 1u);
+            unsigned before;
+            asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
             *last = before == p.splits - 1;
             if (before == p.splits - 1) p.arrived[tile] = 0;
         }
         __syncthreads();
         if (!*last) return false;
-        __threadfence();
 #pragma unroll
         for (int i = 0; i < tilesA; i++)
 #pragma unroll

@@ -137,7 +137,7 @@ const (
 	// mmaLaunch is a launch inside of a graph. mmaEdge is what a block takes to fill its
 	// stages and to store its tile, for which the next wave waits. mmaReduce is what it
 	// takes to find out which block is last.
-	mmaLaunch, mmaEdge, mmaReduce = 1e-6, 4e-6, 2.2e-6
+	mmaLaunch, mmaEdge, mmaReduce = 1e-6, 4e-6, 1.9e-6
 	// mmaOverlap is the p of the p-norm of the resources' times: they overlap, but the
 	// nearer two are to each other, the less (equal ones by all but 15 %).
 	mmaOverlap = 5
@@ -151,7 +151,7 @@ func mmaClocks(a arch, d kernels.DType) float64 {
 		return 2
 	case a.cc >= 90 && a.cc < 120:
 		if d == kernels.FP8 || d == kernels.INT8 {
-			return 2 // fp8 is multiplied as fp16
+			return 1.8 // fp8 is multiplied as fp16
 		}
 		return 1.85 // where wgmma takes 1
 	case a.cc >= 120 && d == kernels.FP8:
