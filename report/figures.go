@@ -91,14 +91,29 @@ func clockFigures(in Input, machine string) []*Figure {
 
 // acrossCards groups the curves that are the same but for the device.
 func acrossCards(curves []Curve) [][]Curve {
+	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
+		key.Device = ""
+		return key
+	})
+}
+
+// comparable groups the curves of one device, data type and shape.
+func comparable(curves []Curve) [][]Curve {
+	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
+		return results.SeriesKey{Device: key.Device, DType: key.DType, N: key.N, K: key.K}
+	})
+}
+
+// grouped groups the curves of equal reduced keys, where there are several, in
+// order of appearance.
+func grouped(curves []Curve, reduce func(results.SeriesKey) results.SeriesKey) [][]Curve {
 	groups := map[results.SeriesKey][]Curve{}
 	var order []results.SeriesKey
 	for _, c := range curves {
 		if len(c.Rows) == 0 {
 			continue
 		}
-		key := c.Key
-		key.Device = ""
+		key := reduce(c.Key)
 		if groups[key] == nil {
 			order = append(order, key)
 		}
@@ -108,34 +123,6 @@ func acrossCards(curves []Curve) [][]Curve {
 	for _, key := range order {
 		if len(groups[key]) > 1 {
 			out = append(out, groups[key])
-		}
-	}
-	return out
-}
-
-// comparable groups the curves of one device, data type and shape, where there
-// are several.
-func comparable(curves []Curve) [][]Curve {
-	type key struct {
-		device, dtype string
-		n, k          int
-	}
-	groups := map[key][]Curve{}
-	var order []key
-	for _, c := range curves {
-		if len(c.Rows) == 0 {
-			continue
-		}
-		k := key{c.Key.Device, string(c.Key.DType), c.Key.N, c.Key.K}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], c)
-	}
-	var out [][]Curve
-	for _, k := range order {
-		if len(groups[k]) > 1 {
-			out = append(out, groups[k])
 		}
 	}
 	return out

@@ -159,17 +159,14 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 	if len(values) > 400 {
 		radius = 1
 	}
-	type spot struct{ x, y int }
-	taken := map[spot]bool{}
+	taken := spots{}
 	for _, v := range values {
 		if v.value > p.y.hi || v.value < p.y.lo {
 			p.arrow(p.fx(v.at*factor), v.value > p.y.hi, alpha(c, 0.7))
 			continue
 		}
 		at := p.at(v.at*factor, v.value)
-		s := spot{int(at.X), int(at.Y)}
-		if !taken[s] {
-			taken[s] = true
+		if taken.take(at, 1) {
 			p.DrawGlyph(draw.GlyphStyle{Color: alpha(c, 0.45), Radius: radius, Shape: draw.CircleGlyph{}}, at)
 		}
 	}
@@ -181,6 +178,18 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 		line = append(line, p.at(values[i].at*factor, v))
 	}
 	p.StrokeLines(draw.LineStyle{Color: c, Width: 1.3}, thin(line))
+}
+
+// spots are the places of a plot that have a glyph. Where thousands lie on each
+// other, one a spot is enough.
+type spots map[[2]int]bool
+
+// take says whether the spot of the given size around a point is free, and takes it.
+func (s spots) take(at vg.Point, size vg.Length) bool {
+	spot := [2]int{int(at.X / size), int(at.Y / size)}
+	taken := s[spot]
+	s[spot] = true
+	return !taken
 }
 
 // medianSpan is how many of n readings go into each point of a running median.

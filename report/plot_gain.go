@@ -74,21 +74,16 @@ func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {
 	if len(rows) > 200 {
 		radius = 1.5
 	}
-	// Thousands of predictions lie on each other; one ring a spot is enough.
-	type spot struct{ x, y int }
-	taken := map[spot]bool{}
+	taken := spots{}
 	for _, r := range rows {
 		g := predictedGain(r.Remedy)
 		if g <= 0 || !isFinite(g) {
 			continue
 		}
 		at := p.at(float64(r.M), g)
-		s := spot{int(at.X / radius), int(at.Y / radius)}
-		if taken[s] {
-			continue
+		if taken.take(at, radius) {
+			p.DrawGlyph(draw.GlyphStyle{Color: sky, Radius: radius, Shape: draw.RingGlyph{}}, at)
 		}
-		taken[s] = true
-		p.DrawGlyph(draw.GlyphStyle{Color: sky, Radius: radius, Shape: draw.RingGlyph{}}, at)
 	}
 	for _, r := range rows {
 		if !r.Executed || !isFinite(r.Gain.Mid) {

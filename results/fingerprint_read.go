@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -97,27 +98,18 @@ func (r factReader) governor() string {
 
 // turbo is "on" or "off" where a driver tells.
 func (r factReader) turbo() string {
-	switch r.Text(path.Join(cpuFolder, "intel_pstate/no_turbo")) {
-	case "0":
-		return "on"
-	case "1":
-		return "off"
-	}
-	switch r.Text(path.Join(cpuFolder, "cpufreq/boost")) {
-	case "1":
-		return "on"
-	case "0":
-		return "off"
-	}
-	return ""
+	return cmp.Or(r.onOff("intel_pstate/no_turbo", "0", "1"), r.onOff("cpufreq/boost", "1", "0"))
 }
 
 // smt is "on" when two threads share a core, "off" when they don't.
-func (r factReader) smt() string {
-	switch r.Text(path.Join(cpuFolder, "smt/active")) {
-	case "1":
+func (r factReader) smt() string { return r.onOff("smt/active", "1", "0") }
+
+// onOff reads a switch of the CPUs, empty when it is neither on nor off.
+func (r factReader) onOff(file, on, off string) string {
+	switch r.Text(path.Join(cpuFolder, file)) {
+	case on:
 		return "on"
-	case "0":
+	case off:
 		return "off"
 	}
 	return ""

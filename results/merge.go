@@ -118,20 +118,24 @@ func (m *merger) add(path string, opt MergeOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range samples {
-		id, ok := ids[s.CaseID]
+	unify := func(id *int64, what string) error {
+		own, ok := ids[*id]
 		if !ok {
-			return badValue(path, "the case of a sample", s.CaseID)
+			return badValue(path, what, *id)
 		}
-		s.CaseID = id
+		*id = own
+		return nil
+	}
+	for _, s := range samples {
+		if err := unify(&s.CaseID, "the case of a sample"); err != nil {
+			return err
+		}
 		m.samples = append(m.samples, sourced[Sample]{s, input})
 	}
 	for _, f := range failures {
-		id, ok := ids[f.CaseID]
-		if !ok {
-			return badValue(path, "the case of a failure", f.CaseID)
+		if err := unify(&f.CaseID, "the case of a failure"); err != nil {
+			return err
 		}
-		f.CaseID = id
 		m.failures = append(m.failures, sourced[Failure]{f, input})
 	}
 	return nil

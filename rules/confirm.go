@@ -124,7 +124,7 @@ func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config,
 				left++
 			}
 		}
-		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		if timeUp(ctx, err) {
 			a.warn("run", "the time was up: %d suspect interval(s) were not measured again", left)
 		} else {
 			failure = fmt.Errorf("measure suspects again: %w", err)
@@ -329,4 +329,10 @@ func pairRounds(a, b []results.Sample) [][2]results.Sample {
 // caseKey is equal for equal things to run.
 func caseKey(c results.Case) string {
 	return fmt.Sprintf("%+v|%d|%v|%d", c.SeriesKey, c.M, c.Parts, c.PadTo)
+}
+
+// timeUp says whether a measurement failed because its time was up or somebody
+// stopped it, and not by itself.
+func timeUp(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

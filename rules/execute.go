@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -73,7 +72,7 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 			continue
 		}
 		done = contests[:from]
-		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		if timeUp(ctx, err) {
 			r.warn("run", "the time was up: %d row(s) with a predicted remedy were not executed", len(contests)-from)
 		} else {
 			failure = fmt.Errorf("execute remedies: %w", err)

@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -257,7 +256,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {
-		case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+		case err != nil && timeUp(ctx, err):
 			return checks, nil
 		case err != nil:
 			return checks, fmt.Errorf("verify table: %w", err)

@@ -26,14 +26,7 @@ func doubtful(speed float64) *kerneltest.Device {
 
 // choosingPlan has seven rounds over everything and eight of choice.
 func choosingPlan(d kernels.Device) (*Plan, error) {
-	grid, err := ParseBatches("4:400:2")
-	if err != nil {
-		return nil, err
-	}
-	s := DefaultSentinel()
-	s.Every, s.SettleWindow, s.SettleWindows, s.SettleCap = 20*time.Millisecond, time.Millisecond, 2, 5*time.Millisecond
-	return NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: grid,
-		DTypes: []kernels.DType{kernels.FP32}, Rounds: 15, Screening: 7, Seed: 9, BlockTarget: 200 * time.Microsecond, Sentinel: s}, nil)
+	return hurriedPlan(d, "4:400:2", Options{Targets: []Target{{N: 64, K: 64}}, Screening: 7, BlockTarget: 200 * time.Microsecond})
 }
 
 // chosenAsAsked checks that every round after the screening measured what the

@@ -71,14 +71,19 @@ func sweepAsChild(path string) error {
 }
 
 func killPlan(d kernels.Device) (*Plan, error) {
-	grid, err := ParseBatches("1:100")
+	return hurriedPlan(d, "1:100", Options{Targets: []Target{{N: 256, K: 128}}, BlockTarget: time.Millisecond})
+}
+
+// hurriedPlan has fifteen rounds, and sentinels that settle and recur in milliseconds.
+func hurriedPlan(d kernels.Device, batches string, o Options) (*Plan, error) {
+	grid, err := ParseBatches(batches)
 	if err != nil {
 		return nil, err
 	}
 	s := DefaultSentinel()
 	s.Every, s.SettleWindow, s.SettleWindows, s.SettleCap = 20*time.Millisecond, time.Millisecond, 2, 5*time.Millisecond
-	return NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
-		DTypes: []kernels.DType{kernels.FP32}, Rounds: 15, Seed: 9, BlockTarget: time.Millisecond, Sentinel: s}, nil)
+	o.Batches, o.DTypes, o.Rounds, o.Seed, o.Sentinel = grid, []kernels.DType{kernels.FP32}, 15, 9, s
+	return NewPlan([]kernels.Device{d}, o, nil)
 }
 
 // TestKilledSweepLosesNothing kills a sweep at 50 random moments of its life, each
