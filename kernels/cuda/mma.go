@@ -144,20 +144,33 @@ const (
 )
 
 // mmaClocks is how many clocks the tensor cores of an SM take for a product of 16×8
-// outputs, 32 bytes deep, accumulating in fp32 or int32.
+// outputs, 32 bytes deep, accumulating in fp32 or int32: measured on 9.0, where wgmma
+// takes 1, elsewhere what the vendor says of cards that don't halve the rate for fp32.
 func mmaClocks(a arch, d kernels.DType) float64 {
 	switch {
 	case a.cc == 80:
 		return 2
+	case a.cc >= 90 && a.cc < 120 && d == kernels.INT8:
+		return 1.65
 	case a.cc >= 90 && a.cc < 120:
-		if d == kernels.FP8 || d == kernels.INT8 {
-			return 1.8 // fp8 is multiplied as fp16
-		}
-		return 1.85 // where wgmma takes 1
-	case a.cc >= 120 && d == kernels.FP8:
-		return 8 // likewise, twice as many
+		return 1.85
 	}
 	return 4
+}
+
+// unitClocks is the clocks for which a block multiplies 32 bytes of K. From 9.0 on, where
+// mma.sync has no fp8, mma.cu multiplies it as twice as many fp16, which each warp first
+// makes of its fragments, while others of the same scheduler may multiply: those of the
+// resident blocks of the SM.
+func (c mmaChoice) unitClocks(a arch, d kernels.DType, resident int) float64 {
+	clocks := float64(c.m/16*c.n/8) * mmaClocks(a, d)
+	if d == kernels.FP8 && a.cc >= 90 {
+		const clocksWiden = 2
+		widened := 2 * (c.m/c.warpsM/16*4 + c.n/c.warpsN/8*2) // registers of a warp
+		schedulerWarps := c.warpsM * c.warpsN * resident / 4
+		clocks = 2*clocks + clocksWiden*float64(widened)/float64(schedulerWarps)
+	}
+	return clocks
 }
 
 // mmaL2Bytes is what the L2 of a GPU delivers in a clock, for each SM.
@@ -183,7 +196,7 @@ func (c mmaChoice) seconds(a arch, p kernels.Problem) float64 {
 	read := units * float64((c.m*c.warpsN+c.n*c.warpsM)*32)
 	perSM := float64(rounds)
 
-	multiply := perSM * units * float64(c.m/16*c.n/8) * mmaClocks(a, p.DType) / clock
+	multiply := perSM * units * c.unitClocks(a, p.DType, resident) / clock
 	shared := perSM * (loaded + read) / mmaSharedBytes / clock
 	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * mmaLatency
 	l2 := float64(c.blocks()) / float64(a.sms) * loaded / mmaL2Bytes(a) / clock

@@ -126,25 +126,30 @@ func TestMMACoverage(t *testing.T) {
 	}
 }
 
-// TestMMAModel: the model against what an H200 took for bf16, in microseconds, with
-// weights from memory.
+// TestMMAModel: the model against what an H200 took, in microseconds, with weights from
+// memory.
 func TestMMAModel(t *testing.T) {
 	for _, c := range []struct {
+		d       kernels.DType
 		m, n, k int
 		us      float64
 	}{
-		{1, 14336, 4096, 29.2}, {16, 14336, 4096, 29.9}, {32, 14336, 4096, 30.6}, {64, 14336, 4096, 31.9},
-		{128, 14336, 4096, 42.1}, {256, 14336, 4096, 77.8}, {512, 14336, 4096, 157.5}, {4096, 14336, 4096, 1085},
-		{8192, 14336, 4096, 2273}, {16, 4096, 4096, 11.7}, {64, 4096, 4096, 12.7}, {128, 4096, 4096, 17.2},
-		{256, 4096, 4096, 25.3}, {2048, 4096, 4096, 160}, {16, 4096, 14336, 31.0}, {64, 4096, 14336, 33.7},
-		{128, 4096, 14336, 42.5}, {256, 4096, 14336, 73.2}, {2048, 4096, 14336, 567}, {16, 6144, 4096, 15.7},
-		{64, 6144, 4096, 17.5}, {128, 6144, 4096, 25.1}, {256, 6144, 4096, 38.5}, {2048, 6144, 4096, 246},
+		{kernels.BF16, 1, 14336, 4096, 29.3}, {kernels.BF16, 16, 14336, 4096, 29.8}, {kernels.BF16, 32, 14336, 4096, 30.5},
+		{kernels.BF16, 64, 14336, 4096, 32.0}, {kernels.BF16, 128, 14336, 4096, 44.8}, {kernels.BF16, 256, 14336, 4096, 81.0},
+		{kernels.BF16, 512, 14336, 4096, 158.4}, {kernels.BF16, 1024, 14336, 4096, 281}, {kernels.BF16, 4096, 14336, 4096, 1160},
+		{kernels.BF16, 16384, 14336, 4096, 4491}, {kernels.BF16, 1, 4096, 4096, 11.5}, {kernels.BF16, 16, 4096, 4096, 11.7},
+		{kernels.BF16, 64, 4096, 4096, 12.7}, {kernels.BF16, 128, 4096, 4096, 18.5}, {kernels.BF16, 256, 4096, 4096, 27.5},
+		{kernels.BF16, 1024, 4096, 4096, 76.8}, {kernels.BF16, 16, 4096, 14336, 30.9}, {kernels.BF16, 64, 4096, 14336, 34.8},
+		{kernels.BF16, 256, 4096, 14336, 82.6}, {kernels.BF16, 2048, 4096, 14336, 574}, {kernels.BF16, 16, 6144, 4096, 15.9},
+		{kernels.BF16, 64, 6144, 4096, 17.9}, {kernels.BF16, 256, 6144, 4096, 41.9}, {kernels.BF16, 2048, 6144, 4096, 243},
+		{kernels.INT8, 16, 14336, 4096, 16.5}, {kernels.INT8, 256, 14336, 4096, 40.4}, {kernels.INT8, 4096, 14336, 4096, 538},
+		{kernels.FP8, 16, 14336, 4096, 16.8}, {kernels.FP8, 32, 14336, 4096, 18.4}, {kernels.FP8, 4096, 14336, 4096, 1164},
+		{kernels.TF32, 16, 14336, 4096, 55.7}, {kernels.TF32, 256, 14336, 4096, 146.3}, {kernels.TF32, 4096, 14336, 4096, 2165},
 	} {
-		plan := mma{}.plan(mmaH200, mmaProblem(t, kernels.BF16, c.m, c.n, c.k), alignment{16, 16})
-		if ratio := plan.seconds * 1e6 / c.us; math.Abs(math.Log(ratio)) > math.Log(1.15) {
-			t.Errorf("m%d n%d k%d: %s: %.1f us, measured %.1f", c.m, c.n, c.k, plan.label, plan.seconds*1e6, c.us)
-		} else {
-			t.Logf("m%d n%d k%d: %s: %.2f of the time measured", c.m, c.n, c.k, plan.label, ratio)
+		plan := mma{}.plan(mmaH200, mmaProblem(t, c.d, c.m, c.n, c.k), alignment{16, 16})
+		ratio := plan.seconds * 1e6 / c.us
+		if math.Abs(math.Log(ratio)) > math.Log(1.15) {
+			t.Errorf("%s m%d n%d k%d: %s: %.1f us, measured %.1f", c.d, c.m, c.n, c.k, plan.label, plan.seconds*1e6, c.us)
 		}
 	}
 }
