@@ -123,7 +123,7 @@ func (mma) choose(a arch, p kernels.Problem) (best mmaChoice, seconds float64) {
 	return best, seconds
 }
 
-// The model's constants, fitted to 150 measured times of an H200: they meet them within
+// The model's constants, fitted to 150 times of bf16 on an H200: they meet those within
 // 5 % (root mean square). For other architectures only mmaClocks and mmaL2Bytes differ.
 const (
 	// mmaClock is the part of the highest clock that a card holds under this load, and
