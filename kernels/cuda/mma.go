@@ -99,9 +99,9 @@ type mmaChoice struct {
 
 func (c mmaChoice) blocks() int { return c.tilesM * c.tilesN * c.splits }
 
-// choose tries every tile with every useful division of K.
-func (mma) choose(a arch, p kernels.Problem) (best mmaChoice, seconds float64) {
-	seconds = math.Inf(1)
+// choices are every tile with every useful division of K.
+func (mma) choices(a arch, p kernels.Problem) []mmaChoice {
+	var out []mmaChoice
 	for _, t := range mmaTiles(a) {
 		tilesM, tilesN := divideUp(p.M, t.m), divideUp(p.N, t.n)
 		if int64(tilesM)*int64(tilesN) > math.MaxInt32 {
@@ -115,9 +115,18 @@ func (mma) choose(a arch, p kernels.Problem) (best mmaChoice, seconds float64) {
 			}
 			c := mmaChoice{mmaTile: t, tilesM: tilesM, tilesN: tilesN, steps: divideUp(all, s)}
 			c.splits = divideUp(all, c.steps)
-			if this := c.seconds(a, p); this < seconds {
-				best, seconds = c, this
-			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// choose is the choice of least expected time.
+func (f mma) choose(a arch, p kernels.Problem) (best mmaChoice, seconds float64) {
+	seconds = math.Inf(1)
+	for _, c := range f.choices(a, p) {
+		if this := c.seconds(a, p); this < seconds {
+			best, seconds = c, this
 		}
 	}
 	return best, seconds
@@ -234,6 +243,20 @@ func (c mmaChoice) label(d kernels.DType) string {
 
 func (f mma) plan(a arch, p kernels.Problem, o alignment) planned {
 	c, seconds := f.choose(a, p)
+	return c.plan(a, p, o, seconds)
+}
+
+// candidates are the plans of all choices.
+func (f mma) candidates(a arch, p kernels.Problem, o alignment) []planned {
+	var plans []planned
+	for _, c := range f.choices(a, p) {
+		plans = append(plans, c.plan(a, p, o, c.seconds(a, p)))
+	}
+	return plans
+}
+
+// plan is the launch of a choice, which takes seconds.
+func (c mmaChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
 	size := int64(p.DType.Size())
 	rowBytes := (int64(p.K)*size + 15) / 16 * 16
 	// cp.async takes 16 bytes at a time: A with other rows is copied first.
