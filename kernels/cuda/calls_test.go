@@ -116,8 +116,7 @@ func TestPlannedLaunches(t *testing.T) {
 		}
 		t.Run(f.name(), func(t *testing.T) {
 			used := map[string]bool{}
-			check := func(a arch, p plannedProblem) error {
-				planned := f.plan(a, p.Problem, p.alignment)
+			check := func(a arch, p plannedProblem, planned planned) error {
 				if planned.label == "" || planned.seconds <= 0 || planned.scratch < 0 || planned.flags < 0 {
 					return fmt.Errorf("plan %+v", planned)
 				}
@@ -137,13 +136,22 @@ func TestPlannedLaunches(t *testing.T) {
 				return nil
 			}
 			for _, d := range kernels.DTypes() {
-				for _, p := range plannedProblems(t, d) {
+				for i, p := range plannedProblems(t, d) {
 					for _, a := range testArchs {
 						if f.supports(a, p.Problem) != "" {
 							continue
 						}
-						if err := check(a, p); err != nil {
-							t.Fatalf("%d, %s, %v: %v", a.cc, d, p.Shape, err)
+						plans := []planned{f.plan(a, p.Problem, p.alignment)}
+						// Of families that tell them, now and then all the plans they choose from.
+						if c, ok := f.(interface {
+							candidates(arch, kernels.Problem, alignment) []planned
+						}); ok && i%59 == 0 {
+							plans = append(plans, c.candidates(a, p.Problem, p.alignment)...)
+						}
+						for _, plan := range plans {
+							if err := check(a, p, plan); err != nil {
+								t.Fatalf("%d, %s, %v: %v", a.cc, d, p.Shape, err)
+							}
 						}
 					}
 				}

@@ -3,18 +3,20 @@
 // hopper: C = A·Bᵀ by TMA and wgmma, for compute capability 9.0 and large M.
 //
 // Tile      BM × BN of C a block, 128 bytes of K a step. wgmma's rows come in 64s and its
-//           columns in 8s: BM is 128 or 256, BN anything to 256, in as many sizes as it
-//           takes for some tile to divide most matrices into whole rounds of all SMs.
+//           columns in 8s: BM is 128, 192 or 256, BN anything to 256, in as many sizes as
+//           it takes for some tile to divide most matrices into whole rounds of all SMs.
 //           Which side lies on the rows is a choice too: kernels whose name ends in t
 //           compute the transpose, weights on the rows (N is a multiple of 128 in most
 //           models), tokens on the columns (M is anything).
 //           128×256 does 85 multiply-adds an element fetched, 128 where a cluster of two
 //           fetches what both need only once; 128×96, for small matrices, does 55.
 // Threads   3 warpgroups. 0: one thread feeds the ring by TMA, with few registers. 1 and
-//           2: half of the tile's rows each, sums in registers.
+//           2: half of the tile each, its rows or, where they are 192, its columns; sums
+//           in registers.
 // Shared    STAGES × (A: BM rows of 128 bytes, then B: BN rows), 128-byte swizzle; then
-//           one or two boxes of 16 rows × 128 bytes for each of eight warps, through
-//           which C leaves; then the ring's barriers.
+//           two boxes of 16 rows × 128 bytes for each of eight warps, through which C
+//           leaves (with one, TMA is waited for at every turn, which costs 2 %); then the
+//           ring's barriers.
 // Ring      full[s] completes with the stage's bytes, empty[s] when every consumer of
 //           the cluster is done with it: a multicast writes into both blocks.
 // Stagger   The second consumer starts `lead` steps after the first. Each then writes its
@@ -39,6 +41,7 @@ constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;
 constexpr int BOX_ROWS = 16; // of C: one warp's part of a wgmma
 constexpr int BOX_BYTES = BOX_ROWS * STEP_BYTES;
+constexpr int BOXES = 2; // a warp
 constexpr int SHARED_MAX = 227 * 1024;
 constexpr int LEAD_BARRIER = 1;
 constexpr int GROUP_BARRIER = 2; // and 3: one for each consumer
@@ -47,7 +50,7 @@ constexpr int GROUP_BARRIER = 2; // and 3: one for each consumer
 
 struct HopperParams {
     TensorMap a, b, c; // what lies on wgmma's rows and on its columns; C
-    void *out;         // C, where TMA can't store it, else null
+    void *out;         // C
     int64_t ldc;       // in elements
     float *partial;    // sums of cut tiles, by block
     uint32_t *ready;   // and whether they are there, by consumer; zero between launches
@@ -58,6 +61,7 @@ struct HopperParams {
     int splitTiles;         // how many of the tiles, the first ones, are cut along K
     int pairRows;           // a cluster's blocks lie 1: below each other, sharing b; 0: side by side, sharing a
     int lead;               // of the first consumer, in steps; less than there are stages
+    int aligned;            // C to 16 bytes, its rows too
 };
 
 namespace {
@@ -177,22 +181,21 @@ template <Operand T, class Out, int BM, int BN, bool TRANSPOSED>
 struct Hopper {
     using Acc = typename Sum<T>::type;
     using Element = typename Out::type;
-    static constexpr int MMAS = BM / (64 * CONSUMERS); // wgmma rows of 64 a consumer
+    // Consumers lie below each other or, where rows don't divide, side by side.
+    static constexpr bool BESIDE = BM % (64 * CONSUMERS) != 0;
+    static constexpr int MMAS = BESIDE ? BM / 64 : BM / (64 * CONSUMERS); // wgmma rows of 64 a consumer
+    static constexpr int WIDTH = BESIDE ? BN / CONSUMERS : BN;            // and columns
     static constexpr int A_BYTES = BM * STEP_BYTES;
     static constexpr int B_BYTES = BN * STEP_BYTES;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int STEP_ELEMENTS = STEP_BYTES / (T == Operand::TF32 ? 4 : T == Operand::FP16 || T == Operand::BF16 ? 2 : 1);
     static constexpr int BOX_COLS = STEP_BYTES / static_cast<int>(sizeof(Element));
-    // As many stages as fit, up to six; with one box a warp where that makes the fourth.
-    static constexpr int stages(int boxes) {
-        int n = (SHARED_MAX - 1024 - 128 - CONSUMERS * 4 * boxes * BOX_BYTES) / STAGE_BYTES;
-        return n < 6 ? n : 6;
-    }
-    static constexpr int BOXES = stages(2) < 4 ? 1 : 2; // a warp
-    static constexpr int STAGES = stages(BOXES);
+    // As many stages as fit, up to six.
+    static constexpr int FIT = (SHARED_MAX - 1024 - 128 - CONSUMERS * 4 * BOXES * BOX_BYTES) / STAGE_BYTES;
+    static constexpr int STAGES = FIT < 6 ? FIT : 6;
     static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
     static constexpr int BARRIERS_AT = BOXES_AT + CONSUMERS * 4 * BOXES * BOX_BYTES;
-    static_assert(BN % 8 == 0 && BN >= BOX_COLS && STAGES >= 3, "tile");
+    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && (TRANSPOSED ? WIDTH >= BOX_ROWS : WIDTH >= BOX_COLS) && STAGES >= 4, "tile");
     static_assert(!TRANSPOSED || sizeof(Element) == 2, "only matrices of 16-bit elements can be stored transposed");
 
     static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
@@ -213,76 +216,114 @@ struct Hopper {
         col *= BN;
     }
 
+    // Fetch holds where the producer stands. The loop that one thread runs has to keep up
+    // with two warpgroups of tensor cores: what does not change is worked out before it.
+    struct Fetch {
+        const HopperParams &p;
+        uint32_t shared;
+        uint32_t to, bar, parity; // the stage, its full barrier, and the lap
+        // Of a cluster's common operand each block fetches half, for both.
+        bool halfA, halfB;
+        uint32_t partA, partB; // where this block's part of a stage begins
+
+        __device__ __forceinline__ Fetch(const HopperParams &p, uint32_t shared, int rank, int size)
+            : p(p), shared(shared), halfA(size == 2 && !p.pairRows), halfB(size == 2 && p.pairRows),
+              partA(halfA ? rank * (A_BYTES / 2) : 0), partB(A_BYTES + (halfB ? rank * (B_BYTES / 2) : 0)) {
+            restart();
+        }
+        __device__ __forceinline__ void restart() {
+            to = shared;
+            bar = full(shared, 0);
+            parity = 0;
+        }
+        __device__ __forceinline__ void advance() {
+            to += STAGE_BYTES;
+            bar += 8;
+            if (to == shared + BOXES_AT) {
+                to = shared;
+                bar = full(shared, 0);
+                parity ^= 1;
+            }
+        }
+        // x is the first element of K; row and col are where this block's part begins.
+        __device__ __forceinline__ void loadA(int x, int row) {
+            if (halfA)
+                loadBoxMulticast(to + partA, &p.a, x, row, bar, 3);
+            else
+                loadBox(to + partA, &p.a, x, row, bar);
+        }
+        __device__ __forceinline__ void loadB(int x, int col) {
+            if (halfB)
+                loadBoxMulticast(to + partB, &p.b, x, col, bar, 3);
+            else
+                loadBox(to + partB, &p.b, x, col, bar);
+        }
+        __device__ __forceinline__ void start(int tile, int rank, int size, int &row, int &col) {
+            origin(p, tile, rank, size, row, col);
+            row += partA / STEP_BYTES;
+            col += (partB - A_BYTES) / STEP_BYTES;
+        }
+    };
+
     static __device__ __forceinline__ void produce(const HopperParams &p, uint32_t shared, int rank, int size) {
         Work work(p, blockIdx.x / size, gridDim.x / size);
-        Stage<STAGES> stage;
-        bool halfA = size == 2 && !p.pairRows, halfB = size == 2 && p.pairRows;
-        int partA = halfA ? rank * (BM / 2) : 0, partB = halfB ? rank * (BN / 2) : 0;
-
-        auto loadA = [&](int row, int step) {
-            uint32_t to = shared + stage.index * STAGE_BYTES + partA * STEP_BYTES;
-            if (halfA)
-                loadBoxMulticast(to, &p.a, step * STEP_ELEMENTS, row + partA, full(shared, stage.index), 3);
-            else
-                loadBox(to, &p.a, step * STEP_ELEMENTS, row, full(shared, stage.index));
-        };
-        auto loadB = [&](int col, int step) {
-            uint32_t to = shared + stage.index * STAGE_BYTES + A_BYTES + partB * STEP_BYTES;
-            if (halfB)
-                loadBoxMulticast(to, &p.b, step * STEP_ELEMENTS, col + partB, full(shared, stage.index), 3);
-            else
-                loadBox(to, &p.b, step * STEP_ELEMENTS, col, full(shared, stage.index));
-        };
+        Fetch fetch(p, shared, rank, size);
+        int row, col;
 
         // Weights do not depend on the launch before: fill the ring with them while it ends.
-        int ahead = 0;
         bool more = work.advance();
+        int ahead = 0;
         if (more) {
-            int row, col;
-            origin(p, work.tile, rank, size, row, col);
+            fetch.start(work.tile, rank, size, row, col);
             ahead = min(STAGES, work.end - work.begin);
 #pragma unroll 1
             for (int i = 0; i < ahead; ++i) {
-                barrierExpect(full(shared, stage.index), STAGE_BYTES);
+                barrierExpect(fetch.bar, STAGE_BYTES);
                 if (TRANSPOSED)
-                    loadA(row, work.begin + i);
+                    fetch.loadA((work.begin + i) * STEP_ELEMENTS, row);
                 else
-                    loadB(col, work.begin + i);
-                stage.advance();
+                    fetch.loadB((work.begin + i) * STEP_ELEMENTS, col);
+                fetch.advance();
             }
         }
         waitForPredecessor();
-        stage = Stage<STAGES>();
-        for (; more; more = work.advance()) {
-            int row, col;
-            origin(p, work.tile, rank, size, row, col);
+        fetch.restart();
+        while (more) {
+            int x = work.begin * STEP_ELEMENTS, end = work.end * STEP_ELEMENTS;
 #pragma unroll 1
-            for (int step = work.begin; step < work.end; ++step) {
-                bool fetched = ahead-- > 0;
-                if (!fetched) {
-                    barrierWait(empty(shared, stage.index), stage.parity ^ 1);
-                    barrierExpect(full(shared, stage.index), STAGE_BYTES);
-                }
-                if (!(TRANSPOSED && fetched)) loadA(row, step);
-                if (TRANSPOSED || !fetched) loadB(col, step);
-                stage.advance();
+            for (; ahead > 0; --ahead, x += STEP_ELEMENTS) {
+                if (TRANSPOSED)
+                    fetch.loadB(x, col);
+                else
+                    fetch.loadA(x, row);
+                fetch.advance();
             }
+#pragma unroll 1
+            for (; x < end; x += STEP_ELEMENTS) {
+                barrierWait(fetch.bar + 8 * STAGES, fetch.parity ^ 1);
+                barrierExpect(fetch.bar, STAGE_BYTES);
+                fetch.loadA(x, row);
+                fetch.loadB(x, col);
+                fetch.advance();
+            }
+            more = work.advance();
+            if (more) fetch.start(work.tile, rank, size, row, col);
         }
     }
 
     // store writes the sums to C. Each warp sends its 16 rows by itself, in boxes of 128
     // bytes a row. The last box ends with the tile, over part of the one before it.
-    static __device__ __forceinline__ void store(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][BN / 2], int row, int col,
+    static __device__ __forceinline__ void store(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][WIDTH / 2], int row, int col,
                                                  int &box) {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - 4;
         row += (warp % 4) * BOX_ROWS;
         uint32_t boxes = shared + BOXES_AT + warp * (BOXES * BOX_BYTES);
-        constexpr int LAST = BN - BOX_COLS;
+        constexpr int LAST = WIDTH - BOX_COLS;
 #pragma unroll
         for (int mma = 0; mma < MMAS; ++mma) {
             if (row + mma * 64 >= p.rows) break;
 #pragma unroll
-            for (int part = 0; part < BN; part += BOX_COLS) {
+            for (int part = 0; part < WIDTH; part += BOX_COLS) {
                 const int first = part < LAST ? part : LAST;
                 if (lane == 0) waitStoresRead<BOXES - 1>();
                 __syncwarp();
@@ -307,7 +348,7 @@ struct Hopper {
                         storeShared2(line + 8 * STEP_BYTES + chunk * 16, d[2], d[3]);
                     }
                 }
-                if (p.out) {
+                if (!p.aligned) {
                     __syncwarp();
                     copyBox(p, to, row + mma * 64, p.rows, col + first, p.cols);
                     continue;
@@ -318,7 +359,7 @@ struct Hopper {
                     storeBox(&p.c, to, col + first, row + mma * 64);
                     commitStores();
                 }
-                if (BOXES > 1) box ^= 1;
+                box ^= 1;
             }
         }
     }
@@ -326,22 +367,22 @@ struct Hopper {
     // storeTransposed does so in a transposed kernel, where C's rows are the columns of the
     // sums. The warpgroup's four warps hold 16 of the 64 elements of a box's row each, so
     // they fill four boxes together and send one each.
-    static __device__ __forceinline__ void storeTransposed(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][BN / 2], int row,
+    static __device__ __forceinline__ void storeTransposed(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][WIDTH / 2], int row,
                                                            int col, int &box) {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, consumer = threadIdx.x / GROUP - 1;
         uint32_t boxes = shared + BOXES_AT + consumer * (4 * BOXES * BOX_BYTES);
-        constexpr int LAST = BN - BOX_ROWS;
+        constexpr int LAST = WIDTH - BOX_ROWS;
 #pragma unroll
         for (int mma = 0; mma < MMAS; ++mma) {
             if (row + mma * 64 >= p.rows) break;
 #pragma unroll
-            for (int part = 0; part < BN; part += 4 * BOX_ROWS) {
+            for (int part = 0; part < WIDTH; part += 4 * BOX_ROWS) {
                 if (lane == 0) waitStoresRead<BOXES - 1>();
                 groupSync(GROUP_BARRIER + consumer, GROUP);
                 uint32_t to = boxes + box * (4 * BOX_BYTES);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    if (part + i * BOX_ROWS >= BN) break;
+                    if (part + i * BOX_ROWS >= WIDTH) break;
                     const int first = part + i * BOX_ROWS < LAST ? part + i * BOX_ROWS : LAST;
                     Acc *d = &sum[mma][first / 2];
                     // Lane l addresses row 8·(l/16) + l%8 of this warp's columns 8·(l/8%2) and the next 8.
@@ -350,18 +391,18 @@ struct Hopper {
                     storeMatrices4Transposed(line + chunk * 16, Out::pack(d[0], d[1]), Out::pack(d[2], d[3]), Out::pack(d[4], d[5]),
                                              Out::pack(d[6], d[7]));
                 }
-                if (!p.out) sharedToAsync();
+                if (p.aligned) sharedToAsync();
                 groupSync(GROUP_BARRIER + consumer, GROUP);
                 int first = min(part + warp * BOX_ROWS, LAST);
-                if (part + warp * BOX_ROWS < BN && col + first < p.cols) {
+                if (part + warp * BOX_ROWS < WIDTH && col + first < p.cols) {
                     uint32_t from = to + warp * BOX_BYTES;
-                    if (p.out)
+                    if (!p.aligned)
                         copyBox(p, from, col + first, p.cols, row + mma * 64, p.rows);
                     else if (lane == 0)
                         storeBox(&p.c, from, row + mma * 64, col + first);
                 }
                 if (lane == 0) commitStores();
-                if (BOXES > 1) box ^= 1;
+                box ^= 1;
             }
         }
     }
@@ -394,17 +435,17 @@ struct Hopper {
 
     // Where the sums of a consumer lie: by block, consumer, then element and thread.
     static __device__ __forceinline__ float4 *slot(const HopperParams &p, int block, int consumer) {
-        return reinterpret_cast<float4 *>(p.partial) + (block * CONSUMERS + consumer) * (MMAS * BN / 8) * GROUP + threadIdx.x % GROUP;
+        return reinterpret_cast<float4 *>(p.partial) + (block * CONSUMERS + consumer) * (MMAS * WIDTH / 8) * GROUP + threadIdx.x % GROUP;
     }
 
-    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][BN / 2]) {
+    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
         float4 *to = slot(p, block, consumer);
 #pragma unroll
         for (int mma = 0; mma < MMAS; ++mma)
 #pragma unroll
-            for (int i = 0; i < BN / 8; ++i) {
+            for (int i = 0; i < WIDTH / 8; ++i) {
                 Acc *d = &sum[mma][4 * i];
-                __stcg(to + (mma * BN / 8 + i) * GROUP,
+                __stcg(to + (mma * WIDTH / 8 + i) * GROUP,
                        make_float4(asFloat(d[0]), asFloat(d[1]), asFloat(d[2]), asFloat(d[3])));
             }
         groupSync(GROUP_BARRIER + consumer, GROUP);
@@ -414,7 +455,7 @@ struct Hopper {
         }
     }
 
-    static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][BN / 2]) {
+    static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
         if (threadIdx.x % GROUP == 0) {
             uint32_t *ready = p.ready + block * CONSUMERS + consumer;
             while (loadAcquire(ready) == 0) {
@@ -426,9 +467,9 @@ struct Hopper {
 #pragma unroll
         for (int mma = 0; mma < MMAS; ++mma)
 #pragma unroll
-            for (int i = 0; i < BN / 8; ++i) {
+            for (int i = 0; i < WIDTH / 8; ++i) {
                 Acc *d = &sum[mma][4 * i];
-                float4 v = __ldcg(at + (mma * BN / 8 + i) * GROUP);
+                float4 v = __ldcg(at + (mma * WIDTH / 8 + i) * GROUP);
                 addTo(d[0], v.x);
                 addTo(d[1], v.y);
                 addTo(d[2], v.z);
@@ -457,7 +498,10 @@ struct Hopper {
         while (work.advance()) {
             int row, col;
             origin(p, work.tile, rank, size, row, col);
-            row += consumer * (MMAS * 64);
+            if (BESIDE)
+                col += consumer * WIDTH;
+            else
+                row += consumer * (MMAS * 64);
             if (row >= p.rows || col >= p.cols) { // nothing to do but to free the stages
 #pragma unroll 1
                 for (int step = work.begin; step < work.end; ++step) {
@@ -473,22 +517,22 @@ struct Hopper {
                 groupSync(GROUP_BARRIER + consumer, GROUP);
                 continue;
             }
-            Acc sum[MMAS][BN / 2];
+            Acc sum[MMAS][WIDTH / 2];
 #pragma unroll
-            for (int i = 0; i < MMAS * BN / 2; ++i) sum[i / (BN / 2)][i % (BN / 2)] = 0;
+            for (int i = 0; i < MMAS * WIDTH / 2; ++i) sum[i / (WIDTH / 2)][i % (WIDTH / 2)] = 0;
             int last = 0;
 #pragma unroll 1
             for (int step = work.begin; step < work.end; ++step) {
                 barrierWait(full(shared, stage.index), stage.parity);
                 uint32_t at = shared + stage.index * STAGE_BYTES;
-                uint64_t a = wgmmaDescriptor(at + consumer * (MMAS * 64 * STEP_BYTES));
-                uint64_t b = wgmmaDescriptor(at + A_BYTES);
+                uint64_t a = wgmmaDescriptor(at + (BESIDE ? 0 : consumer * (MMAS * 64 * STEP_BYTES)));
+                uint64_t b = wgmmaDescriptor(at + A_BYTES + (BESIDE ? consumer * (WIDTH * STEP_BYTES) : 0));
                 wgmmaFence();
 #pragma unroll
                 for (int k = 0; k < STEP_BYTES / 32; ++k)
 #pragma unroll
                     for (int mma = 0; mma < MMAS; ++mma)
-                        Wgmma<T, BN>::add(sum[mma], a + 2 * k + mma * (64 * STEP_BYTES / 16), b + 2 * k, 1);
+                        Wgmma<T, WIDTH>::add(sum[mma], a + 2 * k + mma * (64 * STEP_BYTES / 16), b + 2 * k, 1);
                 wgmmaCommit();
                 stepped();
                 wgmmaWait<1>();
@@ -527,7 +571,7 @@ struct Hopper {
         if (threadIdx.x == 0) {
             prefetchMap(&p.a);
             prefetchMap(&p.b);
-            if (!p.out) prefetchMap(&p.c);
+            if (p.aligned) prefetchMap(&p.c);
             for (int i = 0; i < STAGES; ++i) {
                 barrierInit(full(shared, i), 1);
                 barrierInit(empty(shared, i), CONSUMERS * size);
@@ -570,25 +614,31 @@ struct Hopper {
     K(NAME, T, OUT, 128, 96)                                                                            \
     K(NAME, T, OUT, 128, 112) K(NAME, T, OUT, 128, 128) K(NAME, T, OUT, 128, 144) K(NAME, T, OUT, 128, 160) \
     K(NAME, T, OUT, 128, 176) K(NAME, T, OUT, 128, 192) K(NAME, T, OUT, 128, 208) K(NAME, T, OUT, 128, 224) \
-    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)  \
-    K(NAME, T, OUT, 256, 128) K(NAME, T, OUT, 256, 144) K(NAME, T, OUT, 256, 160)
+    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 192, 96) K(NAME, T, OUT, 192, 128)  \
+    K(NAME, T, OUT, 192, 160) K(NAME, T, OUT, 192, 192) K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)  \
+    K(NAME, T, OUT, 256, 128)
+// Tiles of 192 rows, which consumers divide by columns.
+#define GA_TILES_192(K, NAME, T, OUT) \
+    K(NAME, T, OUT, 192, 112) K(NAME, T, OUT, 192, 144) K(NAME, T, OUT, 192, 176)
 #define GA_TILES_BETWEEN(K, NAME, T, OUT)                                                               \
     K(NAME, T, OUT, 128, 104)                                                                           \
     K(NAME, T, OUT, 128, 120) K(NAME, T, OUT, 128, 136) K(NAME, T, OUT, 128, 152) K(NAME, T, OUT, 128, 168) \
     K(NAME, T, OUT, 128, 184) K(NAME, T, OUT, 128, 200) K(NAME, T, OUT, 128, 216) K(NAME, T, OUT, 128, 232) \
-    K(NAME, T, OUT, 128, 248) K(NAME, T, OUT, 256, 104) K(NAME, T, OUT, 256, 120) K(NAME, T, OUT, 256, 136) \
-    K(NAME, T, OUT, 256, 152)
+    K(NAME, T, OUT, 128, 248) K(NAME, T, OUT, 256, 104) K(NAME, T, OUT, 256, 120)
 #define GA_TILES_COARSE(NAME, T, OUT)                                                                        \
     GA_HOPPER(NAME, T, OUT, 128, 128) GA_HOPPER(NAME, T, OUT, 128, 192) GA_HOPPER(NAME, T, OUT, 128, 256) \
     GA_HOPPER(NAME, T, OUT, 256, 128)
 
 GA_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_TILES_192(GA_HOPPER_T, bf16, BF16, BfloatOut)
 GA_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
 GA_TILES_COARSE(bf16, BF16, BfloatOut)
 GA_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_TILES_192(GA_HOPPER_T, fp16, FP16, HalfOut)
 GA_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
 GA_TILES_COARSE(fp16, FP16, HalfOut)
 GA_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_TILES_192(GA_HOPPER_T, fp8, E4M3, BfloatOut)
 GA_TILES_COARSE(fp8, E4M3, BfloatOut)
 GA_TILES_BY_16(GA_HOPPER, tf32, TF32, FloatOut)
 GA_TILES_BY_16(GA_HOPPER, int8, S8, IntOut)
