@@ -270,7 +270,8 @@ func TestCeilings(t *testing.T) {
 // Every multiprocessor is stamped, once, and at the same time as all others.
 func TestStamps(t *testing.T) {
 	d := gpu(t)
-	const slots = 1024
+	type stamp struct{ Entry, Clock, Time, Seen uint64 }
+	const slots, stampBytes = 1024, 32
 	b := buffer(t, d, slots*stampBytes).(*Buffer)
 	if err := b.Fill(kernels.Zeros, kernels.FP32, slots*stampBytes/4, 0); err != nil {
 		t.Fatal(err)
