@@ -1,16 +1,18 @@
+// arch: 90a
+//
 // The narrow variant of the hopper kernel, for few tokens: C = A·Bᵀ computed as its
 // transpose, so that weights lie on the side of wgmma that comes in 64s and tokens on
 // the side that comes in 8s. Compute capability 9.0a.
 //
-// Tile: ROWS rows of weights (64, 128 or 256) by TOKENS tokens (8 to 256) by 128 bytes
+// Tile: ROWS rows of weights (64 or 128) by TOKENS tokens (8 to 256) by 128 bytes
 // of K, DEPTH of them a stage. With few tokens nothing but weights moves, ROWS·128
 // bytes for 2·ROWS·TOKENS·(128 ÷ size) operations: TOKENS operations a byte at 16 bit,
 // so memory decides until about 200 tokens, and what counts is bytes in flight. A
 // stage of 128 rows is 16 KiB of weights, a ring of 100 KiB keeps 13 MB in flight on a
 // card whose memory needs about 5 (4.3 TB/s for 1.2 us).
 //
-// Threads: GROUPS consumer warpgroups, each with BLOCKS blocks of 64 rows, then one
-// producer warp of which one lane works. Shared memory: the ring of stages (weights,
+// Threads: a consumer warpgroup for every 64 rows, then one producer warp of which one
+// lane works. Shared memory: the ring of stages (weights,
 // then tokens, as the TMA swizzles them, 128-byte rows), scratch of each consumer warp
 // for turning fragments into rows of C, then the barriers of the ring.
 //
@@ -30,7 +32,7 @@
 // weights move while this kernel's last tiles are added up.
 #include "wgmma.cuh"
 
-namespace {
+namespace narrow {
 
 struct Params {
     TensorMap weights; // n rows of k, boxes of ROWS ÷ clusterTokens rows
@@ -44,6 +46,7 @@ struct Params {
     int tokenTiles; // clusters' tiles of the m tokens
     int tiles;      // clusters' tiles, those of the same weights side by side
     int streamed;   // the first tiles, which are cut
+    int run, rest;  // steps of a run of them: run, and one more in `rest` of all runs
     int stages;
     int vector; // rows of C are aligned to 16 bytes
     int reread; // weights are needed more than once
@@ -67,12 +70,7 @@ struct Walk {
 
     // start is the first of the streamed steps that a cluster has.
     static __device__ int start(const Params &p, int cluster, int clusters) {
-        return static_cast<int>(static_cast<int64_t>(p.streamed) * p.steps * cluster / clusters);
-    }
-
-    // holder is the cluster that has a streamed step.
-    static __device__ int holder(const Params &p, int step, int clusters) {
-        return static_cast<int>((static_cast<int64_t>(step + 1) * clusters - 1) / (static_cast<int64_t>(p.streamed) * p.steps));
+        return p.run * cluster + static_cast<int>(static_cast<uint32_t>(p.rest * cluster) / static_cast<uint32_t>(clusters));
     }
 
     __device__ bool next() {
@@ -195,10 +193,12 @@ __device__ __forceinline__ void putBlock(const Params &p, const typename Sum<T>:
     }
 }
 
-template <Operand T, int GROUPS, int BLOCKS, int TOKENS, int DEPTH>
+template <Operand T, int GROUPS, int TOKENS>
 struct Narrow {
     using Value = typename Sum<T>::type;
-    static constexpr int ROWS = 64 * GROUPS * BLOCKS;
+    static constexpr int ROWS = 64 * GROUPS;
+    // Blocks of K in a stage: two where one would be over before the next is asked for.
+    static constexpr int DEPTH = ROWS == 64 && TOKENS < 96 ? 2 : 1;
     static constexpr int K = K_BYTES / Element<T>::size; // elements of a block of K
     static constexpr int WEIGHTS = ROWS * K_BYTES;       // bytes of a block of K
     static constexpr int TOKEN_BYTES = TOKENS * K_BYTES;
@@ -227,12 +227,14 @@ struct Narrow {
     __device__ void run() {
         const bool producer = threadIdx.x / 32 == WARPS && electOne();
         if (producer) {
+            prefetchMap(&p.weights);
+            prefetchMap(&p.tokens);
             for (int s = 0; s < p.stages; s++) {
                 barrierInit(full + 8 * s, 1);
                 barrierInit(empty + 8 * s, WARPS * (p.clusterRows + p.clusterTokens - 1));
             }
             barrierInitFence();
-            if (p.clusterTokens == 1) fillWeights<false>();
+            if (p.clusterTokens == 1) fillWeights();
         }
         meet();
         // The successor starts when every thread has said so or ended: the producer
@@ -241,12 +243,8 @@ struct Narrow {
         if (threadIdx.x < 128 * GROUPS) {
             consume();
         } else if (producer) {
-            if (p.clusterTokens > 1) {
-                fillWeights<true>();
-                p.clusterRows > 1 ? produce<true, true>() : produce<true, false>();
-            } else {
-                p.clusterRows > 1 ? produce<false, true>() : produce<false, false>();
-            }
+            if (p.clusterTokens > 1) fillWeights();
+            produce();
         }
         // A block must outlive what its neighbours send to it.
         if (cluster > 1) meet();
@@ -273,28 +271,27 @@ struct Narrow {
     struct Part {
         uint32_t offset; // in the stage
         int shift;       // of rows, from the tile's first
-        uint16_t blocks;
+        uint16_t blocks; // 0 for this one alone
     };
     __device__ Part weightsPart() const {
         const int part = ROWS / p.clusterTokens;
         uint32_t mask = 0;
-        for (int i = 0; i < p.clusterTokens; i++) mask |= 1u << (row + i * p.clusterRows);
+        for (int i = 0; i < p.clusterTokens && p.clusterTokens > 1; i++) mask |= 1u << (row + i * p.clusterRows);
         return {static_cast<uint32_t>(column * part * K_BYTES), column * part, static_cast<uint16_t>(mask)};
     }
     __device__ Part tokensPart() const {
         const int part = TOKENS / p.clusterRows;
-        const uint32_t mask = ((1u << p.clusterRows) - 1) << column * p.clusterRows;
+        const uint32_t mask = p.clusterRows > 1 ? ((1u << p.clusterRows) - 1) << column * p.clusterRows : 0;
         return {static_cast<uint32_t>(DEPTH * WEIGHTS + row * part * K_BYTES), row * part, static_cast<uint16_t>(mask)};
     }
 
     // fetch gets the boxes of one operand for a stage: `bytes` apart, beginning at
     // column x and row y.
-    template <bool SHARED>
     static __device__ __forceinline__ void fetch(const TensorMap *map, uint32_t to, int bytes, int x, int y, uint32_t bar,
                                                  uint16_t blocks, uint64_t policy) {
 #pragma unroll
         for (int d = 0; d < DEPTH; d++) {
-            if constexpr (SHARED) {
+            if (blocks) {
                 loadBoxMulticast(to + d * bytes, map, x + d * K, y, bar, blocks, policy);
             } else {
                 loadBox(to + d * bytes, map, x + d * K, y, bar, policy);
@@ -305,7 +302,6 @@ struct Narrow {
     __device__ uint64_t weightsPolicy() const { return p.reread ? EVICT_NORMAL : EVICT_FIRST; }
 
     // fillWeights fetches the weights of the first stages.
-    template <bool SHARED>
     __device__ void fillWeights() {
         const Part part = weightsPart();
         const uint64_t policy = weightsPolicy();
@@ -316,14 +312,13 @@ struct Narrow {
             for (int step = w.first; step < w.last; step++) {
                 if (bar == empty) return;
                 barrierExpect(bar, STAGE);
-                fetch<SHARED>(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
+                fetch(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
                 stage += STAGE;
                 bar += 8;
             }
         }
     }
 
-    template <bool SHARED_WEIGHTS, bool SHARED_TOKENS>
     __device__ void produce() {
         waitForPredecessor();
         const Part weights = weightsPart(), tokens = tokensPart();
@@ -340,9 +335,9 @@ struct Narrow {
                 if (!ahead) {
                     barrierWait(bar + toEmpty, parity);
                     barrierExpect(bar, STAGE);
-                    fetch<SHARED_WEIGHTS>(&p.weights, stage + weights.offset, WEIGHTS, x, yWeights, bar, weights.blocks, policy);
+                    fetch(&p.weights, stage + weights.offset, WEIGHTS, x, yWeights, bar, weights.blocks, policy);
                 }
-                fetch<SHARED_TOKENS>(&p.tokens, stage + tokens.offset, TOKEN_BYTES, x, yTokens, bar, tokens.blocks, EVICT_NORMAL);
+                fetch(&p.tokens, stage + tokens.offset, TOKEN_BYTES, x, yTokens, bar, tokens.blocks, EVICT_NORMAL);
                 x += DEPTH * K;
                 stage += STAGE;
                 bar += 8;
@@ -357,90 +352,112 @@ struct Narrow {
         dependentsMayStart();
     }
 
-    // release tells the blocks that fill this slot that a warp is done with it.
-    __device__ void release(int slot) {
-        const int lane = threadIdx.x % 32;
-        if (cluster == 1) {
-            if (lane == 0) barrierArrive(empty + 8 * slot);
-        } else if (lane < p.clusterRows) {
-            barrierArriveAt(empty + 8 * slot, column * p.clusterRows + lane);
-        } else if (lane < p.clusterRows + p.clusterTokens - 1) {
-            const int other = lane - p.clusterRows;
-            barrierArriveAt(empty + 8 * slot, row + (other + (other >= column)) * p.clusterRows);
-        }
+    // Slot is a place in the ring as consumers go round it.
+    struct Slot {
+        uint32_t bar;             // its full barrier
+        uint32_t weights, tokens; // low words of the descriptors of its operands
+        int parity;
+    };
+    static constexpr uint32_t DESCRIPTOR_HIGH = 64u | 1u << 30; // as wgmmaDescriptor has it
+
+    __device__ Slot firstSlot(int group) const {
+        return {full, static_cast<uint32_t>(wgmmaDescriptor(ring + group * 64 * K_BYTES)),
+                static_cast<uint32_t>(wgmmaDescriptor(ring + DEPTH * WEIGHTS)), 0};
     }
 
-    // multiply starts the products of one stage, and goes on to the next.
-    __device__ __forceinline__ void multiply(Value (&sums)[BLOCKS][TOKENS / 2], int group, int &slot, int &parity) {
-        barrierWait(full + 8 * slot, parity);
-        const uint32_t stage = ring + slot * STAGE;
-        const uint64_t weights = wgmmaDescriptor(stage + group * BLOCKS * 64 * K_BYTES);
-        const uint64_t tokens = wgmmaDescriptor(stage + DEPTH * WEIGHTS);
+    // multiply starts the products of one stage, and goes on to the next. A stage of few
+    // tokens lasts some 200 cycles, which is what this has to stay below.
+    __device__ __forceinline__ void multiply(Value (&sums)[TOKENS / 2], Slot &slot) {
+        barrierWait(slot.bar, slot.parity);
         wgmmaFence();
 #pragma unroll
         for (int d = 0; d < DEPTH; d++) {
 #pragma unroll
             for (int k = 0; k < K_BYTES / 32; k++) {
-#pragma unroll
-                for (int b = 0; b < BLOCKS; b++) {
-                    Wgmma<T, TOKENS>::add(sums[b], weights + d * (WEIGHTS / 16) + b * (64 * K_BYTES / 16) + 2 * k,
-                                          tokens + d * (TOKEN_BYTES / 16) + 2 * k, 1);
-                }
+                const uint32_t weights = slot.weights + d * (WEIGHTS / 16) + 2 * k;
+                const uint32_t tokens = slot.tokens + d * (TOKEN_BYTES / 16) + 2 * k;
+                Wgmma<T, TOKENS>::add(sums, static_cast<uint64_t>(DESCRIPTOR_HIGH) << 32 | weights,
+                                      static_cast<uint64_t>(DESCRIPTOR_HIGH) << 32 | tokens, 1);
             }
         }
         wgmmaCommit();
-        if (++slot == p.stages) {
-            slot = 0;
-            parity ^= 1;
+        slot.bar += 8;
+        slot.weights += STAGE / 16;
+        slot.tokens += STAGE / 16;
+        if (slot.bar == empty) {
+            slot.bar = full;
+            slot.weights -= p.stages * (STAGE / 16);
+            slot.tokens -= p.stages * (STAGE / 16);
+            slot.parity ^= 1;
         }
     }
 
-    static __device__ __forceinline__ void clear(Value (&sums)[BLOCKS][TOKENS / 2]) {
+    // releaseAt is how far from a full barrier the empty barrier lies that this lane tells
+    // that its warp is done with a slot: that of a block which fills it, or 0.
+    __device__ uint32_t releaseAt() const {
+        const int lane = threadIdx.x % 32;
+        int to;
+        if (lane < p.clusterRows) {
+            to = column * p.clusterRows + lane;
+        } else if (lane < p.clusterRows + p.clusterTokens - 1) {
+            const int other = lane - p.clusterRows;
+            to = row + (other + (other >= column)) * p.clusterRows;
+        } else {
+            return 0;
+        }
+        uint32_t mapped;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(empty), "r"(to));
+        return mapped - full;
+    }
+    static __device__ __forceinline__ void release(uint32_t bar, uint32_t distance) {
+        if (distance) asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar + distance) : "memory");
+    }
+
+    // pin keeps the compiler from moving what it does with the sums across this place,
+    // between wgmmas, which would then run one by one.
+    static __device__ __forceinline__ void pin(Value (&sums)[TOKENS / 2]) {
 #pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-#pragma unroll
-            for (int i = 0; i < TOKENS / 2; i++) {
-                // The zero is set here and now, not between two wgmmas.
-                sums[b][i] = 0;
-                if constexpr (T == Operand::S8) {
-                    asm volatile("" : "+r"(sums[b][i])::"memory");
-                } else {
-                    asm volatile("" : "+f"(sums[b][i])::"memory");
-                }
+        for (int i = 0; i < TOKENS / 2; i++) {
+            if constexpr (T == Operand::S8) {
+                asm volatile("" : "+r"(sums[i])::"memory");
+            } else {
+                asm volatile("" : "+f"(sums[i])::"memory");
             }
         }
     }
 
     __device__ void consume() {
         const int group = threadIdx.x / 128;
+        const uint32_t distance = releaseAt();
+        Slot slot = firstSlot(group);
+        Value sums[TOKENS / 2];
         waitForPredecessor();
-        Value sums[BLOCKS][TOKENS / 2];
-        int slot = 0, parity = 0;
         for (Walk w(p, index, clusters); w.next();) {
-            clear(sums);
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) sums[i] = 0;
+            pin(sums);
             // One group of wgmmas stays in flight; the stage of the one before is let go.
-            int held = slot;
-            multiply(sums, group, slot, parity);
+            uint32_t held = slot.bar;
+            multiply(sums, slot);
 #pragma unroll 1
-            for (int step = w.first + 1; step < w.last; step++) {
-                multiply(sums, group, slot, parity);
+            for (int left = w.last - w.first - 1; left > 0; left--) {
+                const uint32_t bar = slot.bar;
+                multiply(sums, slot);
                 wgmmaWait<1>();
-                release(held);
-                if (++held == p.stages) held = 0;
+                release(held, distance);
+                held = bar;
             }
             wgmmaWait<0>();
-            release(held);
+            pin(sums);
+            release(held, distance);
             if (w.last < w.steps) {
                 handOver(sums);
                 continue;
             }
             if (w.first > 0) takeOver(sums, w.tile);
             const int token = firstToken(w.tile);
-            const int n = firstRow(w.tile) + group * BLOCKS * 64 + threadIdx.x % 128 / 32 * 16;
-#pragma unroll
-            for (int b = 0; b < BLOCKS; b++) {
-                putBlock<T, TOKENS>(p, sums[b], token, n + 64 * b, scratch + threadIdx.x / 32 * WARP_SCRATCH);
-            }
+            const int n = firstRow(w.tile) + group * 64 + threadIdx.x % 128 / 32 * 16;
+            putBlock<T, TOKENS>(p, sums, token, n, scratch + threadIdx.x / 32 * WARP_SCRATCH);
         }
     }
 
@@ -448,21 +465,18 @@ struct Narrow {
     // bytes that are 128 apart.
     __device__ uint4 *partial(int block) const {
         const int64_t slot = static_cast<int64_t>(block) * GROUPS + threadIdx.x / 128;
-        return reinterpret_cast<uint4 *>(p.partials) + slot * (BLOCKS * TOKENS / 8 * 128) + threadIdx.x % 128;
+        return reinterpret_cast<uint4 *>(p.partials) + slot * (TOKENS / 8 * 128) + threadIdx.x % 128;
     }
 
     __device__ uint32_t *flag(int block) const { return p.flags + block * GROUPS + threadIdx.x / 128; }
 
     // handOver leaves the sums of a tile to the run that finishes it.
-    __device__ void handOver(const Value (&sums)[BLOCKS][TOKENS / 2]) {
+    __device__ void handOver(const Value (&sums)[TOKENS / 2]) {
         uint4 *to = partial(blockIdx.x);
 #pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-#pragma unroll
-            for (int j = 0; j < TOKENS / 8; j++) {
-                const Value *v = &sums[b][4 * j];
-                to[(b * (TOKENS / 8) + j) * 128] = make_uint4(bits(v[0]), bits(v[1]), bits(v[2]), bits(v[3]));
-            }
+        for (int j = 0; j < TOKENS / 8; j++) {
+            const Value *v = &sums[4 * j];
+            to[j * 128] = make_uint4(bits(v[0]), bits(v[1]), bits(v[2]), bits(v[3]));
         }
         groupSync(1 + threadIdx.x / 128, 128);
         if (threadIdx.x % 128 == 0) {
@@ -472,8 +486,9 @@ struct Narrow {
     }
 
     // takeOver adds what the runs before this one have of a tile.
-    __device__ void takeOver(Value (&sums)[BLOCKS][TOKENS / 2], int tile) {
-        const int first = Walk::holder(p, tile * p.steps, clusters);
+    __device__ void takeOver(Value (&sums)[TOKENS / 2], int tile) {
+        int first = index;
+        while (Walk::start(p, first, clusters) > tile * p.steps) first--;
         for (int i = first + threadIdx.x % 128; i < index; i += 128) {
             uint32_t *f = flag(i * cluster + rank);
             while (loadAcquire(f) == 0) {
@@ -484,61 +499,44 @@ struct Narrow {
         for (int i = first; i < index; i++) {
             const uint4 *from = partial(i * cluster + rank);
 #pragma unroll
-            for (int b = 0; b < BLOCKS; b++) {
-#pragma unroll
-                for (int j = 0; j < TOKENS / 8; j++) {
-                    const uint4 v = __ldcg(from + (b * (TOKENS / 8) + j) * 128);
-                    Value *s = &sums[b][4 * j];
-                    if constexpr (T == Operand::S8) {
-                        s[0] += static_cast<int>(v.x), s[1] += static_cast<int>(v.y);
-                        s[2] += static_cast<int>(v.z), s[3] += static_cast<int>(v.w);
-                    } else {
-                        s[0] += __uint_as_float(v.x), s[1] += __uint_as_float(v.y);
-                        s[2] += __uint_as_float(v.z), s[3] += __uint_as_float(v.w);
-                    }
+            for (int j = 0; j < TOKENS / 8; j++) {
+                const uint4 v = __ldcg(from + j * 128);
+                Value *s = &sums[4 * j];
+                if constexpr (T == Operand::S8) {
+                    s[0] += static_cast<int>(v.x), s[1] += static_cast<int>(v.y);
+                    s[2] += static_cast<int>(v.z), s[3] += static_cast<int>(v.w);
+                } else {
+                    s[0] += __uint_as_float(v.x), s[1] += __uint_as_float(v.y);
+                    s[2] += __uint_as_float(v.z), s[3] += __uint_as_float(v.w);
                 }
             }
         }
     }
 };
 
-} // namespace
+} // namespace narrow
 
-// Two blocks share a multiprocessor where registers allow it, one of them the
-// successor's.
-#define GA_NARROW(NAME, T, GROUPS, BLOCKS, TOKENS, DEPTH)                                                     \
-    extern "C" __global__ void __launch_bounds__(128 * GROUPS + 32, BLOCKS *TOKENS <= 96 ? 2 : 1)              \
-        ga_hopper_##NAME(const __grid_constant__ Params p) {                                                  \
-        Narrow<Operand::T, GROUPS, BLOCKS, TOKENS, DEPTH>(p).run();                                           \
+// The tiles, as hopper_narrow.go lists them.
+#define GA_NARROW(NAME, T, GROUPS, TOKENS)                                                  \
+    extern "C" __global__ void __launch_bounds__(128 * GROUPS + 32, 1)                      \
+        ga_hopper_##NAME(const __grid_constant__ narrow::Params p) {                        \
+        narrow::Narrow<Operand::T, GROUPS, TOKENS>(p).run();                                        \
     }
-#define GA_NARROW_TYPE(DTYPE, T)                           \
-    GA_NARROW(DTYPE##_narrow_64x8, T, 1, 1, 8, 2)          \
-    GA_NARROW(DTYPE##_narrow_64x16, T, 1, 1, 16, 2)        \
-    GA_NARROW(DTYPE##_narrow_64x24, T, 1, 1, 24, 2)        \
-    GA_NARROW(DTYPE##_narrow_64x32, T, 1, 1, 32, 2)        \
-    GA_NARROW(DTYPE##_narrow_64x48, T, 1, 1, 48, 2)        \
-    GA_NARROW(DTYPE##_narrow_64x64, T, 1, 1, 64, 2)        \
-    GA_NARROW(DTYPE##_narrow_64x96, T, 1, 1, 96, 1)        \
-    GA_NARROW(DTYPE##_narrow_64x128, T, 1, 1, 128, 1)      \
-    GA_NARROW(DTYPE##_narrow_128x8, T, 2, 1, 8, 1)         \
-    GA_NARROW(DTYPE##_narrow_128x16, T, 2, 1, 16, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x24, T, 2, 1, 24, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x32, T, 2, 1, 32, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x48, T, 2, 1, 48, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x64, T, 2, 1, 64, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x80, T, 2, 1, 80, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x96, T, 2, 1, 96, 1)       \
-    GA_NARROW(DTYPE##_narrow_128x112, T, 2, 1, 112, 1)     \
-    GA_NARROW(DTYPE##_narrow_128x128, T, 2, 1, 128, 1)     \
-    GA_NARROW(DTYPE##_narrow_128x160, T, 2, 1, 160, 1)     \
-    GA_NARROW(DTYPE##_narrow_128x192, T, 2, 1, 192, 1)     \
-    GA_NARROW(DTYPE##_narrow_128x224, T, 2, 1, 224, 1)     \
-    GA_NARROW(DTYPE##_narrow_128x256, T, 2, 1, 256, 1)     \
-    GA_NARROW(DTYPE##_narrow_256x64, T, 2, 2, 64, 1)       \
-    GA_NARROW(DTYPE##_narrow_256x96, T, 2, 2, 96, 1)       \
-    GA_NARROW(DTYPE##_narrow_256x128, T, 2, 2, 128, 1)
+#define GA_NARROW_64(DTYPE, T, TOKENS) GA_NARROW(DTYPE##_narrow_64x##TOKENS, T, 1, TOKENS)
+#define GA_NARROW_128(DTYPE, T, TOKENS) GA_NARROW(DTYPE##_narrow_128x##TOKENS, T, 2, TOKENS)
+#define GA_NARROW_TYPE(DTYPE, T)                                                            \
+    GA_NARROW_64(DTYPE, T, 8) GA_NARROW_64(DTYPE, T, 16) GA_NARROW_64(DTYPE, T, 24)         \
+    GA_NARROW_64(DTYPE, T, 32) GA_NARROW_64(DTYPE, T, 48) GA_NARROW_64(DTYPE, T, 64)        \
+    GA_NARROW_64(DTYPE, T, 80) GA_NARROW_64(DTYPE, T, 96) GA_NARROW_64(DTYPE, T, 112)       \
+    GA_NARROW_64(DTYPE, T, 128)                                                             \
+    GA_NARROW_128(DTYPE, T, 8) GA_NARROW_128(DTYPE, T, 16) GA_NARROW_128(DTYPE, T, 24)      \
+    GA_NARROW_128(DTYPE, T, 32) GA_NARROW_128(DTYPE, T, 48) GA_NARROW_128(DTYPE, T, 64)     \
+    GA_NARROW_128(DTYPE, T, 80) GA_NARROW_128(DTYPE, T, 96) GA_NARROW_128(DTYPE, T, 112)    \
+    GA_NARROW_128(DTYPE, T, 128) GA_NARROW_128(DTYPE, T, 160) GA_NARROW_128(DTYPE, T, 192)  \
+    GA_NARROW_128(DTYPE, T, 224) GA_NARROW_128(DTYPE, T, 256)
 
 GA_NARROW_TYPE(bf16, BF16)
-#ifndef GA_ONE_TYPE
 GA_NARROW_TYPE(fp16, FP16)
-#endif
+GA_NARROW_TYPE(tf32, TF32)
+GA_NARROW_TYPE(int8, S8)
+GA_NARROW_TYPE(fp8, E4M3)

@@ -1,0 +1,65 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func TestGemvSupports(t *testing.T) {
+	turing := arch{cc: 75, sms: 40, sharedMax: 64 << 10, clockMHz: 1590, bandwidth: 320e9}
+	for _, c := range []struct {
+		a      arch
+		m, k   int
+		d      kernels.DType
+		reason string
+	}{
+		{h200Arch, 8, 4096, kernels.BF16, ""},
+		{h200Arch, 9, 4096, kernels.BF16, "takes up to 8 rows of A, not 9"},
+		{h200Arch, 8, 1 << 30, kernels.FP32, "a row of K 1073741824 is beyond 2 GiB"},
+		{turing, 1, 4096, kernels.FP16, ""},
+		{turing, 1, 4096, kernels.INT8, ""},
+		{turing, 1, 4096, kernels.BF16, "bf16 needs compute capability 8.0, this GPU has 7.5"},
+	} {
+		if got := (gemv{}).supports(c.a, narrowProblem(t, c.m, 64, c.k, c.d)); got != c.reason {
+			t.Errorf("m%d k%d %s: %q, want %q", c.m, c.k, c.d, got, c.reason)
+		}
+	}
+}
+
+// TestGemvDecisions: many bytes in flight where blocks are few, few warps where they
+// are many, so that all run at once.
+func TestGemvDecisions(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int
+		d       kernels.DType
+		label   string
+	}{
+		{1, 4096, 4096, kernels.BF16, "16 rows 8 warps"},
+		{8, 6144, 4096, kernels.BF16, "16 rows 8 warps"},
+		{1, 14336, 4096, kernels.BF16, "16 rows 6 warps"},
+		{1, 4096, 4096, kernels.FP32, "16 rows 8 warps"},
+	} {
+		p := narrowProblem(t, c.m, c.n, c.k, c.d)
+		if got := (gemv{}).plan(h200Arch, p, alignment{16, 16}).label; got != c.label {
+			t.Errorf("%v %s: %q, want %q", p.Shape, c.d, got, c.label)
+		}
+	}
+}
+
+// TestGemvCall: the launch as gemv.cu's struct Params has it.
+func TestGemvCall(t *testing.T) {
+	p := narrowProblem(t, 3, 100, 70, kernels.FP32)
+	p.LDA, p.LDC = 71, 101
+	k := gemvChoice{rows: 16, warps: 6}.call(h200Arch, p, addresses{a: 4, b: 1 << 20, c: 8, ldb: 72}, alignment{4, 4})
+	want := new(args).pointer(4).pointer(1<<20).pointer(8).int64(71).int64(72).int64(101).int32(3, 100, 70, 0)
+	if k.kernel != "ga_gemv_fp32_16x4" || k.grid.x != 7 || k.block.x != 192 || k.shared != 6*8*20*4 || !k.overlap ||
+		string(k.args.bytes) != string(want.bytes) {
+		t.Errorf("call %+v", k)
+	}
+	old := arch{cc: 86, sms: 84, sharedMax: 99 << 10, clockMHz: 1860, bandwidth: 936e9}
+	p.DType = kernels.INT8
+	if k := (gemvChoice{rows: 32, warps: 8}).call(old, p, addresses{}, alignment{16, 4}); k.kernel != "ga_gemv_int8_32" || k.overlap || k.grid.x != 4 {
+		t.Errorf("call %+v", k)
+	}
+}

@@ -1,0 +1,292 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// narrowMost is how many rows of A hopper_narrow.cu is considered for: with more, tiles
+// as high as wide need less of everything.
+const narrowMost = 1024
+
+// narrowTile is one tile shape that hopper_narrow.cu was built in: rows of B by rows of A.
+type narrowTile struct{ rows, tokens int }
+
+var narrowTiles = []narrowTile{
+	{64, 8}, {64, 16}, {64, 24}, {64, 32}, {64, 48}, {64, 64}, {64, 80}, {64, 96}, {64, 112}, {64, 128},
+	{128, 8}, {128, 16}, {128, 24}, {128, 32}, {128, 48}, {128, 64}, {128, 80}, {128, 96}, {128, 112}, {128, 128},
+	{128, 160}, {128, 192}, {128, 224}, {128, 256},
+}
+
+// What hopper_narrow.cu fixes.
+const (
+	narrowBlockBytes  = 128    // of K, the width of the swizzle
+	narrowWarpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	narrowMostStages  = 32
+)
+
+// depth is how many blocks of K a stage has.
+func (t narrowTile) depth() int {
+	if t.rows == 64 && t.tokens < 96 {
+		return 2
+	}
+	return 1
+}
+
+func (t narrowTile) stageBytes() int { return t.depth() * (t.rows + t.tokens) * narrowBlockBytes }
+
+// warps are those that consume; one more produces.
+func (t narrowTile) warps() int { return t.rows / 16 }
+
+// shared is the ring, each consumer warp's scratch, and two barriers a stage.
+func (t narrowTile) shared(stages int) int {
+	return stages*(t.stageBytes()+16) + t.warps()*narrowWarpScratch
+}
+
+// narrowClusters are the shapes of clusters: tiles of different rows of B that share
+// tokens, by tiles of different tokens that share rows of B.
+var narrowClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
+
+// narrowChoice is a tile and how the work is dealt out.
+type narrowChoice struct {
+	narrowTile
+	clusterRows, clusterTokens int
+	stages                     int
+	steps                      int // stages of K that a tile takes
+	tokenTiles                 int // tiles of clusters along M
+	tiles                      int // of clusters
+	clusters                   int // in the grid
+	streamed                   int // tiles that are cut along K
+}
+
+func (c narrowChoice) size() int { return c.clusterRows * c.clusterTokens }
+
+// clustersThatFit is how many clusters run at a time, one block to a multiprocessor.
+// Clusters lie within a GPC, and GPCs have odd numbers of multiprocessors to spare: of
+// four blocks, 30 of 33 clusters run side by side on an H200.
+func clustersThatFit(a arch, size int) int {
+	if size > 2 {
+		return a.sms * 10 / 11 / size
+	}
+	return a.sms / size
+}
+
+// narrowChoices are the tiles, clusters and divisions of K that may be best for p.
+func narrowChoices(a arch, p kernels.Problem) []narrowChoice {
+	var all []narrowChoice
+	if p.M > narrowMost {
+		return nil
+	}
+	bytes := p.K * p.DType.Size()
+	for _, t := range narrowTiles {
+		for _, cluster := range narrowClusters {
+			c := narrowChoice{
+				narrowTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,
+				steps:      divideUp(bytes, t.depth()*narrowBlockBytes),
+				tokenTiles: divideUp(p.M, t.tokens*cluster.tokens),
+			}
+			c.tiles = c.tokenTiles * divideUp(p.N, t.rows*c.clusterRows)
+			fit := clustersThatFit(a, c.size())
+			// Parts of a box are whole groups of eight rows; tokens that are not there
+			// cost as much as others.
+			covered := c.tokenTiles * t.tokens * cluster.tokens
+			if fit < 1 || t.tokens%(8*c.clusterRows) != 0 || covered > divideUp(p.M, 8)*8*4/3+8 {
+				continue
+			}
+			for _, cut := range c.cuts(fit) {
+				c.streamed, c.clusters = cut[0], cut[1]
+				c.stages = min(narrowMostStages, int(c.busiest()), (a.sharedMax-t.shared(0))/(t.shared(1)-t.shared(0)))
+				if c.stages >= min(2, c.steps) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// cuts are pairs of how many tiles are cut and among how many clusters, where fit
+// clusters run at a time: none, each into the same number of parts, or as many as makes
+// all clusters equally busy.
+func (c narrowChoice) cuts(fit int) [][2]int {
+	cuts := [][2]int{{0, min(c.tiles, fit)}}
+	add := func(streamed, clusters int) {
+		if work := int64(streamed) * int64(c.steps); work >= 2*int64(clusters) && work < math.MaxInt32 {
+			cuts = append(cuts, [2]int{streamed, clusters})
+		}
+	}
+	for parts := 2; parts <= min(fit/c.tiles, 16); parts++ {
+		add(c.tiles, c.tiles*parts)
+	}
+	rest := c.tiles % fit
+	switch {
+	case rest == 0:
+	case c.tiles < fit:
+		if fit%c.tiles != 0 && fit/c.tiles <= 16 {
+			add(c.tiles, fit)
+		}
+	default:
+		add(rest+fit, fit)
+	}
+	return cuts
+}
+
+// busiest is how many steps the cluster with the most to do has.
+func (c narrowChoice) busiest() int64 {
+	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.clusters) - 1) / int64(c.clusters)
+	return streamed + int64(divideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
+}
+
+// The model's constants, fitted to 2100 times of an H200: shapes of four models' layers,
+// 16 to 511 tokens, bf16. They meet them within 6 % (root mean square), and what the model
+// picks is 3 % slower than the fastest candidate measured.
+const (
+	// narrowStart is what a launch takes beside its work, when its predecessor lets it
+	// begin early.
+	narrowStart = 2e-6
+	// narrowMemory is the part of the memory's bandwidth that is reached.
+	narrowMemory = 0.936
+	// narrowLatency is the time from the fetch of a stage to the next one in its place,
+	// under load, and narrowStep, in cycles, what producer and consumers take for a step.
+	narrowLatency, narrowStep = 1.41e-6, 283
+	// narrowL2 is how many bytes L2 gives each multiprocessor in a cycle. What a cluster
+	// shares counts narrowShared of that for each further block.
+	narrowL2, narrowShared = 47.5, 0.48
+	// narrowClock is what the power limit leaves of the highest clock when tensor cores
+	// are busy, narrowReads how many bytes of shared memory wgmma reads in a cycle.
+	narrowClock, narrowReads = 0.726, 128
+	// Resources work side by side; narrowOverlap is the p of the p-norm of their times.
+	narrowOverlap = 3.9
+	// Each further block of a cluster along B's rows costs narrowCluster.
+	narrowCluster = 0.16e-6
+	// A cut tile costs narrowHandOver and the time in which one multiprocessor reads the
+	// parts at narrowPartRate bytes a second, and more when whole tiles wait behind it.
+	narrowHandOver, narrowPartRate, narrowBehind = 1.55e-6, 82e9, 3.4
+)
+
+// seconds is what the model expects of one launch.
+func (c narrowChoice) seconds(a arch, p kernels.Problem) float64 {
+	clock := a.clockMHz * 1e6
+	steps := float64(c.busiest())
+	blockBytes := float64(c.depth() * narrowBlockBytes)
+	all := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes
+	read := all * (float64(c.rows)/float64(c.clusterTokens) + float64(c.tokens)/float64(c.clusterRows))
+	taken := all * float64(c.rows+c.tokens)
+	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
+	// reads its 64 rows and the tokens.
+	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/narrowReads)
+	times := []float64{
+		steps * multiply / (clock * narrowClock),
+		steps / float64(c.stages) * narrowLatency,
+		steps * narrowStep / clock,
+		(read + narrowShared*(taken-read)) / (narrowL2 * clock * float64(a.sms)),
+	}
+	if a.bandwidth > 0 {
+		times = append(times, p.Shape.Bytes(p.DType)/(a.bandwidth*narrowMemory))
+	}
+	sum := 0.
+	for _, t := range times {
+		sum += math.Pow(t, narrowOverlap)
+	}
+	t := narrowStart + math.Pow(sum, 1/narrowOverlap) + narrowCluster*float64(c.clusterRows-1)
+	if c.streamed > 0 {
+		parts := math.Ceil(float64(c.clusters) / float64(c.streamed))
+		cut := narrowHandOver + parts*float64(c.rows*c.tokens)*4/narrowPartRate
+		if c.streamed < c.tiles {
+			cut *= narrowBehind
+		}
+		t += cut
+	}
+	return t
+}
+
+// label is "narrow 16x128 stages 11 cluster 1x2 split 64 of 112": rows and columns of C,
+// ring, blocks of a cluster along both, and how many of the tiles are cut along K.
+func (c narrowChoice) label() string {
+	s := fmt.Sprintf("narrow %dx%d stages %d", c.tokens, c.rows, c.stages)
+	if c.size() > 1 {
+		s += fmt.Sprintf(" cluster %dx%d", c.clusterTokens, c.clusterRows)
+	}
+	if c.streamed > 0 {
+		s += fmt.Sprintf(" split %d of %d among %d", c.streamed, c.tiles, c.clusters)
+	}
+	return s
+}
+
+// narrowPlans are the plans for hopper_narrow.cu, none where p has too many rows.
+func narrowPlans(a arch, p kernels.Problem, o alignment) []planned {
+	var plans []planned
+	for _, c := range narrowChoices(a, p) {
+		plans = append(plans, c.plan(a, p, o))
+	}
+	return plans
+}
+
+// plan is the choice's, for a problem with operands so aligned.
+func (c narrowChoice) plan(a arch, p kernels.Problem, o alignment) planned {
+	size := p.DType.Size()
+	plan := planned{label: c.label(), seconds: c.seconds(a, p)}
+	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
+	var copied int64
+	ld := packedLDB(p.DType, p.K)
+	if o.a < 16 {
+		copied = (int64(p.M)*int64(ld*size) + 255) / 256 * 256
+		plan.seconds += launchSeconds
+		if a.bandwidth > 0 {
+			plan.seconds += float64(2*copied) / a.bandwidth
+		}
+	}
+	plan.scratch = copied
+	if blocks := int64(c.clusters * c.size()); c.streamed > 0 {
+		plan.scratch += blocks * int64(c.rows*c.tokens) * 4
+		plan.flags = blocks * int64(c.rows/64) * 4
+	}
+	plan.bind = func(at addresses) []call {
+		var calls []call
+		lda := p.LDA
+		if copied > 0 {
+			calls = append(calls, realignCall(a, at.a, at.scratch, int64(p.M), int64(p.K*size), int64(p.LDA)*int64(size), int64(ld*size)))
+			at.a, lda = at.scratch, ld
+			at.scratch += uint64(copied)
+		}
+		return append(calls, c.call(p, at, lda, o.c >= 16))
+	}
+	return plan
+}
+
+// call launches hopper_narrow.cu: struct Params there. wide says whether rows of C are
+// aligned to 16 bytes.
+func (c narrowChoice) call(p kernels.Problem, at addresses, lda int, wide bool) call {
+	k := call{
+		kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
+		shared: c.shared(c.stages), overlap: true,
+		grid: dim3{x: c.clusters * c.size()}, block: dim3{x: 32 * (c.warps() + 1)},
+	}
+	if c.size() > 1 {
+		k.cluster = dim3{x: c.size()}
+	}
+	depth := narrowBlockBytes / p.DType.Size()
+	k.args.tensorMap(tensorMap{
+		dtype: p.DType, address: at.b, rows: p.N, cols: p.K, ld: at.ldb,
+		boxRows: c.rows / c.clusterTokens, boxCols: depth, swizzle: 128,
+	}).tensorMap(tensorMap{
+		dtype: p.DType, address: at.a, rows: p.M, cols: p.K, ld: lda,
+		boxRows: c.tokens / c.clusterRows, boxCols: depth, swizzle: 128,
+	})
+	k.args.pointer(at.c).pointer(at.scratch).pointer(at.flags).int64(int64(p.LDC))
+	run := c.streamed * c.steps
+	k.args.int32(p.M, p.N, c.steps, c.tokenTiles, c.tiles, c.streamed, run/c.clusters, run%c.clusters, c.stages)
+	k.args.int32(oneIf(wide), oneIf(c.tokenTiles > 1), c.clusterRows, c.clusterTokens)
+	k.args.align(64)
+	return k
+}
+
+// oneIf is how a kernel is told yes or no.
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

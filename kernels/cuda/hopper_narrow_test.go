@@ -1,0 +1,201 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func narrowProblem(t *testing.T, m, n, k int, d kernels.DType) kernels.Problem {
+	t.Helper()
+	p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func narrowBest(t *testing.T, a arch, p kernels.Problem) narrowChoice {
+	t.Helper()
+	choices := narrowChoices(a, p)
+	if len(choices) == 0 {
+		t.Fatalf("%v: no choice", p.Shape)
+	}
+	return slices.MinFunc(choices, func(x, y narrowChoice) int {
+		switch xs, ys := x.seconds(a, p), y.seconds(a, p); {
+		case xs < ys:
+			return -1
+		case xs > ys:
+			return 1
+		}
+		return 0
+	})
+}
+
+// TestNarrowDecisions: what measurements on an H200 found best, or within 3 % of it.
+func TestNarrowDecisions(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int
+		label   string
+	}{
+		// As many whole tiles as multiprocessors can take: nothing is added up.
+		{8, 14336, 4096, "narrow 8x128 stages 13"},
+		{64, 14336, 4096, "narrow 64x128 stages 9"},
+		{16, 6144, 4096, "narrow 16x64 stages 11"},
+		// Half as many tiles as multiprocessors still keep the memory busy.
+		{16, 4096, 4096, "narrow 16x64 stages 11"},
+		// With few rows, parts of K fill the GPU.
+		{8, 1024, 4096, "narrow 8x64 stages 7 split 16 of 16 among 80"},
+		// Tokens in two halves, of blocks that share their weights.
+		{96, 4096, 4096, "narrow 48x64 stages 8 cluster 2x1"},
+		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
+	} {
+		p := narrowProblem(t, c.m, c.n, c.k, kernels.BF16)
+		if got := narrowBest(t, h200Arch, p).label(); got != c.label {
+			t.Errorf("%v: %q, want %q", p.Shape, got, c.label)
+		}
+	}
+	if plans := narrowPlans(h200Arch, narrowProblem(t, narrowMost+1, 4096, 4096, kernels.BF16), alignment{16, 16}); plans != nil {
+		t.Errorf("%d plans for %d rows", len(plans), narrowMost+1)
+	}
+}
+
+// TestNarrowSeconds: measured times of an H200, which the model must stay near.
+func TestNarrowSeconds(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k      int
+		microseconds float64
+	}{
+		{16, 4096, 4096, 10.1}, {64, 4096, 4096, 11.4}, {128, 4096, 4096, 12.6}, {16, 6144, 4096, 14.1},
+		{64, 6144, 4096, 15.1}, {16, 14336, 4096, 28.5}, {64, 14336, 4096, 29.6}, {128, 14336, 4096, 32.6},
+		{16, 4096, 14336, 29.2}, {64, 4096, 14336, 30.9},
+	} {
+		p := narrowProblem(t, c.m, c.n, c.k, kernels.BF16)
+		got := narrowBest(t, h200Arch, p).seconds(h200Arch, p) * 1e6
+		if got < 0.9*c.microseconds || got > 1.1*c.microseconds {
+			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape, got, c.microseconds)
+		}
+	}
+}
+
+// TestNarrowCoverage walks every choice as the device does: each step of each tile is
+// done once, a cut tile by runs that follow each other, and no cluster waits for a later
+// one.
+func TestNarrowCoverage(t *testing.T) {
+	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {1024, 32768, 64}} {
+		p := narrowProblem(t, s[0], s[1], s[2], kernels.FP16)
+		for _, c := range narrowChoices(h200Arch, p) {
+			if err := walkNarrow(c); err != nil {
+				t.Fatalf("%v, %s: %v", p.Shape, c.label(), err)
+			}
+			covered := c.tokenTiles * c.tokens * c.clusterTokens
+			rows := c.tiles / c.tokenTiles * c.rows * c.clusterRows
+			if covered < p.M || rows < p.N || c.tiles%c.tokenTiles != 0 {
+				t.Fatalf("%v, %s: %d×%d outputs", p.Shape, c.label(), covered, rows)
+			}
+			if c.shared(c.stages) > h200Arch.sharedMax || c.stages < min(2, c.steps) {
+				t.Fatalf("%v, %s: %d bytes of shared memory", p.Shape, c.label(), c.shared(c.stages))
+			}
+		}
+	}
+}
+
+func walkNarrow(c narrowChoice) error {
+	total := c.streamed * c.steps
+	run, rest := total/c.clusters, total%c.clusters
+	start := func(i int) int { return run*i + rest*i/c.clusters }
+	done := make([]int, c.tiles) // steps done of each tile, in the order of clusters
+	longest := 0
+	for i := range c.clusters {
+		begin, end := start(i), start(i+1)
+		if c.streamed > 0 && begin == end {
+			return fmt.Errorf("cluster %d has no step", i)
+		}
+		longest = max(longest, end-begin+divideUp(max(0, c.tiles-c.streamed-i), c.clusters)*c.steps)
+		for at := begin; at < end; {
+			tile := at / c.steps
+			if done[tile] != at-tile*c.steps {
+				return fmt.Errorf("cluster %d begins tile %d at step %d, %d are done", i, tile, at-tile*c.steps, done[tile])
+			}
+			next := min(end, (tile+1)*c.steps)
+			done[tile] += next - at
+			at = next
+		}
+		for tile := c.streamed + i; tile < c.tiles; tile += c.clusters {
+			done[tile] += c.steps
+		}
+	}
+	for tile, steps := range done {
+		if steps != c.steps {
+			return fmt.Errorf("%d of %d steps of tile %d", steps, c.steps, tile)
+		}
+	}
+	if int64(longest) > c.busiest() {
+		return fmt.Errorf("a cluster has %d steps, the busiest should have %d", longest, c.busiest())
+	}
+	return nil
+}
+
+// TestNarrowCall: the launch as hopper_narrow.cu's struct Params has it.
+func TestNarrowCall(t *testing.T) {
+	p := narrowProblem(t, 100, 1000, 776, kernels.FP16)
+	p.LDA, p.LDC = 777, 1001
+	c := narrowChoice{
+		narrowTile: narrowTile{64, 48}, clusterRows: 2, clusterTokens: 2, stages: 7,
+		steps: 7, tokenTiles: 2, tiles: 16, clusters: 30, streamed: 16,
+	}
+	plan := c.plan(h200Arch, p, alignment{2, 2})
+	if want := int64(100*776*2+255)/256*256 + 120*64*48*4; plan.scratch != want || plan.flags != 120*4 {
+		t.Errorf("scratch %d, flags %d, want %d and %d", plan.scratch, plan.flags, want, 120*4)
+	}
+	calls := plan.bind(addresses{a: 2, b: 1 << 20, c: 6, ldb: 776, scratch: 1 << 30, flags: 1 << 31})
+	if len(calls) != 2 || calls[0].kernel != "ga_realign" || calls[1].kernel != "ga_hopper_fp16_narrow_64x48" {
+		t.Fatalf("calls %+v", calls)
+	}
+	k := calls[1]
+	if k.grid.x != 120 || k.block.x != 160 || k.cluster.x != 4 || !k.overlap || k.shared != 7*(2*112*128+16)+4*640 {
+		t.Errorf("launch %+v", k)
+	}
+	weights, tokens := k.args.maps[0], k.args.maps[1]
+	if weights.at != 0 || weights.m.boxRows != 32 || weights.m.rows != 1000 || weights.m.ld != 776 || weights.m.boxCols != 64 {
+		t.Errorf("map of weights %+v", weights)
+	}
+	if tokens.at != 128 || tokens.m.boxRows != 24 || tokens.m.rows != 100 || tokens.m.cols != 776 || tokens.m.address != 1<<30 {
+		t.Errorf("map of tokens %+v", tokens)
+	}
+	b := k.args.bytes
+	if got := binary.LittleEndian.Uint64(b[264:]); got != 1<<30+(100*776*2+255)/256*256 {
+		t.Errorf("partials at %#x", got)
+	}
+	var ints []uint32
+	for at := 288; at < 288+13*4; at += 4 {
+		ints = append(ints, binary.LittleEndian.Uint32(b[at:]))
+	}
+	if want := []uint32{100, 1000, 7, 2, 16, 16, 3, 22, 7, 0, 1, 2, 2}; !slices.Equal(ints, want) || len(b) != 384 {
+		t.Errorf("%d bytes, ints %v, want %v", len(b), ints, want)
+	}
+}
+
+// TestNarrowWholeTypes: every type has a plan at every size.
+func TestNarrowWholeTypes(t *testing.T) {
+	for _, d := range kernels.DTypes() {
+		if d == kernels.FP32 {
+			continue
+		}
+		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {1024, 65, 100000}} {
+			plans := narrowPlans(h200Arch, narrowProblem(t, s[0], s[1], s[2], d), alignment{16, 16})
+			if len(plans) == 0 {
+				t.Errorf("%s %v: no plan", d, s)
+			}
+			for _, plan := range plans {
+				if !strings.HasPrefix(plan.label, "narrow ") || !(plan.seconds > 0 && plan.seconds < 1) {
+					t.Errorf("%s %v: plan %+v", d, s, plan)
+				}
+			}
+		}
+	}
+}
