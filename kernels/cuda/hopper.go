@@ -204,12 +204,19 @@ func (c hopperChoice) splits(a arch) []int {
 	return splits
 }
 
-// The model's constants, fitted to 4400 times of an H200 at its power limit, shapes and
-// candidates shuffled: what it picks is on average 0.7 % slower than the fastest of the
+// The model's constants, fitted to 4800 times of an H200, shapes and candidates shuffled:
+// from 512 rows on, what it picks is on average 0.7 % slower than the fastest of the
 // candidates that were measured.
 const (
-	// hopperClock is what the power limit leaves of the highest clock, with normal data.
-	hopperClock = 0.644
+	// hopperClock is what the power limit leaves of the highest clock, with normal data:
+	// 0.73 of a cool card, 0.64 after some seconds.
+	hopperClock = 0.70
+	// Memory's time and that of the tensor cores add up to the hopperBoth-norm.
+	// hopperMemory is above one since weights are fetched while the launch before ends.
+	hopperMemory, hopperBoth = 1.28, 1.63
+	// hopperAbsent is how much longer memory takes by the share of rows of A in a tile
+	// that are not there: TMA fills in their zeros slowly.
+	hopperAbsent = 0.68
 	// hopperSharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
 	// shared memory work side by side; hopperOverlap is the p of their p-norm.
 	hopperSharedBytes, hopperOverlap = 131, 8
@@ -224,7 +231,7 @@ const (
 	hopperScattered = 9.5e12
 	// A cluster starts later, but fetches less.
 	hopperClusterStart, hopperClusterGain = 0.4e-6, 0.003
-	hopperLaunch                          = 0.5e-6
+	hopperLaunch                          = 0.7e-6
 )
 
 // stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
@@ -251,7 +258,17 @@ func (c hopperChoice) seconds(a arch, p kernels.Problem, step float64) float64 {
 	if c.split > 0 {
 		pieces += share/float64(c.steps) + 1
 	}
-	t := ((float64(rounds)*float64(c.steps)+share)*step+pieces*hopperTileCycles)/clock + hopperLaunch
+	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*hopperTileCycles) / clock
+	if a.bandwidth > 0 {
+		rows := c.rows
+		if c.transposed {
+			rows = c.cols
+		}
+		present := float64(p.M) / float64(divideUp(p.M, rows)*rows)
+		memory := p.Shape.Bytes(p.DType) / (a.bandwidth * hopperMemory) * (1 + hopperAbsent*(1-present))
+		t = math.Pow(math.Pow(t, hopperBoth)+math.Pow(memory, hopperBoth), 1/hopperBoth)
+	}
+	t += hopperLaunch
 	if c.split > 0 {
 		parts := math.Ceil(max(1, float64(c.steps)/share))
 		t += hopperCut + hopperTake*parts*float64(c.rows*c.cols)/(128*256)
@@ -263,9 +280,6 @@ func (c hopperChoice) seconds(a arch, p kernels.Problem, step float64) float64 {
 	}
 	if c.pair != alone {
 		t = t*(1-hopperClusterGain) + hopperClusterStart
-	}
-	if a.bandwidth > 0 {
-		t = max(t, hopperLaunch+p.Shape.Bytes(p.DType)/a.bandwidth)
 	}
 	return t
 }
@@ -302,14 +316,14 @@ const (
 
 func (f hopper) plan(a arch, p kernels.Problem, o alignment) planned {
 	c, seconds := f.choose(a, p)
-	return c.plan(a, p, o, seconds)
+	return fastest(append([]planned{c.plan(a, p, o, seconds)}, narrowPlans(a, p, o)...))
 }
 
 // candidates are the plans among which plan chooses.
 func (f hopper) candidates(a arch, p kernels.Problem, o alignment) []planned {
 	var plans []planned
 	f.each(a, p, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, o, seconds)) })
-	return plans
+	return append(plans, narrowPlans(a, p, o)...)
 }
 
 func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
