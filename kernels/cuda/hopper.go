@@ -41,7 +41,7 @@ type hopperTile struct {
 var hopperBy16, hopperBy8, hopperCoarse []hopperTile
 
 func init() {
-	for _, t := range []struct{ rows, least, most int }{{128, 96, 256}, {192, 96, 192}, {256, 96, 128}} {
+	for _, t := range []struct{ rows, least, most int }{{128, 96, 256}, {192, 144, 192}, {256, 96, 120}} {
 		for cols := t.least; cols <= t.most; cols += 8 {
 			tile := hopperTile{t.rows, cols, true}
 			if tile.beside() && cols%16 != 0 {
@@ -53,7 +53,7 @@ func init() {
 			}
 		}
 	}
-	for _, t := range [][2]int{{128, 128}, {128, 192}, {128, 256}, {256, 128}} {
+	for _, t := range [][2]int{{128, 192}, {128, 256}} {
 		hopperCoarse = append(hopperCoarse, hopperTile{t[0], t[1], false})
 	}
 	hopperBy8 = append(hopperBy8, hopperCoarse...)
@@ -232,6 +232,8 @@ const (
 	// A cluster starts later, but fetches less.
 	hopperClusterStart, hopperClusterGain = 0.4e-6, 0.003
 	hopperLaunch                          = 0.7e-6
+	// hopperElements is how many bytes a second C costs more where TMA can't store it.
+	hopperElements = 1.7e12
 )
 
 // stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
@@ -338,6 +340,12 @@ func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float
 			seconds += float64(2*copied) / a.bandwidth
 		}
 	}
+	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
+	out := p.DType.Output().Size()
+	storable := o.c >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
+	if !storable {
+		seconds += float64(p.M) * float64(p.N*out) / hopperElements
+	}
 	plan := planned{label: c.label(), seconds: seconds, scratch: copied}
 	blocks := c.clusters * c.size()
 	if c.split > 0 {
@@ -352,12 +360,12 @@ func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float
 			at.a, lda = at.scratch, ld
 			at.scratch += uint64(copied)
 		}
-		return append(calls, c.call(p, at, lda, o.c >= 16 && p.LDC*p.DType.Output().Size()%16 == 0))
+		return append(calls, c.call(p, at, lda, storable))
 	}
 	return plan
 }
 
-// call launches hopper.cu. tma says whether C is aligned for it.
+// call launches hopper.cu. tma says whether it may store C.
 func (c hopperChoice) call(p kernels.Problem, at addresses, lda int, tma bool) call {
 	k := call{
 		kernel: c.kernel(p.DType), shared: c.shared(), overlap: true,

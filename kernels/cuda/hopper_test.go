@@ -59,7 +59,7 @@ func TestHopperRing(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct{ rows, cols, stages int }{{128, 256, 4}, {128, 128, 6}, {128, 176, 5}, {192, 192, 4}, {256, 128, 4}} {
+	for _, c := range []struct{ rows, cols, stages int }{{128, 256, 4}, {128, 128, 6}, {128, 176, 5}, {192, 192, 4}, {256, 120, 4}} {
 		if stages := (hopperTile{c.rows, c.cols, true}).stages(); stages != c.stages {
 			t.Errorf("%dx%d: %d stages, expected %d", c.rows, c.cols, stages, c.stages)
 		}
@@ -262,6 +262,21 @@ func TestHopperArgs(t *testing.T) {
 	}
 	if got := binary.LittleEndian.Uint32(k.args.bytes[416+4*9:]); got != 0 {
 		t.Errorf("C counts as aligned: %d", got)
+	}
+}
+
+// TestHopperStores: TMA writes C only where its rows consist of whole groups of 16 bytes.
+func TestHopperStores(t *testing.T) {
+	for _, c := range []struct {
+		n, ldc, align int
+		tma           bool
+	}{{4096, 4096, 16, true}, {4096, 4100, 8, false}, {4096, 4096, 8, false}, {4001, 4008, 16, false}, {4000, 4008, 16, true}} {
+		p := hopperProblem(t, kernels.BF16, 2000, c.n, 512)
+		p.LDC = c.ldc
+		calls := hopper{}.plan(hopperH200, p, alignment{16, c.align}).bind(addresses{ldb: 512})
+		if got := len(calls[0].args.maps) == 3; got != c.tma {
+			t.Errorf("N %d, ldc %d, aligned to %d: stored by TMA %v", c.n, c.ldc, c.align, got)
+		}
 	}
 }
 
