@@ -4,18 +4,7 @@ package cuda
 
 /*
 #include <stdlib.h>
-#include "step.h"
-
-typedef struct {
-  CUdeviceptr dst, src;
-  size_t bytes;
-} ga_cuda_copy;
-
-// The driver's own copy, which knows the card.
-static int ga_cuda_copy_enqueue(void *self, CUstream stream) {
-  const ga_cuda_copy *c = self;
-  return (int)cuMemcpyDtoDAsync(c->dst, c->src, c->bytes, stream);
-}
+#include "execute.h"
 */
 import "C"
 

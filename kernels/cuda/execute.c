@@ -150,3 +150,8 @@ void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span 
   if (!enqueue(launch, b->stream, span)) span->failed_at = 0;
   finish(b, span);
 }
+
+int ga_cuda_copy_enqueue(void *copy, CUstream stream) {
+  const ga_cuda_copy *c = copy;
+  return (int)cuMemcpyDtoDAsync(c->dst, c->src, c->bytes, stream);
+}

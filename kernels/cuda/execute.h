@@ -55,4 +55,13 @@ void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaun
 // ga_cuda_once runs one launch without timing and waits for it.
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
 
+// ga_cuda_copy is a copy from device to device by the driver, which knows the card.
+typedef struct {
+  CUdeviceptr dst, src;
+  size_t bytes;
+} ga_cuda_copy;
+
+// ga_cuda_copy_enqueue puts a ga_cuda_copy on a stream and returns the driver's code.
+int ga_cuda_copy_enqueue(void *copy, CUstream stream);
+
 #endif
