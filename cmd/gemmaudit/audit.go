@@ -107,9 +107,11 @@ samples of the sweep decide, and --gate none lets it pass.
 
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
-			"0  no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
-			"1  the gate failed: confirmed findings that no waiver excuses, or a card slower than the others",
-			"4  no verdict: the sentinels drifted too far, or without a finding most rows are undecided"),
+			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
+			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others",
+			"3    --confirm: the device failed, or it is not on this machine",
+			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
+			"130  interrupted; an earlier verdict stays"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -187,6 +189,9 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), series, audit)); err != nil {
 		return err
 	}
+	if o.confirm && ctx.Err() != nil {
+		return hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
+	}
 	return auditVerdict(audit, o.gate)
 }
 
@@ -234,7 +239,7 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return audit, keep(run, stateAudit, cfg, audit)
+	return audit, keepWhole(ctx, run, stateAudit, cfg, audit)
 }
 
 // newMeasurer returns what measures cases of a run again: the devices that the

@@ -20,6 +20,7 @@ type cards []*kerneltest.Device
 //	slow:1:1.2    card 1 takes 1.2 times as long
 //	clock:1:1500  card 1 runs at that many MHz instead of 1800, and all know their clocks
 //	fail:3:8      on card 3 every launch of m8 fails
+//	tire:3:60     on card 3 launches of m8 fail after 60
 //	memory:0:1    card 0 has so many MiB of memory; less than none, and it can't be opened
 //	float:3:      card 3 knows no bf16
 //	count:2:      there are two cards
@@ -71,6 +72,18 @@ func newCards(description string) cards {
 		if m := int(of("fail")); m > 0 {
 			cfg.Gemms[0].ExecuteError = func(p kernels.Problem) error {
 				if p.M == m {
+					return errors.New("launch failed: too many resources requested")
+				}
+				return nil
+			}
+		}
+		if most := int(of("tire")); most > 0 {
+			launched := 0
+			cfg.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+				if p.M == 8 {
+					launched++
+				}
+				if p.M == 8 && launched > most {
 					return errors.New("launch failed: too many resources requested")
 				}
 				return nil

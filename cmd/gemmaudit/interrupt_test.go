@@ -64,3 +64,38 @@ func TestInterruptedSplitsWriteNoTable(t *testing.T) {
 		}
 	}
 }
+
+// A confirmation that was interrupted says so and leaves the verdict that was kept
+// before in its place.
+func TestInterruptedAuditKeepsTheVerdict(t *testing.T) {
+	sim := newSimulation()
+	path := filepath.Join(t.TempDir(), "run.db")
+	var out, stderr bytes.Buffer
+	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{sim} })
+	a.now = sim.device.Now
+	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "dented", "--rounds", "8", "--out", path}); code != exitClean {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, step := range []struct {
+		interrupted bool
+		args        []string
+		want        int
+	}{
+		{false, []string{path, "--confirm"}, exitGate},
+		{true, []string{path, "--confirm"}, exitInterrupted},
+		{false, []string{path}, exitGate}, // what the first one confirmed
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if step.interrupted {
+			cancel()
+		}
+		cmd := newAuditCommand(a)
+		cmd.SetArgs(step.args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		err := cmd.ExecuteContext(ctx)
+		cancel()
+		if got := exitCode(err); got != step.want {
+			t.Errorf("%v, interrupted %v: exit code %d, expected %d: %v", step.args[1:], step.interrupted, got, step.want, err)
+		}
+	}
+}

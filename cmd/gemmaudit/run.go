@@ -219,7 +219,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return err
 	}
 	verdict := auditVerdict(audit, o.gate)
-	if failed := someFailed(run.Path(), series); failed != nil && verdict != nil {
+	if failed := someFailed(run, series); failed != nil && verdict != nil {
 		return devicef("%w; besides, %w", failed, verdict)
 	} else if failed != nil {
 		return failed

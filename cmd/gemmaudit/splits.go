@@ -118,7 +118,10 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, meta, found)); err != nil {
 		return err
 	}
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)
+	}
+	return nil
 }
 
 // search parses the flags of the search.
@@ -152,5 +155,5 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return found, keep(run, stateSplits, cfg, found)
+	return found, keepWhole(ctx, run, stateSplits, cfg, found)
 }

@@ -158,7 +158,7 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if why, all := allFailed(series); all {
 		return devicef("%s: no case could be measured: %s", run.Path(), why)
 	}
-	if err := someFailed(run.Path(), series); err != nil {
+	if err := someFailed(run, series); err != nil {
 		return err
 	}
 	if sum.Invalid != "" {
@@ -168,25 +168,43 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 }
 
 // someFailed is the error of a run in which cases failed: it has a hole, however
-// good the rest of it is. It names the first reason.
-func someFailed(path string, series []results.Series) error {
-	failed, cases, why := 0, 0, ""
+// good the rest of it is. It names the first reason, of those that have no sample
+// before those that have too few.
+func someFailed(run *results.Run, series []results.Series) error {
+	failures, err := run.Failures()
+	if err != nil {
+		return err
+	}
+	reasons := map[int64]string{}
+	for _, f := range failures {
+		if f.Phase == results.PhaseSweep && reasons[f.CaseID] == "" {
+			reasons[f.CaseID] = f.Reason
+		}
+	}
+	cases := 0
+	var none, some []string
 	for _, s := range series {
 		for _, r := range s.Rows {
 			cases++
-			if len(r.Samples) > 0 || r.Failed == "" {
-				continue
-			}
-			if failed++; why == "" {
-				why = r.Case.String() + ": " + r.Failed
+			reason := reasons[r.Case.ID]
+			switch {
+			case reason == "":
+			case len(r.Samples) == 0:
+				none = append(none, r.Case.String()+": "+reason)
+			default:
+				some = append(some, r.Case.String()+": "+reason)
 			}
 		}
 	}
-	if failed == 0 {
-		return nil
+	switch {
+	case len(none) > 0:
+		return hint(devicef("%s: %d of %s failed and %s not judged: %s", run.Path(), len(none), plural(cases, "case", "cases"), isAre(len(none)), none[0]),
+			"%s has the reason of each", commandLine([]string{"report", run.Path(), "-o", "csv"}))
+	case len(some) > 0:
+		return devicef("%s: %d of %s failed after some rounds and %s judged by those: %s",
+			run.Path(), len(some), plural(cases, "case", "cases"), isAre(len(some)), some[0])
 	}
-	return hint(devicef("%s: %d of %s failed and %s not judged: %s", path, failed, plural(cases, "case", "cases"), isAre(failed), why),
-		"%s has the reason of each", commandLine([]string{"report", path, "-o", "csv"}))
+	return nil
 }
 
 func isAre(n int) string {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -60,6 +62,15 @@ func keep[T any](run *results.Run, key string, cfg rules.Config, result *T) erro
 		return fmt.Errorf("%s: %s: %w", run.Path(), key, err)
 	}
 	return run.SetState(key, string(text))
+}
+
+// keepWhole is keep unless an interruption cut the asking short: then a whole verdict
+// that was kept before is worth more. One that only ran out of its time is kept.
+func keepWhole[T any](ctx context.Context, run *results.Run, key string, cfg rules.Config, result *T) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return keep(run, key, cfg, result)
 }
 
 // kept returns what was stored for the same rules and samples, nil when nothing was.
