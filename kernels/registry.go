@@ -78,14 +78,24 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 		}
 		return nil, fmt.Errorf("no device %q: this machine has none that can be used (%s)", selector, strings.Join(why, "; "))
 	}
-	why := ""
-	for _, m := range r.missing {
-		// A kind that is missing altogether is listed as "cuda".
-		if m.Name == selector || strings.HasPrefix(selector, m.Name+":") {
-			why += "; " + m.Name + ": " + m.Reason
-		}
+	why := r.WhyNot(selector)
+	if why != "" {
+		why = "; " + why
 	}
 	return nil, fmt.Errorf("no device %q: this machine has %s%s", selector, strings.Join(have, ", "), why)
+}
+
+// WhyNot is why a device, or its whole kind, can't be used, empty when nothing is known
+// of it.
+func (r *Registry) WhyNot(id string) string {
+	var why []string
+	for _, m := range r.missing {
+		// A kind that is missing altogether is listed as "cuda".
+		if m.Name == id || strings.HasPrefix(id, m.Name+":") {
+			why = append(why, m.Name+": "+m.Reason)
+		}
+	}
+	return strings.Join(why, "; ")
 }
 
 // Close closes every device.

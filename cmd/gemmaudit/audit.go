@@ -258,11 +258,8 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, spec := range meta.Fingerprint.Devices {
-		if here := devices[i].Spec(); here.Name != spec.Name {
-			return nil, devicef("%s was measured on %s %q, this machine has %q: figures of two machines are not mixed",
-				run.Path(), spec.ID, spec.Name, here.Name)
-		}
+	if err := sameDevices(run, devices); err != nil {
+		return nil, err
 	}
 	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Out: run, Observer: a.newMeter(), Now: a.now})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -421,7 +422,7 @@ func chooser(run *results.Run) (sweep.Chooser, error) {
 	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings}, nil
 }
 
-// reopen opens a run to go on with its plan.
+// reopen opens a run to go on with its plan, on devices like those that it began on.
 func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	run, err := results.OpenAppend(path)
 	if err != nil {
@@ -431,7 +432,49 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	if err != nil {
 		return nil, nil, errors.Join(devicef("%s: %w", path, err), run.Close())
 	}
+	devices, err := a.planDevices(plan)
+	if err == nil {
+		err = sameDevices(run, devices)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, run.Close())
+	}
+	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
+		a.warnf("%s goes on under other conditions than it began: %s", path, strings.Join(changed, "; "))
+	}
 	return run, plan, nil
+}
+
+// sameDevices refuses devices that have the ids of a run's and are others: figures of
+// two machines are no curve.
+func sameDevices(run *results.Run, devices []kernels.Device) error {
+	for _, spec := range run.Meta().Fingerprint.Devices {
+		for _, d := range devices {
+			if here := d.Spec(); here.ID == spec.ID && here.Name != spec.Name {
+				return devicef("%s was measured on %s %q, this machine has %q: figures of two machines are not mixed",
+					run.Path(), spec.ID, spec.Name, here.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// changedSince words what has changed about a machine, its devices and its libraries
+// since a run was begun on it.
+func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	mine := func(s kernels.Spec) bool {
+		return slices.ContainsFunc(specs, func(here kernels.Spec) bool { return here.ID == s.ID })
+	}
+	then.Devices = slices.DeleteFunc(slices.Clone(then.Devices), func(s kernels.Spec) bool { return !mine(s) })
+	var out []string
+	for _, d := range then.Diff(results.ReadFingerprint(specs, buildVersion())) {
+		out = append(out, fmt.Sprintf("%s was %s and is %s", d.Name, cmp.Or(d.A, "unknown"), cmp.Or(d.B, "unknown")))
+	}
+	return out
 }
 
 // planDevices returns the devices that a plan names, in its order.
@@ -446,8 +489,11 @@ func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 		all := a.registry().Devices()
 		i := slices.IndexFunc(all, func(d kernels.Device) bool { return d.Spec().ID == id })
 		if i < 0 {
-			return nil, hint(devicef("device %q, on which the run was measured, is not on this machine", id),
-				"`gemmaudit devices` lists what this machine has")
+			err := devicef("device %q, on which the run was measured, is not on this machine", id)
+			if why := a.registry().WhyNot(id); why != "" {
+				err = devicef("device %q, on which the run was measured, can't be used here: %s", id, why)
+			}
+			return nil, hint(err, "`gemmaudit devices` lists what this machine has")
 		}
 		out = append(out, all[i])
 	}

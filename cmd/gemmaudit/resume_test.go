@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// another is a device that says other things of itself.
+type another struct {
+	kernels.Device
+	change func(*kernels.Spec)
+}
+
+func (d another) Spec() kernels.Spec {
+	s := d.Device.Spec()
+	s.Versions = maps.Clone(s.Versions)
+	d.change(&s)
+	return s
+}
+
+// machine is a provider of given devices.
+type machine struct {
+	devices []kernels.Device
+	missing []kernels.Missing
+}
+
+func (m machine) Open() ([]kernels.Device, []kernels.Missing) { return m.devices, m.missing }
+
+// A run does not go on with another device under the same name; what else has changed
+// is told, as is why a device can't be had.
+func TestResumeUnderOtherConditions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.db")
+	begin := func(args ...string) (int, string) {
+		sim := newSimulation()
+		return on(sim, sim, args...)
+	}
+	if code, stderr := begin("sweep", "-q", "--shape", "n64k64", "--batch", "8", "--dtype", "fp32", "--kernel", "flat", "--rounds", "2", "--out", path); code != exitClean {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*kernels.Spec)
+		code   int
+		want   string
+	}{
+		{"the same", func(*kernels.Spec) {}, exitClean, ""},
+		{"another device", func(s *kernels.Spec) { s.Name = "a faster one" }, exitDevice,
+			`was measured on sim "simulated device", this machine has "a faster one": figures of two machines are not mixed`},
+		{"another driver", func(s *kernels.Spec) { s.Versions["driver"] = "580.1"; s.Versions["kerneltest"] = "2" }, exitClean,
+			"warning: " + path + " goes on under other conditions than it began: sim kerneltest was 1 and is 2; sim driver was unknown and is 580.1\n"},
+		{"none", nil, exitDevice,
+			`device "sim", on which the run was measured, can't be used here: sim: it is busy`},
+	} {
+		sim := newSimulation()
+		m := machine{missing: []kernels.Missing{{Name: "sim", Reason: "it is busy"}}}
+		if tt.change != nil {
+			m = machine{devices: []kernels.Device{another{sim.device, tt.change}}}
+		}
+		code, stderr := on(sim, m, "sweep", "-q", "--resume", "--out", path)
+		if code != tt.code || !strings.Contains(stderr, tt.want) || tt.want == "" && stderr != "" {
+			t.Errorf("%s: exit code %d, expected %d:\n%s", tt.name, code, tt.code, stderr)
+		}
+	}
+}
+
+// on runs a command on a provider's devices, by the clock of a simulation.
+func on(sim simulation, p kernels.Provider, args ...string) (code int, errors string) {
+	var out, stderr bytes.Buffer
+	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{p} })
+	a.now = sim.device.Now
+	return a.main(args), stderr.String()
+}
