@@ -86,7 +86,7 @@ type plannedProblem struct {
 func plannedProblems(t *testing.T, d kernels.DType) []plannedProblem {
 	var out []plannedProblem
 	extents := []int{1, 3, 8, 16, 17, 64, 100, 128, 256, 1000, 4096, 14336, 32768}
-	for _, m := range extents {
+	for _, m := range append(extents[:len(extents):len(extents)], 190, 220) {
 		for _, n := range extents {
 			for _, k := range []int{1, 7, 64, 129, 4096, 14336} {
 				for _, o := range []alignment{{16, 16}, {d.Size(), d.Output().Size()}, {16, 4}} {

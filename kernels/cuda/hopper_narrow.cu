@@ -242,7 +242,7 @@ struct Narrow {
         if (!producer) dependentsMayStart();
         if (threadIdx.x < 128 * GROUPS) {
             consume();
-        } else if (producer) {
+        } else if (electOne()) { // again, so that the compiler knows that one lane is alone
             if (p.clusterTokens > 1) fillWeights();
             produce();
         }

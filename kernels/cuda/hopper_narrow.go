@@ -7,9 +7,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// narrowMost is how many rows of A hopper_narrow.cu is considered for: with more, tiles
-// as high as wide need less of everything.
-const narrowMost = 1024
+// narrowMost is how many rows of A hopper_narrow.cu is considered for: with more,
+// tiles as high as wide need less of everything.
+const narrowMost = 512
 
 // narrowTile is one tile shape that hopper_narrow.cu was built in: rows of B by rows of A.
 type narrowTile struct{ rows, tokens int }
@@ -139,31 +139,37 @@ func (c narrowChoice) busiest() int64 {
 	return streamed + int64(divideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
 }
 
-// The model's constants, fitted to 2100 times of an H200: shapes of four models' layers,
-// 16 to 511 tokens, bf16. They meet them within 6 % (root mean square), and what the model
-// picks is 3 % slower than the fastest candidate measured.
+// The model's constants, fitted to 2300 times of an H200: layers of four sizes, 8 to 511
+// tokens, bf16. They meet them within 6 % (root mean square), and what the model picks is
+// on average 2 % slower than the fastest candidate measured.
 const (
 	// narrowStart is what a launch takes beside its work, when its predecessor lets it
 	// begin early.
-	narrowStart = 2e-6
-	// narrowMemory is the part of the memory's bandwidth that is reached.
-	narrowMemory = 0.936
-	// narrowLatency is the time from the fetch of a stage to the next one in its place,
-	// under load, and narrowStep, in cycles, what producer and consumers take for a step.
-	narrowLatency, narrowStep = 1.41e-6, 283
-	// narrowL2 is how many bytes L2 gives each multiprocessor in a cycle. What a cluster
-	// shares counts narrowShared of that for each further block.
-	narrowL2, narrowShared = 47.5, 0.48
+	narrowStart = 1.85e-6
+	// narrowMemory is the part of the memory's bandwidth that is reached. What clusters of
+	// other tokens fetch of the same weights at the same time costs narrowAgain of that.
+	narrowMemory, narrowAgain = 0.92, 0.25
+	// narrowStep is what producer and consumers take for a step, in cycles.
+	narrowStep = 238
+	// narrowL2 is how many bytes L2 gives each multiprocessor in a cycle. What blocks of a
+	// cluster share counts once, but for tokens, which come in small boxes: narrowBoxes of
+	// what sharing would save is lost.
+	narrowL2, narrowBoxes = 56.4, 0.58
 	// narrowClock is what the power limit leaves of the highest clock when tensor cores
 	// are busy, narrowReads how many bytes of shared memory wgmma reads in a cycle.
-	narrowClock, narrowReads = 0.726, 128
+	narrowClock, narrowReads = 0.714, 128
 	// Resources work side by side; narrowOverlap is the p of the p-norm of their times.
-	narrowOverlap = 3.9
-	// Each further block of a cluster along B's rows costs narrowCluster.
-	narrowCluster = 0.16e-6
+	narrowOverlap = 3.56
+	// Further blocks of a cluster, along B's rows and along tokens, cost so much each.
+	narrowAlongRows, narrowAlongTokens = 0.1e-6, 0.71e-6
+	// narrowNext is what it costs to go on to another tile of 64×128: its sums leave
+	// before the next products begin.
+	narrowNext = 2e-6
 	// A cut tile costs narrowHandOver and the time in which one multiprocessor reads the
-	// parts at narrowPartRate bytes a second, and more when whole tiles wait behind it.
-	narrowHandOver, narrowPartRate, narrowBehind = 1.55e-6, 82e9, 3.4
+	// parts at narrowPartRate bytes a second; narrowUneven times that where clusters hold
+	// pieces of two tiles, and narrowBehind times where whole tiles wait behind it.
+	narrowHandOver, narrowPartRate = 1e-6, 80e9
+	narrowUneven, narrowBehind     = 1.37, 2.3
 )
 
 // seconds is what the model expects of one launch.
@@ -171,31 +177,35 @@ func (c narrowChoice) seconds(a arch, p kernels.Problem) float64 {
 	clock := a.clockMHz * 1e6
 	steps := float64(c.busiest())
 	blockBytes := float64(c.depth() * narrowBlockBytes)
-	all := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes
-	read := all * (float64(c.rows)/float64(c.clusterTokens) + float64(c.tokens)/float64(c.clusterRows))
-	taken := all * float64(c.rows+c.tokens)
+	tokens := float64(c.tokens) * (narrowBoxes + (1-narrowBoxes)/float64(c.clusterRows))
+	fetched := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
 	// reads its 64 rows and the tokens.
 	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/narrowReads)
-	times := []float64{
+	times := [4]float64{
 		steps * multiply / (clock * narrowClock),
-		steps / float64(c.stages) * narrowLatency,
 		steps * narrowStep / clock,
-		(read + narrowShared*(taken-read)) / (narrowL2 * clock * float64(a.sms)),
+		fetched / (narrowL2 * clock * float64(a.sms)),
 	}
 	if a.bandwidth > 0 {
-		times = append(times, p.Shape.Bytes(p.DType)/(a.bandwidth*narrowMemory))
+		again := narrowAgain * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
+		times[3] = (p.Shape.Bytes(p.DType) + again) / (a.bandwidth * narrowMemory)
 	}
 	sum := 0.
 	for _, t := range times {
 		sum += math.Pow(t, narrowOverlap)
 	}
-	t := narrowStart + math.Pow(sum, 1/narrowOverlap) + narrowCluster*float64(c.clusterRows-1)
+	pieces := divideUp(c.tiles-c.streamed, c.clusters) + divideUp(c.streamed, c.clusters)
+	t := narrowStart + math.Pow(sum, 1/narrowOverlap) +
+		narrowAlongRows*float64(c.clusterRows-1) + narrowAlongTokens*float64(c.clusterTokens-1) +
+		narrowNext*float64(pieces-1)*float64(c.rows*c.tokens)/(64*128)
 	if c.streamed > 0 {
-		parts := math.Ceil(float64(c.clusters) / float64(c.streamed))
-		cut := narrowHandOver + parts*float64(c.rows*c.tokens)*4/narrowPartRate
-		if c.streamed < c.tiles {
+		cut := narrowHandOver + float64(divideUp(c.clusters, c.streamed)*c.rows*c.tokens)*4/narrowPartRate
+		switch {
+		case c.streamed < c.tiles:
 			cut *= narrowBehind
+		case c.clusters%c.streamed != 0:
+			cut *= narrowUneven
 		}
 		t += cut
 	}

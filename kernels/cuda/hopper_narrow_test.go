@@ -49,7 +49,7 @@ func TestNarrowDecisions(t *testing.T) {
 		// Half as many tiles as multiprocessors still keep the memory busy.
 		{16, 4096, 4096, "narrow 16x64 stages 11"},
 		// With few rows, parts of K fill the GPU.
-		{8, 1024, 4096, "narrow 8x64 stages 7 split 16 of 16 among 80"},
+		{8, 1024, 4096, "narrow 8x64 stages 8 split 16 of 16 among 64"},
 		// Tokens in two halves, of blocks that share their weights.
 		{96, 4096, 4096, "narrow 48x64 stages 8 cluster 2x1"},
 		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
@@ -86,7 +86,7 @@ func TestNarrowSeconds(t *testing.T) {
 // done once, a cut tile by runs that follow each other, and no cluster waits for a later
 // one.
 func TestNarrowCoverage(t *testing.T) {
-	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {1024, 32768, 64}} {
+	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {512, 32768, 64}} {
 		p := narrowProblem(t, s[0], s[1], s[2], kernels.FP16)
 		for _, c := range narrowChoices(h200Arch, p) {
 			if err := walkNarrow(c); err != nil {
@@ -186,7 +186,7 @@ func TestNarrowWholeTypes(t *testing.T) {
 		if d == kernels.FP32 {
 			continue
 		}
-		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {1024, 65, 100000}} {
+		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {512, 65, 100000}} {
 			plans := narrowPlans(h200Arch, narrowProblem(t, s[0], s[1], s[2], d), alignment{16, 16})
 			if len(plans) == 0 {
 				t.Errorf("%s %v: no plan", d, s)
