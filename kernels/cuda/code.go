@@ -6,6 +6,7 @@ package cuda
 import "C"
 
 import (
+	"errors"
 	"fmt"
 
 	"gorgonia.org/cu"
@@ -36,12 +37,13 @@ const (
 func loadCode(d *Device) *code {
 	c := &code{modules: map[string]cu.Module{}, functions: map[string]*function{}}
 	d.onClose(func() error {
+		var errs []error
 		for source, m := range c.modules {
 			if err := m.Unload(); err != nil {
-				return fmt.Errorf("unload %s: %w", source, driver(err))
+				errs = append(errs, fmt.Errorf("unload %s: %w", source, driver(err)))
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	})
 	return c
 }

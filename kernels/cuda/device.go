@@ -65,7 +65,6 @@ func openDevice(ordinal int) (d *Device, err error) {
 	if d.context, err = d.handle.RetainPrimaryCtx(); err != nil {
 		return d, fmt.Errorf("create a context on %s: %w", d.spec.Name, driver(err))
 	}
-	d.onClose(d.releaseContext)
 	leave, err := d.enter()
 	if err != nil {
 		return d, err
@@ -153,18 +152,25 @@ func (d *Device) releaseContext() error {
 }
 
 // Close releases what the device holds. Buffers and weights are closed by their
-// owners before.
+// owners before. Where the context is unusable or can't be made current, only that
+// itself is released, and all the rest goes with it: the thread may have another
+// device's context.
 func (d *Device) Close() error {
 	if d.context == (cu.CUContext{}) {
 		return nil
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	told := d.lost != nil // when it happened; every release fails with it
-	errs := []error{driver(cu.SetCurrentContext(d.context))}
-	for i := len(d.closers) - 1; i >= 0; i-- {
-		errs = append(errs, d.closers[i]())
+	told := d.lost != nil // when it happened
+	var errs []error
+	if !told {
+		err := driver(cu.SetCurrentContext(d.context))
+		for i := len(d.closers) - 1; i >= 0 && err == nil; i-- {
+			errs = append(errs, d.closers[i]())
+		}
+		errs = append(errs, err)
 	}
+	errs = append(errs, d.releaseContext())
 	d.closers, d.context = nil, cu.CUContext{}
 	if told {
 		return nil

@@ -336,6 +336,33 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
+// A context that can't be made current at the end is released as a whole: nothing is
+// destroyed in whatever context the thread has.
+func TestCloseInAnotherContext(t *testing.T) {
+	dir := fakeDriver(t)
+	last := func(env ...string) map[string]int {
+		_, trace := child(t, "work", dir, append(env, "FAKE_CUDA_TRACE=1")...)
+		calls := map[string]int{}
+		for line := range strings.Lines(trace) {
+			var name string
+			var n int
+			if _, err := fmt.Sscanf(line, "calls %s %d", &name, &n); err == nil {
+				calls[name] = n
+			}
+		}
+		return calls
+	}
+	sound := last()
+	if sound["cuStreamDestroy_v2"] != 1 || sound["cuDevicePrimaryCtxRelease_v2"] != 1 {
+		t.Fatalf("a sound end: %v", sound)
+	}
+	failed := last(fmt.Sprintf("FAKE_CUDA_FAIL=cuCtxSetCurrent:%d:2", sound["cuCtxSetCurrent"]))
+	if failed["cuStreamDestroy_v2"] != 0 || failed["cuModuleUnload"] != 0 || failed["cuDevicePrimaryCtxRelease_v2"] != 1 {
+		t.Errorf("destroyed %d streams, unloaded %d modules, released %d contexts: expected 0, 0 and 1",
+			failed["cuStreamDestroy_v2"], failed["cuModuleUnload"], failed["cuDevicePrimaryCtxRelease_v2"])
+	}
+}
+
 // ordinals are the calls of n at which to fail: the first ones, some, and the last.
 func ordinals(n int) []int {
 	var out []int
