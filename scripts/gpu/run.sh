@@ -9,8 +9,10 @@
 #                             racecheck, synccheck and initcheck
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
-#                             against a plain loop of library calls (needs PyTorch)
-#   ./run.sh audit            gemmaudit run, as a user starts it
+#                             against a plain loop of library calls (needs PyTorch);
+#                             then its splits and its report
+#   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
+#                             square product through cuBLAS, its next choices and our kernels
 #
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card (default cuda:0).
@@ -86,10 +88,17 @@ run_article() {
   else
     summary+=("article-loop           skipped: python3 has no PyTorch")
   fi
+  step article-splits 30 ./gemmaudit splits "$out/article.db" --device "$device" --table "$out/article.json" --force
+  passed 1 4
+  step article-report 30 ./gemmaudit report "$out/article.db" --images png --out "$out/article-report"
+  passed
 }
 
 run_audit() {
   step audit 60 ./gemmaudit run --device "$device" --preset quick --parent "$out/audit"
+  passed 1 4
+  step audit-square 60 ./gemmaudit run --device "$device" --shape n4096k4096 --batch 8:8192:8 --dtype bf16 \
+    --kernel cublas,cublaslt,auto --algos 4 --rounds 7 --block 1ms --parent "$out/audit"
   passed 1 4
 }
 
