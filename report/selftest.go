@@ -27,8 +27,10 @@ type GateCheck struct {
 	WorstRatio float64 `json:"worst_ratio"`
 	// Skipped is the reason when the kernel does not support the type.
 	Skipped string `json:"skipped,omitempty"`
-	// Failure names the first element out of bounds, or the error.
+	// Failure names the first element out of bounds, or the error that kept the kernel
+	// from being checked; Wrong says that it is the former.
 	Failure string `json:"failure,omitempty"`
+	Wrong   bool   `json:"wrong,omitempty"`
 }
 
 // Noise is the result of timing the same cases twice as if they were two.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,8 @@ whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise 
 Noise floor: one case is measured against itself under two names, interleaved, many times.
 How often the two are called different is the rate of false alarms of this machine.` + exitHelp(
 			"0  every kernel is right and the false alarms stay within their level",
-			"1  a kernel computed something else, or there are more false alarms than allowed"),
+			"1  a kernel computed something else, or there are more false alarms than allowed",
+			"3  the device or a library failed, so that kernels could not be checked"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
@@ -108,42 +110,80 @@ func (o *selftestOptions) run(ctx context.Context) error {
 		}
 	}
 	test := &report.Selftest{}
-	wrong := 0
-	for _, d := range devices {
-		gemms, err := chooseGemms(d, o.kernels)
-		if err != nil {
-			return err
-		}
-		for _, g := range gemms {
-			for _, dtype := range dtypes {
-				a.notef("checking %s/%s/%s", d.Spec().ID, g.Name(), dtype)
-				check, err := gate(ctx, d, g, dtype, o.seed)
-				if err != nil {
-					return err
-				}
-				if !check.Passed && check.Skipped == "" {
-					wrong++
-				}
-				test.Checks = append(test.Checks, check)
-			}
-		}
+	failures, err := o.gates(ctx, devices, dtypes, test)
+	if err != nil {
+		return err
 	}
-	if noise != nil {
+	if noise != nil && !errors.Is(errors.Join(failures...), kernels.ErrDeviceLost) {
 		if test.Noise, err = o.noiseFloor(ctx, devices[0], *noise); err != nil {
-			return err
+			failures = append(failures, err)
 		}
 	}
 	if err := a.wrapPrint(report.WriteSelftest(a.stream(a.stdout), o.output, test)); err != nil {
 		return err
 	}
-	if wrong > 0 {
-		return gatef("%s computed something else than the reference", plural(wrong, "kernel", "kernels"))
+	if err != nil && ctx.Err() != nil {
+		return err
 	}
-	if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
-		return hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
+	return selftestVerdict(test, failures)
+}
+
+// gates runs the gate of every kernel into test. failures are what kept kernels from
+// being checked; a device that is lost is not asked again. err ends the command.
+func (o *selftestOptions) gates(ctx context.Context, devices []kernels.Device, dtypes []kernels.DType, test *report.Selftest) (failures []error, err error) {
+devices:
+	for _, d := range devices {
+		gemms, err := chooseGemms(d, o.kernels)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gemms {
+			for _, dtype := range dtypes {
+				o.app.notef("checking %s/%s/%s", d.Spec().ID, g.Name(), dtype)
+				check, failure, err := gate(ctx, d, g, dtype, o.seed)
+				if err != nil {
+					return nil, err
+				}
+				test.Checks = append(test.Checks, check)
+				if failure != nil {
+					failures = append(failures, failure)
+				}
+				if errors.Is(failure, kernels.ErrDeviceLost) {
+					continue devices
+				}
+			}
+		}
+	}
+	return failures, nil
+}
+
+// selftestVerdict is the command's outcome. What failed says nothing of a kernel's
+// results, so it stands before what was found wrong.
+func selftestVerdict(test *report.Selftest, failures []error) error {
+	wrong := 0
+	for _, check := range test.Checks {
+		if check.Wrong {
+			wrong++
+		}
+	}
+	var verdict error
+	if wrong > 0 {
+		verdict = gatef("%s computed something else than the reference", plural(wrong, "kernel", "kernels"))
+	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
+		verdict = hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
 			"`gemmaudit doctor` shows what disturbs this machine")
 	}
-	return nil
+	if len(failures) == 0 {
+		return verdict
+	}
+	err := failures[0]
+	if more := len(failures) - 1; more > 0 {
+		err = fmt.Errorf("%w; and %d more", err, more)
+	}
+	if verdict != nil {
+		err = fmt.Errorf("%w; besides, %w", err, verdict)
+	}
+	return devicef("%w", err)
 }
 
 // chooseGemms returns the kernels of a device by name, all without names.
@@ -162,18 +202,22 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	return out, nil
 }
 
-// gate runs the correctness gate of one kernel and data type. The error is one
-// of ctx alone: what else goes wrong is the check's failure.
-func gate(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.DType, seed uint64) (report.GateCheck, error) {
-	check := report.GateCheck{Device: d.Spec().ID, Kernel: g.Name(), DType: dtype}
+// gate runs the correctness gate of one kernel and data type. failure is what kept the
+// kernel from being checked; err is one of ctx alone.
+func gate(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.DType, seed uint64) (check report.GateCheck, failure, err error) {
+	check = report.GateCheck{Device: d.Spec().ID, Kernel: g.Name(), DType: dtype}
 	summary, err := kernels.GateKernel(ctx, d, g, dtype, seed)
 	if ctx.Err() != nil {
-		return check, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, dtype)
+		return check, nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, dtype)
 	}
 	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
+	var wrong *kernels.GateError
 	switch {
+	case errors.As(err, &wrong):
+		check.Failure, check.Wrong = err.Error(), true
 	case err != nil:
 		check.Failure = err.Error()
+		failure = err
 	case summary.Passed == 0:
 		check.Skipped = "no problem of the gate is supported"
 		if len(summary.Skipped) > 0 {
@@ -182,7 +226,7 @@ func gate(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.D
 	default:
 		check.Passed = true
 	}
-	return check, nil
+	return check, failure, nil
 }
 
 // skipReason is the reason of a refusal without the names that stand beside it.
