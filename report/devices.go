@@ -29,14 +29,32 @@ type KernelInfo struct {
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
 }
 
-// Describe asks a device for what [WriteDevices] shows. A kernel is probed with
-// the smallest product of each data type.
+// probes are the products by which a kernel is asked for a data type: an engine's, small
+// and large, since libraries take some types in multiples of 16 alone, and the smallest.
+var probes = []kernels.Shape{{M: 1, N: 4096, K: 4096}, {M: 4096, N: 4096, K: 4096}, {M: 1, N: 1, K: 1}}
+
+// takes is nil when a kernel takes one of the probes, and else why not the first.
+func takes(g kernels.Gemm, dtype kernels.DType) error {
+	var why error
+	for _, shape := range probes {
+		err := g.Supports(kernels.Problem{Shape: shape, DType: dtype})
+		if err == nil {
+			return nil
+		}
+		if why == nil {
+			why = err
+		}
+	}
+	return why
+}
+
+// Describe asks a device for what [WriteDevices] shows.
 func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 	info := DeviceInfo{Spec: d.Spec(), Ceilings: ceilings, Missing: d.Missing()}
 	for _, g := range d.Gemms() {
 		k := KernelInfo{Name: g.Name(), Description: g.Describe()}
 		for _, dtype := range kernels.DTypes() {
-			err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: dtype})
+			err := takes(g, dtype)
 			if err == nil {
 				k.DTypes = append(k.DTypes, dtype)
 				continue

@@ -211,3 +211,38 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 		t.Errorf("estimate %+v", e)
 	}
 }
+
+// forgetful is a device of one kernel that at first can't tell what it supports, and
+// then knows one more batch that it does not.
+type forgetful struct {
+	kernels.Device
+	asked int
+}
+
+type forgetfulGemm struct {
+	kernels.Gemm
+	of *forgetful
+}
+
+func (d *forgetful) Gemms() []kernels.Gemm {
+	return []kernels.Gemm{forgetfulGemm{d.Device.Gemms()[0], d}}
+}
+
+func (g forgetfulGemm) Supports(p kernels.Problem) error {
+	g.of.asked++
+	switch {
+	case g.of.asked <= 2:
+		return errors.New("out of memory")
+	case p.M == 3:
+		return &kernels.Unsupported{Kernel: g.Name(), DType: p.DType, Reason: "three is odd"}
+	}
+	return nil
+}
+
+// A device that fails at a question is no refusal: what it was asked for is in the plan.
+func TestFailureIsNoRefusal(t *testing.T) {
+	p := planned(t, &forgetful{Device: simulated(nil)}, "1:4", nil)
+	if got := p.Series[0].Ms; !slices.Equal(got, Batches{1, 2, 4}) {
+		t.Errorf("batches %v, expected 1, 2 and 4", got)
+	}
+}

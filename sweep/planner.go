@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -345,15 +346,15 @@ func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
 }
 
 // supported returns the Ms that the kernel can run. The error is why others, or
-// all, were dropped.
+// all, were dropped. Of which it can't tell, since the device or a library failed at the
+// question, are kept: they are measured, or fail with their reason.
 func (b *planner) supported(g kernels.Gemm, s PlannedSeries, ms Batches) (Batches, error) {
 	var kept Batches
 	var why error
 	for _, m := range ms {
-		if err := g.Supports(problem(s.Case(m), m)); err != nil {
-			if why == nil {
-				why = err
-			}
+		var no *kernels.Unsupported
+		if err := g.Supports(problem(s.Case(m), m)); errors.As(err, &no) {
+			why = cmp.Or(why, err)
 			continue
 		}
 		kept = append(kept, m)
