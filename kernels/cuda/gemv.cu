@@ -5,11 +5,12 @@
 //
 // Two operations a byte and token leave nothing to keep on the chip but A, so there are
 // no tiles of K and no stages: each lane has eight 16-byte loads of weights in flight,
-// and 24 warps to a multiprocessor make 96 KiB.
+// or sixteen where AHEAD is 2, which is better for few blocks: it takes registers, so that
+// two blocks instead of three share a multiprocessor. That makes 96 or 128 KiB in flight.
 //
-// Block: ROWS rows of weights (16 or 32), its warps side by side along K. A warp takes
-// SPAN·64 bytes of each row a step; lane 4g+t holds bytes 16t … 16t+15 of each 64 of
-// rows g, g+8, …, and of token g. Since a sum does not depend on the order of its terms,
+// Block: 16 rows of weights, its warps side by side along K. A warp takes 256 bytes of
+// each row a step; lane 4g+t holds bytes 16t … 16t+15 of each 64 of rows g and g+8, and
+// of token g. Since a sum does not depend on the order of its terms,
 // the four words of those 16 bytes serve as the fragments that mma.sync wants of 2 or 4
 // different places of K: no shuffle, no shared memory on the way. mma.sync has 16 rows of
 // weights by 8 tokens; fp32 multiplies on the CUDA cores, TOKENS at a time. Sums of the
@@ -25,7 +26,7 @@ typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 typedef long long int64_t;
 
-namespace {
+namespace gemv {
 
 struct Params {
     const void *a;
@@ -49,14 +50,14 @@ struct Traits<Type::S8> {
     using Value = int;
 };
 
+#if __CUDA_ARCH__ >= 890
 // widen makes fp16 of the two e4m3 in the lower half of a word.
 __device__ __forceinline__ uint32_t widen(uint32_t pair) {
-    uint32_t r = 0;
-#if __CUDA_ARCH__ >= 890
+    uint32_t r;
     asm("{\n.reg .b16 low;\ncvt.u16.u32 low, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}" : "=r"(r) : "r"(pair));
-#endif
     return r;
 }
+#endif
 
 // multiply adds the products of four words of rows g and g+8 with four of the tokens.
 template <Type T>
@@ -181,14 +182,16 @@ __device__ __forceinline__ void dependentsMayStart() {
 #endif
 }
 
-// TOKENS is 8 where mma.sync multiplies.
-template <Type T, int ROWS, int TOKENS>
-__device__ __forceinline__ void gemv(const Params &p) {
+constexpr int ROWS = 16;           // of weights, of a block
+constexpr int GROUPS = ROWS / 8;    // of them, of a lane
+constexpr int SPAN = 4;             // pieces of 64 bytes a step
+constexpr int PITCH = ROWS + 4;     // of a token's sums in shared memory
+
+// AHEAD is how many steps' weights are in flight; TOKENS is 8 where mma.sync multiplies.
+template <Type T, int AHEAD, int TOKENS>
+__device__ __forceinline__ void run(const Params &p) {
     using Value = typename Traits<T>::Value;
     constexpr int SIZE = Traits<T>::size;
-    constexpr int GROUPS = ROWS / 8; // rows of weights of a lane
-    constexpr int SPAN = 8 / GROUPS; // pieces of 64 bytes a step
-    constexpr int PITCH = ROWS + 4;
     constexpr bool CORES = T == Type::FP32;
     extern __shared__ __align__(16) uint8_t memory[];
     Value *shared = reinterpret_cast<Value *>(memory);
@@ -206,8 +209,8 @@ __device__ __forceinline__ void gemv(const Params &p) {
     const char *token = a + g * p.lda * SIZE;
     const bool aligned = p.aligned != 0;
 
-    uint4 w[SPAN][GROUPS];
-    auto fetch = [&](int at) {
+    uint4 w[AHEAD][SPAN][GROUPS];
+    auto fetch = [&](uint4 (&w)[SPAN][GROUPS], int at) {
 #pragma unroll
         for (int s = 0; s < SPAN; s++) {
 #pragma unroll
@@ -219,12 +222,16 @@ __device__ __forceinline__ void gemv(const Params &p) {
 
     int at = warp * (SPAN * 64) + t * 16;
     const int stride = warps * (SPAN * 64);
-    fetch(at);
+    fetch(w[0], at);
     waitForPredecessor();
 
     if constexpr (!CORES) {
         Value d[GROUPS / 2][4] = {};
-        while (true) {
+        // step multiplies one buffer while the other, if there is one, fills; false after
+        // the last. `at - 16t` is the same for all lanes of a warp.
+        auto step = [&](uint4 (&now)[SPAN][GROUPS], uint4 (&next)[SPAN][GROUPS]) {
+            const bool more = at - t * 16 + stride < bytes;
+            if (AHEAD == 2 && more) fetch(next, at + stride);
             uint4 x[SPAN];
 #pragma unroll
             for (int s = 0; s < SPAN; s++) {
@@ -233,11 +240,13 @@ __device__ __forceinline__ void gemv(const Params &p) {
 #pragma unroll
             for (int s = 0; s < SPAN; s++) {
 #pragma unroll
-                for (int r = 0; r < GROUPS; r += 2) multiply<T>(d[r / 2], w[s][r], w[s][r + 1], x[s]);
+                for (int r = 0; r < GROUPS; r += 2) multiply<T>(d[r / 2], now[s][r], now[s][r + 1], x[s]);
             }
             at += stride;
-            if (at - t * 16 >= bytes) break; // the same for the whole warp
-            fetch(at);
+            if (AHEAD == 1 && more) fetch(next, at);
+            return more;
+        };
+        while (step(w[0], w[AHEAD - 1]) && (AHEAD == 1 || step(w[AHEAD - 1], w[0]))) {
         }
         Value *to = shared + warp * (8 * PITCH) + 2 * t * PITCH + g;
 #pragma unroll
@@ -258,16 +267,16 @@ __device__ __forceinline__ void gemv(const Params &p) {
                     const uint4 x = loadToken<SIZE>(a + m * p.lda * SIZE, at + 64 * s, bytes, aligned);
 #pragma unroll
                     for (int r = 0; r < GROUPS; r++) {
-                        d[r][m] = fmaf(__uint_as_float(w[s][r].x), __uint_as_float(x.x), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[s][r].y), __uint_as_float(x.y), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[s][r].z), __uint_as_float(x.z), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[s][r].w), __uint_as_float(x.w), d[r][m]);
+                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].x), __uint_as_float(x.x), d[r][m]);
+                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].y), __uint_as_float(x.y), d[r][m]);
+                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].z), __uint_as_float(x.z), d[r][m]);
+                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].w), __uint_as_float(x.w), d[r][m]);
                     }
                 }
             }
             at += stride;
             if (at - t * 16 >= bytes) break;
-            fetch(at);
+            fetch(w[0], at);
         }
 #pragma unroll
         for (int r = 0; r < GROUPS; r++) {
@@ -290,30 +299,28 @@ __device__ __forceinline__ void gemv(const Params &p) {
     }
 }
 
-} // namespace
+} // namespace gemv
 
-// Three blocks of 256 threads share a multiprocessor, two where fp32 wants more
-// registers.
-#define GA_GEMV(NAME, T, ROWS, TOKENS)                                                                    \
-    extern "C" __global__ void __launch_bounds__(256, Type::T == Type::FP32 ? 2 : 3)                      \
-        ga_gemv_##NAME(const __grid_constant__ Params p) {                                                \
-        gemv<Type::T, ROWS, TOKENS>(p);                                                                   \
+// Turing has half of the threads of others, and all registers for them.
+#define GA_GEMV(NAME, T, AHEAD, TOKENS)                                                       \
+    extern "C" __global__ void __launch_bounds__(                                             \
+        256, AHEAD == 1 && gemv::Type::T != gemv::Type::FP32 && __CUDA_ARCH__ >= 800 ? 3 : 2) \
+        ga_gemv_##NAME(const __grid_constant__ gemv::Params p) {                              \
+        gemv::run<gemv::Type::T, AHEAD, TOKENS>(p);                                           \
     }
+#define GA_GEMV_BOTH(DTYPE, T)     \
+    GA_GEMV(DTYPE##_1x8, T, 1, 8) \
+    GA_GEMV(DTYPE##_2x8, T, 2, 8)
 
-GA_GEMV(fp32_16x2, FP32, 16, 2)
-GA_GEMV(fp32_16x4, FP32, 16, 4)
-GA_GEMV(fp32_16x8, FP32, 16, 8)
-GA_GEMV(fp16_16, FP16, 16, 8)
-GA_GEMV(fp16_32, FP16, 32, 8)
-GA_GEMV(int8_16, S8, 16, 8)
-GA_GEMV(int8_32, S8, 32, 8)
+GA_GEMV(fp32_1x2, FP32, 1, 2)
+GA_GEMV(fp32_1x4, FP32, 1, 4)
+GA_GEMV(fp32_1x8, FP32, 1, 8)
+GA_GEMV_BOTH(fp16, FP16)
+GA_GEMV_BOTH(int8, S8)
 #if __CUDA_ARCH__ >= 800
-GA_GEMV(bf16_16, BF16, 16, 8)
-GA_GEMV(bf16_32, BF16, 32, 8)
-GA_GEMV(tf32_16, TF32, 16, 8)
-GA_GEMV(tf32_32, TF32, 32, 8)
+GA_GEMV_BOTH(bf16, BF16)
+GA_GEMV_BOTH(tf32, TF32)
 #endif
 #if __CUDA_ARCH__ >= 890
-GA_GEMV(fp8_16, E4M3, 16, 8)
-GA_GEMV(fp8_32, E4M3, 32, 8)
+GA_GEMV_BOTH(fp8, E4M3)
 #endif

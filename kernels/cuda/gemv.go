@@ -31,79 +31,79 @@ func (gemv) supports(a arch, p kernels.Problem) string {
 	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
 		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
 	}
-	return sizeReason(p, gemvMost, 16)
+	return sizeReason(p, gemvMost, gemvRows)
 }
 
-// gemvChoice is how many rows of B a block has, and how many warps beside each other
-// along K.
-type gemvChoice struct{ rows, warps int }
+// gemvRows is how many rows of B a block has, and gemvStep how many bytes of each a warp
+// takes in a step.
+const gemvRows, gemvStep = 16, 256
 
-// choices: tensor cores take 16 rows at a time or twice that, which halves what is read
-// of A; CUDA cores 16.
+// gemvChoice is how many steps' weights are in flight, and how many warps lie beside each
+// other along K.
+type gemvChoice struct{ ahead, warps int }
+
+// choices: on CUDA cores, sums take the registers that a second step would need.
 func (gemv) choices(d kernels.DType) []gemvChoice {
 	var all []gemvChoice
-	for _, rows := range []int{16, 32} {
-		for _, warps := range []int{4, 6, 8} {
-			if rows == 16 || d != kernels.FP32 {
-				all = append(all, gemvChoice{rows, warps})
-			}
+	for _, warps := range []int{4, 6, 8} {
+		all = append(all, gemvChoice{1, warps})
+		if d != kernels.FP32 {
+			all = append(all, gemvChoice{2, warps})
 		}
 	}
 	return all
 }
 
-// span is how many bytes of each row a warp takes in a step: eight loads of 16 bytes a
-// lane, spread over the block's rows.
-func (c gemvChoice) span() int { return 8 * 64 * 8 / c.rows }
-
 // resident is how many blocks share a multiprocessor: registers decide, 80 a thread, or
-// 128 where CUDA cores multiply.
+// 120 with two steps in flight and where CUDA cores multiply.
 func (c gemvChoice) resident(a arch, d kernels.DType) int {
 	registers, threads := 80, 2048
-	if d == kernels.FP32 {
-		registers = 128
+	if d == kernels.FP32 || c.ahead == 2 {
+		registers = 120
 	}
 	switch a.cc {
 	case 75:
 		threads = 1024
-	case 86, 89:
+	case 86, 87, 89, 120:
 		threads = 1536
 	}
 	block := 32 * c.warps
 	return max(1, min(65536/(registers*block), threads/block, 16))
 }
 
-// The model's constants, fitted to times of an H200, m 1 and 8, which they meet within 6 %
+// The model's constants, fitted to times of an H200, m 1 and 8, which they meet within 4 %
 // (root mean square).
 const (
 	// gemvStart is what a launch takes beside its work.
-	gemvStart = 1.76e-6
-	// gemvMemory is the part of the memory's bandwidth that is reached, gemvLatency how
-	// long a load takes: with few bytes in flight, that decides. gemvOverlap is the p of
-	// the p-norm of both.
-	gemvMemory, gemvLatency, gemvOverlap = 0.98, 0.685e-6, 3.1
-	// gemvWave is what each further round of blocks costs, gemvStep what a step of a warp
-	// does, gemvRow a row of A.
-	gemvWave, gemvStep, gemvRow = 1e-6, 0.25e-6, 0.05e-6
+	gemvStart = 2.3e-6
+	// gemvLatency is how long a load takes. With few bytes in flight that decides, else
+	// memory; gemvOverlap is the p of the p-norm of both.
+	gemvLatency, gemvOverlap = 0.79e-6, 1.8
+	// gemvAhead is what a second step in flight is worth: much of the time a warp waits
+	// for its first.
+	gemvAhead = 1.08
+	// gemvWave is what each further round of blocks costs, gemvRow what a row of A does.
+	gemvWave, gemvRow = 1.2e-6, 0.06e-6
 	// gemvIssue is the part of the cycles in which CUDA cores multiply.
 	gemvIssue = 0.5
 )
 
 // seconds is what the model expects of one launch.
 func (c gemvChoice) seconds(a arch, p kernels.Problem) float64 {
-	blocks, resident := divideUp(p.N, c.rows), c.resident(a, p.DType)
-	inFlight := float64(min(blocks, resident*a.sms)*c.warps) * 32 * 8 * 16
+	blocks, slots := divideUp(p.N, gemvRows), c.resident(a, p.DType)*a.sms
+	inFlight := float64(min(blocks, slots)*c.warps) * gemvRows * gemvStep
+	if c.ahead == 2 {
+		inFlight *= gemvAhead
+	}
 	slowness := math.Pow(gemvLatency/inFlight, gemvOverlap)
 	if a.bandwidth > 0 {
-		slowness += math.Pow(1/(a.bandwidth*gemvMemory), gemvOverlap)
+		slowness += math.Pow(1/a.bandwidth, gemvOverlap)
 	}
 	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/gemvOverlap)
 	if p.DType == kernels.FP32 {
 		t = max(t, p.Shape.FLOPs()/2/(coreRate(a, p.DType)*float64(a.sms)*a.clockMHz*1e6*gemvIssue))
 	}
-	waves := divideUp(blocks, resident*a.sms) - 1
-	steps := divideUp(p.K*p.DType.Size(), c.span()*c.warps)
-	return gemvStart + t + float64(waves)*gemvWave + float64(steps)*gemvStep + float64(p.M-1)*gemvRow
+	return gemvStart + t + float64(divideUp(blocks, slots)-1)*gemvWave + float64(p.M-1)*gemvRow
 }
 
 // candidates are the plans of all choices.
@@ -111,7 +111,7 @@ func (g gemv) candidates(a arch, p kernels.Problem, o alignment) []planned {
 	var plans []planned
 	for _, c := range g.choices(p.DType) {
 		plans = append(plans, planned{
-			label:   fmt.Sprintf("%d rows %d warps", c.rows, c.warps),
+			label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
 			seconds: c.seconds(a, p),
 			bind:    func(at addresses) []call { return []call{c.call(a, p, at, o)} },
 		})
@@ -125,18 +125,16 @@ func (g gemv) plan(a arch, p kernels.Problem, o alignment) planned {
 
 // call launches gemv.cu: struct Params there.
 func (c gemvChoice) call(a arch, p kernels.Problem, at addresses, o alignment) call {
-	name := fmt.Sprintf("ga_gemv_%s_%d", p.DType, c.rows)
+	tokens := gemvMost
 	if p.DType == kernels.FP32 {
-		tokens := 2
-		for tokens < p.M {
-			tokens *= 2
+		for tokens = 2; tokens < p.M; tokens *= 2 {
 		}
-		name += fmt.Sprintf("x%d", tokens)
 	}
-	const pitch = 4 // sums beside a block's rows
+	const padding = 4 // sums beside a block's rows
 	k := call{
-		kernel: name, grid: dim3{x: divideUp(p.N, c.rows)}, block: dim3{x: 32 * c.warps},
-		shared: c.warps * gemvMost * (c.rows + pitch) * 4, overlap: a.cc >= 90,
+		kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens),
+		grid:   dim3{x: divideUp(p.N, gemvRows)}, block: dim3{x: 32 * c.warps},
+		shared: c.warps * gemvMost * (gemvRows + padding) * 4, overlap: a.cc >= 90,
 	}
 	k.args.pointer(at.a).pointer(at.b).pointer(at.c)
 	k.args.int64(int64(p.LDA)).int64(int64(at.ldb)).int64(int64(p.LDC))

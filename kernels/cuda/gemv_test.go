@@ -27,18 +27,19 @@ func TestGemvSupports(t *testing.T) {
 	}
 }
 
-// TestGemvDecisions: many bytes in flight where blocks are few, few warps where they
-// are many, so that all run at once.
+// TestGemvDecisions: two steps in flight where blocks are few; where they are many, one,
+// so that more blocks run at once. Measured so on an H200.
 func TestGemvDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
 		d       kernels.DType
 		label   string
 	}{
-		{1, 4096, 4096, kernels.BF16, "16 rows 8 warps"},
-		{8, 6144, 4096, kernels.BF16, "16 rows 8 warps"},
-		{1, 14336, 4096, kernels.BF16, "16 rows 6 warps"},
-		{1, 4096, 4096, kernels.FP32, "16 rows 8 warps"},
+		{1, 4096, 4096, kernels.BF16, "8 warps 2 ahead"},
+		{8, 6144, 4096, kernels.BF16, "8 warps 1 ahead"},
+		{1, 14336, 4096, kernels.BF16, "4 warps 1 ahead"},
+		{1, 4096, 14336, kernels.BF16, "8 warps 2 ahead"},
+		{1, 4096, 4096, kernels.FP32, "8 warps 1 ahead"},
 	} {
 		p := narrowProblem(t, c.m, c.n, c.k, c.d)
 		if got := (gemv{}).plan(h200Arch, p, alignment{16, 16}).label; got != c.label {
@@ -51,15 +52,15 @@ func TestGemvDecisions(t *testing.T) {
 func TestGemvCall(t *testing.T) {
 	p := narrowProblem(t, 3, 100, 70, kernels.FP32)
 	p.LDA, p.LDC = 71, 101
-	k := gemvChoice{rows: 16, warps: 6}.call(h200Arch, p, addresses{a: 4, b: 1 << 20, c: 8, ldb: 72}, alignment{4, 4})
+	k := gemvChoice{ahead: 1, warps: 6}.call(h200Arch, p, addresses{a: 4, b: 1 << 20, c: 8, ldb: 72}, alignment{4, 4})
 	want := new(args).pointer(4).pointer(1<<20).pointer(8).int64(71).int64(72).int64(101).int32(3, 100, 70, 0)
-	if k.kernel != "ga_gemv_fp32_16x4" || k.grid.x != 7 || k.block.x != 192 || k.shared != 6*8*20*4 || !k.overlap ||
+	if k.kernel != "ga_gemv_fp32_1x4" || k.grid.x != 7 || k.block.x != 192 || k.shared != 6*8*20*4 || !k.overlap ||
 		string(k.args.bytes) != string(want.bytes) {
 		t.Errorf("call %+v", k)
 	}
 	old := arch{cc: 86, sms: 84, sharedMax: 99 << 10, clockMHz: 1860, bandwidth: 936e9}
 	p.DType = kernels.INT8
-	if k := (gemvChoice{rows: 32, warps: 8}).call(old, p, addresses{}, alignment{16, 4}); k.kernel != "ga_gemv_int8_32" || k.overlap || k.grid.x != 4 {
+	if k := (gemvChoice{ahead: 2, warps: 8}).call(old, p, addresses{}, alignment{16, 4}); k.kernel != "ga_gemv_int8_2x8" || k.overlap || k.grid.x != 7 {
 		t.Errorf("call %+v", k)
 	}
 }
