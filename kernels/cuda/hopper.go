@@ -53,7 +53,7 @@ func init() {
 			}
 		}
 	}
-	for _, t := range [][2]int{{128, 192}, {128, 256}} {
+	for _, t := range [][2]int{{128, 96}, {128, 112}, {128, 144}, {128, 192}, {128, 224}, {128, 256}} {
 		hopperCoarse = append(hopperCoarse, hopperTile{t[0], t[1], false})
 	}
 	hopperBy8 = append(hopperBy8, hopperCoarse...)
