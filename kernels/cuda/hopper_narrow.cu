@@ -7,14 +7,17 @@
 // Tile: ROWS rows of weights (64 or 128) by TOKENS tokens (8 to 256) by 128 bytes
 // of K, DEPTH of them a stage. With few tokens nothing but weights moves, ROWS·128
 // bytes for 2·ROWS·TOKENS·(128 ÷ size) operations: TOKENS operations a byte at 16 bit,
-// so memory decides until about 200 tokens, and what counts is bytes in flight. A
-// stage of 128 rows is 16 KiB of weights, a ring of 100 KiB keeps 13 MB in flight on a
-// card whose memory needs about 5 (4.3 TB/s for 1.2 us).
+// so memory decides until about 200 tokens, and what counts is bytes in flight. Rings of
+// 220 KiB on 64 to 132 multiprocessors hold 13 MB and more, where memory needs about 5
+// (4.3 TB/s for 1.2 us). They run empty between launches only.
 //
 // Threads: a consumer warpgroup for every 64 rows, then one producer warp of which one
-// lane works. Shared memory: the ring of stages (weights,
-// then tokens, as the TMA swizzles them, 128-byte rows), scratch of each consumer warp
-// for turning fragments into rows of C, then the barriers of the ring.
+// lane works. That lane issues every fetch and has some 100 ns for it, and a consumer as
+// long for its products: their loops do nothing that could be done before.
+//
+// Shared memory: the ring of stages (weights, then tokens, as the TMA swizzles them,
+// 128-byte rows), scratch of each consumer warp for turning fragments into rows of C, then
+// the barriers of the ring.
 //
 // Work: tiles times steps of K. Tiles that fill whole waves are done whole; the rest,
 // `streamed` tiles, are cut into equal runs of steps, one for each cluster (stream-K).
