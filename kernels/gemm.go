@@ -89,6 +89,8 @@ func (e *Unsupported) Error() string {
 type Missing struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
+	// Broken says that it is here and fails, rather than that there is none.
+	Broken bool `json:"broken,omitempty"`
 }
 
 // Gemm is one implementation of the matrix product on one device: one of our

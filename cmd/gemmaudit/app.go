@@ -142,6 +142,13 @@ func (a *app) devices() ([]kernels.Device, error) {
 	if len(devices) == 0 {
 		return nil, devicef("device %q: this machine has none that can be used", a.device)
 	}
+	if a.device == "auto" && devices[0].Spec().Kind == kernels.CPU {
+		for _, m := range a.registry().Missing() {
+			if m.Broken {
+				a.warnf("%s is not taken: %s", m.Name, m.Reason)
+			}
+		}
+	}
 	if kind, all := strings.CutSuffix(a.device, "all"); all && strings.HasSuffix(kind, ":") {
 		for _, m := range a.registry().Missing() {
 			if strings.HasPrefix(m.Name, kind) {

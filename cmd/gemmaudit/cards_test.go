@@ -97,7 +97,7 @@ func newCards(description string) cards {
 func (c cards) Open() (out []kernels.Device, missing []kernels.Missing) {
 	for _, d := range c {
 		if d.Spec().MemoryBytes < 0 {
-			missing = append(missing, kernels.Missing{Name: d.Spec().ID, Reason: "it is in compute mode prohibited"})
+			missing = append(missing, kernels.Missing{Name: d.Spec().ID, Reason: "it is in compute mode prohibited", Broken: true})
 			continue
 		}
 		out = append(out, d)

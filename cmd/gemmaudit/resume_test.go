@@ -76,3 +76,16 @@ func on(sim simulation, p kernels.Provider, args ...string) (code int, errors st
 	a.now = sim.device.Now
 	return a.main(args), stderr.String()
 }
+
+// A GPU that fails is told when the CPU takes its place; that there is none is not.
+func TestAutoTellsOfBrokenDevices(t *testing.T) {
+	for _, broken := range []bool{true, false} {
+		sim := newSimulation()
+		cpu := another{sim.device, func(s *kernels.Spec) { s.ID, s.Kind = "cpu", kernels.CPU }}
+		m := machine{[]kernels.Device{cpu}, []kernels.Missing{{Name: "cuda:0", Reason: "it is busy", Broken: broken}}}
+		code, stderr := on(sim, m, "sweep", "-q", "--dry-run", "--shape", "n64k64", "--batch", "8", "--dtype", "fp32")
+		if told := strings.Contains(stderr, "warning: cuda:0 is not taken: it is busy\n"); code != exitClean || told != broken {
+			t.Errorf("broken %v: exit code %d: %s", broken, code, stderr)
+		}
+	}
+}

@@ -40,6 +40,7 @@ var scenarios = map[string]func(){
 		}
 		for _, m := range missing {
 			fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
+			fmt.Println("broken:", m.Broken)
 		}
 		report(kernels.NewRegistry(Provider{}).Close())
 	},
@@ -220,6 +221,7 @@ func TestUnusableDrivers(t *testing.T) {
 		{"old and lacks a function", lacking, "FAKE_CUDA_VERSION=11040", "the driver is for CUDA 11.4"},
 		{"no cuInit", unnamed, "", "has no cuInit"},
 		{"no GPU", sound, "FAKE_CUDA_FAIL=cuInit:1:100", "there is a driver but no GPU, or CUDA_VISIBLE_DEVICES hides it"},
+		{"stub", sound, "FAKE_CUDA_FAIL=cuInit:1:34", "the toolkit's stub comes first on the library path"},
 		{"mismatch", sound, "FAKE_CUDA_FAIL=cuInit:1:803", "libcuda and the kernel module are of different versions"},
 		{"does not start", sound, "FAKE_CUDA_FAIL=cuInit:1:999", "cuda is missing: the driver does not start: fake error 999 (CUDA_ERROR_FAKE)"},
 		{"count fails", sound, "FAKE_CUDA_FAIL=cuDeviceGetCount:1:3", "cuda is missing: the driver does not count its GPUs: fake error 3"},
@@ -235,6 +237,11 @@ func TestUnusableDrivers(t *testing.T) {
 			}
 			if !strings.Contains(out, c.want) {
 				t.Errorf("got %q, want %q in it", out, c.want)
+			}
+			// Where there is no GPU at all nothing is broken.
+			none := slices.Contains([]string{"none", "no library", "no GPU", "zero GPUs", "stub"}, c.name)
+			if broken := strings.Contains(out, "broken: true"); broken == none {
+				t.Errorf("broken is %v: %q", broken, out)
 			}
 		})
 	}

@@ -8,6 +8,6 @@ import "github.com/gemmaudit/gemmaudit/kernels"
 type Provider struct{}
 
 // missing is the answer when there is not one GPU to offer.
-func missing(reason string) ([]kernels.Device, []kernels.Missing) {
-	return nil, []kernels.Missing{{Name: "cuda", Reason: reason}}
+func missing(reason string, broken bool) ([]kernels.Device, []kernels.Missing) {
+	return nil, []kernels.Missing{{Name: "cuda", Reason: reason, Broken: broken}}
 }

@@ -25,21 +25,21 @@ func driverProblem() string {
 // Open opens every GPU of the driver.
 func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	if reason := driverProblem(); reason != "" {
-		return missing(reason)
+		return missing(reason, C.ga_cuda_broken() != 0)
 	}
 	count, err := cu.NumDevices()
 	switch {
 	case err != nil:
-		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", driver(err)))
+		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", driver(err)), true)
 	case count == 0:
-		return missing("the driver has no GPU to offer; CUDA_VISIBLE_DEVICES may hide them")
+		return missing("the driver has no GPU to offer; CUDA_VISIBLE_DEVICES may hide them", false)
 	}
 	var devices []kernels.Device
 	var missing []kernels.Missing
 	for i := range count {
 		d, err := openDevice(i)
 		if err != nil {
-			missing = append(missing, kernels.Missing{Name: deviceID(i), Reason: err.Error()})
+			missing = append(missing, kernels.Missing{Name: deviceID(i), Reason: err.Error(), Broken: true})
 			continue
 		}
 		devices = append(devices, d)

@@ -47,6 +47,7 @@ enum { LEAST_VERSION = 12000 };
 
 static char reason[768];
 static char path[512];
+static int broken;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fail_with_code(const char *what, CUresult code, const char *meaning) {
@@ -83,6 +84,7 @@ static void open_driver(void) {
     snprintf(reason, sizeof reason, "no NVIDIA driver: %s", first);
     return;
   }
+  broken = 1; // until it is found to work
   const char *lacking = NULL;
   for (int i = 0; i < ENTRIES; i++) {
     void *f = dlsym(library, table[i].symbol);
@@ -109,13 +111,18 @@ static void open_driver(void) {
     snprintf(reason, sizeof reason, "the driver (%s) lacks %s", path, lacking);
     return;
   }
-  if ((code = init(0)) != CUDA_SUCCESS) fail_with_code("the driver does not start", code, meaning_of(code));
+  // Images for GPU machines bring a driver, or a stub of one, to machines without a GPU.
+  code = init(0);
+  broken = code != CUDA_SUCCESS && code != CUDA_ERROR_NO_DEVICE && code != CUDA_ERROR_STUB_LIBRARY;
+  if (code != CUDA_SUCCESS) fail_with_code("the driver does not start", code, meaning_of(code));
 }
 
 const char *ga_cuda_open(void) {
   pthread_once(&once, open_driver);
   return reason[0] ? reason : NULL;
 }
+
+int ga_cuda_broken(void) { return broken; }
 
 const char *ga_cuda_path(void) { return path[0] ? path : NULL; }
 

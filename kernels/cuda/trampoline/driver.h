@@ -8,6 +8,10 @@
 // stay valid. Before it and after a failure every cu function returns an error.
 const char *ga_cuda_open(void);
 
+// ga_cuda_broken says, after ga_cuda_open, whether a driver is there that can't be used
+// though there may be a GPU.
+int ga_cuda_broken(void);
+
 // ga_cuda_path is the file that was opened, NULL for none.
 const char *ga_cuda_path(void);
 
