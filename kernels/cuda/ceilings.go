@@ -82,6 +82,7 @@ func (d *Device) timeStep(ctx context.Context, name string, s step) (float64, er
 	if err != nil {
 		return 0, err
 	}
+	l.library = func(code int) error { return result(C.CUresult(code)) } // the driver's copy
 	var seconds []float64
 	n := 1
 	for i := range ceilingSamples + 1 {

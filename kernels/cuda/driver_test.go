@@ -44,6 +44,16 @@ var scenarios = map[string]func(){
 		}
 		report(kernels.NewRegistry(Provider{}).Close())
 	},
+	"ceilings": func() {
+		devices, _ := Provider{}.Open()
+		for _, d := range devices {
+			c, err := d.Ceilings(context.Background())
+			report(err)
+			fmt.Println("copies:", c.CopyBandwidth > 0)
+			_, err = d.Alloc(1)
+			report(err, d.Close())
+		}
+	},
 	"work":  func() { work() },
 	"again": func() { work(); work() },
 	"bind":  bindAll,
@@ -339,6 +349,21 @@ func TestFaultAtEveryCall(t *testing.T) {
 					t.Errorf("%s: the device is lost:\n%s", fail, out)
 				}
 			}
+		}
+	}
+}
+
+// What the driver returns of a copy of its own is its error like all others.
+func TestFailingCopy(t *testing.T) {
+	dir := fakeDriver(t)
+	for _, c := range []struct{ fail, want, not string }{
+		{"", "copies: true", "error:"},
+		{"cuMemcpyDtoDAsync_v2:1:801", "copy memory: launch 0: fake error 801 (CUDA_ERROR_FAKE) lost: false", "lost: true"},
+		{"cuMemcpyDtoDAsync_v2:1:700", "device lost: cuda:0: ", "lost: false"},
+	} {
+		out, _ := child(t, "ceilings", dir, "FAKE_CUDA_FAIL="+c.fail)
+		if !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.fail, c.want, c.not, out)
 		}
 	}
 }
