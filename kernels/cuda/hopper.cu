@@ -29,103 +29,17 @@
 // Repeats   Sums of a cut tile are added in the order of K from the last part to the
 //           first, by whoever holds the last part, so results repeat bit for bit.
 
+#include "hopper_sums.cuh"
+#include "hopper_walk.cuh"
 #include "wgmma.cuh"
 
 namespace {
 
-constexpr int STEP_BYTES = 128; // of K, the width of the swizzle
-constexpr int CONSUMERS = 2;
-constexpr int GROUP = 128; // threads of a warpgroup
 constexpr int THREADS = GROUP * (CONSUMERS + 1);
 constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;
-constexpr int BOX_ROWS = 16; // of C: one warp's part of a wgmma
-constexpr int BOX_BYTES = BOX_ROWS * STEP_BYTES;
-constexpr int BOXES = 2; // a warp
 constexpr int SHARED_MAX = 227 * 1024;
 constexpr int LEAD_BARRIER = 1;
-constexpr int GROUP_BARRIER = 2; // and 3: one for each consumer
-
-} // namespace
-
-struct HopperParams {
-    TensorMap a, b, c; // what lies on wgmma's rows and on its columns; C
-    void *out;         // C
-    int64_t ldc;       // in elements
-    float *partial;    // sums of cut tiles, by block
-    uint32_t *ready;   // and whether they are there, by consumer; zero between launches
-    int rows, cols;    // extent of a and of b: M and N, or N and M in a transposed kernel
-    int steps;         // steps of K
-    int rowTiles, colTiles; // of the cluster's tile
-    int groupRows;          // rows of tiles that are walked together
-    int splitTiles;         // how many of the tiles, the first ones, are cut along K
-    int pairRows;           // a cluster's blocks lie 1: below each other, sharing b; 0: side by side, sharing a
-    int lead;               // of the first consumer, in steps; less than there are stages
-    int aligned;            // C to 16 bytes, its rows too
-};
-
-namespace {
-
-// Work deals out the tiles of one cluster, the same to its producer and consumers.
-//
-// The cut tiles form one line of splitTiles·steps steps, of which every cluster takes
-// an equal stretch, and walks it backwards: the tile of which it lacks the end comes
-// first, so that its sums are ready long before the tile's owner, who holds the end,
-// asks for them. Whole tiles come after.
-struct Work {
-    int cluster, clusters, steps;
-    int low, high; // what is left of the stretch
-    int next;      // whole tile
-    int tiles;
-
-    int tile, begin, end; // the current piece: steps [begin, end) of tile
-
-    // total is below 2^31 ÷ clusters.
-    static __device__ __forceinline__ int bound(int cluster, int clusters, int total) {
-        return static_cast<unsigned>(cluster * total) / static_cast<unsigned>(clusters);
-    }
-
-    __device__ __forceinline__ Work(const HopperParams &p, int cluster, int clusters)
-        : cluster(cluster), clusters(clusters), steps(p.steps), tiles(p.rowTiles * p.colTiles) {
-        int total = p.splitTiles * p.steps;
-        low = high = 0;
-        if (total > 0) {
-            low = bound(cluster, clusters, total);
-            high = bound(cluster + 1, clusters, total);
-        }
-        next = p.splitTiles + cluster;
-    }
-
-    __device__ __forceinline__ bool advance() {
-        if (high > low) {
-            tile = static_cast<unsigned>(high - 1) / static_cast<unsigned>(steps);
-            int base = tile * steps;
-            begin = max(low - base, 0);
-            end = high - base;
-            high = base + begin;
-            return true;
-        }
-        if (next >= tiles) return false;
-        tile = next;
-        begin = 0;
-        end = steps;
-        next += clusters;
-        return true;
-    }
-};
-
-// place finds the tile's row and column: groups of groupRows rows, walked column by
-// column, every second group from the right so that it finds the last one's columns in L2.
-__device__ __forceinline__ void place(const HopperParams &p, int tile, int &row, int &col) {
-    int perGroup = p.groupRows * p.colTiles;
-    int group = static_cast<unsigned>(tile) / static_cast<unsigned>(perGroup);
-    int inGroup = tile - group * perGroup;
-    int first = group * p.groupRows;
-    int rows = min(p.groupRows, p.rowTiles - first);
-    col = static_cast<unsigned>(inGroup) / static_cast<unsigned>(rows);
-    row = first + inGroup - col * rows;
-    if (group & 1) col = p.colTiles - 1 - col;
-}
 
 // Stage counts the ring's position and the parity of its lap.
 template <int STAGES>
@@ -140,43 +54,6 @@ struct Stage {
     }
 };
 
-// Half2 packs two sums into the 16-bit type of C.
-struct HalfOut {
-    using type = uint16_t;
-    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
-        uint32_t r;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-        return r;
-    }
-};
-struct BfloatOut {
-    using type = uint16_t;
-    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
-        uint32_t r;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-        return r;
-    }
-};
-struct FloatOut {
-    using type = float;
-};
-struct IntOut {
-    using type = int;
-};
-
-// Sums of either type travel as they are: a float that is looked at as bits anywhere
-// ends up in moves between the tensor cores' instructions.
-__device__ __forceinline__ float asFloat(float v) { return v; }
-__device__ __forceinline__ float asFloat(int v) { return __int_as_float(v); }
-__device__ __forceinline__ void addTo(float &sum, float v) { sum += v; }
-__device__ __forceinline__ void addTo(int &sum, float v) { sum += __float_as_int(v); }
-__device__ __forceinline__ void storeShared2(uint32_t to, float x, float y) {
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
-}
-__device__ __forceinline__ void storeShared2(uint32_t to, int x, int y) {
-    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
-}
-
 template <Operand T, class Out, int BM, int BN, bool TRANSPOSED>
 struct Hopper {
     using Acc = typename Sum<T>::type;
@@ -185,17 +62,17 @@ struct Hopper {
     static constexpr bool BESIDE = BM % (64 * CONSUMERS) != 0;
     static constexpr int MMAS = BESIDE ? BM / 64 : BM / (64 * CONSUMERS); // wgmma rows of 64 a consumer
     static constexpr int WIDTH = BESIDE ? BN / CONSUMERS : BN;            // and columns
+    using Held = Sums<Acc, Out, MMAS, WIDTH>;
     static constexpr int A_BYTES = BM * STEP_BYTES;
     static constexpr int B_BYTES = BN * STEP_BYTES;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int STEP_ELEMENTS = STEP_BYTES / (T == Operand::TF32 ? 4 : T == Operand::FP16 || T == Operand::BF16 ? 2 : 1);
-    static constexpr int BOX_COLS = STEP_BYTES / static_cast<int>(sizeof(Element));
     // As many stages as fit, up to six.
     static constexpr int FIT = (SHARED_MAX - 1024 - 128 - CONSUMERS * 4 * BOXES * BOX_BYTES) / STAGE_BYTES;
     static constexpr int STAGES = FIT < 6 ? FIT : 6;
     static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
     static constexpr int BARRIERS_AT = BOXES_AT + CONSUMERS * 4 * BOXES * BOX_BYTES;
-    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && (TRANSPOSED ? WIDTH >= BOX_ROWS : WIDTH >= BOX_COLS) && STAGES >= 4, "tile");
+    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && (TRANSPOSED ? WIDTH >= BOX_ROWS : WIDTH >= Held::BOX_COLS) && STAGES >= 4, "tile");
     static_assert(!TRANSPOSED || sizeof(Element) == 2, "only matrices of 16-bit elements can be stored transposed");
 
     static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
@@ -311,172 +188,6 @@ struct Hopper {
         }
     }
 
-    // store writes the sums to C. Each warp sends its 16 rows by itself, in boxes of 128
-    // bytes a row. The last box ends with the tile, over part of the one before it.
-    static __device__ __forceinline__ void store(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][WIDTH / 2], int row, int col,
-                                                 int &box) {
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - 4;
-        row += (warp % 4) * BOX_ROWS;
-        uint32_t boxes = shared + BOXES_AT + warp * (BOXES * BOX_BYTES);
-        constexpr int LAST = WIDTH - BOX_COLS;
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma) {
-            if (row + mma * 64 >= p.rows) break;
-#pragma unroll
-            for (int part = 0; part < WIDTH; part += BOX_COLS) {
-                const int first = part < LAST ? part : LAST;
-                if (lane == 0) waitStoresRead<BOXES - 1>();
-                __syncwarp();
-                uint32_t to = boxes + box * BOX_BYTES;
-                if constexpr (sizeof(Element) == 2) {
-                    // Lane l addresses row l%16 of columns 8·(l/16) and the next 8.
-                    uint32_t line = to + (lane % 16) * STEP_BYTES;
-#pragma unroll
-                    for (int j = 0; j < BOX_COLS / 16; ++j) {
-                        Acc *d = &sum[mma][first / 2 + 8 * j];
-                        uint32_t chunk = (2 * j + lane / 16) ^ (lane % 8);
-                        storeMatrices4(line + chunk * 16, Out::pack(d[0], d[1]), Out::pack(d[2], d[3]), Out::pack(d[4], d[5]),
-                                       Out::pack(d[6], d[7]));
-                    }
-                } else {
-                    uint32_t line = to + (lane / 4) * STEP_BYTES + (lane % 2) * 8;
-#pragma unroll
-                    for (int j = 0; j < BOX_COLS / 8; ++j) {
-                        Acc *d = &sum[mma][first / 2 + 4 * j];
-                        uint32_t chunk = (2 * j + lane % 4 / 2) ^ (lane / 4);
-                        storeShared2(line + chunk * 16, d[0], d[1]);
-                        storeShared2(line + 8 * STEP_BYTES + chunk * 16, d[2], d[3]);
-                    }
-                }
-                if (!p.aligned) {
-                    __syncwarp();
-                    copyBox(p, to, row + mma * 64, p.rows, col + first, p.cols);
-                    continue;
-                }
-                sharedToAsync();
-                __syncwarp();
-                if (lane == 0) {
-                    storeBox(&p.c, to, col + first, row + mma * 64);
-                    commitStores();
-                }
-                box ^= 1;
-            }
-        }
-    }
-
-    // storeTransposed does so in a transposed kernel, where C's rows are the columns of the
-    // sums. The warpgroup's four warps hold 16 of the 64 elements of a box's row each, so
-    // they fill four boxes together and send one each.
-    static __device__ __forceinline__ void storeTransposed(const HopperParams &p, uint32_t shared, Acc (&sum)[MMAS][WIDTH / 2], int row,
-                                                           int col, int &box) {
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, consumer = threadIdx.x / GROUP - 1;
-        uint32_t boxes = shared + BOXES_AT + consumer * (4 * BOXES * BOX_BYTES);
-        constexpr int LAST = WIDTH - BOX_ROWS;
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma) {
-            if (row + mma * 64 >= p.rows) break;
-#pragma unroll
-            for (int part = 0; part < WIDTH; part += 4 * BOX_ROWS) {
-                if (lane == 0) waitStoresRead<BOXES - 1>();
-                groupSync(GROUP_BARRIER + consumer, GROUP);
-                uint32_t to = boxes + box * (4 * BOX_BYTES);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    if (part + i * BOX_ROWS >= WIDTH) break;
-                    const int first = part + i * BOX_ROWS < LAST ? part + i * BOX_ROWS : LAST;
-                    Acc *d = &sum[mma][first / 2];
-                    // Lane l addresses row 8·(l/16) + l%8 of this warp's columns 8·(l/8%2) and the next 8.
-                    uint32_t line = to + i * BOX_BYTES + (lane / 16 * 8 + lane % 8) * STEP_BYTES;
-                    uint32_t chunk = (2 * warp + lane / 8 % 2) ^ (lane % 8);
-                    storeMatrices4Transposed(line + chunk * 16, Out::pack(d[0], d[1]), Out::pack(d[2], d[3]), Out::pack(d[4], d[5]),
-                                             Out::pack(d[6], d[7]));
-                }
-                if (p.aligned) sharedToAsync();
-                groupSync(GROUP_BARRIER + consumer, GROUP);
-                int first = min(part + warp * BOX_ROWS, LAST);
-                if (part + warp * BOX_ROWS < WIDTH && col + first < p.cols) {
-                    uint32_t from = to + warp * BOX_BYTES;
-                    if (!p.aligned)
-                        copyBox(p, from, col + first, p.cols, row + mma * 64, p.rows);
-                    else if (lane == 0)
-                        storeBox(&p.c, from, row + mma * 64, col + first);
-                }
-                if (lane == 0) commitStores();
-                box ^= 1;
-            }
-        }
-    }
-
-    // copyBox is storeBox for a C that is not aligned to 16 bytes: element by element, from
-    // row and col of a matrix of the given extent.
-    static __device__ __noinline__ void copyBox(const HopperParams &p, uint32_t from, int row, int rowsEnd, int col, int colsEnd) {
-        int lane = threadIdx.x % 32;
-        int rows = min(BOX_ROWS, rowsEnd - row), cols = min(BOX_COLS, colsEnd - col);
-#pragma unroll 1
-        for (int r = 0; r < rows; ++r) {
-            Element *line = static_cast<Element *>(p.out) + (row + r) * p.ldc + col;
-#pragma unroll
-            for (int c = lane; c < BOX_COLS; c += 32)
-                if (c < cols) {
-                    uint32_t byte = c * sizeof(Element);
-                    uint32_t at = from + r * STEP_BYTES + (byte ^ (r % 8) << 4);
-                    if constexpr (sizeof(Element) == 2) {
-                        uint16_t v;
-                        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at));
-                        line[c] = v;
-                    } else {
-                        uint32_t v;
-                        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
-                        reinterpret_cast<uint32_t *>(line)[c] = v;
-                    }
-                }
-        }
-    }
-
-    // Where the sums of a consumer lie: by block, consumer, then element and thread.
-    static __device__ __forceinline__ float4 *slot(const HopperParams &p, int block, int consumer) {
-        return reinterpret_cast<float4 *>(p.partial) + (block * CONSUMERS + consumer) * (MMAS * WIDTH / 8) * GROUP + threadIdx.x % GROUP;
-    }
-
-    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
-        float4 *to = slot(p, block, consumer);
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma)
-#pragma unroll
-            for (int i = 0; i < WIDTH / 8; ++i) {
-                Acc *d = &sum[mma][4 * i];
-                __stcg(to + (mma * WIDTH / 8 + i) * GROUP,
-                       make_float4(asFloat(d[0]), asFloat(d[1]), asFloat(d[2]), asFloat(d[3])));
-            }
-        groupSync(GROUP_BARRIER + consumer, GROUP);
-        if (threadIdx.x % GROUP == 0) {
-            __threadfence();
-            storeRelease(p.ready + block * CONSUMERS + consumer, 1);
-        }
-    }
-
-    static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
-        if (threadIdx.x % GROUP == 0) {
-            uint32_t *ready = p.ready + block * CONSUMERS + consumer;
-            while (loadAcquire(ready) == 0) {
-            }
-            *ready = 0;
-        }
-        groupSync(GROUP_BARRIER + consumer, GROUP);
-        const float4 *at = slot(p, block, consumer);
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma)
-#pragma unroll
-            for (int i = 0; i < WIDTH / 8; ++i) {
-                Acc *d = &sum[mma][4 * i];
-                float4 v = __ldcg(at + (mma * WIDTH / 8 + i) * GROUP);
-                addTo(d[0], v.x);
-                addTo(d[1], v.y);
-                addTo(d[2], v.z);
-                addTo(d[3], v.w);
-            }
-    }
-
     static __device__ __forceinline__ void consume(const HopperParams &p, uint32_t shared, int rank, int size) {
         int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP;
         Work work(p, blockIdx.x / size, gridDim.x / size);
@@ -544,7 +255,7 @@ struct Hopper {
             release(last);
 
             if (work.end < work.steps) {
-                keep(p, work.cluster * size + rank, consumer, sum);
+                Held::keep(p, work.cluster * size + rank, consumer, sum);
                 continue;
             }
             if (work.begin > 0) {
@@ -552,13 +263,13 @@ struct Hopper {
                 int other = work.cluster;
                 do {
                     --other;
-                    take(p, other * size + rank, consumer, sum);
+                    Held::take(p, other * size + rank, consumer, sum);
                 } while (Work::bound(other, work.clusters, total) > first);
             }
             if constexpr (TRANSPOSED)
-                storeTransposed(p, shared, sum, row, col, box);
+                Held::storeTransposed(p, shared + BOXES_AT, sum, row, col, box);
             else
-                store(p, shared, sum, row, col, box);
+                Held::store(p, shared + BOXES_AT, sum, row, col, box);
         }
         if (lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
         waitStoresRead<0>();
