@@ -52,9 +52,11 @@ type Cache struct {
 
 // Spec describes a device. It is read once and does not change.
 type Spec struct {
-	ID          string   `json:"id"`   // "cpu", "cuda:0"
-	Kind        Kind     `json:"kind"` //
-	Name        string   `json:"name"` // "INTEL(R) XEON(R) PLATINUM 8592+"
+	ID   string `json:"id"`   // "cpu", "cuda:0"
+	Kind Kind   `json:"kind"` //
+	Name string `json:"name"` // "INTEL(R) XEON(R) PLATINUM 8592+"
+	// UUID tells a card from others of its kind; empty where there is none.
+	UUID        string   `json:"uuid,omitempty"`
 	Units       int      `json:"units"`
 	MemoryBytes int64    `json:"memory_bytes"`
 	Caches      []Cache  `json:"caches,omitempty"`

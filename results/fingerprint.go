@@ -26,8 +26,8 @@ type Fingerprint struct {
 type Factor struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // empty when unknown
-	// Identity marks what tells machines apart without changing a timing: the
-	// host's name. It never confounds a comparison.
+	// Identity marks what tells machines and cards apart without changing a timing: a
+	// host's name, a card's uuid. It never confounds a comparison.
 	Identity bool `json:"identity,omitempty"`
 }
 

@@ -43,7 +43,8 @@ func (f Fingerprint) Factors() []Factor {
 					}
 				}
 			}
-			add(d.ID+" "+line.Name, line.Value)
+			line.Name = d.ID + " " + line.Name
+			out = append(out, line)
 		}
 	}
 	return out
@@ -53,6 +54,7 @@ func (f Fingerprint) Factors() []Factor {
 func deviceFactors(d kernels.Spec) []Factor {
 	out := []Factor{
 		{Name: "name", Value: d.Name},
+		{Name: "uuid", Value: d.UUID, Identity: true},
 		{Name: "units", Value: count(d.Units)},
 		{Name: "memory", Value: gibibytes(float64(d.MemoryBytes) / (1 << 30))},
 		{Name: "caches", Value: cachesInWords(d)},

@@ -36,7 +36,7 @@ var scenarios = map[string]func(){
 		devices, missing := Provider{}.Open()
 		for _, d := range devices {
 			s := d.Spec()
-			fmt.Println(s.ID, s.Name, s.Features, s.Units, s.MemoryBytes, s.LastLevelCacheBytes)
+			fmt.Println(s.ID, s.Name, s.Features, s.Units, s.MemoryBytes, s.LastLevelCacheBytes, s.UUID)
 		}
 		for _, m := range missing {
 			fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
@@ -275,7 +275,7 @@ func TestOneOfTwoGPUs(t *testing.T) {
 	out, _ := child(t, "open", fakeDriver(t), "FAKE_CUDA_DEVICES=2", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:46")
 	for _, want := range []string{
 		"cuda:0 is missing: create a context on Fake GPU 0: fake error 46",
-		"cuda:1 Fake GPU 1 [sm_90a] 132 1073741824 52428800",
+		"cuda:1 Fake GPU 1 [sm_90a] 132 1073741824 52428800 GPU-abababab-abab-abab-abab-ababababab01\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got %q, want %q in it", out, want)
@@ -342,7 +342,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 			for _, code := range []int{801, 719} {
 				fail := fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d:%d", name, n, code)
 				out, _ := child(t, "work", dir, fail)
-				if !strings.Contains(out, fmt.Sprintf("fake error %d", code)) && name != "cuMemGetInfo_v2" && name != "cuDriverGetVersion" && name != "cuDeviceGetPCIBusId" {
+				if !strings.Contains(out, fmt.Sprintf("fake error %d", code)) && name != "cuMemGetInfo_v2" && name != "cuDriverGetVersion" && name != "cuDeviceGetPCIBusId" && name != "cuDeviceGetUuid" {
 					t.Errorf("%s: nothing is told of it:\n%s", fail, out)
 				}
 				if code != 719 && strings.Contains(out, "lost: true") {

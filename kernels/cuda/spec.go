@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"gorgonia.org/cu"
 
@@ -48,6 +49,7 @@ func (d *Device) readSpec() error {
 		return fmt.Errorf("%s is in compute mode prohibited; `nvidia-smi -c DEFAULT` opens it", name)
 	}
 	s := &d.spec
+	s.UUID = d.uuid()
 	s.Name, s.Units, s.MemoryBytes, s.LastLevelCacheBytes = name, d.arch.sms, memory, d.arch.l2
 	s.Caches = []kernels.Cache{{Level: 2, Bytes: d.arch.l2, Count: 1}}
 	s.Features = []string{fmt.Sprintf("sm_%d", d.arch.cc)}
@@ -58,6 +60,17 @@ func (d *Device) readSpec() error {
 	d.card = openManagement().card(d.busID())
 	d.card.describe(s)
 	return nil
+}
+
+// uuid is what names the card wherever it is put and whatever CUDA_VISIBLE_DEVICES
+// numbers it, as nvidia-smi prints it.
+func (d *Device) uuid() string {
+	var id C.CUuuid
+	if C.cuDeviceGetUuid(&id, C.CUdevice(d.handle)) != C.CUDA_SUCCESS {
+		return ""
+	}
+	b := C.GoBytes(unsafe.Pointer(&id), C.sizeof_CUuuid)
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // busID is the GPU's address on the PCI bus, as NVML wants it.
