@@ -39,7 +39,7 @@ ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -I$(CURDIR)/kernels/cuda/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
+CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
 

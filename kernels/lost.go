@@ -1,6 +1,9 @@
 package kernels
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // ErrDeviceLost is wrapped by errors of [Device.Execute] and [Device.Alloc] after
 // which nothing on the device works any more until it is opened again: a GPU
@@ -12,4 +15,13 @@ var ErrDeviceLost = errors.New("device lost")
 // free right now, in bytes. Others are taken to have all of [Spec].MemoryBytes.
 type MemoryTeller interface {
 	FreeMemory() (bytes int64, ok bool)
+}
+
+// Primer is implemented by devices on which the first run of a product takes what
+// later ones don't, such as loading code, so that [Device.Execute] would run it once
+// more ahead of the block.
+type Primer interface {
+	// Prime runs l once unless one like it has run. seconds is what that took, what
+	// only a first run takes included; 0 when nothing ran. Errors are Execute's.
+	Prime(ctx context.Context, l Launch) (seconds float64, err error)
 }

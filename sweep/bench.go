@@ -301,19 +301,9 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 	for i := range min(n, copies) {
 		copy := (s.form.set.next + i) % copies
 		for part := range parts {
-			at := copy*parts + part
-			var l kernels.Launch
-			if s.launches != nil {
-				l = s.launches[at]
-			}
-			if l == nil {
-				var err error
-				if l, err = b.bind(s, copy, part); err != nil {
-					return kernels.Span{}, fmt.Errorf("%v: %w", s.c, err)
-				}
-				if s.launches != nil {
-					s.launches[at] = l
-				}
+			l, err := b.launch(s, copy, part)
+			if err != nil {
+				return kernels.Span{}, err
 			}
 			b.window = append(b.window, l)
 		}
@@ -331,26 +321,87 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 	return span, nil
 }
 
+// launch is a part of a case on one copy of its weights, bound at first use.
+func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
+	at := copy*len(ms(s.c)) + part
+	if s.launches != nil && s.launches[at] != nil {
+		return s.launches[at], nil
+	}
+	l, err := b.bind(s, copy, part)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", s.c, err)
+	}
+	if s.launches != nil {
+		s.launches[at] = l
+	}
+	return l, nil
+}
+
+// prime runs a case for the first time, where the device tells that from later times,
+// and returns roughly how long it takes: 0 where it doesn't tell, or parts have run.
+func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err error) {
+	device, ok := b.device.(kernels.Primer)
+	if !ok {
+		return 0, nil
+	}
+	if err := b.ready(ctx, s); err != nil {
+		return 0, err
+	}
+	whole := true
+	for part := range ms(s.c) {
+		l, err := b.launch(s, s.form.set.next, part)
+		if err != nil {
+			return 0, err
+		}
+		t, err := device.Prime(context.WithoutCancel(ctx), l)
+		if err != nil {
+			return 0, err
+		}
+		whole = whole && t > 0
+		seconds += t
+	}
+	b.busy += seconds
+	s.form.set.next = (s.form.set.next + 1) % len(s.form.copies)
+	if !whole {
+		return 0, nil
+	}
+	return seconds, nil
+}
+
 // pilot finds out how many executions a block of the case needs. The first one
 // also brings memory and libraries into the state in which they stay.
 func (b *bench) pilot(ctx context.Context, s *station) error {
 	if s.perBlock > 0 {
 		return nil
 	}
-	span, err := b.block(ctx, s, 1)
+	t, err := b.prime(ctx, s)
+	if err == nil && t == 0 {
+		var span kernels.Span
+		span, err = b.block(ctx, s, 1)
+		t = span.Seconds
+	}
 	if err != nil {
 		return err
 	}
-	t, goal := span.Seconds, b.target.Seconds()
+	goal := b.target.Seconds()
 	if t < 4*goal {
 		n := int(max(1, min(maxLaunches, goal/4/t)))
-		if span, err = b.block(ctx, s, n); err != nil {
+		span, err := b.block(ctx, s, n)
+		if err != nil {
 			return err
 		}
 		t = span.Seconds / float64(n)
 	}
 	s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(goal/t)))))
 	return nil
+}
+
+// refine corrects a pilot that took a case for much longer than it is: its block came
+// out as a small part of what it is meant to be.
+func (b *bench) refine(s *station, span kernels.Span) {
+	if goal := b.target.Seconds(); span.Seconds < goal/4 && s.perBlock < maxLaunches {
+		s.perBlock = int(min(maxLaunches, math.Ceil(float64(s.perBlock)*goal/span.Seconds)))
+	}
 }
 
 // learn sets what a pilot, or an earlier start of the sweep, has found out.

@@ -296,6 +296,7 @@ func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results
 		return err
 	}
 	smp := sample(s.c, phase, round, s.perBlock, started, span, l.gauge.at(started))
+	l.refine(s, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)
 	}

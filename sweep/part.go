@@ -284,6 +284,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	p.have[i][round] = true
 	p.samples++
 	s.seconds = smp.US / 1e6
+	p.bench.refine(s, span)
 	if label := s.label(); fresh && label != "" {
 		s.c.Label = label
 		if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {

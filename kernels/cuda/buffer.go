@@ -77,7 +77,8 @@ func (d *Device) run(c call) error {
 	if err != nil {
 		return err
 	}
-	return d.once(l)
+	_, err = d.once(l)
+	return err
 }
 
 // span checks that bytes off to off+n lie inside.

@@ -141,15 +141,22 @@ void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaun
   finish(b, span);
   take(b, which ^ 1, span);
 }
-#undef TRY
 
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
-  if (!enqueue(launch, b->stream, span)) span->failed_at = 0;
+  const ga_cuda_chunk *c = &b->chunk[0];
+  TRY(cuEventRecord(c->begin, b->stream));
+  if (sound(span) && !enqueue(launch, b->stream, span)) span->failed_at = 0;
+  TRY(cuEventRecord(c->end, b->stream));
   finish(b, span);
+  float ms = 0;
+  TRY(cuEventElapsedTime(&ms, c->begin, c->end));
+  span->seconds = ms * 1e-3;
 }
+
+#undef TRY
 
 int ga_cuda_copy_enqueue(void *copy, CUstream stream) {
   const ga_cuda_copy *c = copy;

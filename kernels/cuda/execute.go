@@ -92,7 +92,7 @@ func (d *Device) openBlocks() error {
 	// The kernels are loaded when they first run, and loading may wait for the
 	// device to be idle, which it isn't behind a closed gate.
 	for _, l := range b.around {
-		if err := d.once(l); err != nil {
+		if _, err := d.once(l); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 		if !ok || l.dev != d {
 			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, it)
 		}
-		if err := d.prime(l); err != nil {
+		if _, err := d.prime(l); err != nil {
 			return kernels.Span{}, err
 		}
 		b.window = append(b.window, C.uintptr_t(uintptr(unsafe.Pointer(l.c))))
@@ -152,31 +152,43 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	return s, nil
 }
 
-// prime runs the first launch of a plan once, untimed: a library, and the driver for
-// it, loads kernels when they are first used.
-func (d *Device) prime(l *launch) error {
+// Prime implements [kernels.Primer].
+func (d *Device) Prime(ctx context.Context, of kernels.Launch) (seconds float64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	l, ok := of.(*launch)
+	if !ok || l.dev != d {
+		return 0, fmt.Errorf("prime on %s: the launch is a %T of another device", d.spec.ID, of)
+	}
+	return d.prime(l)
+}
+
+// prime runs the first launch of a plan once: a library, and the driver for it, loads
+// kernels when they are first used, which must not happen behind a closed gate.
+func (d *Device) prime(l *launch) (seconds float64, err error) {
 	if l.primed {
-		return nil
+		return 0, nil
 	}
 	if !d.blocks.primed[l.plan] {
-		if err := d.once(l); err != nil {
-			return err
+		if seconds, err = d.once(l); err != nil {
+			return 0, err
 		}
 		d.blocks.primed[l.plan] = true
 	}
 	l.primed = true
-	return nil
+	return seconds, nil
 }
 
-// once runs a launch without timing it.
-func (d *Device) once(l *launch) error {
+// once runs a launch with nothing around it.
+func (d *Device) once(l *launch) (seconds float64, err error) {
 	if d.lost != nil {
-		return d.lost
+		return 0, d.lost
 	}
 	var span C.ga_cuda_span
 	C.ga_cuda_once(&d.blocks.c, l.c, &span)
 	runtime.KeepAlive(l)
-	return d.spanError(&span, []kernels.Launch{l})
+	return float64(span.seconds), d.spanError(&span, []kernels.Launch{l})
 }
 
 // spanError is what went wrong in a block, nil when nothing did. It names the launch

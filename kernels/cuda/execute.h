@@ -52,7 +52,8 @@ typedef struct {
 // launches are addresses of ga_cuda_launch.
 void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span);
 
-// ga_cuda_once runs one launch without timing and waits for it.
+// ga_cuda_once runs one launch with nothing to hide what it takes to launch it, and
+// waits for it.
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
 
 // ga_cuda_copy is a copy from device to device by the driver, which knows the card.
