@@ -63,7 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv")
     parser.add_argument("--shapes", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--bound", type=float, default=0.02, help="of the relative difference")
     parser.add_argument("--block-us", type=float, default=4000, help="length of a block")
     parser.add_argument("--seed", type=int, default=1)
