@@ -49,16 +49,24 @@ func (o *devicesOptions) run(ctx context.Context) error {
 		}
 	}
 	var infos []report.DeviceInfo
+	var failure error // of the first device that can't be measured; it is shown all the same
 	for _, d := range devices {
 		var ceilings *kernels.Ceilings
 		if o.measure {
 			c, err := d.Ceilings(ctx)
-			if err != nil {
-				return devicef("measure %s: %w", d.Spec().ID, err)
+			switch {
+			case ctx.Err() != nil:
+				return err
+			case err == nil:
+				ceilings = &c
+			case failure == nil:
+				failure = devicef("measure %s: %w", d.Spec().ID, err)
 			}
-			ceilings = &c
 		}
 		infos = append(infos, report.Describe(d, ceilings))
 	}
-	return a.wrapPrint(report.WriteDevices(a.stream(a.stdout), o.output, infos, a.registry().Missing()))
+	if err := a.wrapPrint(report.WriteDevices(a.stream(a.stdout), o.output, infos, a.registry().Missing())); err != nil {
+		return err
+	}
+	return failure
 }

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 
 	"gorgonia.org/cu"
 
@@ -39,7 +40,7 @@ func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	for i := range count {
 		d, err := openDevice(i)
 		if err != nil {
-			missing = append(missing, kernels.Missing{Name: deviceID(i), Reason: err.Error(), Broken: true})
+			missing = append(missing, kernels.Missing{Name: deviceID(i), Reason: strings.TrimPrefix(err.Error(), deviceID(i)+": "), Broken: true})
 			continue
 		}
 		devices = append(devices, d)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,11 +73,37 @@ func TestResumeUnderOtherConditions(t *testing.T) {
 }
 
 // on runs a command on a provider's devices, by the clock of a simulation.
-func on(sim simulation, p kernels.Provider, args ...string) (code int, errors string) {
+func on(sim simulation, p kernels.Provider, args ...string) (code int, message string) {
 	var out, stderr bytes.Buffer
 	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{p} })
 	a.now = sim.device.Now
 	return a.main(args), stderr.String()
+}
+
+// unmeasurable is a device without the memory to measure its ceilings.
+type unmeasurable struct{ kernels.Device }
+
+func (unmeasurable) Ceilings(context.Context) (kernels.Ceilings, error) {
+	return kernels.Ceilings{}, errors.New("out of memory")
+}
+
+// A device that can't be measured is shown with the others, and is the command's error.
+func TestDevicesShowsWhatItCannotMeasure(t *testing.T) {
+	sim := newSimulation()
+	full := unmeasurable{another{newSimulation().device, func(s *kernels.Spec) { s.ID = "full" }}}
+	var out, stderr bytes.Buffer
+	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider {
+		return []kernels.Provider{machine{devices: []kernels.Device{full, sim.device}}}
+	})
+	code := a.main([]string{"devices"})
+	if code != exitDevice || stderr.String() != "gemmaudit: error: measure full: out of memory\n" {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{"full  simulated device\n", "sim  simulated device\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
 }
 
 // A GPU that fails is told when the CPU takes its place; that there is none is not.
