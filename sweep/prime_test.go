@@ -1,0 +1,55 @@
+package sweep
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// loader is a device on which the first run of each batch and data type takes a second
+// more than later ones, as where a library is loaded.
+type loader struct {
+	*kerneltest.Device
+	loaded map[string]bool
+}
+
+func (d loader) Prime(ctx context.Context, l kernels.Launch) (float64, error) {
+	if d.loaded[l.Label()] {
+		return 0, nil
+	}
+	d.loaded[l.Label()] = true
+	span, err := d.Execute(ctx, []kernels.Launch{l}, 1)
+	return span.Seconds + 1, err
+}
+
+// Code that is loaded at the first run does not make blocks of single launches, neither
+// of cases nor of the sentinels that all are judged by.
+func TestLoadingIsNoExecution(t *testing.T) {
+	d := loader{simulated(func(c *kerneltest.Config) {
+		c.Gemms = c.Gemms[:1]
+		c.Gemms[0].Label = func(p kernels.Problem) string { return string(p.DType) + p.Shape.String() }
+	}), map[string]bool{}}
+	plan := planned(t, d, "1:8", func(o *Options) {
+		o.DTypes = []kernels.DType{kernels.FP32, kernels.BF16}
+		o.BlockTarget = 2 * time.Millisecond
+	})
+	run := newRun(t, plan)
+	if _, err := (&Runner{Plan: plan, Devices: []kernels.Device{d}, Out: run}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, phase := range []results.Phase{results.PhaseSweep, results.PhaseSentinel} {
+		samples, err := run.Samples(phase)
+		if err != nil || len(samples) == 0 {
+			t.Fatalf("%s: %d samples, %v", phase, len(samples), err)
+		}
+		for _, s := range samples {
+			if s.Launches < 20 {
+				t.Errorf("%s: a block of %d launches of %.1f us, round %d", phase, s.Launches, s.US, s.Round)
+			}
+		}
+	}
+}
