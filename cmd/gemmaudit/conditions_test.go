@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -116,5 +117,15 @@ func TestAutoTellsOfBrokenDevices(t *testing.T) {
 		if told := strings.Contains(stderr, "warning: cuda:0 is not taken: it is busy\n"); code != exitClean || told != broken {
 			t.Errorf("broken %v: exit code %d: %s", broken, code, stderr)
 		}
+	}
+}
+
+// A device that is lost after the sweep, while suspects or remedies are measured, comes
+// with the command that goes on.
+func TestLostAfterTheSweep(t *testing.T) {
+	o := &runOptions{goOn: "gemmaudit run --resume --out x"}
+	err := o.stopped(t.Context(), fmt.Errorf("measure suspects again: %w", kernels.ErrDeviceLost), nil)
+	if want := "what was measured is stored; gemmaudit run --resume --out x"; exitCode(err) != exitDevice || hintOf(err) != want {
+		t.Errorf("exit code %d, hint %q, expected %q", exitCode(err), hintOf(err), want)
 	}
 }

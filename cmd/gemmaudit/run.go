@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -263,8 +264,11 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 }
 
 // stopped turns the end of ctx into an interruption with the command that goes
-// on; other errors stay what they are.
+// on, which is the hint of a lost device as well; other errors stay what they are.
 func (o *runOptions) stopped(ctx context.Context, err error, run *results.Run) error {
+	if ctx.Err() == nil && errors.Is(err, kernels.ErrDeviceLost) {
+		return hint(err, "what was measured is stored; %s", o.goOn)
+	}
 	if ctx.Err() == nil {
 		return err
 	}
