@@ -3,7 +3,6 @@ package cuda
 import (
 	"cmp"
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -131,13 +130,6 @@ func (a *args) int32(values ...int) *args {
 	for _, v := range values {
 		a.bytes = binary.LittleEndian.AppendUint32(a.bytes, uint32(int32(v)))
 	}
-	return a
-}
-
-// float32 appends a 32-bit float.
-func (a *args) float32(v float64) *args {
-	a.align(4)
-	a.bytes = binary.LittleEndian.AppendUint32(a.bytes, math.Float32bits(float32(v)))
 	return a
 }
 
