@@ -49,6 +49,7 @@ func (f libraryFile) name(base string) string {
 type librarySearch struct {
 	root   fs.FS // the file system from "/"
 	getenv func(string) string
+	folder string // in which the program was started
 	// driver is the CUDA version of the driver, 12040 for 12.4; 0 when unknown. A
 	// library of a newer major version does not run on it.
 	driver int
@@ -61,6 +62,10 @@ type librarySearch struct {
 func (s librarySearch) files() (files []libraryFile, places []string) {
 	if named := s.getenv(cublasEnv); named != "" {
 		places = append(places, cublasEnv+"="+named)
+		// A bare name is the loader's to find, everything else a path.
+		if !path.IsAbs(named) && (strings.Contains(named, "/") || named == "." || named == "..") {
+			named = path.Join(s.folder, named)
+		}
 		if found := s.in(named); len(found) > 0 {
 			return found, places
 		}

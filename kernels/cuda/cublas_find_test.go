@@ -20,7 +20,7 @@ func world(driver int, env map[string]string, names ...string) librarySearch {
 		}
 		root[strings.TrimPrefix(name, "/")] = file
 	}
-	return librarySearch{root: root, getenv: func(k string) string { return env[k] }, driver: driver}
+	return librarySearch{root: root, getenv: func(k string) string { return env[k] }, folder: "/x/y", driver: driver}
 }
 
 func TestFindCuBLAS(t *testing.T) {
@@ -44,6 +44,9 @@ func TestFindCuBLAS(t *testing.T) {
 		{"a file that was named", world(0, map[string]string{cublasEnv: "/x/libcublas.so.12.4.5.8"}, "/x/libcublas.so.12.4.5.8"),
 			[]string{"/x/libcublas.so.12.4.5.8"}, cublasEnv},
 		{"a named file that is not there", world(0, map[string]string{cublasEnv: "/x/none"}), []string{"/x/none"}, cublasEnv},
+		{"a folder from here", world(0, map[string]string{cublasEnv: "../lib"}, "/x/lib/libcublas.so.12"), []string{"/x/lib/libcublas.so.12"}, cublasEnv + "=../lib"},
+		{"this folder", world(0, map[string]string{cublasEnv: "."}, "/x/y/libcublas.so.12"), []string{"/x/y/libcublas.so.12"}, cublasEnv + "=."},
+		{"a name", world(0, map[string]string{cublasEnv: "libcublas.so.12"}, "/x/y/libcublas.so.12"), []string{"libcublas.so.12"}, cublasEnv},
 		{"toolkits", world(0, map[string]string{"CUDA_HOME": "/usr/local/cuda-12.4"}, kit12, kit13),
 			slices.Concat([]string{kit12}, loader, []string{kit13}), "CUDA_HOME=/usr/local/cuda-12.4"},
 		{"wheels before the system", world(0, map[string]string{"PATH": "/usr/bin"}, "/usr/bin/python3", wheel, kit13),

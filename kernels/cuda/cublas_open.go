@@ -118,7 +118,8 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 func openCuBLAS(d *Device) ([]kernels.Gemm, []kernels.Missing) {
 	var driver C.int
 	C.cuDriverGetVersion(&driver)
-	l, err := findBLAS(librarySearch{root: os.DirFS("/"), getenv: os.Getenv, driver: int(driver)})
+	folder, _ := os.Getwd() // where it is not known, relative paths lead nowhere
+	l, err := findBLAS(librarySearch{root: os.DirFS("/"), getenv: os.Getenv, folder: folder, driver: int(driver)})
 	if err != nil {
 		return nil, []kernels.Missing{{Name: "cublas", Reason: err.Error()}, {Name: "cublaslt", Reason: err.Error()}}
 	}
