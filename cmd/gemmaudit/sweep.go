@@ -191,9 +191,9 @@ func someFailed(run *results.Run, series []results.Series) error {
 			switch {
 			case reason == "":
 			case len(r.Samples) == 0:
-				none = append(none, r.Case.String()+": "+reason)
+				none = append(none, reasonOf(r.Case, reason))
 			default:
-				some = append(some, r.Case.String()+": "+reason)
+				some = append(some, reasonOf(r.Case, reason))
 			}
 		}
 	}
@@ -206,6 +206,12 @@ func someFailed(run *results.Run, series []results.Series) error {
 			run.Path(), len(some), plural(cases, "case", "cases"), isAre(len(some)), some[0])
 	}
 	return nil
+}
+
+// reasonOf is why a case failed, with its name ahead.
+func reasonOf(c results.Case, reason string) string {
+	name := c.String() + ": "
+	return name + strings.TrimPrefix(reason, name)
 }
 
 func isAre(n int) string {

@@ -19,6 +19,7 @@ func init() {
 	scenarios["gate"] = gateScenario
 	scenarios["product"] = productScenario
 	scenarios["subjects"] = subjectsScenario
+	scenarios["twice"] = twiceScenario
 }
 
 // What a child is told beside its scenario.
@@ -49,6 +50,16 @@ func gateScenario() {
 	if len(s.Skipped) > 0 {
 		fmt.Println(s.Skipped[0])
 	}
+}
+
+// twiceScenario asks a kernel twice whether it takes a product.
+func twiceScenario() {
+	d, g := scenarioDevice()
+	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.BF16}
+	for range 2 {
+		fmt.Println("supports:", g.Supports(p))
+	}
+	report(d.Close())
 }
 
 // productScenario runs one product with loose leading dimensions and offsets, twice.
@@ -198,6 +209,18 @@ func TestBlasFailures(t *testing.T) {
 		}
 		if strings.Contains(out, "lost: true") {
 			t.Errorf("%s: the device is lost", c.fail)
+		}
+	}
+}
+
+// What cuBLASLt refuses it refuses for good; what fails for once is asked again.
+func TestBlasFailureIsOfTheMoment(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	for status, again := range map[int]bool{3: true, 14: true, 15: false, 7: false} {
+		fail := fmt.Sprintf("FAKE_CUBLAS_FAIL=cublasLtMatmulAlgoGetHeuristic:1:%d", status)
+		out, _ := child(t, "twice", driver, cublasEnv+"="+blas, fail, kernelEnv+"=cublaslt")
+		if got := strings.Contains(out, "supports: <nil>"); got != again || strings.Count(out, "supports: ") != 2 {
+			t.Errorf("%s: supported at last: %v:\n%s", fail, got, out)
 		}
 	}
 }

@@ -158,8 +158,16 @@ func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, 
 	if len(k.plans) >= keptPlans || k.plans == nil {
 		k.plans = map[ltKey]*ltPlan{} // launches hold on to theirs
 	}
-	k.plans[key] = plan
+	if plan.c != nil || plan.refused() {
+		k.plans[key] = plan
+	}
 	return plan, nil
+}
+
+// refused says that the library has nothing for a product. Any other status is of the
+// moment, such as a lack of memory.
+func (p *ltPlan) refused() bool {
+	return p.status == C.GA_BLAS_NOT_SUPPORTED || p.status == statusInvalidValue
 }
 
 // choose returns the plan that holds the kernel's choice for a product, and which of
@@ -173,7 +181,7 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case first.c == nil && first.status != C.GA_BLAS_NOT_SUPPORTED && first.status != statusInvalidValue:
+	case first.c == nil && !first.refused():
 		return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("ask cuBLASLt for an algorithm", first.status))
 	case first.c == nil:
 		return refuse("cuBLASLt has no algorithm for it (%s)%s", C.GoString(C.ga_blas_status(first.status)), ltNeeds(p.DType))
