@@ -36,7 +36,7 @@ var scenarios = map[string]func(){
 		devices, missing := Provider{}.Open()
 		for _, d := range devices {
 			s := d.Spec()
-			fmt.Println(s.ID, s.Name, s.Features, s.Units, s.MemoryBytes, s.LastLevelCacheBytes, s.UUID)
+			fmt.Println(s.ID, s.Name, s.Features, s.Units, s.MemoryBytes, s.LastLevelCacheBytes, s.UUID, s.Versions["cuda driver api"])
 		}
 		for _, m := range missing {
 			fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
@@ -275,7 +275,7 @@ func TestOneOfTwoGPUs(t *testing.T) {
 	out, _ := child(t, "open", fakeDriver(t), "FAKE_CUDA_DEVICES=2", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:46")
 	for _, want := range []string{
 		"cuda:0 is missing: create a context on Fake GPU 0: fake error 46",
-		"cuda:1 Fake GPU 1 [sm_90a] 132 1073741824 52428800 GPU-abababab-abab-abab-abab-ababababab01\n",
+		"cuda:1 Fake GPU 1 [sm_90a] 132 1073741824 52428800 GPU-abababab-abab-abab-abab-ababababab01 12.4\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got %q, want %q in it", out, want)

@@ -57,6 +57,10 @@ func (d *Device) readSpec() error {
 		s.Features = []string{"sm_90a"}
 	}
 	s.Versions = map[string]string{}
+	var version C.int // NVML tells more, where it is
+	if C.cuDriverGetVersion(&version) == C.CUDA_SUCCESS {
+		s.Versions["cuda driver api"] = cudaVersion(int(version))
+	}
 	d.card = openManagement().card(d.busID())
 	d.card.describe(s)
 	return nil
