@@ -59,6 +59,8 @@ func (p *part) settle(ctx context.Context) error {
 	switch cfg := p.warmUpConfig(); {
 	case len(p.sentinels) == 0:
 		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
+	case !p.warm.Settled && ctx.Err() == nil && p.warm.Spread <= cfg.SettleSpread:
+		p.r.note("%s: the warm-up ended after %v, too early to tell whether the device has settled", p.bench.spec.ID, cfg.SettleCap)
 	case !p.warm.Settled && ctx.Err() == nil:
 		p.r.note("%s: the warm-up did not settle in %v: the last %d windows are spread over %.1f %%, expected %.1f %%",
 			p.bench.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)

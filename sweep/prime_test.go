@@ -53,3 +53,17 @@ func TestLoadingIsNoExecution(t *testing.T) {
 		}
 	}
 }
+
+// A warm-up that a deadline ends before it could settle is not said to be unsteady.
+func TestShortWarmUp(t *testing.T) {
+	d := simulated(nil)
+	plan := planned(t, d, "1:8", func(o *Options) { o.Deadline = 100 * time.Millisecond })
+	w := &watcher{}
+	r := &Runner{Plan: plan, Devices: []kernels.Device{d}, Out: newRun(t, plan), Observer: w, Now: d.Now}
+	if _, err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !w.said("the warm-up ended after 10ms, too early to tell whether the device has settled") || w.said("did not settle") {
+		t.Errorf("it said %q", w.messages)
+	}
+}
