@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -96,6 +97,20 @@ func (r *Registry) WhyNot(id string) string {
 		}
 	}
 	return strings.Join(why, "; ")
+}
+
+// Keep closes all devices but those given: an open one takes memory from others and,
+// where it is exclusive, the device itself.
+func (r *Registry) Keep(devices ...Device) error {
+	var errs []error
+	r.devices = slices.DeleteFunc(r.devices, func(d Device) bool {
+		if slices.ContainsFunc(devices, func(k Device) bool { return k.Spec().ID == d.Spec().ID }) {
+			return false
+		}
+		errs = append(errs, d.Close())
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 // Close closes every device.

@@ -142,6 +142,7 @@ func (a *app) devices() ([]kernels.Device, error) {
 	if len(devices) == 0 {
 		return nil, devicef("device %q: this machine has none that can be used", a.device)
 	}
+	a.keep(devices...)
 	if a.device == "auto" && devices[0].Spec().Kind == kernels.CPU {
 		for _, m := range a.registry().Missing() {
 			if m.Broken {
@@ -157,6 +158,14 @@ func (a *app) devices() ([]kernels.Device, error) {
 		}
 	}
 	return devices, nil
+}
+
+// keep closes all other devices, for as long as the command measures on these. What
+// goes wrong with that is no fault of the command.
+func (a *app) keep(devices ...kernels.Device) {
+	if err := a.registry().Keep(devices...); err != nil {
+		a.warnf("%s", oneLine(err.Error()))
+	}
 }
 
 // oneDevice returns what --device selects when a command works on one device.

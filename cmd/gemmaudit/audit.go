@@ -261,6 +261,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	if err := sameDevices(run, devices); err != nil {
 		return nil, err
 	}
+	a.keep(devices...)
 	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Out: run, Observer: a.newMeter(), Now: a.now})
 }
 

@@ -129,3 +129,34 @@ func TestLostAfterTheSweep(t *testing.T) {
 		t.Errorf("exit code %d, hint %q, expected %q", exitCode(err), hintOf(err), want)
 	}
 }
+
+// closing counts how often a device is closed.
+type closing struct {
+	another
+	times *int
+}
+
+func (c closing) Close() error {
+	*c.times++
+	return nil
+}
+
+// While a command measures on one device the others are not kept open.
+func TestOtherDevicesAreClosed(t *testing.T) {
+	sim := newSimulation()
+	named := func(id string, times *int) kernels.Device {
+		return closing{another{sim.device, func(s *kernels.Spec) { s.ID, s.Kind = id, kernels.CUDA }}, times}
+	}
+	var first, second int
+	var out, stderr bytes.Buffer
+	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider {
+		return []kernels.Provider{machine{devices: []kernels.Device{named("cuda:0", &first), named("cuda:1", &second)}}}
+	})
+	a.device = "cuda:1"
+	if _, err := a.devices(); err != nil || first != 1 || second != 0 {
+		t.Errorf("closed %d and %d times, expected 1 and 0: %v", first, second, err)
+	}
+	if err := a.reg.Close(); err != nil || first != 1 || second != 1 {
+		t.Errorf("at the end closed %d and %d times, expected 1 and 1: %v", first, second, err)
+	}
+}

@@ -445,6 +445,7 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, run.Close())
 	}
+	a.keep(devices...)
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
 		a.warnf("%s goes on under other conditions than it began: %s", path, strings.Join(changed, "; "))
 	}

@@ -144,6 +144,7 @@ func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 	if a.device == "auto" {
 		for _, d := range a.registry().Devices() {
 			if d.Spec().Name == t.Validators.Device {
+				a.keep(d)
 				return d, nil
 			}
 		}
