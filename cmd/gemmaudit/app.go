@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,7 +138,11 @@ func (a *app) registry() *kernels.Registry {
 func (a *app) devices() ([]kernels.Device, error) {
 	devices, err := a.registry().Select(a.device)
 	if err != nil {
-		return nil, hint(&commandError{code: exitUsage, err: err}, "`gemmaudit devices` lists what this machine has")
+		code := exitUsage
+		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool { return m.Name == a.device }) {
+			code = exitDevice // it is there, and can't be used
+		}
+		return nil, hint(&commandError{code: code, err: err}, "`gemmaudit devices` lists what this machine has")
 	}
 	if len(devices) == 0 {
 		return nil, devicef("device %q: this machine has none that can be used", a.device)
