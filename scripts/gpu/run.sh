@@ -15,13 +15,14 @@
 #                             square product through cuBLAS, its next choices and our kernels
 #
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
-# card (default cuda:0).
+# card of article and audit (default cuda:0), where the other sections take the first.
 set -uo pipefail
-cd "$(dirname "$0")"
+started_in=$PWD
+cd "$(dirname "$0")" || exit
 here=$PWD
 out=${OUT:-$here/out}
+[[ $out == /* ]] || out=$started_in/$out
 device=${DEVICE:-cuda:0}
-mkdir -p "$out"
 
 declare -a summary
 failed=0
@@ -50,9 +51,9 @@ passed() {
 
 run_test() {
   # The tests read sources and data beside them.
-  step test 40 env -C kernels/cuda "$here/cuda.test" -test.timeout 20m -test.v=test2json
+  step test 40 env -C kernels/cuda "$here/cuda.test" -test.timeout 20m -test.v
   passed
-  grep -E '^ *--- (FAIL|SKIP)' "$out/test.log" | sort | uniq -c | sort -rn | head -n 40
+  grep -aoE -e '--- (FAIL|SKIP): .*' "$out/test.log" | sort | head -n 40
 }
 
 run_sanitize() {
@@ -78,6 +79,7 @@ run_reach() {
 }
 
 run_article() {
+  rm -f "$out"/article.db*
   step article 20 ./gemmaudit sweep --device "$device" --shape n14336k4096 --batch 4:32768:4 --dtype fp16 \
     --kernel cublas --rounds 7 --block 1ms --out "$out/article.db"
   passed 4
@@ -106,7 +108,7 @@ sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach article audit)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | reach | article | audit) "run_$section" ;;
+    test | sanitize | reach | article | audit) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
@@ -117,6 +119,8 @@ for section in "${sections[@]}"; do
       ;;
   esac
 done
+mkdir -p "$out" || exit
+for section in "${sections[@]}"; do "run_$section"; done
 echo
 printf '%s\n' "${summary[@]}"
 exit $failed
