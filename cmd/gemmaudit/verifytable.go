@@ -40,8 +40,9 @@ func newVerifyTableCommand(a *app) *cobra.Command {
 			"gemmaudit verify-table table.json --anyway -o json   # although the driver is another one",
 		),
 		Long: `Compares the table's validators with this machine: device and its instruction sets, driver,
-library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed again beside the direct
-product, at the batches of its proofs. An entry that no longer pays is rejected.` + exitHelp(
+library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed
+again beside the direct product, at the batches of its proofs. An entry that no longer pays
+is rejected.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
 			"4  no entry was rejected, but of some nothing can be said"),
