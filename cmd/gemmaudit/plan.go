@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// planFor turns options into a plan for the selected devices, and returns what
+// estimates its time. Ceilings are measured for that.
+func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep.Estimator, error) {
+	devices, err := a.devices()
+	if err != nil {
+		return nil, nil, err
+	}
+	ceilings, err := measureCeilings(ctx, devices)
+	if err != nil {
+		return nil, nil, err
+	}
+	est := sweep.NewEstimator(ceilings)
+	plan, err := sweep.NewPlan(devices, o, est)
+	if err != nil {
+		return nil, nil, planError(err)
+	}
+	if round := est.Plan(plan, cacheSizes(devices)).Round; plan.Deadline > 0 && round > plan.Deadline {
+		return nil, nil, deadlineError(&sweep.DeadlineError{Deadline: plan.Deadline, Round: round})
+	}
+	return plan, est, nil
+}
+
+// cacheSizes are the last-level caches of devices by id, in bytes.
+func cacheSizes(devices []kernels.Device) map[string]int64 {
+	out := map[string]int64{}
+	for _, d := range devices {
+		out[d.Spec().ID] = d.Spec().LastLevelCacheBytes
+	}
+	return out
+}
+
+// deadlineError is the refusal of a deadline that not even one round fits.
+func deadlineError(err *sweep.DeadlineError) error {
+	return hint(usagef("--deadline: %w", err), "a longer --deadline, fewer values of --batch, or a smaller --preset")
+}
+
+// planError sorts a plan's errors: a kernel that this machine lacks is the
+// machine's, everything else the command line's.
+func planError(err error) error {
+	if strings.Contains(err.Error(), "is not available on") {
+		return hint(devicef("%w", err), "`gemmaudit devices` lists what runs here and why the rest does not")
+	}
+	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest")
+}
+
+// measureCeilings returns the peaks and bandwidths of devices by id. Devices are
+// measured side by side, as they will be swept: a host may have sixteen.
+func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
+	ceilings := make([]kernels.Ceilings, len(devices))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, d := range devices {
+		group.Go(func() (err error) {
+			if ceilings[i], err = d.Ceilings(ctx); err != nil {
+				return fmt.Errorf("measure the ceilings of %s: %w", d.Spec().ID, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	out := map[string]kernels.Ceilings{}
+	for i, d := range devices {
+		out[d.Spec().ID] = ceilings[i]
+	}
+	return out, nil
+}
+
+// describePlan words a plan for a dry run.
+func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan {
+	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
+	p := &report.Plan{
+		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
+		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.All),
+	}
+	if plan.Shard.Count > 1 {
+		p.Shard = plan.Shard.String()
+	}
+	cases := map[results.SeriesKey][]results.Case{}
+	for _, c := range plan.Cases() {
+		cases[c.SeriesKey] = append(cases[c.SeriesKey], c)
+	}
+	for _, s := range plan.Series {
+		mine := cases[s.SeriesKey]
+		if len(mine) == 0 {
+			continue
+		}
+		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(mine), FromM: mine[0].M, ToM: mine[len(mine)-1].M}
+		for _, c := range mine {
+			row.Estimate += report.Seconds(est.Block(plan, c) * time.Duration(plan.Rounds))
+		}
+		p.Series = append(p.Series, row)
+	}
+	for _, note := range plan.Notes {
+		what, reason, found := strings.Cut(note, ": ")
+		if !found {
+			what, reason = "plan", note
+		}
+		p.Skipped = append(p.Skipped, report.PlanSkip{What: strings.TrimSuffix(what, " is left out"), Reason: reason})
+	}
+	p.Settings = []report.PlanSetting{
+		{Name: "preset", Value: plan.Preset},
+		{Name: "distribution", Value: string(plan.Distribution)},
+		{Name: "block", Value: plan.BlockTarget.String()},
+		{Name: "rounds", Value: roundsText(plan)},
+		{Name: "set-up", Value: total.SetUp.Round(time.Millisecond).String()},
+		{Name: "one round", Value: total.Round.Round(time.Millisecond).String()},
+	}
+	return p
+}
+
+// roundsText says which rounds measure what.
+func roundsText(plan *sweep.Plan) string {
+	if plan.Screening == plan.Rounds {
+		return fmt.Sprintf("%d for every case", plan.Rounds)
+	}
+	return fmt.Sprintf("%d for every case, up to %d where a verdict is open", plan.Screening, plan.Rounds)
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// newFolder is a folder below parent that is named after the time and the
+// devices.
+func (a *app) newFolder(parent string, devices []string) string {
+	names := fileSafe(strings.Join(devices, "-"))
+	base := filepath.Join(parent, a.now().Format("20060102-150405")+"-"+names)
+	folder := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(folder); err != nil {
+			return folder
+		}
+		folder = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// stateRules is the key under which a run keeps the rules by which its rounds were
+// chosen, so that a resumed sweep chooses alike.
+const stateRules = "rules"
+
+// createRun makes the run file of a plan whose rounds are chosen by cfg.
+func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, hint(devicef("%q exists and is not overwritten", path), "--resume goes on with it, or give another --out")
+	}
+	devices, err := a.planDevices(plan)
+	if err != nil {
+		return nil, err
+	}
+	ceilings, err := measureCeilings(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := plan.Encode()
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	cfg.Waivers = nil // they excuse a row and make it no clearer
+	text, err := cfg.Encode()
+	if err != nil {
+		return nil, err
+	}
+	run, err := results.Create(path, results.Meta{
+		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(),
+		Fingerprint: results.ReadFingerprint(specs, buildVersion()),
+		Ceilings:    ceilings, Plan: encoded,
+		Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := run.SetState(stateRules, string(text)); err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
+	return run, nil
+}
+
+// chooser returns what decides on the rounds after screening, as it was when the
+// run was created.
+func chooser(run *results.Run) (sweep.Chooser, error) {
+	text, stored, err := run.State(stateRules)
+	if err != nil {
+		return nil, err
+	}
+	cfg := rules.Default()
+	if stored {
+		if cfg, err = rules.ParseConfig(run.Path(), []byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings}, nil
+}
+
+// reopen opens a run to go on with its plan, on devices like those that it began on.
+func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
+	run, err := results.OpenAppend(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := sweep.DecodePlan(run.Meta().Plan)
+	if err != nil {
+		return nil, nil, errors.Join(devicef("%s: %w", path, err), run.Close())
+	}
+	devices, err := a.planDevices(plan)
+	if err == nil {
+		err = sameDevices(run, devices)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, run.Close())
+	}
+	a.keep(devices...)
+	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
+		a.warnf("%s goes on under other conditions than it began: %s", path, strings.Join(changed, "; "))
+	}
+	return run, plan, nil
+}
+
+// sameDevices refuses devices that have the ids of a run's and are others: figures of
+// two machines are no curve.
+func sameDevices(run *results.Run, devices []kernels.Device) error {
+	for _, spec := range run.Meta().Fingerprint.Devices {
+		for _, d := range devices {
+			if here := d.Spec(); here.ID == spec.ID && here.Name != spec.Name {
+				return devicef("%s was measured on %s %q, this machine has %q: figures of two machines are not mixed",
+					run.Path(), spec.ID, spec.Name, here.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// changedSince words what has changed about a machine, its devices and its libraries
+// since a run was begun on it.
+func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	mine := func(s kernels.Spec) bool {
+		return slices.ContainsFunc(specs, func(here kernels.Spec) bool { return here.ID == s.ID })
+	}
+	then.Devices = slices.DeleteFunc(slices.Clone(then.Devices), func(s kernels.Spec) bool { return !mine(s) })
+	var out []string
+	for _, d := range then.Diff(results.ReadFingerprint(specs, buildVersion())) {
+		out = append(out, fmt.Sprintf("%s was %s and is %s", d.Name, cmp.Or(d.A, "unknown"), cmp.Or(d.B, "unknown")))
+	}
+	return out
+}
+
+// planDevices returns the devices that a plan names, in its order.
+func (a *app) planDevices(plan *sweep.Plan) ([]kernels.Device, error) {
+	return a.devicesByID(plan.Devices())
+}
+
+// devicesByID returns devices of this machine by their ids.
+func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
+	var out []kernels.Device
+	for _, id := range ids {
+		all := a.registry().Devices()
+		i := slices.IndexFunc(all, func(d kernels.Device) bool { return d.Spec().ID == id })
+		if i < 0 {
+			err := devicef("device %q, on which the run was measured, is not on this machine", id)
+			if why := a.registry().WhyNot(id); why != "" {
+				err = devicef("device %q, on which the run was measured, can't be used here: %s", id, why)
+			}
+			return nil, hint(err, "`gemmaudit devices` lists what this machine has")
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// measure runs a plan into a run. The summary is printed on stderr; an
+// interruption comes with goOn, the command that goes on.
+func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, goOn string) (*results.Run, *sweep.Summary, error) {
+	devices, err := a.planDevices(plan)
+	if err != nil {
+		return run, nil, err
+	}
+	open, err := chooser(run)
+	if err != nil {
+		return run, nil, err
+	}
+	meter := a.newMeter()
+	meter.display.Start(len(plan.Cases()), plan.Screening, 0)
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Now: a.now}
+	for _, note := range plan.Notes {
+		meter.Message(note)
+	}
+	sum, err := runner.Run(ctx)
+	meter.display.Stop()
+	var interrupted *sweep.InterruptedError
+	var deadline *sweep.DeadlineError
+	switch {
+	case errors.As(err, &interrupted):
+		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", goOn)
+	case errors.As(err, &deadline):
+		return run, sum, deadlineError(deadline)
+	case errors.Is(err, kernels.ErrDeviceLost):
+		return run, sum, hint(err, "what was measured is stored; %s", goOn)
+	case err != nil:
+		return run, sum, err
+	}
+	a.notef("%s: %d samples in %v, %.0f %% of the time inside kernels", sum.Status, sum.Samples, sum.Wall.Round(100*time.Millisecond), 100*sum.Efficiency)
+	if sum.Failures > 0 {
+		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
+	}
+	return run, sum, nil
+}
+
+// resumeSweep is the command that goes on with a sweep.
+func resumeSweep(path string) string {
+	return commandLine([]string{"sweep", "--resume", "--out", path})
+}
