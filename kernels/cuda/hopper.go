@@ -205,18 +205,21 @@ func (c hopperChoice) splits(a arch) []int {
 }
 
 // The model's constants, fitted to 4800 times of an H200, shapes and candidates shuffled:
-// from 512 rows on, what it picks is on average 0.7 % slower than the fastest of the
-// candidates that were measured.
+// from 512 rows on, what it picks is on average 0.6 % slower than the fastest of the
+// candidates that were measured. With fewer it meets times within 7 % (root mean square;
+// what is cut of few tiles within 10 %), as hopper_narrow.cu's model does.
 const (
 	// hopperClock is what the power limit leaves of the highest clock, with normal data:
-	// 0.73 of a cool card, 0.64 after some seconds.
-	hopperClock = 0.70
+	// 0.73 of a cool card, 0.64 after some seconds. Launches of one round run at
+	// hopperOnce times that: they rarely occupy all multiprocessors.
+	hopperClock, hopperOnce = 0.70, 1.04
 	// Memory's time and that of the tensor cores add up to the hopperBoth-norm.
-	// hopperMemory is above one since weights are fetched while the launch before ends.
-	hopperMemory, hopperBoth = 1.28, 1.63
-	// hopperAbsent is how much longer memory takes by the share of rows of A in a tile
-	// that are not there: TMA fills in their zeros slowly.
-	hopperAbsent = 0.68
+	// hopperMemory is as high as it is since weights are fetched while the launch before ends.
+	hopperMemory, hopperBoth = 1.06, 2.5
+	// hopperAbsent is how much longer memory takes for each row of the tiles that A does
+	// not have, in every step: TMA is slow to fill in zeros. That shows where all
+	// blocks are at the same depth of K: one round, no tile cut.
+	hopperAbsent = 3.1e-9
 	// hopperSharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
 	// shared memory work side by side; hopperOverlap is the p of their p-norm.
 	hopperSharedBytes, hopperOverlap = 131, 8
@@ -251,11 +254,27 @@ func (t hopperTile) stepCycles() float64 {
 	return math.Pow(math.Pow(multiply, hopperOverlap)+math.Pow(read, hopperOverlap), 1./hopperOverlap)
 }
 
+// absent is how many rows of A the last tile, or pair of tiles along them, lacks.
+func (c hopperChoice) absent(p kernels.Problem) float64 {
+	rows, tiles, pair := c.rows, c.rowTiles, c.pair == stacked
+	if c.transposed {
+		rows, tiles, pair = c.cols, c.colTiles, c.pair == beside
+	}
+	if pair {
+		rows *= 2
+	}
+	return float64(rows*tiles - p.M)
+}
+
 // seconds is what the model expects of one launch: that of the cluster with the most
 // to do.
 func (c hopperChoice) seconds(a arch, p kernels.Problem, step float64) float64 {
 	clock := a.clockMHz * 1e6 * hopperClock
 	rounds := divideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
+	once := c.split == 0 && rounds == 1
+	if once {
+		clock *= hopperOnce
+	}
 	share := float64(c.split) * float64(c.steps) / float64(c.clusters)
 	// A stretch of cut tiles begins and ends inside of one.
 	pieces := float64(rounds)
@@ -264,12 +283,10 @@ func (c hopperChoice) seconds(a arch, p kernels.Problem, step float64) float64 {
 	}
 	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*hopperTileCycles) / clock
 	if a.bandwidth > 0 {
-		rows := c.rows
-		if c.transposed {
-			rows = c.cols
+		memory := p.Shape.Bytes(p.DType) / (a.bandwidth * hopperMemory)
+		if once {
+			memory += hopperAbsent * c.absent(p) * float64(c.steps)
 		}
-		present := float64(p.M) / float64(divideUp(p.M, rows)*rows)
-		memory := p.Shape.Bytes(p.DType) / (a.bandwidth * hopperMemory) * (1 + hopperAbsent*(1-present))
 		t = math.Pow(math.Pow(t, hopperBoth)+math.Pow(memory, hopperBoth), 1/hopperBoth)
 	}
 	t += hopperLaunch

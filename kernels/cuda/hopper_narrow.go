@@ -139,9 +139,9 @@ func (c narrowChoice) busiest() int64 {
 	return streamed + int64(divideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
 }
 
-// The model's constants, fitted to 2300 times of an H200: layers of four sizes, 8 to 511
-// tokens, bf16. They meet them within 6 % (root mean square), and what the model picks is
-// on average 2 % slower than the fastest candidate measured.
+// The model's constants, fitted to 4400 times of an H200: layers of four sizes, 1 to 512
+// tokens, bf16 and fp16. They meet those near the best within 7 % (root mean square), and what
+// hopper picks is on average 1 % slower than the fastest candidate measured.
 const (
 	// narrowStart is what a launch takes beside its work, when its predecessor lets it
 	// begin early.
@@ -155,6 +155,11 @@ const (
 	// cluster share counts once, but for tokens, which come in small boxes: narrowBoxes of
 	// what sharing would save is lost.
 	narrowL2, narrowBoxes = 56.4, 0.58
+	// narrowAbsent is how long the memory system takes for each token of a tile that A
+	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
+	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
+	// tiles of all tokens without a cluster; nor was it found in clusters of four.
+	narrowAbsent = 1.8e-9
 	// narrowClock is what the power limit leaves of the highest clock when tensor cores
 	// are busy, narrowReads how many bytes of shared memory wgmma reads in a cycle.
 	narrowClock, narrowReads = 0.714, 128
@@ -168,7 +173,7 @@ const (
 	// A cut tile costs narrowHandOver and the time in which one multiprocessor reads the
 	// parts at narrowPartRate bytes a second; narrowUneven times that where clusters hold
 	// pieces of two tiles, and narrowBehind times where whole tiles wait behind it.
-	narrowHandOver, narrowPartRate = 1e-6, 80e9
+	narrowHandOver, narrowPartRate = 1e-6, 55e9
 	narrowUneven, narrowBehind     = 1.37, 2.3
 )
 
@@ -190,6 +195,10 @@ func (c narrowChoice) seconds(a arch, p kernels.Problem) float64 {
 	if a.bandwidth > 0 {
 		again := narrowAgain * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
 		times[3] = (p.Shape.Bytes(p.DType) + again) / (a.bandwidth * narrowMemory)
+	}
+	if shared := c.size()*c.tokenTiles > 1; shared && c.size() < 4 && c.streamed == 0 && c.tiles <= c.clusters {
+		absent := c.tokenTiles*c.tokens*c.clusterTokens - p.M
+		times[3] += narrowAbsent * float64(absent) * float64(c.steps*c.depth())
 	}
 	sum := 0.
 	for _, t := range times {
