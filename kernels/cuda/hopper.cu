@@ -326,14 +326,15 @@ struct Hopper {
     K(NAME, T, OUT, 128, 96)                                                                            \
     K(NAME, T, OUT, 128, 112) K(NAME, T, OUT, 128, 128) K(NAME, T, OUT, 128, 144) K(NAME, T, OUT, 128, 160) \
     K(NAME, T, OUT, 128, 176) K(NAME, T, OUT, 128, 192) K(NAME, T, OUT, 128, 208) K(NAME, T, OUT, 128, 224) \
-    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 192, 160) K(NAME, T, OUT, 192, 192) \
-    K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)
+    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 192, 128) K(NAME, T, OUT, 192, 160) \
+    K(NAME, T, OUT, 192, 192) K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)
 #define GA_TILES_BETWEEN(K, NAME, T, OUT)                                                               \
     K(NAME, T, OUT, 128, 104)                                                                           \
     K(NAME, T, OUT, 128, 120) K(NAME, T, OUT, 128, 136) K(NAME, T, OUT, 128, 152) K(NAME, T, OUT, 128, 168) \
     K(NAME, T, OUT, 128, 184) K(NAME, T, OUT, 128, 200) K(NAME, T, OUT, 128, 216) K(NAME, T, OUT, 128, 232) \
     K(NAME, T, OUT, 128, 248) K(NAME, T, OUT, 256, 104) K(NAME, T, OUT, 256, 120)
-#define GA_TILES_192(K, NAME, T, OUT) K(NAME, T, OUT, 192, 144) K(NAME, T, OUT, 192, 176)
+#define GA_TILES_192(K, NAME, T, OUT) \
+    K(NAME, T, OUT, 192, 112) K(NAME, T, OUT, 192, 144) K(NAME, T, OUT, 192, 176)
 #define GA_TILES_COARSE(NAME, T, OUT)                                                                        \
     GA_HOPPER(NAME, T, OUT, 128, 96) GA_HOPPER(NAME, T, OUT, 128, 112) GA_HOPPER(NAME, T, OUT, 128, 144)  \
     GA_HOPPER(NAME, T, OUT, 128, 192) GA_HOPPER(NAME, T, OUT, 128, 224) GA_HOPPER(NAME, T, OUT, 128, 256)

@@ -41,7 +41,7 @@ type hopperTile struct {
 var hopperBy16, hopperBy8, hopperCoarse []hopperTile
 
 func init() {
-	for _, t := range []struct{ rows, least, most int }{{128, 96, 256}, {192, 144, 192}, {256, 96, 120}} {
+	for _, t := range []struct{ rows, least, most int }{{128, 96, 256}, {192, 112, 192}, {256, 96, 120}} {
 		for cols := t.least; cols <= t.most; cols += 8 {
 			tile := hopperTile{t.rows, cols, true}
 			if tile.beside() && cols%16 != 0 {
@@ -70,7 +70,7 @@ func hopperTiles(d kernels.DType) []hopperTile {
 	}
 	var tiles []hopperTile
 	for _, t := range hopperBy16 {
-		if !t.beside() || t.cols%32 == 0 { // integers have no wgmma of 56 columns
+		if !t.beside() || t.cols%32 == 0 { // integers have no wgmma of 56, 72 or 88 columns
 			tiles = append(tiles, hopperTile{t.rows, t.cols, false})
 		}
 	}
@@ -308,7 +308,7 @@ func (c hopperChoice) seconds(a arch, p kernels.Problem, step float64) float64 {
 	return t
 }
 
-// label is "128x256 stages 4 cluster 2x1 split 60": rows and columns of C, ring, how the
+// label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, how the
 // blocks of a cluster lie in C, and how many of the tiles are cut along K.
 func (c hopperChoice) label() string {
 	stages := c.stages()
