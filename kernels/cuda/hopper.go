@@ -351,37 +351,23 @@ func (f hopper) candidates(a arch, p kernels.Problem, o alignment) []planned {
 }
 
 func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
-	size := p.DType.Size()
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	var copied int64
-	ld := packedLDB(p.DType, p.K)
-	if o.a < 16 {
-		copied = (int64(p.M)*int64(ld*size) + 255) / 256 * 256
-		seconds += launchSeconds
-		if a.bandwidth > 0 {
-			seconds += float64(2*copied) / a.bandwidth
-		}
-	}
+	rows := realign(p, o.a < 16)
+	seconds += rows.seconds(a)
 	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
 	out := p.DType.Output().Size()
 	storable := o.c >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
 	if !storable {
 		seconds += float64(p.M) * float64(p.N*out) / hopperElements
 	}
-	plan := planned{label: c.label(), seconds: seconds, scratch: copied}
+	plan := planned{label: c.label(), seconds: seconds, scratch: rows.copied}
 	blocks := c.clusters * c.size()
 	if c.split > 0 {
 		plan.scratch += int64(blocks) * int64(c.rows*c.cols) * 4
 		plan.flags = int64(blocks) * hopperConsumers * 4
 	}
 	plan.bind = func(at addresses) []call {
-		var calls []call
-		lda := p.LDA
-		if copied > 0 {
-			calls = append(calls, realignCall(a, at.a, at.scratch, int64(p.M), int64(p.K*size), int64(p.LDA)*int64(size), int64(ld*size)))
-			at.a, lda = at.scratch, ld
-			at.scratch += uint64(copied)
-		}
+		calls, lda := rows.calls(a, &at)
 		return append(calls, c.call(p, at, lda, storable))
 	}
 	return plan

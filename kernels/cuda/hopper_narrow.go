@@ -245,31 +245,17 @@ func narrowPlans(a arch, p kernels.Problem, o alignment) []planned {
 
 // plan is the choice's, for a problem with operands so aligned.
 func (c narrowChoice) plan(a arch, p kernels.Problem, o alignment) planned {
-	size := p.DType.Size()
 	plan := planned{label: c.label(), seconds: c.seconds(a, p)}
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	var copied int64
-	ld := packedLDB(p.DType, p.K)
-	if o.a < 16 {
-		copied = (int64(p.M)*int64(ld*size) + 255) / 256 * 256
-		plan.seconds += launchSeconds
-		if a.bandwidth > 0 {
-			plan.seconds += float64(2*copied) / a.bandwidth
-		}
-	}
-	plan.scratch = copied
+	rows := realign(p, o.a < 16)
+	plan.seconds += rows.seconds(a)
+	plan.scratch = rows.copied
 	if blocks := int64(c.clusters * c.size()); c.streamed > 0 {
 		plan.scratch += blocks * int64(c.rows*c.tokens) * 4
 		plan.flags = blocks * int64(c.rows/64) * 4
 	}
 	plan.bind = func(at addresses) []call {
-		var calls []call
-		lda := p.LDA
-		if copied > 0 {
-			calls = append(calls, realignCall(a, at.a, at.scratch, int64(p.M), int64(p.K*size), int64(p.LDA)*int64(size), int64(ld*size)))
-			at.a, lda = at.scratch, ld
-			at.scratch += uint64(copied)
-		}
+		calls, lda := rows.calls(a, &at)
 		return append(calls, c.call(p, at, lda, o.c >= 16))
 	}
 	return plan

@@ -258,40 +258,29 @@ func (f mma) candidates(a arch, p kernels.Problem, o alignment) []planned {
 // plan is the launch of a choice, which takes seconds.
 func (c mmaChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
 	size := int64(p.DType.Size())
-	rowBytes := (int64(p.K)*size + 15) / 16 * 16
+	rowBytes := int64(packedLDB(p.DType, p.K)) * size
 	// cp.async takes 16 bytes at a time: A with other rows is copied first.
-	var copied int64
-	if o.a < 16 || int64(p.K)*size != rowBytes {
-		copied = (int64(p.M)*rowBytes + 255) / 256 * 256
-		seconds += launchSeconds
-		if a.bandwidth > 0 {
-			seconds += float64(2*copied) / a.bandwidth
-		}
-	}
+	rows := realign(p, o.a < 16 || int64(p.K)*size != rowBytes)
+	seconds += rows.seconds(a)
 	vectorC := 0
 	if o.c >= 16 {
 		vectorC = 1
 	}
-	plan := planned{label: c.label(p.DType), seconds: seconds, scratch: copied}
+	plan := planned{label: c.label(p.DType), seconds: seconds, scratch: rows.copied}
 	if c.splits > 1 {
 		plan.scratch += int64(c.blocks()) * int64(c.m*c.n*4)
 		plan.flags = int64(c.tilesM*c.tilesN) * 4
 	}
 	plan.bind = func(at addresses) []call {
-		var calls []call
-		ldaBytes := int64(p.LDA) * size
-		if copied > 0 {
-			calls = append(calls, realignCall(a, at.a, at.scratch, int64(p.M), int64(p.K)*size, ldaBytes, rowBytes))
-			at.a, ldaBytes = at.scratch, rowBytes
-		}
+		calls, lda := rows.calls(a, &at)
 		k := call{
 			kernel: fmt.Sprintf("ga_mma_%s_%dx%d_s%d", p.DType, c.m, c.n, c.stages),
 			grid:   dim3{x: c.blocks()},
 			block:  dim3{x: c.threads()},
 			shared: c.shared(),
 		}
-		k.args.pointer(at.a).pointer(at.b).pointer(at.c).pointer(at.scratch + uint64(copied)).pointer(at.flags)
-		k.args.int64(ldaBytes).int64(int64(at.ldb) * size).int64(int64(p.LDC))
+		k.args.pointer(at.a).pointer(at.b).pointer(at.c).pointer(at.scratch).pointer(at.flags)
+		k.args.int64(int64(lda) * size).int64(int64(at.ldb) * size).int64(int64(p.LDC))
 		k.args.int32(p.M, p.N, int(rowBytes), c.tilesM, c.tilesN, c.group(a), c.splits, c.steps, vectorC)
 		return append(calls, k)
 	}
