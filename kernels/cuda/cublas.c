@@ -24,8 +24,7 @@
              const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm))
 
 struct ga_cublas {
-  int version[3];
-  char path[GA_BLAS_ERROR];
+  ga_blas_about about;
 #define MEMBER(name, parameters) int(*name) parameters;
   CUBLAS_FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -54,47 +53,44 @@ const char *ga_blas_status(int status) {
   }
 }
 
-void *ga_blas_open(const char *name, char *err) {
+int ga_blas_open(const char *name, const ga_blas_function *functions, int (**property)(int, int *), ga_blas_about *about, char *err) {
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     const char *why = dlerror();
     snprintf(err, GA_BLAS_ERROR, "%s", why != NULL ? why : "dlopen gave no reason");
+    return -1;
   }
-  return handle;
-}
-
-int ga_blas_about(int (*property)(int, int *), int version[3], char *path) {
+  for (const ga_blas_function *f = functions; f->symbol != NULL; f++) {
+    void *address = dlsym(handle, f->symbol);
+    if (address == NULL) {
+      snprintf(err, GA_BLAS_ERROR, "%s has no %s", name, f->symbol);
+      return -1;
+    }
+    memcpy(f->member, &address, sizeof address);
+  }
   // libraryPropertyType: major, minor, patch.
-  for (int i = 0; i < 3; i++)
-    if (property(i, &version[i]) != 0) return -1;
+  for (int i = 0; i < 3; i++) {
+    if ((*property)(i, &about->version[i]) != 0) {
+      snprintf(err, GA_BLAS_ERROR, "%s does not tell its version", name);
+      return -1;
+    }
+  }
   Dl_info where;
-  if (dladdr((void *)property, &where) && where.dli_fname) snprintf(path, GA_BLAS_ERROR, "%s", where.dli_fname);
+  if (dladdr((void *)*property, &where) && where.dli_fname) snprintf(about->path, sizeof about->path, "%s", where.dli_fname);
   return 0;
 }
 
 ga_cublas *ga_cublas_open(const char *name, char *err) {
-  void *handle = ga_blas_open(name, err);
-  if (handle == NULL) return NULL;
   ga_cublas *lib = calloc(1, sizeof *lib);
-#define FIND(function, parameters) \
-  if ((lib->function = (int(*) parameters)dlsym(handle, "cublas" #function)) == NULL) { \
-    snprintf(err, GA_BLAS_ERROR, "%s has no cublas" #function, name); \
-    free(lib); \
-    return NULL; \
-  }
-  CUBLAS_FUNCTIONS(FIND)
-#undef FIND
-  if (ga_blas_about(lib->GetProperty, lib->version, lib->path) != 0) {
-    snprintf(err, GA_BLAS_ERROR, "%s does not tell its version", name);
-    free(lib);
-    return NULL;
-  }
-  return lib;
+#define ENTRY(function, parameters) {"cublas" #function, &lib->function},
+  const ga_blas_function functions[] = {CUBLAS_FUNCTIONS(ENTRY){NULL, NULL}};
+#undef ENTRY
+  if (ga_blas_open(name, functions, &lib->GetProperty, &lib->about, err) == 0) return lib;
+  free(lib);
+  return NULL;
 }
 
-void ga_cublas_version(const ga_cublas *lib, int version[3]) { memcpy(version, lib->version, sizeof lib->version); }
-
-const char *ga_cublas_path(const ga_cublas *lib) { return lib->path; }
+const ga_blas_about *ga_cublas_about(const ga_cublas *lib) { return &lib->about; }
 
 ga_cublas_session *ga_cublas_session_new(ga_cublas *lib, CUdeviceptr workspace, size_t bytes, int math_mode, int *status) {
   ga_cublas_session *s = calloc(1, sizeof *s);

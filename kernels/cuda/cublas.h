@@ -27,6 +27,12 @@ typedef struct {
   int in, out, compute, scale; // types
 } ga_blas_gemm;
 
+// ga_blas_about is the version of an opened library, and the file that it is.
+typedef struct {
+  int version[3];
+  char path[GA_BLAS_ERROR];
+} ga_blas_about;
+
 // One opened library of either kind.
 typedef struct ga_cublas ga_cublas;
 typedef struct ga_cublaslt ga_cublaslt;
@@ -37,11 +43,8 @@ typedef struct ga_cublaslt ga_cublaslt;
 ga_cublas *ga_cublas_open(const char *name, char *err);
 ga_cublaslt *ga_cublaslt_open(const char *name, char *err);
 
-// The version of an opened library, and the file that it is.
-void ga_cublas_version(const ga_cublas *lib, int version[3]);
-void ga_cublaslt_version(const ga_cublaslt *lib, int version[3]);
-const char *ga_cublas_path(const ga_cublas *lib);
-const char *ga_cublaslt_path(const ga_cublaslt *lib);
+const ga_blas_about *ga_cublas_about(const ga_cublas *lib);
+const ga_blas_about *ga_cublaslt_about(const ga_cublaslt *lib);
 
 // ga_cublas_session is a handle for the context that was current when it was made.
 // Products run on one stream at a time, with a workspace that the caller owns.

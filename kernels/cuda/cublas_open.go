@@ -43,16 +43,20 @@ func openBLAS(f libraryFile) blasLibraries {
 		return l
 	}
 	var l blasLibraries
-	l.lt, l.ltProblem = openCuBLASLt(f.name(cublasLtBase))
-	message := (*C.char)(C.calloc(1, C.GA_BLAS_ERROR))
-	defer C.free(unsafe.Pointer(message))
-	name := C.CString(f.name(cublasBase))
-	defer C.free(unsafe.Pointer(name))
-	if l.cublas = C.ga_cublas_open(name, message); l.cublas == nil {
-		l.cublasProblem = errors.New(C.GoString(message))
-	} else if l.lt == nil {
+	openLt := func() error {
+		return openLibrary(f.name(cublasLtBase), func(name, message *C.char) bool {
+			l.lt = C.ga_cublaslt_open(name, message)
+			return l.lt != nil
+		})
+	}
+	l.ltProblem = openLt()
+	l.cublasProblem = openLibrary(f.name(cublasBase), func(name, message *C.char) bool {
+		l.cublas = C.ga_cublas_open(name, message)
+		return l.cublas != nil
+	})
+	if l.cublas != nil && l.lt == nil {
 		// It may be where only cuBLAS itself looks, and is loaded now.
-		l.lt, l.ltProblem = openCuBLASLt(f.name(cublasLtBase))
+		l.ltProblem = openLt()
 	}
 	if openedBLAS.byPath == nil {
 		openedBLAS.byPath = map[string]blasLibraries{}
@@ -61,26 +65,22 @@ func openBLAS(f libraryFile) blasLibraries {
 	return l
 }
 
-func openCuBLASLt(path string) (*C.ga_cublaslt, error) {
+// openLibrary calls open, which says whether the library at path could be had and
+// writes the reason to its second argument when not.
+func openLibrary(path string, open func(name, message *C.char) bool) error {
 	message := (*C.char)(C.calloc(1, C.GA_BLAS_ERROR))
 	defer C.free(unsafe.Pointer(message))
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	if lib := C.ga_cublaslt_open(name, message); lib != nil {
-		return lib, nil
+	if open(name, message) {
+		return nil
 	}
-	return nil, errors.New(C.GoString(message))
+	return errors.New(C.GoString(message))
 }
 
-// version and path of what was opened.
-func (l blasLibraries) cublasVersion() (version [3]C.int, path string) {
-	C.ga_cublas_version(l.cublas, &version[0])
-	return version, C.GoString(C.ga_cublas_path(l.cublas))
-}
-
-func (l blasLibraries) ltVersion() (version [3]C.int, path string) {
-	C.ga_cublaslt_version(l.lt, &version[0])
-	return version, C.GoString(C.ga_cublaslt_path(l.lt))
+// versionOf is the version of an opened library, and its file.
+func versionOf(about *C.ga_blas_about) (version [3]C.int, path string) {
+	return about.version, C.GoString(&about.path[0])
 }
 
 func versionText(v [3]C.int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
@@ -98,7 +98,7 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 			}
 			continue
 		}
-		if v, path := l.cublasVersion(); s.driver > 0 && int(v[0]) > s.driver/1000 {
+		if v, path := versionOf(C.ga_cublas_about(l.cublas)); s.driver > 0 && int(v[0]) > s.driver/1000 {
 			problems = append(problems, fmt.Sprintf("%s is version %s, the driver is for CUDA %d.%d", path, versionText(v), s.driver/1000, s.driver%1000/10))
 			continue
 		}
@@ -126,13 +126,13 @@ func openCuBLAS(d *Device) ([]kernels.Gemm, []kernels.Missing) {
 	if d.spec.Versions == nil {
 		d.spec.Versions = map[string]string{}
 	}
-	version, path := l.cublasVersion()
+	version, path := versionOf(C.ga_cublas_about(l.cublas))
 	d.spec.Versions["cublas"] = versionText(version)
 	gemms := []kernels.Gemm{&cublas{dev: d, lib: l.cublas, about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)}}
 	if l.lt == nil {
 		return gemms, []kernels.Missing{{Name: "cublaslt", Reason: l.ltProblem.Error()}}
 	}
-	version, path = l.ltVersion()
+	version, path = versionOf(C.ga_cublaslt_about(l.lt))
 	d.spec.Versions["cublaslt"] = versionText(version)
 	lt := &cublasLt{dev: d, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
 	return append(gemms, &cublasLtChoice{lt, 0}), nil

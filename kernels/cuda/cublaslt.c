@@ -2,8 +2,6 @@
 
 #include "cublas.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +39,7 @@ _Static_assert(sizeof(heuristic) == 96, "the layout of a heuristic's result");
              size_t bytes, void *stream))
 
 struct ga_cublaslt {
-  int version[3];
-  char path[GA_BLAS_ERROR];
+  ga_blas_about about;
 #define MEMBER(name, parameters) int(*name) parameters;
   CUBLASLT_FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -70,28 +67,16 @@ enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3, PREF_ALIGN_A = 5, PREF_ALIGN
 enum { CONFIG_ID, CONFIG_TILE, CONFIG_SPLIT_K, CONFIG_REDUCTION, CONFIG_SWIZZLE, CONFIG_CUSTOM_OPTION, CONFIG_STAGES, CONFIG_INNER_SHAPE, CONFIG_CLUSTER_SHAPE };
 
 ga_cublaslt *ga_cublaslt_open(const char *name, char *err) {
-  void *handle = ga_blas_open(name, err);
-  if (handle == NULL) return NULL;
   ga_cublaslt *lib = calloc(1, sizeof *lib);
-#define FIND(function, parameters) \
-  if ((lib->function = (int(*) parameters)dlsym(handle, "cublasLt" #function)) == NULL) { \
-    snprintf(err, GA_BLAS_ERROR, "%s has no cublasLt" #function, name); \
-    free(lib); \
-    return NULL; \
-  }
-  CUBLASLT_FUNCTIONS(FIND)
-#undef FIND
-  if (ga_blas_about(lib->GetProperty, lib->version, lib->path) != 0) {
-    snprintf(err, GA_BLAS_ERROR, "%s does not tell its version", name);
-    free(lib);
-    return NULL;
-  }
-  return lib;
+#define ENTRY(function, parameters) {"cublasLt" #function, &lib->function},
+  const ga_blas_function functions[] = {CUBLASLT_FUNCTIONS(ENTRY){NULL, NULL}};
+#undef ENTRY
+  if (ga_blas_open(name, functions, &lib->GetProperty, &lib->about, err) == 0) return lib;
+  free(lib);
+  return NULL;
 }
 
-void ga_cublaslt_version(const ga_cublaslt *lib, int version[3]) { memcpy(version, lib->version, sizeof lib->version); }
-
-const char *ga_cublaslt_path(const ga_cublaslt *lib) { return lib->path; }
+const ga_blas_about *ga_cublaslt_about(const ga_cublaslt *lib) { return &lib->about; }
 
 ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int *status) {
   ga_cublaslt_session *s = calloc(1, sizeof *s);
