@@ -158,30 +158,41 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 // product and the sum over its parts of K.
 const blasKernels = 2
 
+// withWorkspace lets open make a session of a library with the workspace that both
+// share; open returns false, and the library's status, when it can't.
+func (d *Device) withWorkspace(library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool) error {
+	bytes := blasWorkspaceBytes(d.arch)
+	workspace, err := d.scratch(bytes)
+	if err != nil {
+		return err
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var status C.int
+	if !open(C.CUdeviceptr(workspace), C.size_t(bytes), &status) {
+		return blasError(d.spec.ID+": open "+library, status)
+	}
+	return nil
+}
+
 // open makes the session on first use; handles cost time and memory, and a device is
 // often opened only to be looked at.
 func (k *cublas) open() error {
 	if k.session != nil {
 		return nil
 	}
-	bytes := blasWorkspaceBytes(k.dev.arch)
-	workspace, err := k.dev.scratch(bytes)
+	err := k.dev.withWorkspace("cuBLAS", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+		k.session = C.ga_cublas_session_new(k.lib, workspace, bytes, k.sums.mathMode(), status)
+		return k.session != nil
+	})
 	if err != nil {
 		return err
 	}
-	leave, err := k.dev.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var status C.int
-	session := C.ga_cublas_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), k.sums.mathMode(), &status)
-	if session == nil {
-		return blasError(k.dev.spec.ID+": open cuBLAS", status)
-	}
-	k.session = session
 	k.dev.onClose(func() error {
-		C.ga_cublas_session_free(session)
+		C.ga_cublas_session_free(k.session)
 		k.session = nil
 		return nil
 	})

@@ -102,24 +102,15 @@ func (k *cublasLt) open() error {
 	if k.session != nil {
 		return nil
 	}
-	bytes := blasWorkspaceBytes(k.dev.arch)
-	workspace, err := k.dev.scratch(bytes)
+	err := k.dev.withWorkspace("cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), status)
+		return k.session != nil
+	})
 	if err != nil {
 		return err
 	}
-	leave, err := k.dev.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var status C.int
-	session := C.ga_cublaslt_session_new(k.lib, C.CUdeviceptr(workspace), C.size_t(bytes), k.sums.reductions(), &status)
-	if session == nil {
-		return blasError(k.dev.spec.ID+": open cuBLASLt", status)
-	}
-	k.session = session
 	k.dev.onClose(func() error {
-		C.ga_cublaslt_session_free(session)
+		C.ga_cublaslt_session_free(k.session)
 		k.session, k.plans = nil, nil
 		return nil
 	})
