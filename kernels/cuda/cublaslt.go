@@ -47,9 +47,9 @@ type ltPlan struct {
 	status  C.int               // why there is none
 }
 
-// keptPlans is how many answers are remembered. A product is asked for when it is
-// planned, and again for each copy of its weights; beyond that many products the
-// library is asked anew, which takes it some microseconds.
+// keptPlans is how many answers are remembered, here and of our own plans. A product is
+// asked for when it is planned, and again for each copy of its weights; beyond that many
+// products the answer is found anew.
 const keptPlans = 1 << 14
 
 // The heuristic is asked for one algorithm, as an application would, and for one of

@@ -14,6 +14,36 @@ type rung struct {
 	name     string
 	describe string
 	among    []family
+	picked   map[pickKey]picked
+}
+
+// pickKey is everything that a choice on one device depends on.
+type pickKey struct {
+	p kernels.Problem // normalized
+	o alignment
+}
+
+// picked is what pick returned.
+type picked struct {
+	best family
+	plan planned
+	ok   bool
+}
+
+// pick chooses the plan of a product, once for all copies of its weights: that takes a
+// good part of a millisecond, and all else of binding some microseconds.
+func (r *rung) pick(p kernels.Problem, o alignment) picked {
+	key := pickKey{p, o}
+	if c, ok := r.picked[key]; ok {
+		return c
+	}
+	if len(r.picked) >= keptPlans || r.picked == nil {
+		r.picked = map[pickKey]picked{}
+	}
+	var c picked
+	c.best, c.plan, c.ok = pick(r.among, r.dev.arch, p, o)
+	r.picked[key] = c
+	return c
 }
 
 // ladder lists our kernels on a device, auto first, and those that don't run there.
@@ -87,10 +117,11 @@ func (r *rung) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 		a: alignmentOf(at.a, int64(p.LDA)*int64(p.DType.Size())),
 		c: alignmentOf(at.c, int64(p.LDC)*int64(out.Size())),
 	}
-	best, plan, ok := pick(r.among, d.arch, p, o)
-	if !ok {
+	choice := r.pick(p, o)
+	if !choice.ok {
 		return nil, r.Supports(p)
 	}
+	plan := choice.plan
 	if at.scratch, err = d.scratch(plan.scratch); err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
@@ -100,7 +131,7 @@ func (r *rung) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	label := plan.label // of the family and its plan, which auto shows
 	name := fmt.Sprintf("%s %s %v lda %d ldc %d", label, p.DType, p.Shape, p.LDA, p.LDC)
 	if len(r.among) == 1 {
-		label = label[min(len(label), len(best.name())+1):]
+		label = label[min(len(label), len(choice.best.name())+1):]
 	}
 	key := fmt.Sprintf("%s, aligned to %d and %d, %d calls first", name, o.a, o.c, len(first))
 	l, err := d.newLaunch(label, key, calls(append(first, plan.bind(at)...)), a.Buffer, w, c.Buffer)
