@@ -25,7 +25,7 @@ func world(driver int, env map[string]string, names ...string) librarySearch {
 
 func TestFindCuBLAS(t *testing.T) {
 	const (
-		venv13 = "/home/ada/venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13"
+		venv13 = "/srv/torch/venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13"
 		wheel  = "/usr/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"
 		debian = "/usr/local/lib/python3.11/dist-packages/nvidia/cublas/lib/libcublas.so.12"
 		kit12  = "/usr/local/cuda-12.4/lib64/libcublas.so.12"
@@ -53,11 +53,11 @@ func TestFindCuBLAS(t *testing.T) {
 			slices.Concat([]string{wheel}, loader, []string{kit13}), "PyTorch's wheels in /usr, the loader's paths"},
 		{"a driver that is too old", world(12040, map[string]string{"CUDA_HOME": "/usr/local/cuda-12.4"}, kit12, kit13),
 			slices.Concat([]string{kit12}, loader[1:]), "/usr/local/cuda-13.0"},
-		{"the active environment", world(0, map[string]string{"VIRTUAL_ENV": "/home/ada/venv"}, venv13),
-			slices.Concat([]string{venv13}, loader), "VIRTUAL_ENV=/home/ada/venv"},
+		{"the active environment", world(0, map[string]string{"VIRTUAL_ENV": "/srv/torch/venv"}, venv13),
+			slices.Concat([]string{venv13}, loader), "VIRTUAL_ENV=/srv/torch/venv"},
 		{"an environment behind a link on PATH", world(0, map[string]string{"PATH": "/usr/local/bin:/usr/bin"},
-			"/usr/local/bin/python3 -> /home/ada/venv/bin/python3", "/home/ada/venv/bin/python3 -> ../../../../usr/bin/python3.12", "/usr/bin/python3.12", venv13),
-			slices.Concat([]string{venv13}, loader), "PyTorch's wheels in /home/ada/venv"},
+			"/usr/local/bin/python3 -> /srv/torch/venv/bin/python3", "/srv/torch/venv/bin/python3 -> ../../../../usr/bin/python3.12", "/usr/bin/python3.12", venv13),
+			slices.Concat([]string{venv13}, loader), "PyTorch's wheels in /srv/torch/venv"},
 		{"system Pythons", world(0, map[string]string{"PATH": "relative:/usr/bin:/usr/local/bin"}, "/usr/bin/python3", "/usr/local/bin/python", wheel, debian),
 			slices.Concat([]string{wheel, debian}, loader), "PyTorch's wheels in /usr/local"},
 		{"pyenv", world(0, map[string]string{"PATH": "/h/.pyenv/shims"}, "/h/.pyenv/shims/python3", "/h/.pyenv/versions/3.11/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"),
