@@ -6,7 +6,8 @@
 #   ./run.sh test             the GPU tests: the correctness gate of every kernel, the driver
 #                             layer, the libraries beside our kernels
 #   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
-#                             racecheck, synccheck and initcheck
+#                             racecheck, synccheck and initcheck, as many at a time as
+#                             there are processors
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
@@ -56,20 +57,41 @@ run_test() {
   grep -aoE -e '--- (FAIL|SKIP): .*' "$out/test.log" | sort | head -n 40
 }
 
+# sanitize_one runs one of compute-sanitizer's tools over one kernel in one data type.
+# racecheck, which keeps an account of every access, gets fewer sizes.
+sanitize_one() {
+  local tool=$1 kernel=$2 dtype=$3 less= log code
+  [[ $tool == racecheck ]] && less=-test.short
+  log=$out/sanitize-$tool-$kernel-$dtype.log
+  env -C kernels/cuda compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    "$here/cuda.test" -test.run "^TestSmall\$/^$kernel\$/^$dtype\$" -test.timeout 20m -test.v $less >"$log" 2>&1
+  code=$?
+  if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): TestSmall/' "$log"; then
+    code=8 # nothing of that name was run
+  fi
+  echo "$tool $kernel $dtype exit $code: $(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
+  return $code
+}
+
+# Most of a tool's time is the host's, which instruments code: so they run side by side.
 run_sanitize() {
-  local tool less
+  local tool kernel dtype started=$SECONDS code
   if ! command -v compute-sanitizer >/dev/null; then
     summary+=("sanitize               skipped: compute-sanitizer is not on the PATH")
     return
   fi
-  for tool in memcheck racecheck synccheck initcheck; do
-    less=
-    [[ $tool == racecheck ]] && less=-test.short # it keeps an account of every access
-    step "sanitize-$tool" 6 env -C kernels/cuda compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$here/cuda.test" -test.run '^TestSmall$' -test.timeout 20m $less
-    passed
-    grep -m 5 -E '^=========.*(Error|Race|Invalid|Uninitialized|Barrier)' "$out/sanitize-$tool.log"
-  done
+  export -f sanitize_one
+  export here out
+  for kernel in hopper mma gemv wmma tiled naive; do
+    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do
+      for tool in racecheck memcheck initcheck synccheck; do echo "$tool $kernel $dtype"; done
+    done
+  done | xargs -P "$(nproc)" -n 3 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
+  code=$?
+  grep -v 'exit 0' "$out/sanitize.log"
+  summary+=("$(printf '%-22s exit %-3d %4d s   %s, %d of %d without a finding' sanitize $code $((SECONDS - started)) \
+    "$out/sanitize.log" "$(grep -c 'exit 0' "$out/sanitize.log")" "$(wc -l <"$out/sanitize.log")")")
+  [[ $code == 0 ]] || failed=1
 }
 
 run_reach() {
