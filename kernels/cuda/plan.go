@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -132,6 +133,9 @@ func (a *args) int32(values ...int) *args {
 	}
 	return a
 }
+
+// float32 appends a number, rounded to fp32.
+func (a *args) float32(v float64) *args { return a.int32(int(int32(math.Float32bits(float32(v))))) }
 
 // tensorMap appends a tensor map.
 func (a *args) tensorMap(m tensorMap) *args {

@@ -1,0 +1,114 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Attention is a way in which a device does attention: one rung of the ladder, or auto,
+// which picks among them by a model of their times.
+type Attention struct {
+	dev      *Device
+	name     string
+	describe string
+	among    []attentionFamily
+}
+
+// Attentions lists the ways that a device has, auto first, then the rungs from the best
+// to the plainest: decode, flash, naive.
+func (d *Device) Attentions() []*Attention {
+	var there []attentionFamily
+	for _, f := range attentionFamilies {
+		if f != nil {
+			there = append(there, f)
+		}
+	}
+	all := []*Attention{{dev: d, name: "auto", describe: "picks the least expected time among the others", among: there}}
+	for _, f := range there {
+		all = append(all, &Attention{dev: d, name: f.name(), describe: f.describe(d.arch), among: []attentionFamily{f}})
+	}
+	return all
+}
+
+// Name is the name by which it is selected.
+func (t *Attention) Name() string { return t.name }
+
+// Describe is one line for people.
+func (t *Attention) Describe() string { return t.describe }
+
+// Attend binds an attention. The error is a [*kernels.Unsupported] where no rung takes it,
+// and else names the operand or size that is wrong.
+func (t *Attention) Attend(o kernels.Attention) (kernels.Launch, error) {
+	l, err := t.dev.attend(t.name, t.among, o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Attend binds an attention to the rung of the ladder that is expected to take the least
+// time. See [Attention.Attend].
+func (d *Device) Attend(o kernels.Attention) (kernels.Launch, error) {
+	l, err := d.attend("auto", attentionFamilies[:], o)
+	if err != nil {
+		return nil, err // a nil *launch would be a launch that isn't nil
+	}
+	return l, nil
+}
+
+func (d *Device) attend(name string, among []attentionFamily, o kernels.Attention) (*launch, error) {
+	p, at, err := d.attentionOperands(o)
+	if err != nil {
+		return nil, fmt.Errorf("attention: %w", err)
+	}
+	best, plan, ok := pickAttention(among, d.arch, p)
+	if !ok {
+		return nil, &kernels.Unsupported{Kernel: name, DType: p.dtype, Reason: attentionRefusals(among, d.arch, p)}
+	}
+	if at.scratch, err = d.scratch(plan.scratch); err != nil {
+		return nil, fmt.Errorf("attention: %w", err)
+	}
+	if at.flags, err = d.flags(plan.flags); err != nil {
+		return nil, fmt.Errorf("attention: %w", err)
+	}
+	label := plan.label
+	if len(among) > 1 {
+		label = joinLabel(best.name(), label)
+	}
+	key := fmt.Sprintf("attention %s %s %+v", best.name(), plan.label, p)
+	l, err := d.newLaunch(label, key, calls(plan.bind(at)), o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer, o.Cache.Values.Buffer, o.Out.Buffer)
+	if err != nil {
+		return nil, fmt.Errorf("attention: %w", err)
+	}
+	return l, nil
+}
+
+// attentionOperands checks sizes and operands and finds the operands' addresses.
+func (d *Device) attentionOperands(o kernels.Attention) (p attentionProblem, at attentionAddresses, err error) {
+	if p, err = newAttentionProblem(o); err != nil {
+		return p, at, err
+	}
+	width := o.Heads.Query * o.Heads.Dim
+	for _, m := range []struct {
+		name           string
+		operand        kernels.Operand
+		rows, cols, ld int
+		dtype          kernels.DType
+		to             *uint64
+	}{
+		{"Q", o.Q, o.Rows, width, o.LDQ, o.DType, &at.q},
+		{"Position", o.Position, 1, 1, 1, kernels.INT32, &at.position},
+		{"Keys", o.Cache.Keys, o.Heads.KV * o.Cache.Capacity, o.Heads.Dim, o.Heads.Dim, o.DType, &at.keys},
+		{"Values", o.Cache.Values, o.Heads.KV * o.Cache.Capacity, o.Heads.Dim, o.Heads.Dim, o.DType, &at.values},
+		{"Out", o.Out, o.Rows, width, width, o.DType, &at.out},
+	} {
+		if *m.to, err = d.matrix(m.name, m.operand, m.rows, m.cols, m.ld, m.dtype); err != nil {
+			return p, at, err
+		}
+	}
+	p.aligned = alignmentOf(at.q|at.keys|at.values|at.out, int64(o.LDQ)*int64(o.DType.Size()))
+	return p, at, nil
+}
