@@ -1,0 +1,256 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// The files of a model folder.
+const (
+	configFile     = "config.json"
+	generationFile = "generation_config.json"
+	singleFile     = "model.safetensors"
+	indexFile      = "model.safetensors.index.json"
+)
+
+// Checkpoint is an open model folder. Its methods may be called at the same time from
+// many goroutines, [Checkpoint.Close] excepted.
+type Checkpoint struct {
+	dir     string
+	config  Config
+	files   []*file
+	tensors map[string]*file // where each tensor lies
+}
+
+// Open opens a model folder: config.json, and model.safetensors or, where there is none,
+// the shards of model.safetensors.index.json. Tokens that end a text are those of
+// generation_config.json where it has some, as in transformers. That all weights of
+// the config are there in the right shapes, and none that it knows nothing of, is
+// checked here, before anything is read. Errors are [*Error].
+func Open(dir string) (*Checkpoint, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, systemError(dir, "can't be opened", err)
+	case !info.IsDir():
+		return nil, &Error{Path: dir, Reason: "not a folder", Hint: "give the folder that holds " + configFile}
+	}
+	config, err := ReadConfig(filepath.Join(dir, configFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := readGeneration(filepath.Join(dir, generationFile), &config); err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{dir: dir, config: config, tensors: map[string]*file{}}
+	if err = c.open(); err == nil {
+		err = c.checkWeights()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	if c.config.DType == "" {
+		c.config.DType = readable[c.tensors[embedding].tensors[embedding].dtype]
+	}
+	return c, nil
+}
+
+// readGeneration takes over what generation_config.json says about the first and last
+// tokens of a text. The file may be missing.
+func readGeneration(path string, c *Config) error {
+	data, err := readJSON(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	f := readFields(path, "", data)
+	for _, name := range []string{"bos_token_id", "eos_token_id"} {
+		if string(f.left[name]) == "null" {
+			delete(f.left, name) // config.json's holds
+		}
+	}
+	readTokens(f, c)
+	return f.err
+}
+
+// open maps the files and finds out where each tensor lies.
+func (c *Checkpoint) open() error {
+	single := filepath.Join(c.dir, singleFile)
+	if _, err := os.Stat(single); err == nil {
+		return c.add(single)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return systemError(single, "can't be opened", err)
+	}
+	path := filepath.Join(c.dir, indexFile)
+	data, err := readJSON(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Error{Path: c.dir, Reason: "neither " + singleFile + " nor " + indexFile + " is there", Hint: otherWeights(c.dir)}
+	} else if err != nil {
+		return err
+	}
+	shards, err := parseIndex(path, data)
+	if err != nil {
+		return err
+	}
+	for _, shard := range slices.Sorted(maps.Keys(set(slices.Collect(maps.Values(shards))...))) {
+		if err := c.add(filepath.Join(c.dir, shard)); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shards)) {
+		in, shard := c.tensors[name], shards[name]
+		switch {
+		case in == nil:
+			return &Error{Path: filepath.Join(c.dir, shard), Tensor: name, Reason: "not there, though " + indexFile + " says so"}
+		case filepath.Base(in.path) != shard:
+			return &Error{Path: in.path, Tensor: name, Reason: fmt.Sprintf("in the wrong shard: %s says %s", indexFile, shard)}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
+		if _, listed := shards[name]; !listed {
+			return &Error{Path: c.tensors[name].path, Tensor: name, Reason: indexFile + " does not list it"}
+		}
+	}
+	return nil
+}
+
+// add opens a file and takes note of its tensors.
+func (c *Checkpoint) add(path string) error {
+	f, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	c.files = append(c.files, f)
+	for name := range f.tensors {
+		if before, twice := c.tensors[name]; twice {
+			return &Error{Path: path, Tensor: name, Reason: "also in " + filepath.Base(before.path)}
+		}
+		c.tensors[name] = f
+	}
+	return nil
+}
+
+// parseIndex reads which shard each tensor is in. Shards are files of the same folder.
+func parseIndex(path string, data []byte) (map[string]string, error) {
+	var index struct {
+		Weights map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, refusef(path, "not an index of shards: %v", err)
+	}
+	if len(index.Weights) == 0 {
+		return nil, refusef(path, "not an index of shards: weight_map is missing or empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(index.Weights)) {
+		shard := index.Weights[name]
+		if shard == "" || shard == "." || strings.ContainsAny(shard, `/\`) || !filepath.IsLocal(shard) {
+			return nil, &Error{Path: path, Tensor: name, Reason: fmt.Sprintf("shard %q is not the name of a file in the folder", shard)}
+		}
+	}
+	return index.Weights, nil
+}
+
+// otherWeights is what can be done about weights in another format.
+func otherWeights(dir string) string {
+	for pattern, format := range map[string]string{"consolidated*": "the format of the model's maker", "*.bin": "PyTorch's format", "*.gguf": "GGUF"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
+			return fmt.Sprintf("%s is in %s; save the model with transformers' save_pretrained", filepath.Base(found[0]), format)
+		}
+	}
+	return ""
+}
+
+// checkWeights holds the tensors to what the config says a model has.
+func (c *Checkpoint) checkWeights() error {
+	known := map[string]bool{}
+	for _, w := range c.config.Weights() {
+		known[w.Name] = true
+		if _, err := c.find(w.Name, w.Shape); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
+		// Early conversions stored the rotary frequencies, which follow from the
+		// config, and tied models may come with a copy of the embedding table.
+		if known[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq") || name == output && c.config.Tied {
+			continue
+		}
+		return &Error{Path: c.tensors[name].path, Tensor: name, Reason: fmt.Sprintf("a %s model of this config has none of this name", c.config.ModelType)}
+	}
+	return nil
+}
+
+func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
+
+// Config is what config.json says.
+func (c *Checkpoint) Config() Config { return c.config }
+
+// Bytes is the size of all tensors as they are stored.
+func (c *Checkpoint) Bytes() int64 {
+	var n int64
+	for _, f := range c.files {
+		for _, e := range f.tensors {
+			n += int64(len(e.data))
+		}
+	}
+	return n
+}
+
+// Tensor returns a tensor by its full name, which must have the given shape. The error
+// is an [*Error] that names the tensor, what was found and what was expected.
+func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {
+	return c.find(name, shape)
+}
+
+func (c *Checkpoint) find(name string, shape []int) (Tensor, error) {
+	f := c.tensors[name]
+	if f == nil {
+		return Tensor{}, &Error{Path: c.dir, Tensor: name, Reason: fmt.Sprintf("missing, expected shape %v", shape)}
+	}
+	e, ok := f.tensors[name]
+	if !ok {
+		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: "asked for after the checkpoint was closed"}
+	}
+	if !slices.Equal(e.shape, shape) {
+		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: fmt.Sprintf("shape %v, expected %v", e.shape, shape)}
+	}
+	dtype, ok := readable[e.dtype]
+	if !ok {
+		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: fmt.Sprintf("of type %q, expected F32, F16 or BF16", e.dtype)}
+	}
+	return Tensor{Name: name, DType: dtype, Shape: slices.Clone(e.shape), Data: e.data, path: f.path}, nil
+}
+
+// Close gives the files back. Data of tensors must not be used any more: reading
+// them then ends the process. A second Close does nothing.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.close())
+	}
+	c.files = nil
+	return errors.Join(errs...)
+}
+
+// Tensor is a tensor of an open checkpoint.
+type Tensor struct {
+	Name  string
+	DType kernels.DType // fp32, fp16 or bf16
+	Shape []int
+	// Data are the elements, little-endian and row-major, at no particular alignment:
+	// memory of the file, for reading only, until [Checkpoint.Close].
+	Data []byte
+
+	path string
+}

@@ -1,0 +1,239 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+const tinyConfig = `{"model_type": "mistral", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
+	"num_key_value_heads": 1, "vocab_size": 10, "max_position_embeddings": 64, "sliding_window": null}`
+
+// folder is a model folder to be written, and spoilt before.
+type folder struct {
+	files  map[string][]byte
+	shards map[string]map[string]stored // by file
+	index  map[string]string            // nil for a single file
+}
+
+// tinyFolder is a model of tinyConfig in fp16, in as many shards as names are given.
+func tinyFolder(t *testing.T, names ...string) *folder {
+	c, err := parseConfig("config.json", []byte(tinyConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &folder{files: map[string][]byte{"config.json": []byte(tinyConfig)}, shards: map[string]map[string]stored{}}
+	if len(names) > 1 {
+		f.index = map[string]string{}
+	}
+	for i, w := range c.Weights() {
+		n := 1
+		for _, d := range w.Shape {
+			n *= d
+		}
+		shard := names[i%len(names)]
+		if f.shards[shard] == nil {
+			f.shards[shard] = map[string]stored{}
+		}
+		f.shards[shard][w.Name] = stored{"F16", w.Shape, bytes.Repeat([]byte{byte(i), 0x3c}, n)}
+		if f.index != nil {
+			f.index[w.Name] = shard
+		}
+	}
+	return f
+}
+
+func (f *folder) write(t *testing.T) string {
+	dir := t.TempDir()
+	put := func(name string, data []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for shard, tensors := range f.shards {
+		put(shard, encode(tensors))
+	}
+	if f.index != nil {
+		text, err := json.Marshal(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": f.index})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(indexFile, text)
+	}
+	for name, data := range f.files {
+		put(name, data)
+	}
+	return dir
+}
+
+func TestOpen(t *testing.T) {
+	for name, shards := range map[string][]string{
+		"one file": {singleFile},
+		"shards":   {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := tinyFolder(t, shards...)
+			c, err := Open(f.write(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if got := c.Config(); got.Hidden != 8 || got.DType != kernels.FP16 {
+				t.Errorf("config %+v", got)
+			}
+			if got, want := c.Bytes(), 2*c.Config().Parameters(); got != want {
+				t.Errorf("%d bytes, expected %d", got, want)
+			}
+			for _, tensors := range f.shards {
+				for name, s := range tensors {
+					got, err := c.Tensor(name, s.shape...)
+					want := Tensor{Name: name, DType: kernels.FP16, Shape: s.shape, Data: s.data}
+					if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "path" }, cmp.Ignore())); err != nil || diff != "" {
+						t.Fatal(err, diff)
+					}
+				}
+			}
+			for range 2 {
+				if err := c.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := c.Tensor(lastNorm, 8); err == nil || !strings.Contains(err.Error(), "after the checkpoint was closed") {
+				t.Errorf("a tensor of a closed checkpoint: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenTakesTokensOfGeneration(t *testing.T) {
+	for text, want := range map[string][]int{
+		`{"eos_token_id": [3, 4], "bos_token_id": 7, "temperature": 0.6, "do_sample": true}`: {7, 3, 4},
+		`{"eos_token_id": null}`: {1, 2},
+		`{"top_k": 3}`:           {1, 2},
+	} {
+		f := tinyFolder(t, singleFile)
+		f.files[generationFile] = []byte(text)
+		c, err := Open(f.write(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := append([]int{c.Config().BOS}, c.Config().EOS...); !slices.Equal(got, want) {
+			t.Errorf("%s: first and last tokens %v, expected %v", text, got, want)
+		}
+		c.Close()
+	}
+}
+
+func TestOpenAcceptsWhatFollowsFromTheRest(t *testing.T) {
+	f := tinyFolder(t, singleFile)
+	f.files["config.json"] = []byte(strings.TrimSuffix(tinyConfig, "}") + `, "tie_word_embeddings": true}`)
+	f.shards[singleFile]["model.layers.0.self_attn.rotary_emb.inv_freq"] = stored{"F32", []int{2}, make([]byte, 8)}
+	for range 2 {
+		c, err := Open(f.write(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		delete(f.shards[singleFile], output)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	const a, b = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+	const norm0, up1 = "model.layers.0.input_layernorm.weight", "model.layers.1.mlp.up_proj.weight"
+	cut := func(data []byte) []byte { return data[:len(data)-1] }
+	for _, test := range []struct {
+		name   string
+		shards []string
+		spoil  func(*folder)
+		want   string
+	}{
+		{"no config", []string{singleFile}, func(f *folder) { delete(f.files, "config.json") }, "config.json: can't be read: no such file"},
+		{"a bad config", []string{singleFile}, func(f *folder) { f.files["config.json"] = []byte("{") }, "config.json: not a JSON object"},
+		{"a huge config", []string{singleFile}, func(f *folder) { f.files["config.json"] = make([]byte, maxJSON+1) }, "config.json: 16777217 bytes long, expected at most 16777216"},
+		{"bad generation", []string{singleFile}, func(f *folder) { f.files[generationFile] = []byte(`{"eos_token_id": 10}`) }, "generation_config.json: eos_token_id is 10"},
+		{"no weights", []string{singleFile}, func(f *folder) { clear(f.shards) }, "neither model.safetensors nor model.safetensors.index.json is there"},
+		{"a truncated file", []string{singleFile}, func(f *folder) { f.files[singleFile] = cut(encode(f.shards[singleFile])) }, "truncated"},
+		{"a missing tensor", []string{singleFile}, func(f *folder) { delete(f.shards[singleFile], up1) }, `tensor "` + up1 + `": missing, expected shape [12 8]`},
+		{"a wrong shape", []string{singleFile}, func(f *folder) { f.shards[singleFile][up1] = stored{"F16", []int{8, 12}, make([]byte, 192)} }, `model.safetensors: tensor "` + up1 + `": shape [8 12], expected [12 8]`},
+		{"a wrong type", []string{singleFile}, func(f *folder) { f.shards[singleFile][norm0] = stored{"I8", []int{8}, make([]byte, 8)} }, `tensor "` + norm0 + `": of type "I8", expected F32, F16 or BF16`},
+		{"an unknown type", []string{singleFile}, func(f *folder) { f.shards[singleFile][norm0] = stored{"Q3", []int{8}, make([]byte, 3)} }, `of type "Q3"`},
+		{"a tensor too many", []string{singleFile}, func(f *folder) {
+			f.shards[singleFile]["model.layers.0.self_attn.q_proj.bias"] = stored{"F16", []int{8}, make([]byte, 16)}
+		}, `tensor "model.layers.0.self_attn.q_proj.bias": a mistral model of this config has none`},
+		{"a layer too many", []string{singleFile}, func(f *folder) {
+			f.shards[singleFile]["model.layers.2.mlp.up_proj.weight"] = stored{"F16", []int{12, 8}, make([]byte, 192)}
+		}, `tensor "model.layers.2.mlp.up_proj.weight": a mistral model of this config has none`},
+		{"no output projection", []string{singleFile}, func(f *folder) { delete(f.shards[singleFile], output) }, `tensor "lm_head.weight": missing`},
+		{"no index", []string{a, b}, func(f *folder) { f.index = nil }, "neither model.safetensors nor"},
+		{"a bad index", []string{a, b}, func(f *folder) { f.files[indexFile] = []byte(`{"weight_map": {"a": 3}}`) }, "index.json: not an index of shards"},
+		{"an empty index", []string{a, b}, func(f *folder) { f.files[indexFile] = []byte(`{}`) }, "weight_map is missing or empty"},
+		{"a shard elsewhere", []string{a, b}, func(f *folder) { f.index[up1] = "../" + a }, `shard "../` + a + `" is not the name of a file in the folder`},
+		{"a shard without a name", []string{a, b}, func(f *folder) { f.index[up1] = "" }, `shard "" is not the name`},
+		{"a missing shard", []string{a, b}, func(f *folder) { delete(f.shards, b) }, b + ": can't be opened: no such file"},
+		{"a truncated shard", []string{a, b}, func(f *folder) { f.files[b] = cut(encode(f.shards[b])) }, b + ": tensor "},
+		{"an empty shard", []string{a, b}, func(f *folder) { f.files[b] = nil }, b + ": 0 bytes long"},
+		{"the wrong shard", []string{a, b}, func(f *folder) { f.index[embedding] = b }, a + `: tensor "` + embedding + `": in the wrong shard: ` + indexFile + " says " + b},
+		{"a tensor in no shard", []string{a, b}, func(f *folder) { delete(f.shards[a], embedding) }, a + `: tensor "` + embedding + `": not there`},
+		{"a tensor in two shards", []string{a, b}, func(f *folder) { f.shards[b][embedding] = f.shards[a][embedding] }, b + `: tensor "` + embedding + `": also in ` + a},
+		{"a tensor that is not listed", []string{a, b}, func(f *folder) { delete(f.index, embedding) }, `tensor "` + embedding + `": ` + indexFile + " does not list it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := tinyFolder(t, test.shards...)
+			test.spoil(f)
+			dir := f.write(t)
+			_, err := Open(dir)
+			var typed *Error
+			if !errors.As(err, &typed) || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestOpenHints(t *testing.T) {
+	for name, want := range map[string]string{"consolidated.safetensors": "consolidated.safetensors is in the format of", "pytorch_model.bin": "pytorch_model.bin is in PyTorch's", "notes.txt": ""} {
+		f := tinyFolder(t, singleFile)
+		clear(f.shards)
+		f.files[name] = []byte("x")
+		_, err := Open(f.write(t))
+		var typed *Error
+		if !errors.As(err, &typed) || !strings.HasPrefix(typed.HintText(), want) || (want == "") != (typed.HintText() == "") {
+			t.Errorf("%s: hint %q, expected %q", name, typed.HintText(), want)
+		}
+	}
+	dir := tinyFolder(t, singleFile).write(t)
+	if _, err := Open(filepath.Join(dir, "config.json")); err == nil || !strings.Contains(err.Error(), "not a folder") {
+		t.Errorf("a file was opened: %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an absent folder: %v", err)
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"metadata": {"total_size": 3}, "weight_map": {"a": "model-1.safetensors", "b": "../x"}}`))
+	f.Add([]byte(`{"weight_map": {"a": "..", "b": "C:\\x", "c": "a/b"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		shards, err := parseIndex("index", data)
+		if err != nil {
+			return
+		}
+		for shard := range maps.Values(shards) {
+			if filepath.Dir(filepath.Join("dir", shard)) != "dir" {
+				t.Fatalf("shard %q is not in the folder", shard)
+			}
+		}
+	})
+}

@@ -1,0 +1,293 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// defaults are what a class of transformers gives a field that config.json lacks
+// (configuration_mistral.py and configuration_llama.py of transformers 5).
+type defaults struct{ inner, kvHeads, context, window int }
+
+var families = map[string]defaults{
+	"mistral": {inner: 14336, kvHeads: 8, context: 4096 * 32, window: 4096},
+	"llama":   {inner: 11008, context: 2048}, // as many heads of keys and values as of queries
+}
+
+// neutral are fields that are understood with one value only, the one under which
+// they change nothing; null is always such a value.
+var neutral = map[string]string{
+	"add_cross_attention":     "false",
+	"attention_bias":          "false",
+	"auto_map":                "{}",
+	"chunk_size_feed_forward": "0",
+	"hidden_act":              `"silu"`,
+	"is_encoder_decoder":      "false",
+	"mlp_bias":                "false",
+	"partial_rotary_factor":   "1",
+	"pretraining_tp":          "1",
+	"pruned_heads":            "{}",
+	"rope_interleaved":        "false",
+}
+
+// ignored are fields that can't change what the model computes when it generates: notes
+// about the file, training, and defaults for the search of tokens, which older
+// versions wrote here.
+var ignored = set(
+	"_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_flash_attn_2_enabled", "_name_or_path",
+	"architectures", "attention_dropout", "attn_implementation", "bad_words_ids", "begin_suppress_tokens",
+	"cross_attention_hidden_size", "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping",
+	"encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
+	"forced_eos_token_id", "id2label", "initializer_range", "is_decoder", "label2id", "length_penalty", "max_length",
+	"max_sequence_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
+	"num_return_sequences", "output_attentions", "output_hidden_states", "output_scores", "pad_token_id", "prefix",
+	"problem_type", "remove_invalid_values", "repetition_penalty", "return_dict", "return_dict_in_generate",
+	"sep_token_id", "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder",
+	"tokenizer_class", "top_k", "top_p", "torchscript", "transformers_version", "typical_p", "unsloth_version",
+	"use_bfloat16", "use_cache",
+)
+
+func set(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, name := range names {
+		out[name] = true
+	}
+	return out
+}
+
+// fields reads the fields of one JSON object and keeps the first error. What has
+// been read is removed, so what is left was not understood.
+type fields struct {
+	path, in string // in precedes names in errors: "rope_scaling."
+	left     map[string]json.RawMessage
+	err      error
+}
+
+func readFields(path, in string, data []byte) *fields {
+	f := &fields{path: path, in: in}
+	if err := json.Unmarshal(data, &f.left); err != nil {
+		f.err = refusef(path, "%snot a JSON object: %v", in, err)
+	} else if f.left == nil {
+		f.err = refusef(path, "%snot a JSON object: null", in)
+	}
+	return f
+}
+
+func (f *fields) failf(name string, value any, format string, args ...any) {
+	if f.err == nil {
+		f.err = refusef(f.path, "%s%s is %v: %s", f.in, name, value, fmt.Sprintf(format, args...))
+	}
+}
+
+// take returns the value of a field, nil where there is none or it is null.
+func (f *fields) take(name string) (value json.RawMessage, present bool) {
+	value, present = f.left[name]
+	delete(f.left, name)
+	if string(value) == "null" {
+		value = nil
+	}
+	return value, present
+}
+
+// read decodes a field and says whether it had a value.
+func read[T any](f *fields, name, expected string, to *T) bool {
+	value, _ := f.take(name)
+	if value == nil || f.err != nil {
+		return false
+	}
+	if json.Unmarshal(value, to) != nil {
+		f.failf(name, brief(value), "expected %s", expected)
+		return false
+	}
+	return true
+}
+
+// size reads an integer from 1 to most.
+func (f *fields) size(name string, missing, most int) int {
+	f.refuseNull(name)
+	return f.sizeOrNull(name, missing, most)
+}
+
+// sizeOrNull is size for a field that may be null, which is as if it were missing.
+func (f *fields) sizeOrNull(name string, missing, most int) int {
+	n := missing
+	if read(f, name, "an integer", &n) && (n < 1 || n > most) {
+		f.failf(name, n, "expected 1 to %d", most)
+	}
+	return n
+}
+
+func (f *fields) refuseNull(name string) {
+	if string(f.left[name]) == "null" {
+		f.failf(name, "null", "expected a number")
+	}
+}
+
+// positive reads a number above 0.
+func (f *fields) positive(name string, missing float64) float64 {
+	f.refuseNull(name)
+	x := missing
+	if read(f, name, "a number", &x) && (x <= 0 || math.IsInf(1/x, 0)) {
+		f.failf(name, x, "expected more than 0")
+	}
+	return x
+}
+
+// finish is the first error, or that a field has not been understood.
+func (f *fields) finish() error {
+	if f.err != nil {
+		return f.err
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.left)) {
+		value := f.left[name]
+		want, known := neutral[name]
+		switch {
+		case f.in == "" && ignored[name], known && (string(value) == "null" || sameJSON(value, want)):
+		case known:
+			return refusef(f.path, "%s%s is %s: only %s is supported", f.in, name, brief(value), want)
+		default:
+			return refusef(f.path, "unknown field %s%s with value %s: it may change what the model computes", f.in, name, brief(value))
+		}
+	}
+	return nil
+}
+
+// sameJSON compares values, not spellings: 1 is 1.0.
+func sameJSON(value []byte, want string) bool {
+	if x, err := strconv.ParseFloat(string(value), 64); err == nil {
+		y, err := strconv.ParseFloat(want, 64)
+		return err == nil && x == y
+	}
+	var compact bytes.Buffer
+	return json.Compact(&compact, value) == nil && compact.String() == want
+}
+
+func parseConfig(path string, data []byte) (Config, error) {
+	f := readFields(path, "", data)
+	var c Config
+	read(f, "model_type", "a name", &c.ModelType)
+	if f.err != nil {
+		return Config{}, f.err
+	}
+	d, ok := families[c.ModelType]
+	if !ok {
+		return Config{}, refusef(path, "model_type is %q: only mistral and llama are supported", c.ModelType)
+	}
+	c.Hidden = f.size("hidden_size", 4096, maxWidth)
+	c.Inner = f.size("intermediate_size", d.inner, maxWidth)
+	c.Layers = f.size("num_hidden_layers", 32, maxLayers)
+	c.Vocab = f.size("vocab_size", 32000, maxVocab)
+	c.Context = f.size("max_position_embeddings", d.context, maxContext)
+	c.Epsilon = f.positive("rms_norm_eps", 1e-6)
+	c.Heads = readHeads(f, c.Hidden, d)
+	c.Window = readWindow(f, d)
+	read(f, "tie_word_embeddings", "true or false", &c.Tied)
+	c.DType = readDType(f)
+	c.BOS, c.EOS = 1, []int{2}
+	readTokens(f, &c)
+	readRope(f, &c)
+	if err := f.finish(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func readHeads(f *fields, hidden int, d defaults) kernels.Heads {
+	h := kernels.Heads{Query: f.size("num_attention_heads", 32, maxWidth)}
+	h.KV = h.Query
+	if _, present := f.left["num_key_value_heads"]; !present && d.kvHeads != 0 {
+		h.KV = d.kvHeads // null, unlike a missing field, is as many as queries
+	}
+	h.KV = f.sizeOrNull("num_key_value_heads", h.KV, maxWidth)
+	if h.Dim = f.sizeOrNull("head_dim", 0, maxWidth); h.Dim == 0 && f.err == nil {
+		if hidden%h.Query != 0 {
+			f.failf("hidden_size", hidden, "%d attention heads do not divide it, and there is no head_dim", h.Query)
+		}
+		h.Dim = hidden / h.Query
+	}
+	if f.err != nil {
+		return h
+	}
+	if err := h.Validate(); err != nil {
+		f.err = &Error{Path: f.path, Reason: "impossible sizes", Err: err}
+	} else if h.Query > maxWidth/h.Dim {
+		f.failf("num_attention_heads", h.Query, "with a head_dim of %d that is more than %d columns", h.Dim, maxWidth)
+	}
+	return h
+}
+
+// readWindow reads sliding_window, in which null is none and only the missing field has
+// a default. Llama's attention has no window whatever is written there.
+func readWindow(f *fields, d defaults) int {
+	if d.window == 0 {
+		if value, _ := f.take("sliding_window"); value != nil {
+			f.failf("sliding_window", brief(value), "a llama model has none")
+		}
+		return 0
+	}
+	if value, present := f.left["sliding_window"]; !present {
+		return d.window
+	} else if string(value) == "null" {
+		f.take("sliding_window")
+		return 0
+	}
+	return f.size("sliding_window", 0, maxContext)
+}
+
+// readDType prefers the newer name, as transformers does.
+func readDType(f *fields) kernels.DType {
+	var dtype kernels.DType
+	for _, field := range []string{"torch_dtype", "dtype"} {
+		var name string
+		if !read(f, field, "a name", &name) {
+			continue
+		}
+		switch name {
+		case "float32":
+			dtype = kernels.FP32
+		case "float16":
+			dtype = kernels.FP16
+		case "bfloat16":
+			dtype = kernels.BF16
+		default:
+			f.failf(field, strconv.Quote(name), "expected float32, float16 or bfloat16")
+		}
+	}
+	return dtype
+}
+
+// readTokens sets c.BOS and c.EOS where the fields are present; null is none.
+func readTokens(f *fields, c *Config) {
+	check := func(name string, id int) {
+		if id < 0 || id >= c.Vocab {
+			f.failf(name, id, "expected a token of the vocabulary, 0 to %d", c.Vocab-1)
+		}
+	}
+	if value, present := f.left["bos_token_id"]; present {
+		c.BOS = -1
+		if read(f, "bos_token_id", "a token", &c.BOS) {
+			check("bos_token_id", c.BOS)
+		} else if f.err == nil && string(value) != "null" {
+			f.failf("bos_token_id", brief(value), "expected a token")
+		}
+	}
+	if value, present := f.left["eos_token_id"]; present {
+		c.EOS = nil
+		if one := 0; json.Unmarshal(value, &one) == nil && string(value) != "null" {
+			f.take("eos_token_id")
+			c.EOS = []int{one}
+		} else {
+			read(f, "eos_token_id", "a token or a list of tokens", &c.EOS)
+		}
+		for _, id := range c.EOS {
+			check("eos_token_id", id)
+		}
+	}
+}
