@@ -1,0 +1,420 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// AttentionCase is a launch of attention as the gate runs it: the sizes of
+// [Attention], and where in the sequence its first row stands. Zero fields stand for
+// defaults: Capacity for the least that holds what the rows see, Length for
+// Position+Rows, LDQ for Heads.Query·Dim, Scale for 1/√Dim.
+type AttentionCase struct {
+	Rows     int
+	Heads    Heads
+	DType    DType
+	Window   int
+	Position int
+	Capacity int
+	Length   int
+	LDQ      int
+	Scale    float64
+}
+
+func (c AttentionCase) String() string {
+	return fmt.Sprintf("attention %s rows %d heads %d/%d of %d window %d position %d capacity %d length %d",
+		c.DType, c.Rows, c.Heads.Query, c.Heads.KV, c.Heads.Dim, c.Window, c.Position, c.Capacity, c.Length)
+}
+
+// Normalized returns c with its defaults, or an error that names the field that can't
+// be used.
+func (c AttentionCase) Normalized() (AttentionCase, error) {
+	if err := c.Heads.Validate(); err != nil {
+		return c, fmt.Errorf("%v: %w", c, err)
+	}
+	switch {
+	case c.Rows < 1 || c.Position < 0 || c.Window < 0:
+		return c, fmt.Errorf("%v: expected at least 1 row, and no negative window or position", c)
+	case c.DType != FP32 && c.DType != FP16 && c.DType != BF16:
+		return c, fmt.Errorf("%v: expected fp32, fp16 or bf16", c)
+	}
+	first, _ := c.sees(0)
+	need := c.Position + c.Rows - first
+	for _, f := range []struct {
+		name        string
+		value       *int
+		least, best int
+	}{
+		{"capacity", &c.Capacity, need, (need + CacheGranule - 1) / CacheGranule * CacheGranule},
+		{"length", &c.Length, c.Position + c.Rows, c.Position + c.Rows},
+		{"ldq", &c.LDQ, c.Heads.Query * c.Heads.Dim, c.Heads.Query * c.Heads.Dim},
+	} {
+		if *f.value == 0 {
+			*f.value = f.best
+		}
+		if *f.value < f.least {
+			return c, fmt.Errorf("%v: %s is %d, expected at least %d", c, f.name, *f.value, f.least)
+		}
+	}
+	if c.Capacity%CacheGranule != 0 {
+		return c, fmt.Errorf("%v: expected a capacity that is a multiple of %d", c, CacheGranule)
+	}
+	if c.Scale == 0 {
+		c.Scale = 1 / math.Sqrt(float64(c.Heads.Dim))
+	}
+	return c, nil
+}
+
+// AttentionError says how attention failed its gate.
+type AttentionError struct {
+	Device string
+	Case   AttentionCase
+	// Data is the kind of operands: normal, peaked or level.
+	Data  string
+	Check GateCheck
+	// Row, Head and Element are of the first output that is wrong; a row outside of the
+	// case's for CheckPadding.
+	Row, Head, Element int
+	// Got and Want are its values, Bound the error that was allowed.
+	Got, Want, Bound float64
+	// Wrong is how many outputs failed the check.
+	Wrong int
+	// Detail says in words what Got and Want can't.
+	Detail string
+}
+
+func (e *AttentionError) Error() string {
+	s := fmt.Sprintf("gate: %s: %v, %s scores: %s: row %d head %d element %d is %g",
+		e.Device, e.Case, e.Data, e.Check, e.Row, e.Head, e.Element, e.Got)
+	if e.Bound > 0 {
+		s += fmt.Sprintf(", expected %g ± %.3g", e.Want, e.Bound)
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Wrong > 1 {
+		s += fmt.Sprintf(" (%d outputs)", e.Wrong)
+	}
+	return s
+}
+
+// AttentionGate runs attention as attend binds it and compares every output with a
+// float64 reference, within the bound of its type (see attentionBound), on normal, peaked and level
+// scores. The cache is filled around the position; slots that no row may see are NaN,
+// and so is what lies beside the operands. The position reaches memory only after the
+// launch was bound. It also checks that nothing else was written, that the
+// operands are as they were, and that a second run gives the same bits. The error is
+// an [*AttentionError], attend's, or the device's.
+func AttentionGate(ctx context.Context, d Device, attend func(Attention) (Launch, error), c AttentionCase, seed uint64) error {
+	_, err := AttentionMargin(ctx, d, attend, c, seed)
+	return err
+}
+
+// AttentionMargin is [AttentionGate] that tells also how much of the bound, less the
+// rounding to the output type, was used, 0 to 1.
+func AttentionMargin(ctx context.Context, d Device, attend func(Attention) (Launch, error), c AttentionCase, seed uint64) (float64, error) {
+	c, err := c.Normalized()
+	if err != nil {
+		return 0, err
+	}
+	var margin float64
+	for _, data := range []attentionData{normalScores, peakedScores, levelScores} {
+		r := &attentionRun{device: d, c: c, data: data}
+		err := r.run(ctx, attend, newAttentionOperands(c, data, seed))
+		for i := len(r.held) - 1; i >= 0; i-- {
+			err = errors.Join(err, r.held[i].Close())
+		}
+		if err != nil {
+			return 0, err
+		}
+		margin = max(margin, r.margin)
+	}
+	return margin, nil
+}
+
+// attentionRun is one kind of operands of one case.
+type attentionRun struct {
+	device Device
+	c      AttentionCase
+	data   attentionData
+	margin float64
+	held   []Buffer
+}
+
+// attentionInput is an operand with what the host put there.
+type attentionInput struct {
+	name string
+	buf  Buffer
+	host []byte
+}
+
+// The position stands between others that no sequence has.
+const positionPoison = math.MinInt32
+
+// input lays rows×cols values with leading dimension ld among poison and uploads them.
+// Rows for which there is none are poison.
+func (r *attentionRun) input(name string, rows, cols, ld int, row func(i int) []float64) (attentionInput, Operand, error) {
+	size, guard := r.c.DType.Size(), guardRows(ld)*ld
+	host := bytes.Repeat(inputPoison(r.c.DType), rows*ld+2*guard)
+	for i := range rows {
+		if v := row(i); v != nil {
+			if err := Encode(r.c.DType, v, host[(guard+i*ld)*size:][:cols*size]); err != nil {
+				return attentionInput{}, Operand{}, err
+			}
+		}
+	}
+	buf, err := r.upload(host)
+	return attentionInput{name, buf, host}, Operand{buf, guard}, err
+}
+
+func (r *attentionRun) upload(content []byte) (Buffer, error) {
+	b, err := r.device.Alloc(int64(len(content)))
+	if err != nil {
+		return nil, err
+	}
+	r.held = append(r.held, b)
+	return b, b.Upload(0, content)
+}
+
+// cacheRow is a row of the cache, [Heads.KV][Capacity], from keys or values that the
+// rows see, or nil.
+func (o attentionOperands) cacheRow(c AttentionCase, x []float64, i int) []float64 {
+	kv, slot := i/c.Capacity, i%c.Capacity
+	// The position in the slot, of all those that are seen.
+	j := (slot - o.first%c.Capacity + c.Capacity) % c.Capacity
+	if j >= o.keys {
+		return nil
+	}
+	return x[(kv*o.keys+j)*c.Heads.Dim:][:c.Heads.Dim]
+}
+
+// run uploads the operands, executes attention twice and judges it.
+func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, error), o attentionOperands) error {
+	c := r.c
+	fail := func(err error) error {
+		return fmt.Errorf("gate: %s: %v, %s scores: %w", r.device.Spec().ID, c, r.data, err)
+	}
+	width := c.Heads.Query * c.Heads.Dim
+	a := Attention{Rows: c.Rows, Heads: c.Heads, DType: c.DType, Window: c.Window, Scale: c.Scale, LDQ: c.LDQ, Length: c.Length}
+	a.Cache.Capacity = c.Capacity
+	inputs := make([]attentionInput, 3)
+	var err error
+	if inputs[0], a.Q, err = r.input("queries", c.Rows, width, c.LDQ, func(i int) []float64 { return o.q[i*width:][:width] }); err != nil {
+		return fail(err)
+	}
+	slots := c.Heads.KV * c.Capacity
+	if inputs[1], a.Cache.Keys, err = r.input("keys", slots, c.Heads.Dim, c.Heads.Dim, func(i int) []float64 { return o.cacheRow(c, o.k, i) }); err != nil {
+		return fail(err)
+	}
+	if inputs[2], a.Cache.Values, err = r.input("values", slots, c.Heads.Dim, c.Heads.Dim, func(i int) []float64 { return o.cacheRow(c, o.v, i) }); err != nil {
+		return fail(err)
+	}
+	blank := bytes.Repeat(outputPoison(c.DType), (c.Rows+2*guardRows(width))*width)
+	out, err := r.upload(blank)
+	if err != nil {
+		return fail(err)
+	}
+	a.Out = Operand{out, guardRows(width) * width}
+	position := make([]byte, 12)
+	for i := range 3 {
+		poison := positionPoison
+		binary.LittleEndian.PutUint32(position[4*i:], uint32(poison))
+	}
+	where, err := r.upload(position)
+	if err != nil {
+		return fail(err)
+	}
+	a.Position = Operand{where, 1}
+	launch, err := attend(a)
+	if err != nil {
+		return fail(err)
+	}
+	binary.LittleEndian.PutUint32(position[4:], uint32(c.Position))
+	if err := where.Upload(0, position); err != nil {
+		return fail(err)
+	}
+	inputs = append(inputs, attentionInput{"position", where, position})
+
+	var results [2][]byte
+	for i := range results {
+		if err := out.Upload(0, blank); err != nil {
+			return fail(err)
+		}
+		if _, err := r.device.Execute(ctx, []Launch{launch}, 1); err != nil {
+			return fail(err)
+		}
+		results[i] = make([]byte, len(blank))
+		if err := out.Download(0, results[i]); err != nil {
+			return fail(err)
+		}
+	}
+	if err := r.checkWritten(results[0], blank); err != nil {
+		return err
+	}
+	if err := r.checkValues(results[0], o); err != nil {
+		return err
+	}
+	for _, in := range inputs {
+		now := make([]byte, len(in.host))
+		if err := in.buf.Download(0, now); err != nil {
+			return fail(err)
+		}
+		if at := firstDifference(now, in.host); at >= 0 {
+			e := r.failure(CheckInputs)
+			e.Detail = fmt.Sprintf("the %s were written to, at byte %d of their buffer", in.name, at)
+			return e
+		}
+	}
+	if at := firstDifference(results[1], results[0]); at >= 0 {
+		e := r.element(CheckRepeat, at, results[1])
+		e.Detail = fmt.Sprintf("the first run gave %g", valueAt(c.DType, results[0], at))
+		return e
+	}
+	return nil
+}
+
+// checkWritten finds what was written outside of the output and what was not written
+// inside of it.
+func (r *attentionRun) checkWritten(got, blank []byte) error {
+	size := r.c.DType.Size()
+	width := r.c.Heads.Query * r.c.Heads.Dim
+	first, end := guardRows(width)*width*size, (guardRows(width)+r.c.Rows)*width*size
+	var failure *AttentionError
+	for _, inside := range []bool{false, true} {
+		for at := 0; at < len(got); at += size {
+			if inside != (at >= first && at < end) || inside != bytes.Equal(got[at:at+size], blank[at:at+size]) {
+				continue
+			}
+			if failure == nil && inside {
+				failure = r.element(CheckUnwritten, at, got)
+				failure.Detail = "it was not written"
+			} else if failure == nil {
+				failure = r.element(CheckPadding, at, got)
+				failure.Detail = "written outside of the output"
+			}
+			failure.Wrong++
+		}
+		if failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+// checkValues compares the output with the reference.
+func (r *attentionRun) checkValues(got []byte, o attentionOperands) error {
+	ref, bound := o.attend(r.c)
+	size, width := r.c.DType.Size(), r.c.Heads.Query*r.c.Heads.Dim
+	start := guardRows(width) * width * size
+	values := make([]float64, len(ref))
+	if err := Decode(r.c.DType, got[start:], values); err != nil {
+		return err
+	}
+	var failure *AttentionError
+	for i, v := range values {
+		rounding := r.c.DType.UnitRoundoff() * math.Abs(ref[i])
+		diff := math.Abs(v - ref[i])
+		if diff <= bound[i] {
+			r.margin = max(r.margin, (diff-rounding)/(bound[i]-rounding))
+			continue
+		}
+		if failure == nil {
+			check, detail := CheckAccuracy, ""
+			if math.IsNaN(v) {
+				check, detail = CheckOverRead, "what no row sees, or what lies beside the operands, took part, or the arithmetic overflowed"
+			}
+			failure = r.element(check, start+i*size, got)
+			failure.Want, failure.Bound, failure.Detail = ref[i], bound[i], detail
+		}
+		failure.Wrong++
+	}
+	if failure != nil {
+		return failure
+	}
+	return nil
+}
+
+func (r *attentionRun) failure(check GateCheck) *AttentionError {
+	return &AttentionError{Device: r.device.Spec().ID, Case: r.c, Data: string(r.data), Check: check}
+}
+
+// element is a failure at a byte of the output's buffer.
+func (r *attentionRun) element(check GateCheck, at int, got []byte) *AttentionError {
+	e := r.failure(check)
+	width := r.c.Heads.Query * r.c.Heads.Dim
+	index := at / r.c.DType.Size()
+	e.Row, e.Head, e.Element = index/width-guardRows(width), index%width/r.c.Heads.Dim, index%r.c.Heads.Dim
+	e.Got = valueAt(r.c.DType, got, at)
+	return e
+}
+
+// AttentionCases is the standing table of attention for a type and heads of dim
+// elements: one row and many, odd counts around every tile, beginnings and long
+// contexts, rings that have wrapped around, windows of one key to more than there are,
+// and each way of sharing heads of keys and values.
+func AttentionCases(d DType, dim int) []AttentionCase {
+	var out []AttentionCase
+	add := func(query, kv, rows, position, window, capacity int, change func(*AttentionCase)) {
+		c := AttentionCase{Rows: rows, Heads: Heads{query, kv, dim}, DType: d, Window: window, Position: position, Capacity: capacity}
+		if change != nil {
+			change(&c)
+		}
+		out = append(out, c)
+	}
+	long := func(c *AttentionCase) { c.Length = c.Capacity }
+	loose := func(extra int) func(*AttentionCase) {
+		return func(c *AttentionCase) { c.LDQ = c.Heads.Query*c.Heads.Dim + extra }
+	}
+	// One row: beginnings, edges of tiles, splits of the sequence.
+	for _, position := range []int{0, 1, 15, 31, 63, 64, 127, 255, 256, 1000} {
+		add(32, 8, 1, position, 0, 0, nil)
+	}
+	add(32, 8, 1, 0, 0, 4096, long)
+	add(32, 8, 1, 70, 0, 4096, long)
+	add(32, 8, 1, 2500, 0, 4096, long)
+	add(4, 4, 1, 255, 0, 0, loose(2*4*dim))
+	add(4, 4, 1, 4099, 0, 0, nil)
+	add(8, 1, 1, 1000, 0, 0, nil)
+	add(8, 1, 1, 5000, 0, 0, nil)
+	add(1, 1, 1, 77, 0, 0, nil)
+	add(6, 2, 1, 300, 0, 0, nil)
+	// One row and a ring that has wrapped around.
+	add(32, 8, 1, 1000, 1, 256, nil)
+	add(32, 8, 1, 1000, 32, 256, nil)
+	add(32, 8, 1, 1023, 256, 256, nil)
+	add(32, 8, 1, 1024, 256, 256, nil)
+	add(32, 8, 1, 1100, 200, 256, loose(16*dim))
+	add(4, 4, 1, 10_000, 4096, 4096, nil)
+	add(4, 4, 1, 10_000, 4000, 4352, func(c *AttentionCase) { c.Length = 20_000 })
+	add(8, 1, 1, 777, 4096, 0, nil)
+	add(8, 1, 1, 1_000_003, 500, 512, nil)
+	// Few rows, as several tokens at once.
+	for _, rows := range []int{2, 3, 5, 7, 8, 9, 13} {
+		add(8, 2, rows, 255, 0, 0, nil)
+		add(8, 1, rows, 1000, 32, 256, loose(8))
+	}
+	// Prompts from the beginning and on from a cache.
+	for _, rows := range []int{15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129} {
+		add(4, 2, rows, 0, 0, 0, loose(4*dim))
+	}
+	add(8, 1, 300, 0, 0, 0, nil)
+	add(4, 4, 257, 1, 0, 512, long)
+	add(4, 1, 191, 255, 0, 0, nil)
+	add(4, 4, 65, 1000, 0, 0, nil)
+	add(32, 8, 19, 129, 0, 0, nil)
+	// Prompts with windows.
+	add(4, 4, 70, 0, 1, 0, nil)
+	add(4, 2, 300, 0, 32, 512, nil)
+	add(4, 2, 129, 1000, 32, 256, loose(24))
+	add(4, 2, 129, 1001, 33, 256, nil)
+	add(8, 2, 100, 1000, 64, 256, nil)
+	add(4, 1, 128, 4000, 129, 256, nil)
+	add(2, 2, 150, 511, 362, 512, nil)
+	add(2, 1, 130, 900, 4096, 0, nil)
+	add(2, 1, 90, 9000, 1500, 1792, nil)
+	return out
+}

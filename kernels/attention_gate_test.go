@@ -1,0 +1,342 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// hostAttention is attention in plain Go, correct unless one of its faults is set.
+type hostAttention struct {
+	dropTile     bool // of 16 keys, the second
+	dropFirst    bool // the first key, where there are more
+	maskLate     bool // sees one key too many at the end
+	maskEarly    bool // does not see its own key, where there are more
+	windowWide   bool // sees one key too many at the beginning
+	windowNarrow bool // and one too few
+	noWindow     bool
+	noScale      bool
+	scale        bool // of another size of head
+	wrongHead    bool // reads the keys' head h mod KV
+	wrongValues  bool // reads the values' head h mod KV
+	noMax        bool // exponentials of the scores as they are
+	zeroMax      bool // the running maximum begins at zero
+	noRing       bool // reads the slot after the position's
+	halfScores   bool // rounds scores to the operands' type
+	halfSums     bool // keeps Σp·v in the operands' type
+	masksByZero  bool // multiplies masked values by zero
+	pastEnd      bool
+	lastRow      bool // does not write it
+	writeCache   bool
+	drift        bool
+	bound        bool // takes the position when it is bound
+
+	runs int
+}
+
+func (f *hostAttention) attend(a Attention) (Launch, error) {
+	position := func() int {
+		return int(int32(binary.LittleEndian.Uint32(a.Position.Buffer.(*hostBuffer).mem[4*a.Position.Offset:])))
+	}
+	atBind := position()
+	return hostLaunch(func() error {
+		at := position()
+		if f.bound {
+			at = atBind
+		}
+		f.runs++
+		q, k, v := a.Q.all(a.DType), a.Cache.Keys.all(a.DType), a.Cache.Values.all(a.DType)
+		for i := range a.Rows {
+			for head := range a.Heads.Query {
+				f.one(a, q, k, v, at, i, head)
+			}
+		}
+		width := a.Heads.Query * a.Heads.Dim
+		if f.pastEnd {
+			a.Out.put(a.DType, a.Rows*width, 0)
+		}
+		if f.writeCache {
+			a.Cache.Keys.put(a.DType, 0, 17)
+		}
+		if f.drift {
+			a.Out.put(a.DType, 0, a.Out.get(a.DType, 0)+float64(f.runs)*1e-6)
+		}
+		return nil
+	}), nil
+}
+
+// all are the elements from the operand's first one to the end of its buffer.
+func (o Operand) all(d DType) []float64 {
+	mem := o.Buffer.(*hostBuffer).mem[o.Offset*d.Size():]
+	out := make([]float64, len(mem)/d.Size())
+	if err := Decode(d, mem, out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (f *hostAttention) one(a Attention, q, k, v []float64, position, row, head int) {
+	if f.lastRow && row == a.Rows-1 {
+		return
+	}
+	h, last := a.Heads, position+row
+	first := 0
+	if a.Window > 0 && !f.noWindow {
+		first = max(0, last-a.Window+1)
+	}
+	f32 := func(x float64) float64 { return float64(float32(x)) }
+	if f.maskLate {
+		last++
+	}
+	if f.maskEarly && last > first {
+		last--
+	}
+	if f.dropFirst && last > first {
+		first++
+	}
+	if f.windowWide && a.Window > 0 {
+		first = max(0, first-1)
+	}
+	if f.windowNarrow && a.Window > 1 && first < last && first > 0 {
+		first++
+	}
+	keyHead, valueHead := head/(h.Query/h.KV), head/(h.Query/h.KV)
+	if f.wrongHead {
+		keyHead = head % h.KV
+	}
+	if f.wrongValues {
+		valueHead = head % h.KV
+	}
+	scale := a.Scale
+	if f.noScale {
+		scale = 1
+	}
+	if f.scale {
+		scale = 1 / math.Sqrt(float64(h.Dim+8))
+	}
+	slot := func(kv, position int) int {
+		if f.noRing && position >= a.Cache.Capacity {
+			position++
+		}
+		return (kv*a.Cache.Capacity + position%a.Cache.Capacity) * h.Dim
+	}
+	m, sum := math.Inf(-1), 0.0
+	if f.zeroMax || f.noMax {
+		m = 0
+	}
+	out := make([]float64, h.Dim)
+	for p := first; p <= last; p++ {
+		if j := p - first; f.dropTile && j >= 16 && j < 32 && last > first+16 {
+			continue
+		}
+		var s float64
+		for e := range h.Dim {
+			s = f32(s + f32(q[row*a.LDQ+head*h.Dim+e]*k[slot(keyHead, p)+e]))
+		}
+		s = f32(s * scale)
+		if f.halfScores {
+			s = roundTo(a.DType, s)
+		}
+		if !f.noMax && s > m {
+			factor := f32(math.Exp(m - s))
+			sum = f32(sum * factor)
+			for e := range out {
+				out[e] = f32(out[e] * factor)
+			}
+			m = s
+		}
+		w := f32(math.Exp(f32(s - m)))
+		sum = f32(sum + w)
+		w = roundTo(a.DType, w)
+		for e := range out {
+			out[e] = f32(out[e] + w*v[slot(valueHead, p)+e])
+			if f.halfSums {
+				out[e] = roundTo(a.DType, out[e])
+			}
+		}
+	}
+	for e, x := range out {
+		if f.masksByZero {
+			x += 0 * v[slot(valueHead, position+a.Rows)+e]
+		}
+		a.Out.put(a.DType, (row*h.Query+head)*h.Dim+e, x/sum)
+	}
+}
+
+var attentionTypes = []DType{FP32, FP16, BF16}
+
+// smallAttention is the part of the standing table that plain Go is quick enough for,
+// at one size of heads.
+func smallAttention(d DType) []AttentionCase {
+	var out []AttentionCase
+	for _, c := range AttentionCases(d, 8) {
+		if c.Rows*c.Heads.Query*(c.Rows+min(c.Position, 1000)) < 8_000 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func TestAttentionGatePassesCorrectKernel(t *testing.T) {
+	for _, dt := range attentionTypes {
+		cases := smallAttention(dt)
+		for _, dim := range []int{32, 64, 128} {
+			cases = append(cases,
+				AttentionCase{Rows: 21, Heads: Heads{4, 2, dim}, DType: dt, Window: 16, Position: 250, Capacity: 256},
+				AttentionCase{Rows: 1, Heads: Heads{4, 1, dim}, DType: dt, Position: 700})
+		}
+		var worst float64
+		for _, c := range cases {
+			margin, err := AttentionMargin(t.Context(), &hostDevice{}, new(hostAttention).attend, c, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst = max(worst, margin)
+		}
+		if worst > 0.7 || worst < 0.001 {
+			t.Errorf("%s: a correct kernel uses %.3f of the bound", dt, worst)
+		}
+	}
+}
+
+// TestAttentionGateCatchesFaults: every fault is found in every type, by the check
+// that names it.
+func TestAttentionGateCatchesFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faulty hostAttention
+		check  GateCheck
+		dtypes []DType
+	}{
+		{"a tile of keys dropped", hostAttention{dropTile: true}, CheckAccuracy, attentionTypes},
+		{"the first key dropped", hostAttention{dropFirst: true}, CheckAccuracy, attentionTypes},
+		{"mask off by one, late", hostAttention{maskLate: true}, CheckAccuracy, attentionTypes},
+		{"mask off by one, late, at the end", hostAttention{maskLate: true}, CheckOverRead, attentionTypes},
+		{"mask off by one, early", hostAttention{maskEarly: true}, CheckAccuracy, attentionTypes},
+		{"window one too wide", hostAttention{windowWide: true}, CheckAccuracy, attentionTypes},
+		{"window one too wide, at the beginning", hostAttention{windowWide: true}, CheckOverRead, attentionTypes},
+		{"window one too narrow", hostAttention{windowNarrow: true}, CheckAccuracy, attentionTypes},
+		{"no window", hostAttention{noWindow: true}, CheckOverRead, attentionTypes},
+		{"no scale", hostAttention{noScale: true}, CheckAccuracy, attentionTypes},
+		{"another scale", hostAttention{scale: true}, CheckAccuracy, attentionTypes},
+		{"wrong head of keys", hostAttention{wrongHead: true}, CheckAccuracy, attentionTypes},
+		{"wrong head of values", hostAttention{wrongValues: true}, CheckAccuracy, attentionTypes},
+		{"no maximum", hostAttention{noMax: true}, CheckOverRead, attentionTypes},
+		{"maximum from zero", hostAttention{zeroMax: true}, CheckOverRead, attentionTypes},
+		{"wrong slot once around", hostAttention{noRing: true}, CheckOverRead, attentionTypes},
+		{"scores in the operands' type", hostAttention{halfScores: true}, CheckAccuracy, []DType{FP16, BF16}},
+		{"sums in the operands' type", hostAttention{halfSums: true}, CheckAccuracy, []DType{FP16, BF16}},
+		{"zero times what is masked", hostAttention{masksByZero: true}, CheckOverRead, attentionTypes},
+		{"writes after the output", hostAttention{pastEnd: true}, CheckPadding, attentionTypes},
+		{"last row dropped", hostAttention{lastRow: true}, CheckUnwritten, attentionTypes},
+		{"writes into the cache", hostAttention{writeCache: true}, CheckInputs, attentionTypes},
+		{"differs from run to run", hostAttention{drift: true}, CheckRepeat, []DType{FP32}},
+		{"position taken when bound", hostAttention{bound: true}, CheckOverRead, attentionTypes},
+	} {
+		for _, dt := range c.dtypes {
+			t.Run(fmt.Sprintf("%s/%s", c.name, dt), func(t *testing.T) {
+				var found *AttentionError
+				for _, problem := range smallAttention(dt) {
+					faulty := c.faulty
+					err := AttentionGate(t.Context(), &hostDevice{}, faulty.attend, problem, 1)
+					if err == nil {
+						continue // a case that does not meet the fault
+					}
+					if !errors.As(err, &found) {
+						t.Fatalf("%v: %v is no AttentionError", problem, err)
+					}
+					if found.Check == c.check {
+						return
+					}
+				}
+				t.Errorf("no check %q failed; the last failure was: %v", c.check, found)
+			})
+		}
+	}
+}
+
+// TestAttentionGateSeesOneKey: with many keys too, each of the faults by one key shows
+// in the coarsest type, where a key's weight is below the rounding of the output.
+func TestAttentionGateSeesOneKey(t *testing.T) {
+	c := AttentionCase{Rows: 40, Heads: Heads{6, 6, 16}, DType: BF16, Window: 900, Position: 1500}
+	for _, f := range []hostAttention{{maskLate: true}, {maskEarly: true}, {windowWide: true}, {windowNarrow: true}} {
+		c, err := c.Normalized()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &attentionRun{device: &hostDevice{}, c: c, data: peakedScores}
+		err = r.run(t.Context(), f.attend, newAttentionOperands(c, peakedScores, 5))
+		var e *AttentionError
+		if !errors.As(err, &e) || e.Wrong < c.Rows*c.Heads.Dim/2 {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+func TestAttentionGateReportsAndRefuses(t *testing.T) {
+	c := AttentionCase{Rows: 2, Heads: Heads{4, 2, 8}, DType: FP16, Position: 3}
+	err := AttentionGate(t.Context(), &hostDevice{}, (&hostAttention{lastRow: true}).attend, c, 1)
+	want := "gate: host: attention fp16 rows 2 heads 4/2 of 8 window 0 position 3 capacity 256 length 5, normal scores: unwritten: row 1 head 0 element 0 is NaN: it was not written (32 outputs)"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	refused := errors.New("no such thing")
+	err = AttentionGate(t.Context(), &hostDevice{}, func(Attention) (Launch, error) { return nil, refused }, c, 1)
+	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "rows 2") {
+		t.Errorf("a refusal came back as %v", err)
+	}
+	for _, bad := range []struct {
+		change func(*AttentionCase)
+		want   string
+	}{
+		{func(c *AttentionCase) { c.Rows = 0 }, "at least 1 row"},
+		{func(c *AttentionCase) { c.Position = -1 }, "position"},
+		{func(c *AttentionCase) { c.Heads.KV = 3 }, "do not divide evenly"},
+		{func(c *AttentionCase) { c.DType = INT8 }, "expected fp32, fp16 or bf16"},
+		{func(c *AttentionCase) { c.Capacity = 300 }, "multiple of 256"},
+		{func(c *AttentionCase) { c.Position, c.Capacity = 255, 256 }, "capacity is 256, expected at least 257"},
+		{func(c *AttentionCase) { c.Length = 4 }, "length is 4, expected at least 5"},
+		{func(c *AttentionCase) { c.LDQ = 31 }, "ldq is 31, expected at least 32"},
+	} {
+		c := c
+		bad.change(&c)
+		err := AttentionGate(t.Context(), &hostDevice{}, new(hostAttention).attend, c, 1)
+		if err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("got %v, want it to contain %q", err, bad.want)
+		}
+	}
+}
+
+// TestAttentionCasesCover: the table has what its comment promises, all of it possible.
+func TestAttentionCasesCover(t *testing.T) {
+	for _, dt := range attentionTypes {
+		var one, many, wrapped, windows, beyond, shared, single, loose, ahead, within int
+		for _, c := range AttentionCases(dt, 64) {
+			n, err := c.Normalized()
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := func(what *int, is bool) {
+				if is {
+					*what++
+				}
+			}
+			count(&one, n.Rows == 1 && n.Position > 1000)
+			count(&many, n.Rows > 200)
+			count(&wrapped, n.Position+n.Rows > n.Capacity)
+			count(&within, n.Position < n.Capacity && n.Position+n.Rows > n.Capacity)
+			count(&windows, n.Window > 0)
+			count(&beyond, n.Window > n.Position+n.Rows)
+			count(&shared, n.Heads.KV == 1 && n.Heads.Query > 1)
+			count(&single, n.Heads.KV == n.Heads.Query)
+			count(&loose, n.LDQ > n.Heads.Query*n.Heads.Dim)
+			count(&ahead, n.Length > n.Position+n.Rows)
+		}
+		if min(one, many, wrapped, windows, beyond, shared, single, loose, ahead, within) == 0 {
+			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d %d %d %d", dt, one, many, wrapped, windows, beyond, shared, single, loose, ahead, within)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+)
+
+// attentionData is a kind of operands that the gate of attention draws.
+type attentionData string
+
+const (
+	// normalScores are queries, keys and values of N(0,1).
+	normalScores attentionData = "normal"
+	// peakedScores make each query prefer one key by far: in turn the last and the first
+	// that it sees, those just beyond both, which it must not see, and others at random.
+	// What is mistaken about a single key then decides the output. Some scores are so
+	// large that their exponentials overflow.
+	peakedScores attentionData = "peaked"
+	// levelScores are equal over all keys, some of them so large or so low that
+	// exponentials overflow or vanish; values are waves over the keys.
+	levelScores attentionData = "level"
+)
+
+// attentionOperands are the operands of one launch as float64, each representable in
+// the case's type. Keys and values are [Heads.KV][keys][Dim], of positions first to
+// first+keys-1: those that some row sees.
+type attentionOperands struct {
+	q, k, v     []float64
+	first, keys int
+}
+
+// sees is the range of positions whose keys row i sees.
+func (c AttentionCase) sees(row int) (first, last int) {
+	last = c.Position + row
+	if c.Window > 0 {
+		first = max(0, last-c.Window+1)
+	}
+	return first, last
+}
+
+// newAttentionOperands draws the operands of a case.
+func newAttentionOperands(c AttentionCase, data attentionData, seed uint64) attentionOperands {
+	rng := rand.New(rand.NewPCG(seed, uint64(c.Rows)<<40^uint64(c.Position)<<16^uint64(c.Window)))
+	first, _ := c.sees(0)
+	o := attentionOperands{first: first, keys: c.Position + c.Rows - first}
+	h := c.Heads
+	o.q = make([]float64, c.Rows*h.Query*h.Dim)
+	o.k = make([]float64, h.KV*o.keys*h.Dim)
+	o.v = make([]float64, len(o.k))
+	for _, x := range [][]float64{o.q, o.k, o.v} {
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+	}
+	switch data {
+	case peakedScores:
+		o.peak(c, rng)
+	case levelScores:
+		o.level(c, rng)
+	}
+	for _, x := range [][]float64{o.q, o.k, o.v} {
+		for i := range x {
+			x[i] = roundTo(c.DType, x[i])
+		}
+	}
+	return o
+}
+
+// peak rotates keys by their position and each query to one of them, by random angles:
+// the score of a query's own key is a sum of cosines of zero, those of others are
+// sums of cosines of anything.
+func (o attentionOperands) peak(c AttentionCase, rng *rand.Rand) {
+	h, half := c.Heads, c.Heads.Dim/2
+	angle := make([]float64, h.KV*half)
+	for i := range angle {
+		angle[i] = rng.Float64() * math.Pi
+	}
+	turn := func(x []float64, kv, position int, length float64) {
+		for e := range half {
+			sin, cos := math.Sincos(angle[kv*half+e] * float64(position))
+			x[e], x[e+half] = length*cos, length*sin
+		}
+	}
+	for kv := range h.KV {
+		for j := range o.keys {
+			turn(o.k[(kv*o.keys+j)*h.Dim:][:h.Dim], kv, o.first+j, 1)
+		}
+	}
+	for i := range c.Rows {
+		first, last := c.sees(i)
+		for head := range h.Query {
+			target := first + rng.IntN(last-first+1)
+			switch (i*h.Query + head) % 6 {
+			case 0:
+				target = last
+			case 1:
+				target = last + 1
+			case 2:
+				target = first
+			case 3:
+				target = max(first-1, 0)
+			}
+			score := 25.0
+			if rng.IntN(3) == 0 {
+				score = 200
+			}
+			turn(o.q[(i*h.Query+head)*h.Dim:][:h.Dim], head/(h.Query/h.KV), target, score/(c.Scale*float64(half)))
+		}
+	}
+}
+
+// level makes the keys of a head equal.
+func (o attentionOperands) level(c AttentionCase, rng *rand.Rand) {
+	h := c.Heads
+	length := make([]float64, h.KV) // squared, of a head's key
+	for kv := range h.KV {
+		keys := o.k[kv*o.keys*h.Dim:][:o.keys*h.Dim]
+		for e, x := range keys[:h.Dim] {
+			keys[e] = roundTo(c.DType, x)
+			length[kv] += keys[e] * keys[e]
+		}
+		for j := h.Dim; j < len(keys); j++ {
+			keys[j] = keys[j-h.Dim]
+		}
+	}
+	for i := range c.Rows {
+		for head := range h.Query {
+			kv := head / (h.Query / h.KV)
+			score := []float64{0, 300, -300, 20}[(i+head)%4]
+			for e, x := range o.k[kv*o.keys*h.Dim:][:h.Dim] {
+				o.q[(i*h.Query+head)*h.Dim+e] = x * score / (c.Scale * length[kv])
+			}
+		}
+	}
+	for e := range h.KV * h.Dim {
+		kv, e := e/h.Dim, e%h.Dim
+		turns := 2 * math.Pi / (3 * math.Pow(float64(o.keys), rng.Float64()))
+		phase := rng.Float64() * 2 * math.Pi
+		for j := range o.keys {
+			o.v[(kv*o.keys+j)*h.Dim+e] = math.Cos(turns*float64(j) + phase)
+		}
+	}
+}
+
+// attend returns the exact outputs and what the gate allows each to be off by, both
+// [Rows, Heads.Query*Dim].
+func (o attentionOperands) attend(c AttentionCase) (out, bound []float64) {
+	n := c.Rows * c.Heads.Query
+	out, bound = make([]float64, n*c.Heads.Dim), make([]float64, n*c.Heads.Dim)
+	workers := min(runtime.GOMAXPROCS(0), n)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			p, magnitude := make([]float64, o.keys), make([]float64, c.Heads.Dim)
+			for i := w; i < n; i += workers {
+				at := i * c.Heads.Dim
+				o.attendOne(c, i/c.Heads.Query, i%c.Heads.Query, p, magnitude, out[at:][:c.Heads.Dim], bound[at:][:c.Heads.Dim])
+			}
+		})
+	}
+	wg.Wait()
+	return out, bound
+}
+
+// attendOne is [attentionOperands.attend] for one head of one row. p and magnitude are
+// scratch.
+func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitude, out, bound []float64) {
+	h, kv := c.Heads, head/(c.Heads.Query/c.Heads.KV)
+	first, last := c.sees(row)
+	n := last - first + 1
+	q := o.q[(row*h.Query+head)*h.Dim:][:h.Dim]
+	at := (kv*o.keys + first - o.first) * h.Dim
+	keys, values := o.k[at:][:n*h.Dim], o.v[at:][:n*h.Dim]
+	clear(magnitude)
+
+	var longest, ofQ float64 // squared lengths
+	for _, x := range q {
+		ofQ += x * x
+	}
+	top := math.Inf(-1)
+	for j := range n {
+		var dot, ofK float64
+		for e, x := range keys[j*h.Dim:][:len(q)] {
+			dot += q[e] * x
+			ofK += x * x
+		}
+		p[j] = dot * c.Scale
+		top, longest = max(top, p[j]), max(longest, ofK)
+	}
+	var sum float64
+	for j := range n {
+		p[j] = math.Exp(p[j] - top)
+		sum += p[j]
+	}
+	var plain float64 // the largest of values, whatever their weight
+	for j := range n {
+		weight := p[j] / sum
+		for e, x := range values[j*h.Dim:][:len(out)] {
+			out[e] += weight * x
+			magnitude[e] += weight * math.Abs(x)
+			plain = max(plain, math.Abs(x))
+		}
+	}
+	score := c.Scale * math.Sqrt(ofQ*longest)
+	for e := range bound {
+		bound[e] = attentionBound(c, n, out[e], magnitude[e], score, plain*float64(n)/sum)
+	}
+}
+
+// exponentialError is the relative error that the gate allows of an exponential in
+// fp32: twice that of the GPU's instruction (2^-22).
+const exponentialError = 0x1p-21
+
+// attentionBound is the largest error that the gate accepts of an output whose exact
+// value is ref = Σp·v over n keys, with magnitude = Σp|v| and every score at most score
+// in the sum of its terms' magnitudes (by Cauchy and Schwarz, Scale·‖q‖·‖k‖):
+//
+//	u_out·|ref| + η_out/2                                  rounding to the output type
+//	+ (c·√Dim·u·score + ε)·(magnitude + |ref|)             errors of the scores, as factors of p, and of exp
+//	+ 2·c·√n·u·magnitude                                   the sums Σp·v and Σp
+//	+ u_type·(magnitude + |ref|) + η_type/2·Σ|v|/Σe^(s-m)  rounding of p = e^(s-m) to fp16 or bf16
+//	+ n·2^-126                                             subnormals taken for zero
+//
+// with u of fp32, c = [GateConstant] and ε = 2^-21. An error of p moves the numerator by
+// p·|v| and, through the denominator, the result by p·|ref|. p is rounded to the operands' type
+// because tensor cores multiply it with values of that type; not so in fp32. Here the
+// constant of independent errors would be wrong: equal scores round alike. weightless
+// bounds Σ|v|/Σe^(s-m).
+func attentionBound(c AttentionCase, n int, ref, magnitude, score, weightless float64) float64 {
+	u, both := FP32.UnitRoundoff(), magnitude+math.Abs(ref)
+	b := c.DType.UnitRoundoff()*math.Abs(ref) + smallestStep(c.DType)/2
+	b += (GateConstant*math.Sqrt(float64(c.Heads.Dim))*u*score + exponentialError) * both
+	b += 2*GateConstant*math.Sqrt(float64(n))*u*magnitude + float64(n)*0x1p-126
+	if c.DType != FP32 {
+		b += c.DType.UnitRoundoff()*both + smallestStep(c.DType)/2*weightless
+	}
+	return b
+}
