@@ -237,3 +237,37 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+// The models that transformers read when the fixtures of package mistral were made.
+func TestOpenFixtures(t *testing.T) {
+	for name, want := range map[string]struct {
+		dtype  kernels.DType
+		files  int
+		window int
+		heads  kernels.Heads
+	}{
+		"mistral-window": {kernels.FP16, 2, 32, kernels.Heads{Query: 4, KV: 2, Dim: 64}},
+		"mistral":        {kernels.BF16, 2, 0, kernels.Heads{Query: 2, KV: 1, Dim: 128}},
+		"llama-2":        {kernels.FP32, 1, 0, kernels.Heads{Query: 2, KV: 2, Dim: 64}},
+		"llama-3.1":      {kernels.BF16, 1, 0, kernels.Heads{Query: 3, KV: 1, Dim: 64}},
+	} {
+		c, err := Open(filepath.Join("..", "testdata", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		config := c.Config()
+		if config.DType != want.dtype || len(c.files) != want.files || config.Window != want.window || config.Heads != want.heads {
+			t.Errorf("%s: %d files of %+v, expected %+v", name, len(c.files), config, want)
+		}
+		for _, w := range config.Weights() {
+			tensor, err := c.Tensor(w.Name, w.Shape...)
+			if err != nil || tensor.DType != want.dtype {
+				t.Errorf("%s: %s of %s: %v", name, w.Name, tensor.DType, err)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
