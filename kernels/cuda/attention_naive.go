@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 func init() { attentionFamilies[rungNaiveAttention] = naiveAttention{} }
 
@@ -25,10 +28,13 @@ func (naiveAttention) plan(a arch, p attentionProblem) attentionPlan {
 	// Each element of a key costs the L1 a cycle, since those that a warp loads together lie
 	// in rows of their own; a value's is one of 32 in a load, and each load is waited for.
 	const keyCycles, valueCycles = 1.0, 0.25
-	perItem := p.pairs() / float64(p.rows) * (keyCycles*float64(p.heads.Dim) + valueCycles*float64(divideUp(p.heads.Dim, naiveAttentionThreads)*naiveAttentionThreads))
+	keys, dim := p.pairs()/float64(p.rows), float64(p.heads.Dim)
+	busy := keys * (keyCycles*dim + valueCycles*float64(divideUp(p.heads.Dim, naiveAttentionThreads)*naiveAttentionThreads))
+	// Alone, a block waits out each group of four loads: a cache hit is some 35 cycles away.
+	alone := (math.Ceil(keys/naiveAttentionThreads)*dim + keys) / 4 * 40
 	return attentionPlan{
 		label:   fmt.Sprintf("%d blocks", blocks),
-		seconds: launchSeconds + max(p.memorySeconds(a), waveSeconds(a, int(min(items, largestExtent)), 1, perItem, perItem)),
+		seconds: launchSeconds + max(p.memorySeconds(a), waveSeconds(a, int(min(items, largestExtent)), naiveAttentionBlocks, max(busy, alone), naiveAttentionBlocks*max(busy, alone/naiveAttentionBlocks))),
 		scratch: int64(blocks) * int64(p.width()) * 4,
 		bind: func(at attentionAddresses) []call {
 			c := call{kernel: "ga_attention_naive_" + string(p.dtype), grid: dim3{x: blocks}, block: dim3{x: naiveAttentionThreads}}

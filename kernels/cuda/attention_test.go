@@ -87,7 +87,7 @@ func TestPlannedAttention(t *testing.T) {
 }
 
 // TestPickAttention: every attention has a rung on every GPU that has its type, and those
-// of many rows and of the field's heads go to tensor cores.
+
 func TestPickAttention(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		for _, p := range attentionProblems(t, d) {
@@ -96,8 +96,7 @@ func TestPickAttention(t *testing.T) {
 				if ok != (typeReason(a, d) == "") {
 					t.Fatalf("%d, %+v: picked is %v", a.cc, p, ok)
 				}
-				if ok && a.cc >= 80 && d != kernels.FP32 && p.rows >= 128 && p.aligned == 16 &&
-					(p.heads.Dim == 64 || p.heads.Dim == 128) && attentionFamilies[rungFlash] != nil && best.name() != "flash" {
+				if ok && p.rows >= 128 && p.window != 1 && p.heads.Query == 32 && (flash{}).supports(a, p) == "" && best.name() != "flash" {
 					t.Fatalf("%d, %+v: picked %s", a.cc, p, best.name())
 				}
 			}

@@ -1,0 +1,220 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+// attentionChooser is a rung that tells all the plans among which it chooses.
+type attentionChooser interface {
+	attentionFamily
+	candidates(a arch, p attentionProblem) []attentionPlan
+}
+
+// chosenAttention is a rung whose plan is the index-th of its candidates.
+type chosenAttention struct {
+	attentionChooser
+	index int
+}
+
+func (c chosenAttention) plan(a arch, p attentionProblem) attentionPlan {
+	return c.candidates(a, p)[c.index]
+}
+
+// attentionWays are the ways in which a rung may plan p, each as a rung that always does.
+func attentionWays(a arch, f attentionFamily, p attentionProblem) []attentionFamily {
+	if f.supports(a, p) != "" {
+		return nil
+	}
+	c, ok := f.(attentionChooser)
+	if !ok {
+		return []attentionFamily{f}
+	}
+	var ways []attentionFamily
+	for i := range c.candidates(a, p) {
+		ways = append(ways, chosenAttention{c, i})
+	}
+	return ways
+}
+
+// attends binds one way; the errors of plans would show here.
+func (d *Device) attends(f attentionFamily) func(kernels.Attention) (kernels.Launch, error) {
+	return (&Attention{dev: d, name: f.name(), among: []attentionFamily{f}}).Attend
+}
+
+// caseProblem is what a rung will be asked to plan for a case of the gate, whose operands
+// are aligned as far as its leading dimension is.
+func caseProblem(t *testing.T, c kernels.AttentionCase) attentionProblem {
+	t.Helper()
+	c, err := c.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newAttentionProblem(kernels.Attention{
+		Rows: c.Rows, Heads: c.Heads, DType: c.DType, Window: c.Window, Scale: c.Scale, LDQ: c.LDQ, Length: c.Length,
+		Cache: kernels.KVCache{Capacity: c.Capacity},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.aligned = alignmentOf(0, int64(c.LDQ*c.DType.Size()))
+	return p
+}
+
+// gateAttention runs cases past the gate in every way of every rung.
+func gateAttention(t *testing.T, cases func(d kernels.DType, dim int) []kernels.AttentionCase) {
+	d := gpu(t)
+	for _, f := range attentionFamilies {
+		if f == nil {
+			continue
+		}
+		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+			for _, dim := range []int{64, 80, 128} {
+				t.Run(fmt.Sprintf("%s/%s/%d", f.name(), dt, dim), func(t *testing.T) {
+					ran, margin := map[string]int{}, 0.0
+					for _, c := range cases(dt, dim) {
+						p := caseProblem(t, c)
+						for _, way := range attentionWays(d.arch, f, p) {
+							m, err := kernels.AttentionMargin(context.Background(), d, d.attends(way), c, 1)
+							if err != nil {
+								t.Fatalf("%s: %v", way.plan(d.arch, p).label, err)
+							}
+							margin = max(margin, m)
+							ran[way.plan(d.arch, p).label]++
+						}
+					}
+					if len(ran) == 0 {
+						t.Skip("nothing of this type")
+					}
+					t.Logf("margin %.3f, %d ways: %v", margin, len(ran), ran)
+				})
+			}
+		}
+	}
+}
+
+// TestAttentionGate holds every rung against the standing table.
+func TestAttentionGate(t *testing.T) { gateAttention(t, kernels.AttentionCases) }
+
+// smallAttentions are few and small: for a tool that watches every access. They have
+// tails, a beginning inside of a tile, a ring that wraps around, and a window.
+func smallAttentions(d kernels.DType, dim int) []kernels.AttentionCase {
+	heads := kernels.Heads{Query: 4, KV: 2, Dim: dim}
+	cases := []kernels.AttentionCase{
+		{Rows: 1, Heads: heads, DType: d, Position: 300},
+		{Rows: 33, Heads: heads, DType: d, Position: 250, LDQ: heads.Width()},
+		{Rows: 150, Heads: heads, DType: d, Position: 1000, Window: 100, Capacity: 256},
+	}
+	if testing.Short() {
+		return cases[1:2]
+	}
+	return append(cases, kernels.AttentionCase{Rows: 300, Heads: heads, DType: d})
+}
+
+// TestSmallAttention is [TestSmall] for attention.
+func TestSmallAttention(t *testing.T) { gateAttention(t, smallAttentions) }
+
+// attentionBench is attention as a model has it: 32 heads of queries, 8 of keys.
+type attentionBench struct {
+	rows, position, window, dim int
+	dtype                       kernels.DType
+}
+
+func (b attentionBench) String() string {
+	s := fmt.Sprintf("%s %d rows at %d, dim %d", b.dtype, b.rows, b.position, b.dim)
+	if b.window > 0 {
+		s += fmt.Sprintf(" window %d", b.window)
+	}
+	return s
+}
+
+// operands fills queries and cache with normal data.
+func (b attentionBench) operands(t testing.TB, d *Device) kernels.Attention {
+	o := kernels.Attention{
+		Rows: b.rows, Heads: kernels.Heads{Query: 32, KV: 8, Dim: b.dim}, DType: b.dtype, Window: b.window,
+		Scale: 1 / math.Sqrt(float64(b.dim)), Length: b.rows + b.position,
+	}
+	o.LDQ = o.Heads.Width()
+	o.Cache.Capacity = divideUp(o.Length, kernels.CacheGranule) * kernels.CacheGranule
+	fill := func(elements int, seed uint64) kernels.Operand {
+		buf := buffer(t, d, int64(elements)*2)
+		if err := buf.Fill(kernels.Normal, b.dtype, int64(elements), seed); err != nil {
+			t.Fatal(err)
+		}
+		return kernels.Operand{Buffer: buf}
+	}
+	plane := o.Heads.KV * o.Cache.Capacity * b.dim
+	o.Q, o.Cache.Keys, o.Cache.Values = fill(b.rows*o.LDQ, 1), fill(plane, 2), fill(plane, 3)
+	o.Out = kernels.Operand{Buffer: buffer(t, d, int64(b.rows*o.Heads.Query*b.dim)*2)}
+	position := buffer(t, d, 4)
+	if err := position.Upload(0, binary.LittleEndian.AppendUint32(nil, uint32(b.position))); err != nil {
+		t.Fatal(err)
+	}
+	o.Position = kernels.Operand{Buffer: position}
+	return o
+}
+
+// BenchmarkAttention measures flash in all its ways, in interleaved rounds: an operation
+// counts 4·Dim for each pair of a row and a key that it sees. GEMMAUDIT_ATTENTION
+// selects cases by a part of their name.
+func BenchmarkAttention(b *testing.B) {
+	d := gpu(b)
+	var cases []attentionBench
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
+		for _, dim := range []int{128, 64} {
+			for _, rows := range []int{2048, 8192, 16384} {
+				cases = append(cases, attentionBench{rows, 0, 0, dim, dt})
+			}
+			cases = append(cases, attentionBench{16384, 0, 4096, dim, dt}, attentionBench{512, 4096, 0, dim, dt}, attentionBench{128, 0, 0, dim, dt})
+		}
+	}
+	for _, c := range cases {
+		if !strings.Contains(c.String(), os.Getenv("GEMMAUDIT_ATTENTION")) {
+			continue
+		}
+		b.Run(strings.ReplaceAll(c.String(), " ", "_"), func(b *testing.B) {
+			o := c.operands(b, d)
+			p, _, err := d.attentionOperands(o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var all []*kerneltest.Series
+			for _, way := range attentionWays(d.arch, flash{}, p) {
+				l, err := d.attends(way)(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				seconds := func(n int) (float64, error) {
+					span, err := d.Execute(context.Background(), []kernels.Launch{l}, n)
+					return span.Seconds / float64(n), err
+				}
+				once, err := seconds(1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := int(min(max(4e-3/once, 1), 400))
+				all = append(all, &kerneltest.Series{Name: l.Label(), Sample: func() (float64, error) { return seconds(n) }})
+			}
+			kerneltest.MeasureRounds(b, all)
+			best := 0.0
+			for _, s := range all {
+				mid := kerneltest.Median(s.Samples)
+				rate := p.flops() / mid / 1e12
+				best = max(best, rate)
+				fmt.Fprintf(os.Stderr, "%-44s %-32s %9.2f us %7.1f TFLOP/s\n", c, s.Name, mid*1e6, rate)
+			}
+			b.ReportMetric(best, "TFLOP/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -1,0 +1,446 @@
+// arch: 90a
+//
+// flash on compute capability 9.0: attention of many rows with an online softmax (Dao et
+// al. 2022) in the form of FlashAttention-3 (Shah et al. 2024): TMA, wgmma, and the
+// softmax of one warpgroup under the products of the other.
+//
+// Tile      64 rows of queries a consumer, so 128 or 192 of one head, against BN keys at a
+//           time, the latest first. Scores of 128 × 128 keys of 128 elements are 8.4
+//           MFLOP on 64 KB fetched: 128 FLOP a byte, twice that in a cluster.
+// Threads   Warpgroup 0: one warp feeds the ring by TMA, with few registers. The others are
+//           consumers of 64 rows each: scores, weights and output in registers.
+// Shared    Queries: a box of 128 bytes × all rows for each 64 elements of a head. The
+//           ring: slots for BN keys or BN values alike, boxes of 128 bytes × BN. Output: two
+//           boxes of 16 rows for each warp. All with 128-byte swizzle. Then the barriers.
+// Ring      Slots follow in the order in which consumers want them: keys of tile 0, keys
+//           of 1, values of 0, keys of 2, values of 1, and so on. full[s] completes with the
+//           slot's bytes, empty[s] when all consumers of the cluster are done with it.
+// Overlap   A consumer asks for the scores of the next tile, then for the output of this
+//           one, and while the latter is computed makes weights of the former. Consumers
+//           take turns in asking, so that one has the tensor cores while the other has the
+//           units that take exponents: 4·D·BN operations against one exponent.
+// Cluster   Two blocks with heads of queries that share one of keys: each fetches half of
+//           what both need.
+// Grid      Persistent. Tiles are dealt out the heaviest first, there and back again, so
+//           that blocks end together; neighbours have heads that share keys in L2.
+// Values    A weight of zero does not help against NaN: values beyond what any row of the
+//           launch sees, which may never have been written, are made zero by the producer.
+
+#include "attention.cuh"
+#include "wgmma_values.cuh"
+
+struct FlashParams {
+    TensorMap q, keys, values, out; // rows and heads side by side; [KV·capacity, D]
+    const int *position;
+    int rows, heads, group; // query heads, and how many have one of keys
+    int capacity, window, length;
+    int rowTiles;
+    float scale; // of scores, times log2 e
+};
+
+namespace {
+
+constexpr int GROUP = 128;  // threads of a warpgroup
+constexpr int BOX = 128;    // bytes of a row of a box: 64 elements
+constexpr int SHARED_MAX = 227 * 1024;
+constexpr int OUT_ROWS = 16; // of a box of output, one warp's part of a wgmma
+constexpr int TURN_BARRIER = 1;
+
+// Stage counts the ring's position and the parity of its lap.
+template <int STAGES>
+struct Stage {
+    int index = 0;
+    uint32_t parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++index == STAGES) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+__device__ __forceinline__ float lowest() { return __int_as_float(0xff800000); } // -infinity
+
+__device__ __forceinline__ float exp2Approximate(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// fenceRegister keeps the compiler from moving uses of what wgmma writes across a wait.
+__device__ __forceinline__ void fenceRegister(float &v) { asm volatile("" : "+f"(v)::"memory"); }
+
+// finish has ptxas put what leads to a sum of weights before what follows: without it, all
+// of the softmax moves behind the wait for the output, which it is there to hide.
+__device__ __forceinline__ void finish(float total) {
+    asm volatile("{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never trap;\n}" ::"f"(total) : "memory");
+}
+
+template <Operand T>
+__device__ __forceinline__ uint32_t pack(float lo, float hi) {
+    uint32_t r;
+    if constexpr (T == Operand::FP16)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+template <Operand T, int D, int CONSUMERS, int BN>
+struct Flash {
+    static constexpr int BM = 64 * CONSUMERS;
+    static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
+    static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : 160;
+    static constexpr int BOXES = D / 64; // side by side in a head
+    static constexpr int Q_BYTES = BM * D * 2, SLOT_BYTES = BN * D * 2;
+    static constexpr int FIT = (SHARED_MAX - 1024 - 256 - 2 * Q_BYTES) / SLOT_BYTES;
+    static constexpr int STAGES = FIT < 8 ? FIT : 8;
+    static constexpr int RING_AT = Q_BYTES, OUT_AT = RING_AT + STAGES * SLOT_BYTES, BARRIERS_AT = OUT_AT + Q_BYTES;
+    static_assert(STAGES >= 4, "two tiles of keys and of values");
+
+    // The shared addresses of slots and barriers.
+    struct Shared {
+        uint32_t base;
+        __device__ __forceinline__ uint32_t slot(int i) const { return base + RING_AT + i * SLOT_BYTES; }
+        __device__ __forceinline__ uint32_t full(int i) const { return base + BARRIERS_AT + 8 * i; }
+        __device__ __forceinline__ uint32_t empty(int i) const { return base + BARRIERS_AT + 8 * (STAGES + i); }
+        __device__ __forceinline__ uint32_t queriesFull() const { return base + BARRIERS_AT + 8 * (2 * STAGES); }
+        __device__ __forceinline__ uint32_t queriesEmpty() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 1); }
+        __device__ __forceinline__ uint32_t mending() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 2); }
+    };
+
+    // Work deals out the tiles of a cluster, the same to its producer and consumers.
+    struct Work {
+        int cluster, clusters, size, rank, round = 0;
+        int row, head;         // the first row of the tile, the head of queries
+        int firstTile, lastTile; // of keys
+
+        __device__ __forceinline__ Work(int rank, int size)
+            : cluster(blockIdx.x / size), clusters(gridDim.x / size), size(size), rank(rank) {}
+
+        __device__ __forceinline__ bool advance(const FlashParams &p, int first) {
+            int perRow = p.heads / size;
+            int item = round * clusters + (round & 1 ? clusters - 1 - cluster : cluster);
+            ++round;
+            if (item >= p.rowTiles * perRow) return false;
+            int tile = static_cast<unsigned>(item) / static_cast<unsigned>(perRow);
+            head = (item - tile * perRow) * size + rank;
+            row = (p.rowTiles - 1 - tile) * BM;
+            firstTile = seenFrom(first + row, p.window).begin / BN;
+            lastTile = (seenFrom(first + min(row + BM, p.rows) - 1, p.window).end - 1) / BN;
+            return true;
+        }
+    };
+
+    static __device__ __forceinline__ void produce(const FlashParams &p, Shared shared, int rank, int size) {
+        waitForPredecessor();
+        const int first = firstPosition(p.position, p.rows, p.length);
+        const int begin = seenFrom(first, p.window).begin, end = first + p.rows; // what any row sees
+        Stage<STAGES> stage;
+        uint32_t queriesParity = 1, mendingParity = 0;
+        Work work(rank, size);
+
+        while (work.advance(p, first)) {
+            int keys = work.lastTile, values = work.lastTile; // the next of each
+#pragma unroll 1
+            while (values >= work.firstTile) {
+                // Keys are a tile ahead of values.
+                const bool isKeys = keys >= work.firstTile && keys >= values - 1;
+                const int tile = isKeys ? keys-- : values--;
+                const bool mend = !isKeys && (tile * BN < begin || (tile + 1) * BN > end);
+                barrierWait(shared.empty(stage.index), stage.parity ^ 1);
+                if (electOne()) {
+                    const TensorMap *map = isKeys ? &p.keys : &p.values;
+                    const uint32_t bar = mend ? shared.mending() : shared.full(stage.index);
+                    uint32_t to = shared.slot(stage.index);
+                    int from = tile * BN % p.capacity + work.head / p.group * p.capacity;
+                    barrierExpect(bar, SLOT_BYTES);
+                    if (size == 1) {
+#pragma unroll
+                        for (int box = 0; box < BOXES; ++box) loadBox(to + box * (BN * BOX), map, box * 64, from, bar);
+                    } else if (!mend) {
+                        to += rank * (BN / 2 * BOX);
+                        from += rank * (BN / 2);
+#pragma unroll
+                        for (int box = 0; box < BOXES; ++box) loadBoxMulticast(to + box * (BN * BOX), map, box * 64, from, bar, 3);
+                    } else { // for this block alone, whose barrier no other may count at
+#pragma unroll 1
+                        for (int half = 0; half < 2 * BOXES; ++half)
+                            loadBox(to + half * (BN / 2 * BOX), map, half / 2 * 64, from + half % 2 * (BN / 2), bar);
+                    }
+                }
+                __syncwarp();
+                if (mend) {
+                    barrierWait(shared.mending(), mendingParity);
+                    mendingParity ^= 1;
+                    clear(shared.slot(stage.index), begin - tile * BN, end - tile * BN);
+                    if (electOne()) barrierArrive(shared.full(stage.index));
+                }
+                stage.advance();
+                if (keys == work.lastTile - 1 && isKeys) {
+                    barrierWait(shared.queriesEmpty(), queriesParity);
+                    queriesParity ^= 1;
+                    if (electOne()) {
+                        barrierExpect(shared.queriesFull(), Q_BYTES);
+#pragma unroll
+                        for (int box = 0; box < BOXES; ++box)
+                            loadBox(shared.base + box * (BM * BOX), &p.q, work.head * D + box * 64, work.row, shared.queriesFull());
+                    }
+                    __syncwarp();
+                }
+            }
+        }
+    }
+
+    // clear makes values before row low and from row high on zero; a warp calls it.
+    static __device__ __forceinline__ void clear(uint32_t slot, int low, int high) {
+#pragma unroll 1
+        for (int i = threadIdx.x % 32; i < BN * BOXES * (BOX / 16); i += 32) {
+            const int row = i / (BOX / 16) % BN;
+            if (row < low || row >= high) asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(slot + i * 16), "r"(0) : "memory");
+        }
+        sharedToAsync();
+        __syncwarp();
+    }
+
+    // Rows holds what a consumer keeps of its two rows a thread, lane/4 and lane/4 + 8 of
+    // its warp's 16.
+    struct Rows {
+        float most[2] = {lowest(), lowest()}; // of the scores so far
+        float total[2] = {0, 0};          // of this thread's weights
+    };
+
+    // weigh makes weights of scores, 2^(scale·(score - most)), and returns in fade what
+    // weights of before are to be multiplied with.
+    static __device__ __forceinline__ void weigh(float (&s)[BN / 2], Rows &rows, float scale, float (&fade)[2]) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float most = rows.most[r];
+#pragma unroll
+            for (int i = 0; i < BN / 8; ++i) most = fmaxf(most, fmaxf(s[4 * i + 2 * r], s[4 * i + 2 * r + 1]));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 1));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 2));
+            // A row may have seen nothing so far: infinity less infinity is no number.
+            const float base = most == lowest() ? 0 : most * scale;
+            fade[r] = exp2Approximate(rows.most[r] * scale - base);
+            rows.most[r] = most;
+            float total = rows.total[r] * fade[r];
+#pragma unroll
+            for (int i = 0; i < BN / 8; ++i)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    float &v = s[4 * i + 2 * r + e];
+                    v = exp2Approximate(v * scale - base);
+                    total += v;
+                }
+            rows.total[r] = total;
+        }
+    }
+
+    // mask hides the keys of a tile that a row does not see; position is that of the
+    // thread's first row less that of the tile's first key.
+    static __device__ __forceinline__ void mask(float (&s)[BN / 2], int position, int window) {
+        const int column = threadIdx.x % 4 * 2;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const int high = position + 8 * r - column; // columns up to it, the last seen
+            const int low = window > 0 ? high - window : -BN;
+#pragma unroll
+            for (int i = 0; i < BN / 8; ++i)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    const int at = 8 * i + e;
+                    if (at > high || at <= low) s[4 * i + 2 * r + e] = lowest();
+                }
+        }
+    }
+
+    static __device__ __forceinline__ void askScores(float (&s)[BN / 2], uint32_t queries, uint32_t keys) {
+        const uint64_t a = wgmmaDescriptor(queries), b = wgmmaDescriptor(keys);
+#pragma unroll
+        for (int k = 0; k < D / 16; ++k)
+            Wgmma<T, BN>::add(s, a + k / 4 * (BM * BOX / 16) + k % 4 * 2, b + k / 4 * (BN * BOX / 16) + k % 4 * 2, k > 0);
+        wgmmaCommit();
+    }
+
+    static __device__ __forceinline__ void askOutput(float (&o)[D / 2], const uint32_t (&weights)[BN / 4], uint32_t values) {
+        const uint64_t b = wgmmaValuesDescriptor(values, BN * BOX);
+#pragma unroll
+        for (int k = 0; k < BN / 16; ++k)
+            WgmmaValues<T, D>::add(o, weights[4 * k], weights[4 * k + 1], weights[4 * k + 2], weights[4 * k + 3], b + k * (16 * BOX / 16));
+        wgmmaCommit();
+    }
+
+    static __device__ __forceinline__ void round(uint32_t (&weights)[BN / 4], const float (&s)[BN / 2]) {
+#pragma unroll
+        for (int i = 0; i < BN / 4; ++i) weights[i] = pack<T>(s[2 * i], s[2 * i + 1]);
+    }
+
+    static __device__ __forceinline__ void consume(const FlashParams &p, Shared shared, int rank, int size) {
+        const int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP, warp = thread / 32, lane = thread % 32;
+        const uint32_t queries = shared.base + consumer * (64 * BOX);
+        Stage<STAGES> stage;
+        uint32_t queriesParity = 0;
+
+        auto release = [&](int index) {
+            if (thread < size) barrierArriveAt(shared.empty(index), thread);
+        };
+        auto myTurn = [&] { groupSync(TURN_BARRIER + consumer, 2 * GROUP); };
+        auto nextTurn = [&] { groupArrive(TURN_BARRIER + (consumer + 1) % CONSUMERS, 2 * GROUP); };
+        if (consumer == CONSUMERS - 1) nextTurn();
+
+        waitForPredecessor();
+        const int first = firstPosition(p.position, p.rows, p.length);
+        Work work(rank, size);
+        while (work.advance(p, first)) {
+            const int position = first + work.row + consumer * 64; // of this consumer's first row
+            // Tiles between these are seen by all of its rows whole.
+            const int wholeLast = (position + 1) / BN - 1;
+            const int wholeFirst = p.window > 0 ? (max(position + 64 - p.window, 0) + BN - 1) / BN : 0;
+            const int own = position + warp * 16 + lane / 4;
+            float s[BN / 2], o[D / 2], fade[2];
+            uint32_t weights[BN / 4];
+            Rows rows;
+#pragma unroll
+            for (int i = 0; i < D / 2; ++i) o[i] = 0;
+#pragma unroll
+            for (int i = 0; i < BN / 2; ++i) s[i] = 0;
+
+            barrierWait(shared.queriesFull(), queriesParity);
+            queriesParity ^= 1;
+            barrierWait(shared.full(stage.index), stage.parity);
+            wgmmaFence();
+            askScores(s, queries, shared.slot(stage.index));
+            wgmmaWait<0>();
+#pragma unroll
+            for (int i = 0; i < BN / 2; ++i) fenceRegister(s[i]);
+            release(stage.index);
+            stage.advance();
+            mask(s, own - work.lastTile * BN, p.window);
+            weigh(s, rows, p.scale, fade);
+            round(weights, s);
+
+#pragma unroll 1
+            for (int tile = work.lastTile - 1; tile >= work.firstTile; --tile) {
+                const int keys = stage.index;
+                barrierWait(shared.full(keys), stage.parity);
+                stage.advance();
+                myTurn();
+                wgmmaFence();
+                askScores(s, queries, shared.slot(keys));
+                const int values = stage.index;
+                barrierWait(shared.full(values), stage.parity);
+                stage.advance();
+                askOutput(o, weights, shared.slot(values));
+                nextTurn();
+                wgmmaWait<1>();
+#pragma unroll
+                for (int i = 0; i < BN / 2; ++i) fenceRegister(s[i]);
+                release(keys);
+                if (tile > wholeLast || tile < wholeFirst) mask(s, own - tile * BN, p.window);
+                weigh(s, rows, p.scale, fade);
+                finish(rows.total[0] + rows.total[1]);
+                wgmmaWait<0>();
+#pragma unroll
+                for (int i = 0; i < D / 2; ++i) fenceRegister(o[i]);
+                release(values);
+                round(weights, s);
+#pragma unroll
+                for (int i = 0; i < D / 2; ++i) o[i] *= fade[i / 2 % 2];
+            }
+            if (thread == 0) barrierArrive(shared.queriesEmpty());
+            barrierWait(shared.full(stage.index), stage.parity);
+            wgmmaFence();
+            askOutput(o, weights, shared.slot(stage.index));
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                rows.total[r] += __shfl_xor_sync(0xffffffff, rows.total[r], 1);
+                rows.total[r] += __shfl_xor_sync(0xffffffff, rows.total[r], 2);
+                fade[r] = 1 / rows.total[r];
+            }
+            wgmmaWait<0>();
+#pragma unroll
+            for (int i = 0; i < D / 2; ++i) fenceRegister(o[i]);
+            release(stage.index);
+            stage.advance();
+            store(p, shared, o, fade, work.row + consumer * 64 + warp * OUT_ROWS, work.head);
+        }
+        if (consumer == 0) myTurn(); // which the last one gave away
+        waitStoresRead<0>();
+    }
+
+    // store writes a warp's 16 rows, each times its factor.
+    static __device__ __forceinline__ void store(const FlashParams &p, Shared shared, const float (&o)[D / 2], const float (&factor)[2], int row,
+                                                 int head) {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - 4;
+        const uint32_t to = shared.base + OUT_AT + warp * (OUT_ROWS * D * 2);
+        if (row >= p.rows) return;
+        if (lane == 0) waitStoresRead<0>();
+        __syncwarp();
+        // Lane l addresses row l%16 of columns 8·(l/16) and the next 8.
+        const uint32_t line = to + lane % 16 * BOX;
+#pragma unroll
+        for (int j = 0; j < D / 16; ++j) {
+            const float *d = &o[8 * j];
+            const uint32_t chunk = (j % 4 * 2 + lane / 16) ^ (lane % 8);
+            storeMatrices4(line + j / 4 * (OUT_ROWS * BOX) + chunk * 16, pack<T>(d[0] * factor[0], d[1] * factor[0]),
+                           pack<T>(d[2] * factor[1], d[3] * factor[1]), pack<T>(d[4] * factor[0], d[5] * factor[0]),
+                           pack<T>(d[6] * factor[1], d[7] * factor[1]));
+        }
+        sharedToAsync();
+        __syncwarp();
+        if (lane == 0) {
+#pragma unroll
+            for (int box = 0; box < BOXES; ++box) storeBox(&p.out, to + box * (OUT_ROWS * BOX), head * D + box * 64, row);
+            commitStores();
+        }
+    }
+
+    static __device__ __forceinline__ void run(const FlashParams &p) {
+        extern __shared__ char raw[];
+        const Shared shared{(sharedAddress(raw) + 1023) & ~1023u};
+        const int rank = clusterRank(), size = clusterSize();
+        if (threadIdx.x == 0) {
+            prefetchMap(&p.q);
+            prefetchMap(&p.keys);
+            prefetchMap(&p.values);
+            prefetchMap(&p.out);
+            for (int i = 0; i < STAGES; ++i) {
+                barrierInit(shared.full(i), 1);
+                barrierInit(shared.empty(i), CONSUMERS * size);
+            }
+            barrierInit(shared.queriesFull(), 1);
+            barrierInit(shared.queriesEmpty(), CONSUMERS);
+            barrierInit(shared.mending(), 1);
+            barrierInitFence();
+        }
+        if (size > 1)
+            clusterSync();
+        else
+            __syncthreads();
+        dependentsMayStart();
+
+        if (threadIdx.x < GROUP) {
+            registersDown<PRODUCER_REGISTERS>();
+            if (threadIdx.x < 32) produce(p, shared, rank, size);
+        } else {
+            registersUp<CONSUMER_REGISTERS>();
+            consume(p, shared, rank, size);
+        }
+        // A block stays until its partner sends it nothing more.
+        if (size > 1) clusterSync();
+    }
+};
+
+} // namespace
+
+#define GA_FLASH(NAME, T, D, CONSUMERS, BN)                                                                               \
+    extern "C" __global__ void __launch_bounds__(GROUP *(CONSUMERS + 1), 1) ga_flash_hopper_##NAME##_##D##_##CONSUMERS##x##BN( \
+        const __grid_constant__ FlashParams p) {                                                                         \
+        Flash<Operand::T, D, CONSUMERS, BN>::run(p);                                                                     \
+    }
+
+GA_FLASH(fp16, FP16, 64, 2, 128)
+GA_FLASH(bf16, BF16, 64, 2, 128)
+GA_FLASH(fp16, FP16, 128, 2, 128)
+GA_FLASH(bf16, BF16, 128, 2, 128)
