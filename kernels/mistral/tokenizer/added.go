@@ -1,0 +1,120 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// added are the tokens that are found in a text before the model sees it: raw in the
+// text as it is, normalized in its normal form.
+type added struct {
+	raw, normalized matcher
+}
+
+// flags are how an added token matches.
+type flags struct {
+	word        bool // only where no letter, digit or mark touches it
+	left, right bool // white space on that side belongs to it
+}
+
+// A matcher finds added tokens, leftmost first and of those the longest.
+type matcher struct {
+	begins [256]bool        // bytes that a token begins with
+	next   map[uint64]int32 // node and byte to node; 0 is the root
+	ends   []int32          // of each node, the id of the token that ends there, or -1
+	flags  map[int32]flags
+}
+
+// add makes the matcher find pattern as id. Of two equal patterns the first counts.
+func (m *matcher) add(pattern string, id int32, f flags) {
+	if m.next == nil {
+		m.next, m.flags, m.ends = map[uint64]int32{}, map[int32]flags{}, []int32{-1}
+	}
+	node := int32(0)
+	for i := range len(pattern) {
+		key := uint64(node)<<8 | uint64(pattern[i])
+		child, ok := m.next[key]
+		if !ok {
+			child = int32(len(m.ends))
+			m.ends = append(m.ends, -1)
+			m.next[key] = child
+		}
+		node = child
+	}
+	if m.ends[node] < 0 {
+		m.ends[node] = id
+		m.flags[id] = f
+	}
+	m.begins[pattern[0]] = true
+}
+
+// longest returns the id and the length of the longest token that text begins with, or -1.
+func (m *matcher) longest(text string) (id int32, length int) {
+	id = -1
+	node := int32(0)
+	for i := range len(text) {
+		child, ok := m.next[uint64(node)<<8|uint64(text[i])]
+		if !ok {
+			break
+		}
+		node = child
+		if m.ends[node] >= 0 {
+			id, length = m.ends[node], i+1
+		}
+	}
+	return id, length
+}
+
+// cut calls yield for each added token in text, and with the id -1 for the text
+// between them.
+func (m *matcher) cut(text string, yield func(id int32, start, stop int)) {
+	done := 0 // everything in front was yielded
+	for at := 0; at < len(text); {
+		if !m.begins[text[at]] {
+			at++
+			continue
+		}
+		id, length := m.longest(text[at:])
+		if id < 0 {
+			at++
+			continue
+		}
+		start, stop := at, at+length
+		at = stop // also when the match is dropped: what it covers is not looked at again
+		f := m.flags[id]
+		if f.word && (endsInWord(text[:start]) || beginsWord(text[stop:])) {
+			continue
+		}
+		if f.left {
+			start = max(len(strings.TrimRightFunc(text[:start], unicode.IsSpace)), done)
+		}
+		if f.right {
+			stop = len(text) - len(strings.TrimLeftFunc(text[stop:], unicode.IsSpace))
+		}
+		if done < start {
+			yield(-1, done, start)
+		}
+		yield(id, start, stop)
+		done = stop
+	}
+	if done < len(text) {
+		yield(-1, done, len(text))
+	}
+}
+
+func endsInWord(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+func beginsWord(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+// isWord tells whether r is a word's character as Unicode's technical standard 18 has
+// it (\w): alphabetic, mark, decimal digit, connector or joiner.
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.Letter, unicode.Nl, unicode.Other_Alphabetic, unicode.Mark, unicode.Nd, unicode.Pc, unicode.Join_Control)
+}

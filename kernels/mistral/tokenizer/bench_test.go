@@ -1,0 +1,63 @@
+package tokenizer
+
+import (
+	"strings"
+	"testing"
+)
+
+// megabyte repeats text up to one MB.
+func megabyte(text string) string {
+	return strings.Repeat(text, (1<<20)/len(text)+1)[:1<<20]
+}
+
+// BenchmarkEncode takes one MB of each kind: all strings of the test; prose; one long
+// word, in which all merges compete; added tokens and their beginnings.
+func BenchmarkEncode(b *testing.B) {
+	for _, style := range []string{"normalizer", "metaspace"} {
+		tok := open(b, style)
+		for _, c := range []struct{ name, text string }{
+			{"mixture", strings.Join(texts(b, 10_000), "")},
+			{"prose", " the quick brown fox jumps over the lazy dog, which is under no condition limited"},
+			{"blanks", " "},
+			{"word", "contributionslicenseincluding"},
+			{"added", "[INST] <|im <tag> [INST"},
+		} {
+			text := megabyte(c.text)
+			b.Run(style+"/"+c.name, func(b *testing.B) {
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					tok.Encode(text)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkDecode decodes one MB at once and token by token.
+func BenchmarkDecode(b *testing.B) {
+	tok := open(b, "normalizer")
+	text := megabyte(strings.Join(texts(b, 10_000), ""))
+	ids := tok.Encode(text)
+	b.Run("all", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			tok.Decode(ids)
+		}
+	})
+	b.Run("stream", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			s := tok.Stream()
+			for _, id := range ids {
+				s.Next(id)
+			}
+			s.Flush()
+		}
+	})
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		open(b, "normalizer")
+	}
+}

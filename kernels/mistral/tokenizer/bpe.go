@@ -1,0 +1,216 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// bpe is the model: which characters are tokens, and which neighbours become one token.
+type bpe struct {
+	vocab   map[string]int32 // only asked for whole words, with ignoreMerges
+	chars   map[rune]int32   // tokens of one character
+	bytes   [256]int32       // tokens of one byte, -1 where there is none
+	merges  map[uint64]merge // by pair
+	unknown int32            // -1: characters without a token are dropped
+
+	fallback     bool // characters without a token are spelt in bytes
+	fuse         bool // unknown characters in a row are one token
+	ignoreMerges bool // a word that is a token is that token, whatever the merges make of it
+
+	// joins are the neighbouring characters that some merge joins, as last of its left
+	// and first of its right side. Between all others a word falls into segments that
+	// are merged on their own: few enough symbols to stay in the nearest cache.
+	joins map[uint64]struct{}
+	// whole forbids that: merges name tokens that do not stand for their characters.
+	whole bool
+}
+
+// A merge makes one token of two. Those of lower rank come first.
+type merge struct{ rank, id int32 }
+
+func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+
+// none is what stands for the character of a symbol that has none.
+const none rune = -1
+
+// A word turns words into ids. It holds what can be used again from word to word.
+type word struct {
+	*bpe
+	ids     []int32
+	symbols []symbol
+	last    rune // the character of the last symbol
+	queue   queue
+}
+
+// A symbol is a token of a segment, in a list whose ends are -1.
+type symbol struct {
+	id         int32 // -1 when it was merged into its left neighbour
+	prev, next int32
+}
+
+func (m *bpe) word() *word { return &word{bpe: m} }
+
+// encode appends the ids of one word to ids.
+func (w *word) encode(ids []int32, text string) []int32 {
+	if w.ignoreMerges {
+		if id, ok := w.vocab[text]; ok {
+			return append(ids, id)
+		}
+	}
+	w.ids, w.last = ids, none
+	unknown := false // the token of an unknown character is still to be added
+	settle := func() {
+		if unknown {
+			w.add(w.unknown, none)
+			unknown = false
+		}
+	}
+	for i, r := range text {
+		if id, ok := w.chars[r]; ok {
+			settle()
+			w.add(id, r)
+			continue
+		}
+		char := text[i : i+utf8.RuneLen(r)]
+		// Bytes overtake an unknown character in front of them, here and in the library.
+		if w.fallback && w.spell(char) {
+			continue
+		}
+		if !w.fuse {
+			settle()
+		}
+		unknown = w.unknown >= 0
+	}
+	settle()
+	w.merge()
+	return w.ids
+}
+
+// spell adds the bytes of char and returns true, or false where one has no token.
+func (w *word) spell(char string) bool {
+	for i := range len(char) {
+		if w.bytes[char[i]] < 0 {
+			return false
+		}
+	}
+	for i := range len(char) {
+		w.add(w.bytes[char[i]], none)
+	}
+	return true
+}
+
+// add puts a symbol behind the others and begins a new segment where it can.
+func (w *word) add(id int32, char rune) {
+	if !w.whole && len(w.symbols) > 0 {
+		if _, ok := w.joins[pair(w.last, char)]; !ok {
+			w.merge()
+		}
+	}
+	w.symbols = append(w.symbols, symbol{id: id})
+	w.last = char
+}
+
+// merge joins the symbols of the segment, lowest rank and then leftmost first, appends
+// what they become to the ids and leaves no symbol. Each merge takes the queue one
+// removal and two insertions, so a segment of n symbols takes O(n log n).
+func (w *word) merge() {
+	s := w.symbols
+	defer func() { w.symbols = w.symbols[:0] }()
+	if len(s) <= 1 {
+		for _, one := range s {
+			w.ids = append(w.ids, one.id)
+		}
+		return
+	}
+	w.queue = w.queue[:0]
+	for i := range s {
+		s[i].prev, s[i].next = int32(i-1), int32(i+1)
+	}
+	s[len(s)-1].next = -1
+	for i := range s[1:] {
+		w.consider(int32(i))
+	}
+	for len(w.queue) > 0 {
+		top := w.queue.pop()
+		left := &s[top.at]
+		if left.id < 0 || left.next < 0 {
+			continue
+		}
+		right := &s[left.next]
+		if m, ok := w.merges[pair(left.id, right.id)]; !ok || m.id != top.id {
+			continue // one of the two became something else since
+		}
+		left.id, right.id = top.id, -1
+		left.next = right.next
+		if right.next >= 0 {
+			s[right.next].prev = top.at
+		}
+		w.consider(left.prev)
+		w.consider(top.at)
+	}
+	for i := int32(0); i >= 0; i = s[i].next {
+		w.ids = append(w.ids, s[i].id)
+	}
+}
+
+// consider queues the merge of the symbol at that place with its right neighbour, if
+// there are these two and this merge.
+func (w *word) consider(at int32) {
+	if at < 0 || w.symbols[at].next < 0 {
+		return
+	}
+	left := w.symbols[at]
+	if m, ok := w.merges[pair(left.id, w.symbols[left.next].id)]; ok {
+		w.queue.push(candidate{m, at})
+	}
+}
+
+// A candidate is a merge of the symbol at a place with its right neighbour.
+type candidate struct {
+	merge
+	at int32
+}
+
+func (c candidate) less(d candidate) bool {
+	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
+}
+
+// A queue is a binary heap of candidates. It is container/heap without an interface
+// around each of them.
+type queue []candidate
+
+func (q *queue) push(c candidate) {
+	h := append(*q, c)
+	i := len(h) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !c.less(h[parent]) {
+			break
+		}
+		h[i], i = h[parent], parent
+	}
+	h[i] = c
+	*q = h
+}
+
+func (q *queue) pop() candidate {
+	h := *q
+	top, c := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].less(h[child]) {
+			child++
+		}
+		if !h[child].less(c) {
+			break
+		}
+		h[i], i = h[child], child
+	}
+	if len(h) > 0 {
+		h[i] = c
+	}
+	*q = h
+	return top
+}

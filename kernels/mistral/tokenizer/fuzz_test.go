@@ -1,0 +1,82 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// small is a file with each kind of part in it, small enough to be changed in all places.
+const small = `{"version":"1.0","added_tokens":[
+{"id":0,"content":"<unk>","special":true},{"id":1,"content":"<s>","special":true},
+{"id":9,"content":"[x]","lstrip":true,"rstrip":true},{"id":10,"content":"a b","single_word":true,"normalized":true}],
+"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
+"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[1]}}},
+"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]},
+"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,
+"vocab":{"<unk>":0,"<s>":1,"<0xE2>":2,"<0x82>":3,"<0xAC>":4,"▁":5,"a":6,"b":7,"▁a":8},"merges":["▁ a"]}}`
+
+// FuzzParse feeds damaged files; one that is accepted must be able to do its work.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(small), "a b€ [x] c")
+	f.Add([]byte(strings.Replace(small, `"normalizer":{`, `"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"normalizer":null,"padding":{`, 1)), "a  b")
+	f.Add([]byte(strings.Replace(small, `"▁ a"`, `["▁","a"]`, 1)), "")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		tok, err := parse(data)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") {
+				t.Fatalf("%q is not one line", err)
+			}
+			return
+		}
+		if tok.Vocab() > len(data) {
+			t.Fatalf("%d tokens in %d bytes", tok.Vocab(), len(data))
+		}
+		check(t, tok, text)
+	})
+}
+
+// FuzzText encodes and decodes any text, and any bytes as ids.
+func FuzzText(f *testing.F) {
+	var toks []*Tokenizer
+	for _, style := range []string{"normalizer", "metaspace"} {
+		toks = append(toks, open(f, style))
+	}
+	for _, text := range texts(f, 44) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, tok := range toks {
+			check(t, tok, text)
+			ids := make([]int32, len(text))
+			for i := range ids {
+				ids[i] = int32(text[i]) + 2 // mostly bytes
+			}
+			if s := tok.Decode(ids); !utf8.ValidString(s) {
+				t.Fatalf("%v decodes to %q", ids, s)
+			}
+			stream(t, tok.Stream(), ids)
+		}
+	})
+}
+
+// check holds what is so for every text and tokenizer.
+func check(t *testing.T, tok *Tokenizer, text string) {
+	ids := tok.Encode(text)
+	for _, id := range ids {
+		if id < 0 || int(id) >= tok.Vocab() {
+			t.Fatalf("%q: id %d of %d", text, id, tok.Vocab())
+		}
+	}
+	if again := tok.Encode(text); !slices.Equal(ids, again) {
+		t.Fatalf("%q: %v and %v", text, ids, again)
+	}
+	decoded := tok.Decode(ids)
+	if !utf8.ValidString(decoded) {
+		t.Fatalf("%q: decodes to %q", text, decoded)
+	}
+	if s := stream(t, tok.Stream(), ids); !strings.ContainsRune(decoded, utf8.RuneError) && s != decoded {
+		t.Fatalf("%q: stream %q, decoded %q", text, s, decoded)
+	}
+}

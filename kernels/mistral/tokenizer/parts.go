@@ -1,0 +1,291 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// pattern is what a Replace looks for; the library also knows regular expressions.
+type pattern struct {
+	String *string `json:"String"`
+	Regex  *string `json:"Regex"`
+}
+
+// text returns the pattern, which must be text.
+func (p pattern) text() (string, error) {
+	switch {
+	case p.Regex != nil:
+		return "", fmt.Errorf("Replace: found the regular expression %s, expected a String", quote(*p.Regex))
+	case p.String == nil || *p.String == "":
+		return "", errors.New("Replace: found an empty pattern, expected a String")
+	}
+	return *p.String, nil
+}
+
+// replace is a Replace, of normalizers and decoders alike.
+type replace struct {
+	Type    string  `json:"type"`
+	Pattern pattern `json:"pattern"`
+	Content string  `json:"content"`
+}
+
+// readNormalizer reads what happens to the text between added tokens.
+func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
+	if absent(part) {
+		return nil
+	}
+	switch typeOf(part) {
+	case "Sequence":
+		var s struct {
+			Type        string            `json:"type"`
+			Normalizers []json.RawMessage `json:"normalizers"`
+		}
+		if err := read(part, &s); err != nil {
+			return err
+		}
+		for _, one := range s.Normalizers {
+			if typeOf(one) == "Sequence" {
+				return fmt.Errorf("found %s in a Sequence, expected Prepend and Replace", kind(one))
+			}
+			if err := t.readNormalizer(one); err != nil {
+				return err
+			}
+		}
+	case "Prepend":
+		var p struct {
+			Type    string `json:"type"`
+			Prepend string `json:"prepend"`
+		}
+		if err := read(part, &p); err != nil {
+			return err
+		}
+		t.norm = append(t.norm, rewrite{prefix: p.Prepend})
+	case "Replace":
+		var r replace
+		if err := read(part, &r); err != nil {
+			return err
+		}
+		old, err := r.Pattern.text()
+		if err != nil {
+			return err
+		}
+		t.norm = append(t.norm, rewrite{old: old, new: r.Content})
+	default:
+		return fmt.Errorf("found %s, expected null or a Sequence of Prepend and Replace", kind(part))
+	}
+	return nil
+}
+
+// readPreTokenizer reads how the text for the model is cut.
+func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
+	if absent(part) {
+		return nil
+	}
+	if typeOf(part) != "Metaspace" {
+		if strings.Contains(kind(part), `"ByteLevel"`) {
+			return fmt.Errorf("found %s, which is byte-level BPE as in Llama 3 and GPT-2, expected null or Metaspace", kind(part))
+		}
+		return fmt.Errorf("found %s, expected null or Metaspace", kind(part))
+	}
+	m := struct {
+		Type        string  `json:"type"`
+		Replacement string  `json:"replacement"`
+		Old         *bool   `json:"add_prefix_space"`
+		Scheme      *string `json:"prepend_scheme"`
+		Split       *bool   `json:"split"`
+	}{}
+	if err := read(part, &m); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(m.Replacement) != 1 {
+		return fmt.Errorf("Metaspace: found replacement %s, expected one character", quote(m.Replacement))
+	}
+	scheme := "always"
+	if m.Scheme != nil {
+		scheme = *m.Scheme
+	}
+	if scheme != "always" && scheme != "first" && scheme != "never" {
+		return fmt.Errorf("Metaspace: found prepend_scheme %s, expected always, first or never", quote(scheme))
+	}
+	// Files older than prepend_scheme have add_prefix_space, some have both.
+	if m.Old != nil && !*m.Old {
+		if m.Scheme != nil && scheme != "never" {
+			return fmt.Errorf("Metaspace: found add_prefix_space false and prepend_scheme %s, expected never", quote(scheme))
+		}
+		scheme = "never"
+	}
+	t.space = &metaspace{m.Replacement, scheme, m.Split == nil || *m.Split}
+	return nil
+}
+
+// readPostProcessor reads what is put around a text.
+func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
+	if absent(part) {
+		return nil
+	}
+	if typeOf(part) != "TemplateProcessing" {
+		return fmt.Errorf("found %s, expected null or TemplateProcessing", kind(part))
+	}
+	type place struct {
+		ID     string `json:"id"`
+		TypeID int    `json:"type_id"`
+	}
+	var p struct {
+		Type   string `json:"type"`
+		Single []struct {
+			Special  *place `json:"SpecialToken"`
+			Sequence *place `json:"Sequence"`
+		} `json:"single"`
+		Pair    json.RawMessage `json:"pair"` // for two texts at once
+		Special map[string]struct {
+			ID     string   `json:"id"`
+			IDs    []int64  `json:"ids"`
+			Tokens []string `json:"tokens"`
+		} `json:"special_tokens"`
+	}
+	if err := read(part, &p); err != nil {
+		return err
+	}
+	texts := 0
+	for _, s := range p.Single {
+		switch {
+		case s.Sequence != nil && s.Special == nil && s.Sequence.ID == "A":
+			texts++
+		case s.Special != nil && s.Sequence == nil:
+			special, ok := p.Special[s.Special.ID]
+			if !ok {
+				return fmt.Errorf("single: found token %s, expected one of special_tokens", quote(s.Special.ID))
+			}
+			for _, id := range special.IDs {
+				if id < 0 || id >= int64(len(t.ids)) {
+					return fmt.Errorf("id %d of token %s: expected 0 to %d", id, quote(s.Special.ID), len(t.ids)-1)
+				}
+				if texts == 0 {
+					t.before = append(t.before, int32(id))
+				} else {
+					t.after = append(t.after, int32(id))
+				}
+			}
+		default:
+			return errors.New("single: found a part that is neither the text A nor a special token")
+		}
+	}
+	if texts != 1 {
+		return fmt.Errorf("single: found the text %d times, expected once", texts)
+	}
+	if len(t.before) > 0 {
+		t.bos = t.before[0]
+	}
+	if len(t.after) > 0 {
+		t.eos = t.after[len(t.after)-1]
+	}
+	return nil
+}
+
+// steps are the decoders that are followed, in the order they must have.
+var steps = []string{"Replace", "ByteFallback", "Fuse", "Strip"}
+
+// readDecoder reads how tokens become text and makes the table of what each of them gives.
+func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error {
+	const expected = "a Sequence of Replace, ByteFallback, Fuse and Strip in this order"
+	parts := []json.RawMessage{part}
+	if !absent(part) && typeOf(part) == "Sequence" {
+		var s struct {
+			Type     string            `json:"type"`
+			Decoders []json.RawMessage `json:"decoders"`
+		}
+		if err := read(part, &s); err != nil {
+			return err
+		}
+		parts = s.Decoders
+	}
+	var replaces normalizer
+	asBytes, fused, last := false, false, 0
+	for _, one := range parts {
+		step := slices.Index(steps, typeOf(one))
+		// Only a Replace may come again.
+		if step < 0 || step < last || step == last && step > 0 {
+			return fmt.Errorf("found %s, expected %s", kind(part), expected)
+		}
+		last = step
+		switch steps[step] {
+		case "Replace":
+			var r replace
+			if err := read(one, &r); err != nil {
+				return err
+			}
+			old, err := r.Pattern.text()
+			if err != nil {
+				return err
+			}
+			replaces = append(replaces, rewrite{old: old, new: r.Content})
+		case "ByteFallback":
+			asBytes = true
+		case "Fuse":
+			fused = true
+		case "Strip":
+			if !fused {
+				return fmt.Errorf("found %s, which strips each token on its own, expected %s", kind(part), expected)
+			}
+			if err := t.decoder.readStrip(one); err != nil {
+				return err
+			}
+		}
+	}
+	forms := make([]string, len(t.ids))
+	for token, id := range t.ids {
+		forms[id] = token
+	}
+	for _, a := range added {
+		if a.Normalized {
+			forms[a.ID] = t.norm.apply(a.Content) // which is what it stands for in a text
+		}
+	}
+	t.decoder.tokens = make([]piece, len(forms))
+	for id, form := range forms {
+		p := piece{text: replaces.apply(form)}
+		if asBytes {
+			p.byte, p.isByte = spelt(p.text)
+		}
+		t.decoder.tokens[id] = p
+	}
+	// Also those that are normalized, which the library forgets to leave out since
+	// it decodes their normal form (0.23).
+	for _, a := range added {
+		if a.Special {
+			t.decoder.tokens[a.ID].skip = true
+		}
+	}
+	return nil
+}
+
+func (d *decoder) readStrip(part json.RawMessage) error {
+	var s struct {
+		Type    string `json:"type"`
+		Content string `json:"content"`
+		Start   int    `json:"start"`
+		Stop    int    `json:"stop"`
+	}
+	if err := read(part, &s); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(s.Content) != 1 || s.Start < 0 || s.Stop != 0 {
+		return fmt.Errorf("Strip: found content %s, start %d, stop %d, expected one character, 0 or more, 0", quote(s.Content), s.Start, s.Stop)
+	}
+	d.strip, d.most = s.Content, s.Start
+	return nil
+}
+
+// spelt returns the byte that a token like <0x0A> stands for.
+func spelt(token string) (byte, bool) {
+	if len(token) != len("<0x0A>") || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(b), err == nil
+}
