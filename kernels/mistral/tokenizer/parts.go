@@ -20,9 +20,9 @@ type pattern struct {
 func (p pattern) text() (string, error) {
 	switch {
 	case p.Regex != nil:
-		return "", fmt.Errorf("Replace: found the regular expression %s, expected a String", quote(*p.Regex))
+		return "", fmt.Errorf("found the regular expression %s in Replace, expected a String", quote(*p.Regex))
 	case p.String == nil || *p.String == "":
-		return "", errors.New("Replace: found an empty pattern, expected a String")
+		return "", errors.New("found an empty pattern in Replace, expected a String")
 	}
 	return *p.String, nil
 }
@@ -103,19 +103,19 @@ func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
 		return err
 	}
 	if utf8.RuneCountInString(m.Replacement) != 1 {
-		return fmt.Errorf("Metaspace: found replacement %s, expected one character", quote(m.Replacement))
+		return fmt.Errorf("found replacement %s in Metaspace, expected one character", quote(m.Replacement))
 	}
 	scheme := "always"
 	if m.Scheme != nil {
 		scheme = *m.Scheme
 	}
 	if scheme != "always" && scheme != "first" && scheme != "never" {
-		return fmt.Errorf("Metaspace: found prepend_scheme %s, expected always, first or never", quote(scheme))
+		return fmt.Errorf("found prepend_scheme %s in Metaspace, expected always, first or never", quote(scheme))
 	}
 	// Files older than prepend_scheme have add_prefix_space, some have both.
 	if m.Old != nil && !*m.Old {
 		if m.Scheme != nil && scheme != "never" {
-			return fmt.Errorf("Metaspace: found add_prefix_space false and prepend_scheme %s, expected never", quote(scheme))
+			return fmt.Errorf("found add_prefix_space false and prepend_scheme %s in Metaspace, expected never", quote(scheme))
 		}
 		scheme = "never"
 	}
@@ -275,7 +275,7 @@ func (d *decoder) readStrip(part json.RawMessage) error {
 		return err
 	}
 	if utf8.RuneCountInString(s.Content) != 1 || s.Start < 0 || s.Stop != 0 {
-		return fmt.Errorf("Strip: found content %s, start %d, stop %d, expected one character, 0 or more, 0", quote(s.Content), s.Start, s.Stop)
+		return fmt.Errorf("found content %s, start %d, stop %d in Strip, expected one character, 0 or more, 0", quote(s.Content), s.Start, s.Stop)
 	}
 	d.strip, d.most = s.Content, s.Start
 	return nil
