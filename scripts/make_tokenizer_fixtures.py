@@ -145,7 +145,7 @@ def variants(documents):
         return f'"{path[-1]}":{compact(part)}', f'"{path[-1]}":{compact(becomes)}'
 
     def metaspace(**fields):
-        return field("metaspace", "pre_tokenizer", becomes={"type": "Metaspace", "replacement": "▁", **fields})
+        return field("metaspace", "pre_tokenizer", becomes={"type": "Metaspace", **{"replacement": "▁", **fields}})
 
     def lost(style, byte):
         at = documents[style]["model"]["vocab"][byte]
@@ -154,6 +154,10 @@ def variants(documents):
     def model(style, **fields):
         return [field(style, "model", name, becomes=value) for name, value in fields.items()]
 
+    def blanks(style, **flags):
+        pad = next(a for a in documents[style]["added_tokens"] if a["content"] == "<pad>")
+        return compact(pad), compact({**pad, "content": "  ", "special": False, **flags})
+
     ids = documents["metaspace"]["model"]["vocab"]
     yield "metaspace-always", "metaspace", [metaspace(prepend_scheme="always", split=False)]
     yield "metaspace-never", "metaspace", [metaspace(prepend_scheme="never", split=False)]
@@ -161,6 +165,12 @@ def variants(documents):
     yield "metaspace-always-split", "metaspace", [metaspace(prepend_scheme="always", split=True)]
     yield "metaspace-old", "metaspace", [metaspace(add_prefix_space=True)]
     yield "metaspace-old-never", "metaspace", [metaspace(add_prefix_space=False, prepend_scheme="never")]
+    yield "metaspace-other", "metaspace", [metaspace(replacement="a", prepend_scheme="first")]
+    yield "blanks", "metaspace", [blanks("metaspace")]
+    yield "blanks-left", "normalizer", [blanks("normalizer", lstrip=True)]
+    yield "blanks-right", "metaspace", [blanks("metaspace", rstrip=True)]
+    yield "blanks-both", "normalizer", [blanks("normalizer", lstrip=True, rstrip=True)]
+    yield "blanks-word", "metaspace", [blanks("metaspace", single_word=True)]
     yield "no-normalizer", "normalizer", [field("normalizer", "normalizer", becomes=None)]
     yield "replace-only", "normalizer", [field("normalizer", "normalizer", becomes=replacing)]
     yield "unknown-fused", "normalizer", model("normalizer", byte_fallback=False)

@@ -26,8 +26,9 @@ type matcher struct {
 	flags  map[int32]flags
 }
 
-// add makes the matcher find pattern as id. Of two equal patterns the first counts.
-func (m *matcher) add(pattern string, id int32, f flags) {
+// add makes the matcher find pattern as id. It returns the id that pattern has already,
+// and then changes nothing, or -1.
+func (m *matcher) add(pattern string, id int32, f flags) int32 {
 	if m.next == nil {
 		m.next, m.flags, m.ends = map[uint64]int32{}, map[int32]flags{}, []int32{-1}
 	}
@@ -42,11 +43,12 @@ func (m *matcher) add(pattern string, id int32, f flags) {
 		}
 		node = child
 	}
-	if m.ends[node] < 0 {
-		m.ends[node] = id
-		m.flags[id] = f
+	if m.ends[node] >= 0 {
+		return m.ends[node]
 	}
+	m.ends[node], m.flags[id] = id, f
 	m.begins[pattern[0]] = true
+	return -1
 }
 
 // longest returns the id and the length of the longest token that text begins with, or -1.
@@ -86,16 +88,20 @@ func (m *matcher) cut(text string, yield func(id int32, start, stop int)) {
 		if f.word && (endsInWord(text[:start]) || beginsWord(text[stop:])) {
 			continue
 		}
+		// Where a token is white space itself, the one in front may have got it already.
 		if f.left {
-			start = max(len(strings.TrimRightFunc(text[:start], unicode.IsSpace)), done)
+			start = done + len(strings.TrimRightFunc(text[done:max(start, done)], unicode.IsSpace))
 		}
 		if f.right {
-			stop = len(text) - len(strings.TrimLeftFunc(text[stop:], unicode.IsSpace))
+			rest := text[max(stop, done):]
+			stop = len(text) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
 		}
 		if done < start {
 			yield(-1, done, start)
 		}
-		yield(id, start, stop)
+		if start < stop {
+			yield(id, start, stop)
+		}
 		done = stop
 	}
 	if done < len(text) {

@@ -130,12 +130,12 @@ func (w *word) merge() {
 	for len(w.queue) > 0 {
 		top := w.queue.pop()
 		left := &s[top.at]
-		if left.id < 0 || left.next < 0 {
+		if left.next < 0 {
 			continue
 		}
 		right := &s[left.next]
 		if m, ok := w.merges[pair(left.id, right.id)]; !ok || m.id != top.id {
-			continue // one of the two became something else since
+			continue // one of the two became something else since, or part of it
 		}
 		left.id, right.id = top.id, -1
 		left.next = right.next

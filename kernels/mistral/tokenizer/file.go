@@ -154,28 +154,25 @@ func (t *Tokenizer) number(vocab vocabulary, added []addedToken) error {
 	return nil
 }
 
-// readAdded makes the matchers of the added tokens; special ones count first where two
-// have one normal form.
+// readAdded makes the matchers of the added tokens. Two tokens of one normal form are an
+// error: the library finds either, by chance (0.23).
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
-	for _, special := range []bool{true, false} {
-		for _, a := range tokens {
-			if a.Special != special {
-				continue
-			}
-			m, pattern := &t.added.raw, a.Content
-			if a.Normalized {
-				m, pattern = &t.added.normalized, t.norm.apply(a.Content)
-			}
-			if pattern == "" {
-				return fmt.Errorf("added token %s of id %d: matches nothing", quote(a.Content), a.ID)
-			}
-			m.add(pattern, int32(a.ID), flags{a.SingleWord, a.Lstrip, a.Rstrip})
-			if special && a.Content == "<s>" {
-				t.bos = int32(a.ID)
-			}
-			if special && a.Content == "</s>" {
-				t.eos = int32(a.ID)
-			}
+	for _, a := range tokens {
+		m, pattern := &t.added.raw, a.Content
+		if a.Normalized {
+			m, pattern = &t.added.normalized, t.norm.apply(a.Content)
+		}
+		if pattern == "" {
+			return fmt.Errorf("added token %s of id %d: matches nothing", quote(a.Content), a.ID)
+		}
+		if other := m.add(pattern, int32(a.ID), flags{a.SingleWord, a.Lstrip, a.Rstrip}); other >= 0 {
+			return fmt.Errorf("added tokens of ids %d and %d: both match %s", other, a.ID, quote(pattern))
+		}
+		switch {
+		case a.Special && a.Content == "<s>":
+			t.bos = int32(a.ID)
+		case a.Special && a.Content == "</s>":
+			t.eos = int32(a.ID)
 		}
 	}
 	return nil

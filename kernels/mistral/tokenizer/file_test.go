@@ -91,12 +91,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNormalizedToNothing needs the other fixture: there the normalizer may remove text.
-func TestNormalizedToNothing(t *testing.T) {
-	_, err := parse(edit(t, "normalizer", [2]string{
-		`{"type":"Prepend","prepend":"▁"}`, `{"type":"Replace","pattern":{"String":"big token"},"content":""}`}))
-	if want := `added token "big token" of id 1545: matches nothing`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+// TestRefusedNormalForms needs the other fixture, which has a normalizer.
+func TestRefusedNormalForms(t *testing.T) {
+	for want, change := range map[string][2]string{
+		`added token "big token" of id 1545: matches nothing`: {`{"type":"Prepend","prepend":"▁"}`, `{"type":"Replace","pattern":{"String":"big token"},"content":""}`},
+		`added tokens of ids 1536 and 1545: both match "▁big▁token"`: {`"content":"<pad>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false`,
+			`"content":"big▁token","single_word":false,"lstrip":false,"rstrip":false,"normalized":true`},
+		`added token "" of id 1545: matches nothing`: {`"content":"big token"`, `"content":""`},
+	} {
+		if _, err := parse(edit(t, "normalizer", change)); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -211,7 +211,8 @@ func TestBeginAndEnd(t *testing.T) {
 	}{
 		{"as it is", nil, 1, 2},
 		{"end not special", [][2]string{lone}, 1, -1},
-		{"template wins", [][2]string{template}, 1, 1},
+		{"template ends with begin", [][2]string{template}, 1, 1},
+		{"template begins with another", [][2]string{{`"ids":[1]`, `"ids":[3]`}}, 3, 2},
 	} {
 		tok, err := parse(edit(t, "metaspace", c.edits...))
 		if err != nil {
@@ -222,6 +223,28 @@ func TestBeginAndEnd(t *testing.T) {
 		}
 		if eos, ok := tok.EOS(); eos != c.eos || ok != (c.eos >= 0) {
 			t.Errorf("%s: end %d, %t, want %d", c.name, eos, ok, c.eos)
+		}
+	}
+}
+
+// TestResultsAreApart would fail if two texts shared the room behind the template's ids.
+func TestResultsAreApart(t *testing.T) {
+	tok, err := parse(edit(t, "metaspace", [2]string{`"ids":[1]`, `"ids":[1,1,1]`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := tok.Encode("a")
+	before := slices.Clone(first)
+	if tok.Encode("b"); !slices.Equal(first, before) {
+		t.Errorf("%v became %v", before, first)
+	}
+}
+
+func TestIsWord(t *testing.T) {
+	for r, want := range map[rune]bool{'a': true, 'é': true, '世': true, '5': true, '٣': true, '_': true, '‿': true, 'Ⅷ': true, 'Ⓐ': true,
+		'\u0301': true, '\u200d': true, '\u200b': false, '-': false, '▁': false, '½': false, ' ': false, '€': false, '😀': false} {
+		if isWord(r) != want {
+			t.Errorf("%q: got %t, want %t", r, !want, want)
 		}
 	}
 }
@@ -240,8 +263,11 @@ func TestInvalidText(t *testing.T) {
 // not show. Small vocabularies, in which every merge overlaps with others, would show it.
 func TestSegments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		vocab := vocabulary{"<unk>": 0, "a": 1, "b": 2, "c": 3, "▁": 4}
+		vocab := vocabulary{"<unk>": 0, "a": 1, "b": 2, "c": 3, "▁": 4, "<0x3F>": 5}
 		tokens := []string{"a", "b", "c", "▁"}
+		if rapid.Bool().Draw(t, "literal") { // tokens that stand for what they do not spell
+			tokens = append(tokens, "<unk>", "<0x3F>")
+		}
 		var merges []mergeOf
 		for range rapid.IntRange(0, 12).Draw(t, "merges") {
 			m := mergeOf{rapid.SampledFrom(tokens).Draw(t, "left"), rapid.SampledFrom(tokens).Draw(t, "right")}
@@ -251,7 +277,11 @@ func TestSegments(t *testing.T) {
 				tokens = append(tokens, token)
 			}
 		}
-		cut := bpe{unknown: rapid.Int32Range(-1, 0).Draw(t, "unknown"), fuse: rapid.Bool().Draw(t, "fuse")}
+		cut := bpe{
+			unknown:  rapid.Int32Range(-1, 0).Draw(t, "unknown"),
+			fuse:     rapid.Bool().Draw(t, "fuse"),
+			fallback: rapid.Bool().Draw(t, "fallback"),
+		}
 		cut.readVocab(vocab)
 		if err := cut.readMerges(merges, vocab); err != nil {
 			t.Fatal(err)
@@ -278,6 +308,8 @@ func naively(m *bpe, merges []mergeOf, vocab vocabulary, text string) []int32 {
 		switch {
 		case ok:
 			ids = append(ids, id)
+		case m.fallback:
+			ids = append(ids, m.bytes['?'])
 		case m.unknown >= 0 && !(unknown && m.fuse):
 			ids = append(ids, m.unknown)
 		}
