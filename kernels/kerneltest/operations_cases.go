@@ -285,7 +285,7 @@ func wantRotated(r kernels.Rotation, first int, qkv *operand, angles []float64, 
 }
 
 // gatedUnits: the exponential of x is off by 2^-21 and by the rounding of its argument,
-// 2·|x|·u; what e⁻ˣ overflows at is below the smallest normal number.
+// 2·|x|·u, and may be taken for zero where it is no normal number.
 func gatedUnits(dt kernels.DType) []operation {
 	var out []operation
 	for _, c := range []struct{ rows, inner, guard int }{
@@ -317,7 +317,7 @@ func gatedUnits(dt kernels.DType) []operation {
 					x, up := values[at], values[at+c.inner]
 					want := x / (1 + math.Exp(-x)) * up
 					result.want[i] = want
-					bounds[i] = rounding(dt, want) + (0x1p-21+(8+2*math.Abs(x))*u32)*math.Abs(want) + 0x1p-120*(1+math.Abs(up))
+					bounds[i] = rounding(dt, want) + (0x1p-21+(8+2*math.Abs(x))*u32)*math.Abs(want) + 0x1p-125*(1+math.Abs(x*up))
 				}
 				result.bound = func(i int) float64 { return bounds[i] }
 				good := kernels.GatedUnit{Rows: c.rows, Inner: c.inner, DType: dt, GateUp: in.Operand, Out: result.Operand}

@@ -1,0 +1,18 @@
+// A decoder's operations with AVX2, FMA and F16C.
+#include "decoder.h"
+#include "target.h"
+
+GA_TARGET_BEGIN("avx2,fma,f16c")
+#include <immintrin.h>
+
+#define LANES 8
+#define GA_LOAD_FP16(p) (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
+#define GA_STORE_FP16(p, x) _mm_storeu_si128((__m128i *)(p), _mm256_cvtps_ph((__m256)(x), _MM_FROUND_TO_NEAREST_INT))
+// 12 sums, two vectors and a broadcast of 16 registers.
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, FEW_QUERIES = 2 };
+
+#include "attention_lanes.h"
+#include "decoder_lanes.h"
+
+const ga_decoder ga_avx2_decoder = {embed, normalize, rotate, attend, gate, choose};
+GA_TARGET_END

@@ -1,0 +1,19 @@
+// A decoder's operations with AVX-512 F, BW, DQ and VL.
+#include "decoder.h"
+#include "target.h"
+
+GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#include <immintrin.h>
+
+#define LANES 16
+#define GA_LOAD_FP16(p) (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
+#define GA_STORE_FP16(p, x) \
+  _mm256_storeu_si256((__m256i *)(p), _mm512_cvtps_ph((__m512)(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+// 24 sums, four vectors and a broadcast of 32 registers.
+enum { TILE_ROWS = 6, TILE_VECTORS = 4, FEW_QUERIES = 4 };
+
+#include "attention_lanes.h"
+#include "decoder_lanes.h"
+
+const ga_decoder ga_avx512_decoder = {embed, normalize, rotate, attend, gate, choose};
+GA_TARGET_END
