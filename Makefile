@@ -107,7 +107,7 @@ endif
 # The figures of the README: kernels against registers, memory and libraries in one
 # interleaved run; then the parts of the program that must keep up with them.
 bench:
-	$(GO) test -run '^$$' -bench '^BenchmarkReach$$' -benchtime 15x ./kernels/cpu
+	$(GO) test -run '^$$' -bench '^BenchmarkReach' -benchtime 15x ./kernels/cpu
 	$(GO) test -run '^$$' -bench . ./results/... ./rules
 
 # Every kernel, type and size on its own.

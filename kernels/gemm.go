@@ -105,7 +105,7 @@ type Gemm interface {
 	Supports(p Problem) error
 	// PrepareWeights brings B into the form that the kernel reads, ahead of
 	// timing: packed, uploaded, or as it is. raw holds B as p says and must
-	// outlive the weights. The form does not depend on p.M.
+	// outlive the weights, unless they are [Detached]. The form does not depend on p.M.
 	PrepareWeights(p Problem, raw Buffer) (Weights, error)
 	// Bind joins a problem with its operands. a holds A, c receives C. Offsets
 	// of a and c are in elements, so that parts of a split write into one output.
@@ -123,6 +123,13 @@ type Weights interface {
 	// Bytes is the memory held, which is what one launch reads of B.
 	Bytes() int64
 	Close() error
+}
+
+// Detached is implemented by weights that may outlive the raw B that they were prepared
+// from, as packed copies do. Of others the raw B must be kept.
+type Detached interface {
+	// Detached says that the raw B is no longer read.
+	Detached() bool
 }
 
 // Launch is a product that is ready to run on its device by [Device.Execute].

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -79,5 +80,50 @@ func TestBindRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDetached: the packed form serves after the raw B is gone; what reads B as it was
+// given says that it needs it.
+func TestDetached(t *testing.T) {
+	dev := open(t, 1)
+	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 48, K: 32}, DType: kernels.FP32}
+	for _, c := range []struct {
+		kernel string
+		inside bool
+		want   bool
+	}{{"auto", false, true}, {"gemv", false, true}, {"tiled", false, true}, {"auto", true, false}, {"naive", false, false}} {
+		p.PackInside = c.inside
+		raw := fill(t, dev, p.DType, p.N*p.K, 7)
+		w, err := dev.gemm(c.kernel).PrepareWeights(p, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		detached, ok := w.(kernels.Detached)
+		if got := ok && detached.Detached(); got != c.want {
+			t.Errorf("%s, packing inside %v: detached %v", c.kernel, c.inside, got)
+		}
+		if !c.want {
+			continue
+		}
+		a, out := fill(t, dev, p.DType, p.K, 8), fill(t, dev, p.DType, p.N, 9)
+		l, err := dev.gemm(c.kernel).Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var results [2][]byte
+		for i := range results {
+			if _, err := dev.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
+				t.Fatal(err)
+			}
+			results[i] = contents(t, out)
+			if err := raw.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(results[0], results[1]) {
+			t.Errorf("%s: another result without the raw B", c.kernel)
+		}
 	}
 }

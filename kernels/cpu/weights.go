@@ -23,6 +23,9 @@ type packedWeights struct {
 // Bytes is the size of the packed form, padding and column sums included.
 func (w *packedWeights) Bytes() int64 { return w.packed.bytes }
 
+// Detached says that the packed form is all that launches read, unless they pack.
+func (w *packedWeights) Detached() bool { return w.raw == nil }
+
 // Close returns the memory of the packed form. The raw B stays its owner's.
 func (w *packedWeights) Close() error { return w.packed.Close() }
 

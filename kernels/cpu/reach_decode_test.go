@@ -1,0 +1,103 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+// BenchmarkReachDecode runs the products of one token of a model of 1.1 billion
+// parameters back to back, each on weights of its own, beside the bandwidth of reading:
+// all together, as a decoder runs them, and each shape alone.
+func BenchmarkReachDecode(b *testing.B) {
+	d := openBench(b)
+	var all []*kerneltest.Series
+	var goals []goal
+	add := func(name string, sample func() (float64, error)) *kerneltest.Series {
+		s := &kerneltest.Series{Name: name, Sample: sample}
+		all = append(all, s)
+		return s
+	}
+	memory, err := newStreams(d.pool, d.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(memory.close)
+	readers, _ := streamsOf(detect())
+	way, err := memory.choose(context.Background(), readers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	read := add("read bandwidth", func() (float64, error) {
+		const passes = 4
+		var perByte float64
+		for range passes {
+			perByte += 1 / memory.pass(way)
+		}
+		return passes / perByte, nil
+	})
+	w := newWorkload(b, d)
+	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		var token []kernels.Launch
+		var bytes float64
+		for _, s := range []kernels.Shape{
+			{M: 1, N: 2560, K: 2048}, {M: 1, N: 2048, K: 2048}, {M: 1, N: 11264, K: 2048}, {M: 1, N: 2048, K: 5632}, {M: 1, N: 32000, K: 2048},
+		} {
+			r, err := w.rotation("auto", kernels.Problem{Shape: s, DType: dt})
+			if err != nil {
+				b.Fatal(err)
+			}
+			alone := add(fmt.Sprintf("auto/%s/%v", dt, s), r.bandwidth)
+			goals = append(goals, goal{fmt.Sprintf("%s_n%d_k%d/read", dt, s.N, s.K), alone, read, 0})
+			copies := 22 // layers
+			if s.N == 32000 {
+				copies = 1
+			}
+			for i := range copies {
+				token = append(token, r.launches[i%len(r.launches)])
+				bytes += float64(r.bytes)
+			}
+		}
+		// In the order of the layers.
+		ordered := make([]kernels.Launch, 0, len(token))
+		for layer := range 22 {
+			for product := range 4 {
+				ordered = append(ordered, token[product*22+layer])
+			}
+		}
+		ordered = append(ordered, token[len(token)-1])
+		together := add(fmt.Sprintf("auto/%s/one token", dt), func() (float64, error) {
+			span, err := d.Execute(context.Background(), ordered, len(ordered))
+			return bytes / span.Seconds, err
+		})
+		goals = append(goals, goal{fmt.Sprintf("%s_token/read", dt), together, read, 0.85})
+	}
+	heads := kernels.Heads{Query: 32, KV: 8, Dim: 128}
+	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		const keys = 4096
+		bytes := float64(2 * keys * heads.KV * heads.Dim * dt.Size())
+		var layers []kernels.Launch
+		for float64(len(layers))*bytes < 3*float64(d.Spec().LastLevelCacheBytes) {
+			l, err := d.Attend(attention(b, d, dt, 1, heads, keys-1, 0))
+			if err != nil {
+				b.Fatal(err)
+			}
+			layers = append(layers, l)
+		}
+		s := add(fmt.Sprintf("attention/%s/%d keys", dt, keys), func() (float64, error) {
+			span, err := d.Execute(context.Background(), layers, len(layers))
+			return bytes * float64(len(layers)) / span.Seconds, err
+		})
+		goals = append(goals, goal{fmt.Sprintf("attention_%s/read", dt), s, read, 0.85})
+	}
+	kerneltest.MeasureRounds(b, all)
+	fmt.Fprint(os.Stderr, "\n", reachTable(d, all, goals, nil))
+	for _, g := range goals {
+		b.ReportMetric(kerneltest.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
+	}
+	b.ReportMetric(0, "ns/op") // a round's length says nothing
+}
