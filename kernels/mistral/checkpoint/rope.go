@@ -17,20 +17,25 @@ type RopeScaling struct {
 	Original          int     // the context of the first training, in tokens
 }
 
-// RopeTable returns the cosine and sine of each pair's angle at each position, as
-// [positions, Dim/2, 2], nil for no positions. Pair i of a head has the frequency
+// Frequencies returns the angle of each pair of a head in radians a token: of pair i
 // θ^(-2i/Dim) (Su et al. 2021, equation 15), rescaled as [RopeScaling] says (Meta's
-// apply_scaling of llama-models, transformers' _compute_llama3_parameters). Computed
-// in float64 and rounded once.
+// apply_scaling of llama-models, transformers' _compute_llama3_parameters).
+func (c Config) Frequencies() []float64 {
+	frequencies := make([]float64, c.Heads.Dim/2)
+	for i := range frequencies {
+		frequencies[i] = c.Rope.rescale(math.Pow(c.RopeTheta, -2*float64(i)/float64(c.Heads.Dim)))
+	}
+	return frequencies
+}
+
+// RopeTable returns the cosine and sine of each pair's angle at each position, as
+// [positions, Dim/2, 2], nil for no positions. Computed in float64 and rounded once.
 func (c Config) RopeTable(positions int) []float32 {
 	half := c.Heads.Dim / 2
 	if positions < 1 || half < 1 {
 		return nil
 	}
-	frequencies := make([]float64, half)
-	for i := range frequencies {
-		frequencies[i] = c.Rope.rescale(math.Pow(c.RopeTheta, -2*float64(i)/float64(c.Heads.Dim)))
-	}
+	frequencies := c.Frequencies()
 	table := make([]float32, positions*half*2)
 	const chunk = 1 << 10 // positions a goroutine takes at a time
 	var group sync.WaitGroup

@@ -1,0 +1,192 @@
+package mistral
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
+)
+
+// Options say how a checkpoint is loaded.
+type Options struct {
+	// DType is that of weights and activations: fp32, fp16 or bf16; empty for that in
+	// which the checkpoint says it was stored.
+	DType kernels.DType
+	// Kernel is the product's kernel by its name; empty for "auto".
+	Kernel string
+	// KeepRaw keeps the weights as they were stored beside what a kernel made of them,
+	// so that [Model.Use] may change the kernel.
+	KeepRaw bool
+	// Reserve is how many bytes of the device's memory must remain for sessions:
+	// [SessionBytes].
+	Reserve int64
+	// Progress is told how many bytes of how many are on the device; may be nil.
+	Progress func(done, total int64)
+}
+
+// Model is a checkpoint's weights on a device.
+type Model struct {
+	dev    Backend
+	config checkpoint.Config
+	dtype  kernels.DType
+	kernel string
+
+	embedding kernels.Buffer // [Vocab, Hidden]
+	layers    []layer
+	norm      kernels.Buffer // [Hidden]
+	head      projection
+	buffers   []kernels.Buffer // all that are held, but for projections'
+}
+
+// layer is one block of the decoder.
+type layer struct {
+	attentionNorm, gateNorm kernels.Buffer // [Hidden]
+	qkv, o, gateUp, down    projection
+}
+
+// TooLarge is the error of a model that does not fit into a device.
+type TooLarge struct {
+	Device string
+	// Needs and Has are bytes: of weights, and of the memory for them.
+	Needs, Has int64
+	// Of says what needs them.
+	Of string
+}
+
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("%s needs %d bytes (%.1f GiB), %s has %d (%.1f GiB)", e.Of, e.Needs, gib(e.Needs), e.Device, e.Has, gib(e.Has))
+}
+
+func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
+
+// memory is how many bytes can be taken of a device, 0 when that is not known.
+func memory(d kernels.Device) int64 {
+	if f, ok := d.(interface{ FreeMemory() (int64, bool) }); ok {
+		if free, known := f.FreeMemory(); known {
+			return free
+		}
+	}
+	return d.Spec().MemoryBytes
+}
+
+// Load brings the weights of a checkpoint onto a device. The checkpoint may be closed
+// after that. Errors are a [*TooLarge], before anything is loaded, those of the
+// checkpoint's tensors, and those of the device.
+func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Options) (m *Model, err error) {
+	dev, err := backendOf(d)
+	if err != nil {
+		return nil, err
+	}
+	m = &Model{dev: dev, config: c.Config(), dtype: o.DType, kernel: o.Kernel}
+	if m.dtype == "" {
+		m.dtype = m.config.DType
+	}
+	if m.kernel == "" {
+		m.kernel = "auto"
+	}
+	switch m.dtype {
+	case kernels.FP32, kernels.FP16, kernels.BF16:
+	default:
+		return nil, fmt.Errorf("dtype %q: a decoder's activations are fp32, fp16 or bf16", m.dtype)
+	}
+	if err := m.supported(m.kernel); err != nil {
+		return nil, err
+	}
+	total := m.Bytes()
+	if has := memory(d); has > 0 && total+o.Reserve > has {
+		return nil, &TooLarge{Device: d.Spec().ID, Needs: total + o.Reserve, Has: has,
+			Of: fmt.Sprintf("the model in %s with its cache of keys and values", m.dtype)}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	l := loader{ctx: ctx, m: m, from: c, total: total, options: o}
+	return m, l.load()
+}
+
+// supported checks that a kernel of that name is there and takes the model's products.
+func (m *Model) supported(kernel string) error {
+	g, err := kernels.FindGemm(m.dev, kernel)
+	if err != nil {
+		return err
+	}
+	h := m.config.Hidden
+	return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: h, K: h}, DType: m.dtype, BLayout: kernels.Transposed})
+}
+
+// Use changes the kernel of the model's products. Sessions that exist keep theirs.
+func (m *Model) Use(kernel string) error {
+	if err := m.supported(kernel); err != nil {
+		return err
+	}
+	m.kernel = kernel
+	return nil
+}
+
+// Kernel is the name of the products' kernel.
+func (m *Model) Kernel() string { return m.kernel }
+
+// DType is the type of weights and activations.
+func (m *Model) DType() kernels.DType { return m.dtype }
+
+// Config is the model's.
+func (m *Model) Config() checkpoint.Config { return m.config }
+
+// Device is where the model is.
+func (m *Model) Device() kernels.Device { return m.dev }
+
+// Bytes is the size of all weights in the model's type.
+func (m *Model) Bytes() int64 { return m.config.Parameters() * int64(m.dtype.Size()) }
+
+// TokenBytes is what one decoded token reads of the weights and, at a context of so many
+// tokens, of the cache: all of the projections, and one row of the embedding.
+func (m *Model) TokenBytes(context int) int64 {
+	var elements int64
+	for _, p := range m.projections() {
+		elements += int64(p.n) * int64(p.k)
+	}
+	seen := context
+	if w := m.window(); w > 0 {
+		seen = min(seen, w)
+	}
+	h := m.config.Heads
+	elements += int64(2*h.KV*h.Dim) * int64(seen) * int64(m.config.Layers)
+	return (elements + int64(m.config.Hidden)) * int64(m.dtype.Size())
+}
+
+// window is how many keys a token sees: the model's sliding window or, where it has none,
+// its context, past which the oldest tokens are left behind.
+func (m *Model) window() int {
+	if m.config.Window > 0 {
+		return m.config.Window
+	}
+	return m.config.Context
+}
+
+// projections lists all weight matrices in the order in which they are used.
+func (m *Model) projections() []*projection {
+	var all []*projection
+	for i := range m.layers {
+		l := &m.layers[i]
+		all = append(all, &l.qkv, &l.o, &l.gateUp, &l.down)
+	}
+	return append(all, &m.head)
+}
+
+// Close releases the weights.
+func (m *Model) Close() error {
+	var errs []error
+	for _, p := range m.projections() {
+		errs = append(errs, p.close())
+	}
+	for _, b := range m.buffers {
+		errs = append(errs, b.Close())
+	}
+	m.buffers = nil
+	return errors.Join(errs...)
+}

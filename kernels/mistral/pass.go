@@ -1,0 +1,230 @@
+package mistral
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// Part names what a launch of a pass is for.
+type Part string
+
+// The parts of a pass, in the order in which they run. Fused launches carry the name of
+// their product; attention's includes a rotation that is fused with it.
+const (
+	PartEmbed     Part = "embed"
+	PartNorm      Part = "norm"
+	PartQKV       Part = "qkv_proj"
+	PartRotate    Part = "rotate"
+	PartAttention Part = "attention"
+	PartO         Part = "o_proj"
+	PartGateUp    Part = "gate_up_proj"
+	PartSiLU      Part = "silu"
+	PartDown      Part = "down_proj"
+	PartHead      Part = "lm_head"
+	PartChoose    Part = "choose"
+)
+
+// Parts lists all parts.
+func Parts() []Part {
+	return []Part{PartEmbed, PartNorm, PartQKV, PartRotate, PartAttention, PartO, PartGateUp, PartSiLU, PartDown, PartHead, PartChoose}
+}
+
+// step is a launch of a pass with what it is for.
+type step struct {
+	part   Part
+	launch kernels.Launch
+}
+
+// pass is what a batch of tokens consists of.
+type pass struct {
+	rows  int
+	steps []step
+	// outputs begins the steps that compute logits: of the last row.
+	outputs int
+}
+
+// launches are those of the steps from one on, up to another.
+func launches(steps []step) []kernels.Launch {
+	all := make([]kernels.Launch, len(steps))
+	for i, s := range steps {
+		all[i] = s.launch
+	}
+	return all
+}
+
+// builder collects steps, and the first error.
+type builder struct {
+	s     *Session
+	steps []step
+	err   error
+}
+
+func (b *builder) add(part Part, l kernels.Launch, err error) {
+	b.all(part, []kernels.Launch{l}, err)
+}
+
+func (b *builder) all(part Part, ls []kernels.Launch, err error) {
+	if b.err != nil {
+		return
+	}
+	if err != nil {
+		b.err = fmt.Errorf("%s: %w", part, err)
+		return
+	}
+	for _, l := range ls {
+		b.steps = append(b.steps, step{part, l})
+	}
+}
+
+// norm adds what the product before left to the residual stream and normalizes it.
+func (b *builder) norm(rows, from int, weight kernels.Buffer, add bool) {
+	s := b.s
+	n := kernels.Normalization{
+		Rows: rows, Hidden: s.m.config.Hidden, FromRow: from, DType: s.m.dtype, Epsilon: s.m.config.Epsilon,
+		X: all(s.x), Weight: all(weight), Out: all(s.hidden),
+	}
+	if add {
+		n.Delta = all(s.delta)
+	}
+	l, err := s.m.dev.Normalize(n)
+	b.add(PartNorm, l, err)
+}
+
+func (b *builder) product(p *projection, t *table.Table, rows int, a, c kernels.Operand) {
+	ls, err := b.s.m.dispatch(p, t, rows, a, c)
+	b.all(p.part, ls, err)
+}
+
+// all is a buffer from its beginning.
+func all(b kernels.Buffer) kernels.Operand { return kernels.Operand{Buffer: b} }
+
+// prompt builds the pass of rows tokens, every operation by itself and every product
+// through the dispatcher. The logits are those of the last row.
+func (s *Session) prompt(rows int, t *table.Table) (*pass, error) {
+	b := builder{s: s}
+	b.body(rows, s.tokens, t)
+	outputs := len(b.steps)
+	b.output(rows, rows-1)
+	return &pass{rows: rows, steps: b.steps, outputs: outputs}, b.err
+}
+
+// body is everything up to the residual stream behind the last layer.
+func (b *builder) body(rows int, tokens kernels.Buffer, t *table.Table) {
+	s, m := b.s, b.s.m
+	c := m.config
+	l, err := m.dev.Embed(kernels.Embedding{
+		Rows: rows, Hidden: c.Hidden, Vocab: c.Vocab, DType: m.dtype,
+		Tokens: all(tokens), Table: all(m.embedding), X: all(s.x),
+	})
+	b.add(PartEmbed, l, err)
+	for i := range m.layers {
+		at := &m.layers[i]
+		b.norm(rows, 0, at.attentionNorm, i > 0)
+		b.product(&at.qkv, t, rows, all(s.hidden), all(s.qkv))
+		rotation := s.rotation(rows, i)
+		l, err := m.dev.Rotate(rotation)
+		b.add(PartRotate, l, err)
+		l, err = m.dev.Attend(s.attention(rows, i))
+		b.add(PartAttention, l, err)
+		b.product(&at.o, t, rows, all(s.attended), all(s.delta))
+		b.norm(rows, 0, at.gateNorm, true)
+		b.product(&at.gateUp, t, rows, all(s.hidden), all(s.gateUp))
+		l, err = m.dev.Gate(kernels.GatedUnit{Rows: rows, Inner: c.Inner, DType: m.dtype, GateUp: all(s.gateUp), Out: all(s.inner)})
+		b.add(PartSiLU, l, err)
+		b.product(&at.down, t, rows, all(s.inner), all(s.delta))
+		if b.err != nil {
+			b.err = fmt.Errorf("layer %d: %w", i, b.err)
+			return
+		}
+	}
+}
+
+// output normalizes the rows from one on and computes the logits of the first of them.
+func (b *builder) output(rows, from int) {
+	b.norm(rows, from, b.s.m.norm, true)
+	b.product(&b.s.m.head, nil, 1, all(b.s.hidden), all(b.s.logits))
+}
+
+// rotation is that of a layer.
+func (s *Session) rotation(rows, layer int) kernels.Rotation {
+	return kernels.Rotation{
+		Rows: rows, Heads: s.m.config.Heads, DType: s.m.dtype, QKV: all(s.qkv), Position: all(s.position),
+		Table: all(s.rope), Positions: s.positions, Cache: s.caches[layer],
+	}
+}
+
+// attention is that of a layer.
+func (s *Session) attention(rows, layer int) kernels.Attention {
+	h := s.m.config.Heads
+	return kernels.Attention{
+		Rows: rows, Heads: h, DType: s.m.dtype, Window: s.window, Scale: s.scale,
+		Q: all(s.qkv), LDQ: h.Width(), Position: all(s.position), Length: s.positions,
+		Cache: s.caches[layer], Out: all(s.attended),
+	}
+}
+
+// token builds the pass of one token: with fused launches where the device has them and
+// the kernel is "auto", else as a prompt of one. It ends with the choice of the next one.
+func (s *Session) singleToken() (steps []step, fused bool, err error) {
+	b := builder{s: s}
+	if f, ok := s.m.dev.(fuser); ok && s.m.kernel == "auto" && !s.options.Unfused {
+		b.fused(f)
+		fused = true
+		if unsupported := (*kernels.Unsupported)(nil); errors.As(b.err, &unsupported) {
+			b, fused = builder{s: s}, false
+		}
+	}
+	if !fused {
+		b.body(1, s.token, nil)
+		b.output(1, 0)
+	}
+	l, err := s.m.dev.Choose(kernels.Choice{
+		Vocab: s.m.config.Vocab, DType: s.m.dtype.Output(), Logits: all(s.logits),
+		Token: all(s.token), Position: all(s.position), History: all(s.history), HistoryLen: historyLen,
+	})
+	b.add(PartChoose, l, err)
+	return b.steps, fused, b.err
+}
+
+// fused is a token in five launches a layer.
+func (b *builder) fused(f fuser) {
+	s, m := b.s, b.s.m
+	c := m.config
+	l, err := m.dev.Embed(kernels.Embedding{
+		Rows: 1, Hidden: c.Hidden, Vocab: c.Vocab, DType: m.dtype,
+		Tokens: all(s.token), Table: all(m.embedding), X: all(s.x),
+	})
+	b.add(PartEmbed, l, err)
+	fuse := func(p *projection, q kernels.FusedProduct) {
+		if b.err != nil {
+			return
+		}
+		_, w, err := m.prepare(p, m.kernel)
+		if err != nil {
+			b.err = err
+			return
+		}
+		q.N, q.K, q.DType, q.Weights, q.Epsilon = p.n, p.k, m.dtype, w, c.Epsilon
+		if q.Norm || q.Add {
+			q.X = all(s.x)
+		}
+		l, err := f.Fuse(q)
+		b.add(p.part, l, err)
+	}
+	for i := range m.layers {
+		at := &m.layers[i]
+		fuse(&at.qkv, kernels.FusedProduct{Norm: true, Weight: all(at.attentionNorm), C: all(s.qkv)})
+		if b.err != nil {
+			return
+		}
+		l, err := f.RotateAttend(s.rotation(1, i), s.attention(1, i))
+		b.add(PartAttention, l, err)
+		fuse(&at.o, kernels.FusedProduct{A: all(s.attended), Add: true})
+		fuse(&at.gateUp, kernels.FusedProduct{Norm: true, Weight: all(at.gateNorm), Gated: true, C: all(s.inner)})
+		fuse(&at.down, kernels.FusedProduct{A: all(s.inner), Add: true})
+	}
+	fuse(&m.head, kernels.FusedProduct{Norm: true, Weight: all(m.norm), C: all(s.logits)})
+}

@@ -1,0 +1,129 @@
+package mistral
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// projection is one weight matrix, B[N,K] as a linear layer stores it.
+type projection struct {
+	part     Part
+	n, k     int
+	raw      kernels.Buffer             // nil once no kernel needs it
+	shared   bool                       // raw is the embedding's
+	prepared map[string]kernels.Weights // by kernel
+}
+
+// problem is the product of rows rows with the projection.
+func (p *projection) problem(dtype kernels.DType, rows int) kernels.Problem {
+	return kernels.Problem{Shape: kernels.Shape{M: rows, N: p.n, K: p.k}, DType: dtype, BLayout: kernels.Transposed}
+}
+
+// prepare brings the projection into the form of a kernel, once.
+func (m *Model) prepare(p *projection, kernel string) (kernels.Gemm, kernels.Weights, error) {
+	g, err := kernels.FindGemm(m.dev, kernel)
+	if err != nil {
+		return nil, nil, err
+	}
+	if w, ok := p.prepared[kernel]; ok {
+		return g, w, nil
+	}
+	problem := p.problem(m.dtype, 1)
+	if p.raw == nil {
+		return nil, nil, fmt.Errorf("prepare %s n%d k%d for kernel %s: its weights are held for other kernels only", p.part, p.n, p.k, kernel)
+	}
+	w, err := g.PrepareWeights(problem, p.raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("prepare %s for kernel %s: %w", p.part, kernel, err)
+	}
+	if p.prepared == nil {
+		p.prepared = map[string]kernels.Weights{}
+	}
+	p.prepared[kernel] = w
+	return g, w, nil
+}
+
+// close releases what the projection holds.
+func (p *projection) close() error {
+	var errs []error
+	for _, w := range p.prepared {
+		errs = append(errs, w.Close())
+	}
+	p.prepared = nil
+	return errors.Join(append(errs, p.release())...)
+}
+
+// release gives back the weights as they were stored.
+func (p *projection) release() error {
+	raw := p.raw
+	p.raw = nil
+	if raw == nil || p.shared {
+		return nil
+	}
+	return raw.Close()
+}
+
+// dispatch makes the launches of C[rows,N] = A[rows,K]·Bᵀ: one, or those that the table
+// has for that many rows. A and C have room for [Model.padded] rows.
+func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.Operand) ([]kernels.Launch, error) {
+	kernel := m.kernel
+	action := table.Action{Kind: table.Direct}
+	if t != nil {
+		action = t.Lookup(kernel, string(m.dtype), p.n, p.k, rows)
+	}
+	if action.Kind == table.Kernel {
+		kernel = action.Kernel
+	}
+	g, w, err := m.prepare(p, kernel)
+	if err != nil {
+		return nil, err
+	}
+	var launches []kernels.Launch
+	for _, part := range action.Parts(rows) {
+		problem := p.problem(m.dtype, part)
+		if err := g.Supports(problem); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.part, err)
+		}
+		l, err := g.Bind(problem, a, w, c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.part, err)
+		}
+		launches = append(launches, l)
+		a.Offset += part * p.k
+		c.Offset += part * p.n
+	}
+	return launches, nil
+}
+
+// padded is for how many rows activations need room when a prompt has rows of them: as
+// many as the table pads a product to.
+func (m *Model) padded(t *table.Table, rows int) int {
+	most := rows
+	if t == nil {
+		return most
+	}
+	for _, p := range m.projections() {
+		if a := t.Lookup(m.kernel, string(m.dtype), p.n, p.k, rows); a.Kind == table.Pad {
+			most = max(most, a.PadTo)
+		}
+	}
+	return most
+}
+
+// Applied counts the products of a prompt of rows tokens for which the table has
+// something else than one launch of the kernel.
+func (m *Model) Applied(t *table.Table, rows int) (applied, products int) {
+	for _, p := range m.projections() {
+		if p.part == PartHead {
+			continue // computed for the last token alone
+		}
+		products++
+		if t != nil && t.Lookup(m.kernel, string(m.dtype), p.n, p.k, rows).Kind != table.Direct {
+			applied++
+		}
+	}
+	return applied, products
+}

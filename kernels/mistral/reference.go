@@ -1,0 +1,268 @@
+package mistral
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
+)
+
+// Reference computes the logits of every token in float64 from the weights as they are
+// stored, layer by layer on the host: the rows of the result are tokens, the columns the
+// vocabulary. It shares no code with any kernel. A model of 7 billion parameters takes
+// about ten seconds a token and core. The window is the model's own; 0 of the tokens is
+// at position 0.
+func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32) ([][]float64, error) {
+	cfg := c.Config()
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("reference: no tokens")
+	}
+	r := reference{ctx: ctx, from: c, cfg: cfg}
+	embedding, err := r.matrix("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
+	if err != nil {
+		return nil, err
+	}
+	x := make([][]float64, len(tokens))
+	for i, t := range tokens {
+		if t < 0 || int(t) >= cfg.Vocab {
+			return nil, fmt.Errorf("reference: token %d is %d: the vocabulary has %d", i, t, cfg.Vocab)
+		}
+		x[i] = make([]float64, cfg.Hidden)
+		embedding.row(int(t), x[i])
+	}
+	for i := range cfg.Layers {
+		if err := r.layer(i, x); err != nil {
+			return nil, err
+		}
+	}
+	h, err := r.norm("model.norm.weight", x)
+	if err != nil {
+		return nil, err
+	}
+	head := "lm_head.weight"
+	if cfg.Tied {
+		head = "model.embed_tokens.weight"
+	}
+	return r.linear(head, cfg.Vocab, h)
+}
+
+type reference struct {
+	ctx  context.Context
+	from *checkpoint.Checkpoint
+	cfg  checkpoint.Config
+}
+
+// storedMatrix is a tensor whose rows are widened when they are asked for.
+type storedMatrix struct {
+	dtype kernels.DType
+	data  []byte
+	cols  int
+}
+
+func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
+	t, err := r.from.Tensor(name, rows, cols)
+	return storedMatrix{t.DType, t.Data, cols}, err
+}
+
+// row writes row i to out.
+func (m storedMatrix) row(i int, out []float64) {
+	size := m.dtype.Size()
+	widen(m.dtype, m.data[i*m.cols*size:(i+1)*m.cols*size], out)
+}
+
+// widen decodes elements of fp32, fp16 or bf16.
+func widen(d kernels.DType, data []byte, out []float64) {
+	for i := range out {
+		switch d {
+		case kernels.FP32:
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
+		case kernels.FP16:
+			out[i] = kernels.DecodeFP16(binary.LittleEndian.Uint16(data[2*i:]))
+		case kernels.BF16:
+			out[i] = kernels.DecodeBF16(binary.LittleEndian.Uint16(data[2*i:]))
+		}
+	}
+}
+
+// linear is x·Wᵀ.
+func (r *reference) linear(name string, rows int, x [][]float64) ([][]float64, error) {
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	cols := len(x[0])
+	w, err := r.matrix(name, rows, cols)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(x))
+	for i := range out {
+		out[i] = make([]float64, rows)
+	}
+	each(rows, func(from, to int) {
+		row := make([]float64, cols)
+		for n := from; n < to; n++ {
+			w.row(n, row)
+			for i := range x {
+				sum := 0.
+				for k, v := range row {
+					sum += v * x[i][k]
+				}
+				out[i][n] = sum
+			}
+		}
+	})
+	return out, nil
+}
+
+// each divides [0,n) among the processors.
+func each(n int, do func(from, to int)) {
+	workers := min(n, runtime.GOMAXPROCS(0))
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() { do(n*w/workers, n*(w+1)/workers) })
+	}
+	wait.Wait()
+}
+
+// norm is RMSNorm of each row.
+func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
+	t, err := r.from.Tensor(name, r.cfg.Hidden)
+	if err != nil {
+		return nil, err
+	}
+	weight := make([]float64, r.cfg.Hidden)
+	widen(t.DType, t.Data, weight)
+	out := make([][]float64, len(x))
+	for i, row := range x {
+		square := 0.
+		for _, v := range row {
+			square += v * v
+		}
+		scale := 1 / math.Sqrt(square/float64(len(row))+r.cfg.Epsilon)
+		out[i] = make([]float64, len(row))
+		for j, v := range row {
+			out[i][j] = v * scale * weight[j]
+		}
+	}
+	return out, nil
+}
+
+// layer adds one block's attention and gated unit to x.
+func (r *reference) layer(i int, x [][]float64) error {
+	heads := r.cfg.Heads
+	name := func(s string) string { return fmt.Sprintf("model.layers.%d.%s.weight", i, s) }
+	h, err := r.norm(name("input_layernorm"), x)
+	if err != nil {
+		return err
+	}
+	q, err := r.linear(name("self_attn.q_proj"), heads.Query*heads.Dim, h)
+	if err != nil {
+		return err
+	}
+	k, err := r.linear(name("self_attn.k_proj"), heads.KV*heads.Dim, h)
+	if err != nil {
+		return err
+	}
+	v, err := r.linear(name("self_attn.v_proj"), heads.KV*heads.Dim, h)
+	if err != nil {
+		return err
+	}
+	frequency := r.cfg.Frequencies()
+	for p := range x {
+		rotate(q[p], heads.Dim, p, frequency)
+		rotate(k[p], heads.Dim, p, frequency)
+	}
+	attended := r.attend(q, k, v)
+	if err := r.add(name("self_attn.o_proj"), attended, x); err != nil {
+		return err
+	}
+	if h, err = r.norm(name("post_attention_layernorm"), x); err != nil {
+		return err
+	}
+	gate, err := r.linear(name("mlp.gate_proj"), r.cfg.Inner, h)
+	if err != nil {
+		return err
+	}
+	up, err := r.linear(name("mlp.up_proj"), r.cfg.Inner, h)
+	if err != nil {
+		return err
+	}
+	for p := range gate {
+		for j, g := range gate[p] {
+			gate[p][j] = g / (1 + math.Exp(-g)) * up[p][j]
+		}
+	}
+	return r.add(name("mlp.down_proj"), gate, x)
+}
+
+// add adds in·Wᵀ to x.
+func (r *reference) add(name string, in, x [][]float64) error {
+	delta, err := r.linear(name, r.cfg.Hidden, in)
+	if err != nil {
+		return err
+	}
+	for p := range x {
+		for j := range x[p] {
+			x[p][j] += delta[p][j]
+		}
+	}
+	return nil
+}
+
+// rotate turns each head's pairs by the position's angles.
+func rotate(row []float64, dim, position int, frequency []float64) {
+	for h := 0; h < len(row); h += dim {
+		for j := range dim / 2 {
+			sin, cos := math.Sincos(float64(position) * frequency[j])
+			a, b := row[h+j], row[h+j+dim/2]
+			row[h+j], row[h+j+dim/2] = a*cos-b*sin, b*cos+a*sin
+		}
+	}
+}
+
+// attend is causal attention within the window.
+func (r *reference) attend(q, k, v [][]float64) [][]float64 {
+	heads := r.cfg.Heads
+	out := make([][]float64, len(q))
+	each(len(q), func(from, to int) {
+		score := make([]float64, len(q))
+		for p := from; p < to; p++ {
+			out[p] = make([]float64, heads.Query*heads.Dim)
+			first := 0
+			if r.cfg.Window > 0 {
+				first = max(0, p-r.cfg.Window+1)
+			}
+			for h := range heads.Query {
+				at := h / (heads.Query / heads.KV) * heads.Dim
+				mine := q[p][h*heads.Dim : (h+1)*heads.Dim]
+				top := math.Inf(-1)
+				for j := first; j <= p; j++ {
+					sum := 0.
+					for d, x := range mine {
+						sum += x * k[j][at+d]
+					}
+					score[j] = sum / math.Sqrt(float64(heads.Dim))
+					top = math.Max(top, score[j])
+				}
+				total := 0.
+				for j := first; j <= p; j++ {
+					score[j] = math.Exp(score[j] - top)
+					total += score[j]
+				}
+				to := out[p][h*heads.Dim : (h+1)*heads.Dim]
+				for j := first; j <= p; j++ {
+					w := score[j] / total
+					for d := range to {
+						to[d] += w * v[j][at+d]
+					}
+				}
+			}
+		}
+	})
+	return out
+}

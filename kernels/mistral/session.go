@@ -1,0 +1,406 @@
+package mistral
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// SessionOptions say how much a session is for.
+type SessionOptions struct {
+	// Positions is the number of tokens, prompt and generated, that the session may see.
+	Positions int
+	// Window is how many keys a token sees, 0 for the model's own.
+	Window int
+	// Batch is the largest number of a prompt's tokens in one pass, 0 for [DefaultBatch].
+	Batch int
+	// Table says which products of a prompt are split, padded or left to another kernel.
+	Table *table.Table
+	// Unfused runs every operation of a token by itself where fused ones exist.
+	Unfused bool
+}
+
+// DefaultBatch is the largest number of a prompt's tokens in one pass.
+const DefaultBatch = 4096
+
+// historyLen is how many chosen tokens the device remembers, so that the host may leave
+// it alone for that long.
+const historyLen = 64
+
+// Session is one sequence of tokens on a model: its keys and values, and the launches of
+// its prompts and tokens. It is used by one goroutine at a time.
+type Session struct {
+	m         *Model
+	options   SessionOptions
+	positions int
+	window    int
+	batch     int
+	capacity  int
+	scale     float64
+	at        int // tokens seen: the position of the next one
+
+	rope                             kernels.Buffer
+	caches                           []kernels.KVCache
+	tokens, token, position, history kernels.Buffer
+	x, hidden, qkv, attended, delta  kernels.Buffer
+	gateUp, inner, logits            kernels.Buffer
+	buffers                          []kernels.Buffer
+
+	passes map[passKey]*pass
+	decode *decoder
+}
+
+// passKey says which pass of a prompt it is.
+type passKey struct {
+	rows  int
+	table *table.Table
+}
+
+// decoder is what one token consists of.
+type decoder struct {
+	steps []step
+	whole []kernels.Launch // one graph, or the steps'
+	fused bool
+}
+
+// plan is what follows from the options for a model of that configuration.
+func (o SessionOptions) plan(c checkpoint.Config) (positions, window, batch, capacity int) {
+	positions = max(o.Positions, 1)
+	window = o.Window
+	if window == 0 {
+		window = c.Window
+	}
+	if window == 0 {
+		window = c.Context
+	}
+	window = min(window, positions)
+	batch = o.Batch
+	if batch == 0 {
+		batch = DefaultBatch
+	}
+	batch = min(batch, positions)
+	// A row needs its window, and the first of a batch must still find its own when the
+	// last one's keys are in.
+	capacity = min(positions, window-1+batch)
+	capacity = (capacity + kernels.CacheGranule - 1) / kernels.CacheGranule * kernels.CacheGranule
+	return positions, window, batch, capacity
+}
+
+// SessionBytes is the memory that a session takes on a device: cache, table of angles and
+// activations.
+func SessionBytes(c checkpoint.Config, dtype kernels.DType, o SessionOptions) int64 {
+	positions, _, batch, capacity := o.plan(c)
+	size := int64(dtype.Size())
+	cache := int64(c.Layers) * 2 * int64(c.Heads.KV) * int64(c.Heads.Dim) * int64(capacity) * size
+	row := int64(c.Hidden)*(4+2*size) + int64(c.Heads.Width()+c.Heads.Query*c.Heads.Dim+3*c.Inner)*size
+	return cache + int64(positions)*int64(c.Heads.Dim)*4 + int64(batch)*row + int64(logitRows*c.Vocab)*size
+}
+
+// logitRows is for how many rows logits are computed at a time when all are wanted.
+const logitRows = 256
+
+// NewSession takes memory for a sequence and prepares the launches of a token.
+func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
+	c := m.config
+	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[passKey]*pass{}}
+	s.positions, s.window, s.batch, s.capacity = o.plan(c)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("session of %d tokens: %w", s.positions, errors.Join(err, s.Close()))
+			s = nil
+		}
+	}()
+	size := int64(m.dtype.Size())
+	take := func(bytes int64) (b kernels.Buffer) {
+		if err != nil {
+			return nil
+		}
+		if b, err = m.dev.Alloc(bytes); err == nil {
+			s.buffers = append(s.buffers, b)
+		}
+		return b
+	}
+	slots := int64(c.Heads.KV) * int64(s.capacity) * int64(c.Heads.Dim)
+	for range c.Layers {
+		s.caches = append(s.caches, kernels.KVCache{Capacity: s.capacity, Keys: all(take(slots * size)), Values: all(take(slots * size))})
+	}
+	rows := int64(s.batch)
+	for r := 1; r <= s.batch; r++ {
+		rows = max(rows, int64(m.padded(o.Table, r)))
+	}
+	hidden, inner := int64(c.Hidden), int64(c.Inner)
+	s.tokens, s.token, s.position, s.history = take(4*rows), take(4), take(4), take(4*historyLen)
+	s.x, s.hidden, s.delta = take(rows*hidden*4), take(rows*hidden*size), take(rows*hidden*size)
+	s.qkv, s.attended = take(rows*int64(c.Heads.Width())*size), take(rows*int64(c.Heads.Query*c.Heads.Dim)*size)
+	s.gateUp, s.inner = take(rows*2*inner*size), take(rows*inner*size)
+	s.logits = take(logitRows * int64(c.Vocab) * size)
+	s.rope = take(int64(s.positions) * int64(c.Heads.Dim) * 4)
+	if err != nil {
+		return s, err
+	}
+	// Kernels read whole rows of what may hold nothing yet: not NaN, which spreads.
+	for _, b := range s.buffers {
+		if err := b.Fill(kernels.Zeros, kernels.INT8, b.Bytes(), 0); err != nil {
+			return s, err
+		}
+	}
+	if err := s.rope.Upload(0, littleEndian(c.RopeTable(s.positions))); err != nil {
+		return s, err
+	}
+	steps, fused, err := s.singleToken()
+	if err != nil {
+		return s, err
+	}
+	s.decode = &decoder{steps: steps, whole: launches(steps), fused: fused}
+	if g, ok := m.dev.(grapher); ok {
+		one, err := g.Graph(s.decode.whole)
+		if err != nil {
+			return s, err
+		}
+		s.decode.whole = []kernels.Launch{one}
+	}
+	return s, nil
+}
+
+// littleEndian is values as devices read them.
+func littleEndian(values []float32) []byte {
+	out := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+	}
+	return out
+}
+
+// Position is how many tokens the session has seen.
+func (s *Session) Position() int { return s.at }
+
+// Fused says whether a token's operations are fused.
+func (s *Session) Fused() bool { return s.decode.fused }
+
+// Reset forgets all tokens.
+func (s *Session) Reset() { s.at = 0 }
+
+// Seek goes back to an earlier position, as far as the ring still holds what the tokens
+// from there on see.
+func (s *Session) Seek(position int) error {
+	if position < 0 || position > s.at || s.at-position > s.capacity-s.window && s.at > s.capacity {
+		return fmt.Errorf("seek to token %d of %d: the ring holds %d", position, s.at, s.capacity)
+	}
+	s.at = position
+	return nil
+}
+
+// Overflow is the error of more tokens than a session was made for.
+type Overflow struct{ At, More, Positions int }
+
+func (e *Overflow) Error() string {
+	return fmt.Sprintf("%d tokens after %d: the session was made for %d", e.More, e.At, e.Positions)
+}
+
+// put writes int32 values to a buffer.
+func put(b kernels.Buffer, values ...int32) error {
+	out := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint32(out, uint32(v))
+	}
+	return b.Upload(0, out)
+}
+
+// check refuses tokens that the vocabulary or the session has no room for.
+func (s *Session) check(tokens []int32) error {
+	if len(tokens) == 0 {
+		return errors.New("no tokens: expected at least one")
+	}
+	if s.at+len(tokens) > s.positions {
+		return &Overflow{s.at, len(tokens), s.positions}
+	}
+	for i, t := range tokens {
+		if t < 0 || int(t) >= s.m.config.Vocab {
+			return fmt.Errorf("token %d is %d: the vocabulary has %d", i, t, s.m.config.Vocab)
+		}
+	}
+	return nil
+}
+
+// passOf builds the pass of a batch, once.
+func (s *Session) passOf(rows int) (*pass, error) {
+	key := passKey{rows, s.options.Table}
+	if p, ok := s.passes[key]; ok {
+		return p, nil
+	}
+	p, err := s.prompt(rows, s.options.Table)
+	if err != nil {
+		return nil, fmt.Errorf("prompt of %d tokens: %w", rows, err)
+	}
+	if len(s.passes) >= keptPasses {
+		clear(s.passes)
+	}
+	s.passes[key] = p
+	return p, nil
+}
+
+// keptPasses is how many passes are kept: launches of all layers each.
+const keptPasses = 8
+
+// batches runs the tokens in batches. After each, with its launches run up to where
+// logits begin, done is called with the batch's pass and first index.
+func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass, first int) error) error {
+	if err := s.check(tokens); err != nil {
+		return err
+	}
+	for first := 0; first < len(tokens); first += s.batch {
+		rows := min(s.batch, len(tokens)-first)
+		p, err := s.passOf(rows)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(put(s.tokens, tokens[first:first+rows]...), put(s.position, int32(s.at))); err != nil {
+			return err
+		}
+		if _, err := s.m.dev.Execute(ctx, launches(p.steps[:p.outputs]), p.outputs); err != nil {
+			return err
+		}
+		s.at += rows
+		if err := done(p, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prefill takes a prompt, or a further piece of one, and returns the logits of its last
+// token.
+func (s *Session) Prefill(ctx context.Context, tokens []int32) ([]float32, error) {
+	var logits []float32
+	err := s.batches(ctx, tokens, func(p *pass, first int) error {
+		if first+p.rows < len(tokens) {
+			return nil
+		}
+		rest := launches(p.steps[p.outputs:])
+		if _, err := s.m.dev.Execute(ctx, rest, len(rest)); err != nil {
+			return err
+		}
+		var err error
+		logits, err = s.download(1)
+		return err
+	})
+	return logits, err
+}
+
+// All takes tokens and hands out the logits of every one of them, in order: of rows from
+// first on, Vocab columns each. The slice is valid until yield returns.
+func (s *Session) All(ctx context.Context, tokens []int32, yield func(first int, logits []float32) error) error {
+	return s.batches(ctx, tokens, func(p *pass, first int) error {
+		b := builder{s: s}
+		b.norm(p.rows, 0, s.m.norm, true)
+		var at []int
+		for from := 0; from < p.rows; from += logitRows {
+			at = append(at, len(b.steps))
+			b.product(&s.m.head, nil, min(logitRows, p.rows-from), kernels.Operand{Buffer: s.hidden, Offset: from * s.m.config.Hidden}, all(s.logits))
+		}
+		if b.err != nil {
+			return b.err
+		}
+		at = append(at, len(b.steps))
+		if _, err := s.m.dev.Execute(ctx, launches(b.steps[:at[0]]), at[0]); err != nil {
+			return err
+		}
+		for i := range at[1:] {
+			from := i * logitRows
+			one := launches(b.steps[at[i]:at[i+1]])
+			if _, err := s.m.dev.Execute(ctx, one, len(one)); err != nil {
+				return err
+			}
+			logits, err := s.download(min(logitRows, p.rows-from))
+			if err != nil {
+				return err
+			}
+			if err := yield(first+from, logits); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// download reads the logits of rows rows.
+func (s *Session) download(rows int) ([]float32, error) {
+	n := rows * s.m.config.Vocab
+	dtype := s.m.dtype.Output()
+	raw := make([]byte, n*dtype.Size())
+	if err := s.logits.Download(0, raw); err != nil {
+		return nil, fmt.Errorf("read logits: %w", err)
+	}
+	out := make([]float32, n)
+	for i := range out {
+		switch dtype {
+		case kernels.FP32:
+			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		case kernels.FP16:
+			out[i] = float32(kernels.DecodeFP16(binary.LittleEndian.Uint16(raw[2*i:])))
+		case kernels.BF16:
+			out[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+		}
+	}
+	return out, nil
+}
+
+// Decode takes a token and lets the device go on from it greedily, n tokens without the
+// host: it returns those n. Of them the last is chosen, not yet seen.
+func (s *Session) Decode(ctx context.Context, token int32, n int) ([]int32, kernels.Span, error) {
+	if err := s.check([]int32{token}); err != nil {
+		return nil, kernels.Span{}, err
+	}
+	if s.at+n > s.positions {
+		return nil, kernels.Span{}, &Overflow{s.at, n, s.positions}
+	}
+	if n < 1 || n > historyLen {
+		return nil, kernels.Span{}, fmt.Errorf("decode %d tokens at a time: expected 1 to %d", n, historyLen)
+	}
+	if err := errors.Join(put(s.token, token), put(s.position, int32(s.at))); err != nil {
+		return nil, kernels.Span{}, err
+	}
+	span, err := s.m.dev.Execute(ctx, s.decode.whole, n*len(s.decode.whole))
+	if err != nil {
+		return nil, span, err
+	}
+	raw := make([]byte, 4*historyLen)
+	if err := s.history.Download(0, raw); err != nil {
+		return nil, span, fmt.Errorf("read tokens: %w", err)
+	}
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(binary.LittleEndian.Uint32(raw[4*((s.at+i)%historyLen):]))
+	}
+	s.at += n
+	return tokens, span, nil
+}
+
+// Step takes a token and returns the logits of what follows it.
+func (s *Session) Step(ctx context.Context, token int32) ([]float32, error) {
+	if _, _, err := s.Decode(ctx, token, 1); err != nil {
+		return nil, err
+	}
+	return s.download(1)
+}
+
+// Close releases the session's memory.
+func (s *Session) Close() error {
+	var errs []error
+	if s.decode != nil && len(s.decode.whole) == 1 {
+		if c, ok := s.decode.whole[0].(interface{ Close() error }); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	for _, b := range s.buffers {
+		errs = append(errs, b.Close())
+	}
+	s.buffers = nil
+	return errors.Join(errs...)
+}
