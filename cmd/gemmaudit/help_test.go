@@ -12,15 +12,12 @@ import (
 // examples come first and that every flag is explained.
 func TestHelp(t *testing.T) {
 	a, _, _ := testApp()
-	var names []string
-	for _, c := range newRootCommand(a).Commands() {
-		names = append(names, c.Name())
-	}
-	for _, name := range append(names, "") {
-		args := []string{"--help"}
+	for _, c := range allCommands(newRootCommand(a)) {
+		names := strings.Fields(c.CommandPath())[1:]
+		args := append(names, "--help")
 		golden := "gemmaudit"
-		if name != "" {
-			args, golden = []string{name, "--help"}, name
+		if len(names) > 0 {
+			golden = strings.Join(names, "-")
 		}
 		t.Run(golden, func(t *testing.T) {
 			a, stdout, stderr := testApp()
@@ -59,7 +56,7 @@ func TestHelp(t *testing.T) {
 func TestExamplesParse(t *testing.T) {
 	a, _, _ := testApp()
 	root := newRootCommand(a)
-	for _, c := range append(root.Commands(), root) {
+	for _, c := range allCommands(root) {
 		for line := range strings.Lines(c.Example) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
 			for part := range strings.SplitSeq(line, "&&") {
@@ -90,7 +87,7 @@ func TestExamplesParse(t *testing.T) {
 func shellWords(line string) []string {
 	var words []string
 	for _, w := range strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "source <(")) {
-		if strings.HasPrefix(w, ">") {
+		if strings.HasPrefix(w, ">") || w == "|" {
 			break
 		}
 		if n := len(words); n > 0 && strings.Count(words[n-1], "'")%2 == 1 {

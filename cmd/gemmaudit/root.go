@@ -66,12 +66,13 @@ as a table that an inference engine can load.` + exitHelp(
 		newImportCommand(a),
 		newExportCommand(a),
 		newMergeCommand(a),
+		newMistralCommand(a),
 		newSelftestCommand(a),
 		newDoctorCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),
 	)
-	for _, c := range root.Commands() {
+	for _, c := range allCommands(root)[1:] {
 		wrapArgs(c)
 	}
 	root.SetHelpCommand(&cobra.Command{
@@ -104,10 +105,20 @@ as a table that an inference engine can load.` + exitHelp(
 func unknownCommand(root *cobra.Command, name string) error {
 	err := usagef("unknown command %q", name)
 	root.SuggestionsMinimumDistance = 2
+	path := root.CommandPath()
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return hint(err, "did you mean `gemmaudit %s`?", strings.Join(near, "` or `gemmaudit "))
+		return hint(err, "did you mean `%s %s`?", path, strings.Join(near, "` or `"+path+" "))
 	}
-	return hint(err, "`gemmaudit --help` lists the commands")
+	return hint(err, "`%s --help` lists the commands", path)
+}
+
+// allCommands lists a command and all below it.
+func allCommands(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, allCommands(sub)...)
+	}
+	return all
 }
 
 // refuseEmptyValues returns an error when a flag was given without content, as

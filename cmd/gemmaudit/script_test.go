@@ -88,6 +88,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fixtures, err := filepath.Abs("../../kernels/mistral")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(published); err != nil {
 		t.Logf("scripts on published sweeps skip: %v", err)
 		published = ""
@@ -99,6 +103,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PUBLISHED", published)
+			env.Setenv("FIXTURES", fixtures)
 			// Nothing of the person who runs the tests shows.
 			env.Setenv("TERM", "dumb")
 			return nil
@@ -158,7 +163,7 @@ func fewer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage writes a copy of a run file that is wrong in one way:
+// damage writes a copy of a file that is wrong in one way, all but truncate of a run file:
 // damage truncate|newer|foreign FROM TO.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {

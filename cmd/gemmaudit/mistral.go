@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer"
+	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// newMistralCommand assembles the commands that run a model.
+func newMistralCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mistral",
+		Short: "Generate with a Mistral or Llama model on the audited kernels",
+		Example: examples(
+			"gemmaudit mistral generate ./Mistral-7B-v0.3 --prompt 'The capital of France is'",
+			"gemmaudit mistral bench ./Mistral-7B-v0.3              # tokens a second and what bounds them",
+			"gemmaudit mistral validate ./Mistral-7B-v0.3 --table gemm.json",
+			"gemmaudit mistral perplexity ./Mistral-7B-v0.3 book.txt --kernel cublas",
+		),
+		Long: `Loads a model as Hugging Face stores it (a folder with config.json, tokenizer.json and
+safetensors) and runs it with the very kernels that an audit times, on a GPU or a CPU, so
+that a verdict on a product can be followed to the tokens a second that it costs.
+
+Understood are Mistral v0.1 to v0.3 and Llama 2 and 3 by their config.json; anything in
+it that is not known is an error, not a guess. Weights come in fp32, fp16 or bf16 and
+run in any of the three.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newGenerateCommand(a), newDecodeBenchCommand(a), newPerplexityCommand(a), newValidateCommand(a))
+	return cmd
+}
+
+// modelOptions are the flags of all commands that load a model.
+type modelOptions struct {
+	app    *app
+	dtype  string
+	kernel string
+	table  string
+	window int
+	batch  int
+}
+
+func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)")
+	if !families {
+		flags.StringVar(&o.kernel, "kernel", "auto", "kernel of all products, as `gemmaudit devices` lists them")
+		complete(cmd, "kernel", listOf(o.app.kernelNames))
+	}
+	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
+	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
+	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "most tokens of a prompt in one pass")
+	complete(cmd, "dtype", fixed("fp32", "fp16", "bf16"))
+	complete(cmd, "table", filesWith("json"))
+	for _, free := range []string{"window", "batch"} {
+		complete(cmd, free, cobra.NoFileCompletions)
+	}
+}
+
+// loaded is a model on a device, ready for sessions.
+type loaded struct {
+	*mistral.Model
+	name     string
+	device   kernels.Device
+	from     *checkpoint.Checkpoint
+	table    *table.Table
+	sessions mistral.SessionOptions
+}
+
+func (l *loaded) close() error { return errors.Join(l.Model.Close(), l.from.Close()) }
+
+// badModel makes what is wrong with a model's files an error of the command line; what
+// the system or a device did stays one of those.
+func badModel(err error) error {
+	var bad *checkpoint.Error
+	var large *mistral.TooLarge
+	var overflow *mistral.Overflow
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		return hint(&commandError{code: exitDevice, err: err}, "a smaller type (--dtype fp16), a shorter context, or another --device")
+	case errors.As(err, &bad), errors.As(err, &overflow):
+		return usage(err)
+	}
+	return err
+}
+
+// open reads the model's files, but not its weights.
+func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"window", o.window, 0}, {"batch", o.batch, 1}} {
+		if n.value < n.least {
+			return nil, usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
+		}
+	}
+	c, err := checkpoint.Open(dir)
+	return c, badModel(err)
+}
+
+// words is a model's tokenizer, for texts of tokens that the model has.
+type words struct {
+	*tokenizer.Tokenizer
+	path  string
+	vocab int
+}
+
+// openWords reads the tokenizer that lies beside a model.
+func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
+	w := &words{path: filepath.Join(dir, "tokenizer.json"), vocab: c.Config().Vocab}
+	var err error
+	w.Tokenizer, err = tokenizer.Open(w.path)
+	return w, usage(err)
+}
+
+// encode turns a text into tokens, with what the tokenizer puts around texts when special
+// is set.
+func (w *words) encode(text string, special bool) ([]int32, error) {
+	tokens := w.EncodeOrdinary(text)
+	if special {
+		tokens = w.Encode(text)
+	}
+	for i, t := range tokens {
+		if int(t) >= w.vocab {
+			return nil, usagef("%s: token %d of the text is %d, the model has %d", w.path, i, t, w.vocab)
+		}
+	}
+	return tokens, nil
+}
+
+// load brings the weights to the selected device. positions is how many tokens sessions
+// will see; keepRaw lets other kernels be used later.
+func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (*loaded, error) {
+	a := o.app
+	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
+		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch}}
+	options := mistral.Options{Kernel: o.kernel, KeepRaw: keepRaw}
+	dtype := c.Config().DType
+	if o.dtype != "" {
+		d, err := kernels.ParseDType(o.dtype)
+		if err != nil {
+			return nil, usagef("--dtype: %w", err)
+		}
+		switch d {
+		case kernels.FP32, kernels.FP16, kernels.BF16:
+		default:
+			return nil, usagef("--dtype: %s, expected fp32, fp16 or bf16", d)
+		}
+		options.DType, dtype = d, d
+	}
+	var err error
+	if o.table != "" {
+		if l.table, err = readTable(o.table); err != nil {
+			return nil, err
+		}
+		l.sessions.Table = l.table
+		options.KeepRaw = options.KeepRaw || namesKernels(l.table)
+	}
+	if l.device, err = a.oneDevice(); err != nil {
+		return nil, err
+	}
+	if l.table != nil {
+		a.tableConditions(l.table, l.device, o.table)
+	}
+	options.Reserve = mistral.SessionBytes(c.Config(), dtype, l.sessions)
+	bar := a.newLoadMeter(l.name)
+	options.Progress = bar.update
+	start := time.Now()
+	if l.Model, err = mistral.Load(ctx, l.device, c, options); err != nil {
+		bar.close()
+		return nil, badModel(err)
+	}
+	bar.close()
+	a.notef("%s: %.2f GiB in %s on %s in %.1f s", l.name, float64(l.Model.Bytes())/(1<<30), l.DType(), l.device.Spec().ID, time.Since(start).Seconds())
+	return l, nil
+}
+
+// tableConditions warns where a table was measured under other conditions.
+func (a *app) tableConditions(t *table.Table, d kernels.Device, path string) {
+	differences := rules.CompareValidators(t.Validators, conditionsHere(d, t))
+	if len(differences) == 0 {
+		return
+	}
+	var words []string
+	for _, f := range differences {
+		words = append(words, fmt.Sprintf("%s %q, here %q", f.Name, f.A, f.B))
+	}
+	a.warnf("%s was measured under other conditions: %s", path, strings.Join(words, "; "))
+}
+
+// namesKernels says whether a table has another kernel for some product.
+func namesKernels(t *table.Table) bool {
+	for _, s := range t.Series {
+		if s.Default.Kind == table.Kernel {
+			return true
+		}
+		for _, i := range s.Intervals {
+			if i.Action.Kind == table.Kernel {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadMeter shows how much of a model is on its device.
+type loadMeter struct {
+	app   *app
+	name  string
+	live  bool
+	shown time.Time
+	drawn bool
+}
+
+func (a *app) newLoadMeter(name string) *loadMeter {
+	return &loadMeter{app: a, name: name, live: a.stream(a.stderr).Style.Live, shown: a.now()}
+}
+
+// update shows a state at most once a second on a terminal, every ten seconds elsewhere.
+func (m *loadMeter) update(done, total int64) {
+	every := 10 * time.Second
+	if m.live {
+		every = time.Second
+	}
+	now := m.app.now()
+	if m.app.quiet || now.Sub(m.shown) < every {
+		return
+	}
+	m.shown = now
+	text := fmt.Sprintf("%s: %.1f of %.1f GiB loaded (%d %%)", m.name, float64(done)/(1<<30), float64(total)/(1<<30), 100*done/max(total, 1))
+	if m.live {
+		fmt.Fprintf(m.app.stderr, "\r\x1b[K%s", text)
+		m.drawn = true
+		return
+	}
+	fmt.Fprintln(m.app.stderr, text)
+}
+
+func (m *loadMeter) close() {
+	if m.drawn {
+		fmt.Fprint(m.app.stderr, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels/mistral"
+)
+
+type generateOptions struct {
+	modelOptions
+	prompt     string
+	promptFile string
+	tokens     int
+	sampling   mistral.Sampling
+	stop       []string
+	ignoreEOS  bool
+	raw        bool
+	json       bool
+}
+
+func newGenerateCommand(a *app) *cobra.Command {
+	opts := &generateOptions{modelOptions: modelOptions{app: a}}
+	cmd := &cobra.Command{
+		Use:   "generate MODEL",
+		Short: "Continue a text",
+		Example: examples(
+			"gemmaudit mistral generate ./Mistral-7B-v0.3 --prompt 'The capital of France is'",
+			"gemmaudit mistral generate ./model --prompt-file notes.txt --tokens 400 --temperature 0.7 --top-p 0.9 --seed 3",
+			"echo 'Once upon a time' | gemmaudit mistral generate ./model --device cpu --kernel tiled",
+			"gemmaudit mistral generate ./model --prompt hello --json | jq .decode_tokens_per_second",
+		),
+		Long: `The text goes to stdout as it is generated, timing to stderr. Without --temperature the
+likeliest token is taken each time, and the device decodes several tokens before the host
+looks at them.
+
+The cache of keys and values is a ring as long as the model's sliding window, or as its
+context where it has none: past that the oldest tokens are forgotten and generation goes
+on. A prompt must fit into the model's context.`,
+		Args: exactArgs("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
+	}
+	opts.flags(cmd, false)
+	flags := cmd.Flags()
+	flags.StringVarP(&opts.prompt, "prompt", "p", "", "the text to continue (default: standard input)")
+	flags.StringVar(&opts.promptFile, "prompt-file", "", "a file with the text to continue")
+	flags.IntVarP(&opts.tokens, "tokens", "n", 128, "most tokens to generate")
+	flags.Float64Var(&opts.sampling.Temperature, "temperature", 0, "0 takes the likeliest token, 1 draws by the model's probabilities")
+	flags.Float64Var(&opts.sampling.TopP, "top-p", 1, "draw among the likeliest tokens of this probability together")
+	flags.Float64Var(&opts.sampling.MinP, "min-p", 0, "draw among tokens of this share of the likeliest one's probability")
+	flags.Uint64Var(&opts.sampling.Seed, "seed", 1, "of the draws")
+	flags.StringArrayVar(&opts.stop, "stop", nil, "end before this text; may be given several times")
+	flags.BoolVar(&opts.ignoreEOS, "ignore-eos", false, "go on past the token that ends a text")
+	flags.BoolVar(&opts.raw, "no-special", false, "put no beginning-of-text token before the prompt")
+	flags.BoolVar(&opts.json, "json", false, "one JSON object with text, tokens and timing instead of the text")
+	complete(cmd, "prompt-file", nil)
+	for _, free := range []string{"prompt", "tokens", "temperature", "top-p", "min-p", "seed", "stop"} {
+		complete(cmd, free, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+// maxPrompt bounds the bytes of a text: more than any context holds.
+const maxPrompt = 64 << 20
+
+// readText returns the text of a flag, of a file, or of standard input.
+func (a *app) readText(text, path string, given bool) (string, error) {
+	if given {
+		return text, nil
+	}
+	in, name := a.stdin, "standard input"
+	if path != "" && path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", devicef("read %q: %w", path, withoutPath(err))
+		}
+		defer f.Close()
+		in, name = f, path
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
+	switch {
+	case err != nil:
+		return "", devicef("read %s: %w", name, withoutPath(err))
+	case len(data) > maxPrompt:
+		return "", usagef("%s: longer than %d bytes", name, maxPrompt)
+	case !utf8.Valid(data):
+		return "", usagef("%s: not UTF-8", name)
+	}
+	return string(data), nil
+}
+
+// generated is what --json prints.
+type generated struct {
+	Model        string  `json:"model"`
+	Device       string  `json:"device"`
+	DType        string  `json:"dtype"`
+	Kernel       string  `json:"kernel"`
+	Prompt       string  `json:"prompt"`
+	Text         string  `json:"text"`
+	PromptTokens int     `json:"prompt_tokens"`
+	Tokens       []int32 `json:"tokens"`
+	Reason       string  `json:"reason"`
+	Prefill      float64 `json:"prefill_seconds"`
+	Decode       float64 `json:"decode_seconds"`
+	Rate         float64 `json:"decode_tokens_per_second"`
+}
+
+func (o *generateOptions) run(ctx context.Context, dir string) error {
+	a := o.app
+	if err := o.sampling.Validate(); err != nil {
+		return usage(err)
+	}
+	if o.tokens < 1 {
+		return usagef("--tokens: %d, expected at least 1", o.tokens)
+	}
+	if o.prompt != "" && o.promptFile != "" {
+		return usagef("--prompt and --prompt-file: expected one of them")
+	}
+	for _, s := range o.stop {
+		if s == "" {
+			return usagef("--stop: empty, expected a text")
+		}
+	}
+	c, err := o.open(dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	words, err := openWords(dir, c)
+	if err != nil {
+		return err
+	}
+	text, err := a.readText(o.prompt, o.promptFile, o.prompt != "")
+	if err != nil {
+		return err
+	}
+	if o.promptFile == "" && o.prompt == "" {
+		text = strings.TrimRight(text, "\r\n") // the line's end that echo and a terminal add
+	}
+	if text == "" {
+		return usagef("the prompt is empty: expected a text in --prompt, --prompt-file or standard input")
+	}
+	prompt, err := words.encode(text, !o.raw)
+	if err != nil {
+		return err
+	}
+	if len(prompt) == 0 {
+		return usagef("the prompt has no tokens")
+	}
+	if limit := c.Config().Context; len(prompt) > limit {
+		return hint(usagef("the prompt has %d tokens, the model's context %d", len(prompt), limit), "shorten it")
+	}
+	l, err := o.load(ctx, dir, c, len(prompt)+o.tokens, false)
+	if err != nil {
+		return err
+	}
+	defer l.Model.Close()
+	s, err := l.NewSession(l.sessions)
+	if err != nil {
+		return badModel(err)
+	}
+	defer s.Close()
+
+	g := mistral.Generation{Prompt: prompt, Tokens: o.tokens, Sampling: o.sampling}
+	if !o.ignoreEOS {
+		for _, t := range c.Config().EOS {
+			g.Stop = append(g.Stop, int32(t))
+		}
+	}
+	out := &pieces{stop: o.stop, stream: words.Stream()}
+	if !o.json {
+		out.w = a.stdout
+	}
+	g.Yield = out.token
+	done, err := s.Generate(ctx, g)
+	out.finish()
+	if err != nil && ctx.Err() == nil {
+		return badModel(err)
+	}
+	if len(done.Tokens) == 0 && err != nil {
+		return interruptedf("stopped before the first token")
+	}
+	rate := 0.
+	if n := len(done.Tokens) - 1; n > 0 {
+		rate = float64(n) / done.Decode.Seconds()
+	}
+	if o.json {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetEscapeHTML(false)
+		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), len(prompt), done.Tokens,
+			string(done.Reason), done.Prefill.Seconds(), done.Decode.Seconds(), rate}
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(a.stdout)
+	}
+	a.notef("prompt: %d tokens in %s (%.0f a second); %d generated, %.1f a second; ended by %s",
+		len(prompt), done.Prefill.Round(time.Millisecond), float64(len(prompt))/done.Prefill.Seconds(), len(done.Tokens), rate, done.Reason)
+	if ctx.Err() != nil {
+		return interruptedf("stopped after %d tokens", len(done.Tokens))
+	}
+	return nil
+}
+
+// pieces turns tokens into text, which is held back as long as a stop text may begin in it.
+type pieces struct {
+	stop   []string
+	stream interface {
+		Next(int32) string
+		Flush() string
+	}
+	w       io.Writer // nil to collect alone
+	text    strings.Builder
+	pending string
+	ended   bool
+}
+
+// token takes a token and says whether to go on.
+func (p *pieces) token(t int32) bool {
+	p.pending += p.stream.Next(t)
+	p.release(false)
+	return !p.ended
+}
+
+func (p *pieces) finish() {
+	if !p.ended {
+		p.pending += p.stream.Flush()
+		p.release(true)
+	}
+}
+
+// release writes what can no longer be part of a stop text, or everything.
+func (p *pieces) release(all bool) {
+	keep := 0
+	for _, s := range p.stop {
+		if i := strings.Index(p.pending, s); i >= 0 {
+			p.pending, p.ended = p.pending[:i], true
+		}
+	}
+	if !all && !p.ended {
+		for _, s := range p.stop {
+			for n := min(len(s)-1, len(p.pending)); n > keep; n-- {
+				if strings.HasSuffix(p.pending, s[:n]) {
+					keep = n
+				}
+			}
+		}
+	}
+	out := p.pending[:len(p.pending)-keep]
+	p.pending = p.pending[len(out):]
+	p.text.WriteString(out)
+	if p.w != nil {
+		io.WriteString(p.w, out)
+	}
+}
