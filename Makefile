@@ -6,7 +6,7 @@
 #   make lint    formatting, go vet and staticcheck
 #   make bench   what the kernels reach here, beside registers, memory and libraries
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
-#   make cuda-test   bin/cuda.test, which runs the GPU tests on a machine that has one
+#   make cuda-test   bin/cuda.test and bin/mistral.test, which run the GPU tests on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
 #   make fuzz    each fuzz target for FUZZTIME
 #   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
@@ -50,13 +50,16 @@ build: $(TRAMPOLINES)
 cuda-test: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/cuda.test ./kernels/cuda
 	$(call resolved,bin/cuda.test)
+	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/mistral.test ./kernels/mistral
+	$(call resolved,bin/mistral.test)
 
 # The tests find sources and data in the folder that they are started in.
 BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
-	mkdir -p $(BUNDLE)/kernels/cuda
-	cp bin/gemmaudit bin/cuda.test scripts/gpu/run.sh scripts/check_sweep.py $(BUNDLE)
+	mkdir -p $(BUNDLE)/kernels/cuda $(BUNDLE)/kernels/mistral
+	cp bin/gemmaudit bin/cuda.test bin/mistral.test scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/make_model.py $(BUNDLE)
+	cp -R kernels/mistral/testdata $(BUNDLE)/kernels/mistral
 	cp -R kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/artefacts kernels/cuda/testdata kernels/cuda/include $(BUNDLE)/kernels/cuda
 
 # resolved fails when a function of the driver, or one of ours, was left out.

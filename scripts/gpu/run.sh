@@ -12,6 +12,10 @@
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
+#   ./run.sh mistral          models: the fixtures against transformers' logits, then a 7B
+#                             model of random weights: tokens a second, where the time goes,
+#                             perplexity against transformers (needs it, numpy and PyTorch),
+#                             and prompts with the lookup table of this card's own audit
 #   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
 #                             square product through cuBLAS, its next choices and our kernels
 #
@@ -126,17 +130,49 @@ run_audit() {
   passed 1 4
 }
 
+# A model of random weights is as fast as a trained one. MODEL names another folder.
+run_mistral() {
+  local model=${MODEL:-$out/mistral-7b} shape shapes=()
+  step mistral-test 30 env -C kernels/mistral "$here/mistral.test" -test.timeout 20m -test.v
+  passed
+  grep -aoE -e '--- FAIL: .*' "$out/mistral-test.log" | head -n 20
+  if [[ ! -d $model ]]; then
+    step mistral-model 2 python3 make_model.py --preset mistral-7b-v0.1 --dtype fp16 "$model"
+    passed || return
+  fi
+  step mistral-bench 12 ./gemmaudit mistral bench "$model" --device "$device" --rounds 15 --tokens 128
+  passed
+  step mistral-validate 60 ./gemmaudit mistral validate "$model" --device "$device" --kernel auto,cublas --reference-tokens 0 --rows 4096 --context 4000
+  passed
+  if python3 -c 'import transformers' 2>/dev/null; then
+    step mistral-perplexity 2 python3 check_model.py "$model" --gemmaudit ./gemmaudit --tokens 4096 --dtype fp16 --device "$device"
+    passed
+  else
+    summary+=("mistral-perplexity     skipped: python3 has no transformers")
+  fi
+  for shape in n6144k4096 n4096k4096 n28672k4096 n4096k14336; do shapes+=(--shape "$shape"); done
+  rm -f "$out"/prompts.db*
+  step mistral-sweep 12 ./gemmaudit sweep --device "$device" "${shapes[@]}" --batch 64:4096:16 --dtype fp16 --kernel cublas,auto \
+    --rounds 7 --block 1ms --out "$out/prompts.db"
+  passed
+  step mistral-splits 30 ./gemmaudit splits "$out/prompts.db" --device "$device" --table "$out/prompts.json" --force
+  passed 1 4
+  step mistral-table 40 ./gemmaudit mistral validate "$model" --device "$device" --kernel cublas --table "$out/prompts.json" \
+    --reference-tokens 0 --rows 0 --rounds 15
+  passed
+}
+
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach article audit)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach article audit mistral)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | reach | article | audit) ;;
+    test | sanitize | reach | article | audit | mistral) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, reach, article, audit" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, reach, article, audit, mistral" >&2
       exit 2
       ;;
   esac
