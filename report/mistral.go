@@ -53,7 +53,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		doc.Items = append(doc.Items, r)
 		rate := float64(r.TokenBytes) * r.Decode.Mid
 		sheet.Rows = append(sheet.Rows, []any{
-			r.Context, bounds{r.Prefill, perSecond}, bounds{r.Decode, perSecond}, number{1e3 / r.Decode.Mid, 4},
+			r.Context, bounds{r.Prefill, perSecond}, bounds{r.Decode, perSecond}, fourFigures(1e3 / r.Decode.Mid),
 			size(r.TokenBytes), gbytes(rate), shareOf(rate, b.ReadBandwidth), shareOf(rate, b.CopyBandwidth), r.Samples,
 		})
 	}
@@ -67,8 +67,20 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	return doc.Render(w, f)
 }
 
+// fourFigures is a number with four significant figures.
+type fourFigures float64
+
+func (v fourFigures) Text() string { return significant(float64(v), 4) }
+func (v fourFigures) Raw() any     { return finite(float64(v)) }
+
+// sevenFigures is a number with seven significant figures.
+type sevenFigures float64
+
+func (v sevenFigures) Text() string { return significant(float64(v), 7) }
+func (v sevenFigures) Raw() any     { return finite(float64(v)) }
+
 // perSecond is a rate of tokens.
-func perSecond(v float64) Cell { return number{v, 4} }
+func perSecond(v float64) Cell { return fourFigures(v) }
 
 // shareOf is a ÷ b, nothing where b is unknown.
 func shareOf(a, b float64) any {
@@ -162,12 +174,12 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	for _, c := range v.Families {
 		doc.Items = append(doc.Items, c)
 		state := word{"passed", Good}
-		row := []any{c.Kernel, state, number{c.Error, 3}, number{c.RMS, 3}, share(c.Agreement), number{c.Perplexity, 6}, ""}
+		row := []any{c.Kernel, state, fourFigures(c.Error), fourFigures(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), ""}
 		switch {
 		case c.Skipped != "":
 			row = []any{c.Kernel, word{"skipped", Faint}, nil, nil, nil, nil, c.Skipped}
 		case v.Reference == 0:
-			row = []any{c.Kernel, word{"not compared", Faint}, nil, nil, nil, number{c.Perplexity, 6}, ""}
+			row = []any{c.Kernel, word{"not compared", Faint}, nil, nil, nil, sevenFigures(c.Perplexity), ""}
 		case !c.Passed:
 			row[1] = word{"FAILED", Bad}
 		}
@@ -182,7 +194,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	}
 	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s), a prompt of %d tokens", v.Model, v.DType, v.Device, v.Name, v.Tokens), Neutral}}
 	if v.Reference > 0 {
-		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s; allowed is an error of %s of the logits' range", significant(v.Reference, 6), formatRaw(v.Bound)), Neutral}}
+		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s; allowed is an error of %s of the logits' range", significant(v.Reference, 7), formatRaw(v.Bound)), Neutral}}
 	}
 	return doc.Render(w, f)
 }
@@ -284,6 +296,6 @@ func WritePerplexity(w io.Writer, f Format, p *Perplexity) error {
 	doc.Sheets = []Sheet{{Columns: []Column{
 		{Name: "model", Key: "model"}, {Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"}, {Name: "kernel", Key: "kernel"},
 		{Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right},
-	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, p.Tokens, number{p.Perplexity, 6}}}}}
+	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, p.Tokens, sevenFigures(p.Perplexity)}}}}
 	return doc.Render(w, f)
 }

@@ -116,10 +116,6 @@ func (l *loader) projection(p *projection, part Part, k int, parts []rowsOf) err
 	return l.prepare(p)
 }
 
-// detached is implemented by weights that may not need the memory that they were made
-// from any more.
-type detached interface{ Detached() bool }
-
 // prepare brings a projection that was uploaded into the kernel's form, and keeps the
 // uploaded one only where it is still needed.
 func (l *loader) prepare(p *projection) error {
@@ -127,7 +123,7 @@ func (l *loader) prepare(p *projection) error {
 	if err != nil {
 		return err
 	}
-	if d, ok := w.(detached); ok && d.Detached() && !l.options.KeepRaw {
+	if d, ok := w.(kernels.Detached); ok && d.Detached() && !l.options.KeepRaw {
 		return p.release()
 	}
 	return nil
