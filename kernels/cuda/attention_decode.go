@@ -1,0 +1,203 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() { attentionFamilies[rungDecode] = decodeAttention{} }
+
+// decodeAttention is attention_decode.cu: one row of queries, the sequence split among
+// blocks that merge in their order.
+type decodeAttention struct{}
+
+// What attention_decode.cu fixes.
+const (
+	decodeWarps     = 8
+	decodeTile      = 16 // keys
+	decodeSplits    = 64 // at most
+	decodeMostHeads = 8  // of a block
+	decodeMostDim   = 256
+)
+
+// decodeKernel is one of the kernels: which, how many heads of a group its blocks take,
+// and how many blocks a multiprocessor runs at a time.
+type decodeKernel struct {
+	name    string // behind the type
+	heads   int
+	perSM   int
+	tensors bool
+}
+
+func (decodeAttention) name() string { return "decode" }
+
+func (decodeAttention) describe(arch) string {
+	return "one row against the cache: the heads of a group share a block, keys and values straight to registers, the sequence split among blocks"
+}
+
+func (decodeAttention) supports(a arch, p attentionProblem) string {
+	switch reason := typeReason(a, p.dtype); {
+	case reason != "":
+		return reason
+	case p.rows != 1:
+		return fmt.Sprintf("takes one row of queries, not %d", p.rows)
+	case p.heads.Dim > decodeMostDim:
+		return fmt.Sprintf("takes heads of up to %d elements, not %d", decodeMostDim, p.heads.Dim)
+	}
+	if k := p.decodeKernel(a); k.mostSplits(a, p.heads) < 1 {
+		return fmt.Sprintf("%d heads of keys and values are more than blocks that run at once", p.heads.KV)
+	}
+	return ""
+}
+
+// decodeKernel is the kernel for p.
+func (p attentionProblem) decodeKernel(a arch) decodeKernel {
+	dim := p.heads.Dim
+	if a.cc >= 80 && p.dtype.Size() == 2 && (dim == 64 || dim == 128) && p.aligned == 16 && p.capacity <= math.MaxInt32/dim {
+		return decodeKernel{name: fmt.Sprintf("tensor_%d", dim), heads: decodeMostHeads, perSM: 2, tensors: true}
+	}
+	switch {
+	case dim <= 64:
+		return decodeKernel{name: "64", heads: 8, perSM: 1}
+	case dim <= 128:
+		return decodeKernel{name: "128", heads: 4, perSM: 1}
+	}
+	return decodeKernel{name: "256", heads: 2, perSM: 1}
+}
+
+// chunks is how many blocks share the heads of a group.
+func (k decodeKernel) chunks(h kernels.Heads) int { return divideUp(h.Query/h.KV, k.heads) }
+
+// decodeChoice is a kernel and how often the sequence is split.
+type decodeChoice struct {
+	decodeKernel
+	splits int
+}
+
+// mostSplits is how often the sequence may be split: all blocks must be on the GPU at once,
+// since they wait for each other.
+func (k decodeKernel) mostSplits(a arch, h kernels.Heads) int {
+	return min(decodeSplits, a.sms*k.perSM/(h.KV*k.chunks(h)))
+}
+
+// The model's constants, fitted to an H200's times of 32 query heads on 8, and on 32, at 128 to
+// 32768 keys: it finds the best number of splits, and the times within a fifth.
+const (
+	// decodeStart is what a launch takes beside its work, decodeBlock what each block of a
+	// multiprocessor adds, and decodeSplit what each split does.
+	decodeStart, decodeBlock, decodeSplit = 4.2e-6, 0.3e-6, 4e-9
+	// decodeLatency is how long a step of a warp takes that only waits for its loads.
+	decodeLatency = 1.25e-6
+	// decodeReached is the part of the memory's bandwidth that is reached.
+	decodeReached = 0.92
+)
+
+// steps is how many loads of a tile wait for each other.
+func (k decodeKernel) steps() float64 {
+	if k.tensors {
+		return 1
+	}
+	return 4
+}
+
+// seconds is what the model expects: rounds in which every warp loads a tile, in steps of
+// a load's latency, or of what memory or a multiprocessor takes for them.
+func (c decodeChoice) seconds(a arch, p attentionProblem) float64 {
+	blocks := p.heads.KV * c.chunks(p.heads) * c.splits
+	tiles := float64(divideUp(p.width(), decodeTile)) / float64(c.splits) // of a block
+	perSM := float64(divideUp(blocks, a.sms))
+	bytes := min(decodeWarps, tiles) * 2 * float64(decodeTile*p.heads.Dim*p.dtype.Size()) / c.steps() // of a block's step
+	times := []float64{decodeLatency, perSM * bytes / (narrowL2 * a.clockMHz * 1e6)}
+	if a.bandwidth > 0 {
+		times = append(times, float64(blocks)*bytes/(a.bandwidth*decodeReached))
+	}
+	sum := 0.
+	for _, t := range times {
+		sum += t * t
+	}
+	return decodeStart + decodeBlock*perSM + decodeSplit*float64(c.splits) + max(1, tiles/decodeWarps)*c.steps()*math.Sqrt(sum)
+}
+
+// decodeChoices are the ways to split p.
+func decodeChoices(a arch, p attentionProblem) []decodeChoice {
+	k := p.decodeKernel(a)
+	var all []decodeChoice
+	most := k.mostSplits(a, p.heads)
+	for _, splits := range []int{1, 2, 4, 8, 16, 32} {
+		if splits < most {
+			all = append(all, decodeChoice{k, splits})
+		}
+	}
+	all = append(all, decodeChoice{k, most})
+	return all
+}
+
+func (decodeAttention) plan(a arch, p attentionProblem) attentionPlan {
+	return planRotated(a, p, decodeRotation{})
+}
+
+func (decodeAttention) candidates(a arch, p attentionProblem) []attentionPlan {
+	return decodePlans(a, p, decodeRotation{})
+}
+
+// planRotated is the plan with a rotation on the way in.
+func planRotated(a arch, p attentionProblem, r decodeRotation) attentionPlan {
+	return fastestAttention(decodePlans(a, p, r))
+}
+
+// decodePlans are those among which one is chosen.
+func decodePlans(a arch, p attentionProblem, r decodeRotation) []attentionPlan {
+	var plans []attentionPlan
+	for _, c := range decodeChoices(a, p) {
+		plans = append(plans, c.plan(a, p, r))
+	}
+	return plans
+}
+
+// decodeRotation is what a launch that rotates needs beside attention's operands; its
+// queries are the raw row. A table at 0 stands for none.
+type decodeRotation struct {
+	table     uint64
+	positions int
+}
+
+// plan is the choice's, r that of the rotation on the way in.
+func (c decodeChoice) plan(a arch, p attentionProblem, r decodeRotation) attentionPlan {
+	groups := int64(p.heads.KV * c.chunks(p.heads))
+	return attentionPlan{
+		label:   fmt.Sprintf("%s %d splits", c.name, c.splits),
+		seconds: c.seconds(a, p),
+		flags:   groups * int64(c.splits*c.splits*c.recordWords(p.heads)) * 4,
+		bind:    func(at attentionAddresses) []call { return []call{c.call(a, p, at, r)} },
+	}
+}
+
+// headsOf is how many heads the blocks have that have the most.
+func (k decodeKernel) headsOf(h kernels.Heads) int { return min(k.heads, h.Query/h.KV) }
+
+// recordWords is the size of what one block tells another: struct Record.
+func (c decodeChoice) recordWords(h kernels.Heads) int {
+	heads := c.headsOf(h)
+	return 2*divideUp(heads, 2)*2 + divideUp(heads*h.Dim, 4*c.splits)*4
+}
+
+// decodeAhead is how many tiles each warp has L2 fetch before its launch begins.
+const decodeAhead = 2
+
+// call launches attention_decode.cu: struct Params there.
+func (c decodeChoice) call(a arch, p attentionProblem, at attentionAddresses, r decodeRotation) call {
+	chunks, heads := c.chunks(p.heads), c.headsOf(p.heads)
+	k := call{
+		kernel: fmt.Sprintf("ga_attention_decode_%s_%s", p.dtype, c.name),
+		grid:   dim3{x: c.splits, y: p.heads.KV * chunks}, block: dim3{x: 32 * decodeWarps},
+		// The warps' sums, then what comes of the other blocks.
+		shared:  4 * max(decodeWarps*heads*p.heads.Dim, c.splits*c.recordWords(p.heads)),
+		overlap: a.cc >= 90,
+	}
+	k.args.pointer(at.q).pointer(at.keys).pointer(at.values).pointer(at.out).pointer(at.position).pointer(r.table).pointer(at.flags)
+	k.args.int32(p.heads.Query, p.heads.KV, p.heads.Query/p.heads.KV, chunks, p.heads.Dim, p.capacity, p.window, p.length)
+	k.args.int32(r.positions, decodeAhead, oneIf(p.aligned == 16 && p.heads.Dim*p.dtype.Size()%16 == 0)).float32(p.scale * math.Log2E)
+	return k
+}
