@@ -21,7 +21,7 @@
 #include "lanes.h"
 
 // FEW is up to how many vectors of queries keys are multiplied as they lie.
-enum { QUERIES = 64, KEYS = GA_TILE_KEYS, FEW = 8 };
+enum { QUERIES = 96, KEYS = GA_TILE_KEYS, FEW = 8 };
 
 // Scratch of one item. Rows of dim floats are padded to whole multiples of 16.
 typedef struct {
@@ -57,7 +57,7 @@ GA_INLINE void multiply_tile(const int R, const int W, int set, int64_t depth, c
     lanes x[TILE_VECTORS];
     _Pragma("GCC unroll 8") for (int v = 0; v < W; v++) x[v] = load(GA_FP32, b, k * ldb + v * LANES);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-      _Pragma("GCC unroll 8") for (int v = 0; v < W; v++) sum[r][v] += a[r * lda + k] * x[v];
+      _Pragma("GCC unroll 8") for (int v = 0; v < W; v++) sum[r][v] = GA_FUSED(all(a[r * lda + k]), x[v], sum[r][v]);
   }
   _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
     _Pragma("GCC unroll 8") for (int v = 0; v < W; v++) store(GA_FP32, c, r * ldc + v * LANES, sum[r][v]);
@@ -83,8 +83,6 @@ static void multiply(int set, int64_t rows, int64_t cols, int64_t depth, const f
   }
 }
 
-typedef float four __attribute__((vector_size(16), may_alias));
-
 // turn writes keys [j0,j1) of a tile, widened, as columns.
 GA_INLINE void turn(const ga_dtype type, const item *t, const char *keys, int64_t j0, int64_t j1) {
   const ga_attention *a = t->a;
@@ -95,7 +93,12 @@ GA_INLINE void turn(const ga_dtype type, const item *t, const char *keys, int64_
     for (int64_t e = 0; e < dim; e += 4) {
       four r0 = *(four *)(wide + e), r1 = *(four *)(wide + dim + e), r2 = *(four *)(wide + 2 * dim + e), r3 = *(four *)(wide + 3 * dim + e);
       float *to = t->w.across + e * KEYS + j;
-      for (int k = 0; k < 4; k++) *(four *)(to + k * KEYS) = (four){r0[k], r1[k], r2[k], r3[k]};
+      four a0 = GA_FOUR(r0, r1, 0, 4, 1, 5), a1 = GA_FOUR(r0, r1, 2, 6, 3, 7);
+      four b0 = GA_FOUR(r2, r3, 0, 4, 1, 5), b1 = GA_FOUR(r2, r3, 2, 6, 3, 7);
+      *(four *)to = GA_FOUR(a0, b0, 0, 1, 4, 5);
+      *(four *)(to + KEYS) = GA_FOUR(a0, b0, 2, 3, 6, 7);
+      *(four *)(to + 2 * KEYS) = GA_FOUR(a1, b1, 0, 1, 4, 5);
+      *(four *)(to + 3 * KEYS) = GA_FOUR(a1, b1, 2, 3, 6, 7);
     }
   }
 }
@@ -115,21 +118,14 @@ GA_INLINE void score_few(const ga_dtype type, const int N, const item *t, int64_
       _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) k[n] = load(type, key + n * bytes, e);
       _Pragma("GCC unroll 4") for (int q = 0; q < N; q++) {
         lanes x = load(GA_FP32, t->w.q, (i + q) * dim + e);
-        _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) sum[q][n] += x * k[n];
+        _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) sum[q][n] = GA_FUSED(x, k[n], sum[q][n]);
       }
     }
     _Pragma("GCC unroll 4") for (int q = 0; q < N; q++) {
-      four folded[4];
-      _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) {
-        four part[LANES / 4];
-        memcpy(part, &sum[q][n], sizeof part);
-        if (LANES == 16) part[0] += part[2 % (LANES / 4)], part[1 % (LANES / 4)] += part[3 % (LANES / 4)];
-        if (LANES >= 8) part[0] += part[1 % (LANES / 4)];
-        folded[n] = part[0];
-      }
-      four a = folded[0], b = folded[1], c = folded[2], d = folded[3];
-      *(four *)(t->w.weights + (i + q) * KEYS + j) =
-          ((four){a[0], b[0], c[0], d[0]} + (four){a[1], b[1], c[1], d[1]}) + ((four){a[2], b[2], c[2], d[2]} + (four){a[3], b[3], c[3], d[3]});
+      // Sums of four keys side by side in each four lanes, then over the fours.
+      lanes ab = GA_LOW(sum[q][0], sum[q][1]) + GA_HIGH(sum[q][0], sum[q][1]);
+      lanes cd = GA_LOW(sum[q][2], sum[q][3]) + GA_HIGH(sum[q][2], sum[q][3]);
+      *(four *)(t->w.weights + (i + q) * KEYS + j) = fold(GA_FRONT(ab, cd) + GA_BACK(ab, cd));
     }
   }
 }
@@ -147,7 +143,7 @@ GA_INLINE void add_few(const ga_dtype type, const int N, const int W, const item
     for (int64_t at = e * ga_size(type); at < (e + W * LANES) * ga_size(type); at += 64) __builtin_prefetch(ahead + j * bytes + at);
     _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) x[v] = load(type, values + j * bytes, e + v * LANES);
     _Pragma("GCC unroll 4") for (int q = 0; q < N; q++)
-      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) sum[q][v] += t->w.weights[(i + q) * KEYS + j] * x[v];
+      _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) sum[q][v] = GA_FUSED(all(t->w.weights[(i + q) * KEYS + j]), x[v], sum[q][v]);
   }
   _Pragma("GCC unroll 4") for (int q = 0; q < N; q++)
     _Pragma("GCC unroll 4") for (int v = 0; v < W; v++) store(GA_FP32, t->w.out, (i + q) * dim + e + v * LANES, sum[q][v]);

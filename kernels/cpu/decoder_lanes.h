@@ -39,7 +39,7 @@ GA_INLINE void normalize_row(const ga_dtype type, const ga_normalization *n, int
       v += load(type, n->delta, row * n->hidden + i);
       store(GA_FP32, x, i, v);
     }
-    sums[turn] += v * v;
+    sums[turn] = GA_FUSED(v, v, sums[turn]);
   }
   if (rest > 0) {
     lanes v = load_some(GA_FP32, x, whole, rest);
@@ -47,7 +47,7 @@ GA_INLINE void normalize_row(const ga_dtype type, const ga_normalization *n, int
       v += load_some(type, n->delta, row * n->hidden + whole, rest);
       store_some(GA_FP32, x, whole, rest, v);
     }
-    sums[0] += v * v;
+    sums[0] = GA_FUSED(v, v, sums[0]);
   }
   if (row < n->from_row) return;
   lanes r = all(1 / sqrtf(sum_of((sums[0] + sums[1]) + (sums[2] + sums[3])) / (float)n->hidden + n->epsilon));

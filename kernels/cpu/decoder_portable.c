@@ -1,11 +1,21 @@
 // A decoder's operations on vectors of 16 bytes, which every baseline has.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=fast") // fused where the baseline has it
-#endif
+#include "decoder.h"
 #include "path.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#define GA_FUSED(a, b, c) (lanes)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b))
+#else
+#define GA_FUSED(a, b, c) ((a) * (b) + (c))
+#endif
 
 // Registers are 16 at the least.
 #define LANES 4
+#define GA_QUARTER(x, i) (four)(x)
+#define GA_LOW(a, b) GA_FOUR(a, b, 0, 4, 1, 5)
+#define GA_HIGH(a, b) GA_FOUR(a, b, 2, 6, 3, 7)
+#define GA_FRONT(a, b) GA_FOUR(a, b, 0, 1, 4, 5)
+#define GA_BACK(a, b) GA_FOUR(a, b, 2, 3, 6, 7)
 enum { TILE_ROWS = 4, TILE_VECTORS = 2, FEW_QUERIES = 2 };
 
 #include "attention_lanes.h"

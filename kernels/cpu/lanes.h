@@ -1,9 +1,13 @@
 // Vectors of LANES floats, which the includer has defined together with
-// GA_LOAD_FP16 and GA_STORE_FP16 where its instruction set converts fp16 by itself.
-// Everything else is left to the compiler's vector extensions.
+// GA_FUSED(a, b, c), a·b+c (cgo keeps the compiler from fusing by itself),
+// GA_QUARTER(x, i), four of them, GA_LOW, GA_HIGH, GA_FRONT and GA_BACK, which do with
+// each four of two vectors what they do here with the only one, and GA_LOAD_FP16 and
+// GA_STORE_FP16 where its instruction set converts fp16 by itself. Everything else is
+// left to the compiler's vector extensions.
 #ifndef GEMMAUDIT_LANES_H
 #define GEMMAUDIT_LANES_H
 
+#include <math.h>
 #include <string.h>
 
 #include "convert.h"
@@ -17,7 +21,7 @@ typedef uint16_t halves __attribute__((vector_size(LANES * 2)));
 typedef lanes lanes_anywhere __attribute__((aligned(4), may_alias));
 typedef halves halves_anywhere __attribute__((aligned(2), may_alias));
 
-GA_INLINE lanes all(float x) { return x - (lanes){0}; }
+GA_INLINE lanes all(float x) { return x - (lanes){0}; } // exact, and folded
 
 GA_INLINE lanes pick(words mask, lanes yes, lanes no) { return (lanes)((mask & (words)yes) | (~mask & (words)no)); }
 
@@ -92,21 +96,38 @@ GA_INLINE void narrow(ga_dtype type, const float *in, int64_t n, void *p) {
   if (i < n) store_some(type, p, i, n - i, load_some(GA_FP32, in, i, n - i));
 }
 
-// Sums and maxima over the lanes, by halves.
+typedef float four __attribute__((vector_size(16), may_alias));
+
+// GA_FOUR takes four elements of a and b, which are numbered on from those of a.
+#if defined(__clang__) || __GNUC__ >= 12
+#define GA_FOUR(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+typedef int32_t four_words __attribute__((vector_size(16)));
+#define GA_FOUR(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_words){i, j, k, l})
+#endif
+
+// Sums and maxima over the lanes: first over fours, which GA_QUARTER takes out.
+GA_INLINE four fold(lanes x) {
+  four sum = GA_QUARTER(x, 0);
+  if (LANES == 16) return (sum + GA_QUARTER(x, 1)) + (GA_QUARTER(x, 2) + GA_QUARTER(x, 3));
+  if (LANES == 8) sum += GA_QUARTER(x, 1);
+  return sum;
+}
+
 GA_INLINE float sum_of(lanes x) {
-  float v[LANES];
-  memcpy(v, &x, sizeof v);
-  for (int n = LANES / 2; n > 0; n /= 2)
-    for (int l = 0; l < n; l++) v[l] += v[l + n];
-  return v[0];
+  four v = fold(x);
+  return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
 GA_INLINE float largest_of(lanes x) {
-  float v[LANES];
-  memcpy(v, &x, sizeof v);
-  for (int n = LANES / 2; n > 0; n /= 2)
-    for (int l = 0; l < n; l++) v[l] = v[l] > v[l + n] ? v[l] : v[l + n];
-  return v[0];
+  float top = -INFINITY;
+  for (int q = 0; q < LANES / 4; q++) {
+    four v = q == 0 ? GA_QUARTER(x, 0) : q == 1 ? GA_QUARTER(x, 1) : q == 2 ? GA_QUARTER(x, 2) : GA_QUARTER(x, 3);
+    float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+    if (b > a) a = b;
+    if (a > top) top = a;
+  }
+  return top;
 }
 
 // exp2_of is 2^x for x <= 0, and 0 below -126. The polynomial is the best of degree 6
@@ -119,12 +140,12 @@ GA_INLINE lanes exp2_of(lanes x) {
   lanes shifted = x + shift; // the whole part, in the low bits
   lanes f = x - (shifted - shift);
   lanes p = all(0x1.41a6fep-13f);
-  p = p * f + 0x1.5f44f0p-10f;
-  p = p * f + 0x1.3b2dfep-7f;
-  p = p * f + 0x1.c6aed6p-5f;
-  p = p * f + 0x1.ebfbdap-3f;
-  p = p * f + 0x1.62e430p-1f;
-  p = p * f + 1.0f;
+  p = GA_FUSED(p, f, all(0x1.5f44f0p-10f));
+  p = GA_FUSED(p, f, all(0x1.3b2dfep-7f));
+  p = GA_FUSED(p, f, all(0x1.c6aed6p-5f));
+  p = GA_FUSED(p, f, all(0x1.ebfbdap-3f));
+  p = GA_FUSED(p, f, all(0x1.62e430p-1f));
+  p = GA_FUSED(p, f, all(1.0f));
   words power = (words)shifted << 23;
   return (lanes)((words)((lanes)((words)p + power)) & ~none);
 }
