@@ -262,7 +262,7 @@ func (p *PassProfile) sheet() Sheet {
 
 func prefillSheet(gains []TableGain) Sheet {
 	s := Sheet{Title: "Prompts with the table and without", Columns: []Column{
-		{Name: "kernel", Key: "kernel", Hoist: true, HoistName: true}, {Name: "tokens", Key: "rows", Align: Right}, {Name: "products changed", Key: "applied", Align: Right},
+		{Name: "kernel", Key: "kernel", Hoist: true}, {Name: "tokens", Key: "rows", Align: Right}, {Name: "products changed", Key: "applied", Align: Right},
 		{Name: "without us", Key: "plain_us", Align: Right}, {Name: "with us", Key: "table_us", Align: Right},
 		{Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "pays", Key: "pays"},
 	}}

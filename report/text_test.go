@@ -77,12 +77,15 @@ func documents() map[string]func(io.Writer, Format) error {
 		"audit": func(w io.Writer, f Format) error {
 			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAudit())
 		},
-		"splits":   func(w io.Writer, f Format) error { return WriteSplits(w, f, fixtureMeta(), fixtureSplits()) },
-		"selftest": func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
-		"doctor":   func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
-		"plan":     func(w io.Writer, f Format) error { return WritePlan(w, f, fixturePlan()) },
-		"diff":     func(w io.Writer, f Format) error { return WriteDiff(w, f, fixtureDiff()) },
-		"runfile":  func(w io.Writer, f Format) error { return WriteRunFile(w, f, fixtureRunFile()) },
+		"splits":     func(w io.Writer, f Format) error { return WriteSplits(w, f, fixtureMeta(), fixtureSplits()) },
+		"selftest":   func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
+		"decode":     func(w io.Writer, f Format) error { return WriteDecodeBench(w, f, fixtureDecodeBench()) },
+		"model":      func(w io.Writer, f Format) error { return WriteModelValidation(w, f, fixtureModelValidation()) },
+		"perplexity": func(w io.Writer, f Format) error { return WritePerplexity(w, f, fixturePerplexity()) },
+		"doctor":     func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
+		"plan":       func(w io.Writer, f Format) error { return WritePlan(w, f, fixturePlan()) },
+		"diff":       func(w io.Writer, f Format) error { return WriteDiff(w, f, fixtureDiff()) },
+		"runfile":    func(w io.Writer, f Format) error { return WriteRunFile(w, f, fixtureRunFile()) },
 	}
 }
 

@@ -27,7 +27,7 @@ func Gain(direct, remedy []float64) Interval {
 	}
 	slices.Sort(means)
 	mid := math.Exp(median(means))
-	if n < leastSignedRanks {
+	if n < LeastPairs {
 		return Interval{0, mid, math.Inf(1)}
 	}
 	m := float64(n)
@@ -36,9 +36,9 @@ func Gain(direct, remedy []float64) Interval {
 	return Interval{math.Exp(means[at]), mid, math.Exp(means[len(means)-1-at])}
 }
 
-// leastSignedRanks is the smallest number whose signed ranks can differ from chance at 5 %,
+// LeastPairs is the smallest number whose signed ranks can differ from chance at 5 %,
 // two-sided: 2 ÷ 2⁶ is 3 %.
-const leastSignedRanks = 6
+const LeastPairs = 6
 
 // Centre is the centre of samples of one positive quantity, times or rates, with bounds
 // as [Gain] has them.

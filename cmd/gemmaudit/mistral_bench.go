@@ -56,11 +56,11 @@ Their rate is compared with the read and copy bandwidth measured on the device.`
 func (o *decodeBenchOptions) run(ctx context.Context, dir string) error {
 	a := o.app
 	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"tokens", o.tokens}, {"rounds", o.rounds}, {"context", slices.Min(append(o.contexts, math.MaxInt))}} {
-		if n.value < 1 || len(o.contexts) == 0 {
-			return usagef("--%s: %d, expected at least 1", n.flag, n.value)
+		flag         string
+		value, least int
+	}{{"tokens", o.tokens, 1}, {"rounds", o.rounds, rules.LeastPairs}, {"context", slices.Min(append(o.contexts, math.MaxInt)), 1}} {
+		if n.value < n.least {
+			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
 		}
 	}
 	c, err := o.open(dir)

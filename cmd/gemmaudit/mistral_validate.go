@@ -98,6 +98,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
 		}
 	}
+	if o.table != "" && o.rounds < rules.LeastPairs {
+		return usagef("--rounds: %d, expected at least %d for the interval of a table's gain", o.rounds, rules.LeastPairs)
+	}
 	c, err := o.open(dir)
 	if err != nil {
 		return err
