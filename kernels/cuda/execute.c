@@ -14,7 +14,7 @@ enum { CHUNK = 480 };
 // microsecond.
 static const double least_ns = 20e3;
 
-static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream) {
+static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream, int overlap) {
   CUlaunchAttribute attributes[2];
   CUlaunchConfig config = {
       .gridDimX = s->grid[0], .gridDimY = s->grid[1], .gridDimZ = s->grid[2],
@@ -29,7 +29,7 @@ static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream) {
     a->value.clusterDim.y = s->cluster[1];
     a->value.clusterDim.z = s->cluster[2];
   }
-  if (s->overlap) {
+  if (s->overlap && overlap) {
     CUlaunchAttribute *a = &attributes[config.numAttrs++];
     memset(a, 0, sizeof *a);
     a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -39,11 +39,10 @@ static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream) {
   return cuLaunchKernelEx(&config, s->function, params, NULL);
 }
 
-// enqueue puts one launch on the stream; 0 means that something failed.
-static int enqueue(const ga_cuda_launch *l, CUstream stream, ga_cuda_span *span) {
+int ga_cuda_put(const ga_cuda_launch *l, CUstream stream, int overlap, ga_cuda_span *span) {
   for (int i = 0; i < l->count; i++) {
     const ga_cuda_step *s = &l->steps[i];
-    if (s->enqueue == NULL) span->code = enqueue_kernel(s, stream);
+    if (s->enqueue == NULL) span->code = enqueue_kernel(s, stream, overlap);
     else span->library = s->enqueue(s->self, stream);
     if (span->code != CUDA_SUCCESS || span->library != 0) return 0;
   }
@@ -84,16 +83,16 @@ static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t
   memset(page->chunk[which].after, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
   page->chunk[which].gate[0] = page->chunk[which].gate[1] = 0;
   *c->ticket = ++b->ticket;
-  TRY(enqueue_kernel(c->gate, b->stream));
-  TRY(enqueue_kernel(c->before, b->stream));
+  TRY(enqueue_kernel(c->gate, b->stream, 0));
+  TRY(enqueue_kernel(c->before, b->stream, 0));
   TRY(cuEventRecord(c->begin, b->stream));
   int64_t at = from % nlaunches;
   for (int64_t i = from; i < to && sound(span); i++) {
-    if (!enqueue((const ga_cuda_launch *)launches[at], b->stream, span)) span->failed_at = i;
+    if (!ga_cuda_put((const ga_cuda_launch *)launches[at], b->stream, 1, span)) span->failed_at = i;
     if (++at == nlaunches) at = 0;
   }
   TRY(cuEventRecord(c->end, b->stream));
-  TRY(enqueue_kernel(c->after, b->stream));
+  TRY(enqueue_kernel(c->after, b->stream, 0));
   if (!last) TRY(cuEventRecord(c->done, b->stream));
   __atomic_store_n(&page->flag, b->ticket, __ATOMIC_SEQ_CST);
 }
@@ -148,7 +147,7 @@ void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span 
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
   const ga_cuda_chunk *c = &b->chunk[0];
   TRY(cuEventRecord(c->begin, b->stream));
-  if (sound(span) && !enqueue(launch, b->stream, span)) span->failed_at = 0;
+  if (sound(span) && !ga_cuda_put(launch, b->stream, 1, span)) span->failed_at = 0;
   TRY(cuEventRecord(c->end, b->stream));
   finish(b, span);
   float ms = 0;

@@ -134,6 +134,9 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 		if !ok || l.dev != d {
 			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, it)
 		}
+		if l.graph && l.exec == nil {
+			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d, a %s, is closed", d.spec.ID, i, l.plan)
+		}
 		if _, err := d.prime(l); err != nil {
 			return kernels.Span{}, err
 		}

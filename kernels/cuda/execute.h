@@ -48,6 +48,10 @@ typedef struct {
   int64_t failed_at;  // the launch that could not be enqueued, -1 when it failed later
 } ga_cuda_span;
 
+// ga_cuda_put puts one launch on a stream; 0 means that something failed, which span
+// tells. Without overlap every kernel waits for the end of the one before it.
+int ga_cuda_put(const ga_cuda_launch *launch, CUstream stream, int overlap, ga_cuda_span *span);
+
 // ga_cuda_execute runs launches[i % nlaunches] for i in [0,n) back to back.
 // launches are addresses of ga_cuda_launch.
 void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span);

@@ -8,23 +8,11 @@
 // or sixteen where AHEAD is 2, which is better for few blocks: it takes registers, so that
 // two blocks instead of three share a multiprocessor. That makes 96 or 128 KiB in flight.
 //
-// Block: 16 rows of weights, its warps side by side along K. A warp takes 256 bytes of
-// each row a step; lane 4g+t holds bytes 16t … 16t+15 of each 64 of rows g and g+8, and
-// of token g. Since a sum does not depend on the order of its terms,
-// the four words of those 16 bytes serve as the fragments that mma.sync wants of 2 or 4
-// different places of K: no shuffle, no shared memory on the way. mma.sync has 16 rows of
-// weights by 8 tokens; fp32 multiplies on the CUDA cores, TOKENS at a time. Sums of the
-// warps meet in shared memory, [warp][token][row + 4 of padding], and are added in their
-// order.
+// gemv.cuh has the loop and how a block's threads share the work.
 //
 // Overlapped launches (9.0): the weights of the first step are fetched before the
 // predecessor has ended, all else after it.
-
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-typedef long long int64_t;
+#include "gemv.cuh"
 
 namespace gemv {
 
@@ -37,266 +25,30 @@ struct Params {
     int aligned; // rows of A are aligned to 16 bytes
 };
 
-enum class Type { FP32, TF32, FP16, BF16, E4M3, S8 };
-
+// Tokens are the rows of A.
 template <Type T>
-struct Traits {
-    static constexpr int size = T == Type::FP32 || T == Type::TF32 ? 4 : T == Type::FP16 || T == Type::BF16 ? 2 : 1;
-    using Value = float;
+struct Tokens {
+    static constexpr int SIZE = Traits<T>::size;
+    const char *a;
+    int64_t lda;
+    int bytes;
+    bool aligned;
+
+    __device__ __forceinline__ void begin() const { waitForPredecessor(); }
+    __device__ __forceinline__ const char *row(int m) const { return a + m * lda * SIZE; }
+    __device__ __forceinline__ uint4 load(const char *row, int at) const { return loadToken<SIZE>(row, at, bytes, aligned); }
 };
-template <>
-struct Traits<Type::S8> {
-    static constexpr int size = 1;
-    using Value = int;
-};
 
-#if __CUDA_ARCH__ >= 890
-// widen makes fp16 of the two e4m3 in the lower half of a word.
-__device__ __forceinline__ uint32_t widen(uint32_t pair) {
-    uint32_t r;
-    asm("{\n.reg .b16 low;\ncvt.u16.u32 low, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}" : "=r"(r) : "r"(pair));
-    return r;
-}
-#endif
-
-// multiply adds the products of four words of rows g and g+8 with four of the tokens.
-template <Type T>
-__device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint4 low, uint4 high, uint4 token) {
-#if __CUDA_ARCH__ >= 800
-#define GA_MMA(SHAPE, C, A0, A1, A2, A3, B0, B1)                                                              \
-    asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"          \
-        : "+" C(d[0]), "+" C(d[1]), "+" C(d[2]), "+" C(d[3])                                                  \
-        : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "r"(B0), "r"(B1))
-#define GA_MMA_TWICE(SHAPE, C)                                      \
-    GA_MMA(SHAPE, C, low.x, high.x, low.y, high.y, token.x, token.y); \
-    GA_MMA(SHAPE, C, low.z, high.z, low.w, high.w, token.z, token.w)
-    if constexpr (T == Type::FP16) {
-        GA_MMA_TWICE("m16n8k16.row.col.f32.f16.f16.f32", "f");
-    } else if constexpr (T == Type::BF16) {
-        GA_MMA_TWICE("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
-    } else if constexpr (T == Type::TF32) {
-        GA_MMA_TWICE("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
-    } else if constexpr (T == Type::S8) {
-        GA_MMA_TWICE("m16n8k32.row.col.s32.s8.s8.s32", "r");
-    } else if constexpr (T == Type::E4M3) {
-#if __CUDA_ARCH__ >= 890
-        // Through fp16, which holds every e4m3: what multiplies e4m3 itself keeps fewer
-        // bits of the sum, and 9.0 has it for wgmma only.
-        const uint32_t l[4] = {low.x, low.y, low.z, low.w}, h[4] = {high.x, high.y, high.z, high.w};
-        const uint32_t b[4] = {token.x, token.y, token.z, token.w};
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            GA_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f", widen(l[i]), widen(h[i]), widen(l[i] >> 16), widen(h[i] >> 16),
-                   widen(b[i]), widen(b[i] >> 16));
-        }
-#endif
-    }
-#undef GA_MMA_TWICE
-#undef GA_MMA
-#else
-    // Turing's instructions take half of K, and of integers half of the rows.
-    const uint32_t l[4] = {low.x, low.y, low.z, low.w}, h[4] = {high.x, high.y, high.z, high.w};
-    const uint32_t b[4] = {token.x, token.y, token.z, token.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        if constexpr (T == Type::FP16) {
-            asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                : "r"(l[i]), "r"(h[i]), "r"(b[i]));
-        } else if constexpr (T == Type::S8) {
-            asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                : "+r"(d[0]), "+r"(d[1])
-                : "r"(l[i]), "r"(b[i]));
-            asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                : "+r"(d[2]), "+r"(d[3])
-                : "r"(h[i]), "r"(b[i]));
-        }
-    }
-#endif
-}
-
-// loadWeights reads 16 bytes that this kernel reads once.
-__device__ __forceinline__ uint4 loadWeights(const char *from) {
-    uint4 v;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from));
-#else
-    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
-#endif
-    return v;
-}
-
-// loadToken reads the 16 bytes at byte `at` of a row of A that has `bytes`, zeros after them.
-template <int SIZE>
-__device__ __forceinline__ uint4 loadToken(const char *row, int at, int bytes, bool aligned) {
-    if (at >= bytes) return make_uint4(0, 0, 0, 0);
-    if (aligned && at + 16 <= bytes) return *reinterpret_cast<const uint4 *>(row + at);
-    // Rare: not unrolled, so that it costs the loop around it few registers.
-    uint64_t low = 0, high = 0;
-#pragma unroll 1
-    for (int i = 0; i < min(16, bytes - at); i += SIZE) {
-        uint64_t v;
-        if constexpr (SIZE == 4) {
-            v = *reinterpret_cast<const uint32_t *>(row + at + i);
-        } else if constexpr (SIZE == 2) {
-            v = *reinterpret_cast<const uint16_t *>(row + at + i);
-        } else {
-            v = *reinterpret_cast<const uint8_t *>(row + at + i);
-        }
-        if (i < 8) {
-            low |= v << 8 * i;
-        } else {
-            high |= v << 8 * (i - 8);
-        }
-    }
-    return make_uint4(static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
-                      static_cast<uint32_t>(high >> 32));
-}
-
-template <Type T>
-__device__ __forceinline__ void store(void *c, int64_t at, typename Traits<T>::Value v) {
-    if constexpr (T == Type::FP16) {
-        asm volatile("{\n.reg .b16 h;\ncvt.rn.f16.f32 h, %1;\nst.global.b16 [%0], h;\n}" ::"l"(static_cast<uint16_t *>(c) + at),
-                     "f"(v) : "memory");
-    } else if constexpr (T == Type::BF16 || T == Type::E4M3) {
-#if __CUDA_ARCH__ >= 800
-        asm volatile("{\n.reg .b16 h;\ncvt.rn.bf16.f32 h, %1;\nst.global.b16 [%0], h;\n}" ::"l"(static_cast<uint16_t *>(c) + at),
-                     "f"(v) : "memory");
-#endif
-    } else {
-        static_cast<typename Traits<T>::Value *>(c)[at] = v;
-    }
-}
-
-__device__ __forceinline__ void waitForPredecessor() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-__device__ __forceinline__ void dependentsMayStart() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-constexpr int ROWS = 16;           // of weights, of a block
-constexpr int GROUPS = ROWS / 8;    // of them, of a lane
-constexpr int SPAN = 4;             // pieces of 64 bytes a step
-constexpr int PITCH = ROWS + 4;     // of a token's sums in shared memory
-
-// AHEAD is how many steps' weights are in flight; TOKENS is 8 where mma.sync multiplies.
 template <Type T, int AHEAD, int TOKENS>
 __device__ __forceinline__ void run(const Params &p) {
-    using Value = typename Traits<T>::Value;
     constexpr int SIZE = Traits<T>::size;
-    constexpr bool CORES = T == Type::FP32;
-    extern __shared__ __align__(16) uint8_t memory[];
-    Value *shared = reinterpret_cast<Value *>(memory);
-
-    const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
-    const int g = lane / 4, t = lane % 4;
-    const int n0 = blockIdx.x * ROWS;
-    const int bytes = p.k * SIZE;
+    const int g = threadIdx.x % 32 / 4, n0 = blockIdx.x * ROWS, bytes = p.k * SIZE;
     dependentsMayStart();
-
-    const int inside = (p.n - n0 - g + 7) / 8; // of this lane's rows, those of the matrix
-    const int64_t eight = 8 * SIZE * p.ldb;
-    const char *rows = static_cast<const char *>(p.b) + (n0 + g) * SIZE * p.ldb;
-    const char *a = static_cast<const char *>(p.a);
-    const char *token = a + g * p.lda * SIZE;
-    const bool aligned = p.aligned != 0;
-
-    uint4 w[AHEAD][SPAN][GROUPS];
-    auto fetch = [&](uint4 (&w)[SPAN][GROUPS], int at) {
-#pragma unroll
-        for (int s = 0; s < SPAN; s++) {
-#pragma unroll
-            for (int r = 0; r < GROUPS; r++) {
-                w[s][r] = r < inside && at + 64 * s < bytes ? loadWeights(rows + r * eight + at + 64 * s) : make_uint4(0, 0, 0, 0);
-            }
-        }
-    };
-
-    int at = warp * (SPAN * 64) + t * 16;
-    const int stride = warps * (SPAN * 64);
-    fetch(w[0], at);
-    waitForPredecessor();
-
-    if constexpr (!CORES) {
-        Value d[GROUPS / 2][4] = {};
-        // step multiplies one buffer while the other, if there is one, fills; false after
-        // the last. `at - 16t` is the same for all lanes of a warp.
-        auto step = [&](uint4 (&now)[SPAN][GROUPS], uint4 (&next)[SPAN][GROUPS]) {
-            const bool more = at - t * 16 + stride < bytes;
-            if (AHEAD == 2 && more) fetch(next, at + stride);
-            uint4 x[SPAN];
-#pragma unroll
-            for (int s = 0; s < SPAN; s++) {
-                x[s] = g < p.m ? loadToken<SIZE>(token, at + 64 * s, bytes, aligned) : make_uint4(0, 0, 0, 0);
-            }
-#pragma unroll
-            for (int s = 0; s < SPAN; s++) {
-#pragma unroll
-                for (int r = 0; r < GROUPS; r += 2) multiply<T>(d[r / 2], now[s][r], now[s][r + 1], x[s]);
-            }
-            at += stride;
-            if (AHEAD == 1 && more) fetch(next, at);
-            return more;
-        };
-        while (step(w[0], w[AHEAD - 1]) && (AHEAD == 1 || step(w[AHEAD - 1], w[0]))) {
-        }
-        Value *to = shared + warp * (8 * PITCH) + 2 * t * PITCH + g;
-#pragma unroll
-        for (int r = 0; r < GROUPS; r += 2) {
-            to[8 * r] = d[r / 2][0];
-            to[8 * r + PITCH] = d[r / 2][1];
-            to[8 * r + 8] = d[r / 2][2];
-            to[8 * r + 8 + PITCH] = d[r / 2][3];
-        }
-    } else {
-        float d[GROUPS][TOKENS] = {};
-        while (true) {
-#pragma unroll
-            for (int s = 0; s < SPAN; s++) {
-#pragma unroll
-                for (int m = 0; m < TOKENS; m++) {
-                    if (m >= p.m) continue;
-                    const uint4 x = loadToken<SIZE>(a + m * p.lda * SIZE, at + 64 * s, bytes, aligned);
-#pragma unroll
-                    for (int r = 0; r < GROUPS; r++) {
-                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].x), __uint_as_float(x.x), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].y), __uint_as_float(x.y), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].z), __uint_as_float(x.z), d[r][m]);
-                        d[r][m] = fmaf(__uint_as_float(w[0][s][r].w), __uint_as_float(x.w), d[r][m]);
-                    }
-                }
-            }
-            at += stride;
-            if (at - t * 16 >= bytes) break;
-            fetch(w[0], at);
-        }
-#pragma unroll
-        for (int r = 0; r < GROUPS; r++) {
-#pragma unroll
-            for (int m = 0; m < TOKENS; m++) {
-                d[r][m] += __shfl_xor_sync(0xffffffff, d[r][m], 1);
-                d[r][m] += __shfl_xor_sync(0xffffffff, d[r][m], 2);
-                if (t == m % 4) shared[warp * (8 * PITCH) + m * PITCH + g + 8 * r] = d[r][m];
-            }
-        }
-    }
-    __syncthreads();
-
-    for (int i = threadIdx.x; i < ROWS * TOKENS; i += blockDim.x) {
-        const int m = i / ROWS, row = i % ROWS;
-        if (m >= p.m || n0 + row >= p.n) continue;
-        Value sum = 0;
-        for (int v = 0; v < warps; v++) sum += shared[v * (8 * PITCH) + m * PITCH + row];
-        store<T>(p.c, m * p.ldc + n0 + row, sum);
-    }
+    const Rows rows{static_cast<const char *>(p.b) + (n0 + g) * SIZE * p.ldb, 8 * SIZE * p.ldb, (p.n - n0 - g + 7) / 8};
+    const Tokens<T> tokens{static_cast<const char *>(p.a), p.lda, bytes, p.aligned != 0};
+    products<T, AHEAD, TOKENS>(rows, bytes, p.m, tokens, [&](int m, int row, typename Traits<T>::Value sum) {
+        if (n0 + row < p.n) store<T>(p.c, m * p.ldc + n0 + row, sum);
+    });
 }
 
 } // namespace gemv

@@ -57,6 +57,9 @@ type launch struct {
 	keep   []any // what must stay alive as long as the launch
 	// library words what a library returned; nil for launches of our kernels.
 	library func(code int) error
+	// graph says that it is one; exec is the CUgraphExec that it launches, nil once closed.
+	exec  unsafe.Pointer
+	graph bool
 	// named finds the label once the launch has run, where only that tells; nil else.
 	named func(*launch) string
 }

@@ -6,6 +6,7 @@
 //   FAKE_CUDA_CAPABILITY  their compute capability × 10, 90 unless given
 //   FAKE_CUDA_MODE        their compute mode, 0 unless given
 //   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code
+//   FAKE_CUDA_PLAIN_EDGES set: a launch that may overlap can't be captured
 //   FAKE_CUDA_TRACE       set: each call's name and how many there were go to stderr
 //
 // Codes that leave a context unusable are returned by every call after the first.
@@ -26,6 +27,7 @@ static long number(const char *variable, long otherwise) {
 }
 
 static CUresult broken = CUDA_SUCCESS;
+static int capturing;  // between the begin of a capture and its end
 
 // call counts a call and returns the error that it is to fail with.
 static CUresult call(const char *name) {
@@ -332,6 +334,9 @@ CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
   BEGIN;
   (void)extra;
+  for (unsigned i = 0; i < config->numAttrs; i++)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && capturing && number("FAKE_CUDA_PLAIN_EDGES", 0))
+      return CUDA_ERROR_NOT_SUPPORTED;
   if (config->gridDimX == 0 || config->blockDimX == 0 || function == NULL || params[0] == NULL) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -353,10 +358,13 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint
 
 CUresult cuStreamBeginCapture(CUstream stream, int mode) {
   BEGIN;
-  return stream != NULL && mode == 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (stream == NULL || mode != 2 || capturing) return CUDA_ERROR_INVALID_VALUE;
+  capturing = 1;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  capturing = 0;
   BEGIN;
   (void)stream;
   *graph = (CUgraph)&kinds;
@@ -394,6 +402,27 @@ CUresult cuFuncGetName(const char **name, CUfunction function) {
   BEGIN;
   *name = "_ZN8cublasLt6splitKILi32EEEvv";
   return function == (CUfunction)&kinds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+  BEGIN;
+  *exec = (CUgraphExec)&kinds;
+  return graph == (CUgraph)&kinds && flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
+  BEGIN;
+  return exec == (CUgraphExec)&kinds && stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  BEGIN;
+  return exec == (CUgraphExec)&kinds && stream != NULL && !capturing ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  BEGIN;
+  return exec == (CUgraphExec)&kinds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {

@@ -1,0 +1,167 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// fusedAddresses are where the operands of a fused product lie, 0 for those that it has
+// not.
+type fusedAddresses struct {
+	b, a, x, weight, c uint64
+	ldb                int // in elements
+}
+
+// fusedSums are bytes of a warp's sums in gemv.cuh, and fusedMargin what a norm takes
+// beside them and its row.
+const fusedSums, fusedMargin = gemvMost * (gemvRows + 4) * 4, 32 + 16
+
+// The layout of fused_ring.cu, as it has it.
+const (
+	ringWarps  = 8
+	ringStep   = ringWarps * 512 // bytes of a row that its warps take at once
+	ringSteps  = 2               // of a row in a stage, at most
+	ringBatch  = 64              // pairs of rows whose sums it keeps
+	ringBeside = ringBatch*2*ringWarps*4 + ringWarps*4
+	// ringBytes is what a ring takes: with two blocks on each of an H200's multiprocessors
+	// 21 MB are in flight, where 64 KiB a ring are as fast, 48 are not, and more keep the
+	// norms and sums of neighbours waiting. ringLeast is how few stages are of use.
+	ringBytes, ringLeast = 80 << 10, 4
+	// ringBlocks is how many blocks share a multiprocessor.
+	ringBlocks = 2
+)
+
+// ring is how fused_ring.cu does a product.
+type ring struct {
+	stages int
+	// early is how many of its fetches are left when a block lets dependents start: all
+	// of them, since blocks of the next kernel find room only where one of these has ended.
+	early int
+	// blocks is how many there are on a multiprocessor.
+	blocks int
+}
+
+// fusedReason is why a GPU can't run p in one launch, empty when it can.
+func fusedReason(a arch, p kernels.FusedProduct) string {
+	switch p.DType {
+	case kernels.FP32, kernels.FP16, kernels.BF16:
+	default:
+		return fmt.Sprintf("fused products are of fp32, fp16 and bf16, not %s", p.DType)
+	}
+	if reason := typeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
+		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
+	}
+	if need := fusedShared(p, 4); p.Norm && need > a.sharedMax {
+		return fmt.Sprintf("a norm of K %d takes %d bytes of shared memory, a block has %d", p.K, need, a.sharedMax)
+	}
+	return ""
+}
+
+// fusedShared is the shared memory of fused_product.cu.
+func fusedShared(p kernels.FusedProduct, warps int) int {
+	shared := warps * fusedSums
+	if p.Norm {
+		shared += fusedMargin + packedLDB(p.DType, p.K)*p.DType.Size()
+	}
+	return shared
+}
+
+// fusedTiles is how many tiles of 16 rows there are: of a gated unit, eight of gate and the
+// eight of up that go with them.
+func fusedTiles(p kernels.FusedProduct) int {
+	if p.Gated {
+		return divideUp(p.N/2, gemvRows/2)
+	}
+	return divideUp(p.N, gemvRows)
+}
+
+// ringFor decides about fused_ring.cu; ok is false where it does not run.
+func ringFor(a arch, p kernels.FusedProduct) (r ring, ok bool) {
+	if a.cc != 90 || p.DType.Size() != 2 {
+		return ring{}, false
+	}
+	row := divideUp(packedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
+	r = ring{stages: ringBytes / (2 * min(row, ringSteps*ringStep)), early: math.MaxInt32, blocks: ringBlocks}
+	for share := (a.sharedMax+1024)/r.blocks - 1024; r.stages >= ringLeast && ringShared(p, r.stages) > share; r.stages-- {
+	}
+	return r, r.stages >= ringLeast
+}
+
+// ringShared is the shared memory of fused_ring.cu.
+func ringShared(p kernels.FusedProduct, stages int) int {
+	row := divideUp(packedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
+	return stages*(2*min(row, ringSteps*ringStep)+16) + row + ringBeside
+}
+
+// ringPairs is how many pairs of rows there are.
+func ringPairs(p kernels.FusedProduct) int { return divideUp(p.N, 2) }
+
+// call launches fused_ring.cu.
+func (r ring) call(a arch, p kernels.FusedProduct, at fusedAddresses) call {
+	k := call{
+		kernel: fmt.Sprintf("ga_fused_ring_%s", p.DType),
+		grid:   dim3{x: min(r.blocks*a.sms, ringPairs(p))}, block: dim3{x: 32 * (ringWarps + 1)},
+		shared: ringShared(p, r.stages), overlap: true,
+	}
+	k.args = fusedArgs(p, at, r)
+	return k
+}
+
+// fusedWarps is how many warps share a tile of fused_product.cu: eight, unless K is so
+// short that some would have nothing, or the row so long that they would not fit.
+func fusedWarps(a arch, p kernels.FusedProduct) int {
+	steps := divideUp(p.K*p.DType.Size(), gemvStep)
+	for _, warps := range []int{8, 6} {
+		if steps >= warps && fusedShared(p, warps) <= a.sharedMax {
+			return warps
+		}
+	}
+	return 4
+}
+
+// fusedCall launches fused_product.cu.
+func fusedCall(a arch, p kernels.FusedProduct, at fusedAddresses) call {
+	warps := fusedWarps(a, p)
+	norm := ""
+	if p.Norm {
+		norm = "norm_"
+	}
+	k := call{
+		kernel: fmt.Sprintf("ga_fused_%s%s", norm, p.DType),
+		grid:   dim3{x: fusedTiles(p)}, block: dim3{x: 32 * warps},
+		shared: fusedShared(p, warps), overlap: a.cc >= 90,
+	}
+	k.args = fusedArgs(p, at, ring{})
+	return k
+}
+
+// fusedArgs is struct FusedParams of fused_product.cuh.
+func fusedArgs(p kernels.FusedProduct, at fusedAddresses, r ring) args {
+	half := 0
+	if p.Gated {
+		half = p.N / 2
+	}
+	aligned := at.a%16 == 0
+	if p.Norm {
+		aligned = at.x%16 == 0 && at.weight%uint64(4*p.DType.Size()) == 0 && p.K%4 == 0
+	}
+	var out args
+	out.pointer(at.b).pointer(at.a).pointer(at.x).pointer(at.weight).pointer(at.c).int64(int64(at.ldb))
+	out.int32(int(int32(math.Float32bits(float32(p.Epsilon)))))
+	out.int32(p.N, p.K, half, oneIf(aligned), r.stages, r.early)
+	return out
+}
+
+// fusedPlan is the launch of a product that [fusedReason] has nothing against, and what
+// it is called.
+func fusedPlan(a arch, p kernels.FusedProduct, at fusedAddresses) (c call, label string) {
+	if r, ok := ringFor(a, p); ok {
+		return r.call(a, p, at), fmt.Sprintf("ring of %d stages", r.stages)
+	}
+	return fusedCall(a, p, at), fmt.Sprintf("%d warps", fusedWarps(a, p))
+}
