@@ -186,6 +186,15 @@ func (c decodeChoice) recordWords(h kernels.Heads) int {
 // decodeAhead is how many tiles each warp has L2 fetch before its launch begins.
 const decodeAhead = 2
 
+// ahead is decodeAhead where these blocks leave room on the GPU for those of the next launch;
+// else that begins when these have ended, and to find out what to fetch only costs time.
+func (c decodeChoice) ahead(a arch, h kernels.Heads) int {
+	if a.cc < 90 || 2*h.KV*c.chunks(h)*c.splits > a.sms*c.perSM {
+		return 0
+	}
+	return decodeAhead
+}
+
 // call launches attention_decode.cu: struct Params there.
 func (c decodeChoice) call(a arch, p attentionProblem, at attentionAddresses, r decodeRotation) call {
 	chunks, heads := c.chunks(p.heads), c.headsOf(p.heads)
@@ -198,6 +207,6 @@ func (c decodeChoice) call(a arch, p attentionProblem, at attentionAddresses, r 
 	}
 	k.args.pointer(at.q).pointer(at.keys).pointer(at.values).pointer(at.out).pointer(at.position).pointer(r.table).pointer(at.flags)
 	k.args.int32(p.heads.Query, p.heads.KV, p.heads.Query/p.heads.KV, chunks, p.heads.Dim, p.capacity, p.window, p.length)
-	k.args.int32(r.positions, decodeAhead, oneIf(p.aligned == 16 && p.heads.Dim*p.dtype.Size()%16 == 0)).float32(p.scale * math.Log2E)
+	k.args.int32(r.positions, c.ahead(a, p.heads), oneIf(p.aligned == 16 && p.heads.Dim*p.dtype.Size()%16 == 0)).float32(p.scale * math.Log2E)
 	return k
 }

@@ -46,7 +46,11 @@ func (d *Device) rotateAttend(r kernels.Rotation, o kernels.Attention) (*launch,
 	if err != nil {
 		return fail(err)
 	}
-	if reason := (decodeAttention{}).supports(d.arch, p); reason != "" {
+	reason := (decodeAttention{}).supports(d.arch, p)
+	if reason == "" && rotated.table%8 != 0 {
+		reason = fmt.Sprintf("takes pairs of cosine and sine at multiples of 8 bytes, the table is at %#x", rotated.table)
+	}
+	if reason != "" {
 		return nil, &kernels.Unsupported{Kernel: "decode", DType: p.dtype, Reason: reason}
 	}
 	plan := planRotated(d.arch, p, decodeRotation{table: rotated.table, positions: r.Positions})

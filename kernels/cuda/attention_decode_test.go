@@ -46,6 +46,21 @@ func TestDecodeDecisions(t *testing.T) {
 	}
 }
 
+// TestDecodeAhead: nothing is fetched ahead by blocks that leave no room for the next launch,
+// or on GPUs where launches do not overlap.
+func TestDecodeAhead(t *testing.T) {
+	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
+	k := decodeProblem(t, h, kernels.BF16, 4096).decodeKernel(h200Arch)
+	for splits, want := range map[int]int{1: decodeAhead, 16: decodeAhead, 17: 0, 33: 0} {
+		if got := (decodeChoice{k, splits}).ahead(h200Arch, h); got != want {
+			t.Errorf("%d splits: %d tiles ahead, want %d", splits, got, want)
+		}
+	}
+	if got := (decodeChoice{k, 1}).ahead(testArchs[1], h); got != 0 {
+		t.Errorf("%d tiles ahead without overlap", got)
+	}
+}
+
 func TestDecodeSupports(t *testing.T) {
 	p := decodeProblem(t, kernels.Heads{Query: 4, KV: 4, Dim: 256}, kernels.FP16, 100)
 	for _, c := range []struct {
