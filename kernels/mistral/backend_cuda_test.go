@@ -1,0 +1,11 @@
+//go:build cuda
+
+package mistral
+
+import "github.com/gemmaudit/gemmaudit/kernels/cuda"
+
+var (
+	_ Backend = (*cuda.Device)(nil)
+	_ fuser   = (*cuda.Device)(nil)
+	_ grapher = (*cuda.Device)(nil)
+)

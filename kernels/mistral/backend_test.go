@@ -1,0 +1,5 @@
+package mistral
+
+import "github.com/gemmaudit/gemmaudit/kernels/cpu"
+
+var _ Backend = (*cpu.Device)(nil)
