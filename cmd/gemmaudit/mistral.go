@@ -85,8 +85,6 @@ type loaded struct {
 	sessions mistral.SessionOptions
 }
 
-func (l *loaded) close() error { return errors.Join(l.Model.Close(), l.from.Close()) }
-
 // badModel makes what is wrong with a model's files an error of the command line; what
 // the system or a device did stays one of those.
 func badModel(err error) error {
