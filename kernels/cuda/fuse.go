@@ -24,7 +24,7 @@ func (d *Device) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
 func (d *Device) fuse(p kernels.FusedProduct, plan func(arch, kernels.FusedProduct, fusedAddresses) (call, string)) (*launch, error) {
 	switch {
 	case p.Norm && p.Add:
-		return nil, fmt.Errorf("X is both normalized and added to: expected one of the two")
+		return nil, fmt.Errorf("operand X is both normalized and added to: expected one of the two")
 	case p.Gated && p.Add:
 		return nil, fmt.Errorf("a gated unit is added to X: expected it to be written to C")
 	case p.Gated && p.N%2 != 0:

@@ -264,7 +264,7 @@ func TestFuseRefuses(t *testing.T) {
 		change func(*kernels.FusedProduct)
 		want   string
 	}{
-		{func(p *kernels.FusedProduct) { p.Add = true }, "fuse n64 k128 fp16: X is both normalized and added to: expected one of the two"},
+		{func(p *kernels.FusedProduct) { p.Add = true }, "fuse n64 k128 fp16: operand X is both normalized and added to: expected one of the two"},
 		{func(p *kernels.FusedProduct) { p.N = 0 }, "fuse n0 k128 fp16: "},
 		{func(p *kernels.FusedProduct) { p.DType = kernels.INT8 }, "fuse n64 k128 int8: fused products are of fp32, fp16 and bf16, not int8"},
 		{func(p *kernels.FusedProduct) { p.K = 256 }, "weights were packed for n64 k128 fp16"},
