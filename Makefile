@@ -58,7 +58,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda $(BUNDLE)/kernels/mistral
-	cp bin/gemmaudit bin/cuda.test bin/mistral.test scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/make_model.py $(BUNDLE)
+	cp bin/gemmaudit bin/cuda.test bin/mistral.test scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/make_model.py $(BUNDLE)
 	cp -R kernels/mistral/testdata $(BUNDLE)/kernels/mistral
 	cp -R kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/artefacts kernels/cuda/testdata kernels/cuda/include $(BUNDLE)/kernels/cuda
 

@@ -9,6 +9,8 @@
 #                             racecheck, synccheck and initcheck, as many at a time as
 #                             there are processors
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
+#   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
+#                             token's products in one graph; then PyTorch's attention
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -61,25 +63,25 @@ run_test() {
   grep -aoE -e '--- (FAIL|SKIP): .*' "$out/test.log" | sort | head -n 40
 }
 
-# sanitize_one runs one of compute-sanitizer's tools over one kernel in one data type.
+# sanitize_one runs one of compute-sanitizer's tools over the tests of a pattern.
 # racecheck, which keeps an account of every access, gets fewer sizes.
 sanitize_one() {
-  local tool=$1 kernel=$2 dtype=$3 less= log code
+  local tool=$1 pattern=$2 less= log code
   [[ $tool == racecheck ]] && less=-test.short
-  log=$out/sanitize-$tool-$kernel-$dtype.log
+  log=$out/sanitize-$tool-$(tr -dc a-zA-Z0-9 <<<"$pattern").log
   env -C kernels/cuda compute-sanitizer --tool "$tool" --error-exitcode 9 \
-    "$here/cuda.test" -test.run "^TestSmall\$/^$kernel\$/^$dtype\$" -test.timeout 20m -test.v $less >"$log" 2>&1
+    "$here/cuda.test" -test.run "$pattern" -test.timeout 20m -test.v $less >"$log" 2>&1
   code=$?
-  if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): TestSmall/' "$log"; then
+  if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
     code=8 # nothing of that name was run
   fi
-  echo "$tool $kernel $dtype exit $code: $(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
+  echo "$tool $pattern exit $code: $(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
   return $code
 }
 
 # Most of a tool's time is the host's, which instruments code: so they run side by side.
 run_sanitize() {
-  local tool kernel dtype started=$SECONDS code
+  local tool kernel dtype pattern started=$SECONDS code patterns=()
   if ! command -v compute-sanitizer >/dev/null; then
     summary+=("sanitize               skipped: compute-sanitizer is not on the PATH")
     return
@@ -87,10 +89,12 @@ run_sanitize() {
   export -f sanitize_one
   export here out
   for kernel in hopper mma gemv wmma tiled naive; do
-    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do
-      for tool in racecheck memcheck initcheck synccheck; do echo "$tool $kernel $dtype"; done
-    done
-  done | xargs -P "$(nproc)" -n 3 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
+    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("^TestSmall\$/^$kernel\$/^$dtype\$"); done
+  done
+  for kernel in SmallAttention RotateAttend Fuse OverlappedChain Operations; do patterns+=("^Test$kernel\$"); done
+  for pattern in "${patterns[@]}"; do
+    for tool in racecheck memcheck initcheck synccheck; do echo "$tool $pattern"; done
+  done | xargs -P "$(nproc)" -n 2 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
   code=$?
   grep -v 'exit 0' "$out/sanitize.log"
   summary+=("$(printf '%-22s exit %-3d %4d s   %s, %d of %d without a finding' sanitize $code $((SECONDS - started)) \
@@ -102,6 +106,18 @@ run_reach() {
   step reach 4 "$here/cuda.test" -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x -test.timeout 20m
   passed
   grep '^reach ' "$out/reach.log"
+}
+
+run_attention() {
+  step attention 200 "$here/cuda.test" -test.run '^$' -test.timeout 20m -test.benchtime 9x \
+    -test.bench '^Benchmark(Attention|DecodeAttention|Operations|DecodeChain)$'
+  passed
+  if python3 -c 'import torch' 2>/dev/null; then
+    step attention-torch 20 python3 check_attention.py
+    passed
+  else
+    summary+=("attention-torch        skipped: python3 has no PyTorch")
+  fi
 }
 
 run_article() {
@@ -163,16 +179,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach article audit mistral)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach attention article audit mistral)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | reach | article | audit | mistral) ;;
+    test | sanitize | reach | attention | article | audit | mistral) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, reach, article, audit, mistral" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, reach, attention, article, audit, mistral" >&2
       exit 2
       ;;
   esac
