@@ -1,8 +1,6 @@
 package mistral_test
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
@@ -24,7 +22,7 @@ type fixture struct {
 	*checkpoint.Checkpoint
 	Prompt    []int32
 	Positions []int
-	Logits    map[kernels.DType]string
+	Logits    map[kernels.DType][]byte
 	Greedy    []int32
 	Text      []int32
 	// Perplexity of Text.
@@ -52,22 +50,11 @@ func openFixture(t testing.TB, name string) *fixture {
 // logits are transformers' of the i-th of the fixture's positions.
 func (f *fixture) logits(t testing.TB, d kernels.DType, i int) []float64 {
 	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(f.Logits[d])
-	if err != nil {
-		t.Fatal(err)
-	}
 	vocab := f.Config().Vocab
+	row := vocab * d.Size()
 	out := make([]float64, vocab)
-	for j := range out {
-		at := i*vocab + j
-		switch d {
-		case kernels.FP32:
-			out[j] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*at:])))
-		case kernels.FP16:
-			out[j] = kernels.DecodeFP16(binary.LittleEndian.Uint16(raw[2*at:]))
-		case kernels.BF16:
-			out[j] = kernels.DecodeBF16(binary.LittleEndian.Uint16(raw[2*at:]))
-		}
+	if err := kernels.Decode(d, f.Logits[d][i*row:(i+1)*row], out); err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package mistral
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime"
@@ -66,27 +65,19 @@ type storedMatrix struct {
 
 func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
 	t, err := r.from.Tensor(name, rows, cols)
-	return storedMatrix{t.DType, t.Data, cols}, err
-}
-
-// row writes row i to out.
-func (m storedMatrix) row(i int, out []float64) {
-	size := m.dtype.Size()
-	widen(m.dtype, m.data[i*m.cols*size:(i+1)*m.cols*size], out)
-}
-
-// widen decodes elements of fp32, fp16 or bf16.
-func widen(d kernels.DType, data []byte, out []float64) {
-	for i := range out {
-		switch d {
-		case kernels.FP32:
-			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
-		case kernels.FP16:
-			out[i] = kernels.DecodeFP16(binary.LittleEndian.Uint16(data[2*i:]))
-		case kernels.BF16:
-			out[i] = kernels.DecodeBF16(binary.LittleEndian.Uint16(data[2*i:]))
-		}
+	if err == nil {
+		err = kernels.Decode(t.DType, t.Data, nil)
 	}
+	if err != nil {
+		return storedMatrix{}, fmt.Errorf("reference: %w", err)
+	}
+	return storedMatrix{t.DType, t.Data, cols}, nil
+}
+
+// row writes row i to out, which has as many elements.
+func (m storedMatrix) row(i int, out []float64) {
+	row := m.cols * m.dtype.Size()
+	kernels.Decode(m.dtype, m.data[i*row:(i+1)*row], out) // of a type and size that matrix has checked
 }
 
 // linear is x·Wᵀ.
@@ -136,7 +127,9 @@ func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
 		return nil, err
 	}
 	weight := make([]float64, r.cfg.Hidden)
-	widen(t.DType, t.Data, weight)
+	if err := kernels.Decode(t.DType, t.Data, weight); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	out := make([][]float64, len(x))
 	for i, row := range x {
 		square := 0.
