@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
@@ -11,17 +12,23 @@ import (
 
 // DecodeBench is how fast a model generates on a device.
 type DecodeBench struct {
-	Model  string        `json:"model"`
-	Device string        `json:"device"`
-	Name   string        `json:"name"` // of the device
-	DType  kernels.DType `json:"dtype"`
-	Kernel string        `json:"kernel"`
+	Version    string        `json:"gemmaudit"`
+	Model      string        `json:"model"`
+	Parameters int64         `json:"parameters"`
+	Bytes      int64         `json:"bytes"` // of all weights
+	Device     string        `json:"device"`
+	Name       string        `json:"name"` // of the device
+	DType      kernels.DType `json:"dtype"`
+	Kernel     string        `json:"kernel"`
 	// Fused says that a token runs in fused launches.
 	Fused bool `json:"fused"`
 	// ReadBandwidth and CopyBandwidth are measured, in bytes a second.
-	ReadBandwidth float64      `json:"read_bandwidth"`
-	CopyBandwidth float64      `json:"copy_bandwidth"`
-	Rates         []DecodeRate `json:"rates"`
+	ReadBandwidth float64 `json:"read_bandwidth"`
+	CopyBandwidth float64 `json:"copy_bandwidth"`
+	// CacheBytes is the last-level cache's size: a token that reads less does not read
+	// memory.
+	CacheBytes int64        `json:"llc_bytes"`
+	Rates      []DecodeRate `json:"rates"`
 }
 
 // DecodeRate is the speed at one length of context. Rates are of the host's clock.
@@ -30,8 +37,8 @@ type DecodeRate struct {
 	Tokens  int `json:"tokens"`  // decoded behind it, a sample
 	Samples int `json:"samples"`
 	// Prefill and Decode are tokens a second with bounds.
-	Prefill rules.Interval `json:"prefill"`
-	Decode  rules.Interval `json:"decode"`
+	Prefill rules.Interval `json:"prefill_tokens_per_second"`
+	Decode  rules.Interval `json:"decode_tokens_per_second"`
 	// TokenBytes is what a token reads: weights and the cache, half way through.
 	TokenBytes int64 `json:"token_bytes"`
 }
@@ -41,20 +48,30 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	doc := &Document{Subject: "decode benchmark", Value: b, Items: []any{}}
 	sheet := Sheet{Columns: []Column{
 		{Name: "context", Key: "context", Align: Right},
-		{Name: "prefill tokens/s", Key: "prefill", Align: Right, Interval: true},
-		{Name: "decode tokens/s", Key: "decode", Align: Right, Interval: true},
+		{Name: "prefill tokens/s", Key: "prefill_tokens_per_second", Align: Right, Interval: true},
+		{Name: "decode tokens/s", Key: "decode_tokens_per_second", Align: Right, Interval: true},
 		{Name: "ms a token", Key: "token_ms", Align: Right},
 		{Name: "bytes a token", Key: "token_bytes", Align: Right},
 		{Name: "bandwidth", Key: "bandwidth", Align: Right},
 		{Name: "of read", Key: "of_read", Align: Right}, {Name: "of copy", Key: "of_copy", Align: Right},
-		{Name: "samples", Key: "samples", Align: Right, Wide: true},
+		{Name: "samples", Key: "samples", Align: Right, Wide: true}, {Name: "model", Key: "model", Wide: true},
+		{Name: "device", Key: "device", Wide: true}, {Name: "dtype", Key: "dtype", Wide: true}, {Name: "kernel", Key: "kernel", Wide: true},
+		{Name: "read", Key: "read_gbs", Align: Right, Wide: true}, {Name: "copy", Key: "copy_gbs", Align: Right, Wide: true},
 	}}
+	cached := false
 	for _, r := range b.Rates {
-		doc.Items = append(doc.Items, r)
+		line := *b
+		line.Rates = []DecodeRate{r}
+		doc.Items = append(doc.Items, line)
 		rate := float64(r.TokenBytes) * r.Decode.Mid
+		read, copied := shareOf(rate, b.ReadBandwidth), shareOf(rate, b.CopyBandwidth)
+		if r.TokenBytes < b.CacheBytes {
+			read, copied, cached = nil, nil, true
+		}
 		sheet.Rows = append(sheet.Rows, []any{
 			r.Context, bounds{r.Prefill, perSecond}, bounds{r.Decode, perSecond}, fourFigures(1e3 / r.Decode.Mid),
-			size(r.TokenBytes), gbytes(rate), shareOf(rate, b.ReadBandwidth), shareOf(rate, b.CopyBandwidth), r.Samples,
+			size(r.TokenBytes), gbytes(rate), read, copied, r.Samples,
+			b.Model, b.Device, b.DType, b.Kernel, gbytes(b.ReadBandwidth), gbytes(b.CopyBandwidth),
 		})
 	}
 	doc.Sheets = []Sheet{sheet}
@@ -62,8 +79,11 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	if b.Fused {
 		way = "fused"
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s), kernel %s, %s", b.Model, b.DType, b.Device, b.Name, b.Kernel, way), Neutral}}
+	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s), kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, b.Kernel, way), Neutral}}
 	doc.Notes = []Note{{fmt.Sprintf("measured bandwidth: read %s, copy %s", formatRate(b.ReadBandwidth, "B/s"), formatRate(b.CopyBandwidth, "B/s")), Neutral}}
+	if cached {
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", formatBytes(b.CacheBytes)), Neutral})
+	}
 	return doc.Render(w, f)
 }
 
@@ -72,6 +92,12 @@ type fourFigures float64
 
 func (v fourFigures) Text() string { return significant(float64(v), 4) }
 func (v fourFigures) Raw() any     { return finite(float64(v)) }
+
+// scientific is a small number with three significant figures.
+type scientific float64
+
+func (v scientific) Text() string { return strconv.FormatFloat(float64(v), 'g', 3, 64) }
+func (v scientific) Raw() any     { return finite(float64(v)) }
 
 // sevenFigures is a number with seven significant figures.
 type sevenFigures float64
@@ -117,8 +143,11 @@ type FamilyCheck struct {
 	Agreement  float64 `json:"agreement"`
 	Perplexity float64 `json:"perplexity"`
 	Passed     bool    `json:"passed"`
-	// Skipped is why the family was not run.
+	// NotFinite is how many logits are NaN or infinite; they are left out of the others.
+	NotFinite int `json:"not_finite,omitempty"`
+	// Skipped is why the family was not run, Untimed why it was not timed.
 	Skipped string `json:"skipped,omitempty"`
+	Untimed string `json:"untimed,omitempty"`
 }
 
 // PassProfile is where the time of a prompt or a token goes.
@@ -163,7 +192,8 @@ type TableGain struct {
 	Gain    rules.Interval `json:"gain"`
 }
 
-// WriteModelValidation prints a validation. JSONL and CSV hold a family a line.
+// WriteModelValidation prints a validation. JSONL holds a family, a pass or a prompt a
+// line, CSV a family.
 func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	doc := &Document{Subject: "model validation", Value: v, Items: []any{}}
 	families := Sheet{Title: "Logits against float64", Columns: []Column{
@@ -174,12 +204,14 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	for _, c := range v.Families {
 		doc.Items = append(doc.Items, c)
 		state := word{"passed", Good}
-		row := []any{c.Kernel, state, fourFigures(c.Error), fourFigures(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), ""}
+		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
 		switch {
+		case c.NotFinite > 0:
+			row = []any{c.Kernel, word{"FAILED", Bad}, nil, nil, nil, nil, fmt.Sprintf("%s not finite", plural(c.NotFinite, "logit is", "logits are"))}
 		case c.Skipped != "":
 			row = []any{c.Kernel, word{"skipped", Faint}, nil, nil, nil, nil, c.Skipped}
 		case v.Reference == 0:
-			row = []any{c.Kernel, word{"not compared", Faint}, nil, nil, nil, sevenFigures(c.Perplexity), ""}
+			row = []any{c.Kernel, word{"not compared", Faint}, nil, nil, nil, sevenFigures(c.Perplexity), c.Untimed}
 		case !c.Passed:
 			row[1] = word{"FAILED", Bad}
 		}
@@ -187,12 +219,19 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	}
 	doc.Sheets = []Sheet{families}
 	for _, p := range v.Passes {
+		doc.Items = append(doc.Items, p)
 		doc.Sheets = append(doc.Sheets, p.sheet())
 	}
 	if len(v.Prefills) > 0 {
+		for _, g := range v.Prefills {
+			doc.Items = append(doc.Items, g)
+		}
 		doc.Sheets = append(doc.Sheets, prefillSheet(v.Prefills))
 	}
 	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s), a prompt of %d tokens", v.Model, v.DType, v.Device, v.Name, v.Tokens), Neutral}}
+	if len(v.Passes) > 0 && v.Passes[0].Peak.FLOPS > 0 {
+		doc.Head = append(doc.Head, Note{fmt.Sprintf("MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin), Neutral})
+	}
 	if v.Reference > 0 {
 		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s; allowed is an error of %s of the logits' range", significant(v.Reference, 7), formatRaw(v.Bound)), Neutral}}
 	}
@@ -240,8 +279,8 @@ func (p *PassProfile) sheet() Sheet {
 	}
 	s := Sheet{Title: title, Columns: []Column{
 		{Name: "part", Key: "part"}, {Name: "launches", Key: "launches", Align: Right}, {Name: "us", Key: "us", Align: Right},
-		{Name: "share", Key: "share", Align: Right}, {Name: "MFU", Key: "mfu", Align: Right},
-		{Name: "weights", Key: "bandwidth", Align: Right},
+		{Name: "of parts", Key: "share", Align: Right}, {Name: "MFU", Key: "mfu", Align: Right},
+		{Name: "weights at", Key: "bandwidth", Align: Right},
 	}}
 	rows := p.Parts
 	if p.Gemm != nil {
@@ -264,7 +303,7 @@ func prefillSheet(gains []TableGain) Sheet {
 	s := Sheet{Title: "Prompts with the table and without", Columns: []Column{
 		{Name: "kernel", Key: "kernel", Hoist: true}, {Name: "tokens", Key: "rows", Align: Right}, {Name: "products changed", Key: "applied", Align: Right},
 		{Name: "without us", Key: "plain_us", Align: Right}, {Name: "with us", Key: "table_us", Align: Right},
-		{Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "pays", Key: "pays"},
+		{Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "shorter", Key: "shorter"},
 	}}
 	for _, g := range gains {
 		verdict := word{"undecided", Open}
@@ -288,6 +327,8 @@ type Perplexity struct {
 	Kernel     string        `json:"kernel"`
 	Tokens     int           `json:"tokens"`
 	Perplexity float64       `json:"perplexity"`
+	Error      float64       `json:"standard_error"`
+	Rate       float64       `json:"tokens_per_second"`
 }
 
 // WritePerplexity prints a perplexity.
@@ -295,7 +336,8 @@ func WritePerplexity(w io.Writer, f Format, p *Perplexity) error {
 	doc := &Document{Subject: "perplexity", Value: p, Items: []any{p}}
 	doc.Sheets = []Sheet{{Columns: []Column{
 		{Name: "model", Key: "model"}, {Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"}, {Name: "kernel", Key: "kernel"},
-		{Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right},
-	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, p.Tokens, sevenFigures(p.Perplexity)}}}}
+		{Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right}, {Name: "± standard error", Key: "standard_error", Align: Right},
+		{Name: "tokens/s", Key: "tokens_per_second", Align: Right},
+	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, p.Tokens, sevenFigures(p.Perplexity), fourFigures(p.Error), fourFigures(p.Rate)}}}}
 	return doc.Render(w, f)
 }

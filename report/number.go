@@ -149,3 +149,9 @@ func plural(n int, one, many string) string {
 	}
 	return itoa(n) + " " + many
 }
+
+// Bytes is a number of bytes as people say it: "13.5 GiB".
+func Bytes(n int64) string { return formatBytes(n) }
+
+// Duration is a duration as people say it: "250 ms", "3m 20s".
+func Duration(d time.Duration) string { return formatDuration(d) }

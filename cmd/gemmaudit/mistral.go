@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer"
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -62,7 +64,7 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)")
 	if !families {
-		flags.StringVar(&o.kernel, "kernel", "auto", "kernel of all products, as `gemmaudit devices` lists them")
+		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them")
 		complete(cmd, "kernel", listOf(o.app.kernelNames))
 	}
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
@@ -95,7 +97,7 @@ func badModel(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &large):
-		return hint(&commandError{code: exitDevice, err: err}, "a smaller type (--dtype fp16), a shorter context, or another --device")
+		return hint(&commandError{code: exitDevice, err: err}, "a type of fewer bytes, fewer tokens, or another --device")
 	case errors.As(err, &bad), errors.As(err, &overflow):
 		return usage(err)
 	}
@@ -128,6 +130,9 @@ func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
 	w := &words{path: filepath.Join(dir, "tokenizer.json"), vocab: c.Config().Vocab}
 	var err error
 	w.Tokenizer, err = tokenizer.Open(w.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, hint(usagef("%s is missing", w.path), "a model's folder as Hugging Face stores it has one beside config.json")
+	}
 	return w, usage(err)
 }
 
@@ -153,7 +158,6 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
 		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch}}
 	options := mistral.Options{Kernel: o.kernel, KeepRaw: keepRaw}
-	dtype := c.Config().DType
 	if o.dtype != "" {
 		d, err := kernels.ParseDType(o.dtype)
 		if err != nil {
@@ -164,7 +168,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		default:
 			return nil, usagef("--dtype: %s, expected fp32, fp16 or bf16", d)
 		}
-		options.DType, dtype = d, d
+		options.DType = d
 	}
 	var err error
 	if o.table != "" {
@@ -177,10 +181,16 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if l.device, err = a.oneDevice(); err != nil {
 		return nil, err
 	}
+	if _, err := kernels.FindGemm(l.device, o.kernel); err != nil {
+		return nil, hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
+	}
+	if limit := c.Config().Context; positions > limit {
+		a.notef("%d tokens are more than the model's context of %d, for which it was not made: each sees no more than the last of them", positions, limit)
+	}
 	if l.table != nil {
 		a.tableConditions(l.table, l.device, o.table)
 	}
-	options.Reserve = mistral.SessionBytes(c.Config(), dtype, l.sessions)
+	options.Session = l.sessions
 	bar := a.newLoadMeter(l.name)
 	options.Progress = bar.update
 	start := time.Now()
@@ -189,7 +199,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		return nil, badModel(err)
 	}
 	bar.close()
-	a.notef("%s: %.2f GiB in %s on %s in %.1f s", l.name, float64(l.Model.Bytes())/(1<<30), l.DType(), l.device.Spec().ID, time.Since(start).Seconds())
+	a.notef("%s: %s in %s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), l.device.Spec().ID, report.Duration(time.Since(start)))
 	return l, nil
 }
 
@@ -245,7 +255,7 @@ func (m *loadMeter) update(done, total int64) {
 		return
 	}
 	m.shown = now
-	text := fmt.Sprintf("%s: %.1f of %.1f GiB loaded (%d %%)", m.name, float64(done)/(1<<30), float64(total)/(1<<30), 100*done/max(total, 1))
+	text := fmt.Sprintf("%s: %s of %s loaded (%d %%)", m.name, report.Bytes(done), report.Bytes(total), 100*done/max(total, 1))
 	if m.live {
 		fmt.Fprintf(m.app.stderr, "\r\x1b[K%s", text)
 		m.drawn = true

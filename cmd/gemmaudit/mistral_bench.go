@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -33,16 +32,19 @@ func newDecodeBenchCommand(a *app) *cobra.Command {
 		),
 		Long: `For each length of context: a prompt of so many random tokens, then tokens decoded greedily
 behind it, by the host's clock, everything included that generating takes. Contexts are
-measured in rounds, in random order; rates are medians with 95 % intervals.
+measured in rounds, in random order; rates are the centre of the rounds with 95 % intervals.
 
 Bytes a token are the weights, read once, and the keys and values that the token sees.
-Their rate is compared with the read and copy bandwidth measured on the device.`,
+Their rate is compared with the read and copy bandwidth measured on the device before,
+where they are more than its last-level cache.`,
 		Args: exactArgs("MODEL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("context"))
+		},
 	}
 	opts.flags(cmd, false)
 	flags := cmd.Flags()
-	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096}, "tokens before those that are decoded")
+	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096}, "tokens before those that are decoded (the default is cut to what the model has room for)")
 	flags.IntVarP(&opts.tokens, "tokens", "n", 64, "tokens to decode, a sample")
 	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each context")
 	flags.BoolVar(&opts.unfused, "unfused", false, "decode with every operation by itself")
@@ -53,12 +55,32 @@ Their rate is compared with the read and copy bandwidth measured on the device.`
 	return cmd
 }
 
-func (o *decodeBenchOptions) run(ctx context.Context, dir string) error {
+// fitting are the contexts that a model of limit tokens has room for: where none were
+// asked for, those of the default that fit, and the longest possible in place of others.
+func (o *decodeBenchOptions) fitting(limit int, asked bool) ([]int, error) {
+	longest := slices.Max(o.contexts)
+	if longest+o.tokens <= limit {
+		return o.contexts, nil
+	}
+	if asked || limit <= o.tokens {
+		return nil, usagef("--context: %d and %d tokens behind it are more than the model's context of %d", longest, o.tokens, limit)
+	}
+	var fit []int
+	for _, n := range o.contexts {
+		fit = append(fit, min(n, limit-o.tokens))
+	}
+	return slices.Compact(fit), nil
+}
+
+func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) error {
 	a := o.app
+	if len(o.contexts) == 0 {
+		return usagef("--context: empty, expected numbers of tokens")
+	}
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"tokens", o.tokens, 1}, {"rounds", o.rounds, rules.LeastPairs}, {"context", slices.Min(append(o.contexts, math.MaxInt)), 1}} {
+	}{{"tokens", o.tokens, 1}, {"rounds", o.rounds, rules.LeastPairs}, {"context", slices.Min(o.contexts), 1}} {
 		if n.value < n.least {
 			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
 		}
@@ -68,11 +90,11 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string) error {
 		return err
 	}
 	defer c.Close()
-	longest := slices.Max(o.contexts)
-	if limit := c.Config().Context; longest+o.tokens > limit {
-		return usagef("--context: %d and %d tokens behind it are more than the model's context of %d", longest, o.tokens, limit)
+	contexts, err := o.fitting(c.Config().Context, asked)
+	if err != nil {
+		return err
 	}
-	l, err := o.load(ctx, dir, c, longest+o.tokens, false)
+	l, err := o.load(ctx, dir, c, slices.Max(contexts)+o.tokens, false)
 	if err != nil {
 		return err
 	}
@@ -87,33 +109,42 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string) error {
 		return badModel(err)
 	}
 	defer s.Close()
-	prefill, decode := make([][]float64, len(o.contexts)), make([][]float64, len(o.contexts))
-	for i, n := range o.contexts { // code, launches, clocks
+	prefill, decode := make([][]float64, len(contexts)), make([][]float64, len(contexts))
+	for _, n := range contexts { // code, launches, clocks
 		if _, _, err := s.Rate(ctx, n, min(o.tokens, 8)); err != nil {
-			return badModel(err)
+			return o.stopped(ctx, err)
 		}
-		a.notef("warmed up at %d of %v tokens", n, o.contexts[:i+1])
 	}
 	for round := range o.rounds {
-		for _, i := range rand.Perm(len(o.contexts)) {
-			p, d, err := s.Rate(ctx, o.contexts[i], o.tokens)
+		for _, i := range rand.Perm(len(contexts)) {
+			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
 			if err != nil {
-				return badModel(err)
+				return o.stopped(ctx, err)
 			}
-			prefill[i] = append(prefill[i], float64(o.contexts[i])/p)
+			prefill[i] = append(prefill[i], float64(contexts[i])/p)
 			decode[i] = append(decode[i], float64(o.tokens)/d)
 		}
 		a.notef("round %d of %d", round+1, o.rounds)
 	}
+	spec := l.device.Spec()
 	b := &report.DecodeBench{
-		Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(), Kernel: l.Kernel(),
-		Fused: s.Fused(), ReadBandwidth: ceilings.ReadBandwidth, CopyBandwidth: ceilings.CopyBandwidth,
+		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
+		DType: l.DType(), Kernel: l.Kernel(), Fused: s.Fused(), Version: buildVersion(),
+		ReadBandwidth: ceilings.ReadBandwidth, CopyBandwidth: ceilings.CopyBandwidth, CacheBytes: spec.LastLevelCacheBytes,
 	}
-	for i, n := range o.contexts {
+	for i, n := range contexts {
 		b.Rates = append(b.Rates, report.DecodeRate{
 			Context: n, Tokens: o.tokens, Samples: o.rounds,
-			Prefill: rules.Centre(prefill[i]), Decode: rules.Centre(decode[i]), TokenBytes: l.TokenBytes(n + o.tokens/2),
+			Prefill: rules.Centre(prefill[i]), Decode: rules.Centre(decode[i]), TokenBytes: s.TokenBytes(n + o.tokens/2),
 		})
 	}
 	return a.wrapPrint(report.WriteDecodeBench(a.stream(a.stdout), o.output, b))
+}
+
+// stopped is the error of a measurement, or that it was interrupted.
+func (o *modelOptions) stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return interruptedf("stopped before the last round")
+	}
+	return badModel(err)
 }

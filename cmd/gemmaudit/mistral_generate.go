@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
+	"github.com/gemmaudit/gemmaudit/report"
 )
 
 type generateOptions struct {
@@ -44,7 +44,8 @@ looks at them.
 
 The cache of keys and values is a ring as long as the model's sliding window, or as its
 context where it has none: past that the oldest tokens are forgotten and generation goes
-on. A prompt must fit into the model's context.`,
+on, at positions that the model was not made for. A prompt must fit into the model's
+context.`,
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
 	}
@@ -54,7 +55,7 @@ on. A prompt must fit into the model's context.`,
 	flags.StringVar(&opts.promptFile, "prompt-file", "", "a file with the text to continue")
 	flags.IntVarP(&opts.tokens, "tokens", "n", 128, "most tokens to generate")
 	flags.Float64Var(&opts.sampling.Temperature, "temperature", 0, "0 takes the likeliest token, 1 draws by the model's probabilities")
-	flags.Float64Var(&opts.sampling.TopP, "top-p", 1, "draw among the likeliest tokens of this probability together")
+	flags.Float64Var(&opts.sampling.TopP, "top-p", 1, "draw among the likeliest tokens of this probability together, of those that --min-p leaves")
 	flags.Float64Var(&opts.sampling.MinP, "min-p", 0, "draw among tokens of this share of the likeliest one's probability")
 	flags.Uint64Var(&opts.sampling.Seed, "seed", 1, "of the draws")
 	flags.StringArrayVar(&opts.stop, "stop", nil, "end before this text; may be given several times")
@@ -105,7 +106,7 @@ type generated struct {
 	Kernel       string  `json:"kernel"`
 	Prompt       string  `json:"prompt"`
 	Text         string  `json:"text"`
-	PromptTokens int     `json:"prompt_tokens"`
+	PromptTokens []int32 `json:"prompt_tokens"`
 	Tokens       []int32 `json:"tokens"`
 	Reason       string  `json:"reason"`
 	Prefill      float64 `json:"prefill_seconds"`
@@ -120,6 +121,12 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	}
 	if o.tokens < 1 {
 		return usagef("--tokens: %d, expected at least 1", o.tokens)
+	}
+	if o.sampling.TopP == 0 {
+		return usagef("--top-p: 0, expected more than 0, up to 1")
+	}
+	if o.sampling.Temperature == 0 && (o.sampling.TopP != 1 || o.sampling.MinP != 0) {
+		a.warnf("without --temperature the likeliest token is taken: --top-p and --min-p change nothing")
 	}
 	if o.prompt != "" && o.promptFile != "" {
 		return usagef("--prompt and --prompt-file: expected one of them")
@@ -189,14 +196,21 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 		return interruptedf("stopped before the first token")
 	}
 	rate := 0.
-	if n := len(done.Tokens) - 1; n > 0 {
-		rate = float64(n) / done.Decode.Seconds()
+	if done.Decoded > 0 {
+		rate = float64(done.Decoded) / done.Decode.Seconds()
+	}
+	reason := string(done.Reason)
+	if done.Reason == mistral.StopCaller {
+		reason = "stop text"
+	}
+	if ctx.Err() != nil {
+		reason = "interrupt"
 	}
 	if o.json {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
-		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), len(prompt), done.Tokens,
-			string(done.Reason), done.Prefill.Seconds(), done.Decode.Seconds(), rate}
+		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), prompt, done.Tokens,
+			reason, done.Prefill.Seconds(), done.Decode.Seconds(), rate}
 		if err := enc.Encode(v); err != nil {
 			return err
 		}
@@ -204,7 +218,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 		fmt.Fprintln(a.stdout)
 	}
 	a.notef("prompt: %d tokens in %s (%.0f a second); %d generated, %.1f a second; ended by %s",
-		len(prompt), done.Prefill.Round(time.Millisecond), float64(len(prompt))/done.Prefill.Seconds(), len(done.Tokens), rate, done.Reason)
+		len(prompt), report.Duration(done.Prefill), float64(len(prompt))/done.Prefill.Seconds(), len(done.Tokens), rate, reason)
 	if ctx.Err() != nil {
 		return interruptedf("stopped after %d tokens", len(done.Tokens))
 	}

@@ -32,7 +32,7 @@ func newPerplexityCommand(a *app) *cobra.Command {
 			"gemmaudit mistral generate ./model -p Once -n 4000 --temperature 1 --json >g.json && gemmaudit mistral perplexity ./model --token-ids g.json",
 		),
 		Long: `The exponential of the mean negative log-likelihood of every token of the text but the
-first, given all tokens before it that the model sees. Two kernels that both compute the
+first, given all tokens before it that the model sees, with its standard error. Two kernels that both compute the
 model have the same perplexity to three or four digits; one that is wrong at long context
 alone shows here.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ alone shows here.`,
 	opts.flags(cmd, false)
 	cmd.Flags().IntVar(&opts.most, "most", 0, "only this many tokens from the beginning (default: the model's context)")
 	complete(cmd, "most", cobra.NoFileCompletions)
-	cmd.Flags().StringVar(&opts.ids, "token-ids", "", "instead of a text, a JSON file with an array of token ids, or what `generate --json` prints")
+	cmd.Flags().StringVar(&opts.ids, "token-ids", "", "instead of a text, a JSON `file` with an array of token ids, or what generate --json prints")
 	complete(cmd, "token-ids", filesWith("json"))
 	outputFlag(cmd, &opts.output)
 	return cmd
@@ -58,7 +58,16 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 		if len(args) > 1 {
 			return nil, usagef("--token-ids and a text: expected one of them")
 		}
-		return readTokens(o.ids)
+		tokens, err := readTokens(o.ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range tokens {
+			if vocab := c.Config().Vocab; t < 0 || int(t) >= vocab {
+				return nil, usagef("%s: token %d is %d: the vocabulary has %d", o.ids, i, t, vocab)
+			}
+		}
+		return tokens, nil
 	}
 	words, err := openWords(args[0], c)
 	if err != nil {
@@ -75,7 +84,8 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 	return words.encode(text, true)
 }
 
-// readTokens reads a JSON array of token ids, or an object that has one as "tokens".
+// readTokens reads a JSON array of token ids, or the object that generate prints: its
+// prompt and what followed.
 func readTokens(path string) ([]int32, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -90,13 +100,11 @@ func readTokens(path string) ([]int32, error) {
 	if json.Unmarshal(data, &tokens) == nil {
 		return tokens, nil
 	}
-	var object struct {
-		Tokens []int32 `json:"tokens"`
-	}
+	var object generated
 	if err := json.Unmarshal(data, &object); err != nil || object.Tokens == nil {
 		return nil, usagef("%s: expected a JSON array of token ids, or an object with one as \"tokens\"", path)
 	}
-	return object.Tokens, nil
+	return append(object.PromptTokens, object.Tokens...), nil
 }
 
 func (o *perplexityOptions) run(ctx context.Context, args []string) error {
@@ -122,7 +130,7 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 		tokens = tokens[:most]
 	}
 	if len(tokens) < 2 {
-		return usagef("the text has %d tokens: expected at least 2", len(tokens))
+		return usagef("the text has %s, expected at least 2", plural(len(tokens), "token", "tokens"))
 	}
 	l, err := o.load(ctx, args[0], c, len(tokens), false)
 	if err != nil {
@@ -135,12 +143,13 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 	}
 	defer s.Close()
 	start := time.Now()
-	value, err := s.Perplexity(ctx, tokens)
+	value, spread, err := s.Perplexity(ctx, tokens)
 	if err != nil {
 		return badModel(err)
 	}
-	a.notef("%d tokens in %.1f s", len(tokens), time.Since(start).Seconds())
+	seconds := time.Since(start).Seconds()
 	return a.wrapPrint(report.WritePerplexity(a.stream(a.stdout), o.output, &report.Perplexity{
 		Model: l.name, Device: l.device.Spec().ID, DType: l.DType(), Kernel: l.Kernel(), Tokens: len(tokens), Perplexity: value,
+		Error: spread, Rate: float64(len(tokens)) / seconds,
 	}))
 }

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
-	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 	"github.com/gemmaudit/gemmaudit/report"
-	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -55,10 +54,13 @@ token and core: --reference-tokens bounds it.
 Then a prompt of --rows tokens and one token behind --context others are timed, whole and
 part by part over all layers, with MFU and the rate at which weights are read.
 
-With --table, prompts of the sizes at which the table changes something are timed with it
-and without, interleaved; the gain has a 95 % interval.` + exitHelp(
+With --table, prompts of sizes at which the table changes a product of the kernel are timed
+with it and without, interleaved; each gain has a 95 % interval of its own.
+
+A kernel that would take minutes to time is left out of the times unless it is named.` + exitHelp(
 			"0  every family is within the bound",
 			"1  a family computed something else",
+			"4  no family runs the model in this type",
 			"3  the device or a library failed"),
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
@@ -110,6 +112,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	if o.prompt != "" && o.promptFile != "" {
+		return usagef("--prompt and --prompt-file: expected one of them")
+	}
 	text, err := a.readText(cmp.Or(o.prompt, validationPrompt), o.promptFile, o.promptFile == "")
 	if err != nil {
 		return err
@@ -124,16 +129,23 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if len(tokens) < 2 {
 		return usagef("the prompt has %d tokens: expected at least 2", len(tokens))
 	}
-	batches, err := o.tableBatches(c.Config())
+	if err := o.checkBatches(c.Config().Context); err != nil {
+		return err
+	}
+	positions := max(len(tokens), o.rows, o.context+2)
+	if o.table != "" {
+		positions = max(positions, min(c.Config().Context, o.batch), slices.Max(append(o.batches, 0)))
+	}
+	o.batch = max(o.batch, o.rows, slices.Max(append(o.batches, 0)))
+	device, err := a.oneDevice()
 	if err != nil {
 		return err
 	}
-	o.batch = max(o.batch, o.rows, slices.Max(append(batches, 0)))
-	positions := max(len(tokens), o.rows, o.context+2, slices.Max(append(batches, 0)))
-	o.kernel = "auto"
-	if len(o.families) == 1 {
-		o.kernel = o.families[0]
+	families, err := familiesOf(device, o.families)
+	if err != nil {
+		return err
 	}
+	o.kernel = families[0]
 	l, err := o.load(ctx, dir, c, positions, true)
 	if err != nil {
 		return err
@@ -148,44 +160,92 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if l.DType() == kernels.FP32 {
 		v.Bound = boundFP32
 	}
-	var reference [][]float64
-	if o.reference > 0 {
-		a.notef("computing %d tokens in float64", len(tokens))
-		if reference, err = mistral.Reference(ctx, c, tokens); err != nil {
-			return badModel(err)
-		}
-		v.Reference = referencePerplexity(reference, tokens)
-	}
-	families := o.families
-	if len(families) == 0 {
-		for _, g := range l.device.Gemms() {
-			families = append(families, g.Name())
-		}
-	}
-	for _, name := range families {
-		if err := o.family(ctx, l, name, tokens, reference, ceilings, v); err != nil {
-			return badModel(err)
-		}
-	}
-	if l.table != nil {
-		if err := o.prefills(ctx, l, batches, families, v); err != nil {
-			return badModel(err)
-		}
+	err = o.measure(ctx, l, families, tokens, ceilings, v)
+	if err != nil && (ctx.Err() == nil || len(v.Families) == 0) {
+		return o.stopped(ctx, err)
 	}
 	if err := a.wrapPrint(report.WriteModelValidation(a.stream(a.stdout), o.output, v)); err != nil {
 		return err
 	}
-	failed := 0
-	for _, f := range v.Families {
-		if f.Skipped == "" && !f.Passed {
-			failed++
+	if err != nil {
+		return interruptedf("stopped after %s", plural(len(v.Families), "kernel", "kernels"))
+	}
+	return validationVerdict(v)
+}
+
+// familiesOf are the kernels that are named, all of the device when none is.
+func familiesOf(d kernels.Device, named []string) ([]string, error) {
+	for _, name := range named {
+		if _, err := kernels.FindGemm(d, name); err != nil {
+			return nil, hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
 		}
 	}
-	if failed > 0 {
-		return gatef("%s", plural(failed, "family computes something else", "families compute something else"))
+	if len(named) > 0 {
+		return named, nil
+	}
+	for _, g := range d.Gemms() {
+		named = append(named, g.Name())
+	}
+	return named, nil
+}
+
+// measure fills in the validation; on an error it holds what was done before.
+func (o *validateOptions) measure(ctx context.Context, l *loaded, families []string, tokens []int32, ceilings kernels.Ceilings, v *report.ModelValidation) error {
+	var reference [][]float64
+	if o.reference > 0 {
+		o.app.notef("computing %d tokens in float64", len(tokens))
+		var err error
+		if reference, err = mistral.Reference(ctx, l.from, tokens, o.window); err != nil {
+			return err
+		}
+		v.Reference = referencePerplexity(reference, tokens)
+	}
+	for _, name := range families {
+		if err := o.family(ctx, l, name, tokens, reference, ceilings, v); err != nil {
+			return err
+		}
+		if name != families[0] {
+			if err := l.Release(name); err != nil {
+				return err
+			}
+		}
+	}
+	if l.table == nil {
+		return nil
+	}
+	for _, name := range families {
+		if err := o.prefills(ctx, l, name, v); err != nil {
+			return err
+		}
+	}
+	if len(v.Prefills) == 0 {
+		o.app.warnf("%s changes no prompt of %s in %s with the kernels that were tried", o.table, l.name, l.DType())
 	}
 	return nil
 }
+
+// validationVerdict is the command's outcome.
+func validationVerdict(v *report.ModelValidation) error {
+	failed, ran := 0, 0
+	for _, f := range v.Families {
+		if f.Skipped == "" {
+			ran++
+			if !f.Passed {
+				failed++
+			}
+		}
+	}
+	switch {
+	case failed > 0:
+		return gatef("%s", plural(failed, "family computes something else", "families compute something else"))
+	case ran == 0:
+		return inconclusivef("no kernel ran the model in %s", v.DType)
+	}
+	return nil
+}
+
+// timingBudget is for how long passes of a kernel that was not asked for by name are timed.
+const timingBudget = 3 * time.Minute
 
 // family runs one kernel family over the prompt and times its passes.
 func (o *validateOptions) family(ctx context.Context, l *loaded, name string, tokens []int32, reference [][]float64, ceilings kernels.Ceilings, v *report.ModelValidation) error {
@@ -211,16 +271,22 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 	}
 	defer s.Close()
 	a.notef("kernel %s", name)
+	start := time.Now()
 	if err := compareLogits(ctx, s, l.Config().Vocab, tokens, reference, v.Bound, &check); err != nil {
 		return skip(err)
 	}
+	// A part alone and the whole: each round runs a pass twice.
+	expected := time.Since(start) / time.Duration(len(tokens)) * time.Duration(2*(o.rounds+1)*o.rows)
+	if timed := o.rows > 0; timed && len(o.families) == 0 && expected > timingBudget {
+		check.Untimed = fmt.Sprintf("timing it would take about %s: --kernel %s does", report.Duration(expected), name)
+	}
 	v.Families = append(v.Families, check)
-	if o.rows == 0 {
+	if o.rows == 0 || check.Untimed != "" {
 		return nil
 	}
 	peak, _ := ceilings.Peak(l.DType())
 	for _, profile := range []func() (*mistral.Profile, error){
-		func() (*mistral.Profile, error) { return s.ProfilePrompt(ctx, o.rows, o.rounds) },
+		func() (*mistral.Profile, error) { return s.ProfilePrompt(ctx, min(o.rows, s.Batch()), o.rounds) },
 		func() (*mistral.Profile, error) { return s.ProfileToken(ctx, o.context, o.rounds) },
 	} {
 		p, err := profile()
@@ -243,6 +309,11 @@ func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []
 	err := s.All(ctx, tokens, func(first int, logits []float32) error {
 		for i := range len(logits) / vocab {
 			row, at := logits[i*vocab:(i+1)*vocab], first+i
+			for _, x := range row {
+				if x-x != 0 {
+					check.NotFinite++
+				}
+			}
 			if at+1 < len(tokens) {
 				loss += mistral.NegativeLogLikelihood(row, tokens[at+1])
 			}
@@ -252,16 +323,15 @@ func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []
 			want := reference[at]
 			best := 0
 			for j, x := range want {
-				d := math.Abs(float64(row[j])-x) / span
-				if !(d <= check.Error) { // NaN is the worst
-					check.Error = d
+				if d := math.Abs(float64(row[j])-x) / span; d < math.Inf(1) {
+					check.Error = max(check.Error, d)
+					squares += d * d
+					count++
 				}
-				squares += d * d
 				if x > want[best] {
 					best = j
 				}
 			}
-			count += vocab
 			if mistral.Likeliest(row) == int32(best) {
 				same++
 			}
@@ -271,11 +341,13 @@ func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []
 	if err != nil {
 		return err
 	}
-	check.Perplexity = math.Exp(loss / float64(len(tokens)-1))
-	if reference != nil {
+	check.Passed = check.NotFinite == 0 && check.Error <= bound
+	if check.NotFinite == 0 {
+		check.Perplexity = math.Exp(loss / float64(len(tokens)-1))
+	}
+	if count > 0 {
 		check.RMS = math.Sqrt(squares / float64(count))
 		check.Agreement = float64(same) / float64(len(tokens))
-		check.Passed = check.Error <= bound
 	}
 	return nil
 }
@@ -297,67 +369,56 @@ func referencePerplexity(logits [][]float64, tokens []int32) float64 {
 // mostBatches is at how many sizes a table is tried when none are given.
 const mostBatches = 12
 
-// tableBatches are the prompt sizes at which the table is tried: those given, or those for
-// which it has a proof for a product of the model.
-func (o *validateOptions) tableBatches(c checkpoint.Config) ([]int, error) {
+// checkBatches refuses prompt sizes that the model has no room for.
+func (o *validateOptions) checkBatches(limit int) error {
 	for _, m := range o.batches {
-		if m < 1 || m > c.Context {
-			return nil, usagef("--batches: %d, expected 1 to the model's context of %d", m, c.Context)
+		if m < 1 || m > limit {
+			return usagef("--batches: %d, expected 1 to the model's context of %d", m, limit)
 		}
 	}
-	if o.table == "" || len(o.batches) > 0 {
-		return o.batches, nil
-	}
-	t, err := readTable(o.table)
-	if err != nil {
-		return nil, err
-	}
-	shapes := [][2]int{
-		{c.Heads.Width(), c.Hidden}, {c.Hidden, c.Heads.Query * c.Heads.Dim}, {2 * c.Inner, c.Hidden}, {c.Hidden, c.Inner},
-	}
-	var all []int
-	for _, s := range t.Series {
-		if !slices.Contains(shapes, [2]int{s.N, s.K}) {
-			continue
-		}
-		for _, i := range s.Intervals {
-			for _, p := range i.Proofs {
-				if i.Action.Kind != table.Direct && p.M <= c.Context {
+	return nil
+}
+
+// tableBatches are the prompt sizes at which a table is tried with a kernel: those given,
+// or those for which it has a proof; and of those the ones at which it changes a product.
+func (o *validateOptions) tableBatches(l *loaded, kernel string, most int) []int {
+	all := slices.Clone(o.batches)
+	if len(all) == 0 {
+		for _, s := range l.table.Series {
+			if s.Kernel != kernel || s.DType != string(l.DType()) {
+				continue
+			}
+			for _, i := range s.Intervals {
+				for _, p := range i.Proofs {
 					all = append(all, p.M)
 				}
 			}
 		}
 	}
 	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) == 0 {
-		o.app.warnf("%s changes no product of this model: its shapes are n%d k%d, n%d k%d, n%d k%d and n%d k%d", o.table,
-			shapes[0][0], shapes[0][1], shapes[1][0], shapes[1][1], shapes[2][0], shapes[2][1], shapes[3][0], shapes[3][1])
+	all = slices.DeleteFunc(slices.Compact(all), func(m int) bool {
+		applied, _ := l.Applied(l.table, m)
+		return applied == 0 || m > most
+	})
+	if len(o.batches) > 0 || len(all) <= mostBatches {
+		return all
 	}
-	// Spread over the table's range.
-	var some []int
-	for i := range min(len(all), mostBatches) {
-		some = append(some, all[i*len(all)/min(len(all), mostBatches)])
+	var some []int // spread over the table's range
+	for i := range mostBatches {
+		some = append(some, all[i*len(all)/mostBatches])
 	}
-	return some, nil
+	return some
 }
 
-// prefills times prompts with the table and without, a pair a round.
-func (o *validateOptions) prefills(ctx context.Context, l *loaded, batches []int, families []string, v *report.ModelValidation) error {
-	kernel := ""
-	for _, f := range families {
-		for _, s := range l.table.Series {
-			if s.Kernel == f && s.DType == string(l.DType()) && kernel == "" {
-				kernel = f
-			}
-		}
-	}
-	if kernel == "" || len(batches) == 0 {
-		o.app.warnf("%s has nothing for %s in %s", o.table, l.name, l.DType())
-		return nil
-	}
+// prefills times a kernel's prompts with the table and without, a pair a round, in
+// alternating order.
+func (o *validateOptions) prefills(ctx context.Context, l *loaded, kernel string, v *report.ModelValidation) error {
 	if err := l.Use(kernel); err != nil {
-		return err
+		return nil // skipped before, with the reason
+	}
+	batches := o.tableBatches(l, kernel, o.batch)
+	if len(batches) == 0 {
+		return nil
 	}
 	options := l.sessions
 	options.Table = nil
@@ -372,24 +433,28 @@ func (o *validateOptions) prefills(ctx context.Context, l *loaded, batches []int
 	}
 	defer with.Close()
 	for _, m := range batches {
-		g := report.TableGain{Rows: m, Kernel: kernel}
+		if m > plain.Batch() {
+			continue
+		}
+		o.app.notef("kernel %s: prompts of %d tokens with the table and without", kernel, m)
+		g := report.TableGain{Kernel: kernel, Rows: m}
 		g.Applied, g.Products = l.Applied(l.table, m)
-		var direct, remedy []float64
+		var times [2][]float64
+		sessions := [2]*mistral.Session{plain, with}
 		for round := range o.rounds + 1 {
-			d, err := plain.TimePrompt(ctx, m)
-			if err != nil {
-				return err
-			}
-			r, err := with.TimePrompt(ctx, m)
-			if err != nil {
-				return err
-			}
-			if round > 0 { // the first loads code
-				direct, remedy = append(direct, d), append(remedy, r)
+			for i := range sessions {
+				which := (i + round) % 2
+				seconds, err := sessions[which].TimePrompt(ctx, m)
+				if err != nil {
+					return err
+				}
+				if round > 0 { // the first loads code
+					times[which] = append(times[which], seconds)
+				}
 			}
 		}
-		g.Gain = rules.Gain(direct, remedy)
-		g.PlainUS, g.TableUS = 1e6*rules.Centre(direct).Mid, 1e6*rules.Centre(remedy).Mid
+		g.Gain = rules.Gain(times[0], times[1])
+		g.PlainUS, g.TableUS = 1e6*rules.Centre(times[0]).Mid, 1e6*rules.Centre(times[1]).Mid
 		v.Prefills = append(v.Prefills, g)
 	}
 	return nil

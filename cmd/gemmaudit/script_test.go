@@ -163,11 +163,12 @@ func fewer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage writes a copy of a file that is wrong in one way, all but truncate of a run file:
-// damage truncate|newer|foreign FROM TO.
+// damage writes a copy of a file that is wrong in one way, of a run file or, with
+// overflow, of bf16 weights whose first norm is too large for fp16's range:
+// damage truncate|newer|foreign|overflow FROM TO.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: damage truncate|newer|foreign FROM TO")
+		ts.Fatalf("usage: damage truncate|newer|foreign|overflow FROM TO")
 	}
 	b := []byte(ts.ReadFile(args[1]))
 	// Offsets of the SQLite header: user version, application id.
@@ -178,6 +179,16 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		binary.BigEndian.PutUint32(b[60:], 99)
 	case "foreign":
 		binary.BigEndian.PutUint32(b[68:], 0)
+	case "overflow":
+		header := int(binary.LittleEndian.Uint64(b))
+		var tensors map[string]struct {
+			Offsets [2]int `json:"data_offsets"`
+		}
+		ts.Check(json.Unmarshal(b[8:8+header], &tensors))
+		at := tensors["model.layers.0.input_layernorm.weight"].Offsets
+		for i := 8 + header + at[0]; i < 8+header+at[1]; i += 2 {
+			binary.LittleEndian.PutUint16(b[i:], kernels.EncodeBF16(50000))
+		}
 	default:
 		ts.Fatalf("unknown damage %q", args[0])
 	}

@@ -74,7 +74,7 @@ func TestRefusals(t *testing.T) {
 		return err
 	}
 	var large *mistral.TooLarge
-	if err := load(mistral.Options{Reserve: 1 << 60}); !errors.As(err, &large) {
+	if err := load(mistral.Options{Session: mistral.SessionOptions{Positions: 1 << 50}}); !errors.As(err, &large) {
 		t.Errorf("a model beyond memory: %v", err)
 	}
 	for _, c := range []struct {

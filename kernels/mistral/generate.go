@@ -2,10 +2,9 @@ package mistral
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // StopReason says why a generation ended.
@@ -15,7 +14,8 @@ type StopReason string
 const (
 	StopToken  StopReason = "stop token"
 	StopLength StopReason = "length"
-	StopCaller StopReason = "stop text"
+	StopCaller StopReason = "caller" // Yield said so
+	StopError  StopReason = "error"  // an interrupt among them
 )
 
 // Generation is what is generated, and how.
@@ -34,8 +34,24 @@ type Generated struct {
 	Tokens  []int32
 	Reason  StopReason
 	Prefill time.Duration // of the prompt, until its last token's logits were known
-	Decode  time.Duration // of all tokens but the first, which the prompt's logits give
-	Span    kernels.Span  // what the device says of the tokens that it decoded by itself
+	Decode  time.Duration // of the tokens behind the first, which the prompt's logits give
+	// Decoded is how many tokens Decode is the time of: past a stop the device may have
+	// gone on for a few.
+	Decoded int
+}
+
+// ErrNotFinite is the error of a model whose logits are not numbers: weights or
+// activations are beyond the type's range.
+var ErrNotFinite = errors.New("the model's logits are not numbers: its activations are beyond the type's range")
+
+// finite returns [ErrNotFinite] where a logit is NaN or infinite.
+func finite(logits []float32) error {
+	for _, v := range logits {
+		if v-v != 0 {
+			return ErrNotFinite
+		}
+	}
+	return nil
 }
 
 // burst is how many tokens the device decodes before the host looks at them: what the
@@ -43,7 +59,9 @@ type Generated struct {
 const burst = 8
 
 // Generate continues a prompt. On an error what was generated before it is returned too.
+// The session has then seen the prompt and the tokens, and past a stop maybe some more.
 func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, err error) {
+	out.Reason = StopError
 	if err := g.Sampling.Validate(); err != nil {
 		return out, err
 	}
@@ -54,8 +72,11 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 		return out, err
 	}
 	out.Prefill = time.Since(start)
-	out.Reason = StopLength
+	if err := finite(logits); err != nil {
+		return out, err
+	}
 	if g.Tokens < 1 {
+		out.Reason = StopLength
 		return out, nil
 	}
 	next := sampler.Draw(logits)
@@ -72,7 +93,11 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 			out.Reason = StopCaller
 			return false
 		}
-		return len(out.Tokens) < g.Tokens
+		if len(out.Tokens) == g.Tokens {
+			out.Reason = StopLength
+			return false
+		}
+		return true
 	}
 	if !take(next) {
 		return out, nil
@@ -80,22 +105,31 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 	for {
 		if !sampler.greedy() {
 			logits, err := s.Step(ctx, next)
+			if err == nil {
+				err = finite(logits)
+			}
 			if err != nil {
 				return out, err
 			}
+			out.Decoded++
 			if next = sampler.Draw(logits); !take(next) {
 				return out, nil
 			}
 			continue
 		}
-		tokens, span, err := s.Decode(ctx, next, min(burst, g.Tokens-len(out.Tokens)))
+		tokens, _, err := s.Decode(ctx, next, min(burst, g.Tokens-len(out.Tokens)))
 		if err != nil {
 			return out, err
 		}
-		out.Span.Seconds += span.Seconds
+		out.Decoded += len(tokens)
 		for _, next = range tokens {
 			if !take(next) {
-				return out, nil
+				// NaN stays in the cache, so that the last logits tell of all.
+				last, err := s.download(1)
+				if err == nil {
+					err = finite(last)
+				}
+				return out, err
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Session) ProfilePrompt(ctx context.Context, rows, rounds int) (*Profile
 	if err := put(s.tokens, tokens...); err != nil {
 		return nil, err
 	}
-	return s.profile(ctx, p.steps, rows, rounds)
+	return s.profile(ctx, p.steps, launches(p.steps), rows, rounds)
 }
 
 // ProfileToken times the decoding of one token behind so many, and each of its parts.
@@ -60,7 +60,7 @@ func (s *Session) ProfileToken(ctx context.Context, behind, rounds int) (*Profil
 	if err := put(s.token, 0); err != nil {
 		return nil, err
 	}
-	return s.profile(ctx, s.decode.steps, 1, rounds)
+	return s.profile(ctx, s.decode.steps, s.decode.whole, 1, rounds)
 }
 
 // Fill brings the session to a context of so many random tokens.
@@ -82,9 +82,10 @@ func RandomTokens(n, vocab int, seed uint64) []int32 {
 	return tokens
 }
 
-// profile times steps, whole and by parts. A part alone runs on what the pass before it
-// left: on ordinary numbers.
-func (s *Session) profile(ctx context.Context, steps []step, rows, rounds int) (*Profile, error) {
+// profile times a pass, whole as it is used and by the parts of its steps, after one round
+// that does not count. A part alone runs on what the pass before it left: on ordinary
+// numbers.
+func (s *Session) profile(ctx context.Context, steps []step, whole []kernels.Launch, rows, rounds int) (*Profile, error) {
 	out := &Profile{Rows: rows, Context: s.at}
 	by := map[Part][]kernels.Launch{}
 	for _, st := range steps {
@@ -107,8 +108,7 @@ func (s *Session) profile(ctx context.Context, steps []step, rows, rounds int) (
 		}
 		out.Parts = append(out.Parts, t)
 	}
-	whole := launches(steps)
-	for range rounds {
+	for round := range 1 + rounds {
 		if err := put(s.position, int32(s.at)); err != nil {
 			return nil, err
 		}
@@ -116,7 +116,9 @@ func (s *Session) profile(ctx context.Context, steps []step, rows, rounds int) (
 		if err != nil {
 			return nil, err
 		}
-		out.Seconds = append(out.Seconds, span.Seconds)
+		if round > 0 {
+			out.Seconds = append(out.Seconds, span.Seconds)
+		}
 		for i := range out.Parts {
 			p := &out.Parts[i]
 			if err := put(s.position, int32(s.at)); err != nil {
@@ -126,7 +128,9 @@ func (s *Session) profile(ctx context.Context, steps []step, rows, rounds int) (
 			if err != nil {
 				return nil, err
 			}
-			p.Seconds = append(p.Seconds, span.Seconds)
+			if round > 0 {
+				p.Seconds = append(p.Seconds, span.Seconds)
+			}
 		}
 	}
 	return out, nil

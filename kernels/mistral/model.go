@@ -19,9 +19,9 @@ type Options struct {
 	// KeepRaw keeps the weights as they were stored beside what a kernel made of them,
 	// so that [Model.Use] may change the kernel.
 	KeepRaw bool
-	// Reserve is how many bytes of the device's memory must remain for sessions:
-	// [SessionBytes].
-	Reserve int64
+	// Session is the largest for which the device's memory must suffice beside the
+	// weights; none when it has no Positions.
+	Session SessionOptions
 	// Progress is told how many bytes of how many are on the device; may be nil.
 	Progress func(done, total int64)
 }
@@ -63,7 +63,7 @@ func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
 // memory is how many bytes can be taken of a device, 0 when that is not known.
 func memory(d kernels.Device) int64 {
-	if f, ok := d.(interface{ FreeMemory() (int64, bool) }); ok {
+	if f, ok := d.(kernels.MemoryTeller); ok {
 		if free, known := f.FreeMemory(); known {
 			return free
 		}
@@ -95,9 +95,16 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 		return nil, err
 	}
 	total := m.Bytes()
-	if has := memory(d); has > 0 && total+o.Reserve > has {
-		return nil, &TooLarge{Device: d.Spec().ID, Needs: total + o.Reserve, Has: has,
-			Of: fmt.Sprintf("the model in %s with its cache of keys and values", m.dtype)}
+	needs, of := total, fmt.Sprintf("the model in %s", m.dtype)
+	if o.KeepRaw && d.Spec().Kind == kernels.CPU {
+		needs *= 2 // a CPU's kernels don't read weights as they are stored
+	}
+	if o.Session.Positions > 0 {
+		needs += SessionBytes(m.config, m.dtype, o.Session)
+		of += fmt.Sprintf(" with a session of %d tokens", o.Session.Positions)
+	}
+	if has := memory(d); has > 0 && needs > has {
+		return nil, &TooLarge{Device: d.Spec().ID, Needs: needs, Has: has, Of: of}
 	}
 	defer func() {
 		if err != nil {
@@ -142,31 +149,6 @@ func (m *Model) Device() kernels.Device { return m.dev }
 
 // Bytes is the size of all weights in the model's type.
 func (m *Model) Bytes() int64 { return m.config.Parameters() * int64(m.dtype.Size()) }
-
-// TokenBytes is what one decoded token reads of the weights and, at a context of so many
-// tokens, of the cache: all of the projections, and one row of the embedding.
-func (m *Model) TokenBytes(context int) int64 {
-	var elements int64
-	for _, p := range m.projections() {
-		elements += int64(p.n) * int64(p.k)
-	}
-	seen := context
-	if w := m.window(); w > 0 {
-		seen = min(seen, w)
-	}
-	h := m.config.Heads
-	elements += int64(2*h.KV*h.Dim) * int64(seen) * int64(m.config.Layers)
-	return (elements + int64(m.config.Hidden)) * int64(m.dtype.Size())
-}
-
-// window is how many keys a token sees: the model's sliding window or, where it has none,
-// its context, past which the oldest tokens are left behind.
-func (m *Model) window() int {
-	if m.config.Window > 0 {
-		return m.config.Window
-	}
-	return m.config.Context
-}
 
 // projections lists all weight matrices in the order in which they are used.
 func (m *Model) projections() []*projection {

@@ -110,7 +110,7 @@ func TestPerplexity(t *testing.T) {
 	everyModel(t, mistral.Options{}, func(t *testing.T, f *fixture, m *mistral.Model) {
 		for _, batch := range []int{0, 100} {
 			s := session(t, m, mistral.SessionOptions{Positions: len(f.Text), Batch: batch})
-			got, err := s.Perplexity(t.Context(), f.Text)
+			got, _, err := s.Perplexity(t.Context(), f.Text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestFamilies(t *testing.T) {
 func TestReference(t *testing.T) {
 	for _, name := range fixtures {
 		f := openFixture(t, name)
-		logits, err := mistral.Reference(t.Context(), f.Checkpoint, f.Prompt)
+		logits, err := mistral.Reference(t.Context(), f.Checkpoint, f.Prompt, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

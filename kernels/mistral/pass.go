@@ -46,7 +46,7 @@ type pass struct {
 	outputs int
 }
 
-// launches are those of the steps from one on, up to another.
+// launches are those of steps.
 func launches(steps []step) []kernels.Launch {
 	all := make([]kernels.Launch, len(steps))
 	for i, s := range steps {
@@ -166,7 +166,7 @@ func (s *Session) attention(rows, layer int) kernels.Attention {
 	}
 }
 
-// token builds the pass of one token: with fused launches where the device has them and
+// singleToken builds the pass of one token: with fused launches where the device has them and
 // the kernel is "auto", else as a prompt of one. It ends with the choice of the next one.
 func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	b := builder{s: s}

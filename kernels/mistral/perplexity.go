@@ -2,7 +2,6 @@ package mistral
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -10,14 +9,14 @@ import (
 )
 
 // Perplexity is exp of the mean negative log-likelihood of each token after the first,
-// given those before it.
-func (s *Session) Perplexity(ctx context.Context, tokens []int32) (float64, error) {
+// given those before it, with the standard error that the tokens' spread gives it.
+func (s *Session) Perplexity(ctx context.Context, tokens []int32) (value, standardError float64, err error) {
 	if len(tokens) < 2 {
-		return 0, fmt.Errorf("perplexity of %d tokens: expected at least 2", len(tokens))
+		return 0, 0, fmt.Errorf("perplexity of %d tokens: expected at least 2", len(tokens))
 	}
 	vocab := s.m.config.Vocab
 	loss := make([]float64, len(tokens)-1)
-	err := s.All(ctx, tokens, func(first int, logits []float32) error {
+	err = s.All(ctx, tokens, func(first int, logits []float32) error {
 		var wait sync.WaitGroup
 		rows := len(logits) / vocab
 		workers := min(rows, runtime.GOMAXPROCS(0))
@@ -34,17 +33,24 @@ func (s *Session) Perplexity(ctx context.Context, tokens []int32) (float64, erro
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	sum := 0.
+	n := float64(len(loss))
+	mean, squares := 0., 0.
 	for _, l := range loss {
-		sum += l
+		mean += l / n
 	}
-	p := math.Exp(sum / float64(len(loss)))
-	if math.IsNaN(p) {
-		return 0, errors.New("perplexity: logits are not numbers")
+	for _, l := range loss {
+		squares += (l - mean) * (l - mean)
 	}
-	return p, nil
+	value = math.Exp(mean)
+	if math.IsNaN(value) {
+		return 0, 0, ErrNotFinite
+	}
+	if n > 1 {
+		standardError = value * math.Sqrt(squares/(n-1)/n)
+	}
+	return value, standardError, nil
 }
 
 // NegativeLogLikelihood is -log softmax(logits)[token].

@@ -46,6 +46,19 @@ func (m *Model) prepare(p *projection, kernel string) (kernels.Gemm, kernels.Wei
 	return g, w, nil
 }
 
+// Release gives back the memory of what a kernel made of the weights, where they are also
+// held as they were stored: see [Options.KeepRaw]. No session may use it any more.
+func (m *Model) Release(kernel string) error {
+	var errs []error
+	for _, p := range m.projections() {
+		if w, ok := p.prepared[kernel]; ok && p.raw != nil {
+			delete(p.prepared, kernel)
+			errs = append(errs, w.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // close releases what the projection holds.
 func (p *projection) close() error {
 	var errs []error
@@ -85,11 +98,11 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 	for _, part := range action.Parts(rows) {
 		problem := p.problem(m.dtype, part)
 		if err := g.Supports(problem); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.part, err)
+			return nil, err
 		}
 		l, err := g.Bind(problem, a, w, c)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.part, err)
+			return nil, err
 		}
 		launches = append(launches, l)
 		a.Offset += part * p.k
@@ -109,6 +122,27 @@ func (m *Model) padded(t *table.Table, rows int) int {
 		if a := t.Lookup(m.kernel, string(m.dtype), p.n, p.k, rows); a.Kind == table.Pad {
 			most = max(most, a.PadTo)
 		}
+	}
+	return most
+}
+
+// largestBatch is the largest number of rows, up to most, that the kernel takes of every
+// product, tried by halves: 1 when it takes none.
+func (m *Model) largestBatch(most int) int {
+	g, err := kernels.FindGemm(m.dev, m.kernel)
+	if err != nil {
+		return most
+	}
+	takes := func(rows int) bool {
+		for _, p := range m.projections() {
+			if p.part != PartHead && g.Supports(p.problem(m.dtype, rows)) != nil {
+				return false
+			}
+		}
+		return true
+	}
+	for most > 1 && !takes(most) {
+		most /= 2
 	}
 	return most
 }

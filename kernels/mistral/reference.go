@@ -1,6 +1,7 @@
 package mistral
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,10 +15,11 @@ import (
 // Reference computes the logits of every token in float64 from the weights as they are
 // stored, layer by layer on the host: the rows of the result are tokens, the columns the
 // vocabulary. It shares no code with any kernel. A model of 7 billion parameters takes
-// about ten seconds a token and core. The window is the model's own; 0 of the tokens is
-// at position 0.
-func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32) ([][]float64, error) {
+// about ten seconds a token and core. A token sees window others, itself included, 0 for
+// as many as the model says; the first of the tokens is at position 0.
+func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
 	cfg := c.Config()
+	cfg.Window = cmp.Or(window, cfg.Window)
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("reference: no tokens")
 	}

@@ -1,6 +1,7 @@
 package mistral
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,7 +19,8 @@ type SessionOptions struct {
 	Positions int
 	// Window is how many keys a token sees, 0 for the model's own.
 	Window int
-	// Batch is the largest number of a prompt's tokens in one pass, 0 for [DefaultBatch].
+	// Batch is the largest number of a prompt's tokens in one pass, 0 for [DefaultBatch];
+	// less where the kernel takes less.
 	Batch int
 	// Table says which products of a prompt are split, padded or left to another kernel.
 	Table *table.Table
@@ -45,21 +47,24 @@ type Session struct {
 	scale     float64
 	at        int // tokens seen: the position of the next one
 
-	rope                             kernels.Buffer
-	caches                           []kernels.KVCache
-	tokens, token, position, history kernels.Buffer
-	x, hidden, qkv, attended, delta  kernels.Buffer
-	gateUp, inner, logits            kernels.Buffer
-	buffers                          []kernels.Buffer
+	rope     kernels.Buffer    // fp32 [positions, Dim/2, 2]
+	caches   []kernels.KVCache // of each layer
+	tokens   kernels.Buffer    // int32 [batch], of a prompt
+	token    kernels.Buffer    // int32 [1], of decoding
+	position kernels.Buffer    // int32 [1], of the first row
+	history  kernels.Buffer    // int32 [historyLen], chosen tokens
+	x        kernels.Buffer    // fp32 [batch, Hidden], the residual stream
+	hidden   kernels.Buffer    // [batch, Hidden], normalized
+	qkv      kernels.Buffer    // [batch, Heads.Width()]
+	attended kernels.Buffer    // [batch, Query·Dim]
+	delta    kernels.Buffer    // [batch, Hidden], not yet added to x
+	gateUp   kernels.Buffer    // [batch, 2·Inner]
+	inner    kernels.Buffer    // [batch, Inner]
+	logits   kernels.Buffer    // [logitRows, Vocab]
+	buffers  []kernels.Buffer  // all of them
 
-	passes map[passKey]*pass
+	passes map[int]*pass // by rows
 	decode *decoder
-}
-
-// passKey says which pass of a prompt it is.
-type passKey struct {
-	rows  int
-	table *table.Table
 }
 
 // decoder is what one token consists of.
@@ -108,7 +113,8 @@ const logitRows = 256
 // NewSession takes memory for a sequence and prepares the launches of a token.
 func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	c := m.config
-	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[passKey]*pass{}}
+	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[int]*pass{}}
+	o.Batch = m.largestBatch(min(cmp.Or(o.Batch, DefaultBatch), max(o.Positions, 1)))
 	s.positions, s.window, s.batch, s.capacity = o.plan(c)
 	defer func() {
 		if err != nil {
@@ -177,6 +183,9 @@ func littleEndian(values []float32) []byte {
 	return out
 }
 
+// Batch is the largest number of a prompt's tokens in one pass.
+func (s *Session) Batch() int { return s.batch }
+
 // Position is how many tokens the session has seen.
 func (s *Session) Position() int { return s.at }
 
@@ -186,14 +195,16 @@ func (s *Session) Fused() bool { return s.decode.fused }
 // Reset forgets all tokens.
 func (s *Session) Reset() { s.at = 0 }
 
-// Seek goes back to an earlier position, as far as the ring still holds what the tokens
-// from there on see.
-func (s *Session) Seek(position int) error {
-	if position < 0 || position > s.at || s.at-position > s.capacity-s.window && s.at > s.capacity {
-		return fmt.Errorf("seek to token %d of %d: the ring holds %d", position, s.at, s.capacity)
+// TokenBytes is what one decoded token reads of the weights and, behind so many others,
+// of the cache: all of the projections, and one row of the embedding.
+func (s *Session) TokenBytes(behind int) int64 {
+	c := s.m.config
+	elements := int64(c.Hidden)
+	for _, p := range s.m.projections() {
+		elements += int64(p.n) * int64(p.k)
 	}
-	s.at = position
-	return nil
+	elements += int64(2*c.Heads.KV*c.Heads.Dim) * int64(min(behind, s.window)) * int64(c.Layers)
+	return elements * int64(s.m.dtype.Size())
 }
 
 // Overflow is the error of more tokens than a session was made for.
@@ -230,8 +241,7 @@ func (s *Session) check(tokens []int32) error {
 
 // passOf builds the pass of a batch, once.
 func (s *Session) passOf(rows int) (*pass, error) {
-	key := passKey{rows, s.options.Table}
-	if p, ok := s.passes[key]; ok {
+	if p, ok := s.passes[rows]; ok {
 		return p, nil
 	}
 	p, err := s.prompt(rows, s.options.Table)
@@ -241,7 +251,7 @@ func (s *Session) passOf(rows int) (*pass, error) {
 	if len(s.passes) >= keptPasses {
 		clear(s.passes)
 	}
-	s.passes[key] = p
+	s.passes[rows] = p
 	return p, nil
 }
 
