@@ -22,6 +22,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 			"gemmaudit doctor",
 			"gemmaudit doctor -o markdown     # to paste into a bug report",
 			"gemmaudit doctor --strict        # exit 1 when anything would spoil a measurement",
+			"gemmaudit doctor --device cuda:1 # of several cards that one alone",
 		),
 		Long: `Looks at the clock's governor, turbo, hyper-threads, other load, the hypervisor, memory,
 rights, and the kernels and libraries that can't run here; on a GPU at throttling, its power
@@ -42,6 +43,11 @@ var healthLevels = map[health.Severity]string{
 }
 
 func (o *doctorOptions) run() error {
+	if o.app.device != "auto" {
+		if _, err := o.app.devices(); err != nil { // the others are closed
+			return err
+		}
+	}
 	found := health.Check(health.Live(o.app.registry()))
 	rows := make([]report.Health, len(found.Findings))
 	for i, f := range found.Findings {
