@@ -104,15 +104,40 @@ func badModel(err error) error {
 	return err
 }
 
+// counted is a flag's number of something, with the least that it may be.
+type counted struct {
+	flag         string
+	value, least int
+}
+
+// mostCounted bounds all of them: positions are int32 on devices, also the sum of two.
+const mostCounted = 1 << 30
+
+// within refuses the first number that is out of bounds.
+func within(numbers ...counted) error {
+	for _, n := range numbers {
+		if n.value < n.least {
+			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
+		}
+		if n.value > mostCounted {
+			return usagef("--%s: %d, expected at most %d", n.flag, n.value, mostCounted)
+		}
+	}
+	return nil
+}
+
+// holdsText refuses the format of timings before anything is measured for it.
+func holdsText(subject string, f report.Format) error {
+	if f != report.Bench {
+		return nil
+	}
+	return usage(&report.UnsupportedFormat{Format: f, Subject: subject, Reason: "it holds no timings"})
+}
+
 // open reads the model's files, but not its weights.
 func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"window", o.window, 0}, {"batch", o.batch, 1}} {
-		if n.value < n.least {
-			return nil, usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
-		}
+	if err := within(counted{"window", o.window, 0}, counted{"batch", o.batch, 1}); err != nil {
+		return nil, err
 	}
 	c, err := checkpoint.Open(dir)
 	return c, badModel(err)

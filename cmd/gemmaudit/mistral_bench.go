@@ -77,13 +77,12 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	if len(o.contexts) == 0 {
 		return usagef("--context: empty, expected numbers of tokens")
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"tokens", o.tokens, 1}, {"rounds", o.rounds, rules.LeastPairs}, {"context", slices.Min(o.contexts), 1}} {
-		if n.value < n.least {
-			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
-		}
+	if err := holdsText("decode benchmark", o.output); err != nil {
+		return err
+	}
+	if err := within(counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, rules.LeastPairs},
+		counted{"context", slices.Min(o.contexts), 1}, counted{"context", slices.Max(o.contexts), 1}); err != nil {
+		return err
 	}
 	c, err := o.open(dir)
 	if err != nil {

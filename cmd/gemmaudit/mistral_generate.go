@@ -75,6 +75,9 @@ const maxPrompt = 64 << 20
 // readText returns the text of a flag, of a file, or of standard input.
 func (a *app) readText(text, path string, given bool) (string, error) {
 	if given {
+		if !utf8.ValidString(text) {
+			return "", usagef("--prompt: not UTF-8")
+		}
 		return text, nil
 	}
 	in, name := a.stdin, "standard input"
@@ -119,8 +122,8 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if err := o.sampling.Validate(); err != nil {
 		return usage(err)
 	}
-	if o.tokens < 1 {
-		return usagef("--tokens: %d, expected at least 1", o.tokens)
+	if err := within(counted{"tokens", o.tokens, 1}); err != nil {
+		return err
 	}
 	if o.sampling.TopP == 0 {
 		return usagef("--top-p: 0, expected more than 0, up to 1")
@@ -132,8 +135,8 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 		return usagef("--prompt and --prompt-file: expected one of them")
 	}
 	for _, s := range o.stop {
-		if s == "" {
-			return usagef("--stop: empty, expected a text")
+		if s == "" || !utf8.ValidString(s) {
+			return usagef("--stop: %q, expected a text in UTF-8", s)
 		}
 	}
 	c, err := o.open(dir)
@@ -189,7 +192,10 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	g.Yield = out.token
 	done, err := s.Generate(ctx, g)
 	out.finish()
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case out.err != nil:
+		return devicef("write standard output: %w", out.err)
+	case err != nil && ctx.Err() == nil:
 		return badModel(err)
 	}
 	if len(done.Tokens) == 0 && err != nil {
@@ -209,7 +215,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if o.json {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
-		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), prompt, done.Tokens,
+		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), prompt, append([]int32{}, done.Tokens...),
 			reason, done.Prefill.Seconds(), done.Decode.Seconds(), rate}
 		if err := enc.Encode(v); err != nil {
 			return err
@@ -236,6 +242,7 @@ type pieces struct {
 	text    strings.Builder
 	pending string
 	ended   bool
+	err     error // of w, which ends the text too
 }
 
 // token takes a token and says whether to go on.
@@ -254,12 +261,13 @@ func (p *pieces) finish() {
 
 // release writes what can no longer be part of a stop text, or everything.
 func (p *pieces) release(all bool) {
-	keep := 0
-	for _, s := range p.stop {
+	keep, end := 0, len(p.pending)
+	for _, s := range p.stop { // of several, the one that begins first
 		if i := strings.Index(p.pending, s); i >= 0 {
-			p.pending, p.ended = p.pending[:i], true
+			end, p.ended = min(end, i), true
 		}
 	}
+	p.pending = p.pending[:end]
 	if !all && !p.ended {
 		for _, s := range p.stop {
 			for n := min(len(s)-1, len(p.pending)); n > keep; n-- {
@@ -272,7 +280,9 @@ func (p *pieces) release(all bool) {
 	out := p.pending[:len(p.pending)-keep]
 	p.pending = p.pending[len(out):]
 	p.text.WriteString(out)
-	if p.w != nil {
-		io.WriteString(p.w, out)
+	if p.w != nil && p.err == nil {
+		if _, p.err = io.WriteString(p.w, out); p.err != nil {
+			p.ended = true
+		}
 	}
 }

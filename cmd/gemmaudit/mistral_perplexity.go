@@ -92,9 +92,12 @@ func readTokens(path string) ([]int32, error) {
 		return nil, devicef("read %q: %w", path, withoutPath(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPrompt))
-	if err != nil {
+	data, err := io.ReadAll(io.LimitReader(f, maxPrompt+1))
+	switch {
+	case err != nil:
 		return nil, devicef("read %q: %w", path, withoutPath(err))
+	case len(data) > maxPrompt:
+		return nil, usagef("%s: longer than %d bytes", path, maxPrompt)
 	}
 	var tokens []int32
 	if json.Unmarshal(data, &tokens) == nil {
@@ -109,6 +112,9 @@ func readTokens(path string) ([]int32, error) {
 
 func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 	a := o.app
+	if err := holdsText("perplexity", o.output); err != nil {
+		return err
+	}
 	c, err := o.open(args[0])
 	if err != nil {
 		return err

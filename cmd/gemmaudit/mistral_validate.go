@@ -92,13 +92,12 @@ const (
 
 func (o *validateOptions) run(ctx context.Context, dir string) error {
 	a := o.app
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"reference-tokens", o.reference, 0}, {"rows", o.rows, 0}, {"context", o.context, 1}, {"rounds", o.rounds, 1}} {
-		if n.value < n.least {
-			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
-		}
+	if err := holdsText("model validation", o.output); err != nil {
+		return err
+	}
+	if err := within(counted{"reference-tokens", o.reference, 0}, counted{"rows", o.rows, 0},
+		counted{"context", o.context, 1}, counted{"rounds", o.rounds, 1}); err != nil {
+		return err
 	}
 	if o.table != "" && o.rounds < rules.LeastPairs {
 		return usagef("--rounds: %d, expected at least %d for the interval of a table's gain", o.rounds, rules.LeastPairs)
@@ -198,23 +197,23 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 		if reference, err = mistral.Reference(ctx, l.from, tokens, o.window); err != nil {
 			return err
 		}
-		v.Reference = referencePerplexity(reference, tokens)
+		if v.Reference = referencePerplexity(reference, tokens); math.IsNaN(v.Reference) || math.IsInf(v.Reference, 0) {
+			return usagef("%s: in float64, too, logits are not numbers: a weight is NaN, infinite or too large", l.name)
+		}
 	}
 	for _, name := range families {
 		if err := o.family(ctx, l, name, tokens, reference, ceilings, v); err != nil {
 			return err
 		}
-		if name != families[0] {
-			if err := l.Release(name); err != nil {
-				return err
-			}
+		if err := l.Release(name); err != nil {
+			return err
 		}
 	}
 	if l.table == nil {
 		return nil
 	}
 	for _, name := range families {
-		if err := o.prefills(ctx, l, name, v); err != nil {
+		if err := errors.Join(o.prefills(ctx, l, name, v), l.Release(name)); err != nil {
 			return err
 		}
 	}
@@ -256,7 +255,7 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 		if !errors.As(err, &unsupported) {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
-		check.Skipped = unsupported.Reason
+		check = report.FamilyCheck{Kernel: name, Skipped: unsupported.Reason}
 		v.Families = append(v.Families, check)
 		return nil
 	}
@@ -306,6 +305,9 @@ func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []
 		low, high = math.Min(low, slices.Min(row)), math.Max(high, slices.Max(row))
 	}
 	span := high - low
+	if span == 0 {
+		span = 1 // all logits are the same
+	}
 	err := s.All(ctx, tokens, func(first int, logits []float32) error {
 		for i := range len(logits) / vocab {
 			row, at := logits[i*vocab:(i+1)*vocab], first+i

@@ -98,13 +98,37 @@ func (o SessionOptions) plan(c checkpoint.Config) (positions, window, batch, cap
 }
 
 // SessionBytes is the memory that a session takes on a device: cache, table of angles and
-// activations.
+// activations, with room for the rows that the table pads to.
 func SessionBytes(c checkpoint.Config, dtype kernels.DType, o SessionOptions) int64 {
 	positions, _, batch, capacity := o.plan(c)
-	size := int64(dtype.Size())
-	cache := int64(c.Layers) * 2 * int64(c.Heads.KV) * int64(c.Heads.Dim) * int64(capacity) * size
-	row := int64(c.Hidden)*(4+2*size) + int64(c.Heads.Width()+c.Heads.Query*c.Heads.Dim+3*c.Inner)*size
-	return cache + int64(positions)*int64(c.Heads.Dim)*4 + int64(batch)*row + int64(logitRows*c.Vocab)*size
+	size := float64(dtype.Size()) // products of the largest sizes are no int64
+	cache := float64(c.Layers) * 2 * float64(c.Heads.KV*c.Heads.Dim) * float64(capacity) * size
+	row := float64(c.Hidden)*(4+2*size) + float64(c.Heads.Width()+c.Heads.Query*c.Heads.Dim+3*c.Inner)*size + 4
+	all := cache + float64(positions)*float64(c.Heads.Dim)*4 + float64(o.rows(batch, dtype))*row + logitRows*float64(c.Vocab)*size
+	return int64(min(all, math.MaxInt64/4))
+}
+
+// rows is for how many rows activations may need room for prompts of up to batch rows:
+// the most that the table pads to, whatever kernel's product it is.
+func (o SessionOptions) rows(batch int, dtype kernels.DType) int {
+	most := batch
+	if o.Table == nil {
+		return most
+	}
+	for _, s := range o.Table.Series {
+		if s.DType != string(dtype) {
+			continue
+		}
+		if s.Default.Kind == table.Pad {
+			most = max(most, s.Default.PadTo)
+		}
+		for _, i := range s.Intervals {
+			if i.Action.Kind == table.Pad && i.From <= batch {
+				most = max(most, i.Action.PadTo)
+			}
+		}
+	}
+	return most
 }
 
 // logitRows is for how many rows logits are computed at a time when all are wanted.
@@ -137,7 +161,7 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 		s.caches = append(s.caches, kernels.KVCache{Capacity: s.capacity, Keys: all(take(slots * size)), Values: all(take(slots * size))})
 	}
 	rows := int64(s.batch)
-	for r := 1; r <= s.batch; r++ {
+	for r := 1; r <= s.batch && o.Table != nil; r++ {
 		rows = max(rows, int64(m.padded(o.Table, r)))
 	}
 	hidden, inner := int64(c.Hidden), int64(c.Inner)

@@ -20,19 +20,16 @@ const largest = 256 << 20
 // another kind, is an error of one line that names the place, what was found there and
 // what was expected.
 func Open(path string) (*Tokenizer, error) {
-	file, err := os.Open(path)
-	if err != nil {
+	info, err := os.Stat(path) // before it is opened: that would wait for a pipe's writer
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("open tokenizer: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("open tokenizer: %w", err)
-	}
-	if info.Size() > largest {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("read tokenizer %s: not a file", path)
+	case info.Size() > largest:
 		return nil, fmt.Errorf("read tokenizer %s: has %d bytes, expected at most %d", path, info.Size(), largest)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, largest)) // pipes have no size
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read tokenizer: %w", err)
 	}

@@ -136,10 +136,14 @@ func TestOpenNamesTheFile(t *testing.T) {
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("missing file: got %v", err)
 	}
+	want := fmt.Sprintf("read tokenizer %s: not a file", filepath.Dir(path))
+	if _, err := Open(filepath.Dir(path)); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 	if err := os.WriteFile(path, []byte(`{"model":{"type":"Unigram"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`read tokenizer %s: model: found "Unigram", expected BPE`, path)
+	want = fmt.Sprintf(`read tokenizer %s: model: found "Unigram", expected BPE`, path)
 	if _, err := Open(path); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
