@@ -39,8 +39,8 @@ func newGenerateCommand(a *app) *cobra.Command {
 			"gemmaudit mistral generate ./model --prompt hello --json | jq .decode_tokens_per_second",
 		),
 		Long: `The text goes to stdout as it is generated, timing to stderr. Without --temperature the
-likeliest token is taken each time, and the device decodes several tokens before the host
-looks at them.
+likeliest token is taken each time, and a GPU decodes several tokens before the host looks
+at them.
 
 The cache of keys and values is a ring as long as the model's sliding window, or as its
 context where it has none: past that the oldest tokens are forgotten and generation goes

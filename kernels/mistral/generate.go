@@ -54,9 +54,14 @@ func finite(logits []float32) error {
 	return nil
 }
 
-// burst is how many tokens the device decodes before the host looks at them: what the
-// host does between two bursts is spread over so many. The text comes in such pieces.
-const burst = 8
+// burst is how many tokens a device decodes before the host looks at them: what the host
+// does between two bursts is spread over so many, and the text comes in such pieces.
+func (s *Session) burst() int {
+	if s.slow() {
+		return 1
+	}
+	return 8
+}
 
 // Generate continues a prompt. On an error what was generated before it is returned too.
 // The session has then seen the prompt and the tokens, and past a stop maybe some more.
@@ -117,7 +122,7 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 			}
 			continue
 		}
-		tokens, _, err := s.Decode(ctx, next, min(burst, g.Tokens-len(out.Tokens)))
+		tokens, _, err := s.Decode(ctx, next, min(s.burst(), g.Tokens-len(out.Tokens)))
 		if err != nil {
 			return out, err
 		}

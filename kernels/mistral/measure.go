@@ -174,7 +174,7 @@ func (s *Session) Rate(ctx context.Context, prompt, tokens int) (prefill, decode
 	next := Likeliest(logits)
 	start = time.Now()
 	for done := 0; done < tokens; {
-		n := min(burst, tokens-done)
+		n := min(s.burst(), tokens-done)
 		chosen, _, err := s.Decode(ctx, next, n)
 		if err != nil {
 			return 0, 0, err
