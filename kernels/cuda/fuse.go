@@ -11,7 +11,8 @@ import (
 // Fuse binds a product for one row with the norm before it and what follows it in a
 // decoder, as one launch. Weights are such as a kernel of ours on this device has
 // prepared. Sums, norm, silu and what is added to X are fp32; what leaves is rounded
-// once. Errors name the operand that does not fit, and what it was expected to be.
+// once. Errors name the operand that does not fit, and what it was expected to be; that
+// of a product which this GPU has no fused kernel for is a [*kernels.Unsupported].
 func (d *Device) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
 	l, err := d.fuse(p, fusedPlan)
 	if err != nil {
@@ -37,7 +38,7 @@ func (d *Device) fuse(p kernels.FusedProduct, plan func(arch, kernels.FusedProdu
 		return nil, err
 	}
 	if reason := fusedReason(d.arch, p); reason != "" {
-		return nil, fmt.Errorf("%s", reason)
+		return nil, notFused{&kernels.Unsupported{Kernel: "fuse", DType: p.DType, Reason: reason}}
 	}
 	weights, _, err := d.bindPacked("fuse", product, p.Weights)
 	if err != nil {

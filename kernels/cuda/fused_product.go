@@ -62,6 +62,14 @@ func fusedReason(a arch, p kernels.FusedProduct) string {
 	return ""
 }
 
+// notFused is the error of a product that [fusedReason] has something against, worded for
+// a sentence that names the product already.
+type notFused struct{ *kernels.Unsupported }
+
+func (e notFused) Error() string { return e.Reason }
+
+func (e notFused) Unwrap() error { return e.Unsupported }
+
 // fusedShared is the shared memory of fused_product.cu.
 func fusedShared(p kernels.FusedProduct, warps int) int {
 	shared := warps * fusedSums

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -121,5 +122,17 @@ func TestFusedReason(t *testing.T) {
 		if got := fusedReason(c.a, c.p); got != c.want {
 			t.Errorf("%+v on %d: %q, want %q", c.p, c.a.cc, got, c.want)
 		}
+	}
+}
+
+// TestNotFused: a decoder that is refused knows that it may run the operations one by one.
+func TestNotFused(t *testing.T) {
+	err := fmt.Errorf("fuse n8 k8 fp8: %w", notFused{&kernels.Unsupported{Kernel: "fuse", DType: kernels.FP8, Reason: "there is none"}})
+	var unsupported *kernels.Unsupported
+	if !errors.As(err, &unsupported) || unsupported.DType != kernels.FP8 {
+		t.Errorf("%v is no *kernels.Unsupported", err)
+	}
+	if want := "fuse n8 k8 fp8: there is none"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
 	}
 }
