@@ -168,10 +168,8 @@ func (w *words) encode(text string, special bool) ([]int32, error) {
 	if special {
 		tokens = w.Encode(text)
 	}
-	for i, t := range tokens {
-		if int(t) >= w.vocab {
-			return nil, usagef("%s: token %d of the text is %d, the model has %d", w.path, i, t, w.vocab)
-		}
+	if err := mistral.CheckTokens(tokens, w.vocab); err != nil {
+		return nil, usagef("%s: %w", w.path, err)
 	}
 	return tokens, nil
 }
@@ -206,8 +204,8 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if l.device, err = a.oneDevice(); err != nil {
 		return nil, err
 	}
-	if _, err := kernels.FindGemm(l.device, o.kernel); err != nil {
-		return nil, hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
+	if err := knownKernel(l.device, o.kernel); err != nil {
+		return nil, err
 	}
 	if limit := c.Config().Context; positions > limit {
 		a.notef("%d tokens are more than the model's context of %d, for which it was not made: each sees no more than the last of them", positions, limit)
@@ -226,6 +224,14 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	bar.close()
 	a.notef("%s: %s in %s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), l.device.Spec().ID, report.Duration(time.Since(start)))
 	return l, nil
+}
+
+// knownKernel refuses a kernel that a device does not have.
+func knownKernel(d kernels.Device, name string) error {
+	if _, err := kernels.FindGemm(d, name); err != nil {
+		return hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
+	}
+	return nil
 }
 
 // tableConditions warns where a table was measured under other conditions.

@@ -72,6 +72,14 @@ context.`,
 // maxPrompt bounds the bytes of a text: more than any context holds.
 const maxPrompt = 64 << 20
 
+// oneText refuses a prompt in both flags.
+func oneText(prompt, file string) error {
+	if prompt != "" && file != "" {
+		return usagef("--prompt and --prompt-file: expected one of them")
+	}
+	return nil
+}
+
 // readText returns the text of a flag, of a file, or of standard input.
 func (a *app) readText(text, path string, given bool) (string, error) {
 	if given {
@@ -80,25 +88,44 @@ func (a *app) readText(text, path string, given bool) (string, error) {
 		}
 		return text, nil
 	}
-	in, name := a.stdin, "standard input"
-	if path != "" && path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", devicef("read %q: %w", path, withoutPath(err))
-		}
-		defer f.Close()
-		in, name = f, path
+	name := path
+	var data []byte
+	var err error
+	if path == "" || path == "-" {
+		name = "standard input"
+		data, err = readBounded(a.stdin, name)
+	} else {
+		data, err = readPrompt(path)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	switch {
 	case err != nil:
-		return "", devicef("read %s: %w", name, withoutPath(err))
-	case len(data) > maxPrompt:
-		return "", usagef("%s: longer than %d bytes", name, maxPrompt)
+		return "", err
 	case !utf8.Valid(data):
 		return "", usagef("%s: not UTF-8", name)
 	}
 	return string(data), nil
+}
+
+// readPrompt reads a file of at most maxPrompt bytes.
+func readPrompt(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, devicef("read %q: %w", path, withoutPath(err))
+	}
+	defer f.Close()
+	return readBounded(f, path)
+}
+
+// readBounded reads at most maxPrompt bytes of what name says.
+func readBounded(in io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
+	switch {
+	case err != nil:
+		return nil, devicef("read %s: %w", name, withoutPath(err))
+	case len(data) > maxPrompt:
+		return nil, usagef("%s: longer than %d bytes", name, maxPrompt)
+	}
+	return data, nil
 }
 
 // generated is what --json prints.
@@ -131,8 +158,8 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if o.sampling.Temperature == 0 && (o.sampling.TopP != 1 || o.sampling.MinP != 0) {
 		a.warnf("without --temperature the likeliest token is taken: --top-p and --min-p change nothing")
 	}
-	if o.prompt != "" && o.promptFile != "" {
-		return usagef("--prompt and --prompt-file: expected one of them")
+	if err := oneText(o.prompt, o.promptFile); err != nil {
+		return err
 	}
 	for _, s := range o.stop {
 		if s == "" || !utf8.ValidString(s) {

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 	"github.com/gemmaudit/gemmaudit/report"
 )
@@ -62,10 +61,8 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 		if err != nil {
 			return nil, err
 		}
-		for i, t := range tokens {
-			if vocab := c.Config().Vocab; t < 0 || int(t) >= vocab {
-				return nil, usagef("%s: token %d is %d: the vocabulary has %d", o.ids, i, t, vocab)
-			}
+		if err := mistral.CheckTokens(tokens, c.Config().Vocab); err != nil {
+			return nil, usagef("%s: %w", o.ids, err)
 		}
 		return tokens, nil
 	}
@@ -87,17 +84,9 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 // readTokens reads a JSON array of token ids, or the object that generate prints: its
 // prompt and what followed.
 func readTokens(path string) ([]int32, error) {
-	f, err := os.Open(path)
+	data, err := readPrompt(path)
 	if err != nil {
-		return nil, devicef("read %q: %w", path, withoutPath(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPrompt+1))
-	switch {
-	case err != nil:
-		return nil, devicef("read %q: %w", path, withoutPath(err))
-	case len(data) > maxPrompt:
-		return nil, usagef("%s: longer than %d bytes", path, maxPrompt)
+		return nil, err
 	}
 	var tokens []int32
 	if json.Unmarshal(data, &tokens) == nil {

@@ -111,8 +111,8 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if o.prompt != "" && o.promptFile != "" {
-		return usagef("--prompt and --prompt-file: expected one of them")
+	if err := oneText(o.prompt, o.promptFile); err != nil {
+		return err
 	}
 	text, err := a.readText(cmp.Or(o.prompt, validationPrompt), o.promptFile, o.promptFile == "")
 	if err != nil {
@@ -175,8 +175,8 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 // familiesOf are the kernels that are named, all of the device when none is.
 func familiesOf(d kernels.Device, named []string) ([]string, error) {
 	for _, name := range named {
-		if _, err := kernels.FindGemm(d, name); err != nil {
-			return nil, hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
+		if err := knownKernel(d, name); err != nil {
+			return nil, err
 		}
 	}
 	if len(named) > 0 {
@@ -276,7 +276,7 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 	}
 	// A part alone and the whole: each round runs a pass twice.
 	expected := time.Since(start) / time.Duration(len(tokens)) * time.Duration(2*(o.rounds+1)*o.rows)
-	if timed := o.rows > 0; timed && len(o.families) == 0 && expected > timingBudget {
+	if len(o.families) == 0 && expected > timingBudget {
 		check.Untimed = fmt.Sprintf("timing it would take about %s: --kernel %s does", report.Duration(expected), name)
 	}
 	v.Families = append(v.Families, check)
@@ -358,12 +358,7 @@ func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []
 func referencePerplexity(logits [][]float64, tokens []int32) float64 {
 	loss := 0.
 	for i, row := range logits[:len(tokens)-1] {
-		top := slices.Max(row)
-		sum := 0.
-		for _, x := range row {
-			sum += math.Exp(x - top)
-		}
-		loss += top + math.Log(sum) - row[tokens[i+1]]
+		loss += mistral.NegativeLogLikelihood(row, tokens[i+1])
 	}
 	return math.Exp(loss / float64(len(tokens)-1))
 }

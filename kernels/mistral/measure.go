@@ -34,11 +34,20 @@ type Profile struct {
 // ProfilePrompt times a prompt of rows tokens and each of its parts, in interleaved
 // rounds. The session's tokens are forgotten.
 func (s *Session) ProfilePrompt(ctx context.Context, rows, rounds int) (*Profile, error) {
-	s.Reset()
-	tokens := RandomTokens(rows, s.m.config.Vocab, 1)
-	if rows > s.batch {
-		return nil, fmt.Errorf("profile a prompt of %d tokens: a pass has at most %d", rows, s.batch)
+	p, err := s.randomPrompt(rows)
+	if err != nil {
+		return nil, err
 	}
+	return s.profile(ctx, p.steps, launches(p.steps), rows, rounds)
+}
+
+// randomPrompt forgets the session's tokens and makes one pass of rows random ones ready.
+func (s *Session) randomPrompt(rows int) (*pass, error) {
+	s.Reset()
+	if rows > s.batch {
+		return nil, fmt.Errorf("time a prompt of %d tokens: a pass has at most %d", rows, s.batch)
+	}
+	tokens := RandomTokens(rows, s.m.config.Vocab, 1)
 	if err := s.check(tokens); err != nil {
 		return nil, err
 	}
@@ -46,15 +55,12 @@ func (s *Session) ProfilePrompt(ctx context.Context, rows, rounds int) (*Profile
 	if err != nil {
 		return nil, err
 	}
-	if err := put(s.tokens, tokens...); err != nil {
-		return nil, err
-	}
-	return s.profile(ctx, p.steps, launches(p.steps), rows, rounds)
+	return p, put(s.tokens, tokens...)
 }
 
 // ProfileToken times the decoding of one token behind so many, and each of its parts.
 func (s *Session) ProfileToken(ctx context.Context, behind, rounds int) (*Profile, error) {
-	if err := s.Fill(ctx, behind); err != nil {
+	if err := s.fill(ctx, behind); err != nil {
 		return nil, err
 	}
 	if err := put(s.token, 0); err != nil {
@@ -63,8 +69,8 @@ func (s *Session) ProfileToken(ctx context.Context, behind, rounds int) (*Profil
 	return s.profile(ctx, s.decode.steps, s.decode.whole, 1, rounds)
 }
 
-// Fill brings the session to a context of so many random tokens.
-func (s *Session) Fill(ctx context.Context, tokens int) error {
+// fill brings the session to a context of so many random tokens.
+func (s *Session) fill(ctx context.Context, tokens int) error {
 	s.Reset()
 	if tokens == 0 {
 		return nil
@@ -138,19 +144,8 @@ func (s *Session) profile(ctx context.Context, steps []step, whole []kernels.Lau
 
 // TimePrompt is the device's time of one prompt of rows tokens from an empty session.
 func (s *Session) TimePrompt(ctx context.Context, rows int) (seconds float64, err error) {
-	s.Reset()
-	if rows > s.batch {
-		return 0, fmt.Errorf("time a prompt of %d tokens: a pass has at most %d", rows, s.batch)
-	}
-	tokens := RandomTokens(rows, s.m.config.Vocab, 1)
-	if err := s.check(tokens); err != nil {
-		return 0, err
-	}
-	p, err := s.passOf(rows)
+	p, err := s.randomPrompt(rows)
 	if err != nil {
-		return 0, err
-	}
-	if err := put(s.tokens, tokens...); err != nil {
 		return 0, err
 	}
 	if err := put(s.position, 0); err != nil {

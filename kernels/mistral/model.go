@@ -144,9 +144,6 @@ func (m *Model) DType() kernels.DType { return m.dtype }
 // Config is the model's.
 func (m *Model) Config() checkpoint.Config { return m.config }
 
-// Device is where the model is.
-func (m *Model) Device() kernels.Device { return m.dev }
-
 // Bytes is the size of all weights in the model's type.
 func (m *Model) Bytes() int64 { return m.config.Parameters() * int64(m.dtype.Size()) }
 

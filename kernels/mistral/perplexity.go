@@ -54,7 +54,7 @@ func (s *Session) Perplexity(ctx context.Context, tokens []int32) (value, standa
 }
 
 // NegativeLogLikelihood is -log softmax(logits)[token].
-func NegativeLogLikelihood(logits []float32, token int32) float64 {
+func NegativeLogLikelihood[T float32 | float64](logits []T, token int32) float64 {
 	top := math.Inf(-1)
 	for _, v := range logits {
 		top = math.Max(top, float64(v))

@@ -80,7 +80,8 @@ func (p *projection) release() error {
 }
 
 // dispatch makes the launches of C[rows,N] = A[rows,K]·Bᵀ: one, or those that the table
-// has for that many rows. A and C have room for [Model.padded] rows.
+// has for that many rows. A and C have room for as many rows as the
+// table pads to.
 func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.Operand) ([]kernels.Launch, error) {
 	kernel := m.kernel
 	action := table.Action{Kind: table.Direct}
@@ -109,21 +110,6 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 		c.Offset += part * p.n
 	}
 	return launches, nil
-}
-
-// padded is for how many rows activations need room when a prompt has rows of them: as
-// many as the table pads a product to.
-func (m *Model) padded(t *table.Table, rows int) int {
-	most := rows
-	if t == nil {
-		return most
-	}
-	for _, p := range m.projections() {
-		if a := t.Lookup(m.kernel, string(m.dtype), p.n, p.k, rows); a.Kind == table.Pad {
-			most = max(most, a.PadTo)
-		}
-	}
-	return most
 }
 
 // largestBatch is the largest number of rows, up to most, that the kernel takes of every

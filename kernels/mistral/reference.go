@@ -23,6 +23,9 @@ func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, wi
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("reference: no tokens")
 	}
+	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
 	r := reference{ctx: ctx, from: c, cfg: cfg}
 	embedding, err := r.matrix("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
 	if err != nil {
@@ -30,9 +33,6 @@ func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, wi
 	}
 	x := make([][]float64, len(tokens))
 	for i, t := range tokens {
-		if t < 0 || int(t) >= cfg.Vocab {
-			return nil, fmt.Errorf("reference: token %d is %d: the vocabulary has %d", i, t, cfg.Vocab)
-		}
 		x[i] = make([]float64, cfg.Hidden)
 		embedding.row(int(t), x[i])
 	}

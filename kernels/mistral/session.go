@@ -1,7 +1,6 @@
 package mistral
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -139,7 +138,8 @@ const logitRows = 256
 func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	c := m.config
 	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[int]*pass{}}
-	o.Batch = m.largestBatch(min(cmp.Or(o.Batch, DefaultBatch), max(o.Positions, 1)))
+	_, _, batch, _ := o.plan(c)
+	o.Batch = m.largestBatch(batch)
 	s.positions, s.window, s.batch, s.capacity = o.plan(c)
 	defer func() {
 		if err != nil {
@@ -161,10 +161,7 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	for range c.Layers {
 		s.caches = append(s.caches, kernels.KVCache{Capacity: s.capacity, Keys: all(take(slots * size)), Values: all(take(slots * size))})
 	}
-	rows := int64(s.batch)
-	for r := 1; r <= s.batch && o.Table != nil; r++ {
-		rows = max(rows, int64(m.padded(o.Table, r)))
-	}
+	rows := int64(o.rows(s.batch, m.dtype))
 	hidden, inner := int64(c.Hidden), int64(c.Inner)
 	s.tokens, s.token, s.position, s.history = take(4*rows), take(4), take(4), take(4*historyLen)
 	s.x, s.hidden, s.delta = take(rows*hidden*4), take(rows*hidden*size), take(rows*hidden*size)
@@ -211,9 +208,6 @@ func littleEndian(values []float32) []byte {
 // Batch is the largest number of a prompt's tokens in one pass.
 func (s *Session) Batch() int { return s.batch }
 
-// Position is how many tokens the session has seen.
-func (s *Session) Position() int { return s.at }
-
 // Fused says whether a token's operations are fused.
 func (s *Session) Fused() bool { return s.decode.fused }
 
@@ -256,9 +250,15 @@ func (s *Session) check(tokens []int32) error {
 	if s.at+len(tokens) > s.positions {
 		return &Overflow{s.at, len(tokens), s.positions}
 	}
+	return CheckTokens(tokens, s.m.config.Vocab)
+}
+
+// CheckTokens returns an error that names the first token that a vocabulary of so many
+// lacks.
+func CheckTokens(tokens []int32, vocab int) error {
 	for i, t := range tokens {
-		if t < 0 || int(t) >= s.m.config.Vocab {
-			return fmt.Errorf("token %d is %d: the vocabulary has %d", i, t, s.m.config.Vocab)
+		if t < 0 || int(t) >= vocab {
+			return fmt.Errorf("token %d is %d: the vocabulary has %d", i, t, vocab)
 		}
 	}
 	return nil
