@@ -104,18 +104,9 @@ func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
 			return flops, nil
 		}
 	} else {
-		memory, err := newStreams(d.pool, d.Spec())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(memory.close)
-		readers, _ := streamsOf(detect())
-		way, err := memory.choose(b.Context(), readers)
-		if err != nil {
-			b.Fatal(err)
-		}
+		_, pass := openReader(b, d)
 		limit.Name = "read bandwidth"
-		limit.Sample = func() (float64, error) { return memory.pass(way), nil }
+		limit.Sample = func() (float64, error) { return pass(), nil }
 	}
 	all := []*kerneltest.Series{limit}
 	for _, t := range tunings {

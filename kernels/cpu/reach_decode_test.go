@@ -22,24 +22,8 @@ func BenchmarkReachDecode(b *testing.B) {
 		all = append(all, s)
 		return s
 	}
-	memory, err := newStreams(d.pool, d.Spec())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(memory.close)
-	readers, _ := streamsOf(detect())
-	way, err := memory.choose(context.Background(), readers)
-	if err != nil {
-		b.Fatal(err)
-	}
-	read := add("read bandwidth", func() (float64, error) {
-		const passes = 4
-		var perByte float64
-		for range passes {
-			perByte += 1 / memory.pass(way)
-		}
-		return passes / perByte, nil
-	})
+	_, pass := openReader(b, d)
+	read := add("read bandwidth", meanOf(4, pass))
 	w := newWorkload(b, d)
 	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
 		var token []kernels.Launch

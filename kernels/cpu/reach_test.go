@@ -195,25 +195,9 @@ func BenchmarkReach(b *testing.B) {
 	meet("tiled/openblas", tiled, openBLAS, 0.9)
 	meet("tiled/registers", tiled, registers[kernels.FP32], 0)
 
-	memory, err := newStreams(d.pool, d.Spec())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(memory.close)
-	readers, _ := streamsOf(detect())
-	way, err := memory.choose(context.Background(), readers)
-	if err != nil {
-		b.Fatal(err)
-	}
-	passes := int(max(1, reachBlock.Seconds()*memory.pass(way)/float64(memory.part)))
-	read := add("read bandwidth", func() (float64, error) {
-		// The mean time, as of the launches of a block.
-		var perByte float64
-		for range passes {
-			perByte += 1 / memory.pass(way)
-		}
-		return float64(passes) / perByte, nil
-	})
+	memory, pass := openReader(b, d)
+	passes := int(max(1, reachBlock.Seconds()*pass()/float64(memory.part)))
+	read := add("read bandwidth", meanOf(passes, pass))
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 		meet(fmt.Sprintf("auto_%s/read", dt), product("auto", dt, 1, 14336, 4096, (*rotation).bandwidth), read, 0.85)
 	}
@@ -278,5 +262,33 @@ func TestWorkloadNamesWhatIsMissing(t *testing.T) {
 	}
 	if _, err := w.rotation("nonesuch", p); err == nil {
 		t.Error("a kernel that does not exist was prepared")
+	}
+}
+
+// openReader prepares memory to be read in the fastest way, until the benchmark ends; pass
+// reads it once and returns the rate in bytes a second.
+func openReader(b *testing.B, d *Device) (memory *streams, pass func() float64) {
+	b.Helper()
+	memory, err := newStreams(d.pool, d.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(memory.close)
+	readers, _ := streamsOf(detect())
+	way, err := memory.choose(context.Background(), readers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return memory, func() float64 { return memory.pass(way) }
+}
+
+// meanOf samples the rate of n passes by their mean time, as of the launches of a block.
+func meanOf(n int, pass func() float64) func() (float64, error) {
+	return func() (float64, error) {
+		var perByte float64
+		for range n {
+			perByte += 1 / pass()
+		}
+		return float64(n) / perByte, nil
 	}
 }
