@@ -70,7 +70,7 @@ func (v gbytes) Raw() any     { return finite(float64(v) / 1e9) }
 // size is a number of bytes, raw in bytes.
 type size int64
 
-func (v size) Text() string { return formatBytes(int64(v)) }
+func (v size) Text() string { return Bytes(int64(v)) }
 func (v size) Raw() any     { return int64(v) }
 
 // share is a part of 1, shown in per cent.
@@ -108,7 +108,7 @@ func (v probability) Raw() any { return finite(float64(v)) }
 // span is a duration.
 type span time.Duration
 
-func (v span) Text() string { return formatDuration(time.Duration(v)) }
+func (v span) Text() string { return Duration(time.Duration(v)) }
 func (v span) Raw() any     { return time.Duration(v).Seconds() }
 
 // bounds is an interval of one kind of number: "12.0 % [10.1, 13.9]".

@@ -150,7 +150,7 @@ func deviceSheet(d DeviceInfo) Sheet {
 	add(units, d.Units)
 	add("memory", size(d.MemoryBytes))
 	for _, c := range d.Caches {
-		text := formatBytes(c.Bytes)
+		text := Bytes(c.Bytes)
 		if c.Count > 1 {
 			text = fmt.Sprintf("%d × %s", c.Count, text)
 		}

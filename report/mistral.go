@@ -82,7 +82,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s), kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, b.Kernel, way), Neutral}}
 	doc.Notes = []Note{{fmt.Sprintf("measured bandwidth: read %s, copy %s", formatRate(b.ReadBandwidth, "B/s"), formatRate(b.CopyBandwidth, "B/s")), Neutral}}
 	if cached {
-		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", formatBytes(b.CacheBytes)), Neutral})
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", Bytes(b.CacheBytes)), Neutral})
 	}
 	return doc.Render(w, f)
 }

@@ -88,8 +88,8 @@ func formatShare(v float64) string {
 	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
 }
 
-// formatBytes prints memory in binary units.
-func formatBytes(n int64) string {
+// Bytes prints memory in binary units, "13.5 GiB", nothing when it is not known.
+func Bytes(n int64) string {
 	if n <= 0 {
 		return ""
 	}
@@ -102,11 +102,11 @@ func formatBytes(n int64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + units[i]
 }
 
-// formatDuration prints a duration as people say it: "1h 04m", "3m 20s", "12 s".
-func formatDuration(d time.Duration) string {
+// Duration prints a duration as people say it: "1h 04m", "3m 20s", "12 s".
+func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + formatDuration(-d)
+		return "-" + Duration(-d)
 	case d < time.Millisecond:
 		return fmt.Sprintf("%d us", d.Microseconds())
 	case d < time.Second:
@@ -149,9 +149,3 @@ func plural(n int, one, many string) string {
 	}
 	return itoa(n) + " " + many
 }
-
-// Bytes is a number of bytes as people say it: "13.5 GiB".
-func Bytes(n int64) string { return formatBytes(n) }
-
-// Duration is a duration as people say it: "250 ms", "3m 20s".
-func Duration(d time.Duration) string { return formatDuration(d) }

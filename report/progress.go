@@ -67,7 +67,7 @@ func (p *Progress) Start(totalCases, totalRounds int, estimate time.Duration) {
 	p.last = state{mfu: math.NaN(), drift: math.NaN()}
 	line := fmt.Sprintf("%s × %s", count(totalCases, "case"), count(totalRounds, "round"))
 	if estimate > 0 {
-		line += ", about " + formatDuration(estimate)
+		line += ", about " + Duration(estimate)
 	}
 	p.line(line)
 }
@@ -122,7 +122,7 @@ func (p *Progress) Stop() {
 		return
 	}
 	p.running = false
-	s := fmt.Sprintf("%d of %d done in %s", p.last.done, p.total, formatDuration(p.now().Sub(p.started)))
+	s := fmt.Sprintf("%d of %d done in %s", p.last.done, p.total, Duration(p.now().Sub(p.started)))
 	if d := p.last.drift; !math.IsNaN(d) {
 		s += ", drift " + signed(d)
 	}
@@ -166,7 +166,7 @@ func (p *Progress) describe() string {
 		words = append(words, significant(s.rate, 3)+" cases/s")
 	}
 	if s.remaining > 0 {
-		words = append(words, formatDuration(s.remaining)+" left")
+		words = append(words, Duration(s.remaining)+" left")
 	}
 	if s.mfu > 0 && isFinite(s.mfu) {
 		words = append(words, "MFU "+formatShare(s.mfu))
