@@ -153,8 +153,9 @@ type Device interface {
 	Alloc(bytes int64) (Buffer, error)
 	// Execute runs launches[i % len(launches)] for i in [0,n) back to back,
 	// with nothing between them, and returns the device's own account of it.
-	// An error means that the block did not complete; ctx is looked at before
-	// the block, never inside.
+	// An error means that the block did not complete. ctx is looked at before the
+	// block, and between two launches where the device can: who wants the block whole
+	// gives one that does not end.
 	Execute(ctx context.Context, launches []Launch, n int) (Span, error)
 	Telemetry() Telemetry
 	Close() error

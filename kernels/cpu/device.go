@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -148,7 +150,7 @@ func (d *Device) gemm(name string) kernels.Gemm {
 
 // Execute runs launches[i % len(launches)] for i in [0,n) back to back inside
 // one call of the C side. Where a launch uses fewer threads than another of the
-// block, the others wait meanwhile.
+// block, the others wait meanwhile. When ctx ends, the launch in progress is the last.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
 	if err := ctx.Err(); err != nil {
 		return kernels.Span{}, err
@@ -169,11 +171,20 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	}
 	stolen := d.steal.begin()
 	var span C.ga_span
-	C.ga_execute(d.pool.c, &block[0], C.int64_t(len(block)), C.int64_t(n), &span)
+	var stop *C.int32_t // none for a context that can't end
+	if ctx.Done() != nil {
+		ended := new(int32)
+		defer context.AfterFunc(ctx, func() { atomic.StoreInt32(ended, 1) })()
+		stop = (*C.int32_t)(unsafe.Pointer(ended))
+	}
+	C.ga_execute(d.pool.c, &block[0], C.int64_t(len(block)), C.int64_t(n), stop, &span)
 	runtime.KeepAlive(launches)
 	if span.failed != 0 {
 		return kernels.Span{}, fmt.Errorf("execute on %s: %s returned %d at launch %d",
 			d.spec.ID, launches[int(span.failed_at)%len(launches)].Label(), int(span.failed), int(span.failed_at))
+	}
+	if int64(span.done) < int64(n) {
+		return kernels.Span{}, ctx.Err()
 	}
 	return kernels.Span{
 		Seconds:     float64(span.seconds),

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -256,6 +257,60 @@ func TestExecuteErrors(t *testing.T) {
 	}
 	if _, err := dev.Execute(context.Background(), []kernels.Launch{nil}, 1); err == nil {
 		t.Error("Execute of another device's launch succeeded")
+	}
+}
+
+// A block that would not end in a lifetime ends when its context does, and the threads
+// are there for the next one: all of them have stopped at the same launch.
+func TestExecuteStopsBetweenLaunches(t *testing.T) {
+	dev := open(t, 3)
+	bind := func(kernel string, threads int) (kernels.Launch, *Buffer) {
+		g, err := kernels.FindGemm(dev, kernel)
+		if err != nil {
+			t.Skip(err)
+		}
+		p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 2}, DType: kernels.FP32, Threads: threads}
+		w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, 10, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := fill(t, dev, kernels.FP32, 15, 3)
+		l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, 6, 1)}, w, kernels.Operand{Buffer: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, c
+	}
+	for name, of := range map[string][]string{"own": {"naive", "gemv", "tiled"}, "library": {"openblas"}, "both": {"openblas", "tiled"}} {
+		t.Run(name, func(t *testing.T) {
+			var launches []kernels.Launch
+			var outputs []*Buffer
+			for i, kernel := range of {
+				l, c := bind(kernel, 3-i)
+				launches, outputs = append(launches, l), append(outputs, c)
+			}
+			for i := range 50 {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Duration(i)*37*time.Microsecond, cancel)
+				if _, err := dev.Execute(ctx, launches, 1<<40); !errors.Is(err, context.Canceled) {
+					t.Fatalf("interrupted: %v", err)
+				}
+				for _, c := range outputs {
+					if err := c.Fill(kernels.Zeros, kernels.FP32, 15, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				// One that can be interrupted and is not.
+				if _, err := dev.Execute(t.Context(), launches, len(launches)); err != nil {
+					t.Fatal(err)
+				}
+				for k, c := range outputs {
+					if bytes.Equal(contents(t, c), make([]byte, 60)) {
+						t.Fatalf("launch %d did not run after an interruption", k)
+					}
+				}
+			}
+		})
 	}
 }
 

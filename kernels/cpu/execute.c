@@ -57,8 +57,11 @@ typedef struct {
   ga_pool *pool;
   const ga_launch *launches;
   int64_t nlaunches, from, to;
+  const int32_t *stop;
   ga_span *span;
 } block;
+
+static int stopped(const block *b) { return b->stop != NULL && __atomic_load_n(b->stop, __ATOMIC_RELAXED) != 0; }
 
 static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team *team) {
   block *b = arg;
@@ -68,15 +71,20 @@ static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team
   ga_barrier(team);
   if (tid == 0) start = ga_now();
   int64_t at = b->from % b->nlaunches;
-  for (int64_t i = b->from; i < b->to; i++) {
+  int64_t i = b->from;
+  for (; i < __atomic_load_n(&b->to, __ATOMIC_RELAXED); i++) {
     const ga_launch *l = &b->launches[at];
     if (++at == b->nlaunches) at = 0;
     if (tid < l->threads) l->kernel(&l->gemm, tid, l->threads, scratch, ga_pool_team(b->pool, l->threads));
+    // All threads must agree on the last launch: it is one that none has passed, and a
+    // thread that sees the new end early still runs to it.
+    if (tid == 0 && stopped(b)) __atomic_store_n(&b->to, i + 1, __ATOMIC_RELAXED);
     // The next launch may read what this one wrote, and it may reuse the scratch.
     ga_barrier(team);
   }
   if (tid == 0) {
     b->span->seconds = ga_now() - start;
+    b->span->done = i - b->from;
     double after = ga_core_mhz();
     b->span->mhz = (before + after) / 2;
   }
@@ -90,7 +98,8 @@ static void run_calls(void *arg) {
   ga_span *span = b->span;
   double before = ga_core_mhz();
   double start = ga_now();
-  for (int64_t i = b->from; i < b->to; i++) {
+  int64_t i = b->from;
+  for (; i < b->to && !stopped(b); i++) {
     const ga_launch *l = &b->launches[i % b->nlaunches];
     if (l->call != NULL) {
       int rc = l->call(l->arg);
@@ -102,15 +111,16 @@ static void run_calls(void *arg) {
       continue;
     }
     ga_span inner = {0};
-    block one = {b->pool, l, 1, 0, 1, &inner};
+    block one = {b->pool, l, 1, 0, 1, NULL, &inner};
     ga_pool_run(b->pool, l->threads, run_kernels, &one);
     span->preempted += ga_pool_preemptions(b->pool, l->threads);
   }
   span->seconds = ga_now() - start;
+  span->done = i - b->from;
   span->mhz = (before + ga_core_mhz()) / 2;
 }
 
-void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, ga_span *span) {
+void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, const int32_t *stop, ga_span *span) {
   *span = (ga_span){0};
   int threads = 1, calls = 0;
   for (int64_t i = 0; i < nlaunches; i++) {
@@ -118,11 +128,11 @@ void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int
     else if (launches[i].threads > threads) threads = launches[i].threads;
   }
   if (calls == 0) {
-    block b = {pool, launches, nlaunches, 0, n, span};
+    block b = {pool, launches, nlaunches, 0, n, stop, span};
     ga_pool_run(pool, threads, run_kernels, &b);
     span->preempted = ga_pool_preemptions(pool, threads);
     return;
   }
-  block b = {pool, launches, nlaunches, 0, n, span};
+  block b = {pool, launches, nlaunches, 0, n, stop, span};
   ga_library_run(run_calls, &b);
 }

@@ -10,10 +10,12 @@ typedef struct {
   int64_t preempted;  // involuntary context switches of the threads inside
   int failed;         // what a library's call returned, 0 for success
   int64_t failed_at;  // the launch that failed
+  int64_t done;       // launches that have run
 } ga_span;
 
-// ga_execute runs launches[i % nlaunches] for i in [0,n) back to back.
-void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, ga_span *span);
+// ga_execute runs launches[i % nlaunches] for i in [0,n) back to back. Between two of
+// them it ends once *stop is not 0, which another thread may set; NULL is never.
+void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, const int32_t *stop, ga_span *span);
 
 // ga_core_mhz times a chain of dependent additions of known length on the
 // calling core: about 10 us. 0 where the instruction set is unknown.

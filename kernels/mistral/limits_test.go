@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
@@ -74,6 +76,42 @@ func TestGenerateInterrupted(t *testing.T) {
 			t.Errorf("%d tokens, reason %q, error %v", len(out.Tokens), out.Reason, err)
 		}
 	})
+}
+
+// endless is a CPU on which the launches of a pass begin again for ever.
+type endless struct{ *cpu.Device }
+
+func (d endless) Execute(ctx context.Context, launches []kernels.Launch, _ int) (kernels.Span, error) {
+	return d.Device.Execute(ctx, launches, 1<<40)
+}
+
+// An interrupt ends a pass on a CPU within it: a product of a long prompt takes seconds.
+func TestAPassIsInterrupted(t *testing.T) {
+	d, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f := openFixture(t, "mistral")
+	m, err := mistral.Load(t.Context(), endless{d}, f.Checkpoint, mistral.Options{DType: kernels.FP32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := session(t, m, mistral.SessionOptions{Positions: 64})
+	for name, pass := range map[string]func(context.Context) error{
+		"prompt":  func(ctx context.Context) error { _, err := s.Prefill(ctx, f.Prompt); return err },
+		"all":     func(ctx context.Context) error { return s.All(ctx, f.Prompt, nil) },
+		"token":   func(ctx context.Context) error { _, err := s.Step(ctx, 1); return err },
+		"profile": func(ctx context.Context) error { _, err := s.ProfilePrompt(ctx, 8, 1); return err },
+		"timing":  func(ctx context.Context) error { _, err := s.TimePrompt(ctx, 8); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := pass(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
 }
 
 // A weight that is no number is an error of generation, not the first token for ever.

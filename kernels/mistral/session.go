@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
@@ -298,29 +297,11 @@ func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass
 		if err := errors.Join(put(s.tokens, tokens[first:first+rows]...), put(s.position, int32(s.at))); err != nil {
 			return err
 		}
-		if err := s.execute(ctx, launches(p.steps[:p.outputs])); err != nil {
+		if _, err := s.m.dev.Execute(ctx, launches(p.steps[:p.outputs]), p.outputs); err != nil {
 			return err
 		}
 		s.at += rows
 		if err := done(p, first); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// aLayer is about how many launches a layer of a prompt has.
-const aLayer = 9
-
-// execute runs launches one after the other. A CPU takes seconds for those of a prompt, so
-// it gets a layer at a time, between which the context is looked at.
-func (s *Session) execute(ctx context.Context, all []kernels.Launch) error {
-	some := len(all)
-	if s.slow() {
-		some = aLayer
-	}
-	for piece := range slices.Chunk(all, some) {
-		if _, err := s.m.dev.Execute(ctx, piece, len(piece)); err != nil {
 			return err
 		}
 	}
