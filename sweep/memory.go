@@ -2,11 +2,9 @@ package sweep
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -22,11 +20,6 @@ func freeMemory(d kernels.Device) int64 {
 		}
 	}
 	total := d.Spec().MemoryBytes
-	if d.Spec().Kind == kernels.CPU {
-		if bytes, ok := (procfs.Tree{FS: os.DirFS("/")}).Memory("MemAvailable"); ok && (total == 0 || bytes < total) {
-			return bytes
-		}
-	}
 	if total == 0 {
 		total = 4 << 30 // a device that tells nothing gets a modest share
 	}

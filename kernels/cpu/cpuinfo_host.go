@@ -116,13 +116,8 @@ func (h host) usableCores() int {
 // memory is what the machine has, or what the control group allows of it.
 func (h host) memory() int64 {
 	total, _ := h.Memory("MemTotal")
-	for _, dir := range h.Groups("memory") {
-		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
-			limit, err := strconv.ParseInt(h.Text(dir+name), 10, 64)
-			if err == nil && limit > 0 && (total == 0 || limit < total) && limit < math.MaxInt64/2 {
-				total = limit
-			}
-		}
+	if limit, ok := h.MemoryLimit(); ok && (total == 0 || limit < total) {
+		return limit
 	}
 	return total
 }

@@ -22,6 +22,7 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 // Provider offers the CPU as one device. Threads is the number of threads of its
@@ -116,6 +117,11 @@ func capped(f features, isa string) (features, error) {
 
 // Spec describes the processor.
 func (d *Device) Spec() kernels.Spec { return d.spec }
+
+// FreeMemory is what the process can take without the system swapping or ending it.
+func (d *Device) FreeMemory() (bytes int64, ok bool) {
+	return procfs.Tree{FS: os.DirFS("/")}.AvailableMemory()
+}
 
 // Ceilings measures the peaks and the memory at the first call.
 func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,14 @@ func TestExecuteRotates(t *testing.T) {
 	}
 	if !bytes.Equal(contents(t, outputs[2]), first) {
 		t.Error("300 launches of three did not run the third")
+	}
+}
+
+// What is free is part of what there is, where the system tells either.
+func TestFreeMemory(t *testing.T) {
+	var dev kernels.MemoryTeller = open(t, 1)
+	if free, ok := dev.FreeMemory(); ok != (runtime.GOOS == "linux") || ok && (free < 1<<20 || free > dev.(*Device).Spec().MemoryBytes) {
+		t.Errorf("%d bytes are free (%v) of %d", free, ok, dev.(*Device).Spec().MemoryBytes)
 	}
 }
 

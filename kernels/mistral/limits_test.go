@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +78,45 @@ func TestGenerateInterrupted(t *testing.T) {
 			t.Errorf("%d tokens, reason %q, error %v", len(out.Tokens), out.Reason, err)
 		}
 	})
+}
+
+// crowded is a CPU whose memory others have taken, all but free bytes.
+type crowded struct {
+	*cpu.Device
+	free int64
+}
+
+func (d crowded) FreeMemory() (int64, bool) { return d.free, true }
+
+func (d crowded) Alloc(bytes int64) (kernels.Buffer, error) {
+	return nil, fmt.Errorf("allocate %d bytes: nothing must be", bytes)
+}
+
+// A model that is larger than what is free is refused before anything is loaded, with
+// the bytes; one byte more and it is tried.
+func TestAModelLargerThanWhatIsFree(t *testing.T) {
+	d, err := cpu.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f := openFixture(t, "mistral")
+	for _, session := range []mistral.SessionOptions{{}, {Positions: 64}} {
+		needs := f.Checkpoint.Config().Parameters() * 4
+		if session.Positions > 0 {
+			needs += mistral.SessionBytes(f.Checkpoint.Config(), kernels.FP32, session)
+		}
+		o := mistral.Options{DType: kernels.FP32, Session: session}
+		_, err := mistral.Load(t.Context(), crowded{d, needs - 1}, f.Checkpoint, o)
+		var large *mistral.TooLarge
+		if !errors.As(err, &large) || large.Needs != needs || large.Has != needs-1 ||
+			!strings.Contains(err.Error(), fmt.Sprintf("needs %d bytes", needs)) || !strings.Contains(err.Error(), fmt.Sprintf("cpu has %d ", needs-1)) {
+			t.Errorf("%d bytes are free, %d needed: %v", needs-1, needs, err)
+		}
+		if _, err = mistral.Load(t.Context(), crowded{d, needs}, f.Checkpoint, o); err == nil || errors.As(err, &large) {
+			t.Errorf("%d bytes are free and needed: %v", needs, err)
+		}
+	}
 }
 
 // endless is a CPU on which the launches of a pass begin again for ever.

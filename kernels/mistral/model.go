@@ -49,14 +49,14 @@ type layer struct {
 // TooLarge is the error of a model that does not fit into a device.
 type TooLarge struct {
 	Device string
-	// Needs and Has are bytes: of weights, and of the memory for them.
+	// Needs and Has are bytes: of weights, and of the memory that is free for them.
 	Needs, Has int64
 	// Of says what needs them.
 	Of string
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("%s needs %d bytes (%.1f GiB), %s has %d (%.1f GiB)", e.Of, e.Needs, gib(e.Needs), e.Device, e.Has, gib(e.Has))
+	return fmt.Sprintf("%s needs %d bytes (%.1f GiB), %s has %d (%.1f GiB) free", e.Of, e.Needs, gib(e.Needs), e.Device, e.Has, gib(e.Has))
 }
 
 func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }

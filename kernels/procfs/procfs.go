@@ -7,7 +7,6 @@ package procfs
 
 import (
 	"io/fs"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -49,16 +48,6 @@ func (t Tree) CPUInfo() map[string]string {
 		}
 	}
 	return out
-}
-
-// Memory is a line of /proc/meminfo in bytes: "MemTotal", "MemAvailable".
-func (t Tree) Memory(key string) (bytes int64, ok bool) {
-	number, _ := strings.CutSuffix(t.Field("proc/meminfo", key+":"), "kB")
-	kib, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil || kib < 0 || kib > math.MaxInt64>>10 {
-		return 0, false
-	}
-	return kib << 10, true
 }
 
 // maxCPU is above the number of any CPU: a list with more is none.

@@ -91,3 +91,45 @@ func TestControlGroups(t *testing.T) {
 		}
 	}
 }
+
+func TestAvailableMemory(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name             string
+		files            map[string]string
+		limit, available int64 // -1 for unknown
+	}{
+		{"nothing", nil, -1, -1},
+		{"no groups", map[string]string{"proc/meminfo": "MemTotal: 8192 kB\nMemAvailable: 2048 kB\n"}, -1, 2 * mib},
+		{"version 2, the group above is full of files", map[string]string{
+			"proc/meminfo": "MemAvailable: 1048576 kB\n", "proc/self/cgroup": "0::/a/b\n",
+			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "104857600\n",
+			"sys/fs/cgroup/a/memory.max": "524288000\n", "sys/fs/cgroup/a/memory.current": "419430400\n",
+			"sys/fs/cgroup/a/memory.stat": "anon 104857600\nfile 314572800\nactive_file 209715200\ninactive_file 104857600\n",
+		}, 500 * mib, 400 * mib},
+		{"version 1", map[string]string{
+			"proc/meminfo": "MemAvailable: 1048576 kB\n", "proc/self/cgroup": "4:memory:/job\n",
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "536870912\n", "sys/fs/cgroup/memory/job/memory.usage_in_bytes": "268435456\n",
+			"sys/fs/cgroup/memory/job/memory.stat":       "active_file 1\ntotal_active_file 0\ntotal_inactive_file 134217728\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+		}, 512 * mib, 384 * mib},
+		{"the machine has less than the group", map[string]string{
+			"proc/meminfo": "MemAvailable: 1024 kB\n", "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "10485760\n",
+		}, 10 * mib, mib},
+		{"over the limit", map[string]string{"sys/fs/cgroup/memory.max": "4096", "sys/fs/cgroup/memory.current": "8192"}, 4096, 0},
+		{"more files than use", map[string]string{
+			"sys/fs/cgroup/memory.max": "4096", "sys/fs/cgroup/memory.current": "1024", "sys/fs/cgroup/memory.stat": "active_file 2048",
+		}, 4096, 4096},
+		{"nonsense", map[string]string{
+			"proc/meminfo": "MemAvailable: much kB\n", "sys/fs/cgroup/memory.max": "-1", "sys/fs/cgroup/memory.limit_in_bytes": "0",
+		}, -1, -1},
+	} {
+		m := tree(c.files)
+		if got, ok := m.MemoryLimit(); ok != (c.limit >= 0) || ok && got != c.limit {
+			t.Errorf("%s: limit %d, %v; expected %d", c.name, got, ok, c.limit)
+		}
+		if got, ok := m.AvailableMemory(); ok != (c.available >= 0) || ok && got != c.available {
+			t.Errorf("%s: available %d, %v; expected %d", c.name, got, ok, c.available)
+		}
+	}
+}
