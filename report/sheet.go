@@ -2,10 +2,10 @@ package report
 
 import (
 	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -27,6 +27,7 @@ type Column struct {
 	Key   string // header for machines, with the unit: "time_us"
 	Align Align
 	Wide  bool // only in the wide format, CSV and machine formats
+	Data  bool // only in CSV
 	Flex  bool // wraps when the terminal is too narrow
 	// Interval marks columns of intervals: CSV then has Key, Key_lo and Key_hi.
 	Interval bool
@@ -39,6 +40,9 @@ type Column struct {
 type Sheet struct {
 	Title   string
 	Columns []Column
+	// Record says what a row is, where a document's CSV holds several sheets: a word in
+	// its first column.
+	Record string
 	// Rows hold one value a column: a [Cell], a string, a number, a bool or nil.
 	Rows [][]any
 }
@@ -51,7 +55,8 @@ type Document struct {
 	// Head and Notes are lines before and after the sheets, for people only.
 	Head, Notes []Note
 	Sheets      []Sheet
-	// Main is the index of the sheet that CSV holds.
+	// Main is the index of the sheet that CSV holds, unless sheets name their records:
+	// then it holds all of those, in one table with the columns of all.
 	Main int
 	// Value is the whole result for JSON, Items its elements for JSONL; Value
 	// alone is one line of JSONL.
@@ -102,6 +107,9 @@ func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
 		}
 		return nil
 	case CSV:
+		if all := d.records(); len(all.Columns) > 0 {
+			return all.csv(w)
+		}
 		if d.Main >= len(d.Sheets) {
 			return &UnsupportedFormat{CSV, d.Subject, "it is not a table"}
 		}
@@ -123,15 +131,23 @@ func wrapJSON(subject string, err error) error {
 	return nil
 }
 
+// shown are the sheets with something for people in them.
+func (d *Document) shown() []Sheet {
+	var out []Sheet
+	for _, s := range d.Sheets {
+		if len(s.Rows) > 0 && slices.ContainsFunc(s.Columns, func(c Column) bool { return !c.Data }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // text writes the document for people.
 func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 	for _, n := range d.Head {
 		fmt.Fprintln(w, paint(forTerminal(n.Text, st.Unicode), n.Tone, st))
 	}
-	for i, s := range d.Sheets {
-		if len(s.Rows) == 0 {
-			continue
-		}
+	for i, s := range d.shown() {
 		if i > 0 || len(d.Head) > 0 {
 			fmt.Fprintln(w)
 		}
@@ -153,10 +169,7 @@ func (d *Document) markdown(w *bufio.Writer) error {
 	for _, n := range d.Head {
 		fmt.Fprintf(w, "%s\n\n", forMarkdown(n.Text))
 	}
-	for i, s := range d.Sheets {
-		if len(s.Rows) == 0 {
-			continue
-		}
+	for i, s := range d.shown() {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
@@ -176,7 +189,7 @@ func (d *Document) markdown(w *bufio.Writer) error {
 func (s *Sheet) visible(wide bool) []int {
 	var out []int
 	for i, c := range s.Columns {
-		if !wide && (c.Wide || s.hoisted(i)) {
+		if c.Data || !wide && (c.Wide || s.hoisted(i)) {
 			continue
 		}
 		for _, row := range s.Rows {
@@ -344,53 +357,4 @@ func (s *Sheet) markdown(w io.Writer, wide bool) {
 			return forMarkdown(cell.Text())
 		})
 	}
-}
-
-// csv writes one sheet with all of its columns and raw values.
-func (s *Sheet) csv(w io.Writer) error {
-	out := csv.NewWriter(w)
-	var header []string
-	for _, c := range s.Columns {
-		header = append(header, c.Key)
-		if c.Interval {
-			header = append(header, c.Key+"_lo", c.Key+"_hi")
-		}
-	}
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for _, row := range s.Rows {
-		var record []string
-		for i, c := range s.Columns {
-			var v any
-			if i < len(row) {
-				v = row[i]
-			}
-			cell := toCell(v)
-			record = append(record, rawText(cell.Raw()))
-			if !c.Interval {
-				continue
-			}
-			if b, ok := cell.(bounds); ok && b.Text() != "" {
-				record = append(record, rawText(b.unit(b.Lo).Raw()), rawText(b.unit(b.Hi).Raw()))
-			} else {
-				record = append(record, "", "")
-			}
-		}
-		if err := out.Write(record); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
-
-func rawText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case float64:
-		return formatRaw(v)
-	}
-	return fmt.Sprint(v)
 }

@@ -57,7 +57,11 @@ part by part over all layers, with MFU and the rate at which weights are read.
 With --table, prompts of sizes at which the table changes a product of the kernel are timed
 with it and without, interleaved; each gain has a 95 % interval of its own.
 
-A kernel that would take minutes to time is left out of the times unless it is named.` + exitHelp(
+A kernel that would take minutes to time is left out of the times unless it is named.
+
+-o csv is one table of everything, -o jsonl a line for each: "record" says whether it is the
+model, a family, a pass (in CSV a row for each part of it) or a prompt with the table and
+without.` + exitHelp(
 			"0  every family is within the bound",
 			"1  a family computed something else",
 			"4  no family runs the model in this type",
