@@ -17,6 +17,14 @@ type MemoryTeller interface {
 	FreeMemory() (bytes int64, ok bool)
 }
 
+// Threaded is implemented by devices that run on threads of the host.
+type Threaded interface {
+	// Threads is how many there are.
+	Threads() int
+	// WithThreads opens the device once more, on fewer threads: 1 to Threads of them.
+	WithThreads(n int) (Device, error)
+}
+
 // Primer is implemented by devices on which the first run of a product takes what
 // later ones don't, such as loading code, so that [Device.Execute] would run it once
 // more ahead of the block.

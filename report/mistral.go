@@ -19,6 +19,7 @@ type DecodeBench struct {
 	Name       string        `json:"name"` // of the device
 	DType      kernels.DType `json:"dtype"`
 	Kernel     string        `json:"kernel"`
+	Threads    int           `json:"threads,omitempty"` // of a CPU
 	// Fused says that a token runs in fused launches.
 	Fused bool `json:"fused"`
 	// ReadBandwidth and CopyBandwidth are measured, in bytes a second.
@@ -55,6 +56,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		{Name: "of read", Key: "of_read", Align: Right}, {Name: "of copy", Key: "of_copy", Align: Right},
 		{Name: "samples", Key: "samples", Align: Right, Wide: true}, {Name: "model", Key: "model", Wide: true},
 		{Name: "device", Key: "device", Wide: true}, {Name: "dtype", Key: "dtype", Wide: true}, {Name: "kernel", Key: "kernel", Wide: true},
+		{Name: "threads", Key: "threads", Align: Right, Wide: true},
 		{Name: "read", Key: "read_gbs", Align: Right, Wide: true}, {Name: "copy", Key: "copy_gbs", Align: Right, Wide: true},
 	}}
 	cached := false
@@ -70,7 +72,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		sheet.Rows = append(sheet.Rows, []any{
 			r.Context, bounds{r.Prefill, perSecond}, bounds{r.Decode, perSecond}, fourFigures(1e3 / r.Decode.Mid),
 			size(r.TokenBytes), gbytes(rate), read, copied, r.Samples,
-			b.Model, b.Device, b.DType, b.Kernel, gbytes(b.ReadBandwidth), gbytes(b.CopyBandwidth),
+			b.Model, b.Device, b.DType, b.Kernel, threadCount(b.Threads), gbytes(b.ReadBandwidth), gbytes(b.CopyBandwidth),
 		})
 	}
 	doc.Sheets = []Sheet{sheet}
@@ -78,12 +80,28 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	if b.Fused {
 		way = "fused"
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s), kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, b.Kernel, way), Neutral}}
+	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, onThreads(b.Threads), b.Kernel, way), Neutral}}
 	doc.Notes = []Note{{fmt.Sprintf("measured bandwidth: read %s, copy %s", formatRate(b.ReadBandwidth, "B/s"), formatRate(b.CopyBandwidth, "B/s")), Neutral}}
 	if cached {
 		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", Bytes(b.CacheBytes)), Neutral})
 	}
 	return doc.Render(w, f)
+}
+
+// threadCount is a number of threads, nothing where a device has none.
+func threadCount(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// onThreads says on how many threads of a CPU something ran, behind the device's name.
+func onThreads(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "thread", "threads")
 }
 
 // fourFigures is a number with four significant figures.
@@ -121,6 +139,7 @@ type Perplexity struct {
 	Device     string        `json:"device"`
 	DType      kernels.DType `json:"dtype"`
 	Kernel     string        `json:"kernel"`
+	Threads    int           `json:"threads,omitempty"` // of a CPU
 	Tokens     int           `json:"tokens"`
 	Perplexity float64       `json:"perplexity"`
 	Error      float64       `json:"standard_error"`
@@ -132,8 +151,8 @@ func WritePerplexity(w io.Writer, f Format, p *Perplexity) error {
 	doc := &Document{Subject: "perplexity", Value: p, Items: []any{p}}
 	doc.Sheets = []Sheet{{Columns: []Column{
 		{Name: "model", Key: "model"}, {Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"}, {Name: "kernel", Key: "kernel"},
-		{Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right}, {Name: "± standard error", Key: "standard_error", Align: Right},
+		{Name: "threads", Key: "threads", Align: Right, Wide: true}, {Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right}, {Name: "± standard error", Key: "standard_error", Align: Right},
 		{Name: "tokens/s", Key: "tokens_per_second", Align: Right},
-	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, p.Tokens, sevenFigures(p.Perplexity), fourFigures(p.Error), fourFigures(p.Rate)}}}}
+	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, threadCount(p.Threads), p.Tokens, sevenFigures(p.Perplexity), fourFigures(p.Error), fourFigures(p.Rate)}}}}
 	return doc.Render(w, f)
 }

@@ -51,5 +51,5 @@ func fixtureModelValidation() *ModelValidation {
 }
 
 func fixturePerplexity() *Perplexity {
-	return &Perplexity{Model: "mistral-7b", Device: "cpu", DType: kernels.BF16, Kernel: "tiled", Tokens: 4096, Perplexity: 5.32123456789}
+	return &Perplexity{Model: "mistral-7b", Device: "cpu", DType: kernels.BF16, Kernel: "tiled", Threads: 2, Tokens: 4096, Perplexity: 5.32123456789}
 }

@@ -15,6 +15,8 @@ type ModelValidation struct {
 	Device string        `json:"device"`
 	Name   string        `json:"name"`
 	DType  kernels.DType `json:"dtype"`
+	// Threads are those of a CPU.
+	Threads int `json:"threads,omitempty"`
 	// Tokens is the length of the prompt.
 	Tokens int `json:"tokens"`
 	// Reference is the perplexity of the prompt in float64, 0 when not computed.
@@ -96,6 +98,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 			Device    string        `json:"device"`
 			Name      string        `json:"name"`
 			DType     kernels.DType `json:"dtype"`
+			Threads   int           `json:"threads,omitempty"`
 			Tokens    int           `json:"tokens"`
 			Reference float64       `json:"reference_perplexity,omitempty"`
 			Bound     float64       `json:"bound"`
@@ -114,7 +117,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 	)
 	doc := &Document{Subject: "model validation", Value: v,
-		Items: []any{model{recordModel, v.Model, v.Device, v.Name, v.DType, v.Tokens, v.Reference, v.Bound}}}
+		Items: []any{model{recordModel, v.Model, v.Device, v.Name, v.DType, v.Threads, v.Tokens, v.Reference, v.Bound}}}
 	for _, c := range v.Families {
 		doc.Items = append(doc.Items, family{recordFamily, c})
 	}
@@ -129,7 +132,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 		doc.Sheets = append(doc.Sheets, prefillSheet(v.Prefills))
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s), a prompt of %d tokens", v.Model, v.DType, v.Device, v.Name, v.Tokens), Neutral}}
+	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, v.Device, v.Name, onThreads(v.Threads), v.Tokens), Neutral}}
 	if len(v.Passes) > 0 && v.Passes[0].Peak.FLOPS > 0 {
 		doc.Head = append(doc.Head, Note{fmt.Sprintf("MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin), Neutral})
 	}
@@ -151,14 +154,14 @@ const (
 // modelSheet is what was validated, which people read above the tables.
 func (v *ModelValidation) modelSheet() Sheet {
 	s := Sheet{Record: recordModel}
-	for _, key := range []string{"model", "device", "name", "dtype", "tokens", "reference_perplexity", "bound"} {
+	for _, key := range []string{"model", "device", "name", "dtype", "threads", "tokens", "reference_perplexity", "bound"} {
 		s.Columns = append(s.Columns, Column{Key: key, Data: true})
 	}
 	var reference any
 	if v.Reference > 0 {
 		reference = sevenFigures(v.Reference)
 	}
-	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, v.Tokens, reference, v.Bound}}
+	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, threadCount(v.Threads), v.Tokens, reference, v.Bound}}
 	return s
 }
 

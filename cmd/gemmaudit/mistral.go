@@ -58,6 +58,8 @@ type modelOptions struct {
 	table  string
 	window int
 	batch  int
+	// threads of a CPU, 0 for all.
+	threads int
 }
 
 func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
@@ -70,9 +72,10 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
 	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
 	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "most tokens of a prompt in one pass")
+	flags.IntVar(&o.threads, "threads", 0, "threads of a CPU, 0 for one a core; bandwidth and peaks are then measured with as many")
 	complete(cmd, "dtype", fixed("fp32", "fp16", "bf16"))
 	complete(cmd, "table", filesWith("json"))
-	for _, free := range []string{"window", "batch"} {
+	for _, free := range []string{"window", "batch", "threads"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
 }
@@ -85,6 +88,27 @@ type loaded struct {
 	from     *checkpoint.Checkpoint
 	table    *table.Table
 	sessions mistral.SessionOptions
+	own      bool // the device was opened for this model
+}
+
+// threads is how many threads of a CPU the model runs on, 0 elsewhere.
+func (l *loaded) threads() int {
+	if cpu, ok := l.device.(kernels.Threaded); ok {
+		return cpu.Threads()
+	}
+	return 0
+}
+
+// Close releases the weights, and the device where it was opened for them.
+func (l *loaded) Close() error {
+	var errs []error
+	if l.Model != nil {
+		errs = append(errs, l.Model.Close())
+	}
+	if l.own {
+		errs = append(errs, l.device.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // badModel makes what is wrong with a model's files an error of the command line; what
@@ -136,7 +160,7 @@ func holdsText(subject string, f report.Format) error {
 
 // open reads the model's files, but not its weights.
 func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
-	if err := within(counted{"window", o.window, 0}, counted{"batch", o.batch, 1}); err != nil {
+	if err := within(counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0}); err != nil {
 		return nil, err
 	}
 	c, err := checkpoint.Open(dir)
@@ -176,7 +200,7 @@ func (w *words) encode(text string, special bool) ([]int32, error) {
 
 // load brings the weights to the selected device. positions is how many tokens sessions
 // will see; keepRaw lets other kernels be used later.
-func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (*loaded, error) {
+func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (_ *loaded, err error) {
 	a := o.app
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
 		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch}}
@@ -193,7 +217,11 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		}
 		options.DType = d
 	}
-	var err error
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
 	if o.table != "" {
 		if l.table, err = readTable(o.table); err != nil {
 			return nil, err
@@ -204,6 +232,12 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if l.device, err = a.oneDevice(); err != nil {
 		return nil, err
 	}
+	if o.threads > 0 {
+		if l.device, err = onThreads(l.device, o.threads); err != nil {
+			return nil, err
+		}
+		l.own = true
+	}
 	if err := knownKernel(l.device, o.kernel); err != nil {
 		return nil, err
 	}
@@ -211,7 +245,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		a.notef("%d tokens are more than the model's context of %d, for which it was not made: each sees no more than the last of them", positions, limit)
 	}
 	if l.table != nil {
-		a.tableConditions(l.table, l.device, o.table)
+		a.tableConditions(l, o.table)
 	}
 	options.Session = l.sessions
 	bar := a.newLoadMeter(l.name)
@@ -226,6 +260,19 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	return l, nil
 }
 
+// onThreads is a CPU on so many threads.
+func onThreads(d kernels.Device, threads int) (kernels.Device, error) {
+	cpu, ok := d.(kernels.Threaded)
+	if !ok {
+		return nil, hint(usagef("--threads: %s (%s) has no threads to choose: expected a CPU", d.Spec().ID, d.Spec().Name), "leave it out, or give --device cpu")
+	}
+	fewer, err := cpu.WithThreads(threads)
+	if err != nil && threads > cpu.Threads() {
+		return nil, usagef("--threads: %w", err)
+	}
+	return fewer, err
+}
+
 // knownKernel refuses a kernel that a device does not have.
 func knownKernel(d kernels.Device, name string) error {
 	if _, err := kernels.FindGemm(d, name); err != nil {
@@ -235,8 +282,10 @@ func knownKernel(d kernels.Device, name string) error {
 }
 
 // tableConditions warns where a table was measured under other conditions.
-func (a *app) tableConditions(t *table.Table, d kernels.Device, path string) {
-	differences := rules.CompareValidators(t.Validators, conditionsHere(d, t))
+func (a *app) tableConditions(l *loaded, path string) {
+	here := conditionsHere(l.device, l.table)
+	here.Threads = l.threads()
+	differences := rules.CompareValidators(l.table.Validators, here)
 	if len(differences) == 0 {
 		return
 	}

@@ -97,7 +97,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	if err != nil {
 		return err
 	}
-	defer l.Model.Close()
+	defer l.Close()
 	ceilings, err := l.device.Ceilings(ctx)
 	if err != nil {
 		return devicef("measure %s: %w", l.device.Spec().ID, err)
@@ -128,7 +128,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	spec := l.device.Spec()
 	b := &report.DecodeBench{
 		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
-		DType: l.DType(), Kernel: l.Kernel(), Fused: s.Fused(), Version: buildVersion(),
+		DType: l.DType(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
 		ReadBandwidth: ceilings.ReadBandwidth, CopyBandwidth: ceilings.CopyBandwidth, CacheBytes: spec.LastLevelCacheBytes,
 	}
 	for i, n := range contexts {

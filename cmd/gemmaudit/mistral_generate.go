@@ -134,6 +134,7 @@ type generated struct {
 	Device       string  `json:"device"`
 	DType        string  `json:"dtype"`
 	Kernel       string  `json:"kernel"`
+	Threads      int     `json:"threads,omitempty"`
 	Prompt       string  `json:"prompt"`
 	Text         string  `json:"text"`
 	PromptTokens []int32 `json:"prompt_tokens"`
@@ -199,7 +200,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer l.Model.Close()
+	defer l.Close()
 	s, err := l.NewSession(l.sessions)
 	if err != nil {
 		return badModel(err)
@@ -242,7 +243,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if o.json {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
-		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), text, out.text.String(), prompt, append([]int32{}, done.Tokens...),
+		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), l.threads(), text, out.text.String(), prompt, append([]int32{}, done.Tokens...),
 			reason, done.Prefill.Seconds(), done.Decode.Seconds(), rate}
 		if err := enc.Encode(v); err != nil {
 			return err

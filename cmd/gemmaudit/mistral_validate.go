@@ -153,13 +153,13 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer l.Model.Close()
+	defer l.Close()
 	ceilings, err := l.device.Ceilings(ctx)
 	if err != nil {
 		return devicef("measure %s: %w", l.device.Spec().ID, err)
 	}
 	v := &report.ModelValidation{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
-		Tokens: len(tokens), Bound: boundHalves, Families: []report.FamilyCheck{}, Passes: []report.PassProfile{}}
+		Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves, Families: []report.FamilyCheck{}, Passes: []report.PassProfile{}}
 	if l.DType() == kernels.FP32 {
 		v.Bound = boundFP32
 	}

@@ -144,6 +144,19 @@ func (d *Device) Missing() []kernels.Missing { return d.missing }
 // Threads is the number of threads of the pool.
 func (d *Device) Threads() int { return d.pool.threads() }
 
+// WithThreads opens the processor once more with a pool of n threads, so that kernels,
+// libraries and the measured ceilings are those of n.
+func (d *Device) WithThreads(n int) (kernels.Device, error) {
+	if n < 1 || n > d.Threads() {
+		return nil, fmt.Errorf("%d threads on %s, expected 1 to %d", n, d.spec.ID, d.Threads())
+	}
+	fewer, err := Open(n)
+	if err != nil {
+		return nil, err // a nil *Device would be a kernels.Device that isn't nil
+	}
+	return fewer, nil
+}
+
 // gemm is our own kernel of that name, nil when it isn't there.
 func (d *Device) gemm(name string) kernels.Gemm {
 	for _, g := range d.gemms {

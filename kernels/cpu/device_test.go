@@ -246,6 +246,28 @@ func TestExecuteRotates(t *testing.T) {
 	}
 }
 
+func TestWithThreads(t *testing.T) {
+	var dev kernels.Threaded = open(t, 3)
+	for n, allowed := range map[int]bool{-1: false, 0: false, 1: true, 3: true, 4: false} {
+		d, err := dev.WithThreads(n)
+		if (err == nil) != allowed {
+			t.Errorf("%d threads of 3: %v", n, err)
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), "expected 1 to 3") {
+				t.Errorf("%d threads of 3: %v", n, err)
+			}
+			continue
+		}
+		if got := d.(kernels.Threaded).Threads(); got != n {
+			t.Errorf("%d threads, expected %d", got, n)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What is free is part of what there is, where the system tells either.
 func TestFreeMemory(t *testing.T) {
 	var dev kernels.MemoryTeller = open(t, 1)
