@@ -17,6 +17,13 @@ type MemoryTeller interface {
 	FreeMemory() (bytes int64, ok bool)
 }
 
+// BandwidthMeter is implemented by devices that measure their memory as often as they are
+// asked to, where [Device.Ceilings] does it once: what other work leaves of it changes.
+type BandwidthMeter interface {
+	// Bandwidth is that of reading and of copying, as in [Ceilings].
+	Bandwidth(ctx context.Context) (read, copied float64, err error)
+}
+
 // Threaded is implemented by devices that run on threads of the host.
 type Threaded interface {
 	// Threads is how many there are.

@@ -22,9 +22,11 @@ type DecodeBench struct {
 	Threads    int           `json:"threads,omitempty"` // of a CPU
 	// Fused says that a token runs in fused launches.
 	Fused bool `json:"fused"`
-	// ReadBandwidth and CopyBandwidth are measured, in bytes a second.
-	ReadBandwidth float64 `json:"read_bandwidth"`
-	CopyBandwidth float64 `json:"copy_bandwidth"`
+	// ReadBandwidth and CopyBandwidth are measured, in bytes a second: the centre of so
+	// many measurements, before the first round and between them.
+	ReadBandwidth    float64 `json:"read_bandwidth"`
+	CopyBandwidth    float64 `json:"copy_bandwidth"`
+	BandwidthSamples int     `json:"bandwidth_samples"`
 	// CacheBytes is the last-level cache's size: a token that reads less does not read
 	// memory.
 	CacheBytes int64        `json:"llc_bytes"`
@@ -81,7 +83,11 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		way = "fused"
 	}
 	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, onThreads(b.Threads), b.Kernel, way), Neutral}}
-	doc.Notes = []Note{{fmt.Sprintf("measured bandwidth: read %s, copy %s", formatRate(b.ReadBandwidth, "B/s"), formatRate(b.CopyBandwidth, "B/s")), Neutral}}
+	between := ""
+	if b.BandwidthSamples > 1 {
+		between = fmt.Sprintf(", the centre of %d measurements between the rounds", b.BandwidthSamples)
+	}
+	doc.Notes = []Note{{fmt.Sprintf("measured bandwidth: read %s, copy %s%s", formatRate(b.ReadBandwidth, "B/s"), formatRate(b.CopyBandwidth, "B/s"), between), Neutral}}
 	if cached {
 		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", Bytes(b.CacheBytes)), Neutral})
 	}

@@ -9,7 +9,7 @@ import (
 func fixtureDecodeBench() *DecodeBench {
 	return &DecodeBench{
 		Model: "mistral-7b", Device: "cuda:0", Name: "NVIDIA H200", DType: kernels.FP16, Kernel: "auto", Fused: true,
-		ReadBandwidth: 4.59e12, CopyBandwidth: 4.3e12,
+		ReadBandwidth: 4.59e12, CopyBandwidth: 4.3e12, BandwidthSamples: 10,
 		Rates: []DecodeRate{
 			{Context: 128, Tokens: 64, Samples: 9, Prefill: rules.Interval{Lo: 20100, Mid: 20345.6, Hi: 20500}, Decode: rules.Interval{Lo: 270.1, Mid: 271.94, Hi: 272.5}, TokenBytes: 14243000000},
 			{Context: 4096, Tokens: 64, Samples: 9, Prefill: rules.Interval{Lo: 38000, Mid: 39000, Hi: 41000}, Decode: rules.Interval{Lo: 250, Mid: 255.25, Hi: 255.5}, TokenBytes: 14760000000},

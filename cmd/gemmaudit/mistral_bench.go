@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -35,8 +36,9 @@ behind it, by the host's clock, everything included that generating takes. Conte
 measured in rounds, in random order; rates are the centre of the rounds with 95 % intervals.
 
 Bytes a token are the weights, read once, and the keys and values that the token sees.
-Their rate is compared with the read and copy bandwidth measured on the device before,
-where they are more than its last-level cache.`,
+Where they are more than the last-level cache, their rate is compared with the read and copy
+bandwidth of the device, which are measured before the first round and after each, so that
+other load slows both alike; the centre of all counts.`,
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("context"))
@@ -98,10 +100,6 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 		return err
 	}
 	defer l.Close()
-	ceilings, err := l.device.Ceilings(ctx)
-	if err != nil {
-		return devicef("measure %s: %w", l.device.Spec().ID, err)
-	}
 	l.sessions.Unfused = o.unfused
 	s, err := l.NewSession(l.sessions)
 	if err != nil {
@@ -114,6 +112,17 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 			return o.stopped(ctx, err)
 		}
 	}
+	var reads, copies []float64
+	measure := func() error {
+		read, copied, err := bandwidth(ctx, l.device)
+		reads, copies = append(reads, read), append(copies, copied)
+		return err
+	}
+	if err := measure(); err != nil {
+		return o.stopped(ctx, err)
+	}
+	spec := l.device.Spec()
+	cached := s.TokenBytes(slices.Max(contexts)+o.tokens/2) < spec.LastLevelCacheBytes
 	for round := range o.rounds {
 		for _, i := range rand.Perm(len(contexts)) {
 			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
@@ -123,13 +132,17 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 			prefill[i] = append(prefill[i], float64(contexts[i])/p)
 			decode[i] = append(decode[i], float64(o.tokens)/d)
 		}
+		if !cached { // else nothing is compared with it
+			if err := measure(); err != nil {
+				return o.stopped(ctx, err)
+			}
+		}
 		a.notef("round %d of %d", round+1, o.rounds)
 	}
-	spec := l.device.Spec()
 	b := &report.DecodeBench{
 		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
 		DType: l.DType(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
-		ReadBandwidth: ceilings.ReadBandwidth, CopyBandwidth: ceilings.CopyBandwidth, CacheBytes: spec.LastLevelCacheBytes,
+		ReadBandwidth: rules.Centre(reads).Mid, CopyBandwidth: rules.Centre(copies).Mid, BandwidthSamples: len(reads), CacheBytes: spec.LastLevelCacheBytes,
 	}
 	for i, n := range contexts {
 		b.Rates = append(b.Rates, report.DecodeRate{
@@ -138,6 +151,15 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 		})
 	}
 	return a.wrapPrint(report.WriteDecodeBench(a.stream(a.stdout), o.output, b))
+}
+
+// bandwidth measures a device's memory now, or where it does so once only says what it was.
+func bandwidth(ctx context.Context, d kernels.Device) (read, copied float64, err error) {
+	if m, ok := d.(kernels.BandwidthMeter); ok {
+		return m.Bandwidth(ctx)
+	}
+	c, err := d.Ceilings(ctx)
+	return c.ReadBandwidth, c.CopyBandwidth, err
 }
 
 // stopped is the error of a measurement, or that it was interrupted.

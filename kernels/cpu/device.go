@@ -45,6 +45,7 @@ type Device struct {
 	spec     kernels.Spec
 	features features // what our kernels may use: the CPU's, capped by GEMMAUDIT_ISA
 	ceilings *kernels.Ceilings
+	memory   *memoryMeter
 	gemms    []kernels.Gemm
 	missing  []kernels.Missing
 	steal    stealMeter
@@ -82,7 +83,7 @@ func Open(threads int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{pool: p, spec: readSpec(), features: have}
+	d := &Device{pool: p, spec: readSpec(), features: have, memory: newMemoryMeter(p, detect())}
 	d.steal.open()
 	for _, construct := range constructors {
 		if construct == nil {
@@ -126,13 +127,21 @@ func (d *Device) FreeMemory() (bytes int64, ok bool) {
 // Ceilings measures the peaks and the memory at the first call.
 func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
 	if d.ceilings == nil {
-		c, err := measureCeilings(ctx, d.pool)
+		c, err := measureCeilings(ctx, d.pool, d.memory)
 		if err != nil {
 			return kernels.Ceilings{}, fmt.Errorf("measure ceilings of %s: %w", d.spec.ID, err)
 		}
 		d.ceilings = &c
 	}
 	return *d.ceilings, nil
+}
+
+// Bandwidth measures the memory anew, in a fraction of a second.
+func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error) {
+	if d.pool.c == nil {
+		return 0, 0, errors.New("measure the memory of cpu: the device is closed")
+	}
+	return d.memory.measure(ctx, readSpec())
 }
 
 // Gemms lists the kernels that run here, ours first.

@@ -27,7 +27,7 @@ const (
 // measureCeilings measures what the CPUs of the pool reach, from registers and from
 // memory, in about a second. It asks the machine and not GEMMAUDIT_ISA: a kernel
 // without an instruction set falls short of what the machine can do.
-func measureCeilings(ctx context.Context, p *pool) (kernels.Ceilings, error) {
+func measureCeilings(ctx context.Context, p *pool, memory *memoryMeter) (kernels.Ceilings, error) {
 	var c kernels.Ceilings
 	if p.c == nil {
 		return c, errors.New("the device is closed")
@@ -62,7 +62,7 @@ func measureCeilings(ctx context.Context, p *pool) (kernels.Ceilings, error) {
 		}
 	}
 	var err error
-	c.ReadBandwidth, c.CopyBandwidth, err = measureMemory(ctx, p, f, readSpec())
+	c.ReadBandwidth, c.CopyBandwidth, err = memory.measure(ctx, readSpec())
 	return c, err
 }
 

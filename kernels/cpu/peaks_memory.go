@@ -29,20 +29,31 @@ const (
 // streamAhead are the distances of software prefetching that are tried, in bytes.
 var streamAhead = []int64{0, 1 << 10, 4 << 10}
 
-// measureMemory returns the bandwidths of reading and of copying in bytes a second,
-// copy counting what it reads and what it writes. Several ways are tried in turn,
-// and the best one of these is measured again.
-func measureMemory(ctx context.Context, p *pool, f features, s kernels.Spec) (read, copied float64, err error) {
-	m, err := newStreams(p, s)
+// memoryMeter measures the bandwidths of reading and of copying.
+type memoryMeter struct {
+	pool *pool
+	// readers and copiers are what is tried: all ways, and after the first time the best.
+	readers, copiers []streamWay
+}
+
+func newMemoryMeter(p *pool, f features) *memoryMeter {
+	m := &memoryMeter{pool: p}
+	m.readers, m.copiers = streamsOf(f)
+	return m
+}
+
+// measure returns the bandwidths in bytes a second, copy counting what it reads and what
+// it writes. Several ways are tried in turn, and the best one of these is measured again.
+func (m *memoryMeter) measure(ctx context.Context, s kernels.Spec) (read, copied float64, err error) {
+	through, err := newStreams(m.pool, s)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer m.close()
-	readers, copiers := streamsOf(f)
-	if read, err = m.best(ctx, readers); err != nil {
+	defer through.close()
+	if read, err = through.best(ctx, &m.readers); err != nil {
 		return 0, 0, err
 	}
-	copied, err = m.best(ctx, copiers)
+	copied, err = through.best(ctx, &m.copiers)
 	return read, copied, err
 }
 
@@ -92,6 +103,9 @@ func newStreams(p *pool, s kernels.Spec) (*streams, error) {
 	if s.MemoryBytes > 0 {
 		total = min(total, s.MemoryBytes/streamedShare)
 	}
+	if free, ok := thisHost().AvailableMemory(); ok {
+		total = min(total, free/2) // a model may have taken nearly all
+	}
 	m := &streams{pool: p, part: max(total/streamParts/unit, 1) * unit}
 	m.memory = (*C.char)(C.ga_map(C.size_t(m.part * streamParts)))
 	if m.memory == nil {
@@ -122,12 +136,13 @@ func (m *streams) pass(w streamWay) float64 {
 }
 
 // best tries all ways in turn, and measures the best one again, so that the result is
-// not the luck of the choice.
-func (m *streams) best(ctx context.Context, ways []streamWay) (float64, error) {
-	way, err := m.choose(ctx, ways)
+// not the luck of the choice. It is then the only one.
+func (m *streams) best(ctx context.Context, ways *[]streamWay) (float64, error) {
+	way, err := m.choose(ctx, *ways)
 	if err != nil {
 		return 0, err
 	}
+	*ways = []streamWay{way}
 	var rates []float64
 	for range finalTurns {
 		rates = append(rates, m.pass(way))

@@ -45,6 +45,36 @@ func TestMeasureCeilings(t *testing.T) {
 	}
 }
 
+// The memory is measured as often as it is asked for, the ways being chosen once.
+func TestBandwidthIsMeasuredAnew(t *testing.T) {
+	d := open(t, 1)
+	ways := len(d.memory.readers)
+	seen := map[float64]bool{}
+	for range 2 {
+		read, copied, err := d.Bandwidth(t.Context())
+		if err != nil || !(read > 1e8) || !(copied > 1e8) || seen[read] {
+			t.Errorf("read %g, copied %g, %v; before %v", read, copied, err, seen)
+		}
+		seen[read] = true
+		if len(d.memory.readers) != 1 || len(d.memory.copiers) != 1 || ways < 2 {
+			t.Errorf("%d ways of reading and %d of copying are left of %d", len(d.memory.readers), len(d.memory.copiers), ways)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := d.Bandwidth(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	closed, err := Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	if _, _, err := closed.Bandwidth(t.Context()); err == nil {
+		t.Error("the memory of a closed device was measured")
+	}
+}
+
 func TestMeasureCeilingsCancelled(t *testing.T) {
 	d, err := Open(1)
 	if err != nil {
@@ -103,7 +133,7 @@ func TestStreamsOfEverySet(t *testing.T) {
 		if len(readers) == 0 || len(copiers) == 0 {
 			t.Fatalf("%+v: %d readers and %d copiers", f, len(readers), len(copiers))
 		}
-		read, copied, err := measureMemory(context.Background(), d.pool, f, small)
+		read, copied, err := newMemoryMeter(d.pool, f).measure(context.Background(), small)
 		if err != nil || read <= 0 || copied <= 0 {
 			t.Errorf("%+v: read %g, copied %g: %v", f, read, copied, err)
 		}

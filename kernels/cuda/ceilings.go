@@ -27,9 +27,16 @@ const (
 )
 
 // measureCeilings looks up the peaks and measures the memory.
-func (d *Device) measureCeilings(ctx context.Context) (kernels.Ceilings, error) {
-	fail := func(err error) (kernels.Ceilings, error) {
-		return kernels.Ceilings{}, fmt.Errorf("measure the memory of %s: %w", d.spec.ID, err)
+func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err error) {
+	c.Peaks = peaks(d.spec.Name, d.arch)
+	c.ReadBandwidth, c.CopyBandwidth, err = d.Bandwidth(ctx)
+	return c, err
+}
+
+// Bandwidth measures the memory anew.
+func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error) {
+	fail := func(err error) (float64, float64, error) {
+		return 0, 0, fmt.Errorf("measure the memory of %s: %w", d.spec.ID, err)
 	}
 	bytes := int64(ceilingBytes)
 	if free, ok := d.FreeMemory(); ok {
@@ -55,14 +62,13 @@ func (d *Device) measureCeilings(ctx context.Context) (kernels.Ceilings, error) 
 	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(target), src: C.CUdeviceptr(memory.address), bytes: C.size_t(half)}
 	copies := append(calls([]call{copyCall(d.arch, memory.address, target, half)}),
 		step{enqueue: C.ga_cuda_copy_enqueue, self: unsafe.Pointer(own), launches: 1})
-	ceilings := kernels.Ceilings{Peaks: peaks(d.spec.Name, d.arch)}
 	for _, m := range []struct {
 		name  string
 		steps []step
 		to    *float64
 	}{
-		{"read memory", reads, &ceilings.ReadBandwidth},
-		{"copy memory", copies, &ceilings.CopyBandwidth},
+		{"read memory", reads, &read},
+		{"copy memory", copies, &copied},
 	} {
 		// The best of several ways is what the card can do. All move the same bytes.
 		for _, s := range m.steps {
@@ -73,7 +79,7 @@ func (d *Device) measureCeilings(ctx context.Context) (kernels.Ceilings, error) 
 			*m.to = max(*m.to, float64(bytes)/seconds)
 		}
 	}
-	return ceilings, nil
+	return read, copied, nil
 }
 
 // timeStep is the time of one step, the median of blocks of it.
