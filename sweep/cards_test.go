@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // host is several cards, each with a clock of its own; the wall clock is that of the
@@ -172,6 +173,70 @@ func TestALostCardLeavesTheOthers(t *testing.T) {
 		t.Errorf("resumed: %d samples, %v; expected %d", again.Samples, err, 24-count["cuda:2"])
 	}
 	complete(t, p, run)
+}
+
+// TestTheOthersGoOnWithoutACard: a run that was begun on three cards is resumed where only
+// two of them are left, and finished when the third is back.
+func TestTheOthersGoOnWithoutACard(t *testing.T) {
+	h := cards(3, func(card int, c *kerneltest.Config) { c.LoseAfter = 30 })
+	p := h.plan(t, "1:8", nil)
+	run := newRun(t, p)
+	if _, err := h.run(p, run, nil); !errors.Is(err, kernels.ErrDeviceLost) {
+		t.Fatalf("error %v", err)
+	}
+	count := func() map[string]int {
+		out, device := map[string]int{}, map[int64]string{}
+		cases, err := run.AddCases(p.Cases())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			device[c.ID] = c.Device
+		}
+		samples, _ := run.Samples(results.PhaseSweep)
+		for _, s := range samples {
+			out[device[s.CaseID]]++
+		}
+		return out
+	}
+	before := count()["cuda:1"]
+	h = cards(3, nil)
+	two := &Runner{Plan: p, Devices: []kernels.Device{h[0], h[2]}, Out: run, Now: h.now}
+	sum, err := two.Run(context.Background())
+	if err != nil || !slices.Equal(sum.Missing, []string{"cuda:1"}) || sum.Status != StatusInterrupted || sum.Invalid != "" {
+		t.Fatalf("status %q, missing %q, invalid %q, %v", sum.Status, sum.Missing, sum.Invalid, err)
+	}
+	if got := count(); got["cuda:0"] != 24 || got["cuda:2"] != 24 || got["cuda:1"] != before {
+		t.Errorf("samples %v, expected 24 of the cards that are there and %d of the other", got, before)
+	}
+	if !strings.Contains(state(t, run, StateNotes), "cuda:1 was not there") {
+		t.Errorf("notes %s", state(t, run, StateNotes))
+	}
+	if sum, err = h.run(p, run, nil); err != nil || sum.Status != StatusComplete || sum.Missing != nil {
+		t.Fatalf("status %q, missing %q, %v", sum.Status, sum.Missing, err)
+	}
+	complete(t, p, run)
+	// A run that is complete misses nobody.
+	if sum, err = two.Run(context.Background()); err != nil || sum.Status != StatusComplete || sum.Missing != nil || sum.Samples != 0 {
+		t.Errorf("status %q, missing %q, %d samples, %v", sum.Status, sum.Missing, sum.Samples, err)
+	}
+	m, err := NewMeasurer(MeasureConfig{Devices: two.Devices, Absent: []string{"cuda:1"}, Out: run, Now: h.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ask := func(device string) rules.Request {
+		c := p.Cases()[0]
+		c.Device = device
+		return rules.Request{Case: c, Phase: results.PhaseConfirm}
+	}
+	samples, err := m.Measure(context.Background(), []rules.Request{ask("cuda:0"), ask("cuda:1")}, 2)
+	if err != nil || len(samples) != 2 || len(samples[0]) != 2 || len(samples[1]) != 0 {
+		t.Errorf("measured again: %v, %v; expected two samples of the card that is there", samples, err)
+	}
+	if _, err := m.Measure(context.Background(), []rules.Request{ask("cuda:9")}, 2); err == nil || !strings.Contains(err.Error(), "cuda:9") {
+		t.Errorf("a card that is neither there nor absent: %v", err)
+	}
 }
 
 // TestCardsFailByThemselves: what one card can't do, another may.

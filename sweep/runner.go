@@ -52,6 +52,8 @@ type Runner struct {
 	journal  *journal
 	est      *Estimator
 	ceilings map[string]kernels.Ceilings
+	device   map[int64]string // of every case, those of missing devices too
+	missing  []string
 	start    time.Time
 	planned  int
 	done     int
@@ -73,6 +75,9 @@ type Summary struct {
 	Drift    []Drift
 	WarmUp   []WarmUp
 	Rotation []Rotation
+	// Missing are devices of the plan that were not there, and without which the run
+	// stays as it was left; their cases wait for a later start.
+	Missing []string
 	// Invalid says why the run can't be judged, empty when it can.
 	Invalid string
 	Notes   []string
@@ -98,7 +103,8 @@ func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("deadline %v is shorter than one round, which takes about %v", e.Deadline, e.Round.Round(time.Millisecond))
 }
 
-// Run measures what is missing of the plan. When ctx ends, the running block is
+// Run measures what is missing of the plan, on those of its devices that are there: one at
+// least, the others are named in the summary. When ctx ends, the running block is
 // finished and stored, and the error is an [*InterruptedError]. A deadline that
 // is reached is no error. A lost device ends its own part only, and the error wraps
 // [kernels.ErrDeviceLost]. The summary speaks the truth in every case.
@@ -109,7 +115,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	r.start, r.left, r.notes, r.done = r.Now(), map[string]time.Duration{}, nil, 0
+	r.start, r.left, r.notes, r.missing, r.done = r.Now(), map[string]time.Duration{}, nil, nil, 0
 	parts, err := r.open(ctx)
 	if err != nil {
 		return &Summary{}, err
@@ -150,7 +156,8 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	r.ceilings = map[string]kernels.Ceilings{}
 	for _, id := range r.Plan.Devices() {
 		if devices[id] == nil {
-			return nil, fmt.Errorf("the plan measures on %q: this machine has %s", id, strings.Join(have, ", "))
+			r.missing = append(r.missing, id)
+			continue
 		}
 		c, known := r.Out.Meta().Ceilings[id]
 		if !known {
@@ -160,6 +167,17 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 			}
 		}
 		r.ceilings[id] = c
+	}
+	if len(r.ceilings) == 0 {
+		return nil, fmt.Errorf("the plan measures on %q: this machine has %s", strings.Join(r.missing, ", "), strings.Join(have, ", "))
+	}
+	if status, _, err := r.Out.State(StateStatus); err != nil {
+		return nil, err
+	} else if status == StatusComplete {
+		r.missing = nil // they would have nothing to do
+	}
+	for _, id := range r.missing {
+		r.notes = append(r.notes, id+" was not there: its cases are left for a later start")
 	}
 	r.est = NewEstimator(r.ceilings)
 	cases, err := r.Out.AddCases(r.Plan.Cases())
@@ -173,9 +191,16 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.device = map[int64]string{}
+	for _, c := range cases {
+		r.device[c.ID] = c.Device
+	}
 	var parts []*part
 	r.planned = 0
 	for _, id := range r.Plan.Devices() {
+		if devices[id] == nil {
+			continue
+		}
 		p := newPart(r, devices[id], past)
 		for _, c := range cases {
 			if c.Device == id {
@@ -268,18 +293,12 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	if bound := r.Plan.Sentinel.DriftBound; bound > 0 {
 		sentinels, readErr := r.Out.Samples(results.PhaseSentinel)
 		err = errors.Join(err, readErr)
-		device := map[int64]string{}
-		for _, p := range parts {
-			for _, c := range p.cases {
-				device[c.ID] = c.Device
-			}
-		}
-		_, sum.Invalid = rules.DriftPast(sentinels, device, bound)
+		_, sum.Invalid = rules.DriftPast(sentinels, r.device, bound)
 	}
 	if interrupted && ctx.Err() != nil {
 		err = errors.Join(&InterruptedError{Path: r.Out.Path(), Done: r.done, Planned: r.planned, Cause: context.Cause(ctx)}, failure)
 	}
-	if err != nil {
+	if sum.Missing = r.missing; err != nil || len(r.missing) > 0 {
 		sum.Status = StatusInterrupted
 	}
 	states := map[string]string{

@@ -39,8 +39,9 @@ type app struct {
 	// command is the command line, as it is stored in runs.
 	command string
 
-	open sync.Once
-	reg  *kernels.Registry
+	open   sync.Once
+	reg    *kernels.Registry
+	absent []string // devices of a run that were warned of
 }
 
 // Main runs the program and returns its exit code. args are those after the

@@ -243,7 +243,7 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 }
 
 // newMeasurer returns what measures cases of a run again: the devices that the
-// run came from, which must be those of this machine.
+// run came from, of which this machine must have one. Cases of others get no samples.
 func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	meta := run.Meta()
 	if meta.Source != "" {
@@ -254,7 +254,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	for _, spec := range meta.Fingerprint.Devices {
 		ids = append(ids, spec.ID)
 	}
-	devices, err := a.devicesByID(ids)
+	devices, absent, err := a.presentDevices(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 		return nil, err
 	}
 	a.keep(devices...)
-	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Out: run, Observer: a.newMeter(), Now: a.now})
+	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Absent: absent, Out: run, Observer: a.newMeter(), Now: a.now})
 }
 
 // measuredHere says whether a run came from the devices of this machine, so

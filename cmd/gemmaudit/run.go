@@ -219,13 +219,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err := o.summarise(folder, run, sum, audit, found); err != nil {
 		return err
 	}
-	verdict := auditVerdict(audit, o.gate)
-	if failed := someFailed(run, series); failed != nil && verdict != nil {
-		return devicef("%w; besides, %w", failed, verdict)
-	} else if failed != nil {
-		return failed
-	}
-	return verdict
+	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate))
 }
 
 // summarise prints the outcome on stdout.

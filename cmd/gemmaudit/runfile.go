@@ -102,7 +102,7 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	if err != nil {
 		return nil, nil, errors.Join(devicef("%s: %w", path, err), run.Close())
 	}
-	devices, err := a.planDevices(plan)
+	devices, _, err := a.presentDevices(plan.Devices())
 	if err == nil {
 		err = sameDevices(run, devices)
 	}
@@ -171,10 +171,45 @@ func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 	return out, nil
 }
 
+// presentDevices returns those of a run's devices that can be used here, and warns once of
+// each of the others, which are absent. That all are is an error.
+func (a *app) presentDevices(ids []string) (devices []kernels.Device, absent []string, err error) {
+	var warnings []string
+	for _, id := range ids {
+		found, why := a.devicesByID([]string{id})
+		if why != nil {
+			absent, warnings = append(absent, id), append(warnings, why.Error())
+			err = cmp.Or(err, why)
+			continue
+		}
+		devices = append(devices, found...)
+	}
+	if len(devices) == 0 {
+		return nil, nil, err
+	}
+	for i, id := range absent {
+		if !slices.Contains(a.absent, id) {
+			a.absent = append(a.absent, id)
+			a.warnf("%s: what it measured stays, and nothing is added", warnings[i])
+		}
+	}
+	return devices, absent, nil
+}
+
+// missing is the error of a run that lacks what devices would have measured that are not
+// there; nil when there are none.
+func missing(run *results.Run, sum *sweep.Summary, goOn string) error {
+	if len(sum.Missing) == 0 {
+		return nil
+	}
+	return hint(devicef("%s: %s %s not there: the rest is measured", run.Path(), strings.Join(sum.Missing, ", "), isAre(len(sum.Missing))),
+		"when %s back, %s", map[bool]string{true: "it is", false: "they are"}[len(sum.Missing) == 1], goOn)
+}
+
 // measure runs a plan into a run. The summary is printed on stderr; an
 // interruption comes with goOn, the command that goes on.
 func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, goOn string) (*results.Run, *sweep.Summary, error) {
-	devices, err := a.planDevices(plan)
+	devices, _, err := a.presentDevices(plan.Devices())
 	if err != nil {
 		return run, nil, err
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +52,8 @@ they are held against, and to a few control cases that tell a slow round from sl
 cases. --rounds-for all measures every case in every round.
 
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
-and --resume goes on. Resuming takes the plan from the run file.
+and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
+of it that are not there any more: they are named, and the exit code is 3.
 
 Libraries that tell which other algorithms they would choose are asked for --algos of them;
 each is measured like a kernel of its own, and tells the audit whether the first choice was
@@ -153,13 +156,25 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if why, all := allFailed(series); all {
 		return devicef("%s: no case could be measured: %s", run.Path(), why)
 	}
-	if err := someFailed(run, series); err != nil {
+	if err := besides(missing(run, sum, resumeSweep(run.Path())), someFailed(run, series)); err != nil {
 		return err
 	}
 	if sum.Invalid != "" {
 		return inconclusivef("%s: %s", run.Path(), sum.Invalid)
 	}
 	return nil
+}
+
+// besides is both errors in one, or the one that there is; the first one's hint and code
+// count.
+func besides(first, second error) error {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return hint(&commandError{code: exitCode(first), err: fmt.Errorf("%w; besides, %w", first, second)}, "%s", cmp.Or(hintOf(first), hintOf(second)))
 }
 
 // someFailed is the error of a run in which cases failed: it has a hole, however
