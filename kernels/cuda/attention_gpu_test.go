@@ -189,6 +189,7 @@ func BenchmarkAttention(b *testing.B) {
 				b.Fatal(err)
 			}
 			var all []*kerneltest.Series
+			clocks := map[string]float64{}
 			for _, way := range attentionWays(d.arch, flash{}, p) {
 				l, err := d.attends(way)(o)
 				if err != nil {
@@ -196,6 +197,7 @@ func BenchmarkAttention(b *testing.B) {
 				}
 				seconds := func(n int) (float64, error) {
 					span, err := d.Execute(context.Background(), []kernels.Launch{l}, n)
+					clocks[l.Label()] = span.ClockMHz
 					return span.Seconds / float64(n), err
 				}
 				once, err := seconds(1)
@@ -211,7 +213,7 @@ func BenchmarkAttention(b *testing.B) {
 				mid := kerneltest.Median(s.Samples)
 				rate := p.flops() / mid / 1e12
 				best = max(best, rate)
-				fmt.Fprintf(os.Stderr, "%-44s %-32s %9.2f us %7.1f TFLOP/s\n", c, s.Name, mid*1e6, rate)
+				fmt.Fprintf(os.Stderr, "%-44s %-32s %9.2f us %7.1f TFLOP/s at %4.0f MHz\n", c, s.Name, mid*1e6, rate, clocks[s.Name])
 			}
 			b.ReportMetric(best, "TFLOP/s")
 			b.ReportMetric(0, "ns/op")

@@ -57,22 +57,29 @@ func TestPlannedAttention(t *testing.T) {
 						if f.supports(a, p) != "" {
 							continue
 						}
-						plan := f.plan(a, p)
-						if plan.label == "" || !(plan.seconds > 0) || plan.scratch < 0 || plan.flags < 0 {
-							t.Fatalf("%d, %+v: plan %+v", a.cc, p, plan)
+						plans := []attentionPlan{f.plan(a, p)}
+						if c, ok := f.(interface {
+							candidates(arch, attentionProblem) []attentionPlan
+						}); ok {
+							plans = c.candidates(a, p)
 						}
-						calls := plan.bind(attentionAddresses{
-							q: base + off, keys: 2 * base, values: 3 * base, out: 4 * base, position: 5 * base,
-							scratch: 6 * base, flags: 7 * base,
-						})
-						if len(calls) == 0 {
-							t.Fatalf("%d, %+v: no launches", a.cc, p)
-						}
-						for _, c := range calls {
-							if err := checkCall(a, c); err != nil {
-								t.Fatalf("%d, %+v, %s: %v", a.cc, p, plan.label, err)
+						for _, plan := range plans {
+							if plan.label == "" || !(plan.seconds > 0) || plan.scratch < 0 || plan.flags < 0 {
+								t.Fatalf("%d, %+v: plan %+v", a.cc, p, plan)
 							}
-							used[c.kernel] = true
+							calls := plan.bind(attentionAddresses{
+								q: base + off, keys: 2 * base, values: 3 * base, out: 4 * base, position: 5 * base,
+								scratch: 6 * base, flags: 7 * base,
+							})
+							if len(calls) == 0 {
+								t.Fatalf("%d, %+v: no launches", a.cc, p)
+							}
+							for _, c := range calls {
+								if err := checkCall(a, c); err != nil {
+									t.Fatalf("%d, %+v, %s: %v", a.cc, p, plan.label, err)
+								}
+								used[c.kernel] = true
+							}
 						}
 					}
 				}
@@ -87,7 +94,7 @@ func TestPlannedAttention(t *testing.T) {
 }
 
 // TestPickAttention: every attention has a rung on every GPU that has its type, and those
-
+// of many rows and of as many heads as models have go to tensor cores.
 func TestPickAttention(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		for _, p := range attentionProblems(t, d) {

@@ -15,7 +15,7 @@ type flash struct{}
 
 func (flash) name() string { return "flash" }
 
-func (flash) describe(a arch) string {
+func (flash) describe(arch) string {
 	return "online softmax on tensor cores by TMA and wgmma, producer and consumers that take turns, persistent grid"
 }
 
@@ -29,6 +29,10 @@ func (flash) supports(a arch, p attentionProblem) string {
 		return fmt.Sprintf("takes heads of 64 or 128 elements, not of %d", p.heads.Dim)
 	case p.aligned < 16:
 		return "operands are not aligned to 16 bytes"
+	case int64(p.heads.KV)*int64(p.capacity) > largestExtent:
+		return fmt.Sprintf("%d heads of %d slots are beyond %d", p.heads.KV, p.capacity, largestExtent)
+	case int64(divideUp(p.rows, flashHopperConsumerRows))*int64(p.heads.Query) > largestExtent:
+		return fmt.Sprintf("%d heads of %d rows are more tiles than a grid holds", p.heads.Query, p.rows)
 	}
 	return ""
 }
@@ -37,11 +41,8 @@ func (flash) supports(a arch, p attentionProblem) string {
 func (flash) candidates(a arch, p attentionProblem) []attentionPlan {
 	var plans []attentionPlan
 	for _, t := range flashHopperTiles {
-		for _, cluster := range []int{1, 2} {
-			if t.dim == p.heads.Dim && (cluster == 1 || p.heads.Query/p.heads.KV%2 == 0 && a.sms > 1) {
-				c := flashHopperChoice{t, cluster}
-				plans = append(plans, c.plan(a, p))
-			}
+		if t.dim == p.heads.Dim {
+			plans = append(plans, t.plan(a, p))
 		}
 	}
 	return plans
@@ -68,7 +69,7 @@ func keyTiles(p attentionProblem, rows, keys int) []int {
 }
 
 // dealt is the work of the block that gets the most when tiles, which cost what cost
-// says and come `copies` times each, are dealt out from the last to the first and back.
+// says and come `copies` times each, are dealt out from the heaviest on.
 func dealt(cost []float64, copies, blocks int) float64 {
 	total, most := 0.0, slices.Max(cost)
 	for _, c := range cost {

@@ -4,27 +4,32 @@
 // al. 2022) in the form of FlashAttention-3 (Shah et al. 2024): TMA, wgmma, and the
 // softmax of one warpgroup under the products of the other.
 //
-// Tile      64 rows of queries a consumer, so 128 or 192 of one head, against BN keys at a
-//           time, the latest first. Scores of 128 × 128 keys of 128 elements are 8.4
-//           MFLOP on 64 KB fetched: 128 FLOP a byte, twice that in a cluster.
-// Threads   Warpgroup 0: one warp feeds the ring by TMA, with few registers. The others are
-//           consumers of 64 rows each: scores, weights and output in registers.
+// Tile      64 rows of queries a consumer, of one head, against 128 keys at a time, the
+//           latest first. Heads of 128: two consumers, whose scores and output with 128 keys
+//           are 8.4 MFLOP on 64 KB fetched, 128 FLOP a byte. Heads of 64 need as many
+//           exponents for half of the products, and fewer registers: three consumers.
+// Threads   Warpgroup 0, with few registers: one thread feeds the ring by TMA, one warp
+//           mends values. The others are consumers: scores, weights, output in registers.
 // Shared    Queries: a box of 128 bytes × all rows for each 64 elements of a head. The
-//           ring: slots for BN keys or BN values alike, boxes of 128 bytes × BN. Output: two
-//           boxes of 16 rows for each warp. All with 128-byte swizzle. Then the barriers.
+//           ring: slots for 128 keys or as many values, boxes of 128 bytes × 128. Output: boxes
+//           of 16 rows for each warp. All with 128-byte swizzle. Then the barriers.
 // Ring      Slots follow in the order in which consumers want them: keys of tile 0, keys
 //           of 1, values of 0, keys of 2, values of 1, and so on. full[s] completes with the
-//           slot's bytes, empty[s] when all consumers of the cluster are done with it.
+//           slot's bytes, empty[s] when all consumers are done with it.
 // Overlap   A consumer asks for the scores of the next tile, then for the output of this
 //           one, and while the latter is computed makes weights of the former. Consumers
-//           take turns in asking, so that one has the tensor cores while the other has the
-//           units that take exponents: 4·D·BN operations against one exponent.
-// Cluster   Two blocks with heads of queries that share one of keys: each fetches half of
-//           what both need.
+//           take turns in asking.
+// Rounding  Weights are at most 2^8 and are rounded to the operands' type for the second
+//           product; their sum is that of the weights before rounding, in fp32.
 // Grid      Persistent. Tiles are dealt out the heaviest first, there and back again, so
 //           that blocks end together; neighbours have heads that share keys in L2.
-// Values    A weight of zero does not help against NaN: values beyond what any row of the
-//           launch sees, which may never have been written, are made zero by the producer.
+// Cluster   Two blocks with heads of queries that share one of keys may each fetch half of
+//           what both need; no plan asks for it, since it gained nothing.
+// Mending   A weight of zero does not help against NaN: values beyond what any row of the
+//           launch sees, which may never have been written, are made zero in shared memory.
+//
+// Of an H200's tensor cores it keeps 71 % busy with heads of 128. Clusters of two that
+// fetch together gain nothing: L2 keeps up with one TMA thread that does little else.
 
 #include "attention.cuh"
 #include "wgmma_values.cuh"
@@ -45,6 +50,7 @@ constexpr int BOX = 128;    // bytes of a row of a box: 64 elements
 constexpr int SHARED_MAX = 227 * 1024;
 constexpr int OUT_ROWS = 16; // of a box of output, one warp's part of a wgmma
 constexpr int TURN_BARRIER = 1;
+constexpr float RAISE = 8; // log2 of the largest weight
 
 // Stage counts the ring's position and the parity of its lap.
 template <int STAGES>
@@ -70,10 +76,11 @@ __device__ __forceinline__ float exp2Approximate(float x) {
 // fenceRegister keeps the compiler from moving uses of what wgmma writes across a wait.
 __device__ __forceinline__ void fenceRegister(float &v) { asm volatile("" : "+f"(v)::"memory"); }
 
-// finish has ptxas put what leads to a sum of weights before what follows: without it, all
-// of the softmax moves behind the wait for the output, which it is there to hide.
-__device__ __forceinline__ void finish(float total) {
-    asm volatile("{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never trap;\n}" ::"f"(total) : "memory");
+// finish has ptxas put what leads to a value before what follows, by a branch that is
+// never taken, on a NaN that no arithmetic makes. Without it, all of the softmax moves
+// behind the wait for the output, which it is there to hide.
+__device__ __forceinline__ void finish(float value) {
+    asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x7fc12345;\n@never trap;\n}" ::"r"(__float_as_int(value)) : "memory");
 }
 
 template <Operand T>
@@ -97,6 +104,7 @@ struct Flash {
     static constexpr int STAGES = FIT < 8 ? FIT : 8;
     static constexpr int RING_AT = Q_BYTES, OUT_AT = RING_AT + STAGES * SLOT_BYTES, BARRIERS_AT = OUT_AT + Q_BYTES;
     static_assert(STAGES >= 4, "two tiles of keys and of values");
+    static_assert(256 % BN == 0, "the ring of the cache, a multiple of 256, never ends inside of a tile");
 
     // The shared addresses of slots and barriers.
     struct Shared {
@@ -114,6 +122,7 @@ struct Flash {
         int cluster, clusters, size, rank, round = 0;
         int row, head;         // the first row of the tile, the head of queries
         int firstTile, lastTile; // of keys
+        bool mendFirst, mendLast; // their values: they go beyond what any row of the launch sees
 
         __device__ __forceinline__ Work(int rank, int size)
             : cluster(blockIdx.x / size), clusters(gridDim.x / size), size(size), rank(rank) {}
@@ -128,67 +137,126 @@ struct Flash {
             row = (p.rowTiles - 1 - tile) * BM;
             firstTile = seenFrom(first + row, p.window).begin / BN;
             lastTile = (seenFrom(first + min(row + BM, p.rows) - 1, p.window).end - 1) / BN;
+            const int begin = seenFrom(first, p.window).begin, end = first + p.rows;
+            mendFirst = firstTile * BN < begin || (firstTile + 1) * BN > end;
+            mendLast = lastTile * BN < begin || (lastTile + 1) * BN > end;
             return true;
+        }
+    };
+
+    // Fetch is where the producer stands in the ring. One thread has to keep up with the
+    // tensor cores: what does not change is worked out once.
+    struct Fetch {
+        const FlashParams &p;
+        const Shared shared;
+        const bool halves; // a cluster's blocks fetch half of each slot, for both
+        const uint32_t part;
+        const int partRow, partCol;
+        uint32_t to, bar, parity = 1; // the slot, its full barrier, the phase of the empty one to wait for
+
+        __device__ __forceinline__ Fetch(const FlashParams &p, Shared shared, int rank, int size)
+            : p(p), shared(shared), halves(size > 1), part(rank * (SLOT_BYTES / 2)), partRow(BOXES == 1 ? rank * (BN / 2) : 0),
+              partCol(BOXES == 1 ? 0 : rank * 64), to(shared.slot(0)), bar(shared.full(0)) {}
+
+        __device__ __forceinline__ void advance() {
+            to += SLOT_BYTES;
+            bar += 8;
+            if (to == shared.slot(STAGES)) {
+                to = shared.slot(0);
+                bar = shared.full(0);
+                parity ^= 1;
+            }
+        }
+        // next puts the tile that begins at a row of the cache into the next slot.
+        __device__ __forceinline__ void next(const TensorMap *map, int row) {
+            barrierWait(bar + 8 * STAGES, parity);
+            barrierExpect(bar, SLOT_BYTES);
+            if (halves) {
+                loadBoxMulticast(to + part, map, partCol, row + partRow, bar, 3);
+            } else {
+#pragma unroll
+                for (int box = 0; box < BOXES; ++box) loadBox(to + box * (BN * BOX), map, box * 64, row, bar);
+            }
+            advance();
+        }
+        // nextMended does so for values that the mender looks at before consumers do. They
+        // come for this block alone, at whose barrier no other may count, and are waited for:
+        // there is one mender.
+        __device__ __forceinline__ void nextMended(int row) {
+            barrierWait(bar + 8 * STAGES, parity);
+            barrierExpect(shared.mending(), SLOT_BYTES);
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                if (BOXES == 2)
+                    loadBox(to + half * (SLOT_BYTES / 2), &p.values, half * 64, row, shared.mending());
+                else if (half == 0 || halves)
+                    loadBox(to + half * (SLOT_BYTES / 2), &p.values, 0, row + half * (BN / 2), shared.mending());
+            barrierWait(bar, parity ^ 1);
+            advance();
+        }
+        __device__ __forceinline__ void values(int row, bool mended) {
+            if (mended)
+                nextMended(row);
+            else
+                next(&p.values, row);
         }
     };
 
     static __device__ __forceinline__ void produce(const FlashParams &p, Shared shared, int rank, int size) {
         waitForPredecessor();
         const int first = firstPosition(p.position, p.rows, p.length);
-        const int begin = seenFrom(first, p.window).begin, end = first + p.rows; // what any row sees
-        Stage<STAGES> stage;
-        uint32_t queriesParity = 1, mendingParity = 0;
+        Fetch fetch(p, shared, rank, size);
+        uint32_t queriesParity = 1;
         Work work(rank, size);
-
         while (work.advance(p, first)) {
-            int keys = work.lastTile, values = work.lastTile; // the next of each
+            // Keys are a tile ahead of values.
+            const int plane = work.head / p.group * p.capacity;
+            int keys = plane + work.lastTile * BN % p.capacity, values = keys;
+            auto down = [&](int &row) {
+                row -= BN;
+                if (row < plane) row += p.capacity;
+            };
+            fetch.next(&p.keys, keys);
+            barrierWait(shared.queriesEmpty(), queriesParity);
+            queriesParity ^= 1;
+            barrierExpect(shared.queriesFull(), Q_BYTES);
+#pragma unroll
+            for (int box = 0; box < BOXES; ++box)
+                loadBox(shared.base + box * (BM * BOX), &p.q, work.head * D + box * 64, work.row, shared.queriesFull());
+            bool mend = work.mendLast;
 #pragma unroll 1
-            while (values >= work.firstTile) {
-                // Keys are a tile ahead of values.
-                const bool isKeys = keys >= work.firstTile && keys >= values - 1;
-                const int tile = isKeys ? keys-- : values--;
-                const bool mend = !isKeys && (tile * BN < begin || (tile + 1) * BN > end);
-                barrierWait(shared.empty(stage.index), stage.parity ^ 1);
-                if (electOne()) {
-                    const TensorMap *map = isKeys ? &p.keys : &p.values;
-                    const uint32_t bar = mend ? shared.mending() : shared.full(stage.index);
-                    uint32_t to = shared.slot(stage.index);
-                    int from = tile * BN % p.capacity + work.head / p.group * p.capacity;
-                    barrierExpect(bar, SLOT_BYTES);
-                    if (size == 1) {
-#pragma unroll
-                        for (int box = 0; box < BOXES; ++box) loadBox(to + box * (BN * BOX), map, box * 64, from, bar);
-                    } else if (!mend) {
-                        to += rank * (BN / 2 * BOX);
-                        from += rank * (BN / 2);
-#pragma unroll
-                        for (int box = 0; box < BOXES; ++box) loadBoxMulticast(to + box * (BN * BOX), map, box * 64, from, bar, 3);
-                    } else { // for this block alone, whose barrier no other may count at
-#pragma unroll 1
-                        for (int half = 0; half < 2 * BOXES; ++half)
-                            loadBox(to + half * (BN / 2 * BOX), map, half / 2 * 64, from + half % 2 * (BN / 2), bar);
-                    }
-                }
-                __syncwarp();
-                if (mend) {
-                    barrierWait(shared.mending(), mendingParity);
-                    mendingParity ^= 1;
-                    clear(shared.slot(stage.index), begin - tile * BN, end - tile * BN);
-                    if (electOne()) barrierArrive(shared.full(stage.index));
-                }
-                stage.advance();
-                if (keys == work.lastTile - 1 && isKeys) {
-                    barrierWait(shared.queriesEmpty(), queriesParity);
-                    queriesParity ^= 1;
-                    if (electOne()) {
-                        barrierExpect(shared.queriesFull(), Q_BYTES);
-#pragma unroll
-                        for (int box = 0; box < BOXES; ++box)
-                            loadBox(shared.base + box * (BM * BOX), &p.q, work.head * D + box * 64, work.row, shared.queriesFull());
-                    }
-                    __syncwarp();
-                }
+            for (int tile = work.lastTile - 1; tile >= work.firstTile; --tile) {
+                down(keys);
+                fetch.next(&p.keys, keys);
+                fetch.values(values, mend);
+                down(values);
+                mend = false;
             }
+            fetch.values(values, work.mendFirst);
+        }
+    }
+
+    // mend is what the mender does, a warp: it finds the values as the producer does.
+    static __device__ __forceinline__ void mend(const FlashParams &p, Shared shared, int rank, int size) {
+        waitForPredecessor();
+        const int first = firstPosition(p.position, p.rows, p.length);
+        const int begin = seenFrom(first, p.window).begin, end = first + p.rows;
+        uint32_t parity = 0;
+        int slot = 0; // that of the tile's first keys
+        Work work(rank, size);
+        while (work.advance(p, first)) {
+            const int tiles = work.lastTile - work.firstTile + 1;
+#pragma unroll 1
+            for (int i = 0; i < 2; ++i) {
+                if (i == 0 ? !work.mendLast || tiles == 1 : !work.mendFirst) continue;
+                const int at = (slot + (i == 0 ? 2 : 2 * tiles - 1)) % STAGES, tile = i == 0 ? work.lastTile : work.firstTile;
+                barrierWait(shared.mending(), parity);
+                parity ^= 1;
+                clear(shared.slot(at), begin - tile * BN, end - tile * BN);
+                if (electOne()) barrierArrive(shared.full(at));
+                __syncwarp();
+            }
+            slot = (slot + 2 * tiles) % STAGES;
         }
     }
 
@@ -210,31 +278,35 @@ struct Flash {
         float total[2] = {0, 0};          // of this thread's weights
     };
 
-    // weigh makes weights of scores, 2^(scale·(score - most)), and returns in fade what
-    // weights of before are to be multiplied with.
-    static __device__ __forceinline__ void weigh(float (&s)[BN / 2], Rows &rows, float scale, float (&fade)[2]) {
+    // weigh makes weights of scores, 2^(scale·(score - most)). `most` is the most of the
+    // row's scores when it was last raised: as long as no weight exceeds 2^8, there is no need
+    // to, and no change to the output so far. weigh returns whether it has raised it in this
+    // warp, and in fade what output of before is to be multiplied with.
+    static __device__ __forceinline__ bool weigh(float (&s)[BN / 2], Rows &rows, float scale, float (&fade)[2]) {
+        float most[2] = {lowest(), lowest()};
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            float most = rows.most[r];
+        for (int i = 0; i < BN / 2; i += 2) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], fmaxf(s[i], s[i + 1]));
+        const bool raise = __any_sync(0xffffffff, (most[0] - rows.most[0]) * scale > RAISE || (most[1] - rows.most[1]) * scale > RAISE);
+        fade[0] = fade[1] = 1;
+        if (raise) {
 #pragma unroll
-            for (int i = 0; i < BN / 8; ++i) most = fmaxf(most, fmaxf(s[4 * i + 2 * r], s[4 * i + 2 * r + 1]));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, 2));
-            // A row may have seen nothing so far: infinity less infinity is no number.
-            const float base = most == lowest() ? 0 : most * scale;
-            fade[r] = exp2Approximate(rows.most[r] * scale - base);
-            rows.most[r] = most;
-            float total = rows.total[r] * fade[r];
-#pragma unroll
-            for (int i = 0; i < BN / 8; ++i)
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    float &v = s[4 * i + 2 * r + e];
-                    v = exp2Approximate(v * scale - base);
-                    total += v;
-                }
-            rows.total[r] = total;
+            for (int r = 0; r < 2; ++r) {
+                float all = fmaxf(rows.most[r], most[r]);
+                all = fmaxf(all, __shfl_xor_sync(0xffffffff, all, 1));
+                all = fmaxf(all, __shfl_xor_sync(0xffffffff, all, 2));
+                // A row may have seen nothing so far: infinity less infinity is no number.
+                fade[r] = rows.most[r] == lowest() ? 0 : exp2Approximate((rows.most[r] - all) * scale);
+                rows.most[r] = all;
+                rows.total[r] *= fade[r];
+            }
         }
+        const float base[2] = {rows.most[0] == lowest() ? 0 : rows.most[0] * scale, rows.most[1] == lowest() ? 0 : rows.most[1] * scale};
+#pragma unroll
+        for (int i = 0; i < BN / 2; ++i) {
+            s[i] = exp2Approximate(s[i] * scale - base[i / 2 % 2]);
+            rows.total[i / 2 % 2] += s[i];
+        }
+        return raise;
     }
 
     // mask hides the keys of a tile that a row does not see; position is that of the
@@ -256,18 +328,23 @@ struct Flash {
     }
 
     static __device__ __forceinline__ void askScores(float (&s)[BN / 2], uint32_t queries, uint32_t keys) {
-        const uint64_t a = wgmmaDescriptor(queries), b = wgmmaDescriptor(keys);
 #pragma unroll
         for (int k = 0; k < D / 16; ++k)
-            Wgmma<T, BN>::add(s, a + k / 4 * (BM * BOX / 16) + k % 4 * 2, b + k / 4 * (BN * BOX / 16) + k % 4 * 2, k > 0);
+            Wgmma<T, BN>::add(s, along(wgmmaDescriptor(queries), k / 4 * (BM * BOX / 16) + k % 4 * 2),
+                              along(wgmmaDescriptor(keys), k / 4 * (BN * BOX / 16) + k % 4 * 2), k > 0);
         wgmmaCommit();
     }
 
+    // along moves a descriptor on without a carry to its upper half, which stays a constant.
+    static __device__ __forceinline__ uint64_t along(uint64_t descriptor, int by) {
+        return descriptor & 0xffffffff00000000ull | static_cast<uint32_t>(static_cast<uint32_t>(descriptor) + by);
+    }
+
     static __device__ __forceinline__ void askOutput(float (&o)[D / 2], const uint32_t (&weights)[BN / 4], uint32_t values) {
-        const uint64_t b = wgmmaValuesDescriptor(values, BN * BOX);
 #pragma unroll
         for (int k = 0; k < BN / 16; ++k)
-            WgmmaValues<T, D>::add(o, weights[4 * k], weights[4 * k + 1], weights[4 * k + 2], weights[4 * k + 3], b + k * (16 * BOX / 16));
+            WgmmaValues<T, D>::add(o, weights[4 * k], weights[4 * k + 1], weights[4 * k + 2], weights[4 * k + 3],
+                                   along(wgmmaValuesDescriptor(values, BN * BOX), k * (16 * BOX / 16)));
         wgmmaCommit();
     }
 
@@ -325,10 +402,10 @@ struct Flash {
                 const int keys = stage.index;
                 barrierWait(shared.full(keys), stage.parity);
                 stage.advance();
+                const int values = stage.index;
                 myTurn();
                 wgmmaFence();
                 askScores(s, queries, shared.slot(keys));
-                const int values = stage.index;
                 barrierWait(shared.full(values), stage.parity);
                 stage.advance();
                 askOutput(o, weights, shared.slot(values));
@@ -338,15 +415,17 @@ struct Flash {
                 for (int i = 0; i < BN / 2; ++i) fenceRegister(s[i]);
                 release(keys);
                 if (tile > wholeLast || tile < wholeFirst) mask(s, own - tile * BN, p.window);
-                weigh(s, rows, p.scale, fade);
+                const bool raised = weigh(s, rows, p.scale, fade);
                 finish(rows.total[0] + rows.total[1]);
                 wgmmaWait<0>();
 #pragma unroll
                 for (int i = 0; i < D / 2; ++i) fenceRegister(o[i]);
                 release(values);
                 round(weights, s);
+                if (raised) {
 #pragma unroll
-                for (int i = 0; i < D / 2; ++i) o[i] *= fade[i / 2 % 2];
+                    for (int i = 0; i < D / 2; ++i) o[i] *= fade[i / 2 % 2];
+                }
             }
             if (thread == 0) barrierArrive(shared.queriesEmpty());
             barrierWait(shared.full(stage.index), stage.parity);
@@ -422,7 +501,11 @@ struct Flash {
 
         if (threadIdx.x < GROUP) {
             registersDown<PRODUCER_REGISTERS>();
-            if (threadIdx.x < 32) produce(p, shared, rank, size);
+            if (threadIdx.x < 32) {
+                if (electOne()) produce(p, shared, rank, size);
+            } else if (threadIdx.x < 64) {
+                mend(p, shared, rank, size);
+            }
         } else {
             registersUp<CONSUMER_REGISTERS>();
             consume(p, shared, rank, size);
@@ -434,13 +517,13 @@ struct Flash {
 
 } // namespace
 
-#define GA_FLASH(NAME, T, D, CONSUMERS, BN)                                                                               \
+#define GA_FLASH(NAME, T, D, CONSUMERS, BN)                                                                                   \
     extern "C" __global__ void __launch_bounds__(GROUP *(CONSUMERS + 1), 1) ga_flash_hopper_##NAME##_##D##_##CONSUMERS##x##BN( \
-        const __grid_constant__ FlashParams p) {                                                                         \
-        Flash<Operand::T, D, CONSUMERS, BN>::run(p);                                                                     \
+        const __grid_constant__ FlashParams p) {                                                                              \
+        Flash<Operand::T, D, CONSUMERS, BN>::run(p);                                                                          \
     }
 
-GA_FLASH(fp16, FP16, 64, 2, 128)
-GA_FLASH(bf16, BF16, 64, 2, 128)
+GA_FLASH(fp16, FP16, 64, 3, 128)
+GA_FLASH(bf16, BF16, 64, 3, 128)
 GA_FLASH(fp16, FP16, 128, 2, 128)
 GA_FLASH(bf16, BF16, 128, 2, 128)
