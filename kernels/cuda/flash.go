@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -10,19 +11,22 @@ import (
 func init() { attentionFamilies[rungFlash] = flash{} }
 
 // flash is attention of many rows on tensor cores, whose scores never leave the chip:
-// flash_hopper.cu on compute capability 9.0.
+// flash_hopper.cu on compute capability 9.0, flash.cu there for few rows and elsewhere.
 type flash struct{}
 
 func (flash) name() string { return "flash" }
 
-func (flash) describe(arch) string {
-	return "online softmax on tensor cores by TMA and wgmma, producer and consumers that take turns, persistent grid"
+func (flash) describe(a arch) string {
+	if a.cc == 90 {
+		return "online softmax on tensor cores by TMA and wgmma, producer and consumers that take turns, persistent grid"
+	}
+	return "online softmax on tensor cores by cp.async, ldmatrix and mma.sync"
 }
 
 func (flash) supports(a arch, p attentionProblem) string {
 	switch {
-	case a.cc != 90:
-		return fmt.Sprintf("TMA and wgmma in this form exist on compute capability 9.0 alone, this GPU has %d.%d", a.cc/10, a.cc%10)
+	case a.cc < 80:
+		return fmt.Sprintf("cp.async needs compute capability 8.0, this GPU has %d.%d", a.cc/10, a.cc%10)
 	case p.dtype != kernels.FP16 && p.dtype != kernels.BF16:
 		return fmt.Sprintf("tensor cores multiply scores of fp16 and bf16, not of %s", p.dtype)
 	case p.heads.Dim != 64 && p.heads.Dim != 128:
@@ -31,7 +35,7 @@ func (flash) supports(a arch, p attentionProblem) string {
 		return "operands are not aligned to 16 bytes"
 	case int64(p.heads.KV)*int64(p.capacity) > largestExtent:
 		return fmt.Sprintf("%d heads of %d slots are beyond %d", p.heads.KV, p.capacity, largestExtent)
-	case int64(divideUp(p.rows, flashHopperConsumerRows))*int64(p.heads.Query) > largestExtent:
+	case int64(divideUp(p.rows, flashRows))*int64(p.heads.Query) > largestExtent:
 		return fmt.Sprintf("%d heads of %d rows are more tiles than a grid holds", p.heads.Query, p.rows)
 	}
 	return ""
@@ -40,16 +44,60 @@ func (flash) supports(a arch, p attentionProblem) string {
 // candidates are the plans among which plan chooses.
 func (flash) candidates(a arch, p attentionProblem) []attentionPlan {
 	var plans []attentionPlan
-	for _, t := range flashHopperTiles {
-		if t.dim == p.heads.Dim {
-			plans = append(plans, t.plan(a, p))
+	if a.cc == 90 {
+		for _, t := range flashHopperTiles {
+			if t.dim == p.heads.Dim {
+				plans = append(plans, t.plan(a, p))
+			}
 		}
 	}
-	return plans
+	return append(plans, flashPlan(a, p))
 }
 
 func (f flash) plan(a arch, p attentionProblem) attentionPlan {
 	return fastestAttention(f.candidates(a, p))
+}
+
+// What flash.cu fixes: its tile, its threads and, at most, their registers.
+const (
+	flashRows, flashKeys             = 64, 64
+	flashThreads                     = 128
+	flashRegisters, flashRegisters64 = 208, 144
+)
+
+// The model's constants: flashRate is the part of the tensor cores' rate that tiles
+// reach, flashEdge the cycles that a block takes beside its keys.
+const flashRate, flashEdge = 0.55, 3000
+
+// flashPlan is the plan of flash.cu.
+func flashPlan(a arch, p attentionProblem) attentionPlan {
+	shared := 4 * flashKeys * p.heads.Dim * p.dtype.Size() // two tiles of keys, two of values
+	registers := flashRegisters
+	if p.heads.Dim == 64 {
+		registers = flashRegisters64
+	}
+	perSM := max(1, min(65536/(registers*flashThreads), a.sharedMax/shared))
+	tile := 2 * float64(flashRows/16*flashKeys/8*p.heads.Dim*p.dtype.Size()/32) * mmaClocks(a, p.dtype) / flashRate
+	var cost []float64
+	for _, n := range keyTiles(p, flashRows, flashKeys) {
+		cost = append(cost, flashEdge/float64(perSM)+float64(n)*tile)
+	}
+	cycles := max(dealt(cost, p.heads.Query, a.sms), flashEdge)
+	rowTiles := divideUp(p.rows, flashRows)
+	return attentionPlan{
+		label:   fmt.Sprintf("%dx%d", flashRows, flashKeys),
+		seconds: launchSeconds + max(p.memorySeconds(a), cycles/(a.clockMHz*1e6)),
+		bind: func(at attentionAddresses) []call {
+			k := call{
+				kernel: fmt.Sprintf("ga_flash_%s_%d", p.dtype, p.heads.Dim),
+				grid:   dim3{x: rowTiles * p.heads.Query}, block: dim3{x: flashThreads}, shared: shared,
+			}
+			k.args.pointer(at.q).pointer(at.keys).pointer(at.values).pointer(at.out).pointer(at.position).int64(int64(p.ldq))
+			k.args.int32(p.rows, p.heads.Query, p.heads.Query/p.heads.KV, p.capacity, p.window, p.length, rowTiles)
+			k.args.float32(p.scale * math.Log2E)
+			return []call{k}
+		},
+	}
 }
 
 // keyTiles is how many tiles of keys each tile of rows looks at, from the first tile of

@@ -23,8 +23,6 @@
 //           product; their sum is that of the weights before rounding, in fp32.
 // Grid      Persistent. Tiles are dealt out the heaviest first, there and back again, so
 //           that blocks end together; neighbours have heads that share keys in L2.
-// Cluster   Two blocks with heads of queries that share one of keys may each fetch half of
-//           what both need; no plan asks for it, since it gained nothing.
 // Mending   A weight of zero does not help against NaN: values beyond what any row of the
 //           launch sees, which may never have been written, are made zero in shared memory.
 //
@@ -76,11 +74,12 @@ __device__ __forceinline__ float exp2Approximate(float x) {
 // fenceRegister keeps the compiler from moving uses of what wgmma writes across a wait.
 __device__ __forceinline__ void fenceRegister(float &v) { asm volatile("" : "+f"(v)::"memory"); }
 
-// finish has ptxas put what leads to a value before what follows, by a branch that is
-// never taken, on a NaN that no arithmetic makes. Without it, all of the softmax moves
-// behind the wait for the output, which it is there to hide.
+// finish has ptxas put what leads to a value before what follows, by a sleep on a NaN that
+// no arithmetic makes. Without it, all of the softmax moves behind the wait for the output,
+// which it is there to hide. (A trap in its place makes ptxas forget the registers that
+// setmaxnreg has brought, and wgmma serial.)
 __device__ __forceinline__ void finish(float value) {
-    asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x7fc12345;\n@never trap;\n}" ::"r"(__float_as_int(value)) : "memory");
+    asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x7fc12345;\n@never nanosleep.u32 1;\n}" ::"r"(__float_as_int(value)) : "memory");
 }
 
 template <Operand T>
@@ -117,23 +116,20 @@ struct Flash {
         __device__ __forceinline__ uint32_t mending() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 2); }
     };
 
-    // Work deals out the tiles of a cluster, the same to its producer and consumers.
+    // Work deals out the tiles of a block, the same to all of its warps.
     struct Work {
-        int cluster, clusters, size, rank, round = 0;
+        int round = 0;
         int row, head;         // the first row of the tile, the head of queries
         int firstTile, lastTile; // of keys
         bool mendFirst, mendLast; // their values: they go beyond what any row of the launch sees
 
-        __device__ __forceinline__ Work(int rank, int size)
-            : cluster(blockIdx.x / size), clusters(gridDim.x / size), size(size), rank(rank) {}
-
         __device__ __forceinline__ bool advance(const FlashParams &p, int first) {
-            int perRow = p.heads / size;
-            int item = round * clusters + (round & 1 ? clusters - 1 - cluster : cluster);
+            const int blocks = gridDim.x, block = blockIdx.x;
+            const int item = round * blocks + (round & 1 ? blocks - 1 - block : block);
             ++round;
-            if (item >= p.rowTiles * perRow) return false;
-            int tile = static_cast<unsigned>(item) / static_cast<unsigned>(perRow);
-            head = (item - tile * perRow) * size + rank;
+            if (item >= p.rowTiles * p.heads) return false;
+            const int tile = static_cast<unsigned>(item) / static_cast<unsigned>(p.heads);
+            head = item - tile * p.heads;
             row = (p.rowTiles - 1 - tile) * BM;
             firstTile = seenFrom(first + row, p.window).begin / BN;
             lastTile = (seenFrom(first + min(row + BM, p.rows) - 1, p.window).end - 1) / BN;
@@ -149,14 +145,9 @@ struct Flash {
     struct Fetch {
         const FlashParams &p;
         const Shared shared;
-        const bool halves; // a cluster's blocks fetch half of each slot, for both
-        const uint32_t part;
-        const int partRow, partCol;
         uint32_t to, bar, parity = 1; // the slot, its full barrier, the phase of the empty one to wait for
 
-        __device__ __forceinline__ Fetch(const FlashParams &p, Shared shared, int rank, int size)
-            : p(p), shared(shared), halves(size > 1), part(rank * (SLOT_BYTES / 2)), partRow(BOXES == 1 ? rank * (BN / 2) : 0),
-              partCol(BOXES == 1 ? 0 : rank * 64), to(shared.slot(0)), bar(shared.full(0)) {}
+        __device__ __forceinline__ Fetch(const FlashParams &p, Shared shared) : p(p), shared(shared), to(shared.slot(0)), bar(shared.full(0)) {}
 
         __device__ __forceinline__ void advance() {
             to += SLOT_BYTES;
@@ -167,47 +158,33 @@ struct Flash {
                 parity ^= 1;
             }
         }
-        // next puts the tile that begins at a row of the cache into the next slot.
-        __device__ __forceinline__ void next(const TensorMap *map, int row) {
+        // next puts the tile that begins at a row of the cache into the next slot; its bytes
+        // count at the barrier `at`.
+        __device__ __forceinline__ void next(const TensorMap *map, int row, uint32_t at) {
             barrierWait(bar + 8 * STAGES, parity);
-            barrierExpect(bar, SLOT_BYTES);
-            if (halves) {
-                loadBoxMulticast(to + part, map, partCol, row + partRow, bar, 3);
-            } else {
+            barrierExpect(at, SLOT_BYTES);
 #pragma unroll
-                for (int box = 0; box < BOXES; ++box) loadBox(to + box * (BN * BOX), map, box * 64, row, bar);
-            }
+            for (int box = 0; box < BOXES; ++box) loadBox(to + box * (BN * BOX), map, box * 64, row, at);
+        }
+        __device__ __forceinline__ void keys(int row) {
+            next(&p.keys, row, bar);
             advance();
         }
-        // nextMended does so for values that the mender looks at before consumers do. They
-        // come for this block alone, at whose barrier no other may count, and are waited for:
-        // there is one mender.
-        __device__ __forceinline__ void nextMended(int row) {
-            barrierWait(bar + 8 * STAGES, parity);
-            barrierExpect(shared.mending(), SLOT_BYTES);
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-                if (BOXES == 2)
-                    loadBox(to + half * (SLOT_BYTES / 2), &p.values, half * 64, row, shared.mending());
-                else if (half == 0 || halves)
-                    loadBox(to + half * (SLOT_BYTES / 2), &p.values, 0, row + half * (BN / 2), shared.mending());
-            barrierWait(bar, parity ^ 1);
-            advance();
-        }
+        // Values that the mender looks at before consumers do are waited for: there is one
+        // mender.
         __device__ __forceinline__ void values(int row, bool mended) {
-            if (mended)
-                nextMended(row);
-            else
-                next(&p.values, row);
+            next(&p.values, row, mended ? shared.mending() : bar);
+            if (mended) barrierWait(bar, parity ^ 1);
+            advance();
         }
     };
 
-    static __device__ __forceinline__ void produce(const FlashParams &p, Shared shared, int rank, int size) {
+    static __device__ __forceinline__ void produce(const FlashParams &p, Shared shared) {
         waitForPredecessor();
         const int first = firstPosition(p.position, p.rows, p.length);
-        Fetch fetch(p, shared, rank, size);
+        Fetch fetch(p, shared);
         uint32_t queriesParity = 1;
-        Work work(rank, size);
+        Work work;
         while (work.advance(p, first)) {
             // Keys are a tile ahead of values.
             const int plane = work.head / p.group * p.capacity;
@@ -216,7 +193,7 @@ struct Flash {
                 row -= BN;
                 if (row < plane) row += p.capacity;
             };
-            fetch.next(&p.keys, keys);
+            fetch.keys(keys);
             barrierWait(shared.queriesEmpty(), queriesParity);
             queriesParity ^= 1;
             barrierExpect(shared.queriesFull(), Q_BYTES);
@@ -227,7 +204,7 @@ struct Flash {
 #pragma unroll 1
             for (int tile = work.lastTile - 1; tile >= work.firstTile; --tile) {
                 down(keys);
-                fetch.next(&p.keys, keys);
+                fetch.keys(keys);
                 fetch.values(values, mend);
                 down(values);
                 mend = false;
@@ -237,13 +214,13 @@ struct Flash {
     }
 
     // mend is what the mender does, a warp: it finds the values as the producer does.
-    static __device__ __forceinline__ void mend(const FlashParams &p, Shared shared, int rank, int size) {
+    static __device__ __forceinline__ void mend(const FlashParams &p, Shared shared) {
         waitForPredecessor();
         const int first = firstPosition(p.position, p.rows, p.length);
         const int begin = seenFrom(first, p.window).begin, end = first + p.rows;
         uint32_t parity = 0;
         int slot = 0; // that of the tile's first keys
-        Work work(rank, size);
+        Work work;
         while (work.advance(p, first)) {
             const int tiles = work.lastTile - work.firstTile + 1;
 #pragma unroll 1
@@ -353,14 +330,14 @@ struct Flash {
         for (int i = 0; i < BN / 4; ++i) weights[i] = pack<T>(s[2 * i], s[2 * i + 1]);
     }
 
-    static __device__ __forceinline__ void consume(const FlashParams &p, Shared shared, int rank, int size) {
+    static __device__ __forceinline__ void consume(const FlashParams &p, Shared shared) {
         const int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP, warp = thread / 32, lane = thread % 32;
         const uint32_t queries = shared.base + consumer * (64 * BOX);
         Stage<STAGES> stage;
         uint32_t queriesParity = 0;
 
         auto release = [&](int index) {
-            if (thread < size) barrierArriveAt(shared.empty(index), thread);
+            if (thread == 0) barrierArrive(shared.empty(index));
         };
         auto myTurn = [&] { groupSync(TURN_BARRIER + consumer, 2 * GROUP); };
         auto nextTurn = [&] { groupArrive(TURN_BARRIER + (consumer + 1) % CONSUMERS, 2 * GROUP); };
@@ -368,7 +345,7 @@ struct Flash {
 
         waitForPredecessor();
         const int first = firstPosition(p.position, p.rows, p.length);
-        Work work(rank, size);
+        Work work;
         while (work.advance(p, first)) {
             const int position = first + work.row + consumer * 64; // of this consumer's first row
             // Tiles between these are seen by all of its rows whole.
@@ -478,7 +455,6 @@ struct Flash {
     static __device__ __forceinline__ void run(const FlashParams &p) {
         extern __shared__ char raw[];
         const Shared shared{(sharedAddress(raw) + 1023) & ~1023u};
-        const int rank = clusterRank(), size = clusterSize();
         if (threadIdx.x == 0) {
             prefetchMap(&p.q);
             prefetchMap(&p.keys);
@@ -486,32 +462,27 @@ struct Flash {
             prefetchMap(&p.out);
             for (int i = 0; i < STAGES; ++i) {
                 barrierInit(shared.full(i), 1);
-                barrierInit(shared.empty(i), CONSUMERS * size);
+                barrierInit(shared.empty(i), CONSUMERS);
             }
             barrierInit(shared.queriesFull(), 1);
             barrierInit(shared.queriesEmpty(), CONSUMERS);
             barrierInit(shared.mending(), 1);
             barrierInitFence();
         }
-        if (size > 1)
-            clusterSync();
-        else
-            __syncthreads();
+        __syncthreads();
         dependentsMayStart();
 
         if (threadIdx.x < GROUP) {
             registersDown<PRODUCER_REGISTERS>();
             if (threadIdx.x < 32) {
-                if (electOne()) produce(p, shared, rank, size);
+                if (electOne()) produce(p, shared);
             } else if (threadIdx.x < 64) {
-                mend(p, shared, rank, size);
+                mend(p, shared);
             }
         } else {
             registersUp<CONSUMER_REGISTERS>();
-            consume(p, shared, rank, size);
+            consume(p, shared);
         }
-        // A block stays until its partner sends it nothing more.
-        if (size > 1) clusterSync();
     }
 };
 
