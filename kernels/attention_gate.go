@@ -102,6 +102,41 @@ func (e *AttentionError) Error() string {
 	return s
 }
 
+// AttentionCheck is a case of the gate with its operands and its reference, which
+// serve any number of kernels.
+type AttentionCheck struct {
+	c     AttentionCase
+	kinds []attentionKind
+}
+
+// attentionKind is what one kind of operands is and must give.
+type attentionKind struct {
+	data attentionData
+	attentionOperands
+	ref, bound []float64
+}
+
+// NewAttentionCheck draws the operands of a case in normal, peaked and level scores, and
+// computes what attention must give, in float64. The error names the field of c that
+// can't be used.
+func NewAttentionCheck(c AttentionCase, seed uint64) (*AttentionCheck, error) {
+	c, err := c.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	check := &AttentionCheck{c: c}
+	for _, data := range []attentionData{normalScores, peakedScores, levelScores} {
+		check.kinds = append(check.kinds, newAttentionKind(c, data, seed))
+	}
+	return check, nil
+}
+
+func newAttentionKind(c AttentionCase, data attentionData, seed uint64) attentionKind {
+	k := attentionKind{data: data, attentionOperands: newAttentionOperands(c, data, seed)}
+	k.ref, k.bound = k.attend(c)
+	return k
+}
+
 // AttentionGate runs attention as attend binds it and compares every output with a
 // float64 reference, within the bound of its type (see attentionBound), on normal, peaked and level
 // scores. The cache is filled around the position; slots that no row may see are NaN,
@@ -110,21 +145,21 @@ func (e *AttentionError) Error() string {
 // operands are as they were, and that a second run gives the same bits. The error is
 // an [*AttentionError], attend's, or the device's.
 func AttentionGate(ctx context.Context, d Device, attend func(Attention) (Launch, error), c AttentionCase, seed uint64) error {
-	_, err := AttentionMargin(ctx, d, attend, c, seed)
+	check, err := NewAttentionCheck(c, seed)
+	if err != nil {
+		return err
+	}
+	_, err = check.Margin(ctx, d, attend)
 	return err
 }
 
-// AttentionMargin is [AttentionGate] that tells also how much of the bound, less the
-// rounding to the output type, was used, 0 to 1.
-func AttentionMargin(ctx context.Context, d Device, attend func(Attention) (Launch, error), c AttentionCase, seed uint64) (float64, error) {
-	c, err := c.Normalized()
-	if err != nil {
-		return 0, err
-	}
+// Margin is [AttentionGate] for operands that were drawn before. It returns how much of
+// the bound, less the rounding to the output type, was used, 0 to 1.
+func (k *AttentionCheck) Margin(ctx context.Context, d Device, attend func(Attention) (Launch, error)) (float64, error) {
 	var margin float64
-	for _, data := range []attentionData{normalScores, peakedScores, levelScores} {
-		r := &attentionRun{device: d, c: c, data: data}
-		err := r.run(ctx, attend, newAttentionOperands(c, data, seed))
+	for _, kind := range k.kinds {
+		r := &attentionRun{device: d, c: k.c, data: kind.data}
+		err := r.run(ctx, attend, kind)
 		for i := len(r.held) - 1; i >= 0; i-- {
 			err = errors.Join(err, r.held[i].Close())
 		}
@@ -193,7 +228,7 @@ func (o attentionOperands) cacheRow(c AttentionCase, x []float64, i int) []float
 }
 
 // run uploads the operands, executes attention twice and judges it.
-func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, error), o attentionOperands) error {
+func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, error), o attentionKind) error {
 	c := r.c
 	fail := func(err error) error {
 		return fmt.Errorf("gate: %s: %v, %s scores: %w", r.device.Spec().ID, c, r.data, err)
@@ -306,8 +341,8 @@ func (r *attentionRun) checkWritten(got, blank []byte) error {
 }
 
 // checkValues compares the output with the reference.
-func (r *attentionRun) checkValues(got []byte, o attentionOperands) error {
-	ref, bound := o.attend(r.c)
+func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
+	ref, bound := o.ref, o.bound
 	size, width := r.c.DType.Size(), r.c.Heads.Query*r.c.Heads.Dim
 	start := guardRows(width) * width * size
 	values := make([]float64, len(ref))

@@ -190,7 +190,11 @@ func TestAttentionGatePassesCorrectKernel(t *testing.T) {
 		}
 		var worst float64
 		for _, c := range cases {
-			margin, err := AttentionMargin(t.Context(), &hostDevice{}, new(hostAttention).attend, c, 1)
+			check, err := NewAttentionCheck(c, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			margin, err := check.Margin(t.Context(), &hostDevice{}, new(hostAttention).attend)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,7 +272,7 @@ func TestAttentionGateSeesOneKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &attentionRun{device: &hostDevice{}, c: c, data: peakedScores}
-		err = r.run(t.Context(), f.attend, newAttentionOperands(c, peakedScores, 5))
+		err = r.run(t.Context(), f.attend, newAttentionKind(c, peakedScores, 5))
 		var e *AttentionError
 		if !errors.As(err, &e) || e.Wrong < c.Rows*c.Heads.Dim/2 {
 			t.Errorf("%+v: %v", f, err)

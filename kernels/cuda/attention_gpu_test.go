@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"strings"
@@ -74,30 +75,66 @@ func caseProblem(t *testing.T, c kernels.AttentionCase) attentionProblem {
 // gateAttention runs cases past the gate in every way of every rung.
 func gateAttention(t *testing.T, cases func(d kernels.DType, dim int) []kernels.AttentionCase) {
 	d := gpu(t)
-	for _, f := range attentionFamilies {
-		if f == nil {
-			continue
-		}
-		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-			for _, dim := range []int{64, 80, 128} {
-				t.Run(fmt.Sprintf("%s/%s/%d", f.name(), dt, dim), func(t *testing.T) {
-					ran, margin := map[string]int{}, 0.0
-					for _, c := range cases(dt, dim) {
-						p := caseProblem(t, c)
+	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+		for _, dim := range []int{64, 80, 128} {
+			t.Run(fmt.Sprintf("%s/%d", dt, dim), func(t *testing.T) {
+				ran, margins := map[string]int{}, map[string]float64{}
+				for c, check := range attentionChecks(t, cases(dt, dim)) {
+					p := caseProblem(t, c)
+					for _, f := range attentionFamilies {
 						for _, way := range attentionWays(d.arch, f, p) {
-							m, err := kernels.AttentionMargin(context.Background(), d, d.attends(way), c, 1)
+							label := f.name() + " " + way.plan(d.arch, p).label
+							m, err := check.Margin(context.Background(), d, d.attends(way))
 							if err != nil {
-								t.Fatalf("%s: %v", way.plan(d.arch, p).label, err)
+								t.Errorf("%s: %v", label, err)
 							}
-							margin = max(margin, m)
-							ran[way.plan(d.arch, p).label]++
+							margins[f.name()] = max(margins[f.name()], m)
+							ran[label]++
 						}
 					}
-					if len(ran) == 0 {
-						t.Skip("nothing of this type")
-					}
-					t.Logf("margin %.3f, %d ways: %v", margin, len(ran), ran)
-				})
+				}
+				if len(ran) == 0 {
+					t.Skip("nothing of this type")
+				}
+				for name, m := range margins {
+					t.Logf("%s: margin %.3f", name, m)
+				}
+				t.Logf("%d ways: %v", len(ran), ran)
+			})
+		}
+	}
+}
+
+// attentionChecks are the cases with their checks, of which some are made ahead while a
+// GPU is busy with others.
+func attentionChecks(t *testing.T, cases []kernels.AttentionCase) iter.Seq2[kernels.AttentionCase, *kernels.AttentionCheck] {
+	const ahead = 6
+	return func(yield func(kernels.AttentionCase, *kernels.AttentionCheck) bool) {
+		type made struct {
+			check *kernels.AttentionCheck
+			err   error
+		}
+		results := make([]chan made, len(cases))
+		begin := func(i int) {
+			if i < len(cases) {
+				results[i] = make(chan made, 1)
+				go func() {
+					check, err := kernels.NewAttentionCheck(cases[i], 1)
+					results[i] <- made{check, err}
+				}()
+			}
+		}
+		for i := range ahead {
+			begin(i)
+		}
+		for i, c := range cases {
+			begin(i + ahead)
+			r := <-results[i]
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if !yield(c, r.check) {
+				return
 			}
 		}
 	}

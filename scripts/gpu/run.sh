@@ -88,10 +88,11 @@ run_sanitize() {
   fi
   export -f sanitize_one
   export here out
+  # The longest first.
+  for kernel in SmallAttention RotateAttend Fuse OverlappedChain Operations; do patterns+=("^Test$kernel\$"); done
   for kernel in hopper mma gemv wmma tiled naive; do
     for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("^TestSmall\$/^$kernel\$/^$dtype\$"); done
   done
-  for kernel in SmallAttention RotateAttend Fuse OverlappedChain Operations; do patterns+=("^Test$kernel\$"); done
   for pattern in "${patterns[@]}"; do
     for tool in racecheck memcheck initcheck synccheck; do echo "$tool $pattern"; done
   done | xargs -P "$(nproc)" -n 2 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
