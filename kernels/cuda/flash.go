@@ -11,7 +11,7 @@ import (
 func init() { attentionFamilies[rungFlash] = flash{} }
 
 // flash is attention of many rows on tensor cores, whose scores never leave the chip:
-// flash_hopper.cu on compute capability 9.0, flash.cu there for few rows and elsewhere.
+// flash_hopper.cu on compute capability 9.0, flash.cu from 8.0 on.
 type flash struct{}
 
 func (flash) name() string { return "flash" }
@@ -66,8 +66,8 @@ const (
 )
 
 // The model's constants: flashRate is the part of the tensor cores' rate that tiles
-// reach, flashEdge the cycles that a block takes beside its keys.
-const flashRate, flashEdge = 0.55, 3000
+// reach together, flashEdge the cycles that a block takes beside its keys.
+const flashRate, flashEdge = 0.39, 3000
 
 // flashPlan is the plan of flash.cu.
 func flashPlan(a arch, p attentionProblem) attentionPlan {
@@ -79,10 +79,12 @@ func flashPlan(a arch, p attentionProblem) attentionPlan {
 	perSM := max(1, min(65536/(registers*flashThreads), a.sharedMax/shared))
 	tile := 2 * float64(flashRows/16*flashKeys/8*p.heads.Dim*p.dtype.Size()/32) * mmaClocks(a, p.dtype) / flashRate
 	var cost []float64
+	longest := 0.0 // cycles of a block, alone as among others
 	for _, n := range keyTiles(p, flashRows, flashKeys) {
 		cost = append(cost, flashEdge/float64(perSM)+float64(n)*tile)
+		longest = max(longest, flashEdge+float64(n)*tile*float64(perSM))
 	}
-	cycles := max(dealt(cost, p.heads.Query, a.sms), flashEdge)
+	cycles := max(dealt(cost, p.heads.Query, a.sms), longest)
 	rowTiles := divideUp(p.rows, flashRows)
 	return attentionPlan{
 		label:   fmt.Sprintf("%dx%d", flashRows, flashKeys),

@@ -34,8 +34,8 @@ func (t flashHopperTile) shared() int {
 	return 1024 + flashHopperBarriers + 2*t.rows()*t.dim*2 + t.stages()*t.keys*t.dim*2
 }
 
-// The model's constants, from times of an H200 with 2048 to 16384 rows, which they meet
-// within 5 %.
+// The model's constants, from times of an H200 with 128 to 16384 rows, which they meet
+// within 10 %.
 const (
 	// flashHopperRate is the part of the tensor cores' rate that tiles of heads of 128 reach;
 	// heads of 64 need as many exponents for half of the products.

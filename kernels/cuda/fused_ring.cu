@@ -107,7 +107,7 @@ __device__ __forceinline__ void fusedRing(const FusedParams &p) {
     if (warp == RING_WARPS) {
         if (lane < p.stages) {
             barrierInit(full + 8 * lane, 1);
-            barrierInit(empty + 8 * lane, RING_WARPS);
+            barrierInit(empty + 8 * lane, CONSUMERS);
         }
         barrierInitFence();
         __syncwarp();
@@ -157,8 +157,7 @@ __device__ __forceinline__ void fusedRing(const FusedParams &p) {
                     const uint4 token = inside ? *reinterpret_cast<const uint4 *>(row + at + step * STEP) : zero;
                     multiply<T>(d, low, high, token);
                 }
-                __syncwarp();
-                if (lane == 0) barrierArrive(empty + 8 * stage);
+                barrierArrive(empty + 8 * stage); // every lane: racecheck sees no order through another's arrival
                 if (++stage == p.stages) stage = 0, parity ^= 1;
             }
             const float sum = bothSums(d);
