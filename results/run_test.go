@@ -187,6 +187,39 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
+// A failure that is forgiven makes room for a sample, now and when the run is opened again,
+// and leaves other failures where they are.
+func TestForgive(t *testing.T) {
+	r, cases := newRun(t, 64, 4)
+	for _, c := range cases {
+		must(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseSweep, Round: 1, Reason: "no"}))
+		must(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseConfirm, Round: 1, Reason: "no"}))
+	}
+	one := cases[0].ID
+	must(t, r.Forgive(one, PhaseSweep))
+	must(t, r.Forgive(one, PhaseSweep)) // nothing is left to forgive
+	must(t, r.Append(Sample{CaseID: one, Phase: PhaseSweep, Round: 1, Launches: 1, US: 5}))
+	for i, s := range []Sample{
+		{Seq: 1, CaseID: one, Phase: PhaseConfirm, Round: 1, Launches: 1, US: 5},
+		{Seq: 1, CaseID: cases[1].ID, Phase: PhaseSweep, Round: 1, Launches: 1, US: 5},
+	} {
+		if err := r.Append(s); !errors.Is(err, ErrDuplicate) {
+			t.Errorf("sample %d in the place of a failure: %v", i, err)
+		}
+	}
+	must(t, r.Close())
+	r, err := Open(r.Path())
+	must(t, err)
+	defer r.Close()
+	failures, err := r.Failures()
+	if err != nil || len(failures) != 3 {
+		t.Errorf("failures %v, %v; expected three", failures, err)
+	}
+	if err := r.Forgive(cases[1].ID, PhaseSweep); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("forgiven in a run opened for reading: %v", err)
+	}
+}
+
 func TestCreateRefusesExisting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.db")
 	must(t, os.WriteFile(path, []byte("mine"), 0o600))

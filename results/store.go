@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -293,6 +294,23 @@ func (r *Run) Fail(f Failure) error {
 	r.mu.Lock()
 	r.failed[failureKey{f.CaseID, f.Phase, f.Round}] = struct{}{}
 	r.mu.Unlock()
+	return nil
+}
+
+// Forgive takes back that a case could not be measured in rounds of a phase, for it to be
+// tried again.
+func (r *Run) Forgive(caseID int64, phase Phase) error {
+	tried := fmt.Sprintf("forgive failures of case %d, phase %s", caseID, phase)
+	err := r.write(tried, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM failures WHERE case_id = ? AND phase = ?`, caseID, string(phase))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.failed, func(k failureKey, _ struct{}) bool { return k.caseID == caseID && k.phase == phase })
 	return nil
 }
 

@@ -32,7 +32,7 @@ func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
 	p := planned(t, d, "1:6", nil)
 	run := newRun(t, p)
 	w := &watcher{}
-	for range 2 { // the second start finds nothing to do
+	for range 2 { // the second start tries them once more
 		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(context.Background())
 		if err != nil || sum.Status != StatusComplete {
 			t.Fatalf("status %q, error %v", sum.Status, err)
@@ -50,8 +50,8 @@ func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
 	if samples, _ := run.Samples(results.PhaseSweep); len(samples) != 30 {
 		t.Errorf("%d samples of the ten good cases, expected 30", len(samples))
 	}
-	if calls != 1 {
-		t.Errorf("the failing case was tried %d times", calls)
+	if calls != 2 {
+		t.Errorf("the failing case was tried %d times, expected once a start", calls)
 	}
 	if !w.said("launch error 719") || w.last.Done != 36 {
 		t.Errorf("messages %q, progress %+v", w.messages, w.last)
@@ -78,6 +78,55 @@ func TestOutOfMemoryFailsTheSeries(t *testing.T) {
 	if d.Used() != 0 {
 		t.Errorf("%d bytes are still allocated", d.Used())
 	}
+}
+
+// TestFailuresAreTriedAgain: what memory had no room for, and what failed in a later round,
+// is measured by a start that finds room, until the plan is whole.
+func TestFailuresAreTriedAgain(t *testing.T) {
+	sick := true
+	device := func(bytes int64) *kerneltest.Device {
+		launches := 0
+		return simulated(func(c *kerneltest.Config) {
+			c.MemoryBytes, c.Gemms = bytes, c.Gemms[:1]
+			c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+				if p.M == 2 && p.N != 1024 {
+					launches++
+				}
+				if sick && launches > 3 {
+					return errors.New("launch error 700")
+				}
+				return nil
+			}
+		})
+	}
+	d := device(1 << 20)
+	p := planned(t, d, "1:3", func(o *Options) { o.Targets = append(o.Targets, Target{N: 1024, K: 1024}) })
+	run := newRun(t, p)
+	start := func(d *kerneltest.Device) *Summary {
+		t.Helper()
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	first := start(d)
+	failures, _ := run.Failures()
+	if first.Failures < 4 || len(failures) != first.Failures {
+		t.Fatalf("%d failures, %v; expected those of the large matrix and one more", first.Failures, failures)
+	}
+	again := start(device(1 << 20))
+	if failures, _ = run.Failures(); again.Failures < 3 || len(failures) != again.Failures {
+		t.Errorf("a start that is no better: %d failures, %v", again.Failures, failures)
+	}
+	sick = false
+	if sum := start(device(0)); sum.Failures != 0 || sum.Samples == 0 {
+		t.Errorf("a start with room: %d failures, %d samples", sum.Failures, sum.Samples)
+	}
+	if failures, _ = run.Failures(); len(failures) != 0 {
+		t.Errorf("failures that are none any more: %v", failures)
+	}
+	complete(t, p, run)
 }
 
 func TestLostDeviceCanBeResumed(t *testing.T) {

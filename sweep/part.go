@@ -22,6 +22,7 @@ type part struct {
 	stations []*station
 	have     []map[int]bool // rounds done, by station
 	gone     []bool         // stations given up
+	failed   []bool         // stations that an earlier start gave up, not tried since
 
 	demands []demand
 	group   []int // set of weights by station; nil when all fit together
@@ -58,7 +59,7 @@ func (p *part) add(c results.Case) {
 		have[round] = true
 	}
 	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
-	p.gone = append(p.gone, p.past.failed[c.ID])
+	p.gone, p.failed = append(p.gone, false), append(p.failed, p.past.failed[c.ID])
 }
 
 // certain is the number of rounds that every case gets.
@@ -264,6 +265,9 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if p.gone[i] {
 		return nil // its weights could not be had
 	}
+	if err := p.forgive(i); err != nil {
+		return err
+	}
 	fresh := s.perBlock == 0
 	err := p.bench.pilot(ctx, s)
 	var span kernels.Span
@@ -295,10 +299,23 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	return nil
 }
 
-// giveUp records that a case fails. Its later rounds are not tried: what fails
-// once on a healthy device fails again, and a curve with holes in some rounds
+// forgive takes back that an earlier start gave a station up, now that it is tried again:
+// memory may be free that was taken.
+func (p *part) forgive(i int) error {
+	if !p.failed[i] {
+		return nil
+	}
+	p.failed[i] = false
+	return p.r.Out.Forgive(p.cases[i].ID, results.PhaseSweep)
+}
+
+// giveUp records that a case fails. Its later rounds are not tried in this start: what
+// fails once on a healthy device fails again, and a curve with holes in some rounds
 // would be compared unevenly.
 func (p *part) giveUp(i, round int, why error) error {
+	if err := p.forgive(i); err != nil {
+		return err
+	}
 	p.gone[i] = true
 	p.failures++
 	c := p.stations[i].c

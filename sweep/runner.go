@@ -103,7 +103,8 @@ func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("deadline %v is shorter than one round, which takes about %v", e.Deadline, e.Round.Round(time.Millisecond))
 }
 
-// Run measures what is missing of the plan, on those of its devices that are there: one at
+// Run measures what is missing of the plan, cases that failed in an earlier start tried
+// once more, on those of its devices that are there: one at
 // least, the others are named in the summary. When ctx ends, the running block is
 // finished and stored, and the error is an [*InterruptedError]. A deadline that
 // is reached is no error. A lost device ends its own part only, and the error wraps
@@ -221,19 +222,16 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 
 // past is what a run file knows from earlier starts.
 type past struct {
-	rounds   map[int64][]int // of the sweep phase, done
-	failed   map[int64]bool  // given up
+	rounds   map[int64][]int // of the sweep phase, measured
+	failed   map[int64]bool  // given up: they are tried once more
 	last     map[int64]results.Sample
 	sentinel map[int64][]results.Sample
 	visits   map[int64][]int // rounds of the sentinel phase, done
 }
 
 func readPast(run *results.Run) (*past, error) {
-	p := &past{failed: map[int64]bool{}, last: map[int64]results.Sample{}, sentinel: map[int64][]results.Sample{}}
+	p := &past{rounds: map[int64][]int{}, failed: map[int64]bool{}, last: map[int64]results.Sample{}, sentinel: map[int64][]results.Sample{}}
 	var err error
-	if p.rounds, err = run.Done(results.PhaseSweep); err != nil {
-		return nil, err
-	}
 	if p.visits, err = run.Done(results.PhaseSentinel); err != nil {
 		return nil, err
 	}
@@ -251,6 +249,7 @@ func readPast(run *results.Run) (*past, error) {
 		return nil, err
 	}
 	for _, s := range samples {
+		p.rounds[s.CaseID] = append(p.rounds[s.CaseID], s.Round)
 		p.last[s.CaseID] = s
 	}
 	if samples, err = run.Samples(results.PhaseSentinel); err != nil {

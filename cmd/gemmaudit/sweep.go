@@ -53,7 +53,8 @@ cases. --rounds-for all measures every case in every round.
 
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
 and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
-of it that are not there any more: they are named, and the exit code is 3.
+of it that are not there any more: they are named, and the exit code is 3. Cases that failed
+are tried once more.
 
 Libraries that tell which other algorithms they would choose are asked for --algos of them;
 each is measured like a kernel of its own, and tells the audit whether the first choice was
