@@ -83,7 +83,7 @@ func fixtureSeries() []results.Series {
 
 func fixtureRemedy() rules.Remedy {
 	return rules.Remedy{
-		Kind: rules.RemedySplit, M: 320, Parts: []int{64, 256}, PredictedUS: 9830.4, DirectUS: 12860.1, Executed: true,
+		Kind: rules.RemedySplit, M: 320, Parts: []int{64, 256}, PredictedUS: 9830.4, DirectUS: 12860.1, SweepUS: 13012.6, Executed: true,
 		ExecutedUS: rules.Interval{Lo: 9901.2, Mid: 9912.7, Hi: 9930.4}, Gain: rules.Interval{Lo: 1.288, Mid: 1.297, Hi: 1.301}, Pays: true,
 	}
 }

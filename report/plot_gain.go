@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -46,10 +47,11 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 
 // predictedGain is what the run says a remedy would gain, 0 when unknown.
 func predictedGain(r rules.Remedy) float64 {
-	if r.PredictedUS <= 0 || r.DirectUS <= 0 {
+	direct := cmp.Or(r.SweepUS, r.DirectUS)
+	if r.PredictedUS <= 0 || direct <= 0 {
 		return 0
 	}
-	return r.DirectUS / r.PredictedUS
+	return direct / r.PredictedUS
 }
 
 func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {

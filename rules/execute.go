@@ -26,7 +26,8 @@ type entry struct {
 	plan   plan
 	remedy Remedy
 	gains  []float64
-	times  []float64 // of the remedy, microseconds
+	direct []float64 // of the product as it is, by round, microseconds
+	times  []float64 // of the remedy
 	p      float64   // the least over looks and paid for them and its rivals
 	paying bool
 }
@@ -50,6 +51,7 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 		}
 		if len(contests)+len(rows) > f.cfg.Remedy.MaxCases {
 			skipped++
+			r.Untried += len(rows)
 			continue
 		}
 		for _, i := range rows {
@@ -72,6 +74,7 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 			continue
 		}
 		done = contests[:from]
+		r.Untried += len(contests) - from
 		if timeUp(ctx, err) {
 			r.warn("run", "the time was up: %d row(s) with a predicted remedy were not executed", len(contests)-from)
 		} else {
@@ -125,17 +128,26 @@ func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) 
 	}
 	for _, c := range group {
 		for _, e := range c.entries {
-			logs := make([]float64, len(e.times))
-			for i, us := range e.times {
-				logs[i] = math.Log(us)
+			if len(e.times) == 0 {
+				continue
 			}
-			t := walshInterval(logs, cfg.Confidence)
-			if len(logs) > 0 {
-				e.remedy.ExecutedUS = Interval{math.Exp(t.Lo), math.Exp(t.Mid), math.Exp(t.Hi)}
-			}
+			// The gain is one of pairs: beside it belongs what the product took in
+			// these rounds, not what it took in the sweep.
+			e.remedy.SweepUS, e.remedy.DirectUS = e.remedy.DirectUS, centreOf(e.direct, cfg.Confidence).Mid
+			e.remedy.ExecutedUS = centreOf(e.times, cfg.Confidence)
 		}
 	}
 	return nil
+}
+
+// centreOf is the centre of times with its bounds.
+func centreOf(us []float64, confidence float64) Interval {
+	logs := make([]float64, len(us))
+	for i, v := range us {
+		logs[i] = math.Log(v)
+	}
+	t := walshInterval(logs, confidence)
+	return Interval{math.Exp(t.Lo), math.Exp(t.Mid), math.Exp(t.Hi)}
 }
 
 // runRounds measures every direct product and remedy of the contests, all
@@ -176,6 +188,7 @@ func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer)
 	for _, p := range pairs {
 		for _, s := range pairRounds(samples[p.direct], samples[p.remedy]) {
 			p.entry.gains = append(p.entry.gains, math.Log(s[0].US/s[1].US))
+			p.entry.direct = append(p.entry.direct, s[0].US)
 			p.entry.times = append(p.entry.times, s[1].US)
 		}
 	}
@@ -214,11 +227,23 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 			r.Splits = append(r.Splits, row)
 		} else if best.remedy.Executed {
 			r.Rejected = append(r.Rejected, row)
+		} else {
+			r.Untried++ // its samples failed
 		}
 	}
 	for _, s := range order {
-		if st, ok := settleStretch(s, byStretch[s]); ok {
-			r.Stretches = append(r.Stretches, st)
+		whole, ok := settleStretch(s, byStretch[s])
+		if ok {
+			r.Stretches = append(r.Stretches, whole)
+		}
+		for _, c := range byStretch[s] {
+			m := s.curve.points[c.point].m
+			if ok && whole.FromM <= m && m <= whole.ToM {
+				continue
+			}
+			if row, pays := settleRow(s, c); pays {
+				r.Stretches = append(r.Stretches, row)
+			}
 		}
 	}
 	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
@@ -256,12 +281,8 @@ func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
 	if best < 0 {
 		return Stretch{}, false
 	}
-	p := s.plans[best]
 	at := s.curve.points[s.anchor].m
-	st := Stretch{Series: s.curve.series.Key, FromM: at, ToM: at, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo}
-	if p.other != nil {
-		st.Kernel = p.other.series.Key.Kernel
-	}
+	st := s.stretch(s.plans[best], at)
 	for _, c := range contests {
 		if e := c.entries[best]; e.paying {
 			st.FromM, st.ToM = min(st.FromM, e.remedy.M), max(st.ToM, e.remedy.M)
@@ -275,4 +296,31 @@ func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
 	}
 	slices.SortFunc(st.Proofs, func(a, b Remedy) int { return a.M - b.M })
 	return st, true
+}
+
+// settleRow is the stretch of one row that pays by itself: an end of its stretch, where
+// what serves the rest does not pay, or where nothing serves the rest.
+func settleRow(s *stretchPlan, c *contest) (Stretch, bool) {
+	best := -1
+	for k, e := range c.entries {
+		if e.paying && (best < 0 || e.remedy.Gain.Lo > c.entries[best].remedy.Gain.Lo) {
+			best = k
+		}
+	}
+	if best < 0 {
+		return Stretch{}, false
+	}
+	remedy := c.entries[best].remedy
+	st := s.stretch(s.plans[best], remedy.M)
+	st.Ms, st.Proofs = []int{remedy.M}, []Remedy{remedy}
+	return st, true
+}
+
+// stretch is what a plan does at one M, with nothing proven so far.
+func (s *stretchPlan) stretch(p plan, m int) Stretch {
+	st := Stretch{Series: s.curve.series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo}
+	if p.other != nil {
+		st.Kernel = p.other.series.Key.Kernel
+	}
+	return st
 }

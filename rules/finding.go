@@ -115,10 +115,14 @@ type Remedy struct {
 	Parts  []int      `json:"parts,omitempty"`
 	PadTo  int        `json:"pad_to,omitempty"`
 	Kernel string     `json:"kernel,omitempty"` // RemedyOther: whose kernel
-	// PredictedUS is summed from the run; DirectUS is the product as it is.
+	// PredictedUS is summed from the run; DirectUS is the product as it is, of one
+	// that is Executed measured in the same rounds as the remedy.
 	PredictedUS float64 `json:"predicted_us"`
 	DirectUS    float64 `json:"direct_us"`
-	Executed    bool    `json:"executed"`
+	// SweepUS is the product as it is in the run, which PredictedUS compares with;
+	// 0 where DirectUS is that.
+	SweepUS  float64 `json:"sweep_us,omitempty"`
+	Executed bool    `json:"executed"`
 	// ExecutedUS and Gain (direct ÷ remedy) are measured; zero when not Executed.
 	ExecutedUS Interval `json:"executed_us,omitzero"`
 	Gain       Interval `json:"gain,omitzero"`
@@ -214,6 +218,9 @@ type SplitsResult struct {
 	Splits []SplitRow `json:"splits"` // ascending in series, then M
 	// Rejected are remedies that were executed and did not pay.
 	Rejected []SplitRow `json:"rejected,omitempty"`
+	// Untried counts the rows whose predicted remedy was to be executed and was not:
+	// there were too many, the time was up, or it failed.
+	Untried int `json:"untried,omitempty"`
 	// Stretches are intervals of M that one remedy serves, proven at both ends and
 	// at the row that gains most. Only the interval method finds them.
 	Stretches []Stretch `json:"stretches,omitempty"`

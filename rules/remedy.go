@@ -261,6 +261,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		if c.witness {
 			continue
 		}
+		r.warnFew(c, cfg.MinSamples)
 		var among []bool
 		if o.Among == AmongFlagged {
 			among = make([]bool, len(c.points))
@@ -289,6 +290,19 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		})
 	}
 	return err
+}
+
+// warnFew says how many rows of a series are too thinly sampled to be searched.
+func (r *SplitsResult) warnFew(c *curve, least int) {
+	few := 0
+	for _, p := range c.points {
+		if p.n < least {
+			few++
+		}
+	}
+	if few > 0 {
+		r.warn(c.series.Key.String(), "%d row(s) have fewer than %d samples and are not searched: the interval method needs repeated samples, the article's method does not", few, least)
+	}
 }
 
 // predicted is the plan for one row as a remedy that nobody has run.

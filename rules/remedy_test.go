@@ -274,3 +274,84 @@ func TestTableIntervals(t *testing.T) {
 		t.Errorf("intervals %v, want %v", got, want)
 	}
 }
+
+// TestGainStandsBesideItsTimes: a machine that has become slower since the sweep is
+// slower for both sides of a pair, so the times beside a gain are those of the pairs.
+func TestGainStandsBesideItsTimes(t *testing.T) {
+	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
+	data := w.sweep(grid(4, 1024, 4), 9)
+	fast := w.time
+	w.time = func(c results.Case) float64 { return 1.5 * fast(c) }
+	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	if err != nil || len(r.Splits) == 0 {
+		t.Fatalf("%d splits, %v", len(r.Splits), err)
+	}
+	for _, s := range r.Splits {
+		if ratio := s.DirectUS / s.ExecutedUS.Mid / s.Gain.Mid; math.Abs(ratio-1) > 0.03 {
+			t.Errorf("m%d: %.1f us direct, %.1f executed, and a gain of %.3f", s.M, s.DirectUS, s.ExecutedUS.Mid, s.Gain.Mid)
+		}
+		if off := s.SweepUS / cliff(s.M); math.Abs(off-1) > 0.05 {
+			t.Errorf("m%d: %.1f us in the sweep, expected about %.1f", s.M, s.SweepUS, cliff(s.M))
+		}
+	}
+}
+
+// TestEveryRowThatPaysIsServed: where the row that promised most does not pay as it is
+// executed, the ends that pay stand for themselves.
+func TestEveryRowThatPaysIsServed(t *testing.T) {
+	const worst = 576
+	us := func(m int) float64 {
+		if m == worst {
+			return 1.3 * cliff(m)
+		}
+		return cliff(m)
+	}
+	w := byM(us, gaussian(0.01), rand.New(rand.NewPCG(12, 1)))
+	data := w.sweep(grid(4, 1024, 4), 9)
+	good := w.time
+	w.time = func(c results.Case) float64 {
+		if (len(c.Parts) > 0 || c.PadTo > 0) && c.M == worst {
+			return 3 * good(c)
+		}
+		return good(c)
+	}
+	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Splits) == 0 || len(r.Rejected) == 0 {
+		t.Fatalf("%d pay and %d don't: the trap is not set", len(r.Splits), len(r.Rejected))
+	}
+	for _, s := range r.Splits {
+		if !slices.ContainsFunc(r.Stretches, func(st Stretch) bool { return st.Series == s.Series && slices.Contains(st.Ms, s.M) }) {
+			t.Errorf("m%d pays and no stretch serves it: %+v", s.M, r.Stretches)
+		}
+	}
+	for _, s := range r.Rejected {
+		if slices.ContainsFunc(r.Stretches, func(st Stretch) bool { return slices.Contains(st.Ms, s.M) }) {
+			t.Errorf("m%d does not pay and a stretch serves it: %+v", s.M, r.Stretches)
+		}
+	}
+	if _, err := BuildTable(results.Meta{}, r); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was predicted and not tried is counted, and so is what could not be searched.
+func TestUntriedRemedies(t *testing.T) {
+	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(13, 1)))
+	data := w.sweep(grid(4, 1024, 4), 9)
+	cfg := Default()
+	cfg.Remedy.MaxCases = 1
+	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
+	if err != nil || r.Untried == 0 || len(r.Splits)+len(r.Rejected) > 1 || len(r.Warnings) == 0 {
+		t.Errorf("%d untried, %d tried, warnings %v: %v", r.Untried, len(r.Splits)+len(r.Rejected), r.Warnings, err)
+	}
+	for i := range data.Series[0].Rows {
+		data.Series[0].Rows[i].Samples = data.Series[0].Rows[i].Samples[:1]
+	}
+	r, err = FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
+	if want := "256 row(s) have fewer than 5 samples and are not searched"; err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, want) {
+		t.Errorf("warnings %v, want %q: %v", r.Warnings, want, err)
+	}
+}
