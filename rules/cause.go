@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func (w *witness) alternative() (Cause, string) {
 		}
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf("; elsewhere from m%d to m%d so are %s", w.c.rows[0].m(), w.c.rows[len(w.c.rows)-1].m(), strings.Join(others, ", "))
+		text += fmt.Sprintf("; at other rows from m%d to m%d it is %s", w.c.rows[0].m(), w.c.rows[len(w.c.rows)-1].m(), strings.Join(others, " or "))
 	}
 	if w.curve.series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
@@ -118,13 +119,22 @@ func (w *witness) versus() string {
 	us := math.Exp(w.row.us.y)
 	switch {
 	case len(j.against.Parts) > 0:
-		return fmt.Sprintf("m%d takes %.4g us, in parts %v it would take %.4g us", w.row.m, us, j.against.Parts, us*(1-w.loss))
+		return fmt.Sprintf("m%d takes %s us, in parts %v it would take %s us", w.row.m, figure(us), j.against.Parts, figure(us*(1-w.loss)))
 	case j.against.PadTo > 0:
-		return fmt.Sprintf("m%d takes %.4g us, the larger m%d takes %.4g us", w.row.m, us, j.against.PadTo, us*(1-w.loss))
+		return fmt.Sprintf("m%d takes %s us, the larger m%d takes %s us", w.row.m, figure(us), j.against.PadTo, figure(us*(1-w.loss)))
 	case j.against.M == w.row.m:
-		return fmt.Sprintf("m%d takes %.4g us where %.4g us suffice", w.row.m, us, us*(1-w.loss))
+		return fmt.Sprintf("m%d takes %s us where %s us suffice", w.row.m, figure(us), figure(us*(1-w.loss)))
 	}
-	return fmt.Sprintf("m%d takes %.4g us, MFU %.3f against %.3f at m%d", w.row.m, us, w.mfu(w.row), w.mfu(w.row)/(1-math.Min(w.loss, 0.999)), j.against.M)
+	return fmt.Sprintf("m%d takes %s us, MFU %.3f against %.3f at m%d", w.row.m, figure(us), w.mfu(w.row), w.mfu(w.row)/(1-math.Min(w.loss, 0.999)), j.against.M)
+}
+
+// figure words a positive number with four significant digits and no exponent: times go
+// from a microsecond to a minute.
+func figure(v float64) string {
+	if !(v > 0) || math.IsInf(v, 1) {
+		return fmt.Sprint(v)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Floor(math.Log10(v)))), 64)
 }
 
 // memory: the row can't be as fast as it should, for reading its operands.
@@ -140,7 +150,7 @@ func (w *witness) memory() (Cause, string) {
 	if attainable >= 1 || attainable >= w.mfu(w.row)/(1-w.loss) || reached < explainShare*attainable {
 		return "", ""
 	}
-	return MemoryBound, fmt.Sprintf("at %.4g FLOP a byte and %.4g GB/s no more than MFU %.3f is possible", intensity, s.ReadBandwidth/1e9, attainable)
+	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %.3f is possible", figure(intensity), figure(s.ReadBandwidth/1e9), attainable)
 }
 
 // alignmentRows is the least number of rows on either side that shows a pattern.

@@ -91,6 +91,6 @@ func (w *witness) choice() (Cause, string) {
 	if by == nil {
 		return "", ""
 	}
-	return HeuristicChoice, fmt.Sprintf("the library chose %s, and its own %s, %s, takes %.4g us at m%d",
-		short(w.row.label), by.series.Key.Kernel, short(p.label), math.Exp(p.us.y), p.m)
+	return HeuristicChoice, fmt.Sprintf("the library chose %s, and its own %s, %s, takes %s us at m%d",
+		short(w.row.label), by.series.Key.Kernel, short(p.label), figure(math.Exp(p.us.y)), p.m)
 }

@@ -48,10 +48,10 @@ const (
 	TileQuantisation Cause = "tile-quantisation" // the last tile computes rows that are not there
 	HeuristicChoice  Cause = "heuristic-choice"  // the library has a faster kernel and chose another
 	Alignment        Cause = "alignment"         // only Ms that are no multiple of a vector are slow
-	MemoryBound      Cause = "memory-bound"      // reading the operands sets the limit
+	MemoryBound      Cause = "memory-bound"      // the row reads its operands about as fast as memory gives them
 	// Implementation: the kernel's code is at fault, not the product and not the
 	// machine. Another library's kernel computes the same product faster, or the
-	// rate is far below what arithmetic, the limit here, allows.
+	// rate is far below what arithmetic and memory allow.
 	Implementation   Cause = "implementation"
 	Clock            Cause = "clock"             // slow in time, not in cycles
 	MeasurementError Cause = "measurement-error" // faster than can be

@@ -131,11 +131,11 @@ func (f *family) roofline(c *curve) []judgement {
 		j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
 		j.cause = MeasurementError
 		j.explain = func() string {
-			what := fmt.Sprintf("the %s peak of %.4g TFLOP/s", s.Peak.Origin, s.Peak.FLOPS/1e12)
+			what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
 			if weightBound {
-				what = fmt.Sprintf("reading the weights at %.4g GB/s allows: they did not all come from memory", s.ReadBandwidth/1e9)
+				what = fmt.Sprintf("reading the weights at %s GB/s allows: they did not all come from memory", figure(s.ReadBandwidth/1e9))
 			}
-			return fmt.Sprintf("m%d took %.4g us, %.2f times as fast as %s", p.m, math.Exp(p.us.y), math.Exp(over), what)
+			return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.us.y)), math.Exp(over), what)
 		}
 		if s.ReadBandwidth <= 0 || s.Key.Regime == results.Hot {
 			continue
@@ -149,17 +149,16 @@ func (f *family) roofline(c *curve) []judgement {
 			j.broken = p.us.y-half > limit
 			j.loss = Interval{lost(attainable - p.us.y + half), lost(attainable - p.us.y), lost(attainable - p.us.y - half)}
 			memory := math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6) >= attainable
-			if j.cause = Implementation; memory {
-				j.cause = MemoryBound
-			}
+			// Memory that is mostly idle is not what the kernel waits for.
+			j.cause = Implementation
 			j.explain = func() string {
-				text := fmt.Sprintf("m%d took %.4g us where min(peak, intensity × bandwidth) allows %.4g us: ", p.m, math.Exp(p.us.y), math.Exp(attainable))
+				text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.us.y)), figure(math.Exp(attainable)))
 				if memory {
-					return text + fmt.Sprintf("memory sets the limit, and %.4g of %.4g GB/s were reached, %.0f %%",
-						shape.Bytes(s.Key.DType)/math.Exp(p.us.y)/1e3, s.ReadBandwidth/1e9, 100*math.Exp(attainable-p.us.y))
+					return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
+						figure(shape.Bytes(s.Key.DType)/math.Exp(p.us.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.us.y))
 				}
-				return text + fmt.Sprintf("%.3g of %.3g TFLOP/s were reached, %.0f %%, and memory is not the limit",
-					shape.FLOPs()/math.Exp(p.us.y)/1e6, s.Peak.FLOPS/1e12, 100*math.Exp(attainable-p.us.y))
+				return text + fmt.Sprintf("%s of %s TFLOP/s were reached, %.0f %%, and memory is not the limit",
+					figure(shape.FLOPs()/math.Exp(p.us.y)/1e6), figure(s.Peak.FLOPS/1e12), 100*math.Exp(attainable-p.us.y))
 			}
 		}
 		j.kept = keptBoth
