@@ -324,3 +324,17 @@ func (s *stretchPlan) stretch(p plan, m int) Stretch {
 	}
 	return st
 }
+
+// provenRows takes stretches apart into the rows at which they are proven: what lies
+// between rests on the sweep.
+func provenRows(stretches []Stretch) []Stretch {
+	var out []Stretch
+	for _, st := range stretches {
+		for _, proof := range st.Proofs {
+			row := st
+			row.FromM, row.ToM, row.Ms, row.Proofs = proof.M, proof.M, []int{proof.M}, []Remedy{proof}
+			out = append(out, row)
+		}
+	}
+	return out
+}

@@ -280,6 +280,10 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		}
 	} else {
 		err = execute(ctx, r, f, found, m)
+		if why := p.drift.invalid(cfg.DriftBound); why != "" && len(r.Stretches) > 0 {
+			r.warn("run", "the sweep can't be relied on, so a remedy serves only the rows that were executed: %s", why)
+			r.Stretches = provenRows(r.Stretches)
+		}
 	}
 	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
 		slices.SortStableFunc(rows, func(a, b SplitRow) int {

@@ -355,3 +355,28 @@ func TestUntriedRemedies(t *testing.T) {
 		t.Errorf("warnings %v, want %q: %v", r.Warnings, want, err)
 	}
 }
+
+// TestRemediesOfAnInvalidRun: what is between two executed rows rests on the sweep, and
+// a sweep of a machine that did not stay the same carries nothing.
+func TestRemediesOfAnInvalidRun(t *testing.T) {
+	for _, c := range []struct {
+		drift   float64
+		invalid bool
+	}{{0, false}, {0.5, true}} {
+		w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(14, 1)))
+		w.drift = func(seq, total float64) float64 { return c.drift * seq / total }
+		data := w.sweep(grid(4, 1024, 4), 9)
+		w.drift = nil
+		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+		if err != nil || len(r.Stretches) == 0 {
+			t.Fatalf("%d stretches, %v", len(r.Stretches), err)
+		}
+		rows, proofs := 0, 0
+		for _, s := range r.Stretches {
+			rows, proofs = rows+len(s.Ms), proofs+len(s.Proofs)
+		}
+		if warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Text, "only the rows that were executed"); warned != c.invalid || (rows == proofs) != c.invalid {
+			t.Errorf("drift of %g: %d rows on %d proofs, warnings %v", c.drift, rows, proofs, r.Warnings)
+		}
+	}
+}
