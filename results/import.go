@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,8 +51,11 @@ func (e *ImportError) Error() string {
 		s += fmt.Sprintf(":%d", e.Line)
 	}
 	if e.Column != "" {
-		s += fmt.Sprintf(": column %s: %q", e.Column, e.Value)
-		return s + " " + e.Reason
+		cell := "the cell"
+		if e.Value != "" {
+			cell = strconv.Quote(e.Value)
+		}
+		return fmt.Sprintf("%s: column %s: %s %s", s, e.Column, cell, e.Reason)
 	}
 	return s + ": " + e.Reason
 }

@@ -245,9 +245,7 @@ func (m *merger) store(ctx, dbCtx context.Context, tx *sql.Tx) error {
 			return constraint(f.v.CaseID, err)
 		}
 	}
-	state, warnings := mergeStates(m.states)
-	m.warnings = append(m.warnings, warnings...)
-	for k, v := range state {
+	for k, v := range mergeStates(m.states) {
 		if _, err := tx.ExecContext(dbCtx, insertState, k, v); err != nil {
 			return err
 		}

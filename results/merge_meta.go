@@ -181,28 +181,23 @@ func highest(a, b map[string]kernels.Ceilings) map[string]kernels.Ceilings {
 	return out
 }
 
-// mergeStates keeps the state on which all runs agree.
-func mergeStates(states []map[string]string) (map[string]string, []string) {
+// mergeStates keeps the state on which all runs agree. The rest tells of one sweep
+// alone: how it drifted, how busy it was, what was confirmed on its samples.
+func mergeStates(states []map[string]string) map[string]string {
 	out := map[string]string{}
-	var dropped []string
 	for _, state := range states {
 		for key, value := range state {
-			agree := true
-			for _, other := range states {
-				if v, ok := other[key]; !ok || v != value {
-					agree = false
-				}
-			}
+			agree := !slices.ContainsFunc(states, func(other map[string]string) bool {
+				v, ok := other[key]
+				return !ok || v != value
+			})
 			switch {
 			case agree:
 				out[key] = value
 			case key == "status":
 				out[key] = "interrupted"
-			default:
-				dropped = append(dropped, fmt.Sprintf("the runs disagree on their state %q, which is left out", key))
 			}
 		}
 	}
-	slices.Sort(dropped)
-	return out, slices.Compact(dropped)
+	return out
 }
