@@ -109,6 +109,9 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 			return nil, b.missing[name]
 		}
 	}
+	if err := b.unmet(); err != nil {
+		return nil, err
+	}
 	b.noteCuts()
 	if len(p.Series) == 0 {
 		if err := b.unsupported(devices); err != nil {
@@ -154,6 +157,28 @@ type planner struct {
 	missing map[string]error // why one has not been found so far
 	noted   map[string]bool
 	cuts    []cut
+	refused []refusal
+}
+
+// refusal is a kernel and a data type that were both asked for and don't go together.
+type refusal struct {
+	kernel string
+	dtype  kernels.DType
+	err    error
+}
+
+// unmet is why nothing of a kernel, or of a data type, that was asked for can be
+// measured; nil when of each something can. Of several kernels and types some pairs
+// may be left out.
+func (b *planner) unmet() error {
+	for _, r := range b.refused {
+		kernel := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.Kernel == r.kernel })
+		dtype := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.DType == r.dtype })
+		if !kernel || !dtype {
+			return r.err
+		}
+	}
+	return nil
 }
 
 // cut is what a kernel leaves of the grids of its series, those alike counted as one.
@@ -314,7 +339,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			kept, err := b.supported(g, s, ms)
 			var no *kernels.Unsupported
 			if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
-				return err // both were asked for by name
+				b.refused = append(b.refused, refusal{g.Name(), dtype, err}) // both were asked for by name
 			}
 			if err != nil && len(kept) > 0 {
 				b.cut(s, kept, ms)
