@@ -20,7 +20,7 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 		doc.Items = append(doc.Items, finding)
 	}
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit)}
-	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", "Series"
+	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
 	doc.Head = append(doc.Head, cardNotes(audit.Cards)...)
 	doc.Notes = warningNotes(audit.Warnings)
@@ -69,11 +69,30 @@ func AuditSummary(a *rules.Audit) string {
 			held += f.Rows
 		}
 	}
-	s := fmt.Sprintf("%s in %s: %s held against, %d monotonic", what, count(a.Cases, "case"), count(held, "row"), flagged)
-	if a.Undecided > 0 {
-		s += fmt.Sprintf(", %d undecided", a.Undecided)
+	s := what + " in " + count(a.Cases, "case")
+	if len(a.Findings) > 0 {
+		s += ", spanning " + count(held, "row")
+	}
+	if rule := rowRule(a); rule != "" {
+		s += fmt.Sprintf("; %s rule: %s anomalous, %d undecided", rule, count(flagged, "row"), a.Undecided)
 	}
 	return s
+}
+
+// rowRule is the rule by which an audit judges its rows, empty when by none.
+func rowRule(a *rules.Audit) rules.Rule {
+	if a.RowRule == "" && a.Method != rules.MethodArticle {
+		return rules.Monotonic // as verdicts that were kept before it was said
+	}
+	return a.RowRule
+}
+
+// verdictTitle is the title of a table of [verdictSheet].
+func verdictTitle(what string, a *rules.Audit) string {
+	if rule := rowRule(a); rule != "" {
+		return fmt.Sprintf("%s: rows as the %s rule judges them", what, rule)
+	}
+	return what
 }
 
 // heldAgainst counts the rows of a series that lie in a finding of any rule.
@@ -180,7 +199,7 @@ func DriftText(a *rules.Audit) string {
 	case a.Corrected:
 		return "drift of the sentinels " + formatShare(a.Drift) + ", corrected for"
 	}
-	return "drift of the sentinels " + formatShare(a.Drift) + ", not corrected for"
+	return "drift of the sentinels " + formatShare(a.Drift) + ", within their noise and not corrected for"
 }
 
 // MethodText says in one line how an audit judged.
@@ -312,12 +331,12 @@ func (p predicted) Raw() any     { return finite(float64(p)) }
 func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
-		{Name: "held against", Key: "held_against", Align: Right}, {Name: "monotonic", Key: "monotonic", Align: Right},
+		{Name: "anomalous", Key: "anomalous", Align: Right},
 		{Name: "clean", Key: "clean", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
-		{Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
+		{Name: "rows in them", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
 	}}
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, heldAgainst(a, series), len(series.Flagged), nil, nil, 0, nil, nil}
+		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, 0, heldAgainst(a, series), nil, nil}
 		if len(series.Rows) > 0 {
 			clean, undecided := 0, 0
 			best := series.Rows[0]
@@ -332,7 +351,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 					best = r
 				}
 			}
-			row[4], row[5], row[7] = clean, undecided, share(best.MFU.Mid)
+			row[3], row[4], row[7] = clean, undecided, share(best.MFU.Mid)
 			if best.MFUAtClock.Mid > 0 {
 				row[8] = share(best.MFUAtClock.Mid)
 			}
@@ -343,7 +362,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 				findings++
 			}
 		}
-		row[6] = findings
+		row[5] = findings
 		s.Rows = append(s.Rows, row)
 	}
 	return s

@@ -45,9 +45,10 @@ func newPage(in Input, figures []*Figure) *page {
 	verdicts := Sheet{}
 	if in.Audit != nil {
 		verdicts = verdictSheet(in.Audit)
-		p.add(section{heading: "Verdicts", text: []string{MethodText(in.Audit) + "; " + DriftText(in.Audit) + "."}, sheet: &verdicts})
+		p.add(section{heading: verdictTitle("Verdicts", in.Audit), text: []string{MethodText(in.Audit) + "; " + DriftText(in.Audit) + "."}, sheet: &verdicts})
 		p.cards(in.Audit.Cards)
 		p.findings(in.Meta, in.Audit)
+		p.reading(in)
 	}
 	if in.Splits != nil && len(in.Splits.Splits)+len(in.Splits.Rejected) > 0 {
 		p.remedies(in.Splits)

@@ -124,7 +124,7 @@ func (p *Progress) Stop() {
 	p.running = false
 	s := fmt.Sprintf("%d of %d done in %s", p.last.done, p.total, Duration(p.now().Sub(p.started)))
 	if d := p.last.drift; !math.IsNaN(d) {
-		s += ", drift " + signed(d)
+		s += ", drift at the end " + signed(d)
 	}
 	p.line(s)
 }

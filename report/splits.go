@@ -69,19 +69,20 @@ func paying(rows []rules.SplitRow) int {
 func SplitSheet(rows []rules.SplitRow) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "m", Align: Right}, {Name: "kind", Key: "kind", Wide: true}, {Name: "remedy", Key: "remedy"},
-		{Name: "sweep us", Key: "sweep_us", Align: Right, Wide: true}, {Name: "direct us", Key: "direct_us", Align: Right}, {Name: "predicted us", Key: "predicted_us", Align: Right},
+		{Name: "direct us", Key: "direct_us", Align: Right}, {Name: "predicted us", Key: "predicted_us", Align: Right},
 		{Name: "executed us", Key: "executed_us", Align: Right, Interval: true}, {Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "pays", Key: "pays"},
+		{Name: "direct us in the sweep", Key: "sweep_us", Align: Right, Wide: true},
 	}}
 	for _, r := range rows {
-		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), nil, micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), word{"not executed", Faint}}
+		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), word{"not executed", Faint}, nil}
 		if r.SweepUS > 0 {
-			row[4] = micros(r.SweepUS)
+			row[9] = micros(r.SweepUS)
 		}
 		if r.Executed {
-			row[7] = bounds{r.ExecutedUS, microsCell}
-			row[9] = word{"no", Faint}
+			row[6] = bounds{r.ExecutedUS, microsCell}
+			row[8] = word{"no", Faint}
 			if r.Pays {
-				row[9] = word{"yes", Good}
+				row[8] = word{"yes", Good}
 			}
 		}
 		s.Rows = append(s.Rows, row)

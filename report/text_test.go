@@ -334,7 +334,7 @@ func TestDriftText(t *testing.T) {
 		want  string
 	}{
 		{rules.Audit{Method: "interval"}, "drift of the sentinels unknown"},
-		{rules.Audit{Method: "interval", Drift: 0.034}, "drift of the sentinels 3.4 %, not corrected for"},
+		{rules.Audit{Method: "interval", Drift: 0.034}, "drift of the sentinels 3.4 %, within their noise and not corrected for"},
 		{rules.Audit{Method: "interval", Drift: 0.034, Corrected: true}, "drift of the sentinels 3.4 %, corrected for"},
 		{rules.Audit{Method: rules.MethodArticle}, "drift of the sentinels not looked at"},
 	} {
@@ -380,5 +380,25 @@ func TestRatesOfIntegersAreNoFloats(t *testing.T) {
 	}
 	if got := (rate{2e12, kernels.BF16}).Text(); got != "2.000 TFLOP/s" {
 		t.Error(got)
+	}
+}
+
+func TestSplitsSummary(t *testing.T) {
+	row := func(executed, pays bool) rules.SplitRow {
+		return rules.SplitRow{Remedy: rules.Remedy{Executed: executed, Pays: pays}}
+	}
+	for _, c := range []struct {
+		splits rules.SplitsResult
+		want   string
+	}{
+		{rules.SplitsResult{}, "no split or padding is predicted to pay"},
+		{rules.SplitsResult{Splits: []rules.SplitRow{row(false, false)}}, "1 remedy predicted, none executed: candidates, not gains"},
+		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}}, "2 remedies predicted, 2 executed; of these 1 pays"},
+		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Untried: 60}, "61 remedies predicted, 1 executed; of these 1 pays"},
+		{rules.SplitsResult{Untried: 3}, "3 remedies predicted, none executed: candidates, not gains"},
+	} {
+		if got := SplitsSummary(&c.splits); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -82,6 +82,9 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
+	if len(panels) > 0 {
+		a.RowRule = panels[0].rule
+	}
 	tested := 0
 	for _, pn := range panels {
 		for _, rows := range pn.rows {
@@ -182,6 +185,9 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 
 // auditArticle applies the published plain rules to point estimates.
 func auditArticle(a *Audit, data Data, cfg Config) {
+	if cfg.Rules.Monotonic.Enabled {
+		a.RowRule = Monotonic
+	}
 	witness := witnesses(data.Series)
 	for _, s := range data.Series {
 		if witness[s.Key] {

@@ -177,7 +177,7 @@ type Warning struct {
 type SeriesAudit struct {
 	Key     results.SeriesKey `json:"series"`
 	Cases   int               `json:"cases"`
-	Flagged []int             `json:"flagged"` // ascending M, anomalous by the monotonic rule
+	Flagged []int             `json:"flagged"` // ascending M, anomalous by Audit.RowRule
 	Rows    []RowVerdict      `json:"rows,omitempty"`
 }
 
@@ -197,6 +197,9 @@ type Audit struct {
 	Drift     float64 `json:"drift,omitempty"`
 	Corrected bool    `json:"drift_corrected,omitempty"`
 	Cases     int     `json:"cases"`
+	// RowRule is the rule whose verdicts the rows of the series carry, and whose
+	// anomalous rows are flagged: monotonic, unless that is off.
+	RowRule Rule `json:"row_rule,omitempty"`
 	// Flagged is set when the run has exactly one series, else it is per series.
 	Flagged   []int         `json:"flagged,omitzero"`
 	Series    []SeriesAudit `json:"series,omitempty"`

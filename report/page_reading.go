@@ -1,0 +1,41 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// ruleMeanings say in a sentence what a finding of each rule claims.
+var ruleMeanings = map[rules.Rule]string{
+	rules.Monotonic:   "monotonic: a smaller batch reaches a higher MFU, which no larger one should fall behind",
+	rules.SplitRule:   "split: two launches over parts of M take less time together than the one",
+	rules.Pad:         "pad: a larger M takes less time",
+	rules.Parity:      "parity: another data type, which should not be faster, is",
+	rules.Alternative: "alternative: another kernel computes the same product faster",
+	rules.Roofline:    "roofline: the time is far above what the machine's peak and memory bandwidth allow, or below what they can",
+}
+
+// reading explains what stands in a report to one who has never seen any: the
+// rules that found something, and the words of the tables.
+func (p *page) reading(in Input) {
+	s := section{heading: "How to read this", folded: true}
+	a := in.Audit
+	for _, rule := range rules.AllRules() {
+		if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Rule == rule }) {
+			s.text = append(s.text, ruleMeanings[rule])
+		}
+	}
+	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
+	if len(a.Findings) > 0 {
+		s.text = append(s.text,
+			"loss is the share of the time at the worst m that the rule says is wasted; brackets hold its bounds",
+			"confirmed findings were measured again beside what they are compared with, on fresh samples; unconfirmed ones were not, or not surely enough; waived ones are excused until a date")
+	}
+	if in.Splits != nil && len(allRemedies(in.Splits)) > 0 {
+		s.text = append(s.text,
+			"a remedy that was executed was timed in turns with the product as it is (direct): gain is direct ÷ executed of those pairs, and it pays when the lower bound beats the rules' margin",
+			"predicted times come from the sweep, and promise nothing")
+	}
+	p.add(s)
+}
