@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -214,8 +215,13 @@ func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 // rules, unless it is to be judged afresh.
 func (a *app) verdictOf(ctx context.Context, run *results.Run, cfg rules.Config, confirm, afresh bool) (*rules.Audit, error) {
 	if !confirm && !afresh {
-		if audit, err := kept[rules.Audit](run, stateAudit, cfg); err != nil || audit != nil {
-			return audit, err
+		audit, err := kept[rules.Audit](run, stateAudit, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if audit != nil {
+			audit.Run = filepath.Base(run.Path()) // the file may have been renamed
+			return audit, nil
 		}
 	}
 	return a.judge(ctx, run, cfg, confirm)
@@ -283,7 +289,7 @@ func (a *app) measuredHere(meta results.Meta) bool {
 // auditVerdict turns an audit into the command's outcome.
 func auditVerdict(audit *rules.Audit, gate string) error {
 	if audit.Invalid != "" {
-		return inconclusivef("%s", audit.Invalid)
+		return hint(inconclusivef("%s", audit.Invalid), "`gemmaudit doctor` shows what disturbs this machine; then measure again")
 	}
 	if gate == gateNone {
 		return nil

@@ -117,10 +117,10 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 	p.Settings = []report.PlanSetting{
 		{Name: "preset", Value: plan.Preset},
 		{Name: "distribution", Value: string(plan.Distribution)},
-		{Name: "block", Value: plan.BlockTarget.String()},
+		{Name: "block", Value: report.Duration(plan.BlockTarget)},
 		{Name: "rounds", Value: roundsText(plan)},
-		{Name: "set-up", Value: total.SetUp.Round(time.Millisecond).String()},
-		{Name: "one round", Value: total.Round.Round(time.Millisecond).String()},
+		{Name: "set-up", Value: report.Duration(total.SetUp)},
+		{Name: "one round", Value: report.Duration(total.Round)},
 	}
 	return p
 }

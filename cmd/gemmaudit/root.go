@@ -29,6 +29,7 @@ as a table that an inference engine can load.` + exitHelp(
 			"3    a device, a run file or the disk failed",
 			"4    inconclusive: measured, but no verdict could be reached",
 			"130  interrupted; nothing measured so far is lost"),
+		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -43,11 +44,13 @@ as a table that an inference engine can load.` + exitHelp(
 		},
 	}
 	root.SetHelpTemplate(helpTemplate)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(usage(err), "`%s --help` lists the flags", cmd.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 
+	root.Flags().Bool("version", false, "print the program's version, as the version command does")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, cpu, cuda:0, cuda:all")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on stderr")

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -227,6 +227,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	meter.display.Stop()
 	var interrupted *sweep.InterruptedError
 	var deadline *sweep.DeadlineError
+	var full *results.FullError
 	switch {
 	case errors.As(err, &interrupted):
 		return run, sum, hint(&commandError{code: exitInterrupted, err: interrupted}, "%s", goOn)
@@ -234,10 +235,17 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		return run, sum, deadlineError(deadline)
 	case errors.Is(err, kernels.ErrDeviceLost):
 		return run, sum, hint(err, "what was measured is stored; %s", goOn)
+	case errors.As(err, &full):
+		return run, sum, hint(err, "what was measured is stored; make room, then %s", goOn)
 	case err != nil:
 		return run, sum, err
 	}
-	a.notef("%s: %d samples in %v, %.0f %% of the time inside kernels", sum.Status, sum.Samples, sum.Wall.Round(100*time.Millisecond), 100*sum.Efficiency)
+	switch {
+	case sum.Samples == 0 && sum.Status == sweep.StatusComplete:
+		a.notef("%s: 0 samples were left to measure", sum.Status)
+	default:
+		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
+	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
 	}

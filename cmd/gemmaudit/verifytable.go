@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +76,9 @@ func readTable(path string) (*table.Table, error) {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
 	t, err := table.Parse(text)
+	if ext := filepath.Ext(path); err != nil && ext != ".json" && slices.Contains(tableExtensions, strings.TrimPrefix(ext, ".")) {
+		return nil, hint(devicef("%s: %w", path, err), "give the .json form of the table, which holds the proofs")
+	}
 	if err != nil {
 		return nil, devicef("%s: %w", path, err)
 	}

@@ -34,6 +34,11 @@ func buildVersion() string {
 	return "devel"
 }
 
+// versionText is the version of this program in one line.
+func versionText() string {
+	return fmt.Sprintf("gemmaudit %s (%s, %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 type versionOptions struct {
 	app    *app
 	output report.Format
@@ -63,7 +68,7 @@ func newVersionCommand(a *app) *cobra.Command {
 func (o *versionOptions) run() error {
 	v := versionInfo{Version: buildVersion(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if o.output == report.Table {
-		_, err := fmt.Fprintf(o.app.stdout, "gemmaudit %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+		_, err := fmt.Fprintln(o.app.stdout, versionText())
 		return err
 	}
 	return o.app.print(&report.Document{
