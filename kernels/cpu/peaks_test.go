@@ -196,3 +196,25 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 }
+
+// What ceiling is read from rates of which other work has lowered some, and when they
+// are enough.
+func TestPeakOfDisturbedBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rates  []float64
+		theory float64
+		want   float64
+		agreed bool
+	}{
+		{"quiet", []float64{100, 99, 98, 100, 99}, 0, 99, true},
+		{"three of many", []float64{50, 100, 40, 99, 60, 98.5}, 101, 98.5, true},
+		{"one reading too fast", []float64{130, 99, 98, 97}, 0, 98, false},
+		{"all lowered alike", []float64{50, 50, 50}, 100, 50, false},
+		{"too few", []float64{100, 60}, 0, 60, false},
+	} {
+		if got := thirdLargest(c.rates); got != c.want || agreed(c.rates, c.theory) != c.agreed {
+			t.Errorf("%s: %v, agreed %v", c.name, got, agreed(c.rates, c.theory))
+		}
+	}
+}
