@@ -199,6 +199,9 @@ func DriftText(a *rules.Audit) string {
 	case a.Corrected:
 		return "drift of the sentinels " + formatShare(a.Drift) + ", corrected for"
 	}
+	if a.Invalid != "" {
+		return "drift of the sentinels " + formatShare(a.Drift) + ", not corrected for"
+	}
 	return "drift of the sentinels " + formatShare(a.Drift) + ", within their noise and not corrected for"
 }
 

@@ -335,6 +335,7 @@ func TestDriftText(t *testing.T) {
 	}{
 		{rules.Audit{Method: "interval"}, "drift of the sentinels unknown"},
 		{rules.Audit{Method: "interval", Drift: 0.034}, "drift of the sentinels 3.4 %, within their noise and not corrected for"},
+		{rules.Audit{Method: "interval", Drift: 4.468, Invalid: "too unsteady"}, "drift of the sentinels 446.8 %, not corrected for"},
 		{rules.Audit{Method: "interval", Drift: 0.034, Corrected: true}, "drift of the sentinels 3.4 %, corrected for"},
 		{rules.Audit{Method: rules.MethodArticle}, "drift of the sentinels not looked at"},
 	} {

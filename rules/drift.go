@@ -18,6 +18,10 @@ const (
 	// driftSigmas is how far, in standard errors of its ends, a drift must stand
 	// out before times are corrected for it, or a run refused.
 	driftSigmas = 4
+	// driftNoise is the standard error past which a drift is not corrected for: dividing
+	// by a curve that is known no better would put more into the times than it takes out,
+	// up to rates that no machine has.
+	driftNoise = 0.15
 )
 
 // drift is how the whole machine sped up or slowed down over a run, as log of
@@ -116,10 +120,10 @@ func (d drifts) most() (span float64) {
 	return span
 }
 
-// significant says whether any device's drift is.
-func (d drifts) significant() bool {
+// corrects says whether any device's drift does.
+func (d drifts) corrects() bool {
 	for _, one := range d {
-		if one.significant() {
+		if one.corrects() {
 			return true
 		}
 	}
@@ -163,6 +167,9 @@ func (d *drift) invalid(bound float64) string {
 
 // significant is false when the span is what noise alone would show.
 func (d *drift) significant() bool { return d != nil && d.span > driftSigmas*d.noise }
+
+// corrects says whether times are to be divided by the drift.
+func (d *drift) corrects() bool { return d.significant() && d.noise <= driftNoise }
 
 // past says whether the drift is surely beyond a bound.
 func (d *drift) past(bound float64) bool {

@@ -113,12 +113,12 @@ func logCycles(s results.Sample) (float64, bool) {
 
 // prepare turns samples into estimates, in time and, where every sample of a
 // series tells its clock, in cycles. Samples are corrected first for the drift
-// of the sentinels in the same quantity, where it stands out of their noise,
-// and then for what all rows have in common in a round.
+// of the sentinels in the same quantity, where it stands out of their noise and
+// that is not too large, and then for what all rows have in common in a round.
 func prepare(data Data) *prepared {
 	device := data.devices()
 	p := &prepared{drift: fitDrifts(data.Sentinels, device, logTime), q: quantiles{}}
-	p.corrected = p.drift.significant()
+	p.corrected = p.drift.corrects()
 	total := rowsByDevice(data.Series)
 	for _, s := range data.Series {
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)), control: controls(s, total[s.Key.Device])}
@@ -196,7 +196,7 @@ func estimateDevice(curves []*curve, what quantity, d *drift, target func(*point
 				if !ok {
 					continue
 				}
-				if d.significant() {
+				if d.corrects() {
 					v -= d.at(x.Seq)
 				}
 				values, at = append(values, v), append(at, x.Round)
