@@ -74,19 +74,6 @@ __device__ __forceinline__ float exp2Fast(float x) {
 // weightOf is 2^(m - top), where nothing was seen 0.
 __device__ __forceinline__ float weightOf(float m, float top) { return m == NOTHING ? 0.f : exp2Fast(m - top); }
 
-// loadOnce reads 16 bytes that this kernel reads once.
-__device__ __forceinline__ uint4 loadOnce(const void* from) {
-    uint4 v;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from));
-#else
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
-#endif
-    return v;
-}
-
 // threadNumber is the special register, read anew each time: what follows from it can be
 // worked out again after a loop that has no registers to keep it in, where the compiler, if
 // it knew, would keep it. So are a block's heads.
@@ -309,9 +296,9 @@ __device__ __forceinline__ void tensor(const Params& p) {
     __shared__ __align__(16) T newest[2 * MOST_DIM];
     __shared__ WarpParts warpParts;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    overlapNext();
+    dependentsMayStart();
     fetchAhead<T>(p, MOST_HEADS);
-    awaitPrevious();
+    waitForPredecessor();
 
     const Share s(p, MOST_HEADS, firstPosition(p.position, 1, p.length));
     const bool fused = p.table != nullptr;
@@ -456,11 +443,11 @@ __device__ __forceinline__ void cores(const Params& p) {
     __shared__ __align__(16) T newest[2 * MOST_DIM];
     __shared__ WarpParts warpParts;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 8, c = lane % 8;
-    overlapNext();
+    dependentsMayStart();
     fetchAhead<T>(p, H);
     for (int i = threadIdx.x; i < H * D; i += THREADS) queries[i] = 0; // behind the end of a head
     __syncthreads();
-    awaitPrevious();
+    waitForPredecessor();
 
     const Share s(p, H, firstPosition(p.position, 1, p.length));
     const bool fused = p.table != nullptr;

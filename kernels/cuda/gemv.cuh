@@ -11,11 +11,8 @@
 // and are added in their order.
 #pragma once
 
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-typedef long long int64_t;
+#include "integers.cuh"
+#include "stream.cuh"
 
 namespace gemv {
 
@@ -97,19 +94,6 @@ __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint
 #endif
 }
 
-// loadWeights reads 16 bytes that this kernel reads once.
-__device__ __forceinline__ uint4 loadWeights(const char *from) {
-    uint4 v;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from));
-#else
-    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
-#endif
-    return v;
-}
-
 // loadToken reads the 16 bytes at byte `at` of a row of A that has `bytes`, zeros after them.
 template <int SIZE>
 __device__ __forceinline__ uint4 loadToken(const char *row, int at, int bytes, bool aligned) {
@@ -152,18 +136,6 @@ __device__ __forceinline__ void store(void *c, int64_t at, typename Traits<T>::V
     }
 }
 
-__device__ __forceinline__ void waitForPredecessor() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-__device__ __forceinline__ void dependentsMayStart() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 constexpr int ROWS = 16;           // of weights, of a block
 constexpr int GROUPS = ROWS / 8;    // of them, of a lane
 constexpr int SPAN = 4;             // pieces of 64 bytes a step
@@ -200,7 +172,7 @@ __device__ __forceinline__ void products(const Rows &rows, int bytes, int count,
         for (int s = 0; s < SPAN; s++) {
 #pragma unroll
             for (int r = 0; r < GROUPS; r++) {
-                w[s][r] = r < rows.inside && at + 64 * s < bytes ? loadWeights(rows.first + r * rows.second + at + 64 * s)
+                w[s][r] = r < rows.inside && at + 64 * s < bytes ? loadOnce(rows.first + r * rows.second + at + 64 * s)
                                                                 : make_uint4(0, 0, 0, 0);
             }
         }

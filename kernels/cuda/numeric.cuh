@@ -12,14 +12,7 @@
 #if __CUDA_ARCH__ >= 890
 #include <cuda_fp8.h>
 #endif
-
-typedef unsigned char uint8_t;
-typedef signed char int8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef int int32_t;
-typedef unsigned long long uint64_t;
-typedef long long int64_t;
+#include "integers.cuh"
 
 #if __CUDA_ARCH__ >= 800
 #define GA_HAS_BF16 1

@@ -7,11 +7,8 @@
 // sharedAddress), as the instructions want them.
 #pragma once
 
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-typedef long long int64_t;
+#include "integers.cuh"
+#include "stream.cuh"
 
 // TensorMap is the driver's CUtensorMap: opaque, and passed by value in a kernel's
 // __grid_constant__ parameter.
@@ -195,12 +192,6 @@ template <int N>
 __device__ __forceinline__ void registersDown() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
-
-// dependentsMayStart lets the next kernel of the stream begin where it was launched to
-// overlap; waitForPredecessor returns once the one before has ended and its writes are
-// visible, and at once where nothing overlaps.
-__device__ __forceinline__ void dependentsMayStart() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ __forceinline__ void waitForPredecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // --- ordered global memory ----------------------------------------------------------
 

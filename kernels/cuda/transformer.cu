@@ -98,8 +98,8 @@ __device__ __forceinline__ void loadFloats(const float* from, float (&v)[N], int
 
 template <class T>
 __device__ __forceinline__ void embed(const EmbedParams& p) {
-    overlapNext();
-    awaitPrevious();
+    dependentsMayStart();
+    waitForPredecessor();
     const int64_t at = item();
     if (at >= p.items) return;
     const int64_t row = at / p.pieces;
@@ -132,7 +132,7 @@ constexpr int KEPT = 2;
 template <class T>
 __device__ __forceinline__ void normalize(const NormalizeParams& p) {
     constexpr int N = lanesOf<T>;
-    overlapNext();
+    dependentsMayStart();
     const uint32_t first = threadIdx.x * N, step = blockDim.x * N;
     const int row = blockIdx.x + p.firstRow;
     const T* weight = static_cast<const T*>(p.weight);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void normalize(const NormalizeParams& p) {
     for (int k = 0; k < KEPT; k++) {
         if (first + k * step < p.hidden) weights[k] = loadPiece(weight + first + k * step, p.hidden - first - k * step, p.whole);
     }
-    awaitPrevious();
+    waitForPredecessor();
 
     float sum = 0;
     // add brings one piece up to date and counts its squares.
@@ -194,13 +194,13 @@ __device__ __forceinline__ void normalize(const NormalizeParams& p) {
 template <class T>
 __device__ __forceinline__ void rotate(const RotateParams& p) {
     constexpr int N = lanesOf<T>;
-    overlapNext();
+    dependentsMayStart();
     const int64_t at = item();
     const int half = p.dim / 2, perHead = (half + N - 1) / N;
     const int64_t row = at / p.perRow;
     const int inRow = static_cast<int>(at - row * p.perRow), head = inRow / perHead, i = (inRow - head * perHead) * N;
     const int rest = half - i;
-    awaitPrevious();
+    waitForPredecessor();
     if (at >= p.items) return;
 
     const int64_t position = static_cast<int64_t>(*p.position) + row;
@@ -231,10 +231,10 @@ __device__ __forceinline__ void rotate(const RotateParams& p) {
 template <class T>
 __device__ __forceinline__ void gate(const GateParams& p) {
     constexpr int N = lanesOf<T>;
-    overlapNext();
+    dependentsMayStart();
     const int64_t at = item(), row = at / p.pieces;
     const int column = static_cast<int>(at - row * p.pieces) * N;
-    awaitPrevious();
+    waitForPredecessor();
     if (at >= p.items) return;
     const T* from = static_cast<const T*>(p.gateUp) + row * 2 * p.inner + column;
     const Floats<T> g = unpack<T>(loadPiece(from, p.inner - column, p.whole));
@@ -302,13 +302,13 @@ __device__ __forceinline__ void take(const ChooseParams& p, uint64_t best) {
 // alone is no cluster, and stores into one are not defined there.
 template <class T>
 __device__ __forceinline__ void choose(const ChooseParams& p) {
-    overlapNext();
+    dependentsMayStart();
 #if __CUDA_ARCH__ >= 900
     __shared__ uint64_t bests[8], bar;
     const uint32_t first = sharedAddress(&bar);
     const bool alone = gridDim.x == 1;
     if (!alone) clusterArrive(first, blockIdx.x == 0 ? gridDim.x * 8 : 0);
-    awaitPrevious();
+    waitForPredecessor();
     const uint64_t best = chooseAmong<T>(p);
     if (alone) {
         if (threadIdx.x == 0) take(p, best);

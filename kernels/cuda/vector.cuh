@@ -3,6 +3,7 @@
 #pragma once
 
 #include "numeric.cuh"
+#include "stream.cuh"
 
 // lanesOf<T> is how many elements lie in 16 bytes.
 template <class T>
@@ -78,19 +79,4 @@ __device__ __forceinline__ void storePiece(T* to, uint4 v, int count, bool whole
             reinterpret_cast<Bits<T>*>(to)[i] = static_cast<Bits<T>>(words[i / PER_WORD] >> i % PER_WORD * (32 / PER_WORD % 32));
         }
     }
-}
-
-// overlapNext lets the next kernel of the stream begin where it was launched to overlap.
-__device__ __forceinline__ void overlapNext() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// awaitPrevious returns once the kernel before has ended and its writes are visible. Since
-// every kernel does so before its first write, all kernels before that one have ended too.
-__device__ __forceinline__ void awaitPrevious() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
 }
