@@ -72,7 +72,7 @@ static void store_fp32(const void *acc, int rows, int64_t cols, const int32_t *s
 static void store_fp16(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc) {
   (void)sums;
   __mmask32 mask = (__mmask32)((1ull << cols) - 1);
-  const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  enum { nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
   for (int r = 0; r < rows; r++) {
     const float *s = (const float *)acc + r * GA_PANEL;
     __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(_mm512_load_ps(s), nearest)),
