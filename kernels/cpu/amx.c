@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "amx_tile.h"
-#include "convert.h"
-#include "pack.h"
+#include "path.h"
 
 // bf16 and int8 look alike to everything here but the dot product: a step is 64
 // bytes of K whatever the type, and sums are 32 bits.
@@ -15,16 +14,21 @@
 //   threads   share out rows and panels of C on a grid (divide)
 //   rows      blocks of C's rows whose packed A fits into the scratch
 //   columns   blocks of C that stay in the second-level cache as partial sums
-//   K         some steps at a time: the block of A is then half the size of that
-//             cache or less, and the piece of a panel fits the first level
+//   K         some steps at a time: the piece of a panel stays in the first level
 //   panels    a piece of B, used by all strips while it is in the first level
 //   strips    a register block: 2×2 tiles
 //
-// So everything beyond the second level is read once a block of C: 512×512 of them
-// take 512·K of A and K·512 of B, 2 bytes a cycle each at the full rate of bf16.
-// The next piece of B and the next block of A are prefetched meanwhile.
+// A step of a register block takes 64 cycles and two tiles of each operand. With B's
+// in the first level, A's 2 KiB come from the second: 32 bytes a cycle at the full
+// rate. Each piece of K loads and stores the block's sums, 4 KiB each way every
+// 64·steps cycles: 8 + 8 bytes a cycle at 8 steps. Both together are what that cache
+// sustains, some 48 bytes a cycle, so B must not be pushed out: between two uses of it
+// pass 16 KiB of A, 16 of B and 4 of sums, which fit in 48 KiB; 12 steps would not,
+// but for stream_a. 512×256 sums, a piece of A and the next are 1 MiB of the second
+// level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A and 2
+// for B, and is prefetched meanwhile.
 ga_amx_tuning ga_amx_tuned = {
-    .rows = 512, .cols = 512, .steps = 12, .a_first = 0, .prefetch_stride = 64, .prefetch_a = 0, .panels = 2, .ahead = 4096,
+    .rows = 512, .cols = 256, .steps = 8, .stream_a = 1, .prefetch_stride = 64, .prefetch_a = 0, .panels = 2, .ahead = 4096,
 };
 
 #if GA_HAVE_TILES
@@ -34,6 +38,7 @@ ga_amx_tuning ga_amx_tuned = {
 // job is what all loops of one thread share.
 typedef struct {
   const ga_gemm *g;
+  const ga_path *path; // which rounds sums to C
   const char *b;
   int64_t steps;       // of K
   int64_t panel_bytes; // of B
@@ -63,45 +68,25 @@ static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, in
   }
 }
 
-// store_tile writes one 16×16 tile of sums to C: rows and cols of it are C's.
-static void store_tile(const job *j, const float *tile, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-  if (rows > GA_TILE_ROWS) rows = GA_TILE_ROWS;
-  if (cols > 16) cols = 16;
-  if (rows <= 0 || cols <= 0) return;
-  int64_t at = row * j->g->ldc + col;
-  if (j->is_int8) {
-    int32_t *c = (int32_t *)j->g->c + at;
-    for (int64_t r = 0; r < rows; r++, tile += 16, c += j->g->ldc) memcpy(c, tile, (size_t)cols * 4);
-    return;
-  }
-  uint16_t *c = (uint16_t *)j->g->c + at;
-  for (int64_t r = 0; r < rows; r++, tile += 16, c += j->g->ldc) {
-    uint16_t line[16];
-    for (int i = 0; i < 16; i++) line[i] = ga_float_to_bf16(tile[i]);
-    if (cols == 16) memcpy(c, line, sizeof line);
-    else memcpy(c, line, (size_t)cols * 2);
-  }
-}
-
-static void store_block(const job *j, const float *tiles, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-  store_tile(j, tiles, row, col, rows, cols);
-  store_tile(j, tiles + 256, row, col + 16, rows, cols - 16);
-  if (rows <= GA_TILE_ROWS) return;
-  store_tile(j, tiles + 512, row + 16, col, rows - 16, cols);
-  store_tile(j, tiles + 768, row + 16, col + 16, rows - 16, cols - 16);
+// store writes rows of 32 sums to C at (row, col), as many of them as C has.
+static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
+  const ga_gemm *g = j->g;
+  if (rows > g->m - row) rows = g->m - row;
+  int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
+  j->path->store(sums, (int)rows, cols, NULL, (char *)g->c + (row * g->ldc + col) * size, g->ldc);
 }
 
 // The register blocks, one function for each type.
 #define BLOCKS(type, int8)                                                                                      \
   static GA_TILE_CODE __attribute__((noinline)) void wide_##type(                                               \
-      const char *a, const char *b, int64_t steps, int resume, float *partial, int prefetch_a, int ahead_b,     \
-      ga_touch *next_a, ga_touch *next_b) {                                                                     \
-    ga_block_wide(int8, a, b, steps, resume, partial, prefetch_a, ahead_b, next_a, next_b);                     \
+      const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, int prefetch_a,    \
+      int ahead_b, ga_touch *next_a, ga_touch *next_b) {                                                        \
+    ga_block_wide(int8, a, b, steps, resume, partial, stream_a, prefetch_a, ahead_b, next_a, next_b);           \
   }                                                                                                             \
   static GA_TILE_CODE __attribute__((noinline)) void half_##type(                                               \
-      const char *a, const char *b, int64_t steps, int resume, float *partial, ga_touch *next_a,                \
+      const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, ga_touch *next_a,  \
       ga_touch *next_b) {                                                                                       \
-    ga_block_half(int8, a, b, steps, resume, partial, next_a, next_b);                                          \
+    ga_block_half(int8, a, b, steps, resume, partial, stream_a, next_a, next_b);                                \
   }                                                                                                             \
   static GA_TILE_CODE __attribute__((noinline)) void few_##type(                                                \
       int panels, const char *a, const char *b, int64_t panel_bytes, int64_t steps, int ahead, float *out) {    \
@@ -136,10 +121,7 @@ static void few(const job *j, int tid, int nthreads, char *scratch) {
     const char *b = j->b + p * j->panel_bytes;
     if (j->is_int8) few_int8(panels, a, b, j->panel_bytes, j->steps, ga_amx_tuned.ahead, out);
     else few_bf16(panels, a, b, j->panel_bytes, j->steps, ga_amx_tuned.ahead, out);
-    for (int i = 0; i < panels; i++, p++) {
-      store_tile(j, out + i * 512, 0, p * GA_PANEL, g->m, g->n - p * GA_PANEL);
-      store_tile(j, out + i * 512 + 256, 0, p * GA_PANEL + 16, g->m, g->n - p * GA_PANEL - 16);
-    }
+    for (int i = 0; i < panels; i++, p++) store(j, out + i * 512, 0, p * GA_PANEL, GA_TILE_ROWS);
   }
   release();
 }
@@ -158,9 +140,9 @@ static void strip_of_all(const job *j, int tid, int nthreads, char *scratch) {
   ga_touch none = {0};
   for (int64_t p = from; p < to; p++) {
     const char *b = j->b + p * j->panel_bytes;
-    if (j->is_int8) wide_int8(a, b, j->steps, 0, out, 0, ga_amx_tuned.ahead, &none, &none);
-    else wide_bf16(a, b, j->steps, 0, out, 0, ga_amx_tuned.ahead, &none, &none);
-    store_block(j, out, 0, p * GA_PANEL, g->m, g->n - p * GA_PANEL);
+    if (j->is_int8) wide_int8(a, b, j->steps, 0, out, 0, 0, ga_amx_tuned.ahead, &none, &none);
+    else wide_bf16(a, b, j->steps, 0, out, 0, 0, ga_amx_tuned.ahead, &none, &none);
+    store(j, out, 0, p * GA_PANEL, 2 * GA_TILE_ROWS);
   }
   release();
 }
@@ -201,47 +183,73 @@ static void registers(const job *j, const block *c, int64_t s, int64_t p, const 
                       int64_t steps, ga_touch *next_a, ga_touch *next_b) {
   int64_t row = (c->strip + s) * 32, col = (c->panel + p) * GA_PANEL, rows = j->g->m - row;
   float *partial = partial_of(c, s, p);
+  int stream_a = ga_amx_tuned.stream_a, prefetch_a = ga_amx_tuned.prefetch_a;
   if (rows > GA_TILE_ROWS) {
-    if (j->is_int8) wide_int8(a, b, steps, from > 0, partial, ga_amx_tuned.prefetch_a, 0, next_a, next_b);
-    else wide_bf16(a, b, steps, from > 0, partial, ga_amx_tuned.prefetch_a, 0, next_a, next_b);
+    if (j->is_int8) wide_int8(a, b, steps, from > 0, partial, stream_a, prefetch_a, 0, next_a, next_b);
+    else wide_bf16(a, b, steps, from > 0, partial, stream_a, prefetch_a, 0, next_a, next_b);
   } else {
-    if (j->is_int8) half_int8(a, b, steps, from > 0, partial, next_a, next_b);
-    else half_bf16(a, b, steps, from > 0, partial, next_a, next_b);
+    if (j->is_int8) half_int8(a, b, steps, from > 0, partial, stream_a, next_a, next_b);
+    else half_bf16(a, b, steps, from > 0, partial, stream_a, next_a, next_b);
   }
-  if (from + steps == j->steps) store_block(j, partial, row, col, rows, j->g->n - col);
+  if (from + steps == j->steps) store(j, partial, row, col, 2 * GA_TILE_ROWS);
 }
 
-static ga_touch touch(const char *at, int64_t bytes, int64_t over_steps) {
+// touch brings rows of width bytes each, pitch apart, within over_steps steps.
+static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps) {
   ga_touch t = {0};
-  if (ga_amx_tuned.prefetch_stride == 0 || over_steps <= 0) return t;
-  t.at = at;
-  t.end = at + bytes;
+  if (ga_amx_tuned.prefetch_stride == 0 || over_steps <= 0 || rows <= 0 || width <= 0) return t;
+  t.at = t.row = at;
+  t.end = at + width;
+  t.width = width;
+  t.pitch = pitch;
+  t.rows = rows - 1;
   t.stride = ga_amx_tuned.prefetch_stride;
-  int64_t per = ceil_div(ceil_div(bytes, over_steps), t.stride) * t.stride;
+  int64_t per = ceil_div(rows * ceil_div(width, t.stride), over_steps) * t.stride;
   t.per = (int)(per < GA_STEP_BYTES ? per : GA_STEP_BYTES);
   return t;
 }
 
+// touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.
+static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int64_t over_steps) {
+  int64_t size = ga_size(j->g->dtype), width = j->g->k * size - from * GA_TILE_ROW_BYTES;
+  if (rows > j->g->m - row) rows = j->g->m - row;
+  if (width > steps * GA_TILE_ROW_BYTES) width = steps * GA_TILE_ROW_BYTES;
+  const char *at = (const char *)j->g->a + row * j->g->lda * size + from * GA_TILE_ROW_BYTES;
+  return touch(at, width, j->g->lda * size, rows, over_steps);
+}
+
+// packing is a piece of A that is to be packed, strip by strip.
+typedef struct {
+  int64_t strip, strips, from, steps;
+  char *out;
+} packing;
+
+static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
+  for (int64_t i = first; i < last; i++) {
+    int64_t row = (w->strip + i) * 32;
+    pack_strip(j, row, j->g->m - row, w->from, w->steps, 2, w->out + i * w->steps * GA_STEP_BYTES);
+  }
+  TILE_FENCE();
+}
+
 // multiply adds steps [from, from+steps) to a block of C. a is the packed block of
-// A, next what follows it.
-static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next) {
+// A, next what follows it; or ahead is, whose strips are packed after each panel,
+// a few at a time, so that the multiplications before hide where they come from.
+static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next,
+                     const packing *ahead) {
   int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES;
   const char *b = j->b + c->panel * j->panel_bytes + offset;
-  if (ga_amx_tuned.a_first) {
-    for (int64_t s = 0; s < c->strips; s++) {
-      ga_touch none = {0};
-      for (int64_t p = 0; p < c->panels; p++)
-        registers(j, c, s, p, a + s * strip_bytes, b + p * j->panel_bytes, from, steps, &next, &none);
-    }
-    return;
-  }
   for (int64_t p = 0; p < c->panels; p++) {
     // After the last panel comes the first one's next piece.
     const char *after = p + 1 < c->panels ? b + (p + 1) * j->panel_bytes : b + strip_bytes;
-    int64_t left = j->panel_bytes - offset - (p + 1 < c->panels ? 0 : strip_bytes);
-    ga_touch next_b = touch(after, left < strip_bytes ? left : strip_bytes, c->strips * steps);
+    int64_t left = j->panel_bytes - offset - (p + 1 < c->panels ? 0 : strip_bytes), over = c->strips * steps;
+    ga_touch next_b = touch(after, left < strip_bytes ? left : strip_bytes, 0, 1, over);
+    int64_t first, last;
+    ga_share(ahead->strips, (int)c->panels, (int)p, &first, &last);
+    if (ahead->strips > 0) next = touch_raw(j, (ahead->strip + first) * 32, (last - first) * 32, ahead->from, ahead->steps, over);
     for (int64_t s = 0; s < c->strips; s++)
       registers(j, c, s, p, a + s * strip_bytes, b + p * j->panel_bytes, from, steps, &next, &next_b);
+    pack(j, ahead, first, last);
   }
 }
 
@@ -256,14 +264,15 @@ static void many(const job *j, int tid, int nthreads, char *scratch) {
 
   // Partial sums first, packed A behind them. A block's rows are as many as fit
   // with all of K, so that A is packed once. Where K is so long that these are
-  // few, some steps at a time are packed again for every block of C instead.
+  // few, some steps at a time are packed again for every block of C instead, into
+  // two places in turn.
   int64_t rows = ga_amx_tuned.rows / 32, cols = ga_amx_tuned.cols / GA_PANEL;
   int64_t kc = j->steps < ga_amx_tuned.steps ? j->steps : ga_amx_tuned.steps;
   int64_t partial_bytes = rows * cols * 4096, room = (int64_t)GA_SCRATCH_BYTES - partial_bytes;
   int64_t fitting = room / (j->steps * GA_STEP_BYTES);
   int once = fitting >= 4 || fitting >= last_strip - strip;
   if (once && rows > fitting) rows = fitting;
-  if (kc * rows * GA_STEP_BYTES > room) kc = room / (rows * GA_STEP_BYTES);
+  if (2 * kc * rows * GA_STEP_BYTES > room) kc = room / (2 * rows * GA_STEP_BYTES);
   rows = ceil_div(last_strip - strip, ceil_div(last_strip - strip, rows));
   cols = ceil_div(last_panel - panel, ceil_div(last_panel - panel, cols));
   char *packed = scratch + partial_bytes;
@@ -271,24 +280,27 @@ static void many(const job *j, int tid, int nthreads, char *scratch) {
   configure(GA_TILE_ROWS, 0xff);
   for (int64_t s = strip; s < last_strip; s += rows) {
     int64_t strips = last_strip - s < rows ? last_strip - s : rows;
+    packing now = {s, strips, 0, kc, packed};
+    pack(j, &now, 0, strips);
     for (int64_t p = panel; p < last_panel; p += cols) {
       int64_t panels = last_panel - p < cols ? last_panel - p : cols;
       block c = {s, strips, p, panels, (float *)scratch};
       for (int64_t from = 0; from < j->steps; from += kc) {
-        int64_t steps = j->steps - from < kc ? j->steps - from : kc;
-        char *a = once ? packed + from * strips * GA_STEP_BYTES : packed;
-        int fresh = !once || p == panel;
-        for (int64_t i = 0; fresh && i < strips; i++)
-          pack_strip(j, (s + i) * 32, g->m - (s + i) * 32, from, steps, 2, a + i * steps * GA_STEP_BYTES);
-        TILE_FENCE();
-        // What is packed already and comes next, the beginning after the end.
+        // What comes next of A, the beginning after the end: packed already, or to be.
+        int64_t at = from + now.steps < j->steps ? from + now.steps : 0;
+        packing then = {s, strips, at, j->steps - at < kc ? j->steps - at : kc, packed};
+        if (once) then.out += at * strips * GA_STEP_BYTES;
+        else if (now.out == packed) then.out += kc * strips * GA_STEP_BYTES;
+        packing ahead = then;
         ga_touch next = {0};
-        if (!fresh) {
-          int64_t at = from + steps < j->steps ? from + steps : 0;
-          int64_t count = j->steps - at < kc ? j->steps - at : kc;
-          next = touch(packed + at * strips * GA_STEP_BYTES, count * strips * GA_STEP_BYTES, strips * panels * steps);
+        if (at == 0 && p + panels == last_panel) {
+          ahead.strips = 0;
+        } else if (once && (p > panel || at == 0)) {
+          ahead.strips = 0;
+          next = touch(then.out, then.steps * strips * GA_STEP_BYTES, 0, 1, strips * panels * now.steps);
         }
-        multiply(j, &c, a, from, steps, next);
+        multiply(j, &c, now.out, from, now.steps, next, &ahead);
+        now = then;
       }
     }
   }
@@ -296,7 +308,7 @@ static void many(const job *j, int tid, int nthreads, char *scratch) {
 }
 
 void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
-  job j = {.g = g, .b = ga_packed_b(g, tid, nthreads, team), .is_int8 = g->dtype == GA_INT8};
+  job j = {.g = g, .path = g->plan, .b = ga_packed_b(g, tid, nthreads, team), .is_int8 = g->dtype == GA_INT8};
   j.panel_bytes = ga_panel_bytes(g->dtype, g->k);
   j.steps = j.panel_bytes / GA_STEP_BYTES;
   // The short ways need the packed A of all of K at once.

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -75,6 +76,7 @@ func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c ker
 	if err != nil {
 		return nil, err
 	}
+	g.plan = unsafe.Pointer(k.dev.path(p.DType))
 	return kernelLaunch(C.ga_kernel(C.ga_amx), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer), nil
 }
 

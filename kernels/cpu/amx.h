@@ -9,7 +9,7 @@
 typedef struct {
   int rows, cols;      // block of C that a thread keeps in its second-level cache, in multiples of 32
   int steps;           // steps of K that are multiplied before the next block of C is looked at
-  int a_first;         // which operand stays in the first-level cache meanwhile: 0 that of B, 1 that of A
+  int stream_a;        // 1 to keep A out of the first-level cache, where the piece of B stays
   int prefetch_stride; // bytes between prefetches of the next operands into the second level, 0 for none
   int prefetch_a;      // steps that A is brought to the first level ahead of use, 0 for none
   int panels;          // panels of B that a product of few rows reads at once, 1 to 3

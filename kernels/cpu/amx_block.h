@@ -9,18 +9,27 @@
 
 #include "amx_tile.h"
 
-enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_LINE = 64 };
+enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_SUMS_STRIDE = 128, GA_LINE = 64 };
 
-// ga_touch is a stretch of memory that is brought into the second-level cache
-// alongside the multiplications: per bytes each step, a line every stride.
+// ga_touch is rows of memory that are brought into the second-level cache alongside
+// the multiplications: per bytes each step, a line every stride.
 typedef struct {
-  const char *at, *end;
+  const char *at, *end;          // what is left of a row
+  const char *row;               // its beginning
+  int64_t width, pitch, rows;    // bytes of a row and between two, and rows after it
   int per, stride;
 } ga_touch;
 
 static inline void ga_touch_some(ga_touch *t) {
-  const char *stop = t->at + t->per < t->end ? t->at + t->per : t->end;
-  for (; t->at < stop; t->at += t->stride) __builtin_prefetch(t->at, 0, 2);
+  for (int left = t->per; left > 0; left -= t->stride, t->at += t->stride) {
+    if (t->at >= t->end) {
+      if (t->rows == 0) return;
+      t->rows--;
+      t->at = t->row += t->pitch;
+      t->end = t->at + t->width;
+    }
+    __builtin_prefetch(t->at, 0, 2);
+  }
 }
 
 #define GA_DOT(int8, c, a, b) \
@@ -31,15 +40,22 @@ static inline void ga_touch_some(ga_touch *t) {
 
 // ga_block_wide: 32 rows × 32 columns, 2×2 tiles of C in registers 0 to 3, A in 4
 // and 5, B in 6 and 7. Each tile that is loaded is used twice: 64 cycles of
-// multiplication for 4 KiB. partial is 4 KiB: the four tiles one after the other.
+// multiplication for 4 KiB, of which the loads take 32 out of the first-level cache.
+// With stream_a A's tiles pass that cache by. partial is 32 rows of 32 sums.
+#define GA_LOAD_A(t, at)                                    \
+  do {                                                      \
+    if (stream_a) TILE_STREAM(t, at, GA_TILE_ROW_BYTES);    \
+    else TILE_LOAD(t, at, GA_TILE_ROW_BYTES);               \
+  } while (0)
+
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_wide(
-    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int prefetch_a, int ahead_b,
-    ga_touch *next_a, ga_touch *next_b) {
+    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, int prefetch_a,
+    int ahead_b, ga_touch *next_a, ga_touch *next_b) {
   if (resume) {
-    TILE_LOAD(0, partial, GA_TILE_ROW_BYTES);
-    TILE_LOAD(1, partial + 256, GA_TILE_ROW_BYTES);
-    TILE_LOAD(2, partial + 512, GA_TILE_ROW_BYTES);
-    TILE_LOAD(3, partial + 768, GA_TILE_ROW_BYTES);
+    TILE_LOAD(0, partial, GA_SUMS_STRIDE);
+    TILE_LOAD(1, partial + 16, GA_SUMS_STRIDE);
+    TILE_LOAD(2, partial + 512, GA_SUMS_STRIDE);
+    TILE_LOAD(3, partial + 528, GA_SUMS_STRIDE);
   } else {
     TILE_ZERO(0);
     TILE_ZERO(1);
@@ -48,11 +64,11 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_wide(
   }
   for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
     TILE_LOAD(6, b, GA_B_STRIDE);
-    TILE_LOAD(4, a, GA_TILE_ROW_BYTES);
+    GA_LOAD_A(4, a);
     GA_DOT(int8, 0, 4, 6);
     TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
     GA_DOT(int8, 1, 4, 7);
-    TILE_LOAD(5, a + GA_TILE_BYTES, GA_TILE_ROW_BYTES);
+    GA_LOAD_A(5, a + GA_TILE_BYTES);
     GA_DOT(int8, 2, 5, 6);
     GA_DOT(int8, 3, 5, 7);
     if (prefetch_a > 0)
@@ -63,34 +79,34 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_wide(
     ga_touch_some(next_a);
     ga_touch_some(next_b);
   }
-  TILE_STORE(0, partial, GA_TILE_ROW_BYTES);
-  TILE_STORE(1, partial + 256, GA_TILE_ROW_BYTES);
-  TILE_STORE(2, partial + 512, GA_TILE_ROW_BYTES);
-  TILE_STORE(3, partial + 768, GA_TILE_ROW_BYTES);
+  TILE_STORE(0, partial, GA_SUMS_STRIDE);
+  TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);
+  TILE_STORE(2, partial + 512, GA_SUMS_STRIDE);
+  TILE_STORE(3, partial + 528, GA_SUMS_STRIDE);
 }
 
 // ga_block_half: the upper 16 rows alone, for the end of M.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
-    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, ga_touch *next_a,
-    ga_touch *next_b) {
+    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a,
+    ga_touch *next_a, ga_touch *next_b) {
   if (resume) {
-    TILE_LOAD(0, partial, GA_TILE_ROW_BYTES);
-    TILE_LOAD(1, partial + 256, GA_TILE_ROW_BYTES);
+    TILE_LOAD(0, partial, GA_SUMS_STRIDE);
+    TILE_LOAD(1, partial + 16, GA_SUMS_STRIDE);
   } else {
     TILE_ZERO(0);
     TILE_ZERO(1);
   }
   for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
     TILE_LOAD(6, b, GA_B_STRIDE);
-    TILE_LOAD(4, a, GA_TILE_ROW_BYTES);
+    GA_LOAD_A(4, a);
     GA_DOT(int8, 0, 4, 6);
     TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
     GA_DOT(int8, 1, 4, 7);
     ga_touch_some(next_a);
     ga_touch_some(next_b);
   }
-  TILE_STORE(0, partial, GA_TILE_ROW_BYTES);
-  TILE_STORE(1, partial + 256, GA_TILE_ROW_BYTES);
+  TILE_STORE(0, partial, GA_SUMS_STRIDE);
+  TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);
 }
 
 // ga_block_few: at most 16 rows × panels·32 columns over all of K, for products
@@ -127,15 +143,15 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_few(
     if (panels > 1) GA_FEW_PANEL(int8, 1, 2, 3);
     if (panels > 2) GA_FEW_PANEL(int8, 2, 4, 5);
   }
-  TILE_STORE(0, out, GA_TILE_ROW_BYTES);
-  TILE_STORE(1, out + 256, GA_TILE_ROW_BYTES);
+  TILE_STORE(0, out, GA_SUMS_STRIDE);
+  TILE_STORE(1, out + 16, GA_SUMS_STRIDE);
   if (panels > 1) {
-    TILE_STORE(2, out + 512, GA_TILE_ROW_BYTES);
-    TILE_STORE(3, out + 768, GA_TILE_ROW_BYTES);
+    TILE_STORE(2, out + 512, GA_SUMS_STRIDE);
+    TILE_STORE(3, out + 528, GA_SUMS_STRIDE);
   }
   if (panels > 2) {
-    TILE_STORE(4, out + 1024, GA_TILE_ROW_BYTES);
-    TILE_STORE(5, out + 1280, GA_TILE_ROW_BYTES);
+    TILE_STORE(4, out + 1024, GA_SUMS_STRIDE);
+    TILE_STORE(5, out + 1040, GA_SUMS_STRIDE);
   }
 }
 

@@ -30,7 +30,7 @@ func openAMX(t testing.TB, threads int) (*Device, kernels.Gemm) {
 // block in every direction.
 var smallBlocks = []amxTuning{
 	{rows: 32, cols: 32, steps: 1, panels: 1},
-	{rows: 64, cols: 96, steps: 2, a_first: 1, prefetch_stride: 128, panels: 2, ahead: 512},
+	{rows: 64, cols: 96, steps: 2, stream_a: 1, prefetch_stride: 128, panels: 2, ahead: 512},
 	{rows: 96, cols: 64, steps: 3, prefetch_stride: 64, prefetch_a: 2, panels: 3, ahead: 4096},
 }
 

@@ -23,6 +23,7 @@ enum { GA_TILE_ROWS = 16, GA_TILE_ROW_BYTES = 64, GA_TILE_BYTES = 1024 };
 #define TILE_RELEASE() ga_emulated_release()
 #define TILE_ZERO(t) ga_emulated_zero(t)
 #define TILE_LOAD(t, p, stride) ga_emulated_load(t, p, stride)
+#define TILE_STREAM(t, p, stride) ga_emulated_load(t, p, stride)
 #define TILE_STORE(t, p, stride) ga_emulated_store(t, p, stride)
 #define TILE_DOT_BF16(c, a, b) ga_emulated_dot_bf16(c, a, b)
 #define TILE_DOT_INT8(c, a, b) ga_emulated_dot_int8(c, a, b)
@@ -37,6 +38,8 @@ enum { GA_TILE_ROWS = 16, GA_TILE_ROW_BYTES = 64, GA_TILE_BYTES = 1024 };
 #define TILE_RELEASE() _tile_release()
 #define TILE_ZERO(t) _tile_zero(t)
 #define TILE_LOAD(t, p, stride) _tile_loadd(t, p, stride)
+// TILELOADDT1: what is read stays in the second-level cache and out of the first.
+#define TILE_STREAM(t, p, stride) _tile_stream_loadd(t, p, stride)
 #define TILE_STORE(t, p, stride) _tile_stored(t, p, stride)
 #define TILE_DOT_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
 #define TILE_DOT_INT8(c, a, b) _tile_dpbssd(c, a, b)
