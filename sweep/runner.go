@@ -311,6 +311,12 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		}
 		states[key] = string(data)
 	}
+	if sum.Samples == 0 {
+		// A start that had nothing left to measure knows nothing of how the sweep went.
+		for _, key := range []string{StateEfficiency, StateDrift, StateWarmUp, StateRotation} {
+			delete(states, key)
+		}
+	}
 	for key, value := range states {
 		if stateErr := r.Out.SetState(key, value); stateErr != nil {
 			return sum, errors.Join(err, stateErr)

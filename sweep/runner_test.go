@@ -423,4 +423,19 @@ func TestHostTimeIsCounted(t *testing.T) {
 	if err != nil || math.Abs(sum.Efficiency-want) > 1e-3 || state(t, run, StateEfficiency) != fmt.Sprintf("%.4f", sum.Efficiency) {
 		t.Errorf("efficiency %g, expected %g (%v)", sum.Efficiency, want, err)
 	}
+
+	// A start that finds nothing left to measure leaves what is known of the sweep.
+	kept := map[string]string{}
+	for _, key := range []string{StateEfficiency, StateDrift, StateWarmUp, StateRotation} {
+		kept[key] = state(t, run, key)
+	}
+	again, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
+	if err != nil || again.Samples != 0 {
+		t.Fatalf("%d samples, %v", again.Samples, err)
+	}
+	for key, before := range kept {
+		if after := state(t, run, key); after != before {
+			t.Errorf("%s was %s and is %s", key, before, after)
+		}
+	}
 }

@@ -286,10 +286,13 @@ func (a *app) measuredHere(meta results.Meta) bool {
 	return results.ReadFingerprint(nil, "").Hostname == meta.Fingerprint.Hostname
 }
 
+// unsteadyHint is what can be done about a run whose machine did not stay the same.
+const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
+
 // auditVerdict turns an audit into the command's outcome.
 func auditVerdict(audit *rules.Audit, gate string) error {
 	if audit.Invalid != "" {
-		return hint(inconclusivef("%s", audit.Invalid), "`gemmaudit doctor` shows what disturbs this machine; then measure again")
+		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
 	}
 	if gate == gateNone {
 		return nil

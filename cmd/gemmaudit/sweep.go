@@ -161,7 +161,7 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 		return err
 	}
 	if sum.Invalid != "" {
-		return inconclusivef("%s: %s", run.Path(), sum.Invalid)
+		return hint(inconclusivef("%s: %s", run.Path(), sum.Invalid), unsteadyHint)
 	}
 	return nil
 }
