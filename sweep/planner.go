@@ -128,7 +128,31 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 	if budget > 0 && est != nil {
 		p.thin(est, llcOf(devices), budget)
 	}
+	if o.Deadline == 0 {
+		p.deadline(o, preset, est, llcOf(devices))
+	}
 	return p, p.Validate()
+}
+
+// deadline leaves the preset's out where it would cut what was asked for: batches and
+// rounds, of which a part would be another measurement, and weight matrices that need
+// longer than that with the fewest batches.
+func (p *Plan) deadline(o Options, preset Preset, est *Estimator, llc map[string]int64) {
+	whole := len(o.Batches) > 0 || o.Rounds > 0
+	if !whole && len(o.Targets) == 0 {
+		return
+	}
+	var all time.Duration
+	if est != nil {
+		all = est.Plan(p, llc).All
+	}
+	if all > preset.Deadline {
+		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one",
+			preset.Name, preset.Deadline, all.Round(time.Second)))
+	}
+	if whole || all > preset.Deadline {
+		p.Deadline = 0
+	}
 }
 
 func orElse[T comparable](v, otherwise T) T {
@@ -418,7 +442,7 @@ func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) 
 		fit = fits()
 	}
 	if after := len(p.Cases()); after < before {
-		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v", p.Preset, after, before, budget))
+		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v: --batch names others", p.Preset, after, before, budget))
 	}
 }
 

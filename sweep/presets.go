@@ -22,7 +22,7 @@ type Preset struct {
 	BlockTarget       time.Duration
 	// Budget thins the preset's own grid until the estimate of all rounds fits.
 	// Deadline is the bound that the user's replaces; it leaves room for what the
-	// estimate does not know.
+	// estimate does not know, and does not cut what the user asks for by name.
 	Budget, Deadline time.Duration
 }
 

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,5 +108,49 @@ func TestSpaced(t *testing.T) {
 	}
 	if short := ms[:17]; !slices.Equal(spaced(short, 1), short) {
 		t.Error("a short grid was thinned")
+	}
+}
+
+// A preset's deadline is for what the preset chooses: it neither ends nor refuses what was
+// asked for by name, and where that takes longer the plan says so.
+func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
+	d, est := machine(t, 1)
+	devices := []kernels.Device{d}
+	quick, err := FindPreset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, huge := []Target{{N: 64, K: 64}}, []Target{{N: 1 << 16, K: 1 << 16}}
+	var many Batches
+	for m := range 4096 {
+		many = append(many, m+1)
+	}
+	for _, c := range []struct {
+		name     string
+		o        Options
+		deadline time.Duration
+		said     bool
+	}{
+		{"the preset's own", Options{}, quick.Deadline, false},
+		{"a shape that fits", Options{Targets: small}, quick.Deadline, false},
+		{"a shape that needs longer", Options{Targets: huge}, 0, true},
+		{"few batches", Options{Targets: small, Batches: Batches{1, 2}}, 0, false},
+		{"many batches", Options{Targets: small, Batches: many}, 0, true},
+		{"few rounds", Options{Rounds: 2}, 0, false},
+		{"many rounds", Options{Rounds: 5000}, 0, true},
+		{"many batches and a deadline", Options{Targets: small, Batches: many, Deadline: time.Minute}, time.Minute, false},
+	} {
+		c.o.Preset = "quick"
+		p, err := NewPlan(devices, c.o, est)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		said := slices.ContainsFunc(p.Notes, func(n string) bool {
+			return strings.Contains(n, "its deadline of 1m5s") && strings.Contains(n, "--deadline")
+		})
+		if p.Deadline != c.deadline || said != c.said {
+			t.Errorf("%s: deadline %v, expected %v; notes %q", c.name, p.Deadline, c.deadline, p.Notes)
+		}
 	}
 }

@@ -66,7 +66,9 @@ type Summary struct {
 	Status string
 	// Samples were taken by this start; Failures are cases given up in it.
 	Samples, Failures int
-	Wall              time.Duration
+	// Done of Planned samples are in the run, earlier starts' among them.
+	Done, Planned int
+	Wall          time.Duration
 	// Efficiency is the time inside blocks ÷ wall time, set-up included.
 	Efficiency float64
 	// SetUp is the wall time for weights and warm-up, before the first sample, of
@@ -263,7 +265,7 @@ func readPast(run *results.Run) (*past, error) {
 
 // finish stores the states of the run and sums up.
 func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Summary, error) {
-	sum := &Summary{Status: StatusComplete, Wall: r.Now().Sub(r.start)}
+	sum := &Summary{Status: StatusComplete, Done: r.done, Planned: r.planned, Wall: r.Now().Sub(r.start)}
 	var busy, wall float64
 	interrupted := false
 	for _, p := range parts {

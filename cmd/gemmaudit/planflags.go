@@ -80,7 +80,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.IntVar(&f.rounds, "rounds", 0, "samples of each case, 0 for the preset's")
 	flags.StringVar(&f.roundsFor, "rounds-for", "", "what rounds after the screening measure: open (cases without a clear verdict) or all (default open; all with --rounds)")
 	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
-	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's")
+	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
 	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
 	flags.Lookup("shard").Usage = "measure one part of the plan, as in 3/8; the merge command joins the parts"
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")

@@ -32,6 +32,14 @@ var presetLimits = map[string]limits{
 	"quick": {confirm: 25 * time.Second, execute: 20 * time.Second},
 }
 
+// limitsOf are those of a plan's preset, as long as its deadline holds for the plan.
+func limitsOf(plan *sweep.Plan) limits {
+	if plan.Deadline == 0 {
+		return limits{}
+	}
+	return presetLimits[plan.Preset]
+}
+
 type runOptions struct {
 	app     *app
 	plan    planFlags
@@ -130,7 +138,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return o.evaluate(ctx, folder, run, sum, cfg, presetLimits[plan.Preset], images)
+	return o.evaluate(ctx, folder, run, sum, cfg, limitsOf(plan), images)
 }
 
 // finishRun goes on with an interrupted run: with its sweep where it stopped, with
@@ -149,12 +157,13 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 		return err
 	}
 	defer run.Close()
+	most := limitsOf(plan)
 	plan.Deadline = o.plan.deadline
 	_, sum, err := a.measure(ctx, run, plan, o.goOn)
 	if err != nil {
 		return err
 	}
-	return o.evaluate(ctx, o.out, run, sum, cfg, presetLimits[plan.Preset], images)
+	return o.evaluate(ctx, o.out, run, sum, cfg, most, images)
 }
 
 // resumeRun is the command that goes on with a run in a folder: what its command

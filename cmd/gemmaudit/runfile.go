@@ -246,6 +246,9 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	default:
 		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
 	}
+	if sum.Status == sweep.StatusDeadline {
+		a.notef("the deadline of %s ended it after %d of %d samples: %s measures the rest", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
+	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
 	}
