@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// PlotComparison draws the MFU of several series of one data type and shape in
+// one figure: kernels of a device, or a kernel on several devices.
+func PlotComparison(curves []Curve, machine string) *Figure {
+	f := &Figure{Subtitle: machine}
+	if len(curves) == 0 {
+		f.Name, f.Title, f.draw = "compare", "no series to compare", func(draw.Canvas) {}
+		return f
+	}
+	key := curves[0].Key
+	what := fmt.Sprintf("%s/%s n%d k%d", key.Device, key.DType, key.N, key.K)
+	f.Name, f.Title = fileName("compare "+what), what+" — kernels compared"
+	across := curves[len(curves)-1].Key.Device != key.Device
+	if across {
+		what = fmt.Sprintf("%s/%s n%d k%d", key.Kernel, key.DType, key.N, key.K)
+		f.Name, f.Title = fileName("cards "+what), what+" — cards compared"
+	}
+	f.Subtitle = subtitle(machine, curves[0])
+	f.Alt = fmt.Sprintf("MFU over M of %s, overlaid.", count(len(curves), "series"))
+	for i, c := range curves {
+		f.legend = append(f.legend, legendItem{curveName(c.Key, key, across), curveColours[i%len(curveColours)], lineMark})
+	}
+	f.draw = func(canvas draw.Canvas) {
+		lo, hi, from, to := math.Inf(1), math.Inf(-1), math.MaxInt, 0
+		var upper []float64
+		for _, c := range curves {
+			for _, r := range c.Rows {
+				upper = append(upper, r.MFU.Hi)
+				lo, hi, from, to = math.Min(lo, r.MFU.Mid), math.Max(hi, r.MFU.Mid), min(from, r.M), max(to, r.M)
+			}
+		}
+		if to == 0 {
+			from = 0
+		}
+		y := mfuAxis(lo, outermost(upper, hi))
+		p := newPanel(canvas, batchAxis(from, to, false), y, 4, verticalAxisWidth(y))
+		for i, c := range curves {
+			p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), curveColours[i%len(curveColours)], false)
+		}
+	}
+	return f
+}
+
+// curveName says what sets a series apart from the first.
+func curveName(k, first results.SeriesKey, across bool) string {
+	s := k.Kernel
+	if across {
+		s = k.Device
+	}
+	if k.DType != first.DType {
+		s += " " + string(k.DType)
+	}
+	if k.Regime != first.Regime {
+		s += " " + string(k.Regime)
+	}
+	if k.PackInside {
+		s += " pack-inside"
+	}
+	if k.Threads != first.Threads {
+		s += fmt.Sprintf(" %d threads", k.Threads)
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// findingColour is the shade of a finding: the surer, the stronger.
+func findingColour(s rules.Status) color.NRGBA {
+	switch s {
+	case rules.Confirmed:
+		return alpha(vermillion, 0.26)
+	case rules.Waived:
+		return alpha(muted, 0.16)
+	}
+	return alpha(orange, 0.24)
+}
+
+// findingLegend has one item for each status of a shaded finding, and one for
+// each kind of bar.
+func (c *Curve) findingLegend() []legendItem {
+	var items []legendItem
+	shown := c.shown()
+	for _, s := range []rules.Status{rules.Confirmed, rules.Unconfirmed, rules.Waived} {
+		if slices.ContainsFunc(shown, func(f rules.Finding) bool { return f.Status == s }) {
+			items = append(items, legendItem{"finding, " + string(s), findingColour(s), areaMark})
+		}
+	}
+	var kernels []string
+	for _, f := range c.Findings {
+		if f.Rule == rules.Alternative && f.Remedy != nil && f.Remedy.Kernel != "" && !slices.Contains(kernels, f.Remedy.Kernel) {
+			kernels = append(kernels, f.Remedy.Kernel)
+		}
+	}
+	for _, rule := range barred {
+		if !slices.ContainsFunc(c.Findings, func(f rules.Finding) bool { return f.Rule == rule }) {
+			continue
+		}
+		name := string(rule)
+		if rule == rules.Alternative && len(kernels) > 0 {
+			name += ": " + strings.Join(kernels, ", ")
+		} else if rule == rules.Alternative {
+			name += ": another kernel is faster"
+		}
+		items = append(items, legendItem{name, barColour(rule), barMark})
+	}
+	return items
+}
+
+// barred are the rules whose findings compare a whole curve with another one:
+// their intervals often span everything, so they are thin bars at the top.
+var barred = []rules.Rule{rules.Alternative, rules.Parity}
+
+// barColour is the colour of the bars of one rule.
+func barColour(r rules.Rule) color.NRGBA {
+	if r == rules.Parity {
+		return alpha(sky, 0.9)
+	}
+	return alpha(purple, 0.9)
+}
+
+// bars draws the intervals of the rules that are not shaded at the top of the panel.
+func (c *Curve) bars(p *panel) {
+	const height, step = 2.5, 3.5
+	from, to := c.batches()
+	top := p.Max.Y
+	for _, rule := range barred {
+		drawn := false
+		for _, f := range c.Findings {
+			if f.Rule != rule || f.ToM < from || f.FromM > to {
+				continue
+			}
+			left, right := c.spanOf(p, f.FromM, f.ToM)
+			p.FillPolygon(barColour(rule), []vg.Point{{X: left, Y: top - height}, {X: right, Y: top - height}, {X: right, Y: top}, {X: left, Y: top}})
+			drawn = true
+		}
+		if drawn {
+			top -= step
+		}
+	}
+}
+
+// arrow marks at the edge of the panel that something lies beyond it.
+func (p *panel) arrow(x vg.Length, up bool, c color.NRGBA) {
+	edge, foot := p.Max.Y, p.Max.Y-6
+	if !up {
+		edge, foot = p.Min.Y, p.Min.Y+6
+	}
+	p.FillPolygon(c, []vg.Point{{X: x, Y: edge}, {X: x - 3, Y: foot}, {X: x + 3, Y: foot}})
+}
+
+// shown are the findings that are shaded, the monotonic rule's first.
+func (c *Curve) shown() []rules.Finding {
+	from, to := c.batches()
+	var out []rules.Finding
+	for _, primary := range []bool{true, false} {
+		for _, f := range c.Findings {
+			if slices.Contains(barred, f.Rule) || (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
+				continue
+			}
+			// Another rule that says the same of the same rows adds nothing.
+			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
+				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
+			}) {
+				continue
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (c *Curve) regions(p *panel) []region {
+	var out []region
+	shown := c.shown()
+	for _, f := range shown {
+		from, to := c.spanOf(p, f.FromM, f.ToM)
+		out = append(out, region{from: from, to: to, name: clean(findingLabel(f, len(shown) <= fewFindings))})
+	}
+	return out
+}
+
+// fewFindings is up to how many findings each one's label may hold its own
+// numbers; the labels of more are merged, for which they have to be equal.
+const fewFindings = 6
+
+// findingLabel is the rule with the cause where one is known, else, in detail,
+// with what the row was held against.
+func findingLabel(f rules.Finding, detail bool) string {
+	s := string(f.Rule)
+	if f.Cause != rules.Unknown && f.Cause != "" {
+		return s + ": " + string(f.Cause)
+	}
+	if !detail {
+		return s
+	}
+	switch r := f.Remedy; {
+	case f.Rule == rules.Pad && r != nil && r.PadTo > 0:
+		return fmt.Sprintf("%s: m%d is faster", s, r.PadTo)
+	case f.Rule == rules.SplitRule && r != nil && len(r.Parts) > 0:
+		return s + ": " + results.JoinInts(r.Parts, "+")
+	case f.Rule == rules.Pad && f.ReferenceM > 0:
+		return fmt.Sprintf("%s: m%d is faster", s, f.ReferenceM)
+	case f.Rule == rules.Monotonic && f.ReferenceM > 0:
+		return fmt.Sprintf("%s: below m%d", s, f.ReferenceM)
+	}
+	return s
+}
+
+// shade fills the intervals of the findings. Two findings of different rules
+// on one interval darken it once only.
+func (c *Curve) shade(p *panel) {
+	for _, s := range []rules.Status{rules.Waived, rules.Unconfirmed, rules.Confirmed} {
+		covered := p.Min.X
+		var spans []region
+		for _, f := range c.shown() {
+			if f.Status == s {
+				from, to := c.spanOf(p, f.FromM, f.ToM)
+				spans = append(spans, region{from: from, to: to})
+			}
+		}
+		sortRegions(spans)
+		for _, r := range spans {
+			from := max(r.from, covered)
+			if r.to <= from {
+				continue
+			}
+			p.FillPolygon(findingColour(s), []vg.Point{{X: from, Y: p.Min.Y}, {X: r.to, Y: p.Min.Y}, {X: r.to, Y: p.Max.Y}, {X: from, Y: p.Max.Y}})
+			covered = r.to
+		}
+	}
+}
