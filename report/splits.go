@@ -81,8 +81,11 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 		if r.Executed {
 			row[6] = bounds{r.ExecutedUS, microsCell}
 			row[8] = word{"no", Faint}
-			if r.Pays {
+			switch {
+			case r.Pays:
 				row[8] = word{"yes", Good}
+			case r.Unsteady:
+				row[8] = word{"unsteady", Faint}
 			}
 		}
 		s.Rows = append(s.Rows, row)

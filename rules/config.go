@@ -74,7 +74,11 @@ type ConfirmConfig struct {
 
 // RemedyConfig says what a remedy must gain and how much is spent on it.
 type RemedyConfig struct {
-	Margin    float64 `yaml:"margin"`
+	Margin float64 `yaml:"margin"`
+	// Slower is by how much more than in the run a product may take beside its remedies.
+	// Beyond, other work slows it, from which a remedy may suffer less without being any
+	// better: nothing is concluded.
+	Slower    float64 `yaml:"slower"`
 	Rounds    int     `yaml:"rounds"`
 	MaxRounds int     `yaml:"max_rounds"`
 	MaxParts  int     `yaml:"max_parts"`
@@ -296,6 +300,7 @@ func (c Config) Validate() error {
 		{"confidence", c.Confidence, 0, 1, false},
 		{"drift_bound", c.DriftBound, 0, 10, true},
 		{"remedy.margin", c.Remedy.Margin, -1e-300, 10, true},
+		{"remedy.slower", c.Remedy.Slower, 0, 10, true},
 		{"rules.split.margin", c.Rules.Split.Margin, -1e-300, 10, true},
 		{"rules.pad.margin", c.Rules.Pad.Margin, -1e-300, 10, true},
 		{"rules.alternative.margin", c.Rules.Alternative.Margin, -1e-300, 10, true},

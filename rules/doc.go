@@ -63,6 +63,7 @@
 //	  max_cases: 48              # intervals that are measured again
 //	remedy:
 //	  margin: 0.02               # what a remedy must surely gain
+//	  slower: 0.25               # how much longer than in the run the product may take beside it
 //	  rounds: 12                 # as above, for executed remedies
 //	  max_rounds: 24
 //	  max_parts: 4               # 2 to 16 launches of a split

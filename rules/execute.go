@@ -35,8 +35,9 @@ type entry struct {
 // execute runs what was predicted: of every stretch both ends and the row that
 // gains most, each remedy interleaved with the direct product. A remedy pays
 // when the lower bound of its gain, at a level that pays for its rivals and for
-// every look at the samples, is above 1 + margin, and its p-value survives
-// Benjamini–Hochberg over all that were executed. A stretch stands as far as
+// every look at the samples, is above 1 + margin, its p-value survives
+// Benjamini–Hochberg over all that were executed, and the direct product was not
+// slowed by other work. A stretch stands as far as
 // the rows that pay reach.
 func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPlan, m Measurer) error {
 	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
@@ -135,6 +136,7 @@ func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) 
 			// these rounds, not what it took in the sweep.
 			e.remedy.SweepUS, e.remedy.DirectUS = e.remedy.DirectUS, centreOf(e.direct, cfg.Confidence).Mid
 			e.remedy.ExecutedUS = centreOf(e.times, cfg.Confidence)
+			e.remedy.Unsteady = e.remedy.DirectUS > e.remedy.SweepUS*(1+cfg.Remedy.Slower)
 		}
 	}
 	return nil
@@ -206,8 +208,18 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 	}
 	for i, adjusted := range benjaminiHochberg(p) {
 		e := all[i]
-		e.paying = adjusted <= cfg.FDR && e.remedy.Gain.Lo > 1+cfg.Remedy.Margin
+		e.paying = adjusted <= cfg.FDR && e.remedy.Gain.Lo > 1+cfg.Remedy.Margin && !e.remedy.Unsteady
 		e.remedy.Pays = e.paying
+	}
+	unsteady := 0
+	for _, c := range contests {
+		if slices.ContainsFunc(c.entries, func(e *entry) bool { return e.remedy.Unsteady }) {
+			unsteady++
+		}
+	}
+	if unsteady > 0 {
+		r.warn("run", "%d of %d executed rows took more than %.4g times as long as in the run, so other work slowed them: nothing is concluded of their remedies",
+			unsteady, len(contests), 1+cfg.Remedy.Slower)
 	}
 	byStretch := map[*stretchPlan][]*contest{}
 	var order []*stretchPlan

@@ -126,7 +126,10 @@ type Remedy struct {
 	// ExecutedUS and Gain (direct ÷ remedy) are measured; zero when not Executed.
 	ExecutedUS Interval `json:"executed_us,omitzero"`
 	Gain       Interval `json:"gain,omitzero"`
-	// Pays is true when the lower bound of Gain is above 1 + the margin.
+	// Unsteady is true when DirectUS is so far above SweepUS that other work must have
+	// slowed the product, and nothing is concluded.
+	Unsteady bool `json:"unsteady,omitempty"`
+	// Pays is true when the lower bound of Gain is above 1 + the margin, and not Unsteady.
 	Pays bool `json:"pays"`
 }
 

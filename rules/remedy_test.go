@@ -281,7 +281,7 @@ func TestGainStandsBesideItsTimes(t *testing.T) {
 	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
 	data := w.sweep(grid(4, 1024, 4), 9)
 	fast := w.time
-	w.time = func(c results.Case) float64 { return 1.5 * fast(c) }
+	w.time = func(c results.Case) float64 { return 1.2 * fast(c) }
 	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
 	if err != nil || len(r.Splits) == 0 {
 		t.Fatalf("%d splits, %v", len(r.Splits), err)
@@ -377,6 +377,40 @@ func TestRemediesOfAnInvalidRun(t *testing.T) {
 		}
 		if warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Text, "only the rows that were executed"); warned != c.invalid || (rows == proofs) != c.invalid {
 			t.Errorf("drift of %g: %d rows on %d proofs, warnings %v", c.drift, rows, proofs, r.Warnings)
+		}
+	}
+}
+
+// TestRemediesOfSlowedProducts: what other work slows beside its remedies proves nothing,
+// whichever way the pairs fall out; what runs faster than in the run does.
+func TestRemediesOfSlowedProducts(t *testing.T) {
+	for _, c := range []struct {
+		direct, remedy float64 // times as long as in the run
+		unsteady, pays bool
+	}{{1, 1, false, true}, {1.1, 1, false, true}, {2, 1.4, true, false}, {3, 3, true, false}, {0.9, 0.8, false, true}} {
+		w := byM(cliff, student(0.01), rand.New(rand.NewPCG(4, 4)))
+		data := w.sweep(grid(4, 1024, 4), 9)
+		single := w.time
+		w.time = func(k results.Case) float64 {
+			if len(k.Parts) > 0 || k.PadTo > 0 {
+				return c.remedy * single(k)
+			}
+			return c.direct * single(k)
+		}
+		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(r.Stretches) > 0) != c.pays {
+			t.Errorf("%+v: %d stretches", c, len(r.Stretches))
+		}
+		if got := slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "other work slowed them") }); got != c.unsteady {
+			t.Errorf("%+v: warnings %+v", c, r.Warnings)
+		}
+		for _, s := range slices.Concat(r.Splits, r.Rejected) {
+			if s.Executed && s.Unsteady != c.unsteady {
+				t.Errorf("%+v: m%d direct %.1f us, in the run %.1f us", c, s.M, s.DirectUS, s.SweepUS)
+			}
 		}
 	}
 }
