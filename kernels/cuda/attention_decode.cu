@@ -30,10 +30,12 @@
 // serve as well: those lie within a GPC, and GPCs so chosen have unequal work, which costs
 // a third of the bandwidth on an H200.
 //
-// Overlapped launches (9.0): what will be read is fetched into L2 before the predecessor
-// has ended, which is right whatever it may still write; all else comes after it. With a
-// table, the queries are rotated on the way in, and the last block rotates the newest key,
-// puts it and its value into the cache and uses them from shared memory.
+// Overlapped launches (9.0): before the predecessor has ended, the kernels on tensor cores
+// read the position and work out from it what to load, which they ask for again should it
+// then be another; the others have L2 fetch what they will read, which is right whatever is
+// still written. All else comes after the predecessor. With a table, the queries are rotated
+// on the way in, and the last block rotates the newest key, puts it and its value into the
+// cache and uses them from shared memory.
 
 #include "attention.cuh"
 #include "vector.cuh"
@@ -106,11 +108,21 @@ struct Share : HeadShare {
     __device__ __forceinline__ Share(const Params& p, int most, int position) : HeadShare(p, most) {
         const Seen seen = seenFrom(position, p.window);
         begin = seen.begin, end = seen.end;
-        const int from = begin / TILE, tiles = (end - 1) / TILE + 1 - from;
-        first = from + static_cast<int>(static_cast<int64_t>(tiles) * blockIdx.x / gridDim.x);
-        last = from + static_cast<int>(static_cast<int64_t>(tiles) * (blockIdx.x + 1) / gridDim.x);
+        const int tiles = (end - 1) / TILE + 1 - begin / TILE, splits = gridDim.x, split = blockIdx.x;
+        const int least = static_cast<uint32_t>(tiles) / gridDim.x;
+        const int beyond = split - (splits - (tiles - least * splits)); // from 0 on, blocks have one more
+        first = begin / TILE + least * split + max(0, beyond);
+        last = first + least + (beyond >= 0);
     }
 };
+
+// positionNow is the position as it stands in memory, which an overlapped predecessor may
+// still write.
+__device__ __forceinline__ int positionNow(const Params& p) {
+    int position;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(position) : "l"(p.position) : "memory");
+    return max(0, min(position, p.length - 1));
+}
 
 // fetchAhead has L2 fetch the first tiles of this warp's share, as far as they are known: the
 // predecessor may still write the position. Wherever that points, the ring has it.
@@ -118,7 +130,7 @@ template <class T>
 __device__ __forceinline__ void fetchAhead(const Params& p, int most) {
 #if __CUDA_ARCH__ >= 900
     if (p.ahead == 0) return;
-    const Share s(p, most, firstPosition(p.position, 1, p.length));
+    const Share s(p, most, positionNow(p));
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int tile = s.first + warp + lane / 2 * WARPS;
     if (lane / 2 < p.ahead && tile < s.last && p.whole) {
@@ -129,61 +141,98 @@ __device__ __forceinline__ void fetchAhead(const Params& p, int most) {
 #endif
 }
 
-// take brings the heads of a block to `to`, `pitch` elements of type S apart, rotated where
-// there is a table; heads up to MOST that there are not are zeros. Where `newest` is not null, the
-// newest key and value go there, [2][MOST_DIM], and into the cache.
-template <class T, class S>
-__device__ __forceinline__ void take(const Params& p, const Share& s, int most, int dim, S* to, int pitch, T* newest) {
-    const int half = dim / 2, position = s.end - 1;
-    const T* row = static_cast<const T*>(p.q);
-    const float2* angles = reinterpret_cast<const float2*>(p.table) + static_cast<int64_t>(min(position, p.positions - 1)) * half;
-    const int rows = most + (newest != nullptr ? 2 : 0);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < rows * half; i += THREADS) {
-        const int h = i / half, e = i - h * half;
-        int head = s.head + h; // of the raw row
-        if (h == most) head = p.query + s.kv;
-        if (h == most + 1) head = p.query + p.kv + s.kv;
-        T x = zeroOf<T>(), y = zeroOf<T>();
-        if (h < s.heads || h >= most) x = row[head * dim + e], y = row[head * dim + e + half];
-        if (p.table != nullptr && h <= most) {
-            const float2 a = angles[e];
-            const float u = widen(x), v = widen(y);
-            x = narrow<T>(u * a.x - v * a.y), y = narrow<T>(v * a.x + u * a.y);
-        }
-        if (h < most) {
-            if constexpr (sizeof(S) == sizeof(T)) {
-                to[h * pitch + e] = x, to[h * pitch + e + half] = y;
-            } else {
-                to[h * pitch + e] = widen(x), to[h * pitch + e + half] = widen(y);
-            }
-            continue;
-        }
-        T* kept = newest + (h - most) * MOST_DIM;
-        kept[e] = x, kept[e + half] = y;
-        if (blockIdx.y % p.chunks != 0) continue;
-        T* slot = static_cast<T*>(h == most ? p.keys : p.values) + (static_cast<int64_t>(s.kv) * p.capacity + position % p.capacity) * dim;
-        slot[e] = x, slot[e + half] = y;
-    }
-}
-
-// WarpParts are the maximum and the sum of weights of each warp and head, and what scales each.
-struct WarpParts {
-    float top[WARPS][MOST_HEADS], sum[WARPS][MOST_HEADS], factor[WARPS][MOST_HEADS];
+// Few are N elements that are loaded together.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Few {
+    T v[N];
 };
 
-// put stores a float for another block, and get waits for four and leaves zeros.
+// Taken is what a thread brings of the raw row to shared memory: N elements of the lower half
+// of a head and those of the upper half that are rotated with them. Items are numbered
+// through the block's heads and, where it has the newest position, its key and its value.
+template <class T, int N>
+struct Taken {
+    Few<T, N> low, high;
+    float2 angles[N];
+
+    // itemsOf is how many there are.
+    __device__ __forceinline__ static int itemsOf(const HeadShare& s, int dim, bool newest) { return (s.heads + (newest ? 2 : 0)) * (dim / 2 / N); }
+
+    __device__ __forceinline__ void load(const Params& p, const Share& s, int dim, int item) {
+        const int half = dim / 2, h = item / (half / N), e = item % (half / N) * N;
+        const int head = h < s.heads ? s.head + h : p.query + s.kv + (h - s.heads) * p.kv; // of the raw row
+        const T* const from = static_cast<const T*>(p.q) + head * dim + e;
+        low = *reinterpret_cast<const Few<T, N>*>(from);
+        high = *reinterpret_cast<const Few<T, N>*>(from + half);
+        if (p.table == nullptr || h > s.heads) return;
+        const float2* const row = reinterpret_cast<const float2*>(p.table) + static_cast<int64_t>(min(s.end - 1, p.positions - 1)) * half + e;
+#pragma unroll
+        for (int i = 0; i < N; i++) angles[i] = row[i];
+    }
+
+    // keep rotates, where there is a table, and stores: queries at `to`, `pitch` elements of
+    // type S apart, the newest key and value at `newest`, [2][MOST_DIM], and in the cache.
+    template <class S>
+    __device__ __forceinline__ void keep(const Params& p, const Share& s, int dim, int item, S* to, int pitch, T* newest) {
+        const int half = dim / 2, h = item / (half / N), e = item % (half / N) * N;
+        if (p.table != nullptr && h <= s.heads) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                const float u = widen(low.v[i]), v = widen(high.v[i]);
+                low.v[i] = narrow<T>(u * angles[i].x - v * angles[i].y), high.v[i] = narrow<T>(v * angles[i].x + u * angles[i].y);
+            }
+        }
+        if (h < s.heads) {
+            S* const query = to + h * pitch + e;
+            if constexpr (sizeof(S) == sizeof(T)) {
+                both(query, half);
+            } else {
+#pragma unroll
+                for (int i = 0; i < N; i++) query[i] = widen(low.v[i]), query[i + half] = widen(high.v[i]);
+            }
+            return;
+        }
+        both(newest + (h - s.heads) * MOST_DIM + e, half);
+        if (blockIdx.y % p.chunks != 0) return;
+        const int64_t slot = static_cast<int64_t>(s.kv) * p.capacity + (s.end - 1) % p.capacity;
+        both(static_cast<T*>(h == s.heads ? p.keys : p.values) + slot * dim + e, half);
+    }
+
+    __device__ __forceinline__ void both(T* to, int half) const {
+        *reinterpret_cast<Few<T, N>*>(to) = low;
+        *reinterpret_cast<Few<T, N>*>(to + half) = high;
+    }
+};
+
+// WarpParts are the maximum and the sum of weights of each warp and head.
+struct WarpParts {
+    float top[WARPS][MOST_HEADS], sum[WARPS][MOST_HEADS];
+};
+
+// Factors are what scales the warps' parts of a head, whose maximum is top.
+struct Factors {
+    float top, of[WARPS];
+
+    __device__ __forceinline__ Factors(const WarpParts& warps, int h) {
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) of[w] = warps.top[w][h];
+        top = of[0];
+#pragma unroll
+        for (int w = 1; w < WARPS; w++) top = fmaxf(top, of[w]);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) of[w] = weightOf(of[w], top);
+    }
+};
+
+// put stores four floats for another block, and get waits for them and leaves zeros.
 __device__ __forceinline__ uint32_t sealed(float v) { return ~__float_as_uint(v); }
-__device__ __forceinline__ void put(uint32_t* to, float v) {
-    asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(to), "r"(sealed(v)) : "memory");
-}
-__device__ __forceinline__ void put(uint32_t* to, float v, float w) {
-    asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(sealed(v)), "r"(sealed(w)) : "memory");
+__device__ __forceinline__ void put(uint4* to, const float (&v)[4]) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(sealed(v[0])), "r"(sealed(v[1])), "r"(sealed(v[2])), "r"(sealed(v[3])) : "memory");
 }
 __device__ __forceinline__ float4 get(uint4* from) {
     uint4 v;
     do {
-        asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
     } while (v.x == 0 || v.y == 0 || v.z == 0 || v.w == 0);
     *from = make_uint4(0, 0, 0, 0);
     return make_float4(__uint_as_float(~v.x), __uint_as_float(~v.y), __uint_as_float(~v.z), __uint_as_float(~v.w));
@@ -201,58 +250,71 @@ struct Record {
 };
 
 // merge adds the parts of warps, sums[warp][head][element], and of blocks, and writes the
-// output. Afterwards `memory` takes a record of each split.
+// output. Behind the sums there is room for a record of each split.
 template <class T>
-__device__ __forceinline__ void merge(const Params& p, const HeadShare& s, int most, int dim, float* memory, WarpParts& warps) {
+__device__ __forceinline__ void merge(const Params& p, const HeadShare& s, int most, int dim, float* sums, const WarpParts& warps) {
     constexpr int LANES = 8; // add up one element
     const int all = s.heads * dim, splits = gridDim.x, split = blockIdx.x;
     const Record record(s.heads, all);
     const Record largest(min(most, p.group), min(most, p.group) * dim);
     // [reader][writer][words]
-    uint32_t* const exchange = reinterpret_cast<uint32_t*>(p.exchange) + static_cast<int64_t>(blockIdx.y) * splits * splits * largest.words;
+    uint4* const exchange = p.exchange + static_cast<int64_t>(blockIdx.y) * splits * splits * (largest.words / 4);
+    const int vectors = record.words / 4;
     __syncthreads();
-    if (threadIdx.x < WARPS * MOST_HEADS) {
-        const int h = threadIdx.x / WARPS, w = threadIdx.x % WARPS;
-        const float m = h < s.heads ? warps.top[w][h] : NOTHING;
-        float top = m;
-#pragma unroll
-        for (int i = 1; i < WARPS; i *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, i));
-        const float f = weightOf(m, top);
-        float sum = f > 0 ? f * warps.sum[w][h] : 0.f;
-#pragma unroll
-        for (int i = 1; i < WARPS; i *= 2) sum += __shfl_xor_sync(0xffffffff, sum, i);
-        warps.factor[w][h] = f;
-        if (h < record.heads) {
-            for (int r = w; r < splits; r += WARPS) put(exchange + (r * splits + split) * record.words + 2 * h, top, sum);
-        }
-    }
-    __syncthreads();
+    // Maxima and sums come first, of two heads a vector, so that few warps have both kinds.
 #pragma unroll 1
-    for (int i = threadIdx.x; i < splits * record.slice; i += THREADS) {
-        float v = 0;
-        if (i < all) {
-            const int h = i / dim;
+    for (int i = threadIdx.x; i < splits * vectors; i += THREADS) {
+        float v[4] = {};
+        int reader, vector;
+        if (i < splits * (record.heads / 2)) {
+            reader = i / (record.heads / 2), vector = i - reader * (record.heads / 2);
 #pragma unroll
-            for (int w = 0; w < WARPS; w++) v = fmaf(warps.factor[w][h], memory[w * all + i], v);
+            for (int e = 0; e < 2; e++) {
+                const Factors factors(warps, 2 * vector + e);
+                v[2 * e] = factors.top;
+#pragma unroll
+                for (int w = 0; w < WARPS; w++) v[2 * e + 1] = fmaf(factors.of[w], warps.sum[w][2 * vector + e], v[2 * e + 1]);
+            }
+        } else {
+            const int at = 4 * (i - splits * (record.heads / 2));
+            reader = at / record.slice, vector = (2 * record.heads + at - reader * record.slice) / 4;
+            if (dim % 4 == 0) {
+                if (at < all) {
+                    const Factors factors(warps, at / dim);
+#pragma unroll
+                    for (int w = 0; w < WARPS; w++) {
+                        const float4 part = *reinterpret_cast<const float4*>(sums + w * all + at);
+                        v[0] = fmaf(factors.of[w], part.x, v[0]), v[1] = fmaf(factors.of[w], part.y, v[1]);
+                        v[2] = fmaf(factors.of[w], part.z, v[2]), v[3] = fmaf(factors.of[w], part.w, v[3]);
+                    }
+                }
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    if (at + e >= all) continue;
+                    const Factors factors(warps, (at + e) / dim);
+#pragma unroll
+                    for (int w = 0; w < WARPS; w++) v[e] = fmaf(factors.of[w], sums[w * all + at + e], v[e]);
+                }
+            }
         }
-        const int reader = i / record.slice;
-        put(exchange + (reader * splits + split) * record.words + 2 * record.heads + i - reader * record.slice, v);
+        put(exchange + (reader * splits + split) * vectors + vector, v);
     }
-    __syncthreads();
-    const int vectors = splits * record.words / 4;
-    uint4* const mine = reinterpret_cast<uint4*>(exchange) + split * vectors;
-    for (int i = threadIdx.x; i < vectors; i += THREADS) reinterpret_cast<float4*>(memory)[i] = get(mine + i);
+    float* const records = sums + WARPS * all;
+    uint4* const mine = exchange + split * splits * vectors;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < splits * vectors; i += THREADS) reinterpret_cast<float4*>(records)[i] = get(mine + i);
     __syncthreads();
     const int lane = threadIdx.x % LANES;
 #pragma unroll 1
     for (int i = threadIdx.x / LANES; i < (record.slice + THREADS / LANES - 1) / (THREADS / LANES) * (THREADS / LANES); i += THREADS / LANES) {
         const int at = split * record.slice + i, h = min(at / dim, s.heads - 1), element = min(i, record.slice - 1);
         float top = NOTHING, v = 0, sum = 0;
-        for (int r = lane; r < splits; r += LANES) top = fmaxf(top, memory[r * record.words + 2 * h]);
+        for (int r = lane; r < splits; r += LANES) top = fmaxf(top, records[r * record.words + 2 * h]);
 #pragma unroll
         for (int e = 1; e < LANES; e *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, e));
         for (int r = lane; r < splits; r += LANES) {
-            const float* const part = memory + r * record.words;
+            const float* const part = records + r * record.words;
             const float f = weightOf(part[2 * h], top);
             sum = fmaf(f, part[2 * h + 1], sum);
             v = fmaf(f, part[2 * record.heads + element], v);
@@ -291,18 +353,21 @@ __device__ __forceinline__ void tensor(const Params& p) {
     constexpr int STEPS = D / 32;     // pieces of 64 bytes of a key
     constexpr int HALVES = D / 64;    // pieces of 128 bytes of a value
     constexpr int PITCH = D + 32;     // of a head in shared memory: lanes that load together are in other banks
+    constexpr int TAKEN = 4;          // elements of a half of a head
+    constexpr bool OVERLAPPED = __CUDA_ARCH__ >= 900;
+    static_assert((MOST_HEADS + 2) * (D / 2 / TAKEN) <= THREADS, "a thread takes more than one item of the row");
     extern __shared__ __align__(16) unsigned char memory[]; // sums, then records
     __shared__ __align__(16) T queries[MOST_HEADS * PITCH];
     __shared__ __align__(16) T newest[2 * MOST_DIM];
     __shared__ WarpParts warpParts;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     dependentsMayStart();
-    fetchAhead<T>(p, MOST_HEADS);
-    waitForPredecessor();
 
-    const Share s(p, MOST_HEADS, firstPosition(p.position, 1, p.length));
+    int position = positionNow(p);
+    Share s(p, MOST_HEADS, position);
+    auto slotOf = [&](int tile) { return tile * TILE < p.capacity ? tile * TILE : tile * TILE % p.capacity; };
+    int tile = s.first + warp, slot = slotOf(tile);
     const bool fused = p.table != nullptr;
-    const int readable = fused ? s.end - 1 : s.end; // the newest comes from shared memory
     const int64_t base = static_cast<int64_t>(s.kv) * p.capacity * D;
     const T* const keys = static_cast<const T*>(p.keys) + base;
     const T* const values = static_cast<const T*>(p.values) + base;
@@ -310,7 +375,10 @@ __device__ __forceinline__ void tensor(const Params& p) {
     uint4 k[2][STEPS], v[4][HALVES];
     // Rows of a tile that the row does not see, or that are not to be read, are read as their
     // neighbours: their weight is 0, and what the memory holds may not be a number.
-    auto rowOf = [&](int tile, int row) { return max(min(row, readable - 1 - tile * TILE), max(s.begin - tile * TILE, 0)); };
+    auto rowOf = [&](int tile, int row) {
+        const int readable = fused ? s.end - 1 : s.end; // the newest comes from shared memory
+        return max(min(row, readable - 1 - tile * TILE), max(s.begin - tile * TILE, 0));
+    };
     auto fetchKeys = [&](int tile, int slot) {
 #pragma unroll
         for (int n = 0; n < 2; n++) {
@@ -328,19 +396,33 @@ __device__ __forceinline__ void tensor(const Params& p) {
         }
     };
 
-    int tile = s.first + warp;
-    int slot = tile * TILE % p.capacity;
-    const int stride = WARPS * TILE;
-    if (tile < s.last) {
-        fetchKeys(tile, slot);
-        fetchValues(tile, slot);
+    // Heads that there are not are zeros.
+    for (int i = s.heads * PITCH / lanesOf<T> + threadIdx.x; i < MOST_HEADS * PITCH / lanesOf<T>; i += THREADS) {
+        reinterpret_cast<uint4*>(queries)[i] = make_uint4(0, 0, 0, 0);
     }
-    take<T, T>(p, s, MOST_HEADS, D, queries, PITCH, fused && blockIdx.x == gridDim.x - 1 ? newest : nullptr);
+    Taken<T, TAKEN> taken;
+    const bool has = threadIdx.x < taken.itemsOf(s, D, fused && blockIdx.x == gridDim.x - 1);
+    waitForPredecessor();
+    while (true) {
+        const int now = OVERLAPPED ? positionNow(p) : position;
+        // The row is asked for before keys and values, or it would come after them.
+        if (has) taken.load(p, s, D, threadIdx.x);
+        if (tile < s.last) {
+            fetchKeys(tile, slot);
+            fetchValues(tile, slot);
+        }
+        if (now == position) break;
+        position = now;
+        s = Share(p, MOST_HEADS, position);
+        tile = s.first + warp, slot = slotOf(tile);
+    }
+    if (has) taken.keep(p, s, D, threadIdx.x, queries, PITCH, newest);
     __syncthreads();
 
     float top = NOTHING, sum = 0; // of head g; the sum is this lane's part
     float o[HALVES * 4][4] = {};    // of heads 2t and 2t+1, elements 64i + 8g + …
     const T* const query = queries + g * PITCH + 8 * t;
+    const int stride = WARPS * TILE;
     for (; tile < s.last; tile += WARPS) {
         const int at = tile * TILE;
         const bool edge = at < s.begin || at + TILE > s.end;
@@ -451,7 +533,13 @@ __device__ __forceinline__ void cores(const Params& p) {
 
     const Share s(p, H, firstPosition(p.position, 1, p.length));
     const bool fused = p.table != nullptr;
-    take<T, float>(p, s, H, p.dim, queries, D, fused && blockIdx.x == gridDim.x - 1 ? newest : nullptr);
+    const int items = Taken<T, 1>::itemsOf(s, p.dim, fused && blockIdx.x == gridDim.x - 1);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < items; i += THREADS) {
+        Taken<T, 1> taken;
+        taken.load(p, s, p.dim, i);
+        taken.keep(p, s, p.dim, i, queries, D, newest);
+    }
     __syncthreads();
 
     const int64_t base = static_cast<int64_t>(s.kv) * p.capacity * p.dim;

@@ -187,9 +187,11 @@ func (c decodeChoice) recordWords(h kernels.Heads) int {
 const decodeAhead = 2
 
 // ahead is decodeAhead where these blocks leave room on the GPU for those of the next launch;
-// else that begins when these have ended, and to find out what to fetch only costs time.
+// else that begins when these have ended, and to find out what to fetch only costs time. The
+// kernels on tensor cores do without: between products, which leave memory no time to spare,
+// it delays them.
 func (c decodeChoice) ahead(a arch, h kernels.Heads) int {
-	if a.cc < 90 || 2*h.KV*c.chunks(h)*c.splits > a.sms*c.perSM {
+	if a.cc < 90 || c.tensors || 2*h.KV*c.chunks(h)*c.splits > a.sms*c.perSM {
 		return 0
 	}
 	return decodeAhead
@@ -202,7 +204,7 @@ func (c decodeChoice) call(a arch, p attentionProblem, at attentionAddresses, r 
 		kernel: fmt.Sprintf("ga_attention_decode_%s_%s", p.dtype, c.name),
 		grid:   dim3{x: c.splits, y: p.heads.KV * chunks}, block: dim3{x: 32 * decodeWarps},
 		// The warps' sums, then what comes of the other blocks.
-		shared:  4 * max(decodeWarps*heads*p.heads.Dim, c.splits*c.recordWords(p.heads)),
+		shared:  4 * (decodeWarps*heads*p.heads.Dim + c.splits*c.recordWords(p.heads)),
 		overlap: a.cc >= 90,
 	}
 	k.args.pointer(at.q).pointer(at.keys).pointer(at.values).pointer(at.out).pointer(at.position).pointer(r.table).pointer(at.flags)

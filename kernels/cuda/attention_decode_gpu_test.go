@@ -90,7 +90,7 @@ func rotateLevel(t *testing.T, d *Device, o kernels.Attention, position int) (ke
 }
 
 // TestRotateAttend: the fused launch does what the rotation and the attention do one after
-// the other.
+// the other, behind a launch that moves the position on.
 func TestRotateAttend(t *testing.T) {
 	d := gpu(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -107,9 +107,16 @@ func TestRotateAttend(t *testing.T) {
 					return b
 				}
 				qkv := kernels.Operand{Buffer: filled(h.Width(), dt, 1)}
-				where := buffer(t, d, 4)
-				if err := where.Upload(0, []byte{position & 255, position >> 8, 0, 0}); err != nil {
-					t.Fatal(err)
+				where, token := buffer(t, d, 4), buffer(t, d, 4)
+				stand := func(at int) {
+					if err := where.Upload(0, []byte{byte(at), byte(at >> 8), 0, 0}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stand(position)
+				choice := kernels.Choice{
+					Vocab: 1 << 18, DType: dt, Logits: kernels.Operand{Buffer: filled(1<<18, dt, 6)},
+					Token: kernels.Operand{Buffer: token}, Position: kernels.Operand{Buffer: where},
 				}
 				out := filled(h.Query*h.Dim, dt, 4)
 				r := kernels.Rotation{
@@ -128,6 +135,7 @@ func TestRotateAttend(t *testing.T) {
 					}
 					launches = append(launches, l)
 				}
+				add(d.Choose(choice))
 				if i == 0 {
 					add(d.Rotate(r))
 					add(d.Attend(o))
@@ -139,6 +147,12 @@ func TestRotateAttend(t *testing.T) {
 						t.Error("two rows and one were taken for the same")
 					}
 				}
+				// First by itself, as the first of a plan would run once more. Then the choice moves
+				// the position on, of which launches that overlap with it find the old value.
+				if _, err := d.Prime(context.Background(), launches[len(launches)-1]); err != nil {
+					t.Fatal(err)
+				}
+				stand(position - 1)
 				if _, err := d.Execute(context.Background(), launches, len(launches)); err != nil {
 					t.Fatal(err)
 				}

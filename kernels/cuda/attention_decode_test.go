@@ -47,11 +47,11 @@ func TestDecodeDecisions(t *testing.T) {
 }
 
 // TestDecodeAhead: nothing is fetched ahead by blocks that leave no room for the next launch,
-// or on GPUs where launches do not overlap.
+// on tensor cores, or on GPUs where launches do not overlap.
 func TestDecodeAhead(t *testing.T) {
 	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
-	k := decodeProblem(t, h, kernels.BF16, 4096).decodeKernel(h200Arch)
-	for splits, want := range map[int]int{1: decodeAhead, 16: decodeAhead, 17: 0, 33: 0} {
+	k := decodeProblem(t, h, kernels.FP32, 4096).decodeKernel(h200Arch)
+	for splits, want := range map[int]int{1: decodeAhead, 8: decodeAhead, 9: 0, 16: 0} {
 		if got := (decodeChoice{k, splits}).ahead(h200Arch, h); got != want {
 			t.Errorf("%d splits: %d tiles ahead, want %d", splits, got, want)
 		}
@@ -88,9 +88,9 @@ func TestDecodeCall(t *testing.T) {
 	plan := decodeChoice{p.decodeKernel(h200Arch), 5}.plan(h200Arch, p, decodeRotation{table: 7, positions: 2048})
 	k := plan.bind(attentionAddresses{q: 1, keys: 2, values: 3, out: 4, position: 5, flags: 6})[0]
 	want := new(args).pointer(1).pointer(2).pointer(3).pointer(4).pointer(5).pointer(7).pointer(6)
-	want.int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, decodeAhead, 1).float32(1.4426950408889634)
+	want.int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, 0, 1).float32(1.4426950408889634)
 	words := 2*8 + 208 // of 8 heads · 128 elements, a fifth, in fours
-	if k.kernel != "ga_attention_decode_bf16_tensor_128" || k.grid != (dim3{x: 5, y: 6}) || k.shared != 8*8*128*4 || !k.overlap ||
+	if k.kernel != "ga_attention_decode_bf16_tensor_128" || k.grid != (dim3{x: 5, y: 6}) || k.shared != 4*(8*8*128+5*words) || !k.overlap ||
 		string(k.args.bytes) != string(want.bytes) || plan.flags != int64(6*5*5*words*4) {
 		t.Errorf("plan %+v, call %+v", plan, k)
 	}
