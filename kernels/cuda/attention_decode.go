@@ -82,12 +82,15 @@ func (k decodeKernel) mostSplits(a arch, h kernels.Heads) int {
 	return min(decodeSplits, a.sms*k.perSM/(h.KV*k.chunks(h)))
 }
 
-// The model's constants, fitted to an H200's times of 32 query heads on 8, and on 32, at 128 to
-// 32768 keys: it finds the best number of splits, and the times within a fifth.
+// The model's constants, fitted to an H200's times of 32 query heads on 8 at 128 to 32768 keys,
+// alone and between the products of a decoder: it finds the best number of splits for those,
+// and the times within a fifth.
 const (
 	// decodeStart is what a launch takes beside its work, decodeBlock what each block of a
-	// multiprocessor adds, and decodeSplit what each split does.
-	decodeStart, decodeBlock, decodeSplit = 4.2e-6, 0.3e-6, 4e-9
+	// multiprocessor adds, most of it where it leaves the next launch no room to begin,
+	// decodeSplit what each split does, and decodeMerged, on tensor cores, what each element
+	// does of the output that a block merges.
+	decodeStart, decodeBlock, decodeSplit, decodeMerged = 1.9e-6, 1.2e-6, 4e-9, 12e-9
 	// decodeLatency is how long a step of a warp takes that only waits for its loads.
 	decodeLatency = 1.25e-6
 	// decodeReached is the part of the memory's bandwidth that is reached.
@@ -117,7 +120,12 @@ func (c decodeChoice) seconds(a arch, p attentionProblem) float64 {
 	for _, t := range times {
 		sum += t * t
 	}
-	return decodeStart + decodeBlock*perSM + decodeSplit*float64(c.splits) + max(1, tiles/decodeWarps)*c.steps()*math.Sqrt(sum)
+	merged := 0.
+	if c.tensors {
+		merged = float64(c.headsOf(p.heads)*p.heads.Dim) / float64(c.splits)
+	}
+	return decodeStart + decodeBlock*perSM + decodeSplit*float64(c.splits) + decodeMerged*merged +
+		max(1, tiles/decodeWarps)*c.steps()*math.Sqrt(sum)
 }
 
 // decodeChoices are the ways to split p.

@@ -32,8 +32,8 @@ func TestDecodeDecisions(t *testing.T) {
 		label  string
 	}{
 		{h200Arch, mistral, kernels.BF16, 32768, "tensor_128 33 splits"},
-		{h200Arch, mistral, kernels.BF16, 4096, "tensor_128 33 splits"},
-		{h200Arch, mistral, kernels.FP16, 128, "tensor_128 4 splits"},
+		{h200Arch, mistral, kernels.BF16, 4096 + 256, "tensor_128 16 splits"},
+		{h200Arch, mistral, kernels.FP16, 128, "tensor_128 16 splits"},
 		{h200Arch, mistral, kernels.FP32, 4096, "128 16 splits"},
 		{h200Arch, kernels.Heads{Query: 32, KV: 32, Dim: 128}, kernels.FP16, 4096, "tensor_128 8 splits"},
 		{h200Arch, kernels.Heads{Query: 32, KV: 4, Dim: 64}, kernels.FP16, 4096, "tensor_64 32 splits"},
