@@ -31,6 +31,8 @@ type benchLine struct {
 // The iterations are the launches of the block, the suffix is the number of
 // threads. What is not default in a series (regime, packing inside, parts,
 // padding) is a further key of the name. MFU is left out where no peak is known.
+// benchstat compares only files of one configuration, so what differs between runs
+// that are worth comparing (version, seed, measured peaks) stands in comments.
 func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
 	b := bufio.NewWriter(w)
 	benchHeader(b, meta)
@@ -63,30 +65,34 @@ func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) err
 	return b.Flush()
 }
 
-// benchHeader writes the configuration that holds for all lines, and which
-// direction of a unit is better.
+// benchHeader writes the configuration that holds for all lines, comments on what
+// else is known of the run, and which direction of a unit is better.
 func benchHeader(w io.Writer, meta results.Meta) {
 	fp := meta.Fingerprint
-	config := [][2]string{
-		{"goos", goos(fp.OS)}, {"goarch", goarch(fp.Arch)}, {"pkg", "github.com/gemmaudit/gemmaudit"}, {"cpu", fp.CPUModel},
-		{"gemmaudit", meta.Gemmaudit}, {"source", meta.Source}, {"distribution", string(meta.Distribution)},
+	write := func(lead string, lines [][2]string) {
+		for _, l := range lines {
+			if value := strings.TrimSpace(clean(l[1])); value != "" {
+				fmt.Fprintf(w, "%s%s: %s\n", lead, l[0], value)
+			}
+		}
 	}
+	write("", [][2]string{
+		{"goos", goos(fp.OS)}, {"goarch", goarch(fp.Arch)}, {"pkg", "github.com/gemmaudit/gemmaudit"}, {"cpu", fp.CPUModel},
+		{"distribution", string(meta.Distribution)},
+	})
+	comments := [][2]string{{"gemmaudit", meta.Gemmaudit}, {"source", meta.Source}}
 	if meta.Source == "" {
-		config = append(config, [2]string{"seed", strconv.FormatUint(meta.Seed, 10)})
+		comments = append(comments, [2]string{"seed", strconv.FormatUint(meta.Seed, 10)})
 	}
 	for _, id := range deviceIDs(meta) {
 		for _, p := range bestPeaks(meta.Ceilings[id]) {
-			config = append(config, [2]string{
+			comments = append(comments, [2]string{
 				benchKey("peak-" + id + "-" + string(p.DType)),
 				fmt.Sprintf("%s %s", formatOps(p.FLOPS, p.DType), p.Origin),
 			})
 		}
 	}
-	for _, c := range config {
-		if value := strings.TrimSpace(clean(c[1])); value != "" {
-			fmt.Fprintf(w, "%s: %s\n", c[0], value)
-		}
-	}
+	write("# ", comments)
 	fmt.Fprintln(w, "Unit ns/op better=lower")
 	fmt.Fprintln(w, "Unit GFLOP/s better=higher")
 	fmt.Fprintln(w, "Unit MFU better=higher")

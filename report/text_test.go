@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -228,6 +230,50 @@ func TestBenchIsReadByBenchfmt(t *testing.T) {
 	}
 	if better := reader.Units().Get("MFU", "better"); better == nil || better.Value != "higher" {
 		t.Errorf("MFU's better is %v", better)
+	}
+}
+
+// benchstat puts two files side by side only under equal configurations, so what
+// is measured anew in every run, or compared on purpose, is no configuration.
+func TestBenchComparesRuns(t *testing.T) {
+	config := func(meta results.Meta) map[string]string {
+		t.Helper()
+		var b bytes.Buffer
+		if err := WriteBench(&b, meta, fixtureSeries()); err != nil {
+			t.Fatal(err)
+		}
+		reader := benchfmt.NewReader(&b, "bench")
+		for reader.Scan() {
+			rec, ok := reader.Result().(*benchfmt.Result)
+			if !ok {
+				continue // a unit
+			}
+			all := map[string]string{}
+			for _, c := range rec.Config {
+				if c.File {
+					all[c.Key] = string(c.Value)
+				}
+			}
+			return all
+		}
+		t.Fatal("no line")
+		return nil
+	}
+	a, b := fixtureMeta(), fixtureMeta()
+	b.Gemmaudit, b.Seed = "0.2.0", 7
+	for id, c := range b.Ceilings {
+		c.Peaks = slices.Clone(c.Peaks)
+		for i := range c.Peaks {
+			c.Peaks[i].FLOPS *= 1.01
+		}
+		b.Ceilings[id] = c
+	}
+	if diff := cmp.Diff(config(a), config(b)); diff != "" {
+		t.Errorf("configurations differ (-a +b):\n%s", diff)
+	}
+	b.Fingerprint.CPUModel = "another"
+	if cmp.Equal(config(a), config(b)) {
+		t.Error("another CPU has the same configuration")
 	}
 }
 
