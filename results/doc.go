@@ -1,0 +1,38 @@
+// Package results keeps what was measured: run files, which hold every sample of
+// a sweep with its case, the machine and the plan, and the ways into and out of
+// them. It computes no statistics; package rules does.
+//
+// # Run files
+//
+// A run is one SQLite file, marked by its application_id and versioned by its
+// user_version ([SchemaVersion]), that any SQLite shell reads:
+//
+//	meta      the machine (fingerprint), peaks and bandwidths (ceilings), the plan, as JSON
+//	series    device, kernel, dtype, n, k, regime, threads, pack_inside
+//	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the algorithm's label
+//	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature
+//	failures  cases that could not be measured, with the reason
+//	state     how the sweep went (efficiency, drift), and verdicts that were proven
+//
+// [Create] and [OpenAppend] give the one writer that a run has at a time, [Open]
+// any number of readers. A file that is truncated, newer or not ours is refused
+// with a [FormatError].
+//
+// # Samples CSV
+//
+// [Import] reads, and [Export] writes, plain tables of samples, so that a sweep
+// taken with any other tool can be audited. The first line names the columns, in
+// any order; those that are not known here are skipped with a warning.
+//
+//	device, kernel, dtype, m, n, k    what was timed
+//	round                             which sample of the case it is, from 0
+//	us                                microseconds a launch
+//	clock_mhz, power_w, temp_c        where known, else empty
+//
+// The rest may be left out: phase (sweep when absent; sentinel, confirm, remedy,
+// noise), seq and started_us (the order), launches, throttle, disturbance, regime,
+// threads, pack_inside, parts, pad_to, label, distribution and seed.
+//
+// Import also reads published sweeps, with the columns batch (M) and kernel_time
+// (microseconds), whose device, library, K, N and data type stand in the file's name.
+package results
