@@ -3,7 +3,8 @@
 // in parts over M, padded to a larger M, or by another kernel.
 //
 // A table holds for the machine, library versions and conditions in its
-// [Validators]; whoever loads one compares them first. It consists of series, one
+// [Validators]; whoever loads one compares them first, as `gemmaudit verify-table`
+// does, which also measures every entry again. It consists of series, one
 // for each kernel, data type, N and K, and of intervals of M within a series.
 // Every M outside the intervals gets the series' default action, and every
 // product outside the series is run as it is.
