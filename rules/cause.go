@@ -125,7 +125,7 @@ func (w *witness) versus() string {
 	case j.against.M == w.row.m:
 		return fmt.Sprintf("m%d takes %s us where %s us suffice", w.row.m, figure(us), figure(us*(1-w.loss)))
 	}
-	return fmt.Sprintf("m%d takes %s us, MFU %.3f against %.3f at m%d", w.row.m, figure(us), w.mfu(w.row), w.mfu(w.row)/(1-math.Min(w.loss, 0.999)), j.against.M)
+	return fmt.Sprintf("m%d takes %s us, MFU %s against %s at m%d", w.row.m, figure(us), percent(w.mfu(w.row)), percent(w.mfu(w.row)/(1-math.Min(w.loss, 0.999))), j.against.M)
 }
 
 // figure words a positive number with four significant digits and no exponent: times go
@@ -135,6 +135,23 @@ func figure(v float64) string {
 		return fmt.Sprint(v)
 	}
 	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Floor(math.Log10(v)))), 64)
+}
+
+// percent words a share as tables do, with a second digit where one says little.
+func percent(share float64) string {
+	if share < 0.01 {
+		return fmt.Sprintf("%.2f %%", 100*share)
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// rates words a rate and the one that it is held against, in the unit of the latter.
+func rates(flops, against float64) string {
+	unit, name := 1e12, "TFLOP/s"
+	if against < unit {
+		unit, name = 1e9, "GFLOP/s"
+	}
+	return fmt.Sprintf("%s of %s %s", figure(flops/unit), figure(against/unit), name)
 }
 
 // memory: the row can't be as fast as it should, for reading its operands.
@@ -150,7 +167,7 @@ func (w *witness) memory() (Cause, string) {
 	if attainable >= 1 || attainable >= w.mfu(w.row)/(1-w.loss) || reached < explainShare*attainable {
 		return "", ""
 	}
-	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %.3f is possible", figure(intensity), figure(s.ReadBandwidth/1e9), attainable)
+	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %s is possible", figure(intensity), figure(s.ReadBandwidth/1e9), percent(attainable))
 }
 
 // alignmentRows is the least number of rows on either side that shows a pattern.
@@ -179,8 +196,8 @@ func (w *witness) alignment() (Cause, string) {
 	if aligned < alignmentRows-1 || math.Exp(w.row.rate()-best) > 1-explainShare*w.loss {
 		return "", ""
 	}
-	return Alignment, fmt.Sprintf("all %d slow rows from m%d to m%d are no multiples of %d, and the %d multiples between them reach MFU %.3f",
-		len(rows), rows[0].m(), rows[len(rows)-1].m(), alignment, aligned, math.Exp(best-w.curve.peak))
+	return Alignment, fmt.Sprintf("all %d slow rows from m%d to m%d are no multiples of %d, and the %d multiples between them reach MFU %s",
+		len(rows), rows[0].m(), rows[len(rows)-1].m(), alignment, aligned, percent(math.Exp(best-w.curve.peak)))
 }
 
 // heuristic: the kernel that the library chose is slow wherever it is chosen, and
@@ -207,8 +224,8 @@ func (w *witness) heuristic() (Cause, string) {
 		return "", ""
 	}
 	p := w.curve.points[other]
-	return HeuristicChoice, fmt.Sprintf("the library chose %s, which reaches MFU %.3f at best between m%d and m%d, while %s ran m%d at MFU %.3f",
-		short(label), math.Exp(own-w.curve.peak), w.row.m/2, w.row.m*2, short(p.label), p.m, w.mfu(p))
+	return HeuristicChoice, fmt.Sprintf("the library chose %s, which reaches MFU %s at best between m%d and m%d, while %s ran m%d at MFU %s",
+		short(label), percent(math.Exp(own-w.curve.peak)), w.row.m/2, w.row.m*2, short(p.label), p.m, percent(w.mfu(p)))
 }
 
 // short cuts a demangled kernel name to what tells it apart, and the waves off an

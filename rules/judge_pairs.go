@@ -157,8 +157,8 @@ func (f *family) roofline(c *curve) []judgement {
 					return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
 						figure(shape.Bytes(s.Key.DType)/math.Exp(p.us.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.us.y))
 				}
-				return text + fmt.Sprintf("%s of %s TFLOP/s were reached, %.0f %%, and memory is not the limit",
-					figure(shape.FLOPs()/math.Exp(p.us.y)/1e6), figure(s.Peak.FLOPS/1e12), 100*math.Exp(attainable-p.us.y))
+				return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
+					rates(shape.FLOPs()/math.Exp(p.us.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.us.y))
 			}
 		}
 		j.kept = keptBoth
