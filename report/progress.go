@@ -80,8 +80,8 @@ func (p *Progress) Plan(samples int) {
 	p.total = samples
 }
 
-// Update tells how many of the planned cases are done over all rounds, at which
-// rate in cases a second, the time left, the case at hand, its MFU and the
+// Update tells how many of the planned samples are taken, at which
+// rate in samples a second, the time left, the case at hand, its MFU and the
 // drift of the sentinels, both as shares. Zero, NaN or empty means unknown,
 // except for a drift of zero. Most calls draw nothing.
 func (p *Progress) Update(done int, rate float64, remaining time.Duration, current string, mfu, drift float64) {
@@ -163,7 +163,7 @@ func (p *Progress) describe() string {
 	s := p.last
 	words := []string{fmt.Sprintf("%d/%d", s.done, p.total)}
 	if s.rate > 0 && isFinite(s.rate) {
-		words = append(words, significant(s.rate, 3)+" cases/s")
+		words = append(words, significant(s.rate, 3)+" samples/s")
 	}
 	if s.remaining > 0 {
 		words = append(words, Duration(s.remaining)+" left")

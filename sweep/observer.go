@@ -45,7 +45,8 @@ type Drift struct {
 	// UsualUS is the median of all samples, LastUS that of the latest few.
 	UsualUS float64 `json:"usual_us"`
 	LastUS  float64 `json:"last_us"`
-	// Change is LastUS ÷ UsualUS − 1.
+	// Change is LastUS ÷ UsualUS − 1: zero, and no news, while there are no more
+	// samples than the latest few.
 	Change  float64 `json:"change"`
 	Samples int     `json:"samples"`
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// sentinelWindow is how many samples a sentinel's latest median is taken over: a
+// SentinelWindow is how many samples a sentinel's latest median is taken over: a
 // single one shows what else the machine did in those milliseconds.
-const sentinelWindow = 5
+const SentinelWindow = 5
 
 // sentinel is a case that recurs through a sweep.
 type sentinel struct {
@@ -27,7 +27,7 @@ type sentinel struct {
 func (s *sentinel) add(us float64) Drift {
 	s.us = append(s.us, us)
 	d := Drift{Case: s.c, Samples: len(s.us), UsualUS: median(s.us)}
-	d.LastUS = median(s.us[max(0, len(s.us)-sentinelWindow):])
+	d.LastUS = median(s.us[max(0, len(s.us)-SentinelWindow):])
 	d.Change = d.LastUS/d.UsualUS - 1
 	return d
 }

@@ -46,7 +46,11 @@ func (m *meter) worstDrift() float64 {
 }
 
 // Drift implements [sweep.Observer].
-func (m *meter) Drift(d sweep.Drift) { m.drift[d.Case.ID] = d.Change }
+func (m *meter) Drift(d sweep.Drift) {
+	if d.Samples > sweep.SentinelWindow {
+		m.drift[d.Case.ID] = d.Change
+	}
+}
 
 // Sample implements [sweep.Observer].
 func (m *meter) Sample(results.Case, results.Sample) {}
