@@ -41,7 +41,7 @@ func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
 		doc.Items = append(doc.Items, s)
 		sheet.Rows = append(sheet.Rows, []any{code(s.Path), s.Cases, s.Samples, s.Note})
 	}
-	series := Sheet{Title: "Series", Columns: []Column{{Name: "series", Key: "series"}}}
+	series := Sheet{Columns: []Column{{Name: "series", Key: "series"}}}
 	for _, k := range r.Series {
 		series.Rows = append(series.Rows, []any{seriesCell(k)})
 	}

@@ -117,11 +117,7 @@ func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 		return fail(err)
 	}
 	defer run.Close()
-	cases, err := run.Cases()
-	if err != nil {
-		return fail(err)
-	}
-	done, err := run.Done(results.PhaseSweep)
+	cases, samples, err := swept(run)
 	if err != nil {
 		return fail(err)
 	}
@@ -129,11 +125,7 @@ func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil {
 		shard = plan.Shard
 	}
-	source := report.RunSource{Path: path, Cases: len(cases)}
-	for _, rounds := range done {
-		source.Samples += len(rounds)
-	}
-	return source, shard, nil
+	return report.RunSource{Path: path, Cases: cases, Samples: samples}, shard, nil
 }
 
 // sameFile says whether two names are of one file, also through a link.
