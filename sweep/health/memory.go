@@ -65,7 +65,7 @@ func checkMemory(m *machine) []Finding {
 			continue
 		}
 		llc := float64(d.LastLevelCacheBytes)
-		seen := fmt.Sprintf("%s: %.0f MiB %s, last-level cache of %.0f MiB", d.ID, have/mib, what, llc/mib)
+		seen := fmt.Sprintf("%s: %s %s, last-level cache of %.0f MiB", d.ID, size(have), what, llc/mib)
 		switch {
 		case have < rotation*llc:
 			out = append(out, Finding{check, Error, seen + ", which weights can't rotate past", "free memory, or audit with --regime hot"})
@@ -76,6 +76,14 @@ func checkMemory(m *machine) []Finding {
 		}
 	}
 	return out
+}
+
+// size words a size in bytes, in the larger of two units when that loses nothing.
+func size(bytes float64) string {
+	if bytes >= 10<<30 {
+		return fmt.Sprintf("%.1f GiB", bytes/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", bytes/(1<<20))
 }
 
 // availableMemory is what the process could still take, in bytes: the system's
