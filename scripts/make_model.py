@@ -33,7 +33,7 @@ import time
 try:
     import numpy as np
 except ImportError:
-    sys.exit("make_model.py needs numpy: pip install numpy")
+    np = None  # --help works without
 
 LLAMA31 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}
 PRESETS = {
@@ -255,6 +255,8 @@ def write_json(path, value):
 
 def main():
     args, p = parse()
+    if np is None:
+        sys.exit("make_model.py needs numpy: pip install numpy")
     started = time.monotonic()
     size = DTYPES[args.dtype][2]
     listed = [(i, *tensor) for i, tensor in enumerate(tensors(p))]

@@ -103,6 +103,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 		counted{"context", o.context, 1}, counted{"rounds", o.rounds, 1}); err != nil {
 		return err
 	}
+	if o.reference == 1 {
+		return usagef("--reference-tokens: 1, expected 0, or at least the 2 that a perplexity takes")
+	}
 	if o.table != "" && o.rounds < rules.LeastPairs {
 		return usagef("--rounds: %d, expected at least %d for the interval of a table's gain", o.rounds, rules.LeastPairs)
 	}
@@ -126,11 +129,11 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	if len(tokens) < 2 {
+		return usagef("the prompt is %s long: expected at least 2", plural(len(tokens), "token", "tokens"))
+	}
 	if o.reference > 0 && len(tokens) > o.reference {
 		tokens = tokens[:o.reference]
-	}
-	if len(tokens) < 2 {
-		return usagef("the prompt has %d tokens: expected at least 2", len(tokens))
 	}
 	if err := o.checkBatches(c.Config().Context); err != nil {
 		return err

@@ -132,7 +132,7 @@ func refuseEmptyValues(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) {
 		value := f.Value.String()
 		if err == nil && (value == "" || value == "[]" && f.Value.Type() == "stringSlice") {
-			err = hint(usagef("--%s: the value is empty", f.Name), "leave the flag out for its default; its values are: %s", f.Usage)
+			err = hint(usagef("--%s: the value is empty", f.Name), "--%s is %s; leave it out for the default", f.Name, f.Usage)
 		}
 	})
 	return err
