@@ -61,7 +61,7 @@ each is measured like a kernel of its own, and tells the audit whether the first
 the best. Devices without such a library say so.
 
 What the flags leave open is the preset's choice.` + exitHelp(
-			"0    measured; also when a deadline ended it with at least one round",
+			"0    measured; also when a deadline ended it before all samples were taken",
 			"2    the plan can't be: unknown shape, M below 1, a deadline shorter than one round",
 			"3    a device, the disk or the run file failed; or cases did, and all others are measured",
 			"4    measured, but the sentinels drifted too far for the run to be judged",
