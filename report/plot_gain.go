@@ -17,7 +17,8 @@ import (
 // predicted as rings, what was executed as dots with their intervals.
 func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Figure {
 	var own []rules.SplitRow
-	executed, pays, not := 0, false, false
+	executed := 0
+	outcomes := map[outcome]bool{}
 	for _, r := range rows {
 		if r.Series != key {
 			continue
@@ -25,8 +26,7 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		own = append(own, r)
 		if r.Executed {
 			executed++
-			pays = pays || r.Pays
-			not = not || !r.Pays
+			outcomes[outcomeOf(r.Remedy)] = true
 		}
 	}
 	f := &Figure{
@@ -34,15 +34,43 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
-	if pays {
-		f.legend = append(f.legend, legendItem{"executed, pays", green, dotMark})
-	}
-	if not {
-		f.legend = append(f.legend, legendItem{"executed, does not pay", vermillion, dotMark})
+	for _, o := range []outcome{doesPay, doesNotPay, unsteady} {
+		if outcomes[o] {
+			f.legend = append(f.legend, legendItem{"executed, " + string(o), o.colour(), dotMark})
+		}
 	}
 	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
 	f.draw = func(c draw.Canvas) { drawGain(c, own) }
 	return f
+}
+
+// An outcome is what an executed remedy has shown, as the tables say it.
+type outcome string
+
+const (
+	doesPay    outcome = "pays"
+	doesNotPay outcome = "does not pay"
+	unsteady   outcome = "unsteady" // other work slowed the product: nothing is concluded
+)
+
+func outcomeOf(r rules.Remedy) outcome {
+	switch {
+	case r.Pays:
+		return doesPay
+	case r.Unsteady:
+		return unsteady
+	}
+	return doesNotPay
+}
+
+func (o outcome) colour() color.NRGBA {
+	switch o {
+	case doesPay:
+		return green
+	case unsteady:
+		return muted
+	}
+	return vermillion
 }
 
 // predictedGain is what the run says a remedy would gain, 0 when unknown.
@@ -91,10 +119,7 @@ func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {
 		if !r.Executed || !isFinite(r.Gain.Mid) {
 			continue
 		}
-		var c color.NRGBA = vermillion
-		if r.Pays {
-			c = green
-		}
+		c := outcomeOf(r.Remedy).colour()
 		at := p.at(float64(r.M), r.Gain.Mid)
 		line := draw.LineStyle{Color: c, Width: 1}
 		if isFinite(r.Gain.Lo) && isFinite(r.Gain.Hi) && r.Gain.Hi > r.Gain.Lo {

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -432,5 +433,32 @@ func BenchmarkFigureOf8197Rows(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A dot says of an executed remedy what the tables say.
+func TestPlotGainTellsOutcomes(t *testing.T) {
+	executed := func(pays, unsteady bool) rules.SplitRow {
+		return rules.SplitRow{Series: fixtureKey, Remedy: rules.Remedy{Executed: true, Pays: pays, Unsteady: unsteady, Gain: rules.Interval{Lo: 2, Mid: 3, Hi: 4}}}
+	}
+	for _, c := range []struct {
+		name string
+		rows []rules.SplitRow
+		want []string
+	}{
+		{"one of each", []rules.SplitRow{executed(false, true), executed(false, false), executed(true, false)},
+			[]string{"executed, pays", "executed, does not pay", "executed, unsteady"}},
+		{"slowed by other work alone", []rules.SplitRow{executed(false, true)}, []string{"executed, unsteady"}},
+		{"predicted alone", []rules.SplitRow{{Series: fixtureKey}}, nil},
+	} {
+		var got []string
+		for _, item := range PlotGain(fixtureKey, c.rows, "").legend {
+			if strings.HasPrefix(item.text, "executed") {
+				got = append(got, item.text)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: legend %q, want %q", c.name, got, c.want)
+		}
 	}
 }
