@@ -34,7 +34,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 			}
 		}
 		if failed > 0 {
-			a.warn(s.Key.String(), "%d case(s) failed and are not judged: %s", failed, reason)
+			a.warn(s.Key.String(), "not judged: %s that failed: %s", plural(failed, "case"), reason)
 		}
 	}
 	var err error
@@ -144,7 +144,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			}
 		}
 		if few > 0 {
-			a.warn(last.Key.String(), "%d row(s) have fewer than %d samples and stay undecided: the interval method needs repeated samples, the article's method does not", few, cfg.MinSamples)
+			a.warn(last.Key.String(), "undecided: %s with fewer than %d samples; the interval method needs repeated samples, the article's method does not", plural(few, "row"), cfg.MinSamples)
 		}
 	}
 	return err

@@ -145,6 +145,14 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
+// plural words how many there are of something.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // rates words a rate and the one that it is held against, in the unit of the latter.
 func rates(flops, against float64) string {
 	unit, name := 1e12, "TFLOP/s"

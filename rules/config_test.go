@@ -129,7 +129,7 @@ func TestWaivers(t *testing.T) {
 		warning string
 	}{
 		{"holds", func(*Waiver) {}, "2030-01-31", true, ""},
-		{"expired", func(*Waiver) {}, "2030-02-01", false, "expired on 2030-01-31: 1 finding(s) stand"},
+		{"expired", func(*Waiver) {}, "2030-02-01", false, "expired on 2030-01-31 and excuses 1 finding no more"},
 		{"other rule", func(w *Waiver) { w.Rule = Pad }, "2030-01-01", false, "matches no finding"},
 		{"too narrow", func(w *Waiver) { w.M.To = 150 }, "2030-01-01", false, "matches no finding"},
 		{"every m", func(w *Waiver) { w.M = MRange{} }, "2030-01-01", true, ""},

@@ -125,10 +125,10 @@ func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config,
 			}
 		}
 		if timeUp(ctx, err) {
-			a.warn("run", "the time was up: %d suspect interval(s) were not measured again", left)
+			a.warn("run", "the time was up before %s could be measured again", plural(left, "suspect interval"))
 		} else {
 			failure = fmt.Errorf("measure suspects again: %w", err)
-			a.warn("run", "measuring again failed, %d suspect interval(s) stay unconfirmed: %v", left, err)
+			a.warn("run", "measuring again failed and leaves %s unconfirmed: %v", plural(left, "suspect interval"), err)
 		}
 		break
 	}
@@ -155,7 +155,7 @@ func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config,
 		}
 	}
 	if refuted > 0 {
-		a.warn("run", "%d suspect interval(s) did not stand when measured again", refuted)
+		a.warn("run", "%s did not stand when measured again", plural(refuted, "suspect interval"))
 	}
 	return failure
 }

@@ -77,10 +77,10 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 		done = contests[:from]
 		r.Untried += len(contests) - from
 		if timeUp(ctx, err) {
-			r.warn("run", "the time was up: %d row(s) with a predicted remedy were not executed", len(contests)-from)
+			r.warn("run", "the time was up before %s with a predicted remedy could be executed", plural(len(contests)-from, "row"))
 		} else {
 			failure = fmt.Errorf("execute remedies: %w", err)
-			r.warn("run", "executing remedies failed, %d row(s) were not tried: %v", len(contests)-from, err)
+			r.warn("run", "executing remedies failed and leaves %s untried: %v", plural(len(contests)-from, "row"), err)
 		}
 		break
 	}

@@ -305,7 +305,7 @@ func (r *SplitsResult) warnFew(c *curve, least int) {
 		}
 	}
 	if few > 0 {
-		r.warn(c.series.Key.String(), "%d row(s) have fewer than %d samples and are not searched: the interval method needs repeated samples, the article's method does not", few, least)
+		r.warn(c.series.Key.String(), "not searched: %s with fewer than %d samples; the interval method needs repeated samples, the article's method does not", plural(few, "row"), least)
 	}
 }
 

@@ -134,7 +134,7 @@ func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey
 		concerned := slices.ContainsFunc(keys, func(k results.SeriesKey) bool { return probe.matches(Finding{Series: k}) })
 		switch {
 		case expired && used > 0:
-			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s: %d finding(s) stand", w.Expires, used)})
+			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and excuses %s no more", w.Expires, plural(used, "finding"))})
 		case expired && concerned:
 			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and matches no finding", w.Expires)})
 		case used == 0 && concerned:

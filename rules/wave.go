@@ -88,13 +88,13 @@ func (w *witness) quantisation() (Cause, string) {
 	enough := 1 - explainShare*w.loss
 	switch {
 	case row.wave/ref.wave <= enough:
-		return WaveQuantisation, fmt.Sprintf("%d tiles of %dx%d need %d wave(s) on %d units, which are %.0f %% busy; at m%d %d tiles keep them %.0f %% busy",
-			row.tiles, tm, tn, row.waves, units, 100*row.wave, w.reference.m, ref.tiles, 100*ref.wave)
+		return WaveQuantisation, fmt.Sprintf("%d tiles of %dx%d need %s on %d units, which are %.0f %% busy; at m%d %d tiles keep them %.0f %% busy",
+			row.tiles, tm, tn, plural(row.waves, "wave"), units, 100*row.wave, w.reference.m, ref.tiles, 100*ref.wave)
 	case row.tile/ref.tile <= enough:
 		return TileQuantisation, fmt.Sprintf("tiles of %dx%d compute %d rows for %d, %.0f %% of them needed", tm, tn, int(math.Round(float64(w.row.m)/row.tile)), w.row.m, 100*row.tile)
 	case row.wave*row.tile/(ref.wave*ref.tile) <= enough:
-		return WaveQuantisation, fmt.Sprintf("tiles of %dx%d fill %.0f %% of %d wave(s) on %d units, against %.0f %% at m%d",
-			tm, tn, 100*row.wave*row.tile, row.waves, units, 100*ref.wave*ref.tile, w.reference.m)
+		return WaveQuantisation, fmt.Sprintf("tiles of %dx%d fill %.0f %% of %s on %d units, against %.0f %% at m%d",
+			tm, tn, 100*row.wave*row.tile, plural(row.waves, "wave"), units, 100*ref.wave*ref.tile, w.reference.m)
 	}
 	return "", ""
 }
