@@ -22,7 +22,8 @@
 #                             square product through cuBLAS, its next choices and our kernels
 #
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
-# card of article and audit (default cuda:0), where the other sections take the first.
+# card of article and audit (default cuda:0), where the other sections take the first;
+# SANITIZE a regular expression of the tests that sanitize runs (default: all).
 set -uo pipefail
 started_in=$PWD
 cd "$(dirname "$0")" || exit
@@ -94,6 +95,7 @@ run_sanitize() {
     for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("^TestSmall\$/^$kernel\$/^$dtype\$"); done
   done
   for pattern in "${patterns[@]}"; do
+    [[ $pattern =~ ${SANITIZE:-.} ]] || continue
     for tool in racecheck memcheck initcheck synccheck; do echo "$tool $pattern"; done
   done | xargs -P "$(nproc)" -n 2 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
   code=$?
