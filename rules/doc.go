@@ -60,14 +60,14 @@
 //	confirm:
 //	  rounds: 12                 # 6 to 1000: samples at the first look
 //	  max_rounds: 36             # rounds to 1000: where the verdict stays open
-//	  max_cases: 48              # intervals that are measured again
+//	  max_cases: 1000            # intervals that are measured again
 //	remedy:
 //	  margin: 0.02               # what a remedy must surely gain
 //	  slower: 0.25               # how much longer than in the run the product may take beside it
 //	  rounds: 12                 # as above, for executed remedies
 //	  max_rounds: 24
 //	  max_parts: 4               # 2 to 16 launches of a split
-//	  max_cases: 64              # rows that are executed
+//	  max_cases: 2000            # rows that are executed
 //	rules:                       # each has enabled: true or false, and
 //	  monotonic: {}              #   nothing more: threshold is its bound
 //	  split:                     # the cheapest T(N1)+T(N2), N1+N2 = N,

@@ -26,10 +26,12 @@ import (
 // no limit.
 type limits struct{ confirm, execute time.Duration }
 
-// presetLimits keep `run --preset quick` under two minutes on two cores: its
-// sweep takes one at most.
+// presetLimits keep `run --preset quick` under two minutes on two cores, since its
+// sweep takes one at most, and the others in proportion to their sweeps.
 var presetLimits = map[string]limits{
-	"quick": {confirm: 25 * time.Second, execute: 20 * time.Second},
+	"quick":     {confirm: 25 * time.Second, execute: 20 * time.Second},
+	"standard":  {confirm: 5 * time.Minute, execute: 10 * time.Minute},
+	"overnight": {confirm: 30 * time.Minute, execute: time.Hour},
 }
 
 // limitsOf are those of a plan's preset, as long as its deadline holds for the plan.
