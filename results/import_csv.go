@@ -183,6 +183,10 @@ func (f *csvFile) cell(column string) string {
 	return strings.TrimSpace(f.record[i])
 }
 
+// maxText is above what any name or label has, mangled names of kernels included, and
+// what tables hold.
+const maxText = 4096
+
 // text reads a cell of words. Control characters and broken UTF-8 are refused:
 // no name or label has them, and they would garble whatever prints it.
 func (f *csvFile) text(column string) (string, error) {
@@ -192,6 +196,9 @@ func (f *csvFile) text(column string) (string, error) {
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return "", f.fail(column, "has a control character")
+	}
+	if len(s) > maxText {
+		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %d bytes, expected at most %d", column, len(s), maxText)}
 	}
 	return s, nil
 }
@@ -247,11 +254,15 @@ func (f *csvFile) optional(column string) (float64, error) {
 	return f.number(column)
 }
 
-// microseconds reads a time, which must be above 0.
+// leastUS and mostUS bound the time of a launch. No product takes less than a clock
+// cycle or more than some decades, and rates of times between them are finite.
+const leastUS, mostUS = 1e-6, 1e15
+
+// microseconds reads the time of a launch.
 func (f *csvFile) microseconds(column string) (float64, error) {
 	x, err := f.number(column)
-	if err == nil && x == 0 {
-		err = f.fail(column, "is not a time: expected more than 0 us")
+	if err == nil && (x < leastUS || x > mostUS) {
+		err = f.fail(column, "is not a time: expected %g to %g us", leastUS, mostUS)
 	}
 	return x, err
 }
