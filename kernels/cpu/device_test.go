@@ -295,7 +295,7 @@ func TestExecuteErrors(t *testing.T) {
 // are there for the next one: all of them have stopped at the same launch.
 func TestExecuteStopsBetweenLaunches(t *testing.T) {
 	dev := open(t, 3)
-	bind := func(kernel string, threads int) (kernels.Launch, *Buffer) {
+	bind := func(t *testing.T, kernel string, threads int) (kernels.Launch, *Buffer) {
 		g, err := kernels.FindGemm(dev, kernel)
 		if err != nil {
 			t.Skip(err)
@@ -317,7 +317,7 @@ func TestExecuteStopsBetweenLaunches(t *testing.T) {
 			var launches []kernels.Launch
 			var outputs []*Buffer
 			for i, kernel := range of {
-				l, c := bind(kernel, 3-i)
+				l, c := bind(t, kernel, 3-i)
 				launches, outputs = append(launches, l), append(outputs, c)
 			}
 			for i := range 50 {
