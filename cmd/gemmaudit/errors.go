@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -138,7 +140,24 @@ func hintOf(err error) string {
 	return ""
 }
 
-// oneLine joins the lines of a message, as joined errors have several.
+// oneLine joins the lines of a message, as joined errors have several. What a damaged
+// file or a file's name puts into it is escaped where a terminal would obey it.
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	var b strings.Builder
+	for _, line := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		for len(line) > 0 {
+			r, n := utf8.DecodeRuneInString(line)
+			if strconv.IsGraphic(r) && (r != utf8.RuneError || n > 1) {
+				b.WriteString(line[:n])
+			} else {
+				quoted := strconv.Quote(line[:n])
+				b.WriteString(quoted[1 : len(quoted)-1])
+			}
+			line = line[n:]
+		}
+	}
+	return b.String()
 }

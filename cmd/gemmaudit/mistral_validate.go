@@ -159,7 +159,7 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	defer l.Close()
 	ceilings, err := l.device.Ceilings(ctx)
 	if err != nil {
-		return devicef("measure %s: %w", l.device.Spec().ID, err)
+		return o.stopped(ctx, devicef("measure %s: %w", l.device.Spec().ID, err))
 	}
 	v := &report.ModelValidation{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
 		Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves, Families: []report.FamilyCheck{}, Passes: []report.PassProfile{}}

@@ -36,6 +36,7 @@ func TestExitCodeAndMessage(t *testing.T) {
 		{interruptedf("half done"), 130, "gemmaudit: interrupted: half done\n"},
 		{errors.New("disk"), 3, "gemmaudit: error: disk\n"},
 		{errors.Join(errors.New("one"), errors.New("two")), 3, "gemmaudit: error: one; two\n"},
+		{usagef("\x1b[2Jé\u202e\u009b\xff\t\ufffd“”"), 2, `gemmaudit: error: \x1b[2Jé\u202e\u009b\xff\t` + "\ufffd“”\n"},
 		{&kernels.Unsupported{Kernel: "amx", DType: "fp8", Reason: "no such unit"}, 2,
 			"gemmaudit: error: kernel amx does not support fp8: no such unit\n"},
 		{fmt.Errorf("open: %w", &results.FormatError{Path: "x", Reason: "is empty", Hint: "measure again"}), 3,
