@@ -47,6 +47,44 @@ func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Co
 	return publish(part, path)
 }
 
+// buildAlone is build for a run that nobody may be writing.
+func buildAlone(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
+	l, err := acquire(path)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	return build(ctx, path, meta, fill)
+}
+
+// Replace moves the finished run at part to path, where another run may stand that
+// nobody is writing.
+func Replace(part, path string) error {
+	l, err := acquire(path)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	if err := removeJournals(path); err != nil {
+		return fmt.Errorf("replace run %q: %w", path, err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("replace run %q: %w", path, err)
+	}
+	return nil
+}
+
+// removeJournals removes what a writer that was killed left beside a run that is no
+// longer there: the database would take it for changes of the next one of that name.
+func removeJournals(path string) error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && exists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 func populate(ctx context.Context, db *sql.DB, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
 	for _, q := range []string{
 		fmt.Sprintf(`PRAGMA application_id=%d`, applicationID),
@@ -78,14 +116,20 @@ func populate(ctx context.Context, db *sql.DB, path string, meta Meta, fill func
 // publish gives a finished file its name. A hard link refuses an existing file
 // in one step; where links are not allowed the check and the renaming are two.
 func publish(part, path string) error {
+	if err := refuseExisting(path); err != nil {
+		return err
+	}
+	if err := removeJournals(path); err != nil {
+		return fmt.Errorf("create run %q: %w", path, err)
+	}
 	err := os.Link(part, path)
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("create run %q: %w", path, fs.ErrExist)
 	default:
-		if _, err := os.Lstat(path); exists(err) {
-			return fmt.Errorf("create run %q: %w", path, fs.ErrExist)
+		if err := refuseExisting(path); err != nil {
+			return err
 		}
 		if err := os.Rename(part, path); err != nil {
 			return fmt.Errorf("create run %q: %w", path, err)

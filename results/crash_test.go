@@ -391,3 +391,71 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d samples, expected %d", len(samples), writers*each)
 	}
 }
+
+// What a writer that was killed left beside its run does not get into the next run of
+// that name, however that one comes there.
+func TestJournalOfARunThatIsGone(t *testing.T) {
+	const rows = "device,kernel,dtype,m,n,k,round,us\nother,lib,fp32,7,8,16,0,1\n"
+	for name, make := range map[string]func(path, csv string) error{
+		"created": func(path, _ string) error {
+			r, err := Create(path, testMeta())
+			if err != nil {
+				return err
+			}
+			_, err = r.AddCases([]Case{{SeriesKey: SeriesKey{Device: "other", Kernel: "lib", DType: "fp32", N: 8, K: 16}, M: 7}})
+			return errors.Join(err, r.Close())
+		},
+		"imported": func(path, csv string) error {
+			r, err := Import(t.Context(), []string{csv}, path, ImportOptions{})
+			if err != nil {
+				return err
+			}
+			return r.Close()
+		},
+		"replaced": func(path, csv string) error {
+			r, err := Import(t.Context(), []string{csv}, path+".new", ImportOptions{})
+			if err != nil {
+				return err
+			}
+			return errors.Join(Replace(path+".new", path), r.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cases := newRun(t, 40)
+			must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+			dir := t.TempDir()
+			path := filepath.Join(dir, "run.db")
+			for _, suffix := range []string{"-wal", "-shm"} {
+				must(t, copyFile(path+suffix, w.Path()+suffix))
+			}
+			if name == "replaced" {
+				must(t, copyFile(path, w.Path()))
+			}
+			must(t, make(path, writeFile(t, "rows.csv", rows)))
+			r, err := Open(path)
+			must(t, err)
+			defer r.Close()
+			got, err := r.Cases()
+			must(t, err)
+			if len(got) != 1 || got[0].Device != "other" || len(r.Warnings()) > 0 {
+				t.Errorf("%d cases %v, warnings %q", len(got), got, r.Warnings())
+			}
+		})
+	}
+}
+
+// A run that is being written is not replaced.
+func TestReplaceRefusesAWriter(t *testing.T) {
+	w, cases := newRun(t, 1)
+	part := filepath.Join(t.TempDir(), "part.db")
+	other, err := Create(part, testMeta())
+	must(t, err)
+	must(t, other.Close())
+	var locked *LockedError
+	if err := Replace(part, w.Path()); !errors.As(err, &locked) {
+		t.Errorf("%v, expected that it is locked", err)
+	}
+	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	must(t, w.Close())
+	must(t, Replace(part, w.Path()))
+}

@@ -130,7 +130,7 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 			return nil, err
 		}
 	}
-	err := build(ctx, out, p.meta(paths, opt), func(_ context.Context, tx *sql.Tx) error {
+	err := buildAlone(ctx, out, p.meta(paths, opt), func(_ context.Context, tx *sql.Tx) error {
 		// The database gets a context that never ends: watching one costs more
 		// than the statement. The loop looks at the caller's instead.
 		return p.store(ctx, context.WithoutCancel(ctx), tx)

@@ -51,7 +51,7 @@ func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (
 	if opt.Command != "" {
 		m.meta.Command = opt.Command
 	}
-	err := build(ctx, out, m.meta, func(_ context.Context, tx *sql.Tx) error {
+	err := buildAlone(ctx, out, m.meta, func(_ context.Context, tx *sql.Tx) error {
 		return m.store(ctx, context.WithoutCancel(ctx), tx)
 	})
 	if err != nil {

@@ -143,8 +143,8 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Rename(run.Path(), path); err != nil {
-		return nil, errors.Join(devicef("write %q: %w", path, withoutPath(err)), run.Close())
+	if err := results.Replace(run.Path(), path); err != nil {
+		return nil, errors.Join(err, run.Close())
 	}
 	return run, nil
 }
