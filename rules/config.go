@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -206,6 +207,12 @@ func ParseConfig(name string, text []byte) (Config, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, &ConfigError{File: name, Text: "more than one YAML document, expected one"}
 	}
+	var doc yaml.Node
+	if yaml.Unmarshal(text, &doc) == nil {
+		if key, n := fraction(&doc); n != nil {
+			return Config{}, &ConfigError{File: name, Line: n.Line, Text: fmt.Sprintf("%s is %s, expected a whole number", key, n.Value)}
+		}
+	}
 	if err := c.Validate(); err != nil {
 		line := 0
 		var bad *fieldError
@@ -241,6 +248,24 @@ func yamlError(name string, err error) error {
 		fault = fmt.Sprintf("unknown key %q", key[1])
 	}
 	return &ConfigError{File: name, Line: line, Text: fault}
+}
+
+// countKeys are the keys whose values are whole numbers.
+var countKeys = []string{"min_samples", "rounds", "max_rounds", "max_cases", "max_parts", "n", "k"}
+
+// fraction finds a count that is none, which the decoder would cut: half a case to none.
+func fraction(node *yaml.Node) (key string, value *yaml.Node) {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 1 && slices.Contains(countKeys, node.Content[i-1].Value) && child.ShortTag() == "!!float" {
+			if x, err := strconv.ParseFloat(child.Value, 64); err != nil || x != math.Trunc(x) {
+				return node.Content[i-1].Value, child
+			}
+		}
+		if key, value := fraction(child); value != nil {
+			return key, value
+		}
+	}
+	return "", nil
 }
 
 // fieldError is a value out of its range; path is where it stands in the file.

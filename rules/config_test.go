@@ -68,6 +68,8 @@ func TestConfigErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"thresold: 0.9\n", `rules.yaml:1: unknown key "thresold"`},
 		{"method: interval\nrules:\n  monotonic:\n    enabled: true\n    treshold: 1\n", `rules.yaml:5: unknown key "treshold"`},
+		{"confirm:\n  rounds: 12.5\n", "rules.yaml:2: rounds is 12.5, expected a whole number"},
+		{"remedy: {max_cases: 1e-320}\n", "rules.yaml:1: max_cases is 1e-320, expected a whole number"},
 		{"threshold: 1.5\n", "rules.yaml:1: threshold is 1.5, expected above 0 and at most 1"},
 		{"threshold: .nan\n", "rules.yaml:1: threshold is NaN, expected above 0 and at most 1"},
 		{"\nfdr: 0\n", "rules.yaml:2: fdr is 0, expected above 0 and below 1"},
