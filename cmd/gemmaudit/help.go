@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,20 @@ func init() {
 	cobra.AddTemplateFunc("trimmed", strings.TrimSpace)
 	cobra.AddTemplateFunc("globalUsages", func(c *cobra.Command) string {
 		return c.Root().PersistentFlags().FlagUsages()
+	})
+}
+
+// printHelpAtOnce writes a help text in one piece. Cobra prints the error of each
+// template that it can't write by itself, a reader that went away included.
+func printHelpAtOnce(root *cobra.Command) {
+	print := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		var text bytes.Buffer
+		c.SetOut(&text)
+		print(c, args)
+		c.SetOut(out)
+		_, _ = text.WriteTo(out) // the app remembers what goes wrong with its output
 	})
 }
 

@@ -44,6 +44,7 @@ as a table that an inference engine can load.` + exitHelp(
 		},
 	}
 	root.SetHelpTemplate(helpTemplate)
+	printHelpAtOnce(root)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(usage(err), "`%s --help` lists the flags", cmd.CommandPath())
