@@ -22,6 +22,11 @@ type Buffer struct {
 	slab  *slab // that the memory is part of; nil for a mapping of its own
 }
 
+// askLimit is the size from which on the system is asked whether there is memory for
+// a buffer: it grants mappings that it has none for, and ends the process that fills
+// them. To ask takes far less than to fill as much.
+const askLimit = 16 << 20
+
 // Alloc returns zeroed memory. The error names the number of bytes.
 func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	b, err := d.alloc(bytes)
@@ -34,6 +39,11 @@ func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("allocate %d bytes on %s: expected at least 1", bytes, d.spec.ID)
+	}
+	if bytes >= askLimit {
+		if free, known := d.FreeMemory(); known && bytes > free {
+			return nil, fmt.Errorf("allocate %d bytes on %s: out of memory, %d are free", bytes, d.spec.ID, free)
+		}
 	}
 	b := &Buffer{dev: d, bytes: bytes}
 	if bytes < slabLimit {

@@ -276,6 +276,22 @@ func TestFreeMemory(t *testing.T) {
 	}
 }
 
+// What the system would grant and end the process for is refused.
+func TestAllocAsksForFreeMemory(t *testing.T) {
+	dev := open(t, 1)
+	free, ok := dev.FreeMemory()
+	if !ok {
+		t.Skip("the system does not tell")
+	}
+	b, err := dev.Alloc(free + free/8 + askLimit)
+	if err == nil {
+		b.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "are free") {
+		t.Errorf("%v, expected that it is more than what is free", err)
+	}
+}
+
 func TestExecuteErrors(t *testing.T) {
 	dev := open(t, 1)
 	cancelled, cancel := context.WithCancel(context.Background())
