@@ -55,7 +55,8 @@ Then a prompt of --rows tokens and one token behind --context others are timed, 
 part by part over all layers, with MFU and the rate at which weights are read.
 
 With --table, prompts of sizes at which the table changes a product of the kernel are timed
-with it and without, interleaved; each gain has a 95 % interval of its own.
+with it and without, interleaved; each gain has a 95 % interval of its own. Of more than 16
+sizes half are those that promise most, the rest spread over the others.
 
 A kernel that would take minutes to time is left out of the times unless it is named.
 

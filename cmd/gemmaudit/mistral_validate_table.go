@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
@@ -10,7 +12,7 @@ import (
 )
 
 // mostBatches is at how many sizes a table is tried when none are given.
-const mostBatches = 12
+const mostBatches = 16
 
 // checkBatches refuses prompt sizes that the model has no room for.
 func (o *validateOptions) checkBatches(limit int) error {
@@ -25,32 +27,46 @@ func (o *validateOptions) checkBatches(limit int) error {
 // tableBatches are the prompt sizes at which a table is tried with a kernel: those given,
 // or those for which it has a proof; and of those the ones at which it changes a product.
 func (o *validateOptions) tableBatches(l *loaded, kernel string, most int) []int {
-	all := slices.Clone(o.batches)
-	if len(all) == 0 {
+	saving := map[int]float64{} // microseconds that the proofs of a size promise
+	for _, m := range o.batches {
+		saving[m] = 0
+	}
+	if len(o.batches) == 0 {
 		for _, s := range l.table.Series {
 			if s.Kernel != kernel || s.DType != string(l.DType()) {
 				continue
 			}
 			for _, i := range s.Intervals {
 				for _, p := range i.Proofs {
-					all = append(all, p.M)
+					saving[p.M] += p.DirectUS - p.RemedyUS
 				}
 			}
 		}
 	}
-	slices.Sort(all)
-	all = slices.DeleteFunc(slices.Compact(all), func(m int) bool {
+	maps.DeleteFunc(saving, func(m int, _ float64) bool {
 		applied, _ := l.Applied(l.table, m)
 		return applied == 0 || m > most
 	})
-	if len(o.batches) > 0 || len(all) <= mostBatches {
+	if len(o.batches) > 0 {
+		return slices.Sorted(maps.Keys(saving))
+	}
+	return triedSizes(saving, mostBatches)
+}
+
+// triedSizes picks at most `most` sizes, ascending: half of them those that save most, the
+// rest spread over the others, so that not only the best is shown.
+func triedSizes(saving map[int]float64, most int) []int {
+	all := slices.Sorted(maps.Keys(saving))
+	if len(all) <= most {
 		return all
 	}
-	var some []int // spread over the table's range
-	for i := range mostBatches {
-		some = append(some, all[i*len(all)/mostBatches])
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(saving[b], saving[a]) })
+	tried, others := all[:most/2:most/2], slices.Sorted(slices.Values(all[most/2:]))
+	for i := range most - most/2 {
+		tried = append(tried, others[i*len(others)/(most-most/2)])
 	}
-	return some
+	slices.Sort(tried)
+	return tried
 }
 
 // prefills times a kernel's prompts with the table and without, a pair a round, in
