@@ -237,7 +237,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		}
 		row := []any{
 			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, bounds{f.Loss, shareCell}, p, causeCell(f.Cause), nil, nil,
+			f.Rows, f.WorstM, lossCell(f), p, causeCell(f.Cause), nil, nil,
 			f.Explanation, f.Waiver, f.ID, command,
 		}
 		if f.Remedy != nil {
@@ -247,6 +247,15 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+// lossCell is the share of time that a finding loses: nothing where it is faster than
+// can be.
+func lossCell(f rules.Finding) any {
+	if f.Cause == rules.MeasurementError {
+		return nil
+	}
+	return bounds{f.Loss, shareCell}
 }
 
 // causeCell is a cause, of which people see nothing when it is not known.

@@ -178,10 +178,10 @@ func findingDiffSheet(findings []rules.FindingDiff) Sheet {
 		}
 		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, string(latest.Cause), statusCell(latest.Status), code(latest.Reproduce)}
 		if f.A != nil {
-			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), bounds{f.A.Loss, shareCell}
+			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), lossCell(*f.A)
 		}
 		if f.B != nil {
-			row[4], row[6] = intervalText(f.B.FromM, f.B.ToM), bounds{f.B.Loss, shareCell}
+			row[4], row[6] = intervalText(f.B.FromM, f.B.ToM), lossCell(*f.B)
 		}
 		s.Rows = append(s.Rows, row)
 	}

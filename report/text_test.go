@@ -449,3 +449,17 @@ func TestSplitsSummary(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasurementErrorsLoseNothing: what is faster than can be has no loss to show, which
+// would be negative.
+func TestMeasurementErrorsLoseNothing(t *testing.T) {
+	f := rules.Finding{Rule: rules.Roofline, Cause: rules.MeasurementError, Loss: rules.Interval{Lo: -0.5, Mid: -0.43, Hi: -0.4}}
+	slow := rules.Finding{Rule: rules.Roofline, Cause: rules.MemoryBound, Loss: rules.Interval{Lo: 0.4, Mid: 0.43, Hi: 0.5}}
+	var b strings.Builder
+	if err := WriteAudit(&b, Table, fixtureMeta(), nil, &rules.Audit{Findings: []rules.Finding{f, slow}}); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.String(); strings.Contains(out, "-43") || !strings.Contains(out, "43.0 %") {
+		t.Errorf("got\n%s", out)
+	}
+}

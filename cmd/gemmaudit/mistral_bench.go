@@ -48,7 +48,7 @@ other load slows both alike; the centre of all counts.`,
 	flags := cmd.Flags()
 	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096}, "tokens before those that are decoded (the default is cut to what the model has room for)")
 	flags.IntVarP(&opts.tokens, "tokens", "n", 64, "tokens to decode, a sample")
-	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each context")
+	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each context, at least 6")
 	flags.BoolVar(&opts.unfused, "unfused", false, "decode with every operation by itself")
 	outputFlag(cmd, &opts.output)
 	for _, free := range []string{"context", "tokens", "rounds"} {

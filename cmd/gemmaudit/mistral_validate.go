@@ -78,7 +78,7 @@ without.` + exitHelp(
 	flags.IntVar(&opts.reference, "reference-tokens", 32, "tokens of the text that are held against float64, 0 for none")
 	flags.IntVar(&opts.rows, "rows", 512, "tokens of the prompt that is timed, 0 for none")
 	flags.IntVar(&opts.context, "context", 512, "tokens before the one that is timed")
-	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each time")
+	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each time; the interval of a gain takes 6")
 	flags.IntSliceVar(&opts.batches, "batches", nil, "prompt sizes at which the table is tried (default: those it has proofs for)")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "kernel", listOf(a.kernelNames))
