@@ -55,6 +55,9 @@ func DiffSummary(d *rules.DiffResult) string {
 // diffHead names the sides and warns when a change can't be put down to anything.
 func diffHead(d *rules.DiffResult) []Note {
 	head := []Note{{"A is " + d.A, Neutral}, {"B is " + d.B, Neutral}}
+	if d.Invalid != "" { // before the numbers that mean nothing
+		head = append(head, Note{DiffSummary(d), Bad})
+	}
 	if d.Confounded != "" {
 		head = append(head, Note{"CONFOUNDED: " + d.Confounded, Bad})
 	}

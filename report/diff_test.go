@@ -61,3 +61,17 @@ func TestDiffShowsConditionsFirst(t *testing.T) {
 		t.Errorf("equal fingerprints:\n%s", s)
 	}
 }
+
+// TestInvalidDiffIsSaidFirst: that two runs can't be compared stands before the numbers.
+func TestInvalidDiffIsSaidFirst(t *testing.T) {
+	d := fixtureDiff()
+	d.Invalid = "B drifted by 45 %"
+	var b strings.Builder
+	if err := WriteDiff(&b, Markdown, d); err != nil {
+		t.Fatal(err)
+	}
+	said, numbers := strings.Index(b.String(), "the runs can't be compared: B drifted by 45 %"), strings.Index(b.String(), "Conditions that differ")
+	if said < 0 || numbers < 0 || said > numbers {
+		t.Errorf("said at %d, the numbers begin at %d:\n%s", said, numbers, &b)
+	}
+}
