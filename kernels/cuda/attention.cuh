@@ -1,4 +1,5 @@
-// What all kernels of attention share: where the rows stand, and which keys each sees.
+// What kernels of attention share: where the rows stand, which keys each sees, and the
+// arithmetic of a softmax that runs.
 #pragma once
 
 // Seen is the range of positions [begin, end) that a row sees.
@@ -15,4 +16,24 @@ __device__ __forceinline__ int firstPosition(const int *position, int rows, int 
 // seenFrom is what the row at a position sees; window is 0 for none.
 __device__ __forceinline__ Seen seenFrom(int position, int window) {
     return {window > 0 ? max(0, position - window + 1) : 0, position + 1};
+}
+
+// lowest is the maximum of no scores.
+__device__ __forceinline__ float lowest() { return __int_as_float(0xff800000); } // -infinity
+
+__device__ __forceinline__ float exp2Approximate(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// pack rounds two weights to bf16 or fp16, the first to the lower half of the word.
+template <bool BF16>
+__device__ __forceinline__ unsigned pack(float lo, float hi) {
+    unsigned r;
+    if constexpr (BF16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
 }

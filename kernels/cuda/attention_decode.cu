@@ -37,310 +37,16 @@
 // on the way in, and the last block rotates the newest key, puts it and its value into the
 // cache and uses them from shared memory.
 
-#include "attention.cuh"
-#include "vector.cuh"
+#include "ampere.cuh"
+#include "attention_decode.cuh"
 
 namespace ga_attention_decode {
 
-constexpr int WARPS = 8;
-constexpr int THREADS = 32 * WARPS;
-constexpr int TILE = 16;        // keys
-constexpr int MOST_HEADS = 8;   // of a block
-constexpr int MOST_DIM = 256;
-
-struct Params {
-    const void* q; // queries, or with a table the raw row: query heads, keys', values'
-    void* keys;
-    void* values;
-    void* out;
-    const int32_t* position;
-    const float* table; // or none
-    uint4* exchange;    // zeros between launches
-    int32_t query, kv, group, chunks; // chunks: blocks that share the heads of a group
-    int32_t dim, capacity, window, length;
-    int32_t positions; // of the table
-    int32_t ahead;     // tiles of a warp that are fetched into L2 before the launch begins
-    int32_t whole;     // keys and values consist of aligned pieces of 16 bytes
-    float scale;       // of scores, times log2(e)
-};
-
-// NOTHING is the maximum of no scores.
-#define NOTHING __int_as_float(0xff800000)
-
-__device__ __forceinline__ float exp2Fast(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-
-// weightOf is 2^(m - top), where nothing was seen 0.
-__device__ __forceinline__ float weightOf(float m, float top) { return m == NOTHING ? 0.f : exp2Fast(m - top); }
-
-// threadNumber is the special register, read anew each time: what follows from it can be
-// worked out again after a loop that has no registers to keep it in, where the compiler, if
-// it knew, would keep it. So are a block's heads.
-__device__ __forceinline__ int threadNumber() {
-    int n;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(n));
-    return n;
-}
-
-// HeadShare is which heads a block serves.
-struct HeadShare {
-    int kv;          // of keys and values
-    int head, heads; // first query head, and how many
-
-    __device__ __forceinline__ HeadShare(const Params& p, int most) {
-        int block;
-        asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(block));
-        kv = block / p.chunks;
-        const int inGroup = (block - kv * p.chunks) * most;
-        head = kv * p.group + inGroup;
-        heads = min(most, p.group - inGroup);
-    }
-};
-
-// Share is what a block has to do.
-struct Share : HeadShare {
-    int begin, end;  // positions that the row sees
-    int first, last; // tiles, of those that begin at multiples of TILE
-
-    __device__ __forceinline__ Share(const Params& p, int most, int position) : HeadShare(p, most) {
-        const Seen seen = seenFrom(position, p.window);
-        begin = seen.begin, end = seen.end;
-        const int tiles = (end - 1) / TILE + 1 - begin / TILE, splits = gridDim.x, split = blockIdx.x;
-        const int least = static_cast<uint32_t>(tiles) / gridDim.x;
-        const int beyond = split - (splits - (tiles - least * splits)); // from 0 on, blocks have one more
-        first = begin / TILE + least * split + max(0, beyond);
-        last = first + least + (beyond >= 0);
-    }
-};
-
-// positionNow is the position as it stands in memory, which an overlapped predecessor may
-// still write.
-__device__ __forceinline__ int positionNow(const Params& p) {
-    int position;
-    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(position) : "l"(p.position) : "memory");
-    return max(0, min(position, p.length - 1));
-}
-
-// fetchAhead has L2 fetch the first tiles of this warp's share, as far as they are known: the
-// predecessor may still write the position. Wherever that points, the ring has it.
-template <class T>
-__device__ __forceinline__ void fetchAhead(const Params& p, int most) {
-#if __CUDA_ARCH__ >= 900
-    if (p.ahead == 0) return;
-    const Share s(p, most, positionNow(p));
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int tile = s.first + warp + lane / 2 * WARPS;
-    if (lane / 2 < p.ahead && tile < s.last && p.whole) {
-        const int64_t slot = static_cast<int64_t>(s.kv) * p.capacity + tile * TILE % p.capacity;
-        const T* from = static_cast<const T*>(lane % 2 == 0 ? p.keys : p.values) + slot * p.dim;
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(TILE * p.dim * static_cast<int>(sizeof(T))) : "memory");
-    }
-#endif
-}
-
-// Few are N elements that are loaded together.
-template <class T, int N>
-struct alignas(sizeof(T) * N) Few {
-    T v[N];
-};
-
-// Taken is what a thread brings of the raw row to shared memory: N elements of the lower half
-// of a head and those of the upper half that are rotated with them. Items are numbered
-// through the block's heads and, where it has the newest position, its key and its value.
-template <class T, int N>
-struct Taken {
-    Few<T, N> low, high;
-    float2 angles[N];
-
-    // itemsOf is how many there are.
-    __device__ __forceinline__ static int itemsOf(const HeadShare& s, int dim, bool newest) { return (s.heads + (newest ? 2 : 0)) * (dim / 2 / N); }
-
-    __device__ __forceinline__ void load(const Params& p, const Share& s, int dim, int item) {
-        const int half = dim / 2, h = item / (half / N), e = item % (half / N) * N;
-        const int head = h < s.heads ? s.head + h : p.query + s.kv + (h - s.heads) * p.kv; // of the raw row
-        const T* const from = static_cast<const T*>(p.q) + head * dim + e;
-        low = *reinterpret_cast<const Few<T, N>*>(from);
-        high = *reinterpret_cast<const Few<T, N>*>(from + half);
-        if (p.table == nullptr || h > s.heads) return;
-        const float2* const row = reinterpret_cast<const float2*>(p.table) + static_cast<int64_t>(min(s.end - 1, p.positions - 1)) * half + e;
-#pragma unroll
-        for (int i = 0; i < N; i++) angles[i] = row[i];
-    }
-
-    // keep rotates, where there is a table, and stores: queries at `to`, `pitch` elements of
-    // type S apart, the newest key and value at `newest`, [2][MOST_DIM], and in the cache.
-    template <class S>
-    __device__ __forceinline__ void keep(const Params& p, const Share& s, int dim, int item, S* to, int pitch, T* newest) {
-        const int half = dim / 2, h = item / (half / N), e = item % (half / N) * N;
-        if (p.table != nullptr && h <= s.heads) {
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                const float u = widen(low.v[i]), v = widen(high.v[i]);
-                low.v[i] = narrow<T>(u * angles[i].x - v * angles[i].y), high.v[i] = narrow<T>(v * angles[i].x + u * angles[i].y);
-            }
-        }
-        if (h < s.heads) {
-            S* const query = to + h * pitch + e;
-            if constexpr (sizeof(S) == sizeof(T)) {
-                both(query, half);
-            } else {
-#pragma unroll
-                for (int i = 0; i < N; i++) query[i] = widen(low.v[i]), query[i + half] = widen(high.v[i]);
-            }
-            return;
-        }
-        both(newest + (h - s.heads) * MOST_DIM + e, half);
-        if (blockIdx.y % p.chunks != 0) return;
-        const int64_t slot = static_cast<int64_t>(s.kv) * p.capacity + (s.end - 1) % p.capacity;
-        both(static_cast<T*>(h == s.heads ? p.keys : p.values) + slot * dim + e, half);
-    }
-
-    __device__ __forceinline__ void both(T* to, int half) const {
-        *reinterpret_cast<Few<T, N>*>(to) = low;
-        *reinterpret_cast<Few<T, N>*>(to + half) = high;
-    }
-};
-
-// WarpParts are the maximum and the sum of weights of each warp and head.
-struct WarpParts {
-    float top[WARPS][MOST_HEADS], sum[WARPS][MOST_HEADS];
-};
-
-// Factors are what scales the warps' parts of a head, whose maximum is top.
-struct Factors {
-    float top, of[WARPS];
-
-    __device__ __forceinline__ Factors(const WarpParts& warps, int h) {
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) of[w] = warps.top[w][h];
-        top = of[0];
-#pragma unroll
-        for (int w = 1; w < WARPS; w++) top = fmaxf(top, of[w]);
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) of[w] = weightOf(of[w], top);
-    }
-};
-
-// put stores four floats for another block, and get waits for them and leaves zeros.
-__device__ __forceinline__ uint32_t sealed(float v) { return ~__float_as_uint(v); }
-__device__ __forceinline__ void put(uint4* to, const float (&v)[4]) {
-    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(sealed(v[0])), "r"(sealed(v[1])), "r"(sealed(v[2])), "r"(sealed(v[3])) : "memory");
-}
-__device__ __forceinline__ float4 get(uint4* from) {
-    uint4 v;
-    do {
-        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
-    } while (v.x == 0 || v.y == 0 || v.z == 0 || v.w == 0);
-    *from = make_uint4(0, 0, 0, 0);
-    return make_float4(__uint_as_float(~v.x), __uint_as_float(~v.y), __uint_as_float(~v.z), __uint_as_float(~v.w));
-}
-
-// Record is what one block tells another: maximum and sum of each head, an even number of
-// them, and its sums of a slice of the output, a multiple of four.
-struct Record {
-    int heads, slice, words;
-
-    __device__ __forceinline__ Record(int heads, int all) : heads((heads + 1) / 2 * 2) {
-        slice = (all + 4 * static_cast<int>(gridDim.x) - 1) / (4 * static_cast<int>(gridDim.x)) * 4;
-        words = 2 * this->heads + slice;
-    }
-};
-
-// merge adds the parts of warps, sums[warp][head][element], and of blocks, and writes the
-// output. Behind the sums there is room for a record of each split.
-template <class T>
-__device__ __forceinline__ void merge(const Params& p, const HeadShare& s, int most, int dim, float* sums, const WarpParts& warps) {
-    constexpr int LANES = 8; // add up one element
-    const int all = s.heads * dim, splits = gridDim.x, split = blockIdx.x;
-    const Record record(s.heads, all);
-    const Record largest(min(most, p.group), min(most, p.group) * dim);
-    // [reader][writer][words]
-    uint4* const exchange = p.exchange + static_cast<int64_t>(blockIdx.y) * splits * splits * (largest.words / 4);
-    const int vectors = record.words / 4;
-    __syncthreads();
-    // Maxima and sums come first, of two heads a vector, so that few warps have both kinds.
-#pragma unroll 1
-    for (int i = threadIdx.x; i < splits * vectors; i += THREADS) {
-        float v[4] = {};
-        int reader, vector;
-        if (i < splits * (record.heads / 2)) {
-            reader = i / (record.heads / 2), vector = i - reader * (record.heads / 2);
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const Factors factors(warps, 2 * vector + e);
-                v[2 * e] = factors.top;
-#pragma unroll
-                for (int w = 0; w < WARPS; w++) v[2 * e + 1] = fmaf(factors.of[w], warps.sum[w][2 * vector + e], v[2 * e + 1]);
-            }
-        } else {
-            const int at = 4 * (i - splits * (record.heads / 2));
-            reader = at / record.slice, vector = (2 * record.heads + at - reader * record.slice) / 4;
-            if (dim % 4 == 0) {
-                if (at < all) {
-                    const Factors factors(warps, at / dim);
-#pragma unroll
-                    for (int w = 0; w < WARPS; w++) {
-                        const float4 part = *reinterpret_cast<const float4*>(sums + w * all + at);
-                        v[0] = fmaf(factors.of[w], part.x, v[0]), v[1] = fmaf(factors.of[w], part.y, v[1]);
-                        v[2] = fmaf(factors.of[w], part.z, v[2]), v[3] = fmaf(factors.of[w], part.w, v[3]);
-                    }
-                }
-            } else {
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    if (at + e >= all) continue;
-                    const Factors factors(warps, (at + e) / dim);
-#pragma unroll
-                    for (int w = 0; w < WARPS; w++) v[e] = fmaf(factors.of[w], sums[w * all + at + e], v[e]);
-                }
-            }
-        }
-        put(exchange + (reader * splits + split) * vectors + vector, v);
-    }
-    float* const records = sums + WARPS * all;
-    uint4* const mine = exchange + split * splits * vectors;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < splits * vectors; i += THREADS) reinterpret_cast<float4*>(records)[i] = get(mine + i);
-    __syncthreads();
-    const int lane = threadIdx.x % LANES;
-#pragma unroll 1
-    for (int i = threadIdx.x / LANES; i < (record.slice + THREADS / LANES - 1) / (THREADS / LANES) * (THREADS / LANES); i += THREADS / LANES) {
-        const int at = split * record.slice + i, h = min(at / dim, s.heads - 1), element = min(i, record.slice - 1);
-        float top = NOTHING, v = 0, sum = 0;
-        for (int r = lane; r < splits; r += LANES) top = fmaxf(top, records[r * record.words + 2 * h]);
-#pragma unroll
-        for (int e = 1; e < LANES; e *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, e));
-        for (int r = lane; r < splits; r += LANES) {
-            const float* const part = records + r * record.words;
-            const float f = weightOf(part[2 * h], top);
-            sum = fmaf(f, part[2 * h + 1], sum);
-            v = fmaf(f, part[2 * record.heads + element], v);
-        }
-#pragma unroll
-        for (int e = 1; e < LANES; e *= 2) {
-            sum += __shfl_xor_sync(0xffffffff, sum, e);
-            v += __shfl_xor_sync(0xffffffff, v, e);
-        }
-        if (lane == 0 && i < record.slice && at < all) static_cast<T*>(p.out)[s.head * dim + at] = narrow<T>(v / sum);
-    }
-}
-
 #if __CUDA_ARCH__ >= 800
 template <class T>
-__device__ __forceinline__ void multiply(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1);
-#define GA_MULTIPLY(T, NAME)                                                                                                             \
-    template <>                                                                                                                          \
-    __device__ __forceinline__ void multiply<T>(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) { \
-        asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"   \
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                                             \
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                                                                     \
-    }
-GA_MULTIPLY(__half, "f16")
-GA_MULTIPLY(__nv_bfloat16, "bf16")
-#undef GA_MULTIPLY
+constexpr bool isBfloat = false;
+template <>
+constexpr bool isBfloat<__nv_bfloat16> = true;
 
 template <class T>
 __device__ __forceinline__ uint32_t pairOf(float low, float high) {
@@ -354,6 +60,7 @@ __device__ __forceinline__ void tensor(const Params& p) {
     constexpr int HALVES = D / 64;    // pieces of 128 bytes of a value
     constexpr int PITCH = D + 32;     // of a head in shared memory: lanes that load together are in other banks
     constexpr int TAKEN = 4;          // elements of a half of a head
+    constexpr bool BFLOAT = isBfloat<T>;
     constexpr bool OVERLAPPED = __CUDA_ARCH__ >= 900;
     static_assert((MOST_HEADS + 2) * (D / 2 / TAKEN) <= THREADS, "a thread takes more than one item of the row");
     extern __shared__ __align__(16) unsigned char memory[]; // sums, then records
@@ -419,7 +126,7 @@ __device__ __forceinline__ void tensor(const Params& p) {
     if (has) taken.keep(p, s, D, threadIdx.x, queries, PITCH, newest);
     __syncthreads();
 
-    float top = NOTHING, sum = 0; // of head g; the sum is this lane's part
+    float top = lowest(), sum = 0; // of head g; the sum is this lane's part
     float o[HALVES * 4][4] = {};    // of heads 2t and 2t+1, elements 64i + 8g + …
     const T* const query = queries + g * PITCH + 8 * t;
     const int stride = WARPS * TILE;
@@ -446,9 +153,9 @@ __device__ __forceinline__ void tensor(const Params& p) {
         for (int j = 0; j < STEPS; j++) {
             const uint4 q = *reinterpret_cast<const uint4*>(query + 32 * j);
 #pragma unroll
-            for (int n = 0; n < 2; n++) multiply<T>(score[n], q.x, 0, q.y, 0, k[n][j].x, k[n][j].y);
+            for (int n = 0; n < 2; n++) multiply<BFLOAT>(score[n], q.x, 0, q.y, 0, k[n][j].x, k[n][j].y);
 #pragma unroll
-            for (int n = 0; n < 2; n++) multiply<T>(score[n], q.z, 0, q.w, 0, k[n][j].z, k[n][j].w);
+            for (int n = 0; n < 2; n++) multiply<BFLOAT>(score[n], q.z, 0, q.w, 0, k[n][j].z, k[n][j].w);
         }
         slot += stride;
         while (slot >= p.capacity) slot -= p.capacity;
@@ -456,13 +163,13 @@ __device__ __forceinline__ void tensor(const Params& p) {
         if (more) fetchKeys(tile + WARPS, slot);
 
         float weights[4] = {score[0][0], score[0][1], score[1][0], score[1][1]}; // of head g, keys 2t, 2t+1, 2t+8, 2t+9
-        float now = NOTHING;
+        float now = lowest();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             weights[i] *= p.scale;
             if (edge) {
                 const int position = at + 2 * t + i % 2 + i / 2 * 8;
-                if (position < s.begin || position >= s.end) weights[i] = NOTHING;
+                if (position < s.begin || position >= s.end) weights[i] = lowest();
             }
             now = fmaxf(now, weights[i]);
         }
@@ -476,10 +183,10 @@ __device__ __forceinline__ void tensor(const Params& p) {
 #pragma unroll
             for (int i = 0; i < HALVES * 4; i++) o[i][0] *= even, o[i][1] *= odd, o[i][2] *= even, o[i][3] *= odd;
         }
-        const float none = top == NOTHING ? 0 : top;
+        const float none = top == lowest() ? 0 : top;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            weights[i] = exp2Fast(weights[i] - none);
+            weights[i] = exp2Approximate(weights[i] - none);
             sum += weights[i];
         }
         const uint32_t low = pairOf<T>(weights[0], weights[1]), high = pairOf<T>(weights[2], weights[3]);
@@ -489,7 +196,7 @@ __device__ __forceinline__ void tensor(const Params& p) {
                                           {v[2][j].x, v[2][j].y, v[2][j].z, v[2][j].w}, {v[3][j].x, v[3][j].y, v[3][j].z, v[3][j].w}};
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                multiply<T>(o[4 * j + i], __byte_perm(words[0][i], words[1][i], 0x5410), __byte_perm(words[0][i], words[1][i], 0x7632),
+                multiply<BFLOAT>(o[4 * j + i], __byte_perm(words[0][i], words[1][i], 0x5410), __byte_perm(words[0][i], words[1][i], 0x7632),
                             __byte_perm(words[2][i], words[3][i], 0x5410), __byte_perm(words[2][i], words[3][i], 0x7632), low, high);
             }
         }
@@ -547,7 +254,7 @@ __device__ __forceinline__ void cores(const Params& p) {
     const T* const values = static_cast<const T*>(p.values) + base;
     float top[H], sum[H], o[H][PIECES][N] = {};
 #pragma unroll
-    for (int h = 0; h < H; h++) top[h] = NOTHING, sum[h] = 0;
+    for (int h = 0; h < H; h++) top[h] = lowest(), sum[h] = 0;
 
     // load reads this lane's pieces of a row, from memory or shared memory; zeros where there is none.
     auto load = [&](uint4(&to)[PIECES], const T* ring, const T* fresh, int position, int slot) {
@@ -592,7 +299,7 @@ __device__ __forceinline__ void cores(const Params& p) {
         for (int h = 0; h < H; h++) {
 #pragma unroll
             for (int i = 1; i < 8; i *= 2) score[h] += __shfl_xor_sync(0xffffffff, score[h], i);
-            score[h] = there ? score[h] * p.scale : NOTHING;
+            score[h] = there ? score[h] * p.scale : lowest();
             const float higher = fmaxf(top[h], score[h]), factor = weightOf(top[h], higher);
             weight[h] = weightOf(score[h], higher);
             top[h] = higher;

@@ -15,6 +15,7 @@
 //           launch sees, which may never have been written, comes as zeros: a weight of
 //           zero does not help against NaN.
 
+#include "ampere.cuh"
 #include "attention.cuh"
 
 namespace ga_flash {
@@ -34,60 +35,11 @@ struct FlashParams {
     float scale; // of scores, times log2 e
 };
 
-__device__ __forceinline__ unsigned sharedAddress(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
-
-// copy16 copies 16 bytes to shared memory, or fills them with zeros and reads nothing.
-__device__ __forceinline__ void copy16(unsigned to, const char* from, bool exists) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(exists ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void copyCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int PENDING>
-__device__ __forceinline__ void copyWait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
-__device__ __forceinline__ void loadMatrices(unsigned (&r)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
 __device__ __forceinline__ void loadTransposed(unsigned (&r)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
                  : "memory");
-}
-
-__device__ __forceinline__ float exp2Approximate(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ float lowest() { return __int_as_float(0xff800000); } // -infinity
-
-template <bool BF16>
-__device__ __forceinline__ unsigned pack(float lo, float hi) {
-    unsigned r;
-    if constexpr (BF16)
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    else
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    return r;
-}
-
-// multiply adds a 16×8 product, 16 deep.
-template <bool BF16>
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    if constexpr (BF16)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 template <bool BF16, int D>
@@ -146,8 +98,8 @@ struct Flash {
                 for (int j = 0; j < KEYS / 16; j++) {
                     unsigned b[4];
                     loadMatrices(b, atKeys + j * 16 * ROW + ((2 * k + lane / 8 % 2) ^ lane % 8) * 16);
-                    multiply<BF16>(s[2 * j], q[k], b[0], b[1]);
-                    multiply<BF16>(s[2 * j + 1], q[k], b[2], b[3]);
+                    multiply<BF16>(s[2 * j], q[k][0], q[k][1], q[k][2], q[k][3], b[0], b[1]);
+                    multiply<BF16>(s[2 * j + 1], q[k][0], q[k][1], q[k][2], q[k][3], b[2], b[3]);
                 }
             if (tile < lastTile) load(keys + (buffer ^ 1) * TILE, p.keys + plane, tile + 1, p.capacity, begin, end);
             copyCommit();
@@ -202,8 +154,8 @@ struct Flash {
                 for (int j = 0; j < D / 16; j++) {
                     unsigned b[4];
                     loadTransposed(b, atValues + k * 16 * ROW + ((2 * j + lane / 16) ^ lane % 8) * 16);
-                    multiply<BF16>(o[2 * j], a, b[0], b[1]);
-                    multiply<BF16>(o[2 * j + 1], a, b[2], b[3]);
+                    multiply<BF16>(o[2 * j], a[0], a[1], a[2], a[3], b[0], b[1]);
+                    multiply<BF16>(o[2 * j + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
                 }
             }
         }

@@ -63,14 +63,6 @@ struct Stage {
     }
 };
 
-__device__ __forceinline__ float lowest() { return __int_as_float(0xff800000); } // -infinity
-
-__device__ __forceinline__ float exp2Approximate(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 // fenceRegister keeps the compiler from moving uses of what wgmma writes across a wait.
 __device__ __forceinline__ void fenceRegister(float &v) { asm volatile("" : "+f"(v)::"memory"); }
 
@@ -80,16 +72,6 @@ __device__ __forceinline__ void fenceRegister(float &v) { asm volatile("" : "+f"
 // setmaxnreg has brought, and wgmma serial.)
 __device__ __forceinline__ void finish(float value) {
     asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x7fc12345;\n@never nanosleep.u32 1;\n}" ::"r"(__float_as_int(value)) : "memory");
-}
-
-template <Operand T>
-__device__ __forceinline__ uint32_t pack(float lo, float hi) {
-    uint32_t r;
-    if constexpr (T == Operand::FP16)
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    else
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    return r;
 }
 
 template <Operand T, int D, int CONSUMERS, int BN>
@@ -327,7 +309,7 @@ struct Flash {
 
     static __device__ __forceinline__ void round(uint32_t (&weights)[BN / 4], const float (&s)[BN / 2]) {
 #pragma unroll
-        for (int i = 0; i < BN / 4; ++i) weights[i] = pack<T>(s[2 * i], s[2 * i + 1]);
+        for (int i = 0; i < BN / 4; ++i) weights[i] = pack<T == Operand::BF16>(s[2 * i], s[2 * i + 1]);
     }
 
     static __device__ __forceinline__ void consume(const FlashParams &p, Shared shared) {
@@ -439,9 +421,9 @@ struct Flash {
         for (int j = 0; j < D / 16; ++j) {
             const float *d = &o[8 * j];
             const uint32_t chunk = (j % 4 * 2 + lane / 16) ^ (lane % 8);
-            storeMatrices4(line + j / 4 * (OUT_ROWS * BOX) + chunk * 16, pack<T>(d[0] * factor[0], d[1] * factor[0]),
-                           pack<T>(d[2] * factor[1], d[3] * factor[1]), pack<T>(d[4] * factor[0], d[5] * factor[0]),
-                           pack<T>(d[6] * factor[1], d[7] * factor[1]));
+            storeMatrices4(line + j / 4 * (OUT_ROWS * BOX) + chunk * 16, pack<T == Operand::BF16>(d[0] * factor[0], d[1] * factor[0]),
+                           pack<T == Operand::BF16>(d[2] * factor[1], d[3] * factor[1]), pack<T == Operand::BF16>(d[4] * factor[0], d[5] * factor[0]),
+                           pack<T == Operand::BF16>(d[6] * factor[1], d[7] * factor[1]));
         }
         sharedToAsync();
         __syncwarp();

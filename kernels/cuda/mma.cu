@@ -38,6 +38,8 @@
 // tf32 operands are used as they lie in memory: the tensor core ignores the lowest
 // 13 bits.
 
+#include "ampere.cuh"
+
 namespace ga_mma {
 
 enum class Type { fp16, bf16, tf32, int8, fp8 };
@@ -75,30 +77,6 @@ struct Traits<Type::int8> {
     using Acc = int;
     static constexpr int outSize = 4;
 };
-
-__device__ __forceinline__ unsigned sharedAddress(const void* p) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-// copy16 copies 16 bytes to shared memory, or fills them with zeros and reads nothing.
-__device__ __forceinline__ void copy16(unsigned to, const char* from, bool exists) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(exists ? 16 : 0)
-                 : "memory");
-}
-
-__device__ __forceinline__ void copyCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int pending>
-__device__ __forceinline__ void copyWait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void loadMatrices(unsigned (&r)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
 
 #define GA_MMA_FLOAT(SHAPE, OPERAND, A0, A1, A2, A3, B0, B1)                                     \
     asm("mma.sync.aligned." SHAPE ".row.col.f32." OPERAND "." OPERAND                            \
