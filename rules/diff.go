@@ -327,5 +327,5 @@ func geomean(logs []estimate, confidence float64) Interval {
 	}
 	n := float64(len(logs))
 	half := distuv.UnitNormal.Quantile(1-(1-confidence)/2) * math.Sqrt(variance) / n
-	return Interval{expo(sum/n - half), expo(sum / n), expo(sum/n + half)}
+	return Interval{sum/n - half, sum / n, sum/n + half}.exp()
 }

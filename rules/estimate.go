@@ -22,7 +22,7 @@ type estimate struct {
 // confidence.
 func (e estimate) interval(confidence float64, q quantiles) Interval {
 	half := q.upper((1-confidence)/2, e.df) * e.se
-	return Interval{expo(e.y - half), expo(e.y), expo(e.y + half)}
+	return Interval{e.y - half, e.y, e.y + half}.exp()
 }
 
 // point is a row of a series, made ready for the rules.

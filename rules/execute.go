@@ -116,7 +116,7 @@ func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) 
 				e.p = math.Min(e.p, math.Min(1, last*price))
 				gain := walshInterval(e.gains, 1-(1-cfg.Confidence)/price)
 				e.remedy.Executed = len(e.gains) > 0
-				e.remedy.Gain = Interval{expo(gain.Lo), expo(gain.Mid), expo(gain.Hi)}
+				e.remedy.Gain = gain.exp()
 				decided = decided && (gain.Lo > bound || gain.Hi < bound || last > 0.5)
 			}
 			if !decided {
@@ -148,8 +148,7 @@ func centreOf(us []float64, confidence float64) Interval {
 	for i, v := range us {
 		logs[i] = math.Log(v)
 	}
-	t := walshInterval(logs, confidence)
-	return Interval{math.Exp(t.Lo), math.Exp(t.Mid), math.Exp(t.Hi)}
+	return walshInterval(logs, confidence).exp()
 }
 
 // runRounds measures every direct product and remedy of the contests, all

@@ -274,14 +274,13 @@ func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
 	var gains, a, b []float64
 	for _, p := range pairRounds(direct, remedy) {
 		gains = append(gains, math.Log(p[0].US/p[1].US))
-		a, b = append(a, math.Log(p[0].US)), append(b, math.Log(p[1].US))
+		a, b = append(a, p[0].US), append(b, p[1].US)
 	}
 	if len(gains) < leastPairs {
 		c.Reason = fmt.Sprintf("%d pairs of samples, expected at least %d", len(gains), leastPairs)
 		return
 	}
-	exp := func(i Interval) Interval { return Interval{expo(i.Lo), expo(i.Mid), expo(i.Hi)} }
-	c.Gain, c.DirectUS, c.RemedyUS = exp(walshInterval(gains, cfg.Confidence)), exp(walshInterval(a, cfg.Confidence)), exp(walshInterval(b, cfg.Confidence))
+	c.Gain, c.DirectUS, c.RemedyUS = walshInterval(gains, cfg.Confidence).exp(), centreOf(a, cfg.Confidence), centreOf(b, cfg.Confidence)
 	switch {
 	case c.Gain.Lo > 1:
 		c.Verdict, c.Reason = Pays, ""

@@ -48,6 +48,9 @@ const widest = 600
 // expo is exp within what can be printed.
 func expo(x float64) float64 { return math.Exp(math.Max(-widest, math.Min(widest, x))) }
 
+// exp is what an interval of logarithms stands for.
+func (i Interval) exp() Interval { return Interval{expo(i.Lo), expo(i.Mid), expo(i.Hi)} }
+
 // lost is the share of time that is lost by a row whose log-time has to fall by
 // -x to be as it should: 1 − exp(x).
 func lost(x float64) float64 { return -math.Expm1(math.Max(-widest, math.Min(widest, x))) }
