@@ -2,8 +2,6 @@ package health
 
 import (
 	"fmt"
-	"math"
-	"path"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -59,7 +57,8 @@ func checkMemory(m *machine) []Finding {
 	for _, d := range m.Devices {
 		have, what := float64(d.MemoryBytes), "of memory"
 		if d.Kind == kernels.CPU {
-			have, what = m.availableMemory(), "of memory available"
+			available, _ := procfs.Tree{FS: m.Files}.AvailableMemory() // 0 when unknown
+			have, what = float64(available), "of memory available"
 		}
 		if have == 0 || d.LastLevelCacheBytes == 0 {
 			continue
@@ -84,32 +83,6 @@ func size(bytes float64) string {
 		return fmt.Sprintf("%.1f GiB", bytes/(1<<30))
 	}
 	return fmt.Sprintf("%.0f MiB", bytes/(1<<20))
-}
-
-// availableMemory is what the process could still take, in bytes: the system's
-// estimate, or what its control group leaves. 0 when unknown.
-func (m *machine) availableMemory() float64 {
-	tree := procfs.Tree{FS: m.Files}
-	available := math.Inf(1)
-	if bytes, ok := tree.Memory("MemAvailable"); ok {
-		available = float64(bytes)
-	}
-	left := func(limit, usage string) {
-		l, ok := m.number(limit)
-		if !ok {
-			return // "max" in version 2 is none; version 1 has a huge number
-		}
-		u, _ := m.number(usage)
-		available = min(available, max(0, l-u))
-	}
-	for _, dir := range tree.Groups("memory") {
-		left(path.Join(dir, "memory.max"), path.Join(dir, "memory.current"))
-		left(path.Join(dir, "memory.limit_in_bytes"), path.Join(dir, "memory.usage_in_bytes"))
-	}
-	if math.IsInf(available, 1) {
-		return 0
-	}
-	return available
 }
 
 func checkSwap(m *machine) []Finding {
