@@ -11,6 +11,14 @@ import (
 
 // ModelValidation is a model held against float64, family by family.
 type ModelValidation struct {
+	ValidatedModel
+	Families []FamilyCheck `json:"families"`
+	Passes   []PassProfile `json:"passes"`
+	Prefills []TableGain   `json:"prefills,omitempty"` // with the table and without
+}
+
+// ValidatedModel is what a validation ran, and on what.
+type ValidatedModel struct {
 	Model  string        `json:"model"`
 	Device string        `json:"device"`
 	Name   string        `json:"name"`
@@ -20,11 +28,8 @@ type ModelValidation struct {
 	// Tokens is the length of the prompt.
 	Tokens int `json:"tokens"`
 	// Reference is the perplexity of the prompt in float64, 0 when not computed.
-	Reference float64       `json:"reference_perplexity,omitempty"`
-	Bound     float64       `json:"bound"` // of FamilyCheck.Error
-	Families  []FamilyCheck `json:"families"`
-	Passes    []PassProfile `json:"passes"`
-	Prefills  []TableGain   `json:"prefills,omitempty"` // with the table and without
+	Reference float64 `json:"reference_perplexity,omitempty"`
+	Bound     float64 `json:"bound"` // of FamilyCheck.Error
 }
 
 // FamilyCheck is what one family of products makes of the prompt.
@@ -93,15 +98,8 @@ type TableGain struct {
 func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	type (
 		model struct {
-			Record    string        `json:"record"`
-			Model     string        `json:"model"`
-			Device    string        `json:"device"`
-			Name      string        `json:"name"`
-			DType     kernels.DType `json:"dtype"`
-			Threads   int           `json:"threads,omitempty"`
-			Tokens    int           `json:"tokens"`
-			Reference float64       `json:"reference_perplexity,omitempty"`
-			Bound     float64       `json:"bound"`
+			Record string `json:"record"`
+			ValidatedModel
 		}
 		family struct {
 			Record string `json:"record"`
@@ -117,7 +115,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 	)
 	doc := &Document{Subject: "model validation", Value: v,
-		Items: []any{model{recordModel, v.Model, v.Device, v.Name, v.DType, v.Threads, v.Tokens, v.Reference, v.Bound}}}
+		Items: []any{model{recordModel, v.ValidatedModel}}}
 	for _, c := range v.Families {
 		doc.Items = append(doc.Items, family{recordFamily, c})
 	}

@@ -162,8 +162,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return o.stopped(ctx, devicef("measure %s: %w", l.device.Spec().ID, err))
 	}
-	v := &report.ModelValidation{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
-		Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves, Families: []report.FamilyCheck{}, Passes: []report.PassProfile{}}
+	v := &report.ModelValidation{Families: []report.FamilyCheck{}, Passes: []report.PassProfile{},
+		ValidatedModel: report.ValidatedModel{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
+			Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves}}
 	if l.DType() == kernels.FP32 {
 		v.Bound = boundFP32
 	}
