@@ -17,6 +17,18 @@ type MemoryTeller interface {
 	FreeMemory() (bytes int64, ok bool)
 }
 
+// FreeMemory is what can be taken of a device's memory, in bytes, as well as it can be
+// known: false when the device tells nothing.
+func FreeMemory(d Device) (bytes int64, known bool) {
+	if t, ok := d.(MemoryTeller); ok {
+		if free, ok := t.FreeMemory(); ok {
+			return free, true
+		}
+	}
+	total := d.Spec().MemoryBytes
+	return total, total != 0
+}
+
 // BandwidthMeter is implemented by devices that measure their memory as often as they are
 // asked to, where [Device.Ceilings] does it once: what other work leaves of it changes.
 type BandwidthMeter interface {

@@ -14,16 +14,10 @@ const memoryShare = 0.6
 
 // freeMemory is what a device has left, as well as it can be known.
 func freeMemory(d kernels.Device) int64 {
-	if t, ok := d.(kernels.MemoryTeller); ok {
-		if bytes, ok := t.FreeMemory(); ok {
-			return bytes
-		}
+	if free, known := kernels.FreeMemory(d); known {
+		return free
 	}
-	total := d.Spec().MemoryBytes
-	if total == 0 {
-		total = 4 << 30 // a device that tells nothing gets a modest share
-	}
-	return total
+	return 4 << 30 // a device that tells nothing gets a modest share
 }
 
 // matrixKey is a weight matrix: kernels of one type and shape share its copies.

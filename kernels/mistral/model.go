@@ -61,16 +61,6 @@ func (e *TooLarge) Error() string {
 
 func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
-// memory is how many bytes can be taken of a device, 0 when that is not known.
-func memory(d kernels.Device) int64 {
-	if f, ok := d.(kernels.MemoryTeller); ok {
-		if free, known := f.FreeMemory(); known {
-			return free
-		}
-	}
-	return d.Spec().MemoryBytes
-}
-
 // Load brings the weights of a checkpoint onto a device. The checkpoint may be closed
 // after that. Errors are a [*TooLarge], before anything is loaded, those of the
 // checkpoint's tensors, and those of the device.
@@ -103,7 +93,7 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 		needs += SessionBytes(m.config, m.dtype, o.Session)
 		of += fmt.Sprintf(" with a session of %d tokens", o.Session.Positions)
 	}
-	if has := memory(d); has > 0 && needs > has {
+	if has, _ := kernels.FreeMemory(d); has > 0 && needs > has {
 		return nil, &TooLarge{Device: d.Spec().ID, Needs: needs, Has: has, Of: of}
 	}
 	defer func() {
