@@ -38,7 +38,7 @@ func cardSheets(c *rules.Cards) []Sheet {
 	}
 	cards := Sheet{Title: "Cards", Columns: []Column{
 		{Name: "card", Key: "device"}, {Name: "name", Key: "name", Hoist: true}, {Name: "state", Key: "state"},
-		{Name: "time ÷ median card's", Key: "ratio", Align: Right, Interval: true}, {Name: "in cycles", Key: "cycles", Align: Right, Interval: true},
+		{Name: "time ÷ median card's", Key: "observed", Align: Right, Interval: true}, {Name: "at one clock", Key: "ratio", Align: Right, Interval: true},
 		{Name: "cases", Key: "cases", Align: Right}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
 		{Name: "same", Key: "same", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "cause", Key: "cause"},
 		{Name: "clock MHz", Key: "clock_mhz", Align: Right}, {Name: "power W", Key: "power_w", Align: Right}, {Name: "°C", Key: "temp_c", Align: Right},
@@ -51,10 +51,10 @@ func cardSheets(c *rules.Cards) []Sheet {
 		return number{v, 0}
 	}
 	for _, v := range c.Cards {
-		row := []any{v.Device, v.Name, changeCell(v.Change), bounds{v.Ratio, factorCell}, nil, v.Cases, v.Slower, v.Faster, v.Same, v.Undecided, causeCell(v.Cause),
+		row := []any{v.Device, v.Name, changeCell(v.Change), bounds{v.Observed, factorCell}, nil, v.Cases, v.Slower, v.Faster, v.Same, v.Undecided, causeCell(v.Cause),
 			known(v.ClockMHz), known(v.PowerW), known(v.TempC), nil, v.Throttle}
-		if v.Cycles != (rules.Interval{}) {
-			row[4] = bounds{v.Cycles, factorCell}
+		if v.ClockMHz > 0 {
+			row[4] = bounds{v.Ratio, factorCell}
 		}
 		if v.Throttled > 0 {
 			row[14] = share(v.Throttled)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -70,21 +72,48 @@ func diffHead(d *rules.DiffResult) []Note {
 // diffOutcome says how the comparison ended; on a terminal it is read first.
 func diffOutcome(d *rules.DiffResult) []Note {
 	tone := Good
+	var notes []Note
 	switch {
 	case d.Invalid != "" || d.Gate:
 		tone = Bad
 	case d.Undecided > 0 || d.Slower > 0:
 		tone = Open
 	}
-	notes := []Note{{fmt.Sprintf("threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR, cmp.Or(d.Family, "Benjamini–Hochberg")), Faint}}
+	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
+		notes = append(notes, Note{fmt.Sprintf("%s: times are those at %.0f MHz; cases differ from run to run by %s beyond what their samples show", id, d.Clocks[id], formatShare(d.BetweenRuns)), Faint})
+	}
+	notes = append(notes, Note{fmt.Sprintf("threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR, cmp.Or(d.Family, "Benjamini–Hochberg")), Faint})
 	if d.OnlyA+d.OnlyB > 0 {
 		notes = append(notes, Note{fmt.Sprintf("%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")), Neutral})
 	}
 	notes = append(notes, Note{DiffSummary(d), tone})
 	if d.Gate {
-		notes = append(notes, Note{fmt.Sprintf("the gate failed: %s slower by more than %s", plural(d.Slower, "case is", "cases are"), formatShare(d.Threshold)), Bad})
+		notes = append(notes, Note{"the gate failed: " + DiffGate(d), Bad})
 	}
 	return notes
+}
+
+// DiffGate says what is slower than its threshold allows, in one line.
+func DiffGate(d *rules.DiffResult) string {
+	var words []string
+	add := func(n int, one string, threshold float64) {
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%s slower by more than %s", count(n, one), formatShare(threshold)))
+		}
+	}
+	add(d.Slower, "case", d.Threshold)
+	add(d.SlowerStretches, "stretch of M", d.StretchThreshold)
+	add(d.SlowerSeries, "whole series", d.SeriesThreshold)
+	return strings.Join(words, ", ")
+}
+
+// stretchCell lists the stretches of a series that are slower together.
+func stretchCell(stretches []rules.StretchDiff) string {
+	words := make([]string, len(stretches))
+	for i, s := range stretches {
+		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, factorCell}.Text())
+	}
+	return strings.Join(words, ", ")
 }
 
 // factorSheet shows the differing factors side by side.
@@ -109,10 +138,11 @@ func factorSheet(d *rules.DiffResult) Sheet {
 func seriesDiffSheet(d *rules.DiffResult) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "geometric mean", Key: "ratio", Align: Right, Interval: true},
-		{Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
+		{Name: "state", Key: "state"}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
+		{Name: "slower stretches of M", Key: "stretches", Flex: true},
 	}}
 	for _, v := range d.Series {
-		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.Ratio, factorCell}, v.Slower, v.Faster})
+		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.Ratio, factorCell}, changeCell(v.Change), v.Slower, v.Faster, stretchCell(v.Stretches)})
 	}
 	return s
 }

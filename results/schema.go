@@ -97,6 +97,9 @@ type Meta struct {
 	Regime       Regime               `json:"regime"`
 	Distribution kernels.Distribution `json:"distribution"`
 	Seed         uint64               `json:"seed"`
+	// ReferenceClock is the SM clock in MHz to which times are brought before they are
+	// judged, by device.
+	ReferenceClock map[string]float64 `json:"reference_clock,omitempty"`
 	// Source is empty for a measured run, else the files it was imported from.
 	Source string `json:"source,omitempty"`
 }

@@ -73,13 +73,18 @@ func sortFindings(f []Finding) {
 // auditIntervals judges by confidence bounds.
 func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
 	a.FDR = cfg.FDR
-	p := prepare(data)
+	p := prepare(data, cfg)
+	a.Clocks = p.clocks
+	for _, paced := range p.paced {
+		a.Corrected = a.Corrected || paced
+	}
 	if len(p.drift) > 0 {
-		a.Drift, a.Corrected = p.drift.most(), p.corrected
+		a.Drift = p.drift.most()
 		a.Invalid = p.drift.invalid(cfg.DriftBound)
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}
+	a.warnConditions(data, p)
 	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
 	if len(panels) > 0 {
@@ -95,19 +100,16 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			}
 		}
 	}
-	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families); a fifth of the level pays for the bounds of references and parts",
+	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families)",
 		cfg.FDR, tested, len(panels))
 
 	var candidates []*candidate
 	for _, pn := range panels {
 		for _, rows := range pn.rows {
-			isOpen := func(j *judgement) bool { return j.verdict == Undecided }
+			isOpen := func(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
 			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, isOpen) {
 				c.screened = true
 				candidates = append(candidates, c)
-			}
-			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.clock && j.verdict == Clean }, isOpen) {
-				a.Findings = append(a.Findings, explained(c))
 			}
 			if m != nil {
 				candidates = append(candidates, merge(pn.rule, rows, func(j *judgement) bool {
@@ -118,7 +120,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	var err error
 	if m != nil && a.Invalid == "" {
-		err = confirm(ctx, a, candidates, cfg, m)
+		err = confirm(ctx, a, p, candidates, cfg, m)
 		candidates = rejoin(candidates, panels)
 	}
 	for _, c := range candidates {
@@ -136,8 +138,11 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		last := &a.Series[len(a.Series)-1]
 		few := 0
 		for _, r := range last.Rows {
-			if r.Verdict == Undecided {
+			switch r.Verdict {
+			case Undecided:
 				a.Undecided++
+			case Marginal:
+				a.Marginal++
 			}
 			if r.Samples < cfg.MinSamples {
 				few++
@@ -164,17 +169,21 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	}
 	for i, p := range c.points {
 		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
-			MFU: c.mfu(i, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q)}
+			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta}
+		if p.us.y != p.seen.y {
+			r.ObservedUS = p.seen.interval(cfg.Confidence, q)
+		}
+		if p.modes != nil {
+			r.Modes = []float64{math.Exp(p.modes.fast), math.Exp(p.modes.slow)}
+		}
 		if rows != nil {
 			j := &rows[i]
 			r.Verdict, r.P, r.AdjustedP, r.Expected = j.verdict, j.p, j.adjusted, j.expected
 			if j.tested {
 				r.Reference = j.against.M
 			}
-			if j.verdict == Anomalous || j.clock {
-				r.Cause = j.cause
-			}
 			if j.verdict == Anomalous {
+				r.Cause = j.cause
 				s.Flagged = append(s.Flagged, p.m)
 			}
 		}

@@ -32,20 +32,21 @@ type CardVerdict struct {
 	Device string `json:"device"`
 	Name   string `json:"name"`
 	Cases  int    `json:"cases"`
-	// Ratio is the geometric mean of the card's times over the reference's, with
-	// bounds that hold for all cards at once: above 1 is slower. Cycles is the same
-	// in cycles, zero where clocks are unknown.
-	Ratio  Interval `json:"ratio"`
-	Cycles Interval `json:"cycles,omitzero"`
-	// Change is what Ratio says of the card as a whole.
+	// Ratio is the geometric mean of the card's times over the reference's, all at one
+	// clock, with bounds that hold for all cards at once: above 1 is slower. Observed is the
+	// same of the times as they were observed.
+	Ratio    Interval `json:"ratio"`
+	Observed Interval `json:"observed"`
+	// Change is what Ratio says of the card as a whole, or Observed where that
+	// alone stands out.
 	Change Change `json:"change"`
 	// Slower, Faster, Same and Undecided count cases.
 	Slower    int `json:"slower"`
 	Faster    int `json:"faster"`
 	Same      int `json:"same"`
 	Undecided int `json:"undecided"`
-	// Cause is [Clock] for a card that needs as many cycles as the others and gets
-	// fewer a second, empty for one that does not stand out.
+	// Cause is [Clock] for a card that is as fast as the others at one clock and gets a
+	// lower one, empty for one that does not stand out.
 	Cause Cause `json:"cause,omitempty"`
 	// Explanation is a sentence on a card that stands out.
 	Explanation string `json:"explanation,omitempty"`
@@ -116,14 +117,24 @@ type cardBench struct {
 	cfg    Config
 	tested []int // positions in out.Cases
 	p      []float64
-	ratios map[string][]estimate // log ratios by card
-	cycles map[string][]estimate
+	ratios map[string][]estimate // log ratios by card, at one clock
+	doubt  map[string][]float64  // what bringing each to that clock leaves open, as standard errors
+	clock  float64               // that one clock, in MHz; 0 where a card's is unknown
+	seen   map[string][]estimate // as observed
 }
 
 // group compares the cards of one name, case by case.
 func (b *cardBench) group(name string, devices []string) {
+	b.clock = 0
+	var clocks []float64
 	for _, id := range devices {
 		b.out.Cards = append(b.out.Cards, CardVerdict{Device: id, Name: name})
+		if mhz := b.clocks[id]; mhz > 0 {
+			clocks = append(clocks, mhz)
+		}
+	}
+	if len(clocks) == len(devices) {
+		b.clock = median(clocks)
 	}
 	var order []results.SeriesKey
 	curves := map[results.SeriesKey][]*curve{}
@@ -165,24 +176,27 @@ func (b *cardBench) group(name string, devices []string) {
 // row compares one case on all cards.
 func (b *cardBench) row(r *cardRow) {
 	threshold := math.Log1p(b.cfg.Cards.Threshold)
-	times, cycles := make([]estimate, len(r.curves)), make([]estimate, len(r.curves))
-	clocked := true
+	times, seen, doubts := make([]estimate, len(r.curves)), make([]estimate, len(r.curves)), make([]float64, len(r.curves))
 	for k, c := range r.curves {
 		pt := c.points[r.points[k]]
-		times[k], cycles[k] = pt.us, pt.cycles
-		clocked = clocked && c.clocked
+		times[k], seen[k] = pt.us, pt.seen
+		if b.clock > 0 && c.clocked {
+			off := math.Log(c.reference / b.clock)
+			times[k].y += pt.elastic.beta * off
+			doubts[k] = math.Abs(off) * pt.elastic.se
+			times[k].se = math.Hypot(times[k].se, doubts[k])
+		}
 	}
 	for k, c := range r.curves {
 		pt := c.points[r.points[k]]
 		id := c.series.Key.Device
 		e := besides(times, k)
 		if b.ratios == nil {
-			b.ratios, b.cycles = map[string][]estimate{}, map[string][]estimate{}
+			b.ratios, b.seen, b.doubt = map[string][]estimate{}, map[string][]estimate{}, map[string][]float64{}
 		}
 		b.ratios[id] = append(b.ratios[id], e)
-		if clocked {
-			b.cycles[id] = append(b.cycles[id], besides(cycles, k))
-		}
+		b.seen[id] = append(b.seen[id], besides(seen, k))
+		b.doubt[id] = append(b.doubt[id], doubts[k])
 		cc := CardCase{Series: c.series.Key, M: pt.m, US: pt.us.interval(b.cfg.Confidence, b.q), Ratio: e.interval(b.cfg.Confidence, b.q), P: 1, AdjustedP: 1, Change: Open}
 		if e.se == 0 && e.y == 0 {
 			cc.Change = Same // it is the median
@@ -266,7 +280,7 @@ func (b *cardBench) judge() {
 	all := 1 - (1-cfg.Confidence)/float64(len(out.Cards))
 	for i := range out.Cards {
 		v := &out.Cards[i]
-		v.Ratio, v.Cycles = geomean(b.ratios[v.Device], all), geomean(b.cycles[v.Device], all)
+		v.Ratio, v.Observed = geomean(b.ratios[v.Device], all), geomean(b.seen[v.Device], all)
 		v.Change = Open
 		for _, c := range out.Cases {
 			if c.Series.Device != v.Device {
@@ -287,7 +301,12 @@ func (b *cardBench) judge() {
 		if v.Cases == 0 {
 			continue
 		}
+		// What is not known of how times follow the clock may be off by as much in every case.
+		v.Ratio = widened(v.Ratio.log(), meanOf(b.doubt[v.Device]), all).exp()
 		v.Change = within(v.Ratio)
+		if seen := within(v.Observed); (seen == Slower || seen == Faster) && v.Change != seen {
+			v.Change, v.Cause = seen, Clock
+		}
 		b.condition(v)
 	}
 	for i := range out.Cards {
@@ -352,16 +371,13 @@ func (b *cardBench) explain(v *CardVerdict) {
 	if len(b.out.Cards) == 2 {
 		others = "the other card"
 	}
-	words := []string{fmt.Sprintf("%s takes %.3f [%.3f, %.3f] times as long as %s", v.Device, v.Ratio.Mid, v.Ratio.Lo, v.Ratio.Hi, others)}
+	words := []string{fmt.Sprintf("%s takes %.3f [%.3f, %.3f] times as long as %s", v.Device, v.Observed.Mid, v.Observed.Lo, v.Observed.Hi, others)}
 	if v.Slower > 0 {
 		words = append(words, fmt.Sprintf("%d of %d cases are surely slower", v.Slower, v.Cases))
 	}
-	v.Cause = Unknown
-	if v.Cycles != (Interval{}) {
-		words = append(words, fmt.Sprintf("%.3f times as many cycles, at %.0f MHz", v.Cycles.Mid, v.ClockMHz))
-		if v.Change != Open && v.Cycles.Lo >= 1/(1+b.cfg.Cards.Threshold) && v.Cycles.Hi <= 1+b.cfg.Cards.Threshold {
-			v.Cause = Clock
-		}
+	v.Cause = cmp.Or(v.Cause, Unknown)
+	if v.ClockMHz > 0 {
+		words = append(words, fmt.Sprintf("%.3f [%.3f, %.3f] times at one clock; its own is %.0f MHz", v.Ratio.Mid, v.Ratio.Lo, v.Ratio.Hi, v.ClockMHz))
 	}
 	if v.PowerW > 0 && v.TempC > 0 {
 		words = append(words, fmt.Sprintf("%.0f W, %.0f °C", v.PowerW, v.TempC))

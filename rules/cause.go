@@ -24,12 +24,8 @@ func explained(c *candidate) Finding {
 		return f
 	}
 	w := newWitness(c)
-	switch c.rule {
-	case Parity:
-		f.Cause, f.Explanation = Unknown, fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), f.Series.DType, j.against.DType)
-		return f
-	case Alternative:
-		f.Cause, f.Explanation = w.alternative()
+	if cause := entryOf(c.rule).cause; cause != nil {
+		f.Cause, f.Explanation = cause(w)
 		return f
 	}
 	for _, look := range []func() (Cause, string){w.choice, w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
@@ -40,6 +36,11 @@ func explained(c *candidate) Finding {
 	}
 	f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
 	return f
+}
+
+// parity: what makes one data type slower than another is not in the run.
+func (w *witness) parity() (Cause, string) {
+	return Unknown, fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), w.curve.series.Key.DType, w.c.worst.against.DType)
 }
 
 // alternative: a library that ran a faster kernel of its own next to the row, or

@@ -21,7 +21,8 @@ const wideLoss = 0.5
 //     whose prices come from rows that the others judge;
 //   - anomalous rows whose loss is known too loosely: the interval is wider than
 //     half of it;
-//   - what those rows are held against, so that both sides get better known;
+//   - what those rows are held against, so that both sides get better known, and of
+//     smaller M the rows that contend for the reference;
 //   - the control rows, by which the audit tells a slow round from slow rows:
 //     forty of a device, and at most a quarter of its rows.
 //
@@ -46,7 +47,7 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 		cfg.Rules.Split.Enabled = false
 	}
 	series := o.series(cases, samples)
-	p := prepare(Data{Series: series})
+	p := prepare(Data{Series: series}, cfg)
 	open := map[int64]bool{}
 	for _, c := range p.curves {
 		if len(c.points) < len(c.series.Rows) {
@@ -60,10 +61,17 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	}
 	for _, pn := range judge(p, cfg) {
 		for _, rows := range pn.rows {
+			contended := map[int]bool{} // references whose contenders are open already
 			for i := range rows {
-				if j := &rows[i]; j.open() {
-					open[j.id(j.point)] = true
-					j.openReference(open)
+				j := &rows[i]
+				if !j.open() {
+					continue
+				}
+				open[j.id(j.point)] = true
+				j.openReference(open)
+				if pn.rule == Monotonic && j.tested && !contended[j.base[0]] {
+					contended[j.base[0]] = true
+					j.openContenders(open, cfg, p.q)
 				}
 			}
 		}
@@ -143,6 +151,32 @@ func (j *judgement) open() bool {
 		return j.loss.Hi-j.loss.Lo > wideLoss*math.Abs(j.loss.Mid)
 	}
 	return false
+}
+
+// contenders is how many rows that may be the reference as well are better known for an
+// open row.
+const contenders = 4
+
+// openContenders adds the rows of smaller M that may well be faster than the reference:
+// the largest of what noise leaves possible.
+func (j *judgement) openContenders(open map[int64]bool, cfg Config, q quantiles) {
+	reference := j.curve.points[j.point].flops - j.enough
+	type row struct {
+		point int
+		most  float64
+	}
+	var rows []row
+	for i, p := range j.curve.points[:j.point] {
+		if p.serves(cfg.MinSamples) {
+			if most := p.rate() + q.upper((1-cfg.Confidence)/2, p.us.df)*p.us.se; most > reference {
+				rows = append(rows, row{i, most})
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(b.most, a.most) })
+	for _, r := range rows[:min(contenders, len(rows))] {
+		open[j.id(r.point)] = true
+	}
 }
 
 // id is the case of a point of the judged curve.

@@ -138,7 +138,7 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 			return 0
 		}
 		data := chosen(t, w, cfg, ms, screening, rounds)
-		p := prepare(data)
+		p := prepare(data, cfg)
 		for _, pt := range p.curves[0].points {
 			if slow(pt.m) && pt.n > screening {
 				bias += pt.us.y - math.Log(w.time(results.Case{M: pt.m}))
@@ -160,34 +160,6 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 	}
 	if flagged > 2 {
 		t.Errorf("%v rows flagged in %d runs, none is anomalous", flagged, runs)
-	}
-}
-
-// TestOffsetsOfChosenRounds: what chosen rows do by regression to their mean is
-// no offset of the round, and too few control rows tell none.
-func TestOffsetsOfChosenRounds(t *testing.T) {
-	for _, controls := range []int{controlLeast - 1, controlLeast} {
-		var y [][]float64
-		var round [][]int
-		var control []bool
-		for i := range 200 {
-			values, at := []float64{0, 0.01, 0, 0}, []int{0, 1, 2, 3}
-			switch is := i < controls; {
-			case is:
-				values, at = append(values, 0.03), append(at, 4)
-			case i < 100:
-				values, at = append(values, -0.05), append(at, 4)
-			}
-			y, round, control = append(y, values), append(round, at), append(control, i < controls)
-		}
-		got := roundOffsets(y, round, control)
-		want := 0.0
-		if controls >= controlLeast {
-			want = 0.03
-		}
-		if got[1] != 0.01 || got[2] != 0 || got[4] != want {
-			t.Errorf("%d control rows: offsets %v, want 0.01 in round 1 and %v in round 4", controls, got, want)
-		}
 	}
 }
 

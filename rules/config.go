@@ -60,6 +60,9 @@ type Config struct {
 	Diff       DiffConfig    `yaml:"diff"`
 	Cards      CardsConfig   `yaml:"cards"`
 	Waivers    []Waiver      `yaml:"waivers"`
+	// ClockMHz is the clock that times are brought to before they are judged; 0 means
+	// the run's own.
+	ClockMHz float64 `yaml:"clock_mhz"`
 
 	// Today is the day on which waivers are looked at, as YYYY-MM-DD; empty
 	// means the clock's.
@@ -86,9 +89,12 @@ type RemedyConfig struct {
 	MaxCases  int     `yaml:"max_cases"`
 }
 
-// DiffConfig is what a comparison of two runs is gated on.
+// DiffConfig is what a comparison of two runs is gated on: the shares by which a case, a
+// stretch of neighbouring M, and a whole series may become slower.
 type DiffConfig struct {
 	Threshold float64 `yaml:"threshold"`
+	Stretch   float64 `yaml:"stretch"`
+	Series    float64 `yaml:"series"`
 }
 
 // CardsConfig is what a comparison of the cards of one host is gated on.
@@ -332,6 +338,8 @@ func (c Config) Validate() error {
 		{"rules.roofline.fraction", c.Rules.Roofline.Fraction, 0, 1, true},
 		{"rules.roofline.tolerance", c.Rules.Roofline.Tolerance, -1e-300, 10, true},
 		{"diff.threshold", c.Diff.Threshold, -1e-300, 10, true},
+		{"diff.stretch", c.Diff.Stretch, -1e-300, 10, true},
+		{"diff.series", c.Diff.Series, -1e-300, 10, true},
 		{"cards.threshold", c.Cards.Threshold, -1e-300, 10, true},
 	} {
 		if !(f.v > f.lo && (f.v < f.hi || f.closed && f.v == f.hi)) { // also catches NaN
@@ -346,6 +354,9 @@ func (c Config) Validate() error {
 			}
 			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %v, expected %s %v and %s %v", f.v, open, lo, shut, f.hi)}
 		}
+	}
+	if c.ClockMHz != 0 && !(c.ClockMHz >= 100 && c.ClockMHz <= 10000) {
+		return &fieldError{[]string{"clock_mhz"}, fmt.Sprintf(" is %v, expected 0 or 100 to 10000", c.ClockMHz)}
 	}
 	for _, f := range []struct {
 		path      string
@@ -395,11 +406,6 @@ func ParseRule(s string) (Rule, error) {
 		return r, nil
 	}
 	return "", fmt.Errorf("unknown rule %q: expected one of monotonic, split, pad, parity, alternative, roofline", s)
-}
-
-// AllRules lists the rules in the order in which they are judged and shown.
-func AllRules() []Rule {
-	return []Rule{Monotonic, SplitRule, Pad, Parity, Alternative, Roofline}
 }
 
 // Encode writes the configuration as a rules file that [ParseConfig] reads. Today

@@ -72,6 +72,8 @@ func TestConfigErrors(t *testing.T) {
 		{"remedy: {max_cases: 1e-320}\n", "rules.yaml:1: max_cases is 1e-320, expected a whole number"},
 		{"threshold: 1.5\n", "rules.yaml:1: threshold is 1.5, expected above 0 and at most 1"},
 		{"threshold: .nan\n", "rules.yaml:1: threshold is NaN, expected above 0 and at most 1"},
+		{"clock_mhz: 50\n", "rules.yaml:1: clock_mhz is 50, expected 0 or 100 to 10000"},
+		{"diff:\n  stretch: -1\n", "rules.yaml:2: diff.stretch is -1, expected at least 0 and at most 10"},
 		{"\nfdr: 0\n", "rules.yaml:2: fdr is 0, expected above 0 and below 1"},
 		{"method: guess\n", `rules.yaml:1: method is "guess", expected interval or article`},
 		{"schema: other/1\n", `rules.yaml:1: schema is "other/1", expected "gemmaudit.rules/1"`},

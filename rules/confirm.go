@@ -8,14 +8,16 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
 const (
-	// confirmGroup is how many findings are measured in one interleaving: enough
-	// that rounds are far apart, few enough that pairs are near in time and that a
-	// deadline loses little.
-	confirmGroup = 8
+	// confirmGroup is how many findings are measured in one interleaving: enough that the
+	// device runs a mixture as it did in the sweep, few enough that a deadline loses
+	// little.
+	confirmGroup = 64
 	// leastPairs is the least number of pairs that a signed-rank test at 5 % can
 	// do anything with.
 	leastPairs = 6
@@ -27,12 +29,14 @@ const (
 
 // trial is one row measured again beside what it is held against.
 type trial struct {
-	row       *judgement
-	rule      Rule
-	pairs     []float64 // log(row ÷ against), or log(µs) for a ceiling, by round
-	cycles    []float64 // the same in cycles, as long as every sample has a clock
-	p         float64   // the least over looks of p ÷ share of the level
-	last      float64   // p at the last look
+	row  *judgement
+	rule Rule
+	// pairs are log(row ÷ against) at the common clock by round, or log(µs) as observed
+	// for a ceiling; blur is the standard error that bringing them to that clock adds.
+	pairs     []float64
+	blur      float64
+	p         float64 // the least over looks of p ÷ share of the level
+	last      float64 // p at the last look
 	adjusted  float64
 	loss      Interval
 	confirmed bool
@@ -45,9 +49,6 @@ func (t *trial) test(share float64) {
 		return
 	}
 	t.last = t.signed(t.pairs, t.row.bound)
-	if t.rule == Monotonic && len(t.cycles) == len(t.pairs) {
-		t.last = math.Max(t.last, t.signed(t.cycles, t.row.bound))
-	}
 	t.p = math.Min(t.p, t.last/share)
 }
 
@@ -64,13 +65,13 @@ func (t *trial) signed(d []float64, bound float64) float64 {
 
 // estimateLoss turns the pairs into the share of time that is lost.
 func (t *trial) estimateLoss(confidence float64) {
-	d := walshInterval(t.pairs, confidence)
+	d := widened(walshInterval(t.pairs, confidence), t.blur, confidence)
 	// The row's time over that of a row which keeps the rule without its margin:
 	// for the monotonic rule, the reference's time scaled by the FLOPs.
 	ideal := 0.0
 	switch {
 	case t.row.against.M == 0:
-		ideal = t.row.curve.points[t.row.point].us.y + math.Log(1-t.row.loss.Mid)
+		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
 	case t.rule == Monotonic:
 		ideal = math.Log(t.row.alone().Shape().FLOPs() / t.row.against.Shape().FLOPs())
 	}
@@ -82,7 +83,7 @@ func (t *trial) estimateLoss(confidence float64) {
 // and both ends, which are trimmed when they do not stand. Interior rows of a
 // confirmed interval are taken on the sweep's word. What is not reached, for the
 // budget or the deadline, stays unconfirmed.
-func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config, m Measurer) error {
+func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate, cfg Config, m Measurer) error {
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(x, y *candidate) int {
 		if x.screened != y.screened {
@@ -113,7 +114,7 @@ func confirm(ctx context.Context, a *Audit, candidates []*candidate, cfg Config,
 	var failure error
 	for from := 0; from < len(order); from += confirmGroup {
 		group := order[from:min(from+confirmGroup, len(order))]
-		done, err := confirmTogether(ctx, group, cfg, m, planned)
+		done, err := confirmTogether(ctx, p, group, cfg, m, planned)
 		trials = append(trials, done...)
 		if err == nil {
 			continue
@@ -210,7 +211,7 @@ func (c *candidate) settle() {
 // the most rounds that are allowed; from the second look on only open trials are
 // measured. planned is the number of trials in all groups. On an error the
 // group's candidates are left without trials.
-func confirmTogether(ctx context.Context, group []*candidate, cfg Config, m Measurer, planned int) ([]*trial, error) {
+func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg Config, m Measurer, planned int) ([]*trial, error) {
 	var trials []*trial
 	for _, c := range group {
 		for _, j := range c.chosen() {
@@ -230,7 +231,7 @@ func confirmTogether(ctx context.Context, group []*candidate, cfg Config, m Meas
 				share = (1 - firstLook) / float64(looks-1)
 			}
 		}
-		if err := measureTrials(ctx, open, rounds, m); err != nil {
+		if err := measureTrials(ctx, p, open, rounds, m); err != nil {
 			if look > 0 && ctx.Err() != nil {
 				break // the looks so far count
 			}
@@ -264,7 +265,7 @@ func confirmTogether(ctx context.Context, group []*candidate, cfg Config, m Meas
 
 // measureTrials adds rounds of pairs to every trial. Cases that several trials
 // share are measured once.
-func measureTrials(ctx context.Context, trials []*trial, rounds int, m Measurer) error {
+func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int, m Measurer) error {
 	var requests []Request
 	index := map[string]int{}
 	ask := func(c results.Case) int {
@@ -302,12 +303,13 @@ func measureTrials(ctx context.Context, trials []*trial, rounds int, m Measurer)
 			}
 			continue
 		}
-		for _, p := range pairRounds(row, samples[pairs[i].against]) {
-			t.pairs = append(t.pairs, math.Log(p[0].US/p[1].US))
-			if p[0].ClockMHz > 0 && p[1].ClockMHz > 0 {
-				t.cycles = append(t.cycles, math.Log(p[0].US*p[0].ClockMHz/(p[1].US*p[1].ClockMHz)))
-			}
+		both := pairRounds(row, samples[pairs[i].against])
+		of, against := p.elasticity(requests[pairs[i].row].Case), p.elasticity(requests[pairs[i].against].Case)
+		reference := p.clocks[t.row.curve.series.Key.Device]
+		for _, s := range both {
+			t.pairs = append(t.pairs, atClock(s[0], of.beta, reference)-atClock(s[1], against.beta, reference))
 		}
+		t.blur = blur(both, of, against, reference)
 	}
 	return nil
 }
@@ -335,4 +337,64 @@ func caseKey(c results.Case) string {
 // stopped it, and not by itself.
 func timeUp(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// blur is the standard error of the mean log ratio of pairs that comes from what is not
+// known of the cases' βs: it grows with the distance of the clock from the common
+// one.
+func blur(pairs [][2]results.Sample, a, b elasticity, reference float64) float64 {
+	if reference <= 0 || len(pairs) == 0 {
+		return 0
+	}
+	var off [2]float64
+	for _, p := range pairs {
+		for k, s := range p {
+			if s.ClockMHz > 0 {
+				off[k] += math.Log(s.ClockMHz/reference) / float64(len(pairs))
+			}
+		}
+	}
+	return math.Hypot(off[0]*a.se, off[1]*b.se)
+}
+
+// widened adds an independent standard error to an interval.
+func widened(i Interval, se, confidence float64) Interval {
+	z := distuv.UnitNormal.Quantile(1 - (1-confidence)/2)
+	return Interval{i.Mid - math.Hypot(i.Mid-i.Lo, z*se), i.Mid, i.Mid + math.Hypot(i.Hi-i.Mid, z*se)}
+}
+
+// elasticity is how the time of a case follows the clock, from the rows of the sweep: its
+// own, or what its parts, its padded size show. What was not measured is
+// not known.
+func (p *prepared) elasticity(c results.Case) elasticity {
+	for _, curve := range p.curves {
+		if curve.series.Key != c.SeriesKey {
+			continue
+		}
+		if !curve.clocked {
+			return elasticity{}
+		}
+		ms := c.Parts
+		switch {
+		case c.PadTo > 0:
+			ms = []int{c.PadTo}
+		case len(ms) == 0:
+			ms = []int{c.M}
+		}
+		var out elasticity
+		var time float64
+		for _, m := range ms {
+			i, ok := curve.at(m)
+			if !ok {
+				return unknownElasticity
+			}
+			pt := curve.points[i]
+			us := math.Exp(pt.us.y)
+			out.beta += us * pt.elastic.beta
+			out.se += us * pt.elastic.se
+			time += us
+		}
+		return elasticity{out.beta / time, out.se / time, false}
+	}
+	return unknownElasticity
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func manySlow(m int) float64 {
 
 func TestConfirmationInterrupted(t *testing.T) {
 	w := byM(manySlow, student(0.01), rand.New(rand.NewPCG(5, 5)))
-	data := w.sweep(grid(4, 1500, 4), 7)
+	data := w.sweep(grid(4, 12000, 4), 7)
 	cfg := Default().Only(Monotonic)
 
 	count := func(a *Audit) (confirmed, unconfirmed int) {
@@ -133,11 +134,11 @@ func TestConfirmationInterrupted(t *testing.T) {
 		return
 	}
 	t.Run("device fails", func(t *testing.T) {
-		a, err := RunAudit(context.Background(), data, cfg, &failing{w, 1})
+		a, err := RunAudit(context.Background(), data, cfg, &failing{w, 2})
 		if err == nil || !strings.Contains(err.Error(), "bus fell off") {
 			t.Fatalf("error %v does not pass the device's on", err)
 		}
-		if c, u := count(a); c != 8 || u == 0 {
+		if c, u := count(a); c < confirmGroup*9/10 || c > confirmGroup || u == 0 {
 			t.Errorf("%d confirmed, %d unconfirmed; want the first group confirmed and the rest not", c, u)
 		}
 	})
@@ -165,40 +166,71 @@ func TestConfirmationInterrupted(t *testing.T) {
 	})
 }
 
-// TestClock: a row that is slow because the clock fell is not held against the
-// kernel; one that is slow in cycles as well is.
+// TestClock: rows are judged at the common clock. What is slow because its clock was
+// low is clean, what is slow at any clock is not, whatever part of it waits for memory, and
+// a row whose clock was far away is left undecided.
 func TestClock(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
 	w := byM(func(m int) float64 {
 		switch {
 		case m >= 400 && m <= 440:
-			return float64(m) / 0.8 // the clock is lower by as much
-		case m >= 600 && m <= 640:
-			return float64(m) / 0.8 // the kernel is slow
+			return float64(m) / 0.98 // allowed; the clock is lower by 4 % on average
+		case m >= 600 && m <= 640, m >= 20 && m <= 32:
+			return float64(m) / 0.92 // the kernel is slow
 		}
 		return float64(m)
-	}, student(0.005), rand.New(rand.NewPCG(8, 8)))
-	w.clock = func(c results.Case) float64 {
-		if c.M >= 400 && c.M <= 440 {
-			return 1600
+	}, student(0.002), rng)
+	w.follows = func(c results.Case) float64 {
+		if c.M <= 64 {
+			return 0.1
 		}
-		return 2000
+		return 1
+	}
+	w.clock = func(c results.Case) float64 {
+		mhz := 2000 * math.Exp(0.02*rng.NormFloat64())
+		switch {
+		case c.M >= 400 && c.M <= 440:
+			mhz *= 0.96
+		case c.M == 800:
+			mhz *= 0.8
+		}
+		return mhz
 	}
 	data := w.sweep(grid(4, 1024, 4), 9)
 	a, err := RunAudit(context.Background(), data, Default().Only(Monotonic), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(a.Flagged) != 11 || a.Flagged[0] != 600 || a.Flagged[10] != 640 {
-		t.Errorf("flagged %v, want 600 to 640", a.Flagged)
+	want := append(grid(20, 32, 4), grid(600, 640, 4)...)
+	if !slices.Equal(a.Flagged, want) {
+		t.Errorf("flagged %v, want %v", a.Flagged, want)
 	}
-	var clock *Finding
-	for i, f := range a.Findings {
-		if f.Cause == Clock {
-			clock = &a.Findings[i]
+	if a.Clocks["sim"] != 2000 {
+		t.Errorf("reference clocks %v", a.Clocks)
+	}
+	for _, r := range a.Series[0].Rows {
+		beta := w.follows(results.Case{M: r.M})
+		truth := w.time(results.Case{M: r.M})
+		switch {
+		case r.M == 800:
+			if r.Verdict != Undecided {
+				t.Errorf("m800, whose clock was 20 %% low, is %s", r.Verdict)
+			}
+		case math.Abs(r.Elasticity-beta) > 0.1:
+			t.Errorf("m%d: elasticity %.2f, want %.1f", r.M, r.Elasticity, beta)
+		case math.Abs(r.US.Mid/truth-1) > 0.006:
+			t.Errorf("m%d: %.2f us at the common clock, want %.2f", r.M, r.US.Mid, truth)
 		}
 	}
-	if clock == nil || clock.FromM != 400 || clock.ToM != 440 || !strings.Contains(clock.Explanation, "1600 MHz") {
-		t.Errorf("finding with cause clock: %+v", clock)
+	// Another clock changes the scale and no verdict.
+	cfg := Default().Only(Monotonic)
+	cfg.ClockMHz = 2050
+	b, err := RunAudit(context.Background(), data, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(b.Flagged, want) || b.Clocks["sim"] != 2050 {
+		t.Errorf("at 2050 MHz flagged %v, clocks %v", b.Flagged, b.Clocks)
 	}
 }
 

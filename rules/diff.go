@@ -42,13 +42,21 @@ type DiffResult struct {
 	// Confounded says which factors differ when it is more than one: then no
 	// change can be put down to any of them. Empty otherwise.
 	Confounded string `json:"confounded,omitempty"`
-	// Threshold is the share by which a time has to change to count.
-	Threshold float64    `json:"threshold"`
-	FDR       float64    `json:"fdr"`
-	Family    string     `json:"family"`
-	Cases     []CaseDiff `json:"cases"` // those of both runs, series by series
-	OnlyA     int        `json:"only_a"`
-	OnlyB     int        `json:"only_b"`
+	// Threshold is the share by which the time of a case has to change to count,
+	// StretchThreshold that of neighbouring M together, SeriesThreshold that of a whole series.
+	Threshold        float64 `json:"threshold"`
+	StretchThreshold float64 `json:"stretch_threshold"`
+	SeriesThreshold  float64 `json:"series_threshold"`
+	FDR       float64 `json:"fdr"`
+	Family    string  `json:"family"`
+	// Clocks are the clocks in MHz that times of both runs were brought to, by device of B.
+	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
+	// BetweenRuns is the standard deviation by which cases differ from run to run beyond
+	// what the samples of either show, as a share of the time. It is in every interval.
+	BetweenRuns float64    `json:"between_runs"`
+	Cases       []CaseDiff `json:"cases"` // those of both runs, series by series
+	OnlyA       int        `json:"only_a"`
+	OnlyB       int        `json:"only_b"`
 	// Series has the geometric mean of B's time over A's for each series, Geomean
 	// that over all cases.
 	Series   []SeriesDiff  `json:"series"`
@@ -59,8 +67,12 @@ type DiffResult struct {
 	Faster    int `json:"faster"`
 	Same      int `json:"same"`
 	Undecided int `json:"undecided"`
-	// Gate is true when the gate fails: a case is surely slower than the threshold allows.
+	// Gate is true when the gate fails: a case, a stretch of M or a whole series is
+	// surely slower than its threshold allows.
 	Gate bool `json:"gate_failed"`
+	// SlowerSeries and SlowerStretches count what is slower beside cases.
+	SlowerSeries    int `json:"slower_series"`
+	SlowerStretches int `json:"slower_stretches"`
 	// Invalid is the reason when one of the runs can't be judged.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
@@ -89,6 +101,19 @@ type SeriesDiff struct {
 	Ratio  Interval          `json:"ratio"` // geometric mean of B's time over A's
 	Slower int               `json:"slower"`
 	Faster int               `json:"faster"`
+	// Change is what Ratio says of the series as a whole.
+	Change Change `json:"change"`
+	// Stretches are runs of neighbouring M that are surely slower together, though
+	// hardly one of them is by itself.
+	Stretches []StretchDiff `json:"stretches,omitempty"`
+}
+
+// StretchDiff is neighbouring rows of one series that became slower together.
+type StretchDiff struct {
+	FromM int      `json:"from_m"`
+	ToM   int      `json:"to_m"`
+	Cases int      `json:"cases"`
+	Ratio Interval `json:"ratio"` // geometric mean of B's time over A's
 }
 
 // FindingDiff is a finding of either run beside what the other says there.
@@ -106,10 +131,11 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	d := &DiffResult{Schema: DiffSchema, A: a.Name, B: b.Name, Threshold: cfg.Diff.Threshold, FDR: cfg.FDR,
+	d := &DiffResult{Schema: DiffSchema, A: a.Name, B: b.Name, Threshold: cfg.Diff.Threshold, StretchThreshold: cfg.Diff.Stretch, SeriesThreshold: cfg.Diff.Series, FDR: cfg.FDR,
 		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
 	d.fingerprints(a.Meta, b.Meta)
-	pa, pb := prepare(a), prepare(b)
+	clocksA, clocksB := d.clocks(a, b, cfg)
+	pa, pb := prepareAt(a, clocksA), prepareAt(b, clocksB)
 	var unsteady []string
 	for _, side := range []struct {
 		name string
@@ -124,10 +150,15 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	d.cases(pairs, pa, pb, cfg)
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {
-		d.Invalid = cmp.Or(d.Invalid, "the runs have no case in common")
+		d.Invalid = cmp.Or(d.Invalid, "the runs have no case in common"+nearest(a, b))
 	}
-	d.Gate = d.Slower > 0 && d.Invalid == ""
-	d.Warnings = append(d.Warnings, Warning{"run", "intervals hold for the two runs at hand: how much one machine differs from run to run is not in them"})
+	for _, s := range d.Series {
+		d.SlowerStretches += len(s.Stretches)
+		if s.Change == Slower {
+			d.SlowerSeries++
+		}
+	}
+	d.Gate = d.Invalid == "" && d.Slower+d.SlowerStretches+d.SlowerSeries > 0
 	return d, nil
 }
 
@@ -248,21 +279,29 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			x := pair.a.points[i]
 			matched[pair.a]++
 			matched[pair.b]++
-			e := estimate{y.us.y - x.us.y, math.Hypot(x.us.se, y.us.se), welch(x.us, y.us)}
 			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: x.us.interval(cfg.Confidence, pa.q), B: y.us.interval(cfg.Confidence, pb.q),
-				Ratio: e.interval(cfg.Confidence, pb.q), P: 1, AdjustedP: 1, Change: Open}
+				P: 1, AdjustedP: 1, Change: Open}
 			if x.label != y.label {
 				c.LabelA, c.LabelB = x.label, y.label
 			}
 			if x.judged(cfg.MinSamples) && y.judged(cfg.MinSamples) {
-				// Two one-sided tests; the smaller counts twice.
-				c.P = math.Min(1, 2*math.Min(upperP((e.y-threshold)/e.se, e.df), upperP((-e.y-threshold)/e.se, e.df)))
-				tested, p = append(tested, len(d.Cases)), append(p, c.P)
+				tested = append(tested, len(d.Cases))
 			}
-			all = append(all, e)
+			all = append(all, difference(y.us, x.us))
 			d.Cases = append(d.Cases, c)
 		}
 		spans = append(spans, span{from, len(all)})
+	}
+	d.BetweenRuns = betweenRuns(all)
+	for i, e := range all {
+		all[i].se = math.Hypot(e.se, d.BetweenRuns)
+		d.Cases[i].Ratio = all[i].interval(cfg.Confidence, pb.q)
+	}
+	for _, i := range tested {
+		// Two one-sided tests; the smaller counts twice.
+		c, e := &d.Cases[i], all[i]
+		c.P = math.Min(1, 2*math.Min(upperP((e.y-threshold)/e.se, e.df), upperP((-e.y-threshold)/e.se, e.df)))
+		p = append(p, c.P)
 	}
 	for i, adjusted := range benjaminiHochberg(p) {
 		c := &d.Cases[tested[i]]
@@ -294,6 +333,8 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 		d.Slower += s.Slower
 		d.Faster += s.Faster
+		s.Change = within(s.Ratio, cfg.Diff.Series)
+		s.Stretches = slowStretches(d.Cases[spans[k].from:spans[k].to], all[spans[k].from:spans[k].to], cfg, float64(len(all)))
 		d.Series = append(d.Series, s)
 	}
 	d.Geomean = geomean(all, cfg.Confidence)

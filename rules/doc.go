@@ -5,32 +5,41 @@
 //
 // # Verdicts
 //
-// A row (one M of a series) is anomalous, clean or undecided. The default
+// A row (one M of a series) is anomalous, clean, marginal or undecided. The default
 // method judges by confidence bounds:
 //
+//   - One quantity is judged everywhere: time at the common clock, log t + β·log(clock ÷
+//     reference). β says how the row's time follows the clock, from 0 (memory binds) to 1
+//     (the multiprocessors bind), by robust regression on its own samples, drawn towards the
+//     rows near it in M. The reference is the sentinels' median clock, rounded to 50 MHz. A row whose
+//     clock stayed more than 5 % away from it is undecided.
+//   - What the blocks nearest in time still have in common is the pace of the machine, their
+//     running median. Rows are adjusted by it in the same way; where no clock is known it
+//     takes the clock's place.
 //   - A row's time is the median of the pairwise means of its samples (Hodges and
-//     Lehmann), in logs, after correction for the drift of the sentinels and for
-//     what all rows have in common in a round. Its error is Student's t, with a
-//     scale pooled with neighbouring rows.
-//   - The reference of the monotonic rule is the largest lower bound of MFU over
-//     smaller M. The bounds hold for all references of the run at once, so the
-//     largest of thousands is no luckier than it may be.
-//   - The row is judged by its upper bound. Its p-value belongs to the hypothesis
-//     that it reaches threshold × reference; the p-values of all rows that one rule
-//     judges are adjusted by Benjamini–Hochberg, and the false discovery rate holds
-//     for each rule.
-//   - What survives is measured again, interleaved with what it is held against,
-//     and judged on these fresh samples alone by Wilcoxon's signed-rank test.
-//     Only that makes it a confirmed finding.
-//
-// Where clocks are known a row has to be slow in time and in cycles; one that is
-// slow in time alone gets the cause clock and is not held against the kernel.
+//     Lehmann), in logs. Its error is Student's t, with a scale pooled with neighbouring
+//     rows. A row whose samples fall into two groups with nothing between is bimodal: it is
+//     anomalous only where the faster level is, and clean only where the slower one is.
+//   - The reference of the monotonic rule is the largest MFU over smaller M. It is chosen by
+//     some samples and estimated by the others, so that it is not the luckiest of
+//     thousands; prices of splits, padding and other kernels likewise.
+//   - A row's p-value belongs to the hypothesis that the rule is kept; the p-values of all
+//     rows that one rule judges are adjusted by Benjamini–Hochberg, and the false
+//     discovery rate holds for each rule. The level is spent evenly over the looks of the sweep that
+//     chose which rows to measure again.
+//   - A row is marginal when its estimate lies within 0.25 points of the bound and its
+//     whole 95 % interval within 0.5. A row that is slower than the bound by half a point or
+//     more is called clean in at most one case of twenty.
+//   - What survives is measured again in the sweep's thermal state, interleaved with what it is
+//     held against, and judged on these fresh samples alone, at the same clock, by Wilcoxon's
+//     signed-rank test. Only that makes it a confirmed finding.
 //
 // A run of several cards of one name also compares them ([Cards]): each case of a
 // card with the median card's, in logs by Welch's t, the hypothesis being that the
-// ratio lies within the threshold on either side. All comparisons are one family. A
-// card as a whole is judged by the geometric mean over its cases, with bounds that
-// hold for all cards at once, and in cycles too, which tells a slow clock from the rest.
+// ratio lies within the threshold on either side. All comparisons are one family, and all
+// times are at one clock. A card as a whole is judged by the geometric mean over its cases,
+// with bounds that hold for all cards at once, and in observed time too, which tells a slow
+// clock from the rest.
 //
 // Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are
 // witnesses beside the series of its first: the rules do not judge them, but hold the
@@ -83,8 +92,11 @@
 //	  roofline:
 //	    fraction: 0.25           # below this × min(peak, intensity × bandwidth)
 //	    tolerance: 0.25          # above a ceiling by more: measurement-error
+//	clock_mhz: 0                 # the common clock; 0: the run's own
 //	diff:
 //	  threshold: 0.03            # the change of a case that fails the gate
+//	  stretch: 0.02              # that of neighbouring M together
+//	  series: 0.01               # that of a whole series, in the geometric mean
 //	cards:
 //	  threshold: 0.05            # by which a case on one card of a host is slower
 //	                             #   than on the median card, for the gate to fail

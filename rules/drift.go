@@ -16,69 +16,78 @@ const (
 	knotsMost = 12
 	knotLeast = 5
 	// driftSigmas is how far, in standard errors of its ends, a drift must stand
-	// out before times are corrected for it, or a run refused.
+	// out before a run is refused.
 	driftSigmas = 4
-	// driftNoise is the standard error past which a drift is not corrected for: dividing
-	// by a curve that is known no better would put more into the times than it takes out,
-	// up to rates that no machine has.
-	driftNoise = 0.15
 )
 
 // drift is how the whole machine sped up or slowed down over a run, as log of
-// time, from samples of cases that recur.
+// time at the common clock, from samples of cases that recur.
 type drift struct {
-	seq, offset []float64
 	// span is the largest offset minus the smallest, as a share of the time, and
 	// noise the standard error of that.
 	span, noise float64
 }
 
-// fitDrift draws a curve through the sentinels: log-times relative to each
-// case's own median, in order of Seq, the median of each group a knot. nil when
+// clockFit is how the log-times of recurring cases are brought to the median clock of
+// each: by a β of its own, where all its samples tell their clock.
+func clockFit(samples []results.Sample) func(results.Sample) float64 {
+	type fit struct{ beta, clock float64 }
+	byCase := map[int64][]results.Sample{}
+	for _, s := range samples {
+		byCase[s.CaseID] = append(byCase[s.CaseID], s)
+	}
+	fits := map[int64]fit{}
+	for id, of := range byCase {
+		y, x := make([]float64, len(of)), make([]float64, len(of))
+		known := true
+		for i, s := range of {
+			known = known && s.ClockMHz > 0
+			y[i], x[i] = math.Log(s.US), math.Log(s.ClockMHz)
+		}
+		if !known {
+			continue
+		}
+		if beta, _, ok := slope(y, x); ok {
+			fits[id] = fit{clamp(beta), math.Exp(median(x))}
+		}
+	}
+	return func(s results.Sample) float64 { return atClock(s, fits[s.CaseID].beta, fits[s.CaseID].clock) }
+}
+
+// fitDrift draws a curve through the sentinels: log-times at the common clock, relative to
+// each case's own median, in order of Seq, the median of each group a knot. nil when
 // there are too few to tell.
-func fitDrift(sentinels []results.Sample, what quantity) *drift {
-	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool {
-		_, ok := what(s)
-		return !ok
-	})
+func fitDrift(sentinels []results.Sample) *drift {
+	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool { return !usable(s) })
+	what := clockFit(samples)
 	slices.SortStableFunc(samples, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
 	if len(samples) < 2*knotLeast {
 		return nil
 	}
 	byCase := map[int64][]float64{}
 	for _, s := range samples {
-		v, _ := what(s)
-		byCase[s.CaseID] = append(byCase[s.CaseID], v)
+		byCase[s.CaseID] = append(byCase[s.CaseID], what(s))
 	}
 	centre := map[int64]float64{}
 	for id, v := range byCase {
 		centre[id] = median(v)
 	}
 	knots := min(knotsMost, len(samples)/knotLeast)
-	d := &drift{}
-	var differences []float64
+	var differences, offsets []float64
 	for k := range knots {
 		group := samples[k*len(samples)/knots : (k+1)*len(samples)/knots]
-		var at float64
 		y := make([]float64, len(group))
 		for i, s := range group {
-			at += float64(s.Seq) / float64(len(group))
-			v, _ := what(s)
-			y[i] = v - centre[s.CaseID]
+			y[i] = what(s) - centre[s.CaseID]
 		}
-		d.seq, d.offset = append(d.seq, at), append(d.offset, median(y))
+		offsets = append(offsets, median(y))
 		differences = appendDifferences(differences, y)
 	}
 	sigma := math.Max(shamosFactor*selectMedian(differences), scaleFloor)
-	d.noise = medianFactor * sigma / math.Sqrt(float64(len(samples)/knots)) * math.Sqrt2
-	d.span = math.Expm1(slices.Max(d.offset) - slices.Min(d.offset))
-	// Offsets are relative to the run's middle, so that corrected times stay
-	// those of a usual moment.
-	middle := median(d.offset)
-	for i := range d.offset {
-		d.offset[i] -= middle
+	return &drift{
+		span:  math.Expm1(slices.Max(offsets) - slices.Min(offsets)),
+		noise: medianFactor * sigma / math.Sqrt(float64(len(samples)/knots)) * math.Sqrt2,
 	}
-	return d
 }
 
 // drifts are the drifts of a run's devices, which are machines of their own: one
@@ -86,9 +95,9 @@ func fitDrift(sentinels []results.Sample, what quantity) *drift {
 // known is not among them.
 type drifts map[string]*drift
 
-// fitDrifts fits a drift to the sentinels of each device. device maps cases to
-// devices; where the run has but one, all sentinels are its.
-func fitDrifts(sentinels []results.Sample, device map[int64]string, what quantity) drifts {
+// byDevice deals sentinels to their devices. device maps cases to devices; where the
+// run has but one, all sentinels are its.
+func byDevice(sentinels []results.Sample, device map[int64]string) map[string][]results.Sample {
 	ids := map[string]bool{}
 	for _, id := range device {
 		ids[id] = true
@@ -103,9 +112,14 @@ func fitDrifts(sentinels []results.Sample, device map[int64]string, what quantit
 		}
 		by[id] = append(by[id], s)
 	}
+	return by
+}
+
+// fitDrifts fits a drift to the sentinels of each device.
+func fitDrifts(sentinels []results.Sample, device map[int64]string) drifts {
 	out := drifts{}
-	for id, samples := range by {
-		if d := fitDrift(samples, what); d != nil {
+	for id, samples := range byDevice(sentinels, device) {
+		if d := fitDrift(samples); d != nil {
 			out[id] = d
 		}
 	}
@@ -118,16 +132,6 @@ func (d drifts) most() (span float64) {
 		span = math.Max(span, one.span)
 	}
 	return span
-}
-
-// corrects says whether any device's drift does.
-func (d drifts) corrects() bool {
-	for _, one := range d {
-		if one.corrects() {
-			return true
-		}
-	}
-	return false
 }
 
 // invalid is why a run of these drifts can't be judged, empty when it can. Of
@@ -148,7 +152,7 @@ func (d drifts) invalid(bound float64) string {
 // bound, can't be told from noise, or the samples are too few to tell. device
 // names the devices of the cases; each is looked at by itself.
 func DriftPast(sentinels []results.Sample, device map[int64]string, bound float64) (span float64, invalid string) {
-	d := fitDrifts(sentinels, device, logTime)
+	d := fitDrifts(sentinels, device)
 	return d.most(), d.invalid(bound)
 }
 
@@ -168,24 +172,7 @@ func (d *drift) invalid(bound float64) string {
 // significant is false when the span is what noise alone would show.
 func (d *drift) significant() bool { return d != nil && d.span > driftSigmas*d.noise }
 
-// corrects says whether times are to be divided by the drift.
-func (d *drift) corrects() bool { return d.significant() && d.noise <= driftNoise }
-
 // past says whether the drift is surely beyond a bound.
 func (d *drift) past(bound float64) bool {
 	return d.significant() && d.span-d.noise > bound
-}
-
-// at is the offset of log-time at a moment of the run, level beyond the ends.
-func (d *drift) at(seq int64) float64 {
-	x := float64(seq)
-	i, _ := slices.BinarySearch(d.seq, x)
-	switch {
-	case i == 0:
-		return d.offset[0]
-	case i == len(d.seq):
-		return d.offset[i-1]
-	}
-	w := (x - d.seq[i-1]) / (d.seq[i] - d.seq[i-1])
-	return d.offset[i-1] + w*(d.offset[i]-d.offset[i-1])
 }

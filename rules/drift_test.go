@@ -20,7 +20,7 @@ func TestDriftOfEachDevice(t *testing.T) {
 			results.Sample{CaseID: 2, Seq: int64(2*i + 1), US: 100 * (1 + 0.002*rng.NormFloat64())})
 	}
 	device := map[int64]string{1: "cuda:0", 2: "cuda:1"}
-	d := fitDrifts(sentinels, device, logTime)
+	d := fitDrifts(sentinels, device)
 	if !d["cuda:0"].significant() || d["cuda:0"].span < 0.4 || d["cuda:1"].significant() {
 		t.Errorf("drifts of %.3f and %.3f", d["cuda:0"].span, d["cuda:1"].span)
 	}

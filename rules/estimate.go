@@ -3,7 +3,10 @@ package rules
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/mathext"
 
@@ -12,7 +15,7 @@ import (
 )
 
 // estimate is what a row's samples say of one quantity: the centre of its log
-// (see [pseudoMedian]), with the standard error and degrees of freedom of
+// (see [centre]), with the standard error and degrees of freedom of
 // Student's t around it.
 type estimate struct {
 	y, se, df float64
@@ -32,14 +35,30 @@ type point struct {
 	label string
 	n     int     // usable samples
 	flops float64 // log of the product's FLOPs
-	// us is log of microseconds, corrected for drift; cycles the same with the
-	// clock multiplied in, valid where clock, the median in MHz, is not 0.
-	us, cycles estimate
-	clock      float64
+	// us is log of microseconds at the common clock, seen the same as it was
+	// observed.
+	us, seen estimate
+	// elastic is how the row's time follows the clock; clock is the median of its
+	// samples' in MHz, 0 where unknown.
+	elastic elasticity
+	clock   float64
+	// away is true when all samples were taken too far from the common clock.
+	away bool
+	// modes are the two levels of a row whose samples fall into two groups, in logs;
+	// nil for others.
+	modes *modes
+	// without[k] is the centre of the samples that fold k leaves, of[k] that of its
+	// own; empty for rows with too few samples. See [crossFit].
+	without, of [folds]float64
+	folded      bool
 }
 
 // judged says whether the point has enough samples for a verdict.
-func (p point) judged(least int) bool { return p.n >= least }
+func (p point) judged(least int) bool { return p.n >= least && !p.away }
+
+// serves says whether other rows may be held against the point: one with two
+// levels has no time of its own.
+func (p point) serves(least int) bool { return p.judged(least) && p.modes == nil }
 
 // rate is the log of FLOP per microsecond.
 func (p point) rate() float64 { return p.flops - p.us.y }
@@ -52,8 +71,10 @@ type curve struct {
 	points []point
 	// peak is log of FLOP per microsecond at which MFU is 1.
 	peak float64
-	// clocked is true when every row tells its clock.
-	clocked bool
+	// clocked is true when every sample tells its clock; reference is the clock that
+	// times are brought to, in MHz.
+	clocked   bool
+	reference float64
 	// control marks the rows of the series that are measured in every round.
 	control []bool
 	// tiles remembers how the tile of a kernel lies, by label; see orient.
@@ -66,24 +87,23 @@ type curve struct {
 	witness bool
 }
 
-// mfu returns the MFU of a point with bounds.
-func (c *curve) mfu(i int, confidence float64, q quantiles) Interval {
-	p := c.points[i]
-	t := p.us.interval(confidence, q)
-	top := math.Exp(p.flops - c.peak)
+// mfuOf is the MFU that an estimated time of a point stands for, with bounds.
+func (c *curve) mfuOf(i int, us estimate, confidence float64, q quantiles) Interval {
+	t := us.interval(confidence, q)
+	top := math.Exp(c.points[i].flops - c.peak)
 	return Interval{top / t.Hi, top / t.Mid, top / t.Lo}
 }
 
-// mfuAtClock is the MFU of a point relative to the peak at the clock that the point
-// was measured at; zero where that can't be told.
+// mfuAtClock is the MFU of a point relative to the peak at the common clock; zero
+// where that can't be told.
 func (c *curve) mfuAtClock(i int, confidence float64, q quantiles) Interval {
 	perClock := c.series.Peak.At(1)
 	if !c.clocked || perClock <= 0 {
 		return Interval{}
 	}
 	p := c.points[i]
-	t := p.cycles.interval(confidence, q) // in cycles: MHz × µs
-	top := math.Exp(p.flops) / (perClock / 1e6)
+	t := p.us.interval(confidence, q)
+	top := math.Exp(p.flops) / (perClock / 1e6 * c.reference)
 	return Interval{top / t.Hi, top / t.Mid, top / t.Lo}
 }
 
@@ -96,64 +116,52 @@ func (c *curve) at(m int) (int, bool) {
 type prepared struct {
 	curves []*curve
 	drift  drifts
-	// corrected says whether times were divided by the drift.
-	corrected bool
-	q         quantiles
+	// clocks are the devices' reference clocks in MHz, and paced the devices whose times were
+	// adjusted by the pace of the blocks nearest in time.
+	clocks map[string]float64
+	paced  map[string]bool
+	q      quantiles
 }
 
-// quantity reads the log of what is judged from a sample; ok is false when the
-// sample does not tell it.
-type quantity func(results.Sample) (y float64, ok bool)
+// prepare turns samples into estimates: of the time at the common clock, by which
+// rows are judged, and of the time as it was observed.
+func prepare(data Data, cfg Config) *prepared { return prepareAt(data, referenceClocks(data, cfg)) }
 
-func logTime(s results.Sample) (float64, bool) { return math.Log(s.US), usable(s) }
-
-func logCycles(s results.Sample) (float64, bool) {
-	return math.Log(s.US) + math.Log(s.ClockMHz), usable(s) && s.ClockMHz > 0
-}
-
-// prepare turns samples into estimates, in time and, where every sample of a
-// series tells its clock, in cycles. Samples are corrected first for the drift
-// of the sentinels in the same quantity, where it stands out of their noise and
-// that is not too large, and then for what all rows have in common in a round.
-func prepare(data Data) *prepared {
+// prepareAt is prepare with the clocks, in MHz, that the devices' times are brought to.
+func prepareAt(data Data, clocks map[string]float64) *prepared {
 	device := data.devices()
-	p := &prepared{drift: fitDrifts(data.Sentinels, device, logTime), q: quantiles{}}
-	p.corrected = p.drift.corrects()
+	p := &prepared{clocks: clocks, paced: map[string]bool{}, q: quantiles{}}
+	p.drift = fitDrifts(data.Sentinels, device)
 	total := rowsByDevice(data.Series)
+	var order []string
+	curves := map[string][]*curve{}
 	for _, s := range data.Series {
-		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)), control: controls(s, total[s.Key.Device])}
+		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)),
+			control: controls(s, total[s.Key.Device]), reference: p.clocks[s.Key.Device], clocked: true}
 		for i, row := range s.Rows {
 			pt := point{row: i, m: row.Case.M, label: row.Case.Label, flops: math.Log(row.Case.Shape().FLOPs())}
-			var clocks []float64
 			for _, x := range row.Samples {
 				if usable(x) {
 					pt.n++
-					if x.ClockMHz > 0 {
-						clocks = append(clocks, x.ClockMHz)
-					}
+					c.clocked = c.clocked && x.ClockMHz > 0
 				}
 			}
-			if pt.n == 0 {
-				continue
+			if pt.n > 0 {
+				c.points = append(c.points, pt)
 			}
-			if len(clocks) == pt.n {
-				pt.clock = median(clocks)
-			}
-			c.points = append(c.points, pt)
 		}
-		c.clocked = len(c.points) > 0 && !slices.ContainsFunc(c.points, func(pt point) bool { return pt.clock == 0 })
+		c.clocked = c.clocked && len(c.points) > 0 && c.reference > 0
 		p.curves = append(p.curves, c)
+		id := s.Key.Device
+		if curves[id] == nil {
+			order = append(order, id)
+		}
+		curves[id] = append(curves[id], c)
 	}
 	linkChoices(p.curves, witnesses(data.Series))
-	p.estimate(p.curves, logTime, p.drift, func(pt *point) *estimate { return &pt.us })
-	var clocked []*curve
-	for _, c := range p.curves {
-		if c.clocked {
-			clocked = append(clocked, c)
-		}
-	}
-	if len(clocked) > 0 {
-		p.estimate(clocked, logCycles, fitDrifts(data.Sentinels, device, logCycles), func(pt *point) *estimate { return &pt.cycles })
+	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !usable(s) }), device)
+	for _, id := range order {
+		p.paced[id] = estimateDevice(curves[id], sentinels[id])
 	}
 	for _, c := range p.curves {
 		if c.peak = math.Log(c.series.Peak.FLOPS / 1e6); c.series.Peak.FLOPS <= 0 {
@@ -166,59 +174,113 @@ func prepare(data Data) *prepared {
 	return p
 }
 
-// estimate fills in one quantity of all points of the curves. Devices take their
-// rounds side by side, each at its own pace, and are corrected each by itself.
-func (p *prepared) estimate(curves []*curve, what quantity, d drifts, target func(*point) *estimate) {
-	for len(curves) > 0 {
-		device, of, rest := curves[0].series.Key.Device, []*curve(nil), []*curve(nil)
-		for _, c := range curves {
-			if c.series.Key.Device == device {
-				of = append(of, c)
-			} else {
-				rest = append(rest, c)
+// tracks reads the samples of a curve's points: log-times, and the log of their
+// clocks over the reference where every sample of the curve tells its clock.
+func (c *curve) tracks() []track {
+	out := make([]track, len(c.points))
+	for i, pt := range c.points {
+		t := track{y: make([]float64, 0, pt.n), x: make([]float64, 0, pt.n), seq: make([]int64, 0, pt.n), round: make([]int, 0, pt.n)}
+		for _, s := range c.series.Rows[pt.row].Samples {
+			if !usable(s) {
+				continue
 			}
+			x := 0.0
+			if c.clocked {
+				x = math.Log(s.ClockMHz / c.reference)
+			}
+			t.y, t.x, t.seq, t.round = append(t.y, math.Log(s.US)), append(t.x, x), append(t.seq, s.Seq), append(t.round, s.Round)
 		}
-		estimateDevice(of, what, d[device], target)
-		curves = rest
+		out[i] = t
 	}
+	return out
 }
 
-// estimateDevice is estimate for the curves of one device.
-func estimateDevice(curves []*curve, what quantity, d *drift, target func(*point) *estimate) {
-	var y [][]float64
-	var rounds [][]int
+// estimateDevice fills in the estimates of one device's curves and says whether
+// times were adjusted by the pace of the machine. Devices take their rounds side
+// by side, each at its own pace, and are adjusted each by itself.
+func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
+	tracks := make([][]track, len(curves))
+	each(len(curves), func(k int) {
+		c := curves[k]
+		tracks[k] = c.tracks()
+		for i, t := range tracks[k] {
+			pt := &c.points[i]
+			pt.seen.y, _ = centre(t.y, nil)
+		}
+		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.seen })
+		if !c.clocked {
+			for i := range c.points {
+				c.points[i].elastic = elasticity{0, 0, false}
+			}
+			return
+		}
+		betas := elasticities(tracks[k])
+		for i, t := range tracks[k] {
+			pt := &c.points[i]
+			pt.elastic, pt.away = betas[i], away(t.x)
+			pt.clock = c.reference * math.Exp(median(t.x))
+			pt.us.se = math.Abs(meanOf(t.x)) * betas[i].se
+			tracks[k][i].y = t.adjust(betas[i])
+		}
+	})
+	// What is left that blocks near in time have in common is the machine's too: a clock
+	// that nobody tells, memory that slows down, neighbours.
+	var rows []track
 	var control []bool
-	for _, c := range curves {
-		for _, pt := range c.points {
-			values, at := make([]float64, 0, pt.n), make([]int, 0, pt.n)
-			for _, x := range c.series.Rows[pt.row].Samples {
-				v, ok := what(x)
-				if !ok {
-					continue
-				}
-				if d.corrects() {
-					v -= d.at(x.Seq)
-				}
-				values, at = append(values, v), append(at, x.Round)
+	for k, c := range curves {
+		for i := range tracks[k] {
+			clear(tracks[k][i].x)
+			rows, control = append(rows, tracks[k][i]), append(control, c.control[c.points[i].row])
+		}
+	}
+	y := make([][]float64, len(rows))
+	for i := range rows {
+		y[i] = rows[i].y
+	}
+	p := newPace(rows, y, control, adjustedSentinels(sentinels))
+	if paced = p.follow(rows); paced {
+		each(len(curves), func(k int) {
+			for i, e := range elasticities(tracks[k]) {
+				pt := &curves[k].points[i]
+				pt.us.se = math.Hypot(pt.us.se, math.Abs(meanOf(tracks[k][i].x))*e.se)
+				tracks[k][i].y = tracks[k][i].adjust(e)
 			}
-			y, rounds = append(y, values), append(rounds, at)
-			control = append(control, c.control[pt.row])
+		})
+	}
+	each(len(curves), func(k int) {
+		c := curves[k]
+		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.us })
+		for i := range c.points {
+			c.points[i].fold(tracks[k][i].y)
 		}
-	}
-	offsets := roundOffsets(y, rounds, control)
-	for i := range y {
-		for j := range y[i] {
-			y[i][j] -= offsets[rounds[i][j]]
-		}
-	}
-	next := 0
-	for _, c := range curves {
-		pool(c.points, y[next:next+len(c.points)], target)
-		next += len(c.points)
-	}
+		tellModes(c.points, func(i int) []float64 { return tracks[k][i].y })
+	})
+	return paced
 }
 
-// pool fills in the estimates of a series' points from their samples.
+// adjustedSentinels are the blocks of one device's sentinels at their usual clock.
+func adjustedSentinels(samples []results.Sample) []block {
+	at := clockFit(samples)
+	return sentinelBlocks(samples, at)
+}
+
+// each runs f for 0 to n−1 on all processors.
+func each(n int, f func(int)) {
+	workers := min(runtime.GOMAXPROCS(0), n)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// pool fills in the estimates of a series' points from their log-times. A standard error
+// that stands in a target beforehand is that of the adjustment, and adds.
 //
 // Five to thirty samples can't tell both where their median lies and how far to
 // trust it: order-statistic intervals of five samples don't reach 95 %, and a
@@ -228,11 +290,11 @@ func estimateDevice(curves []*curve, what quantity, d *drift, target func(*point
 // used for gene expression): the weight of the pool, in degrees of freedom,
 // follows from how much more the rows' scales differ than chance would make
 // them. The result is compared with Student's t.
-func pool(points []point, y [][]float64, target func(*point) *estimate) {
+func pool(points []point, y func(int) []float64, target func(*point) *estimate) {
 	own := make([]float64, len(points)) // log of a row's own variance
 	var scratch []float64
 	for i := range points {
-		scratch = appendDifferences(scratch[:0], y[i])
+		scratch = appendDifferences(scratch[:0], y(i))
 		own[i] = 2 * math.Log(math.Max(shamosFactor*selectMedian(scratch), scaleFloor/8))
 	}
 	for from := 0; from < len(points); from += poolRows {
@@ -245,10 +307,11 @@ func pool(points []point, y [][]float64, target func(*point) *estimate) {
 		var samples, rows float64
 		var logs []float64
 		for i := from; i < to; i++ {
-			scratch = appendDifferences(scratch, y[i])
-			if len(y[i]) >= 3 {
+			v := y(i)
+			scratch = appendDifferences(scratch, v)
+			if len(v) >= 3 {
 				logs = append(logs, own[i])
-				samples += float64(len(y[i]))
+				samples += float64(len(v))
 				rows++
 			}
 		}
@@ -259,15 +322,16 @@ func pool(points []point, y [][]float64, target func(*point) *estimate) {
 			prior = priorDF(logs, shamosDF*(samples/rows-1))
 		}
 		for i := from; i < to; i++ {
-			n := float64(len(y[i]))
+			v := y(i)
+			n := float64(len(v))
 			e := target(&points[i])
-			e.y, scratch = pseudoMedian(y[i], scratch)
+			e.y, scratch = centre(v, scratch)
 			d := shamosDF * (n - 1)
 			variance := common * common
 			if d > 0 {
 				variance = (prior*variance + d*math.Exp(own[i])) / (prior + d)
 			}
-			e.se = centreFactor * math.Max(math.Sqrt(variance), scaleFloor) / math.Sqrt(n)
+			e.se = math.Hypot(e.se, centreFactor*math.Max(math.Sqrt(variance), scaleFloor)/math.Sqrt(n))
 			if alone {
 				e.se = 0
 			}

@@ -33,7 +33,7 @@ func TestTailsOfEstimates(t *testing.T) {
 			var total int
 			var se, square float64
 			for range 30 {
-				points := prepare(w.sweep(grid(4, 4096, 4), n)).curves[0].points
+				points := prepare(w.sweep(grid(4, 4096, 4), n), Default()).curves[0].points
 				off := make([]float64, len(points))
 				for i, p := range points {
 					off[i] = p.us.y - math.Log(float64(p.m))

@@ -12,7 +12,7 @@ import (
 
 // executeGroup is how many rows are executed in one interleaving, each with its
 // direct product and all remedies that compete for it.
-const executeGroup = 6
+const executeGroup = 48
 
 // contest is one row with the remedies that compete for it.
 type contest struct {
@@ -21,11 +21,14 @@ type contest struct {
 	entries []*entry
 }
 
-// entry is one remedy in a contest, with log(direct ÷ remedy) by round.
+// entry is one remedy in a contest, with log(direct ÷ remedy) by round: at the common
+// clock and as observed.
 type entry struct {
 	plan   plan
 	remedy Remedy
 	gains  []float64
+	seen   []float64
+	blur   float64   // of the gains; see [blur]
 	direct []float64 // of the product as it is, by round, microseconds
 	times  []float64 // of the remedy
 	p      float64   // the least over looks and paid for them and its rivals
@@ -70,7 +73,7 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 	done := contests
 	for from := 0; from < len(contests); from += executeGroup {
 		group := contests[from:min(from+executeGroup, len(contests))]
-		err := runContests(ctx, group, f.cfg, m)
+		err := runContests(ctx, f.prepared, group, f.cfg, m)
 		if err == nil {
 			continue
 		}
@@ -92,13 +95,13 @@ func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPl
 func looksAt(rounds, most int) int { return (most + rounds - 1) / rounds }
 
 // runContests executes one group, with more rounds for the contests that are open.
-func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) error {
+func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config, m Measurer) error {
 	open := group
 	looks := looksAt(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
 	bound := math.Log1p(cfg.Remedy.Margin)
 	for look := range looks {
 		rounds := min(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds-look*cfg.Remedy.Rounds)
-		if err := runRounds(ctx, open, rounds, m); err != nil {
+		if err := runRounds(ctx, p, open, rounds, m); err != nil {
 			if look > 0 && ctx.Err() != nil {
 				break
 			}
@@ -111,11 +114,17 @@ func runContests(ctx context.Context, group []*contest, cfg Config, m Measurer) 
 				price := float64(looks * len(c.entries))
 				last := 1.0
 				if len(e.gains) >= leastPairs {
-					last = signedRank(e.gains, bound)
+					// It has to gain at the common clock and in observed time.
+					last = math.Max(signedRank(e.gains, bound), signedRank(e.seen, bound))
 				}
 				e.p = math.Min(e.p, math.Min(1, last*price))
-				gain := walshInterval(e.gains, 1-(1-cfg.Confidence)/price)
+				level := 1 - (1-cfg.Confidence)/price
+				gain, seen := widened(walshInterval(e.gains, level), e.blur, level), walshInterval(e.seen, level)
 				e.remedy.Executed = len(e.gains) > 0
+				e.remedy.ClockGain, e.remedy.ObservedGain = gain.exp(), seen.exp()
+				if seen.Lo < gain.Lo {
+					gain = seen
+				}
 				e.remedy.Gain = gain.exp()
 				decided = decided && (gain.Lo > bound || gain.Hi < bound || last > 0.5)
 			}
@@ -153,17 +162,17 @@ func centreOf(us []float64, confidence float64) Interval {
 
 // runRounds measures every direct product and remedy of the contests, all
 // interleaved.
-func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer) error {
+func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int, m Measurer) error {
 	var requests []Request
 	index := map[string]int{}
-	ask := func(c results.Case) int {
+	ask := func(c results.Case, serial bool) int {
 		c.ID, c.Label = 0, ""
-		key := caseKey(c)
+		key := fmt.Sprint(caseKey(c), serial)
 		i, ok := index[key]
 		if !ok {
 			i = len(requests)
 			index[key] = i
-			requests = append(requests, Request{Case: c, Phase: results.PhaseRemedy})
+			requests = append(requests, Request{Case: c, Phase: results.PhaseRemedy, Serial: serial})
 		}
 		return i
 	}
@@ -174,9 +183,9 @@ func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer)
 	var pairs []pair
 	for _, c := range contests {
 		direct := c.stretch.curve.series.Rows[c.stretch.curve.points[c.point].row].Case
-		d := ask(direct)
+		d := ask(direct, false)
 		for _, e := range c.entries {
-			pairs = append(pairs, pair{e, d, ask(remedyCase(direct, e.remedy))})
+			pairs = append(pairs, pair{e, d, ask(remedyCase(direct, e.remedy), e.remedy.Kind == RemedyOther)})
 		}
 	}
 	samples, err := m.Measure(ctx, requests, rounds)
@@ -186,12 +195,17 @@ func runRounds(ctx context.Context, contests []*contest, rounds int, m Measurer)
 	if len(samples) != len(requests) {
 		return fmt.Errorf("asked for %d cases, got %d", len(requests), len(samples))
 	}
-	for _, p := range pairs {
-		for _, s := range pairRounds(samples[p.direct], samples[p.remedy]) {
-			p.entry.gains = append(p.entry.gains, math.Log(s[0].US/s[1].US))
-			p.entry.direct = append(p.entry.direct, s[0].US)
-			p.entry.times = append(p.entry.times, s[1].US)
+	for _, pair := range pairs {
+		e, both := pair.entry, pairRounds(samples[pair.direct], samples[pair.remedy])
+		of, remedy := p.elasticity(requests[pair.direct].Case), p.elasticity(requests[pair.remedy].Case)
+		reference := p.clocks[requests[pair.direct].Case.Device]
+		for _, s := range both {
+			e.gains = append(e.gains, atClock(s[0], of.beta, reference)-atClock(s[1], remedy.beta, reference))
+			e.seen = append(e.seen, math.Log(s[0].US/s[1].US))
+			e.direct = append(e.direct, s[0].US)
+			e.times = append(e.times, s[1].US)
 		}
+		e.blur = blur(both, of, remedy, reference)
 	}
 	return nil
 }

@@ -22,10 +22,13 @@ const (
 // Verdict is the judgement of one row.
 type Verdict string
 
-// The verdicts. Undecided is an honest answer: the interval straddles the bound.
+// The verdicts. Marginal rows lie within a quarter of a percentage point of the
+// bound, their whole interval within half a point. Undecided is an honest
+// answer: the interval straddles the bound.
 const (
 	Anomalous Verdict = "anomalous"
 	Clean     Verdict = "clean"
+	Marginal  Verdict = "marginal"
 	Undecided Verdict = "undecided"
 )
 
@@ -53,7 +56,7 @@ const (
 	// machine. Another library's kernel computes the same product faster, or the
 	// rate is far below what arithmetic and memory allow.
 	Implementation   Cause = "implementation"
-	Clock            Cause = "clock"             // slow in time, not in cycles
+	Clock            Cause = "clock"             // slow in time, not at the common clock
 	MeasurementError Cause = "measurement-error" // faster than can be
 	Unknown          Cause = "unknown"           // nothing in the run says why
 )
@@ -69,12 +72,20 @@ type Interval struct {
 type RowVerdict struct {
 	M       int     `json:"m"`
 	Verdict Verdict `json:"verdict"`
-	// US is the time of a launch in microseconds, the centre of the samples after
-	// correction for drift (see the package comment), MFU what follows from it; both
-	// with confidence bounds. Bounds equal to the middle mean that nothing is known
-	// of the noise: one sample a row, or the article's method.
-	US  Interval `json:"us"`
-	MFU Interval `json:"mfu"`
+	// US is the time of a launch in microseconds at the common clock (see the package
+	// comment), MFU what follows from it; both with confidence bounds. Bounds equal to
+	// the middle mean that nothing is known of the noise: one sample a row, or the
+	// article's method. ObservedUS is the time as it was observed, zero where that is
+	// the same.
+	US         Interval `json:"us"`
+	MFU        Interval `json:"mfu"`
+	ObservedUS Interval `json:"observed_us,omitzero"`
+	// Modes are the two levels of a row whose samples fall into two groups, in
+	// microseconds at the common clock, the faster first; nil for other rows.
+	Modes []float64 `json:"bimodal_us,omitempty"`
+	// Elasticity is β of the row: time follows the clock to the power −β. 0 where
+	// clocks are unknown.
+	Elasticity float64 `json:"elasticity,omitempty"`
 	// Reference is the M that sets the expectation and Expected the MFU that the
 	// rule demands, threshold included. 0 when there is no reference.
 	Reference int     `json:"reference,omitempty"`
@@ -84,13 +95,11 @@ type RowVerdict struct {
 	AdjustedP float64 `json:"p_adjusted"`
 	Samples   int     `json:"samples"`
 	Label     string  `json:"label,omitempty"`
-	// Cause is that of the row's finding. A clean row may carry [Clock]: slow in
-	// time, not in cycles, so the kernel is not at fault.
+	// Cause is that of the row's finding.
 	Cause Cause `json:"cause,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 when unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
-	// MFUAtClock is relative to the peak scaled to the clock that the samples ran
-	// at: what the kernel makes of the cycles it gets, whatever the power limit
+	// MFUAtClock is relative to the peak scaled to the common clock: what the kernel makes of the cycles it gets, whatever the power limit
 	// leaves of the clock. Zero where a clock is unknown, the peak's or a row's.
 	MFUAtClock Interval `json:"mfu_at_clock,omitzero"`
 }
@@ -124,8 +133,12 @@ type Remedy struct {
 	SweepUS  float64 `json:"sweep_us,omitempty"`
 	Executed bool    `json:"executed"`
 	// ExecutedUS and Gain (direct ÷ remedy) are measured; zero when not Executed.
-	ExecutedUS Interval `json:"executed_us,omitzero"`
-	Gain       Interval `json:"gain,omitzero"`
+	// Gain is the smaller of the two that follow it: at the common clock, and in
+	// observed time in the state in which the sweep ran.
+	ExecutedUS   Interval `json:"executed_us,omitzero"`
+	Gain         Interval `json:"gain,omitzero"`
+	ClockGain    Interval `json:"gain_at_clock,omitzero"`
+	ObservedGain Interval `json:"gain_observed,omitzero"`
 	// Unsteady is true when DirectUS is so far above SweepUS that other work must have
 	// slowed the product, and nothing is concluded.
 	Unsteady bool `json:"unsteady,omitempty"`
@@ -195,11 +208,13 @@ type Audit struct {
 	FDR float64 `json:"fdr,omitempty"`
 	// Family says in words over which tests the level holds.
 	Family string `json:"family,omitempty"`
-	// Drift is the span of the sentinels over the run as a share of the time;
-	// Corrected says whether times were corrected for it.
+	// Drift is the span of the sentinels over the run as a share of the time at the common
+	// clock; Corrected says whether times were adjusted by the pace of the blocks nearest in time.
 	Drift     float64 `json:"drift,omitempty"`
 	Corrected bool    `json:"drift_corrected,omitempty"`
-	Cases     int     `json:"cases"`
+	// Clocks are the clocks in MHz that times were brought to, by device.
+	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
+	Cases  int                `json:"cases"`
 	// RowRule is the rule whose verdicts the rows of the series carry, and whose
 	// anomalous rows are flagged: monotonic, unless that is off.
 	RowRule Rule `json:"row_rule,omitempty"`
@@ -208,6 +223,7 @@ type Audit struct {
 	Series    []SeriesAudit `json:"series,omitempty"`
 	Findings  []Finding     `json:"findings"`
 	Undecided int           `json:"undecided"`
+	Marginal  int           `json:"marginal"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of
@@ -265,6 +281,9 @@ type Request struct {
 	Case results.Case
 	// Phase is stored with the samples.
 	Phase results.Phase
+	// Serial asks for launches that do not overlap: each begins when the one before has
+	// ended, as between kernels that know nothing of each other.
+	Serial bool
 }
 
 // Measurer measures cases on the device that the run came from. Package sweep

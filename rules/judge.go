@@ -1,10 +1,16 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+)
+
+const (
+	// marginalMid is how far from the bound, as a share of the time, the estimate of
+	// a marginal row's loss may lie, and marginalReach how far the ends of its interval may.
+	marginalMid   = 0.0025
+	marginalReach = 0.005
 )
 
 // judgement is one row as one rule sees it, from the samples of the sweep.
@@ -21,17 +27,20 @@ type judgement struct {
 	broken, kept bool
 	// expected is the MFU that is demanded, 0 where the rule speaks of time.
 	expected float64
-	loss     Interval
+	// loss is the share of the row's time that it wastes; lossBound is where it begins to
+	// break the rule, of rules that state one.
+	loss      Interval
+	lossBound float64
+	// enough is the log-time in microseconds at which the row would lose nothing.
+	enough float64
 	// against is the case that the row is held against; its M is 0 for a ceiling.
 	against results.Case
-	// base is the points of the same curve that set the expectation, against's
-	// among them; nil where against alone does.
+	// base is the points of the same curve that set the expectation; nil where
+	// against alone does.
 	base []int
 	// bound is where log(row's time ÷ against's time), or log(µs) of the row alone
 	// for a ceiling, begins to break the rule; sign is -1 when to be below it does.
 	bound, sign float64
-	// clock is true for a row that is slow in time and not in cycles.
-	clock bool
 	// cause and text are set by rules that know what they found.
 	cause   Cause
 	explain func() string
@@ -46,6 +55,13 @@ func (j *judgement) alone() results.Case {
 	return c
 }
 
+// marginal says whether the row lies so near the bound that more samples would not
+// tell on which side, and it would not matter.
+func (j *judgement) marginal() bool {
+	b := j.lossBound
+	return b > 0 && math.Abs(j.loss.Mid-b) <= marginalMid && j.loss.Lo >= b-marginalReach && j.loss.Hi <= b+marginalReach
+}
+
 // panel is all judgements of one rule: the family that is controlled together.
 type panel struct {
 	rule Rule
@@ -54,34 +70,33 @@ type panel struct {
 
 // judge makes the panels of all rules that are on, in the order of [AllRules].
 func judge(p *prepared, cfg Config) []panel {
-	var panels []panel
-	add := func(rule Rule, on bool, each func(*curve) []judgement) {
-		if !on {
-			return
-		}
-		pn := panel{rule: rule}
-		for _, c := range p.curves {
-			var rows []judgement
-			if !c.witness {
-				rows = each(c)
-			}
-			pn.rows = append(pn.rows, rows)
-		}
-		pn.decide(cfg)
-		panels = append(panels, pn)
-	}
 	f := newFamily(p, cfg)
-	add(Monotonic, cfg.Rules.Monotonic.Enabled, f.monotonic)
-	add(SplitRule, cfg.Rules.Split.Enabled, f.split)
-	add(Pad, cfg.Rules.Pad.Enabled, f.pad)
-	add(Parity, cfg.Rules.Parity.Enabled, f.parity)
-	add(Alternative, cfg.Rules.Alternative.Enabled, f.alternative)
-	add(Roofline, cfg.Rules.Roofline.Enabled, f.roofline)
+	var panels []panel
+	for _, r := range ruleTable {
+		if r.on(cfg.Rules) {
+			panels = append(panels, f.panel(r))
+		}
+	}
 	return panels
 }
 
-// decide adjusts the p-values of the whole panel and gives every row a verdict.
-func (pn *panel) decide(cfg Config) {
+// panel judges every curve by one rule.
+func (f *family) panel(r rule) panel {
+	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
+	for i, c := range f.curves {
+		if !c.witness {
+			pn.rows[i] = r.judge(f, c)
+		}
+	}
+	pn.decide(f.cfg, f.looks)
+	return pn
+}
+
+// decide adjusts the p-values of the whole panel and gives every row a verdict. The
+// share of false rows among the anomalous is held to the level by Benjamini and Hochberg's procedure; a
+// row that is slower than the bound by marginalReach is called clean with at most half of
+// 1 − confidence. Both levels are spent evenly over the looks.
+func (pn *panel) decide(cfg Config, looks float64) {
 	var tested []*judgement
 	for _, rows := range pn.rows {
 		for i := range rows {
@@ -92,15 +107,17 @@ func (pn *panel) decide(cfg Config) {
 	}
 	p := make([]float64, len(tested))
 	for i, j := range tested {
-		p[i] = j.p
+		p[i] = math.Min(1, j.p*looks)
 	}
 	for i, adjusted := range benjaminiHochberg(p) {
 		j := tested[i]
-		j.adjusted = math.Min(1, adjusted/(1-familyShare))
+		j.adjusted = adjusted
 		switch {
+		case j.marginal():
+			j.verdict = Marginal
 		case j.adjusted <= cfg.FDR && j.broken:
 			j.verdict = Anomalous
-		case j.kept || j.clock:
+		case j.kept:
 			j.verdict = Clean
 		default:
 			j.verdict = Undecided
@@ -112,30 +129,51 @@ func (pn *panel) decide(cfg Config) {
 type family struct {
 	*prepared
 	cfg Config
-	// rows is the number of rows of the run with enough samples, and upper their
-	// log-times' upper bounds, which hold all at once; +Inf for other rows.
-	rows  float64
+	// looks is how often the samples of a row may have been looked at before it was
+	// decided whether to take more of them.
+	looks float64
+	// upper are the rows' log-times' upper bounds, each by itself; +Inf for rows that
+	// can't serve.
 	upper map[*curve][]float64
 }
 
-func newFamily(p *prepared, cfg Config) *family {
-	f := &family{prepared: p, cfg: cfg, upper: map[*curve][]float64{}}
-	for _, c := range p.curves {
-		for _, pt := range c.points {
-			if pt.judged(cfg.MinSamples) {
-				f.rows++
-			}
-		}
+// lookGrowth is the growth of the number of rounds from one look at the samples to the
+// next.
+const lookGrowth = 1.5
+
+// LooksAt is how many looks a sweep takes at its samples whose rows get from the first to
+// the most rounds: one when the screening ends, and one more each time the rounds have grown by
+// half.
+func LooksAt(screening, rounds int) int {
+	looks := 1
+	for at := screening; at > 0 && at < rounds; at = int(math.Ceil(float64(at) * lookGrowth)) {
+		looks++
 	}
+	return looks
+}
+
+func newFamily(p *prepared, cfg Config) *family {
+	f := &family{prepared: p, cfg: cfg, looks: 1, upper: map[*curve][]float64{}}
+	least, most := 0, 0
 	for _, c := range p.curves {
 		upper := make([]float64, len(c.points))
 		for i, pt := range c.points {
 			upper[i] = math.Inf(1)
-			if pt.judged(cfg.MinSamples) {
-				upper[i] = pt.us.y + f.q.upper(familyShare*cfg.FDR/f.rows, pt.us.df)*pt.us.se
+			if pt.serves(cfg.MinSamples) {
+				upper[i] = pt.us.y + f.half(pt.us)
+			}
+			if pt.n >= cfg.MinSamples {
+				if least == 0 || pt.n < least {
+					least = pt.n
+				}
+				most = max(most, pt.n)
 			}
 		}
 		f.upper[c] = upper
+	}
+	// A failed block here and there is no look.
+	if float64(most) >= lookGrowth*float64(least) {
+		f.looks = float64(LooksAt(least, most))
 	}
 	return f
 }
@@ -152,128 +190,148 @@ func (f *family) blank(c *curve) []judgement {
 	return rows
 }
 
-// half is the half-width of the interval around a row's log-time.
+// half is the half-width of the interval around an estimate.
 func (f *family) half(e estimate) float64 {
 	return f.q.upper((1-f.cfg.Confidence)/2, e.df) * e.se
 }
 
-// monotonic: MFU may not fall below threshold × what a smaller M reached. Where
-// clocks are known a row has to be slow in time and in cycles alike.
+// decisive is the half-width on which verdicts rest: that of an interval which pays
+// for all looks at the samples.
+func (f *family) decisive(e estimate) float64 {
+	return f.q.upper((1-f.cfg.Confidence)/2/f.looks, e.df) * e.se
+}
+
+// hold fills in a judgement of a row whose log-time should not be above that of
+// something else by more than margin. least is the log-time that is enough, with
+// its error.
+func (f *family) hold(j *judgement, least estimate, margin float64) {
+	p := j.curve.points[j.point]
+	j.tested, j.bound, j.enough = true, margin, least.y
+	fast, slow := p.us, p.us
+	if p.modes != nil {
+		// Broken only where the faster level is, kept only where the slower one is.
+		fast.y, slow.y = p.modes.fast, p.modes.slow
+	}
+	d, worse := difference(fast, least), difference(slow, least)
+	j.p = upperP((d.y-margin)/d.se, d.df)
+	j.broken = d.y-f.decisive(d) > margin
+	j.lossBound = lost(-margin)
+	j.loss = Interval{lost(-d.y + f.half(d)), lost(-p.us.y + least.y), lost(-worse.y - f.half(worse))}
+	reach := lost(-worse.y-f.decisive(worse)) <= j.lossBound+marginalReach
+	j.kept = worse.y+f.decisive(worse) <= margin || reach && lost(-worse.y) <= j.lossBound-marginalMid
+	if p.modes != nil {
+		j.lossBound = 0 // such a row is never merely marginal
+	}
+}
+
+// monotonic: MFU may not fall below threshold × what a smaller M reached.
 func (f *family) monotonic(c *curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
-	windows := f.rows * windowsPerRow
-	inTime := references(c.points, f.cfg.MinSamples, func(p point) estimate {
-		return estimate{p.flops - p.us.y, p.us.se, p.us.df}
-	}, windows, familyShare*f.cfg.FDR, f.q)
-	var inCycles []reference
-	if c.clocked {
-		inCycles = references(c.points, f.cfg.MinSamples, func(p point) estimate {
-			return estimate{p.flops - p.cycles.y, p.cycles.se, p.cycles.df}
-		}, windows, familyShare*f.cfg.FDR, f.q)
-	}
-	for i, p := range c.points {
-		ref := inTime[i]
+	for i, ref := range references(c.points, f.cfg.MinSamples) {
+		p := c.points[i]
 		if ref.point < 0 || !p.judged(f.cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
-		j.tested = true
-		rate, half := p.rate(), f.half(p.us)
 		against := c.points[ref.point]
 		j.against, j.base = c.series.Rows[against.row].Case, ref.window
+		j.expected = expo(threshold + ref.rate.y - c.peak)
+		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
+		// Times of the two cases differ by their FLOPs as well.
 		j.bound = p.flops - against.flops - threshold
-		j.expected = expo(threshold + ref.low - c.peak)
-		j.p = upperP((threshold+ref.low-rate)/p.us.se, p.us.df)
-		j.broken = rate+half < threshold+ref.low
-		j.kept = rate-half >= threshold+ref.mid
-		j.loss = Interval{lost(rate + half - ref.low), lost(rate - ref.mid), lost(rate - half - ref.mid)}
-		if inCycles == nil || inCycles[i].point < 0 {
-			continue
-		}
-		cref := inCycles[i]
-		crate, chalf := p.flops-p.cycles.y, f.half(p.cycles)
-		pc := upperP((threshold+cref.low-crate)/p.cycles.se, p.cycles.df)
-		j.clock = j.broken && j.p <= f.cfg.FDR/f.rows && crate-chalf >= threshold+cref.low
-		j.broken = j.broken && crate+chalf < threshold+cref.low
-		j.p = math.Max(j.p, pc)
-		if j.clock {
-			j.cause = Clock
-			j.explain = func() string {
-				return fmt.Sprintf("m%d is slow in time but not in cycles: the clock was %.0f MHz against %.0f MHz at m%d, so the kernel is not at fault",
-					p.m, p.clock, against.clock, against.m)
-			}
-		}
 	}
 	return rows
-}
-
-// faster fills in a judgement of a rule that holds a row against something that
-// does the same work: least is the log-time that surely suffices, mid its estimate, and the
-// rule is broken when the row takes more than exp(margin) times as long.
-func (f *family) faster(j *judgement, against results.Case, least, mid, margin float64) {
-	p := j.curve.points[j.point]
-	half := f.half(p.us)
-	j.tested = true
-	j.against, j.bound = against, margin
-	j.p = upperP((p.us.y-margin-least)/p.us.se, p.us.df)
-	j.broken = p.us.y-half > margin+least
-	j.kept = p.us.y+half <= margin+mid
-	j.loss = Interval{lost(least - p.us.y + half), lost(mid - p.us.y), lost(mid - p.us.y - half)}
 }
 
 // split: T(N1)+T(N2) may not be below T(N). Of thousands of pairs the cheapest is
-// cheap by luck too, so parts are priced at upper bounds that hold for all rows
-// at once: whichever pair is chosen, its price is not too low.
+// cheap by luck too, so pairs are chosen by some samples and priced by others.
 func (f *family) split(c *curve) []judgement {
 	rows := f.blank(c)
-	upper := f.upper[c]
-	cost, ms := make([]float64, len(upper)), make([]int, len(upper))
-	for i, u := range upper {
-		cost[i], ms[i] = math.Exp(u), c.points[i].m
+	ms := make([]int, len(c.points))
+	search := func(cost func(point) float64) *partition {
+		costs := make([]float64, len(c.points))
+		for i, p := range c.points {
+			ms[i], costs[i] = p.m, math.Inf(1)
+			if p.serves(f.cfg.MinSamples) && p.folded {
+				costs[i] = math.Exp(cost(p))
+			}
+		}
+		return newPartition(ms, costs, 2)
 	}
-	search := newPartition(ms, cost, 2)
+	whole := search(func(p point) float64 { return p.us.y })
+	var of [folds]*partition
+	each(folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
 	margin := math.Log1p(f.cfg.Rules.Split.Margin)
 	for i, p := range c.points {
-		if !p.judged(f.cfg.MinSamples) {
+		parts, _ := whole.parts(i, 2)
+		if parts == nil || !p.judged(f.cfg.MinSamples) {
 			continue
 		}
-		parts, price := search.parts(i, 2)
-		if parts == nil {
-			continue
+		var prices [folds]float64
+		for k := range folds {
+			chosen, _ := of[k].parts(i, 2)
+			prices[k] = math.Log(c.sum(chosen, func(p point) float64 { return p.of[k] }))
 		}
 		j := &rows[i]
-		against := j.alone()
-		against.Parts, against.Label = parts, ""
-		f.faster(j, against, math.Log(price), math.Log(c.sum(parts)), margin)
+		j.against = j.alone()
+		j.against.Parts, j.against.Label = parts, ""
+		price := c.priced(parts)
+		price.y = joint(prices)
+		f.hold(j, price, margin)
 	}
 	return rows
 }
 
-// sum is the time of parts run one after the other, in microseconds, from the
-// estimates of single launches.
-func (c *curve) sum(parts []int) float64 {
+// sum is the time of parts run one after the other, in microseconds; log is that of
+// a single launch.
+func (c *curve) sum(parts []int, log func(point) float64) float64 {
 	var us float64
 	for _, m := range parts {
 		if i, ok := c.at(m); ok {
-			us += math.Exp(c.points[i].us.y)
+			us += math.Exp(log(c.points[i]))
 		}
 	}
 	return us
 }
 
+// priced is the log-time of parts run one after the other, with its error, from the
+// estimates of single launches. Equal parts share their error.
+func (c *curve) priced(parts []int) estimate {
+	total := c.sum(parts, func(p point) float64 { return p.us.y })
+	share := map[int]float64{}
+	var variance float64
+	df := math.Inf(1)
+	for _, m := range parts {
+		share[m]++
+	}
+	for m, n := range share {
+		if i, ok := c.at(m); ok {
+			us := c.points[i].us
+			weight := n * math.Exp(us.y) / total * us.se
+			variance += weight * weight
+			df = math.Min(df, us.df)
+		}
+	}
+	return estimate{math.Log(total), math.Sqrt(variance), df}
+}
+
 // pad: no larger M may be faster.
 func (f *family) pad(c *curve) []judgement {
 	rows := f.blank(c)
-	upper := f.upper[c]
-	above := cheapestAbove(upper)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
-	for i, p := range c.points {
-		if b := above[i]; p.judged(f.cfg.MinSamples) && b >= 0 && !math.IsInf(upper[b], 1) {
+	top := newBest()
+	for i := len(c.points) - 1; i >= 0; i-- {
+		p := c.points[i]
+		if top.point >= 0 && p.judged(f.cfg.MinSamples) {
 			j := &rows[i]
-			against := j.alone()
-			against.PadTo, against.Label = c.points[b].m, ""
-			f.faster(j, against, upper[b], c.points[b].us.y, margin)
+			j.against = j.alone()
+			j.against.PadTo, j.against.Label = c.points[top.point].m, ""
+			e := c.points[top.point].us
+			f.hold(j, estimate{-top.estimate(), e.se, e.df}, margin)
+		}
+		if p.serves(f.cfg.MinSamples) && p.folded {
+			top.add(i, -p.us.y, negated(p.without), negated(p.of))
 		}
 	}
 	return rows

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -148,7 +149,7 @@ func (c *candidate) finding() Finding {
 		ToM:       last,
 		Rows:      len(c.rows),
 		WorstM:    c.worst.m(),
-		Loss:      c.worst.loss,
+		Loss:      c.worstLoss(),
 		AdjustedP: c.worst.adjusted,
 		Status:    Unconfirmed,
 		Reproduce: reproduce(c.worst.alone(), c.worst.against),
@@ -160,6 +161,34 @@ func (c *candidate) finding() Finding {
 		f.Status, f.Loss, f.AdjustedP = Confirmed, t.loss, t.adjusted
 	}
 	return f
+}
+
+// worstLoss is the loss of the worst row, freed of the luck of being the worst of many:
+// the row is chosen by some samples and judged by the others.
+func (c *candidate) worstLoss() Interval {
+	loss := c.worst.loss
+	worst := c.worst.curve.points[c.worst.point]
+	if len(c.rows) == 1 || !worst.folded || c.worst.sign < 0 {
+		return loss
+	}
+	top := newBest()
+	for i, j := range c.rows {
+		p := j.curve.points[j.point]
+		if !p.folded {
+			continue
+		}
+		without, of := p.without, p.of
+		for k := range folds {
+			without[k], of[k] = without[k]-j.enough, of[k]-j.enough
+		}
+		top.add(i, p.us.y-j.enough, without, of)
+	}
+	luck := worst.us.y - c.worst.enough - top.estimate()
+	if luck <= 0 || math.IsInf(luck, 0) || math.IsNaN(luck) {
+		return loss
+	}
+	less := func(v float64) float64 { return 1 - (1-v)*math.Exp(luck) }
+	return Interval{less(loss.Lo), less(loss.Mid), loss.Hi}
 }
 
 // findingID names a finding by what it is about, so that it is found again in

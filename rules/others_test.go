@@ -127,7 +127,7 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 			switch best := map[bool]string{true: "even", false: "odd"}[c.M/8%2 == 0]; {
 			case c.Kernel == best || c.M > 512:
 			case c.Kernel == "slow" && near[c.M]:
-				us *= 1.125
+				us *= 1.112
 			case c.Kernel == "slow":
 				us *= 1.7
 			default:

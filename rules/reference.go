@@ -1,77 +1,73 @@
 package rules
 
-import (
-	"math"
-)
+import "math"
 
-// familyShare is the part of the false discovery rate that pays for the bounds
-// that all tests of a rule lean on (the reference, the prices of parts): they
-// hold together with probability 1 − familyShare·FDR, and Benjamini–Hochberg
-// gets the rest.
-const familyShare = 0.2
-
-// windowSizes are the numbers of neighbouring rows whose mean may serve as a
-// reference. The largest MFU among rows is at least their mean, so a bound for
-// the mean is one for the largest; and the mean of 16 medians is known four times
-// better than one of them, which more than pays for the larger number of tests
-// wherever the curve has a plateau. A fast row that stands alone is still seen
-// through the window of one.
+// windowSizes are the numbers of neighbouring rows whose mean rate may serve as a
+// reference. The largest rate among rows is at least their mean, and the mean of 16 rows
+// is known four times better than one of them: where noise is large and the curve is
+// flat, it is the better witness. A fast row that stands alone is seen through the window
+// of one.
 var windowSizes = [...]int{1, 4, 16}
 
-// windowsPerRow is how many windows a row adds to the family of references.
-const windowsPerRow = 1 + 1.0/4 + 1.0/16
+// windowPrice is how many standard errors a window's rate is lowered by when the best is
+// chosen, so that of windows that are alike the better known is taken.
+const windowPrice = 1
 
 // reference is the expectation that smaller M set for a row, in logs of rate.
 type reference struct {
-	// low is a lower bound that holds for all references of the run at once; mid
-	// is the estimate less the bias that choosing the largest brings.
-	low, mid float64
-	// point is the row in the best window that is best itself, -1 for none; window
-	// is all points of it.
+	// rate is the largest rate among smaller M, freed of the bias that choosing the
+	// largest brings (see [folds]).
+	rate estimate
+	// point is the best row of the window that gives it, -1 for none, and window all its rows.
 	point  int
 	window []int
 }
 
-// references returns, for every point, the reference among points with strictly
-// smaller M that have enough samples. rate is a point's log rate with its error.
-// family is the number of windows in the whole run, error the probability with
-// which any bound may fail.
-func references(points []point, least int, rate func(point) estimate, family, error float64, q quantiles) []reference {
+// references returns, for every point, the best rate among points with strictly
+// smaller M that may serve.
+func references(points []point, least int) []reference {
 	out := make([]reference, len(points))
-	best := reference{low: math.Inf(-1), mid: math.Inf(-1), point: -1}
-	var usable []int // points that have enough samples, so far
-	rates := make([]estimate, len(points))
+	top := newBest()
+	now := reference{point: -1}
+	var usable []int
 	for i, p := range points {
-		out[i] = best
-		rates[i] = rate(p)
-		if !p.judged(least) {
+		out[i] = now
+		if !p.serves(least) || !p.folded {
 			continue
 		}
 		usable = append(usable, i)
-		for _, w := range windowSizes {
-			if len(usable)%w != 0 {
+		for _, size := range windowSizes {
+			if len(usable) < size || len(usable)%max(1, size/2) != 0 {
 				continue
 			}
-			var sum, variance, df float64
-			for _, j := range usable[len(usable)-w:] {
-				sum += rates[j].y
-				variance += rates[j].se * rates[j].se
-				df += rates[j].df
+			window := usable[len(usable)-size:]
+			var rate, variance, df float64
+			var without, of [folds]float64
+			for _, j := range window {
+				q := points[j]
+				rate += q.rate()
+				variance += q.us.se * q.us.se
+				df += q.us.df
+				for k := range folds {
+					without[k] += q.flops - q.without[k]
+					of[k] += q.flops - q.of[k]
+				}
 			}
-			mean, se := sum/float64(w), math.Sqrt(variance)/float64(w)
-			if low := mean - q.upper(error/family, df)*se; low > best.low {
-				best.low, best.window = low, usable[len(usable)-w:]
-				top := math.Inf(-1)
-				for _, j := range usable[len(usable)-w:] {
-					if v := rates[j].y - rates[j].se; v > top {
-						top, best.point = v, j
+			n := float64(size)
+			se := math.Sqrt(variance) / n
+			for k := range folds {
+				without[k], of[k] = without[k]/n-windowPrice*se, of[k]/n
+			}
+			if top.add(i, rate/n-windowPrice*se, without, of) {
+				now.rate, now.window, now.point = estimate{se: se, df: df}, window, window[0]
+				for _, j := range window {
+					if points[j].rate() > points[now.point].rate() {
+						now.point = j
 					}
 				}
 			}
-			// At one half instead of error the bound is the median-unbiased
-			// estimate of the largest of that many equal rows.
-			best.mid = math.Max(best.mid, mean-q.upper(0.5/family, df)*se)
 		}
+		now.rate.y = top.estimate()
 	}
 	return out
 }

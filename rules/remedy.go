@@ -44,8 +44,8 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 	return r, true
 }
 
-// predict is the time of a row under the plan, in microseconds: mid from the
-// estimates, high from upper bounds that hold for all rows of the run at once.
+// predict is the time of a row under the plan, in microseconds at the common clock:
+// mid from the estimates, high from upper bounds.
 func (p plan) predict(f *family, c *curve, m int) (mid, high float64) {
 	r, ok := p.remedy(m)
 	if !ok {
@@ -84,21 +84,20 @@ type stretchPlan struct {
 
 // planner seeks plans for one series.
 type planner struct {
-	f       *family
-	c       *curve
-	search  *partition
-	above   []int
-	ratio   float64
-	parts   int
-	certain bool // only remedies whose bounds say that they gain
+	f      *family
+	c      *curve
+	search *partition
+	above  []int
+	ratio  float64
+	parts  int
 }
 
-func newPlanner(f *family, c *curve, o SplitOptions, certain bool) *planner {
+func newPlanner(f *family, c *curve, o SplitOptions) *planner {
 	cost, ms := make([]float64, len(c.points)), make([]int, len(c.points))
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
 	}
-	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, certain: certain}
+	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts}
 }
 
 // plansFor lists what could serve a point, best prediction by bounds first within
@@ -133,11 +132,8 @@ func (pl *planner) saving(p plan, i int) float64 {
 	pt := pl.c.points[i]
 	mid, high := p.predict(pl.f, pl.c, pt.m)
 	direct := math.Exp(pt.us.y)
-	if pl.certain {
-		if high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) {
-			return 0
-		}
-	} else if !(mid < pl.ratio*direct) {
+	// By bounds: of thousands of estimates some promise a gain by chance.
+	if high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) {
 		return 0
 	}
 	return 1 - mid/direct
@@ -241,20 +237,12 @@ func samePlan(a, b plan) bool {
 
 // findRemedies is FindSplits by the interval method.
 func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
-	p := prepare(data)
 	cfg.Threshold = o.Threshold
+	p := prepare(data, cfg)
 	f := newFamily(p, cfg)
 	var flags panel
 	if o.Among == AmongFlagged {
-		flags = panel{rule: Monotonic}
-		for _, c := range p.curves {
-			var rows []judgement
-			if !c.witness {
-				rows = f.monotonic(c)
-			}
-			flags.rows = append(flags.rows, rows)
-		}
-		flags.decide(cfg)
+		flags = f.panel(entryOf(Monotonic))
 	}
 	var found []*stretchPlan
 	for at, c := range p.curves {
@@ -269,7 +257,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 				among[i] = flags.rows[at][i].verdict == Anomalous
 			}
 		}
-		found = append(found, newPlanner(f, c, o, m == nil).stretches(among)...)
+		found = append(found, newPlanner(f, c, o).stretches(among)...)
 	}
 	var err error
 	if m == nil {

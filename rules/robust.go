@@ -51,6 +51,9 @@ func expo(x float64) float64 { return math.Exp(math.Max(-widest, math.Min(widest
 // exp is what an interval of logarithms stands for.
 func (i Interval) exp() Interval { return Interval{expo(i.Lo), expo(i.Mid), expo(i.Hi)} }
 
+// log is the inverse of exp, for intervals of positive numbers.
+func (i Interval) log() Interval { return Interval{math.Log(i.Lo), math.Log(i.Mid), math.Log(i.Hi)} }
+
 // lost is the share of time that is lost by a row whose log-time has to fall by
 // -x to be as it should: 1 − exp(x).
 func lost(x float64) float64 { return -math.Expm1(math.Max(-widest, math.Min(widest, x))) }
@@ -96,6 +99,22 @@ func pseudoMedian(y, scratch []float64) (float64, []float64) {
 	}
 	// selectMedian leaves nothing above the middle in front of it.
 	return (slices.Max(scratch[:n/2]) + upper) / 2, scratch
+}
+
+// pairedSamples is up to how many samples all pairs are looked at for their centre.
+const pairedSamples = 64
+
+// centre is the centre of a row's samples: the [pseudoMedian], and of very many
+// samples, whose pairs are too many, the mean of their middle half, which stands
+// strays as well. scratch is reused.
+func centre(y, scratch []float64) (float64, []float64) {
+	if len(y) <= pairedSamples {
+		return pseudoMedian(y, scratch)
+	}
+	scratch = append(scratch[:0], y...)
+	slices.Sort(scratch)
+	n := len(scratch)
+	return meanOf(scratch[n/4 : n-n/4]), scratch
 }
 
 // selectMedian is the upper median of v, whose order it spoils: linear time for

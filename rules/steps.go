@@ -32,7 +32,7 @@ func Steps(data Data, key results.SeriesKey) []Step {
 		return nil
 	}
 	alone := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
-	c := prepare(alone).curves[0]
+	c := prepare(alone, Config{}).curves[0]
 	s := stairsOf(c)
 	rises := map[int]bool{}
 	for _, i := range s.steps {

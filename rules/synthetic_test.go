@@ -52,8 +52,10 @@ type world struct {
 	time  func(c results.Case) float64 // microseconds
 	noise noise
 	drift func(seq, total float64) float64 // log of time; nil for none
-	clock func(c results.Case) float64     // MHz; nil for unknown
-	rng   *rand.Rand
+	clock func(c results.Case) float64     // MHz, drawn for every sample; nil for unknown
+	// follows is β, by which the time of a case follows the clock from 2000 MHz on; nil for 0.
+	follows func(c results.Case) float64
+	rng     *rand.Rand
 }
 
 var syntheticKey = results.SeriesKey{Device: "sim", Kernel: "lib", DType: kernels.BF16, N: 4096, K: 4096, Regime: results.Engine}
@@ -84,6 +86,9 @@ func (w *world) sample(c results.Case, seq, total int64, round int, phase result
 	s := results.Sample{CaseID: c.ID, Phase: phase, Round: round, Seq: seq, Launches: 1, US: math.Exp(y)}
 	if w.clock != nil {
 		s.ClockMHz = w.clock(c)
+		if w.follows != nil {
+			s.US *= math.Pow(2000/s.ClockMHz, w.follows(c))
+		}
 	}
 	return s
 }

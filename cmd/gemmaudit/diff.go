@@ -8,12 +8,13 @@ import (
 )
 
 type diffOptions struct {
-	app       *app
-	file      string
-	threshold float64
-	fdr       float64
-	noGate    bool
-	output    report.Format
+	app          *app
+	file         string
+	threshold    float64
+	fdr          float64
+	maxUndecided float64
+	noGate       bool
+	output       report.Format
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -29,10 +30,13 @@ func newDiffCommand(a *app) *cobra.Command {
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
 A's, its interval and adjusted p-value; findings that are new, fixed, the same or
-undecided; and geometric means.` + exitHelp(
-			"0  no case is surely slower by more than the threshold",
-			"1  the gate failed: cases are slower",
-			"4  the runs can't be compared, or of no case anything can be said"),
+undecided; and geometric means. Both runs are judged at one clock, and how much cases
+differ from run to run is in every interval. The gate looks at single cases, at stretches
+of neighbouring M that are slower together, and at whole series; the rules file sets
+their thresholds (diff.threshold, diff.stretch, diff.series).` + exitHelp(
+			"0  no case, stretch of M or series is surely slower by more than its threshold",
+			"1  the gate failed: something is slower, whatever else is undecided",
+			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
 		Args:              exactArgs("A", "B"),
 		ValidArgsFunction: runFiles(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,9 +49,10 @@ undecided; and geometric means.` + exitHelp(
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
-	flags.Float64Var(&opts.threshold, "threshold", 0, "share by which a time has to change to count")
+	flags.Float64Var(&opts.threshold, "threshold", 0, "share by which a case's time has to change to count; those of stretches of M and of series follow in proportion")
 	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
-	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower")
+	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
+	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
@@ -65,7 +70,15 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 		if !(o.threshold >= 0 && o.threshold <= 10) {
 			return cfg, usagef("--threshold: %v, expected 0 to 10", o.threshold)
 		}
-		cfg.Diff.Threshold = o.threshold
+		// The thresholds of stretches and series keep their proportion to that of cases.
+		by := o.threshold / cfg.Diff.Threshold
+		if cfg.Diff.Threshold == 0 {
+			by = 1
+		}
+		cfg.Diff.Threshold, cfg.Diff.Stretch, cfg.Diff.Series = o.threshold, min(10, cfg.Diff.Stretch*by), min(10, cfg.Diff.Series*by)
+	}
+	if !(o.maxUndecided >= 0 && o.maxUndecided <= 1) {
+		return cfg, usagef("--max-undecided: %v, expected 0 to 1", o.maxUndecided)
 	}
 	if changed("fdr") {
 		if !(o.fdr > 0 && o.fdr < 1) {
@@ -103,9 +116,9 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	case d.Invalid != "":
 		return inconclusivef("%s", d.Invalid)
 	case d.Gate && !o.noGate:
-		return gatef("%s slower in %s", plural(d.Slower, "case is", "cases are"), pathB)
-	case d.Slower+d.Faster+d.Same == 0 && !o.noGate:
-		return hint(inconclusivef("of none of %s can be said whether it changed", plural(len(d.Cases), "case", "cases")),
+		return gatef("%s: %s", pathB, report.DiffGate(d))
+	case float64(d.Undecided) > o.maxUndecided*float64(len(d.Cases)) && !o.noGate:
+		return hint(inconclusivef("%d of %s are undecided, more than %g %%", d.Undecided, plural(len(d.Cases), "case", "cases"), 100*o.maxUndecided),
 			"more --rounds, or a larger --threshold")
 	}
 	return nil

@@ -1,0 +1,141 @@
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+const (
+	// coarseStep is the share of a block's time that a timer's step may be before
+	// what rows differ by could be the timer's doing: a tenth of a marginal row's reach.
+	coarseStep = marginalReach / 10
+	// orderRows is from how many rows of a round on its order is looked at, and
+	// orderLimit the rank correlation of M and time of measurement in all rounds
+	// alike from which on it is called ordered.
+	orderRows  = 16
+	orderLimit = 0.5
+)
+
+// blockTimes are the lengths of all blocks of a device in microseconds, ascending.
+func blockTimes(series []results.Series, device string) []float64 {
+	var blocks []float64
+	for _, s := range series {
+		if s.Key.Device != device {
+			continue
+		}
+		for _, r := range s.Rows {
+			for _, x := range r.Samples {
+				if usable(x) {
+					blocks = append(blocks, x.US*float64(max(x.Launches, 1)))
+				}
+			}
+		}
+	}
+	slices.Sort(blocks)
+	return blocks
+}
+
+// timerStep is the step of a timer that shows in ascending block times: the largest that
+// divides nearly all of them, in microseconds; 0 when there is none.
+func timerStep(blocks []float64) float64 {
+	if len(blocks) < orderRows {
+		return 0
+	}
+	var steps []float64
+	distinct := 1
+	for i := 1; i < len(blocks); i++ {
+		if d := blocks[i] - blocks[i-1]; d > 1e-9*blocks[i] {
+			steps = append(steps, d)
+			distinct++
+		}
+	}
+	if len(steps) == 0 {
+		return 0
+	}
+	step := slices.Min(steps)
+	whole := 0
+	for _, b := range blocks {
+		if n := b / step; math.Abs(n-math.Round(n)) < 0.02 {
+			whole++
+		}
+	}
+	if float64(whole) < 0.95*float64(len(blocks)) || float64(distinct) > 0.9*float64(len(blocks)) && len(blocks) < 1000 {
+		return 0
+	}
+	return step
+}
+
+// ordered says whether the rows of a series were measured in the order of M, or against
+// it, in most rounds: then a drift is not told from what M does. correlation is the mean
+// rank correlation of the rounds.
+func ordered(s results.Series) (correlation float64, is bool) {
+	rounds := map[int][]results.Sample{}
+	m := map[int64]int{}
+	for _, r := range s.Rows {
+		m[r.Case.ID] = r.Case.M
+		for _, x := range r.Samples {
+			rounds[x.Round] = append(rounds[x.Round], x)
+		}
+	}
+	var sum, n float64
+	for _, of := range rounds {
+		if len(of) < orderRows {
+			continue
+		}
+		slices.SortFunc(of, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
+		ranks := make([]int, len(of))
+		for i := range ranks {
+			ranks[i] = i
+		}
+		slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(m[of[a].CaseID], m[of[b].CaseID]) })
+		count := float64(len(of))
+		square := 0.0
+		for rank, i := range ranks {
+			d := float64(rank - i)
+			square += d * d
+		}
+		sum += 1 - 6*square/(count*(count*count-1))
+		n++
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / n, math.Abs(sum/n) > orderLimit
+}
+
+// warnConditions tells of what in the samples themselves limits what can be said.
+func (a *Audit) warnConditions(data Data, p *prepared) {
+	seen := map[string]bool{}
+	for _, c := range p.curves {
+		id := c.series.Key.Device
+		if correlation, is := ordered(c.series); is {
+			a.warn(c.series.Key.String(), "the order was not random: M and the time of measurement go together (rank correlation %.2f), so a drift can't be told from what M does", correlation)
+		}
+		if !seen[id] {
+			seen[id] = true
+			blocks := blockTimes(data.Series, id)
+			if step := timerStep(blocks); step > 0 && step > coarseStep*blocks[len(blocks)/2] {
+				usual := blocks[len(blocks)/2]
+				a.warn(id, "the timer is coarse: times are multiples of %s us, %.2g %% of the median block of %s us; longer blocks (--block) would help", figure(step), 100*step/usual, figure(usual))
+			}
+		}
+		bimodal, far := 0, 0
+		for _, pt := range c.points {
+			if pt.modes != nil {
+				bimodal++
+			}
+			if pt.away {
+				far++
+			}
+		}
+		if bimodal > 0 {
+			a.warn(c.series.Key.String(), "%s with two levels of time each: judged anomalous only where the faster level is, clean only where the slower one is", plural(bimodal, "row"))
+		}
+		if far > 0 {
+			a.warn(c.series.Key.String(), "undecided: %s whose clock stayed more than %.0f %% away from %.0f MHz", plural(far, "row"), 100*clockReach, c.reference)
+		}
+	}
+}
