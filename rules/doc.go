@@ -5,8 +5,9 @@
 //
 // # Verdicts
 //
-// A row (one M of a series) is anomalous, clean or undecided. The default
-// method judges by confidence bounds:
+// A row (one M of a series) is anomalous, clean, marginal or undecided. A marginal
+// row is known well and lies at the bound: it is no finding, and splits no interval
+// of anomalous rows. The default method judges by confidence bounds:
 //
 //   - A row's time is the median of the pairwise means of its samples (Hodges and
 //     Lehmann), in logs, after correction for the drift of the sentinels and for
@@ -43,6 +44,13 @@
 // of MFU over smaller M, times the threshold, is above its own. It is there for
 // comparison with published numbers.
 //
+// # Time at stake
+//
+// Findings and remedies are listed by the time at stake: loss × time × weight of traffic,
+// which is 1, summed over their rows, in microseconds for one pass over them. For a
+// remedy it is the time that it saves. Findings come by status first, remedies by
+// whether they pay.
+//
 // # The rules file
 //
 // A rules file is one YAML document, laid over the built-in one (see
@@ -55,6 +63,7 @@
 //	threshold: 0.95              # (0,1]: anomalous below threshold × reference
 //	fdr: 0.05                    # (0,1): false discovery rate of each rule
 //	confidence: 0.95             # (0,1): level of printed intervals
+//	clock_mhz: 0                 # the clock at which rows are judged; 0: the run's own
 //	min_samples: 5               # 2 and more: rows with fewer are undecided
 //	drift_bound: 0.30            # (0,10]: past it the run is invalid
 //	confirm:
@@ -102,7 +111,18 @@
 //
 // A waiver excuses a finding when every field that it names matches and its
 // range of M holds the whole finding. An excused finding is listed with the
-// reason and fails no gate. An expired waiver excuses nothing, and is a
-// warning; so is one that no longer matches anything in a series that the run
-// has.
+// reason and fails no gate. The pattern series is held against the series as tables
+// print it ("cpu/openblas/fp32 n4096 k4096") and as ids do ("cpu/openblas/fp32/n4096
+// k4096"); either may match. An expired waiver excuses nothing, and is a warning; so
+// is one that matches nothing, which names the series that is nearest to it.
+//
+// # Proof
+//
+// What measuring again has shown is kept in the run, rule by rule, with the values
+// of the keys that it rests on ([Proof]). Waivers, the choice of rules, and keys that
+// touch no verdict apply to kept proof: editing them keeps it. Of the others a change
+// undoes the proof of the rules that it touches: threshold that of monotonic, a rule's
+// own keys that rule's, and method, fdr, confidence, clock_mhz and min_samples that of
+// all. The keys below confirm say how proof is sought and undo none. Executed remedies
+// rest on these keys, on drift_bound, and on margin, slower and max_parts of remedy.
 package rules
