@@ -12,7 +12,9 @@ type diffOptions struct {
 	file      string
 	threshold float64
 	fdr       float64
+	clock     float64
 	noGate    bool
+	marginal  bool
 	output    report.Format
 }
 
@@ -29,9 +31,10 @@ func newDiffCommand(a *app) *cobra.Command {
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
 A's, its interval and adjusted p-value; findings that are new, fixed, the same or
-undecided; and geometric means.` + exitHelp(
+undecided; and geometric means. Findings of a kind are listed by the time at stake: loss times
+time, summed over their rows.` + exitHelp(
 			"0  no case is surely slower by more than the threshold",
-			"1  the gate failed: cases are slower",
+			"1  the gate failed: cases are slower, or with --fail-marginal cases lie at the threshold",
 			"4  the runs can't be compared, or of no case anything can be said"),
 		Args:              exactArgs("A", "B"),
 		ValidArgsFunction: runFiles(2),
@@ -47,7 +50,9 @@ undecided; and geometric means.` + exitHelp(
 	flags.StringVar(&opts.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
 	flags.Float64Var(&opts.threshold, "threshold", 0, "share by which a time has to change to count")
 	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
+	clockFlag(cmd, &opts.clock)
 	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower")
+	failMarginalFlag(cmd, &opts.marginal, "cases")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
@@ -72,6 +77,14 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 			return cfg, usagef("--fdr: %v, expected above 0 and below 1", o.fdr)
 		}
 		cfg.FDR = o.fdr
+	}
+	if changed("clock") {
+		if err := setClock(&cfg, o.clock); err != nil {
+			return cfg, err
+		}
+	}
+	if o.noGate && o.marginal {
+		return cfg, usagef("--fail-marginal can't be combined with --no-gate")
 	}
 	cfg.Today = o.app.now().Format("2006-01-02")
 	return cfg, nil
@@ -99,12 +112,20 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
 		return err
 	}
+	return o.verdict(d)
+}
+
+// verdict turns a comparison into the command's outcome.
+func (o *diffOptions) verdict(d *rules.DiffResult) error {
+	marginal := d.Marginal()
 	switch {
+	case d.Gate && !o.noGate:
+		return gatef("%s slower in %s", plural(d.Slower, "case is", "cases are"), d.B)
 	case d.Invalid != "":
 		return inconclusivef("%s", d.Invalid)
-	case d.Gate && !o.noGate:
-		return gatef("%s slower in %s", plural(d.Slower, "case is", "cases are"), pathB)
-	case d.Slower+d.Faster+d.Same == 0 && !o.noGate:
+	case o.marginal && marginal > 0:
+		return gatef("%s in %s", plural(marginal, "case is marginal", "cases are marginal"), d.B)
+	case d.Slower+d.Faster+d.Same+marginal == 0 && !o.noGate:
 		return hint(inconclusivef("of none of %s can be said whether it changed", plural(len(d.Cases), "case", "cases")),
 			"more --rounds, or a larger --threshold")
 	}
