@@ -75,7 +75,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
-	swept := verdictsOf(panels)
+	var swept [][][]RowProof
+	if m != nil {
+		swept = verdictsOf(panels)
+	}
 	if len(panels) > 0 {
 		a.RowRule = panels[0].rule
 	}
