@@ -74,7 +74,11 @@ func AuditSummary(a *rules.Audit) string {
 		s += ", spanning " + count(held, "row")
 	}
 	if rule := rowRule(a); rule != "" {
-		s += fmt.Sprintf("; %s rule: %s anomalous, %d undecided", rule, count(flagged, "row"), a.Undecided)
+		s += fmt.Sprintf("; %s rule: %s anomalous, ", rule, count(flagged, "row"))
+		if a.Marginal > 0 {
+			s += fmt.Sprintf("%d marginal, ", a.Marginal)
+		}
+		s += fmt.Sprintf("%d undecided", a.Undecided)
 	}
 	return s
 }
@@ -183,7 +187,7 @@ func auditHead(a *rules.Audit) []Note {
 	switch {
 	case a.Invalid != "" || confirmed > 0:
 		tone = Bad
-	case unconfirmed > 0 || a.Undecided > 0:
+	case unconfirmed > 0 || a.Undecided+a.Marginal > 0:
 		tone = Open
 	}
 	return []Note{{AuditSummary(a), tone}, {MethodText(a) + "; " + DriftText(a), Faint}}
@@ -221,7 +225,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		{Name: "status", Key: "status"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true},
 		{Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
 		{Name: "rows", Key: "rows", Align: Right}, {Name: "worst m", Key: "worst_m", Align: Right},
-		{Name: "loss", Key: "loss", Align: Right, Interval: true}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true},
+		{Name: "loss", Key: "loss", Align: Right, Interval: true}, {Name: "stake us", Key: "stake_us", Align: Right}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true},
 		{Name: "cause", Key: "cause"}, {Name: "remedy", Key: "remedy"}, {Name: "gain", Key: "gain", Align: Right, Interval: true},
 		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
 		{Name: "id", Key: "id", Wide: true}, {Name: "reproduce", Key: "reproduce", Wide: true},
@@ -237,12 +241,12 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		}
 		row := []any{
 			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, lossCell(f), p, causeCell(f.Cause), nil, nil,
+			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, causeCell(f.Cause), nil, nil,
 			f.Explanation, f.Waiver, f.ID, command,
 		}
 		if f.Remedy != nil {
-			row[11] = remedyText(*f.Remedy)
-			row[12] = gainCell(*f.Remedy)
+			row[12] = remedyText(*f.Remedy)
+			row[13] = gainCell(*f.Remedy)
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -256,6 +260,14 @@ func lossCell(f rules.Finding) any {
 		return nil
 	}
 	return bounds{f.Loss, shareCell}
+}
+
+// stakeCell is time at stake: nothing where there is none.
+func stakeCell(us float64) any {
+	if us <= 0 {
+		return nil
+	}
+	return micros(us)
 }
 
 // causeCell is a cause, of which people see nothing when it is not known.
@@ -344,18 +356,20 @@ func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
 		{Name: "anomalous", Key: "anomalous", Align: Right},
-		{Name: "clean", Key: "clean", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
-		{Name: "rows in them", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
+		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
+		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
 	}}
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, 0, heldAgainst(a, series), nil, nil}
+		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil}
 		if len(series.Rows) > 0 {
-			clean, undecided := 0, 0
+			clean, marginal, undecided := 0, 0, 0
 			best := series.Rows[0]
 			for _, r := range series.Rows {
 				switch r.Verdict {
 				case rules.Clean:
 					clean++
+				case rules.Marginal:
+					marginal++
 				case rules.Undecided:
 					undecided++
 				}
@@ -363,9 +377,9 @@ func verdictSheet(a *rules.Audit) Sheet {
 					best = r
 				}
 			}
-			row[3], row[4], row[7] = clean, undecided, share(best.MFU.Mid)
+			row[3], row[4], row[5], row[8] = clean, marginal, undecided, share(best.MFU.Mid)
 			if best.MFUAtClock.Mid > 0 {
-				row[8] = share(best.MFUAtClock.Mid)
+				row[9] = share(best.MFUAtClock.Mid)
 			}
 		}
 		findings := 0
@@ -374,7 +388,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 				findings++
 			}
 		}
-		row[5] = findings
+		row[6] = findings
 		s.Rows = append(s.Rows, row)
 	}
 	return s

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"gonum.org/v1/plot/vg"
@@ -37,6 +39,11 @@ func NewCurve(s results.Series, audit *rules.Audit) Curve {
 				c.Findings = append(c.Findings, f)
 			}
 		}
+		// A plot reads from left to right.
+		order := rules.AllRules()
+		slices.SortStableFunc(c.Findings, func(a, b rules.Finding) int {
+			return cmp.Or(cmp.Compare(slices.Index(order, a.Rule), slices.Index(order, b.Rule)), cmp.Compare(a.FromM, b.FromM))
+		})
 		for _, a := range audit.Series {
 			if a.Key == s.Key {
 				c.Rows = a.Rows

@@ -47,7 +47,11 @@ func DiffSummary(d *rules.DiffResult) string {
 	if d.Invalid != "" {
 		return "the runs can't be compared: " + d.Invalid
 	}
-	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, %d undecided", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same, d.Undecided)
+	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
+	if n := d.Marginal(); n > 0 {
+		s += fmt.Sprintf("%d marginal, ", n)
+	}
+	s += fmt.Sprintf("%d undecided", d.Undecided)
 	if d.Geomean.Mid > 0 {
 		s += "; geometric mean of B ÷ A " + bounds{d.Geomean, factorCell}.Text()
 	}
@@ -76,7 +80,7 @@ func diffOutcome(d *rules.DiffResult) []Note {
 	switch {
 	case d.Invalid != "" || d.Gate:
 		tone = Bad
-	case d.Undecided > 0 || d.Slower > 0:
+	case d.Undecided > 0 || d.Slower > 0 || d.Marginal() > 0:
 		tone = Open
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
@@ -172,7 +176,7 @@ func changeCell(c rules.Change) Cell {
 		return word{string(c), Bad}
 	case rules.Faster, rules.Fixed:
 		return word{string(c), Good}
-	case rules.Open:
+	case rules.Open, rules.AtThreshold:
 		return word{string(c), Open}
 	}
 	return word{string(c), Neutral}
@@ -198,6 +202,7 @@ func findingDiffSheet(findings []rules.FindingDiff) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "change", Key: "change"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true}, {Name: "m in A", Key: "m_a"}, {Name: "m in B", Key: "m_b"},
 		{Name: "loss in A", Key: "loss_a", Align: Right, Interval: true}, {Name: "loss in B", Key: "loss_b", Align: Right, Interval: true},
+		{Name: "stake us", Key: "stake_us", Align: Right},
 		{Name: "cause", Key: "cause"}, {Name: "status", Key: "status"}, {Name: "reproduce", Key: "reproduce", Wide: true},
 	}}
 	for _, f := range findings {
@@ -209,7 +214,7 @@ func findingDiffSheet(findings []rules.FindingDiff) Sheet {
 		if latest == nil {
 			continue
 		}
-		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, string(latest.Cause), statusCell(latest.Status), code(latest.Reproduce)}
+		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, stakeCell(latest.StakeUS), string(latest.Cause), statusCell(latest.Status), code(latest.Reproduce)}
 		if f.A != nil {
 			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), lossCell(*f.A)
 		}

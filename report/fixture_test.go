@@ -84,7 +84,7 @@ func fixtureSeries() []results.Series {
 func fixtureRemedy() rules.Remedy {
 	return rules.Remedy{
 		Kind: rules.RemedySplit, M: 320, Parts: []int{64, 256}, PredictedUS: 9830.4, DirectUS: 12860.1, SweepUS: 13012.6, Executed: true,
-		ExecutedUS: rules.Interval{Lo: 9901.2, Mid: 9912.7, Hi: 9930.4}, Gain: rules.Interval{Lo: 1.288, Mid: 1.297, Hi: 1.301}, Pays: true,
+		ExecutedUS: rules.Interval{Lo: 9901.2, Mid: 9912.7, Hi: 9930.4}, Gain: rules.Interval{Lo: 1.288, Mid: 1.297, Hi: 1.301}, Pays: true, StakeUS: 2944.9,
 	}
 }
 
@@ -98,6 +98,8 @@ func fixtureAudit() *rules.Audit {
 			mfu, verdict = 0.473, rules.Anomalous
 		case 384:
 			mfu, verdict = 0.57, rules.Undecided
+		case 512:
+			mfu, verdict = 0.554, rules.Marginal
 		}
 		us := kernels.Shape{M: m, N: 14336, K: 4096}.FLOPs() / (mfu * 6.2e12) * 1e6
 		r := rules.RowVerdict{
@@ -113,18 +115,18 @@ func fixtureAudit() *rules.Audit {
 		rows = append(rows, r)
 	}
 	return &rules.Audit{
-		Schema: "gemmaudit.audit/1", Run: "out/run.db", Method: "interval", Threshold: 0.9, FDR: 0.05, Drift: 0.021, Corrected: true, Cases: 8, Flagged: []int{320}, Undecided: 1,
+		Schema: "gemmaudit.audit/1", Run: "out/run.db", Method: "interval", Threshold: 0.9, FDR: 0.05, Drift: 0.021, Corrected: true, Cases: 8, Flagged: []int{320}, Marginal: 1, Undecided: 1,
 		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 8, Flagged: []int{320}, Rows: rows}},
 		Findings: []rules.Finding{
 			{
 				ID: "monotonic-7c1e", Rule: rules.Monotonic, Series: fixtureKey, FromM: 320, ToM: 320, Rows: 1, WorstM: 320,
-				Loss: rules.Interval{Lo: 0.221, Mid: 0.237, Hi: 0.252}, AdjustedP: 7e-6, Status: rules.Confirmed, Cause: rules.TileQuantisation,
+				Loss: rules.Interval{Lo: 0.221, Mid: 0.237, Hi: 0.252}, StakeUS: 3083.9, AdjustedP: 7e-6, Status: rules.Confirmed, Cause: rules.TileQuantisation,
 				Explanation: "m320 fills 1.25 of 2 tiles of 256 rows", Remedy: &remedy,
 				Reproduce: "gemmaudit sweep --shape n14336k4096 --batches 256,320 --dtype bf16 --kernel amx --rounds 20",
 			},
 			{
 				ID: "roofline-01ab", Rule: rules.Roofline, Series: fixtureKey, FromM: 1, ToM: 32, Rows: 6, WorstM: 1,
-				Loss: rules.Interval{Lo: 0.05, Mid: 0.09, Hi: 0.13}, AdjustedP: 0.031, Status: rules.Waived, Cause: rules.MemoryBound,
+				Loss: rules.Interval{Lo: 0.05, Mid: 0.09, Hi: 0.13}, StakeUS: 412.6, AdjustedP: 0.031, Status: rules.Waived, Cause: rules.MemoryBound,
 				Explanation: hostile, Waiver: "known, until 2027-01-01", Reproduce: "gemmaudit sweep --shape n14336k4096",
 			},
 			{
@@ -147,13 +149,13 @@ func fixtureSplits() *rules.SplitsResult {
 				Kind: rules.RemedyPad, M: 321, PadTo: 384, PredictedUS: 11634, DirectUS: 12910, Executed: true,
 				ExecutedUS: rules.Interval{Lo: 12701, Mid: 12840, Hi: 12990}, Gain: rules.Interval{Lo: 0.99, Mid: 1.005, Hi: 1.02},
 			}},
-			{Series: fixtureKey, Remedy: rules.Remedy{Kind: rules.RemedySplit, M: 336, Parts: []int{80, 256}, PredictedUS: 10301.5, DirectUS: 13503}},
+			{Series: fixtureKey, Remedy: rules.Remedy{Kind: rules.RemedySplit, M: 336, Parts: []int{80, 256}, PredictedUS: 10301.5, DirectUS: 13503, StakeUS: 3201.5}},
 		},
 		Rejected: []rules.SplitRow{{Series: fixtureKey, Remedy: rules.Remedy{
 			Kind: rules.RemedySplit, M: 384, Parts: []int{128, 256}, PredictedUS: 11600, DirectUS: 12100, Executed: true,
 			ExecutedUS: rules.Interval{Lo: 12300, Mid: 12402, Hi: 12500}, Gain: rules.Interval{Lo: 0.96, Mid: 0.976, Hi: 0.98},
 		}}},
-		Stretches: []rules.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Proofs: []rules.Remedy{fixtureRemedy()}}},
+		Stretches: []rules.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Proofs: []rules.Remedy{fixtureRemedy()}, StakeUS: 5703.1}},
 		Warnings:  []rules.Warning{{Subject: "m336", Text: "not executed: the deadline had passed"}},
 	}
 }

@@ -249,12 +249,5 @@ func seriesCell(k results.SeriesKey) Cell { return word{text: SeriesText(k)} }
 // SeriesText prints a series as "cpu/amx/bf16 n14336 k4096"; what is not
 // default follows.
 func SeriesText(k results.SeriesKey) string {
-	s := k.Device + "/" + k.Kernel + "/" + string(k.DType) + " n" + itoa(k.N) + " k" + itoa(k.K)
-	if k.Regime != "" && k.Regime != results.Engine {
-		s += " " + string(k.Regime)
-	}
-	if k.PackInside {
-		s += " pack-inside"
-	}
-	return s
+	return k.Text()
 }

@@ -145,30 +145,19 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 
 func (p *page) remedies(s *rules.SplitsResult) {
 	// Remedies that pay are worth more to the reader than those that don't.
-	rows := allRemedies(s)
-	sorted := make([]rules.SplitRow, 0, len(rows))
-	for _, want := range []func(rules.SplitRow) bool{
-		func(r rules.SplitRow) bool { return r.Pays },
-		func(r rules.SplitRow) bool { return !r.Pays && r.Executed },
-		func(r rules.SplitRow) bool { return !r.Pays && !r.Executed },
-	} {
-		for _, r := range rows {
-			if want(r) {
-				sorted = append(sorted, r)
-			}
-		}
-	}
+	sorted := allRemedies(s)
+	rules.RankRemedies(sorted)
 	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
 	kept := section{heading: "Remedies", sheet: &short}
 	if len(sorted) > pageRemedies {
-		kept.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first.", pageRemedies, len(sorted))}
+		kept.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first, by the time that they save.", pageRemedies, len(sorted))}
 	}
 	p.add(kept)
 	if stretches := StretchSheet(s.Stretches); len(stretches.Rows) > 0 {
 		p.add(section{heading: "Stretches of M that one remedy serves", sheet: &stretches, limit: pageRows, full: "splits.json"})
 	}
 	if len(sorted) > pageRemedies {
-		all := SplitSheet(rows)
+		all := SplitSheet(sorted)
 		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows, full: "splits.json", folded: true})
 	}
 }

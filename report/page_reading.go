@@ -27,14 +27,19 @@ func (p *page) reading(in Input) {
 		}
 	}
 	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
+	if a.Marginal > 0 {
+		s.text = append(s.text, "a marginal row is known well and lies so near the bound that it does not matter on which side; an undecided one is not known well enough")
+	}
 	if len(a.Findings) > 0 {
 		s.text = append(s.text,
 			"loss is the share of the time at the worst m that the rule says is wasted; brackets hold its bounds",
+			"stake is the time at stake: loss times time, summed over the rows of the finding; findings of a status are listed by it",
 			"confirmed findings were measured again beside what they are compared with, on fresh samples; unconfirmed ones were not, or not surely enough; waived ones are excused until a date")
 	}
 	if in.Splits != nil && len(allRemedies(in.Splits)) > 0 {
 		s.text = append(s.text,
 			"a remedy that was executed was timed in turns with the product as it is (direct): gain is direct ÷ executed of those pairs, and it pays when the lower bound beats the rules' margin",
+			"saved is the time that a remedy takes less than the product as it is, over all rows that it serves",
 			"predicted times come from the sweep, and promise nothing")
 	}
 	p.add(s)

@@ -139,17 +139,26 @@ func (p *panel) expectation(rows []rules.RowVerdict, scale float64, style draw.L
 	}
 }
 
-// undecided marks rows that were not decided at the foot of the panel, one mark
+// openVerdicts are those that are neither anomalous nor clean, in the order of their
+// marks, each with its colour.
+var openVerdicts = []struct {
+	verdict rules.Verdict
+	colour  color.NRGBA
+}{{rules.Undecided, orange}, {rules.Marginal, sky}}
+
+// open marks rows that are undecided or marginal at the foot of the panel, one mark
 // for each place that can be told apart.
-func (p *panel) undecided(rows []rules.RowVerdict) {
-	last := vg.Length(math.Inf(-1))
-	for _, r := range rows {
-		if r.Verdict != rules.Undecided {
-			continue
-		}
-		if x := p.fx(float64(r.M)); x-last >= 1 {
-			p.StrokeLine2(draw.LineStyle{Color: orange, Width: 0.8}, x, p.Min.Y, x, p.Min.Y+5)
-			last = x
+func (p *panel) open(rows []rules.RowVerdict) {
+	for _, v := range openVerdicts {
+		last := vg.Length(math.Inf(-1))
+		for _, r := range rows {
+			if r.Verdict != v.verdict {
+				continue
+			}
+			if x := p.fx(float64(r.M)); x-last >= 1 {
+				p.StrokeLine2(draw.LineStyle{Color: v.colour, Width: 0.8}, x, p.Min.Y, x, p.Min.Y+5)
+				last = x
+			}
 		}
 	}
 }

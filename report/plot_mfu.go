@@ -14,7 +14,7 @@ import (
 
 // PlotMFU draws MFU over M with its confidence band, the reference and the
 // expectation derived from it, the findings as shaded intervals with their
-// causes as labels, and undecided rows as light marks. machine is named in the
+// causes as labels, and undecided and marginal rows as light marks. machine is named in the
 // subtitle.
 func PlotMFU(c Curve, machine string) *Figure {
 	f := &Figure{
@@ -32,10 +32,10 @@ func PlotMFU(c Curve, machine string) *Figure {
 	if c.scaled() {
 		f.legend = append(f.legend, legendItem{"MFU at the clock of each row", green, lineMark})
 	}
-	expects, undecided := false, false
+	expects, verdicts := false, map[rules.Verdict]bool{}
 	for _, r := range c.Rows {
 		expects = expects || r.Expected > 0
-		undecided = undecided || r.Verdict == rules.Undecided
+		verdicts[r.Verdict] = true
 	}
 	if expects {
 		name := "reference"
@@ -48,8 +48,10 @@ func PlotMFU(c Curve, machine string) *Figure {
 		}
 	}
 	f.legend = append(f.legend, c.findingLegend()...)
-	if undecided {
-		f.legend = append(f.legend, legendItem{"undecided row", orange, tickMark})
+	for _, v := range openVerdicts {
+		if verdicts[v.verdict] {
+			f.legend = append(f.legend, legendItem{string(v.verdict) + " row", v.colour, tickMark})
+		}
 	}
 	f.draw = func(canvas draw.Canvas) { c.drawMFU(canvas) }
 	return f
@@ -126,7 +128,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 		p.curve(strokesOf(p, c.Rows, atClock), green, false)
 	}
 	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), blue, false)
-	p.undecided(c.Rows)
+	p.open(c.Rows)
 	c.bars(p)
 	for _, r := range c.Rows {
 		if isFinite(r.MFU.Mid) && r.MFU.Hi > p.y.hi {

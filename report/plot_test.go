@@ -157,10 +157,33 @@ func TestFindingsAreShadedAndNamed(t *testing.T) {
 	if err := PlotMFU(c, "node7").Write(&svg, SVG); err != nil {
 		t.Fatal(err)
 	}
-	checkSVG(t, svg.Bytes(), "tile-quantisation", "finding, confirmed", "undecided row", "node7", "6.200 TFLOP/s, measured")
+	checkSVG(t, svg.Bytes(), "tile-quantisation", "finding, confirmed", "undecided row", "marginal row", "node7", "6.200 TFLOP/s, measured")
 	c.Findings = nil
 	if got := near(decode(t, PlotMFU(c, "node7")), findingColour(rules.Confirmed)); got > 0.001 {
 		t.Errorf("%.2f %% of the picture without findings is shaded", 100*got)
+	}
+}
+
+// Marginal rows are told from undecided ones, and neither is in the legend where there
+// is none.
+func TestOpenVerdictsAreMarked(t *testing.T) {
+	for _, verdict := range []rules.Verdict{rules.Undecided, rules.Marginal, rules.Clean} {
+		c := NewCurve(fixtureSeries()[0], fixtureAudit())
+		c.Findings = nil
+		for i := range c.Rows {
+			c.Rows[i].Verdict = verdict
+		}
+		names := map[string]color.NRGBA{}
+		for _, item := range PlotMFU(c, "").legend {
+			names[item.text] = item.colour
+		}
+		img := decode(t, PlotMFU(c, ""))
+		for _, v := range openVerdicts {
+			colour, named := names[string(v.verdict)+" row"]
+			if marked := near(img, v.colour) > 0; named != (verdict == v.verdict) || marked != named || named && colour != v.colour {
+				t.Errorf("%s rows: %s named %v, marked %v", verdict, v.verdict, named, marked)
+			}
+		}
 	}
 }
 

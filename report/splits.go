@@ -70,22 +70,22 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "m", Align: Right}, {Name: "kind", Key: "kind", Wide: true}, {Name: "remedy", Key: "remedy"},
 		{Name: "direct us", Key: "direct_us", Align: Right}, {Name: "predicted us", Key: "predicted_us", Align: Right},
-		{Name: "executed us", Key: "executed_us", Align: Right, Interval: true}, {Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "pays", Key: "pays"},
+		{Name: "executed us", Key: "executed_us", Align: Right, Interval: true}, {Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "saved us", Key: "stake_us", Align: Right}, {Name: "pays", Key: "pays"},
 		{Name: "direct us in the sweep", Key: "sweep_us", Align: Right, Wide: true},
 	}}
 	for _, r := range rows {
-		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), word{"not executed", Faint}, nil}
+		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), stakeCell(r.StakeUS), word{"not executed", Faint}, nil}
 		if r.SweepUS > 0 {
-			row[9] = micros(r.SweepUS)
+			row[10] = micros(r.SweepUS)
 		}
 		if r.Executed {
 			row[6] = bounds{r.ExecutedUS, microsCell}
-			row[8] = word{"no", Faint}
+			row[9] = word{"no", Faint}
 			switch {
 			case r.Pays:
-				row[8] = word{"yes", Good}
+				row[9] = word{"yes", Good}
 			case r.Unsteady:
-				row[8] = word{"unsteady", Faint}
+				row[9] = word{"unsteady", Faint}
 			}
 		}
 		s.Rows = append(s.Rows, row)
@@ -98,6 +98,7 @@ func StretchSheet(stretches []rules.Stretch) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
 		{Name: "remedy", Key: "remedy"}, {Name: "proven at m", Key: "proofs"}, {Name: "least gain", Key: "gain", Align: Right, Interval: true},
+		{Name: "saved us", Key: "stake_us", Align: Right},
 	}}
 	for _, r := range stretches {
 		var at []int
@@ -112,7 +113,7 @@ func StretchSheet(stretches []rules.Stretch) Sheet {
 		if r.Kind == rules.RemedySplit {
 			remedy = strings.TrimPrefix(remedy+"+rest", "+")
 		}
-		row := []any{seriesCell(r.Series), intervalText(r.FromM, r.ToM), r.FromM, r.ToM, remedy, results.JoinInts(at, " "), nil}
+		row := []any{seriesCell(r.Series), intervalText(r.FromM, r.ToM), r.FromM, r.ToM, remedy, results.JoinInts(at, " "), nil, stakeCell(r.StakeUS)}
 		if least != nil {
 			row[6] = gainCell(*least)
 		}

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // RunAudit judges a run by the rules that cfg switches on. With a measurer, what
@@ -43,12 +41,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	} else {
 		err = auditIntervals(ctx, a, data, cfg, m)
 	}
-	keys := make([]results.SeriesKey, len(data.Series))
-	for i, s := range data.Series {
-		keys[i] = s.Key
-	}
-	a.Warnings = append(a.Warnings, applyWaivers(a.Findings, cfg.Waivers, keys, cfg.Today)...)
-	sortFindings(a.Findings)
+	a.Waive(cfg, data.Keys())
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}
@@ -59,12 +52,12 @@ func (a *Audit) warn(subject, format string, args ...any) {
 	a.Warnings = append(a.Warnings, Warning{subject, fmt.Sprintf(format, args...)})
 }
 
-// sortFindings puts confirmed findings first, then by rule, series and M.
+// sortFindings puts confirmed findings first, then those with the most time at stake.
 func sortFindings(f []Finding) {
 	rank := map[Status]int{Confirmed: 0, Unconfirmed: 1, Waived: 2}
 	order := AllRules()
 	slices.SortStableFunc(f, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(rank[a.Status], rank[b.Status]),
+		return cmp.Or(cmp.Compare(rank[a.Status], rank[b.Status]), cmp.Compare(b.StakeUS, a.StakeUS),
 			cmp.Compare(slices.Index(order, a.Rule), slices.Index(order, b.Rule)),
 			strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
 	})
@@ -87,6 +80,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	a.warnConditions(data, p)
 	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
+	var swept [][][]RowProof
+	if m != nil {
+		swept = verdictsOf(panels)
+	}
 	if len(panels) > 0 {
 		a.RowRule = panels[0].rule
 	}
@@ -114,7 +111,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			if m != nil {
 				candidates = append(candidates, merge(pn.rule, rows, func(j *judgement) bool {
 					return j.verdict == Undecided && j.tested && j.p <= suspectP
-				}, isOpen)...)
+				}, bridges)...)
 			}
 		}
 	}
@@ -122,6 +119,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	if m != nil && a.Invalid == "" {
 		err = confirm(ctx, a, p, candidates, cfg, m)
 		candidates = rejoin(candidates, panels)
+		a.retested = retested(panels, swept)
 	}
 	for _, c := range candidates {
 		if c.refuted || (!c.screened && c.tests == nil) {

@@ -49,6 +49,9 @@ type Config struct {
 	FDR float64 `yaml:"fdr"`
 	// Confidence is the level of printed intervals, in (0, 1).
 	Confidence float64 `yaml:"confidence"`
+	// ClockMHz is the clock at which rows are judged, 0 for the run's own or 100 to
+	// 10000 MHz.
+	ClockMHz float64 `yaml:"clock_mhz"`
 	// MinSamples is the least number of samples of a row that is judged.
 	MinSamples int `yaml:"min_samples"`
 	// DriftBound is the drift of the sentinels, as a share of the time, past
@@ -60,9 +63,6 @@ type Config struct {
 	Diff       DiffConfig    `yaml:"diff"`
 	Cards      CardsConfig   `yaml:"cards"`
 	Waivers    []Waiver      `yaml:"waivers"`
-	// ClockMHz is the clock that times are brought to before they are judged; 0 means
-	// the run's own.
-	ClockMHz float64 `yaml:"clock_mhz"`
 
 	// Today is the day on which waivers are looked at, as YYYY-MM-DD; empty
 	// means the clock's.
@@ -355,8 +355,8 @@ func (c Config) Validate() error {
 			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %v, expected %s %v and %s %v", f.v, open, lo, shut, f.hi)}
 		}
 	}
-	if c.ClockMHz != 0 && !(c.ClockMHz >= 100 && c.ClockMHz <= 10000) {
-		return &fieldError{[]string{"clock_mhz"}, fmt.Sprintf(" is %v, expected 0 or 100 to 10000", c.ClockMHz)}
+	if mhz := c.ClockMHz; mhz != 0 && !(mhz >= 100 && mhz <= 10000) {
+		return &fieldError{[]string{"clock_mhz"}, fmt.Sprintf(" is %v, expected 0 for the run's own or 100 to 10000", mhz)}
 	}
 	for _, f := range []struct {
 		path      string

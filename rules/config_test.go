@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -72,9 +73,12 @@ func TestConfigErrors(t *testing.T) {
 		{"remedy: {max_cases: 1e-320}\n", "rules.yaml:1: max_cases is 1e-320, expected a whole number"},
 		{"threshold: 1.5\n", "rules.yaml:1: threshold is 1.5, expected above 0 and at most 1"},
 		{"threshold: .nan\n", "rules.yaml:1: threshold is NaN, expected above 0 and at most 1"},
-		{"clock_mhz: 50\n", "rules.yaml:1: clock_mhz is 50, expected 0 or 100 to 10000"},
+		{"clock_mhz: 50\n", "rules.yaml:1: clock_mhz is 50, expected 0 for the run's own or 100 to 10000"},
 		{"diff:\n  stretch: -1\n", "rules.yaml:2: diff.stretch is -1, expected at least 0 and at most 10"},
 		{"\nfdr: 0\n", "rules.yaml:2: fdr is 0, expected above 0 and below 1"},
+		{"fdr: 0.05\nclock_mhz: 50\n", "rules.yaml:2: clock_mhz is 50, expected 0 for the run's own or 100 to 10000"},
+		{"clock_mhz: .nan\n", "rules.yaml:1: clock_mhz is NaN, expected"},
+		{"clock_mhz: -1\n", "rules.yaml:1: clock_mhz is -1, expected"},
 		{"method: guess\n", `rules.yaml:1: method is "guess", expected interval or article`},
 		{"schema: other/1\n", `rules.yaml:1: schema is "other/1", expected "gemmaudit.rules/1"`},
 		{"confirm:\n  rounds: 2\n", "rules.yaml:2: confirm.rounds is 2, expected 6 to 1000"},
@@ -134,18 +138,24 @@ func TestWaivers(t *testing.T) {
 	}{
 		{"holds", func(*Waiver) {}, "2030-01-31", true, ""},
 		{"expired", func(*Waiver) {}, "2030-02-01", false, "expired on 2030-01-31 and excuses 1 finding no more"},
-		{"other rule", func(w *Waiver) { w.Rule = Pad }, "2030-01-01", false, "matches no finding"},
+		{"other rule", func(w *Waiver) { w.Rule = Pad }, "2030-01-01", false, "matches no finding of this run; its series is"},
 		{"too narrow", func(w *Waiver) { w.M.To = 150 }, "2030-01-01", false, "matches no finding"},
 		{"every m", func(w *Waiver) { w.M = MRange{} }, "2030-01-01", true, ""},
-		{"other series", func(w *Waiver) { w.Series = "cpu/onednn/*" }, "2030-01-01", false, ""},
+		{"other series", func(w *Waiver) { w.Series = "cpu/opensblas/*" }, "2030-01-01", false, `matches no series of this run; the nearest is "cpu/openblas/fp32 n4096 k4096"`},
+		{"as tables print it", func(w *Waiver) { w.Series = "cpu/openblas/fp32 n4096 k4096" }, "2030-01-01", true, ""},
+		{"as ids print it", func(w *Waiver) { w.Series = "cpu/openblas/fp32/n4096 k4096" }, "2030-01-01", true, ""},
+		{"a pattern over what tables print", func(w *Waiver) { w.Series = "*fp?? n4096*" }, "2030-01-01", true, ""},
+		{"expired, other series", func(w *Waiver) { w.Series = "gpu/*" }, "2030-02-01", false, "expired on 2030-01-31 and matches no series of this run; the nearest is"},
 		{"fields", func(w *Waiver) { w.Series = ""; w.Kernel = "openblas"; w.DType = kernels.FP32; w.N = 4096 }, "2030-01-01", true, ""},
-		{"other field", func(w *Waiver) { w.K = 1 }, "2030-01-01", false, ""},
+		{"other field", func(w *Waiver) { w.K = 1 }, "2030-01-01", false, "matches no series of this run; the nearest is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := base
 			tc.change(&w)
 			findings := []Finding{{Rule: Monotonic, Series: key, FromM: 120, ToM: 160, Status: Confirmed}}
-			warnings := applyWaivers(findings, []Waiver{w}, []results.SeriesKey{key}, tc.today)
+			other := key
+			other.Kernel, other.N = "onednn-blocked", 11008
+			warnings := applyWaivers(findings, []Waiver{w}, []results.SeriesKey{other, key}, tc.today)
 			if got := findings[0].Status == Waived; got != tc.waived {
 				t.Errorf("waived %v, want %v", got, tc.waived)
 			}
@@ -168,6 +178,27 @@ func TestGlob(t *testing.T) {
 			t.Errorf("globMatch(%q, %q) = %v", tc.pattern, tc.text, got)
 		}
 	}
+}
+
+func TestGlobDistance(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, text string
+		want          int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"*", "abc", 0}, {"kitten", "sitting", 3}, {"a?c", "abc", 0}, {"a?c", "ac", 1},
+		{"cpu/*/fp32", "cpu/openblas/fp16", 2}, {"*n4096*", "cpu/amx/bf16 n4095 k1", 1},
+	} {
+		if got := globDistance(tc.pattern, tc.text); got != tc.want {
+			t.Errorf("globDistance(%q, %q) = %d, expected %d", tc.pattern, tc.text, got, tc.want)
+		}
+	}
+	// What matches is at no distance, and nothing else is.
+	rapid.Check(t, func(t *rapid.T) {
+		pattern, text := rapid.StringOfN(rapid.RuneFrom([]rune("ab*?")), 0, 6, -1).Draw(t, "pattern"), rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 0, 6, -1).Draw(t, "text")
+		if globMatch(pattern, text) != (globDistance(pattern, text) == 0) {
+			t.Fatalf("%q and %q: distance %d, match %v", pattern, text, globDistance(pattern, text), globMatch(pattern, text))
+		}
+	})
 }
 
 func TestOnly(t *testing.T) {

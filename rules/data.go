@@ -35,6 +35,26 @@ func LoadData(run *results.Run) (Data, error) {
 	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: series, Sentinels: sentinels}, nil
 }
 
+// Samples is the number of samples of the sweep.
+func (d Data) Samples() int {
+	n := 0
+	for _, s := range d.Series {
+		for _, r := range s.Rows {
+			n += len(r.Samples)
+		}
+	}
+	return n
+}
+
+// Keys lists the series.
+func (d Data) Keys() []results.SeriesKey {
+	keys := make([]results.SeriesKey, len(d.Series))
+	for i, s := range d.Series {
+		keys[i] = s.Key
+	}
+	return keys
+}
+
 // devices maps the cases of the series to their devices.
 func (d Data) devices() map[int64]string {
 	out := map[int64]string{}

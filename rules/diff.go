@@ -314,6 +314,8 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			c.Change = Faster
 		case c.Ratio.Lo >= down && c.Ratio.Hi <= up:
 			c.Change = Same
+		case near(c.Ratio, up) || near(c.Ratio, down):
+			c.Change = AtThreshold
 		}
 	}
 	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both runs", cfg.FDR, len(tested))
@@ -327,6 +329,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 				s.Faster++
 			case Same:
 				d.Same++
+			case AtThreshold:
 			default:
 				d.Undecided++
 			}

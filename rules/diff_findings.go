@@ -1,6 +1,9 @@
 package rules
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // findings compares what the rules say of both runs, on the sweeps' samples.
 func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
@@ -34,7 +37,17 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		d.Findings = append(d.Findings, FindingDiff{Change: sb.says(f, partner[f.worst.curve], Fixed), A: &finding})
 	}
 	order := map[Change]int{New: 0, Same: 1, Open: 2, Fixed: 3}
-	slices.SortStableFunc(d.Findings, func(x, y FindingDiff) int { return order[x.Change] - order[y.Change] })
+	slices.SortStableFunc(d.Findings, func(x, y FindingDiff) int {
+		return cmp.Or(cmp.Compare(order[x.Change], order[y.Change]), cmp.Compare(y.latest().StakeUS, x.latest().StakeUS))
+	})
+}
+
+// latest is the finding as B has it, or as A where B has none.
+func (d FindingDiff) latest() *Finding {
+	if d.B != nil {
+		return d.B
+	}
+	return d.A
 }
 
 func (c *candidate) overlaps(o *candidate) bool {
@@ -52,7 +65,7 @@ func screen(p *prepared, cfg Config) screened {
 	s := screened{prepared: p, panels: judge(p, cfg)}
 	for _, pn := range s.panels {
 		for _, rows := range pn.rows {
-			s.candidates = append(s.candidates, merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(j *judgement) bool { return j.verdict == Undecided })...)
+			s.candidates = append(s.candidates, merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges)...)
 		}
 	}
 	return s

@@ -5,8 +5,9 @@
 //
 // # Verdicts
 //
-// A row (one M of a series) is anomalous, clean, marginal or undecided. The default
-// method judges by confidence bounds:
+// A row (one M of a series) is anomalous, clean, marginal or undecided. A marginal
+// row is known well and lies at the bound: it is no finding, and splits no interval
+// of anomalous rows. The default method judges by confidence bounds:
 //
 //   - One quantity is judged everywhere: time at the common clock, log t + β·log(clock ÷
 //     reference). β says how the row's time follows the clock, from 0 (memory binds) to 1
@@ -52,6 +53,13 @@
 // of MFU over smaller M, times the threshold, is above its own. It is there for
 // comparison with published numbers.
 //
+// # Time at stake
+//
+// Findings and remedies are listed by the time at stake: loss × time × weight of traffic,
+// which is 1, summed over their rows, in microseconds for one pass over them. For a
+// remedy it is the time that it saves. Findings come by status first, remedies by
+// whether they pay.
+//
 // # The rules file
 //
 // A rules file is one YAML document, laid over the built-in one (see
@@ -64,6 +72,7 @@
 //	threshold: 0.95              # (0,1]: anomalous below threshold × reference
 //	fdr: 0.05                    # (0,1): false discovery rate of each rule
 //	confidence: 0.95             # (0,1): level of printed intervals
+//	clock_mhz: 0                 # the clock at which rows are judged; 0: the run's own
 //	min_samples: 5               # 2 and more: rows with fewer are undecided
 //	drift_bound: 0.30            # (0,10]: past it the run is invalid
 //	confirm:
@@ -92,7 +101,6 @@
 //	  roofline:
 //	    fraction: 0.25           # below this × min(peak, intensity × bandwidth)
 //	    tolerance: 0.25          # above a ceiling by more: measurement-error
-//	clock_mhz: 0                 # the common clock; 0: the run's own
 //	diff:
 //	  threshold: 0.03            # the change of a case that fails the gate
 //	  stretch: 0.02              # that of neighbouring M together
@@ -114,7 +122,18 @@
 //
 // A waiver excuses a finding when every field that it names matches and its
 // range of M holds the whole finding. An excused finding is listed with the
-// reason and fails no gate. An expired waiver excuses nothing, and is a
-// warning; so is one that no longer matches anything in a series that the run
-// has.
+// reason and fails no gate. The pattern series is held against the series as tables
+// print it ("cpu/openblas/fp32 n4096 k4096") and as ids do ("cpu/openblas/fp32/n4096
+// k4096"); either may match. An expired waiver excuses nothing, and is a warning; so
+// is one that matches nothing, which names the series that is nearest to it.
+//
+// # Proof
+//
+// What measuring again has shown is kept in the run, rule by rule, with the values
+// of the keys that it rests on ([Proof]). Waivers, the choice of rules, and keys that
+// touch no verdict apply to kept proof: editing them keeps it. Of the others a change
+// undoes the proof of the rules that it touches: threshold that of monotonic, a rule's
+// own keys that rule's, and method, fdr, confidence, clock_mhz and min_samples that of
+// all. The keys below confirm say how proof is sought and undo none. Executed remedies
+// rest on these keys, on drift_bound, and on margin, slower and max_parts of remedy.
 package rules

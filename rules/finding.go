@@ -22,9 +22,10 @@ const (
 // Verdict is the judgement of one row.
 type Verdict string
 
-// The verdicts. Marginal rows lie within a quarter of a percentage point of the
-// bound, their whole interval within half a point. Undecided is an honest
-// answer: the interval straddles the bound.
+// The verdicts. Undecided is an honest answer: the interval straddles the bound.
+// Marginal is one too: the row is so near the bound, and known so well, that the
+// side it lies on does not matter. Its estimate lies within 0.25 points of the bound
+// and its whole 95 % interval within 0.5.
 const (
 	Anomalous Verdict = "anomalous"
 	Clean     Verdict = "clean"
@@ -144,6 +145,9 @@ type Remedy struct {
 	Unsteady bool `json:"unsteady,omitempty"`
 	// Pays is true when the lower bound of Gain is above 1 + the margin, and not Unsteady.
 	Pays bool `json:"pays"`
+	// StakeUS is the time that the remedy saves, in microseconds × weight of traffic:
+	// measured when it was Executed, else predicted.
+	StakeUS float64 `json:"stake_us"`
 }
 
 // Finding is an interval of M of one series that one rule holds against it.
@@ -160,6 +164,9 @@ type Finding struct {
 	// the rule says is wasted, with bounds.
 	WorstM int      `json:"worst_m"`
 	Loss   Interval `json:"loss"`
+	// StakeUS is the time at stake: the sum over the rows of loss × time × weight of
+	// traffic, in microseconds for one pass over them.
+	StakeUS float64 `json:"stake_us"`
 	// AdjustedP is the worst row's p-value after Benjamini–Hochberg.
 	AdjustedP float64 `json:"p_adjusted"`
 	Status    Status  `json:"status"`
@@ -219,17 +226,21 @@ type Audit struct {
 	// anomalous rows are flagged: monotonic, unless that is off.
 	RowRule Rule `json:"row_rule,omitempty"`
 	// Flagged is set when the run has exactly one series, else it is per series.
-	Flagged   []int         `json:"flagged,omitzero"`
-	Series    []SeriesAudit `json:"series,omitempty"`
-	Findings  []Finding     `json:"findings"`
-	Undecided int           `json:"undecided"`
-	Marginal  int           `json:"marginal"`
+	Flagged  []int         `json:"flagged,omitzero"`
+	Series   []SeriesAudit `json:"series,omitempty"`
+	Findings []Finding     `json:"findings"`
+	// Marginal and Undecided count the rows with these verdicts.
+	Marginal  int `json:"marginal"`
+	Undecided int `json:"undecided"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of
 	// the sentinels past its bound), else empty.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
+
+	// retested are the rows whose verdict measuring again has changed, for [NewProof].
+	retested map[Rule][]SeriesProof
 }
 
 // SplitsResult is the outcome of the search for remedies.
@@ -237,7 +248,7 @@ type SplitsResult struct {
 	Schema string     `json:"schema"`
 	Run    string     `json:"run"`
 	Method string     `json:"method"`
-	Splits []SplitRow `json:"splits"` // ascending in series, then M
+	Splits []SplitRow `json:"splits"` // as [RankRemedies] sorts them, Rejected too
 	// Rejected are remedies that were executed and did not pay.
 	Rejected []SplitRow `json:"rejected,omitempty"`
 	// Untried counts the rows whose predicted remedy was to be executed and was not:
@@ -267,6 +278,9 @@ type Stretch struct {
 	Ms []int `json:"ms"`
 	// Proofs are the executed rows, ascending in M.
 	Proofs []Remedy `json:"proofs"`
+	// StakeUS is the time that the remedy saves over all rows of the stretch, in
+	// microseconds × weight of traffic. Stretches are listed by it.
+	StakeUS float64 `json:"stake_us"`
 }
 
 // SplitRow is a remedy together with the series it belongs to.

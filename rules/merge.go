@@ -11,9 +11,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// bridgeRows is how many undecided rows in a row an interval of anomalous ones
-// may reach across: noise leaves such holes, a clean row is a real end.
+// bridgeRows is how many undecided or marginal rows in a row an interval of anomalous
+// ones may reach across: noise leaves such holes, a clean row is a real end.
 const bridgeRows = 2
+
+// bridges says whether an interval of anomalous rows may reach across a row.
+func bridges(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
 
 // alignment is the multiple of M, in elements, at which kernels stop needing a
 // slower path: 16 bytes of a two-byte type.
@@ -157,6 +160,7 @@ func (c *candidate) finding() Finding {
 	if against := c.worst.against; against.M > 0 {
 		f.ReferenceM, f.Reference = against.M, against.String()
 	}
+	f.StakeUS = c.stake()
 	if t := c.tests[c.worst]; t != nil && t.confirmed {
 		f.Status, f.Loss, f.AdjustedP = Confirmed, t.loss, t.adjusted
 	}

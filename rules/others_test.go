@@ -239,6 +239,7 @@ func TestRoofline(t *testing.T) {
 	if len(f) != 3 {
 		t.Fatalf("findings %+v", f)
 	}
+	slices.SortFunc(f, func(a, b Finding) int { return a.FromM - b.FromM })
 	// At 1 TB/s and 100 TFLOP/s arithmetic is the limit from m103 on.
 	if f[0].Cause != Implementation || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation, "of 1000 GB/s were reached, 20 %") {
 		t.Errorf("slow in reading: %+v", f[0])

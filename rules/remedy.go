@@ -139,10 +139,10 @@ func (pl *planner) saving(p plan, i int) float64 {
 	return 1 - mid/direct
 }
 
-// near is the share of a row's best predicted saving that a plan has to reach to
+// nearShare is the share of a row's best predicted saving that a plan has to reach to
 // serve the row: one action for a whole stretch is worth a little time, and what
 // sets two predictions apart is noise in part.
-const near = 0.7
+const nearShare = 0.7
 
 // stretches covers the rows that want a remedy, greedily: the row that would
 // gain most picks its plan, which is taken as far to both sides as it is near the
@@ -178,7 +178,7 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 			return false
 		}
 		saving := pl.saving(p, i)
-		return saving > 0 && saving >= near*best[i]
+		return saving > 0 && saving >= nearShare*best[i]
 	}
 	var out []*stretchPlan
 	for _, anchor := range order {

@@ -91,9 +91,11 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 				r.Splits = append(r.Splits, articleSplitRows(s, o)...)
 			}
 		}
-		return r, nil
+	} else {
+		err = findRemedies(ctx, r, data, cfg, o, m)
 	}
-	return r, findRemedies(ctx, r, data, cfg, o, m)
+	r.rank(data)
+	return r, err
 }
 
 func articleSplitRows(s results.Series, o SplitOptions) []SplitRow {

@@ -17,8 +17,9 @@ import (
 // finding is excused when all of its interval lies within M.
 type Waiver struct {
 	Rule Rule `yaml:"rule"`
-	// Series is a pattern over the printed series ("cpu/amx/bf16/n4096 k4096"),
-	// in which * stands for any text and ? for one character.
+	// Series is a pattern over the printed series, "cpu/amx/bf16 n4096 k4096" as
+	// tables have it or "cpu/amx/bf16/n4096 k4096" as ids do, in which * stands for any
+	// text and ? for one character.
 	Series string        `yaml:"series"`
 	Device string        `yaml:"device"`
 	Kernel string        `yaml:"kernel"`
@@ -82,7 +83,7 @@ func (w Waiver) validate() error {
 func (w Waiver) matches(f Finding) bool {
 	k := f.Series
 	return (w.Rule == "" || w.Rule == f.Rule) &&
-		(w.Series == "" || globMatch(w.Series, k.String())) &&
+		(w.Series == "" || globMatch(w.Series, k.String()) || globMatch(w.Series, k.Text())) &&
 		(w.Device == "" || w.Device == k.Device) &&
 		(w.Kernel == "" || w.Kernel == k.Kernel) &&
 		(w.DType == "" || w.DType == k.DType) &&
@@ -109,9 +110,21 @@ func (w Waiver) String() string {
 	return strings.Join(words, " ")
 }
 
-// applyWaivers marks the findings that are excused today. An expired waiver
-// excuses nothing and is a warning, and so is one that matches no finding of a
-// series that the run has: it has outlived its reason.
+// Waive marks the findings that the waivers of cfg excuse on its day, and puts them in
+// order again. keys are the series of the run. An expired waiver excuses nothing and is
+// a warning, and so is one that matches nothing, unless its rule was not judged.
+func (a *Audit) Waive(cfg Config, keys []results.SeriesKey) {
+	var judged []Waiver
+	for _, w := range cfg.Waivers {
+		if w.Rule == "" || slices.Contains(cfg.On(), w.Rule) {
+			judged = append(judged, w)
+		}
+	}
+	a.Warnings = append(a.Warnings, applyWaivers(a.Findings, judged, keys, cfg.Today)...)
+	sortFindings(a.Findings)
+}
+
+// applyWaivers marks findings and says which waivers do nothing, and why.
 func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey, today string) []Warning {
 	if today == "" {
 		today = time.Now().Format(time.DateOnly)
@@ -129,19 +142,84 @@ func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey
 				findings[i].Status, findings[i].Waiver = Waived, w.Reason
 			}
 		}
-		probe := w
-		probe.Rule, probe.M = "", MRange{}
-		concerned := slices.ContainsFunc(keys, func(k results.SeriesKey) bool { return probe.matches(Finding{Series: k}) })
 		switch {
 		case expired && used > 0:
 			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and excuses %s no more", w.Expires, plural(used, "finding"))})
-		case expired && concerned:
-			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and matches no finding", w.Expires)})
-		case used == 0 && concerned:
-			warnings = append(warnings, Warning{w.String(), "matches no finding of this run"})
+		case expired:
+			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and matches %s", w.Expires, w.missed(keys))})
+		case used == 0:
+			warnings = append(warnings, Warning{w.String(), "matches " + w.missed(keys)})
 		}
 	}
 	return warnings
+}
+
+// missed says what a waiver that matches no finding is about, or is nearest to.
+func (w Waiver) missed(keys []results.SeriesKey) string {
+	if len(keys) == 0 {
+		return "no series: this run has none"
+	}
+	about := w
+	about.Rule, about.M = "", MRange{}
+	best, least := keys[0], -1
+	for _, k := range keys {
+		if about.matches(Finding{Series: k}) {
+			return fmt.Sprintf("no finding of this run; its series is %q", k.Text())
+		}
+		if d := about.distance(k); least < 0 || d < least {
+			best, least = k, d
+		}
+	}
+	return fmt.Sprintf("no series of this run; the nearest is %q", best.Text())
+}
+
+// distance is by how many characters what a waiver says of a series differs from it.
+func (w Waiver) distance(k results.SeriesKey) int {
+	d := 0
+	if w.Series != "" {
+		d = min(globDistance(w.Series, k.String()), globDistance(w.Series, k.Text()))
+	}
+	add := func(wanted, is string, named bool) {
+		if named {
+			d += globDistance(wanted, is)
+		}
+	}
+	add(w.Device, k.Device, w.Device != "")
+	add(w.Kernel, k.Kernel, w.Kernel != "")
+	add(string(w.DType), string(k.DType), w.DType != "")
+	add(strconv.Itoa(w.N), strconv.Itoa(k.N), w.N != 0)
+	add(strconv.Itoa(w.K), strconv.Itoa(k.K), w.K != 0)
+	return d
+}
+
+// globDistance is the least number of bytes to insert, drop or replace in text for the
+// pattern to match it.
+func globDistance(pattern, text string) int {
+	row := make([]int, len(text)+1) // of the pattern so far, by the length of text
+	for t := range row {
+		row[t] = t
+	}
+	for _, p := range []byte(pattern) {
+		next := make([]int, len(row))
+		if p == '*' {
+			next[0] = row[0]
+			for t := 1; t < len(row); t++ {
+				next[t] = min(row[t], next[t-1])
+			}
+			row = next
+			continue
+		}
+		next[0] = row[0] + 1
+		for t := 1; t < len(row); t++ {
+			replace := row[t-1]
+			if p != '?' && p != text[t-1] {
+				replace++
+			}
+			next[t] = min(replace, row[t]+1, next[t-1]+1)
+		}
+		row = next
+	}
+	return row[len(text)]
 }
 
 // globMatch matches text against a pattern with * for any text, / included,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +21,7 @@ type ruleFlags struct {
 	method    string
 	threshold float64
 	fdr       float64
+	clock     float64
 
 	// changed says whether a flag was given, as 0 is no threshold.
 	changed func(name string) bool
@@ -40,6 +40,15 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 	f.changed = cmd.Flags().Changed
 }
 
+// registerClock adds --clock, for commands that judge what was measured before.
+func (f *ruleFlags) registerClock(cmd *cobra.Command) { clockFlag(cmd, &f.clock) }
+
+// clockFlag adds --clock.
+func clockFlag(cmd *cobra.Command, mhz *float64) {
+	cmd.Flags().Float64Var(mhz, "clock", 0, "clock in MHz at which rows are judged, 0 for the run's own")
+	complete(cmd, "clock", fixed("0", "1410", "1755", "1980"))
+}
+
 // config reads the rules file and lays the flags over it.
 func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	cfg, err := rules.LoadConfig(f.file)
@@ -55,6 +64,11 @@ func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	if f.changed("fdr") {
 		cfg.FDR = f.fdr
 	}
+	if f.changed("clock") {
+		if err := setClock(&cfg, f.clock); err != nil {
+			return cfg, err
+		}
+	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usagef("--%w", err)
 	}
@@ -62,19 +76,34 @@ func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	return cfg, nil
 }
 
-// The gates of `audit` and `run`.
+// setClock sets the clock at which rows are judged. The error speaks of the flag.
+func setClock(cfg *rules.Config, mhz float64) error {
+	cfg.ClockMHz = mhz
+	if mhz != 0 && !(mhz >= 100 && mhz <= 10000) { // NaN is neither
+		return usagef("--clock: %v, expected 0 or 100 to 10000 MHz", mhz)
+	}
+	return nil
+}
+
+// The findings on which `audit` and `run` are gated.
 const (
 	gateConfirmed = "confirmed"
 	gateAny       = "any"
 	gateNone      = "none"
 )
 
+// auditGate says what makes the exit code 1.
+type auditGate struct {
+	findings string // gateConfirmed, gateAny or gateNone
+	marginal bool   // marginal rows too
+}
+
 type auditOptions struct {
 	app     *app
 	rules   ruleFlags
 	only    []string
 	confirm bool
-	gate    string
+	gate    auditGate
 	output  report.Format
 
 	afresh bool // --confirm=false: what was confirmed before does not count
@@ -92,13 +121,20 @@ func newAuditCommand(a *app) *cobra.Command {
 			"gemmaudit audit run.db --rule monotonic --method article --threshold 0.85 -o json",
 			"gemmaudit audit run.db --rules house-rules.yaml --gate any",
 		),
-		Long: `Every row is anomalous, clean or undecided, with a confidence interval and an adjusted
-p-value. Anomalous rows are merged into intervals of M and explained.
+		Long: `Every row is anomalous, clean, marginal or undecided, with a confidence interval and an
+adjusted p-value. A marginal row is known well and lies at the bound; it fails no gate unless
+--fail-marginal says so. Anomalous rows are merged into intervals of M and explained. Findings
+are listed by the time at stake: loss times time, summed over their rows.
 
 With --confirm, suspects and what they are held against are measured again, interleaved,
-on fresh samples that are added to the run, and the verdict is kept in it. Without, the
-kept verdict is shown when there is one for these rules and samples; otherwise, and with
---confirm=false, the sweep's samples are judged as they are, and findings stay unconfirmed.
+on fresh samples that are added to the run. What this proves is kept in the run, for each rule.
+
+Without --confirm, the sweep's samples are judged, and kept proof counts where it holds.
+Waivers, --rule, and keys of the rules file that touch no verdict leave it as it is. A change of
+a key that does (method, threshold, fdr, confidence, clock_mhz, min_samples, a rule's own), or
+more samples in the sweep, undoes it: stderr names the key with both values, and the exit code
+is 4, or 1 if the gate fails. --confirm renews the proof. --confirm=false ignores it: findings
+are unconfirmed.
 
 A run over several cards of one name (--device cuda:all) is also a comparison of the cards:
 each case against the median card's, with the interval of the ratio, and each card as a whole
@@ -106,13 +142,17 @@ in time and in cycles. A card that is surely slower than the rules' cards.thresh
 some case or as a whole, is named and fails the gate, as a slower run does in diff; the
 samples of the sweep decide, and --gate none lets it pass.
 
+A waiver that matches nothing is a warning with the nearest series of the run.
+
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
-			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others",
+			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others;",
+			"     also where 4 would hold as well",
 			"3    --confirm: the device failed, or it is not on this machine",
-			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
-			"130  interrupted; an earlier verdict stays"),
+			"4    no verdict: the sentinels drifted too far, without a finding most rows are undecided, or kept",
+			"     proof is undone",
+			"130  interrupted; earlier proof stays"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -121,6 +161,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 		},
 	}
 	opts.rules.register(cmd)
+	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
@@ -136,24 +177,35 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	return cmd
 }
 
-// gateFlag adds --gate.
-func gateFlag(cmd *cobra.Command, gate *string) {
-	cmd.Flags().StringVar(gate, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
+// gateFlag adds --gate and --fail-marginal.
+func gateFlag(cmd *cobra.Command, g *auditGate) {
+	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
+	failMarginalFlag(cmd, &g.marginal, "rows")
 	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateNone))
 }
 
-// checkGate returns a usage error for a gate that there is not.
-func checkGate(gate string) error {
-	switch gate {
-	case gateConfirmed, gateAny, gateNone:
+// failMarginalFlag adds --fail-marginal.
+func failMarginalFlag(cmd *cobra.Command, fail *bool, of string) {
+	cmd.Flags().BoolVar(fail, "fail-marginal", false, "marginal "+of+" fail the gate too")
+}
+
+// check returns a usage error for a gate that there is not.
+func (g auditGate) check() error {
+	switch g.findings {
+	case gateConfirmed, gateAny:
+		return nil
+	case gateNone:
+		if g.marginal {
+			return usagef("--fail-marginal can't be combined with --gate none, which lets everything pass")
+		}
 		return nil
 	}
-	return usagef("--gate: unknown gate %q: expected confirmed, any or none", gate)
+	return usagef("--gate: unknown gate %q: expected confirmed, any or none", g.findings)
 }
 
 func (o *auditOptions) run(ctx context.Context, path string) error {
 	a := o.app
-	if err := checkGate(o.gate); err != nil {
+	if err := o.gate.check(); err != nil {
 		return err
 	}
 	cfg, err := o.rules.config(a)
@@ -179,21 +231,27 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	defer run.Close()
-	audit, err := a.verdictOf(ctx, run, cfg, o.confirm, o.afresh)
+	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
 	}
-	series, err := run.Series()
+	var audit *rules.Audit
+	var lost undone
+	if o.confirm {
+		audit, err = a.judge(ctx, run, cfg, true)
+	} else {
+		audit, lost, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
+	}
 	if err != nil {
 		return err
 	}
-	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), series, audit)); err != nil {
+	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit)); err != nil {
 		return err
 	}
 	if o.confirm && ctx.Err() != nil {
 		return hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
 	}
-	return auditVerdict(audit, o.gate)
+	return auditVerdict(audit, o.gate, lost)
 }
 
 // openRun opens a run for reading, or for going on with it.
@@ -211,22 +269,6 @@ func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	return run, nil
 }
 
-// verdictOf judges a run, or returns what was confirmed of it before with the same
-// rules, unless it is to be judged afresh.
-func (a *app) verdictOf(ctx context.Context, run *results.Run, cfg rules.Config, confirm, afresh bool) (*rules.Audit, error) {
-	if !confirm && !afresh {
-		audit, err := kept[rules.Audit](run, stateAudit, cfg)
-		if err != nil {
-			return nil, err
-		}
-		if audit != nil {
-			audit.Run = filepath.Base(run.Path()) // the file may have been renamed
-			return audit, nil
-		}
-	}
-	return a.judge(ctx, run, cfg, confirm)
-}
-
 // judge applies the rules to a run, with the device asked again when confirm
 // says so.
 func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, confirm bool) (*rules.Audit, error) {
@@ -237,15 +279,23 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 	if !confirm {
 		return rules.RunAudit(ctx, data, cfg, nil)
 	}
+	bare := cfg
+	bare.Waivers = nil // proof is kept without them
 	measurer, err := a.newMeasurer(run)
 	if err != nil {
 		return nil, err
 	}
-	audit, err := rules.RunAudit(ctx, data, cfg, measurer)
+	audit, err := rules.RunAudit(ctx, data, bare, measurer)
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return audit, keepWhole(ctx, run, stateAudit, cfg, audit)
+	if audit.Invalid == "" { // else nothing was measured again
+		if err := keepProof(ctx, run, rules.NewProof(audit, cfg, data.Samples())); err != nil {
+			return nil, err
+		}
+	}
+	audit.Waive(cfg, data.Keys())
+	return audit, nil
 }
 
 // newMeasurer returns what measures cases of a run again: the devices that the
@@ -289,14 +339,9 @@ func (a *app) measuredHere(meta results.Meta) bool {
 // unsteadyHint is what can be done about a run whose machine did not stay the same.
 const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
 
-// auditVerdict turns an audit into the command's outcome.
-func auditVerdict(audit *rules.Audit, gate string) error {
-	if audit.Invalid != "" {
-		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
-	}
-	if gate == gateNone {
-		return nil
-	}
+// auditVerdict turns an audit into the command's outcome. A gate that fails outranks
+// what makes the audit inconclusive: what is proven stays so, however little else is known.
+func auditVerdict(audit *rules.Audit, g auditGate, lost undone) error {
 	confirmed, unconfirmed := 0, 0
 	for _, f := range audit.Findings {
 		switch f.Status {
@@ -306,18 +351,33 @@ func auditVerdict(audit *rules.Audit, gate string) error {
 			unconfirmed++
 		}
 	}
-	var failed []string
-	switch {
-	case unconfirmed > 0 && gate == gateAny:
-		failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
-	case confirmed > 0:
-		failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
+	if g.findings != gateNone {
+		var failed []string
+		switch {
+		case unconfirmed > 0 && g.findings == gateAny:
+			failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
+		case confirmed > 0:
+			failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
+		}
+		// Cards are compared by the sweep's samples, which an invalid run can't be judged by.
+		if c := audit.Cards; c != nil && len(c.Outliers) > 0 && audit.Invalid == "" {
+			failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
+		}
+		if g.marginal && audit.Marginal > 0 && audit.Invalid == "" {
+			failed = append(failed, plural(audit.Marginal, "marginal row", "marginal rows"))
+		}
+		if len(failed) > 0 && audit.Invalid != "" {
+			failed = append(failed, "besides, "+audit.Invalid)
+		}
+		if len(failed) > 0 {
+			return gatef("%s", strings.Join(failed, "; "))
+		}
 	}
-	if c := audit.Cards; c != nil && len(c.Outliers) > 0 {
-		failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
+	if audit.Invalid != "" {
+		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
 	}
-	if len(failed) > 0 {
-		return gatef("%s", strings.Join(failed, "; "))
+	if err := lost.err(); err != nil || g.findings == gateNone {
+		return err
 	}
 	judged := 0
 	for _, series := range audit.Series {

@@ -12,8 +12,10 @@ type diffOptions struct {
 	file         string
 	threshold    float64
 	fdr          float64
+	clock        float64
 	maxUndecided float64
 	noGate       bool
+	marginal     bool
 	output       report.Format
 }
 
@@ -33,9 +35,10 @@ A's, its interval and adjusted p-value; findings that are new, fixed, the same o
 undecided; and geometric means. Both runs are judged at one clock, and how much cases
 differ from run to run is in every interval. The gate looks at single cases, at stretches
 of neighbouring M that are slower together, and at whole series; the rules file sets
-their thresholds (diff.threshold, diff.stretch, diff.series).` + exitHelp(
+their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind are
+listed by the time at stake: loss times time, summed over their rows.` + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
-			"1  the gate failed: something is slower, whatever else is undecided",
+			"1  the gate failed: something is slower, or with --fail-marginal cases lie at the threshold",
 			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
 		Args:              exactArgs("A", "B"),
 		ValidArgsFunction: runFiles(2),
@@ -53,6 +56,8 @@ their thresholds (diff.threshold, diff.stretch, diff.series).` + exitHelp(
 	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
 	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
+	clockFlag(cmd, &opts.clock)
+	failMarginalFlag(cmd, &opts.marginal, "cases")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
@@ -86,6 +91,14 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 		}
 		cfg.FDR = o.fdr
 	}
+	if changed("clock") {
+		if err := setClock(&cfg, o.clock); err != nil {
+			return cfg, err
+		}
+	}
+	if o.noGate && o.marginal {
+		return cfg, usagef("--fail-marginal can't be combined with --no-gate")
+	}
 	cfg.Today = o.app.now().Format("2006-01-02")
 	return cfg, nil
 }
@@ -112,11 +125,19 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
 		return err
 	}
+	return o.verdict(d)
+}
+
+// verdict turns a comparison into the command's outcome.
+func (o *diffOptions) verdict(d *rules.DiffResult) error {
+	marginal := d.Marginal()
 	switch {
+	case d.Gate && !o.noGate:
+		return gatef("%s: %s", d.B, report.DiffGate(d))
 	case d.Invalid != "":
 		return inconclusivef("%s", d.Invalid)
-	case d.Gate && !o.noGate:
-		return gatef("%s: %s", pathB, report.DiffGate(d))
+	case o.marginal && marginal > 0:
+		return gatef("%s in %s", plural(marginal, "case is marginal", "cases are marginal"), d.B)
 	case float64(d.Undecided) > o.maxUndecided*float64(len(d.Cases)) && !o.noGate:
 		return hint(inconclusivef("%d of %s are undecided, more than %g %%", d.Undecided, plural(len(d.Cases), "case", "cases"), 100*o.maxUndecided),
 			"more --rounds, or a larger --threshold")

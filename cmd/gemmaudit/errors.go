@@ -17,7 +17,7 @@ import (
 // The exit codes. They are part of the interface: scripts branch on them.
 const (
 	exitClean        = 0
-	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays
+	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays; outranks 4
 	exitUsage        = 2 // the command line can't be carried out as it stands
 	exitDevice       = 3 // a device, a run file or the disk failed
 	exitInconclusive = 4 // measured, but no verdict could be reached

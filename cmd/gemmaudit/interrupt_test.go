@@ -55,7 +55,7 @@ func TestInterruptedSplitsWriteNoTable(t *testing.T) {
 			cancel()
 		}
 		cmd := newSplitsCommand(a)
-		cmd.SetArgs([]string{path, "--execute=false", "--table", tab})
+		cmd.SetArgs([]string{path, "--execute=false", "--allow-empty", "--table", tab})
 		err := cmd.ExecuteContext(ctx)
 		cancel()
 		_, missing := os.Stat(tab)

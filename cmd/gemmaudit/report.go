@@ -37,11 +37,15 @@ func newReportCommand(a *app) *cobra.Command {
 JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
 shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
 
-The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven with the same
-rules is kept in the run and is part of the report; the rest is judged on the sweep's samples.
+The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
+run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
+judged on the sweep's samples.
 
 With -o the median of every case is printed instead, with -o bench every single sample, and
-no folder is written.`,
+no folder is written.` + exitHelp(
+			"0  written, whatever was found",
+			"3  the run file or the disk failed",
+			"4  written, but proof that the run keeps is undone by these rules or by newer samples"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +53,7 @@ no folder is written.`,
 		},
 	}
 	opts.rules.register(cmd)
+	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
@@ -80,22 +85,32 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		}
 		return a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series))
 	}
-	audit, err := a.verdictOf(ctx, run, cfg, false, false)
+	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
 	}
-	found, err := kept[rules.SplitsResult](run, stateSplits, cfg)
-	if err == nil && found == nil {
-		found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false)
-	}
+	audit, lost, err := a.sweepVerdict(ctx, run, data, cfg, false)
 	if err != nil {
+		return err
+	}
+	remedies, worn, err := a.keptRemedies(run, data, cfg)
+	if err != nil {
+		return err
+	}
+	var found *rules.SplitsResult
+	if remedies != nil {
+		found = remedies.Result
+	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false); err != nil {
 		return err
 	}
 	out := o.out
 	if out == "" {
 		out = strings.TrimSuffix(path, filepath.Ext(path)) + "-report"
 	}
-	return a.writeReport(ctx, out, run, cfg, audit, found, nil, images)
+	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {
+		return err
+	}
+	return besides(lost.err(), worn.err())
 }
 
 // boundaries words steps for a plot.

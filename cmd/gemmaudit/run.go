@@ -50,7 +50,7 @@ type runOptions struct {
 	parent  string
 	resume  bool
 	confirm bool
-	gate    string
+	gate    auditGate
 	images  string
 	output  report.Format
 
@@ -103,7 +103,7 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 
 func (o *runOptions) run(cmd *cobra.Command) error {
 	ctx, a := cmd.Context(), o.app
-	if err := checkGate(o.gate); err != nil {
+	if err := o.gate.check(); err != nil {
 		return err
 	}
 	images, err := report.ParseImages(o.images)
@@ -174,7 +174,7 @@ func resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "rules", "method", "threshold", "fdr", "gate", "confirm", "images", "output":
+		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "images", "output":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -230,7 +230,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err := o.summarise(folder, run, sum, audit, found); err != nil {
 		return err
 	}
-	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate))
+	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate, undone{}))
 }
 
 // summarise prints the outcome on stdout.

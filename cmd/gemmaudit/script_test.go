@@ -123,6 +123,7 @@ func TestScripts(t *testing.T) {
 			"flagged":  flagged,
 			"remedies": remedies,
 			"slower":   slower,
+			"drifting": drifting,
 		},
 	})
 }
@@ -230,13 +231,19 @@ func remedies(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: remedies RUN AMONG COUNT")
 	}
 	ts.Check(ts.Exec("gemmaudit-sim", "splits", args[0], "--method", "article", "--threshold", "0.85", "--ratio", "0.9", "--among", args[1], "-o", "json"))
-	var found struct{ Splits []struct{ M int } }
+	var found struct {
+		Splits []struct {
+			Saved float64 `json:"stake_us"`
+		}
+	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &found))
 	if got := fmt.Sprint(len(found.Splits)); got != args[2] {
 		ts.Fatalf("%s splits, expected %s", got, args[2])
 	}
-	if !slices.IsSortedFunc(found.Splits, func(a, b struct{ M int }) int { return a.M - b.M }) {
-		ts.Fatalf("the splits are not ascending in m")
+	for i, s := range found.Splits {
+		if s.Saved <= 0 || i > 0 && s.Saved > found.Splits[i-1].Saved {
+			ts.Fatalf("split %d saves %v us: expected more than none, and no more than the one before", i, s.Saved)
+		}
 	}
 }
 
@@ -257,6 +264,32 @@ func slower(ts *testscript.TestScript, neg bool, args []string) {
 		if batch >= 96 {
 			r[us] = fmt.Sprint(1.1 * time)
 		}
+	}
+	var b strings.Builder
+	ts.Check(csv.NewWriter(&b).WriteAll(records))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o644))
+}
+
+// drifting copies a samples CSV and adds sentinels that take twice as long at its end as
+// at its beginning: drifting FROM TO.
+func drifting(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: drifting FROM TO")
+	}
+	records, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
+	ts.Check(err)
+	column := func(name string) int { return slices.Index(records[0], name) }
+	const sentinels = 40
+	first, swept := slices.Clone(records[1]), len(records)-1
+	for i, r := range records[1:] {
+		r[column("seq")] = strconv.Itoa(2 * i)
+	}
+	for i := range sentinels {
+		r := slices.Clone(first)
+		r[column("phase")], r[column("round")] = "sentinel", strconv.Itoa(i)
+		r[column("seq")] = strconv.Itoa(2*(i*swept/sentinels) + 1)
+		r[column("us")] = fmt.Sprint(100 * (1 + float64(i)/sentinels))
+		records = append(records, r)
 	}
 	var b strings.Builder
 	ts.Check(csv.NewWriter(&b).WriteAll(records))

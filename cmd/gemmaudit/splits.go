@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +24,10 @@ type splitsOptions struct {
 	execute  bool
 	tables   []string
 	force    bool
+	empty    bool
 	output   report.Format
 
-	executeGiven bool
+	given func(flag string) bool
 }
 
 func newSplitsCommand(a *app) *cobra.Command {
@@ -33,6 +38,7 @@ func newSplitsCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit splits run.db",
 			"gemmaudit splits run.db --table gemm.json --table gemm.h   # what an engine loads",
+			"gemmaudit splits run.db --execute                          # again, on this machine",
 			"gemmaudit splits run.db --execute=false                    # predictions only",
 			"gemmaudit splits run.db --method article --threshold 0.85 --ratio 0.9 --among all -o json",
 		),
@@ -40,26 +46,41 @@ func newSplitsCommand(a *app) *cobra.Command {
 batch, another kernel, or the product as it is. A remedy that is only predicted from the
 run is a candidate. It is executed as it would be used, interleaved with the direct
 product, where the run was measured on this machine; and only what is proven to pay is
-written to a table.
+written to a table. Remedies are listed by the time that they save.
+
+What was executed is kept in the run. While it holds it is shown, and written to tables,
+without a device; --execute executes anew, and so does a search with another --among, --ratio
+or --max-parts. A change of a key of the rules file that remedies rest on (threshold, fdr,
+confidence, clock_mhz, min_samples, drift_bound, remedy's margin, slower and max_parts), or more
+samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
+4 unless they are executed anew. --execute=false shows predictions; with --table, what is kept.
 
 Slow rows are those that the monotonic rule flags. --among all searches every row, as the
 run command does: a split may pay where no rule complains.
 
-Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package.`,
+Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package. Without a
+remedy that was executed and pays there is nothing to write: no file appears, and the exit
+code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitHelp(
+			"0    searched, and the tables written that were asked for",
+			"3    --execute: the device failed, or it is not on this machine; a table can't be written",
+			"4    no remedy to write to the table, or kept remedies are undone",
+			"130  interrupted; no table is written"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.executeGiven = cmd.Flags().Changed("execute")
+			opts.given = cmd.Flags().Changed
 			return opts.run(cmd.Context(), args[0])
 		},
 	}
 	opts.rules.register(cmd)
+	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.Float64Var(&opts.ratio, "ratio", 0, "largest share of the direct time that a prediction may take, 0 for the rules' margin")
 	flags.StringVar(&opts.among, "among", rules.AmongFlagged, "rows to search: flagged (by the monotonic rule), all")
 	flags.IntVar(&opts.maxParts, "max-parts", 0, "most launches of a split, 0 for the rules' choice")
-	flags.BoolVar(&opts.execute, "execute", false, "run what is predicted (default: when the run was measured on this machine)")
+	flags.BoolVar(&opts.execute, "execute", false, "run what is predicted (default: when the run keeps none and was measured on this machine)")
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
+	flags.BoolVar(&opts.empty, "allow-empty", false, "write a table without a remedy too, and exit 0")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "among", fixed(rules.AmongFlagged, rules.AmongAll))
@@ -88,40 +109,102 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	meta := run.Meta()
-	execute := o.execute
-	switch {
-	case cfg.Method == rules.MethodArticle && o.executeGiven && o.execute:
-		return errors.Join(usagef("--execute can't be combined with --method article, which only predicts"), run.Close())
-	case !o.executeGiven:
-		execute = cfg.Method != rules.MethodArticle && a.measuredHere(meta)
+	defer func() { run.Close() }()
+	if cfg.Method == rules.MethodArticle && o.given("execute") && o.execute {
+		return usagef("--execute can't be combined with --method article, which only predicts")
 	}
-	if execute {
-		if err := run.Close(); err != nil {
-			return err
-		}
-		if run, err = a.openRun(path, true); err != nil {
-			return err
-		}
-	}
-	defer run.Close()
-	found, err := a.findSplits(ctx, run, cfg, search, execute)
+	found, lost, err := o.shown(run, cfg, search)
 	if err != nil {
 		return err
 	}
-	// What an interrupt cut short is shown, but takes no table's place.
-	if ctx.Err() == nil {
-		if _, err := a.writeTables(o.tables, o.force, meta, found); err != nil {
+	if found == nil {
+		execute := o.execute
+		if !o.given("execute") {
+			execute = cfg.Method != rules.MethodArticle && a.measuredHere(run.Meta())
+		}
+		if execute {
+			if err := run.Close(); err != nil {
+				return err
+			}
+			if run, err = a.openRun(path, true); err != nil {
+				return err
+			}
+			lost = undone{} // it is renewed
+		}
+		if found, err = a.findSplits(ctx, run, cfg, search, execute); err != nil {
 			return err
 		}
 	}
-	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, meta, found)); err != nil {
+	// What an interrupt cut short is shown, but takes no table's place.
+	var empty error
+	if ctx.Err() == nil && len(o.tables) > 0 {
+		if empty = o.nothingToWrite(path, found); empty == nil {
+			if _, err := a.writeTables(o.tables, o.force, run.Meta(), found); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, run.Meta(), found)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)
 	}
-	return nil
+	return besides(empty, lost.err())
+}
+
+// shown returns the remedies that were executed before, nil when they are not to be
+// shown: others are asked for, there are none, or they no longer hold.
+func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.SplitOptions) (*rules.SplitsResult, undone, error) {
+	predict := o.given("execute") && len(o.tables) == 0
+	if o.execute || predict || cfg.Method == rules.MethodArticle {
+		return nil, undone{}, nil
+	}
+	if _, any, err := run.State(stateSplits); err != nil || !any {
+		return nil, undone{}, err
+	}
+	data, err := rules.LoadData(run)
+	if err != nil {
+		return nil, undone{}, err
+	}
+	remedies, lost, err := o.app.keptRemedies(run, data, cfg)
+	if err != nil || remedies == nil {
+		return nil, lost, err
+	}
+	was := remedies.Search
+	switch {
+	case o.given("among") && search.Among != cmp.Or(was.Among, rules.AmongFlagged),
+		o.given("ratio") && search.Ratio != was.Ratio,
+		o.given("max-parts") && search.MaxParts != was.MaxParts:
+		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules)",
+			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts)
+		return nil, lost, nil
+	}
+	o.app.notef("remedies as they were executed before; --execute executes them anew")
+	return remedies.Result, lost, nil
+}
+
+// nothingToWrite is the error of tables that were asked for and would be empty, nil
+// when there is something to write or an empty table will do.
+func (o *splitsOptions) nothingToWrite(path string, found *rules.SplitsResult) error {
+	if o.empty || slices.ContainsFunc(found.Stretches, func(s rules.Stretch) bool { return !s.Series.PackInside }) {
+		return nil
+	}
+	executed := 0
+	for _, r := range slices.Concat(found.Splits, found.Rejected) {
+		if r.Executed {
+			executed++
+		}
+	}
+	why := "none is predicted to pay"
+	switch {
+	case executed > 0:
+		why = fmt.Sprintf("of %d that were executed none pays", executed)
+	case len(found.Splits)+found.Untried > 0:
+		why = "none was executed, and predictions are no proof"
+	}
+	return hint(inconclusivef("%s: no remedy to write, so %s not written: %s", path, strings.Join(o.tables, ", ")+" "+isAre(len(o.tables)), why),
+		"--execute on the machine of the run proves remedies; --allow-empty writes a table without any")
 }
 
 // search parses the flags of the search.
@@ -155,5 +238,5 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return found, keepWhole(ctx, run, stateSplits, cfg, found)
+	return found, keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()))
 }

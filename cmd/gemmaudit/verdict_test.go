@@ -17,23 +17,79 @@ func TestAuditVerdict(t *testing.T) {
 		return a
 	}
 	failed := &rules.Audit{Run: "r.db", Cases: 2, Series: []rules.SeriesAudit{{Cases: 2}}}
+	drifted := func(status ...rules.Status) *rules.Audit {
+		a := judged(4, 0, status...)
+		a.Invalid = "drift of 20 %"
+		return a
+	}
+	slowCard := func(invalid string) *rules.Audit {
+		a := judged(4, 0)
+		a.Invalid, a.Cards = invalid, &rules.Cards{Outliers: []string{"cuda:1"}}
+		return a
+	}
+	marginal := judged(4, 0)
+	marginal.Marginal = 1
+	confirmed, whatever, none := auditGate{findings: gateConfirmed}, auditGate{findings: gateAny}, auditGate{findings: gateNone}
+	strict := auditGate{findings: gateConfirmed, marginal: true}
+	lost := undone{path: "r.db", why: []rules.Undone{{Key: "threshold", Old: "0.95", New: "0.9"}}}
 	for _, tt := range []struct {
 		name  string
 		audit *rules.Audit
-		gate  string
+		gate  auditGate
+		lost  undone
 		want  int
 	}{
-		{"clean", judged(4, 0), gateConfirmed, exitClean},
-		{"unconfirmed", judged(4, 0, rules.Unconfirmed), gateConfirmed, exitClean},
-		{"any", judged(4, 0, rules.Unconfirmed), gateAny, exitGate},
-		{"confirmed", judged(4, 0, rules.Confirmed), gateConfirmed, exitGate},
-		{"no gate", judged(4, 0, rules.Confirmed), gateNone, exitClean},
-		{"undecided", judged(4, 3), gateConfirmed, exitInconclusive},
-		{"every case failed", failed, gateConfirmed, exitInconclusive},
-		{"an empty run", &rules.Audit{Run: "r.db"}, gateAny, exitInconclusive},
-		{"drift", &rules.Audit{Invalid: "drift of 20 %"}, gateNone, exitInconclusive},
+		{"clean", judged(4, 0), confirmed, undone{}, exitClean},
+		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, undone{}, exitClean},
+		{"any", judged(4, 0, rules.Unconfirmed), whatever, undone{}, exitGate},
+		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate},
+		{"waived", judged(4, 0, rules.Waived), whatever, undone{}, exitClean},
+		{"no gate", judged(4, 0, rules.Confirmed), none, undone{}, exitClean},
+		{"undecided", judged(4, 3), confirmed, undone{}, exitInconclusive},
+		{"undecided, a finding", judged(4, 3, rules.Confirmed), confirmed, undone{}, exitGate},
+		{"undecided, no gate", judged(4, 3), none, undone{}, exitClean},
+		{"every case failed", failed, confirmed, undone{}, exitInconclusive},
+		{"an empty run", &rules.Audit{Run: "r.db"}, whatever, undone{}, exitInconclusive},
+		{"drift", drifted(), none, undone{}, exitInconclusive},
+		{"drift, nothing confirmed", drifted(rules.Unconfirmed), confirmed, undone{}, exitInconclusive},
+		{"drift, a finding", drifted(rules.Confirmed), confirmed, undone{}, exitGate},
+		{"drift, any finding", drifted(rules.Unconfirmed), whatever, undone{}, exitGate},
+		{"drift, a finding, no gate", drifted(rules.Confirmed), none, undone{}, exitInconclusive},
+		{"drift, a slow card", slowCard("drift of 20 %"), confirmed, undone{}, exitInconclusive},
+		{"a slow card", slowCard(""), confirmed, undone{}, exitGate},
+		{"marginal", marginal, confirmed, undone{}, exitClean},
+		{"marginal fails", marginal, strict, undone{}, exitGate},
+		{"no marginal row", judged(4, 0), strict, undone{}, exitClean},
+		{"proof undone", judged(4, 0, rules.Unconfirmed), confirmed, lost, exitInconclusive},
+		{"proof undone, a finding", judged(4, 0, rules.Confirmed), confirmed, lost, exitGate},
+		{"proof undone, no gate", judged(4, 0), none, lost, exitInconclusive},
 	} {
-		if got := exitCode(auditVerdict(tt.audit, tt.gate)); got != tt.want {
+		err := auditVerdict(tt.audit, tt.gate, tt.lost)
+		if got := exitCode(err); got != tt.want {
+			t.Errorf("%s: exit code %d, expected %d: %v", tt.name, got, tt.want, err)
+		}
+	}
+}
+
+// TestMarginalCasesOfADiff: they fail the gate of a comparison when they are told to.
+func TestMarginalCasesOfADiff(t *testing.T) {
+	d := &rules.DiffResult{Same: 3, Cases: []rules.CaseDiff{{Change: rules.Same}, {Change: rules.AtThreshold}}}
+	regression := &rules.DiffResult{Slower: 1, Gate: true, Cases: []rules.CaseDiff{{Change: rules.Slower}}}
+	for _, tt := range []struct {
+		name string
+		diff *rules.DiffResult
+		opts diffOptions
+		want int
+	}{
+		{"marginal", d, diffOptions{}, exitClean},
+		{"marginal fails", d, diffOptions{marginal: true}, exitGate},
+		{"all marginal", &rules.DiffResult{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
+		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{}, exitInconclusive},
+		{"slower", regression, diffOptions{}, exitGate},
+		{"slower, no gate", regression, diffOptions{noGate: true}, exitClean},
+		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{noGate: true}, exitInconclusive},
+	} {
+		if got := exitCode(tt.opts.verdict(tt.diff)); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)
 		}
 	}

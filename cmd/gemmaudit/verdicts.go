@@ -2,90 +2,152 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// The keys under which a run keeps what asking the device again has shown: a
-// verdict rests on which samples were compared with which, so it is kept whole.
+// The keys under which a run keeps what asking the device again has shown.
 const (
 	stateAudit  = "verdict-audit"
 	stateSplits = "verdict-splits"
 )
 
-// verdict is an audit or a search for remedies as it is kept in a run. It holds
-// for the rules and the samples that it was made with.
-type verdict[T any] struct {
-	Basis  string `json:"basis"`
-	Result *T     `json:"result"`
-}
-
-// basisOf identifies the rules and the sweep's samples that a verdict rests on.
-// Waivers are among the rules, and so is the day when there are any.
-func basisOf(run *results.Run, cfg rules.Config) (string, error) {
-	if len(cfg.Waivers) == 0 {
-		cfg.Today = ""
-	}
-	done, err := run.Done(results.PhaseSweep)
-	if err != nil {
-		return "", err
-	}
-	samples := 0
-	for _, rounds := range done {
-		samples += len(rounds)
-	}
-	text, err := json.Marshal(struct {
-		Rules   rules.Config
-		Samples int
-	}{cfg, samples})
-	if err != nil {
-		return "", fmt.Errorf("rules: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// keep stores what a device has confirmed, for commands that do not ask it.
-func keep[T any](run *results.Run, key string, cfg rules.Config, result *T) error {
-	basis, err := basisOf(run, cfg)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(verdict[T]{basis, result})
+// keep stores what a device has shown, for commands that do not ask it.
+func keep[T any](run *results.Run, key string, shown *T) error {
+	text, err := json.Marshal(shown)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", run.Path(), key, err)
 	}
 	return run.SetState(key, string(text))
 }
 
-// keepWhole is keep unless an interruption cut the asking short: then a whole verdict
-// that was kept before is worth more. One that only ran out of its time is kept.
-func keepWhole[T any](ctx context.Context, run *results.Run, key string, cfg rules.Config, result *T) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil
-	}
-	return keep(run, key, cfg, result)
-}
-
-// kept returns what was stored for the same rules and samples, nil when nothing was.
-func kept[T any](run *results.Run, key string, cfg rules.Config) (*T, error) {
+// kept returns what was stored under a key, nil when nothing was.
+func kept[T any](run *results.Run, key string) (*T, error) {
 	text, ok, err := run.State(key)
 	if err != nil || !ok {
 		return nil, err
 	}
-	var v verdict[T]
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, devicef("%s: the verdict kept as %q can't be read: %w", run.Path(), key, err)
+	shown := new(T)
+	if err := json.Unmarshal([]byte(text), shown); err != nil {
+		return nil, devicef("%s: what is kept as %q can't be read: %w", run.Path(), key, err)
 	}
-	basis, err := basisOf(run, cfg)
-	if err != nil || basis != v.Basis {
-		return nil, err
+	return shown, nil
+}
+
+// keepProof adds what an audit has proven to what is kept of the run. An audit that an
+// interruption cut short proves nothing: whole proof from before is worth more. One that
+// only ran out of its time does.
+func keepProof(ctx context.Context, run *results.Run, proof *rules.Proof) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil
 	}
-	return v.Result, nil
+	all, err := kept[rules.Proof](run, stateAudit)
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = &rules.Proof{Rules: []rules.RuleProof{}}
+	}
+	all.Renew(proof)
+	return keep(run, stateAudit, all)
+}
+
+// undone is kept proof that a command could not use, with the command that renews it.
+type undone struct {
+	path string
+	why  []rules.Undone
+	hint string
+}
+
+// warnUndone says on stderr by which keys kept proof is undone.
+func (a *app) warnUndone(u undone) {
+	for _, w := range u.why {
+		of := "executed remedies"
+		if len(w.Rules) > 0 {
+			names := make([]string, len(w.Rules))
+			for i, r := range w.Rules {
+				names[i] = string(r)
+			}
+			of = "findings of " + strings.Join(names, ", ")
+		}
+		a.warnf("%s: the proof kept of %s is undone: %s", u.path, of, w)
+	}
+}
+
+// err is the outcome of a command that had no other: nil when no proof was undone.
+func (u undone) err() error {
+	if len(u.why) == 0 {
+		return nil
+	}
+	words := make([]string, 0, len(u.why))
+	for i, w := range u.why {
+		if i == 3 {
+			words = append(words, fmt.Sprintf("and %d more", len(u.why)-i))
+			break
+		}
+		words = append(words, w.String())
+	}
+	return hint(inconclusivef("%s: kept proof is undone: %s", u.path, strings.Join(words, ", ")), "%s", u.hint)
+}
+
+// sweepVerdict judges a run without asking the device. What was proven of it before
+// counts for every rule whose proof holds by cfg, unless the run is to be judged afresh.
+func (a *app) sweepVerdict(ctx context.Context, run *results.Run, data rules.Data, cfg rules.Config, afresh bool) (*rules.Audit, undone, error) {
+	u := undone{path: run.Path(), hint: "`gemmaudit audit --confirm` renews it; `gemmaudit audit --confirm=false` judges without it"}
+	bare := cfg
+	bare.Waivers = nil
+	audit, err := rules.RunAudit(ctx, data, bare, nil)
+	if err != nil {
+		return nil, u, err
+	}
+	if !afresh {
+		proof, err := kept[rules.Proof](run, stateAudit)
+		if err != nil {
+			return nil, u, err
+		}
+		if proof != nil && proof.Rules == nil {
+			a.warnf("%s: the proof that it keeps was stored by an earlier version and can't be used", run.Path())
+			u.why = []rules.Undone{{Key: "the form of kept proof", Old: "that of an earlier version", New: "another", Rules: cfg.On()}}
+		} else if proof != nil {
+			u.why = audit.Accept(proof, cfg, data.Samples())
+			a.warnUndone(u)
+		}
+	}
+	audit.Waive(cfg, data.Keys())
+	return audit, u, nil
+}
+
+// keepRemedies stores executed remedies, under the conditions of keepProof.
+func keepRemedies(ctx context.Context, run *results.Run, remedies *rules.ExecutedRemedies) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return keep(run, stateSplits, remedies)
+}
+
+// keptRemedies returns the remedies that were executed before, nil when none were or
+// when they do not hold by cfg.
+func (a *app) keptRemedies(run *results.Run, data rules.Data, cfg rules.Config) (*rules.ExecutedRemedies, undone, error) {
+	u := undone{path: run.Path(), hint: "`gemmaudit splits --execute` renews it"}
+	remedies, err := kept[rules.ExecutedRemedies](run, stateSplits)
+	if err != nil || remedies == nil {
+		return nil, u, err
+	}
+	if remedies.Result == nil || remedies.Settings == nil {
+		a.warnf("%s: the executed remedies that it keeps were stored by an earlier version and can't be used", run.Path())
+		u.why = []rules.Undone{{Key: "the form of kept remedies", Old: "that of an earlier version", New: "another"}}
+		return nil, u, nil
+	}
+	if u.why = remedies.Undone(cfg, data.Samples()); len(u.why) > 0 {
+		a.warnUndone(u)
+		return nil, u, nil
+	}
+	remedies.Result.Run = filepath.Base(run.Path()) // the file may have been renamed
+	return remedies, u, nil
 }

@@ -1,0 +1,221 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Proof is what measuring again has shown of a run, as the run keeps it for audits
+// that do not ask the device: rule by rule, before any waiver.
+type Proof struct {
+	Rules []RuleProof `json:"rules"`
+}
+
+// RuleProof is the proof of one rule with everything that it rests on.
+type RuleProof struct {
+	Rule Rule `json:"rule"`
+	// Settings are the values of the keys that touch this rule's verdicts, Samples is
+	// how many samples the sweep had.
+	Settings map[string]string `json:"settings"`
+	Samples  int               `json:"samples"`
+	Findings []Finding         `json:"findings"`
+	// Rows are those whose verdict differs from what the sweep alone says.
+	Rows []SeriesProof `json:"rows,omitempty"`
+	// Warnings are those of the audit.
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// SeriesProof is the rows of one series that measuring again has changed.
+type SeriesProof struct {
+	Series results.SeriesKey `json:"series"`
+	Rows   []RowProof        `json:"rows"`
+}
+
+// RowProof is the verdict of one row after it, or what stands for it, was measured again.
+type RowProof struct {
+	M         int     `json:"m"`
+	Verdict   Verdict `json:"verdict"`
+	AdjustedP float64 `json:"p_adjusted"`
+}
+
+// verdictsOf notes the verdicts of all panels, before rows are measured again.
+func verdictsOf(panels []panel) [][][]RowProof {
+	out := make([][][]RowProof, len(panels))
+	for i, pn := range panels {
+		out[i] = make([][]RowProof, len(pn.rows))
+		for k, rows := range pn.rows {
+			out[i][k] = make([]RowProof, len(rows))
+			for at := range rows {
+				out[i][k][at] = RowProof{rows[at].m(), rows[at].verdict, rows[at].adjusted}
+			}
+		}
+	}
+	return out
+}
+
+// retested lists the rows whose verdicts are others than were noted.
+func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
+	out := map[Rule][]SeriesProof{}
+	for i, pn := range panels {
+		for k, rows := range pn.rows {
+			var changed []RowProof
+			for at := range rows {
+				if is := (RowProof{rows[at].m(), rows[at].verdict, rows[at].adjusted}); is != noted[i][k][at] {
+					changed = append(changed, is)
+				}
+			}
+			if len(changed) > 0 {
+				out[pn.rule] = append(out[pn.rule], SeriesProof{rows[0].curve.series.Key, changed})
+			}
+		}
+	}
+	return out
+}
+
+// NewProof takes from an audit that asked the device, by cfg and without waivers, what
+// is to be kept. samples is how many the sweep has (see [Data.Samples]).
+func NewProof(a *Audit, cfg Config, samples int) *Proof {
+	p := &Proof{Rules: []RuleProof{}}
+	for _, rule := range cfg.On() {
+		r := RuleProof{Rule: rule, Settings: settingsOf(rule, cfg), Samples: samples, Findings: []Finding{}, Rows: a.retested[rule], Warnings: a.Warnings}
+		for _, f := range a.Findings {
+			if f.Rule == rule {
+				r.Findings = append(r.Findings, f)
+			}
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	return p
+}
+
+// Renew puts newer proof in the place of that of the same rules; other rules keep theirs.
+func (p *Proof) Renew(newer *Proof) {
+	for _, r := range newer.Rules {
+		i := slices.IndexFunc(p.Rules, func(old RuleProof) bool { return old.Rule == r.Rule })
+		if i < 0 {
+			p.Rules = append(p.Rules, r)
+		} else {
+			p.Rules[i] = r
+		}
+	}
+}
+
+// Accept puts kept proof in the place of what the sweep alone says, for every rule
+// that is on and whose proof holds by cfg for a sweep of so many samples. a is an
+// audit by cfg that has asked no device and applied no waiver. What is returned is
+// why proof of rules that are on does not hold; each key comes once.
+func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
+	var undone []Undone
+	var warnings []Warning
+	note := func(rule Rule, keys []Undone) {
+		for _, u := range keys {
+			i := slices.IndexFunc(undone, func(o Undone) bool { return o.Key == u.Key && o.Old == u.Old && o.New == u.New })
+			if i < 0 {
+				i, undone = len(undone), append(undone, u)
+			}
+			undone[i].Rules = append(undone[i].Rules, rule)
+		}
+	}
+	for _, rule := range cfg.On() {
+		i := slices.IndexFunc(p.Rules, func(r RuleProof) bool { return r.Rule == rule })
+		if i < 0 {
+			continue
+		}
+		r := p.Rules[i]
+		why := changed(r.Settings, settingsOf(rule, cfg))
+		if r.Samples != samples {
+			why = append(why, Undone{Key: "samples", Old: strconv.Itoa(r.Samples), New: strconv.Itoa(samples)})
+		}
+		if len(why) > 0 {
+			note(rule, why)
+			continue
+		}
+		a.Findings = append(slices.DeleteFunc(a.Findings, func(f Finding) bool { return f.Rule == rule }), r.Findings...)
+		if a.RowRule == rule {
+			a.acceptRows(r)
+		}
+		warnings = append(warnings, r.Warnings...)
+	}
+	warnings = append(warnings, a.Warnings...)
+	a.Warnings = nil
+	for _, w := range warnings {
+		if !slices.Contains(a.Warnings, w) {
+			a.Warnings = append(a.Warnings, w)
+		}
+	}
+	sortFindings(a.Findings)
+	return undone
+}
+
+// acceptRows gives the rows of an audit the verdicts that were proven.
+func (a *Audit) acceptRows(r RuleProof) {
+	a.Undecided, a.Marginal = 0, 0
+	for i := range a.Series {
+		s := &a.Series[i]
+		proven := map[int]RowProof{}
+		for _, p := range r.Rows {
+			if p.Series == s.Key {
+				for _, row := range p.Rows {
+					proven[row.M] = row
+				}
+			}
+		}
+		var own []Finding
+		for _, f := range r.Findings {
+			if f.Series == s.Key {
+				own = append(own, f)
+			}
+		}
+		s.Flagged = []int{}
+		for k := range s.Rows {
+			row := &s.Rows[k]
+			if p, ok := proven[row.M]; ok {
+				row.Verdict, row.AdjustedP, row.Cause = p.Verdict, p.AdjustedP, ""
+			}
+			switch row.Verdict {
+			case Anomalous:
+				s.Flagged = append(s.Flagged, row.M)
+				if i := slices.IndexFunc(own, func(f Finding) bool { return f.FromM <= row.M && row.M <= f.ToM }); i >= 0 {
+					row.Cause = own[i].Cause
+				}
+			case Undecided:
+				a.Undecided++
+			case Marginal:
+				a.Marginal++
+			}
+		}
+	}
+	if len(a.Series) == 1 {
+		a.Flagged = a.Series[0].Flagged
+	}
+}
+
+// ExecutedRemedies is what executing remedies has shown of a run, as the run keeps it
+// for commands that do not ask the device.
+type ExecutedRemedies struct {
+	// Search is how they were sought, as it was asked for: zero fields mean what the
+	// rules file said.
+	Search SplitOptions `json:"search"`
+	// Settings are the values of the keys that touch them, Samples is how many samples
+	// the sweep had.
+	Settings map[string]string `json:"settings"`
+	Samples  int               `json:"samples"`
+	Result   *SplitsResult     `json:"result"`
+}
+
+// NewExecutedRemedies makes what is to be kept of a search that asked the device.
+func NewExecutedRemedies(r *SplitsResult, cfg Config, o SplitOptions, samples int) *ExecutedRemedies {
+	return &ExecutedRemedies{Search: o, Settings: remedySettings(cfg, o), Samples: samples, Result: r}
+}
+
+// Undone lists why the remedies do not hold by cfg for a sweep of so many samples;
+// nothing when they do.
+func (e *ExecutedRemedies) Undone(cfg Config, samples int) []Undone {
+	why := changed(e.Settings, remedySettings(cfg, e.Search))
+	if e.Samples != samples {
+		why = append(why, Undone{Key: "samples", Old: strconv.Itoa(e.Samples), New: strconv.Itoa(samples)})
+	}
+	return why
+}

@@ -1,0 +1,249 @@
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// proven is a run with slow rows, some of which only measuring again proves or refutes,
+// its audit by cfg with the device asked, and what is kept of it.
+func proven(t *testing.T, cfg Config) (Data, *Audit, *Proof) {
+	t.Helper()
+	w := byM(func(m int) float64 {
+		base := 10 + float64(m)
+		switch {
+		case m >= 128 && m <= 256:
+			return 1.3 * base
+		case m >= 320 && m <= 384:
+			return 1.06 * base // near the bound
+		}
+		return base
+	}, student(0.01), rand.New(rand.NewPCG(11, 3)))
+	data := w.sweep(grid(16, 640, 16), 8)
+	a, err := RunAudit(context.Background(), data, cfg, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(NewProof(a, cfg, data.Samples()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &Proof{}
+	if err := json.Unmarshal(text, kept); err != nil {
+		t.Fatal(err)
+	}
+	return data, a, kept
+}
+
+// swept judges a run without the device and puts kept proof in place.
+func swept(t *testing.T, data Data, cfg Config, p *Proof) (*Audit, []Undone) {
+	t.Helper()
+	a, err := RunAudit(context.Background(), data, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, a.Accept(p, cfg, data.Samples())
+}
+
+func TestProofIsTheAudit(t *testing.T) {
+	cfg := Default()
+	data, want, kept := proven(t, cfg)
+	got, undone := swept(t, data, cfg, kept)
+	if len(undone) > 0 {
+		t.Errorf("undone: %v", undone)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Audit{})); diff != "" {
+		t.Errorf("what is kept is not what was shown (-want +got):\n%s", diff)
+	}
+	if len(kept.Rules) == 0 || len(kept.Rules[0].Rows) == 0 {
+		t.Fatal("measuring again has changed no row: there is nothing to keep")
+	}
+	alone, _ := swept(t, data, cfg, &Proof{})
+	if cmp.Equal(want, alone, cmpopts.IgnoreUnexported(Audit{})) {
+		t.Error("the sweep alone says the same: the test shows nothing")
+	}
+}
+
+// TestProofOfFewerRules: what one rule has proven is the same whichever others are shown.
+func TestProofOfFewerRules(t *testing.T) {
+	cfg := Default()
+	data, want, kept := proven(t, cfg)
+	for _, rule := range []Rule{Monotonic, SplitRule, Pad} {
+		got, undone := swept(t, data, cfg.Only(rule), kept)
+		var own []Finding
+		for _, f := range want.Findings {
+			if f.Rule == rule {
+				own = append(own, f)
+			}
+		}
+		if diff := cmp.Diff(own, got.Findings, cmpopts.EquateEmpty()); diff != "" || len(undone) > 0 {
+			t.Errorf("%s: undone %v, findings (-want +got):\n%s", rule, undone, diff)
+		}
+		// A row is flagged exactly where a finding has it.
+		rows := 0
+		for _, f := range own {
+			if f.Cause != Clock {
+				rows += f.Rows
+			}
+		}
+		if len(got.Flagged) != rows || got.RowRule != rule {
+			t.Errorf("%s: %d rows flagged by %s, its findings have %d", rule, len(got.Flagged), got.RowRule, rows)
+		}
+	}
+}
+
+func TestProofIsUndone(t *testing.T) {
+	cfg := Default()
+	data, _, kept := proven(t, cfg)
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		keys   []string
+		rules  []Rule // whose proof is undone; nil for all that are on
+	}{
+		{"waiver", func(c *Config) {
+			c.Waivers = []Waiver{{Reason: "known", Expires: "2199-01-01"}}
+		}, []string{}, []Rule{}},
+		{"effort", func(c *Config) { c.Confirm.MaxRounds, c.Confirm.MaxCases = 60, 3 }, []string{}, []Rule{}},
+		{"other commands", func(c *Config) { c.Diff.Threshold, c.Cards.Threshold, c.Remedy.Margin = 0.5, 0.5, 0.5 }, []string{}, []Rule{}},
+		{"threshold", func(c *Config) { c.Threshold = 0.9 }, []string{"threshold"}, []Rule{Monotonic}},
+		{"margin", func(c *Config) { c.Rules.Pad.Margin = 0.1 }, []string{"rules.pad.margin"}, []Rule{Pad}},
+		{"list", func(c *Config) { c.Rules.Alternative.Exclude = nil }, []string{"rules.alternative.exclude"}, []Rule{Alternative}},
+		{"level", func(c *Config) { c.FDR = 0.01 }, []string{"fdr"}, nil},
+		{"several", func(c *Config) { c.Confidence, c.ClockMHz = 0.9, 1500 }, []string{"confidence", "clock_mhz"}, nil},
+		{"a rule that is off", func(c *Config) { c.Rules.Pad.Margin, c.Rules.Pad.Enabled = 0.1, false }, []string{}, []Rule{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			changed := cfg
+			tc.change(&changed)
+			whose := tc.rules
+			if whose == nil {
+				whose = changed.On()
+			}
+			_, undone := swept(t, data, changed, kept)
+			keys := []string{}
+			for _, u := range undone {
+				keys = append(keys, u.Key)
+				if u.Old == u.New || !slices.Equal(u.Rules, whose) {
+					t.Errorf("%s of %v, expected that of %v", u, u.Rules, whose)
+				}
+			}
+			if !slices.Equal(keys, tc.keys) {
+				t.Errorf("undone by %v, expected %v", keys, tc.keys)
+			}
+		})
+	}
+	more := data
+	more.Series = slices.Clone(data.Series)
+	more.Series[0].Rows = more.Series[0].Rows[1:]
+	if _, undone := swept(t, more, cfg, kept); len(undone) != 1 || undone[0].Key != "samples" {
+		t.Errorf("another number of samples: undone by %v", undone)
+	}
+}
+
+// TestProofIsRenewed: newer proof of a rule takes the place of older, and of no other's.
+func TestProofIsRenewed(t *testing.T) {
+	cfg := Default()
+	data, _, kept := proven(t, cfg)
+	looser := cfg.Only(Monotonic)
+	looser.Threshold = 0.9
+	_, _, newer := proven(t, looser)
+	kept.Renew(newer)
+	both := cfg
+	both.Threshold = 0.9
+	if _, undone := swept(t, data, both, kept); len(undone) > 0 {
+		t.Errorf("undone: %v", undone)
+	}
+	if _, undone := swept(t, data, cfg, kept); len(undone) != 1 || undone[0].String() != "threshold was 0.9 and is 0.95" || !slices.Equal(undone[0].Rules, []Rule{Monotonic}) {
+		t.Errorf("undone: %+v", undone)
+	}
+}
+
+func TestRemediesAreUndone(t *testing.T) {
+	cfg := Default()
+	for _, tc := range []struct {
+		name   string
+		search SplitOptions
+		change func(*Config)
+		want   string
+	}{
+		{"nothing", SplitOptions{}, func(*Config) {}, ""},
+		{"effort", SplitOptions{}, func(c *Config) { c.Remedy.MaxRounds, c.Remedy.MaxCases, c.Rules.Pad.Margin = 60, 3, 0.1 }, ""},
+		{"margin", SplitOptions{}, func(c *Config) { c.Remedy.Margin = 0.05 }, "remedy.margin was 0.02 and is 0.05"},
+		{"drift", SplitOptions{}, func(c *Config) { c.DriftBound = 0.1 }, "drift_bound was 0.3 and is 0.1"},
+		{"threshold among flagged", SplitOptions{Among: AmongFlagged}, func(c *Config) { c.Threshold = 0.9 }, "threshold was 0.95 and is 0.9"},
+		{"threshold among all", SplitOptions{Among: AmongAll}, func(c *Config) { c.Threshold = 0.9 }, ""},
+		{"parts", SplitOptions{}, func(c *Config) { c.Remedy.MaxParts = 2 }, "remedy.max_parts was 4 and is 2"},
+		{"parts of the search", SplitOptions{MaxParts: 3}, func(c *Config) { c.Remedy.MaxParts = 2 }, ""},
+	} {
+		kept := NewExecutedRemedies(&SplitsResult{}, cfg, tc.search, 7)
+		changed := cfg
+		tc.change(&changed)
+		var words []string
+		for _, u := range kept.Undone(changed, 7) {
+			words = append(words, u.String())
+		}
+		if got := strings.Join(words, "; "); got != tc.want {
+			t.Errorf("%s: %q, expected %q", tc.name, got, tc.want)
+		}
+		if why := kept.Undone(cfg, 8); len(why) != 1 || why[0].String() != "samples was 7 and is 8" {
+			t.Errorf("%s, another number of samples: %v", tc.name, why)
+		}
+	}
+}
+
+// TestEveryKeyTouchesOrNot: a key of the rules file either undoes proof when it changes,
+// or is known to touch none. A new one has to be put on one of the two lists.
+func TestEveryKeyTouchesOrNot(t *testing.T) {
+	untouching := map[string]string{
+		"schema": "has one value", "waivers": "are applied to proof", "diff.threshold": "is of another command", "diff.stretch": "is of another command", "diff.series": "is of another command",
+		"cards.threshold": "compares cards by the sweep",
+		"confirm.rounds":  "says how proof is sought", "confirm.max_rounds": "likewise", "confirm.max_cases": "likewise",
+		"remedy.rounds": "says how remedies are executed", "remedy.max_rounds": "likewise", "remedy.max_cases": "likewise",
+	}
+	for _, rule := range []string{"monotonic", "split", "pad", "parity", "alternative", "roofline"} {
+		untouching["rules."+rule+".enabled"] = "chooses what is shown"
+	}
+	touching := map[string]bool{}
+	for _, s := range settings {
+		touching[s.key] = true
+		if s.findings == s.remedies && !s.findings {
+			t.Errorf("%s touches nothing", s.key)
+		}
+	}
+	var visit func(prefix string, typ reflect.Type)
+	visit = func(prefix string, typ reflect.Type) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name == "-" {
+				continue
+			}
+			if f.Type.Kind() == reflect.Struct {
+				visit(prefix+name+".", f.Type)
+				continue
+			}
+			key := prefix + name
+			if touching[key] == (untouching[key] != "") {
+				t.Errorf("%s: on the list of keys that touch proof %v, on that of keys that do not %v", key, touching[key], untouching[key] != "")
+			}
+			delete(touching, key)
+			delete(untouching, key)
+		}
+	}
+	visit("", reflect.TypeFor[Config]())
+	for key := range touching {
+		t.Errorf("%s is no key of a rules file", key)
+	}
+	for key := range untouching {
+		t.Errorf("%s is no key of a rules file", key)
+	}
+}

@@ -1,0 +1,159 @@
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Time at stake is what slow rows cost, and what a remedy saves, in microseconds for
+// one pass over the rows: loss × time × weight of their traffic. By it every list of
+// findings and remedies is ranked, so that a small loss of a long product stands
+// before a large loss of a short one.
+
+// evenWeight is the weight of traffic of every row where nothing is known of it.
+const evenWeight = 1
+
+// timeAtStake is loss, a share of the time, × time in microseconds × weight; 0 where
+// nothing is lost or it is no number.
+func timeAtStake(loss, us, weight float64) float64 {
+	v := loss * us * weight
+	if !(v > 0) || math.IsInf(v, 1) {
+		return 0
+	}
+	return v
+}
+
+// stake is the time at stake over the rows of a candidate. A row that was measured
+// again loses what that has shown.
+func (c *candidate) stake() float64 {
+	var sum float64
+	for _, j := range c.rows {
+		loss := j.loss.Mid
+		if t := c.tests[j]; t != nil && t.confirmed {
+			loss = t.loss.Mid
+		}
+		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.y), evenWeight)
+	}
+	return sum
+}
+
+// stake is the time that the remedy saves its row: measured when it was executed,
+// else predicted.
+func (r Remedy) stake() float64 {
+	if r.Executed {
+		return timeAtStake(1-1/r.Gain.Mid, r.DirectUS, evenWeight)
+	}
+	return timeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, evenWeight)
+}
+
+// rank fills in the time at stake of every remedy and stretch, and puts those first
+// that save most: of the remedies after those that pay come those that were executed
+// and do not, then predictions.
+func (r *SplitsResult) rank(data Data) {
+	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
+		for i := range rows {
+			rows[i].StakeUS = rows[i].stake()
+		}
+		RankRemedies(rows)
+	}
+	if len(r.Stretches) == 0 {
+		return
+	}
+	times := medianTimes(data)
+	for i := range r.Stretches {
+		s := &r.Stretches[i]
+		for k := range s.Proofs {
+			s.Proofs[k].StakeUS = s.Proofs[k].stake()
+		}
+		s.StakeUS = s.stake(times)
+	}
+	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
+		return cmp.Or(cmp.Compare(b.StakeUS, a.StakeUS), strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
+	})
+}
+
+// RankRemedies sorts remedies as every list shows them: those that pay, those that
+// were executed and do not, predictions; within each those first that save most.
+func RankRemedies(rows []SplitRow) {
+	class := func(r SplitRow) int {
+		switch {
+		case r.Pays:
+			return 0
+		case r.Executed:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(rows, func(a, b SplitRow) int {
+		if c := cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(b.StakeUS, a.StakeUS)); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.M, b.M))
+	})
+}
+
+// rowOf is one row of one series.
+type rowOf struct {
+	series results.SeriesKey
+	m      int
+}
+
+// medianTimes are the plain median times of all rows of a run, in microseconds.
+func medianTimes(data Data) map[rowOf]float64 {
+	out := map[rowOf]float64{}
+	for _, s := range data.Series {
+		for _, r := range s.Rows {
+			if us, ok := rowMedian(r); ok {
+				out[rowOf{s.Key, r.Case.M}] = us
+			}
+		}
+	}
+	return out
+}
+
+// stake is the time that a stretch saves over its rows: at those that were executed
+// what they have shown, at the others what the sweep predicts.
+func (s Stretch) stake(times map[rowOf]float64) float64 {
+	proven := map[int]float64{}
+	for _, p := range s.Proofs {
+		proven[p.M] = p.StakeUS
+	}
+	var sum float64
+	for _, m := range s.Ms {
+		if saved, ok := proven[m]; ok {
+			sum += saved
+			continue
+		}
+		direct, remedy := times[rowOf{s.Series, m}], 0.0
+		add := func(series results.SeriesKey, m int) {
+			us, ok := times[rowOf{series, m}]
+			if !ok {
+				us = math.Inf(1)
+			}
+			remedy += us
+		}
+		switch s.Kind {
+		case RemedySplit:
+			rest := m
+			for _, part := range s.Fixed {
+				add(s.Series, part)
+				rest -= part
+			}
+			add(s.Series, rest)
+		case RemedyPad:
+			add(s.Series, s.PadTo)
+		case RemedyOther:
+			other := s.Series
+			other.Kernel = s.Kernel
+			add(other, m)
+		}
+		if direct > 0 {
+			sum += timeAtStake(1-remedy/direct, direct, evenWeight)
+		}
+	}
+	return sum
+}
