@@ -164,12 +164,11 @@ func (f *csvFile) publishedLine(key SeriesKey, estimate *peakEstimate) (record, 
 	if err != nil {
 		return rec, err
 	}
-	utils, err := f.optional("utils")
-	if err != nil {
+	if rec.s.Utils, err = f.optional("utils"); err != nil {
 		return rec, err
 	}
-	if flops > 0 && utils > 0 {
-		estimate.add(flops, utils, decimals(f.cell("flops")), decimals(f.cell("utils")))
+	if flops > 0 && rec.s.Utils > 0 {
+		estimate.add(flops, rec.s.Utils, decimals(f.cell("flops")), decimals(f.cell("utils")))
 	}
 	return rec, nil
 }
