@@ -35,5 +35,6 @@
 // published).
 //
 // Import also reads published sweeps, with the columns batch (M) and kernel_time
-// (microseconds), whose device, library, K, N and data type stand in the file's name.
+// (microseconds), whose device, library, K, N and data type stand in the file's name;
+// see [Import].
 package results

@@ -106,8 +106,8 @@ func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 				if w.column == "regime" {
 					return rec, f.contradicts(w.column, "--regime", g)
 				}
-				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.overruled, says) {
-					f.overruled = append(f.overruled, says)
+				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.notes, says) {
+					f.notes = append(f.notes, says)
 				}
 			}
 			*w.to = g
