@@ -75,6 +75,14 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 			p.warnings = append(p.warnings, path+": "+s)
 		}
 	}()
+	for _, d := range []struct {
+		name  string
+		value int
+	}{{"N", opt.N}, {"K", opt.K}} {
+		if d.value > maxDimension {
+			return &ImportError{Path: path, Reason: fmt.Sprintf("%s is given as %d, above %d", d.name, d.value, int64(maxDimension))}
+		}
+	}
 	before := len(p.records)
 	switch {
 	case f.has("batch") && f.has("kernel_time"):
