@@ -116,6 +116,9 @@ type Sample struct {
 	// Throttle and Disturbance name what slowed the device down, else empty.
 	Throttle    string `json:"throttle,omitempty"`
 	Disturbance string `json:"disturbance,omitempty"`
+	// Utils is the MFU that a published sweep states for the sample, as a share of
+	// the peak that its authors took; 0 where it states none.
+	Utils float64 `json:"utils,omitempty"`
 }
 
 // Failure is a case that could not be measured, with the reason. It takes the

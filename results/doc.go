@@ -31,8 +31,10 @@
 //
 // The rest may be left out: phase (sweep when absent; sentinel, confirm, remedy,
 // noise), seq and started_us (the order), launches, throttle, disturbance, regime,
-// threads, pack_inside, parts, pad_to, label, distribution and seed.
+// threads, pack_inside, parts, pad_to, label, distribution, seed and utils (MFU as
+// published).
 //
 // Import also reads published sweeps, with the columns batch (M) and kernel_time
-// (microseconds), whose device, library, K, N and data type stand in the file's name.
+// (microseconds), whose device, library, K, N and data type stand in the file's name;
+// see [Import].
 package results

@@ -38,7 +38,7 @@ func ParseFormat(s string) (Format, error) {
 
 // Exported is one sample with its case and the run's conditions: one line of an
 // export. Units are in the names; clock, power and temperature are nil where
-// the device did not tell: null in JSON and Parquet, empty in CSV.
+// the device did not tell, as is Utils where none was published: null in JSON and Parquet, empty in CSV.
 type Exported struct {
 	Device       string               `json:"device" parquet:"device,dict"`
 	Kernel       string               `json:"kernel" parquet:"kernel,dict"`
@@ -66,6 +66,8 @@ type Exported struct {
 	Distribution kernels.Distribution `json:"distribution" parquet:"distribution,dict"`
 	// Seed is text: it uses all 64 bits, more than many readers of JSON keep.
 	Seed string `json:"seed" parquet:"seed,dict"`
+	// Utils is the MFU that a published sweep states.
+	Utils *float64 `json:"utils" parquet:"utils,optional"`
 }
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
@@ -81,7 +83,7 @@ func (e *Exported) cells(to []string) []string {
 		strconv.Itoa(e.Round), number(e.US), known(e.ClockMHz), known(e.PowerW), known(e.TempC),
 		string(e.Phase), strconv.FormatInt(e.Seq, 10), strconv.FormatInt(e.StartedUS, 10), strconv.Itoa(e.Launches),
 		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
-		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed)
+		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed, known(e.Utils))
 }
 
 // told is a reading of a device, nil for 0, which stands for none.
@@ -130,7 +132,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
 			PackInside: c.PackInside, Parts: JoinInts(c.Parts, "+"), PadTo: c.PadTo, Label: c.Label,
-			Distribution: meta.Distribution, Seed: seed,
+			Distribution: meta.Distribution, Seed: seed, Utils: told(s.Utils),
 		}); failed != nil {
 			return errStop
 		}

@@ -109,7 +109,10 @@ type roundKey struct {
 // N and data type stand in the file's name, as in
 // torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv.
 // Lines with the same M are further rounds of it. The peak follows from flops
-// and utils, within what their rounding allows.
+// and utils, within what their rounding allows; utils is kept as it stands.
+// Quantised weights, as in Marlin_…_K4096_N28672_dtype_gptq_int8.csv, become part
+// of the kernel's name, marlin-gptq-int8. The data type is that of the activations:
+// fp16, with a warning, where neither the name nor an option says it.
 //
 // A samples CSV has one line a sample: device, kernel, dtype, m, n, k, round, us
 // and, where known, clock_mhz, power_w and temp_c, and any further column that

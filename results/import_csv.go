@@ -50,8 +50,9 @@ type csvFile struct {
 	at     map[string]int // column by name
 	record []string
 	line   int
-	// overruled says where an option holds and not the file, a sentence each.
-	overruled []string
+	// notes are sentences on how the file was read: where an option holds and not
+	// the file, and what was taken for granted.
+	notes []string
 }
 
 // file reads one CSV of either kind.
@@ -70,10 +71,18 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 		return err
 	}
 	defer func() {
-		for _, s := range f.overruled {
+		for _, s := range f.notes {
 			p.warnings = append(p.warnings, path+": "+s)
 		}
 	}()
+	for _, d := range []struct {
+		name  string
+		value int
+	}{{"N", opt.N}, {"K", opt.K}} {
+		if d.value > maxDimension {
+			return &ImportError{Path: path, Reason: fmt.Sprintf("%s is given as %d, above %d", d.name, d.value, int64(maxDimension))}
+		}
+	}
 	before := len(p.records)
 	switch {
 	case f.has("batch") && f.has("kernel_time"):

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -15,26 +17,52 @@ import (
 // publishedColumns are those of a published sweep.
 var publishedColumns = []string{"batch", "kernel_time", "flops", "utils", "kernel_name"}
 
-// fileName matches the parts of a published sweep's name that have a fixed form.
+// What has a fixed form in the name of a published sweep. The first part is
+// kernel, device, library, version, K and N:
+//
+//	torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv
+//	Marlin_NVIDIA_A800_80GB_PCIe_vllm_0.6.5_K4096_N28672_dtype_gptq_int8.csv
+//
+// Library and version stand right before K; the device is what lies between.
 var (
-	nameLibrary = regexp.MustCompile(`^([a-z]+)gemm_(.+?)_([a-z]+)_(\d[^_]*)_K\d`)
+	nameLibrary = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]+?)(?:gemm)?_(.+?)_([a-z][a-z0-9-]*)_(\d[^_]*)_K\d`)
 	nameCUDA    = regexp.MustCompile(`\+cu(\d+)(\d)$`)
 	nameK       = regexp.MustCompile(`_K(\d{1,9})(?:_|$)`)
 	nameN       = regexp.MustCompile(`_N(\d{1,9})(?:_|$)`)
+	nameWeights = regexp.MustCompile(`(?i)(?:^|_)(?:dtype_?)?(gptq|awq|hqq)_(int[48])(?:_|$)`)
 )
 
-// fromName reads what a published sweep's file name says of its series.
-func fromName(path string) (opt ImportOptions, versions map[string]string) {
+// named is what a published sweep's file name says of its series.
+type named struct {
+	ImportOptions
+	versions map[string]string
+	// weights is the format of quantised weights, "gptq-int8", empty for plain
+	// ones. It is a part of the kernel's name too: the data type of a product is
+	// that of its activations.
+	weights string
+}
+
+// fromName reads a file's name. One that nobody could print says nothing.
+func fromName(path string) named {
+	opt := named{versions: map[string]string{}}
 	name := filepath.Base(path)
 	name = strings.TrimSuffix(name, filepath.Ext(name))
-	versions = map[string]string{}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return opt
+	}
+	if m := nameWeights.FindStringSubmatch(name); m != nil {
+		opt.weights = strings.ToLower(m[1] + "-" + m[2])
+	}
 	if m := nameLibrary.FindStringSubmatch(name); m != nil {
-		opt.Kernel = m[1]
-		opt.Device = strings.ReplaceAll(m[2], "_", " ")
+		opt.Kernel = strings.ToLower(m[1])
+		if opt.weights != "" {
+			opt.Kernel += "-" + opt.weights
+		}
+		opt.Device = strings.TrimSpace(strings.ReplaceAll(m[2], "_", " "))
 		opt.Library = m[3] + " " + m[4]
-		versions[m[3]] = m[4]
+		opt.versions[m[3]] = m[4]
 		if c := nameCUDA.FindStringSubmatch(m[4]); c != nil {
-			versions["cuda"] = c[1] + "." + c[2]
+			opt.versions["cuda"] = c[1] + "." + c[2]
 		}
 	}
 	if m := nameK.FindStringSubmatch(name); m != nil {
@@ -43,21 +71,26 @@ func fromName(path string) (opt ImportOptions, versions map[string]string) {
 	if m := nameN.FindStringSubmatch(name); m != nil {
 		opt.N, _ = strconv.Atoi(m[1])
 	}
-	for word := range strings.SplitSeq(name, "_") {
+	for word := range strings.SplitSeq(nameWeights.ReplaceAllString(name, "_"), "_") {
 		if d, err := kernels.ParseDType(strings.TrimPrefix(word, "dtype")); err == nil {
 			opt.DType = d
 		}
 	}
-	return opt, versions
+	return opt
 }
 
 // series completes what the flags say with what the name says.
 func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error) {
-	named, versions := fromName(f.path)
+	named := fromName(f.path)
+	versions := named.versions
 	key := SeriesKey{
 		Device: orName(f, "device", opt.Device, named.Device), Kernel: orName(f, "library", opt.Kernel, named.Kernel),
 		DType: orName(f, "dtype", opt.DType, named.DType),
 		N:     orName(f, "N", opt.N, named.N), K: orName(f, "K", opt.K, named.K), Regime: opt.Regime,
+	}
+	if key.DType == "" && named.weights != "" {
+		key.DType = kernels.FP16
+		f.notes = append(f.notes, fmt.Sprintf("the name of the file says %s for the weights, and not the data type of the activations: taken as fp16; --dtype gives another", named.weights))
 	}
 	if opt.Library != "" {
 		name, version, _ := strings.Cut(opt.Library, " ")
@@ -94,7 +127,7 @@ func orName[T comparable](f *csvFile, what string, flag, name T) T {
 		return name
 	}
 	if name != unsaid && flag != name {
-		f.overruled = append(f.overruled, fmt.Sprintf("the %s in the name of the file, %v, is overruled: %v", what, name, flag))
+		f.notes = append(f.notes, fmt.Sprintf("the %s in the name of the file, %v, is overruled: %v", what, name, flag))
 	}
 	return flag
 }
@@ -164,12 +197,11 @@ func (f *csvFile) publishedLine(key SeriesKey, estimate *peakEstimate) (record, 
 	if err != nil {
 		return rec, err
 	}
-	utils, err := f.optional("utils")
-	if err != nil {
+	if rec.s.Utils, err = f.optional("utils"); err != nil {
 		return rec, err
 	}
-	if flops > 0 && utils > 0 {
-		estimate.add(flops, utils, decimals(f.cell("flops")), decimals(f.cell("utils")))
+	if flops > 0 && rec.s.Utils > 0 {
+		estimate.add(flops, rec.s.Utils, decimals(f.cell("flops")), decimals(f.cell("utils")))
 	}
 	return rec, nil
 }

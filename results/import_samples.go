@@ -15,7 +15,7 @@ import (
 var samplesColumns = []string{
 	"device", "kernel", "dtype", "m", "n", "k", "round", "us", "clock_mhz", "power_w", "temp_c",
 	"phase", "seq", "started_us", "launches", "throttle", "disturbance",
-	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
+	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed", "utils",
 }
 
 // samples reads a samples CSV.
@@ -106,8 +106,8 @@ func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
 				if w.column == "regime" {
 					return rec, f.contradicts(w.column, "--regime", g)
 				}
-				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.overruled, says) {
-					f.overruled = append(f.overruled, says)
+				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.notes, says) {
+					f.notes = append(f.notes, says)
 				}
 			}
 			*w.to = g
@@ -192,7 +192,7 @@ func (f *csvFile) measured(s *Sample) (err error) {
 	for _, n := range []struct {
 		column string
 		to     *float64
-	}{{"clock_mhz", &s.ClockMHz}, {"power_w", &s.PowerW}, {"temp_c", &s.TempC}} {
+	}{{"clock_mhz", &s.ClockMHz}, {"power_w", &s.PowerW}, {"temp_c", &s.TempC}, {"utils", &s.Utils}} {
 		if *n.to, err = f.optional(n.column); err != nil {
 			return err
 		}

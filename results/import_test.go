@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	published4090 = "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv"
-	publishedA800 = "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv"
+	published4090   = "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv"
+	publishedA800   = "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv"
+	publishedMarlin = "Marlin_NVIDIA_A800_80GB_PCIe_vllm_0.6.5_K4096_N28672_dtype_gptq_int8.csv"
 )
 
 // publishedFile finds a published sweep, which the project does not ship.
@@ -300,14 +301,88 @@ func TestFromName(t *testing.T) {
 		want ImportOptions
 	}{
 		{published4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{publishedA800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{"torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N28672_dtype_float16.csv",
+			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.FP16, N: 28672, K: 4096, Library: "torch 2.5.1+cu124"}},
+
+		// Quantised weights are in the kernel's name, the data type is that of the activations.
+		{publishedMarlin, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "marlin-gptq-int8", N: 28672, K: 4096, Library: "vllm 0.6.5"}},
+		{"Marlin_NVIDIA_H100_80GB_HBM3_vllm_0.6.5_K8192_N1024_gptq_int4.csv",
+			ImportOptions{Device: "NVIDIA H100 80GB HBM3", Kernel: "marlin-gptq-int4", N: 1024, K: 8192, Library: "vllm 0.6.5"}},
+		{"Marlin_NVIDIA_L40S_vllm_0.6.5_K4096_N4096_bfloat16_dtype_AWQ_int4.csv",
+			ImportOptions{Device: "NVIDIA L40S", Kernel: "marlin-awq-int4", DType: kernels.BF16, N: 4096, K: 4096, Library: "vllm 0.6.5"}},
+		{"machetegemm_NVIDIA_H100_vllm_0.7.0+cu121_K4096_N4096_dtypegptq_int4.csv",
+			ImportOptions{Device: "NVIDIA H100", Kernel: "machete-gptq-int4", N: 4096, K: 4096, Library: "vllm 0.7.0+cu121"}},
+		{"cutlassgemm_NVIDIA_A800_cutlass_3.5_K64_N64_dtype_int8.csv",
+			ImportOptions{Device: "NVIDIA A800", Kernel: "cutlass", DType: kernels.INT8, N: 64, K: 64, Library: "cutlass 3.5"}},
+		{"sgemm_AMD_EPYC_9654_96-Core_openblas_0.3.28_K64_N64_float32.csv",
+			ImportOptions{Device: "AMD EPYC 9654 96-Core", Kernel: "sgemm", DType: kernels.FP32, N: 64, K: 64, Library: "openblas 0.3.28"}},
+
 		{"sweep_K128_N256.csv", ImportOptions{N: 256, K: 128}},
 		{"bf16_N8_K9.csv", ImportOptions{DType: kernels.BF16, N: 8, K: 9}},
 		{"K5.csv", ImportOptions{}},
+		{"", ImportOptions{}},
+
+		// What only resembles such a name says no more than it does.
+		{"_K4_N4_.csv", ImportOptions{N: 4, K: 4}},
+		{"Marlin_NVIDIA_A800_vllm_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}},                       // no version
+		{"Marlin_vllm_0.6.5_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}},                             // no device
+		{"Marlin____vllm_0.6.5_K64_N64.csv", ImportOptions{Kernel: "marlin", N: 64, K: 64, Library: "vllm 0.6.5"}}, // a device of no letters
+		{"_card_vllm_0.6.5_K64_N64_float16.csv", ImportOptions{DType: kernels.FP16, N: 64, K: 64}},                 // no kernel
+		{"Marlin_card_vllm_0.6.5_K_N64_gptq_int8.csv", ImportOptions{N: 64}},                                       // no K
+		{"Marlin_card_vllm_0.6.5_K-4_N+4_gptq_int8.csv", ImportOptions{}},                                          // no sizes
+		{"Marlin_card_vllm_0.6.5_K0_N00_gptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin-gptq-int8", Library: "vllm 0.6.5"}},
+		{"Marlin_card_vllm_0.6.5_K99999999999999999999_N4.csv", ImportOptions{Device: "card", Kernel: "marlin", N: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_card_vllm_0.6.5_K4_N4_gptq_int3.csv", ImportOptions{Device: "card", Kernel: "marlin", N: 4, K: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_card_vllm_0.6.5_K4_N4_xgptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin", DType: kernels.INT8, N: 4, K: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_RTX_4090_K4_N4_float16.csv", ImportOptions{DType: kernels.FP16, N: 4, K: 4}}, // a device is no library
+		{"Marlin_c\x1b[31mard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
+		{"Marlin_c\xffard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
+		{"Marlin_c\nard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
+		{strings.Repeat("Marlin_", 4000) + "vllm_0.6.5_K4_N4_gptq_int8.csv",
+			ImportOptions{Device: strings.TrimSpace(strings.Repeat("Marlin ", 3999)), Kernel: "marlin-gptq-int8", N: 4, K: 4, Library: "vllm 0.6.5"}},
 	} {
-		got, _ := fromName("/some/where/" + tt.name)
+		got := fromName("/some/where/" + tt.name).ImportOptions
 		if d := cmp.Diff(tt.want, got); d != "" {
-			t.Errorf("%s:\n%s", tt.name, d)
+			t.Errorf("%q:\n%s", tt.name, d)
 		}
+	}
+}
+
+// TestImportQuantisedWeights reads a sweep of quantised weights, of which the name
+// tells all but the data type of the activations.
+func TestImportQuantisedWeights(t *testing.T) {
+	const text = "batch,kernel_time,flops,utils\n1,80.84,2.91,0.00933\n64,98.2,153.08,0.49064\n68,180.45,88.51,0.28369\n"
+	for _, tt := range []struct {
+		name    string
+		dtype   kernels.DType
+		want    string
+		assumes bool
+	}{
+		{publishedMarlin, "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/fp16/n28672 k4096", true},
+		{publishedMarlin, kernels.BF16, "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
+		{strings.Replace(publishedMarlin, "_dtype", "_bfloat16", 1), "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
+	} {
+		r, err := Import(context.Background(), []string{writeFile(t, tt.name, text)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{DType: tt.dtype})
+		must(t, err)
+		series, err := r.Series()
+		must(t, err)
+		if len(series) != 1 || series[0].Key.String() != tt.want {
+			t.Errorf("%s: %d series, the first %v, want %s", tt.name, len(series), series[0].Key, tt.want)
+		}
+		if got := series[0].Rows[1].Samples[0].Utils; got != 0.49064 {
+			t.Errorf("%s: utils %v, want 0.49064", tt.name, got)
+		}
+		if p := series[0].Peak; p.FLOPS < 311.9e12 || p.FLOPS > 312.1e12 {
+			t.Errorf("%s: peak %+v, want 312 TFLOP/s", tt.name, p)
+		}
+		if got := r.Meta().Fingerprint.Devices[0].Versions["vllm"]; got != "0.6.5" {
+			t.Errorf("%s: version of vllm %q", tt.name, got)
+		}
+		if w := r.Warnings(); len(w) > 1 || (len(w) == 1) != tt.assumes || tt.assumes && !strings.Contains(w[0], "taken as fp16") {
+			t.Errorf("%s: warnings %q", tt.name, w)
+		}
+		r.Close()
 	}
 }
 

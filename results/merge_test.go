@@ -112,8 +112,8 @@ func TestExportPhases(t *testing.T) {
 	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, 1)))
 	var b bytes.Buffer
 	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
-	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed\n" +
-		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813\n"
+	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed,utils\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

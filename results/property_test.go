@@ -119,6 +119,7 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 		US: anyPositive.Draw(t, "us"), ClockMHz: figure.Draw(t, "clock"), PowerW: figure.Draw(t, "power"), TempC: figure.Draw(t, "temp"),
 		Throttle:    rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle"),
 		Disturbance: rapid.SampledFrom([]string{"", "stolen 4 ms, twice"}).Draw(t, "disturbance"),
+		Utils:       figure.Draw(t, "utils"),
 	}
 }
 

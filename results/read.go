@@ -105,13 +105,13 @@ func (r *Run) Cases() ([]Case, error) {
 	return out, err
 }
 
-const sampleColumns = `seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance`
+const sampleColumns = `seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance, utils`
 
 func (r *Run) eachSample(each func(Sample) error, where string, args ...any) error {
 	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
 		var s Sample
 		err := rows.Scan(&s.Seq, &s.CaseID, &s.Phase, &s.Round, &s.StartedUnixMicro, &s.Launches, &s.US,
-			&s.ClockMHz, &s.PowerW, &s.TempC, &s.Throttle, &s.Disturbance)
+			&s.ClockMHz, &s.PowerW, &s.TempC, &s.Throttle, &s.Disturbance, &s.Utils)
 		if err != nil {
 			return err
 		}

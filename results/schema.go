@@ -64,6 +64,7 @@ CREATE TABLE samples (
 	temp_c      REAL NOT NULL,
 	throttle    TEXT NOT NULL,
 	disturbance TEXT NOT NULL,
+	utils       REAL NOT NULL DEFAULT 0, -- published MFU, 0 where none was
 	UNIQUE (case_id, phase, round)
 );
 CREATE TABLE failures (

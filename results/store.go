@@ -189,8 +189,8 @@ func (r *Run) SetLabel(caseID int64, label string) error {
 }
 
 const insertSample = `INSERT INTO samples
-	(seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance, utils)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const (
 	insertFailure = `INSERT INTO failures (case_id, phase, round, reason) VALUES (?, ?, ?, ?)`
@@ -219,13 +219,16 @@ func (s Sample) check() error {
 			return fmt.Errorf("%s is %v, expected a number", f.name, f.value)
 		}
 	}
+	if !(s.Utils >= 0) || math.IsInf(s.Utils, 0) {
+		return fmt.Errorf("utils is %v, expected a share of the peak, or 0 for none", s.Utils)
+	}
 	return nil
 }
 
 // bind lists the values of insertSample.
 func (s Sample) bind() []any {
 	return []any{s.Seq, s.CaseID, string(s.Phase), s.Round, s.StartedUnixMicro, s.Launches, s.US,
-		s.ClockMHz, s.PowerW, s.TempC, s.Throttle, s.Disturbance}
+		s.ClockMHz, s.PowerW, s.TempC, s.Throttle, s.Disturbance, s.Utils}
 }
 
 func (s Sample) String() string {

@@ -202,26 +202,22 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 		}
 		points := articlePoints(s)
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
-		peak := s.Peak.FLOPS / 1e6
 		for i, p := range points {
 			label := s.Rows[p.row].Case.Label
 			c.points[i] = point{row: p.row, m: p.m, label: label, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
-			if s.Peak.FLOPS <= 0 {
-				peak = math.Max(peak, p.rate)
-			}
 		}
-		c.peak = math.Log(peak)
+		c.peak = math.Log(articlePeak(s, points))
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}}
 		if cfg.Rules.Monotonic.Enabled {
 			reference, flagged := articleFlag(points, cfg.Threshold)
 			rows := make([]judgement, len(points))
 			for i, p := range points {
-				r := RowVerdict{M: p.m, Verdict: Clean, US: exactly(p.us), MFU: exactly(p.rate / peak), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
+				r := RowVerdict{M: p.m, Verdict: Clean, US: exactly(p.us), MFU: exactly(p.mfu), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
 				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1}
 				if b := reference[i]; b >= 0 {
-					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].rate/peak
+					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
 					rows[i].against = s.Rows[points[b].row].Case
-					rows[i].loss = exactly(1 - p.rate/points[b].rate)
+					rows[i].loss = exactly(1 - p.mfu/points[b].mfu)
 				}
 				if flagged[i] {
 					r.Verdict, rows[i].verdict = Anomalous, Anomalous

@@ -47,8 +47,8 @@ type DiffResult struct {
 	Threshold        float64 `json:"threshold"`
 	StretchThreshold float64 `json:"stretch_threshold"`
 	SeriesThreshold  float64 `json:"series_threshold"`
-	FDR       float64 `json:"fdr"`
-	Family    string  `json:"family"`
+	FDR              float64 `json:"fdr"`
+	Family           string  `json:"family"`
 	// Clocks are the clocks in MHz that times of both runs were brought to, by device of B.
 	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
 	// BetweenRuns is the standard deviation by which cases differ from run to run beyond

@@ -34,11 +34,12 @@ func published(t testing.TB, name string, key results.SeriesKey, peak float64) D
 	for i, r := range rows[1:] {
 		m, err1 := strconv.Atoi(r[0])
 		us, err2 := strconv.ParseFloat(r[1], 64)
-		if err1 != nil || err2 != nil {
-			t.Fatal(err1, err2)
+		utils, err3 := strconv.ParseFloat(r[3], 64)
+		if err1 != nil || err2 != nil || err3 != nil {
+			t.Fatal(err1, err2, err3)
 		}
 		c := results.Case{ID: int64(i + 1), SeriesKey: key, M: m, Label: r[4]}
-		s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us}}})
+		s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us, Utils: utils}}})
 	}
 	slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
 	return Data{Name: name, Series: []results.Series{s}, Meta: results.Meta{Source: name}}

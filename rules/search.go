@@ -2,129 +2,97 @@ package rules
 
 import (
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 )
 
-// denseLimit is the largest M for which times are kept in an array indexed by
-// M: 32 MiB of it. Grids that reach further are searched by merging.
+// denseLimit is the largest sum, in units of the grid's greatest common divisor,
+// for which costs are kept in arrays indexed by the sum: 32 MiB an array. Grids
+// that reach further are searched by [sparseSearch].
 const denseLimit = 1 << 22
 
-// partition is a search for the cheapest way to write an M as a sum of measured
-// Ms. cost holds the time of each M on its own, launch and all, so that the
-// price of more launches is in the sum.
+// tied is the relative difference below which two costs are equal. Sums of the
+// same parts differ by their rounding with the order of the additions; without
+// it, a split in more parts would win by the last bit.
+const tied = 1e-12
+
+// partition is the search for the cheapest way to write an M as a sum of measured
+// Ms. The cost of an M is its time on its own, launch and all, so that the price
+// of more launches is in the sum. An M whose cost is +Inf is no part of any sum.
 type partition struct {
-	ms   []int // ascending, distinct
-	cost []float64
-	// least[k][i] is the least cost of ms[i] in at most k+1 parts and first[k][i]
-	// the position of the smallest part of it, or -1 when fewer parts are as good.
+	ms []int // ascending, distinct
+	// least[k][i] is the least cost of ms[i] in 2 to k parts.
 	least [][]float64
-	first [][]int32
+	// ways writes out the parts that least[k][i] stands for, given that no fewer
+	// parts are as cheap. The parts are positions in ms.
+	ways interface{ way(i, k int) []int32 }
+	// cut says that the search of some M in three or more parts ended before all
+	// sums were seen; only a grid beyond denseLimit can do that. What is stated is
+	// then the cost of a real split, but perhaps not the least.
+	cut bool
 }
 
-// newPartition searches sums of 2 to maxParts parts for every M. Ties go to the
-// fewest parts, then to the smallest first part.
+// newPartition searches sums of 2 to maxParts parts for every M. The result is
+// the true optimum over all multisets of measured Ms, up to [tied]; what is left
+// after some of the parts need not be measured itself. Ties go to the fewest
+// parts, then to the smallest first part.
 //
-// Parts ascend, so the smallest of k is at most M/k: the work is n²/2·Σ1/k, 36
-// million sums for 8197 rows and four parts. What is left after the smallest
-// part has to be a measured M itself.
+// Where the largest M is at most [denseLimit] times the greatest common divisor of
+// all Ms, this always holds. Beyond, it holds for two parts always, and for more
+// as long as cut is false.
 func newPartition(ms []int, cost []float64, maxParts int) *partition {
-	p := &partition{ms: ms, cost: cost, least: [][]float64{cost}, first: [][]int32{nil}}
-	for k := 2; k <= maxParts; k++ {
-		p.grow(k)
+	return partitionWithin(ms, cost, maxParts, denseLimit)
+}
+
+// partitionWithin is newPartition with another limit than denseLimit.
+func partitionWithin(ms []int, cost []float64, maxParts, limit int) *partition {
+	p := emptyPartition(ms, maxParts)
+	unit := 0
+	for _, m := range ms {
+		unit = gcd(unit, m)
+	}
+	switch {
+	case len(ms) == 0:
+	case ms[len(ms)-1]/unit <= limit:
+		searchDense(p, cost, unit)
+	default:
+		s := sparseSearch{steps: sparseSteps / len(ms)}
+		s.search(p, cost)
 	}
 	return p
 }
 
-// grow adds the level of at most k parts.
-func (p *partition) grow(k int) {
-	n := len(p.ms)
-	rest := p.least[k-2]
-	least, first := make([]float64, n), make([]int32, n)
-	if k == 2 {
-		// A split has two parts at least: level 1 is not one of its ways.
-		for i := range least {
-			least[i] = math.Inf(1)
-		}
-	} else {
-		copy(least, rest)
+// emptyPartition is a search that has found nothing yet.
+func emptyPartition(ms []int, maxParts int) *partition {
+	p := &partition{ms: ms, least: make([][]float64, maxParts+1)}
+	for k := range p.least {
+		p.least[k] = slices.Repeat([]float64{math.Inf(1)}, len(ms))
 	}
-	for i := range first {
-		first[i] = -1
+	return p
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
 	}
-	var dense []float64
-	if n > 0 && p.ms[n-1] <= denseLimit {
-		dense = make([]float64, p.ms[n-1]+1)
-		for m := range dense {
-			dense[m] = math.Inf(1)
-		}
-		for i, m := range p.ms {
-			dense[m] = rest[i]
-		}
-	}
-	at := func(i int) {
-		whole := p.ms[i]
-		best, choice := least[i], int32(-1)
-		if dense != nil {
-			for a, m := range p.ms[:i] {
-				if m*k > whole {
-					break
-				}
-				if sum := p.cost[a] + dense[whole-m]; sum < best {
-					best, choice = sum, int32(a)
-				}
-			}
-		} else {
-			b := i - 1
-			for a := 0; a < i && p.ms[a]*k <= whole; a++ {
-				for b >= 0 && p.ms[a]+p.ms[b] > whole {
-					b--
-				}
-				if b >= 0 && p.ms[a]+p.ms[b] == whole {
-					if sum := p.cost[a] + rest[b]; sum < best {
-						best, choice = sum, int32(a)
-					}
-				}
-			}
-		}
-		least[i], first[i] = best, choice
-	}
-	workers := min(runtime.GOMAXPROCS(0), n/512+1)
-	var wait sync.WaitGroup
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < n; i += workers {
-				at(i)
-			}
-		})
-	}
-	wait.Wait()
-	p.least, p.first = append(p.least, least), append(p.first, first)
+	return a
 }
 
 // parts returns the cheapest split of ms[i] in at most k parts, ascending, and
-// its cost; nil when there is none.
+// its cost; nil and +Inf when there is none.
 func (p *partition) parts(i, k int) ([]int, float64) {
-	cost := p.least[k-1][i]
-	if k < 2 || math.IsInf(cost, 1) {
-		return nil, math.Inf(1)
+	cost := p.least[k][i]
+	if math.IsInf(cost, 1) {
+		return nil, cost
 	}
-	var out []int
-	for {
-		for k > 1 && p.first[k-1][i] < 0 {
-			k--
-		}
-		if k == 1 {
-			out = append(out, p.ms[i])
-			slices.Sort(out)
-			return out, cost
-		}
-		a := p.first[k-1][i]
-		out = append(out, p.ms[a])
-		i, _ = slices.BinarySearch(p.ms, p.ms[i]-p.ms[a])
+	for k > 2 && p.least[k-1][i] == cost {
 		k--
 	}
+	var out []int
+	for _, at := range p.ways.way(i, k) {
+		out = append(out, p.ms[at])
+	}
+	slices.Sort(out)
+	return out, cost
 }
 
 // cheapestAbove returns for each position the position with a larger M that

@@ -18,7 +18,7 @@ import (
 const (
 	exitClean        = 0
 	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays; outranks 4
-	exitUsage        = 2 // the command line can't be carried out as it stands
+	exitUsage        = 2 // the command line can't be carried out as it stands, or a CSV is wrong
 	exitDevice       = 3 // a device, a run file or the disk failed
 	exitInconclusive = 4 // measured, but no verdict could be reached
 	exitInterrupted  = 130
@@ -84,6 +84,7 @@ func interruptedf(format string, args ...any) error {
 func exitCode(err error) int {
 	var coded *commandError
 	var unsupported *kernels.Unsupported
+	var imported *results.ImportError
 	switch {
 	case err == nil:
 		return exitClean
@@ -91,7 +92,7 @@ func exitCode(err error) int {
 		return coded.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &unsupported):
+	case errors.As(err, &unsupported), errors.As(err, &imported):
 		return exitUsage
 	}
 	return exitDevice

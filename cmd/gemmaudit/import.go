@@ -45,7 +45,9 @@ func newImportCommand(a *app) *cobra.Command {
 
 A published sweep has batch (M) and kernel_time (microseconds) and, where known, flops
 (TFLOP/s), utils (MFU) and kernel_name. Device, library, K, N and data type are read from
-the file's name, or given by flags.
+the file's name, or given by flags. Quantised weights are part of the kernel's name
+(dtype_gptq_int8 of Marlin is kernel marlin-gptq-int8); the data type is that of the
+activations, fp16 unless the name or --dtype says otherwise.
 
 A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
 known, clock_mhz, power_w, temp_c. A flag stands in for a column that the file lacks and

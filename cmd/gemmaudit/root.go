@@ -25,7 +25,7 @@ they should be, proves each finding by measuring it again, and writes the remedy
 as a table that an inference engine can load.` + exitHelp(
 			"0    clean",
 			"1    a gate failed: confirmed findings, a regression, a table that no longer pays",
-			"2    usage: the command line can't be carried out as it stands",
+			"2    usage: the command line can't be carried out as it stands, or a CSV is wrong",
 			"3    a device, a run file or the disk failed",
 			"4    inconclusive: measured, but no verdict could be reached",
 			"130  interrupted; nothing measured so far is lost"),
