@@ -90,12 +90,9 @@ func (d *Device) Spec() kernels.Spec {
 	}
 }
 
-// Ceilings implements [kernels.Device]: what the truth is built on.
+// Ceilings implements [kernels.Device].
 func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) {
-	return kernels.Ceilings{
-		Peaks:         []kernels.Peak{{DType: d.machine.cfg.DType, FLOPS: peakFLOPS, Origin: kernels.Computed, ClockMHz: NominalClockMHz, Unit: "simulated"}},
-		ReadBandwidth: bandwidth, CopyBandwidth: bandwidth,
-	}, nil
+	return d.machine.Ceilings(), nil
 }
 
 // Gemms implements [kernels.Device].

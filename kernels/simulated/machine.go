@@ -284,6 +284,14 @@ func (m *Machine) find(kernel string, at int) *row {
 // Config is what the machine was drawn from.
 func (m *Machine) Config() Config { return m.cfg }
 
+// Ceilings are the rates that the truth is built on.
+func (m *Machine) Ceilings() kernels.Ceilings {
+	return kernels.Ceilings{
+		Peaks:         []kernels.Peak{{DType: m.cfg.DType, FLOPS: peakFLOPS, Origin: kernels.Computed, ClockMHz: NominalClockMHz, Unit: "simulated"}},
+		ReadBandwidth: bandwidth, CopyBandwidth: bandwidth,
+	}
+}
+
 // Planted lists the slow intervals.
 func (m *Machine) Planted() []Planted { return slices.Clone(m.planted) }
 
