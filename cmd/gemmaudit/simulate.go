@@ -85,9 +85,15 @@ func (o *simulateOptions) run(ctx context.Context, a *app, seed uint64, output r
 	if err := a.print(trustDocument(result), output); err != nil {
 		return err
 	}
+	return trustVerdict(result)
+}
+
+// trustVerdict is the command's outcome: what passes its bound stands before what could
+// not be told.
+func trustVerdict(result *trust.Result) error {
 	if n := len(result.Broken); n > 0 {
 		b := result.Broken[0]
-		text := fmt.Sprintf("%s under %s may be %s, bound %s", b.Measure, b.Kind, percent(b.Upper), percent(b.Bound))
+		text := fmt.Sprintf("%s under %s is %d of %d, bound %s", b.Measure, b.Kind, b.Hits, b.Of, percent(b.Bound))
 		if n > 1 {
 			text += fmt.Sprintf(", and %d more", n-1)
 		}
@@ -149,28 +155,27 @@ func trustDocument(r *trust.Result) *report.Document {
 		rate("false rows", trust.FalseRows), rate("false findings", trust.FalseFindings), rate("slow rows called clean", trust.MissedRows),
 		rate("open rows", trust.OpenRows), rate("marginal", trust.MarginalRows), rate("other verdicts", trust.OtherRows), rate("invalid runs", trust.InvalidRuns))
 	var depths []column
-	if len(r.Kinds) > 0 {
-		for _, depth := range trust.Depths() {
-			depths = append(depths, column{fmt.Sprintf("%g %%", 100*depth), fmt.Sprintf("depth_%g", depth), func(k trust.KindResult) string {
-				for _, d := range k.Detection {
-					if d.Depth == depth {
-						return fmt.Sprintf("%d/%d, ≥%s", d.Hits, d.Of, percent(d.Lower))
-					}
+	for _, depth := range trust.Depths() {
+		depths = append(depths, column{fmt.Sprintf("%.3g %%", 100*depth), fmt.Sprintf("depth_%g", depth), func(k trust.KindResult) string {
+			for _, d := range k.Detection {
+				if d.Depth == depth {
+					return fmt.Sprintf("%d/%d, ≥%s", d.Hits, d.Of, percent(d.Lower))
 				}
-				return ""
-			}})
-		}
+			}
+			return ""
+		}})
 	}
 	sheet("Slow intervals found, by depth (found/planted, lower 95 % limit)", depths...)
 	sheet("Two audits of one machine, cold and hot",
 		agree("anomalous in both ÷ either", trust.PairDisagree), agree("with marginal as either", trust.PairDisagreeLenient),
-		rate("contradictions", trust.PairContradict), rate("diff: changed", trust.DiffChanged), rate("diff: undecided", trust.DiffOpen),
-		rate("A/A called different", trust.NoiseFlagged))
+		rate("contradictions", trust.PairContradict), rate("diff: cases changed", trust.DiffChanged), rate("diff: alarms", trust.DiffAlarms),
+		rate("diff: undecided", trust.DiffOpen), rate("A/A called different", trust.NoiseFlagged))
 	sheet("Outside of the 95 % interval",
 		rate("row times", trust.UncoveredTime), rate("losses of findings", trust.UncoveredLoss), rate("gains of remedies", trust.UncoveredGain),
 		rate("ratios of diff", trust.UncoveredRatio))
 	sheet("Remedies",
 		rate("executed, not emitted", trust.RemediesUnpaid), rate("emitted, gain nothing", trust.FalseRemedies),
+		rate("rows served, gain nothing", trust.FalseTableRows), rate("gain, not served", trust.MissedRemedies),
 		bias("promised ÷ true gain", "promised", func(k trust.KindResult) float64 { return k.Promised }),
 		bias("predicted ÷ true gain", "predicted", func(k trust.KindResult) float64 { return k.Predicted }))
 	sheet("Stopped sweeps that contradict the full one",
@@ -187,8 +192,8 @@ func trustDocument(r *trust.Result) *report.Document {
 		doc.Notes = append(doc.Notes, report.Note{Text: k.Name + ": " + k.Means, Tone: report.Faint})
 	}
 	for _, b := range r.Broken {
-		doc.Notes = append(doc.Notes, report.Note{Text: fmt.Sprintf("%s under %s: %d of %d, upper limit %s, bound %s",
-			b.Measure, b.Kind, b.Hits, b.Of, percent(b.Upper), percent(b.Bound)), Tone: report.Bad})
+		doc.Notes = append(doc.Notes, report.Note{Text: fmt.Sprintf("%s under %s: %d of %d, limits %s and %s, bound %s",
+			b.Measure, b.Kind, b.Hits, b.Of, percent(b.Lower), percent(b.Upper), percent(b.Bound)), Tone: report.Bad})
 	}
 	return doc
 }

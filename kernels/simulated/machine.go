@@ -36,7 +36,8 @@ type Config struct {
 	// relative to the best row of the grid below.
 	Ms []int
 	// Depths are the losses of the slow intervals planted in each kernel, as shares of
-	// the time. Where there are Waves, only Ours has them.
+	// the time; of several the last one is a single row. Where there are Waves, only Ours
+	// has them.
 	Depths []float64
 	// Waves makes the library's times a staircase, with drops of unknown depth.
 	Waves bool
@@ -177,9 +178,9 @@ func drawPlanted(rng *rand.Rand, kernel string, ms []int, depths []float64) []Pl
 	for slot, i := range order {
 		from := first + slot*(len(ms)-first)/len(depths)
 		room := first + (slot+1)*(len(ms)-first)/len(depths) - from - 2 // rows between two intervals
-		width := 1
-		if i > 0 { // one is a single row
-			width = 4 + rng.IntN(4)
+		width := 3 + rng.IntN(4)
+		if i > 0 && i == len(depths)-1 {
+			width = 1 // the last one is a single row
 		}
 		if width = min(width, room); width < 1 {
 			continue

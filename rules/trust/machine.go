@@ -31,7 +31,7 @@ func grid() sweep.Batches {
 	for m := 16; m < 512; m += 31 {
 		ms = append(ms, m)
 	}
-	for m := 512; m <= 4096; m += 56 {
+	for m := 512; m <= 4096; m += 80 {
 		ms = append(ms, m)
 	}
 	return ms
@@ -59,7 +59,7 @@ func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder stri
 	others := Depths()
 	rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, d := range others {
-		if d != PromisedDepth && len(planted) < 4 {
+		if d != PromisedDepth && len(planted) < 3 {
 			planted = append(planted, d)
 		}
 	}
@@ -191,6 +191,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 		return nil, err
 	}
 	s.scoreRemedies(v, splits)
+	s.scoreTable(v, splits)
 	series := v.data.Series[s.rng.IntN(len(v.data.Series))]
 	floor, err := m.NoiseFloor(ctx, series.Rows[s.rng.IntN(len(series.Rows))].Case, noisePairs, noiseRounds, rules.Different)
 	if err != nil {

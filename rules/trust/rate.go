@@ -21,6 +21,12 @@ const (
 	// MostUnfound bounds the share of slow intervals of [PromisedDepth] that are not
 	// found at noise up to 1 %.
 	MostUnfound = 0.05
+	// StatedLevel is the rate that a comparison itself states for differences where there
+	// are none. It is not kept when the lower limit is above it.
+	StatedLevel = 0.05
+	// PaysBeyond is by how much more than the margin of remedies a true gain must be for
+	// a table to have to know it.
+	PaysBeyond = 0.01
 	// MostContradicted bounds the share of rows, of those that a sweep that was stopped
 	// and the full one both decide, on which they contradict each other.
 	MostContradicted = 0.001
@@ -44,6 +50,7 @@ const (
 	PairDisagreeLenient Measure = "pair-disagree-lenient" // the same, marginal agreeing with anomalous
 	PairContradict      Measure = "pair-contradict"       // of rows decided in both, those anomalous in one and clean in the other
 	DiffChanged         Measure = "diff-changed"          // of cases of two runs of one machine, those called slower or faster
+	DiffAlarms          Measure = "diff-alarms"           // of comparisons of such runs, those with any such case
 	DiffOpen            Measure = "diff-open"             // of cases, those that the comparison leaves undecided
 	NoiseFlagged        Measure = "a-a-flagged"           // of A/A pairs, those called different
 
@@ -52,8 +59,10 @@ const (
 	UncoveredGain  Measure = "uncovered-gain"  // of executed remedies, those whose gain lies outside of its interval
 	UncoveredRatio Measure = "uncovered-ratio" // of cases of two runs of one machine, those whose interval excludes 1
 
-	RemediesUnpaid Measure = "remedies-unpaid" // of executed rows, those whose remedy is not emitted
-	FalseRemedies  Measure = "false-remedies"  // of emitted remedies, those that truly gain nothing
+	RemediesUnpaid Measure = "remedies-unpaid"  // of executed rows, those whose remedy is not emitted
+	FalseRemedies  Measure = "false-remedies"   // of emitted remedies, those that truly gain nothing
+	FalseTableRows Measure = "false-table-rows" // of rows that the table serves, proven or not, those that gain nothing by it
+	MissedRemedies Measure = "missed-remedies"  // of rows that a remedy would serve by PaysBeyond more than the margin, those that the table does not serve
 
 	PrefixContradict   Measure = "prefix-contradict"   // of rows decided by part of a run's samples and by all, those that contradict
 	DeadlineContradict Measure = "deadline-contradict" // the same of a sweep with a deadline and one without
@@ -63,8 +72,8 @@ const (
 func Measures() []Measure {
 	return []Measure{
 		FalseRows, FalseFindings, MissedRows, OpenRows, MarginalRows, OtherRows, UnfoundPromised, InvalidRuns,
-		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffOpen, NoiseFlagged,
-		UncoveredTime, UncoveredLoss, UncoveredGain, UncoveredRatio, RemediesUnpaid, FalseRemedies,
+		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffAlarms, DiffOpen, NoiseFlagged,
+		UncoveredTime, UncoveredLoss, UncoveredGain, UncoveredRatio, RemediesUnpaid, FalseRemedies, FalseTableRows, MissedRemedies,
 		PrefixContradict, DeadlineContradict,
 	}
 }
@@ -84,9 +93,15 @@ func (k Kind) bound(m Measure) float64 {
 		}
 	case PrefixContradict, DeadlineContradict:
 		return MostContradicted
+	case NoiseFlagged, DiffAlarms:
+		return StatedLevel
 	}
 	return 0
 }
+
+// stated says that a bound is the level of a test, which its rate comes up to when all is
+// well.
+func (m Measure) stated() bool { return m == NoiseFlagged || m == DiffAlarms }
 
 // Count is how many of a total.
 type Count struct {
@@ -137,7 +152,8 @@ type Rate struct {
 	// Lower and Upper are 95 % limits, each to one side.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// Bound is what Upper may not exceed, 0 for none; Broken says that it does. A rate is
+	// Bound is what Upper may not exceed, and Lower where it is the level of a test; 0 for
+	// none. Broken says that it does. A rate is
 	// Thin when it would exceed the bound without a single hit: the total is too small.
 	Bound  float64 `json:"bound,omitempty"`
 	Broken bool    `json:"broken,omitempty"`
@@ -146,7 +162,11 @@ type Rate struct {
 
 func newRate(kind string, m Measure, c Count, bound float64) Rate {
 	r := Rate{Kind: kind, Measure: m, Count: c, Share: c.Share(), Lower: c.Lower(), Upper: c.Upper(), Bound: bound}
-	if bound > 0 && c.Of > 0 && r.Upper > bound {
+	switch {
+	case bound == 0 || c.Of == 0:
+	case m.stated():
+		r.Broken = r.Lower > bound
+	case r.Upper > bound:
 		r.Thin = r.Lower <= bound && Count{Of: c.Of}.Upper() > bound
 		r.Broken = !r.Thin
 	}

@@ -258,6 +258,44 @@ func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
 	}
 }
 
+// scoreTable holds the rows that the stretches of a table serve against the truth, and the
+// rows that it should serve against the table.
+func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
+	served := map[rowKey]bool{}
+	for _, st := range r.Stretches {
+		for _, m := range st.Ms {
+			served[rowKey{st.Series, m}] = true
+			remedy := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Kernel: st.Kernel}
+			if rest := m - sum(st.Fixed); len(st.Fixed) > 0 {
+				remedy.Parts = append(slices.Clone(st.Fixed), rest)
+			}
+			gain := v.truth.gain(st.Series, remedy)
+			if s.tally.count(FalseTableRows).add(gain.Hi <= 1); gain.Hi <= 1 {
+				s.offend(v, Offence{Measure: FalseTableRows, Kernel: st.Series.Kernel, M: m, Rule: string(st.Kind), Truth: gain, Beyond: 1 - gain.Hi})
+			}
+		}
+	}
+	for _, series := range v.data.Series {
+		for _, row := range series.Rows {
+			gain := v.truth.bestGain(series.Key, row.Case.M)
+			if gain < 1+s.cfg.Remedy.Margin+PaysBeyond {
+				continue
+			}
+			missed := !served[rowKey{series.Key, row.Case.M}]
+			if s.tally.count(MissedRemedies).add(missed); missed {
+				s.offend(v, Offence{Measure: MissedRemedies, Kernel: series.Key.Kernel, M: row.Case.M, Truth: simulated.Range{Lo: gain, Hi: gain}, Beyond: gain - 1, Samples: len(row.Samples)})
+			}
+		}
+	}
+}
+
+func sum(v []int) (total int) {
+	for _, n := range v {
+		total += n
+	}
+	return total
+}
+
 // scorePair counts on which rows two audits of one machine agree.
 func (s *subject) scorePair(a, b map[rowKey]rules.Verdict) {
 	for key, x := range a {
@@ -293,6 +331,7 @@ func (s *subject) scoreStopped(m Measure, part, whole map[rowKey]rules.Verdict) 
 // scoreDiff counts what a comparison of two runs of one machine says has changed.
 // Nothing has but the temperature, and with it the clock.
 func (s *subject) scoreDiff(a, b *visit, d *rules.DiffResult) {
+	s.tally.count(DiffAlarms).add(d.Slower+d.Faster > 0)
 	for _, c := range d.Cases {
 		changed := c.Change == rules.Slower || c.Change == rules.Faster
 		s.tally.count(DiffChanged).add(changed)

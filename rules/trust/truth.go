@@ -66,32 +66,15 @@ func (t truth) seconds(c results.Case) simulated.Range {
 func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
 	row := results.Case{SeriesKey: f.Series, M: f.WorstM}
 	slow := math.Log(t.seconds(row).Hi)
-	ms := t.machine.Config().Ms
-	best := math.Inf(1)
 	switch f.Rule {
 	case rules.Monotonic:
 		return math.Log(cfg.Threshold) - math.Log(1-t.loss(f.Series.Kernel, f.WorstM).Hi)
 	case rules.SplitRule:
-		for _, part := range ms {
-			if _, ok := slices.BinarySearch(ms, f.WorstM-part); ok {
-				best = math.Min(best, t.machine.Seconds(f.Series.Kernel, []int{part, f.WorstM - part}, t.clock).Lo)
-			}
-		}
-		return slow - math.Log(best) - math.Log1p(cfg.Rules.Split.Margin)
+		return slow - math.Log(t.split(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Split.Margin)
 	case rules.Pad:
-		for _, m := range ms {
-			if m > f.WorstM {
-				best = math.Min(best, t.machine.Seconds(f.Series.Kernel, []int{m}, t.clock).Lo)
-			}
-		}
-		return slow - math.Log(best) - math.Log1p(cfg.Rules.Pad.Margin)
+		return slow - math.Log(t.pad(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Pad.Margin)
 	case rules.Alternative:
-		for _, kernel := range []string{simulated.Library, simulated.Ours} {
-			if kernel != f.Series.Kernel {
-				best = math.Min(best, t.machine.Seconds(kernel, []int{f.WorstM}, t.clock).Lo)
-			}
-		}
-		return slow - math.Log(best) - math.Log1p(cfg.Rules.Alternative.Margin)
+		return slow - math.Log(t.other(f.Series.Kernel, f.WorstM).Lo) - math.Log1p(cfg.Rules.Alternative.Margin)
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
 		peak, _ := ceilings.Peak(row.DType)
@@ -99,6 +82,46 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
 	}
 	return 0 // the other rules have nothing to find on one data type
+}
+
+// split is the least time of two parts of the grid that make up a row, +Inf for none.
+func (t truth) split(kernel string, m int) float64 {
+	ms, best := t.machine.Config().Ms, math.Inf(1)
+	for _, part := range ms {
+		if _, ok := slices.BinarySearch(ms, m-part); ok && 2*part <= m {
+			best = math.Min(best, t.machine.Seconds(kernel, []int{part, m - part}, t.clock).Lo)
+		}
+	}
+	return best
+}
+
+// pad is the least time of a larger row of the grid, +Inf for none.
+func (t truth) pad(kernel string, m int) float64 {
+	best := math.Inf(1)
+	for _, larger := range t.machine.Config().Ms {
+		if larger > m {
+			best = math.Min(best, t.machine.Seconds(kernel, []int{larger}, t.clock).Lo)
+		}
+	}
+	return best
+}
+
+// other is the time of the machine's other kernel.
+func (t truth) other(kernel string, m int) simulated.Range {
+	if kernel == simulated.Ours {
+		return t.machine.Seconds(simulated.Library, []int{m}, t.clock)
+	}
+	return t.machine.Seconds(simulated.Ours, []int{m}, t.clock)
+}
+
+// bestGain is the least that the best remedy of a row gains: a split in two, a larger row or
+// the other kernel. 1 for a row with two levels, of which nothing need be known.
+func (t truth) bestGain(series results.SeriesKey, m int) float64 {
+	direct, other := t.seconds(results.Case{SeriesKey: series, M: m}), t.other(series.Kernel, m)
+	if direct.Lo != direct.Hi || other.Lo != other.Hi {
+		return 1
+	}
+	return direct.Lo / math.Min(other.Hi, math.Min(t.split(series.Kernel, m), t.pad(series.Kernel, m)))
 }
 
 // gain is the true direct ÷ remedy.
