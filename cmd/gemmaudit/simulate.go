@@ -82,7 +82,11 @@ func (o *simulateOptions) run(ctx context.Context, a *app, seed uint64, output r
 	case err != nil:
 		return devicef("simulate: %w", err)
 	}
-	if err := a.print(trustDocument(result), output); err != nil {
+	doc := trustDocument(result)
+	if output == report.CSV {
+		doc.Sheets = []report.Sheet{ratesSheet(result)}
+	}
+	if err := a.print(doc, output); err != nil {
 		return err
 	}
 	return trustVerdict(result)
@@ -188,14 +192,34 @@ func trustDocument(r *trust.Result) *report.Document {
 			doc.Items = append(doc.Items, x)
 		}
 	}
+	kinds := report.Sheet{Title: "Kinds of noise", Columns: []report.Column{{Name: "noise", Key: "noise"}, {Name: "what it is", Key: "means", Flex: true}}}
 	for _, k := range r.Kinds {
-		doc.Notes = append(doc.Notes, report.Note{Text: k.Name + ": " + k.Means, Tone: report.Faint})
+		kinds.Rows = append(kinds.Rows, []any{k.Name, k.Means})
 	}
+	doc.Sheets = append(doc.Sheets, kinds)
 	for _, b := range r.Broken {
 		doc.Notes = append(doc.Notes, report.Note{Text: fmt.Sprintf("%s under %s: %d of %d, limits %s and %s, bound %s",
 			b.Measure, b.Kind, b.Hits, b.Of, percent(b.Lower), percent(b.Upper), percent(b.Bound)), Tone: report.Bad})
 	}
 	return doc
+}
+
+// ratesSheet has one row for each rate, in numbers.
+func ratesSheet(r *trust.Result) report.Sheet {
+	var s report.Sheet
+	for _, key := range []string{"noise", "rate", "hits", "of", "share", "lower", "upper", "bound", "broken"} {
+		s.Columns = append(s.Columns, report.Column{Name: key, Key: key})
+	}
+	for _, k := range r.Kinds {
+		for _, x := range k.Rates {
+			var bound any
+			if x.Bound > 0 {
+				bound = x.Bound
+			}
+			s.Rows = append(s.Rows, []any{x.Kind, string(x.Measure), x.Hits, x.Of, x.Share, x.Lower, x.Upper, bound, x.Broken})
+		}
+	}
+	return s
 }
 
 // rateText is a rate as a cell: "3/400, ≤1.9 %".
