@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
@@ -263,6 +265,40 @@ func TestPlanted(t *testing.T) {
 	if most < 0.1 {
 		t.Errorf("the staircase loses at most %g", most)
 	}
+}
+
+// TestLosses compares losses with their definition, at any clock and with any structure.
+func TestLosses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		clock := rapid.Float64Range(900, 1980).Draw(t, "clock")
+		m, err := NewMachine(Config{
+			Seed: rapid.Uint64().Draw(t, "seed"), N: 4096, K: 4096, Ms: grid, Depths: []float64{0.075, 0.2},
+			Waves: rapid.Bool().Draw(t, "waves"), Switches: rapid.Bool().Draw(t, "switches"),
+			Disturbances: Disturbances{Modes: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "modes")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kernel := range []string{Library, Ours} {
+			losses := m.Losses(kernel, clock)
+			for i := 1; i < len(grid); i++ {
+				own := m.Seconds(kernel, []int{grid[i]}, clock)
+				lo, hi := math.Inf(1), math.Inf(1) // least time for the same work, on slow and on fast levels
+				for _, at := range grid[:i] {
+					other := m.Seconds(kernel, []int{at}, clock)
+					lo = math.Min(lo, other.Hi*float64(grid[i])/float64(at))
+					hi = math.Min(hi, other.Lo*float64(grid[i])/float64(at))
+				}
+				if want := (Range{1 - lo/own.Lo, 1 - hi/own.Hi}); math.Abs(losses[i].Lo-want.Lo) > 1e-9 || math.Abs(losses[i].Hi-want.Hi) > 1e-9 {
+					t.Fatalf("%s m%d: loss %v, want %v", kernel, grid[i], losses[i], want)
+				}
+				nominal := m.Seconds(kernel, []int{grid[i]}, NominalClockMHz)
+				if slower := math.Pow(NominalClockMHz/clock, m.Elasticity(kernel, grid[i])); math.Abs(own.Lo/nominal.Lo/slower-1) > 1e-9 {
+					t.Fatalf("%s m%d: %g times as long at %g MHz, want %g", kernel, grid[i], own.Lo/nominal.Lo, clock, slower)
+				}
+			}
+		}
+	})
 }
 
 // TestRepeatable demands that equal seeds give equal samples.
