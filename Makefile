@@ -8,6 +8,7 @@
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/cuda.test and bin/mistral.test, which run the GPU tests on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
+#   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME
 #   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
@@ -15,6 +16,7 @@ GO       ?= go
 OUT      ?= out
 PRESET   ?= quick
 FUZZTIME ?= 20s
+MACHINES ?= 1000
 
 # Empty outside of a clone; the program then tells what the toolchain recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -26,7 +28,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet.
 CONCURRENT := ./results ./sweep ./cmd/...
 
-.PHONY: run test lint bench bench-kernels build cuda-test gpu-bundle test-cuda fuzz test-kernels kernels clean
+.PHONY: run test lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -116,6 +118,13 @@ bench:
 # Every kernel, type and size on its own.
 bench-kernels:
 	$(GO) test -run '^$$' -bench 'Gemm|Pack|Fill|AMXTuning' -benchtime 5x -timeout 30m ./kernels/cpu
+
+# Exit codes 1 and 4 say that rates pass their bounds or are too thin: the tables show which.
+trust: build
+	bin/gemmaudit selftest --simulate --machines $(MACHINES) -o markdown > bin/trust.md || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
+	{ sed '/^`make trust` makes them anew/q' docs/trust.md; echo; \
+	  echo '    $$ gemmaudit selftest --simulate --machines $(MACHINES) -o markdown'; echo; cat bin/trust.md; } > bin/trust-page.md
+	mv bin/trust-page.md docs/trust.md
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \

@@ -25,6 +25,7 @@ type selftestOptions struct {
 	shape   string
 	seed    uint64
 	output  report.Format
+	trust   simulateOptions
 }
 
 func newSelftestCommand(a *app) *cobra.Command {
@@ -37,17 +38,33 @@ func newSelftestCommand(a *app) *cobra.Command {
 			"gemmaudit selftest --kernel amx,tiled --dtype bf16",
 			"gemmaudit selftest --noise=false                   # correctness alone",
 			"gemmaudit selftest --pairs 200 --shape m64n4096k4096",
+			"gemmaudit selftest --simulate                      # verdicts, on 1000 machines of known truth",
+			"gemmaudit selftest --simulate --machines 50 --noise-kind clock --worst 10",
 		),
 		Long: `Correctness: every kernel and data type of this machine is held against a float64
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
 
 Noise floor: one case is measured against itself under two names, interleaved, many times.
-How often the two are called different is the rate of false alarms of this machine.` + exitHelp(
+How often the two are called different is the rate of false alarms of this machine.
+
+Verdicts (--simulate): the sweeper and the rules run on simulated machines whose true times
+are known, under many kinds of noise. What they get wrong is counted, and the upper 95 %
+limit of each rate is held against its bound. No device is used; docs/trust.md explains the
+tables.` + exitHelp(
 			"0  every kernel is right and the false alarms stay within their level",
-			"1  a kernel computed something else, or there are more false alarms than allowed",
-			"3  the device or a library failed, so that kernels could not be checked"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+			"1  a kernel computed something else, there are more false alarms than allowed, or a rate passes its bound",
+			"3  the device or a library failed, so that kernels could not be checked",
+			"4  too few machines were simulated to hold every rate against its bound"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opts.trust.check(cmd); err != nil {
+				return err
+			}
+			if opts.trust.simulate {
+				return opts.trust.run(cmd.Context(), a, opts.seed, opts.output)
+			}
+			return opts.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels")
@@ -56,7 +73,8 @@ How often the two are called different is the rate of false alarms of this machi
 	flags.IntVar(&opts.pairs, "pairs", 40, "A/A pairs of the noise floor")
 	flags.IntVar(&opts.rounds, "rounds", 10, "samples of each name of a pair")
 	flags.StringVar(&opts.shape, "shape", "m64n1024k1024", "product of the noise floor")
-	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands")
+	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
+	opts.trust.register(cmd)
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "kernel", listOf(a.kernelNames))
 	complete(cmd, "dtype", listOf(a.dtypeNames))

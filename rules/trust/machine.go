@@ -1,0 +1,290 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// The product that machines are audited on.
+const (
+	weightsN, weightsK = 4096, 4096
+	// screening and most are the rounds of a sweep.
+	screening, most = 7, 35
+	// noisePairs of noiseRounds are measured to compare a row with itself.
+	noisePairs, noiseRounds = 8, 10
+)
+
+// grid is the Ms of a sweep: where memory binds, and where arithmetic does.
+func grid() sweep.Batches {
+	var ms sweep.Batches
+	for m := 16; m < 512; m += 31 {
+		ms = append(ms, m)
+	}
+	for m := 512; m <= 4096; m += 80 {
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// subject is one machine under one kind of noise, and where its runs are written.
+type subject struct {
+	kind    Kind
+	index   int
+	cfg     rules.Config
+	machine *simulated.Machine
+	rng     *rand.Rand
+	folder  string
+	tally   *tally
+}
+
+// newSubject draws a machine. Equal seeds, kinds and indices give equal machines.
+func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder string, t *tally) (*subject, error) {
+	name := uint64(0)
+	for _, c := range kind.Name {
+		name = name*131 + uint64(c)
+	}
+	rng := rand.New(rand.NewPCG(seed^name, uint64(index)))
+	planted := []float64{PromisedDepth}
+	others := Depths()
+	rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	for _, d := range others {
+		if d != PromisedDepth && len(planted) < 3 {
+			planted = append(planted, d)
+		}
+	}
+	machine, err := simulated.NewMachine(simulated.Config{
+		Seed: rng.Uint64(), N: weightsN, K: weightsK, Ms: grid(), Depths: planted,
+		Waves: kind.waves, Switches: kind.switches, Disturbances: kind.disturbances,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &subject{kind: kind, index: index, cfg: cfg, machine: machine, rng: rng, folder: folder, tally: t}, nil
+}
+
+// plan is the sweep of a machine.
+func (s *subject) plan(deadline time.Duration) *sweep.Plan {
+	p := &sweep.Plan{
+		Schema: sweep.PlanSchema, Screening: screening, Rounds: most, Seed: s.rng.Uint64(),
+		Regime: results.Engine, Distribution: kernels.Normal, BlockTarget: time.Millisecond, MinLaunches: 1,
+		Sentinel: sweep.DefaultSentinel(), Deadline: deadline,
+	}
+	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs them as often as one of minutes
+	for _, kernel := range []string{simulated.Library, simulated.Ours} {
+		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, DType: kernels.BF16, N: weightsN, K: weightsK, Regime: results.Engine}
+		p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: key, Ms: grid()})
+	}
+	return p
+}
+
+// visit is one session on the machine with the run that was measured in it.
+type visit struct {
+	name   string
+	device *simulated.Device
+	run    *results.Run
+	data   rules.Data
+	truth  truth
+	wall   time.Duration // of the sweep
+}
+
+// sweep measures the machine into a run file.
+func (s *subject) sweep(ctx context.Context, name string, session simulated.Session, deadline time.Duration) (*visit, error) {
+	v := &visit{name: name, device: s.machine.Open(session)}
+	plan := s.plan(deadline)
+	encoded, err := plan.Encode()
+	if err != nil {
+		return nil, err
+	}
+	ceilings, err := v.device.Ceilings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	meta := results.Meta{
+		Created: v.device.Now(), Command: "simulated", Plan: encoded, Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
+		Fingerprint: results.Fingerprint{Devices: []kernels.Spec{v.device.Spec()}},
+		Ceilings:    map[string]kernels.Ceilings{simulated.DeviceID: ceilings},
+	}
+	if v.run, err = results.Create(filepath.Join(s.folder, fmt.Sprintf("%s-%d-%s.db", s.kind.Name, s.index, name)), meta); err != nil {
+		return nil, err
+	}
+	runner := &sweep.Runner{
+		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now,
+		Chooser: rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings},
+	}
+	sum, err := runner.Run(ctx)
+	if err == nil {
+		v.wall = sum.Wall
+		v.data, err = rules.LoadData(v.run)
+	}
+	if err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	v.truth = newTruth(s.machine, referenceClock(v.data, v.device.UsualClockMHz()))
+	return v, nil
+}
+
+func (v *visit) close() error { return errors.Join(v.run.Close(), v.device.Close()) }
+
+// measurer measures again what the visit's run holds.
+func (v *visit) measurer() (*sweep.Measurer, error) {
+	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now})
+}
+
+// examine does with a machine what its users would, and counts.
+func (s *subject) examine(ctx context.Context) (err error) {
+	if s.kind.inOrder {
+		return s.examineInOrder(ctx)
+	}
+	seeds := [2]uint64{s.rng.Uint64(), s.rng.Uint64()}
+	a, err := s.sweep(ctx, "a", simulated.Session{Seed: seeds[0]}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	first, err := s.audit(ctx, a, true)
+	if err != nil {
+		return err
+	}
+	b, err := s.sweep(ctx, "b", simulated.Session{Seed: seeds[1], Hot: true}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	second, err := s.audit(ctx, b, false)
+	if err != nil {
+		return err
+	}
+	if err := s.compare(a, b, first, second); err != nil {
+		return err
+	}
+	return s.stop(ctx, a, seeds[0])
+}
+
+// audit judges a visit with confirmation, and with remedies where they are asked for.
+func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.Audit, err error) {
+	m, err := v.measurer()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	audit, err := rules.RunAudit(ctx, v.data, s.cfg, m)
+	if err != nil {
+		return nil, err
+	}
+	s.scoreAudit(v, audit)
+	if !remedies {
+		return audit, nil
+	}
+	splits, err := rules.FindSplits(ctx, v.data, s.cfg, rules.SplitOptions{Among: rules.AmongAll}, m)
+	if err != nil {
+		return nil, err
+	}
+	s.scoreRemedies(v, splits)
+	s.scoreTable(v, splits)
+	series := v.data.Series[s.rng.IntN(len(v.data.Series))]
+	floor, err := m.NoiseFloor(ctx, series.Rows[s.rng.IntN(len(series.Rows))].Case, noisePairs, noiseRounds, rules.Different)
+	if err != nil {
+		return nil, err
+	}
+	s.tally.count(NoiseFlagged).Hits += floor.Flagged
+	s.tally.count(NoiseFlagged).Of += noisePairs
+	return audit, nil
+}
+
+// compare holds two audits of the machine against each other.
+func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
+	s.scorePair(verdicts(first), verdicts(second))
+	diff, err := rules.Diff(a.data, b.data, s.cfg)
+	if err != nil {
+		return err
+	}
+	s.scoreDiff(a, b, diff)
+	return nil
+}
+
+// stops is at how many moments a run is looked at as if it had been stopped there.
+const stops = 4
+
+// stop judges what a sweep would have held had it been stopped, and a sweep that was.
+func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
+	whole, err := rules.RunAudit(ctx, full.data, s.cfg, nil)
+	if err != nil {
+		return err
+	}
+	want := verdicts(whole)
+	last := int64(0)
+	for _, series := range full.data.Series {
+		for _, r := range series.Rows {
+			last = max(last, r.Samples[len(r.Samples)-1].Seq)
+		}
+	}
+	for i := range stops {
+		at := int64(float64(last) * (float64(i) + s.rng.Float64()) / stops)
+		part, err := rules.RunAudit(ctx, until(full.data, at), s.cfg, nil)
+		if err != nil {
+			return err
+		}
+		s.scoreStopped(PrefixContradict, verdicts(part), want)
+	}
+	if s.index%2 == 1 {
+		return nil // a sweep takes the longest of all, and one in two is enough
+	}
+	deadline := time.Duration((0.35 + 0.55*s.rng.Float64()) * float64(full.wall))
+	short, err := s.sweep(ctx, "deadline", simulated.Session{Seed: seed}, deadline)
+	if err != nil {
+		return err
+	}
+	audit, err := rules.RunAudit(ctx, short.data, s.cfg, nil)
+	if err == nil {
+		s.scoreStopped(DeadlineContradict, verdicts(audit), want)
+	}
+	return errors.Join(err, short.close())
+}
+
+// until is what a run held before a moment of its life.
+func until(data rules.Data, seq int64) rules.Data {
+	before := func(samples []results.Sample) []results.Sample {
+		var out []results.Sample
+		for _, s := range samples {
+			if s.Seq < seq {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	out := data
+	out.Series, out.Sentinels = nil, before(data.Sentinels)
+	for _, s := range data.Series {
+		rows := s.Rows
+		s.Rows = nil
+		for _, r := range rows {
+			if r.Samples = before(r.Samples); len(r.Samples) > 0 {
+				s.Rows = append(s.Rows, r)
+			}
+		}
+		if len(s.Rows) > 0 {
+			out.Series = append(out.Series, s)
+		}
+	}
+	return out
+}
+
+// remove deletes the run files of a machine.
+func (s *subject) remove() error {
+	files, err := filepath.Glob(filepath.Join(s.folder, fmt.Sprintf("%s-%d-*", s.kind.Name, s.index)))
+	for _, f := range files {
+		err = errors.Join(err, os.Remove(f))
+	}
+	return err
+}

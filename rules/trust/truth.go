@@ -1,0 +1,136 @@
+package trust
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// clockStep is what reference clocks are rounded to, in MHz.
+const clockStep = 50
+
+// referenceClock is the clock at which a run is judged: the median of its sentinels,
+// rounded. Where no clock is told, it is the one at which the device has run.
+func referenceClock(data rules.Data, usual float64) float64 {
+	var clocks []float64
+	for _, s := range data.Sentinels {
+		if s.ClockMHz > 0 {
+			clocks = append(clocks, s.ClockMHz)
+		}
+	}
+	if len(clocks) == 0 {
+		return usual
+	}
+	slices.Sort(clocks)
+	return math.Round(clocks[len(clocks)/2]/clockStep) * clockStep
+}
+
+// truth is what a machine is at a reference clock.
+type truth struct {
+	machine *simulated.Machine
+	clock   float64
+	losses  map[string][]simulated.Range // by kernel, of the grid
+}
+
+func newTruth(m *simulated.Machine, clock float64) truth {
+	t := truth{m, clock, map[string][]simulated.Range{}}
+	for _, kernel := range []string{simulated.Library, simulated.Ours} {
+		t.losses[kernel] = m.Losses(kernel, clock)
+	}
+	return t
+}
+
+// loss is that of a row of the grid by the monotonic rule.
+func (t truth) loss(kernel string, m int) simulated.Range {
+	i, _ := slices.BinarySearch(t.machine.Config().Ms, m)
+	return t.losses[kernel][i]
+}
+
+// seconds is the time of a case, however it is executed.
+func (t truth) seconds(c results.Case) simulated.Range {
+	ms := []int{c.M}
+	switch {
+	case len(c.Parts) > 0:
+		ms = c.Parts
+	case c.PadTo > 0:
+		ms = []int{c.PadTo}
+	}
+	return t.machine.Seconds(c.Kernel, ms, t.clock)
+}
+
+// excess is by how much, in log time, the worst row of a finding breaks its rule at the
+// most: not above 0 where the rule is kept.
+func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
+	row := results.Case{SeriesKey: f.Series, M: f.WorstM}
+	slow := math.Log(t.seconds(row).Hi)
+	switch f.Rule {
+	case rules.Monotonic:
+		return math.Log(cfg.Threshold) - math.Log(1-t.loss(f.Series.Kernel, f.WorstM).Hi)
+	case rules.SplitRule:
+		return slow - math.Log(t.split(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Split.Margin)
+	case rules.Pad:
+		return slow - math.Log(t.pad(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Pad.Margin)
+	case rules.Alternative:
+		return slow - math.Log(t.other(f.Series.Kernel, f.WorstM).Lo) - math.Log1p(cfg.Rules.Alternative.Margin)
+	case rules.Roofline:
+		ceilings := t.machine.Ceilings()
+		peak, _ := ceilings.Peak(row.DType)
+		least := math.Max(row.Shape().FLOPs()/peak.FLOPS, row.Shape().Bytes(row.DType)/ceilings.ReadBandwidth)
+		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
+	}
+	return 0 // the other rules have nothing to find on one data type
+}
+
+// split is the least time of two parts of the grid that make up a row, +Inf for none.
+func (t truth) split(kernel string, m int) float64 {
+	ms, best := t.machine.Config().Ms, math.Inf(1)
+	for _, part := range ms {
+		if _, ok := slices.BinarySearch(ms, m-part); ok && 2*part <= m {
+			best = math.Min(best, t.machine.Seconds(kernel, []int{part, m - part}, t.clock).Lo)
+		}
+	}
+	return best
+}
+
+// pad is the least time of a larger row of the grid, +Inf for none.
+func (t truth) pad(kernel string, m int) float64 {
+	best := math.Inf(1)
+	for _, larger := range t.machine.Config().Ms {
+		if larger > m {
+			best = math.Min(best, t.machine.Seconds(kernel, []int{larger}, t.clock).Lo)
+		}
+	}
+	return best
+}
+
+// other is the time of the machine's other kernel.
+func (t truth) other(kernel string, m int) simulated.Range {
+	if kernel == simulated.Ours {
+		return t.machine.Seconds(simulated.Library, []int{m}, t.clock)
+	}
+	return t.machine.Seconds(simulated.Ours, []int{m}, t.clock)
+}
+
+// bestGain is the least that the best remedy of a row gains: a split in two, a larger row or
+// the other kernel. 1 for a row with two levels, of which nothing need be known.
+func (t truth) bestGain(series results.SeriesKey, m int) float64 {
+	direct, other := t.seconds(results.Case{SeriesKey: series, M: m}), t.other(series.Kernel, m)
+	if direct.Lo != direct.Hi || other.Lo != other.Hi {
+		return 1
+	}
+	return direct.Lo / math.Min(other.Hi, math.Min(t.split(series.Kernel, m), t.pad(series.Kernel, m)))
+}
+
+// gain is the true direct ÷ remedy.
+func (t truth) gain(series results.SeriesKey, r rules.Remedy) simulated.Range {
+	direct := t.seconds(results.Case{SeriesKey: series, M: r.M})
+	c := results.Case{SeriesKey: series, M: r.M, Parts: r.Parts, PadTo: r.PadTo}
+	if r.Kind == rules.RemedyOther {
+		c.Kernel = r.Kernel
+	}
+	remedy := t.seconds(c)
+	return simulated.Range{Lo: direct.Lo / remedy.Hi, Hi: direct.Hi / remedy.Lo}
+}
