@@ -97,6 +97,8 @@ type Meta struct {
 	Regime       Regime               `json:"regime"`
 	Distribution kernels.Distribution `json:"distribution"`
 	Seed         uint64               `json:"seed"`
+	// ReferenceClock is the clock of each device, in MHz, at which times are judged.
+	ReferenceClock map[string]float64 `json:"reference_clock,omitempty"`
 	// Source is empty for a measured run, else the files it was imported from.
 	Source string `json:"source,omitempty"`
 }
