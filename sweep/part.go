@@ -20,9 +20,12 @@ type part struct {
 	past     *past
 	cases    []results.Case
 	stations []*station
-	have     []map[int]bool // rounds done, by station
-	gone     []bool         // stations given up
-	failed   []bool         // stations that an earlier start gave up, not tried since
+	have     []map[int]bool   // rounds done, by station
+	gone     []bool           // stations given up
+	failed   []bool           // stations that an earlier start gave up, not tried since
+	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
+	open     []bool           // stations that the rounds until the next look measure
+	until    int              // the next look, or the number of rounds
 
 	demands []demand
 	group   []int // set of weights by station; nil when all fit together
@@ -62,12 +65,33 @@ func (p *part) add(c results.Case) {
 	p.gone, p.failed = append(p.gone, false), append(p.failed, p.past.failed[c.ID])
 }
 
+// recall takes over the samples of earlier starts, of the cases added.
+func (p *part) recall() {
+	mine := make(map[int64]bool, len(p.cases))
+	for _, c := range p.cases {
+		mine[c.ID] = true
+	}
+	for _, s := range p.past.samples {
+		if mine[s.CaseID] {
+			p.taken = append(p.taken, s)
+		}
+	}
+}
+
 // certain is the number of rounds that every case gets.
 func (p *part) certain() int {
 	if p.r.Chooser != nil {
 		return p.r.Plan.Screening
 	}
 	return p.r.Plan.Rounds
+}
+
+// promised is the number of rounds, of those counted as planned, that a station gets.
+func (p *part) promised(i int) int {
+	if p.open == nil || p.open[i] {
+		return max(p.until, p.certain())
+	}
+	return p.certain()
 }
 
 // prepare deals the weights to sets, counts what is missing and holds the first
@@ -132,16 +156,14 @@ func (p *part) run(ctx context.Context) (err error) {
 	}()
 	opened := false
 	for round := range p.r.Plan.Rounds {
-		open, err := p.open(round)
-		if err != nil {
+		if more, err := p.look(round); err != nil {
 			return err
-		}
-		if open == nil {
+		} else if !more {
 			break
 		}
-		p.reckon(round, open)
+		p.reckon(round)
 		for _, i := range RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group) {
-			if !open[i] || p.have[i][round] || p.gone[i] {
+			if !p.open[i] || p.have[i][round] || p.gone[i] {
 				continue
 			}
 			if p.ended(ctx, p.blockTime(p.stations[i])) {
@@ -175,52 +197,46 @@ func (p *part) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// open says which stations are measured in a round; nil ends the sweep.
-func (p *part) open(round int) ([]bool, error) {
-	out := make([]bool, len(p.stations))
-	if round < p.certain() {
-		for i := range out {
-			out[i] = true
+// look decides at the rounds of [Looks] which stations are measured until the next
+// one; false ends the sweep. What is decided depends on the samples of the rounds
+// before, so that a resumed sweep decides alike.
+func (p *part) look(round int) (more bool, err error) {
+	if p.open == nil {
+		p.open, p.until = make([]bool, len(p.stations)), p.certain()
+		for i := range p.open {
+			p.open[i] = true
 		}
-		return out, nil
 	}
-	all, err := p.r.Out.Samples(results.PhaseSweep)
+	if round < p.until {
+		return true, nil
+	}
+	p.until = min(after(round), p.r.Plan.Rounds)
+	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
+	ids, err := p.r.Chooser.Open(p.cases, earlier)
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
 	}
 	mine := map[int64]int{}
 	for i, c := range p.cases {
 		mine[c.ID] = i
 	}
-	earlier := slices.DeleteFunc(all, func(s results.Sample) bool {
-		_, ok := mine[s.CaseID]
-		return !ok || s.Round >= round
-	})
-	ids, err := p.r.Chooser.Open(p.cases, earlier)
-	if err != nil {
-		return nil, fmt.Errorf("choosing the cases of round %d: %w", round, err)
-	}
-	more := 0
+	clear(p.open)
 	for _, id := range ids {
-		i, ok := mine[id]
-		if !ok || out[i] || p.gone[i] {
-			continue
+		if i, ok := mine[id]; ok && !p.gone[i] {
+			p.open[i], more = true, true
 		}
-		out[i] = true
-		more++
-	}
-	if more == 0 {
-		return nil, nil
 	}
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	p.r.planned += more
-	for i := range out {
-		if out[i] && p.have[i][round] {
-			p.r.done++
+	for i, open := range p.open {
+		for n := round; open && n < p.until; n++ {
+			p.r.planned++
+			if p.have[i][n] {
+				p.r.done++
+			}
 		}
 	}
-	return out, nil
+	return more, nil
 }
 
 // ended looks whether to stop before something that takes the time next.
@@ -286,6 +302,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 		return err
 	}
 	p.have[i][round] = true
+	p.taken = append(p.taken, smp)
 	p.samples++
 	s.seconds = smp.US / 1e6
 	p.bench.refine(s, span)
@@ -325,7 +342,7 @@ func (p *part) giveUp(i, round int, why error) error {
 	p.r.note("%v failed: %v", c, why)
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	for n := round; n < p.certain(); n++ {
+	for n := round; n < p.promised(i); n++ {
 		if !p.have[i][n] {
 			p.r.done++
 		}

@@ -211,6 +211,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 			}
 		}
 		if len(p.stations) > 0 {
+			p.recall()
 			parts = append(parts, p)
 		}
 	}
@@ -224,8 +225,9 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 
 // past is what a run file knows from earlier starts.
 type past struct {
-	rounds   map[int64][]int // of the sweep phase, measured
-	failed   map[int64]bool  // given up: they are tried once more
+	rounds   map[int64][]int  // of the sweep phase, measured
+	samples  []results.Sample // of the sweep phase, in order
+	failed   map[int64]bool   // given up: they are tried once more
 	last     map[int64]results.Sample
 	sentinel map[int64][]results.Sample
 	visits   map[int64][]int // rounds of the sentinel phase, done
@@ -250,6 +252,7 @@ func readPast(run *results.Run) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.samples = samples
 	for _, s := range samples {
 		p.rounds[s.CaseID] = append(p.rounds[s.CaseID], s.Round)
 		p.last[s.CaseID] = s

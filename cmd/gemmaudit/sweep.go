@@ -49,7 +49,8 @@ last-level cache, so that they come from memory as in an inference engine (--reg
 After the screening rounds over all cases, time goes where a verdict is open: to cases
 that the rules can neither flag nor clear, or whose loss is known too loosely, to what
 they are held against, and to a few control cases that tell a slow round from slow
-cases. --rounds-for all measures every case in every round.
+cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
+open is measured until the next look. --rounds-for all measures every case in every round.
 
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
 and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
