@@ -146,6 +146,9 @@ func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
 		p.wall = p.r.Now().Sub(began)
+		if !lost(err) && p.samples > 0 {
+			err = errors.Join(err, p.storeClock())
+		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
 			err = nil // as if it had been looked for before that block
 		}
@@ -211,6 +214,12 @@ func (p *part) look(round int) (more bool, err error) {
 		return true, nil
 	}
 	p.until = min(after(round), p.r.Plan.Rounds)
+	if round == p.certain() {
+		// The chooser judges at it.
+		if err := p.storeClock(); err != nil {
+			return false, err
+		}
+	}
 	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
 	ids, err := p.r.Chooser.Open(p.cases, earlier)
 	if err != nil {

@@ -49,7 +49,7 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		byType[c.DType] = true
 		for _, s := range p.past.sentinel[c.ID] {
-			g.last = g.add(s.US)
+			g.last = g.add(s)
 		}
 		for _, round := range p.past.visits[c.ID] {
 			g.round = max(g.round, round+1)
@@ -106,7 +106,7 @@ func (p *part) watch(ctx context.Context, always bool) error {
 			return err
 		}
 		g.round++
-		g.last = g.add(s.US)
+		g.last = g.add(s)
 		p.r.mu.Lock()
 		p.r.Observer.Sample(g.c, s)
 		p.r.Observer.Drift(g.last)

@@ -55,6 +55,7 @@ func TestPlanHash(t *testing.T) {
 	for name, change := range map[string]func(*Plan){
 		"shard":    func(p *Plan) { p.Shard = Shard{1, 2} },
 		"deadline": func(p *Plan) { p.Deadline = time.Hour },
+		"clock":    func(p *Plan) { p.ReferenceClock = 1450 },
 		"notes":    func(p *Plan) { p.Notes = []string{"x"} },
 	} {
 		if hash(change) != same {

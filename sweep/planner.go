@@ -37,6 +37,8 @@ type Options struct {
 	MinLaunches int
 	Shard       Shard
 	Deadline    time.Duration
+	// ReferenceClock in MHz is where times are judged; 0 takes the sentinels' clock.
+	ReferenceClock float64
 	// Budget thins the grid until the rounds are expected to fit; a negative one
 	// forbids what the preset would thin. The preset's is for the preset's grid:
 	// Batches that were asked for stay.
@@ -66,7 +68,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 		Regime: orElse(o.Regime, results.Engine), Distribution: orElse(o.Distribution, kernels.Normal),
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
-		Deadline: orElse(o.Deadline, preset.Deadline),
+		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock,
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)

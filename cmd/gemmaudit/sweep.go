@@ -52,6 +52,9 @@ they are held against, and to a few control cases that tell a slow round from sl
 cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
 open is measured until the next look. --rounds-for all measures every case in every round.
 
+Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
+the sentinels' over the sweep, rounded to 50 MHz, or --clock.
+
 Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
 and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
 of it that are not there any more: they are named, and the exit code is 3. Cases that failed

@@ -26,6 +26,8 @@ type Config struct {
 	LastLevelCacheBytes int64
 	// ClockMHz and PowerW are reported with every block and reading.
 	ClockMHz, PowerW float64
+	// Clock takes the place of ClockMHz: the clock after that many seconds of virtual time.
+	Clock func(seconds float64) float64
 	// RealTime makes Execute sleep for this many real seconds a virtual second.
 	RealTime float64
 	// HostOverhead is virtual time that passes around each block outside of it.
@@ -238,6 +240,10 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 		seconds *= d.cfg.Drift(d.elapsed)
 	}
 	seconds *= d.cfg.Noise.factor(d.rng)
+	mhz := d.cfg.ClockMHz
+	if d.cfg.Clock != nil {
+		mhz = d.cfg.Clock(d.elapsed)
+	}
 	d.elapsed += seconds + d.cfg.HostOverhead.Seconds()
 	d.busy += seconds
 	d.blocks++
@@ -245,7 +251,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if d.cfg.RealTime > 0 {
 		time.Sleep(time.Duration(seconds * d.cfg.RealTime * 1e9))
 	}
-	return kernels.Span{Seconds: seconds, ClockMHz: d.cfg.ClockMHz}, nil
+	return kernels.Span{Seconds: seconds, ClockMHz: mhz}, nil
 }
 
 func describe(launches []kernels.Launch, n int) Block {
