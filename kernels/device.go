@@ -134,9 +134,13 @@ type Span struct {
 type Telemetry struct {
 	PowerW float64
 	TempC  float64
-	// Throttle lists the active reasons for a reduced clock, empty for none.
+	// Throttle lists the active reasons for a reduced clock, [PowerCap] among them,
+	// separated by commas; empty for none.
 	Throttle string
 }
+
+// PowerCap is the reason in [Telemetry].Throttle that the device is at its power limit.
+const PowerCap = "power cap"
 
 // Device runs kernels. The methods of one device are called by one goroutine at
 // a time; different devices are independent.

@@ -233,6 +233,33 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 	return failed, nil
 }
 
+// admit says whether the weights of a case are in memory, and the form that its kernel
+// makes of them too or the budget leaves room for it, which is then taken.
+func (b *bench) admit(c results.Case) bool {
+	s, form := b.sets[matrixOf(c)], formOf(c)
+	if s == nil {
+		return false
+	}
+	if s.budgeted[form] {
+		return true
+	}
+	more := int64(packedMargin * float64(s.key.bytes()) * float64(len(s.raw)))
+	if b.used+more > b.budget {
+		return false
+	}
+	s.budgeted[form] = true
+	s.cost += more
+	b.used += more
+	return true
+}
+
+// holds says whether A and C in memory are large enough for a case.
+func (b *bench) holds(c results.Case) bool {
+	have, slots := b.activations[c.DType], int64(b.slots(c))
+	return have != nil && have.aBytes >= slots*slotBytes(rows(c), c.K, c.DType) &&
+		have.cBytes >= slots*slotBytes(rows(c), c.N, c.DType.Output())
+}
+
 func (b *bench) gemm(name string) (kernels.Gemm, error) {
 	if g := b.gemms[name]; g != nil {
 		return g, nil

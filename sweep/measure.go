@@ -32,7 +32,9 @@ type MeasureConfig struct {
 }
 
 // Measurer takes fresh samples of single cases, interleaved, in the regime that
-// the cases name and with the same rotation as a sweep. Weights stay in memory
+// the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
+// a power limit, blocks of its other cases are run between the measured ones, so that
+// the clock is the sweep's; they are not stored. Weights stay in memory
 // between calls while there is room. It is used by one goroutine.
 type Measurer struct {
 	cfg     MeasureConfig
@@ -41,6 +43,7 @@ type Measurer struct {
 	rounds  map[results.Phase]map[int64]int // the next free one of each case
 	local   map[string]int64                // ids given here, without a run
 	calls   uint64
+	learnt  bool // what the sweep in Out tells of the devices' state
 }
 
 var _ rules.Measurer = (*Measurer)(nil)
@@ -51,6 +54,16 @@ type lab struct {
 	gauge    gauge
 	stations map[string]*station
 	idle     time.Time // since when
+	thermal  *thermal  // the state of the sweep, where fillers keep the device in it
+}
+
+// station is that of a case.
+func (l *lab) station(c results.Case) *station {
+	key := identity(c)
+	if l.stations[key] == nil {
+		l.stations[key] = &station{c: c}
+	}
+	return l.stations[key]
 }
 
 // NewMeasurer returns a measurer; Close frees the memory it takes.
@@ -168,6 +181,9 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	if err != nil {
 		return nil, err
 	}
+	if err := m.learn(); err != nil {
+		return nil, err
+	}
 	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
 	m.calls++
@@ -211,6 +227,48 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	return out, nil
 }
 
+// learn finds out from the samples of Out in which state the sweep ran, once.
+func (m *Measurer) learn() error {
+	if m.learnt || m.cfg.Out == nil {
+		return nil
+	}
+	m.learnt = true
+	cases, err := m.cfg.Out.Cases()
+	if err != nil {
+		return err
+	}
+	device := make(map[int64]string, len(cases))
+	of := map[string][]results.Case{}
+	for _, c := range cases {
+		if m.benches[c.Device] != nil {
+			device[c.ID] = c.Device
+			of[c.Device] = append(of[c.Device], c)
+		}
+	}
+	split := func(phase results.Phase) (map[string][]results.Sample, error) {
+		samples, err := m.cfg.Out.Samples(phase)
+		out := map[string][]results.Sample{}
+		for _, s := range samples {
+			if id, ok := device[s.CaseID]; ok {
+				out[id] = append(out[id], s)
+			}
+		}
+		return out, err
+	}
+	sweep, err := split(results.PhaseSweep)
+	if err != nil {
+		return err
+	}
+	sentinels, err := split(results.PhaseSentinel)
+	if err != nil {
+		return err
+	}
+	for id, l := range m.benches {
+		l.thermal = newThermal(of[id], sweep[id], sentinels[id], m.cfg.Seed)
+	}
+	return nil
+}
+
 // idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
@@ -228,13 +286,12 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	if err := l.reserve(ctx, mine); err != nil {
 		return err
 	}
+	if err := l.stock(ctx, mine); err != nil {
+		return err
+	}
 	stations, gone := make([]*station, len(members)), make([]error, len(members))
 	for at, i := range members {
-		key := identity(cases[i])
-		if l.stations[key] == nil {
-			l.stations[key] = &station{c: cases[i]}
-		}
-		stations[at], gone[at] = l.stations[key], failed[matrixOf(cases[i])]
+		stations[at], gone[at] = l.station(cases[i]), failed[matrixOf(cases[i])]
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
@@ -243,7 +300,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if gone[at] != nil {
 			continue
 		}
-		if l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit {
+		if l.thermal == nil && (l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit) {
 			_, gone[at] = warmUp(ctx, l.bench, s, m.cfg.Sentinel, m.cfg.Now)
 		} else {
 			gone[at] = l.pilot(ctx, s)
@@ -251,7 +308,16 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if lost(gone[at]) || errors.Is(gone[at], errHalted) {
 			return gone[at]
 		}
-		l.idle = m.cfg.Now()
+		if l.thermal == nil {
+			l.idle = m.cfg.Now()
+		}
+	}
+	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		m.cfg.Observer.Message(l.spec.ID + ": " + note)
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
@@ -292,10 +358,16 @@ var errJournal = errors.New("the run file can't be written")
 
 // sample takes one block.
 func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results.Phase, out *[]results.Sample) error {
+	if err := l.keepWarm(ctx); err != nil {
+		return err
+	}
 	started := m.cfg.Now()
 	span, err := l.block(ctx, s, s.perBlock)
 	if err != nil {
 		return err
+	}
+	if l.thermal != nil {
+		l.thermal.saw(s.c, span)
 	}
 	round, err := m.round(s.c.ID, phase)
 	if err != nil {

@@ -42,6 +42,7 @@ const (
 	streamShards
 	streamFill
 	streamMeasure
+	streamFillers
 )
 
 // RoundOrder is the order in which the cases of a round run on one device:

@@ -14,7 +14,9 @@ import (
 type weightSet struct {
 	key  matrixKey
 	raw  []kernels.Buffer
-	cost int64 // as budgeted
+	cost int64 // as budgeted, for the forms that are
+	// budgeted are the forms that there is memory for.
+	budgeted map[formKey]bool
 	// next is the copy that the coming launch uses, whatever its M and kernel. It
 	// runs on from block to block: between two uses of a copy every other one
 	// has been read, by kernels that pack and by those that share the raw one.
@@ -34,7 +36,10 @@ type weightForm struct {
 // seconds, so that the bench is asked before each whether to go on; a single one
 // is filled at the pace of memory and is not divided.
 func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
-	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), forms: map[formKey]*weightForm{}}
+	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), forms: map[formKey]*weightForm{}, budgeted: map[formKey]bool{}}
+	for _, f := range dm.forms {
+		s.budgeted[f] = true
+	}
 	for i := range dm.copies {
 		err := b.halted(ctx)
 		if err == nil {

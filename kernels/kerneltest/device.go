@@ -28,6 +28,9 @@ type Config struct {
 	ClockMHz, PowerW float64
 	// Clock takes the place of ClockMHz: the clock after that many seconds of virtual time.
 	Clock func(seconds float64) float64
+	// Governor takes the place of both: a power limit that the blocks themselves set the
+	// clock by. Costs are those at its highest clock.
+	Governor *Governor
 	// RealTime makes Execute sleep for this many real seconds a virtual second.
 	RealTime float64
 	// HostOverhead is virtual time that passes around each block outside of it.
@@ -85,6 +88,7 @@ type Device struct {
 	busy    float64
 	weights int
 	closed  bool
+	power   governed
 }
 
 var _ kernels.Device = (*Device)(nil)
@@ -223,7 +227,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if d.cfg.Observe != nil {
 		d.cfg.Observe(describe(launches, n))
 	}
-	var seconds float64
+	var seconds, watts, total float64
 	for i, l := range launches[:min(n, len(launches))] {
 		own, ok := l.(*launch)
 		if !ok || own.gemm.device != d {
@@ -233,7 +237,11 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 			return kernels.Span{}, err
 		}
 		times := (n-i-1)/len(launches) + 1
-		seconds += float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+		cost := float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+		seconds += cost
+		if g := d.cfg.Governor; g != nil {
+			watts, total = watts+cost*g.Watts(own.info.Problem), total+cost
+		}
 	}
 	d.mu.Lock()
 	if d.cfg.Drift != nil {
@@ -243,6 +251,11 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	mhz := d.cfg.ClockMHz
 	if d.cfg.Clock != nil {
 		mhz = d.cfg.Clock(d.elapsed)
+	}
+	if g := d.cfg.Governor; g != nil {
+		mhz = g.clock(&d.power, d.elapsed)
+		seconds *= g.MaxMHz / mhz
+		g.ran(&d.power, watts/total, d.elapsed, seconds)
 	}
 	d.elapsed += seconds + d.cfg.HostOverhead.Seconds()
 	d.busy += seconds
@@ -265,7 +278,17 @@ func describe(launches []kernels.Launch, n int) Block {
 }
 
 // Telemetry implements kernels.Device.
-func (d *Device) Telemetry() kernels.Telemetry { return kernels.Telemetry{PowerW: d.cfg.PowerW} }
+func (d *Device) Telemetry() kernels.Telemetry {
+	t := kernels.Telemetry{PowerW: d.cfg.PowerW}
+	if g := d.cfg.Governor; g != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if t.PowerW = min(g.LimitW, d.power.watts); g.limited(&d.power) {
+			t.Throttle = kernels.PowerCap
+		}
+	}
+	return t
+}
 
 // Close implements kernels.Device.
 func (d *Device) Close() error {
