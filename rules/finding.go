@@ -265,6 +265,10 @@ type Request struct {
 	Case results.Case
 	// Phase is stored with the samples.
 	Phase results.Phase
+	// Serial has every launch wait for the end of the one before it, as another engine's
+	// would. A sweep lets kernels that can begin while their predecessor drains, which a
+	// remedy must not take credit for where it replaces another library's kernel.
+	Serial bool
 }
 
 // Measurer measures cases on the device that the run came from. Package sweep

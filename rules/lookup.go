@@ -252,7 +252,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 			case table.Kernel:
 				remedy.Kernel = c.Action.Kernel
 			}
-			requests = append(requests, Request{direct, results.PhaseRemedy}, Request{remedy, results.PhaseRemedy})
+			requests = append(requests, Request{Case: direct, Phase: results.PhaseRemedy}, Request{Case: remedy, Phase: results.PhaseRemedy})
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {

@@ -320,6 +320,11 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 // block executes a case n times back to back, each time with the next copy of
 // its weights. All parts of one execution use the same copy, as they would.
 func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
+	return b.run(ctx, s, n, false)
+}
+
+// run is block, with launches that do not overlap where they are to be serial.
+func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernels.Span, error) {
 	if err := b.ready(ctx, s); err != nil {
 		return kernels.Span{}, err
 	}
@@ -336,7 +341,7 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 		}
 	}
 	// A block that has begun is finished: what it measured is not thrown away.
-	span, err := b.device.Execute(context.WithoutCancel(ctx), b.window, n*parts)
+	span, err := kernels.Run(context.WithoutCancel(ctx), b.device, kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
 	s.form.set.next = (s.form.set.next + n) % copies
 	if err != nil {
 		return kernels.Span{}, err

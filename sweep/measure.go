@@ -331,7 +331,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			}
 			i := members[at]
 			if gone[at] == nil {
-				gone[at] = m.sample(ctx, l, stations[at], requests[i].Phase, &out[i])
+				gone[at] = m.sample(ctx, l, stations[at], requests[i], &out[i])
 			}
 			var e *caseError
 			switch err := gone[at]; {
@@ -357,23 +357,23 @@ type caseError struct{ error }
 var errJournal = errors.New("the run file can't be written")
 
 // sample takes one block.
-func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results.Phase, out *[]results.Sample) error {
+func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Request, out *[]results.Sample) error {
 	if err := l.keepWarm(ctx); err != nil {
 		return err
 	}
 	started := m.cfg.Now()
-	span, err := l.block(ctx, s, s.perBlock)
+	span, err := l.run(ctx, s, s.perBlock, r.Serial)
 	if err != nil {
 		return err
 	}
 	if l.thermal != nil {
 		l.thermal.saw(s.c, span)
 	}
-	round, err := m.round(s.c.ID, phase)
+	round, err := m.round(s.c.ID, r.Phase)
 	if err != nil {
 		return err
 	}
-	smp := sample(s.c, phase, round, s.perBlock, started, span, l.gauge.at(started))
+	smp := sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
 	l.refine(s, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)
