@@ -118,6 +118,12 @@ type Buffer interface {
 	Close() error
 }
 
+// Copier is implemented by buffers to which content is copied in less time than it is filled.
+type Copier interface {
+	// CopyFrom copies the content of a buffer of the same device and the same size.
+	CopyFrom(src Buffer) error
+}
+
 // Span is what the device itself says of one block of launches.
 type Span struct {
 	// Seconds is the time from the first launch's start to the last one's end,

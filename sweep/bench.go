@@ -39,6 +39,9 @@ type bench struct {
 	bound       int              // launches kept
 	busy        float64          // seconds inside blocks
 	rotations   map[formKey]Rotation
+	allocation  int // how many times the operands have been allocated
+	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
+	renewal, renewed float64
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -163,14 +166,8 @@ func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
 		if err != nil {
 			return err
 		}
-		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
-			return fmt.Errorf("operand A of %s, %d bytes: %w", d, n.aBytes, err)
-		}
-		if err = n.a.Fill(b.dist, d, n.aBytes/int64(d.Size()), source(b.seed, streamFill, math.MaxUint64).Uint64()); err != nil {
-			return errors.Join(fmt.Errorf("operand A of %s: %w", d, err), n.close())
-		}
-		if n.c, err = b.device.Alloc(n.cBytes); err != nil {
-			return errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
+		if n, err = b.newOperands(d, n.aBytes, n.cBytes, nil); err != nil {
+			return err
 		}
 		b.activations[d] = n
 	}
@@ -212,10 +209,12 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 			return nil, err
 		}
 	}
+	before := b.allocation
 	for _, d := range ds {
 		if b.sets[d.key] != nil {
 			continue
 		}
+		b.allocation = before + 1
 		s, err := b.newWeightSet(ctx, d)
 		if lost(err) || errors.Is(err, errHalted) {
 			return nil, err

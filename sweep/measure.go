@@ -264,6 +264,9 @@ func (m *Measurer) learn() error {
 		return err
 	}
 	for id, l := range m.benches {
+		for _, s := range sweep[id] {
+			l.allocation = max(l.allocation, s.Allocation)
+		}
 		l.thermal = newThermal(of[id], sweep[id], sentinels[id], m.cfg.Seed)
 	}
 	return nil
@@ -321,6 +324,9 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
+		if err := l.renew(ctx, false, m.cfg.Now); err != nil {
+			return err
+		}
 		for i := range order {
 			order[i] = i
 		}
@@ -373,7 +379,7 @@ func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Reque
 	if err != nil {
 		return err
 	}
-	smp := sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
+	smp := l.sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
 	l.refine(s, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)

@@ -43,6 +43,7 @@ const (
 	streamFill
 	streamMeasure
 	streamFillers
+	streamAllocation
 )
 
 // RoundOrder is the order in which the cases of a round run on one device:

@@ -24,6 +24,7 @@ type part struct {
 	gone     []bool           // stations given up
 	failed   []bool           // stations that an earlier start gave up, not tried since
 	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
+	looked   bool             // a look came before this round
 	open     []bool           // stations that the rounds until the next look measure
 	until    int              // the next look, or the number of rounds
 
@@ -73,6 +74,7 @@ func (p *part) recall() {
 	}
 	for _, s := range p.past.samples {
 		if mine[s.CaseID] {
+			p.bench.allocation = max(p.bench.allocation, s.Allocation)
 			p.taken = append(p.taken, s)
 		}
 	}
@@ -165,6 +167,9 @@ func (p *part) run(ctx context.Context) (err error) {
 			break
 		}
 		p.reckon(round)
+		if err := p.renew(ctx); err != nil {
+			return err
+		}
 		for _, i := range RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group) {
 			if !p.open[i] || p.have[i][round] || p.gone[i] {
 				continue
@@ -213,7 +218,7 @@ func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
 	}
-	p.until = min(after(round), p.r.Plan.Rounds)
+	p.until, p.looked = min(after(round), p.r.Plan.Rounds), true
 	if round == p.certain() {
 		// The chooser judges at it.
 		if err := p.storeClock(); err != nil {
@@ -246,6 +251,24 @@ func (p *part) look(round int) (more bool, err error) {
 		}
 	}
 	return more, nil
+}
+
+// renew allocates operands anew before a round, at looks in any case. Sets of weights that
+// take turns in memory come anew by themselves. What is lost in it is loaded again, or given
+// up with its reason, when it is needed.
+func (p *part) renew(ctx context.Context) error {
+	must := p.looked
+	p.looked = false
+	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) {
+		return nil
+	}
+	err := p.bench.renew(ctx, must, p.r.Now)
+	if err == nil || lost(err) || errors.Is(err, errHalted) {
+		return err
+	}
+	p.loadedG = -1
+	p.r.note("%s: %v", p.bench.spec.ID, err)
+	return nil
 }
 
 // ended looks whether to stop before something that takes the time next.
@@ -306,7 +329,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err != nil {
 		return p.giveUp(i, round, err)
 	}
-	smp := sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.gauge.at(started))
+	smp := p.bench.sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.gauge.at(started))
 	if err := p.r.journal.append(&smp); err != nil {
 		return err
 	}
