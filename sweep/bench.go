@@ -42,6 +42,11 @@ type bench struct {
 	allocation  int // how many times the operands have been allocated
 	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
 	renewal, renewed float64
+
+	watch stopwatch
+	// meanwhile is called while a block runs, on devices that run blocks by themselves; nil
+	// has nothing to do. It must run nothing on the device.
+	meanwhile func()
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -324,6 +329,7 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 
 // run is block, with launches that do not overlap where they are to be serial.
 func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernels.Span, error) {
+	began := b.watch.time()
 	if err := b.ready(ctx, s); err != nil {
 		return kernels.Span{}, err
 	}
@@ -339,8 +345,9 @@ func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernel
 			b.window = append(b.window, l)
 		}
 	}
+	b.watch.took(&b.watch.Binding, began)
 	// A block that has begun is finished: what it measured is not thrown away.
-	span, err := kernels.Run(context.WithoutCancel(ctx), b.device, kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
+	span, err := b.execute(context.WithoutCancel(ctx), kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
 	s.form.set.next = (s.form.set.next + n) % copies
 	if err != nil {
 		return kernels.Span{}, err
@@ -350,6 +357,56 @@ func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernel
 	}
 	b.busy += span.Seconds
 	return span, nil
+}
+
+// execute runs a block, and what there is to do meanwhile.
+func (b *bench) execute(ctx context.Context, block kernels.Block) (span kernels.Span, err error) {
+	began := b.watch.time()
+	defer func() {
+		if outside := b.watch.time().Sub(began).Seconds() - span.Seconds; outside > 0 {
+			b.watch.Launching += outside
+		}
+	}()
+	starter, ok := b.device.(kernels.Starter)
+	if !ok || b.meanwhile == nil {
+		return kernels.Run(ctx, b.device, block)
+	}
+	wait, err := starter.Start(ctx, block)
+	if err != nil {
+		return span, err
+	}
+	b.watch.hidden = true
+	beside := b.watch.time()
+	b.meanwhile()
+	b.watch.hidden = false
+	b.watch.took(&b.watch.Hidden, beside)
+	return wait()
+}
+
+// bindAhead is how many launches are bound at most while a block runs: about a block's
+// time worth of them.
+const bindAhead = 128
+
+// prebind binds launches of a case that is to run next, as far as that runs nothing on the
+// device: where its weights have their form. What fails is tried again, and told, by the
+// block itself.
+func (b *bench) prebind(s *station) {
+	set := b.sets[matrixOf(s.c)]
+	if set == nil || set.forms[formOf(s.c)] == nil || b.ready(context.Background(), s) != nil || s.launches == nil {
+		return
+	}
+	parts, copies := len(ms(s.c)), len(s.form.copies)
+	n := copies
+	if s.perBlock > 0 {
+		n = min(n, s.perBlock)
+	}
+	for i := range min(n, max(1, bindAhead/parts)) {
+		for part := range parts {
+			if _, err := b.launch(s, (s.form.set.next+i)%copies, part); err != nil {
+				return
+			}
+		}
+	}
 }
 
 // launch is a part of a case on one copy of its weights, bound at first use.
@@ -409,9 +466,12 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 	// A first run that took much longer than a block, and than was expected, mostly
 	// loaded code: what it says of the product would make blocks of a single launch.
 	if err == nil && (t == 0 || t >= 4*b.target.Seconds() && t > 4*s.seconds) {
+		// It is too short for anything to be done beside it.
+		later := b.meanwhile
+		b.meanwhile = nil
 		var span kernels.Span
 		span, err = b.block(ctx, s, 1)
-		t = span.Seconds
+		t, b.meanwhile = span.Seconds, later
 	}
 	if err != nil {
 		return err

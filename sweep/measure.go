@@ -101,6 +101,7 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
+		b.watch.now = cfg.Now
 		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[string]*station{}}
 	}
 	return m, nil
@@ -324,7 +325,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
-		if err := l.renew(ctx, false, m.cfg.Now); err != nil {
+		if err := l.renew(ctx, false); err != nil {
 			return err
 		}
 		for i := range order {

@@ -21,6 +21,9 @@ type part struct {
 	cases    []results.Case
 	stations []*station
 	have     []map[int]bool   // rounds done, by station
+	queue    []block          // taken and not stored yet
+	failure  error            // of storing them
+	upcoming *station         // what is measured next, nil for nothing
 	gone     []bool           // stations given up
 	failed   []bool           // stations that an earlier start gave up, not tried since
 	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
@@ -50,6 +53,10 @@ func newPart(r *Runner, d kernels.Device, past *past) *part {
 	}
 	p := &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
+	b.watch.now = r.Now
+	if _, ok := d.(kernels.Starter); ok {
+		b.meanwhile = p.meanwhile
+	}
 	return p
 }
 
@@ -147,6 +154,9 @@ func (p *part) blockTime(s *station) time.Duration {
 func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
+		if stored := p.flush(); stored != nil && !errors.Is(err, stored) {
+			err = errors.Join(err, stored)
+		}
 		p.wall = p.r.Now().Sub(began)
 		if !lost(err) && p.samples > 0 {
 			err = errors.Join(err, p.storeClock())
@@ -170,9 +180,15 @@ func (p *part) run(ctx context.Context) (err error) {
 		if err := p.renew(ctx); err != nil {
 			return err
 		}
-		for _, i := range RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group) {
-			if !p.open[i] || p.have[i][round] || p.gone[i] {
+		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
+			return !p.open[i] || p.have[i][round]
+		})
+		for at, i := range order {
+			if p.gone[i] {
 				continue
+			}
+			if p.upcoming = nil; at+1 < len(order) {
+				p.upcoming = p.stations[order[at+1]]
 			}
 			if p.ended(ctx, p.blockTime(p.stations[i])) {
 				return nil
@@ -183,6 +199,8 @@ func (p *part) run(ctx context.Context) (err error) {
 					return err
 				}
 				p.setUp = p.r.Now().Sub(began)
+				// What was bound and launched so far is part of it.
+				p.bench.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.bench.busy)}
 				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
 				}
@@ -218,6 +236,9 @@ func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
 	}
+	if err := p.flush(); err != nil {
+		return false, err
+	}
 	p.until, p.looked = min(after(round), p.r.Plan.Rounds), true
 	if round == p.certain() {
 		// The chooser judges at it.
@@ -226,7 +247,9 @@ func (p *part) look(round int) (more bool, err error) {
 		}
 	}
 	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
+	began := p.r.Now()
 	ids, err := p.r.Chooser.Open(p.cases, earlier)
+	p.bench.watch.took(&p.bench.watch.Chooser, began)
 	if err != nil {
 		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
 	}
@@ -257,12 +280,15 @@ func (p *part) look(round int) (more bool, err error) {
 // take turns in memory come anew by themselves. What is lost in it is loaded again, or given
 // up with its reason, when it is needed.
 func (p *part) renew(ctx context.Context) error {
+	if err := p.flush(); err != nil {
+		return err
+	}
 	must := p.looked
 	p.looked = false
 	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) {
 		return nil
 	}
-	err := p.bench.renew(ctx, must, p.r.Now)
+	err := p.bench.renew(ctx, must)
 	if err == nil || lost(err) || errors.Is(err, errHalted) {
 		return err
 	}
@@ -329,23 +355,19 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err != nil {
 		return p.giveUp(i, round, err)
 	}
-	smp := p.bench.sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.gauge.at(started))
-	if err := p.r.journal.append(&smp); err != nil {
-		return err
+	if p.failure != nil {
+		return p.failure // what can't be stored was not measured
 	}
+	smp := p.bench.sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.telemetry(started))
 	p.have[i][round] = true
-	p.taken = append(p.taken, smp)
 	p.samples++
 	s.seconds = smp.US / 1e6
 	p.bench.refine(s, span)
-	if label := s.label(); fresh && label != "" {
-		s.c.Label = label
-		if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {
-			return err
-		}
+	p.queue = append(p.queue, block{s, smp, fresh, expected})
+	if p.bench.meanwhile != nil {
+		return nil // stored while the next block runs
 	}
-	p.report(s, smp, round, expected)
-	return nil
+	return p.flush()
 }
 
 // forgive takes back that an earlier start gave a station up, now that it is tried again:
@@ -363,6 +385,9 @@ func (p *part) forgive(i int) error {
 // would be compared unevenly.
 func (p *part) giveUp(i, round int, why error) error {
 	if err := p.forgive(i); err != nil {
+		return err
+	}
+	if err := p.flush(); err != nil {
 		return err
 	}
 	p.gone[i] = true
@@ -388,6 +413,11 @@ const heapGrowth = 64 << 20
 // collect frees memory between blocks: after each round, and within one when
 // much has piled up.
 func (p *part) collect(now bool) {
+	if p.bench.meanwhile != nil {
+		return // the collector runs by itself, beside blocks of which it is no part
+	}
+	began := p.r.Now()
+	defer func() { p.bench.watch.took(&p.bench.watch.Collector, began) }()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc < p.heap+heapGrowth && (!now || m.HeapAlloc < p.heap+heapGrowth/8) {

@@ -101,7 +101,10 @@ func (p *part) watch(ctx context.Context, always bool) error {
 			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
 			continue
 		}
-		s := p.bench.sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.gauge.at(started))
+		s := p.bench.sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.telemetry(started))
+		if err := p.flush(); err != nil {
+			return err
+		}
 		if err := p.r.journal.append(&s); err != nil {
 			return err
 		}

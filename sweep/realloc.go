@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -29,14 +28,14 @@ const (
 // renew allocates the operands anew where that is due: whenever what the last time took is
 // within allocationShare of what blocks have taken since, and at once where it must be. The
 // first time, after one round, shows what it takes.
-func (b *bench) renew(ctx context.Context, must bool, now func() time.Time) error {
+func (b *bench) renew(ctx context.Context, must bool) error {
 	worked := b.busy - b.renewed
 	if worked == 0 || !must && b.renewal > allocationShare*worked {
 		return nil
 	}
-	began := now()
+	began := b.watch.time()
 	err := b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
-	b.renewal, b.renewed = now().Sub(began).Seconds(), b.busy
+	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
 	return err
 }
 

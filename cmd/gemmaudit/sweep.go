@@ -55,8 +55,12 @@ open is measured until the next look. --rounds-for all measures every case in ev
 Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
 the sentinels' over the sweep, rounded to 50 MHz, or --clock.
 
-Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
-and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
+Operands are allocated anew between rounds, as often as one percent of the time allows, so
+that what their place in memory does to a row is in its interval.
+
+Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
+that was measured, a killed process the block in progress and at most the one before it, and
+--resume goes on. Resuming takes the plan from the run file, and goes on without devices
 of it that are not there any more: they are named, and the exit code is 3. Cases that failed
 are tried once more.
 
