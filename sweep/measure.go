@@ -178,16 +178,32 @@ func checkCase(c results.Case) error {
 // Measure implements [rules.Measurer]. When ctx ends, the samples taken so far are
 // returned with an error that wraps its cause.
 func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds int) ([][]results.Sample, error) {
-	cases, err := m.name(requests)
+	cases, err := m.begin(requests)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.learn(); err != nil {
 		return nil, err
 	}
 	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
+	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+		return m.group(ctx, l, ds, requests, cases, members, rounds, out)
+	})
+	return out, err
+}
+
+// begin names the cases of a call and learns what there is to know of the devices.
+func (m *Measurer) begin(requests []rules.Request) ([]results.Case, error) {
+	cases, err := m.name(requests)
+	if err != nil {
+		return nil, err
+	}
 	m.calls++
+	return cases, m.learn()
+}
+
+// deal calls do for each device and each set of weights that memory holds together, with the
+// places of their cases. Cases for one weight matrix stay together; where memory can't hold
+// all of them, one set comes after the other.
+func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, members []int) error) error {
 	var ids []string
 	for _, c := range cases {
 		if !slices.Contains(ids, c.Device) {
@@ -199,8 +215,6 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 		if l == nil {
 			continue
 		}
-		// Requests for one weight matrix stay together. Where memory can't hold
-		// all of them, one set after the other gets all its rounds.
 		var mine []results.Case
 		for _, c := range cases {
 			if c.Device == id {
@@ -220,12 +234,12 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 				}
 			}
 			set := slices.DeleteFunc(slices.Clone(ds), func(d demand) bool { return of[d.key] != g })
-			if err := m.group(ctx, l, set, requests, cases, members, rounds, out); err != nil {
-				return out, fmt.Errorf("%s: %w", id, err)
+			if err := do(l, set, members); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // learn finds out from the samples of Out in which state the sweep ran, once.
@@ -276,26 +290,35 @@ func (m *Measurer) learn() error {
 // idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
-// group measures the requests whose weights fit in memory together.
-func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
-	members []int, rounds int, out [][]results.Sample) error {
+// place brings the operands of cases and of fillers into memory. Cases whose weights can't be
+// had are gone, with the reason.
+func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case, members []int) (stations []*station, gone []error, err error) {
 	failed, err := l.load(ctx, ds)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var mine []results.Case
 	for _, i := range members {
 		mine = append(mine, cases[i])
 	}
 	if err := l.reserve(ctx, mine); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := l.stock(ctx, mine); err != nil {
-		return err
+		return nil, nil, err
 	}
-	stations, gone := make([]*station, len(members)), make([]error, len(members))
-	for at, i := range members {
-		stations[at], gone[at] = l.station(cases[i]), failed[matrixOf(cases[i])]
+	for _, i := range members {
+		stations, gone = append(stations, l.station(cases[i])), append(gone, failed[matrixOf(cases[i])])
+	}
+	return stations, gone, nil
+}
+
+// group measures the requests whose weights fit in memory together.
+func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
+	members []int, rounds int, out [][]results.Sample) error {
+	stations, gone, err := m.place(ctx, l, ds, cases, members)
+	if err != nil {
+		return err
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
