@@ -316,9 +316,15 @@ func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []resul
 // group measures the requests whose weights fit in memory together.
 func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
 	members []int, rounds int, out [][]results.Sample) error {
+	placed := l.allocation
 	stations, gone, err := m.place(ctx, l, ds, cases, members)
 	if err != nil {
 		return err
+	}
+	if l.allocation == placed { // nothing is new of what was there
+		if err := l.renew(ctx, false); err != nil {
+			return err
+		}
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
@@ -339,17 +345,22 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			l.idle = m.cfg.Now()
 		}
 	}
-	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
-	if err != nil {
+	if err := m.warm(ctx, l); err != nil {
 		return err
-	}
-	if note != "" {
-		m.cfg.Observer.Message(l.spec.ID + ": " + note)
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
-		if err := l.renew(ctx, false); err != nil {
-			return err
+		if rested := m.cfg.Now(); round > 0 {
+			placed := l.allocation
+			if err := l.renew(ctx, false); err != nil {
+				return err
+			}
+			if l.allocation != placed {
+				l.idle = rested
+				if err := m.warm(ctx, l); err != nil {
+					return err
+				}
+			}
 		}
 		for i := range order {
 			order[i] = i
@@ -378,6 +389,15 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	}
 	l.idle = m.cfg.Now()
 	return nil
+}
+
+// warm brings a device that has rested back into the state of the sweep, where it is kept.
+func (m *Measurer) warm(ctx context.Context, l *lab) error {
+	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
+	if note != "" {
+		m.cfg.Observer.Message(l.spec.ID + ": " + note)
+	}
+	return err
 }
 
 // caseError marks a failure that has been recorded.
