@@ -116,78 +116,35 @@ func (m *Measurer) Close() error {
 	return errors.Join(errs...)
 }
 
-// identity tells cases apart that may share shape and series.
-func identity(c results.Case) string {
-	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
-}
-
-// name gives the cases of requests their ids.
-func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
-	cases := make([]results.Case, len(requests))
-	for i, r := range requests {
-		c := r.Case
-		c.ID = 0
-		if err := checkCase(c); err != nil {
-			return nil, err
-		}
-		if m.benches[c.Device] == nil && !slices.Contains(m.cfg.Absent, c.Device) {
-			return nil, fmt.Errorf("%v can't be measured again: there is no device %q here", c, c.Device)
-		}
-		cases[i] = c
-	}
-	if m.cfg.Out != nil {
-		return m.cfg.Out.AddCases(cases)
-	}
-	for i := range cases {
-		key := identity(cases[i])
-		if m.local[key] == 0 {
-			m.local[key] = int64(len(m.local) + 1)
-		}
-		cases[i].ID = m.local[key]
-	}
-	return cases, nil
-}
-
-// checkCase refuses what could not be executed as it is written. Within
-// [MaxDimension] the bytes of every operand are a number.
-func checkCase(c results.Case) error {
-	if err := c.Shape().Validate(); err != nil {
-		return err
-	}
-	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
-		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
-	}
-	if len(c.Parts) > 0 {
-		sum := 0
-		for _, p := range c.Parts {
-			if p < 1 || p > c.M {
-				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
-			}
-			sum += p
-		}
-		if sum != c.M {
-			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
-		}
-	}
-	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
-		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
-	}
-	return nil
-}
-
 // Measure implements [rules.Measurer]. When ctx ends, the samples taken so far are
 // returned with an error that wraps its cause.
 func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds int) ([][]results.Sample, error) {
-	cases, err := m.name(requests)
+	cases, err := m.begin(requests)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.learn(); err != nil {
 		return nil, err
 	}
 	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
+	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+		return m.group(ctx, l, ds, requests, cases, members, rounds, out)
+	})
+	return out, err
+}
+
+// begin names the cases of a call and learns what there is to know of the devices.
+func (m *Measurer) begin(requests []rules.Request) ([]results.Case, error) {
+	cases, err := m.name(requests)
+	if err != nil {
+		return nil, err
+	}
 	m.calls++
+	return cases, m.learn()
+}
+
+// deal calls do for each device and each set of weights that memory holds together, with the
+// places of their cases. Cases for one weight matrix stay together; where memory can't hold
+// all of them, one set comes after the other.
+func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, members []int) error) error {
 	var ids []string
 	for _, c := range cases {
 		if !slices.Contains(ids, c.Device) {
@@ -199,8 +156,6 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 		if l == nil {
 			continue
 		}
-		// Requests for one weight matrix stay together. Where memory can't hold
-		// all of them, one set after the other gets all its rounds.
 		var mine []results.Case
 		for _, c := range cases {
 			if c.Device == id {
@@ -220,12 +175,12 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 				}
 			}
 			set := slices.DeleteFunc(slices.Clone(ds), func(d demand) bool { return of[d.key] != g })
-			if err := m.group(ctx, l, set, requests, cases, members, rounds, out); err != nil {
-				return out, fmt.Errorf("%s: %w", id, err)
+			if err := do(l, set, members); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // learn finds out from the samples of Out in which state the sweep ran, once.
@@ -276,26 +231,41 @@ func (m *Measurer) learn() error {
 // idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
-// group measures the requests whose weights fit in memory together.
-func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
-	members []int, rounds int, out [][]results.Sample) error {
+// place brings the operands of cases and of fillers into memory. Cases whose weights can't be
+// had are gone, with the reason.
+func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case, members []int) (stations []*station, gone []error, err error) {
 	failed, err := l.load(ctx, ds)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var mine []results.Case
 	for _, i := range members {
 		mine = append(mine, cases[i])
 	}
 	if err := l.reserve(ctx, mine); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := l.stock(ctx, mine); err != nil {
+		return nil, nil, err
+	}
+	for _, i := range members {
+		stations, gone = append(stations, l.station(cases[i])), append(gone, failed[matrixOf(cases[i])])
+	}
+	return stations, gone, nil
+}
+
+// group measures the requests whose weights fit in memory together.
+func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
+	members []int, rounds int, out [][]results.Sample) error {
+	placed := l.allocation
+	stations, gone, err := m.place(ctx, l, ds, cases, members)
+	if err != nil {
 		return err
 	}
-	stations, gone := make([]*station, len(members)), make([]error, len(members))
-	for at, i := range members {
-		stations[at], gone[at] = l.station(cases[i]), failed[matrixOf(cases[i])]
+	if l.allocation == placed { // nothing is new of what was there
+		if err := l.renew(ctx, false); err != nil {
+			return err
+		}
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
@@ -316,17 +286,22 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			l.idle = m.cfg.Now()
 		}
 	}
-	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
-	if err != nil {
+	if err := m.warm(ctx, l); err != nil {
 		return err
-	}
-	if note != "" {
-		m.cfg.Observer.Message(l.spec.ID + ": " + note)
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
-		if err := l.renew(ctx, false); err != nil {
-			return err
+		if rested := m.cfg.Now(); round > 0 {
+			placed := l.allocation
+			if err := l.renew(ctx, false); err != nil {
+				return err
+			}
+			if l.allocation != placed {
+				l.idle = rested
+				if err := m.warm(ctx, l); err != nil {
+					return err
+				}
+			}
 		}
 		for i := range order {
 			order[i] = i
@@ -355,6 +330,15 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	}
 	l.idle = m.cfg.Now()
 	return nil
+}
+
+// warm brings a device that has rested back into the state of the sweep, where it is kept.
+func (m *Measurer) warm(ctx context.Context, l *lab) error {
+	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
+	if note != "" {
+		m.cfg.Observer.Message(l.spec.ID + ": " + note)
+	}
+	return err
 }
 
 // caseError marks a failure that has been recorded.
@@ -387,38 +371,5 @@ func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Reque
 	}
 	*out = append(*out, smp)
 	m.cfg.Observer.Sample(s.c, smp)
-	return nil
-}
-
-// round takes the next free round of a case in a phase.
-func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
-	next := m.rounds[phase]
-	if next == nil {
-		next = map[int64]int{}
-		if m.cfg.Out != nil {
-			done, err := m.cfg.Out.Done(phase)
-			if err != nil {
-				return 0, errors.Join(errJournal, err)
-			}
-			for id, rounds := range done {
-				next[id] = slices.Max(rounds) + 1
-			}
-		}
-		m.rounds[phase] = next
-	}
-	next[id]++
-	return next[id] - 1, nil
-}
-
-// giveUp records that a case could not be measured.
-func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error {
-	m.cfg.Observer.Message(fmt.Sprintf("%v failed: %v", c, why))
-	round, err := m.round(c.ID, phase)
-	if err != nil {
-		return err
-	}
-	if err := m.journal.fail(results.Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: why.Error()}); err != nil {
-		return errors.Join(errJournal, err)
-	}
 	return nil
 }

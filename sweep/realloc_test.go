@@ -220,3 +220,33 @@ func TestLostOperandsAreLoadedAgain(t *testing.T) {
 		t.Errorf("error %v, want a lost device", err)
 	}
 }
+
+// TestMeasuringAgainAllocatesAnew: rounds of one call have allocations of their own where they
+// cost nothing, and few where they are dear; all samples of a round share one.
+func TestMeasuringAgainAllocatesAnew(t *testing.T) {
+	for _, c := range []struct {
+		cost        time.Duration
+		least, most int
+	}{{0, 10, 10}, {20 * time.Millisecond, 2, 2}} {
+		d := &slowAllocator{Device: simulated(nil), cost: c.cost}
+		m := newMeasurer(t, d, nil, func(cfg *MeasureConfig) { cfg.Now = d.Now })
+		for call := range 2 {
+			got, err := m.Measure(context.Background(), confirmations(8, 16, 24), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			distinct := map[int]bool{}
+			for round := range 10 {
+				for _, samples := range got {
+					if samples[round].Allocation != got[0][round].Allocation {
+						t.Fatalf("call %d, round %d has two allocations", call, round)
+					}
+				}
+				distinct[got[0][round].Allocation] = true
+			}
+			if call == 0 && (len(distinct) < c.least || len(distinct) > c.most) {
+				t.Errorf("ten rounds on %d allocations that take %v each, want %d to %d", len(distinct), c.cost, c.least, c.most)
+			}
+		}
+	}
+}

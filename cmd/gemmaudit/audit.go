@@ -105,6 +105,8 @@ type auditOptions struct {
 	confirm bool
 	gate    auditGate
 	output  report.Format
+	// sustained runs findings alone for a while.
+	sustained bool
 
 	afresh bool // --confirm=false: what was confirmed before does not count
 }
@@ -144,6 +146,11 @@ samples of the sweep decide, and --gate none lets it pass.
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
+With --sustained, the worst row of each confirmed finding and what it is held against run alone
+for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
+at the power limit, gets a higher clock. The samples, with the energy of a launch, are added to
+the run under the phase sustained.
+
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
@@ -165,6 +172,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
+	sustainedFlag(cmd, &opts.sustained)
 	gateFlag(cmd, &opts.gate)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
@@ -226,6 +234,9 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if o.confirm && cfg.Method == rules.MethodArticle {
 		return usagef("--confirm can't be combined with --method article, which knows no confirmation")
 	}
+	if o.sustained && !o.confirm {
+		return usagef("--sustained goes with --confirm, which measures on the device")
+	}
 	run, err := a.openRun(path, o.confirm)
 	if err != nil {
 		return err
@@ -241,6 +252,11 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 		audit, err = a.judge(ctx, run, cfg, true)
 	} else {
 		audit, lost, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
+	}
+	if o.sustained && ctx.Err() == nil {
+		if err := a.sustain(ctx, run, audit); err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	if err != nil {
 		return err
