@@ -28,11 +28,17 @@ const (
 	helperCycle    = "cycle"
 	helperFill     = "fill"
 	helperHold     = "hold"
+	helperImport   = "import"
+	helperLoad     = "load"
 )
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(helperVariable); what != "" {
-		if err := helper(what, os.Args[1]); err != nil {
+		help := func() error { return helper(what, os.Args[1]) }
+		if what == helperImport || what == helperLoad {
+			help = func() error { return largeHelper(what, os.Args[1:]) }
+		}
+		if err := help(); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}

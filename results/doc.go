@@ -10,9 +10,10 @@
 //	meta      the machine (fingerprint), peaks and bandwidths (ceilings), the plan, as JSON
 //	origins   the run, host, device, card and labels that samples come from
 //	series    operation, device, kernel, dims, operands, layout, regime, threads, pack_inside
-	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the algorithm's label, its launch
+//	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the label and
+//	          the launch of what ran
 //	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature,
-	          buffer allocation, energy a launch, published MFU, origin
+//	          allocation, energy a launch, published MFU, origin
 //	failures  cases that could not be measured, with the reason
 //	state     how the sweep went (efficiency, drift), and verdicts that were proven
 //
