@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // large are the runs of five million samples that import and reading are measured
@@ -83,7 +82,8 @@ func largeCSV(b *testing.B, cases, rounds int) string {
 }
 
 // apart runs this test binary with a helper in a process of its own, so that the
-// memory which it is charged for is its own, and reports that as MB resident at most.
+// memory which it is charged for is its own, and reports that as MB resident at most,
+// beside the seconds of processor time.
 func apart(b *testing.B, what string, args ...string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -91,9 +91,12 @@ func apart(b *testing.B, what string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	if usage, ok := cmd.ProcessState.SysUsage().(*unix.Rusage); ok {
+	state := cmd.ProcessState
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		b.ReportMetric(float64(usage.Maxrss)/1024, "MB")
 	}
+	// On a machine that does other things as well, the wall time says little.
+	b.ReportMetric((state.UserTime() + state.SystemTime()).Seconds(), "cpu-s")
 }
 
 // BenchmarkLargeImport imports five million samples.

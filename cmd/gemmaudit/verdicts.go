@@ -32,18 +32,14 @@ func basisOf(run *results.Run, cfg rules.Config) (string, error) {
 	if len(cfg.Waivers) == 0 {
 		cfg.Today = ""
 	}
-	done, err := run.Done(results.PhaseSweep)
+	swept, err := run.Swept()
 	if err != nil {
 		return "", err
-	}
-	samples := 0
-	for _, rounds := range done {
-		samples += len(rounds)
 	}
 	text, err := json.Marshal(struct {
 		Rules   rules.Config
 		Samples int
-	}{cfg, samples})
+	}{cfg, swept.Samples})
 	if err != nil {
 		return "", fmt.Errorf("rules: %w", err)
 	}
