@@ -75,6 +75,18 @@ func Replace(part, path string) error {
 	return nil
 }
 
+// Replace moves a finished run that is open for reading to path, as the function
+// Replace does, and goes on reading it there.
+func (r *Run) Replace(path string) error {
+	if err := Replace(r.path, path); err != nil {
+		return err
+	}
+	inUse.remove(r.path)
+	r.path, r.file = path, path
+	inUse.add(path)
+	return nil
+}
+
 // removeJournals removes what a writer that was killed left beside a run that is no
 // longer there: the database would take it for changes of the next one of that name.
 func removeJournals(path string) error {

@@ -139,3 +139,19 @@ func TestLoadInParts(t *testing.T) {
 		})
 	}
 }
+
+// A run that is moved while it is open is read where it lies.
+func TestMovedRunIsRead(t *testing.T) {
+	part := finishedRun(t)
+	r, err := Open(part)
+	must(t, err)
+	defer r.Close()
+	path := t.TempDir() + "/run.db"
+	must(t, r.Replace(path))
+	if _, err := r.Series(); err != nil {
+		t.Error(err)
+	}
+	if samples, err := r.Samples(""); err != nil || len(samples) != 120 {
+		t.Errorf("%d samples, %v", len(samples), err)
+	}
+}

@@ -143,7 +143,7 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 	if err != nil {
 		return nil, err
 	}
-	if err := results.Replace(run.Path(), path); err != nil {
+	if err := run.Replace(path); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
 	return run, nil
