@@ -222,17 +222,19 @@ func (s *Stmt) Run() error {
 	return err
 }
 
-// expect remembers a column of a type that was not asked for.
-func (s *Stmt) expect(i int, want int32, name string) bool {
-	got := sqlite3.Xsqlite3_column_type(s.db.tls, s.stmt, int32(i))
+// value is a column, which must be of a type; 0 when it isn't, which is remembered.
+// The value is asked for once: each call for a column costs as much as what it yields.
+func (s *Stmt) value(i int, want int32, name string) uintptr {
+	v := sqlite3.Xsqlite3_column_value(s.db.tls, s.stmt, int32(i))
+	got := sqlite3.Xsqlite3_value_type(s.db.tls, v)
 	if got == want {
-		return true
+		return v
 	}
 	if s.err == nil {
 		column := libc.GoString(sqlite3.Xsqlite3_column_name(s.db.tls, s.stmt, int32(i)))
 		s.err = fmt.Errorf("column %s holds %s, expected %s", column, typeNames[got], name)
 	}
-	return false
+	return 0
 }
 
 var typeNames = map[int32]string{
@@ -242,18 +244,20 @@ var typeNames = map[int32]string{
 
 // Int is the whole number in a column.
 func (s *Stmt) Int(i int) int64 {
-	if !s.expect(i, sqlite3.SQLITE_INTEGER, "a whole number") {
+	v := s.value(i, sqlite3.SQLITE_INTEGER, "a whole number")
+	if v == 0 {
 		return 0
 	}
-	return sqlite3.Xsqlite3_column_int64(s.db.tls, s.stmt, int32(i))
+	return sqlite3.Xsqlite3_value_int64(s.db.tls, v)
 }
 
 // Float is the number in a column.
 func (s *Stmt) Float(i int) float64 {
-	if !s.expect(i, sqlite3.SQLITE_FLOAT, "a number") {
+	v := s.value(i, sqlite3.SQLITE_FLOAT, "a number")
+	if v == 0 {
 		return 0
 	}
-	return sqlite3.Xsqlite3_column_double(s.db.tls, s.stmt, int32(i))
+	return sqlite3.Xsqlite3_value_double(s.db.tls, v)
 }
 
 // Null says whether a column holds nothing.
@@ -264,12 +268,16 @@ func (s *Stmt) Null(i int) bool {
 // Text is the text in a column, valid until the next Step: it must be copied to
 // be kept.
 func (s *Stmt) Text(i int) []byte {
-	if !s.expect(i, sqlite3.SQLITE_TEXT, "text") {
+	v := s.value(i, sqlite3.SQLITE_TEXT, "text")
+	if v == 0 {
 		return nil
 	}
-	p := sqlite3.Xsqlite3_column_text(s.db.tls, s.stmt, int32(i))
-	n := sqlite3.Xsqlite3_column_bytes(s.db.tls, s.stmt, int32(i))
-	if p == 0 || n == 0 {
+	n := sqlite3.Xsqlite3_value_bytes(s.db.tls, v)
+	if n == 0 {
+		return nil
+	}
+	p := sqlite3.Xsqlite3_value_text(s.db.tls, v)
+	if p == 0 {
 		return nil
 	}
 	return unsafe.Slice((*byte)(pointer(p)), int(n))
