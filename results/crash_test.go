@@ -30,6 +30,7 @@ const (
 	helperHold     = "hold"
 	helperImport   = "import"
 	helperLoad     = "load"
+	helperMigrate  = "migrate"
 )
 
 func TestMain(m *testing.M) {
@@ -58,9 +59,15 @@ func helper(what, path string) error {
 			return err
 		}
 	}
+	if what == helperMigrate {
+		fmt.Println("begins")
+	}
 	r, err := OpenAppend(path)
 	if err != nil {
 		return err
+	}
+	if what == helperMigrate {
+		return r.Close()
 	}
 	if what == helperHold {
 		fmt.Println("held")

@@ -202,42 +202,42 @@ func (m *merger) unify() error {
 			cmp.Compare(a.input, b.input),
 		)
 	})
-	type held struct {
-		sample  *Sample
-		failure *Failure
-		input   int32
-	}
 	conflict := func(k roundKey, a, b int32) error {
 		return fmt.Errorf("merge: runs %s and %s hold different figures for %v, phase %s, round %d",
 			m.inputs[a], m.inputs[b], m.cases[k.caseID-1], k.phase, k.round)
 	}
-	seen := make(map[roundKey]held, len(m.samples))
-	samples := m.samples[:0:0]
+	// What is kept moves to the front of its slice; held is where it stands there.
+	held := make(map[roundKey]int32, len(m.samples))
+	samples := m.samples[:0]
 	for _, s := range m.samples {
 		k := roundKey{s.v.CaseID, s.v.Phase, s.v.Round}
 		s.v.Seq = int64(len(samples))
-		if first, twice := seen[k]; twice {
+		if i, twice := held[k]; twice {
 			same := s.v
-			same.Seq = first.sample.Seq
-			if same != *first.sample {
-				return conflict(k, first.input, s.input)
+			same.Seq = samples[i].v.Seq
+			if same != samples[i].v {
+				return conflict(k, samples[i].input, s.input)
 			}
 			continue
 		}
+		held[k] = int32(len(samples))
 		samples = append(samples, s)
-		seen[k] = held{sample: &s.v, input: s.input}
 	}
-	failures := m.failures[:0:0]
+	failed := map[roundKey]sourced[Failure]{}
+	failures := m.failures[:0]
 	for _, f := range m.failures {
 		k := roundKey{f.v.CaseID, f.v.Phase, f.v.Round}
-		if first, twice := seen[k]; twice {
-			if first.failure == nil || *first.failure != f.v {
+		if i, measured := held[k]; measured {
+			return conflict(k, samples[i].input, f.input)
+		}
+		if first, twice := failed[k]; twice {
+			if first.v != f.v {
 				return conflict(k, first.input, f.input)
 			}
 			continue
 		}
 		failures = append(failures, f)
-		seen[k] = held{failure: &f.v, input: f.input}
+		failed[k] = f
 	}
 	m.samples, m.failures = samples, failures
 	return nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -181,6 +182,42 @@ func TestFailedMigrationLeavesSchema1(t *testing.T) {
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the failed migration changed the file (%v)", err)
+	}
+}
+
+// A process that dies while it migrates leaves a run of the one version or the other,
+// with all that it held.
+func TestKilledMigration(t *testing.T) {
+	unmigrated, migrated := 0, 0
+	for i := range 12 {
+		path, want := schema1(t)
+		cmd, lines := startHelper(t, helperMigrate, path)
+		if !lines.Scan() || lines.Text() != "begins" {
+			t.Fatalf("the writer says %q", lines.Text())
+		}
+		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+		must(t, cmd.Process.Kill())
+		cmd.Wait()
+		r, err := Open(path)
+		must(t, err)
+		got := contentOf(t, r)
+		must(t, r.Close())
+		switch got.Meta.Schema {
+		case 1:
+			unmigrated++
+		case SchemaVersion:
+			migrated++
+			want.Meta.Schema = SchemaVersion
+		}
+		if d := cmp.Diff(want, got, ignoreOrigin); d != "" {
+			t.Fatalf("(-before +after):\n%s", d)
+		}
+		r, err = OpenAppend(path)
+		must(t, err)
+		must(t, r.Close())
+	}
+	if unmigrated == 0 {
+		t.Errorf("%d processes died before they had migrated, %d after: nothing was tested", unmigrated, migrated)
 	}
 }
 
