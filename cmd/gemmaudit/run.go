@@ -53,9 +53,9 @@ type runOptions struct {
 	// sustained runs findings alone for a while.
 	sustained bool
 
-	gate    auditGate
-	images  string
-	output  report.Format
+	gate   auditGate
+	images string
+	output report.Format
 
 	goOn string // the command that goes on after an interruption
 }
