@@ -204,7 +204,7 @@ func (o Options) sum(tallies []*tally) *Result {
 	r := &Result{Schema: Schema, Machines: o.Machines, Seed: o.Seed, Threshold: o.Config.Threshold, Broken: []Rate{}}
 	for k, kind := range o.Kinds {
 		t := tallies[k]
-		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds), Samples: t.samples.Share(), Remedies: len(t.promised),
+		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds), Samples: float64(t.samples) / float64(max(1, t.rows)), Remedies: len(t.promised),
 			Promised: math.Expm1(middle(t.promised)), Predicted: math.Expm1(middle(t.predicted))}
 		for _, m := range Measures() {
 			c := t.counts[m]
