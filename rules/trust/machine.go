@@ -208,7 +208,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 
 // compare holds two audits of the machine against each other.
 func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
-	s.scorePair(verdicts(first), verdicts(second))
+	s.scorePair(b, verdicts(first), verdicts(second))
 	diff, err := rules.Diff(a.data, b.data, s.cfg)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 		if err != nil {
 			return err
 		}
-		s.scoreStopped(PrefixContradict, verdicts(part), want)
+		s.scoreStopped(full, PrefixContradict, verdicts(part), want)
 	}
 	if s.index%2 == 1 {
 		return nil // a sweep takes the longest of all, and one in two is enough
@@ -251,7 +251,7 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 	}
 	audit, err := rules.RunAudit(ctx, short.data, s.cfg, nil)
 	if err == nil {
-		s.scoreStopped(DeadlineContradict, verdicts(audit), want)
+		s.scoreStopped(full, DeadlineContradict, verdicts(audit), want)
 	}
 	return errors.Join(err, short.close())
 }

@@ -188,7 +188,7 @@ func (o Options) examine(ctx context.Context, i int, folder string) (*tally, err
 func (t *tally) trim(most int) {
 	slices.SortStableFunc(t.offences, func(a, b Offence) int {
 		return cmp.Or(strings.Compare(string(a.Measure), string(b.Measure)), cmp.Compare(b.Beyond, a.Beyond),
-			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M))
+			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M), strings.Compare(a.Verdict, b.Verdict))
 	})
 	kept, of := t.offences[:0], map[Measure]int{}
 	for _, f := range t.offences {

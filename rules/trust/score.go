@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -299,7 +300,7 @@ func sum(v []int) (total int) {
 }
 
 // scorePair counts on which rows two audits of one machine agree.
-func (s *subject) scorePair(a, b map[rowKey]rules.Verdict) {
+func (s *subject) scorePair(v *visit, a, b map[rowKey]rules.Verdict) {
 	for key, x := range a {
 		y, both := b[key]
 		if !both {
@@ -309,23 +310,28 @@ func (s *subject) scorePair(a, b map[rowKey]rules.Verdict) {
 			s.tally.count(PairDisagree).add(x != y)
 			s.tally.count(PairDisagreeLenient).add(x != y && x != rules.Marginal && y != rules.Marginal)
 		}
-		s.contradict(PairContradict, x, y)
+		s.contradict(v, PairContradict, key, x, y)
 	}
 }
 
 // contradict counts a row that both sides decide.
-func (s *subject) contradict(m Measure, x, y rules.Verdict) {
+func (s *subject) contradict(v *visit, m Measure, key rowKey, x, y rules.Verdict) {
 	decided := func(v rules.Verdict) bool { return v == rules.Anomalous || v == rules.Clean }
-	if decided(x) && decided(y) {
-		s.tally.count(m).add(x != y)
+	if !decided(x) || !decided(y) {
+		return
+	}
+	if s.tally.count(m).add(x != y); x != y {
+		loss := v.truth.loss(key.series.Kernel, key.m)
+		s.offend(v, Offence{Measure: m, Kernel: key.series.Kernel, M: key.m, Rule: string(rules.Monotonic), Verdict: fmt.Sprintf("%s, %s", x, y),
+			Truth: loss, Beyond: math.Abs(loss.Lo - (1 - s.cfg.Threshold))})
 	}
 }
 
 // scoreStopped counts on which rows a sweep that was stopped contradicts the full one.
-func (s *subject) scoreStopped(m Measure, part, whole map[rowKey]rules.Verdict) {
+func (s *subject) scoreStopped(v *visit, m Measure, part, whole map[rowKey]rules.Verdict) {
 	for key, x := range part {
 		if y, ok := whole[key]; ok {
-			s.contradict(m, x, y)
+			s.contradict(v, m, key, x, y)
 		}
 	}
 }

@@ -237,16 +237,16 @@ func TestScoreRemedies(t *testing.T) {
 }
 
 func TestScorePair(t *testing.T) {
-	s, _ := aSubject(t)
+	s, v := aSubject(t)
 	a, b := map[rowKey]rules.Verdict{}, map[rowKey]rules.Verdict{}
 	for i, pair := range [][2]rules.Verdict{
 		{rules.Anomalous, rules.Anomalous}, {rules.Anomalous, rules.Marginal}, {rules.Undecided, rules.Anomalous}, {rules.Clean, rules.Anomalous},
 		{rules.Clean, rules.Clean}, {rules.Clean, rules.Marginal},
 	} {
-		k := rowKey{key(simulated.Ours), i}
+		k := rowKey{key(simulated.Ours), grid()[i]}
 		a[k], b[k] = pair[0], pair[1]
 	}
-	s.scorePair(a, b)
+	s.scorePair(v, a, b)
 	for m, want := range map[Measure]Count{PairDisagree: {3, 4}, PairDisagreeLenient: {2, 4}, PairContradict: {1, 3}} {
 		if got := *s.tally.count(m); got != want {
 			t.Errorf("%s: %+v, want %+v", m, got, want)
