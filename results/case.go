@@ -89,11 +89,12 @@ type Phase string
 
 // The phases. Rules judge on Sweep and Confirm samples and never mix them.
 const (
-	PhaseSweep    Phase = "sweep"
-	PhaseSentinel Phase = "sentinel"
-	PhaseConfirm  Phase = "confirm" // a suspect or its reference, measured again
-	PhaseRemedy   Phase = "remedy"  // a split, padding or alternative, or its direct twin
-	PhaseNoise    Phase = "noise"   // A/A
+	PhaseSweep     Phase = "sweep"
+	PhaseSentinel  Phase = "sentinel"
+	PhaseConfirm   Phase = "confirm"   // a suspect or its reference, measured again
+	PhaseRemedy    Phase = "remedy"    // a split, padding or alternative, or its direct twin
+	PhaseNoise     Phase = "noise"     // A/A
+	PhaseSustained Phase = "sustained" // a case run alone for half a second and more
 )
 
 // Sample is one block: Launches back-to-back launches of one case.
@@ -119,6 +120,10 @@ type Sample struct {
 	// Utils is the MFU that a published sweep states for the sample, as a share of
 	// the peak that its authors took; 0 where it states none.
 	Utils float64 `json:"utils,omitempty"`
+	// Allocation is how many times the operands had been allocated anew when the block ran.
+	Allocation int `json:"allocation,omitempty"`
+	// EnergyMJ is the energy of one launch in millijoules, 0 when unknown.
+	EnergyMJ float64 `json:"energy_mj,omitempty"`
 }
 
 // Failure is a case that could not be measured, with the reason. It takes the

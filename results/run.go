@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -204,6 +205,19 @@ func (r *Run) SetMeta(meta Meta) error {
 		r.mu.Unlock()
 		return nil
 	})
+}
+
+// SetReferenceClock stores the clock at which times of a device are judged, in MHz.
+func (r *Run) SetReferenceClock(device string, mhz float64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clocks := maps.Clone(r.meta.ReferenceClock)
+	if clocks == nil {
+		clocks = map[string]float64{}
+	}
+	clocks[device] = mhz
+	r.meta.ReferenceClock = clocks
+	return nil
 }
 
 // write runs one transaction.

@@ -65,7 +65,13 @@ func (t *trial) signed(d []float64, bound float64) float64 {
 
 // estimateLoss turns the pairs into the share of time that is lost.
 func (t *trial) estimateLoss(confidence float64) {
-	d := widened(walshInterval(t.pairs, confidence), t.blur, confidence)
+	blur := t.blur
+	if i, ok := t.row.curve.at(t.row.against.M); ok && t.row.against.SeriesKey == t.row.alone().SeriesKey {
+		// The loss is that against the best there is, and how far the reference may fall
+		// short of that the sweep knows no better than its own time.
+		blur = math.Hypot(blur, t.row.curve.points[i].us.se)
+	}
+	d := widened(walshInterval(t.pairs, confidence), blur, confidence)
 	// The row's time over that of a row which keeps the rule without its margin:
 	// for the monotonic rule, the reference's time scaled by the FLOPs.
 	ideal := 0.0
@@ -174,6 +180,8 @@ func (c *candidate) chosen() []*judgement {
 
 // settle draws the consequences of a candidate's trials for its rows.
 func (c *candidate) settle() {
+	// The worst by the sweep stands for the interval as long as it is confirmed: it was
+	// chosen by other samples, so what these say of it is not the luck of the choice.
 	var best *judgement
 	for _, j := range c.chosen() {
 		t := c.tests[j]
@@ -182,7 +190,7 @@ func (c *candidate) settle() {
 			continue
 		}
 		j.verdict, j.adjusted = Anomalous, t.adjusted
-		if best == nil || t.loss.Lo > c.tests[best].loss.Lo {
+		if best == nil || best != c.worst && t.loss.Lo > c.tests[best].loss.Lo {
 			best = j
 		}
 	}

@@ -267,6 +267,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	var tested []int // positions in d.Cases
 	var p []float64
 	var all []estimate
+	var levels []float64 // how far a row's levels leave its ratio open
 	type span struct{ from, to int }
 	var spans []span
 	for _, pair := range pairs {
@@ -288,6 +289,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 				tested = append(tested, len(d.Cases))
 			}
 			all = append(all, difference(y.us, x.us))
+			levels = append(levels, betweenLevels(x, y))
 			d.Cases = append(d.Cases, c)
 		}
 		spans = append(spans, span{from, len(all)})
@@ -295,7 +297,8 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	d.BetweenRuns = betweenRuns(all)
 	for i, e := range all {
 		all[i].se = math.Hypot(e.se, d.BetweenRuns)
-		d.Cases[i].Ratio = all[i].interval(cfg.Confidence, pb.q)
+		ratio := all[i].interval(cfg.Confidence, pb.q).log()
+		d.Cases[i].Ratio = Interval{ratio.Lo - levels[i], ratio.Mid, ratio.Hi + levels[i]}.exp()
 	}
 	for _, i := range tested {
 		// Two one-sided tests; the smaller counts twice.

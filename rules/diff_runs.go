@@ -72,6 +72,18 @@ func betweenRuns(ratios []estimate) float64 {
 	return math.Max(math.Sqrt(math.Max(sd*sd-median(errors), 0)), leastBetweenRuns)
 }
 
+// betweenLevels is the distance of the two levels of a row that has two in either run, in
+// logs: from run to run it may show more of one or of the other, which is no change of
+// either.
+func betweenLevels(x, y point) (gap float64) {
+	for _, p := range []point{x, y} {
+		if p.modes != nil {
+			gap = math.Max(gap, p.modes.slow-p.modes.fast)
+		}
+	}
+	return gap
+}
+
 // within says on which side of a threshold a ratio surely lies.
 func within(ratio Interval, threshold float64) Change {
 	up, down := 1+threshold, 1/(1+threshold)

@@ -228,16 +228,31 @@ func (f *family) hold(j *judgement, least estimate, margin float64) {
 func (f *family) monotonic(c *curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
+	// rival is the smaller M that would be the best if its few samples are right: against
+	// it nothing is proven, and nothing cleared either.
+	rival := math.Inf(-1)
 	for i, ref := range references(c.points, f.cfg.MinSamples) {
 		p := c.points[i]
-		if ref.point < 0 || !p.judged(f.cfg.MinSamples) {
+		if !p.serves(f.cfg.MinSamples) && !p.away {
+			if rate := p.rate() + p.us.se; rate > rival {
+				rival = rate
+			}
+		}
+		if !p.judged(f.cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
+		if ref.point < 0 {
+			if p.rate() < threshold+rival {
+				j.verdict = Undecided
+			}
+			continue
+		}
 		against := c.points[ref.point]
 		j.against, j.base = c.series.Rows[against.row].Case, ref.window
 		j.expected = expo(threshold + ref.rate.y - c.peak)
 		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
+		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
 		// Times of the two cases differ by their FLOPs as well.
 		j.bound = p.flops - against.flops - threshold
 	}

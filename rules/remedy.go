@@ -257,7 +257,11 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 				among[i] = flags.rows[at][i].verdict == Anomalous
 			}
 		}
-		found = append(found, newPlanner(f, c, o).stretches(among)...)
+		pl := newPlanner(f, c, o)
+		if pl.search.cut {
+			r.warn(c.series.Key.String(), "the search for splits in more than two parts ended before it was done: better ones may exist")
+		}
+		found = append(found, pl.stretches(among)...)
 	}
 	var err error
 	if m == nil {

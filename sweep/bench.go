@@ -39,6 +39,14 @@ type bench struct {
 	bound       int              // launches kept
 	busy        float64          // seconds inside blocks
 	rotations   map[formKey]Rotation
+	allocation  int // how many times the operands have been allocated
+	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
+	renewal, renewed float64
+
+	watch stopwatch
+	// meanwhile is called while a block runs, on devices that run blocks by themselves; nil
+	// has nothing to do. It must run nothing on the device.
+	meanwhile func()
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -163,14 +171,8 @@ func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
 		if err != nil {
 			return err
 		}
-		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
-			return fmt.Errorf("operand A of %s, %d bytes: %w", d, n.aBytes, err)
-		}
-		if err = n.a.Fill(b.dist, d, n.aBytes/int64(d.Size()), source(b.seed, streamFill, math.MaxUint64).Uint64()); err != nil {
-			return errors.Join(fmt.Errorf("operand A of %s: %w", d, err), n.close())
-		}
-		if n.c, err = b.device.Alloc(n.cBytes); err != nil {
-			return errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
+		if n, err = b.newOperands(d, n.aBytes, n.cBytes, nil); err != nil {
+			return err
 		}
 		b.activations[d] = n
 	}
@@ -212,10 +214,12 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 			return nil, err
 		}
 	}
+	before := b.allocation
 	for _, d := range ds {
 		if b.sets[d.key] != nil {
 			continue
 		}
+		b.allocation = before + 1
 		s, err := b.newWeightSet(ctx, d)
 		if lost(err) || errors.Is(err, errHalted) {
 			return nil, err
@@ -231,6 +235,33 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 		b.used += s.cost
 	}
 	return failed, nil
+}
+
+// admit says whether the weights of a case are in memory, and the form that its kernel
+// makes of them too or the budget leaves room for it, which is then taken.
+func (b *bench) admit(c results.Case) bool {
+	s, form := b.sets[matrixOf(c)], formOf(c)
+	if s == nil {
+		return false
+	}
+	if s.budgeted[form] {
+		return true
+	}
+	more := int64(packedMargin * float64(s.key.bytes()) * float64(len(s.raw)))
+	if b.used+more > b.budget {
+		return false
+	}
+	s.budgeted[form] = true
+	s.cost += more
+	b.used += more
+	return true
+}
+
+// holds says whether A and C in memory are large enough for a case.
+func (b *bench) holds(c results.Case) bool {
+	have, slots := b.activations[c.DType], int64(b.slots(c))
+	return have != nil && have.aBytes >= slots*slotBytes(rows(c), c.K, c.DType) &&
+		have.cBytes >= slots*slotBytes(rows(c), c.N, c.DType.Output())
 }
 
 func (b *bench) gemm(name string) (kernels.Gemm, error) {
@@ -293,6 +324,12 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 // block executes a case n times back to back, each time with the next copy of
 // its weights. All parts of one execution use the same copy, as they would.
 func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
+	return b.run(ctx, s, n, false)
+}
+
+// run is block, with launches that do not overlap where they are to be serial.
+func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernels.Span, error) {
+	began := b.watch.time()
 	if err := b.ready(ctx, s); err != nil {
 		return kernels.Span{}, err
 	}
@@ -308,8 +345,9 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 			b.window = append(b.window, l)
 		}
 	}
+	b.watch.took(&b.watch.Binding, began)
 	// A block that has begun is finished: what it measured is not thrown away.
-	span, err := b.device.Execute(context.WithoutCancel(ctx), b.window, n*parts)
+	span, err := b.execute(context.WithoutCancel(ctx), kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
 	s.form.set.next = (s.form.set.next + n) % copies
 	if err != nil {
 		return kernels.Span{}, err
@@ -319,6 +357,56 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 	}
 	b.busy += span.Seconds
 	return span, nil
+}
+
+// execute runs a block, and what there is to do meanwhile.
+func (b *bench) execute(ctx context.Context, block kernels.Block) (span kernels.Span, err error) {
+	began := b.watch.time()
+	defer func() {
+		if outside := b.watch.time().Sub(began).Seconds() - span.Seconds; outside > 0 {
+			b.watch.Launching += outside
+		}
+	}()
+	starter, ok := b.device.(kernels.Starter)
+	if !ok || b.meanwhile == nil {
+		return kernels.Run(ctx, b.device, block)
+	}
+	wait, err := starter.Start(ctx, block)
+	if err != nil {
+		return span, err
+	}
+	b.watch.hidden = true
+	beside := b.watch.time()
+	b.meanwhile()
+	b.watch.hidden = false
+	b.watch.took(&b.watch.Hidden, beside)
+	return wait()
+}
+
+// bindAhead is how many launches are bound at most while a block runs: about a block's
+// time worth of them.
+const bindAhead = 128
+
+// prebind binds launches of a case that is to run next, as far as that runs nothing on the
+// device: where its weights have their form. What fails is tried again, and told, by the
+// block itself.
+func (b *bench) prebind(s *station) {
+	set := b.sets[matrixOf(s.c)]
+	if set == nil || set.forms[formOf(s.c)] == nil || b.ready(context.Background(), s) != nil || s.launches == nil {
+		return
+	}
+	parts, copies := len(ms(s.c)), len(s.form.copies)
+	n := copies
+	if s.perBlock > 0 {
+		n = min(n, s.perBlock)
+	}
+	for i := range min(n, max(1, bindAhead/parts)) {
+		for part := range parts {
+			if _, err := b.launch(s, (s.form.set.next+i)%copies, part); err != nil {
+				return
+			}
+		}
+	}
 }
 
 // launch is a part of a case on one copy of its weights, bound at first use.
@@ -378,9 +466,12 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 	// A first run that took much longer than a block, and than was expected, mostly
 	// loaded code: what it says of the product would make blocks of a single launch.
 	if err == nil && (t == 0 || t >= 4*b.target.Seconds() && t > 4*s.seconds) {
+		// It is too short for anything to be done beside it.
+		later := b.meanwhile
+		b.meanwhile = nil
 		var span kernels.Span
 		span, err = b.block(ctx, s, 1)
-		t = span.Seconds
+		t, b.meanwhile = span.Seconds, later
 	}
 	if err != nil {
 		return err

@@ -32,7 +32,9 @@ type MeasureConfig struct {
 }
 
 // Measurer takes fresh samples of single cases, interleaved, in the regime that
-// the cases name and with the same rotation as a sweep. Weights stay in memory
+// the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
+// a power limit, blocks of its other cases are run between the measured ones, so that
+// the clock is the sweep's; they are not stored. Weights stay in memory
 // between calls while there is room. It is used by one goroutine.
 type Measurer struct {
 	cfg     MeasureConfig
@@ -41,6 +43,7 @@ type Measurer struct {
 	rounds  map[results.Phase]map[int64]int // the next free one of each case
 	local   map[string]int64                // ids given here, without a run
 	calls   uint64
+	learnt  bool // what the sweep in Out tells of the devices' state
 }
 
 var _ rules.Measurer = (*Measurer)(nil)
@@ -51,6 +54,16 @@ type lab struct {
 	gauge    gauge
 	stations map[string]*station
 	idle     time.Time // since when
+	thermal  *thermal  // the state of the sweep, where fillers keep the device in it
+}
+
+// station is that of a case.
+func (l *lab) station(c results.Case) *station {
+	key := identity(c)
+	if l.stations[key] == nil {
+		l.stations[key] = &station{c: c}
+	}
+	return l.stations[key]
 }
 
 // NewMeasurer returns a measurer; Close frees the memory it takes.
@@ -88,6 +101,7 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
+		b.watch.now = cfg.Now
 		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[string]*station{}}
 	}
 	return m, nil
@@ -168,6 +182,9 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	if err != nil {
 		return nil, err
 	}
+	if err := m.learn(); err != nil {
+		return nil, err
+	}
 	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
 	m.calls++
@@ -211,6 +228,51 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	return out, nil
 }
 
+// learn finds out from the samples of Out in which state the sweep ran, once.
+func (m *Measurer) learn() error {
+	if m.learnt || m.cfg.Out == nil {
+		return nil
+	}
+	m.learnt = true
+	cases, err := m.cfg.Out.Cases()
+	if err != nil {
+		return err
+	}
+	device := make(map[int64]string, len(cases))
+	of := map[string][]results.Case{}
+	for _, c := range cases {
+		if m.benches[c.Device] != nil {
+			device[c.ID] = c.Device
+			of[c.Device] = append(of[c.Device], c)
+		}
+	}
+	split := func(phase results.Phase) (map[string][]results.Sample, error) {
+		samples, err := m.cfg.Out.Samples(phase)
+		out := map[string][]results.Sample{}
+		for _, s := range samples {
+			if id, ok := device[s.CaseID]; ok {
+				out[id] = append(out[id], s)
+			}
+		}
+		return out, err
+	}
+	sweep, err := split(results.PhaseSweep)
+	if err != nil {
+		return err
+	}
+	sentinels, err := split(results.PhaseSentinel)
+	if err != nil {
+		return err
+	}
+	for id, l := range m.benches {
+		for _, s := range sweep[id] {
+			l.allocation = max(l.allocation, s.Allocation)
+		}
+		l.thermal = newThermal(of[id], sweep[id], sentinels[id], m.cfg.Seed)
+	}
+	return nil
+}
+
 // idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
@@ -228,13 +290,12 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	if err := l.reserve(ctx, mine); err != nil {
 		return err
 	}
+	if err := l.stock(ctx, mine); err != nil {
+		return err
+	}
 	stations, gone := make([]*station, len(members)), make([]error, len(members))
 	for at, i := range members {
-		key := identity(cases[i])
-		if l.stations[key] == nil {
-			l.stations[key] = &station{c: cases[i]}
-		}
-		stations[at], gone[at] = l.stations[key], failed[matrixOf(cases[i])]
+		stations[at], gone[at] = l.station(cases[i]), failed[matrixOf(cases[i])]
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
@@ -243,7 +304,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if gone[at] != nil {
 			continue
 		}
-		if l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit {
+		if l.thermal == nil && (l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit) {
 			_, gone[at] = warmUp(ctx, l.bench, s, m.cfg.Sentinel, m.cfg.Now)
 		} else {
 			gone[at] = l.pilot(ctx, s)
@@ -251,10 +312,22 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if lost(gone[at]) || errors.Is(gone[at], errHalted) {
 			return gone[at]
 		}
-		l.idle = m.cfg.Now()
+		if l.thermal == nil {
+			l.idle = m.cfg.Now()
+		}
+	}
+	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		m.cfg.Observer.Message(l.spec.ID + ": " + note)
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
+		if err := l.renew(ctx, false); err != nil {
+			return err
+		}
 		for i := range order {
 			order[i] = i
 		}
@@ -265,7 +338,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			}
 			i := members[at]
 			if gone[at] == nil {
-				gone[at] = m.sample(ctx, l, stations[at], requests[i].Phase, &out[i])
+				gone[at] = m.sample(ctx, l, stations[at], requests[i], &out[i])
 			}
 			var e *caseError
 			switch err := gone[at]; {
@@ -291,17 +364,23 @@ type caseError struct{ error }
 var errJournal = errors.New("the run file can't be written")
 
 // sample takes one block.
-func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results.Phase, out *[]results.Sample) error {
+func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Request, out *[]results.Sample) error {
+	if err := l.keepWarm(ctx); err != nil {
+		return err
+	}
 	started := m.cfg.Now()
-	span, err := l.block(ctx, s, s.perBlock)
+	span, err := l.run(ctx, s, s.perBlock, r.Serial)
 	if err != nil {
 		return err
 	}
-	round, err := m.round(s.c.ID, phase)
+	if l.thermal != nil {
+		l.thermal.saw(s.c, span)
+	}
+	round, err := m.round(s.c.ID, r.Phase)
 	if err != nil {
 		return err
 	}
-	smp := sample(s.c, phase, round, s.perBlock, started, span, l.gauge.at(started))
+	smp := l.sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
 	l.refine(s, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)

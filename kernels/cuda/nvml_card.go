@@ -89,7 +89,7 @@ func throttleReasons(mask uint64) (words []string, idle bool) {
 		bit  uint64
 		text string
 	}{
-		{nvml.ClocksEventReasonSwPowerCap, "power cap"},
+		{nvml.ClocksEventReasonSwPowerCap, kernels.PowerCap},
 		{nvml.ClocksEventReasonSwThermalSlowdown, "too hot (driver)"},
 		{nvml.ClocksThrottleReasonHwThermalSlowdown, "too hot (hardware)"},
 		{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
