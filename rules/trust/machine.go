@@ -241,9 +241,6 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 		}
 		s.scoreStopped(full, PrefixContradict, verdicts(part), want)
 	}
-	if s.index%2 == 1 {
-		return nil // a sweep takes the longest of all, and one in two is enough
-	}
 	deadline := time.Duration((0.35 + 0.55*s.rng.Float64()) * float64(full.wall))
 	short, err := s.sweep(ctx, "deadline", simulated.Session{Seed: seed}, deadline)
 	if err != nil {
