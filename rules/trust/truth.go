@@ -65,6 +65,8 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
 		peak, _ := ceilings.Peak(row.DType)
+		// Ceilings are absolute: what slows the whole device as it works counts against them.
+		slow += math.Max(0, t.machine.Config().Drift)
 		least := math.Max(row.Shape().FLOPs()/peak.FLOPS, row.Shape().Bytes(row.DType)/ceilings.ReadBandwidth)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
 	}
