@@ -25,6 +25,10 @@ const (
 	// samples; later looks, for which rounds are added, share the rest evenly. A
 	// test's p-value is the least over its looks of p ÷ share.
 	firstLook = 0.5
+	// sureShare is the share of the level that a trial's p-value has to reach for no more
+	// rounds to be added, when all trials but a few stand: they are adjusted together
+	// afterwards, and the more of them stand the less each has to prove.
+	sureShare = 0.5
 )
 
 // trial is one row measured again beside what it is held against.
@@ -112,15 +116,20 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 			a.warn("run", "%d of %d suspect intervals were not measured again: confirm.max_cases is %d", screened-cfg.Confirm.MaxCases, screened, cfg.Confirm.MaxCases)
 		}
 	}
-	planned := 0
+	// What the sweep has proven will mostly stand.
+	proven, planned := 0.0, 0.0
 	for _, c := range order {
-		planned += len(c.chosen())
+		n := float64(len(c.chosen()))
+		if planned += n; c.screened {
+			proven += n
+		}
 	}
+	sure := cfg.FDR * math.Max(1, sureShare*proven) / math.Max(1, planned)
 	var trials []*trial
 	var failure error
 	for from := 0; from < len(order); from += confirmGroup {
 		group := order[from:min(from+confirmGroup, len(order))]
-		done, err := confirmTogether(ctx, p, group, cfg, m, planned)
+		done, err := confirmTogether(ctx, p, group, cfg, sure, m)
 		trials = append(trials, done...)
 		if err == nil {
 			continue
@@ -217,9 +226,9 @@ func (c *candidate) settle() {
 
 // confirmTogether measures one group, interleaved, and looks at the samples up to
 // the most rounds that are allowed; from the second look on only open trials are
-// measured. planned is the number of trials in all groups. On an error the
+// measured. A trial whose p-value is at most sure gets no more rounds. On an error the
 // group's candidates are left without trials.
-func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg Config, m Measurer, planned int) ([]*trial, error) {
+func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
 	var trials []*trial
 	for _, c := range group {
 		for _, j := range c.chosen() {
@@ -248,8 +257,8 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 		var still []*trial
 		for _, t := range open {
 			t.test(share)
-			// Sure whatever the other trials say, or hopeless, and settled either way.
-			if t.p > cfg.FDR/float64(planned) && !(look > 0 && t.last > 0.5) && t.last < 0.95 {
+			// As good as sure, or hopeless, and settled either way.
+			if t.p > sure && !(look > 0 && t.last > 0.5) && t.last < 0.95 {
 				still = append(still, t)
 			}
 		}

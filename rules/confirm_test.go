@@ -134,7 +134,7 @@ func TestConfirmationInterrupted(t *testing.T) {
 		return
 	}
 	t.Run("device fails", func(t *testing.T) {
-		a, err := RunAudit(context.Background(), data, cfg, &failing{w, 2})
+		a, err := RunAudit(context.Background(), data, cfg, &failing{w, 1})
 		if err == nil || !strings.Contains(err.Error(), "bus fell off") {
 			t.Fatalf("error %v does not pass the device's on", err)
 		}

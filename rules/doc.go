@@ -76,14 +76,14 @@
 //	min_samples: 5               # 2 and more: rows with fewer are undecided
 //	drift_bound: 0.30            # (0,10]: past it the run is invalid
 //	confirm:
-//	  rounds: 12                 # 6 to 1000: samples at the first look
+//	  rounds: 9                  # 6 to 1000: samples at the first look
 //	  max_rounds: 36             # rounds to 1000: where the verdict stays open
 //	  max_cases: 1000            # intervals that are measured again
 //	remedy:
 //	  margin: 0.02               # what a remedy must surely gain
 //	  slower: 0.25               # how much longer than in the run the product may take beside it
-//	  rounds: 12                 # as above, for executed remedies
-//	  max_rounds: 24
+//	  rounds: 9                  # as above, for executed remedies
+//	  max_rounds: 27
 //	  max_parts: 4               # 2 to 16 launches of a split
 //	  max_cases: 2000            # rows that are executed
 //	rules:                       # each has enabled: true or false, and

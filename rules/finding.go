@@ -299,6 +299,9 @@ type Request struct {
 	// would. A sweep lets kernels that can begin while their predecessor drains, which a
 	// remedy must not take credit for where it replaces another library's kernel.
 	Serial bool
+	// Group joins requests that run next to each other in every round, in random order
+	// among themselves, so that what drifts slowly is common to them; 0 is by itself.
+	Group int
 }
 
 // Measurer measures cases on the device that the run came from. Package sweep

@@ -90,6 +90,7 @@ type planner struct {
 	above  []int
 	ratio  float64
 	parts  int
+	all    bool // by estimates, and every plan competes
 }
 
 func newPlanner(f *family, c *curve, o SplitOptions) *planner {
@@ -97,7 +98,7 @@ func newPlanner(f *family, c *curve, o SplitOptions) *planner {
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
 	}
-	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts}
+	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll}
 }
 
 // plansFor lists what could serve a point, best prediction by bounds first within
@@ -133,7 +134,7 @@ func (pl *planner) saving(p plan, i int) float64 {
 	mid, high := p.predict(pl.f, pl.c, pt.m)
 	direct := math.Exp(pt.us.y)
 	// By bounds: of thousands of estimates some promise a gain by chance.
-	if high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) {
+	if !pl.all && high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) || !(mid < pl.ratio*direct) {
 		return 0
 	}
 	return 1 - mid/direct
@@ -219,7 +220,7 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 			for _, i := range s.points {
 				all = all && pl.saving(p, i) > 0
 			}
-			if all {
+			if all && (pl.all || pl.rivals(p, s.plans[0], anchor)) {
 				s.plans = append(s.plans, p)
 			}
 		}
@@ -229,6 +230,18 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 		out = append(out, s)
 	}
 	return out
+}
+
+// rivalMargin is by how much, as a share of the time, a prediction may err beyond its
+// bounds: a launch beside another is not quite a launch by itself.
+const rivalMargin = 0.005
+
+// rivals says whether plan a may be faster than plan b at a point: by their bounds.
+func (pl *planner) rivals(a, b plan, i int) bool {
+	m := pl.c.points[i].m
+	mid, high := a.predict(pl.f, pl.c, m)
+	_, other := b.predict(pl.f, pl.c, m)
+	return 2*mid-high <= other*(1+rivalMargin)
 }
 
 func samePlan(a, b plan) bool {

@@ -15,6 +15,14 @@ const (
 	AmongAll = "all"
 )
 
+// Which of the remedies that are predicted to gain are candidates for being executed.
+const (
+	// CandidatesLikely are those that gain by the bounds of their prediction.
+	CandidatesLikely = "likely"
+	// CandidatesAll are those that gain by the prediction itself.
+	CandidatesAll = "all"
+)
+
 // SplitOptions says how remedies are sought; zero fields mean what the rules
 // file says.
 type SplitOptions struct {
@@ -29,6 +37,8 @@ type SplitOptions struct {
 	Among string
 	// MaxParts is the most launches of a split; the article's method always uses 2.
 	MaxParts int
+	// Candidates is CandidatesLikely or CandidatesAll; empty means CandidatesLikely.
+	Candidates string
 }
 
 // complete fills in what was left open and refuses what can't be used.
@@ -48,6 +58,9 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 	if o.MaxParts == 0 {
 		o.MaxParts = cfg.Remedy.MaxParts
 	}
+	if o.Candidates == "" {
+		o.Candidates = CandidatesLikely
+	}
 	switch {
 	case o.Method != MethodInterval && o.Method != MethodArticle:
 		return o, fmt.Errorf("splits: method %q, expected interval or article", o.Method)
@@ -57,6 +70,8 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 		return o, fmt.Errorf("splits: ratio %v, expected above 0 and at most 1", o.Ratio)
 	case o.Among != AmongFlagged && o.Among != AmongAll:
 		return o, fmt.Errorf("splits: among %q, expected flagged or all", o.Among)
+	case o.Candidates != CandidatesLikely && o.Candidates != CandidatesAll:
+		return o, fmt.Errorf("splits: candidates %q, expected likely or all", o.Candidates)
 	case o.MaxParts < 2 || o.MaxParts > 16:
 		return o, fmt.Errorf("splits: %d parts, expected 2 to 16", o.MaxParts)
 	}

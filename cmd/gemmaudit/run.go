@@ -53,9 +53,10 @@ type runOptions struct {
 	// sustained runs findings alone for a while.
 	sustained bool
 
-	gate   auditGate
-	images string
-	output report.Format
+	gate     auditGate
+	remedies string
+	images   string
+	output   report.Format
 
 	goOn string // the command that goes on after an interruption
 }
@@ -97,6 +98,7 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	sustainedFlag(cmd, &opts.sustained)
 	gateFlag(cmd, &opts.gate)
+	remediesFlag(cmd, &opts.remedies)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -108,6 +110,9 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 func (o *runOptions) run(cmd *cobra.Command) error {
 	ctx, a := cmd.Context(), o.app
 	if err := o.gate.check(); err != nil {
+		return err
+	}
+	if err := checkRemedies(o.remedies); err != nil {
 		return err
 	}
 	images, err := report.ParseImages(o.images)
@@ -181,7 +186,7 @@ func resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "images", "output":
+		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "remedies", "images", "output":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -218,7 +223,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		a.notef("executing remedies")
 	}
 	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
-		return a.findSplits(ctx, run, cfg, rules.SplitOptions{Among: rules.AmongAll}, confirm)
+		return a.findSplits(ctx, run, cfg, rules.SplitOptions{Among: rules.AmongAll, Candidates: o.remedies}, confirm)
 	})
 	if err != nil {
 		return o.stopped(ctx, err, run)

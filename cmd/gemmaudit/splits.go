@@ -20,6 +20,7 @@ type splitsOptions struct {
 	rules    ruleFlags
 	ratio    float64
 	among    string
+	remedies string
 	maxParts int
 	execute  bool
 	tables   []string
@@ -77,6 +78,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	flags := cmd.Flags()
 	flags.Float64Var(&opts.ratio, "ratio", 0, "largest share of the direct time that a prediction may take, 0 for the rules' margin")
 	flags.StringVar(&opts.among, "among", rules.AmongFlagged, "rows to search: flagged (by the monotonic rule), all")
+	remediesFlag(cmd, &opts.remedies)
 	flags.IntVar(&opts.maxParts, "max-parts", 0, "most launches of a split, 0 for the rules' choice")
 	flags.BoolVar(&opts.execute, "execute", false, "run what is predicted (default: when the run keeps none and was measured on this machine)")
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
@@ -175,7 +177,8 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 	switch {
 	case o.given("among") && search.Among != cmp.Or(was.Among, rules.AmongFlagged),
 		o.given("ratio") && search.Ratio != was.Ratio,
-		o.given("max-parts") && search.MaxParts != was.MaxParts:
+		o.given("max-parts") && search.MaxParts != was.MaxParts,
+		o.given("remedies") && search.Candidates != cmp.Or(was.Candidates, rules.CandidatesLikely):
 		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules)",
 			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts)
 		return nil, lost, nil
@@ -209,10 +212,12 @@ func (o *splitsOptions) nothingToWrite(path string, found *rules.SplitsResult) e
 
 // search parses the flags of the search.
 func (o *splitsOptions) search() (rules.SplitOptions, error) {
-	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts}
+	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts, Candidates: o.remedies}
 	switch {
 	case !(o.ratio >= 0 && o.ratio <= 1): // NaN is neither
 		return search, usagef("--ratio: %v, expected above 0 and at most 1", o.ratio)
+	case checkRemedies(o.remedies) != nil:
+		return search, checkRemedies(o.remedies)
 	case o.among != rules.AmongFlagged && o.among != rules.AmongAll:
 		return search, usagef("--among: %q, expected flagged or all", o.among)
 	case o.maxParts != 0 && (o.maxParts < 2 || o.maxParts > 16):
@@ -239,4 +244,18 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 		return nil, err
 	}
 	return found, keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()))
+}
+
+// remediesFlag adds --remedies: which predicted remedies are executed.
+func remediesFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "remedies", rules.CandidatesLikely, "predicted remedies to execute: likely (they gain by the bounds of the prediction), all (by the prediction itself)")
+	complete(cmd, "remedies", fixed(rules.CandidatesLikely, rules.CandidatesAll))
+}
+
+// checkRemedies refuses other words.
+func checkRemedies(word string) error {
+	if word != rules.CandidatesLikely && word != rules.CandidatesAll {
+		return usagef("--remedies: %q, expected likely or all", word)
+	}
+	return nil
 }
