@@ -79,8 +79,10 @@ type curve struct {
 	control []bool
 	// tiles remembers how the tile of a kernel lies, by label; see orient.
 	tiles map[string][2]int
-	// stairs remembers the steps in the times; see stairsOf.
-	stairs *stairs
+	// stairs remembers the steps in the times, by octave of M, and least the least times; see
+	// stairsOf and envelope.
+	stairs map[int]*stairs
+	least  []float64
 	// choices are the curves of the same library's other choices at the same
 	// products; witness is true for one that is not judged itself. See linkChoices.
 	choices []*curve

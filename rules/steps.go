@@ -33,7 +33,7 @@ func Steps(data Data, key results.SeriesKey) []Step {
 	}
 	alone := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
 	c := prepare(alone, Config{}).curves[0]
-	s := stairsOf(c)
+	s := stairsOf(c, allOctaves)
 	rises := map[int]bool{}
 	for _, i := range s.steps {
 		rises[i] = true
