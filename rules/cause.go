@@ -55,11 +55,42 @@ func explained(c *candidate) Finding {
 		f.Cause, f.Explanation = cause(w)
 	} else if cause, why := w.seek(looks); cause != "" {
 		f.Cause, f.Explanation = cause, w.versus()+": "+why
+	} else if cause, why := c.majority(); cause != "" {
+		f.Cause, f.Explanation = cause, why
 	} else {
 		f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
 	}
 	f.Excluded = w.excluded
 	return f
+}
+
+// majorityRows is how many rows of a finding, evenly spread, majority looks at.
+const majorityRows = 16
+
+// majority is the cause of most rows of a finding whose worst row has none of its own, with the
+// explanation of the worst of them; empty where there is none.
+func (c *candidate) majority() (Cause, string) {
+	rows := map[Cause]int{}
+	worst := map[Cause]float64{}
+	why := map[Cause]string{}
+	looked := min(len(c.rows), majorityRows)
+	for i := range looked {
+		alone := *c
+		alone.worst = c.rows[i*len(c.rows)/looked]
+		w := newWitness(&alone)
+		if cause, text := w.seek(looks); cause != "" {
+			rows[cause]++
+			if w.loss > worst[cause] {
+				worst[cause], why[cause] = w.loss, fmt.Sprintf("%s: %s", w.versus(), text)
+			}
+		}
+	}
+	for cause, n := range rows {
+		if 2*n > looked {
+			return cause, fmt.Sprintf("at %d of %d rows: %s", n, looked, why[cause])
+		}
+	}
+	return "", ""
 }
 
 // seek tries looks in order and notes what each excludes.

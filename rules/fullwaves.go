@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Libraries pick the height of a tile to fit M, in steps of heightStep rows. Waves of
@@ -15,7 +16,7 @@ const (
 	// smallStep is the least share of the rate that a step among such waves costs.
 	smallStep = 0.01
 	// chance is how likely at most the steps found would stand at such multiples by luck.
-	chance = 0.01
+	chance = 0.05
 )
 
 // widths are the widths of tiles, along N, for which waves are sought.
@@ -47,6 +48,12 @@ func (w *witness) fullWaves() (Cause, string) {
 			return WaveQuantisation, fmt.Sprintf("tiles of %dx%d would fill %s of %d units at m%d, and there the time steps up by %s; so it does where other heights of tiles fill them, every %d rows from m%d to m%d",
 				f.last/f.rows, f.width, plural(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
 		}
+		if t, luck, ok := w.exactAt(at, units); ok {
+			last := (w.curve.points[at].m - 1) / t.m * t.m
+			o := t.fill(last)
+			return WaveQuantisation, fmt.Sprintf("%d tiles of %dx%d would fill %s of %d units at m%d to %s, as they do at %s of the Ms around it, and there the time steps up by %s",
+				o.tiles, t.m, t.n, plural(o.waves, "wave"), units, last, percent(o.wave), percent(luck), rise)
+		}
 		if why == "" {
 			why = fmt.Sprintf("the time steps up by %s behind m%d, where tiles of %d to %d rows fill no waves of %d units that show by steps at other Ms",
 				rise, w.curve.points[at-1].m, leastHeight, mostHeight, units)
@@ -56,6 +63,48 @@ func (w *witness) fullWaves() (Cause, string) {
 		why = fmt.Sprintf("no single step of the time between m%d and m%d costs %s", w.reference.m, w.row.m, percent(explainShare*w.loss))
 	}
 	return "", why
+}
+
+// usualTiles are those of which waves that are exactly full are sought.
+var usualTiles = [][2]int{{128, 256}, {256, 128}, {128, 128}}
+
+// exact is the share of the units in all waves that are busy where waves count as exactly full.
+const exact = 0.99
+
+// exactAt says whether a tile that kernels usually have fills whole waves exactly right
+// before a point. Places where one does are rare: luck is the share of the Ms around
+// the point of which that is true.
+func (w *witness) exactAt(at, units int) (t tiling, luck float64, ok bool) {
+	c := w.curve
+	tilings := make([]tiling, len(usualTiles))
+	for i, s := range usualTiles {
+		tilings[i] = tiling{m: s[0], n: s[1], across: (c.series.Key.N + s[1] - 1) / s[1], units: units, columns: c.series.Key.N}
+	}
+	fullBefore := func(i int, t tiling) bool {
+		last := (c.points[i].m - 1) / t.m * t.m
+		return last >= c.points[i-1].m && t.fill(last).wave >= exact
+	}
+	full, places := 0, 0
+	for i := 1; i < len(c.points); i++ {
+		if 2*c.points[i].m < c.points[at].m || c.points[i].m > 2*c.points[at].m {
+			continue
+		}
+		places++
+		if slices.ContainsFunc(tilings, func(t tiling) bool { return fullBefore(i, t) }) {
+			full++
+		}
+	}
+	luck = float64(full) / float64(max(places, 1))
+	for _, t := range tilings {
+		if luck > chance || !fullBefore(at, t) {
+			continue
+		}
+		row, before := t.fill(w.row.m), t.fill((c.points[at].m-1)/t.m*t.m)
+		if w.explains(1 - row.wave*row.tile/(before.wave*before.tile)) {
+			return t, luck, true
+		}
+	}
+	return tiling{}, luck, false
 }
 
 // fullWave is a place where waves of tiles are full and the time steps up.
