@@ -113,7 +113,7 @@ endif
 # interleaved run; then the parts of the program that must keep up with them.
 bench:
 	$(GO) test -run '^$$' -bench '^BenchmarkReach' -benchtime 15x ./kernels/cpu
-	$(GO) test -run '^$$' -bench . ./results/... ./rules
+	$(GO) test -run '^$$' -bench . -timeout 30m ./results/... ./rules
 
 # Every kernel, type and size on its own.
 bench-kernels:

@@ -118,6 +118,12 @@ type Buffer interface {
 	Close() error
 }
 
+// Copier is implemented by buffers to which content is copied in less time than it is filled.
+type Copier interface {
+	// CopyFrom copies the content of a buffer of the same device and the same size.
+	CopyFrom(src Buffer) error
+}
+
 // Span is what the device itself says of one block of launches.
 type Span struct {
 	// Seconds is the time from the first launch's start to the last one's end,
@@ -134,9 +140,13 @@ type Span struct {
 type Telemetry struct {
 	PowerW float64
 	TempC  float64
-	// Throttle lists the active reasons for a reduced clock, empty for none.
+	// Throttle lists the active reasons for a reduced clock, [PowerCap] among them,
+	// separated by commas; empty for none.
 	Throttle string
 }
+
+// PowerCap is the reason in [Telemetry].Throttle that the device is at its power limit.
+const PowerCap = "power cap"
 
 // Device runs kernels. The methods of one device are called by one goroutine at
 // a time; different devices are independent.

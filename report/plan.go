@@ -86,7 +86,7 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 	doc.Sheets = []Sheet{sheet, settings, skipped}
 	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
 	if p.Open {
-		line = fmt.Sprintf("%s × up to %s = at most %s in %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
+		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
 	}
 	tone := Neutral
 	if p.Deadline > 0 {

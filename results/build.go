@@ -17,19 +17,36 @@ import (
 // run inside the same transaction. A file that has appeared at path meanwhile is
 // kept, and is an error.
 func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
+	return publishDraft(path, func(part string) error {
+		return fillFile(ctx, part, path, meta, newRunID(), fill)
+	})
+}
+
+// publishDraft lets make write the file of a run beside path and moves it there.
+func publishDraft(path string, make func(part string) error) error {
 	d, err := draft.File(path)
 	if err != nil {
 		return folderError(path, err)
 	}
 	defer d.Close()
-	part := d.Path()
+	if err := make(d.Path()); err != nil {
+		return err
+	}
+	if err := flush(d.Path()); err != nil {
+		return describe(path, "create", err)
+	}
+	return publish(d.Path(), path)
+}
+
+// fillFile makes the database of a run at part, which is to be path.
+func fillFile(ctx context.Context, part, path string, meta Meta, run string, fill func(ctx context.Context, tx *sql.Tx) error) error {
 	// The file is thrown away on any error, so the database need neither flush
 	// nor keep a journal; one flush at the end is enough.
 	db, err := openDB(part, "mode=rw", "journal_mode(OFF)", "synchronous(OFF)", "trusted_schema(0)", "cache_size(-65536)")
 	if err != nil {
 		return err
 	}
-	if err := populate(ctx, db, path, meta, fill); err != nil {
+	if err := populate(ctx, db, path, meta, run, fill); err != nil {
 		db.Close()
 		// The end of ctx rolls the transaction back, and what is tried next fails
 		// with an error that doesn't tell why.
@@ -38,23 +55,7 @@ func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Co
 		}
 		return err
 	}
-	if err := db.Close(); err != nil {
-		return describe(path, "create", err)
-	}
-	if err := flush(part); err != nil {
-		return describe(path, "create", err)
-	}
-	return publish(part, path)
-}
-
-// buildAlone is build for a run that nobody may be writing.
-func buildAlone(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
-	l, err := acquire(path)
-	if err != nil {
-		return err
-	}
-	defer l.release()
-	return build(ctx, path, meta, fill)
+	return describe(path, "create", db.Close())
 }
 
 // Replace moves the finished run at part to path, where another run may stand that
@@ -74,6 +75,18 @@ func Replace(part, path string) error {
 	return nil
 }
 
+// Replace moves a finished run that is open for reading to path, as the function
+// Replace does, and goes on reading it there.
+func (r *Run) Replace(path string) error {
+	if err := Replace(r.path, path); err != nil {
+		return err
+	}
+	inUse.remove(r.path)
+	r.path, r.file = path, path
+	inUse.add(path)
+	return nil
+}
+
 // removeJournals removes what a writer that was killed left beside a run that is no
 // longer there: the database would take it for changes of the next one of that name.
 func removeJournals(path string) error {
@@ -85,7 +98,7 @@ func removeJournals(path string) error {
 	return nil
 }
 
-func populate(ctx context.Context, db *sql.DB, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
+func populate(ctx context.Context, db *sql.DB, path string, meta Meta, run string, fill func(ctx context.Context, tx *sql.Tx) error) error {
 	for _, q := range []string{
 		fmt.Sprintf(`PRAGMA application_id=%d`, applicationID),
 		fmt.Sprintf(`PRAGMA user_version=%d`, SchemaVersion),
@@ -102,8 +115,14 @@ func populate(ctx context.Context, db *sql.DB, path string, meta Meta, fill func
 	if _, err := tx.ExecContext(ctx, ddl); err != nil {
 		return describe(path, "create", err)
 	}
-	if err := writeMeta(ctx, tx, meta); err != nil {
+	put := putMetaIn(ctx, tx)
+	if err := errors.Join(writeMeta(meta, put), put(keyRun, run)); err != nil {
 		return describe(path, "create", err)
+	}
+	for _, o := range originsOf(meta, run) {
+		if _, err := tx.ExecContext(ctx, insertOrigin, o.bind()...); err != nil {
+			return describe(path, "create", err)
+		}
 	}
 	if fill != nil {
 		if err := fill(ctx, tx); err != nil {

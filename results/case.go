@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,56 @@ type Case struct {
 	PadTo int `json:"pad_to,omitempty"`
 	// Label is the library's kernel or algorithm, where it is known.
 	Label string `json:"label,omitempty"`
+	// Launch is how the kernel was launched, as far as it is known. Like the label it
+	// is no part of the identity.
+	Launch Launch `json:"launch,omitzero"`
+}
+
+// Launch is what a kernel does with a product. What is not known is zero.
+type Launch struct {
+	// Tile is the part of C that one block computes, M by N, and the step along K.
+	Tile [3]int `json:"tile,omitzero"`
+	// Waves is how many times the blocks fill the device: blocks ÷ those that run at
+	// the same time.
+	Waves float64 `json:"waves,omitempty"`
+	// Split is the number of parts along K that are summed afterwards, 1 for none.
+	Split int `json:"split,omitempty"`
+	// Orientation says what is computed when it isn't C itself: a word of the kernel's.
+	Orientation string `json:"orientation,omitempty"`
+}
+
+// check returns an error that names the first field that no launch has.
+func (l Launch) check() error {
+	for i, t := range l.Tile {
+		if t < 0 || t > maxDimension {
+			return fmt.Errorf("tile_%c is %d", "mnk"[i], t)
+		}
+	}
+	switch {
+	case !(l.Waves >= 0) || math.IsInf(l.Waves, 0):
+		return fmt.Errorf("waves is %v", l.Waves)
+	case l.Split < 0 || l.Split > maxDimension:
+		return fmt.Errorf("split is %d", l.Split)
+	}
+	return nil
+}
+
+// bind lists the columns of a launch; what is not known is null.
+func (l Launch) bind() []any {
+	count := func(n int) any {
+		if n == 0 {
+			return nil
+		}
+		return n
+	}
+	var waves, orientation any
+	if l.Waves > 0 {
+		waves = l.Waves
+	}
+	if l.Orientation != "" {
+		orientation = l.Orientation
+	}
+	return []any{count(l.Tile[0]), count(l.Tile[1]), count(l.Tile[2]), waves, count(l.Split), orientation}
 }
 
 // Shape is the product that the case answers, whatever is executed for it.
@@ -94,6 +145,9 @@ const (
 	PhaseConfirm  Phase = "confirm" // a suspect or its reference, measured again
 	PhaseRemedy   Phase = "remedy"  // a split, padding or alternative, or its direct twin
 	PhaseNoise    Phase = "noise"   // A/A
+	// PhaseSustained is a case that runs alone for half a second and more, in the
+	// thermal state that it brings about.
+	PhaseSustained Phase = "sustained"
 )
 
 // Sample is one block: Launches back-to-back launches of one case.
@@ -116,8 +170,11 @@ type Sample struct {
 	// Throttle and Disturbance name what slowed the device down, else empty.
 	Throttle    string `json:"throttle,omitempty"`
 	Disturbance string `json:"disturbance,omitempty"`
-	// Utils is the MFU that a published sweep states for the sample, as a share of
-	// the peak that its authors took; 0 where it states none.
+	// Allocation is how many times the buffers had been allocated anew when the block ran.
+	Allocation int `json:"allocation,omitempty"`
+	// EnergyMJ is the energy of one launch in millijoules, 0 where it is not known.
+	EnergyMJ float64 `json:"energy_mj,omitempty"`
+	// Utils is the MFU that was published with the time, 0 where none was.
 	Utils float64 `json:"utils,omitempty"`
 }
 

@@ -28,11 +28,18 @@ const (
 	helperCycle    = "cycle"
 	helperFill     = "fill"
 	helperHold     = "hold"
+	helperImport   = "import"
+	helperLoad     = "load"
+	helperMigrate  = "migrate"
 )
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(helperVariable); what != "" {
-		if err := helper(what, os.Args[1]); err != nil {
+		help := func() error { return helper(what, os.Args[1]) }
+		if what == helperImport || what == helperLoad {
+			help = func() error { return largeHelper(what, os.Args[1:]) }
+		}
+		if err := help(); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
@@ -52,9 +59,15 @@ func helper(what, path string) error {
 			return err
 		}
 	}
+	if what == helperMigrate {
+		fmt.Println("begins")
+	}
 	r, err := OpenAppend(path)
 	if err != nil {
 		return err
+	}
+	if what == helperMigrate {
+		return r.Close()
 	}
 	if what == helperHold {
 		fmt.Println("held")

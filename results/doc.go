@@ -8,15 +8,20 @@
 // user_version ([SchemaVersion]), that any SQLite shell reads:
 //
 //	meta      the machine (fingerprint), peaks and bandwidths (ceilings), the plan, as JSON
-//	series    device, kernel, dtype, n, k, regime, threads, pack_inside
-//	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the algorithm's label
-//	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature
+//	origins   the run, host, device, card and labels that samples come from
+//	series    operation, device, kernel, dims, operands, layout, regime, threads, pack_inside
+//	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the label and
+//	          the launch of what ran
+//	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature,
+//	          allocation, energy a launch, published MFU, origin
 //	failures  cases that could not be measured, with the reason
 //	state     how the sweep went (efficiency, drift), and verdicts that were proven
 //
 // [Create] and [OpenAppend] give the one writer that a run has at a time, [Open]
 // any number of readers. A file that is truncated, newer or not ours is refused
-// with a [FormatError].
+// with a [FormatError], and so is one whose operation, layout or operands are not known
+// to this version. A run of schema 1 is read as it stands and becomes one of the
+// present version when it is opened for appending.
 //
 // # Samples CSV
 //
@@ -30,9 +35,11 @@
 //	clock_mhz, power_w, temp_c        where known, else empty
 //
 // The rest may be left out: phase (sweep when absent; sentinel, confirm, remedy,
-// noise), seq and started_us (the order), launches, throttle, disturbance, regime,
-// threads, pack_inside, parts, pad_to, label, distribution, seed and utils (MFU as
-// published).
+// noise, sustained), seq and started_us (the order), launches, throttle, disturbance,
+// regime, threads, pack_inside, parts, pad_to, label, distribution and seed; allocation
+// (of the buffers), energy_mj (of a launch), utils (MFU as it was published); tile_m,
+// tile_n, tile_k, waves, split and orientation of the launch; run, host, card and labels
+// (a JSON object) of the machine that measured.
 //
 // Import also reads published sweeps, with the columns batch (M) and kernel_time
 // (microseconds), whose device, library, K, N and data type stand in the file's name;

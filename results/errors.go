@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -60,7 +59,10 @@ var ErrReadOnly = errors.New("run is open for reading only")
 // sqliteCode returns the primary and the extended result code of an error of
 // the database, zeros for any other error.
 func sqliteCode(err error) (primary, extended int) {
-	var e *sqlite.Error
+	var e interface {
+		error
+		Code() int
+	}
 	if errors.As(err, &e) {
 		return e.Code() & 0xff, e.Code()
 	}

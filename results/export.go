@@ -66,8 +66,20 @@ type Exported struct {
 	Distribution kernels.Distribution `json:"distribution" parquet:"distribution,dict"`
 	// Seed is text: it uses all 64 bits, more than many readers of JSON keep.
 	Seed string `json:"seed" parquet:"seed,dict"`
-	// Utils is the MFU that a published sweep states.
-	Utils *float64 `json:"utils" parquet:"utils,optional"`
+	// Of what follows, nil and empty stand for what is not known.
+	Allocation  int      `json:"allocation" parquet:"allocation"`
+	EnergyMJ    *float64 `json:"energy_mj" parquet:"energy_mj,optional"` // of one launch
+	Utils       *float64 `json:"utils" parquet:"utils,optional"`         // MFU as it was published
+	TileM       *int     `json:"tile_m" parquet:"tile_m,optional"`
+	TileN       *int     `json:"tile_n" parquet:"tile_n,optional"`
+	TileK       *int     `json:"tile_k" parquet:"tile_k,optional"`
+	Waves       *float64 `json:"waves" parquet:"waves,optional"`
+	Split       *int     `json:"split" parquet:"split,optional"`
+	Orientation string   `json:"orientation" parquet:"orientation,dict"`
+	Run         string   `json:"run" parquet:"run,dict"` // the id of the run that measured
+	Host        string   `json:"host" parquet:"host,dict"`
+	Card        string   `json:"card" parquet:"card,dict"`     // UUID or serial number
+	Labels      string   `json:"labels" parquet:"labels,dict"` // a JSON object, empty for none
 }
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
@@ -78,16 +90,24 @@ func (e *Exported) cells(to []string) []string {
 		}
 		return number(*x)
 	}
+	count := func(n *int) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.Itoa(*n)
+	}
 	return append(to[:0],
 		e.Device, e.Kernel, string(e.DType), strconv.Itoa(e.M), strconv.Itoa(e.N), strconv.Itoa(e.K),
 		strconv.Itoa(e.Round), number(e.US), known(e.ClockMHz), known(e.PowerW), known(e.TempC),
 		string(e.Phase), strconv.FormatInt(e.Seq, 10), strconv.FormatInt(e.StartedUS, 10), strconv.Itoa(e.Launches),
 		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
-		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed, known(e.Utils))
+		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed,
+		strconv.Itoa(e.Allocation), known(e.EnergyMJ), known(e.Utils), count(e.TileM), count(e.TileN), count(e.TileK),
+		known(e.Waves), count(e.Split), e.Orientation, e.Run, e.Host, e.Card, e.Labels)
 }
 
-// told is a reading of a device, nil for 0, which stands for none.
-func told(x float64) *float64 {
+// told is a figure that is known, nil for 0, which stands for none.
+func told[T int | float64](x T) *T {
 	if x == 0 {
 		return nil
 	}
@@ -109,6 +129,10 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 	for _, c := range cases {
 		byID[c.ID] = c
 	}
+	origins, err := r.exportedOrigins()
+	if err != nil {
+		return err
+	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	sink, err := newSink(format, buffered)
 	if err != nil {
@@ -118,7 +142,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 	seed := strconv.FormatUint(meta.Seed, 10)
 	n := 0
 	var failed error // of the sink, which is not the run's fault
-	err = r.eachSample(func(s Sample) error {
+	err = r.eachSample("", func(s Sample, origin int64) error {
 		if len(phases) > 0 && !slices.Contains(phases, s.Phase) {
 			return nil
 		}
@@ -126,18 +150,27 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		if !ok {
 			return fmt.Errorf("%v: there is no such case", s)
 		}
+		from, ok := origins.of(c.Device, origin)
+		if !ok {
+			return fmt.Errorf("%v: there is no origin %d", s, origin)
+		}
+		o := origins.exported[from]
 		n++
 		if failed = sink.write(&Exported{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
 			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
 			PackInside: c.PackInside, Parts: JoinInts(c.Parts, "+"), PadTo: c.PadTo, Label: c.Label,
-			Distribution: meta.Distribution, Seed: seed, Utils: told(s.Utils),
+			Distribution: meta.Distribution, Seed: seed,
+			Allocation: s.Allocation, EnergyMJ: told(s.EnergyMJ), Utils: told(s.Utils),
+			TileM: told(c.Launch.Tile[0]), TileN: told(c.Launch.Tile[1]), TileK: told(c.Launch.Tile[2]),
+			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: c.Launch.Orientation,
+			Run: o.run, Host: o.host, Card: o.card, Labels: o.labels,
 		}); failed != nil {
 			return errStop
 		}
 		return nil
-	}, "")
+	})
 	if failed == nil && err != nil {
 		return err
 	}
@@ -154,6 +187,25 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		return fmt.Errorf("export %s as %s: %w", r.path, format, failed)
 	}
 	return nil
+}
+
+// exportOrigins are the origins of a run as its lines have them.
+type exportOrigins struct {
+	originIndex
+	exported map[int64]originWords
+}
+
+func (r *Run) exportedOrigins() (exportOrigins, error) {
+	origins, err := r.Origins()
+	x := exportOrigins{indexOrigins(r.schema, origins), map[int64]originWords{}}
+	for _, o := range origins {
+		words := originWords{run: o.Run, host: o.Host, card: o.Card}
+		if len(o.Labels) > 0 {
+			words.labels = encodeLabels(o.Labels)
+		}
+		x.exported[o.ID] = words
+	}
+	return x, err
 }
 
 // errStop ends a walk over samples whose receiver has failed.

@@ -13,6 +13,7 @@ import (
 const (
 	damagedHint = "use a copy of the run, or measure again"
 	foreignHint = "expected a run file as gemmaudit sweep and gemmaudit import write it"
+	upgradeHint = "upgrade gemmaudit to read this run"
 	csvHint     = "this looks like text; gemmaudit import turns a CSV into a run"
 )
 
@@ -89,11 +90,8 @@ func parseHeader(path string, b []byte, size int64) (header, error) {
 		return fail(foreignHint, "an SQLite file, but not a run: its application id is %#08x, a run's is %#08x", id, applicationID)
 	}
 	h := header{schema: u32(60), size: size, wal: b[18] == 2}
-	if h.schema > SchemaVersion {
-		return fail("upgrade gemmaudit to read this run", "the run has schema version %d, this program reads up to version %d", h.schema, SchemaVersion)
-	}
-	if h.schema < 1 {
-		return fail(damagedHint, "the run has schema version %d, expected 1 to %d", h.schema, SchemaVersion)
+	if err := checkSchema(path, int64(h.schema)); err != nil {
+		return header{}, err
 	}
 	h.pageSize = int64(binary.BigEndian.Uint16(b[16:]))
 	if h.pageSize == 1 {
@@ -107,6 +105,19 @@ func parseHeader(path string, b []byte, size int64) (header, error) {
 		h.pages = int64(u32(28))
 	}
 	return h, nil
+}
+
+// checkSchema refuses a version that this program doesn't read.
+func checkSchema(path string, schema int64) error {
+	switch {
+	case schema > SchemaVersion:
+		return &FormatError{Path: path, Hint: upgradeHint,
+			Reason: fmt.Sprintf("the run has schema version %d, this program reads up to version %d", schema, SchemaVersion)}
+	case schema < 1:
+		return &FormatError{Path: path, Hint: damagedHint,
+			Reason: fmt.Sprintf("the run has schema version %d, expected 1 to %d", schema, SchemaVersion)}
+	}
+	return nil
 }
 
 // missing is the number of bytes that the header promises and the file lacks.

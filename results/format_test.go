@@ -66,8 +66,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"csv", []byte("batch,kernel_time\n1,2\n"), `not a run: it begins with "batch,kernel_time\n1,"`, csvHint},
 		{"binary", []byte("\x7fELF\x02\x01\x01\x00\x00\x00"), "not a run: it begins with 7f 45 4c 46", foreignHint},
 		{"other SQLite file", patched(68, 0), "an SQLite file, but not a run: its application id is 0x00000000, a run's is 0x476d4175", foreignHint},
-		{"newer", patched(60, SchemaVersion+6), "the run has schema version 7, this program reads up to version 1", "upgrade gemmaudit to read this run"},
-		{"no version", patched(60, 0), "the run has schema version 0, expected 1 to 1", damagedHint},
+		{"newer", patched(60, SchemaVersion+6), "the run has schema version 8, this program reads up to version 2", upgradeHint},
+		{"no version", patched(60, 0), "the run has schema version 0, expected 1 to 2", damagedHint},
 		{"overwritten", append(append([]byte(nil), whole[:200]...), make([]byte, len(whole)-200)...), "the run is damaged: ", damagedHint},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,6 +109,7 @@ func TestReadOnlyRunRefusesWrites(t *testing.T) {
 		"state":  func() error { return r.SetState("a", "b") },
 		"label":  func() error { return r.SetLabel(1, "b") },
 		"meta":   func() error { return r.SetMeta(Meta{}) },
+		"clock":  func() error { return r.SetReferenceClock("cpu", 1) },
 		"cases":  func() error { _, err := r.AddCases([]Case{{SeriesKey: testKey, M: 3}}); return err },
 	} {
 		if err := write(); !errors.Is(err, ErrReadOnly) {
@@ -130,6 +131,8 @@ func readAll(path string) {
 	r.Series()
 	r.Failures()
 	r.Done(PhaseSweep)
+	r.Swept()
+	r.Origins()
 	r.NextSeq()
 	r.State("status")
 	Export(r, discard{}, FormatCSV)

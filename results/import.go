@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,18 +59,28 @@ func (e *ImportError) Error() string {
 	return s + ": " + e.Reason
 }
 
-// record is one line of a CSV: a sample and the case it belongs to.
+// record is one line of a CSV: a sample, the case it belongs to and where it comes from.
 type record struct {
 	c Case
 	s Sample
+	o originWords
 	// path and line say where it stands.
 	path string
 	line int
+	// counted is set when the line names neither its round nor its seq: it is the
+	// next of its case, and of the run.
+	counted bool
+	// placed is set when the line names its seq.
+	placed bool
 }
 
-// parsed is the content of one or more CSVs.
+// originWords is an origin as a line has it.
+type originWords struct{ run, host, card, labels string }
+
+// parsed is what one or more CSVs hold as a whole. Their lines are given on as they
+// come: [parsed.read] parses on one goroutine, checks and stores on another.
 type parsed struct {
-	records  []record
+	// Of the goroutine that parses.
 	warnings []string
 	peaks    map[peakKey]*peakEstimate
 	versions map[string]string // of what was timed: "torch", "cuda"
@@ -79,26 +88,22 @@ type parsed struct {
 	distribution kernels.Distribution
 	seed         uint64
 	seedKnown    bool
+	lines        int // that are given on
+	batch        []record
+	give         func(batch []record) ([]record, error)
 
-	seqBase int64            // for the next file
-	seen    map[roundKey]int // samples of a case so far, or the line that has the round
+	// Of the goroutine that stores.
+	store *importStore
 }
 
 func newParsed() *parsed {
-	return &parsed{peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{}, seen: map[roundKey]int{}}
+	return &parsed{peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{}, store: newImportStore()}
 }
 
 // peakKey is what a utilisation column is relative to.
 type peakKey struct {
 	device string
 	dtype  kernels.DType
-}
-
-// roundKey is the identity of a sample among all that are imported.
-type roundKey struct {
-	caseKey
-	phase Phase
-	round int
 }
 
 // Import turns CSVs into a run at out and opens it for reading. Two kinds are
@@ -128,16 +133,22 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 		return nil, err
 	}
 	p := newParsed()
-	for _, path := range paths {
-		if err := p.file(ctx, path, opt); err != nil {
-			return nil, err
+	var refused error // what is wrong with a file, which says so itself
+	err := buildBulk(ctx, out, func(w *bulkWriter) error {
+		p.store.w = w
+		for _, path := range paths {
+			if err := p.file(ctx, path, opt); err != nil {
+				if code, _ := sqliteCode(err); code == 0 {
+					refused = err
+				}
+				return err
+			}
 		}
-	}
-	err := buildAlone(ctx, out, p.meta(paths, opt), func(_ context.Context, tx *sql.Tx) error {
-		// The database gets a context that never ends: watching one costs more
-		// than the statement. The loop looks at the caller's instead.
-		return p.store(ctx, context.WithoutCancel(ctx), tx)
+		return w.meta(p.meta(paths, opt))
 	})
+	if refused != nil {
+		return nil, refused
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,34 +157,8 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 		return nil, err
 	}
 	r.warnings = append(r.warnings, p.warnings...)
+	r.swept = p.store.swept()
 	return r, nil
-}
-
-// store writes the records. Cases get their IDs in order of appearance.
-func (p *parsed) store(ctx, dbCtx context.Context, tx *sql.Tx) error {
-	ids, err := newCaseStore(dbCtx, tx)
-	if err != nil {
-		return err
-	}
-	defer ids.close()
-	insert, err := tx.PrepareContext(dbCtx, insertSample)
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
-	for i := range p.records {
-		rec := &p.records[i]
-		if i%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if rec.s.CaseID, err = ids.add(dbCtx, rec.c); err != nil {
-			return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
-		}
-		if _, err := insert.ExecContext(dbCtx, rec.s.bind()...); err != nil {
-			return constraint(rec.s.CaseID, err)
-		}
-	}
-	return nil
 }
 
 // meta describes an imported run as far as the files tell.
@@ -187,17 +172,13 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 	if meta.Created.IsZero() {
 		meta.Created = time.Now()
 	}
-	if meta.Regime == "" && len(p.records) > 0 {
-		meta.Regime = p.records[0].c.Regime
+	if meta.Regime == "" {
+		meta.Regime = p.store.regime
 	}
-	var devices []string
-	for _, rec := range p.records {
-		if !slices.Contains(devices, rec.c.Device) {
-			devices = append(devices, rec.c.Device)
-			meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
-				ID: rec.c.Device, Kind: kindOf(rec.c.Device), Name: rec.c.Device, Versions: p.versions,
-			})
-		}
+	for _, device := range p.store.devices {
+		meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
+			ID: device, Kind: kindOf(device), Name: device, Versions: p.versions,
+		})
 	}
 	for key, e := range p.peaks {
 		if peak, ok := e.peak(key.dtype); ok {

@@ -53,6 +53,7 @@ type csvFile struct {
 	// notes are sentences on how the file was read: where an option holds and not
 	// the file, and what was taken for granted.
 	notes []string
+	words map[string]string // of text cells
 }
 
 // file reads one CSV of either kind.
@@ -83,25 +84,91 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 			return &ImportError{Path: path, Reason: fmt.Sprintf("%s is given as %d, above %d", d.name, d.value, int64(maxDimension))}
 		}
 	}
-	before := len(p.records)
-	switch {
-	case f.has("batch") && f.has("kernel_time"):
-		err = p.published(ctx, f, opt)
-	case f.has("m") && f.has("us"):
-		err = p.samples(ctx, f, opt)
-	default:
-		err = &ImportError{
-			Path: path, Line: 1,
-			Reason: fmt.Sprintf("the header is %.200q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
-		}
-	}
-	if err != nil {
+	before := p.lines
+	if err := p.parallel(ctx, f, opt); err != nil {
 		return err
 	}
-	if len(p.records) == before {
+	if p.lines == before {
 		return &ImportError{Path: path, Reason: "there is no line after the header"}
 	}
 	return nil
+}
+
+// kind parses the lines of a CSV of the kind that its header tells.
+func (p *parsed) kind(ctx context.Context, f *csvFile, opt ImportOptions) error {
+	switch {
+	case f.has("batch") && f.has("kernel_time"):
+		return p.published(ctx, f, opt)
+	case f.has("m") && f.has("us"):
+		return p.samples(ctx, f, opt)
+	}
+	return &ImportError{
+		Path: f.path, Line: 1,
+		Reason: fmt.Sprintf("the header is %.200q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
+	}
+}
+
+// Lines go from the goroutine that parses to the one that stores in batches, of which
+// a few are on the way.
+const (
+	batchLines = 1024
+	batchesOut = 4
+)
+
+// parallel parses a file while what has been parsed is stored. Of several errors that
+// of the earliest line is returned: it reaches the store before those that follow.
+func (p *parsed) parallel(ctx context.Context, f *csvFile, opt ImportOptions) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches := make(chan []record, batchesOut)
+	free := make(chan []record, batchesOut+2)
+	for range cap(free) {
+		free <- nil // made when it is first filled
+	}
+	p.batch = <-free
+	p.give = func(full []record) ([]record, error) {
+		batches <- full
+		return (<-free)[:0], ctx.Err()
+	}
+	var parse error
+	go func() {
+		defer close(batches)
+		parse = p.kind(ctx, f, opt)
+		// The lines before a bad one may hold a worse one.
+		batches <- p.batch
+	}()
+	p.store.begin(f)
+	var store error
+	for batch := range batches {
+		if store == nil {
+			if store = p.store.take(batch); store != nil {
+				cancel()
+			}
+		}
+		free <- batch
+	}
+	if store != nil {
+		return store
+	}
+	if parse == nil {
+		p.warnings = append(p.warnings, p.store.warnings(f)...)
+	}
+	return parse
+}
+
+// emit gives a line on to be stored.
+func (p *parsed) emit(rec record) error {
+	p.lines++
+	p.batch = append(p.batch, rec)
+	if len(p.batch) < batchLines {
+		return nil
+	}
+	var err error
+	p.batch, err = p.give(p.batch)
+	return err
 }
 
 func newCSVFile(path string, in io.Reader) (*csvFile, error) {
@@ -110,7 +177,7 @@ func newCSVFile(path string, in io.Reader) (*csvFile, error) {
 	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
 		buffered.Discard(3)
 	}
-	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}}
+	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}, words: map[string]string{}}
 	f.r.FieldsPerRecord = -1
 	f.r.ReuseRecord = true
 	ok, err := f.next()
@@ -172,6 +239,21 @@ func (f *csvFile) ignored(known []string) []string {
 	return out
 }
 
+// column finds a column by its name once for many lines.
+func (f *csvFile) column(name string) column {
+	at, ok := f.at[name]
+	if !ok {
+		at = len(f.names) // no line has so many cells
+	}
+	return column{name, at}
+}
+
+// column is a column of a CSV.
+type column struct {
+	name string
+	at   int
+}
+
 // fail is an error of the present line's cell in a column.
 func (f *csvFile) fail(column, format string, args ...any) error {
 	return &ImportError{Path: f.path, Line: f.line, Column: column, Value: f.cell(column), Reason: fmt.Sprintf(format, args...)}
@@ -184,12 +266,13 @@ func (f *csvFile) contradicts(column, flag, value string) error {
 }
 
 // cell is the text in a column, empty when the column or the cell is missing.
-func (f *csvFile) cell(column string) string {
-	i, ok := f.at[column]
-	if !ok || i >= len(f.record) {
+func (f *csvFile) cell(column string) string { return f.in(f.column(column)) }
+
+func (f *csvFile) in(c column) string {
+	if c.at >= len(f.record) {
 		return ""
 	}
-	return strings.TrimSpace(f.record[i])
+	return strings.TrimSpace(f.record[c.at])
 }
 
 // maxText is above what any name or label has, mangled names of kernels included, and
@@ -197,70 +280,86 @@ func (f *csvFile) cell(column string) string {
 const maxText = 4096
 
 // text reads a cell of words. Control characters and broken UTF-8 are refused:
-// no name or label has them, and they would garble whatever prints it.
-func (f *csvFile) text(column string) (string, error) {
-	s := f.cell(column)
+// no name or label has them, and they would garble whatever prints it. Equal words are
+// one string in memory.
+func (f *csvFile) text(column string) (string, error) { return f.textIn(f.column(column)) }
+
+func (f *csvFile) textIn(c column) (string, error) {
+	s := f.in(c)
+	if known, ok := f.words[s]; ok {
+		return known, nil
+	}
 	if !utf8.ValidString(s) {
-		return "", f.fail(column, "is not UTF-8 text")
+		return "", f.fail(c.name, "is not UTF-8 text")
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
-		return "", f.fail(column, "has a control character")
+		return "", f.fail(c.name, "has a control character")
 	}
 	if len(s) > maxText {
-		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %d bytes, expected at most %d", column, len(s), maxText)}
+		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %d bytes, expected at most %d", c.name, len(s), maxText)}
+	}
+	s = strings.Clone(s) // without the line around it
+	if len(f.words) < mostWords {
+		f.words[s] = s
 	}
 	return s, nil
 }
 
 // whole reads a cell that must hold a whole number of at least least.
-func (f *csvFile) whole(column string, least int64) (int64, error) {
-	s := f.cell(column)
+func (f *csvFile) whole(c column, least int64) (int64, error) {
+	s := f.in(c)
 	if s == "" {
-		return 0, f.fail(column, "is missing")
+		return 0, f.fail(c.name, "is missing")
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil:
-		return 0, f.fail(column, "is not a whole number")
+		return 0, f.fail(c.name, "is not a whole number")
 	case n < least:
-		return 0, f.fail(column, "is below %d", least)
+		return 0, f.fail(c.name, "is below %d", least)
 	}
 	return n, nil
 }
 
 // dimension reads a cell that must hold a size or a count.
 func (f *csvFile) dimension(column string, least int64) (int, error) {
-	n, err := f.whole(column, least)
+	return f.dimensionIn(f.column(column), least)
+}
+
+func (f *csvFile) dimensionIn(c column, least int64) (int, error) {
+	n, err := f.whole(c, least)
 	if err == nil && n > maxDimension {
-		err = f.fail(column, "is above %d", int64(maxDimension))
+		err = f.fail(c.name, "is above %d", int64(maxDimension))
 	}
 	return int(n), err
 }
 
 // number reads a cell that must hold a finite number of at least 0.
-func (f *csvFile) number(column string) (float64, error) {
-	s := f.cell(column)
+func (f *csvFile) number(c column) (float64, error) {
+	s := f.in(c)
 	if s == "" {
-		return 0, f.fail(column, "is missing")
+		return 0, f.fail(c.name, "is missing")
 	}
 	x, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
-		return 0, f.fail(column, "is not a number")
+		return 0, f.fail(c.name, "is not a number")
 	case err != nil || math.IsNaN(x) || math.IsInf(x, 0):
-		return 0, f.fail(column, "is not a finite number")
+		return 0, f.fail(c.name, "is not a finite number")
 	case x < 0:
-		return 0, f.fail(column, "is negative")
+		return 0, f.fail(c.name, "is negative")
 	}
 	return x, nil
 }
 
 // optional reads a number that may be missing, as 0.
-func (f *csvFile) optional(column string) (float64, error) {
-	if f.cell(column) == "" {
+func (f *csvFile) optional(column string) (float64, error) { return f.optionalIn(f.column(column)) }
+
+func (f *csvFile) optionalIn(c column) (float64, error) {
+	if f.in(c) == "" {
 		return 0, nil
 	}
-	return f.number(column)
+	return f.number(c)
 }
 
 // leastUS and mostUS bound the time of a launch. No product takes less than a clock
@@ -269,9 +368,13 @@ const leastUS, mostUS = 1e-6, 1e15
 
 // microseconds reads the time of a launch.
 func (f *csvFile) microseconds(column string) (float64, error) {
-	x, err := f.number(column)
+	return f.microsecondsIn(f.column(column))
+}
+
+func (f *csvFile) microsecondsIn(c column) (float64, error) {
+	x, err := f.number(c)
 	if err == nil && (x < leastUS || x > mostUS) {
-		err = f.fail(column, "is not a time: expected %g to %g us", leastUS, mostUS)
+		err = f.fail(c.name, "is not a time: expected %g to %g us", leastUS, mostUS)
 	}
 	return x, err
 }

@@ -149,39 +149,25 @@ func (p *parsed) published(ctx context.Context, f *csvFile, opt ImportOptions) e
 		estimate = &peakEstimate{}
 		p.peaks[peakKey{key.Device, key.DType}] = estimate
 	}
-	repeated := 0
 	for {
 		ok, err := f.next()
 		if err != nil || !ok {
-			if repeated > 0 {
-				p.warnings = append(p.warnings, fmt.Sprintf("%s: %d lines repeat a batch and are taken as further rounds of it", f.path, repeated))
-			}
 			return err
-		}
-		if len(p.records)%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
 		}
 		rec, err := f.publishedLine(key, estimate)
 		if err != nil {
 			return err
 		}
-		// The key without a round counts the lines of one M.
-		count := roundKey{caseKey: keyOf(rec.c), phase: PhaseSweep, round: -1}
-		rec.s.Round = p.seen[count]
-		p.seen[count]++
-		rec.s.Seq = p.seqBase
-		p.seqBase++
-		if rec.s.Round > 0 {
-			repeated++
+		if err := p.emit(rec); err != nil {
+			return err
 		}
-		p.records = append(p.records, rec)
 	}
 }
 
 func (f *csvFile) publishedLine(key SeriesKey, estimate *peakEstimate) (record, error) {
 	rec := record{
 		c: Case{SeriesKey: key}, s: Sample{Phase: PhaseSweep, Launches: 1},
-		path: f.path, line: f.line,
+		path: f.path, line: f.line, counted: true,
 	}
 	var err error
 	if rec.c.M, err = f.dimension("batch", 1); err != nil {

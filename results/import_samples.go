@@ -15,7 +15,9 @@ import (
 var samplesColumns = []string{
 	"device", "kernel", "dtype", "m", "n", "k", "round", "us", "clock_mhz", "power_w", "temp_c",
 	"phase", "seq", "started_us", "launches", "throttle", "disturbance",
-	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed", "utils",
+	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
+	"allocation", "energy_mj", "utils", "tile_m", "tile_n", "tile_k", "waves", "split", "orientation",
+	"run", "host", "card", "labels",
 }
 
 // samples reads a samples CSV.
@@ -47,161 +49,239 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 		name, version, _ := strings.Cut(opt.Library, " ")
 		p.versions[name] = version
 	}
-	base, last := p.seqBase, p.seqBase-1
-	seqs := map[int64]int{}
+	l := newSampleLine(f, opt)
 	for {
 		ok, err := f.next()
 		if err != nil || !ok {
-			p.seqBase = last + 1
 			return err
 		}
-		if len(p.records)%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rec, err := p.sampleLine(f, opt)
-		if err != nil {
+		if err := l.read(p); err != nil {
 			return err
 		}
-		key := roundKey{caseKey: keyOf(rec.c), phase: rec.s.Phase, round: rec.s.Round}
-		if line, twice := p.seen[key]; twice {
-			return f.fail("round", "of %v repeats line %d", rec.c, line)
+		if err := p.emit(l.rec); err != nil {
+			return err
 		}
-		p.seen[key] = rec.line
-		if f.cell("seq") == "" {
-			rec.s.Seq = last + 1
-		} else {
-			if line, twice := seqs[rec.s.Seq]; twice {
-				return f.fail("seq", "repeats line %d", line)
-			}
-			seqs[rec.s.Seq] = rec.line
-			rec.s.Seq += base
-		}
-		last = max(last, rec.s.Seq)
-		p.records = append(p.records, rec)
 	}
 }
 
-// sampleLine reads one line.
-func (p *parsed) sampleLine(f *csvFile, opt ImportOptions) (record, error) {
-	rec := record{path: f.path, line: f.line}
-	c, s := &rec.c, &rec.s
-	words := []struct {
-		column   string
-		to       *string
-		fallback string
-		required bool
-	}{
-		{"device", &c.Device, "", true},
-		{"kernel", &c.Kernel, "", true},
-		{"phase", (*string)(&s.Phase), string(PhaseSweep), false},
-		{"regime", (*string)(&c.Regime), "", false},
-		{"label", &c.Label, "", false},
-		{"throttle", &s.Throttle, "", false},
-		{"disturbance", &s.Disturbance, "", false},
-	}
-	given := map[string]string{"device": opt.Device, "kernel": opt.Kernel, "regime": string(opt.Regime)}
-	for _, w := range words {
-		if g := given[w.column]; g != "" {
-			if cell := f.cell(w.column); cell != "" && cell != g {
-				if w.column == "regime" {
-					return rec, f.contradicts(w.column, "--regime", g)
-				}
-				if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.column, g); !slices.Contains(f.notes, says) {
-					f.notes = append(f.notes, says)
-				}
-			}
-			*w.to = g
-			continue
-		}
-		v, err := f.text(w.column)
-		if err != nil {
-			return rec, err
-		}
-		if v == "" {
-			if w.required {
-				return rec, f.fail(w.column, "is missing")
-			}
-			v = w.fallback
-		}
-		*w.to = v
-	}
-	if err := f.dtype(c, opt); err != nil {
-		return rec, err
-	}
-	for _, d := range []struct {
-		column   string
-		to       *int
-		least    int64
-		given    int
-		optional bool
-	}{
-		{"m", &c.M, 1, 0, false},
-		{"n", &c.N, 1, opt.N, false},
-		{"k", &c.K, 1, opt.K, false},
-		{"round", &s.Round, 0, 0, false},
-		{"threads", &c.Threads, 0, 0, true},
-		{"pad_to", &c.PadTo, 0, 0, true},
-		{"launches", &s.Launches, 1, 0, true},
+// sampleLine reads lines of a samples CSV into rec. Columns are found once for all
+// lines, together with where their values go.
+type sampleLine struct {
+	f   *csvFile
+	opt ImportOptions
+	rec record
+
+	words   []wordColumn
+	sizes   []sizeColumn
+	figures []figureColumn
+	orders  []orderColumn
+
+	us, dtype, inside, parts, labels column
+	dtypes                           map[string]kernels.DType // by cell
+	runWide                          [2]column                // distribution and seed
+	runCells                         [2]string                // of the line before
+}
+
+type wordColumn struct {
+	column
+	to       *string
+	given    string // by an option, which overrules the column
+	fallback string
+	required bool
+}
+
+type sizeColumn struct {
+	column
+	to       *int
+	least    int64
+	given    int // by an option, which must not contradict the column
+	optional bool
+}
+
+type figureColumn struct {
+	column
+	to *float64
+}
+
+type orderColumn struct {
+	column
+	to *int64
+}
+
+func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
+	l := &sampleLine{f: f, opt: opt, dtypes: map[string]kernels.DType{}}
+	c, s, o := &l.rec.c, &l.rec.s, &l.rec.o
+	for _, w := range []wordColumn{
+		{column: f.column("device"), to: &c.Device, given: opt.Device, required: true},
+		{column: f.column("kernel"), to: &c.Kernel, given: opt.Kernel, required: true},
+		{column: f.column("phase"), to: (*string)(&s.Phase), fallback: string(PhaseSweep)},
+		{column: f.column("regime"), to: (*string)(&c.Regime), given: string(opt.Regime)},
+		{column: f.column("label"), to: &c.Label},
+		{column: f.column("throttle"), to: &s.Throttle},
+		{column: f.column("disturbance"), to: &s.Disturbance},
+		{column: f.column("orientation"), to: &c.Launch.Orientation},
+		{column: f.column("run"), to: &o.run},
+		{column: f.column("host"), to: &o.host},
+		{column: f.column("card"), to: &o.card},
+		{column: f.column("labels"), to: &o.labels},
 	} {
-		if f.cell(d.column) == "" && (d.optional || d.given > 0) {
-			*d.to = d.given
-			continue
+		if f.has(w.name) || w.required || w.given != "" || w.fallback != "" {
+			l.words = append(l.words, w)
 		}
-		var err error
-		if *d.to, err = f.dimension(d.column, d.least); err != nil {
-			return rec, err
+	}
+	for _, d := range []sizeColumn{
+		{column: f.column("m"), to: &c.M, least: 1},
+		{column: f.column("n"), to: &c.N, least: 1, given: opt.N},
+		{column: f.column("k"), to: &c.K, least: 1, given: opt.K},
+		{column: f.column("round"), to: &s.Round},
+		{column: f.column("threads"), to: &c.Threads, optional: true},
+		{column: f.column("pad_to"), to: &c.PadTo, optional: true},
+		{column: f.column("launches"), to: &s.Launches, least: 1, optional: true},
+		{column: f.column("allocation"), to: &s.Allocation, optional: true},
+		{column: f.column("tile_m"), to: &c.Launch.Tile[0], optional: true},
+		{column: f.column("tile_n"), to: &c.Launch.Tile[1], optional: true},
+		{column: f.column("tile_k"), to: &c.Launch.Tile[2], optional: true},
+		{column: f.column("split"), to: &c.Launch.Split, optional: true},
+	} {
+		if f.has(d.name) || !d.optional {
+			l.sizes = append(l.sizes, d)
 		}
-		if d.given > 0 && *d.to != d.given {
-			return rec, f.contradicts(d.column, "--"+d.column, strconv.Itoa(d.given))
+	}
+	for _, n := range []figureColumn{
+		{f.column("clock_mhz"), &s.ClockMHz}, {f.column("power_w"), &s.PowerW}, {f.column("temp_c"), &s.TempC},
+		{f.column("energy_mj"), &s.EnergyMJ}, {f.column("utils"), &s.Utils}, {f.column("waves"), &c.Launch.Waves},
+	} {
+		if f.has(n.name) {
+			l.figures = append(l.figures, n)
+		}
+	}
+	l.orders = []orderColumn{{f.column("seq"), &s.Seq}, {f.column("started_us"), &s.StartedUnixMicro}}
+	l.us, l.dtype, l.inside, l.parts, l.labels = f.column("us"), f.column("dtype"), f.column("pack_inside"), f.column("parts"), f.column("labels")
+	l.runWide = [2]column{f.column("distribution"), f.column("seed")}
+	return l
+}
+
+// read reads the present line.
+func (l *sampleLine) read(p *parsed) error {
+	f, c, s := l.f, &l.rec.c, &l.rec.s
+	l.rec.path, l.rec.line = f.path, f.line
+	for i := range l.words {
+		if err := l.word(&l.words[i]); err != nil {
+			return err
+		}
+	}
+	if err := l.dataType(); err != nil {
+		return err
+	}
+	for i := range l.sizes {
+		if err := l.size(&l.sizes[i]); err != nil {
+			return err
 		}
 	}
 	if s.Launches == 0 {
 		s.Launches = 1
 	}
-	if err := f.measured(s); err != nil {
-		return rec, err
+	if err := l.measured(); err != nil {
+		return err
 	}
-	if err := f.execution(c); err != nil {
-		return rec, err
+	if err := f.execution(c, l.inside, l.parts); err != nil {
+		return err
 	}
-	return rec, p.conditions(f)
+	if _, err := decodeLabels(l.rec.o.labels); err != nil {
+		return f.fail(l.labels.name, "is not a JSON object of words")
+	}
+	// They are mostly those of the line before.
+	cells := [2]string{f.in(l.runWide[0]), f.in(l.runWide[1])}
+	if cells == l.runCells {
+		return nil
+	}
+	l.runCells = [2]string{strings.Clone(cells[0]), strings.Clone(cells[1])}
+	return p.conditions(f)
 }
 
-func (f *csvFile) dtype(c *Case, opt ImportOptions) error {
-	if f.cell("dtype") == "" {
-		if c.DType = opt.DType; c.DType == "" {
-			return f.fail("dtype", "is missing")
+func (l *sampleLine) word(w *wordColumn) error {
+	f := l.f
+	if w.given != "" {
+		if cell := f.in(w.column); cell != "" && cell != w.given {
+			if w.name == "regime" {
+				return f.contradicts(w.name, "--regime", w.given)
+			}
+			if says := fmt.Sprintf("column %s is overruled: every row is of %q", w.name, w.given); !slices.Contains(f.notes, says) {
+				f.notes = append(f.notes, says)
+			}
 		}
+		*w.to = w.given
+		return nil
+	}
+	v, err := f.textIn(w.column)
+	if err != nil {
+		return err
+	}
+	if v == "" {
+		if w.required {
+			return f.fail(w.name, "is missing")
+		}
+		v = w.fallback
+	}
+	*w.to = v
+	return nil
+}
+
+func (l *sampleLine) size(d *sizeColumn) error {
+	f := l.f
+	if f.in(d.column) == "" && (d.optional || d.given > 0) {
+		*d.to = d.given
 		return nil
 	}
 	var err error
-	if c.DType, err = kernels.ParseDType(f.cell("dtype")); err != nil {
-		return f.fail("dtype", "is not a data type: expected one of %v", kernels.DTypes())
+	if *d.to, err = f.dimensionIn(d.column, d.least); err != nil {
+		return err
 	}
-	if opt.DType != "" && c.DType != opt.DType {
-		return f.contradicts("dtype", "--dtype", string(opt.DType))
+	if d.given > 0 && *d.to != d.given {
+		return f.contradicts(d.name, "--"+d.name, strconv.Itoa(d.given))
 	}
 	return nil
 }
 
+func (l *sampleLine) dataType() error {
+	f, opt := l.f, l.opt
+	cell := f.in(l.dtype)
+	if cell == "" {
+		if l.rec.c.DType = opt.DType; opt.DType == "" {
+			return f.fail("dtype", "is missing")
+		}
+		return nil
+	}
+	d, known := l.dtypes[cell]
+	if !known {
+		var err error
+		if d, err = kernels.ParseDType(cell); err != nil {
+			return f.fail("dtype", "is not a data type: expected one of %v", kernels.DTypes())
+		}
+		l.dtypes[strings.Clone(cell)] = d
+	}
+	if opt.DType != "" && d != opt.DType {
+		return f.contradicts("dtype", "--dtype", string(opt.DType))
+	}
+	l.rec.c.DType = d
+	return nil
+}
+
 // measured reads the figures of a sample.
-func (f *csvFile) measured(s *Sample) (err error) {
-	if s.US, err = f.microseconds("us"); err != nil {
+func (l *sampleLine) measured() (err error) {
+	f, s := l.f, &l.rec.s
+	if s.US, err = f.microsecondsIn(l.us); err != nil {
 		return err
 	}
-	for _, n := range []struct {
-		column string
-		to     *float64
-	}{{"clock_mhz", &s.ClockMHz}, {"power_w", &s.PowerW}, {"temp_c", &s.TempC}, {"utils", &s.Utils}} {
-		if *n.to, err = f.optional(n.column); err != nil {
+	for _, n := range l.figures {
+		if *n.to, err = f.optionalIn(n.column); err != nil {
 			return err
 		}
 	}
-	for _, n := range []struct {
-		column string
-		to     *int64
-	}{{"seq", &s.Seq}, {"started_us", &s.StartedUnixMicro}} {
-		if f.cell(n.column) == "" {
+	l.rec.placed = f.in(l.orders[0].column) != ""
+	for _, n := range l.orders {
+		*n.to = 0
+		if f.in(n.column) == "" {
 			continue
 		}
 		if *n.to, err = f.whole(n.column, 0); err != nil {
@@ -209,22 +289,23 @@ func (f *csvFile) measured(s *Sample) (err error) {
 		}
 		// Numbers are shifted behind those of the files before; the bound keeps
 		// the sum in range.
-		if n.column == "seq" && *n.to > 1<<53 {
-			return f.fail(n.column, "is above %d", int64(1)<<53)
+		if n.name == "seq" && *n.to > 1<<53 {
+			return f.fail(n.name, "is above %d", int64(1)<<53)
 		}
 	}
 	return nil
 }
 
 // execution reads how the product is executed.
-func (f *csvFile) execution(c *Case) (err error) {
-	if s := f.cell("pack_inside"); s != "" {
+func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
+	c.PackInside, c.Parts = false, nil
+	if s := f.in(inside); s != "" {
 		if c.PackInside, err = strconv.ParseBool(s); err != nil {
-			return f.fail("pack_inside", "is neither true nor false")
+			return f.fail(inside.name, "is neither true nor false")
 		}
 	}
-	if c.Parts, err = splitParts(f.cell("parts")); err != nil {
-		return f.fail("parts", "is not a sum of parts: %v", err)
+	if c.Parts, err = splitParts(f.in(parts)); err != nil {
+		return f.fail(parts.name, "is not a sum of parts: %v", err)
 	}
 	if err := c.check(); err != nil {
 		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}

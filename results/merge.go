@@ -3,7 +3,6 @@ package results
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,9 +50,7 @@ func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (
 	if opt.Command != "" {
 		m.meta.Command = opt.Command
 	}
-	err := buildAlone(ctx, out, m.meta, func(_ context.Context, tx *sql.Tx) error {
-		return m.store(ctx, context.WithoutCancel(ctx), tx)
-	})
+	err := buildBulk(ctx, out, func(w *bulkWriter) error { return m.store(ctx, w) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +71,17 @@ type merger struct {
 
 	cases    []Case // ID is the index + 1
 	ids      map[caseKey]int64
+	origins  []Origin // ID is the index + 1
 	samples  []sourced[Sample]
 	failures []sourced[Failure]
 }
 
-// sourced is something together with the index of the run it came from.
+// sourced is something together with the index of the run it came from, and a sample
+// with its origin.
 type sourced[T any] struct {
-	v     T
-	input int
+	v      T
+	input  int32
+	origin int32
 }
 
 // add reads one run.
@@ -91,7 +91,7 @@ func (m *merger) add(path string, opt MergeOptions) error {
 		return err
 	}
 	defer r.Close()
-	input := len(m.inputs)
+	input := int32(len(m.inputs))
 	m.inputs = append(m.inputs, path)
 	if input == 0 {
 		m.meta = r.Meta()
@@ -110,7 +110,7 @@ func (m *merger) add(path string, opt MergeOptions) error {
 	if err != nil {
 		return err
 	}
-	samples, err := r.Samples("")
+	origins, err := m.addOrigins(r)
 	if err != nil {
 		return err
 	}
@@ -126,17 +126,25 @@ func (m *merger) add(path string, opt MergeOptions) error {
 		*id = own
 		return nil
 	}
-	for _, s := range samples {
+	err = r.eachSample("", func(s Sample, origin int64) error {
 		if err := unify(&s.CaseID, "the case of a sample"); err != nil {
 			return err
 		}
-		m.samples = append(m.samples, sourced[Sample]{s, input})
+		from, ok := origins.of(m.cases[s.CaseID-1].Device, origin)
+		if !ok {
+			return badValue(path, "the origin of a sample", origin)
+		}
+		m.samples = append(m.samples, sourced[Sample]{s, input, int32(from)})
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, f := range failures {
 		if err := unify(&f.CaseID, "the case of a failure"); err != nil {
 			return err
 		}
-		m.failures = append(m.failures, sourced[Failure]{f, input})
+		m.failures = append(m.failures, sourced[Failure]{v: f, input: input})
 	}
 	return nil
 }
@@ -157,12 +165,32 @@ func (m *merger) addCases(r *Run) (map[int64]int64, error) {
 			m.ids[key] = id
 			m.cases = append(m.cases, c)
 			m.cases[id-1].ID = id
-		} else if m.cases[id-1].Label == "" {
-			m.cases[id-1].Label = c.Label
+		} else {
+			m.cases[id-1].learn(c.Label, c.Launch)
 		}
 		ids[c.ID] = id
 	}
 	return ids, nil
+}
+
+// addOrigins unifies the origins of a run with those before; the result finds ours.
+func (m *merger) addOrigins(r *Run) (originIndex, error) {
+	origins, err := r.Origins()
+	if err != nil {
+		return originIndex{}, err
+	}
+	index := indexOrigins(r.schema, origins)
+	for _, o := range origins {
+		i := slices.IndexFunc(m.origins, o.same)
+		if i < 0 {
+			i = len(m.origins)
+			own := o
+			own.ID = int64(i) + 1
+			m.origins = append(m.origins, own)
+		}
+		index.rename(o, int64(i)+1)
+	}
+	return index, nil
 }
 
 // unify orders and numbers what was collected, and removes copies.
@@ -174,79 +202,86 @@ func (m *merger) unify() error {
 			cmp.Compare(a.input, b.input),
 		)
 	})
-	type held struct {
-		sample  *Sample
-		failure *Failure
-		input   int
-	}
-	conflict := func(k failureKey, a, b int) error {
+	conflict := func(k roundKey, a, b int32) error {
 		return fmt.Errorf("merge: runs %s and %s hold different figures for %v, phase %s, round %d",
 			m.inputs[a], m.inputs[b], m.cases[k.caseID-1], k.phase, k.round)
 	}
-	seen := make(map[failureKey]held, len(m.samples))
-	samples := m.samples[:0:0]
+	// What is kept moves to the front of its slice; held is where it stands there.
+	held := make(map[roundKey]int32, len(m.samples))
+	samples := m.samples[:0]
 	for _, s := range m.samples {
-		k := failureKey{s.v.CaseID, s.v.Phase, s.v.Round}
+		k := roundKey{s.v.CaseID, s.v.Phase, s.v.Round}
 		s.v.Seq = int64(len(samples))
-		if first, twice := seen[k]; twice {
+		if i, twice := held[k]; twice {
 			same := s.v
-			same.Seq = first.sample.Seq
-			if same != *first.sample {
-				return conflict(k, first.input, s.input)
+			same.Seq = samples[i].v.Seq
+			if same != samples[i].v {
+				return conflict(k, samples[i].input, s.input)
 			}
 			continue
 		}
+		held[k] = int32(len(samples))
 		samples = append(samples, s)
-		seen[k] = held{sample: &s.v, input: s.input}
 	}
-	failures := m.failures[:0:0]
+	failed := map[roundKey]sourced[Failure]{}
+	failures := m.failures[:0]
 	for _, f := range m.failures {
-		k := failureKey{f.v.CaseID, f.v.Phase, f.v.Round}
-		if first, twice := seen[k]; twice {
-			if first.failure == nil || *first.failure != f.v {
+		k := roundKey{f.v.CaseID, f.v.Phase, f.v.Round}
+		if i, measured := held[k]; measured {
+			return conflict(k, samples[i].input, f.input)
+		}
+		if first, twice := failed[k]; twice {
+			if first.v != f.v {
 				return conflict(k, first.input, f.input)
 			}
 			continue
 		}
 		failures = append(failures, f)
-		seen[k] = held{failure: &f.v, input: f.input}
+		failed[k] = f
 	}
 	m.samples, m.failures = samples, failures
 	return nil
 }
 
 // store writes the merged run.
-func (m *merger) store(ctx, dbCtx context.Context, tx *sql.Tx) error {
-	ids, err := newCaseStore(dbCtx, tx)
-	if err != nil {
+func (m *merger) store(ctx context.Context, w *bulkWriter) error {
+	if err := w.meta(m.meta); err != nil {
 		return err
 	}
-	defer ids.close()
-	for _, c := range m.cases {
-		if _, err := ids.add(dbCtx, c); err != nil {
+	for _, o := range m.origins {
+		if err := w.origin(o); err != nil {
 			return err
 		}
 	}
-	insert, err := tx.PrepareContext(dbCtx, insertSample)
-	if err != nil {
-		return err
+	series := map[SeriesKey]int64{}
+	for _, c := range m.cases {
+		id, ok := series[c.SeriesKey]
+		if !ok {
+			id = int64(len(series)) + 1
+			series[c.SeriesKey] = id
+			if err := w.series(id, c.SeriesKey); err != nil {
+				return err
+			}
+		}
+		if err := w.addCase(id, c); err != nil {
+			return err
+		}
 	}
-	defer insert.Close()
-	for i, s := range m.samples {
+	for i := range m.samples {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := insert.ExecContext(dbCtx, s.v.bind()...); err != nil {
-			return constraint(s.v.CaseID, err)
+		if err := w.sample(&m.samples[i].v, int64(m.samples[i].origin)); err != nil {
+			return err
 		}
 	}
 	for _, f := range m.failures {
-		if _, err := tx.ExecContext(dbCtx, insertFailure, f.v.CaseID, string(f.v.Phase), f.v.Round, f.v.Reason); err != nil {
-			return constraint(f.v.CaseID, err)
+		if err := w.failure(f.v); err != nil {
+			return err
 		}
 	}
 	for k, v := range mergeStates(m.states) {
-		if _, err := tx.ExecContext(dbCtx, insertState, k, v); err != nil {
+		if err := w.state(k, v); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,7 @@ func (m *merger) join(other Meta, path string, opt MergeOptions) error {
 	if other.Created.Before(m.meta.Created) {
 		m.meta.Created = other.Created
 	}
+	m.meta.ReferenceClock = agreed(m.meta.ReferenceClock, other.ReferenceClock)
 	m.meta.Ceilings = highest(m.meta.Ceilings, other.Ceilings)
 	if planA != nil {
 		if m.meta.Plan, err = json.Marshal(planA); err != nil {
@@ -154,6 +155,27 @@ func briefly(v any) string {
 		return string(bytes.ToValidUTF8(b[:enough], nil)) + "…"
 	}
 	return string(b)
+}
+
+// agreed joins reference clocks. A device of which the runs disagree has none: who
+// judges the merged run chooses one for all of it.
+func agreed(a, b map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for _, clocks := range []map[string]float64{a, b} {
+		for device, mhz := range clocks {
+			if x, ok := a[device]; ok && x != mhz {
+				continue
+			}
+			if x, ok := b[device]; ok && x != mhz {
+				continue
+			}
+			out[device] = mhz
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // highest joins ceilings: a ceiling is the most that a device was seen to do.

@@ -109,11 +109,17 @@ func TestMergeOfItself(t *testing.T) {
 func TestExportPhases(t *testing.T) {
 	r, cases := newRun(t, 4)
 	must(t, r.Append(testSample(cases[0], PhaseSweep, 0, 0)))
-	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, 1)))
+	confirmed := testSample(cases[0], PhaseConfirm, 0, 1)
+	confirmed.Allocation, confirmed.EnergyMJ = 3, 0.25
+	must(t, r.Append(confirmed))
+	cases[0].Launch = Launch{Tile: [3]int{128}, Waves: 1.5}
+	_, err := r.AddCases(cases)
+	must(t, err)
 	var b bytes.Buffer
 	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
-	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed,utils\n" +
-		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,\n"
+	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed," +
+		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,,\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

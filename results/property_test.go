@@ -33,6 +33,7 @@ type content struct {
 type flatSample struct {
 	Case   Case
 	Sample Sample
+	From   Origin
 }
 
 type flatFailure struct {
@@ -48,13 +49,20 @@ func contentOf(t fatal, r *Run) content {
 		byID[c.ID] = c
 	}
 	out := content{Meta: r.Meta()}
-	samples, err := r.Samples("")
+	origins, err := r.Origins()
 	check(t, err)
-	for _, s := range samples {
+	index := indexOrigins(r.schema, origins)
+	check(t, r.eachSample("", func(s Sample, origin int64) error {
 		c := byID[s.CaseID]
-		c.ID, s.CaseID = 0, 0
-		out.Samples = append(out.Samples, flatSample{c, s})
-	}
+		id, ok := index.of(c.Device, origin)
+		if !ok {
+			return fmt.Errorf("%v has no origin", s)
+		}
+		from := origins[id-1]
+		c.ID, s.CaseID, from.ID = 0, 0, 0
+		out.Samples = append(out.Samples, flatSample{c, s, from})
+		return nil
+	}))
 	failures, err := r.Failures()
 	check(t, err)
 	for _, f := range failures {
@@ -106,6 +114,13 @@ var anyCase = rapid.Custom(func(t *rapid.T) Case {
 		c.PadTo = c.M + rapid.IntRange(1, 64).Draw(t, "pad")
 	}
 	c.Label = rapid.SampledFrom([]string{"", "kernel<a, b>", "ünïcode"}).Draw(t, "label")
+	if rapid.Bool().Draw(t, "launch known") {
+		c.Launch = Launch{
+			Tile:  [3]int{rapid.IntRange(0, 256).Draw(t, "tile m"), rapid.IntRange(0, 256).Draw(t, "tile n"), rapid.IntRange(0, 64).Draw(t, "tile k")},
+			Waves: rapid.OneOf(rapid.Just(0.0), anyPositive).Draw(t, "waves"), Split: rapid.IntRange(0, 8).Draw(t, "split"),
+			Orientation: rapid.SampledFrom([]string{"", "transposed"}).Draw(t, "orientation"),
+		}
+	}
 	return c
 })
 
@@ -119,7 +134,8 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 		US: anyPositive.Draw(t, "us"), ClockMHz: figure.Draw(t, "clock"), PowerW: figure.Draw(t, "power"), TempC: figure.Draw(t, "temp"),
 		Throttle:    rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle"),
 		Disturbance: rapid.SampledFrom([]string{"", "stolen 4 ms, twice"}).Draw(t, "disturbance"),
-		Utils:       figure.Draw(t, "utils"),
+		Allocation:  rapid.IntRange(0, 3).Draw(t, "allocation"),
+		EnergyMJ:    figure.Draw(t, "energy"), Utils: figure.Draw(t, "utils"),
 	}
 }
 
@@ -297,8 +313,9 @@ func TestPropertyMergeOfPartition(t *testing.T) {
 		merged, err := Merge(context.Background(), filepath.Join(dir, "merged.db"), paths, MergeOptions{})
 		check(t, err)
 		defer merged.Close()
-		ignorePlan := cmpopts.IgnoreFields(Meta{}, "Plan")
-		if d := gocmp.Diff(contentOf(t, whole), contentOf(t, merged), ignorePlan); d != "" {
+		// Shards are runs of their own.
+		ignore := gocmp.Options{cmpopts.IgnoreFields(Meta{}, "Plan"), cmpopts.IgnoreFields(Origin{}, "Run")}
+		if d := gocmp.Diff(contentOf(t, whole), contentOf(t, merged), ignore); d != "" {
 			t.Fatal("(-whole +merged):\n" + d)
 		}
 	})

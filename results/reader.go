@@ -64,19 +64,34 @@ func (r *Run) read(file, mode string, h header) error {
 		return err
 	}
 	ctx := context.Background()
-	meta, err := readMeta(ctx, db, r.path)
+	schema, err := readSchema(ctx, db, r.path)
+	if err != nil {
+		db.Close()
+		return err
+	}
+	meta, id, err := readMeta(ctx, db, r.path, schema)
 	if err == nil && h.odd() {
 		err = quickCheck(ctx, db, r.path)
 	}
 	if err == nil {
-		err = checkTables(ctx, db, r.path)
+		err = checkTables(ctx, db, r.path, schema)
 	}
 	if err != nil {
 		db.Close()
 		return err
 	}
-	r.db, r.meta = db, meta
+	r.db, r.file, r.mode, r.schema, r.meta, r.runID = db, file, mode, schema, meta, id
 	return nil
+}
+
+// readSchema asks the database for the version of the file, which a journal may have
+// raised above what the file's header says.
+func readSchema(ctx context.Context, db *sql.DB, path string) (int, error) {
+	var schema int64
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&schema); err != nil {
+		return 0, describe(path, "read the schema version", err)
+	}
+	return int(schema), checkSchema(path, schema)
 }
 
 // needsCopy says whether an error is that of a database that would have to
@@ -112,8 +127,11 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 }
 
 // checkTables refuses a file that carries our mark but not our tables.
-func checkTables(ctx context.Context, db *sql.DB, path string) error {
+func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error {
 	missing := []string{"cases", "failures", "meta", "samples", "series", "state"}
+	if schema >= 2 {
+		missing = append(missing, "origins")
+	}
 	err := query(ctx, db, func(rows *sql.Rows) error {
 		var name string
 		if err := rows.Scan(&name); err != nil {

@@ -25,28 +25,35 @@ import (
 //
 // The methods may be called from several goroutines; they take turns.
 type Run struct {
-	path string
-	db   *sql.DB
+	path   string
+	file   string // what is read: path, or a copy of it
+	mode   string // how: parameters of the database's URI
+	schema int    // the version of the file
+	db     *sql.DB
 
+	// mu guards what is known of the run as a whole. It is never held while something
+	// waits for the connection, but for changes of meta, which are made on it.
 	mu       sync.Mutex
 	meta     Meta
+	runID    string
 	warnings []string
 	closed   bool
 
+	// records guards what is known of the rows; who holds it may wait for the
+	// connection, and who holds the connection never waits for it.
+	records sync.Mutex
+	loaded  *Loaded            // what Load has read, nil before
+	told    map[int64]caseNews // what became known of cases since
+	swept   *Swept             // what the sweep holds, nil when it has to be counted
+
 	// Of a run that can be written to; nil when it is read-only.
-	lock   *lock
-	append *sql.Stmt
-	failed map[failureKey]struct{}
+	lock     *lock
+	append   *sql.Stmt
+	recorded *recorded       // nil until it is needed
+	origins  map[int64]int64 // of the cases that were appended to
 
 	// scratch is the folder of the copy that is read in the run's place, or nil.
 	scratch *draft.Draft
-}
-
-// failureKey is what a sample and a failure exclude each other by.
-type failureKey struct {
-	caseID int64
-	phase  Phase
-	round  int
 }
 
 // Create makes a new run and opens it for appending. It refuses a path at which
@@ -83,7 +90,7 @@ func OpenAppend(path string) (*Run, error) {
 
 // openWriter opens a run whose lock is held; the lock is released on an error.
 func openWriter(path string, l *lock) (_ *Run, err error) {
-	r := &Run{path: path, lock: l}
+	r := &Run{path: path, file: path, mode: "mode=ro", lock: l, origins: map[int64]int64{}}
 	defer func() {
 		if err != nil {
 			r.abandon()
@@ -94,6 +101,9 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 		return nil, err
 	}
 	if err := checkSize(path, h); err != nil {
+		return nil, err
+	}
+	if err := migrate(path); err != nil {
 		return nil, err
 	}
 	r.db, err = openDB(path, "mode=rw", "busy_timeout(2000)", "foreign_keys(1)", "trusted_schema(0)",
@@ -133,33 +143,34 @@ const checkpointPages = 4096
 
 // prepare reads what a writer needs at hand.
 func (r *Run) prepare(ctx context.Context) (err error) {
-	if r.meta, err = readMeta(ctx, r.db, r.path); err != nil {
+	if r.schema, err = readSchema(ctx, r.db, r.path); err != nil {
 		return err
 	}
-	if r.append, err = r.db.PrepareContext(ctx, insertSample); err != nil {
-		return describe(r.path, "open for appending", err)
+	if r.meta, r.runID, err = readMeta(ctx, r.db, r.path, r.schema); err != nil {
+		return err
 	}
-	failures, err := r.Failures()
+	r.append, err = r.db.PrepareContext(ctx, insertSample)
+	return describe(r.path, "open for appending", err)
+}
+
+// databaseURI names a database and how it is opened.
+func databaseURI(path, mode string) (string, error) {
+	abs, err := filepath.Abs(path)
 	if err != nil {
-		return err
+		return "", fmt.Errorf("open run %q: %w", path, err)
 	}
-	r.failed = make(map[failureKey]struct{}, len(failures))
-	for _, f := range failures {
-		r.failed[failureKey{f.CaseID, f.Phase, f.Round}] = struct{}{}
-	}
-	return nil
+	u := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: mode}
+	return u.String(), nil
 }
 
 // openDB opens the database with one connection. The pragmas are repeated if
 // that connection has to be made anew.
 func openDB(path, mode string, pragmas ...string) (*sql.DB, error) {
-	abs, err := filepath.Abs(path)
+	uri, err := databaseURI(path, mode+"&"+url.Values{"_pragma": pragmas}.Encode())
 	if err != nil {
-		return nil, fmt.Errorf("open run %q: %w", path, err)
+		return nil, err
 	}
-	q := url.Values{"_pragma": pragmas}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: mode + "&" + q.Encode()}
-	db, err := sql.Open("sqlite", u.String())
+	db, err := sql.Open("sqlite", uri)
 	if err != nil {
 		return nil, describe(path, "open", err)
 	}
@@ -189,21 +200,6 @@ func (r *Run) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.warnings...)
-}
-
-// SetMeta replaces what is known about the run as a whole.
-func (r *Run) SetMeta(meta Meta) error {
-	return r.write("set meta", func(ctx context.Context, tx *sql.Tx) error {
-		if err := writeMeta(ctx, tx, meta); err != nil {
-			return err
-		}
-		meta.Schema = SchemaVersion
-		meta.Created = meta.Created.UTC().Round(0)
-		r.mu.Lock()
-		r.meta = meta
-		r.mu.Unlock()
-		return nil
-	})
 }
 
 // write runs one transaction.
@@ -238,6 +234,9 @@ func (r *Run) Close() error {
 	if r.lock != nil {
 		errs = append(errs, r.fold())
 	}
+	r.records.Lock()
+	r.loaded, r.recorded = nil, nil
+	r.records.Unlock()
 	inUse.remove(r.path)
 	errs = append(errs, r.abandon())
 	return errors.Join(errs...)

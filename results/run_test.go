@@ -293,6 +293,7 @@ func BenchmarkSeries(b *testing.B) {
 		must(b, r.Append(testSample(c, PhaseSweep, 0, int64(i))))
 	}
 	for b.Loop() {
+		r.loaded = nil // what was read before
 		s, err := r.Series()
 		if err != nil || len(s) != 1 || len(s[0].Rows) != len(ms) {
 			b.Fatal(len(s), err)

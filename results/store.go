@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// caseKey is the identity of a case: every field but ID and Label.
+// caseKey is the identity of a case: every field but ID, Label and Launch.
 type caseKey struct {
 	SeriesKey
 	m, padTo int
@@ -72,23 +71,34 @@ func (c Case) check() error {
 	case c.Threads < 0:
 		return fmt.Errorf("case %v has %d threads", c, c.Threads)
 	}
+	if err := c.Launch.check(); err != nil {
+		return fmt.Errorf("the launch of case %v is impossible: %w", c, err)
+	}
 	return nil
 }
 
 // AddCases stores cases and returns them with their IDs, in the order given. A
-// case that is stored already, or comes twice, gets the one ID; its label is
-// filled in when it had none. Either all are stored or none.
+// case that is stored already, or comes twice, gets the one ID; its label and its
+// launch are filled in when it had none. Either all are stored or none.
 func (r *Run) AddCases(cases []Case) ([]Case, error) {
 	out := slices.Clone(cases)
+	r.records.Lock()
+	defer r.records.Unlock()
+	told := map[int64]Case{}
 	err := r.write("add cases", func(ctx context.Context, tx *sql.Tx) error {
-		ids, err := newCaseStore(ctx, tx)
+		ids, err := r.newCaseStore(ctx, tx)
 		if err != nil {
 			return err
 		}
 		defer ids.close()
 		for i := range out {
-			if out[i].ID, err = ids.add(ctx, out[i]); err != nil {
+			c, changed, err := ids.add(ctx, out[i])
+			if err != nil {
 				return err
+			}
+			out[i].ID = c.ID
+			if changed {
+				told[c.ID] = *c
 			}
 		}
 		return nil
@@ -96,87 +106,138 @@ func (r *Run) AddCases(cases []Case) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	for id, c := range told {
+		r.tell(id, c.Label, c.Launch)
+	}
 	return out, nil
+}
+
+const (
+	insertSeries = `INSERT INTO series (id, operation, device, kernel, dims, operands, layout, regime, threads, pack_inside)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertCase = `INSERT INTO cases (id, series, m, parts, pad_to, label, tile_m, tile_n, tile_k, waves, split, orientation)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateCase = `UPDATE cases SET label = ?, tile_m = ?, tile_n = ?, tile_k = ?, waves = ?, split = ?, orientation = ? WHERE id = ?`
+)
+
+// bindSeries lists the values of insertSeries.
+func bindSeries(id int64, k SeriesKey) ([]any, error) {
+	i, err := identityOf(k)
+	return []any{id, i.operation, k.Device, k.Kernel, i.dims, i.operands, i.layout, string(k.Regime), k.Threads, k.PackInside}, err
+}
+
+// bindCase lists the values of insertCase.
+func bindCase(series int64, c Case) []any {
+	return append([]any{c.ID, series, c.M, JoinInts(c.Parts, "+"), c.PadTo, c.Label}, c.Launch.bind()...)
+}
+
+// bindTold lists the values of updateCase.
+func bindTold(c Case) []any {
+	return append(append([]any{c.Label}, c.Launch.bind()...), c.ID)
+}
+
+// learn fills in what is not known of a case and other knows; false when nothing is new.
+func (c *Case) learn(label string, launch Launch) bool {
+	before, had := c.Label, c.Launch
+	if c.Label == "" {
+		c.Label = label
+	}
+	if c.Launch == (Launch{}) {
+		c.Launch = launch
+	}
+	return c.Label != before || c.Launch != had
 }
 
 // caseStore gives IDs to cases inside one transaction.
 type caseStore struct {
-	insertSeries, insertCase, label *sql.Stmt
+	insertSeries, insertCase, update *sql.Stmt
 
-	series map[SeriesKey]int64
-	cases  map[caseKey]*Case // by identity; ID and Label as stored
-	last   int64
+	series               map[SeriesKey]int64
+	cases                map[caseKey]*Case // by identity
+	lastSeries, lastCase int64
 }
 
-func newCaseStore(ctx context.Context, tx *sql.Tx) (_ *caseStore, err error) {
+// newCaseStore reads the cases that the run has, on a connection of its own: within
+// the transaction nothing has been added yet.
+func (r *Run) newCaseStore(ctx context.Context, tx *sql.Tx) (*caseStore, error) {
 	s := &caseStore{series: map[SeriesKey]int64{}, cases: map[caseKey]*Case{}}
+	err := r.bulk("read cases", func(d *reader) error {
+		series, err := d.series()
+		if err != nil {
+			return err
+		}
+		for id, k := range series {
+			s.series[k] = id
+			s.lastSeries = max(s.lastSeries, id)
+		}
+		return d.cases(func(c Case) error {
+			s.cases[keyOf(c)] = &c
+			s.lastCase = max(s.lastCase, c.ID)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		sql  string
-	}{
-		{&s.insertSeries, `INSERT INTO series (device, kernel, dtype, n, k, regime, threads, pack_inside) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.insertCase, `INSERT INTO cases (id, series, m, parts, pad_to, label) VALUES (?, ?, ?, ?, ?, ?)`},
-		{&s.label, `UPDATE cases SET label = ? WHERE id = ?`},
-	} {
+	}{{&s.insertSeries, insertSeries}, {&s.insertCase, insertCase}, {&s.update, updateCase}} {
 		if *p.stmt, err = tx.PrepareContext(ctx, p.sql); err != nil {
+			s.close()
 			return nil, err
 		}
 	}
-	byID := map[int64]SeriesKey{}
-	if err := scanSeries(ctx, tx, func(id int64, k SeriesKey) { byID[id], s.series[k] = k, id }); err != nil {
-		return nil, err
-	}
-	err = scanCases(ctx, tx, byID, selectCases, func(c Case) error {
-		s.cases[keyOf(c)] = &c
-		s.last = max(s.last, c.ID)
-		return nil
-	})
-	return s, err
+	return s, nil
 }
 
 func (s *caseStore) close() {
-	for _, stmt := range []*sql.Stmt{s.insertSeries, s.insertCase, s.label} {
-		stmt.Close()
+	for _, stmt := range []*sql.Stmt{s.insertSeries, s.insertCase, s.update} {
+		if stmt != nil {
+			stmt.Close()
+		}
 	}
 }
 
-func (s *caseStore) add(ctx context.Context, c Case) (int64, error) {
+// add stores a case and returns it as it is stored; changed says that it was there
+// and that its label or launch is new.
+func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool, err error) {
 	if err := c.check(); err != nil {
-		return 0, err
+		return nil, false, err
 	}
 	key := keyOf(c)
 	if old, ok := s.cases[key]; ok {
-		if old.Label == "" && c.Label != "" {
-			if _, err := s.label.ExecContext(ctx, c.Label, old.ID); err != nil {
-				return 0, err
-			}
-			old.Label = c.Label
+		if changed = old.learn(c.Label, c.Launch); changed {
+			_, err = s.update.ExecContext(ctx, bindTold(*old)...)
 		}
-		return old.ID, nil
+		return old, changed, err
 	}
 	series, ok := s.series[c.SeriesKey]
 	if !ok {
-		res, err := s.insertSeries.ExecContext(ctx, c.Device, c.Kernel, string(c.DType), c.N, c.K, string(c.Regime), c.Threads, c.PackInside)
+		series = s.lastSeries + 1
+		values, err := bindSeries(series, c.SeriesKey)
+		if err == nil {
+			_, err = s.insertSeries.ExecContext(ctx, values...)
+		}
 		if err != nil {
-			return 0, err
+			return nil, false, err
 		}
-		if series, err = res.LastInsertId(); err != nil {
-			return 0, err
-		}
-		s.series[c.SeriesKey] = series
+		s.series[c.SeriesKey], s.lastSeries = series, series
 	}
-	c.ID = s.last + 1
-	if _, err := s.insertCase.ExecContext(ctx, c.ID, series, c.M, key.parts, c.PadTo, c.Label); err != nil {
-		return 0, err
+	c.ID = s.lastCase + 1
+	if _, err := s.insertCase.ExecContext(ctx, bindCase(series, c)...); err != nil {
+		return nil, false, err
 	}
-	s.last = c.ID
+	s.lastCase = c.ID
 	s.cases[key] = &c
-	return c.ID, nil
+	return &c, false, nil
 }
 
 // SetLabel stores the name of what ran inside a case, in place of any before.
 func (r *Run) SetLabel(caseID int64, label string) error {
-	return r.write("set label", func(ctx context.Context, tx *sql.Tx) error {
+	r.records.Lock()
+	defer r.records.Unlock()
+	err := r.write("set label", func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE cases SET label = ? WHERE id = ?`, label, caseID)
 		if err != nil {
 			return err
@@ -186,11 +247,16 @@ func (r *Run) SetLabel(caseID int64, label string) error {
 		}
 		return nil
 	})
+	if err == nil {
+		r.relabel(caseID, label)
+	}
+	return err
 }
 
 const insertSample = `INSERT INTO samples
-	(seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance, utils)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(seq, case_id, phase, round, started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance,
+	allocation, energy_mj, utils, origin)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const (
 	insertFailure = `INSERT INTO failures (case_id, phase, round, reason) VALUES (?, ?, ?, ?)`
@@ -214,21 +280,30 @@ func (s Sample) check() error {
 	for _, f := range []struct {
 		name  string
 		value float64
-	}{{"clock_mhz", s.ClockMHz}, {"power_w", s.PowerW}, {"temp_c", s.TempC}} {
+	}{{"clock_mhz", s.ClockMHz}, {"power_w", s.PowerW}, {"temp_c", s.TempC}, {"energy_mj", s.EnergyMJ}, {"utils", s.Utils}} {
 		if math.IsNaN(f.value) || math.IsInf(f.value, 0) {
 			return fmt.Errorf("%s is %v, expected a number", f.name, f.value)
 		}
 	}
-	if !(s.Utils >= 0) || math.IsInf(s.Utils, 0) {
-		return fmt.Errorf("utils is %v, expected a share of the peak, or 0 for none", s.Utils)
+	switch {
+	case s.Allocation < 0:
+		return fmt.Errorf("allocation is %d", s.Allocation)
+	case s.EnergyMJ < 0:
+		return fmt.Errorf("energy_mj is %v", s.EnergyMJ)
+	case s.Utils < 0:
+		return fmt.Errorf("utils is %v", s.Utils)
 	}
 	return nil
 }
 
 // bind lists the values of insertSample.
-func (s Sample) bind() []any {
+func (s Sample) bind(origin int64) []any {
+	var energy any
+	if s.EnergyMJ > 0 {
+		energy = s.EnergyMJ
+	}
 	return []any{s.Seq, s.CaseID, string(s.Phase), s.Round, s.StartedUnixMicro, s.Launches, s.US,
-		s.ClockMHz, s.PowerW, s.TempC, s.Throttle, s.Disturbance, s.Utils}
+		s.ClockMHz, s.PowerW, s.TempC, s.Throttle, s.Disturbance, s.Allocation, energy, s.Utils, origin}
 }
 
 func (s Sample) String() string {
@@ -247,17 +322,30 @@ func (r *Run) Append(s Sample) error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%s: append %v: %w", r.path, s, err)
 	}
-	r.mu.Lock()
-	_, failed := r.failed[failureKey{s.CaseID, s.Phase, s.Round}]
-	r.mu.Unlock()
-	if failed {
+	r.records.Lock()
+	defer r.records.Unlock()
+	if err := r.readRecorded(); err != nil {
+		return err
+	}
+	if r.recorded.failed(s.CaseID, s.Phase, s.Round) {
 		return fmt.Errorf("%s: append %v: %w: a failure", r.path, s, ErrDuplicate)
 	}
-	_, err := r.append.Exec(s.bind()...)
-	if err == nil {
-		return nil // without wording what was tried: this path is taken per block
+	if r.recorded.has(s.CaseID, s.Phase, s.Round) {
+		return fmt.Errorf("%s: append %v: %w", r.path, s, ErrDuplicate)
 	}
-	return describe(r.path, "append "+s.String(), constraint(s.CaseID, err))
+	origin, ok, err := r.originFor(context.Background(), s.CaseID)
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no case %d", s.CaseID)
+	}
+	if err == nil {
+		_, err = r.append.Exec(s.bind(origin)...)
+	}
+	if err != nil {
+		return describe(r.path, "append "+s.String(), constraint(s.CaseID, err))
+	}
+	r.recorded.add(s.CaseID, s.Phase, s.Round)
+	r.appended(s)
+	return nil
 }
 
 // constraint words what the tables refuse.
@@ -278,25 +366,25 @@ func (r *Run) Fail(f Failure) error {
 	if f.Phase == "" || f.Round < 0 {
 		return fmt.Errorf("%s: %s: expected a phase and a round from 0", r.path, tried)
 	}
-	err := r.write(tried, func(ctx context.Context, tx *sql.Tx) error {
-		var n int
-		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM samples WHERE case_id = ? AND phase = ? AND round = ?`,
-			f.CaseID, string(f.Phase), f.Round).Scan(&n)
-		if err != nil {
+	r.records.Lock()
+	defer r.records.Unlock()
+	if r.lock != nil {
+		if err := r.readRecorded(); err != nil {
 			return err
 		}
-		if n > 0 {
+	}
+	err := r.write(tried, func(ctx context.Context, tx *sql.Tx) error {
+		if r.recorded.has(f.CaseID, f.Phase, f.Round) {
 			return fmt.Errorf("%w: a sample", ErrDuplicate)
 		}
-		_, err = tx.ExecContext(ctx, insertFailure, f.CaseID, string(f.Phase), f.Round, f.Reason)
+		_, err := tx.ExecContext(ctx, insertFailure, f.CaseID, string(f.Phase), f.Round, f.Reason)
 		return constraint(f.CaseID, err)
 	})
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	r.failed[failureKey{f.CaseID, f.Phase, f.Round}] = struct{}{}
-	r.mu.Unlock()
+	r.recorded.fail(f.CaseID, f.Phase, f.Round)
+	r.forget(f.Phase)
 	return nil
 }
 
@@ -304,6 +392,8 @@ func (r *Run) Fail(f Failure) error {
 // tried again.
 func (r *Run) Forgive(caseID int64, phase Phase) error {
 	tried := fmt.Sprintf("forgive failures of case %d, phase %s", caseID, phase)
+	r.records.Lock()
+	defer r.records.Unlock()
 	err := r.write(tried, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM failures WHERE case_id = ? AND phase = ?`, caseID, string(phase))
 		return err
@@ -311,9 +401,10 @@ func (r *Run) Forgive(caseID int64, phase Phase) error {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.failed, func(k failureKey, _ struct{}) bool { return k.caseID == caseID && k.phase == phase })
+	if r.recorded != nil {
+		r.recorded.forgive(caseID, phase)
+	}
+	r.forget(phase)
 	return nil
 }
 

@@ -22,17 +22,14 @@ type Data struct {
 	Sentinels []results.Sample
 }
 
-// LoadData reads a run. The error says which part of it could not be read.
+// LoadData reads a run. What it returns is shared with the run, which reads its file
+// once, and must not be changed.
 func LoadData(run *results.Run) (Data, error) {
-	series, err := run.Series()
+	loaded, err := run.Load()
 	if err != nil {
-		return Data{}, fmt.Errorf("read the series of %q: %w", run.Path(), err)
+		return Data{}, fmt.Errorf("read the samples of %q: %w", run.Path(), err)
 	}
-	sentinels, err := run.Samples(results.PhaseSentinel)
-	if err != nil {
-		return Data{}, fmt.Errorf("read the sentinels of %q: %w", run.Path(), err)
-	}
-	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: series, Sentinels: sentinels}, nil
+	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels}, nil
 }
 
 // Samples is the number of samples of the sweep.

@@ -298,8 +298,9 @@ type Request struct {
 	Case results.Case
 	// Phase is stored with the samples.
 	Phase results.Phase
-	// Serial asks for launches that do not overlap: each begins when the one before has
-	// ended, as between kernels that know nothing of each other.
+	// Serial has every launch wait for the end of the one before it, as another engine's
+	// would. A sweep lets kernels that can begin while their predecessor drains, which a
+	// remedy must not take credit for where it replaces another library's kernel.
 	Serial bool
 }
 

@@ -39,6 +39,14 @@ type bench struct {
 	bound       int              // launches kept
 	busy        float64          // seconds inside blocks
 	rotations   map[formKey]Rotation
+	allocation  int // how many times the operands have been allocated
+	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
+	renewal, renewed float64
+
+	watch stopwatch
+	// meanwhile is called while a block runs, on devices that run blocks by themselves; nil
+	// has nothing to do. It must run nothing on the device.
+	meanwhile func()
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -97,141 +105,6 @@ func ms(c results.Case) []int {
 
 // rows is the number of rows that a case reads and writes.
 func rows(c results.Case) int64 { return int64(max(c.M, c.PadTo)) }
-
-// slots is over how many places of A and C a case rotates: one, except in the
-// cold regime, where a place must have left the cache when it comes round again.
-// The number divides that of the copies, so that both rotations stay in step.
-func (b *bench) slots(c results.Case) int {
-	if c.Regime != results.Cold {
-		return 1
-	}
-	copies := copiesFor(c.Regime, weightBytes(c), b.spec.LastLevelCacheBytes)
-	if s := b.sets[matrixOf(c)]; s != nil {
-		copies = len(s.raw)
-	}
-	touched := int64(problem(c, int(rows(c))).Shape.Bytes(c.DType))
-	return slotsOf(copies, max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1))
-}
-
-// slotsOf is the least divisor of copies that is not below need, copies at most.
-func slotsOf(copies int, need int64) int {
-	n := int(min(int64(copies), need))
-	for copies%n != 0 {
-		n++
-	}
-	return n
-}
-
-// slotAlign keeps places of A and C on their own cache lines and pages apart.
-const slotAlign = 4096
-
-func slotBytes(rows int64, cols int, d kernels.DType) int64 {
-	return (rows*int64(cols)*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
-}
-
-// operandBytes is what A and C of a case take.
-func (b *bench) operandBytes(c results.Case) int64 {
-	return int64(b.slots(c)) * (slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output()))
-}
-
-// reserve makes A and C large enough for cases. Buffers that are already large
-// enough are kept, and with them what was bound to them.
-func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
-	need := map[kernels.DType]*operands{}
-	for _, c := range cases {
-		n := need[c.DType]
-		if n == nil {
-			n = &operands{}
-			need[c.DType] = n
-		}
-		slots := int64(b.slots(c))
-		n.aBytes = max(n.aBytes, slots*slotBytes(rows(c), c.K, c.DType))
-		n.cBytes = max(n.cBytes, slots*slotBytes(rows(c), c.N, c.DType.Output()))
-	}
-	for d, n := range need {
-		if have := b.activations[d]; have != nil {
-			if have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
-				continue
-			}
-			n.aBytes, n.cBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes)
-			delete(b.activations, d)
-			if err := have.close(); err != nil {
-				return err
-			}
-		}
-		err := b.halted(ctx)
-		if err != nil {
-			return err
-		}
-		if n.a, err = b.device.Alloc(n.aBytes); err != nil {
-			return fmt.Errorf("operand A of %s, %d bytes: %w", d, n.aBytes, err)
-		}
-		if err = n.a.Fill(b.dist, d, n.aBytes/int64(d.Size()), source(b.seed, streamFill, math.MaxUint64).Uint64()); err != nil {
-			return errors.Join(fmt.Errorf("operand A of %s: %w", d, err), n.close())
-		}
-		if n.c, err = b.device.Alloc(n.cBytes); err != nil {
-			return errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, n.cBytes, err), n.close())
-		}
-		b.activations[d] = n
-	}
-	return nil
-}
-
-func (o *operands) close() error {
-	var errs []error
-	for _, buf := range []kernels.Buffer{o.a, o.c} {
-		if buf != nil {
-			errs = append(errs, buf.Close())
-		}
-	}
-	o.a, o.c = nil, nil
-	return errors.Join(errs...)
-}
-
-// load brings the weights of ds into memory. Others give way when there is no
-// room for both. A matrix that can't be had is returned with its error.
-func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
-	keep := map[matrixKey]bool{}
-	var need int64
-	for _, d := range ds {
-		keep[d.key] = true
-		if s := b.sets[d.key]; s == nil {
-			need += d.bytes(d.copies)
-		}
-	}
-	for key, s := range b.sets {
-		if b.used+need <= b.budget {
-			break
-		}
-		if keep[key] {
-			continue
-		}
-		b.used -= s.cost
-		delete(b.sets, key)
-		if err := s.close(); err != nil {
-			return nil, err
-		}
-	}
-	for _, d := range ds {
-		if b.sets[d.key] != nil {
-			continue
-		}
-		s, err := b.newWeightSet(ctx, d)
-		if lost(err) || errors.Is(err, errHalted) {
-			return nil, err
-		}
-		if err != nil {
-			if failed == nil {
-				failed = map[matrixKey]error{}
-			}
-			failed[d.key] = err
-			continue
-		}
-		b.sets[d.key] = s
-		b.used += s.cost
-	}
-	return failed, nil
-}
 
 func (b *bench) gemm(name string) (kernels.Gemm, error) {
 	if g := b.gemms[name]; g != nil {
@@ -293,6 +166,12 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 // block executes a case n times back to back, each time with the next copy of
 // its weights. All parts of one execution use the same copy, as they would.
 func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
+	return b.run(ctx, s, n, false)
+}
+
+// run is block, with launches that do not overlap where they are to be serial.
+func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernels.Span, error) {
+	began := b.watch.time()
 	if err := b.ready(ctx, s); err != nil {
 		return kernels.Span{}, err
 	}
@@ -308,8 +187,9 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 			b.window = append(b.window, l)
 		}
 	}
+	b.watch.took(&b.watch.Binding, began)
 	// A block that has begun is finished: what it measured is not thrown away.
-	span, err := b.device.Execute(context.WithoutCancel(ctx), b.window, n*parts)
+	span, err := b.execute(context.WithoutCancel(ctx), kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
 	s.form.set.next = (s.form.set.next + n) % copies
 	if err != nil {
 		return kernels.Span{}, err
@@ -319,6 +199,56 @@ func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, err
 	}
 	b.busy += span.Seconds
 	return span, nil
+}
+
+// execute runs a block, and what there is to do meanwhile.
+func (b *bench) execute(ctx context.Context, block kernels.Block) (span kernels.Span, err error) {
+	began := b.watch.time()
+	defer func() {
+		if outside := b.watch.time().Sub(began).Seconds() - span.Seconds; outside > 0 {
+			b.watch.Launching += outside
+		}
+	}()
+	starter, ok := b.device.(kernels.Starter)
+	if !ok || b.meanwhile == nil {
+		return kernels.Run(ctx, b.device, block)
+	}
+	wait, err := starter.Start(ctx, block)
+	if err != nil {
+		return span, err
+	}
+	b.watch.hidden = true
+	beside := b.watch.time()
+	b.meanwhile()
+	b.watch.hidden = false
+	b.watch.took(&b.watch.Hidden, beside)
+	return wait()
+}
+
+// bindAhead is how many launches are bound at most while a block runs: about a block's
+// time worth of them.
+const bindAhead = 128
+
+// prebind binds launches of a case that is to run next, as far as that runs nothing on the
+// device: where its weights have their form. What fails is tried again, and told, by the
+// block itself.
+func (b *bench) prebind(s *station) {
+	set := b.sets[matrixOf(s.c)]
+	if set == nil || set.forms[formOf(s.c)] == nil || b.ready(context.Background(), s) != nil || s.launches == nil {
+		return
+	}
+	parts, copies := len(ms(s.c)), len(s.form.copies)
+	n := copies
+	if s.perBlock > 0 {
+		n = min(n, s.perBlock)
+	}
+	for i := range min(n, max(1, bindAhead/parts)) {
+		for part := range parts {
+			if _, err := b.launch(s, (s.form.set.next+i)%copies, part); err != nil {
+				return
+			}
+		}
+	}
 }
 
 // launch is a part of a case on one copy of its weights, bound at first use.
@@ -378,9 +308,12 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 	// A first run that took much longer than a block, and than was expected, mostly
 	// loaded code: what it says of the product would make blocks of a single launch.
 	if err == nil && (t == 0 || t >= 4*b.target.Seconds() && t > 4*s.seconds) {
+		// It is too short for anything to be done beside it.
+		later := b.meanwhile
+		b.meanwhile = nil
 		var span kernels.Span
 		span, err = b.block(ctx, s, 1)
-		t = span.Seconds
+		t, b.meanwhile = span.Seconds, later
 	}
 	if err != nil {
 		return err

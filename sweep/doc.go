@@ -1,6 +1,6 @@
 // Package sweep measures: it plans which products are timed, in which order and
 // for how long, runs them in blocks on one or several devices, and writes every
-// block to a run file the moment it is known. It decides nothing about what the
+// block to a run file when it is known, at the latest while the next one runs. It decides nothing about what the
 // numbers mean; package rules does.
 //
 // # Batches

@@ -70,17 +70,31 @@ func (e *Estimator) Block(p *Plan, c results.Case) time.Duration {
 	return time.Duration(t * 1e9)
 }
 
+// Case is the expected time of all blocks of a case under a plan.
+func (e *Estimator) Case(p *Plan, c results.Case) time.Duration {
+	return time.Duration(float64(e.Block(p, c)) * p.expectedRounds())
+}
+
 // Estimate is how long a plan takes.
 type Estimate struct {
 	Cases int
 	// Samples counts blocks of all rounds; a chooser may ask for fewer.
 	Samples int
-	// Round is the time of one round, Screening that of the rounds that cover
-	// every case, All that of every round. Devices work side by side, so
-	// the slowest counts.
-	Round, Screening, All time.Duration
+	// Round is the time of one round over every case, Screening that of the rounds
+	// that cover every case, Expected that of the later rounds too, of which each
+	// covers openShare of the cases. Devices work side by side, so the slowest counts.
+	Round, Screening, Expected time.Duration
 	// SetUp is the time for filling and packing weights and for pilots.
 	SetUp time.Duration
+}
+
+// openShare is the share of the cases that a round after the screening is taken to
+// measure. On a quiet GPU it is a tenth of them, on a CPU that others use a third.
+const openShare = 0.25
+
+// expectedRounds is how many blocks a case gets on average.
+func (p *Plan) expectedRounds() float64 {
+	return float64(p.Screening) + openShare*float64(p.Rounds-p.Screening)
 }
 
 // setUpBytesPerSecond is how fast weights are filled and packed, in bytes a
@@ -115,7 +129,7 @@ func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
 	for device, t := range rounds {
 		est.Round = max(est.Round, t)
 		est.Screening = max(est.Screening, t*time.Duration(p.Screening)+setUp[device])
-		est.All = max(est.All, t*time.Duration(p.Rounds)+setUp[device])
+		est.Expected = max(est.Expected, time.Duration(float64(t)*p.expectedRounds())+setUp[device])
 		est.SetUp = max(est.SetUp, setUp[device])
 	}
 	return est

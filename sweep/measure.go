@@ -32,7 +32,9 @@ type MeasureConfig struct {
 }
 
 // Measurer takes fresh samples of single cases, interleaved, in the regime that
-// the cases name and with the same rotation as a sweep. Weights stay in memory
+// the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
+// a power limit, blocks of its other cases are run between the measured ones, so that
+// the clock is the sweep's; they are not stored. Weights stay in memory
 // between calls while there is room. It is used by one goroutine.
 type Measurer struct {
 	cfg     MeasureConfig
@@ -41,6 +43,7 @@ type Measurer struct {
 	rounds  map[results.Phase]map[int64]int // the next free one of each case
 	local   map[string]int64                // ids given here, without a run
 	calls   uint64
+	learnt  bool // what the sweep in Out tells of the devices' state
 }
 
 var _ rules.Measurer = (*Measurer)(nil)
@@ -51,6 +54,16 @@ type lab struct {
 	gauge    gauge
 	stations map[string]*station
 	idle     time.Time // since when
+	thermal  *thermal  // the state of the sweep, where fillers keep the device in it
+}
+
+// station is that of a case.
+func (l *lab) station(c results.Case) *station {
+	key := identity(c)
+	if l.stations[key] == nil {
+		l.stations[key] = &station{c: c}
+	}
+	return l.stations[key]
 }
 
 // NewMeasurer returns a measurer; Close frees the memory it takes.
@@ -88,6 +101,7 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
+		b.watch.now = cfg.Now
 		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[string]*station{}}
 	}
 	return m, nil
@@ -102,75 +116,35 @@ func (m *Measurer) Close() error {
 	return errors.Join(errs...)
 }
 
-// identity tells cases apart that may share shape and series.
-func identity(c results.Case) string {
-	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
-}
-
-// name gives the cases of requests their ids.
-func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
-	cases := make([]results.Case, len(requests))
-	for i, r := range requests {
-		c := r.Case
-		c.ID = 0
-		if err := checkCase(c); err != nil {
-			return nil, err
-		}
-		if m.benches[c.Device] == nil && !slices.Contains(m.cfg.Absent, c.Device) {
-			return nil, fmt.Errorf("%v can't be measured again: there is no device %q here", c, c.Device)
-		}
-		cases[i] = c
-	}
-	if m.cfg.Out != nil {
-		return m.cfg.Out.AddCases(cases)
-	}
-	for i := range cases {
-		key := identity(cases[i])
-		if m.local[key] == 0 {
-			m.local[key] = int64(len(m.local) + 1)
-		}
-		cases[i].ID = m.local[key]
-	}
-	return cases, nil
-}
-
-// checkCase refuses what could not be executed as it is written. Within
-// [MaxDimension] the bytes of every operand are a number.
-func checkCase(c results.Case) error {
-	if err := c.Shape().Validate(); err != nil {
-		return err
-	}
-	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
-		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
-	}
-	if len(c.Parts) > 0 {
-		sum := 0
-		for _, p := range c.Parts {
-			if p < 1 || p > c.M {
-				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
-			}
-			sum += p
-		}
-		if sum != c.M {
-			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
-		}
-	}
-	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
-		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
-	}
-	return nil
-}
-
 // Measure implements [rules.Measurer]. When ctx ends, the samples taken so far are
 // returned with an error that wraps its cause.
 func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds int) ([][]results.Sample, error) {
-	cases, err := m.name(requests)
+	cases, err := m.begin(requests)
 	if err != nil {
 		return nil, err
 	}
 	defer holdCollector()()
 	out := make([][]results.Sample, len(requests))
+	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+		return m.group(ctx, l, ds, requests, cases, members, rounds, out)
+	})
+	return out, err
+}
+
+// begin names the cases of a call and learns what there is to know of the devices.
+func (m *Measurer) begin(requests []rules.Request) ([]results.Case, error) {
+	cases, err := m.name(requests)
+	if err != nil {
+		return nil, err
+	}
 	m.calls++
+	return cases, m.learn()
+}
+
+// deal calls do for each device and each set of weights that memory holds together, with the
+// places of their cases. Cases for one weight matrix stay together; where memory can't hold
+// all of them, one set comes after the other.
+func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, members []int) error) error {
 	var ids []string
 	for _, c := range cases {
 		if !slices.Contains(ids, c.Device) {
@@ -182,8 +156,6 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 		if l == nil {
 			continue
 		}
-		// Requests for one weight matrix stay together. Where memory can't hold
-		// all of them, one set after the other gets all its rounds.
 		var mine []results.Case
 		for _, c := range cases {
 			if c.Device == id {
@@ -203,38 +175,97 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 				}
 			}
 			set := slices.DeleteFunc(slices.Clone(ds), func(d demand) bool { return of[d.key] != g })
-			if err := m.group(ctx, l, set, requests, cases, members, rounds, out); err != nil {
-				return out, fmt.Errorf("%s: %w", id, err)
+			if err := do(l, set, members); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
 			}
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// learn finds out from the samples of Out in which state the sweep ran, once.
+func (m *Measurer) learn() error {
+	if m.learnt || m.cfg.Out == nil {
+		return nil
+	}
+	m.learnt = true
+	cases, err := m.cfg.Out.Cases()
+	if err != nil {
+		return err
+	}
+	device := make(map[int64]string, len(cases))
+	of := map[string][]results.Case{}
+	for _, c := range cases {
+		if m.benches[c.Device] != nil {
+			device[c.ID] = c.Device
+			of[c.Device] = append(of[c.Device], c)
+		}
+	}
+	split := func(phase results.Phase) (map[string][]results.Sample, error) {
+		samples, err := m.cfg.Out.Samples(phase)
+		out := map[string][]results.Sample{}
+		for _, s := range samples {
+			if id, ok := device[s.CaseID]; ok {
+				out[id] = append(out[id], s)
+			}
+		}
+		return out, err
+	}
+	sweep, err := split(results.PhaseSweep)
+	if err != nil {
+		return err
+	}
+	sentinels, err := split(results.PhaseSentinel)
+	if err != nil {
+		return err
+	}
+	for id, l := range m.benches {
+		for _, s := range sweep[id] {
+			l.allocation = max(l.allocation, s.Allocation)
+		}
+		l.thermal = newThermal(of[id], sweep[id], sentinels[id], m.cfg.Seed)
+	}
+	return nil
 }
 
 // idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
-// group measures the requests whose weights fit in memory together.
-func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
-	members []int, rounds int, out [][]results.Sample) error {
+// place brings the operands of cases and of fillers into memory. Cases whose weights can't be
+// had are gone, with the reason.
+func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case, members []int) (stations []*station, gone []error, err error) {
 	failed, err := l.load(ctx, ds)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var mine []results.Case
 	for _, i := range members {
 		mine = append(mine, cases[i])
 	}
 	if err := l.reserve(ctx, mine); err != nil {
+		return nil, nil, err
+	}
+	if err := l.stock(ctx, mine); err != nil {
+		return nil, nil, err
+	}
+	for _, i := range members {
+		stations, gone = append(stations, l.station(cases[i])), append(gone, failed[matrixOf(cases[i])])
+	}
+	return stations, gone, nil
+}
+
+// group measures the requests whose weights fit in memory together.
+func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
+	members []int, rounds int, out [][]results.Sample) error {
+	placed := l.allocation
+	stations, gone, err := m.place(ctx, l, ds, cases, members)
+	if err != nil {
 		return err
 	}
-	stations, gone := make([]*station, len(members)), make([]error, len(members))
-	for at, i := range members {
-		key := identity(cases[i])
-		if l.stations[key] == nil {
-			l.stations[key] = &station{c: cases[i]}
+	if l.allocation == placed { // nothing is new of what was there
+		if err := l.renew(ctx, false); err != nil {
+			return err
 		}
-		stations[at], gone[at] = l.stations[key], failed[matrixOf(cases[i])]
 	}
 	for at, s := range stations {
 		if ctx.Err() != nil {
@@ -243,7 +274,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if gone[at] != nil {
 			continue
 		}
-		if l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit {
+		if l.thermal == nil && (l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit) {
 			_, gone[at] = warmUp(ctx, l.bench, s, m.cfg.Sentinel, m.cfg.Now)
 		} else {
 			gone[at] = l.pilot(ctx, s)
@@ -251,10 +282,27 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 		if lost(gone[at]) || errors.Is(gone[at], errHalted) {
 			return gone[at]
 		}
-		l.idle = m.cfg.Now()
+		if l.thermal == nil {
+			l.idle = m.cfg.Now()
+		}
+	}
+	if err := m.warm(ctx, l); err != nil {
+		return err
 	}
 	order := make([]int, len(members))
 	for round := range rounds {
+		if rested := m.cfg.Now(); round > 0 {
+			placed := l.allocation
+			if err := l.renew(ctx, false); err != nil {
+				return err
+			}
+			if l.allocation != placed {
+				l.idle = rested
+				if err := m.warm(ctx, l); err != nil {
+					return err
+				}
+			}
+		}
 		for i := range order {
 			order[i] = i
 		}
@@ -265,7 +313,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 			}
 			i := members[at]
 			if gone[at] == nil {
-				gone[at] = m.sample(ctx, l, stations[at], requests[i].Phase, &out[i])
+				gone[at] = m.sample(ctx, l, stations[at], requests[i], &out[i])
 			}
 			var e *caseError
 			switch err := gone[at]; {
@@ -284,6 +332,15 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	return nil
 }
 
+// warm brings a device that has rested back into the state of the sweep, where it is kept.
+func (m *Measurer) warm(ctx context.Context, l *lab) error {
+	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
+	if note != "" {
+		m.cfg.Observer.Message(l.spec.ID + ": " + note)
+	}
+	return err
+}
+
 // caseError marks a failure that has been recorded.
 type caseError struct{ error }
 
@@ -291,55 +348,28 @@ type caseError struct{ error }
 var errJournal = errors.New("the run file can't be written")
 
 // sample takes one block.
-func (m *Measurer) sample(ctx context.Context, l *lab, s *station, phase results.Phase, out *[]results.Sample) error {
+func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Request, out *[]results.Sample) error {
+	if err := l.keepWarm(ctx); err != nil {
+		return err
+	}
 	started := m.cfg.Now()
-	span, err := l.block(ctx, s, s.perBlock)
+	span, err := l.run(ctx, s, s.perBlock, r.Serial)
 	if err != nil {
 		return err
 	}
-	round, err := m.round(s.c.ID, phase)
+	if l.thermal != nil {
+		l.thermal.saw(s.c, span)
+	}
+	round, err := m.round(s.c.ID, r.Phase)
 	if err != nil {
 		return err
 	}
-	smp := sample(s.c, phase, round, s.perBlock, started, span, l.gauge.at(started))
+	smp := l.sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
 	l.refine(s, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)
 	}
 	*out = append(*out, smp)
 	m.cfg.Observer.Sample(s.c, smp)
-	return nil
-}
-
-// round takes the next free round of a case in a phase.
-func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
-	next := m.rounds[phase]
-	if next == nil {
-		next = map[int64]int{}
-		if m.cfg.Out != nil {
-			done, err := m.cfg.Out.Done(phase)
-			if err != nil {
-				return 0, errors.Join(errJournal, err)
-			}
-			for id, rounds := range done {
-				next[id] = slices.Max(rounds) + 1
-			}
-		}
-		m.rounds[phase] = next
-	}
-	next[id]++
-	return next[id] - 1, nil
-}
-
-// giveUp records that a case could not be measured.
-func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error {
-	m.cfg.Observer.Message(fmt.Sprintf("%v failed: %v", c, why))
-	round, err := m.round(c.ID, phase)
-	if err != nil {
-		return err
-	}
-	if err := m.journal.fail(results.Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: why.Error()}); err != nil {
-		return errors.Join(errJournal, err)
-	}
 	return nil
 }

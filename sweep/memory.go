@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -27,6 +28,11 @@ type matrixKey struct {
 }
 
 func matrixOf(c results.Case) matrixKey { return matrixKey{c.DType, c.N, c.K} }
+
+// compareKeys orders weight matrices.
+func compareKeys(a, b matrixKey) int {
+	return cmp.Or(cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.n, b.n), cmp.Compare(a.k, b.k))
+}
 
 func (k matrixKey) String() string { return fmt.Sprintf("%s n%d k%d", k.dtype, k.n, k.k) }
 

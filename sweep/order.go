@@ -42,6 +42,8 @@ const (
 	streamShards
 	streamFill
 	streamMeasure
+	streamFillers
+	streamAllocation
 )
 
 // RoundOrder is the order in which the cases of a round run on one device:

@@ -20,9 +20,16 @@ type part struct {
 	past     *past
 	cases    []results.Case
 	stations []*station
-	have     []map[int]bool // rounds done, by station
-	gone     []bool         // stations given up
-	failed   []bool         // stations that an earlier start gave up, not tried since
+	have     []map[int]bool   // rounds done, by station
+	queue    []block          // taken and not stored yet
+	failure  error            // of storing them
+	upcoming *station         // what is measured next, nil for nothing
+	gone     []bool           // stations given up
+	failed   []bool           // stations that an earlier start gave up, not tried since
+	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
+	looked   bool             // a look came before this round
+	open     []bool           // stations that the rounds until the next look measure
+	until    int              // the next look, or the number of rounds
 
 	demands []demand
 	group   []int // set of weights by station; nil when all fit together
@@ -46,6 +53,10 @@ func newPart(r *Runner, d kernels.Device, past *past) *part {
 	}
 	p := &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
+	b.watch.now = r.Now
+	if _, ok := d.(kernels.Starter); ok {
+		b.meanwhile = p.meanwhile
+	}
 	return p
 }
 
@@ -62,12 +73,34 @@ func (p *part) add(c results.Case) {
 	p.gone, p.failed = append(p.gone, false), append(p.failed, p.past.failed[c.ID])
 }
 
+// recall takes over the samples of earlier starts, of the cases added.
+func (p *part) recall() {
+	mine := make(map[int64]bool, len(p.cases))
+	for _, c := range p.cases {
+		mine[c.ID] = true
+	}
+	for _, s := range p.past.samples {
+		if mine[s.CaseID] {
+			p.bench.allocation = max(p.bench.allocation, s.Allocation)
+			p.taken = append(p.taken, s)
+		}
+	}
+}
+
 // certain is the number of rounds that every case gets.
 func (p *part) certain() int {
 	if p.r.Chooser != nil {
 		return p.r.Plan.Screening
 	}
 	return p.r.Plan.Rounds
+}
+
+// promised is the number of rounds, of those counted as planned, that a station gets.
+func (p *part) promised(i int) int {
+	if p.open == nil || p.open[i] {
+		return max(p.until, p.certain())
+	}
+	return p.certain()
 }
 
 // prepare deals the weights to sets, counts what is missing and holds the first
@@ -121,7 +154,13 @@ func (p *part) blockTime(s *station) time.Duration {
 func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
+		if stored := p.flush(); stored != nil && !errors.Is(err, stored) {
+			err = errors.Join(err, stored)
+		}
 		p.wall = p.r.Now().Sub(began)
+		if !lost(err) && p.samples > 0 {
+			err = errors.Join(err, p.storeClock())
+		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
 			err = nil // as if it had been looked for before that block
 		}
@@ -132,17 +171,24 @@ func (p *part) run(ctx context.Context) (err error) {
 	}()
 	opened := false
 	for round := range p.r.Plan.Rounds {
-		open, err := p.open(round)
-		if err != nil {
+		if more, err := p.look(round); err != nil {
 			return err
-		}
-		if open == nil {
+		} else if !more {
 			break
 		}
-		p.reckon(round, open)
-		for _, i := range RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group) {
-			if !open[i] || p.have[i][round] || p.gone[i] {
+		p.reckon(round)
+		if err := p.renew(ctx); err != nil {
+			return err
+		}
+		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
+			return !p.open[i] || p.have[i][round]
+		})
+		for at, i := range order {
+			if p.gone[i] {
 				continue
+			}
+			if p.upcoming = nil; at+1 < len(order) {
+				p.upcoming = p.stations[order[at+1]]
 			}
 			if p.ended(ctx, p.blockTime(p.stations[i])) {
 				return nil
@@ -153,6 +199,8 @@ func (p *part) run(ctx context.Context) (err error) {
 					return err
 				}
 				p.setUp = p.r.Now().Sub(began)
+				// What was bound and launched so far is part of it.
+				p.bench.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.bench.busy)}
 				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
 				}
@@ -175,52 +223,78 @@ func (p *part) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// open says which stations are measured in a round; nil ends the sweep.
-func (p *part) open(round int) ([]bool, error) {
-	out := make([]bool, len(p.stations))
-	if round < p.certain() {
-		for i := range out {
-			out[i] = true
+// look decides at the rounds of [Looks] which stations are measured until the next
+// one; false ends the sweep. What is decided depends on the samples of the rounds
+// before, so that a resumed sweep decides alike.
+func (p *part) look(round int) (more bool, err error) {
+	if p.open == nil {
+		p.open, p.until = make([]bool, len(p.stations)), p.certain()
+		for i := range p.open {
+			p.open[i] = true
 		}
-		return out, nil
 	}
-	all, err := p.r.Out.Samples(results.PhaseSweep)
+	if round < p.until {
+		return true, nil
+	}
+	if err := p.flush(); err != nil {
+		return false, err
+	}
+	p.until, p.looked = min(after(round), p.r.Plan.Rounds), true
+	if round == p.certain() {
+		// The chooser judges at it.
+		if err := p.storeClock(); err != nil {
+			return false, err
+		}
+	}
+	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
+	began := p.r.Now()
+	ids, err := p.r.Chooser.Open(p.cases, earlier)
+	p.bench.watch.took(&p.bench.watch.Chooser, began)
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
 	}
 	mine := map[int64]int{}
 	for i, c := range p.cases {
 		mine[c.ID] = i
 	}
-	earlier := slices.DeleteFunc(all, func(s results.Sample) bool {
-		_, ok := mine[s.CaseID]
-		return !ok || s.Round >= round
-	})
-	ids, err := p.r.Chooser.Open(p.cases, earlier)
-	if err != nil {
-		return nil, fmt.Errorf("choosing the cases of round %d: %w", round, err)
-	}
-	more := 0
+	clear(p.open)
 	for _, id := range ids {
-		i, ok := mine[id]
-		if !ok || out[i] || p.gone[i] {
-			continue
+		if i, ok := mine[id]; ok && !p.gone[i] {
+			p.open[i], more = true, true
 		}
-		out[i] = true
-		more++
-	}
-	if more == 0 {
-		return nil, nil
 	}
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	p.r.planned += more
-	for i := range out {
-		if out[i] && p.have[i][round] {
-			p.r.done++
+	for i, open := range p.open {
+		for n := round; open && n < p.until; n++ {
+			p.r.planned++
+			if p.have[i][n] {
+				p.r.done++
+			}
 		}
 	}
-	return out, nil
+	return more, nil
+}
+
+// renew allocates operands anew before a round, at looks in any case. Sets of weights that
+// take turns in memory come anew by themselves. What is lost in it is loaded again, or given
+// up with its reason, when it is needed.
+func (p *part) renew(ctx context.Context) error {
+	if err := p.flush(); err != nil {
+		return err
+	}
+	must := p.looked
+	p.looked = false
+	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) {
+		return nil
+	}
+	err := p.bench.renew(ctx, must)
+	if err == nil || lost(err) || errors.Is(err, errHalted) {
+		return err
+	}
+	p.loadedG = -1
+	p.r.note("%s: %v", p.bench.spec.ID, err)
+	return nil
 }
 
 // ended looks whether to stop before something that takes the time next.
@@ -281,22 +355,19 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err != nil {
 		return p.giveUp(i, round, err)
 	}
-	smp := sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.gauge.at(started))
-	if err := p.r.journal.append(&smp); err != nil {
-		return err
+	if p.failure != nil {
+		return p.failure // what can't be stored was not measured
 	}
+	smp := p.bench.sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.telemetry(started))
 	p.have[i][round] = true
 	p.samples++
 	s.seconds = smp.US / 1e6
 	p.bench.refine(s, span)
-	if label := s.label(); fresh && label != "" {
-		s.c.Label = label
-		if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {
-			return err
-		}
+	p.queue = append(p.queue, block{s, smp, fresh, expected})
+	if p.bench.meanwhile != nil {
+		return nil // stored while the next block runs
 	}
-	p.report(s, smp, round, expected)
-	return nil
+	return p.flush()
 }
 
 // forgive takes back that an earlier start gave a station up, now that it is tried again:
@@ -316,6 +387,9 @@ func (p *part) giveUp(i, round int, why error) error {
 	if err := p.forgive(i); err != nil {
 		return err
 	}
+	if err := p.flush(); err != nil {
+		return err
+	}
 	p.gone[i] = true
 	p.failures++
 	c := p.stations[i].c
@@ -325,7 +399,7 @@ func (p *part) giveUp(i, round int, why error) error {
 	p.r.note("%v failed: %v", c, why)
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	for n := round; n < p.certain(); n++ {
+	for n := round; n < p.promised(i); n++ {
 		if !p.have[i][n] {
 			p.r.done++
 		}
@@ -339,6 +413,11 @@ const heapGrowth = 64 << 20
 // collect frees memory between blocks: after each round, and within one when
 // much has piled up.
 func (p *part) collect(now bool) {
+	if p.bench.meanwhile != nil {
+		return // the collector runs by itself, beside blocks of which it is no part
+	}
+	began := p.r.Now()
+	defer func() { p.bench.watch.took(&p.bench.watch.Collector, began) }()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc < p.heap+heapGrowth && (!now || m.HeapAlloc < p.heap+heapGrowth/8) {

@@ -7,16 +7,16 @@ import (
 )
 
 // reckon corrects the time left by what earlier rounds have shown.
-func (p *part) reckon(round int, open []bool) {
+func (p *part) reckon(round int) {
 	var left time.Duration
 	for i, s := range p.stations {
 		if p.gone[i] {
 			continue
 		}
-		if open[i] && !p.have[i][round] {
+		if p.open[i] && !p.have[i][round] {
 			left += p.blockTime(s)
 		}
-		for n := round + 1; n < p.certain(); n++ {
+		for n := round + 1; n < p.promised(i); n++ {
 			if !p.have[i][n] {
 				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
 			}

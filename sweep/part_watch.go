@@ -49,7 +49,7 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		byType[c.DType] = true
 		for _, s := range p.past.sentinel[c.ID] {
-			g.last = g.add(s.US)
+			g.last = g.add(s)
 		}
 		for _, round := range p.past.visits[c.ID] {
 			g.round = max(g.round, round+1)
@@ -101,12 +101,15 @@ func (p *part) watch(ctx context.Context, always bool) error {
 			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
 			continue
 		}
-		s := sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.gauge.at(started))
+		s := p.bench.sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.telemetry(started))
+		if err := p.flush(); err != nil {
+			return err
+		}
 		if err := p.r.journal.append(&s); err != nil {
 			return err
 		}
 		g.round++
-		g.last = g.add(s.US)
+		g.last = g.add(s)
 		p.r.mu.Lock()
 		p.r.Observer.Sample(g.c, s)
 		p.r.Observer.Drift(g.last)

@@ -36,6 +36,9 @@ type Plan struct {
 	Sentinel SentinelConfig `json:"sentinel"`
 	// Shard is the part of the plan that is measured here.
 	Shard Shard `json:"shard,omitzero"`
+	// ReferenceClock is the clock in MHz at which times are judged; 0 takes that of the
+	// sentinels, of each device. It changes nothing about what is measured.
+	ReferenceClock float64 `json:"reference_clock_mhz,omitempty"`
 	// Deadline bounds the wall time of one start of the sweep; 0 is no bound.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
 	// Notes say what was left out of the plan and why.
@@ -91,6 +94,9 @@ func DefaultSentinel() SentinelConfig {
 	}
 }
 
+// MaxClock is the highest reference clock, in MHz.
+const MaxClock = 20000
+
 // Validate returns an error that names the field that can't be used.
 func (p *Plan) Validate() error {
 	if p.Schema != PlanSchema {
@@ -111,6 +117,9 @@ func (p *Plan) Validate() error {
 	}
 	if p.BlockTarget <= 0 || p.BlockTarget > time.Minute {
 		return fmt.Errorf("plan: a block of %v, expected above 0 and at most 1m", p.BlockTarget)
+	}
+	if c := p.ReferenceClock; !(c >= 0) || c > MaxClock {
+		return fmt.Errorf("plan: a reference clock of %g MHz, expected above 0 and at most %d", c, MaxClock)
 	}
 	if p.Deadline < 0 {
 		return fmt.Errorf("plan: deadline %v lies in the past", p.Deadline)
@@ -189,10 +198,11 @@ func (p *Plan) Devices() []string {
 }
 
 // Hash identifies the measurement: plans of equal hash are shards of one sweep
-// or starts of the same. The shard, the deadline and the notes are not part of it.
+// or starts of the same. The shard, the deadline, the reference clock and
+// the notes are not part of it.
 func (p *Plan) Hash() (string, error) {
 	bare := *p
-	bare.Shard, bare.Deadline, bare.Notes = Shard{}, 0, nil
+	bare.Shard, bare.Deadline, bare.Notes, bare.ReferenceClock = Shard{}, 0, nil, 0
 	data, err := json.Marshal(bare) // fields in fixed order, grids in canonical form
 	if err != nil {
 		return "", fmt.Errorf("plan: %w", err)

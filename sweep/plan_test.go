@@ -55,6 +55,7 @@ func TestPlanHash(t *testing.T) {
 	for name, change := range map[string]func(*Plan){
 		"shard":    func(p *Plan) { p.Shard = Shard{1, 2} },
 		"deadline": func(p *Plan) { p.Deadline = time.Hour },
+		"clock":    func(p *Plan) { p.ReferenceClock = 1450 },
 		"notes":    func(p *Plan) { p.Notes = []string{"x"} },
 	} {
 		if hash(change) != same {
@@ -190,8 +191,8 @@ func TestQuickFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := est.Plan(p, map[string]int64{"sim": m.llc})
-		if e.All > 45*time.Second || e.Cases < 6*8 {
-			t.Errorf("%g FLOP/s: %d cases in %v", m.flops, e.Cases, e.All)
+		if e.Expected > 45*time.Second || e.Cases < 6*8 {
+			t.Errorf("%g FLOP/s: %d cases in %v", m.flops, e.Cases, e.Expected)
 		}
 	}
 }
@@ -207,10 +208,10 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sentinels and the warm-up come on top, filling weights takes no virtual time.
-	if ratio := sum.Wall.Seconds() / e.All.Seconds(); ratio < 0.8 || ratio > 1.6 {
-		t.Errorf("a sweep of an estimated %v took %v", e.All, sum.Wall)
+	if ratio := sum.Wall.Seconds() / e.Expected.Seconds(); ratio < 0.8 || ratio > 1.6 {
+		t.Errorf("a sweep of an estimated %v took %v", e.Expected, sum.Wall)
 	}
-	if e.Cases != 64 || e.Samples != 192 || e.Round > e.Screening || e.Screening > e.All {
+	if e.Cases != 64 || e.Samples != 192 || e.Round > e.Screening || e.Screening > e.Expected {
 		t.Errorf("estimate %+v", e)
 	}
 }

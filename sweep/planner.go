@@ -28,16 +28,18 @@ type Options struct {
 	Distribution kernels.Distribution
 	Threads      int // of a CPU; 0 is all
 	PackInside   bool
-	Rounds       int
-	// Screening is the number of rounds that cover every case; by default the
-	// preset's, and never more than Rounds.
+	// Rounds is the most samples of a case, Screening the least: the number of rounds
+	// that cover every case, by default the preset's, and never more than Rounds.
+	Rounds      int
 	Screening   int
 	Seed        uint64
 	BlockTarget time.Duration
 	MinLaunches int
 	Shard       Shard
 	Deadline    time.Duration
-	// Budget thins the grid until all rounds are expected to fit; a negative one
+	// ReferenceClock in MHz is where times are judged; 0 takes the sentinels' clock.
+	ReferenceClock float64
+	// Budget thins the grid until the rounds are expected to fit; a negative one
 	// forbids what the preset would thin. The preset's is for the preset's grid:
 	// Batches that were asked for stay.
 	Budget   time.Duration
@@ -66,7 +68,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 		Regime: orElse(o.Regime, results.Engine), Distribution: orElse(o.Distribution, kernels.Normal),
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
-		Deadline: orElse(o.Deadline, preset.Deadline),
+		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock,
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
@@ -75,9 +77,6 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 		return nil, fmt.Errorf("%d threads, expected at least 1", o.Threads)
 	}
 	p.Screening = min(orElse(o.Screening, preset.Screening), p.Rounds)
-	if o.Rounds > 0 && o.Screening == 0 {
-		p.Screening = o.Rounds // rounds that were asked for are for everything
-	}
 	if o.Algorithms < 0 || o.Algorithms > kernels.MaxCandidates {
 		return nil, fmt.Errorf("%d algorithms, expected 0 to %d", o.Algorithms, kernels.MaxCandidates)
 	}
@@ -144,7 +143,7 @@ func (p *Plan) deadline(o Options, preset Preset, est *Estimator, llc map[string
 	}
 	var all time.Duration
 	if est != nil {
-		all = est.Plan(p, llc).All
+		all = est.Plan(p, llc).Expected
 	}
 	if all > preset.Deadline {
 		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one",
@@ -421,7 +420,7 @@ const wholeBatches = 16
 // alike, then the largest.
 func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) {
 	before := len(p.Cases())
-	fits := func() bool { return est.Plan(p, llc).All <= budget }
+	fits := func() bool { return est.Plan(p, llc).Expected <= budget }
 	fit := fits()
 	for spread := 1.0 / 64; !fit && spread <= 1.0/8; spread *= 2 {
 		for i := range p.Series {

@@ -20,7 +20,7 @@ type Preset struct {
 	MaxKernels        int
 	Screening, Rounds int
 	BlockTarget       time.Duration
-	// Budget thins the preset's own grid until the estimate of all rounds fits.
+	// Budget thins the preset's own grid until the estimate of its rounds fits.
 	// Deadline is the bound that the user's replaces; it leaves room for what the
 	// estimate does not know, and does not cut what the user asks for by name.
 	Budget, Deadline time.Duration
@@ -32,11 +32,10 @@ var presets = []Preset{
 		Name:        "quick",
 		Description: "one projection of Llama 3 8B over small and middle batches, about a minute",
 		Models:      []string{"llama3-8b:k_proj"},
-		// Fine where the edges of tiles cost most. Rounds tell more than rows: with
-		// few of them, intervals are too wide for a verdict.
+		// Fine where the edges of tiles cost most.
 		Batches:   "1,2,4:128:4,160:512:32",
 		DTypes:    []kernels.DType{kernels.BF16, kernels.FP32},
-		Screening: 7, Rounds: 20,
+		Screening: 7, Rounds: 35,
 		BlockTarget: 4 * time.Millisecond,
 		Budget:      45 * time.Second, Deadline: 65 * time.Second,
 	},
@@ -46,7 +45,7 @@ var presets = []Preset{
 		Models:      []string{"llama3-8b"},
 		Batches:     "1:32,40:256:8,272:1024:16,1088:4096:64",
 		DTypes:      []kernels.DType{kernels.BF16, kernels.FP32},
-		Screening:   7, Rounds: 15,
+		Screening:   7, Rounds: 35,
 		BlockTarget: 5 * time.Millisecond,
 		Budget:      25 * time.Minute, Deadline: 35 * time.Minute,
 	},
@@ -56,7 +55,7 @@ var presets = []Preset{
 		Models:      []string{"llama3-8b:all"},
 		Batches:     "1:4,4:32768:4",
 		DTypes:      []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8, kernels.FP32},
-		Screening:   7, Rounds: 30,
+		Screening:   7, Rounds: 35,
 		BlockTarget: 5 * time.Millisecond,
 		Budget:      6*time.Hour + 30*time.Minute, Deadline: 8 * time.Hour,
 	},

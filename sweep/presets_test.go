@@ -52,8 +52,8 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 					t.Fatal(err)
 				}
 				e := est.Plan(p, llcOf([]kernels.Device{d}))
-				if e.All > preset.Budget || e.Round > preset.Deadline {
-					t.Errorf("%g times the speed: %v for %d cases, budget %v", scale, e.All, e.Cases, preset.Budget)
+				if e.Expected > preset.Budget || e.Round > preset.Deadline {
+					t.Errorf("%g times the speed: %v for %d cases, budget %v", scale, e.Expected, e.Cases, preset.Budget)
 				}
 				if e.Cases < cases {
 					t.Errorf("%g times the speed: %d cases, %d at the lower speed", scale, e.Cases, cases)
@@ -78,8 +78,8 @@ func TestBudgetsYield(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := est.Plan(p, llcOf(devices)); e.All > time.Hour {
-		t.Errorf("%v for a deadline of an hour", e.All)
+	if e := est.Plan(p, llcOf(devices)); e.Expected > time.Hour {
+		t.Errorf("%v for a deadline of an hour", e.Expected)
 	}
 	grid := Batches{1, 2, 4096, 8192, 16384, 32768}
 	if p, err = NewPlan(devices, Options{Preset: "quick", Batches: grid}, est); err != nil {

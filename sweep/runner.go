@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ const (
 	StateWarmUp     = "warmup"     // JSON, []WarmUp
 	StateRotation   = "rotation"   // JSON, []Rotation
 	StateNotes      = "notes"      // JSON, []string
+	StateTimes      = "times"      // JSON, Times: where the rest of the time went
 )
 
 // Runner measures a plan into a run file.
@@ -73,7 +75,9 @@ type Summary struct {
 	Efficiency float64
 	// SetUp is the wall time for weights and warm-up, before the first sample, of
 	// the device that took longest.
-	SetUp    time.Duration
+	SetUp time.Duration
+	// Times is where the rest of the wall time went.
+	Times    Times
 	Drift    []Drift
 	WarmUp   []WarmUp
 	Rotation []Rotation
@@ -126,7 +130,9 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if err := r.Out.SetState(StateStatus, StatusRunning); err != nil {
 		return &Summary{}, err
 	}
-	defer holdCollector()() // parts collect between blocks
+	if !allStart(parts) {
+		defer holdCollector()() // parts collect between blocks
+	}
 
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -143,6 +149,12 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	}
 	wait.Wait()
 	return r.finish(ctx, parts, errors.Join(errs...))
+}
+
+// allStart says whether every device runs blocks by itself, so that nothing that the host does
+// is part of their time.
+func allStart(parts []*part) bool {
+	return !slices.ContainsFunc(parts, func(p *part) bool { return p.bench.meanwhile == nil })
 }
 
 // open finds out what is to be done, and by whom.
@@ -211,6 +223,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 			}
 		}
 		if len(p.stations) > 0 {
+			p.recall()
 			parts = append(parts, p)
 		}
 	}
@@ -224,8 +237,9 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 
 // past is what a run file knows from earlier starts.
 type past struct {
-	rounds   map[int64][]int // of the sweep phase, measured
-	failed   map[int64]bool  // given up: they are tried once more
+	rounds   map[int64][]int  // of the sweep phase, measured
+	samples  []results.Sample // of the sweep phase, in order
+	failed   map[int64]bool   // given up: they are tried once more
 	last     map[int64]results.Sample
 	sentinel map[int64][]results.Sample
 	visits   map[int64][]int // rounds of the sentinel phase, done
@@ -250,6 +264,7 @@ func readPast(run *results.Run) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.samples = samples
 	for _, s := range samples {
 		p.rounds[s.CaseID] = append(p.rounds[s.CaseID], s.Round)
 		p.last[s.CaseID] = s
@@ -274,6 +289,9 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		sum.SetUp = max(sum.SetUp, p.setUp)
 		busy += p.bench.busy
 		wall += p.wall.Seconds()
+		times := p.bench.watch.Times
+		times.Other = max(0, p.wall.Seconds()-p.bench.busy-times.known())
+		sum.Times.add(times)
 		if p.stopped == StatusDeadline && sum.Status == StatusComplete {
 			sum.Status = StatusDeadline
 		}
@@ -306,7 +324,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		StateStatus: sum.Status, StateInvalid: sum.Invalid,
 		StateEfficiency: strconv.FormatFloat(sum.Efficiency, 'f', 4, 64),
 	}
-	for key, v := range map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes} {
+	for key, v := range map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes, StateTimes: sum.Times} {
 		data, jsonErr := json.Marshal(v)
 		if jsonErr != nil {
 			return sum, errors.Join(err, jsonErr)
@@ -315,7 +333,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	}
 	if sum.Samples == 0 {
 		// A start that had nothing left to measure knows nothing of how the sweep went.
-		for _, key := range []string{StateEfficiency, StateDrift, StateWarmUp, StateRotation} {
+		for _, key := range []string{StateEfficiency, StateTimes, StateDrift, StateWarmUp, StateRotation} {
 			delete(states, key)
 		}
 	}

@@ -239,9 +239,13 @@ func TestWeightsRotate(t *testing.T) {
 			t.Fatal(err)
 		}
 		copies := map[results.Regime]int{results.Engine: 6, results.Cold: 6, results.Hot: 1}[regime]
+		if made := slices.Max(order); made != 3*copies {
+			t.Errorf("%s: %d copies were made, want those of three rounds", regime, made)
+		}
 		for i := 1; i < len(order); i++ {
-			if order[i] != order[i-1]%copies+1 {
-				t.Fatalf("%s: launch %d used copy %d after %d of %d", regime, i, order[i], order[i-1], copies)
+			// Copies are numbered in the order in which they are made, anew between rounds.
+			if now, last := (order[i]-1)%copies, (order[i-1]-1)%copies; now != (last+1)%copies {
+				t.Fatalf("%s: launch %d used copy %d after %d of %d", regime, i, now, last, copies)
 			}
 		}
 		// Cold: 3·256 KiB ÷ (A 32 KiB + B 128 KiB + C 64 KiB) are 3.4, so four

@@ -21,11 +21,15 @@ type sentinel struct {
 	station
 	round int
 	us    []float64 // all samples of the run, in order
+	mhz   []float64 // the clocks of those that tell one
 }
 
 // add takes a sample in and returns what it means.
-func (s *sentinel) add(us float64) Drift {
-	s.us = append(s.us, us)
+func (s *sentinel) add(smp results.Sample) Drift {
+	s.us = append(s.us, smp.US)
+	if smp.ClockMHz > 0 {
+		s.mhz = append(s.mhz, smp.ClockMHz)
+	}
 	d := Drift{Case: s.c, Samples: len(s.us), UsualUS: median(s.us)}
 	d.LastUS = median(s.us[max(0, len(s.us)-SentinelWindow):])
 	d.Change = d.LastUS/d.UsualUS - 1

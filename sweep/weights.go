@@ -12,9 +12,13 @@ import (
 // weightSet is the copies of one weight matrix, over which launches rotate, and
 // the forms that kernels made of them.
 type weightSet struct {
-	key  matrixKey
-	raw  []kernels.Buffer
-	cost int64 // as budgeted
+	key matrixKey
+	raw []kernels.Buffer
+	// copies is how many there are; raw is empty once the set is closed.
+	copies int
+	cost   int64 // as budgeted, for the forms that are
+	// budgeted are the forms that there is memory for.
+	budgeted map[formKey]bool
 	// next is the copy that the coming launch uses, whatever its M and kernel. It
 	// runs on from block to block: between two uses of a copy every other one
 	// has been read, by kernels that pack and by those that share the raw one.
@@ -24,17 +28,21 @@ type weightSet struct {
 
 // weightForm is what one kernel made of the copies, or why it could not.
 type weightForm struct {
-	set    *weightSet
-	gemm   kernels.Gemm
-	copies []kernels.Weights
-	err    error
+	set     *weightSet
+	gemm    kernels.Gemm
+	problem kernels.Problem // of which it depends on all but M
+	copies  []kernels.Weights
+	err     error
 }
 
 // newWeightSet allocates and fills copies of a matrix. All of them may take many
 // seconds, so that the bench is asked before each whether to go on; a single one
 // is filled at the pace of memory and is not divided.
 func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
-	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), forms: map[formKey]*weightForm{}}
+	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{}, budgeted: map[formKey]bool{}}
+	for _, f := range dm.forms {
+		s.budgeted[f] = true
+	}
 	for i := range dm.copies {
 		err := b.halted(ctx)
 		if err == nil {
@@ -58,12 +66,12 @@ func (s *weightSet) form(g kernels.Gemm, c results.Case, halted func() error) (*
 	if f := s.forms[key]; f != nil {
 		return f, f.err
 	}
-	f := &weightForm{set: s, gemm: g}
+	f := &weightForm{set: s, gemm: g, problem: problem(c, c.M)}
 	for i, raw := range s.raw {
 		if err := halted(); err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		w, err := g.PrepareWeights(problem(c, c.M), raw)
+		w, err := g.PrepareWeights(f.problem, raw)
 		if err != nil {
 			f.err = errors.Join(fmt.Errorf("kernel %s, copy %d of weights %v: %w", g.Name(), i+1, s.key, err), f.close())
 			break
@@ -89,7 +97,9 @@ func (s *weightSet) close() error {
 		errs = append(errs, f.close()) // before the raw copies they may read
 	}
 	for _, b := range s.raw {
-		errs = append(errs, b.Close())
+		if b != nil {
+			errs = append(errs, b.Close())
+		}
 	}
 	s.raw, s.forms = nil, nil
 	return errors.Join(errs...)

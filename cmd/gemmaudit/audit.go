@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,6 +107,8 @@ type auditOptions struct {
 	confirm bool
 	gate    auditGate
 	output  report.Format
+	// sustained runs findings alone for a while.
+	sustained bool
 
 	afresh bool // --confirm=false: what was confirmed before does not count
 }
@@ -144,6 +148,11 @@ samples of the sweep decide, and --gate none lets it pass.
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
+With --sustained, the worst row of each confirmed finding and what it is held against run alone
+for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
+at the power limit, gets a higher clock. The samples, with the energy of a launch, are added to
+the run under the phase sustained.
+
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
@@ -165,6 +174,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
+	sustainedFlag(cmd, &opts.sustained)
 	gateFlag(cmd, &opts.gate)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
@@ -226,6 +236,9 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if o.confirm && cfg.Method == rules.MethodArticle {
 		return usagef("--confirm can't be combined with --method article, which knows no confirmation")
 	}
+	if o.sustained && !o.confirm {
+		return usagef("--sustained goes with --confirm, which measures on the device")
+	}
 	run, err := a.openRun(path, o.confirm)
 	if err != nil {
 		return err
@@ -242,6 +255,11 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	} else {
 		audit, lost, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
 	}
+	if o.sustained && ctx.Err() == nil {
+		if err := a.sustain(ctx, run, audit); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -254,8 +272,23 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	return auditVerdict(audit, o.gate, lost)
 }
 
+// largeRun is the size of a run file from which on its samples are most of the memory
+// that the program takes.
+const largeRun = 64 << 20
+
+// boundGarbage has the garbage collector run more often when a large run is read. Its
+// samples stay, so that as much memory again as they take, which is what the collector
+// allows for by default, would be garbage.
+func boundGarbage(path string) {
+	const percent = 25
+	if info, err := os.Stat(path); err == nil && info.Size() >= largeRun {
+		debug.SetGCPercent(percent)
+	}
+}
+
 // openRun opens a run for reading, or for going on with it.
 func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
+	boundGarbage(path)
 	if goOn {
 		return results.OpenAppend(path)
 	}

@@ -41,7 +41,7 @@ back. The format follows from the name of the file unless --format gives it.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.format, "format", "", strings.Join(exportFormats, ", "))
 	flags.StringVar(&opts.out, "out", "-", "file to write, - for stdout")
-	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise")
+	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise, sustained")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	complete(cmd, "format", fixed(exportFormats...))
 	complete(cmd, "out", filesWith(exportFormats...))
@@ -50,7 +50,7 @@ back. The format follows from the name of the file unless --format gives it.`,
 }
 
 // phases in the order in which a run takes them.
-var phases = []results.Phase{results.PhaseSweep, results.PhaseSentinel, results.PhaseConfirm, results.PhaseRemedy, results.PhaseNoise}
+var phases = []results.Phase{results.PhaseSweep, results.PhaseSentinel, results.PhaseConfirm, results.PhaseRemedy, results.PhaseNoise, results.PhaseSustained}
 
 func phaseNames() []string {
 	names := make([]string, len(phases))

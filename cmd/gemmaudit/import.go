@@ -145,7 +145,7 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 	if err != nil {
 		return nil, err
 	}
-	if err := results.Replace(run.Path(), path); err != nil {
+	if err := run.Replace(path); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
 	return run, nil
@@ -154,11 +154,7 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 // printRunFile prints what an import or a merge left at path. Without sources
 // all of it is from the run's source as a whole.
 func (a *app) printRunFile(action, path string, run *results.Run, sources []report.RunSource, format report.Format) error {
-	cases, samples, err := swept(run)
-	if err != nil {
-		return err
-	}
-	series, err := run.Series()
+	swept, err := run.Swept()
 	if err != nil {
 		return err
 	}
@@ -166,10 +162,7 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	if err != nil {
 		return err
 	}
-	summary := &report.RunFile{Action: action, Path: path, Cases: cases, Samples: samples, Failures: len(failures)}
-	for _, s := range series {
-		summary.Series = append(summary.Series, s.Key)
-	}
+	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures), Series: swept.Series}
 	summary.Sources = sources
 	if len(sources) == 0 {
 		summary.Sources = []report.RunSource{{Path: run.Meta().Source, Cases: summary.Cases, Samples: summary.Samples}}
@@ -178,16 +171,6 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: w})
 	}
 	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))
-}
-
-// swept counts the cases of a run's sweep and their samples. A run may also hold
-// cases that were only executed as remedies, which no rule judges.
-func swept(run *results.Run) (cases, samples int, err error) {
-	done, err := run.Done(results.PhaseSweep)
-	for _, rounds := range done {
-		samples += len(rounds)
-	}
-	return len(done), samples, err
 }
 
 // suggestRunName is a short name for the run of a CSV.

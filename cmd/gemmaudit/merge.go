@@ -117,7 +117,7 @@ func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 		return fail(err)
 	}
 	defer run.Close()
-	cases, samples, err := swept(run)
+	swept, err := run.Swept()
 	if err != nil {
 		return fail(err)
 	}
@@ -125,7 +125,7 @@ func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil {
 		shard = plan.Shard
 	}
-	return report.RunSource{Path: path, Cases: cases, Samples: samples}, shard, nil
+	return report.RunSource{Path: path, Cases: swept.Cases, Samples: swept.Samples}, shard, nil
 }
 
 // sameFile says whether two names are of one file, also through a link.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,7 +86,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
-		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.All),
+		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.Expected),
 	}
 	if plan.Shard.Count > 1 {
 		p.Shard = plan.Shard.String()
@@ -103,7 +102,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan 
 		}
 		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(mine), FromM: mine[0].M, ToM: mine[len(mine)-1].M}
 		for _, c := range mine {
-			row.Estimate += report.Seconds(est.Block(plan, c) * time.Duration(plan.Rounds))
+			row.Estimate += report.Seconds(est.Case(plan, c))
 		}
 		p.Series = append(p.Series, row)
 	}

@@ -34,6 +34,7 @@ type planFlags struct {
 	roundsFor    string
 	block        time.Duration
 	deadline     time.Duration
+	clock        float64
 	shard        string
 	seed         uint64
 
@@ -53,7 +54,7 @@ const (
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
 var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "algos", "regime",
-	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "shard", "seed"}
+	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
 // where --shape or --model say what is measured.
@@ -77,9 +78,10 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
 	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")
-	flags.IntVar(&f.rounds, "rounds", 0, "samples of each case, 0 for the preset's")
-	flags.StringVar(&f.roundsFor, "rounds-for", "", "what rounds after the screening measure: open (cases without a clear verdict) or all (default open; all with --rounds)")
+	flags.IntVar(&f.rounds, "rounds", 0, "most samples of a case, 0 for the preset's; every case gets 7 where that is not less")
+	flags.StringVar(&f.roundsFor, "rounds-for", "", "what rounds after the screening measure: open (cases without a clear verdict) or all (default open)")
 	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
+	flags.Float64Var(&f.clock, "clock", 0, "reference clock in MHz at which times are judged, 0 for the sentinels' median clock")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
 	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
 	flags.Lookup("shard").Usage = "measure one part of the plan, as in 3/8; the merge command joins the parts"
@@ -109,7 +111,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		cobra.CompletionWithDesc(roundsForAll, "every case")))
 	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
 	complete(cmd, "shard", fixed("1/2", "2/2"))
-	for _, free := range []string{"threads", "rounds", "block", "seed"} {
+	for _, free := range []string{"threads", "rounds", "block", "clock", "seed"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
 }
@@ -122,7 +124,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 	}
 	o := sweep.Options{
 		Preset: f.preset, Kernels: f.kernels, Algorithms: f.algos, Threads: f.threads, PackInside: f.packInside,
-		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline,
+		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline, ReferenceClock: f.clock,
 	}
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
 	preset, err := sweep.FindPreset(f.preset)
@@ -192,6 +194,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 		if d.value < 0 {
 			return bad(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
 		}
+	}
+	if !(f.clock >= 0 && f.clock <= sweep.MaxClock) {
+		return bad("clock", fmt.Errorf("%g MHz, expected above 0 and at most %d", f.clock, sweep.MaxClock))
 	}
 	if f.algos < 0 || f.algos > kernels.MaxCandidates {
 		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))

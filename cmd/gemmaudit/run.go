@@ -50,9 +50,12 @@ type runOptions struct {
 	parent  string
 	resume  bool
 	confirm bool
-	gate    auditGate
-	images  string
-	output  report.Format
+	// sustained runs findings alone for a while.
+	sustained bool
+
+	gate   auditGate
+	images string
+	output report.Format
 
 	goOn string // the command that goes on after an interruption
 }
@@ -92,6 +95,7 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
+	sustainedFlag(cmd, &opts.sustained)
 	gateFlag(cmd, &opts.gate)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
 	timingsFlag(cmd, &opts.output)
@@ -113,6 +117,9 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	cfg, err := o.rules.config(a)
 	if err != nil {
 		return err
+	}
+	if o.sustained && (!o.confirm || cfg.Method == rules.MethodArticle) {
+		return usagef("--sustained needs findings that are confirmed: it can't be combined with --confirm=false or --method article")
 	}
 	if o.resume {
 		return o.finishRun(cmd, cfg, images)
@@ -174,7 +181,7 @@ func resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "images", "output":
+		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "images", "output":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -201,6 +208,11 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	})
 	if err != nil {
 		return o.stopped(ctx, err, run)
+	}
+	if o.sustained && ctx.Err() == nil {
+		if err := a.sustain(ctx, run, audit); err != nil {
+			return o.stopped(ctx, err, run)
+		}
 	}
 	if confirm {
 		a.notef("executing remedies")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
@@ -246,6 +247,9 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	default:
 		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
 	}
+	if outside := outsideKernels(sum); outside != "" {
+		a.notef("outside of kernels: %s", outside)
+	}
 	if sum.Status == sweep.StatusDeadline {
 		a.notef("the deadline of %s ended it after %d of %d samples: %s measures the rest", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
 	}
@@ -253,6 +257,18 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
 	}
 	return run, sum, nil
+}
+
+// leastOutside is the share of a sweep's time from which on it is told what took it.
+const leastOutside = 0.005
+
+// outsideKernels words where the time of a sweep went that was not spent inside kernels.
+func outsideKernels(sum *sweep.Summary) string {
+	var words []string
+	for _, p := range sum.Times.Largest(max(leastOutside*sum.Wall.Seconds(), 1e-3)) {
+		words = append(words, p.Name+" "+report.Duration(time.Duration(p.Seconds*1e9)))
+	}
+	return strings.Join(words, ", ")
 }
 
 // resumeSweep is the command that goes on with a sweep.

@@ -92,6 +92,11 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// An interrupted sweep of the simulated device, by the first version of the program.
+	schema1, err := filepath.Abs("testdata/schema1.db")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(published); err != nil {
 		t.Logf("scripts on published sweeps skip: %v", err)
 		published = ""
@@ -104,6 +109,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PUBLISHED", published)
 			env.Setenv("FIXTURES", fixtures)
+			env.Setenv("SCHEMA1", schema1)
 			// Nothing of the person who runs the tests shows.
 			env.Setenv("TERM", "dumb")
 			return nil

@@ -157,7 +157,8 @@ func trustDocument(r *trust.Result) *report.Document {
 		column{"machines", "machines", func(k trust.KindResult) string { return strconv.Itoa(k.Machines) }},
 		column{"samples a row", "samples", func(k trust.KindResult) string { return fmt.Sprintf("%.1f", k.Samples) }},
 		rate("false rows", trust.FalseRows), rate("false findings", trust.FalseFindings), rate("slow rows called clean", trust.MissedRows),
-		rate("open rows", trust.OpenRows), rate("marginal", trust.MarginalRows), rate("other verdicts", trust.OtherRows), rate("invalid runs", trust.InvalidRuns))
+		rate("open rows", trust.OpenRows), rate("marginal", trust.MarginalRows), rate("two levels missed", trust.ModesMissed),
+		rate("two levels wrongly", trust.ModesFalse), rate("invalid runs", trust.InvalidRuns))
 	var depths []column
 	for _, depth := range trust.Depths() {
 		depths = append(depths, column{fmt.Sprintf("%.3g %%", 100*depth), fmt.Sprintf("depth_%g", depth), func(k trust.KindResult) string {

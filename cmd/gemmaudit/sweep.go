@@ -49,10 +49,18 @@ last-level cache, so that they come from memory as in an inference engine (--reg
 After the screening rounds over all cases, time goes where a verdict is open: to cases
 that the rules can neither flag nor clear, or whose loss is known too loosely, to what
 they are held against, and to a few control cases that tell a slow round from slow
-cases. --rounds-for all measures every case in every round.
+cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
+open is measured until the next look. --rounds-for all measures every case in every round.
 
-Samples are stored one by one: an interrupt or a lost machine costs the block in progress,
-and --resume goes on. Resuming takes the plan from the run file, and goes on without devices
+Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
+the sentinels' over the sweep, rounded to 50 MHz, or --clock.
+
+Operands are allocated anew between rounds, as often as one percent of the time allows, so
+that what their place in memory does to a row is in its interval.
+
+Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
+that was measured, a killed process the block in progress and at most the one before it, and
+--resume goes on. Resuming takes the plan from the run file, and goes on without devices
 of it that are not there any more: they are named, and the exit code is 3. Cases that failed
 are tried once more.
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -124,6 +125,58 @@ func TestDetached(t *testing.T) {
 		}
 		if !bytes.Equal(results[0], results[1]) {
 			t.Errorf("%s: another result without the raw B", c.kernel)
+		}
+	}
+}
+
+// TestCopies: buffers take over content, whole and in pieces, and copied weights serve beside
+// and after those that they were copied from.
+func TestCopies(t *testing.T) {
+	dev := open(t, 2)
+	for _, elements := range []int{3, 3 * copyPiece / 4, 3*copyPiece + 1} {
+		from, to := fill(t, dev, kernels.INT8, elements, 1), fill(t, dev, kernels.INT8, elements, 2)
+		if err := to.CopyFrom(from); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(contents(t, from), contents(t, to)) {
+			t.Errorf("%d elements are not copied", elements)
+		}
+	}
+	if err := fill(t, dev, kernels.INT8, 4, 1).CopyFrom(fill(t, dev, kernels.INT8, 5, 1)); err == nil {
+		t.Error("a copy of a buffer of another size")
+	}
+	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 48, K: 32}, DType: kernels.FP32}
+	for _, inside := range []bool{false, true} {
+		p.PackInside = inside
+		a, raw, again := fill(t, dev, p.DType, p.M*p.K, 8), fill(t, dev, p.DType, p.N*p.K, 7), fill(t, dev, p.DType, p.N*p.K, 7)
+		w, err := dev.gemm("tiled").PrepareWeights(p, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		product := func(w kernels.Weights) []byte {
+			out := fill(t, dev, p.DType, p.M*p.N, 9)
+			l, err := dev.gemm("tiled").Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := dev.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
+				t.Fatal(err)
+			}
+			return contents(t, out)
+		}
+		want := product(w)
+		second, err := w.(kernels.Copyable).Copy(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Close(), raw.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(product(second), want) {
+			t.Errorf("packing inside %v: the copy computes something else", inside)
+		}
+		if err := second.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

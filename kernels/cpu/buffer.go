@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -115,6 +116,35 @@ func (b *Buffer) Download(off int64, dst []byte) error {
 		return err
 	}
 	copy(dst, src)
+	return nil
+}
+
+var _ kernels.Copier = (*Buffer)(nil)
+
+// copyPiece is what a thread copies at least: with less, starting it takes longer.
+const copyPiece = 4 << 20
+
+// CopyFrom implements [kernels.Copier]. The pieces are those of as many threads as the
+// device has, which also touch their pages first.
+func (b *Buffer) CopyFrom(src kernels.Buffer) error {
+	from, ok := src.(*Buffer)
+	if !ok || from == nil || from.bytes != b.bytes {
+		return fmt.Errorf("copy to buffer of %d bytes: expected a buffer of the CPU of that size", b.bytes)
+	}
+	to, err := b.bytesAt("copy to", 0, int(b.bytes))
+	if err != nil {
+		return err
+	}
+	content, err := from.bytesAt("copy from", 0, int(b.bytes))
+	if err != nil {
+		return err
+	}
+	piece := max(copyPiece, (len(to)+b.dev.Threads()-1)/b.dev.Threads())
+	var all sync.WaitGroup
+	for at := 0; at < len(to); at += piece {
+		all.Go(func() { copy(to[at:min(len(to), at+piece)], content[at:]) })
+	}
+	all.Wait()
 	return nil
 }
 

@@ -49,6 +49,7 @@ type Device struct {
 	gemms    []kernels.Gemm
 	missing  []kernels.Missing
 	steal    stealMeter
+	energy   energyMeter
 	slabs    slabs
 }
 

@@ -6,6 +6,7 @@ package cpu
 import "C"
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -20,11 +21,34 @@ type packedWeights struct {
 	raw kernels.Buffer
 }
 
+var _ kernels.Copyable = (*packedWeights)(nil)
+
 // Bytes is the size of the packed form, padding and column sums included.
 func (w *packedWeights) Bytes() int64 { return w.packed.bytes }
 
 // Detached says that the packed form is all that launches read, unless they pack.
 func (w *packedWeights) Detached() bool { return w.raw == nil }
+
+// Copy implements [kernels.Copyable].
+func (w *packedWeights) Copy(raw kernels.Buffer) (kernels.Weights, error) {
+	d := w.packed.dev
+	if _, err := d.rawB(w.problem, raw); err != nil {
+		return nil, err
+	}
+	packed, err := d.alloc(w.packed.bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%v: copy weights: %w", w.problem.Shape, err)
+	}
+	again := &packedWeights{problem: w.problem, packed: packed}
+	if w.raw != nil {
+		again.raw = raw
+		return again, nil
+	}
+	if err := packed.CopyFrom(w.packed); err != nil {
+		return nil, errors.Join(fmt.Errorf("%v: copy weights: %w", w.problem.Shape, err), packed.Close())
+	}
+	return again, nil
+}
 
 // Close returns the memory of the packed form. The raw B stays its owner's.
 func (w *packedWeights) Close() error { return w.packed.Close() }

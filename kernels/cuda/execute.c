@@ -39,10 +39,11 @@ static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream, int overl
   return cuLaunchKernelEx(&config, s->function, params, NULL);
 }
 
-int ga_cuda_put(const ga_cuda_launch *l, CUstream stream, int overlap, ga_cuda_span *span) {
+int ga_cuda_put(const ga_cuda_launch *l, CUstream stream, ga_cuda_overlap overlap, ga_cuda_span *span) {
   for (int i = 0; i < l->count; i++) {
     const ga_cuda_step *s = &l->steps[i];
-    if (s->enqueue == NULL) span->code = enqueue_kernel(s, stream, overlap);
+    int may = overlap == GA_OVERLAP_ALL || (overlap == GA_OVERLAP_INSIDE && i > 0);
+    if (s->enqueue == NULL) span->code = enqueue_kernel(s, stream, may);
     else span->library = s->enqueue(s->self, stream);
     if (span->code != CUDA_SUCCESS || span->library != 0) return 0;
   }
@@ -76,7 +77,7 @@ static int sound(const ga_cuda_span *span) { return span->code == CUDA_SUCCESS &
 // put puts launches [from, to) on the stream behind a gate and opens it. What went
 // before a failure runs.
 static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to, int last,
-                ga_cuda_span *span) {
+                ga_cuda_overlap overlap, ga_cuda_span *span) {
   const ga_cuda_chunk *c = &b->chunk[which];
   ga_cuda_page *page = b->page;
   memset(page->chunk[which].before, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
@@ -88,7 +89,7 @@ static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t
   TRY(cuEventRecord(c->begin, b->stream));
   int64_t at = from % nlaunches;
   for (int64_t i = from; i < to && sound(span); i++) {
-    if (!ga_cuda_put((const ga_cuda_launch *)launches[at], b->stream, 1, span)) span->failed_at = i;
+    if (!ga_cuda_put((const ga_cuda_launch *)launches[at], b->stream, overlap, span)) span->failed_at = i;
     if (++at == nlaunches) at = 0;
   }
   TRY(cuEventRecord(c->end, b->stream));
@@ -119,7 +120,8 @@ static void finish(ga_cuda_blocks *b, ga_cuda_span *span) {
   span->code = end;  // the cause of whatever else failed
 }
 
-void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span) {
+void ga_cuda_start(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap,
+                   ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
@@ -130,15 +132,25 @@ void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaun
       kernels += ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
       if (kernels > CHUNK && to > from) break;
     }
-    put(b, which, launches, nlaunches, from, to, to == n, span);
+    put(b, which, launches, nlaunches, from, to, to == n, overlap, span);
+    span->last = which;
     if (from > 0) {
       TRY(cuEventSynchronize(b->chunk[which ^ 1].done));
       take(b, which ^ 1, span);
     }
     from = to;
   }
+}
+
+void ga_cuda_wait(ga_cuda_blocks *b, ga_cuda_span *span) {
+  // What runs is waited for whatever happens: its memory may be freed after this.
+  CUresult current = cuCtxSetCurrent(b->context);
+  if (current != CUDA_SUCCESS && sound(span)) {
+    span->failed_at = -1;
+    span->code = current;
+  }
   finish(b, span);
-  take(b, which ^ 1, span);
+  take(b, span->last, span);
 }
 
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
@@ -147,7 +159,7 @@ void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span 
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
   const ga_cuda_chunk *c = &b->chunk[0];
   TRY(cuEventRecord(c->begin, b->stream));
-  if (sound(span) && !ga_cuda_put(launch, b->stream, 1, span)) span->failed_at = 0;
+  if (sound(span) && !ga_cuda_put(launch, b->stream, GA_OVERLAP_ALL, span)) span->failed_at = 0;
   TRY(cuEventRecord(c->end, b->stream));
   finish(b, span);
   float ms = 0;

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,7 +30,11 @@ type blocks struct {
 	stream cu.Stream
 	around []*launch // hold the steps to which c points
 	window []C.uintptr_t
-	primed map[string]bool // plans that have run
+	span   C.ga_cuda_span // of the block in progress
+	// running says that a block was started and not waited for: its events and the page
+	// are in use.
+	running bool
+	primed  map[string]bool // plans that have run
 }
 
 // openBlocks makes the stream, events and kernels; the device's context is current.
@@ -114,38 +119,68 @@ func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Function](of *T) unsafe.P
 // device stand around them, and outside of those the multiprocessors' stamps, from
 // which the clock follows. Blocks of many launches run in several such chunks.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
-	if err := ctx.Err(); err != nil {
+	wait, err := d.Start(ctx, kernels.Block{Launches: launches, N: n})
+	if err != nil {
 		return kernels.Span{}, err
 	}
+	return wait()
+}
+
+// Start implements [kernels.Starter]. It returns when the last chunk runs.
+func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (kernels.Span, error), err error) {
+	launches, n := block.Launches, block.N
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if len(launches) == 0 || n < 1 {
-		return kernels.Span{}, fmt.Errorf("execute %d launches of %d: expected at least one of each", n, len(launches))
+		return nil, fmt.Errorf("execute %d launches of %d: expected at least one of each", n, len(launches))
 	}
 	if d.lost != nil {
-		return kernels.Span{}, d.lost
+		return nil, d.lost
 	}
 	if d.context == (cu.CUContext{}) {
-		return kernels.Span{}, fmt.Errorf("execute on %s: the device is closed", d.spec.ID)
+		return nil, fmt.Errorf("execute on %s: the device is closed", d.spec.ID)
 	}
 	b := d.blocks
+	if b.running {
+		return nil, errRunning
+	}
 	used := launches[:min(len(launches), n)]
 	b.window = slices.Grow(b.window[:0], len(used))
 	for i, it := range used {
 		l, ok := it.(*launch)
 		if !ok || l.dev != d {
-			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, it)
+			return nil, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, it)
 		}
 		if l.graph && l.exec == nil {
-			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d, a %s, is closed", d.spec.ID, i, l.plan)
+			return nil, fmt.Errorf("execute on %s: launch %d, a %s, is closed", d.spec.ID, i, l.plan)
 		}
 		if _, err := d.prime(l); err != nil {
-			return kernels.Span{}, err
+			return nil, err
 		}
 		b.window = append(b.window, C.uintptr_t(uintptr(unsafe.Pointer(l.c))))
 	}
-	var span C.ga_cuda_span
-	C.ga_cuda_execute(&b.c, &b.window[0], C.int64_t(len(b.window)), C.int64_t(n), &span)
+	overlap := C.ga_cuda_overlap(C.GA_OVERLAP_ALL)
+	if block.Serial {
+		overlap = C.GA_OVERLAP_INSIDE
+	}
+	span := &b.span
+	C.ga_cuda_start(&b.c, &b.window[0], C.int64_t(len(b.window)), C.int64_t(n), overlap, span)
+	b.running = true
+	return func() (kernels.Span, error) { return d.wait(launches) }, nil
+}
+
+// wait waits for the block that was started and reads what it tells.
+func (d *Device) wait(launches []kernels.Launch) (kernels.Span, error) {
+	b := d.blocks
+	if !b.running {
+		return kernels.Span{}, fmt.Errorf("wait for a block on %s: none is running", d.spec.ID)
+	}
+	span := &b.span
+	C.ga_cuda_wait(&b.c, span)
+	b.running = false
 	runtime.KeepAlive(launches)
-	if err := d.spanError(&span, launches); err != nil {
+	if err := d.spanError(span, launches); err != nil {
 		return kernels.Span{}, err
 	}
 	s := kernels.Span{Seconds: float64(span.seconds), ClockMHz: float64(span.mhz)}
@@ -183,10 +218,17 @@ func (d *Device) prime(l *launch) (seconds float64, err error) {
 	return seconds, nil
 }
 
+// errRunning is what is told when something is to run while a block does: it would be timed
+// with the block, and its own time overwritten.
+var errRunning = errors.New("a block is running: wait for it first")
+
 // once runs a launch with nothing around it.
 func (d *Device) once(l *launch) (seconds float64, err error) {
 	if d.lost != nil {
 		return 0, d.lost
+	}
+	if d.blocks.running {
+		return 0, errRunning
 	}
 	var span C.ga_cuda_span
 	C.ga_cuda_once(&d.blocks.c, l.c, &span)

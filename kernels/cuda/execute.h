@@ -46,15 +46,28 @@ typedef struct {
   CUresult code;   // what the driver returned, 0 for success
   int library;     // what a library returned, 0 for success
   int64_t failed_at;  // the launch that could not be enqueued, -1 when it failed later
+  int last;           // the chunk that was put on the stream last
 } ga_cuda_span;
 
-// ga_cuda_put puts one launch on a stream; 0 means that something failed, which span
-// tells. Without overlap every kernel waits for the end of the one before it.
-int ga_cuda_put(const ga_cuda_launch *launch, CUstream stream, int overlap, ga_cuda_span *span);
+// ga_cuda_overlap says which kernels may begin while the one before them drains, of those
+// that can.
+typedef enum {
+  GA_OVERLAP_NONE,    // none: each waits for the end of the one before it
+  GA_OVERLAP_INSIDE,  // those inside of a launch; its first one waits
+  GA_OVERLAP_ALL,
+} ga_cuda_overlap;
 
-// ga_cuda_execute runs launches[i % nlaunches] for i in [0,n) back to back.
-// launches are addresses of ga_cuda_launch.
-void ga_cuda_execute(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_span *span);
+// ga_cuda_put puts one launch on a stream; 0 means that something failed, which span
+// tells.
+int ga_cuda_put(const ga_cuda_launch *launch, CUstream stream, ga_cuda_overlap overlap, ga_cuda_span *span);
+
+// ga_cuda_start has the device run launches[i % nlaunches] for i in [0,n) back to back.
+// launches are addresses of ga_cuda_launch. It returns when all of them are on the stream
+// and nothing holds them back. ga_cuda_wait must follow, with the same span, before anything
+// else is put on the stream; what went wrong is known then.
+void ga_cuda_start(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap,
+                   ga_cuda_span *span);
+void ga_cuda_wait(ga_cuda_blocks *b, ga_cuda_span *span);
 
 // ga_cuda_once runs one launch with nothing to hide what it takes to launch it, and
 // waits for it.

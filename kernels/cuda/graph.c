@@ -7,7 +7,7 @@
 // CUstreamCaptureMode: what else the threads of the process do meanwhile is allowed.
 enum { CAPTURE_RELAXED = 2 };
 
-void ga_cuda_capture(const uintptr_t *launches, int64_t nlaunches, CUstream stream, int overlap, CUgraphExec *exec,
+void ga_cuda_capture(const uintptr_t *launches, int64_t nlaunches, CUstream stream, ga_cuda_overlap overlap, CUgraphExec *exec,
                      ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;

@@ -83,9 +83,9 @@ func (d *Device) graph(launches []kernels.Launch) (*launch, error) {
 func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overlap bool) (C.CUgraphExec, error) {
 	var span C.ga_cuda_span
 	var exec C.CUgraphExec
-	allowed := C.int(0)
+	allowed := C.ga_cuda_overlap(C.GA_OVERLAP_NONE)
 	if overlap {
-		allowed = 1
+		allowed = C.GA_OVERLAP_ALL
 	}
 	C.ga_cuda_capture(&window[0], C.int64_t(len(window)), C.CUstream(handle(&d.blocks.stream)), allowed, &exec, &span)
 	runtime.KeepAlive(launches)

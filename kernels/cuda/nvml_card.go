@@ -67,6 +67,18 @@ func (c *card) telemetry() kernels.Telemetry {
 	return t
 }
 
+// EnergyMJ implements [kernels.EnergyMeter]; cards since Volta count.
+func (c *card) EnergyMJ() (float64, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	mj, why := query(c.m, c.device.GetTotalEnergyConsumption, "nvmlDeviceGetTotalEnergyConsumption")
+	if why != "" {
+		return 0, fmt.Errorf("energy of the card at %s: %s", c.busID, why)
+	}
+	return float64(mj), nil
+}
+
 // temperature uses the old function, which drivers old and new have.
 func (c *card) temperature() (uint32, nvml.Return) {
 	return c.device.GetTemperature(nvml.TEMPERATURE_GPU)
@@ -89,7 +101,7 @@ func throttleReasons(mask uint64) (words []string, idle bool) {
 		bit  uint64
 		text string
 	}{
-		{nvml.ClocksEventReasonSwPowerCap, "power cap"},
+		{nvml.ClocksEventReasonSwPowerCap, kernels.PowerCap},
 		{nvml.ClocksEventReasonSwThermalSlowdown, "too hot (driver)"},
 		{nvml.ClocksThrottleReasonHwThermalSlowdown, "too hot (hardware)"},
 		{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},

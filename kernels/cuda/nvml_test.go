@@ -66,8 +66,9 @@ func fakeH200() *mock.Device {
 		GetClockInfoFunc: clocks(1545, 3201), GetMaxClockInfoFunc: clocks(1980, 3201),
 		GetApplicationsClockFunc: clocks(1980, 3201), GetDefaultApplicationsClockFunc: clocks(1980, 3201),
 		GetPowerUsageFunc: fixed(699500), GetEnforcedPowerLimitFunc: fixed(700000), GetPowerManagementDefaultLimitFunc: fixed(700000),
-		GetTemperatureFunc:          func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 61, nvml.SUCCESS },
-		GetTemperatureThresholdFunc: func(nvml.TemperatureThresholds) (uint32, nvml.Return) { return 87, nvml.SUCCESS },
+		GetTotalEnergyConsumptionFunc: func() (uint64, nvml.Return) { return 123_456_789, nvml.SUCCESS },
+		GetTemperatureFunc:            func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 61, nvml.SUCCESS },
+		GetTemperatureThresholdFunc:   func(nvml.TemperatureThresholds) (uint32, nvml.Return) { return 87, nvml.SUCCESS },
 		GetCurrentClocksEventReasonsFunc: func() (uint64, nvml.Return) {
 			return nvml.ClocksEventReasonSwPowerCap, nvml.SUCCESS
 		},
@@ -137,6 +138,26 @@ func TestCardState(t *testing.T) {
 
 // TestMissingSymbols takes the library's functions away one by one, and then all:
 // each missing one is an unknown fact and is never called.
+func TestEnergy(t *testing.T) {
+	c := newManagement(fakeNVML(fakeH200())).card(busH200)
+	if mj, err := c.EnergyMJ(); err != nil || mj != 123456789 {
+		t.Errorf("%g mJ, %v", mj, err)
+	}
+	old := fakeH200()
+	old.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	for want, lib := range map[string]*mock.Interface{
+		"this card does not tell":                    fakeNVML(old),
+		"has no nvmlDeviceGetTotalEnergyConsumption": fakeNVML(fakeH200(), "nvmlDeviceGetTotalEnergyConsumption"),
+	} {
+		if mj, err := newManagement(lib).card(busH200).EnergyMJ(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%g mJ, %v; want %q", mj, err, want)
+		}
+	}
+	if _, err := newManagement(fakeNVML(fakeH200())).card("0000:FF:00.0").EnergyMJ(); err == nil {
+		t.Error("a card that NVML does not know tells its energy")
+	}
+}
+
 func TestMissingSymbols(t *testing.T) {
 	m := newManagement(fakeNVML(fakeH200()))
 	c := m.card(busH200)

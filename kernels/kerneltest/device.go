@@ -26,6 +26,11 @@ type Config struct {
 	LastLevelCacheBytes int64
 	// ClockMHz and PowerW are reported with every block and reading.
 	ClockMHz, PowerW float64
+	// Clock takes the place of ClockMHz: the clock after that many seconds of virtual time.
+	Clock func(seconds float64) float64
+	// Governor takes the place of both: a power limit that the blocks themselves set the
+	// clock by. Costs are those at its highest clock.
+	Governor *Governor
 	// RealTime makes Execute sleep for this many real seconds a virtual second.
 	RealTime float64
 	// HostOverhead is virtual time that passes around each block outside of it.
@@ -60,6 +65,7 @@ type GemmConfig struct {
 type Block struct {
 	Launches []LaunchInfo // in the order given, not repeated
 	N        int
+	Serial   bool
 }
 
 // LaunchInfo is what a launch was bound to.
@@ -83,10 +89,12 @@ type Device struct {
 	busy    float64
 	weights int
 	closed  bool
+	power   governed
 }
 
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
+var _ kernels.Starter = (*Starter)(nil)
 
 // epoch is when every simulated device was switched on.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -209,48 +217,111 @@ func (d *Device) Busy() (time.Duration, int) {
 // Execute implements kernels.Device: it adds up the declared costs, disturbs them
 // and advances the virtual clock.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	span, end, err := d.begin(ctx, kernels.Block{Launches: launches, N: n})
+	if err != nil {
+		return kernels.Span{}, err
+	}
+	d.end(span, end)
+	return span, nil
+}
+
+// end lets the block be over.
+func (d *Device) end(span kernels.Span, at float64) {
+	d.mu.Lock()
+	d.elapsed = max(d.elapsed, at) + d.cfg.HostOverhead.Seconds()
+	d.mu.Unlock()
+	if d.cfg.RealTime > 0 {
+		time.Sleep(time.Duration(span.Seconds * d.cfg.RealTime * 1e9))
+	}
+}
+
+// begin works out what a block takes and when it ends, in virtual seconds.
+func (d *Device) begin(ctx context.Context, block kernels.Block) (span kernels.Span, end float64, err error) {
+	launches, n := block.Launches, block.N
 	if err := ctx.Err(); err != nil {
-		return kernels.Span{}, fmt.Errorf("%s: %w", d.cfg.ID, err)
+		return span, 0, fmt.Errorf("%s: %w", d.cfg.ID, err)
 	}
 	if len(launches) == 0 || n < 1 {
-		return kernels.Span{}, fmt.Errorf("%s: %d launches of a list of %d", d.cfg.ID, n, len(launches))
+		return span, 0, fmt.Errorf("%s: %d launches of a list of %d", d.cfg.ID, n, len(launches))
 	}
 	if d.cfg.LoseAfter > 0 && d.blocks >= d.cfg.LoseAfter {
-		return kernels.Span{}, fmt.Errorf("%s: %w after %d blocks", d.cfg.ID, kernels.ErrDeviceLost, d.blocks)
+		return span, 0, fmt.Errorf("%s: %w after %d blocks", d.cfg.ID, kernels.ErrDeviceLost, d.blocks)
 	}
 	if d.cfg.Observe != nil {
-		d.cfg.Observe(describe(launches, n))
+		d.cfg.Observe(describe(block))
 	}
-	var seconds float64
+	var seconds, watts, total float64
 	for i, l := range launches[:min(n, len(launches))] {
 		own, ok := l.(*launch)
 		if !ok || own.gemm.device != d {
-			return kernels.Span{}, fmt.Errorf("%s: launch %d was bound on another device", d.cfg.ID, i)
+			return span, 0, fmt.Errorf("%s: launch %d was bound on another device", d.cfg.ID, i)
 		}
 		if err := own.run(); err != nil {
-			return kernels.Span{}, err
+			return span, 0, err
 		}
 		times := (n-i-1)/len(launches) + 1
-		seconds += float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+		cost := float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+		seconds += cost
+		if g := d.cfg.Governor; g != nil {
+			watts, total = watts+cost*g.Watts(own.info.Problem), total+cost
+		}
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.cfg.Drift != nil {
 		seconds *= d.cfg.Drift(d.elapsed)
 	}
 	seconds *= d.cfg.Noise.factor(d.rng)
-	d.elapsed += seconds + d.cfg.HostOverhead.Seconds()
+	mhz := d.cfg.ClockMHz
+	if d.cfg.Clock != nil {
+		mhz = d.cfg.Clock(d.elapsed)
+	}
+	if g := d.cfg.Governor; g != nil {
+		mhz = g.clock(&d.power, d.elapsed)
+		seconds *= g.MaxMHz / mhz
+		g.ran(&d.power, watts/total, d.elapsed, seconds)
+	}
 	d.busy += seconds
 	d.blocks++
-	d.mu.Unlock()
-	if d.cfg.RealTime > 0 {
-		time.Sleep(time.Duration(seconds * d.cfg.RealTime * 1e9))
-	}
-	return kernels.Span{Seconds: seconds, ClockMHz: d.cfg.ClockMHz}, nil
+	return kernels.Span{Seconds: seconds, ClockMHz: mhz}, d.elapsed + seconds, nil
 }
 
-func describe(launches []kernels.Launch, n int) Block {
-	b := Block{N: n}
-	for _, l := range launches {
+// Starter is a simulated device that runs blocks by itself: virtual time that passes
+// between start and wait passes beside the block.
+type Starter struct {
+	*Device
+	running bool
+}
+
+// Start implements kernels.Starter.
+func (s *Starter) Start(ctx context.Context, block kernels.Block) (func() (kernels.Span, error), error) {
+	if s.running {
+		return nil, fmt.Errorf("%s: a block is running", s.cfg.ID)
+	}
+	span, end, err := s.begin(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	s.running = true
+	return func() (kernels.Span, error) {
+		s.running = false
+		s.end(span, end)
+		return span, nil
+	}, nil
+}
+
+// Execute implements kernels.Device.
+func (s *Starter) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	wait, err := s.Start(ctx, kernels.Block{Launches: launches, N: n})
+	if err != nil {
+		return kernels.Span{}, err
+	}
+	return wait()
+}
+
+func describe(block kernels.Block) Block {
+	b := Block{N: block.N, Serial: block.Serial}
+	for _, l := range block.Launches {
 		if own, ok := l.(*launch); ok {
 			b.Launches = append(b.Launches, own.info)
 		}
@@ -259,7 +330,17 @@ func describe(launches []kernels.Launch, n int) Block {
 }
 
 // Telemetry implements kernels.Device.
-func (d *Device) Telemetry() kernels.Telemetry { return kernels.Telemetry{PowerW: d.cfg.PowerW} }
+func (d *Device) Telemetry() kernels.Telemetry {
+	t := kernels.Telemetry{PowerW: d.cfg.PowerW}
+	if g := d.cfg.Governor; g != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if t.PowerW = min(g.LimitW, d.power.watts); g.limited(&d.power) {
+			t.Throttle = kernels.PowerCap
+		}
+	}
+	return t
+}
 
 // Close implements kernels.Device.
 func (d *Device) Close() error {

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ type visit struct {
 	data   rules.Data
 	truth  truth
 	wall   time.Duration // of the sweep
+	usual  float64       // MHz, at which the sweep ran
 }
 
 // sweep measures the machine into a run file.
@@ -130,7 +132,7 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	if err != nil {
 		return nil, errors.Join(err, v.close())
 	}
-	v.truth = newTruth(s.machine, referenceClock(v.data, v.device.UsualClockMHz()))
+	v.usual = v.device.UsualClockMHz()
 	return v, nil
 }
 
@@ -182,6 +184,8 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 	if err != nil {
 		return nil, err
 	}
+	// Where no clock is told, rows are judged at the one that the sweep ran at.
+	v.truth = newTruth(s.machine, cmp.Or(audit.Clocks[simulated.DeviceID], v.usual))
 	s.scoreAudit(v, audit)
 	if !remedies {
 		return audit, nil
@@ -204,7 +208,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 
 // compare holds two audits of the machine against each other.
 func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
-	s.scorePair(verdicts(first), verdicts(second))
+	s.scorePair(b, verdicts(first), verdicts(second))
 	diff, err := rules.Diff(a.data, b.data, s.cfg)
 	if err != nil {
 		return err
@@ -235,10 +239,7 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 		if err != nil {
 			return err
 		}
-		s.scoreStopped(PrefixContradict, verdicts(part), want)
-	}
-	if s.index%2 == 1 {
-		return nil // a sweep takes the longest of all, and one in two is enough
+		s.scoreStopped(full, PrefixContradict, verdicts(part), want)
 	}
 	deadline := time.Duration((0.35 + 0.55*s.rng.Float64()) * float64(full.wall))
 	short, err := s.sweep(ctx, "deadline", simulated.Session{Seed: seed}, deadline)
@@ -247,7 +248,7 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 	}
 	audit, err := rules.RunAudit(ctx, short.data, s.cfg, nil)
 	if err == nil {
-		s.scoreStopped(DeadlineContradict, verdicts(audit), want)
+		s.scoreStopped(full, DeadlineContradict, verdicts(audit), want)
 	}
 	return errors.Join(err, short.close())
 }

@@ -42,7 +42,8 @@ const (
 	MissedRows      Measure = "missed-rows"       // of slow rows, those called clean
 	OpenRows        Measure = "open-rows"         // of all rows, those marginal or undecided
 	MarginalRows    Measure = "marginal-rows"     // of all rows
-	OtherRows       Measure = "other-rows"        // of all rows, those with another verdict than the four
+	ModesMissed     Measure = "modes-missed"      // of rows with two levels, those not told apart
+	ModesFalse      Measure = "modes-false"       // of rows with one level, those told to have two
 	UnfoundPromised Measure = "unfound-intervals" // of slow intervals of PromisedDepth, those with no confirmed finding
 	InvalidRuns     Measure = "invalid-runs"      // of runs, those that the audit refuses to judge
 
@@ -51,6 +52,7 @@ const (
 	PairContradict      Measure = "pair-contradict"       // of rows decided in both, those anomalous in one and clean in the other
 	DiffChanged         Measure = "diff-changed"          // of cases of two runs of one machine, those called slower or faster
 	DiffAlarms          Measure = "diff-alarms"           // of comparisons of such runs, those with any such case
+	DiffMarginal        Measure = "diff-marginal"         // of cases, those that the comparison finds at its threshold
 	DiffOpen            Measure = "diff-open"             // of cases, those that the comparison leaves undecided
 	NoiseFlagged        Measure = "a-a-flagged"           // of A/A pairs, those called different
 
@@ -71,8 +73,8 @@ const (
 // Measures lists them in the order in which they are printed.
 func Measures() []Measure {
 	return []Measure{
-		FalseRows, FalseFindings, MissedRows, OpenRows, MarginalRows, OtherRows, UnfoundPromised, InvalidRuns,
-		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffAlarms, DiffOpen, NoiseFlagged,
+		FalseRows, FalseFindings, MissedRows, OpenRows, MarginalRows, ModesMissed, ModesFalse, UnfoundPromised, InvalidRuns,
+		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffAlarms, DiffMarginal, DiffOpen, NoiseFlagged,
 		UncoveredTime, UncoveredLoss, UncoveredGain, UncoveredRatio, RemediesUnpaid, FalseRemedies, FalseTableRows, MissedRemedies,
 		PrefixContradict, DeadlineContradict,
 	}

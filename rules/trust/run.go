@@ -188,7 +188,7 @@ func (o Options) examine(ctx context.Context, i int, folder string) (*tally, err
 func (t *tally) trim(most int) {
 	slices.SortStableFunc(t.offences, func(a, b Offence) int {
 		return cmp.Or(strings.Compare(string(a.Measure), string(b.Measure)), cmp.Compare(b.Beyond, a.Beyond),
-			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M))
+			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M), strings.Compare(a.Verdict, b.Verdict))
 	})
 	kept, of := t.offences[:0], map[Measure]int{}
 	for _, f := range t.offences {
@@ -204,7 +204,7 @@ func (o Options) sum(tallies []*tally) *Result {
 	r := &Result{Schema: Schema, Machines: o.Machines, Seed: o.Seed, Threshold: o.Config.Threshold, Broken: []Rate{}}
 	for k, kind := range o.Kinds {
 		t := tallies[k]
-		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds), Samples: t.samples.Share(), Remedies: len(t.promised),
+		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds), Samples: float64(t.samples) / float64(max(1, t.rows)), Remedies: len(t.promised),
 			Promised: math.Expm1(middle(t.promised)), Predicted: math.Expm1(middle(t.predicted))}
 		for _, m := range Measures() {
 			c := t.counts[m]

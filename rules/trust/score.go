@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -17,7 +18,7 @@ type tally struct {
 	// promised and predicted are log(promise ÷ true gain) of emitted remedies: as they
 	// were executed, and as the sweep had it.
 	promised, predicted []float64
-	samples             Count // of rows: Hits are samples
+	rows, samples       int // judged, and what they were judged by
 	offences            []Offence
 }
 
@@ -46,8 +47,8 @@ func (t *tally) merge(o *tally) {
 		at(t.found, depth).Of += c.Of
 	}
 	t.promised, t.predicted = append(t.promised, o.promised...), append(t.predicted, o.predicted...)
-	t.samples.Hits += o.samples.Hits
-	t.samples.Of += o.samples.Of
+	t.rows += o.rows
+	t.samples += o.samples
 	t.offences = append(t.offences, o.offences...)
 }
 
@@ -74,10 +75,8 @@ func (s *subject) offend(v *visit, o Offence) {
 	s.tally.offences = append(s.tally.offences, o)
 }
 
-// The verdicts that are open, and the one on rows near the bound.
-const marginal rules.Verdict = "marginal"
-
-func open(v rules.Verdict) bool { return v == rules.Undecided || v == marginal }
+// open says that a verdict decides nothing.
+func open(v rules.Verdict) bool { return v == rules.Undecided || v == rules.Marginal }
 
 // rowKey names a row of a run.
 type rowKey struct {
@@ -127,10 +126,14 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 				o.Measure, o.Beyond = OpenRows, math.Abs(loss.Lo-bound)
 				s.offend(v, o)
 			}
-			t.count(MarginalRows).add(r.Verdict == marginal)
-			t.count(OtherRows).add(!open(r.Verdict) && r.Verdict != rules.Anomalous && r.Verdict != rules.Clean)
-			t.samples.Of++
-			t.samples.Hits += r.Samples
+			t.count(MarginalRows).add(r.Verdict == rules.Marginal)
+			if v.truth.twoLevels(series.Key.Kernel, r.M) {
+				t.count(ModesMissed).add(r.Modes == nil)
+			} else {
+				t.count(ModesFalse).add(r.Modes != nil)
+			}
+			t.rows++
+			t.samples += r.Samples
 		}
 	}
 	s.scoreTimes(v, a)
@@ -297,7 +300,7 @@ func sum(v []int) (total int) {
 }
 
 // scorePair counts on which rows two audits of one machine agree.
-func (s *subject) scorePair(a, b map[rowKey]rules.Verdict) {
+func (s *subject) scorePair(v *visit, a, b map[rowKey]rules.Verdict) {
 	for key, x := range a {
 		y, both := b[key]
 		if !both {
@@ -305,25 +308,30 @@ func (s *subject) scorePair(a, b map[rowKey]rules.Verdict) {
 		}
 		if x == rules.Anomalous || y == rules.Anomalous {
 			s.tally.count(PairDisagree).add(x != y)
-			s.tally.count(PairDisagreeLenient).add(x != y && x != marginal && y != marginal)
+			s.tally.count(PairDisagreeLenient).add(x != y && x != rules.Marginal && y != rules.Marginal)
 		}
-		s.contradict(PairContradict, x, y)
+		s.contradict(v, PairContradict, key, x, y)
 	}
 }
 
 // contradict counts a row that both sides decide.
-func (s *subject) contradict(m Measure, x, y rules.Verdict) {
+func (s *subject) contradict(v *visit, m Measure, key rowKey, x, y rules.Verdict) {
 	decided := func(v rules.Verdict) bool { return v == rules.Anomalous || v == rules.Clean }
-	if decided(x) && decided(y) {
-		s.tally.count(m).add(x != y)
+	if !decided(x) || !decided(y) {
+		return
+	}
+	if s.tally.count(m).add(x != y); x != y {
+		loss := v.truth.loss(key.series.Kernel, key.m)
+		s.offend(v, Offence{Measure: m, Kernel: key.series.Kernel, M: key.m, Rule: string(rules.Monotonic), Verdict: fmt.Sprintf("%s, %s", x, y),
+			Truth: loss, Beyond: math.Abs(loss.Lo - (1 - s.cfg.Threshold))})
 	}
 }
 
 // scoreStopped counts on which rows a sweep that was stopped contradicts the full one.
-func (s *subject) scoreStopped(m Measure, part, whole map[rowKey]rules.Verdict) {
+func (s *subject) scoreStopped(v *visit, m Measure, part, whole map[rowKey]rules.Verdict) {
 	for key, x := range part {
 		if y, ok := whole[key]; ok {
-			s.contradict(m, x, y)
+			s.contradict(v, m, key, x, y)
 		}
 	}
 }
@@ -333,6 +341,7 @@ func (s *subject) scoreStopped(m Measure, part, whole map[rowKey]rules.Verdict) 
 func (s *subject) scoreDiff(a, b *visit, d *rules.DiffResult) {
 	s.tally.count(DiffAlarms).add(d.Slower+d.Faster > 0)
 	for _, c := range d.Cases {
+		s.tally.count(DiffMarginal).add(c.Change == rules.AtThreshold)
 		changed := c.Change == rules.Slower || c.Change == rules.Faster
 		s.tally.count(DiffChanged).add(changed)
 		s.tally.count(DiffOpen).add(c.Change == rules.Open)

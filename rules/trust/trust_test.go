@@ -131,7 +131,7 @@ func TestScoreVerdicts(t *testing.T) {
 		{"all anomalous", always(rules.Anomalous), true, false, false, false},
 		{"all clean", always(rules.Clean), false, true, false, false},
 		{"all undecided", always(rules.Undecided), false, false, true, false},
-		{"all marginal", always(marginal), false, false, true, true},
+		{"all marginal", always(rules.Marginal), false, false, true, true},
 	} {
 		s, v := aSubject(t)
 		s.scoreAudit(v, claim(s, v, 0, 0.001, c.verdict))
@@ -237,16 +237,16 @@ func TestScoreRemedies(t *testing.T) {
 }
 
 func TestScorePair(t *testing.T) {
-	s, _ := aSubject(t)
+	s, v := aSubject(t)
 	a, b := map[rowKey]rules.Verdict{}, map[rowKey]rules.Verdict{}
 	for i, pair := range [][2]rules.Verdict{
-		{rules.Anomalous, rules.Anomalous}, {rules.Anomalous, marginal}, {rules.Undecided, rules.Anomalous}, {rules.Clean, rules.Anomalous},
-		{rules.Clean, rules.Clean}, {rules.Clean, marginal},
+		{rules.Anomalous, rules.Anomalous}, {rules.Anomalous, rules.Marginal}, {rules.Undecided, rules.Anomalous}, {rules.Clean, rules.Anomalous},
+		{rules.Clean, rules.Clean}, {rules.Clean, rules.Marginal},
 	} {
-		k := rowKey{key(simulated.Ours), i}
+		k := rowKey{key(simulated.Ours), grid()[i]}
 		a[k], b[k] = pair[0], pair[1]
 	}
-	s.scorePair(a, b)
+	s.scorePair(v, a, b)
 	for m, want := range map[Measure]Count{PairDisagree: {3, 4}, PairDisagreeLenient: {2, 4}, PairContradict: {1, 3}} {
 		if got := *s.tally.count(m); got != want {
 			t.Errorf("%s: %+v, want %+v", m, got, want)

@@ -9,25 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// clockStep is what reference clocks are rounded to, in MHz.
-const clockStep = 50
-
-// referenceClock is the clock at which a run is judged: the median of its sentinels,
-// rounded. Where no clock is told, it is the one at which the device has run.
-func referenceClock(data rules.Data, usual float64) float64 {
-	var clocks []float64
-	for _, s := range data.Sentinels {
-		if s.ClockMHz > 0 {
-			clocks = append(clocks, s.ClockMHz)
-		}
-	}
-	if len(clocks) == 0 {
-		return usual
-	}
-	slices.Sort(clocks)
-	return math.Round(clocks[len(clocks)/2]/clockStep) * clockStep
-}
-
 // truth is what a machine is at a reference clock.
 type truth struct {
 	machine *simulated.Machine
@@ -47,6 +28,12 @@ func newTruth(m *simulated.Machine, clock float64) truth {
 func (t truth) loss(kernel string, m int) simulated.Range {
 	i, _ := slices.BinarySearch(t.machine.Config().Ms, m)
 	return t.losses[kernel][i]
+}
+
+// twoLevels says whether a row has two.
+func (t truth) twoLevels(kernel string, m int) bool {
+	time := t.machine.Seconds(kernel, []int{m}, t.clock)
+	return time.Lo != time.Hi
 }
 
 // seconds is the time of a case, however it is executed.
@@ -78,6 +65,8 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
 		peak, _ := ceilings.Peak(row.DType)
+		// Ceilings are absolute: what slows the whole device as it works counts against them.
+		slow += math.Max(0, t.machine.Config().Drift)
 		least := math.Max(row.Shape().FLOPs()/peak.FLOPS, row.Shape().Bytes(row.DType)/ceilings.ReadBandwidth)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
 	}

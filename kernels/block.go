@@ -1,0 +1,36 @@
+package kernels
+
+import "context"
+
+// Block is launches to be run back to back: Launches[i % len(Launches)] for i in [0,N).
+type Block struct {
+	Launches []Launch
+	N        int
+	// Serial has every launch begin after the end of the one ahead of it, as launches
+	// do that come from an engine which knows nothing of what they have in common.
+	// Otherwise kernels that are made for it begin while their predecessor drains.
+	// Devices on which launches do not overlap need not look at it.
+	Serial bool
+}
+
+// Starter is implemented by devices that run a block by themselves, while the host does
+// something else.
+type Starter interface {
+	// Start begins a block and returns when nothing of it is left for the host to do;
+	// [Device.Execute] is Start and wait. wait must be called once. Between the two, the
+	// device may be asked for what runs nothing on it: Telemetry, Bind, Label.
+	Start(ctx context.Context, b Block) (wait func() (Span, error), err error)
+}
+
+// Run executes a block on a device.
+func Run(ctx context.Context, d Device, b Block) (Span, error) {
+	s, ok := d.(Starter)
+	if !ok {
+		return d.Execute(ctx, b.Launches, b.N)
+	}
+	wait, err := s.Start(ctx, b)
+	if err != nil {
+		return Span{}, err
+	}
+	return wait()
+}

@@ -1,0 +1,438 @@
+package results
+
+import (
+	"cmp"
+	"database/sql"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/direct"
+)
+
+// Loaded is what the rules judge of a run.
+type Loaded struct {
+	// Series are the curves: see [Run.Series].
+	Series []Series
+	// Sentinels are the samples of the recurring cases, by seq.
+	Sentinels []Sample
+}
+
+// Swept is how much the sweep of a run holds.
+type Swept struct {
+	// Series are the keys of [Run.Series], in its order.
+	Series []SeriesKey
+	// Cases have a sample or a failure in the sweep; Samples counts both.
+	Cases, Samples int
+}
+
+// Load returns what the rules judge of a run. The file is read once: later calls
+// return the same, and what this Run has appended meanwhile. The result is shared by
+// all who ask for it, and must not be changed.
+func (r *Run) Load() (Loaded, error) {
+	r.records.Lock()
+	defer r.records.Unlock()
+	if r.loaded == nil {
+		t, err := r.tally()
+		if err != nil {
+			return Loaded{}, err
+		}
+		if r.loaded, err = r.load(t); err != nil {
+			return Loaded{}, err
+		}
+		r.swept, r.told = t.swept(), map[int64]caseNews{}
+	}
+	r.applyTold()
+	return *r.loaded, nil
+}
+
+// Series returns the curves of the run as the rules read them: cases that are
+// single launches, with their samples of the sweep, M ascending, the curves
+// ordered by their keys. A case with neither samples nor a failure in the sweep
+// was planned but not reached, and is left out; a case with samples counts as
+// measured even when other rounds of it failed.
+//
+// The peak is that of the device's ceilings, by [kernels.Ceilings.Peak]. Without
+// one the series is relative to its own fastest row: FLOPS is 0 and the origin
+// is [kernels.Relative].
+//
+// They are those of [Run.Load], which says how they are shared.
+func (r *Run) Series() ([]Series, error) {
+	l, err := r.Load()
+	return l.Series, err
+}
+
+// Swept counts what the sweep of the run holds.
+func (r *Run) Swept() (Swept, error) {
+	r.records.Lock()
+	defer r.records.Unlock()
+	if r.swept == nil {
+		t, err := r.tally()
+		if err != nil {
+			return Swept{}, err
+		}
+		r.swept = t.swept()
+	}
+	return *r.swept, nil
+}
+
+// caseNews is what became known of a case after the run was loaded.
+type caseNews struct {
+	label  string
+	launch *Launch // nil for what it was
+}
+
+// tell keeps what became known of a case, for what has been loaded of it.
+func (r *Run) tell(caseID int64, label string, launch Launch) {
+	if r.loaded != nil {
+		r.told[caseID] = caseNews{label, &launch}
+	}
+}
+
+// relabel is tell of a label alone.
+func (r *Run) relabel(caseID int64, label string) {
+	if r.loaded != nil {
+		r.told[caseID] = caseNews{label, r.told[caseID].launch}
+	}
+}
+
+// applyTold brings what was loaded up to date. Who has asked before keeps what it got.
+func (r *Run) applyTold() {
+	if len(r.told) == 0 {
+		return
+	}
+	r.loaded.Series = slices.Clone(r.loaded.Series)
+	for i := range r.loaded.Series {
+		s := &r.loaded.Series[i]
+		own := false
+		for j := range s.Rows {
+			news, ok := r.told[s.Rows[j].Case.ID]
+			if !ok {
+				continue
+			}
+			if !own {
+				s.Rows, own = slices.Clone(s.Rows), true
+			}
+			c := &s.Rows[j].Case
+			c.Label = news.label
+			if news.launch != nil {
+				c.Launch = *news.launch
+			}
+		}
+	}
+	clear(r.told)
+}
+
+// appended adds a sample to what was loaded. A sample of the sweep changes the curves:
+// they are read anew when they are asked for.
+func (r *Run) appended(s Sample) {
+	switch {
+	case s.Phase == PhaseSweep:
+		r.forget(s.Phase)
+	case s.Phase == PhaseSentinel && r.loaded != nil:
+		if n := len(r.loaded.Sentinels); n > 0 && r.loaded.Sentinels[n-1].Seq > s.Seq {
+			r.loaded = nil
+			return
+		}
+		r.loaded.Sentinels = append(r.loaded.Sentinels, s)
+	}
+}
+
+// forget drops what was loaded when a phase has changed that is in it.
+func (r *Run) forget(phase Phase) {
+	if phase == PhaseSweep {
+		r.loaded, r.swept = nil, nil
+	}
+}
+
+// tally is the cases of a run with the number of samples that the sweep has of each.
+type tally struct {
+	ids      []int64 // of all cases, ascending
+	rows     []Row   // the curves' rows without their samples, in order
+	rowOf    []int32 // by position in ids: the row, -1 for none
+	parts    []seqRange
+	counts   [][]int32 // by part and position in ids
+	failures []Failure
+	failed   map[int64]string // the first reason of a case in the sweep
+}
+
+// seqRange is a part of a run's samples that is read by itself.
+type seqRange struct{ first, last int64 }
+
+// position is where a case stands in ids.
+func (t *tally) position(id int64) (int, bool) {
+	// IDs count from 1 in every run of ours.
+	if i := id - 1; i >= 0 && i < int64(len(t.ids)) && t.ids[i] == id {
+		return int(i), true
+	}
+	return slices.BinarySearch(t.ids, id)
+}
+
+// tally reads the cases and counts their samples.
+func (r *Run) tally() (*tally, error) {
+	t := &tally{failed: map[int64]string{}}
+	err := r.bulk("read cases", func(d *reader) error {
+		if err := d.size(t); err != nil {
+			return err
+		}
+		return d.cases(func(c Case) error {
+			t.ids = append(t.ids, c.ID)
+			if len(c.Parts) == 0 && c.PadTo == 0 {
+				t.rows = append(t.rows, Row{Case: c})
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.parts, err = r.split(); err != nil {
+		return nil, err
+	}
+	t.counts = make([][]int32, len(t.parts))
+	err = r.inParts(t.parts, func(part int, d *reader, within string) error {
+		counts := make([]int32, len(t.ids))
+		t.counts[part] = counts
+		return d.query(`SELECT case_id, phase FROM samples `+within, func(s *direct.Stmt) error {
+			id, phase := s.Int(0), s.Text(1)
+			if string(phase) == string(PhaseSweep) {
+				if i, ok := t.position(id); ok {
+					counts[i]++
+				}
+			}
+			return s.Err()
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.failures, err = r.Failures(); err != nil {
+		return nil, err
+	}
+	for _, f := range t.failures {
+		if _, ok := t.failed[f.CaseID]; !ok && f.Phase == PhaseSweep {
+			t.failed[f.CaseID] = f.Reason
+		}
+	}
+	t.arrange()
+	return t, nil
+}
+
+// size makes room for the cases.
+func (d *reader) size(t *tally) error {
+	return d.query(`SELECT count(*), coalesce(sum(parts = '' AND pad_to = 0), 0) FROM cases`, func(s *direct.Stmt) error {
+		cases, single := s.Int(0), s.Int(1)
+		t.ids, t.rows = make([]int64, 0, cases), make([]Row, 0, single)
+		return s.Err()
+	})
+}
+
+// arrange drops the rows that the sweep has not reached and orders the others.
+func (t *tally) arrange() {
+	t.rows = slices.DeleteFunc(t.rows, func(row Row) bool {
+		i, _ := t.position(row.Case.ID)
+		return t.count(i) == 0 && t.failed[row.Case.ID] == ""
+	})
+	order := func(a, b Row) int {
+		if a.Case.SeriesKey == b.Case.SeriesKey {
+			return cmp.Or(cmp.Compare(a.Case.M, b.Case.M), cmp.Compare(a.Case.ID, b.Case.ID))
+		}
+		return a.Case.SeriesKey.compare(b.Case.SeriesKey)
+	}
+	if !slices.IsSortedFunc(t.rows, order) {
+		slices.SortFunc(t.rows, order)
+	}
+	t.rowOf = make([]int32, len(t.ids))
+	for i := range t.rowOf {
+		t.rowOf[i] = -1
+	}
+	for i := range t.rows {
+		p, _ := t.position(t.rows[i].Case.ID)
+		t.rowOf[p] = int32(i)
+	}
+}
+
+// count is how many samples of the sweep a case has.
+func (t *tally) count(position int) int {
+	n := 0
+	for _, part := range t.counts {
+		n += int(part[position])
+	}
+	return n
+}
+
+// swept sums up.
+func (t *tally) swept() *Swept {
+	out := &Swept{}
+	for i := range t.rows {
+		if k := t.rows[i].Case.SeriesKey; i == 0 || k != t.rows[i-1].Case.SeriesKey {
+			out.Series = append(out.Series, k)
+		}
+	}
+	for i, id := range t.ids {
+		n := t.count(i)
+		out.Samples += n
+		if _, failed := t.failed[id]; n > 0 || failed {
+			out.Cases++
+		}
+	}
+	for _, f := range t.failures {
+		if f.Phase == PhaseSweep {
+			out.Samples++
+		}
+	}
+	return out
+}
+
+// inOnePart is how many samples are not worth a second connection.
+const inOnePart = 1 << 16
+
+// split divides the samples into parts to be read at the same time.
+func (r *Run) split() ([]seqRange, error) {
+	var first, last sql.NullInt64
+	err := r.db.QueryRow(`SELECT (SELECT min(seq) FROM samples), (SELECT max(seq) FROM samples)`).Scan(&first, &last)
+	if err != nil {
+		return nil, r.damaged("read seq", err)
+	}
+	if !first.Valid {
+		return nil, nil
+	}
+	if first.Int64 < 0 {
+		return nil, badValue(r.path, "the seq of a sample", first.Int64)
+	}
+	n := int64(1)
+	if last.Int64-first.Int64 >= inOnePart {
+		n = int64(min(runtime.GOMAXPROCS(0), 4))
+	}
+	step := (last.Int64 - first.Int64) / n
+	var out []seqRange
+	for i := range n {
+		part := seqRange{first.Int64 + i*step, first.Int64 + (i+1)*step - 1}
+		if i == n-1 {
+			part.last = last.Int64
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// inParts reads parts of the samples at the same time, each on a connection of its
+// own. within is the end of a statement that reads a part in order of seq.
+func (r *Run) inParts(parts []seqRange, f func(part int, d *reader, within string) error) error {
+	var group errgroup.Group
+	for i, p := range parts {
+		group.Go(func() error {
+			return r.bulk("read samples", func(d *reader) error {
+				return f(i, d, fmt.Sprintf("WHERE seq BETWEEN %d AND %d ORDER BY seq", p.first, p.last))
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// load reads the samples of the rows, each at once to the place where it stays, and
+// the sentinels.
+func (r *Run) load(t *tally) (*Loaded, error) {
+	starts := make([]int, len(t.rows)+1)
+	for i := range t.rows {
+		p, _ := t.position(t.rows[i].Case.ID)
+		starts[i+1] = starts[i] + t.count(p)
+	}
+	all := make([]Sample, starts[len(t.rows)])
+	next := make([][]int, len(t.parts)) // by part and row
+	for part := range t.parts {
+		next[part] = slices.Clone(starts[:len(t.rows)])
+		for i, row := range t.rowOf {
+			for before := 0; row >= 0 && before < part; before++ {
+				next[part][row] += int(t.counts[before][i])
+			}
+		}
+	}
+	sentinels := make([][]Sample, len(t.parts))
+	err := r.inParts(t.parts, func(part int, d *reader, within string) error {
+		next := next[part]
+		return d.query(`SELECT `+d.sampleColumns()+` FROM samples `+within, func(s *direct.Stmt) error {
+			switch phase := s.Text(2); {
+			case string(phase) == string(PhaseSentinel):
+				var x Sample
+				_, err := d.sample(s, &x)
+				sentinels[part] = append(sentinels[part], x)
+				return err
+			case string(phase) != string(PhaseSweep):
+				return s.Err()
+			}
+			p, ok := t.position(s.Int(1))
+			if !ok || t.rowOf[p] < 0 {
+				return s.Err()
+			}
+			// What a writer has added since the samples were counted is left out.
+			row := t.rowOf[p]
+			at := next[row]
+			if at == starts[row+1] {
+				return s.Err()
+			}
+			next[row]++
+			_, err := d.sample(s, &all[at])
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.rows {
+		row := &t.rows[i]
+		if row.Samples = all[starts[i]:starts[i+1]:starts[i+1]]; len(row.Samples) == 0 {
+			row.Samples, row.Failed = nil, t.failed[row.Case.ID]
+		}
+		if err := distinctRounds(row.Samples); err != nil {
+			return nil, r.damaged("read samples", err)
+		}
+	}
+	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...)}, nil
+}
+
+// distinctRounds checks that a case has one sample a round.
+func distinctRounds(samples []Sample) error {
+	order := func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) }
+	if !slices.IsSortedFunc(samples, order) {
+		samples = slices.SortedFunc(slices.Values(samples), order)
+	}
+	for i := 1; i < len(samples); i++ {
+		if samples[i].Round == samples[i-1].Round {
+			return fmt.Errorf("%v and %v are of one round", samples[i-1], samples[i])
+		}
+	}
+	return nil
+}
+
+// curves divides ordered rows into series.
+func (r *Run) curves(rows []Row) []Series {
+	meta := r.Meta()
+	var out []Series
+	for first := 0; first < len(rows); {
+		key := rows[first].Case.SeriesKey
+		end := first + 1
+		for end < len(rows) && rows[end].Case.SeriesKey == key {
+			end++
+		}
+		out = append(out, Series{
+			Key:           key,
+			Rows:          rows[first:end:end],
+			Peak:          peakOf(meta, key),
+			ReadBandwidth: meta.Ceilings[key.Device].ReadBandwidth,
+		})
+		first = end
+	}
+	return out
+}
+
+// peakOf is the peak that MFU of a series is relative to.
+func peakOf(meta Meta, k SeriesKey) kernels.Peak {
+	if p, ok := meta.Ceilings[k.Device].Peak(k.DType); ok {
+		return p
+	}
+	return kernels.Peak{DType: k.DType, Origin: kernels.Relative}
+}

@@ -1,0 +1,157 @@
+package results
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// seriesOf assembles the curves of a run from all its samples and failures, one by one.
+func seriesOf(t fatal, r *Run) Loaded {
+	t.Helper()
+	cases, err := r.Cases()
+	check(t, err)
+	samples, err := r.Samples("")
+	check(t, err)
+	failures, err := r.Failures()
+	check(t, err)
+	var rows []Row
+	for _, c := range cases {
+		if len(c.Parts) > 0 || c.PadTo > 0 {
+			continue
+		}
+		row := Row{Case: c}
+		for _, s := range samples {
+			if s.CaseID == c.ID && s.Phase == PhaseSweep {
+				row.Samples = append(row.Samples, s)
+			}
+		}
+		for _, f := range failures {
+			if f.CaseID == c.ID && f.Phase == PhaseSweep && row.Samples == nil && row.Failed == "" {
+				row.Failed = f.Reason
+			}
+		}
+		if row.Samples != nil || row.Failed != "" {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		if d := a.Case.SeriesKey.compare(b.Case.SeriesKey); d != 0 {
+			return d
+		}
+		return a.Case.M - b.Case.M
+	})
+	l := Loaded{Series: r.curves(rows)}
+	for _, s := range samples {
+		if s.Phase == PhaseSentinel {
+			l.Sentinels = append(l.Sentinels, s)
+		}
+	}
+	return l
+}
+
+// However a run grows, what it has loaded is what a fresh look at the file yields, and
+// nobody's earlier copy changes.
+func TestPropertyLoad(t *testing.T) {
+	few(t)
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawRun(t, scratch(t)+"/run.db")
+		defer r.Close()
+		cases, err := r.Cases()
+		check(t, err)
+		type copied struct{ loaded, frozen Loaded }
+		var copies []copied
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			c := rapid.SampledFrom(cases).Draw(t, "case")
+			next, err := r.NextSeq()
+			check(t, err)
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			case 0, 1:
+				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseRemedy}).Draw(t, "phase")
+				check(t, r.Append(drawSample(t, c, phase, 100+int(next), next+int64(rapid.IntRange(0, 2).Draw(t, "gap")))))
+			case 2:
+				check(t, r.SetLabel(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label")))
+			case 3:
+				c.Launch, c.Label = Launch{Split: 3}, "launched"
+				_, err := r.AddCases([]Case{c, {SeriesKey: testKey, M: int(next) + 1}})
+				check(t, err)
+			case 4:
+				check(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseSweep, Round: 200 + int(next) + len(copies), Reason: "late"}))
+			case 5:
+				check(t, r.Forgive(c.ID, PhaseSweep))
+			case 6:
+				check(t, r.Append(drawSample(t, c, PhaseSentinel, 1000+int(next), next)))
+			}
+			loaded, err := r.Load()
+			check(t, err)
+			want := seriesOf(t, r)
+			if d := cmp.Diff(want, loaded); d != "" {
+				t.Fatal("(-file +loaded):\n" + d)
+			}
+			copies = append(copies, copied{loaded, want})
+			swept, err := r.Swept()
+			check(t, err)
+			done, err := r.Done(PhaseSweep)
+			check(t, err)
+			rounds := 0
+			for _, d := range done {
+				rounds += len(d)
+			}
+			if swept.Cases != len(done) || swept.Samples != rounds || len(swept.Series) != len(want.Series) {
+				t.Fatal("swept ", swept, ", done ", done)
+			}
+		}
+		for _, c := range copies {
+			if d := cmp.Diff(c.frozen, c.loaded); d != "" {
+				t.Fatal("a copy was changed:\n" + d)
+			}
+		}
+	})
+}
+
+// A run is read in parts when its numbers span enough, with gaps or without.
+func TestLoadInParts(t *testing.T) {
+	before := runtime.GOMAXPROCS(3)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	for name, gap := range map[string]int64{"few": 1, "gaps": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			r, cases := newRun(t, 4, 8, 12)
+			for i := range int64(300) {
+				phase := PhaseSweep
+				if i%10 == 9 {
+					phase = PhaseSentinel
+				}
+				must(t, r.Append(testSample(cases[i%3], phase, int(i), i*gap)))
+			}
+			parts, err := r.split()
+			must(t, err)
+			if want := map[bool]int{true: 3, false: 1}[gap > 1]; len(parts) != want {
+				t.Fatalf("%d parts, expected %d", len(parts), want)
+			}
+			got, err := r.Load()
+			must(t, err)
+			if d := cmp.Diff(seriesOf(t, r), got); d != "" {
+				t.Errorf("(-file +loaded):\n%s", d)
+			}
+		})
+	}
+}
+
+// A run that is moved while it is open is read where it lies.
+func TestMovedRunIsRead(t *testing.T) {
+	part := finishedRun(t)
+	r, err := Open(part)
+	must(t, err)
+	defer r.Close()
+	path := t.TempDir() + "/run.db"
+	must(t, r.Replace(path))
+	if _, err := r.Series(); err != nil {
+		t.Error(err)
+	}
+	if samples, err := r.Samples(""); err != nil || len(samples) != 120 {
+		t.Errorf("%d samples, %v", len(samples), err)
+	}
+}

@@ -1,0 +1,117 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+)
+
+// migrate brings a run of schema 1 to the version that this program writes, in one
+// transaction: a process that is killed leaves a run of the one version or the other.
+// The caller holds the run's lock.
+//
+// The tables that differ are made anew beside the old ones and take their names. The
+// connection does not enforce references, as they would point to nothing meanwhile.
+func migrate(path string) error {
+	// Renaming a table in the old manner leaves alone what refers to it.
+	db, err := openDB(path, "mode=rw", "busy_timeout(2000)", "trusted_schema(0)", "legacy_alter_table(1)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx := context.Background()
+	schema, err := readSchema(ctx, db, path)
+	if err != nil || schema >= SchemaVersion {
+		return err
+	}
+	old := &Run{path: path, file: path, mode: "mode=ro", schema: schema, db: db}
+	if old.meta, _, err = readMeta(ctx, db, path, schema); err != nil {
+		return err
+	}
+	if err := checkTables(ctx, db, path, schema); err != nil {
+		return err
+	}
+	origins, err := old.Origins()
+	if err != nil {
+		return err
+	}
+	series := map[int64]SeriesKey{}
+	err = old.bulk("read cases", func(d *reader) error {
+		series, err = d.series()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return describe(path, "migrate", err)
+	}
+	defer tx.Rollback()
+	if err := moveTables(ctx, tx, old.meta, series, origins); err != nil {
+		return describe(path, fmt.Sprintf("migrate from schema version %d", schema), err)
+	}
+	return describe(path, "migrate", tx.Commit())
+}
+
+// moveTables is the transaction of migrate.
+func moveTables(ctx context.Context, tx *sql.Tx, meta Meta, series map[int64]SeriesKey, origins []Origin) error {
+	exec := func(q string, args ...any) error {
+		_, err := tx.ExecContext(ctx, q, args...)
+		return err
+	}
+	for _, table := range []string{"samples", "cases", "series"} {
+		if err := exec(fmt.Sprintf(`ALTER TABLE %s RENAME TO %s_1`, table, table)); err != nil {
+			return err
+		}
+	}
+	if err := exec(ddlOfSamples); err != nil {
+		return err
+	}
+	for _, o := range origins {
+		if err := exec(insertOrigin, o.bind()...); err != nil {
+			return err
+		}
+	}
+	ids := make([]int64, 0, len(series))
+	for id := range series {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		values, err := bindSeries(id, series[id])
+		if err != nil {
+			return err
+		}
+		if err := exec(insertSeries, values...); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{
+		`INSERT INTO cases (` + caseColumns + `) SELECT ` + caseColumns + ` FROM cases_1`,
+		`INSERT INTO samples (` + keyColumns + `, ` + figureColumns + `, origin)
+		SELECT ` + keyColumns + `, ` + figureColumns + `,
+			(SELECT o.id FROM cases c, series s, origins o WHERE c.id = x.case_id AND s.id = c.series AND o.device = s.device)
+		FROM samples_1 x ORDER BY seq`,
+		`DROP TABLE samples_1`, `DROP TABLE cases_1`, `DROP TABLE series_1`,
+		fmt.Sprintf(`PRAGMA user_version=%d`, SchemaVersion),
+	} {
+		if err := exec(q); err != nil {
+			return err
+		}
+	}
+	put := putMetaIn(ctx, tx)
+	clock, err := referenceClock.write(&meta)
+	if err == nil {
+		err = put(referenceClock.key, clock)
+	}
+	if err != nil {
+		return err
+	}
+	run, err := runIDOf(meta)
+	if err != nil {
+		return err
+	}
+	return put(keyRun, run)
+}

@@ -1,0 +1,221 @@
+package results
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Origin is where samples come from: one device of one measured run.
+type Origin struct {
+	ID int64
+	// Run is the random id of the run that measured, in hex. It outlives merges.
+	Run string
+	// Host is the machine's name, empty when the run doesn't store it.
+	Host   string
+	Device string
+	// Card is the UUID or serial number of the card, empty when there is none.
+	Card string
+	// Labels are what the user calls the machine by: "rack" → "7".
+	Labels map[string]string
+}
+
+// same says whether two origins are one, whatever their IDs.
+func (o Origin) same(p Origin) bool {
+	return o.Run == p.Run && o.Host == p.Host && o.Device == p.Device && o.Card == p.Card && maps.Equal(o.Labels, p.Labels)
+}
+
+// newRunID is the id of a run that begins.
+func newRunID() string {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// runIDOf is the id of a run of schema 1, which stores none. It follows from what
+// the run says of itself, so that every reading of the file yields the same.
+func runIDOf(meta Meta) (string, error) {
+	h := sha256.New()
+	for _, f := range metaFields {
+		if f.since > 1 {
+			continue
+		}
+		value, err := f.write(&meta)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n%s\n", f.key, len(value), value)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// originsOf are the origins of a run that begins: one per device of its machine.
+func originsOf(meta Meta, run string) []Origin {
+	var out []Origin
+	for _, spec := range meta.Fingerprint.Devices {
+		out = append(out, originOf(meta, run, spec.ID))
+	}
+	return numbered(out)
+}
+
+// originOf is where samples of a device come from that a run measures, or that it
+// was imported with.
+func originOf(meta Meta, run, device string) Origin {
+	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device}
+	for _, spec := range meta.Fingerprint.Devices {
+		if spec.ID == device {
+			o.Card = spec.UUID
+		}
+	}
+	return o
+}
+
+// numbered gives origins IDs from 1.
+func numbered(origins []Origin) []Origin {
+	for i := range origins {
+		origins[i].ID = int64(i) + 1
+	}
+	return origins
+}
+
+const insertOrigin = `INSERT INTO origins (id, run, host, device, card, labels) VALUES (?, ?, ?, ?, ?, ?)`
+
+// bind lists the values of insertOrigin.
+func (o Origin) bind() []any {
+	var card any
+	if o.Card != "" {
+		card = o.Card
+	}
+	return []any{o.ID, o.Run, o.Host, o.Device, card, encodeLabels(o.Labels)}
+}
+
+// encodeLabels prints labels as they are stored.
+func encodeLabels(labels map[string]string) string {
+	if len(labels) == 0 {
+		return "{}"
+	}
+	return canonical(labels)
+}
+
+// decodeLabels is the inverse of encodeLabels; empty text is no labels.
+func decodeLabels(s string) (map[string]string, error) {
+	if s == "" || s == "{}" {
+		return nil, nil
+	}
+	labels := map[string]string{}
+	if err := json.Unmarshal([]byte(s), &labels); err != nil {
+		return nil, fmt.Errorf("labels %.80q: expected a JSON object of words", s)
+	}
+	return labels, nil
+}
+
+// Origins returns where the run's samples come from, by ID. A run of schema 1 has
+// one origin per device.
+func (r *Run) Origins() ([]Origin, error) {
+	if r.schema < 2 {
+		run, err := runIDOf(r.Meta())
+		if err != nil {
+			return nil, r.damaged("read origins", err)
+		}
+		out := originsOf(r.Meta(), run)
+		err = r.bulk("read origins", func(d *reader) error {
+			series, err := d.series()
+			for _, k := range series {
+				if !slices.ContainsFunc(out, func(o Origin) bool { return o.Device == k.Device }) {
+					out = append(out, originOf(r.Meta(), run, k.Device))
+				}
+			}
+			return err
+		})
+		// By name, for the series have no order.
+		slices.SortFunc(out, func(a, b Origin) int { return strings.Compare(a.Device, b.Device) })
+		return numbered(out), r.damaged("read origins", err)
+	}
+	var out []Origin
+	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
+		var o Origin
+		var card sql.NullString
+		var labels string
+		if err := rows.Scan(&o.ID, &o.Run, &o.Host, &o.Device, &card, &labels); err != nil {
+			return err
+		}
+		o.Card = card.String
+		var err error
+		o.Labels, err = decodeLabels(labels)
+		out = append(out, o)
+		return err
+	}, `SELECT id, run, host, device, card, labels FROM origins ORDER BY id`)
+	return out, r.damaged("read origins", err)
+}
+
+// originIndex finds the origin of a sample: by the ID that the sample holds, or, in a
+// run of schema 1, by its device.
+type originIndex struct {
+	byID     map[int64]int64
+	byDevice map[string]int64 // nil from schema 2 on
+}
+
+func indexOrigins(schema int, origins []Origin) originIndex {
+	x := originIndex{byID: map[int64]int64{}}
+	if schema < 2 {
+		x.byDevice = map[string]int64{}
+	}
+	for _, o := range origins {
+		x.rename(o, o.ID)
+	}
+	return x
+}
+
+// rename has an origin be found by another ID than its own.
+func (x originIndex) rename(o Origin, id int64) {
+	x.byID[o.ID] = id
+	if x.byDevice != nil {
+		x.byDevice[o.Device] = id
+	}
+}
+
+// of is the origin of a sample that was taken on a device and holds an ID.
+func (x originIndex) of(device string, id int64) (int64, bool) {
+	if x.byDevice != nil {
+		found, ok := x.byDevice[device]
+		return found, ok
+	}
+	found, ok := x.byID[id]
+	return found, ok
+}
+
+// originFor returns the origin of what the run measures now on the device of a
+// case; it is stored when it is new. ok is false when there is no such case.
+func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, err error) {
+	if id, ok := r.origins[caseID]; ok {
+		return id, true, nil
+	}
+	var device string
+	err = r.db.QueryRowContext(ctx, `SELECT device FROM series WHERE id = (SELECT series FROM cases WHERE id = ?)`, caseID).Scan(&device)
+	if err == sql.ErrNoRows {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? ORDER BY id LIMIT 1`, r.runID, device).Scan(&id)
+	if err == sql.ErrNoRows {
+		o := originOf(r.Meta(), r.runID, device)
+		err = r.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) + 1 FROM origins`).Scan(&o.ID)
+		if err == nil {
+			_, err = r.db.ExecContext(ctx, insertOrigin, o.bind()...)
+		}
+		id = o.ID
+	}
+	if err == nil {
+		r.origins[caseID] = id
+	}
+	return id, err == nil, err
+}

@@ -1,0 +1,189 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/direct"
+)
+
+// reader reads the rows of a run's tables, of either schema version, on a
+// connection of its own.
+type reader struct {
+	db     *direct.DB
+	schema int
+	words  map[string]string
+}
+
+// bulk calls f with a connection for reading. What is wrong with the rows is a
+// [FormatError]; tried says what was read.
+func (r *Run) bulk(tried string, f func(d *reader) error) error {
+	d, err := r.newReader()
+	if err != nil {
+		return describe(r.path, tried, err)
+	}
+	err = f(d)
+	return r.damaged(tried, errors.Join(err, d.close()))
+}
+
+func (r *Run) newReader() (*reader, error) {
+	uri, err := databaseURI(r.file, r.mode)
+	if err != nil {
+		return nil, err
+	}
+	db, err := direct.Open(uri, "busy_timeout=2000", "trusted_schema=0", "query_only=1", "cache_size=-4096")
+	if err != nil {
+		return nil, err
+	}
+	return &reader{db: db, schema: r.schema, words: map[string]string{}}, nil
+}
+
+func (d *reader) close() error { return d.db.Close() }
+
+// query gives each row of a statement to each.
+func (d *reader) query(q string, each func(s *direct.Stmt) error) error {
+	s, err := d.db.Prepare(q)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return err
+		}
+		if err := each(s); err != nil {
+			return err
+		}
+	}
+}
+
+// mostWords bounds the words that a reader keeps: what comes after is text that
+// hardly repeats.
+const mostWords = 1 << 16
+
+// word is a text column as a string. Equal words are one string in memory.
+func (d *reader) word(s *direct.Stmt, i int) string {
+	text := s.Text(i)
+	if w, ok := d.words[string(text)]; ok {
+		return w
+	}
+	w := string(text)
+	if len(d.words) < mostWords {
+		d.words[w] = w
+	}
+	return w
+}
+
+// series returns the series by their IDs.
+func (d *reader) series() (map[int64]SeriesKey, error) {
+	q := `SELECT id, device, kernel, regime, threads, pack_inside, operation, dims, operands, layout FROM series`
+	if d.schema < 2 {
+		q = `SELECT id, device, kernel, regime, threads, pack_inside, dtype, n, k FROM series`
+	}
+	out := map[int64]SeriesKey{}
+	err := d.query(q, func(s *direct.Stmt) error {
+		id := s.Int(0)
+		k := SeriesKey{
+			Device: d.word(s, 1), Kernel: d.word(s, 2), Regime: Regime(d.word(s, 3)),
+			Threads: int(s.Int(4)), PackInside: s.Int(5) != 0,
+		}
+		if d.schema < 2 {
+			k.DType, k.N, k.K = kernels.DType(d.word(s, 6)), int(s.Int(7)), int(s.Int(8))
+		} else if err := (identity{d.word(s, 6), d.word(s, 7), d.word(s, 8), d.word(s, 9)}).fill(&k); err != nil {
+			return fmt.Errorf("series %d: %w", id, err)
+		}
+		out[id] = k
+		return s.Err()
+	})
+	return out, err
+}
+
+const caseColumns = `id, series, m, parts, pad_to, label`
+
+// cases gives each case to each, by ID.
+func (d *reader) cases(each func(Case) error) error {
+	series, err := d.series()
+	if err != nil {
+		return err
+	}
+	q := `SELECT ` + caseColumns + `, tile_m, tile_n, tile_k, waves, split, orientation FROM cases ORDER BY id`
+	if d.schema < 2 {
+		q = `SELECT ` + caseColumns + ` FROM cases ORDER BY id`
+	}
+	return d.query(q, func(s *direct.Stmt) error {
+		c := Case{ID: s.Int(0), M: int(s.Int(2)), PadTo: int(s.Int(4)), Label: d.word(s, 5)}
+		k, ok := series[s.Int(1)]
+		if !ok {
+			return fmt.Errorf("case %d belongs to series %d, which is not there", c.ID, s.Int(1))
+		}
+		c.SeriesKey = k
+		if d.schema >= 2 {
+			c.Launch = d.launch(s, 6)
+		}
+		var err error
+		if c.Parts, err = splitParts(string(s.Text(3))); err != nil {
+			return fmt.Errorf("case %d: %w", c.ID, err)
+		}
+		if err := errors.Join(s.Err(), c.check()); err != nil {
+			return fmt.Errorf("case %d: %w", c.ID, err)
+		}
+		return each(c)
+	})
+}
+
+// launch reads the columns of a launch, the first of which is at i.
+func (d *reader) launch(s *direct.Stmt, i int) (l Launch) {
+	for t := range l.Tile {
+		if !s.Null(i + t) {
+			l.Tile[t] = int(s.Int(i + t))
+		}
+	}
+	if !s.Null(i + 3) {
+		l.Waves = s.Float(i + 3)
+	}
+	if !s.Null(i + 4) {
+		l.Split = int(s.Int(i + 4))
+	}
+	if !s.Null(i + 5) {
+		l.Orientation = d.word(s, i+5)
+	}
+	return l
+}
+
+const (
+	keyColumns    = `seq, case_id, phase, round`
+	figureColumns = `started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance`
+)
+
+// sampleColumns are those that sample reads.
+func (d *reader) sampleColumns() string {
+	if d.schema < 2 {
+		return keyColumns + `, ` + figureColumns + `, 0, NULL, 0.0, 0`
+	}
+	return keyColumns + `, ` + figureColumns + `, allocation, energy_mj, utils, origin`
+}
+
+// sample reads a row of sampleColumns, with the ID of its origin, which is 0 for all
+// in version 1.
+func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
+	*x = Sample{
+		Seq: s.Int(0), CaseID: s.Int(1), Phase: Phase(d.word(s, 2)), Round: int(s.Int(3)),
+		StartedUnixMicro: s.Int(4), Launches: int(s.Int(5)), US: s.Float(6),
+		ClockMHz: s.Float(7), PowerW: s.Float(8), TempC: s.Float(9),
+		Throttle: d.word(s, 10), Disturbance: d.word(s, 11),
+		Allocation: int(s.Int(12)), Utils: s.Float(14),
+	}
+	if !s.Null(13) {
+		x.EnergyMJ = s.Float(13)
+	}
+	origin = s.Int(15)
+	if err := s.Err(); err != nil {
+		return 0, fmt.Errorf("%v: %w", *x, err)
+	}
+	if err := x.check(); err != nil {
+		return 0, fmt.Errorf("%v: %w", *x, err)
+	}
+	return origin, nil
+}

@@ -1,0 +1,167 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// slots is over how many places of A and C a case rotates: one, except in the
+// cold regime, where a place must have left the cache when it comes round again.
+// The number divides that of the copies, so that both rotations stay in step.
+func (b *bench) slots(c results.Case) int {
+	if c.Regime != results.Cold {
+		return 1
+	}
+	copies := copiesFor(c.Regime, weightBytes(c), b.spec.LastLevelCacheBytes)
+	if s := b.sets[matrixOf(c)]; s != nil {
+		copies = len(s.raw)
+	}
+	touched := int64(problem(c, int(rows(c))).Shape.Bytes(c.DType))
+	return slotsOf(copies, max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1))
+}
+
+// slotsOf is the least divisor of copies that is not below need, copies at most.
+func slotsOf(copies int, need int64) int {
+	n := int(min(int64(copies), need))
+	for copies%n != 0 {
+		n++
+	}
+	return n
+}
+
+// slotAlign keeps places of A and C on their own cache lines and pages apart.
+const slotAlign = 4096
+
+func slotBytes(rows int64, cols int, d kernels.DType) int64 {
+	return (rows*int64(cols)*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
+}
+
+// operandBytes is what A and C of a case take.
+func (b *bench) operandBytes(c results.Case) int64 {
+	return int64(b.slots(c)) * (slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output()))
+}
+
+// reserve makes A and C large enough for cases. Buffers that are already large
+// enough are kept, and with them what was bound to them.
+func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
+	need := map[kernels.DType]*operands{}
+	for _, c := range cases {
+		n := need[c.DType]
+		if n == nil {
+			n = &operands{}
+			need[c.DType] = n
+		}
+		slots := int64(b.slots(c))
+		n.aBytes = max(n.aBytes, slots*slotBytes(rows(c), c.K, c.DType))
+		n.cBytes = max(n.cBytes, slots*slotBytes(rows(c), c.N, c.DType.Output()))
+	}
+	for d, n := range need {
+		if have := b.activations[d]; have != nil {
+			if have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
+				continue
+			}
+			n.aBytes, n.cBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes)
+			delete(b.activations, d)
+			if err := have.close(); err != nil {
+				return err
+			}
+		}
+		err := b.halted(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err = b.newOperands(d, n.aBytes, n.cBytes, nil); err != nil {
+			return err
+		}
+		b.activations[d] = n
+	}
+	return nil
+}
+
+func (o *operands) close() error {
+	var errs []error
+	for _, buf := range []kernels.Buffer{o.a, o.c} {
+		if buf != nil {
+			errs = append(errs, buf.Close())
+		}
+	}
+	o.a, o.c = nil, nil
+	return errors.Join(errs...)
+}
+
+// load brings the weights of ds into memory. Others give way when there is no
+// room for both. A matrix that can't be had is returned with its error.
+func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
+	keep := map[matrixKey]bool{}
+	var need int64
+	for _, d := range ds {
+		keep[d.key] = true
+		if s := b.sets[d.key]; s == nil {
+			need += d.bytes(d.copies)
+		}
+	}
+	for key, s := range b.sets {
+		if b.used+need <= b.budget {
+			break
+		}
+		if keep[key] {
+			continue
+		}
+		b.used -= s.cost
+		delete(b.sets, key)
+		if err := s.close(); err != nil {
+			return nil, err
+		}
+	}
+	before := b.allocation
+	for _, d := range ds {
+		if b.sets[d.key] != nil {
+			continue
+		}
+		b.allocation = before + 1
+		s, err := b.newWeightSet(ctx, d)
+		if lost(err) || errors.Is(err, errHalted) {
+			return nil, err
+		}
+		if err != nil {
+			if failed == nil {
+				failed = map[matrixKey]error{}
+			}
+			failed[d.key] = err
+			continue
+		}
+		b.sets[d.key] = s
+		b.used += s.cost
+	}
+	return failed, nil
+}
+
+// admit says whether the weights of a case are in memory, and the form that its kernel
+// makes of them too or the budget leaves room for it, which is then taken.
+func (b *bench) admit(c results.Case) bool {
+	s, form := b.sets[matrixOf(c)], formOf(c)
+	if s == nil {
+		return false
+	}
+	if s.budgeted[form] {
+		return true
+	}
+	more := int64(packedMargin * float64(s.key.bytes()) * float64(len(s.raw)))
+	if b.used+more > b.budget {
+		return false
+	}
+	s.budgeted[form] = true
+	s.cost += more
+	b.used += more
+	return true
+}
+
+// holds says whether A and C in memory are large enough for a case.
+func (b *bench) holds(c results.Case) bool {
+	have, slots := b.activations[c.DType], int64(b.slots(c))
+	return have != nil && have.aBytes >= slots*slotBytes(rows(c), c.K, c.DType) &&
+		have.cBytes >= slots*slotBytes(rows(c), c.N, c.DType.Output())
+}

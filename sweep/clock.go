@@ -1,0 +1,34 @@
+package sweep
+
+import "math"
+
+// clockStep is what reference clocks are rounded to, in MHz. Cards set their clock in
+// steps of 15 MHz, and the medians of two sweeps of one card lie a step or two apart:
+// most of them get one reference then, and what follows from either is nearly the same.
+const clockStep = 50
+
+// referenceClock is the clock at which times of a device are judged, in MHz: the plan's,
+// else the median of its sentinels' samples, rounded; 0 while no clock is known. The
+// sentinels recur through the whole sweep, so that theirs is the clock of the sweep.
+func (p *part) referenceClock() float64 {
+	if mhz := p.r.Plan.ReferenceClock; mhz > 0 {
+		return mhz
+	}
+	var all []float64
+	for _, g := range p.sentinels {
+		all = append(all, g.mhz...)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return math.Round(median(all)/clockStep) * clockStep
+}
+
+// storeClock stores the reference clock in the run, if there is one.
+func (p *part) storeClock() error {
+	mhz := p.referenceClock()
+	if mhz <= 0 {
+		return nil
+	}
+	return p.r.Out.SetReferenceClock(p.bench.spec.ID, mhz)
+}

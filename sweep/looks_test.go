@@ -1,0 +1,96 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+func TestLooks(t *testing.T) {
+	for _, c := range []struct {
+		screening, rounds int
+		want              []int
+	}{
+		{7, 35, []int{7, 11, 17, 26}},
+		{7, 36, []int{7, 11, 17, 26}},
+		{7, 11, []int{7}},
+		{7, 7, nil},
+		{1, 9, []int{1, 2, 3, 5, 8}},
+		{0, 3, []int{1, 2}},
+	} {
+		if got := Looks(c.screening, c.rounds); !slices.Equal(got, c.want) {
+			t.Errorf("of %d and %d rounds: %v, want %v", c.screening, c.rounds, got, c.want)
+		}
+	}
+}
+
+// asked records after how many rounds it was asked, and finds the cases of one M open.
+type asked struct {
+	m      int
+	rounds []int
+}
+
+func (a *asked) Open(cases []results.Case, samples []results.Sample) (ids []int64, err error) {
+	rounds := 0
+	for _, s := range samples {
+		rounds = max(rounds, s.Round+1)
+	}
+	a.rounds = append(a.rounds, rounds)
+	for _, c := range cases {
+		if c.M == a.m {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, nil
+}
+
+// TestTheChooserIsAskedAtLooksOnly sweeps in two starts, of which the first ends between
+// two looks: the second asks again what the first asked last, and goes on with the same set.
+func TestTheChooserIsAskedAtLooksOnly(t *testing.T) {
+	d := simulated(nil)
+	p := planned(t, d, "1:6", func(o *Options) { o.Rounds, o.Screening = 20, 4 })
+	run := newRun(t, p)
+	ctx, cancel := context.WithCancel(context.Background())
+	first, second := &asked{m: 3}, &asked{m: 3}
+	w := &watcher{at: func(n int) {
+		if n == 4*12+2*7-1 {
+			cancel() // in round 10, with one of its two blocks taken
+		}
+	}}
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: first}).Run(ctx); err == nil {
+		t.Fatal("the first start was not interrupted")
+	}
+	w = &watcher{}
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: second}).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{4, 6, 9}; !slices.Equal(first.rounds, want) {
+		t.Errorf("the first start asked after %v rounds, want %v", first.rounds, want)
+	}
+	if want := []int{4, 6, 9, 14}; !slices.Equal(second.rounds, want) {
+		t.Errorf("the second start asked after %v rounds, want %v", second.rounds, want)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := run.Done(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		want := 4
+		if c.M == 3 {
+			want = 20
+		}
+		if len(done[c.ID]) != want {
+			t.Errorf("%v has %d samples, want %d", c, len(done[c.ID]), want)
+		}
+	}
+	if w.last.Done != w.last.Planned || w.last.Done != 10*4+2*20 {
+		t.Errorf("progress ended at %d of %d", w.last.Done, w.last.Planned)
+	}
+}

@@ -1,0 +1,102 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// identity tells cases apart that may share shape and series.
+func identity(c results.Case) string {
+	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
+}
+
+// name gives the cases of requests their ids.
+func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
+	cases := make([]results.Case, len(requests))
+	for i, r := range requests {
+		c := r.Case
+		c.ID = 0
+		if err := checkCase(c); err != nil {
+			return nil, err
+		}
+		if m.benches[c.Device] == nil && !slices.Contains(m.cfg.Absent, c.Device) {
+			return nil, fmt.Errorf("%v can't be measured again: there is no device %q here", c, c.Device)
+		}
+		cases[i] = c
+	}
+	if m.cfg.Out != nil {
+		return m.cfg.Out.AddCases(cases)
+	}
+	for i := range cases {
+		key := identity(cases[i])
+		if m.local[key] == 0 {
+			m.local[key] = int64(len(m.local) + 1)
+		}
+		cases[i].ID = m.local[key]
+	}
+	return cases, nil
+}
+
+// checkCase refuses what could not be executed as it is written. Within
+// [MaxDimension] the bytes of every operand are a number.
+func checkCase(c results.Case) error {
+	if err := c.Shape().Validate(); err != nil {
+		return err
+	}
+	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
+		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
+	}
+	if len(c.Parts) > 0 {
+		sum := 0
+		for _, p := range c.Parts {
+			if p < 1 || p > c.M {
+				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
+			}
+			sum += p
+		}
+		if sum != c.M {
+			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
+		}
+	}
+	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
+		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
+	}
+	return nil
+}
+
+// round takes the next free round of a case in a phase.
+func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
+	next := m.rounds[phase]
+	if next == nil {
+		next = map[int64]int{}
+		if m.cfg.Out != nil {
+			done, err := m.cfg.Out.Done(phase)
+			if err != nil {
+				return 0, errors.Join(errJournal, err)
+			}
+			for id, rounds := range done {
+				next[id] = slices.Max(rounds) + 1
+			}
+		}
+		m.rounds[phase] = next
+	}
+	next[id]++
+	return next[id] - 1, nil
+}
+
+// giveUp records that a case could not be measured.
+func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error {
+	m.cfg.Observer.Message(fmt.Sprintf("%v failed: %v", c, why))
+	round, err := m.round(c.ID, phase)
+	if err != nil {
+		return err
+	}
+	if err := m.journal.fail(results.Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: why.Error()}); err != nil {
+		return errors.Join(errJournal, err)
+	}
+	return nil
+}

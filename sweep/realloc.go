@@ -1,0 +1,204 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Where operands lie in memory changes times by a share of a percent to a few: which
+// channels, banks and cache sets they share, and whether pages are large. All samples on one
+// placement would have that in common, and the interval of a row would not know of it. So
+// the operands are allocated anew between rounds, as often as allocationShare leaves time.
+const (
+	// allocationShare is the share of the time that allocating anew may take.
+	allocationShare = 0.01
+	// Spacers are of up to spacerUnits of spacerUnit each: one is held while all operands
+	// are placed, so that they do not get the places of the time before the last.
+	spacerUnit  = 2 << 20
+	spacerUnits = 64
+)
+
+// renew allocates the operands anew where that is due: whenever what the last time took is
+// within allocationShare of what blocks have taken since, and at once where it must be. The
+// first time, after one round, shows what it takes.
+func (b *bench) renew(ctx context.Context, must bool) error {
+	worked := b.busy - b.renewed
+	if worked == 0 || !must && b.renewal > allocationShare*worked {
+		return nil
+	}
+	began := b.watch.time()
+	err := b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
+	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
+	return err
+}
+
+// reallocate moves all operands to other memory: weights, what kernels made of them, and A
+// and C. Their content stays. Launches are bound anew when they are used next. Operands that
+// are lost in this, which takes a device with no memory left, are gone from the bench like
+// those that were never loaded.
+func (b *bench) reallocate(ctx context.Context, src *rand.PCG) error {
+	var moves []func() error
+	for _, key := range slices.SortedFunc(maps.Keys(b.sets), compareKeys) {
+		moves = append(moves, func() error { return b.moveSet(ctx, key, src) })
+	}
+	for _, d := range slices.Sorted(maps.Keys(b.activations)) {
+		moves = append(moves, func() error { return b.moveOperands(ctx, d) })
+	}
+	shuffle(src, moves)
+	// Without room for it the order alone has to do.
+	spacer, err := b.device.Alloc(int64(1+below(src, spacerUnits)) * spacerUnit)
+	if lost(err) {
+		return err
+	}
+	for _, move := range moves {
+		if err = move(); err != nil {
+			break
+		}
+	}
+	if spacer != nil {
+		err = errors.Join(err, spacer.Close())
+	}
+	b.allocation++
+	return err
+}
+
+// roomFor says whether bytes can be allocated while all operands stay, and some are left.
+func (b *bench) roomFor(bytes int64) bool {
+	return bytes+bytes/8 <= freeMemory(b.device)
+}
+
+// moveSet moves a weight matrix and its forms. Where memory has no room for both at once,
+// the old ones are freed first and all is made anew.
+func (b *bench) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
+	old := b.sets[key]
+	if b.roomFor(old.cost) {
+		s, err := b.copySet(old, src)
+		if err == nil {
+			b.sets[key] = s
+			return old.close()
+		}
+		if lost(err) {
+			return err
+		}
+	}
+	if err := old.close(); err != nil {
+		return err
+	}
+	d := demand{key: key, forms: slices.Collect(maps.Keys(old.budgeted)), copies: old.copies}
+	s, err := b.newWeightSet(ctx, d)
+	if err != nil {
+		delete(b.sets, key)
+		b.used -= old.cost
+		return fmt.Errorf("allocate anew: %w", err)
+	}
+	s.next, s.cost = old.next, old.cost
+	b.sets[key] = s // its forms are made when they are used
+	return nil
+}
+
+// copySet makes a second set of the same weights, in memory taken in another order.
+func (b *bench) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
+	s := &weightSet{key: old.key, cost: old.cost, copies: old.copies, budgeted: maps.Clone(old.budgeted), next: old.next,
+		raw: make([]kernels.Buffer, len(old.raw)), forms: map[formKey]*weightForm{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	order := make([]int, len(old.raw))
+	for i := range order {
+		order[i] = i
+	}
+	shuffle(src, order)
+	for _, i := range order {
+		if s.raw[i], err = b.device.Alloc(old.key.bytes()); err != nil {
+			return nil, err
+		}
+		err = b.copyTo(s.raw[i], old.raw[i], old.key.dtype, source(b.seed, streamFill, uint64(i)).Uint64())
+		if err != nil {
+			return nil, err
+		}
+	}
+	for key, from := range old.forms {
+		to := &weightForm{set: s, gemm: from.gemm, problem: from.problem, err: from.err}
+		s.forms[key] = to
+		for i, w := range from.copies {
+			var again kernels.Weights
+			if c, ok := w.(kernels.Copyable); ok {
+				again, err = c.Copy(s.raw[i])
+			} else {
+				again, err = from.gemm.PrepareWeights(from.problem, s.raw[i])
+			}
+			if err != nil {
+				return nil, err
+			}
+			to.copies = append(to.copies, again)
+		}
+	}
+	return s, nil
+}
+
+// copyTo gives a buffer the content that another one was filled with from a seed.
+func (b *bench) copyTo(to, from kernels.Buffer, d kernels.DType, seed uint64) error {
+	if c, ok := to.(kernels.Copier); ok {
+		return c.CopyFrom(from)
+	}
+	return to.Fill(b.dist, d, to.Bytes()/int64(d.Size()), seed)
+}
+
+// moveOperands moves A and C of a data type.
+func (b *bench) moveOperands(ctx context.Context, d kernels.DType) error {
+	old := b.activations[d]
+	if b.roomFor(old.aBytes + old.cBytes) {
+		o, err := b.newOperands(d, old.aBytes, old.cBytes, old.a)
+		if err == nil {
+			b.activations[d] = o
+			return old.close()
+		}
+		if lost(err) {
+			return err
+		}
+	}
+	delete(b.activations, d)
+	if err := old.close(); err != nil {
+		return err
+	}
+	if err := b.halted(ctx); err != nil {
+		return err
+	}
+	o, err := b.newOperands(d, old.aBytes, old.cBytes, nil)
+	if err != nil {
+		return fmt.Errorf("allocate anew: %w", err)
+	}
+	b.activations[d] = o
+	return nil
+}
+
+// newOperands allocates A and C; A is copied from another one where there is one, else
+// filled.
+func (b *bench) newOperands(d kernels.DType, aBytes, cBytes int64, from kernels.Buffer) (_ *operands, err error) {
+	o := &operands{aBytes: aBytes, cBytes: cBytes}
+	if o.a, err = b.device.Alloc(aBytes); err != nil {
+		return nil, fmt.Errorf("operand A of %s, %d bytes: %w", d, aBytes, err)
+	}
+	seed := source(b.seed, streamFill, math.MaxUint64).Uint64()
+	if from != nil {
+		err = b.copyTo(o.a, from, d, seed)
+	} else {
+		err = o.a.Fill(b.dist, d, aBytes/int64(d.Size()), seed)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("operand A of %s: %w", d, err), o.close())
+	}
+	if o.c, err = b.device.Alloc(cBytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, cBytes, err), o.close())
+	}
+	return o, nil
+}

@@ -1,0 +1,38 @@
+package sweep
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// A request that is to be serial runs so, each time; others do not.
+func TestSerialRequests(t *testing.T) {
+	serial := map[int][2]int{} // by M: blocks that were, and all
+	d := &kerneltest.Starter{Device: simulated(func(c *kerneltest.Config) {
+		c.Observe = func(b kerneltest.Block) {
+			n := serial[b.Launches[0].Problem.M]
+			if n[1]++; b.Serial {
+				n[0]++
+			}
+			serial[b.Launches[0].Problem.M] = n
+		}
+	})}
+	m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Now: d.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got, err := m.Measure(context.Background(), []rules.Request{
+		{Case: simCase(8), Phase: results.PhaseRemedy}, {Case: simCase(16), Phase: results.PhaseRemedy, Serial: true}}, 9)
+	if err != nil || len(got[0]) != 9 || len(got[1]) != 9 {
+		t.Fatalf("%d and %d samples, %v", len(got[0]), len(got[1]), err)
+	}
+	if serial[8][0] != 0 || serial[16][0] != 9 {
+		t.Errorf("blocks that were serial, and all: %v; want none of M 8 and the nine samples of M 16", serial)
+	}
+}

@@ -1,0 +1,225 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// A kernel that wastes cycles draws less power, and under a power limit it gets a higher
+// clock for that, once the device runs nothing else.
+const (
+	// SustainSpan is how long a case runs alone unless said otherwise, LeastSustain how
+	// long it must at least: the governor of a GPU comes to rest within some 100 ms, and
+	// counters of energy move every 20 to 100 ms.
+	SustainSpan  = 600 * time.Millisecond
+	LeastSustain = 500 * time.Millisecond
+	// sustainBlock is the time of a block: after each the counter of energy is read.
+	sustainBlock = 10 * time.Millisecond
+	// sustainSettle is the share of the span that is not counted: the clock settles.
+	sustainSettle = 1.0 / 3
+	// sustainLonger is how many times the span a case may run until the counter of
+	// energy has moved twice.
+	sustainLonger = 2
+	// sustainBefore is how long other cases of the sweep run before, at its power limit.
+	sustainBefore = 200 * time.Millisecond
+)
+
+var _ rules.Sustainer = (*Measurer)(nil)
+
+// Sustain implements [rules.Sustainer]. Cases run in the order given, as far as their
+// weights are in memory together. When ctx ends, the error wraps its cause; what was
+// measured before is in the samples.
+func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error) {
+	if span < LeastSustain {
+		return nil, fmt.Errorf("run cases alone for %v: expected at least %v", span, LeastSustain)
+	}
+	requests := make([]rules.Request, len(cases))
+	for i, c := range cases {
+		requests[i] = rules.Request{Case: c, Phase: results.PhaseSustained}
+	}
+	named, err := m.begin(requests)
+	if err != nil {
+		return nil, err
+	}
+	defer holdCollector()()
+	out := make([]results.Sample, len(cases))
+	err = m.deal(named, func(l *lab, ds []demand, members []int) error {
+		stations, gone, err := m.place(ctx, l, ds, named, members)
+		if err != nil {
+			return err
+		}
+		for at, i := range members {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			err := gone[at]
+			if err == nil {
+				out[i], err = m.sustain(ctx, l, stations[at], span)
+			}
+			l.idle = m.cfg.Now()
+			switch {
+			case err == nil:
+			case ctx.Err() != nil || lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
+				return err
+			default:
+				if err := m.giveUp(named[i], results.PhaseSustained, err); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// sustain runs one case alone and stores its sample.
+func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Duration) (results.Sample, error) {
+	if err := l.pilot(ctx, s); err != nil {
+		return results.Sample{}, err
+	}
+	if err := l.warmBefore(ctx); err != nil {
+		return results.Sample{}, err
+	}
+	n := int(max(1, min(maxLaunches, math.Ceil(sustainBlock.Seconds()/s.seconds))))
+	var settling float64
+	for settling < sustainSettle*span.Seconds() {
+		block, err := l.alone(ctx, s, n)
+		if err != nil {
+			return results.Sample{}, err
+		}
+		settling += block.Seconds
+	}
+	started := m.cfg.Now()
+	e := &energy{now: m.cfg.Now}
+	e.meter, _ = l.device.(kernels.EnergyMeter)
+	if _, ok := l.device.(kernels.Starter); ok {
+		// Beside the block, so that the device does not rest while it is asked.
+		l.meanwhile = e.read
+		defer func() { l.meanwhile = nil }()
+	}
+	var whole kernels.Span
+	var cycles float64 // in MHz·s
+	var watts []float64
+	var last kernels.Telemetry
+	for settling+whole.Seconds < span.Seconds() || !e.told() && settling+whole.Seconds < sustainLonger*span.Seconds() {
+		block, err := l.alone(ctx, s, n)
+		if err != nil {
+			return results.Sample{}, err
+		}
+		whole.Seconds += block.Seconds
+		cycles += block.ClockMHz * block.Seconds
+		if block.Disturbance != "" {
+			whole.Disturbance = block.Disturbance
+		}
+		if e.launches += n; l.meanwhile == nil {
+			e.read()
+		}
+		if last = l.gauge.at(m.cfg.Now()); last.PowerW > 0 {
+			watts = append(watts, last.PowerW)
+		}
+	}
+	whole.ClockMHz = cycles / whole.Seconds
+	round, err := m.round(s.c.ID, results.PhaseSustained)
+	if err != nil {
+		return results.Sample{}, err
+	}
+	smp := l.sample(s.c, results.PhaseSustained, round, e.launches, started, whole, last)
+	if len(watts) > 0 {
+		smp.PowerW = median(watts)
+	}
+	if mj, w, ok := e.spent(); ok {
+		smp.EnergyMJ, smp.PowerW = mj, w
+	}
+	if err := m.journal.append(&smp); err != nil {
+		return results.Sample{}, errors.Join(errJournal, err)
+	}
+	m.cfg.Observer.Sample(s.c, smp)
+	return smp, nil
+}
+
+// alone runs a block of a case that nothing else comes between.
+func (l *lab) alone(ctx context.Context, s *station, n int) (kernels.Span, error) {
+	if ctx.Err() != nil {
+		return kernels.Span{}, context.Cause(ctx)
+	}
+	return l.block(ctx, s, n)
+}
+
+// warmBefore brings the device to its power limit with other cases of the sweep, where it
+// has one: what ran before, a case that draws little for one, must not count.
+func (l *lab) warmBefore(ctx context.Context) error {
+	t := l.thermal
+	for ran := time.Duration(0); t != nil && len(t.ready) > 0 && ran < sustainBefore; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		took, err := l.fill(ctx, t.next(false))
+		if err != nil {
+			return err
+		}
+		ran += max(took, time.Microsecond)
+	}
+	return nil
+}
+
+// energy is what a counter of energy tells while launches run. Counters move in steps, so
+// that only the moments of its steps count, the first and the last of them.
+type energy struct {
+	meter       kernels.EnergyMeter // nil where there is none
+	now         func() time.Time
+	launches    int // that have ended
+	seen        bool
+	mj          float64 // the latest reading
+	first, last mark
+	steps       int
+}
+
+// mark is the state at a step of the counter.
+type mark struct {
+	mj       float64
+	launches int
+	at       time.Time
+}
+
+// read reads the counter.
+func (e *energy) read() {
+	if e.meter == nil {
+		return
+	}
+	mj, err := e.meter.EnergyMJ()
+	if err != nil {
+		e.meter = nil // it won't tell next time either
+		return
+	}
+	moved := e.seen && mj != e.mj
+	e.seen, e.mj = true, mj
+	if !moved {
+		return
+	}
+	e.last = mark{mj, e.launches, e.now()}
+	if e.steps == 0 {
+		e.first = e.last
+	}
+	e.steps++
+}
+
+// told says whether nothing more has to be waited for: the counter has moved twice, or there
+// is none.
+func (e *energy) told() bool { return e.meter == nil || e.steps >= 2 }
+
+// spent is the energy of a launch in millijoules and the power in watts between the steps.
+func (e *energy) spent() (mj, watts float64, ok bool) {
+	launches, seconds := e.last.launches-e.first.launches, e.last.at.Sub(e.first.at).Seconds()
+	if e.meter == nil || launches < 1 || seconds <= 0 || e.last.mj <= e.first.mj {
+		return 0, 0, false
+	}
+	all := e.last.mj - e.first.mj
+	return all / float64(launches), all / 1e3 / seconds, true
+}
