@@ -87,7 +87,6 @@ func (w *witness) kept() (Cause, string) {
 	if own == "" {
 		return "", "kernels are not named"
 	}
-	units := unitsOf(w.curve.spec)
 	seen := map[string]bool{own: true}
 	why := "no other kernel ran at a smaller M"
 	for i := w.c.worst.point - 1; i >= 0; i-- {
@@ -100,7 +99,7 @@ func (w *witness) kept() (Cause, string) {
 			continue
 		}
 		seen[label] = true
-		t, ok := w.curve.tileOf(p.label, units)
+		t, ok := w.curve.tileOf(p)
 		if !ok {
 			continue
 		}
@@ -113,7 +112,7 @@ func (w *witness) kept() (Cause, string) {
 			why = fmt.Sprintf("%s, which took %s us for m%d, would not be enough faster", short(label), figure(math.Exp(p.us.y)), p.m)
 			continue
 		}
-		return HeuristicChoice, fmt.Sprintf("%s took %s us for m%d in %s of %dx%d tiles, m%d needs no more of them, and %s runs it instead",
+		return HeuristicChoice, fmt.Sprintf("%s took %s us for m%d in %s of %dx%d tiles; m%d needs no more waves, and runs %s instead",
 			short(label), figure(math.Exp(p.us.y)), p.m, plural(there.waves, "wave"), t.m, t.n, w.row.m, short(own))
 	}
 	return "", why

@@ -13,16 +13,22 @@ type tiling struct {
 	columns             int // N of the series
 }
 
-// tileOf reads the tiling of a kernel from its label. ok is false where the tile or the device's units are not
-// known, and where the kernel cuts tiles along K: then waves of tiles say nothing.
-func (c *curve) tileOf(label string, units int) (t tiling, ok bool) {
-	a, b, ok := parseTile(label)
-	if units == 0 || !ok || cutsK(label) {
+// tileOf is the tiling of the kernel that ran a point: of its launch, where that is stored, else
+// read from the label. ok is false where the tile or the device's units are not known, and
+// where the kernel cuts tiles along K: then waves of tiles say nothing.
+func (c *curve) tileOf(p point) (t tiling, ok bool) {
+	n := c.series.Key.N
+	t = tiling{m: p.launch.Tile[0], n: p.launch.Tile[1], units: unitsOf(c.spec), columns: n}
+	if t.units == 0 || p.launch.Split > 1 || p.launch.Split == 0 && cutsK(p.label) {
 		return tiling{}, false
 	}
-	n := c.series.Key.N
-	t = tiling{units: units, columns: n}
-	t.m, t.n = orient(c, label, a, b, units)
+	if t.m <= 0 || t.n <= 0 {
+		a, b, ok := parseTile(p.label)
+		if !ok {
+			return tiling{}, false
+		}
+		t.m, t.n = orient(c, p.label, a, b, t.units)
+	}
 	t.across = (n + t.n - 1) / t.n
 	return t, true
 }
@@ -98,8 +104,8 @@ func (w *witness) tileCliff() (Cause, string) { return w.cliff(TileQuantisation)
 // reference, and names the kind of step when it is there in the times and accounts for the loss.
 func (w *witness) cliff(kind Cause) (Cause, string) {
 	units := unitsOf(w.curve.spec)
-	own, ok := w.curve.tileOf(w.row.label, units)
-	old, oldOK := w.curve.tileOf(w.reference.label, units)
+	own, ok := w.curve.tileOf(w.row)
+	old, oldOK := w.curve.tileOf(w.reference)
 	switch {
 	case units == 0:
 		return "", "how many tiles the device works on at once is not known"

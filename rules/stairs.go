@@ -65,9 +65,8 @@ func (s *stairs) lastStep(point int) (int, bool) {
 // tiled says whether the tiles of the row or of its reference are known: then these tell where
 // steps are to be expected, not the times alone.
 func (w *witness) tiled() bool {
-	units := unitsOf(w.curve.spec)
-	_, own := w.curve.tileOf(w.row.label, units)
-	_, old := w.curve.tileOf(w.reference.label, units)
+	_, own := w.curve.tileOf(w.row)
+	_, old := w.curve.tileOf(w.reference)
 	return own || old
 }
 
