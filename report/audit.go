@@ -27,6 +27,9 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	if f == Table && meta.Source == "" {
 		doc.Notes = append(reproduceNotes(audit.Findings), doc.Notes...)
 	}
+	if f == Table {
+		doc.Notes = append(causeNotes(audit.Findings), doc.Notes...)
+	}
 	if len(series) > 0 {
 		doc.Bench = func(w io.Writer) error { return WriteBench(w, meta, series) }
 	}
@@ -227,7 +230,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		{Name: "rows", Key: "rows", Align: Right}, {Name: "worst m", Key: "worst_m", Align: Right},
 		{Name: "loss", Key: "loss", Align: Right, Interval: true}, {Name: "stake us", Key: "stake_us", Align: Right}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true},
 		{Name: "cause", Key: "cause"}, {Name: "remedy", Key: "remedy"}, {Name: "gain", Key: "gain", Align: Right, Interval: true},
-		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
+		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "excluded", Key: "excluded", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
 		{Name: "id", Key: "id", Wide: true}, {Name: "reproduce", Key: "reproduce", Wide: true},
 	}}
 	for _, f := range a.Findings {
@@ -242,7 +245,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		row := []any{
 			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
 			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, causeCell(f.Cause), nil, nil,
-			f.Explanation, f.Waiver, f.ID, command,
+			f.Explanation, excludedCell(f), f.Waiver, f.ID, command,
 		}
 		if f.Remedy != nil {
 			row[12] = remedyText(*f.Remedy)
@@ -269,17 +272,6 @@ func stakeCell(us float64) any {
 	}
 	return micros(us)
 }
-
-// causeCell is a cause, of which people see nothing when it is not known.
-type causeCell rules.Cause
-
-func (c causeCell) Text() string {
-	if rules.Cause(c) == rules.Unknown {
-		return ""
-	}
-	return string(c)
-}
-func (c causeCell) Raw() any { return string(c) }
 
 // reproduceNotes are the commands of the first findings that count.
 func reproduceNotes(findings []rules.Finding) []Note {

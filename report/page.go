@@ -126,6 +126,9 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		if f.Explanation != "" {
 			because = append(because, f.Explanation)
 		}
+		if text := (excludedCell(f)).Text(); text != "" {
+			because = append(because, text)
+		}
 		if f.Waiver != "" {
 			because = append(because, "Waived: "+f.Waiver)
 		}

@@ -26,6 +26,7 @@ func (p *page) reading(in Input) {
 			s.text = append(s.text, ruleMeanings[rule])
 		}
 	}
+	s.text = append(s.text, causeReading(a.Findings)...)
 	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
 	if a.Marginal > 0 {
 		s.text = append(s.text, "a marginal row is known well and lies so near the bound that it does not matter on which side; an undecided one is not known well enough")

@@ -391,6 +391,42 @@ func TestDriftText(t *testing.T) {
 	}
 }
 
+// A finding without a cause says which were excluded, in -o wide, in CSV and on the page;
+// what was excluded before a cause was found is for programs.
+func TestExcludedCauses(t *testing.T) {
+	meta, audit := fixtureMeta(), fixtureAudit()
+	audit.Findings[0].Cause = rules.Unknown
+	audit.Findings[0].Excluded = []rules.Exclusion{{Cause: rules.WaveQuantisation, Why: "no wave begins behind m256"}, {Cause: rules.Alignment, Why: "m320 is a multiple of 8"}}
+	audit.Findings[2].Excluded = []rules.Exclusion{{Cause: rules.MemoryBound, Why: "memory allows more"}}
+	const unknown = "not wave-quantisation: no wave begins behind m256. not alignment: m320 is a multiple of 8"
+	for f, want := range map[Format][2]bool{Table: {false, false}, Wide: {true, false}, Markdown: {false, false}, CSV: {true, true}} {
+		var b strings.Builder
+		if err := WriteAudit(&b, f, meta, nil, audit); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		if strings.Contains(text, unknown) != want[0] || strings.Contains(text, "not memory-bound: memory allows more") != want[1] {
+			t.Errorf("%s, want %v:\n%s", f, want, &b)
+		}
+		if note := strings.Contains(text, "1 finding without a known cause: -o wide says which were excluded"); note != (f == Table) {
+			t.Errorf("%s: a note is %v", f, note)
+		}
+	}
+	var md strings.Builder
+	p := newPage(Input{Meta: meta, Series: fixtureSeries(), Audit: audit}, nil)
+	if err := p.markdown(&md, func(*Figure) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"no wave begins behind m256", "memory-bound: " + rules.MemoryBound.Meaning()} {
+		if !strings.Contains(md.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, &md)
+		}
+	}
+	if strings.Contains(md.String(), "memory allows more") {
+		t.Error("the page says what was excluded beside a cause")
+	}
+}
+
 // What is imported can't be measured again here, and the article tests nothing.
 func TestImportedFindings(t *testing.T) {
 	meta, audit := fixtureMeta(), fixtureAudit()

@@ -203,8 +203,8 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 		points := articlePoints(s)
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
 		for i, p := range points {
-			label := s.Rows[p.row].Case.Label
-			c.points[i] = point{row: p.row, m: p.m, label: label, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
+			run := s.Rows[p.row].Case
+			c.points[i] = point{row: p.row, m: p.m, label: run.Label, launch: run.Launch, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
 		}
 		c.peak = math.Log(articlePeak(s, points))
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}}

@@ -12,10 +12,37 @@ import (
 // it is named as the cause.
 const explainShare = 0.5
 
+// minorShare is the share from which on the greatest of several mechanisms is named that
+// account for explainShare of a loss together.
+const minorShare = 0.3
+
+// look is one place to seek the cause of a candidate: found is the cause, or empty when it
+// is not there. why says so with numbers, either way.
+type look struct {
+	cause Cause
+	at    func(*witness) (found Cause, why string)
+}
+
+// looks are tried from the most certain: what proves that a faster choice of kernel was at hand,
+// the limits of the machine, tiles and waves that are known, then what neighbouring rows tell, steps in
+// the times alone, and several of these together.
+var looks = []look{
+	{HeuristicChoice, (*witness).choice},
+	{MemoryBound, (*witness).memory},
+	{Alignment, (*witness).alignment},
+	{HeuristicChoice, (*witness).larger},
+	{HeuristicChoice, (*witness).kept},
+	{WaveQuantisation, (*witness).waveCliff},
+	{TileQuantisation, (*witness).tileCliff},
+	{HeuristicChoice, (*witness).neighbours},
+	{TileQuantisation, (*witness).steps},
+	{WaveQuantisation, (*witness).fullWaves},
+	{Implementation, (*witness).sameKernel},
+	{HeuristicChoice, (*witness).together},
+}
+
 // explained writes a candidate down with its cause and one sentence with the numbers the
-// cause rests on. The causes are tried from the most specific: what the rule
-// itself saw, another choice of the library at the same product, memory, alignment, waves and tiles of a kernel whose tile is known,
-// the library's choice of kernel, steps in the times alone.
+// cause rests on, and with the causes that were looked at before and excluded.
 func explained(c *candidate) Finding {
 	f := c.finding()
 	j := c.worst
@@ -26,21 +53,93 @@ func explained(c *candidate) Finding {
 	w := newWitness(c)
 	if cause := entryOf(c.rule).cause; cause != nil {
 		f.Cause, f.Explanation = cause(w)
-		return f
+	} else if cause, why := w.seek(looks); cause != "" {
+		f.Cause, f.Explanation = cause, w.versus()+": "+why
+	} else if cause, why := c.majority(); cause != "" {
+		f.Cause, f.Explanation = cause, why
+	} else {
+		f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
 	}
-	for _, look := range []func() (Cause, string){w.choice, w.memory, w.alignment, w.quantisation, w.heuristic, w.steps} {
-		if cause, why := look(); cause != "" {
-			f.Cause, f.Explanation = cause, w.versus()+": "+why
-			return f
-		}
-	}
-	f.Cause, f.Explanation = Unknown, w.versus()+"; nothing in the run says why"
+	f.Excluded = w.excluded
 	return f
 }
 
-// parity: what makes one data type slower than another is not in the run.
+// majorityRows is how many rows of a finding, evenly spread, majority looks at.
+const majorityRows = 16
+
+// majority is the cause of most rows of a finding whose worst row has none of its own, with the
+// explanation of the worst of them; empty where there is none.
+func (c *candidate) majority() (Cause, string) {
+	rows := map[Cause]int{}
+	worst := map[Cause]float64{}
+	why := map[Cause]string{}
+	looked := min(len(c.rows), majorityRows)
+	for i := range looked {
+		alone := *c
+		alone.worst = c.rows[i*len(c.rows)/looked]
+		w := newWitness(&alone)
+		if cause, text := w.seek(looks); cause != "" {
+			rows[cause]++
+			if w.loss > worst[cause] {
+				worst[cause], why[cause] = w.loss, fmt.Sprintf("%s: %s", w.versus(), text)
+			}
+		}
+	}
+	for cause, n := range rows {
+		if 2*n > looked {
+			return cause, fmt.Sprintf("at %d of %d rows: %s", n, looked, why[cause])
+		}
+	}
+	return "", ""
+}
+
+// seek tries looks in order and notes what each excludes.
+func (w *witness) seek(looks []look) (Cause, string) {
+	for _, l := range looks {
+		cause, why := l.at(w)
+		if cause != "" {
+			// What is named is not excluded as well.
+			w.excluded = slices.DeleteFunc(w.excluded, func(e Exclusion) bool { return e.Cause == cause })
+			return cause, why
+		}
+		w.exclude(l.cause, why)
+	}
+	return "", ""
+}
+
+// exclude notes why a cause is none; an empty why notes nothing.
+func (w *witness) exclude(cause Cause, why string) {
+	if why == "" {
+		return
+	}
+	if i := slices.IndexFunc(w.excluded, func(e Exclusion) bool { return e.Cause == cause }); i >= 0 {
+		w.excluded[i].Why += "; " + why
+		return
+	}
+	w.excluded = append(w.excluded, Exclusion{cause, why})
+}
+
+// choices are the looks for a faster choice of the same library.
+var choices = []look{
+	{HeuristicChoice, (*witness).choice},
+	{HeuristicChoice, (*witness).larger},
+	{HeuristicChoice, (*witness).kept},
+	{HeuristicChoice, (*witness).neighbours},
+}
+
+// parity: a type that moves no more bytes than the other and is slower lost its time to a
+// bad choice or to the code.
 func (w *witness) parity() (Cause, string) {
-	return Unknown, fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), w.curve.series.Key.DType, w.c.worst.against.DType)
+	own, than := w.curve.series.Key.DType, w.c.worst.against.DType
+	text := fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), own, than)
+	if cause, why := w.seek(choices); cause != "" {
+		return cause, text + ": " + why
+	}
+	if own.Size() <= than.Size() {
+		return Implementation, fmt.Sprintf("%s, though its elements have %s against %s", text, plural(own.Size(), "byte"), plural(than.Size(), "byte"))
+	}
+	w.exclude(Implementation, fmt.Sprintf("%s moves %d bytes an element against %d", own, own.Size(), than.Size()))
+	return Unknown, text
 }
 
 // alternative: a library that ran a faster kernel of its own next to the row, or
@@ -73,10 +172,8 @@ func (w *witness) alternative() (Cause, string) {
 			return HeuristicChoice, fmt.Sprintf("%s, by %s, which %s itself runs at m%d", text, short(label), w.curve.series.Key.Kernel, w.curve.points[i].m)
 		}
 	}
-	for _, look := range []func() (Cause, string){w.choice, w.heuristic} {
-		if cause, why := look(); cause != "" {
-			return cause, text + "; " + why
-		}
+	if cause, why := w.seek(choices); cause != "" {
+		return cause, text + "; " + why
 	}
 	return Implementation, text
 }
@@ -89,6 +186,21 @@ type witness struct {
 	row       point
 	reference point // of the same series; m is 0 when there is none
 	loss      float64
+	// choiceLoss and stepLoss are the shares of the row's time that a faster choice for a
+	// larger M and the last step in the times account for, each with a sentence.
+	choiceLoss, stepLoss float64
+	choiceWhy, stepWhy   string
+	// excluded are the causes that were looked at and are none.
+	excluded []Exclusion
+}
+
+// explains says whether a mechanism that wastes a share of the row's time accounts for the loss.
+func (w *witness) explains(share float64) bool { return share > 0 && share >= explainShare*w.loss }
+
+// within is the log-time in which the row would run without so much of its loss as a
+// mechanism has to account for.
+func (w *witness) within() float64 {
+	return w.row.us.y + math.Log1p(-math.Min(explainShare*w.loss, 0.999))
 }
 
 func newWitness(c *candidate) *witness {
@@ -163,80 +275,6 @@ func rates(flops, against float64) string {
 	return fmt.Sprintf("%s of %s %s", figure(flops/unit), figure(against/unit), name)
 }
 
-// memory: the row can't be as fast as it should, for reading its operands.
-func (w *witness) memory() (Cause, string) {
-	s := w.curve.series
-	if w.c.rule != Monotonic || s.Peak.FLOPS <= 0 || s.ReadBandwidth <= 0 || s.Key.Regime == "hot" {
-		return "", ""
-	}
-	shape := s.Rows[w.row.row].Case.Shape()
-	intensity := shape.FLOPs() / shape.Bytes(s.Key.DType)
-	attainable := intensity * s.ReadBandwidth / s.Peak.FLOPS
-	reached := w.mfu(w.row)
-	if attainable >= 1 || attainable >= w.mfu(w.row)/(1-w.loss) || reached < explainShare*attainable {
-		return "", ""
-	}
-	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %s is possible", figure(intensity), figure(s.ReadBandwidth/1e9), percent(attainable))
-}
-
-// alignmentRows is the least number of rows on either side that shows a pattern.
-const alignmentRows = 3
-
-// alignment: every slow row has an M that is no multiple of [alignment], and the
-// multiples between them are not slow.
-func (w *witness) alignment() (Cause, string) {
-	rows := w.c.rows
-	if len(rows) < alignmentRows {
-		return "", ""
-	}
-	for _, j := range rows {
-		if j.m()%alignment == 0 {
-			return "", ""
-		}
-	}
-	aligned := 0
-	best := math.Inf(-1)
-	for i := rows[0].point; i <= rows[len(rows)-1].point; i++ {
-		if p := w.curve.points[i]; p.m%alignment == 0 {
-			aligned++
-			best = math.Max(best, p.rate())
-		}
-	}
-	if aligned < alignmentRows-1 || math.Exp(w.row.rate()-best) > 1-explainShare*w.loss {
-		return "", ""
-	}
-	return Alignment, fmt.Sprintf("all %d slow rows from m%d to m%d are no multiples of %d, and the %d multiples between them reach MFU %s",
-		len(rows), rows[0].m(), rows[len(rows)-1].m(), alignment, aligned, percent(math.Exp(best-w.curve.peak)))
-}
-
-// heuristic: the kernel that the library chose is slow wherever it is chosen, and
-// next to it the library itself ran a faster one.
-func (w *witness) heuristic() (Cause, string) {
-	label := algorithm(w.row.label)
-	if label == "" {
-		return "", ""
-	}
-	wanted := w.row.rate() - math.Log1p(-math.Min(explainShare*w.loss, 0.999))
-	own, other := math.Inf(-1), -1
-	distance := math.Inf(1)
-	for i, p := range w.curve.points {
-		if p.label == "" || math.Abs(math.Log(float64(p.m)/float64(w.row.m))) > math.Ln2 {
-			continue // another octave of M is another problem
-		}
-		if algorithm(p.label) == label {
-			own = math.Max(own, p.rate())
-		} else if d := math.Abs(float64(p.m - w.row.m)); p.rate() >= wanted && d < distance {
-			other, distance = i, d
-		}
-	}
-	if other < 0 || own >= w.row.rate()-math.Log1p(-math.Min(w.loss, 0.999)) {
-		return "", ""
-	}
-	p := w.curve.points[other]
-	return HeuristicChoice, fmt.Sprintf("the library chose %s, which reaches MFU %s at best between m%d and m%d, while %s ran m%d at MFU %s",
-		short(label), percent(math.Exp(own-w.curve.peak)), w.row.m/2, w.row.m*2, short(p.label), p.m, percent(w.mfu(p)))
-}
-
 // short cuts a demangled kernel name to what tells it apart, and the waves off an
 // algorithm's.
 func short(label string) string {
@@ -256,4 +294,12 @@ func short(label string) string {
 		label = label[:64] + "…"
 	}
 	return label
+}
+
+// indexAfter is the position behind the first occurrence of part, or -1.
+func indexAfter(s, part string) int {
+	if i := strings.Index(s, part); i >= 0 {
+		return i + len(part)
+	}
+	return -1
 }

@@ -1,6 +1,23 @@
 package rules
 
-import "testing"
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
 
 func TestWordsOfExplanations(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
@@ -17,5 +34,268 @@ func TestWordsOfExplanations(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
+	}
+}
+
+// TestCauseTable: every cause that looks can name has words for people, and so have the rest.
+func TestCauseTable(t *testing.T) {
+	all := AllCauses()
+	for _, l := range looks {
+		if !slices.Contains(all, l.cause) {
+			t.Errorf("%s is not in the table", l.cause)
+		}
+	}
+	for _, c := range []Cause{WaveQuantisation, TileQuantisation, HeuristicChoice, Alignment, MemoryBound, Implementation, Clock, MeasurementError, Unknown} {
+		if c.Meaning() == "" {
+			t.Errorf("%s has no meaning", c)
+		}
+	}
+	if Cause("else").Meaning() != "" {
+		t.Error("a cause that is none has a meaning")
+	}
+}
+
+// worstOf is the finding of the monotonic rule on a labelled series over n4096 with the greatest loss.
+func worstOf(t *testing.T, units int, ms []int, us func(m int) float64, label func(m int) string) Finding {
+	t.Helper()
+	data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(ms, 7)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: units}}
+	for i := range data.Series[0].Rows {
+		c := &data.Series[0].Rows[i].Case
+		c.Label = label(c.M)
+	}
+	a, err := RunAudit(context.Background(), data, Default().Only(Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Findings) == 0 {
+		t.Fatal("no finding")
+	}
+	return slices.MaxFunc(a.Findings, func(a, b Finding) int { return int(math.Copysign(1, a.Loss.Mid-b.Loss.Mid)) })
+}
+
+// TestCausesOfLabelledRows: what a tile predicts is a cause only where it is seen.
+func TestCausesOfLabelledRows(t *testing.T) {
+	const wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT" // 128 rows by 256 columns
+	named := func(label string) func(int) string { return func(int) string { return label } }
+	smooth := func(m int) float64 { return 10 + 0.05*float64(m) }
+	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
+	for name, tc := range map[string]struct {
+		units int // 132 unless said
+		ms    []int
+		us    func(m int) float64
+		label func(m int) string
+		cause Cause
+		says  string
+		// excluded is what has to be said of wave-quantisation where it is none.
+		excluded string
+	}{
+		"waves where they are predicted": {
+			ms: grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantisation,
+			says: "its tiles of 128x256 begin wave 2 on 132 units behind m1024, and there the time steps up by 90.",
+		},
+		"a cliff where no wave begins": {
+			ms: grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "nothing in the run says why",
+			us: func(m int) float64 { // the rate is highest at m1008
+				us := smooth(min(m, 1008)) * math.Max(1, 1.01*float64(m)/1008)
+				if m > 1200 {
+					return 1.25 * us
+				}
+				return us
+			},
+			excluded: "begin wave 2 on 132 units behind m1024, where the rate falls by",
+		},
+		"tiles cut along K make no waves": {
+			ms: grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "nothing in the run says why",
+			us: func(m int) float64 {
+				if m > 1024 {
+					return 1.25 * smooth(m)
+				}
+				return smooth(m)
+			},
+			excluded: "cuts tiles along K",
+		},
+		"one tile more along M": {
+			units: 8, ms: grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantisation,
+			us:   func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/192) },
+			says: "its tiles of 192x512 begin another row of them behind m192, and there the time steps up by",
+		},
+		"another kernel at a larger M": {
+			ms: grid(64, 1536, 16), cause: HeuristicChoice,
+			us: func(m int) float64 {
+				if m == 832 {
+					return 1.3 * smooth(m)
+				}
+				return smooth(m)
+			},
+			label: func(m int) string { return map[bool]string{true: "slow", false: "fast"}[m == 832] },
+			says:  "m848, which is 16 rows more, takes only 52.4",
+		},
+		"the same kernel at a larger M": {
+			ms: grid(64, 1536, 16), label: named("only"), cause: Implementation,
+			us: func(m int) float64 {
+				if m == 832 {
+					return 1.3 * smooth(m)
+				}
+				return smooth(m)
+			},
+			says: "the same kernel, only, computes the larger m848 in 52.4",
+		},
+		"a kernel given up too early": {
+			ms: grid(64, 1024, 16), cause: HeuristicChoice,
+			us: func(m int) float64 {
+				if m > 600 {
+					return 70
+				}
+				return 50
+			},
+			label: func(m int) string { return map[bool]string{true: "nvjet_64x64", false: wide}[m > 600] },
+			says:  "in 1 wave of 128x256 tiles; m608 needs no more waves, and runs nvjet_64x64 instead",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := worstOf(t, cmp.Or(tc.units, 132), tc.ms, tc.us, tc.label)
+			if f.Cause != tc.cause || !strings.Contains(f.Explanation, tc.says) {
+				t.Errorf("%s: %s; want %s: %s", f.Cause, f.Explanation, tc.cause, tc.says)
+			}
+			var causes []Cause
+			for _, e := range f.Excluded {
+				causes = append(causes, e.Cause)
+				if e.Why == "" || e.Cause == f.Cause {
+					t.Errorf("excluded %+v", e)
+				}
+				if e.Cause == WaveQuantisation && !strings.Contains(e.Why, tc.excluded) {
+					t.Errorf("waves are excluded since %q, want %q", e.Why, tc.excluded)
+				}
+			}
+			if f.Cause == Unknown {
+				for _, want := range []Cause{HeuristicChoice, MemoryBound, Alignment, WaveQuantisation, TileQuantisation, Implementation} {
+					if !slices.Contains(causes, want) {
+						t.Errorf("%s was not looked at: %v", want, causes)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTilesOfLaunches: what is stored of a launch goes before what its label says.
+func TestTilesOfLaunches(t *testing.T) {
+	c := &curve{spec: kernels.Spec{Units: 132}}
+	c.series.Key.N = 4096
+	for _, tc := range []struct {
+		p    point
+		want [2]int
+	}{
+		{point{label: "nvjet_256x128"}, [2]int{128, 256}},
+		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 1 waves 0.97"}, [2]int{256, 128}},
+		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 3 in fp32 waves 0.97"}, [2]int{}},
+		{point{label: "hopper 192x128t stages 4 cluster 1x2"}, [2]int{192, 128}},
+		{point{label: "hopper 128x256 stages 4 split 60 of 120"}, [2]int{}},
+		{point{label: "nvjet_256x128 + cublasLt::splitKreduce_kernel"}, [2]int{}},
+		{point{label: "nvjet_256x128", launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1}}, [2]int{64, 192}},
+		{point{label: "nvjet_256x128", launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 2}}, [2]int{}},
+		{point{}, [2]int{}},
+	} {
+		got, ok := c.tileOf(tc.p)
+		if ok != (tc.want[0] > 0) || ok && [2]int{got.m, got.n} != tc.want {
+			t.Errorf("%+v: %dx%d %v, want %v", tc.p, got.m, got.n, ok, tc.want)
+		}
+	}
+	if w, ok := c.tileOf(point{label: "nvjet_256x128"}); !ok || w.lastOf(1) != 1024 || w.lastOf(4) != 4224 {
+		t.Errorf("waves of %+v end at m%d and m%d", w, w.lastOf(1), w.lastOf(4))
+	}
+}
+
+// TestParityCause: a type that moves no more bytes and is slower is badly implemented.
+func TestParityCause(t *testing.T) {
+	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.INT8)}, func(c results.Case) float64 {
+		us := 10 + float64(c.M)
+		if c.DType == kernels.INT8 && c.M > 256 {
+			us *= 1.3
+		}
+		return us
+	}, grid(16, 512, 16), 3)
+	f := only(t, Parity, data, w)
+	if len(f) != 1 || f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "1 byte against 2 bytes") || len(f[0].Excluded) == 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// h100 reads the samples of a real sweep; the test is skipped where they are not beside
+// the repository.
+func h100(t testing.TB) Data {
+	t.Helper()
+	path := filepath.Join("..", "..", "shared", "data", "h100_bf16", "sweep.csv.xz")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the samples of a real sweep are not here: %v", err)
+	}
+	text, err := exec.Command("xz", "-dc", path).Output()
+	if err != nil {
+		t.Skipf("xz can't be run: %v", err)
+	}
+	rows := csv.NewReader(strings.NewReader(string(text)))
+	if _, err := rows.Read(); err != nil {
+		t.Fatal(err)
+	}
+	data := Data{Name: "h100", Meta: results.Meta{Source: path}}
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "cuda:0", Name: "NVIDIA H100 80GB HBM3", Units: 132}}
+	byKey := map[results.SeriesKey]map[int][]results.Sample{}
+	for seq := int64(0); ; seq++ {
+		r, err := rows.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := func(i int) float64 {
+			v, err := strconv.ParseFloat(r[i], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		key := results.SeriesKey{Device: r[0], Kernel: r[1], DType: kernels.DType(r[2]), N: int(number(4)), K: int(number(5)), Regime: results.Engine}
+		if byKey[key] == nil {
+			byKey[key] = map[int][]results.Sample{}
+		}
+		m := int(number(3))
+		byKey[key][m] = append(byKey[key][m], results.Sample{Phase: results.PhaseSweep, Seq: seq, Round: int(number(6)), Launches: 1, US: number(7), ClockMHz: number(8)})
+	}
+	id := int64(0)
+	for key, ms := range byKey {
+		s := results.Series{Key: key}
+		for m, samples := range ms {
+			id++
+			for i := range samples {
+				samples[i].CaseID = id
+			}
+			s.Rows = append(s.Rows, results.Row{Case: results.Case{ID: id, SeriesKey: key, M: m}, Samples: samples})
+		}
+		slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
+		data.Series = append(data.Series, s)
+	}
+	slices.SortFunc(data.Series, func(a, b results.Series) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return data
+}
+
+// TestCausesOfARealSweep: of a sweep of cuBLAS without any label at most one finding in twenty has no
+// cause, and each of these says what was excluded.
+func TestCausesOfARealSweep(t *testing.T) {
+	a, err := RunAudit(context.Background(), h100(t), Default(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	causes := map[Cause]int{}
+	for _, f := range a.Findings {
+		causes[f.Cause]++
+		if f.Cause == Unknown && len(f.Excluded) < 6 {
+			t.Errorf("%s: excluded %+v", f.ID, f.Excluded)
+		}
+	}
+	t.Logf("%d findings: %v", len(a.Findings), causes)
+	if len(a.Findings) < 400 || 20*causes[Unknown] > len(a.Findings) {
+		t.Errorf("%d of %d findings have no cause", causes[Unknown], len(a.Findings))
 	}
 }

@@ -80,16 +80,18 @@ func algorithm(label string) string {
 
 // choice: one of the library's own next choices is faster at this very product.
 func (w *witness) choice() (Cause, string) {
-	wanted := w.row.rate() - math.Log1p(-math.Min(explainShare*w.loss, 0.999))
-	best, by := math.Inf(-1), (*curve)(nil)
+	by := (*curve)(nil)
 	var p point
 	for _, c := range w.curve.choices {
-		if i, ok := c.at(w.row.m); ok && c.points[i].rate() >= wanted && c.points[i].rate() > best {
-			best, by, p = c.points[i].rate(), c, c.points[i]
+		if i, ok := c.at(w.row.m); ok && (by == nil || c.points[i].us.y < p.us.y) {
+			by, p = c, c.points[i]
 		}
 	}
-	if by == nil {
-		return "", ""
+	switch {
+	case by == nil:
+		return "", "no other choice of the library was measured"
+	case p.us.y > w.within():
+		return "", fmt.Sprintf("the library's other choices take %s us and more at m%d", figure(math.Exp(p.us.y)), p.m)
 	}
 	return HeuristicChoice, fmt.Sprintf("the library chose %s, and its own %s, %s, takes %s us at m%d",
 		short(w.row.label), by.series.Key.Kernel, short(p.label), figure(math.Exp(p.us.y)), p.m)

@@ -53,6 +53,24 @@
 // of MFU over smaller M, times the threshold, is above its own. It is there for
 // comparison with published numbers.
 //
+// # Causes
+//
+// A finding has a cause, in the order in which they are looked for, or says of each why it is
+// none ([Finding.Excluded]). A mechanism is a cause when it accounts for half the loss:
+//
+//   - heuristic-choice: another choice of the library that was measured is faster; or a larger M with
+//     another kernel takes less time, and what runs there would serve the row too; or the kernel that ran
+//     below the row needs no more waves for it; or another kernel is faster on both sides.
+//   - memory-bound, alignment: what the machine and multiples of 8 allow.
+//   - wave-quantisation, tile-quantisation: the tiles of the row's kernel, or of its
+//     reference's, predict where time steps up, and there it does, within a step of the grid. A
+//     cliff that is predicted and not seen is excluded, with both places. Where no tile is known, the
+//     steps themselves have to follow a period, or stand where waves are full as steps anywhere
+//     rarely would.
+//   - implementation: the same kernel computes a larger product faster, or somebody else's this one.
+//
+// The cause is that of the worst row; where it has none, that of most rows.
+//
 // # Time at stake
 //
 // Findings and remedies are listed by the time at stake: loss × time × weight of traffic,

@@ -33,8 +33,10 @@ type point struct {
 	row   int // index into Series.Rows
 	m     int
 	label string
-	n     int     // usable samples
-	flops float64 // log of the product's FLOPs
+	// launch is what is stored of how the kernel runs, zero where nothing is.
+	launch results.Launch
+	n      int     // usable samples
+	flops  float64 // log of the product's FLOPs
 	// us is log of microseconds at the common clock, seen the same as it was
 	// observed.
 	us, seen estimate
@@ -79,8 +81,10 @@ type curve struct {
 	control []bool
 	// tiles remembers how the tile of a kernel lies, by label; see orient.
 	tiles map[string][2]int
-	// stairs remembers the steps in the times; see stairsOf.
-	stairs *stairs
+	// stairs remembers the steps in the times, by octave of M, and least the least times; see
+	// stairsOf and envelope.
+	stairs map[int]*stairs
+	least  []float64
 	// choices are the curves of the same library's other choices at the same
 	// products; witness is true for one that is not judged itself. See linkChoices.
 	choices []*curve
@@ -139,7 +143,7 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)),
 			control: controls(s, total[s.Key.Device]), reference: p.clocks[s.Key.Device], clocked: true}
 		for i, row := range s.Rows {
-			pt := point{row: i, m: row.Case.M, label: row.Case.Label, flops: math.Log(row.Case.Shape().FLOPs())}
+			pt := point{row: i, m: row.Case.M, label: row.Case.Label, launch: row.Case.Launch, flops: math.Log(row.Case.Shape().FLOPs())}
 			for _, x := range row.Samples {
 				if usable(x) {
 					pt.n++

@@ -46,20 +46,20 @@ const (
 // Cause is why a row is slow.
 type Cause string
 
-// The causes.
+// The causes. See [Cause.Meaning].
 const (
-	WaveQuantisation Cause = "wave-quantisation" // the last wave of tiles leaves units idle
-	TileQuantisation Cause = "tile-quantisation" // the last tile computes rows that are not there
-	HeuristicChoice  Cause = "heuristic-choice"  // the library has a faster kernel and chose another
-	Alignment        Cause = "alignment"         // only Ms that are no multiple of a vector are slow
-	MemoryBound      Cause = "memory-bound"      // the row reads its operands about as fast as memory gives them
-	// Implementation: the kernel's code is at fault, not the product and not the
-	// machine. Another library's kernel computes the same product faster, or the
-	// rate is far below what arithmetic and memory allow.
+	WaveQuantisation Cause = "wave-quantisation"
+	TileQuantisation Cause = "tile-quantisation"
+	HeuristicChoice  Cause = "heuristic-choice"
+	Alignment        Cause = "alignment"
+	MemoryBound      Cause = "memory-bound"
+	// Implementation: another library's kernel computes the same product faster, the same
+	// kernel computes a larger one faster, or the rate is far below what arithmetic and
+	// memory allow.
 	Implementation   Cause = "implementation"
-	Clock            Cause = "clock"             // slow in time, not at the common clock
-	MeasurementError Cause = "measurement-error" // faster than can be
-	Unknown          Cause = "unknown"           // nothing in the run says why
+	Clock            Cause = "clock"
+	MeasurementError Cause = "measurement-error"
+	Unknown          Cause = "unknown"
 )
 
 // Interval is an estimate with its confidence bounds.
@@ -172,8 +172,11 @@ type Finding struct {
 	Status    Status  `json:"status"`
 	Cause     Cause   `json:"cause"`
 	// Explanation is one sentence with the numbers the cause rests on.
-	Explanation string  `json:"explanation"`
-	Remedy      *Remedy `json:"remedy,omitempty"`
+	Explanation string `json:"explanation"`
+	// Excluded are the causes that were looked at before this one and are none: all of
+	// them where Cause is [Unknown].
+	Excluded []Exclusion `json:"excluded,omitempty"`
+	Remedy   *Remedy     `json:"remedy,omitempty"`
 	// Waiver is the reason given in the rules file, when Status is Waived.
 	Waiver string `json:"waiver,omitempty"`
 	// Reproduce is the command that measures the worst row and its reference again.

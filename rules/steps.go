@@ -33,7 +33,7 @@ func Steps(data Data, key results.SeriesKey) []Step {
 	}
 	alone := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
 	c := prepare(alone, Config{}).curves[0]
-	s := stairsOf(c)
+	s := stairsOf(c, allOctaves)
 	rises := map[int]bool{}
 	for _, i := range s.steps {
 		rises[i] = true
@@ -59,30 +59,23 @@ func Steps(data Data, key results.SeriesKey) []Step {
 // is false when they are not known on both sides; M is 0 when there is no step.
 func (c *curve) tiledStep(i int, rises bool) (step Step, known bool) {
 	before, p := c.points[i-1], c.points[i]
-	units := unitsOf(c.spec)
-	a, b, ok := parseTile(p.label)
-	oldA, oldB, oldOK := parseTile(before.label)
-	if units == 0 || !ok || !oldOK {
+	t, ok := c.tileOf(before)
+	next, nextOK := c.tileOf(p)
+	if !ok || !nextOK {
 		return Step{}, false
 	}
-	n := c.series.Key.N
-	tm, tn := orient(c, before.label, oldA, oldB, units)
-	if newM, newN := orient(c, p.label, a, b, units); newM != tm || newN != tn {
-		// Another tile takes over, often because the old one no longer fits: then
-		// the step is where the old one's wave or row of tiles ends.
-		if !rises {
-			return Step{}, true
-		}
+	if next != t && !rises {
+		// Another tile takes over, often because the old one no longer fits: then the step
+		// is where the old one's wave or row of tiles ends, if there is one.
+		return Step{}, true
 	}
-	old, now := occupy(before.m, n, tm, tn, units), occupy(p.m, n, tm, tn, units)
-	across := (n + tn - 1) / tn
+	old, now := t.fill(before.m), t.fill(p.m)
 	rise := math.Expm1(p.us.y - before.us.y)
 	switch {
 	case now.waves > old.waves && (rises || rise >= waveShare*float64(now.waves-old.waves)/float64(old.waves)):
-		fits := (now.waves - 1) * units / across * tm
-		return Step{min(max(before.m, fits), p.m-1), WaveQuantisation}, true
+		return Step{min(max(before.m, t.lastOf(now.waves-1)), p.m-1), WaveQuantisation}, true
 	case now.tiles > old.tiles && rises:
-		return Step{max(before.m, (p.m-1)/tm*tm), TileQuantisation}, true
+		return Step{max(before.m, (p.m-1)/t.m*t.m), TileQuantisation}, true
 	}
 	return Step{}, true
 }

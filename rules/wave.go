@@ -1,10 +1,8 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +24,16 @@ func parseTile(label string) (a, b int, ok bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// cutAlongK finds what labels say of tiles that are cut along K, with the number of pieces where
+// they tell it: "splitk 4", "splitKreduce", "split 60 of 120".
+var cutAlongK = regexp.MustCompile(`(?i)split[ _]?k?[ _]?(\d*)`)
+
+// cutsK says whether a kernel cuts its tiles along K.
+func cutsK(label string) bool {
+	m := cutAlongK.FindStringSubmatch(label)
+	return m != nil && m[1] != "1"
 }
 
 // knownUnits is the number of SMs of devices whose imported sweeps do not tell.
@@ -68,45 +76,29 @@ func occupy(m, n, tm, tn, units int) occupancy {
 	return o
 }
 
-// quantisation: the row's tiles leave units idle in the last wave, or rows of
-// the last tile unused, and the reference's did so less.
-func (w *witness) quantisation() (Cause, string) {
-	units := unitsOf(w.curve.spec)
-	a, b, ok := parseTile(w.row.label)
-	if units == 0 || !ok || w.reference.m == 0 {
-		return "", ""
-	}
-	n := w.curve.series.Key.N
-	tm, tn := orient(w.curve, w.row.label, a, b, units)
-	row := occupy(w.row.m, n, tm, tn, units)
-	// The reference may have run another kernel with its own tile.
-	rm, rn := tm, tn
-	if ra, rb, ok := parseTile(w.reference.label); ok {
-		rm, rn = orient(w.curve, w.reference.label, ra, rb, units)
-	}
-	ref := occupy(w.reference.m, n, rm, rn, units)
-	enough := 1 - explainShare*w.loss
-	switch {
-	case row.wave/ref.wave <= enough:
-		return WaveQuantisation, fmt.Sprintf("%d tiles of %dx%d need %s on %d units, which are %.0f %% busy; at m%d %d tiles keep them %.0f %% busy",
-			row.tiles, tm, tn, plural(row.waves, "wave"), units, 100*row.wave, w.reference.m, ref.tiles, 100*ref.wave)
-	case row.tile/ref.tile <= enough:
-		return TileQuantisation, fmt.Sprintf("tiles of %dx%d compute %d rows for %d, %.0f %% of them needed", tm, tn, int(math.Round(float64(w.row.m)/row.tile)), w.row.m, 100*row.tile)
-	case row.wave*row.tile/(ref.wave*ref.tile) <= enough:
-		return WaveQuantisation, fmt.Sprintf("tiles of %dx%d fill %.0f %% of %s on %d units, against %.0f %% at m%d",
-			tm, tn, 100*row.wave*row.tile, plural(row.waves, "wave"), units, 100*ref.wave*ref.tile, w.reference.m)
-	}
-	return "", ""
-}
+// sides are the families of kernels of which it is known which side of the tile their
+// names give first: cuBLAS on Hopper computes the transposed product, and its first side lies along N.
+var sides = []struct {
+	prefix string
+	nFirst bool
+}{{"nvjet_", true}, {"algo ", true}, {"hopper ", false}, {"narrow ", false}}
 
-// orient says which side of a kernel's tile lies along M. Libraries that compute
-// the transposed product name the other side first, so the times decide: the
-// way in which rate ÷ occupancy varies less over the rows of that kernel.
+// orient says which side of a kernel's tile lies along M. Where the family of the kernel does
+// not tell, libraries may compute the transposed product and name the other side first, so
+// the times decide: the way in which rate ÷ occupancy varies less over the rows of that kernel.
 func orient(c *curve, label string, a, b, units int) (tm, tn int) {
 	if a == b {
 		return a, b
 	}
 	label = algorithm(label)
+	for _, s := range sides {
+		if rest := label[max(0, strings.Index(label, s.prefix)):]; strings.HasPrefix(rest, s.prefix) {
+			if s.nFirst {
+				return b, a
+			}
+			return a, b
+		}
+	}
 	if t, ok := c.tiles[label]; ok {
 		return t[0], t[1]
 	}
@@ -132,122 +124,4 @@ func orient(c *curve, label string, a, b, units int) (tm, tn int) {
 		return b, a
 	}
 	return a, b
-}
-
-// tilePeriod is the largest distance in M between steps that is put down to one
-// tile; longer ones are waves of several.
-const tilePeriod = 256
-
-// stepRows is the least number of steps that show a period.
-const stepRows = 3
-
-// stairs are the steps up in the times of a series.
-type stairs struct {
-	steps        []int // positions behind a step
-	period, hits int   // see stepPeriod
-}
-
-// stairsOf finds the steps of a series once: rises of the time that the work does
-// not explain and noise could not bring.
-func stairsOf(c *curve) *stairs {
-	if c.stairs != nil {
-		return c.stairs
-	}
-	c.stairs = &stairs{}
-	for i := 1; i < len(c.points); i++ {
-		p, before := c.points[i], c.points[i-1]
-		loss := before.rate() - p.rate()
-		noise := 4 * math.Hypot(p.us.se, before.us.se)
-		if loss > math.Max(noise, 0.03) {
-			c.stairs.steps = append(c.stairs.steps, i)
-		}
-	}
-	if len(c.stairs.steps) >= stepRows {
-		c.stairs.period, c.stairs.hits = stepPeriod(c.points, c.stairs.steps)
-	}
-	return c.stairs
-}
-
-// steps: without a tile to reckon with, the times themselves show a staircase.
-// The row stands behind a step, and the steps of the series lie at multiples of
-// one period.
-func (w *witness) steps() (Cause, string) {
-	points := w.curve.points
-	s := stairsOf(w.curve)
-	// The last step at or below the row has to account for its loss.
-	at, _ := slices.BinarySearch(s.steps, w.c.worst.point+1)
-	if at == 0 || s.period == 0 {
-		return "", ""
-	}
-	step := s.steps[at-1]
-	drop := lost(points[step].rate() - points[step-1].rate())
-	if drop < explainShare*w.loss || (points[step].m-1)/s.period == (points[step-1].m-1)/s.period {
-		return "", ""
-	}
-	return s.kind(), fmt.Sprintf("time steps up by %.0f %% between m%d and m%d, and %d of %d steps lie at multiples of %d",
-		100*math.Expm1(points[step].us.y-points[step-1].us.y), points[step-1].m, points[step].m, s.hits, len(s.steps), s.period)
-}
-
-// periodCandidates is how many periods are tried.
-const periodCandidates = 1000
-
-// stepPeriod finds the period whose multiples best tell where the steps are: by
-// the harmonic mean of the share of steps that lie at a multiple and of
-// multiples at which there is a step. 0 when no period does well.
-func stepPeriod(points []point, steps []int) (period, hits int) {
-	isStep := map[int]bool{}
-	for _, i := range steps {
-		isStep[i] = true
-	}
-	candidates := map[int]bool{}
-	for _, i := range steps[:min(len(steps), 24)] {
-		for p := points[i-1].m; p < points[i].m; p++ {
-			if len(candidates) >= periodCandidates {
-				break
-			}
-			candidates[p] = true
-		}
-	}
-	for k := 1; k < min(len(steps), 64); k++ {
-		candidates[points[steps[k]].m-points[steps[k-1]].m] = true
-	}
-	sorted := make([]int, 0, len(candidates))
-	for p := range candidates {
-		if p >= 2 {
-			sorted = append(sorted, p)
-		}
-	}
-	slices.Sort(sorted)
-	best := 0.0
-	first, last := steps[0], steps[len(steps)-1]
-	for _, p := range sorted {
-		hit, multiples := 0, 0
-		for i := max(first, 1); i <= last; i++ {
-			if (points[i].m-1)/p != (points[i-1].m-1)/p {
-				multiples++
-				if isStep[i] {
-					hit++
-				}
-			}
-		}
-		if hit == 0 {
-			continue
-		}
-		recall, precision := float64(hit)/float64(len(steps)), float64(hit)/float64(multiples)
-		if score := 2 * recall * precision / (recall + precision); score > best+1e-9 || score > best-1e-9 && p < period {
-			best, period, hits = score, p, hit
-		}
-	}
-	if best < 0.7 || hits < stepRows {
-		return 0, 0
-	}
-	return period, hits
-}
-
-// indexAfter is the position behind the first occurrence of part, or -1.
-func indexAfter(s, part string) int {
-	if i := strings.Index(s, part); i >= 0 {
-		return i + len(part)
-	}
-	return -1
 }

@@ -127,8 +127,9 @@ func newAuditCommand(a *app) *cobra.Command {
 		),
 		Long: `Every row is anomalous, clean, marginal or undecided, with a confidence interval and an
 adjusted p-value. A marginal row is known well and lies at the bound; it fails no gate unless
---fail-marginal says so. Anomalous rows are merged into intervals of M and explained. Findings
-are listed by the time at stake: loss times time, summed over their rows.
+--fail-marginal says so. Anomalous rows are merged into intervals of M and explained: -o wide
+says why each is slow, or which causes were excluded. Findings are listed by the time at stake:
+loss times time, summed over their rows.
 
 With --confirm, suspects and what they are held against are measured again, interleaved,
 on fresh samples that are added to the run. What this proves is kept in the run, for each rule.

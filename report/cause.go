@@ -1,0 +1,67 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// causeCell is a cause, of which people see nothing when it is not known.
+type causeCell rules.Cause
+
+func (c causeCell) Text() string {
+	if rules.Cause(c) == rules.Unknown {
+		return ""
+	}
+	return string(c)
+}
+func (c causeCell) Raw() any { return string(c) }
+
+// excludedCell is what was excluded before the cause of a finding was found. People see it where
+// there is none.
+type excludedCell rules.Finding
+
+func (c excludedCell) Text() string {
+	if c.Cause != rules.Unknown {
+		return ""
+	}
+	return excludedText(c.Excluded)
+}
+func (c excludedCell) Raw() any { return excludedText(c.Excluded) }
+
+// excludedText words the causes that were excluded, each with what speaks against it.
+func excludedText(excluded []rules.Exclusion) string {
+	words := make([]string, len(excluded))
+	for i, e := range excluded {
+		words[i] = fmt.Sprintf("not %s: %s", e.Cause, e.Why)
+	}
+	return strings.Join(words, ". ")
+}
+
+// causeNotes say how many findings have no cause, and where to read why.
+func causeNotes(findings []rules.Finding) []Note {
+	n := 0
+	for _, f := range findings {
+		if f.Cause == rules.Unknown && len(f.Excluded) > 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []Note{{fmt.Sprintf("%s without a known cause: -o wide says which were excluded", count(n, "finding")), Faint}}
+}
+
+// causeReading explains the causes that findings have, a line each; of the unknown one the finding
+// itself says what was excluded.
+func causeReading(findings []rules.Finding) []string {
+	var lines []string
+	for _, cause := range rules.AllCauses() {
+		if cause != rules.Unknown && slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Cause == cause }) {
+			lines = append(lines, fmt.Sprintf("%s: %s", cause, cause.Meaning()))
+		}
+	}
+	return lines
+}

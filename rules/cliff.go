@@ -1,0 +1,185 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// tiling is how a kernel covers the product of a series: tiles of m×n, across of them along N,
+// units at once.
+type tiling struct {
+	m, n, across, units int
+	columns             int // N of the series
+}
+
+// tileOf is the tiling of the kernel that ran a point: of its launch, where that is stored, else
+// read from the label. ok is false where the tile or the device's units are not known, and
+// where the kernel cuts tiles along K: then waves of tiles say nothing.
+func (c *curve) tileOf(p point) (t tiling, ok bool) {
+	n := c.series.Key.N
+	t = tiling{m: p.launch.Tile[0], n: p.launch.Tile[1], units: unitsOf(c.spec), columns: n}
+	if t.units == 0 || p.launch.Split > 1 || p.launch.Split == 0 && cutsK(p.label) {
+		return tiling{}, false
+	}
+	if t.m <= 0 || t.n <= 0 {
+		a, b, ok := parseTile(p.label)
+		if !ok {
+			return tiling{}, false
+		}
+		t.m, t.n = orient(c, p.label, a, b, t.units)
+	}
+	t.across = (n + t.n - 1) / t.n
+	return t, true
+}
+
+// fill is how well the tiles fill the device at m rows.
+func (t tiling) fill(m int) occupancy { return occupy(m, t.columns, t.m, t.n, t.units) }
+
+// lastOf is the largest M that fits into so many waves; 0 when not even one row of tiles does.
+func (t tiling) lastOf(waves int) int { return waves * t.units / t.across * t.m }
+
+// envelope is, for every point, the least log-time at which its series computes at least
+// as many rows. Spikes of a bad choice are gone from it, cliffs stay.
+func (c *curve) envelope() []float64 {
+	if c.least == nil {
+		c.least = make([]float64, len(c.points))
+		least := math.Inf(1)
+		for i := len(c.points) - 1; i >= 0; i-- {
+			least = math.Min(least, c.points[i].us.y)
+			c.least[i] = least
+		}
+	}
+	return c.least
+}
+
+// fall is the share of the rate that is lost from point i−1 to i, by the envelope.
+func (c *curve) fall(i int) float64 {
+	e := c.envelope()
+	return lost((c.points[i].flops - e[i]) - (c.points[i-1].flops - e[i-1]))
+}
+
+// around is the share of the rate that is lost across the first point above m, within a
+// step of the grid on either side: from is the point before and to the one behind.
+func (c *curve) around(m int) (fall float64, from, to int) {
+	e := c.envelope()
+	i := sort.Search(len(c.points), func(i int) bool { return c.points[i].m > m })
+	if i == 0 || i == len(c.points) {
+		return 0, -1, -1
+	}
+	fall = math.Inf(-1)
+	for _, f := range []int{i - 1, i - 2} {
+		for _, t := range []int{i, i + 1} {
+			if f < 0 || t >= len(c.points) || t-f > 2 {
+				continue
+			}
+			if v := lost((c.points[t].flops - e[t]) - (c.points[f].flops - e[f])); v > fall {
+				fall, from, to = v, f, t
+			}
+		}
+	}
+	return fall, from, to
+}
+
+// steepest is where the rate falls most between two points, by the envelope.
+func (c *curve) steepest(from, to int) (at int, fall float64) {
+	at, fall = -1, 0
+	for i := max(from, 0) + 1; i <= to; i++ {
+		if v := c.fall(i); v > fall {
+			at, fall = i, v
+		}
+	}
+	return at, fall
+}
+
+// waveCliff: the row needs one more wave of tiles than the reference, and the time steps up
+// where it begins.
+func (w *witness) waveCliff() (Cause, string) { return w.cliff(WaveQuantisation) }
+
+// tileCliff: the row needs one more row of tiles, which it hardly fills, and the time
+// steps up where that begins.
+func (w *witness) tileCliff() (Cause, string) { return w.cliff(TileQuantisation) }
+
+// cliff predicts where the time steps up from the tiles of the row's kernel, and of the one that ran its
+// reference, and names the kind of step when it is there in the times and accounts for the loss.
+func (w *witness) cliff(kind Cause) (Cause, string) {
+	units := unitsOf(w.curve.spec)
+	own, ok := w.curve.tileOf(w.row)
+	old, oldOK := w.curve.tileOf(w.reference)
+	switch {
+	case units == 0:
+		return "", "how many tiles the device works on at once is not known"
+	case !ok && !oldOK:
+		return "", "the kernel's tile is not known, or it cuts tiles along K"
+	case w.reference.m == 0:
+		return "", "the row is held against another kernel"
+	case w.reference.m > w.row.m:
+		return "", fmt.Sprintf("m%d needs no more tiles than m%d", w.row.m, w.reference.m)
+	}
+	why := ""
+	note := func(format string, args ...any) {
+		if s := fmt.Sprintf(format, args...); why == "" {
+			why = s
+		}
+	}
+	type model struct {
+		row, reference tiling
+		known          bool
+	}
+	for _, m := range []model{{own, own, ok}, {own, old, ok && oldOK}, {old, old, oldOK}} {
+		if !m.known {
+			continue
+		}
+		t := m.row
+		row, ref := t.fill(w.row.m), m.reference.fill(w.reference.m)
+		waveLoss, tileLoss := 1-row.wave/ref.wave, 1-row.tile/ref.tile
+		both := 1 - row.wave*row.tile/(ref.wave*ref.tile)
+		last, loss := t.lastOf(row.waves-1), waveLoss
+		if kind == TileQuantisation {
+			last, loss = (w.row.m-1)/t.m*t.m, tileLoss
+		}
+		if !w.explains(loss) && (!w.explains(both) || loss < max(waveLoss, tileLoss)) {
+			if kind == WaveQuantisation {
+				note("%d tiles of %dx%d keep %d units %.0f %% busy in %s, against %.0f %% at m%d", row.tiles, t.m, t.n, units, 100*row.wave, plural(row.waves, "wave"), 100*ref.wave, w.reference.m)
+			} else {
+				note("%.0f %% of the rows of %dx%d tiles are needed, against %.0f %% at m%d", 100*row.tile, t.m, t.n, 100*ref.tile, w.reference.m)
+			}
+			continue
+		}
+		tiles := fmt.Sprintf("its tiles of %dx%d", t.m, t.n)
+		if t != own || !ok {
+			tiles = fmt.Sprintf("tiles of %dx%d, as m%d has them,", t.m, t.n, w.reference.m)
+		}
+		what := fmt.Sprintf("%s begin wave %d on %d units", tiles, row.waves, units)
+		if kind == TileQuantisation {
+			what = fmt.Sprintf("%s begin another row of them", tiles)
+		}
+		if last < w.reference.m {
+			note("%s behind m%d already, below m%d", what, last, w.reference.m)
+			continue
+		}
+		fall, from, to := w.curve.around(last)
+		if from < 0 {
+			note("%s behind m%d, where nothing was measured", what, last)
+			continue
+		}
+		a, b := w.curve.points[from], w.curve.points[to]
+		e := w.curve.envelope()
+		if rise := e[to] - e[from]; w.explains(fall) && rise > clearly*math.Hypot(a.us.se, b.us.se) {
+			busy := fmt.Sprintf("m%d keeps units %.0f %% busy, m%d %.0f %%", w.row.m, 100*row.wave, w.reference.m, 100*ref.wave)
+			if kind == TileQuantisation {
+				busy = fmt.Sprintf("they compute %d rows for m%d", (w.row.m+t.m-1)/t.m*t.m, w.row.m)
+			}
+			return kind, fmt.Sprintf("%s behind m%d, and there the time steps up by %s, from m%d to m%d; %s",
+				what, last, percent(math.Expm1(rise)), a.m, b.m, busy)
+		}
+		s := fmt.Sprintf("%s behind m%d, where the rate falls by %s", what, last, percent(math.Max(fall, 0)))
+		if i, ok := w.curve.at(w.reference.m); ok {
+			if at, most := w.curve.steepest(i, w.c.worst.point); at >= 0 && (at < from || at > to) {
+				s += fmt.Sprintf("; it falls most behind m%d, by %s", w.curve.points[at-1].m, percent(most))
+			}
+		}
+		note("%s", s)
+	}
+	return "", why
+}
