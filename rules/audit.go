@@ -213,10 +213,10 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			rows := make([]judgement, len(points))
 			for i, p := range points {
 				r := RowVerdict{M: p.m, Verdict: Clean, US: exactly(p.us), MFU: exactly(p.mfu), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
-				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1}
+				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
 				if b := reference[i]; b >= 0 {
 					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
-					rows[i].against = s.Rows[points[b].row].Case
+					rows[i].against = &s.Rows[points[b].row].Case
 					rows[i].loss = exactly(1 - p.mfu/points[b].mfu)
 				}
 				if flagged[i] {
@@ -237,13 +237,14 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 		if cfg.Rules.Split.Enabled {
 			rows := make([]judgement, len(points))
 			for i := range rows {
-				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1}
+				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
 			}
 			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
 				j := &rows[sp.at]
 				j.verdict, j.loss = Anomalous, exactly(1-sp.predicted/points[sp.at].us)
-				j.against = j.alone()
-				j.against.Parts, j.against.Label = sp.parts, ""
+				against := j.alone()
+				against.Parts, against.Label = sp.parts, ""
+				j.against = &against
 			}
 			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
 				a.Findings = append(a.Findings, explained(k))

@@ -30,7 +30,7 @@ const (
 	// neighbours' before the neighbours have no say: it runs another kernel.
 	elasticityOwn = 3
 	// slopePairs bounds the pairs of samples whose slopes are looked at for one row.
-	slopePairs = 600
+	slopePairs = 300
 )
 
 // unknownElasticity is the β of which nothing is known: anything from 0 to 1.

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -13,7 +12,7 @@ const (
 	// what rows differ by could be the timer's doing: a tenth of a marginal row's reach.
 	coarseStep = marginalReach / 10
 	// orderRows is from how many rows of a round on its order is looked at, and
-	// orderLimit the rank correlation of M and time of measurement in all rounds
+	// orderLimit the correlation of M and time of measurement in all rounds
 	// alike from which on it is called ordered.
 	orderRows  = 16
 	orderLimit = 0.5
@@ -69,35 +68,30 @@ func timerStep(blocks []float64) float64 {
 }
 
 // ordered says whether the rows of a series were measured in the order of M, or against
-// it, in most rounds: then a drift is not told from what M does. correlation is the mean
-// rank correlation of the rounds.
+// it, in most rounds: then a drift is not told from what M does. correlation is that of
+// M's rank and the time of measurement, the mean over rounds.
 func ordered(s results.Series) (correlation float64, is bool) {
-	rounds := map[int][]results.Sample{}
-	m := map[int64]int{}
-	for _, r := range s.Rows {
-		m[r.Case.ID] = r.Case.M
+	type sums struct{ n, m, seq, mm, ss, ms float64 }
+	rounds := map[int]*sums{}
+	for i, r := range s.Rows {
 		for _, x := range r.Samples {
-			rounds[x.Round] = append(rounds[x.Round], x)
+			of := rounds[x.Round]
+			if of == nil {
+				of = &sums{}
+				rounds[x.Round] = of
+			}
+			m, seq := float64(i), float64(x.Seq)
+			of.n, of.m, of.seq = of.n+1, of.m+m, of.seq+seq
+			of.mm, of.ss, of.ms = of.mm+m*m, of.ss+seq*seq, of.ms+m*seq
 		}
 	}
 	var sum, n float64
 	for _, of := range rounds {
-		if len(of) < orderRows {
+		variance := (of.mm - of.m*of.m/of.n) * (of.ss - of.seq*of.seq/of.n)
+		if of.n < orderRows || variance <= 0 {
 			continue
 		}
-		slices.SortFunc(of, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
-		ranks := make([]int, len(of))
-		for i := range ranks {
-			ranks[i] = i
-		}
-		slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(m[of[a].CaseID], m[of[b].CaseID]) })
-		count := float64(len(of))
-		square := 0.0
-		for rank, i := range ranks {
-			d := float64(rank - i)
-			square += d * d
-		}
-		sum += 1 - 6*square/(count*(count*count-1))
+		sum += (of.ms - of.m*of.seq/of.n) / math.Sqrt(variance)
 		n++
 	}
 	if n == 0 {

@@ -300,7 +300,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 	for i, t := range trials {
 		pairs[i] = pair{ask(t.row.alone()), -1}
 		if t.row.against.M > 0 {
-			pairs[i].against = ask(t.row.against)
+			pairs[i].against = ask(*t.row.against)
 		}
 	}
 	samples, err := m.Measure(ctx, requests, rounds)

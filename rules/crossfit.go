@@ -10,6 +10,10 @@ import (
 // too bad only by what the choice loses, which is small where rows are alike.
 const folds = 4
 
+// crossFitRows is the largest number of rows of a series whose splits are searched once
+// for each fold beside all samples: the search grows with the square of it.
+const crossFitRows = 32768
+
 // fold deals a row's log-times to the folds.
 func (p *point) fold(y []float64) {
 	if len(y) < folds {

@@ -33,8 +33,9 @@ type judgement struct {
 	lossBound float64
 	// enough is the log-time in microseconds at which the row would lose nothing.
 	enough float64
-	// against is the case that the row is held against; its M is 0 for a ceiling.
-	against results.Case
+	// against is the case that the row is held against; its M is 0 for a ceiling, and for
+	// a row that is cleared of a rule which would have to make the case up.
+	against *results.Case
 	// base is the points of the same curve that set the expectation; nil where
 	// against alone does.
 	base []int
@@ -47,6 +48,9 @@ type judgement struct {
 }
 
 func (j *judgement) m() int { return j.curve.points[j.point].m }
+
+// nothing is what a row is held against that is held against no case.
+var nothing = &results.Case{}
 
 // alone is the case of the judged row.
 func (j *judgement) alone() results.Case {
@@ -182,7 +186,7 @@ func newFamily(p *prepared, cfg Config) *family {
 func (f *family) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
-		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Clean}
+		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Clean, against: nothing}
 		if !c.points[i].judged(f.cfg.MinSamples) {
 			rows[i].verdict = Undecided
 		}
@@ -249,7 +253,7 @@ func (f *family) monotonic(c *curve) []judgement {
 			continue
 		}
 		against := c.points[ref.point]
-		j.against, j.base = c.series.Rows[against.row].Case, ref.window
+		j.against, j.base = &c.series.Rows[against.row].Case, ref.window
 		j.expected = expo(threshold + ref.rate.y - c.peak)
 		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
 		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
@@ -264,10 +268,13 @@ func (f *family) monotonic(c *curve) []judgement {
 func (f *family) split(c *curve) []judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.points))
+	for i, p := range c.points {
+		ms[i] = p.m
+	}
 	search := func(cost func(point) float64) *partition {
 		costs := make([]float64, len(c.points))
 		for i, p := range c.points {
-			ms[i], costs[i] = p.m, math.Inf(1)
+			costs[i] = math.Inf(1)
 			if p.serves(f.cfg.MinSamples) && p.folded {
 				costs[i] = math.Exp(cost(p))
 			}
@@ -276,24 +283,34 @@ func (f *family) split(c *curve) []judgement {
 	}
 	whole := search(func(p point) float64 { return p.us.y })
 	var of [folds]*partition
-	each(folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
+	fitted := len(c.points) <= crossFitRows
+	if fitted {
+		each(folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
+	}
 	margin := math.Log1p(f.cfg.Rules.Split.Margin)
 	for i, p := range c.points {
 		parts, _ := whole.parts(i, 2)
 		if parts == nil || !p.judged(f.cfg.MinSamples) {
 			continue
 		}
+		j := &rows[i]
+		price := c.priced(parts)
 		var prices [folds]float64
 		for k := range folds {
+			if !fitted {
+				// Without a search of its own, a fold prices what all samples chose.
+				prices[k] = math.Log(c.sum(parts, func(p point) float64 { return p.of[k] })) + price.se
+				continue
+			}
 			chosen, _ := of[k].parts(i, 2)
 			prices[k] = math.Log(c.sum(chosen, func(p point) float64 { return p.of[k] }))
 		}
-		j := &rows[i]
-		j.against = j.alone()
-		j.against.Parts, j.against.Label = parts, ""
-		price := c.priced(parts)
 		price.y = joint(prices)
-		f.hold(j, price, margin)
+		if f.hold(j, price, margin); !j.kept {
+			against := j.alone()
+			against.Parts, against.Label = parts, ""
+			j.against = &against
+		}
 	}
 	return rows
 }
@@ -340,10 +357,12 @@ func (f *family) pad(c *curve) []judgement {
 		p := c.points[i]
 		if top.point >= 0 && p.judged(f.cfg.MinSamples) {
 			j := &rows[i]
-			j.against = j.alone()
-			j.against.PadTo, j.against.Label = c.points[top.point].m, ""
 			e := c.points[top.point].us
-			f.hold(j, estimate{-top.estimate(), e.se, e.df}, margin)
+			if f.hold(j, estimate{-top.estimate(), e.se, e.df}, margin); !j.kept {
+				against := j.alone()
+				against.PadTo, against.Label = c.points[top.point].m, ""
+				j.against = &against
+			}
 		}
 		if p.serves(f.cfg.MinSamples) && p.folded {
 			top.add(i, -p.us.y, negated(p.without), negated(p.of))

@@ -12,7 +12,7 @@ import (
 // same shape and kernel. A row with several partners keeps the accusation of the one that accuses most,
 // and its p-value pays for all of them.
 func (f *family) parity(c *curve) []judgement {
-	rows := f.blank(c)
+	var rows []judgement
 	partners := 0.0
 	for _, pair := range f.cfg.Rules.Parity.Pairs {
 		if pair.DType != c.series.Key.DType {
@@ -30,7 +30,10 @@ func (f *family) parity(c *curve) []judgement {
 				if !ok || !p.judged(f.cfg.MinSamples) || !other.points[o].serves(f.cfg.MinSamples) {
 					continue
 				}
-				j := judgement{curve: c, point: i, sign: 1, against: other.series.Rows[other.points[o].row].Case}
+				if rows == nil {
+					rows = f.blank(c)
+				}
+				j := judgement{curve: c, point: i, sign: 1, against: &other.series.Rows[other.points[o].row].Case, p: 1, adjusted: 1, verdict: Clean}
 				f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
 				if !rows[i].tested || j.p < rows[i].p {
 					rows[i] = j
@@ -46,12 +49,12 @@ func (f *family) parity(c *curve) []judgement {
 
 // alternative: no other kernel of the device may be faster at the same product.
 func (f *family) alternative(c *curve) []judgement {
-	rows := f.blank(c)
-	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
-		return rows
-	}
-	margin := math.Log1p(f.cfg.Rules.Alternative.Margin)
 	others := f.elsewhere(c)
+	if len(others) == 0 || slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
+		return nil
+	}
+	rows := f.blank(c)
+	margin := math.Log1p(f.cfg.Rules.Alternative.Margin)
 	for i, p := range c.points {
 		if !p.judged(f.cfg.MinSamples) {
 			continue
@@ -69,7 +72,7 @@ func (f *family) alternative(c *curve) []judgement {
 		other := others[top.point]
 		o, _ := other.at(p.m)
 		e := other.points[o]
-		rows[i].against = other.series.Rows[e.row].Case
+		rows[i].against = &other.series.Rows[e.row].Case
 		f.hold(&rows[i], estimate{-top.estimate(), e.us.se, e.us.df}, margin)
 	}
 	return rows
@@ -107,11 +110,11 @@ func (f *family) bestElsewhere(c *curve, m int) (*curve, int) {
 // above what they can: that is an error of the measurement. Ceilings know no common
 // clock, so observed time is held against them.
 func (f *family) roofline(c *curve) []judgement {
-	rows := f.blank(c)
 	s := c.series
 	if s.Peak.FLOPS <= 0 {
-		return rows
+		return nil
 	}
+	rows := f.blank(c)
 	r := f.cfg.Rules.Roofline
 	for i, p := range c.points {
 		if !p.judged(f.cfg.MinSamples) {

@@ -155,7 +155,7 @@ func (c *candidate) finding() Finding {
 		Loss:      c.worstLoss(),
 		AdjustedP: c.worst.adjusted,
 		Status:    Unconfirmed,
-		Reproduce: reproduce(c.worst.alone(), c.worst.against),
+		Reproduce: reproduce(c.worst.alone(), *c.worst.against),
 	}
 	if against := c.worst.against; against.M > 0 {
 		f.ReferenceM, f.Reference = against.M, against.String()

@@ -82,70 +82,128 @@ func newPace(rows []track, y [][]float64, control []bool, sentinels []block) *pa
 	return p
 }
 
-// at is the pace around a block, which itself has no say.
-func (p *pace) at(seq int64, scratch []float64) (float64, []float64) {
-	i, found := slices.BinarySearchFunc(p.blocks, seq, func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
-	after := i
-	if found {
-		after++
+// window is the blocks around a moment, kept sorted as it moves on.
+type window struct{ sorted []float64 }
+
+func (w *window) add(v float64) {
+	i, _ := slices.BinarySearch(w.sorted, v)
+	w.sorted = slices.Insert(w.sorted, i, v)
+}
+
+func (w *window) drop(v float64) {
+	if i, ok := slices.BinarySearch(w.sorted, v); ok {
+		w.sorted = slices.Delete(w.sorted, i, i+1)
 	}
-	const half = paceBlocks / 2
-	from, to := max(0, i-half), min(len(p.blocks), after+half)
-	// At the ends of the run the other side gives more.
-	if short := half - (i - from); short > 0 {
-		to = min(len(p.blocks), to+short)
+}
+
+// middle is the median of the window, of which one block has no say when it is its own.
+func (w *window) middle(own float64, has bool) float64 {
+	skip := -1
+	if has {
+		skip, _ = slices.BinarySearch(w.sorted, own)
 	}
-	if short := half - (to - after); short > 0 {
-		from = max(0, from-short)
+	n := len(w.sorted)
+	if skip >= 0 {
+		n--
 	}
-	scratch = scratch[:0]
-	for k := from; k < to; k++ {
-		if k < i || k >= after {
-			scratch = append(scratch, p.blocks[k].off)
+	at := func(i int) float64 {
+		if skip >= 0 && i >= skip {
+			i++
+		}
+		return w.sorted[i]
+	}
+	return (at(n/2) + at((n-1)/2)) / 2
+}
+
+// moments are the seqs of all samples in the order of the run, each with its place.
+type moment struct {
+	seq      int64
+	row, col int32
+}
+
+func moments(rows []track) []moment {
+	n := 0
+	for _, r := range rows {
+		n += len(r.seq)
+	}
+	all := make([]moment, 0, n)
+	for i, r := range rows {
+		for j, seq := range r.seq {
+			all = append(all, moment{seq, int32(i), int32(j)})
 		}
 	}
-	slices.Sort(scratch)
-	n := len(scratch)
-	return (scratch[n/2] + scratch[(n-1)/2]) / 2, scratch
+	slices.SortFunc(all, func(a, b moment) int { return cmp.Compare(a.seq, b.seq) })
+	return all
 }
 
 // follow sets the x of all tracks to −pace, so that an adjusted time is that of a usual
 // moment, and says whether the pace stands out of its own noise: where it does
-// not, times are better left as they are.
+// not, times are better left as they are. The pace around a block is the median of those
+// nearest in time, half before and half after, without the block itself.
 func (p *pace) follow(rows []track) bool {
 	if p == nil {
 		return false
 	}
-	var all []float64
-	scratch := make([]float64, 0, paceBlocks)
-	for _, r := range rows {
-		for j, seq := range r.seq {
-			var v float64
-			v, scratch = p.at(seq, scratch)
-			r.x[j] = -v
-			all = append(all, v)
-		}
-	}
-	if len(all) == 0 {
-		return false
-	}
+	const half = paceBlocks / 2
+	values := make([]float64, 0, len(p.blocks))
+	var w window
+	from, to, at := 0, 0, 0 // the window is blocks[from:to], and blocks[at:] are not before the moment
 	var sum, squares float64
-	for _, v := range all {
+	for _, m := range moments(rows) {
+		for at < len(p.blocks) && p.blocks[at].seq < m.seq {
+			at++
+		}
+		own := at < len(p.blocks) && p.blocks[at].seq == m.seq
+		after := at
+		if own {
+			after++
+		}
+		first, last := at-half, after+half
+		// At the ends of the run the other side gives more.
+		if first < 0 {
+			first, last = 0, last-first
+		}
+		if last > len(p.blocks) {
+			first, last = max(0, first-(last-len(p.blocks))), len(p.blocks)
+		}
+		for ; to < last; to++ {
+			w.add(p.blocks[to].off)
+		}
+		for ; from < first; from++ {
+			w.drop(p.blocks[from].off)
+		}
+		for ; from > first; from-- {
+			w.add(p.blocks[from-1].off)
+		}
+		v := w.middle(blockOff(p.blocks, at, own), own)
+		rows[m.row].x[m.col] = -v
+		values = append(values, v)
 		sum += v
 		squares += v * v
 	}
-	n := float64(len(all))
+	n := float64(len(values))
+	if n == 0 {
+		return false
+	}
 	variance := squares/n - sum/n*sum/n
 	if variance*(1-paceShare) <= p.noise*p.noise {
 		return false
 	}
-	usual := selectMedian(all)
+	usual := selectMedian(values)
 	for _, r := range rows {
 		for j := range r.x {
 			r.x[j] += usual
 		}
 	}
 	return true
+}
+
+// blockOff is the deviation of a block that is there.
+func blockOff(blocks []block, at int, is bool) float64 {
+	if !is {
+		return 0
+	}
+	return blocks[at].off
 }
 
 // sentinelBlocks are the blocks of recurring cases, each beside its case's centre.

@@ -102,7 +102,7 @@ func pseudoMedian(y, scratch []float64) (float64, []float64) {
 }
 
 // pairedSamples is up to how many samples all pairs are looked at for their centre.
-const pairedSamples = 64
+const pairedSamples = 36
 
 // centre is the centre of a row's samples: the [pseudoMedian], and of very many
 // samples, whose pairs are too many, the mean of their middle half, which stands

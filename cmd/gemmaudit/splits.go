@@ -248,7 +248,7 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 
 // remediesFlag adds --remedies: which predicted remedies are executed.
 func remediesFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "remedies", rules.CandidatesLikely, "predicted remedies to execute: likely (they gain by the bounds of the prediction), all (by the prediction itself)")
+	cmd.Flags().StringVar(to, "remedies", rules.CandidatesLikely, "predicted remedies to execute: likely (by the bounds of the prediction) or all")
 	complete(cmd, "remedies", fixed(rules.CandidatesLikely, rules.CandidatesAll))
 }
 
