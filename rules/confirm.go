@@ -187,6 +187,23 @@ func (c *candidate) chosen() []*judgement {
 	return rows
 }
 
+// instead is the verdict on a row that was not confirmed: what the fresh samples say of
+// it where they say enough.
+func (t *trial) instead() Verdict {
+	if t == nil || len(t.pairs) < leastPairs || t.row.lossBound <= 0 {
+		return Undecided
+	}
+	again := *t.row
+	again.loss = t.loss
+	switch {
+	case again.marginal():
+		return Marginal
+	case t.loss.Mid <= t.row.lossBound-marginalMid && t.loss.Hi <= t.row.lossBound+marginalReach:
+		return Clean
+	}
+	return Undecided
+}
+
 // settle draws the consequences of a candidate's trials for its rows.
 func (c *candidate) settle() {
 	// The worst by the sweep stands for the interval as long as it is confirmed: it was
@@ -195,7 +212,7 @@ func (c *candidate) settle() {
 	for _, j := range c.chosen() {
 		t := c.tests[j]
 		if t == nil || !t.confirmed {
-			j.verdict = Undecided
+			j.verdict = t.instead()
 			continue
 		}
 		j.verdict, j.adjusted = Anomalous, t.adjusted
@@ -206,7 +223,9 @@ func (c *candidate) settle() {
 	if best == nil {
 		c.refuted = true
 		for _, j := range c.rows {
-			j.verdict = Undecided
+			if c.tests[j] == nil {
+				j.verdict = Undecided
+			}
 		}
 		return
 	}
@@ -217,7 +236,7 @@ func (c *candidate) settle() {
 		t := c.tests[j]
 		if t != nil && t.confirmed || t == nil && inner {
 			rows = append(rows, j)
-		} else {
+		} else if t == nil {
 			j.verdict = Undecided
 		}
 	}
