@@ -4,7 +4,8 @@
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make test    everything, as a clean clone runs it
 #   make lint    formatting, go vet and staticcheck
-#   make bench   what the kernels reach here, beside registers, memory and libraries
+#   make bench   what the kernels reach here, beside registers, memory and libraries; with PAIR=cold.db,hot.db
+#                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them)
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/cuda.test and bin/mistral.test, which run the GPU tests on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
@@ -114,6 +115,9 @@ endif
 bench:
 	$(GO) test -run '^$$' -bench '^BenchmarkReach' -benchtime 15x ./kernels/cpu
 	$(GO) test -run '^$$' -bench . -timeout 30m ./results/... ./rules
+ifdef PAIR
+	PAIR='$(PAIR)' $(GO) test -run '^$$' -bench '^BenchmarkPair$$' -benchtime 1x ./cmd/gemmaudit
+endif
 
 # Every kernel, type and size on its own.
 bench-kernels:

@@ -20,6 +20,10 @@
 #                             and prompts with the lookup table of this card's own audit
 #   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
 #                             square product through cuBLAS, its next choices and our kernels
+#   ./run.sh pair             two audits of 4096 cases, the second after two minutes of load, and one
+#                             more that executes all candidates for remedies; then the two compared.
+#                             `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
+#   ./run.sh noise            4096 comparisons of one kernel with itself under two names
 #
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
@@ -149,6 +153,28 @@ run_audit() {
   passed 1 4
 }
 
+run_pair() {
+  local name plan=(--device "$device" --shape n14336k4096,n4096k4096 --batch 8:8192:8 --dtype bf16 --kernel cublas,auto --block 1ms)
+  for name in cold hot all; do
+    rm -rf "$out/pair-$name" "$out/pair-load.db"*
+    if [[ $name == hot ]]; then
+      step pair-load 1 ./gemmaudit sweep -q --device "$device" --shape n8192k8192 --batch 4096:8192:8 --dtype bf16 --kernel cublas \
+        --block 1ms --rounds 1000 --rounds-for all --deadline "${LOAD:-2m}" --out "$out/pair-load.db"
+      passed
+    fi
+    step "pair-$name" 6 ./gemmaudit run "${plan[@]}" --remedies "$([[ $name == all ]] && echo all || echo likely)" --images png --out "$out/pair-$name"
+    passed 1 4
+    [[ -f $out/pair-$name/run.db ]] && cp "$out/pair-$name/run.db" "$out/$name.db"
+  done
+  step pair-diff 12 ./gemmaudit diff "$out/cold.db" "$out/hot.db"
+  passed 1 4
+}
+
+run_noise() {
+  step noise 12 ./gemmaudit selftest --device "$device" --kernel cublas --dtype bf16 --shape m1024n4096k4096 --pairs 4096 --rounds 7
+  passed 1
+}
+
 # A model of random weights is as fast as a trained one. MODEL names another folder.
 run_mistral() {
   local model=${MODEL:-$out/mistral-7b} shape shapes=()
@@ -182,16 +208,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach attention article audit mistral)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach attention article audit mistral pair noise)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | reach | attention | article | audit | mistral) ;;
+    test | sanitize | reach | attention | article | audit | mistral | pair | noise) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, reach, attention, article, audit, mistral" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, reach, attention, article, audit, mistral, pair, noise" >&2
       exit 2
       ;;
   esac
