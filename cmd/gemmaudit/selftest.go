@@ -22,6 +22,7 @@ type selftestOptions struct {
 	noise   bool
 	pairs   int
 	rounds  int
+	block   time.Duration
 	shape   string
 	seed    uint64
 	output  report.Format
@@ -72,6 +73,7 @@ tables.` + exitHelp(
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
 	flags.IntVar(&opts.pairs, "pairs", 40, "A/A pairs of the noise floor")
 	flags.IntVar(&opts.rounds, "rounds", 10, "samples of each name of a pair")
+	flags.DurationVar(&opts.block, "block", 5*time.Millisecond, "time of one sample of the noise floor")
 	flags.StringVar(&opts.shape, "shape", "m64n1024k1024", "product of the noise floor")
 	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
 	opts.trust.register(cmd)
@@ -79,7 +81,7 @@ tables.` + exitHelp(
 	complete(cmd, "kernel", listOf(a.kernelNames))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "shape", completeShapes)
-	for _, free := range []string{"pairs", "rounds", "seed"} {
+	for _, free := range []string{"pairs", "rounds", "block", "seed"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -87,6 +89,9 @@ tables.` + exitHelp(
 
 func (o *selftestOptions) run(ctx context.Context) error {
 	a := o.app
+	if o.block <= 0 || o.block > time.Minute {
+		return usagef("--block: %v, expected above 0 and at most 1m", o.block)
+	}
 	for _, n := range []struct {
 		flag         string
 		value, least int
@@ -288,7 +293,7 @@ func (o *selftestOptions) noiseCase(d kernels.Device, shape kernels.Shape, dtype
 // noiseFloor measures A/A pairs of a case.
 func (o *selftestOptions) noiseFloor(ctx context.Context, d kernels.Device, c results.Case) (*report.Noise, error) {
 	o.app.notef("noise floor: %d A/A pairs of %v", o.pairs, c)
-	measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
+	measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, BlockTarget: o.block, Observer: o.app.newMeter(), Now: o.app.now})
 	if err != nil {
 		return nil, err
 	}

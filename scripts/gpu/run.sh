@@ -171,7 +171,7 @@ run_pair() {
 }
 
 run_noise() {
-  step noise 12 ./gemmaudit selftest --device "$device" --kernel cublas --dtype bf16 --shape m1024n4096k4096 --pairs 4096 --rounds 7
+  step noise 12 ./gemmaudit selftest --device "$device" --kernel cublas --dtype bf16 --shape m1024n4096k4096 --pairs 4096 --rounds 7 --block 200us
   passed 1
 }
 
