@@ -299,13 +299,18 @@ type Request struct {
 	// would. A sweep lets kernels that can begin while their predecessor drains, which a
 	// remedy must not take credit for where it replaces another library's kernel.
 	Serial bool
+	// Group joins requests of one call that are compared with each other, by a number of
+	// the caller's choice: in every round they run next to each other, in random order
+	// among themselves, so that what drifts slowly is common to them. 0 is by itself.
+	Group int
 }
 
 // Measurer measures cases on the device that the run came from. Package sweep
 // satisfies it; tests use a table of numbers.
 type Measurer interface {
 	// Measure takes rounds samples of every request. Requests of one call are
-	// interleaved, in a new random order each round. The result has one slice
+	// interleaved, in a new random order each round that keeps groups together, as far as
+	// their weights are in memory together. The result has one slice
 	// per request, in order; a case that failed has fewer samples than rounds.
 	Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error)
 }

@@ -33,8 +33,8 @@ type MeasureConfig struct {
 
 // Measurer takes fresh samples of single cases, interleaved, in the regime that
 // the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
-// a power limit, blocks of its other cases are run between the measured ones, so that
-// the clock is the sweep's; they are not stored. Weights stay in memory
+// a power limit and what is measured does not keep the device there, blocks of its other
+// cases are run in between, so that the clock is the sweep's; they are not stored. Weights stay in memory
 // between calls while there is room. It is used by one goroutine.
 type Measurer struct {
 	cfg     MeasureConfig
@@ -289,7 +289,10 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	if err := m.warm(ctx, l); err != nil {
 		return err
 	}
-	order := make([]int, len(members))
+	if l.thermal != nil {
+		l.thermal.few = distinct(stations) < leastMixture
+	}
+	sets := adjacent(requests, members)
 	for round := range rounds {
 		if rested := m.cfg.Now(); round > 0 {
 			placed := l.allocation
@@ -303,15 +306,16 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 				}
 			}
 		}
-		for i := range order {
-			order[i] = i
-		}
-		shuffle(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), order)
-		for _, at := range order {
+		for next := range shuffleSets(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), sets) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			i := members[at]
+			at, i := next.at, members[next.at]
+			if next.first {
+				if err := l.keepWarm(ctx); err != nil {
+					return err
+				}
+			}
 			if gone[at] == nil {
 				gone[at] = m.sample(ctx, l, stations[at], requests[i], &out[i])
 			}
@@ -349,9 +353,6 @@ var errJournal = errors.New("the run file can't be written")
 
 // sample takes one block.
 func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Request, out *[]results.Sample) error {
-	if err := l.keepWarm(ctx); err != nil {
-		return err
-	}
 	started := m.cfg.Now()
 	span, err := l.run(ctx, s, s.perBlock, r.Serial)
 	if err != nil {
