@@ -282,22 +282,24 @@ func (l *lab) stock(ctx context.Context, mine []results.Case) error {
 	return nil
 }
 
-// fill runs a filler and returns how long it took. One that fails is not run again.
+// fill runs a filler and returns how long it is expected to take. One that fails is not run
+// again.
 func (l *lab) fill(ctx context.Context, f *filler) (time.Duration, error) {
 	s := l.station(f.c)
 	if s.perBlock == 0 {
 		s.learn(f.last.US/1e6, f.last.Launches)
 	}
-	span, err := l.block(ctx, s, s.perBlock)
-	if lost(err) || errors.Is(err, errHalted) {
-		return 0, err
-	}
-	if err != nil {
-		l.thermal.drop(f)
-		return 0, nil
-	}
-	l.thermal.saw(f.c, span)
-	return time.Duration(span.Seconds * 1e9), nil
+	return time.Duration(s.seconds * float64(s.perBlock) * 1e9), l.begin(ctx, s, s.perBlock, false, func(_ time.Time, span kernels.Span, err error) error {
+		if lost(err) || errors.Is(err, errHalted) {
+			return err
+		}
+		if err != nil {
+			l.thermal.drop(f)
+			return nil
+		}
+		l.thermal.saw(f.c, span)
+		return nil
+	})
 }
 
 // keepWarm runs what belongs before measured blocks that follow each other: nothing while the
@@ -344,7 +346,7 @@ func (l *lab) warmToSweep(ctx context.Context, most time.Duration, now func() ti
 		if err != nil {
 			return "", err
 		}
-		ran += max(took, time.Microsecond) // fillers that fail end too
+		ran += took
 	}
 	if len(t.ready) > 0 && !t.settled() {
 		note = fmt.Sprintf("the clock is %+.1f %% from that of the sweep after %v of its cases", 100*(t.ratio-1), ran.Round(time.Millisecond))

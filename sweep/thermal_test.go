@@ -65,14 +65,14 @@ func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 			for _, rest := range []time.Duration{0, time.Minute, 100 * time.Millisecond} {
 				d.Advance(rest)
 				blocks = nil
-				got, err := m.Measure(context.Background(), confirmations(ms...), 40)
+				got, err := m.Measure(context.Background(), confirmations(ms...), 100)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var all, first []results.Sample
 				for _, samples := range got {
-					if len(samples) != 40 {
-						t.Fatalf("%d samples of 40", len(samples))
+					if len(samples) != 100 {
+						t.Fatalf("%d samples of 100", len(samples))
 					}
 					all, first = append(all, samples...), append(first, samples[:5]...)
 				}
@@ -81,7 +81,7 @@ func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 					what    string
 					samples []results.Sample
 					within  float64
-				}{{"all", all, 0.02}, {"first", first, 0.05}} {
+				}{{"all", all, 0.03}, {"first", first, 0.05}} {
 					if off := medianClock(part.samples)/usual - 1; math.Abs(off) > part.within {
 						t.Errorf("after a rest of %v the clock of %s samples is %+.1f %% from the sweep's %.0f MHz", rest, part.what, 100*off, usual)
 					}
@@ -91,8 +91,8 @@ func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 				}
 			}
 			// Fillers are no samples.
-			if now, _ := run.Samples(results.PhaseConfirm); len(now) != len(stored)+3*40*len(ms) {
-				t.Errorf("%d confirmations are stored beside %d, want %d", len(now)-len(stored), len(stored), 3*40*len(ms))
+			if now, _ := run.Samples(results.PhaseConfirm); len(now) != len(stored)+3*100*len(ms) {
+				t.Errorf("%d confirmations are stored beside %d, want %d", len(now)-len(stored), len(stored), 3*100*len(ms))
 			}
 		})
 	}

@@ -96,6 +96,7 @@ type Device struct {
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
 var _ kernels.Starter = (*Starter)(nil)
+var _ kernels.Primer = (*Starter)(nil)
 
 // epoch is when every simulated device was switched on.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -342,6 +343,9 @@ func (s *Starter) Start(ctx context.Context, block kernels.Block) (func() (kerne
 		return span, failure
 	}, nil
 }
+
+// Prime implements kernels.Primer: no first run takes longer than later ones.
+func (s *Starter) Prime(context.Context, kernels.Launch) (float64, error) { return 0, nil }
 
 // Execute implements kernels.Device.
 func (s *Starter) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
