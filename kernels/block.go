@@ -17,8 +17,12 @@ type Block struct {
 // something else.
 type Starter interface {
 	// Start begins a block and returns when nothing of it is left for the host to do;
-	// [Device.Execute] is Start and wait. wait must be called once. Between the two, the
-	// device may be asked for what runs nothing on it: Telemetry, Bind, Label.
+	// [Device.Execute] is Start and wait. While it is in flight, one more may be started: it
+	// begins when the first has ended, and neither is part of the other's time. wait must be
+	// called once for each, in the order of the starts; its error is that block's. Between
+	// the two, the device may be asked for what runs nothing on it: Telemetry, Bind, Label;
+	// and [Primer.Prime] waits for what is in flight where it has something to run. All else
+	// comes after wait.
 	Start(ctx context.Context, b Block) (wait func() (Span, error), err error)
 }
 

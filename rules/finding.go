@@ -311,7 +311,8 @@ type Request struct {
 // satisfies it; tests use a table of numbers.
 type Measurer interface {
 	// Measure takes rounds samples of every request. Requests of one call are
-	// interleaved, in a new random order each round. The result has one slice
+	// interleaved, in a new random order each round that keeps groups together, as far as
+	// their weights are in memory together. The result has one slice
 	// per request, in order; a case that failed has fewer samples than rounds.
 	Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error)
 }

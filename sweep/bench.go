@@ -35,18 +35,21 @@ type bench struct {
 	sets        map[matrixKey]*weightSet
 	used        int64 // of the budget
 	gemms       map[string]kernels.Gemm
-	window      []kernels.Launch // of the current block
-	bound       int              // launches kept
-	busy        float64          // seconds inside blocks
+	bound       int     // launches kept
+	busy        float64 // seconds inside blocks
 	rotations   map[formKey]Rotation
 	allocation  int // how many times the operands have been allocated
 	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
 	renewal, renewed float64
 
+	ahead   int                // blocks that are in flight while the host does something else
+	flights []*flight          // in the order of their starts
+	windows [][]kernels.Launch // to be used again
+	opened  time.Time          // when the first block was started of those between which nothing landed last
+	inside  float64            // seconds inside of those that have landed
+
+	paces paces
 	watch stopwatch
-	// meanwhile is called while a block runs, on devices that run blocks by themselves; nil
-	// has nothing to do. It must run nothing on the device.
-	meanwhile func()
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -68,12 +71,16 @@ type station struct {
 }
 
 func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *bench {
-	return &bench{
+	b := &bench{
 		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
 		budget:      int64(memoryShare * float64(freeMemory(d))),
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
-		gemms: map[string]kernels.Gemm{}, rotations: map[formKey]Rotation{},
+		gemms: map[string]kernels.Gemm{}, rotations: map[formKey]Rotation{}, paces: paces{},
 	}
+	if _, ok := d.(kernels.Starter); ok {
+		b.ahead = 1
+	}
+	return b
 }
 
 // errHalted is what setting up a case ends with when it must not go on. It speaks
@@ -163,94 +170,6 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
 }
 
-// block executes a case n times back to back, each time with the next copy of
-// its weights. All parts of one execution use the same copy, as they would.
-func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
-	return b.run(ctx, s, n, false)
-}
-
-// run is block, with launches that do not overlap where they are to be serial.
-func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (kernels.Span, error) {
-	began := b.watch.time()
-	if err := b.ready(ctx, s); err != nil {
-		return kernels.Span{}, err
-	}
-	copies, parts := len(s.form.copies), len(ms(s.c))
-	b.window = b.window[:0]
-	for i := range min(n, copies) {
-		copy := (s.form.set.next + i) % copies
-		for part := range parts {
-			l, err := b.launch(s, copy, part)
-			if err != nil {
-				return kernels.Span{}, err
-			}
-			b.window = append(b.window, l)
-		}
-	}
-	b.watch.took(&b.watch.Binding, began)
-	// A block that has begun is finished: what it measured is not thrown away.
-	span, err := b.execute(context.WithoutCancel(ctx), kernels.Block{Launches: b.window, N: n * parts, Serial: serial})
-	s.form.set.next = (s.form.set.next + n) % copies
-	if err != nil {
-		return kernels.Span{}, err
-	}
-	if !(span.Seconds > 0) || math.IsInf(span.Seconds, 0) {
-		return kernels.Span{}, fmt.Errorf("%v: the device says that %d launches took %g s", s.c, n, span.Seconds)
-	}
-	b.busy += span.Seconds
-	return span, nil
-}
-
-// execute runs a block, and what there is to do meanwhile.
-func (b *bench) execute(ctx context.Context, block kernels.Block) (span kernels.Span, err error) {
-	began := b.watch.time()
-	defer func() {
-		if outside := b.watch.time().Sub(began).Seconds() - span.Seconds; outside > 0 {
-			b.watch.Launching += outside
-		}
-	}()
-	starter, ok := b.device.(kernels.Starter)
-	if !ok || b.meanwhile == nil {
-		return kernels.Run(ctx, b.device, block)
-	}
-	wait, err := starter.Start(ctx, block)
-	if err != nil {
-		return span, err
-	}
-	b.watch.hidden = true
-	beside := b.watch.time()
-	b.meanwhile()
-	b.watch.hidden = false
-	b.watch.took(&b.watch.Hidden, beside)
-	return wait()
-}
-
-// bindAhead is how many launches are bound at most while a block runs: about a block's
-// time worth of them.
-const bindAhead = 128
-
-// prebind binds launches of a case that is to run next, as far as that runs nothing on the
-// device: where its weights have their form. What fails is tried again, and told, by the
-// block itself.
-func (b *bench) prebind(s *station) {
-	set := b.sets[matrixOf(s.c)]
-	if set == nil || set.forms[formOf(s.c)] == nil || b.ready(context.Background(), s) != nil || s.launches == nil {
-		return
-	}
-	parts, copies := len(ms(s.c)), len(s.form.copies)
-	n := copies
-	if s.perBlock > 0 {
-		n = min(n, s.perBlock)
-	}
-	for i := range min(n, max(1, bindAhead/parts)) {
-		for part := range parts {
-			if _, err := b.launch(s, (s.form.set.next+i)%copies, part); err != nil {
-				return
-			}
-		}
-	}
-}
-
 // launch is a part of a case on one copy of its weights, bound at first use.
 func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
 	at := copy*len(ms(s.c)) + part
@@ -268,7 +187,8 @@ func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
 }
 
 // prime runs a case for the first time, where the device tells that from later times,
-// and returns roughly how long it takes: 0 where it doesn't tell, or parts have run.
+// and returns roughly how long it takes: 0 where it doesn't tell, or parts have run. Blocks in
+// flight end before anything runs.
 func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err error) {
 	device, ok := b.device.(kernels.Primer)
 	if !ok {
@@ -291,6 +211,7 @@ func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err err
 		seconds += t
 	}
 	b.busy += seconds
+	b.inside += seconds
 	s.form.set.next = (s.form.set.next + 1) % len(s.form.copies)
 	if !whole {
 		return 0, nil
@@ -299,21 +220,31 @@ func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err err
 }
 
 // pilot finds out how many executions a block of the case needs. The first one
-// also brings memory and libraries into the state in which they stay.
+// also brings memory and libraries into the state in which they stay; a second block, which
+// is long enough to be timed, runs only where neighbours do not tell.
 func (b *bench) pilot(ctx context.Context, s *station) error {
 	if s.perBlock > 0 {
 		return nil
+	}
+	if t, ok := b.paces.foretell(s.c); ok {
+		var err error
+		if b.primes() {
+			_, err = b.prime(ctx, s)
+		} else {
+			_, err = b.block(ctx, s, 1)
+		}
+		if err == nil {
+			s.learn(t, b.executions(t))
+		}
+		return err
 	}
 	t, err := b.prime(ctx, s)
 	// A first run that took much longer than a block, and than was expected, mostly
 	// loaded code: what it says of the product would make blocks of a single launch.
 	if err == nil && (t == 0 || t >= 4*b.target.Seconds() && t > 4*s.seconds) {
-		// It is too short for anything to be done beside it.
-		later := b.meanwhile
-		b.meanwhile = nil
 		var span kernels.Span
 		span, err = b.block(ctx, s, 1)
-		t, b.meanwhile = span.Seconds, later
+		t = span.Seconds
 	}
 	if err != nil {
 		return err
@@ -327,15 +258,37 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 		}
 		t = span.Seconds / float64(n)
 	}
-	s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(goal/t)))))
+	s.learn(t, b.executions(t))
+	b.paces.learn(s.c, t)
 	return nil
 }
 
-// refine corrects a pilot that took a case for much longer than it is: its block came
-// out as a small part of what it is meant to be.
-func (b *bench) refine(s *station, span kernels.Span) {
-	if goal := b.target.Seconds(); span.Seconds < goal/4 && s.perBlock < maxLaunches {
-		s.perBlock = int(min(maxLaunches, math.Ceil(float64(s.perBlock)*goal/span.Seconds)))
+// primes says whether the device tells first runs from later ones.
+func (b *bench) primes() bool {
+	_, ok := b.device.(kernels.Primer)
+	return ok
+}
+
+// rests says whether a station's pilot runs blocks of its own, which those in flight do not
+// go together with.
+func (b *bench) rests(s *station) bool {
+	if s.perBlock > 0 {
+		return false
+	}
+	_, ok := b.paces.foretell(s.c)
+	return !ok || !b.primes() || b.unready(s)
+}
+
+// executions is how many fill a block when each takes the seconds.
+func (b *bench) executions(seconds float64) int {
+	return int(max(float64(b.least), min(maxLaunches, math.Ceil(b.target.Seconds()/seconds))))
+}
+
+// refine corrects the length of a case's blocks after one of n executions that came out as
+// less than half or more than twice of what it is meant to be.
+func (b *bench) refine(s *station, n int, span kernels.Span) {
+	if goal := b.target.Seconds(); span.Seconds < goal/2 || span.Seconds > 2*goal {
+		s.perBlock = b.executions(span.Seconds / float64(n))
 	}
 }
 
@@ -353,7 +306,7 @@ func (s *station) label() string {
 }
 
 func (b *bench) close() error {
-	var errs []error
+	errs := []error{b.land()}
 	for _, s := range b.sets {
 		errs = append(errs, s.close())
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -59,10 +60,14 @@ func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
 		n.cBytes = max(n.cBytes, slots*slotBytes(rows(c), c.N, c.DType.Output()))
 	}
 	for d, n := range need {
-		if have := b.activations[d]; have != nil {
-			if have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
-				continue
-			}
+		have := b.activations[d]
+		if have != nil && have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
+			continue
+		}
+		if err := b.land(); err != nil {
+			return err
+		}
+		if have != nil {
 			n.aBytes, n.cBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes)
 			delete(b.activations, d)
 			if err := have.close(); err != nil {
@@ -101,6 +106,11 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 		keep[d.key] = true
 		if s := b.sets[d.key]; s == nil {
 			need += d.bytes(d.copies)
+		}
+	}
+	if slices.ContainsFunc(ds, func(d demand) bool { return b.sets[d.key] == nil }) {
+		if err := b.land(); err != nil {
+			return nil, err
 		}
 	}
 	for key, s := range b.sets {

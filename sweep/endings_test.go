@@ -187,7 +187,7 @@ func TestDriftPastTheBoundInvalidatesTheRun(t *testing.T) {
 	for _, c := range []struct {
 		drift   float64 // a second
 		invalid bool
-	}{{0, false}, {0.1, false}, {2, true}, {-1, true}} {
+	}{{0, false}, {0.1, false}, {2, true}, {-2, true}} {
 		d := simulated(func(cfg *kerneltest.Config) {
 			cfg.Drift = func(s float64) float64 { return 1 + c.drift*s }
 		})

@@ -33,8 +33,8 @@ type MeasureConfig struct {
 
 // Measurer takes fresh samples of single cases, interleaved, in the regime that
 // the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
-// a power limit, blocks of its other cases are run between the measured ones, so that
-// the clock is the sweep's; they are not stored. Weights stay in memory
+// a power limit and what is measured does not keep the device there, blocks of its other
+// cases are run in between, so that the clock is the sweep's; they are not stored. Weights stay in memory
 // between calls while there is room. It is used by one goroutine.
 type Measurer struct {
 	cfg     MeasureConfig
@@ -123,12 +123,22 @@ func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds
 	if err != nil {
 		return nil, err
 	}
-	defer holdCollector()()
+	defer m.holdCollector()()
 	out := make([][]results.Sample, len(requests))
 	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
 		return m.group(ctx, l, ds, requests, cases, members, rounds, out)
 	})
 	return out, err
+}
+
+// holdCollector keeps the collector from running while blocks are timed that need the host.
+func (m *Measurer) holdCollector() (release func()) {
+	for _, l := range m.benches {
+		if l.ahead == 0 {
+			return holdCollector()
+		}
+	}
+	return func() {}
 }
 
 // begin names the cases of a call and learns what there is to know of the devices.
@@ -220,8 +230,13 @@ func (m *Measurer) learn() error {
 		return err
 	}
 	for id, l := range m.benches {
+		named := make(map[int64]results.Case, len(of[id]))
+		for _, c := range of[id] {
+			named[c.ID] = c
+		}
 		for _, s := range sweep[id] {
 			l.allocation = max(l.allocation, s.Allocation)
+			l.paces.learn(named[s.CaseID], s.US/1e6)
 		}
 		l.thermal = newThermal(of[id], sweep[id], sentinels[id], m.cfg.Seed)
 	}
@@ -256,7 +271,13 @@ func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []resul
 
 // group measures the requests whose weights fit in memory together.
 func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
-	members []int, rounds int, out [][]results.Sample) error {
+	members []int, rounds int, out [][]results.Sample) (err error) {
+	defer func() {
+		// What has begun is finished and stored.
+		if landed := l.land(); err == nil {
+			err = landed
+		}
+	}()
 	placed := l.allocation
 	stations, gone, err := m.place(ctx, l, ds, cases, members)
 	if err != nil {
@@ -289,7 +310,10 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 	if err := m.warm(ctx, l); err != nil {
 		return err
 	}
-	order := make([]int, len(members))
+	if l.thermal != nil {
+		l.thermal.few = distinct(stations) < leastMixture
+	}
+	sets := adjacent(requests, members)
 	for round := range rounds {
 		if rested := m.cfg.Now(); round > 0 {
 			placed := l.allocation
@@ -303,33 +327,57 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []ru
 				}
 			}
 		}
-		for i := range order {
-			order[i] = i
-		}
-		shuffle(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), order)
-		for _, at := range order {
+		for next := range shuffleSets(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), sets) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			i := members[at]
-			if gone[at] == nil {
-				gone[at] = m.sample(ctx, l, stations[at], requests[i], &out[i])
-			}
-			var e *caseError
-			switch err := gone[at]; {
-			case err == nil || errors.As(err, &e):
-			case lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
-				return err
-			default:
-				if err := m.giveUp(stations[at].c, requests[i].Phase, err); err != nil {
+			at, i := next.at, members[next.at]
+			if next.first {
+				if err := l.keepWarm(ctx); err != nil {
 					return err
 				}
-				gone[at] = &caseError{err}
+			}
+			if gone[at] != nil {
+				if err := m.fails(stations[at].c, requests[i].Phase, &gone[at]); err != nil {
+					return err
+				}
+				continue
+			}
+			n := stations[at].perBlock
+			err := l.begin(ctx, stations[at], n, requests[i].Serial, func(started time.Time, span kernels.Span, err error) error {
+				if err == nil {
+					return m.sample(l, stations[at], requests[i].Phase, n, started, span, &out[i])
+				}
+				if gone[at] == nil {
+					gone[at] = err
+				}
+				return m.fails(stations[at].c, requests[i].Phase, &gone[at])
+			})
+			if err != nil {
+				return err
 			}
 		}
 	}
+	if err := l.land(); err != nil {
+		return err
+	}
 	l.idle = m.cfg.Now()
 	return nil
+}
+
+// fails records why a case can't be measured, once. What is not the case's own fault is
+// returned.
+func (m *Measurer) fails(c results.Case, phase results.Phase, why *error) error {
+	var e *caseError
+	switch err := *why; {
+	case errors.As(err, &e):
+		return nil
+	case lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
+		return err
+	default:
+		*why = &caseError{err}
+		return m.giveUp(c, phase, err)
+	}
 }
 
 // warm brings a device that has rested back into the state of the sweep, where it is kept.
@@ -347,25 +395,17 @@ type caseError struct{ error }
 // errJournal marks an error of the run file, which ends everything.
 var errJournal = errors.New("the run file can't be written")
 
-// sample takes one block.
-func (m *Measurer) sample(ctx context.Context, l *lab, s *station, r rules.Request, out *[]results.Sample) error {
-	if err := l.keepWarm(ctx); err != nil {
-		return err
-	}
-	started := m.cfg.Now()
-	span, err := l.run(ctx, s, s.perBlock, r.Serial)
-	if err != nil {
-		return err
-	}
+// sample takes in what a block of n executions has shown.
+func (m *Measurer) sample(l *lab, s *station, phase results.Phase, n int, started time.Time, span kernels.Span, out *[]results.Sample) error {
 	if l.thermal != nil {
 		l.thermal.saw(s.c, span)
 	}
-	round, err := m.round(s.c.ID, r.Phase)
+	round, err := m.round(s.c.ID, phase)
 	if err != nil {
 		return err
 	}
-	smp := l.sample(s.c, r.Phase, round, s.perBlock, started, span, l.gauge.at(started))
-	l.refine(s, span)
+	smp := l.sample(s.c, phase, round, n, started, span, l.gauge.at(started))
+	l.refine(s, n, span)
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)
 	}

@@ -100,3 +100,12 @@ func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error 
 	}
 	return nil
 }
+
+// distinct counts stations, of which some may be there more than once.
+func distinct(stations []*station) int {
+	seen := make(map[*station]bool, len(stations))
+	for _, s := range stations {
+		seen[s] = true
+	}
+	return len(seen)
+}

@@ -115,6 +115,59 @@ func TestMeasureInterleaves(t *testing.T) {
 	}
 }
 
+// TestGroupsAreAdjacent measures groups beside single requests: in every round a group's blocks
+// follow each other, in changing orders, and so do the groups.
+func TestGroupsAreAdjacent(t *testing.T) {
+	var blocks []int
+	d := simulated(func(c *kerneltest.Config) {
+		c.Observe = func(b kerneltest.Block) { blocks = append(blocks, b.Launches[0].Problem.M) }
+	})
+	m := newMeasurer(t, d, nil, nil)
+	group := map[int]int{10: 7, 11: 0, 12: 9, 13: 7, 14: 0, 15: 9, 16: 7}
+	var requests []rules.Request
+	for i := 10; i <= 16; i++ {
+		requests = append(requests, rules.Request{Case: simCase(i), Phase: results.PhaseRemedy, Group: group[i]})
+	}
+	if _, err := m.Measure(context.Background(), requests, 1); err != nil { // pilots
+		t.Fatal(err)
+	}
+	blocks = nil
+	const rounds = 40
+	if _, err := m.Measure(context.Background(), requests, rounds); err != nil {
+		t.Fatal(err)
+	}
+	if len(blocks) != rounds*len(requests) {
+		t.Fatalf("%d blocks of %d rounds", len(blocks), rounds)
+	}
+	within, between := map[string]bool{}, map[string]bool{}
+	for round := range rounds {
+		order := blocks[round*len(requests):][:len(requests)]
+		if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, []int{10, 11, 12, 13, 14, 15, 16}) {
+			t.Fatalf("round %d ran M %v", round, order)
+		}
+		var first, members []int
+		for i, m := range order {
+			if g := group[m]; g == 7 {
+				members = append(members, m)
+				if at := slices.IndexFunc(order, func(o int) bool { return group[o] == 7 }); i-at > 2 {
+					t.Fatalf("round %d: %v takes the group of 10, 13 and 16 apart", round, order)
+				}
+			} else if g == 9 && !slices.ContainsFunc(order[max(0, i-1):min(len(order), i+2)], func(o int) bool { return o != m && group[o] == 9 }) {
+				t.Fatalf("round %d: %v takes the group of 12 and 15 apart", round, order)
+			}
+			if group[m] == 0 {
+				first = append(first, m)
+			} else if i == 0 || group[m] != group[order[i-1]] {
+				first = append(first, group[m])
+			}
+		}
+		within[results.JoinInts(members, " ")], between[results.JoinInts(first, " ")] = true, true
+	}
+	if len(within) != 6 || len(between) < 12 {
+		t.Errorf("a group of three ran in %d orders, four sets in %d", len(within), len(between))
+	}
+}
+
 // TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed looks at the launches: parts
 // follow each other on the rows of one A and C and one copy of the weights.
 func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {

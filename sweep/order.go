@@ -1,9 +1,12 @@
 package sweep
 
 import (
+	"iter"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // source is a stream of random numbers that depends on its seeds alone, so that
@@ -70,6 +73,45 @@ func RoundOrder(seed uint64, round, cases int, group []int) []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return place[group[a]] - place[group[b]] })
 	return order
+}
+
+// adjacent lists places of members by what belongs next to each other: the requests of a
+// group, each of the others alone.
+func adjacent(requests []rules.Request, members []int) (sets [][]int) {
+	of := map[int]int{}
+	for at, i := range members {
+		group := requests[i].Group
+		set, ok := of[group]
+		if group == 0 || !ok {
+			set = len(sets)
+			of[group], sets = set, append(sets, nil)
+		}
+		sets[set] = append(sets[set], at)
+	}
+	return sets
+}
+
+// turn is a place in an order; first says that a set begins with it.
+type turn struct {
+	at    int
+	first bool
+}
+
+// shuffleSets puts the sets and what is in each in a new random order, and yields all of them.
+func shuffleSets(src *rand.PCG, sets [][]int) iter.Seq[turn] {
+	shuffle(src, sets)
+	for _, set := range sets {
+		shuffle(src, set)
+	}
+	return func(yield func(turn) bool) {
+		for _, set := range sets {
+			for i, at := range set {
+				if !yield(turn{at, i == 0}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // keep says which of cases belong to the shard. Cases are dealt in hands of

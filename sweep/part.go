@@ -21,9 +21,7 @@ type part struct {
 	cases    []results.Case
 	stations []*station
 	have     []map[int]bool   // rounds done, by station
-	queue    []block          // taken and not stored yet
-	failure  error            // of storing them
-	upcoming *station         // what is measured next, nil for nothing
+	failure  error            // of storing a sample, after which nothing more is stored
 	gone     []bool           // stations given up
 	failed   []bool           // stations that an earlier start gave up, not tried since
 	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
@@ -54,9 +52,6 @@ func newPart(r *Runner, d kernels.Device, past *past) *part {
 	p := &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
 	b.watch.now = r.Now
-	if _, ok := d.(kernels.Starter); ok {
-		b.meanwhile = p.meanwhile
-	}
 	return p
 }
 
@@ -64,6 +59,7 @@ func (p *part) add(c results.Case) {
 	s := &station{c: c, seconds: p.r.est.Launch(c)}
 	if last, ok := p.past.last[c.ID]; ok {
 		s.learn(last.US/1e6, last.Launches)
+		p.bench.paces.learn(c, last.US/1e6)
 	}
 	have := map[int]bool{}
 	for _, round := range p.past.rounds[c.ID] {
@@ -154,8 +150,9 @@ func (p *part) blockTime(s *station) time.Duration {
 func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
-		if stored := p.flush(); stored != nil && !errors.Is(err, stored) {
-			err = errors.Join(err, stored)
+		// What has begun is finished and stored.
+		if landed := p.bench.land(); landed != nil && (err == nil || errors.Is(err, errHalted)) {
+			err = landed
 		}
 		p.wall = p.r.Now().Sub(began)
 		if !lost(err) && p.samples > 0 {
@@ -183,12 +180,9 @@ func (p *part) run(ctx context.Context) (err error) {
 		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
 			return !p.open[i] || p.have[i][round]
 		})
-		for at, i := range order {
+		for _, i := range order {
 			if p.gone[i] {
 				continue
-			}
-			if p.upcoming = nil; at+1 < len(order) {
-				p.upcoming = p.stations[order[at+1]]
 			}
 			if p.ended(ctx, p.blockTime(p.stations[i])) {
 				return nil
@@ -236,7 +230,7 @@ func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
 	}
-	if err := p.flush(); err != nil {
+	if err := p.bench.land(); err != nil {
 		return false, err
 	}
 	p.until, p.looked = min(after(round), p.r.Plan.Rounds), true
@@ -280,13 +274,13 @@ func (p *part) look(round int) (more bool, err error) {
 // take turns in memory come anew by themselves. What is lost in it is loaded again, or given
 // up with its reason, when it is needed.
 func (p *part) renew(ctx context.Context) error {
-	if err := p.flush(); err != nil {
-		return err
-	}
 	must := p.looked
 	p.looked = false
-	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) {
+	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) || !p.bench.stale(must) {
 		return nil
+	}
+	if err := p.bench.land(); err != nil {
+		return err
 	}
 	err := p.bench.renew(ctx, must)
 	if err == nil || lost(err) || errors.Is(err, errHalted) {
@@ -310,10 +304,10 @@ func (p *part) ended(ctx context.Context, next time.Duration) bool {
 	return false
 }
 
-// late says whether the deadline does not leave the time next.
+// late says whether the deadline does not leave the time next after what is in flight.
 func (p *part) late(next time.Duration) bool {
 	d := p.r.Plan.Deadline
-	return d > 0 && p.r.Now().Sub(p.r.start)+next > d
+	return d > 0 && p.r.Now().Sub(p.r.start)+p.bench.aloft()+next > d
 }
 
 func (p *part) firstMissing(i int) int {
@@ -325,7 +319,7 @@ func (p *part) firstMissing(i int) int {
 	return 0
 }
 
-// measure takes the sample of a station in a round.
+// measure begins the block of a station in a round.
 func (p *part) measure(ctx context.Context, i, round int) error {
 	s := p.stations[i]
 	expected := p.blockTime(s)
@@ -343,31 +337,54 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 		return err
 	}
 	fresh := s.perBlock == 0
-	err := p.bench.pilot(ctx, s)
-	var span kernels.Span
-	started := p.r.Now()
-	if err == nil {
-		span, err = p.bench.block(ctx, s, s.perBlock)
+	if p.bench.rests(s) {
+		if err := p.bench.land(); err != nil {
+			return err
+		}
 	}
-	if lost(err) || errors.Is(err, errHalted) {
-		return err
+	if err := p.bench.pilot(ctx, s); err != nil {
+		return p.fails(i, round, err)
 	}
-	if err != nil {
-		return p.giveUp(i, round, err)
-	}
+	n := s.perBlock
+	return p.bench.begin(ctx, s, n, false, func(started time.Time, span kernels.Span, err error) error {
+		if err != nil {
+			return p.fails(i, round, err)
+		}
+		return p.landed(block{s, p.bench.sample(s.c, results.PhaseSweep, round, n, started, span, p.telemetry(started)), fresh, expected}, i, span)
+	})
+}
+
+// landed takes in what was measured of a station.
+func (p *part) landed(b block, i int, span kernels.Span) error {
 	if p.failure != nil {
 		return p.failure // what can't be stored was not measured
 	}
-	smp := p.bench.sample(s.c, results.PhaseSweep, round, s.perBlock, started, span, p.telemetry(started))
-	p.have[i][round] = true
-	p.samples++
-	s.seconds = smp.US / 1e6
-	p.bench.refine(s, span)
-	p.queue = append(p.queue, block{s, smp, fresh, expected})
-	if p.bench.meanwhile != nil {
-		return nil // stored while the next block runs
+	s := b.station
+	s.seconds = b.sample.US / 1e6
+	p.bench.paces.learn(s.c, s.seconds)
+	p.bench.refine(s, b.sample.Launches, span)
+	began := p.r.Now()
+	defer func() { p.bench.watch.took(&p.bench.watch.Journal, began) }()
+	if p.failure = p.store(b); p.failure != nil {
+		return p.failure
 	}
-	return p.flush()
+	p.have[i][b.sample.Round] = true
+	p.samples++
+	return nil
+}
+
+// fails deals with what went wrong with a station in a round: what is not the case's own
+// fault ends the part.
+func (p *part) fails(i, round int, why error) error {
+	switch {
+	case lost(why) || errors.Is(why, errHalted):
+		return why
+	case p.failure != nil:
+		return p.failure
+	case p.gone[i]:
+		return nil
+	}
+	return p.giveUp(i, round, why)
 }
 
 // forgive takes back that an earlier start gave a station up, now that it is tried again:
@@ -385,9 +402,6 @@ func (p *part) forgive(i int) error {
 // would be compared unevenly.
 func (p *part) giveUp(i, round int, why error) error {
 	if err := p.forgive(i); err != nil {
-		return err
-	}
-	if err := p.flush(); err != nil {
 		return err
 	}
 	p.gone[i] = true
@@ -413,7 +427,7 @@ const heapGrowth = 64 << 20
 // collect frees memory between blocks: after each round, and within one when
 // much has piled up.
 func (p *part) collect(now bool) {
-	if p.bench.meanwhile != nil {
+	if p.bench.ahead > 0 {
 		return // the collector runs by itself, beside blocks of which it is no part
 	}
 	began := p.r.Now()

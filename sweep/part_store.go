@@ -15,52 +15,18 @@ type block struct {
 	expected time.Duration // that it was to take
 }
 
-// meanwhile is what the host does while a block runs: it stores what was measured before, asks
-// the device for its state and makes the next launches. So a process that is killed loses the
-// block in progress and at most the one before it, which ended a moment ago.
-func (p *part) meanwhile() {
-	p.flush() // its error is kept
-	p.telemetryAt(p.r.Now())
-	if p.upcoming != nil {
-		p.bench.prebind(p.upcoming)
-	}
-}
-
-// telemetry is the state of the device in a block that began at a time: as it was read
-// meanwhile, or else after the block.
-func (p *part) telemetry(started time.Time) kernels.Telemetry {
-	if p.bench.meanwhile != nil {
-		return p.gauge.last
-	}
-	return p.telemetryAt(started)
-}
-
-func (p *part) telemetryAt(now time.Time) kernels.Telemetry {
+// telemetry is the state of the device, as it was lately.
+func (p *part) telemetry(now time.Time) kernels.Telemetry {
 	began := p.r.Now()
 	t := p.gauge.at(now)
 	p.bench.watch.took(&p.bench.watch.Telemetry, began)
 	return t
 }
 
-// flush stores the blocks that were measured and are not stored yet, and tells the observer
-// of them. After an error nothing more is stored: the run file holds what came before.
-func (p *part) flush() error {
-	if p.failure != nil || len(p.queue) == 0 {
-		return p.failure
-	}
-	began := p.r.Now()
-	for i := range p.queue {
-		if p.failure = p.store(&p.queue[i]); p.failure != nil {
-			p.samples -= len(p.queue) - i
-			break
-		}
-	}
-	p.queue = p.queue[:0]
-	p.bench.watch.took(&p.bench.watch.Journal, began)
-	return p.failure
-}
-
-func (p *part) store(b *block) error {
+// store writes a sample down and tells the observer of it. On a device that runs blocks by
+// itself the next block runs meanwhile. A process that is killed so loses two blocks at most:
+// the one that runs, and the one behind it or the one that has just ended.
+func (p *part) store(b block) error {
 	if err := p.r.journal.append(&b.sample); err != nil {
 		return err
 	}

@@ -92,30 +92,44 @@ func (p *part) watch(ctx context.Context, always bool) error {
 		if p.group != nil && p.bench.sets[matrixOf(g.c)] == nil {
 			continue // its weights are not in memory now; the visit waits for them
 		}
-		started := p.r.Now()
-		span, err := p.bench.block(ctx, &g.station, g.perBlock)
-		if lost(err) || errors.Is(err, errHalted) {
-			return err
-		}
+		n := g.perBlock
+		err := p.bench.begin(ctx, &g.station, n, false, func(started time.Time, span kernels.Span, err error) error {
+			if err != nil {
+				return p.guardFails(g, err)
+			}
+			return p.visit(g, p.bench.sample(g.c, results.PhaseSentinel, g.round, n, started, span, p.telemetry(started)))
+		})
 		if err != nil {
-			p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, err)
-			continue
-		}
-		s := p.bench.sample(g.c, results.PhaseSentinel, g.round, g.perBlock, started, span, p.telemetry(started))
-		if err := p.flush(); err != nil {
 			return err
 		}
-		if err := p.r.journal.append(&s); err != nil {
-			return err
-		}
-		g.round++
-		g.last = g.add(s)
-		p.r.mu.Lock()
-		p.r.Observer.Sample(g.c, s)
-		p.r.Observer.Drift(g.last)
-		p.r.mu.Unlock()
 	}
 	p.collect(false)
 	p.visited, p.since = p.r.Now(), 0
+	return nil
+}
+
+// visit takes in what a sentinel has shown.
+func (p *part) visit(g *guard, s results.Sample) error {
+	if p.failure != nil {
+		return p.failure
+	}
+	if p.failure = p.r.journal.append(&s); p.failure != nil {
+		return p.failure
+	}
+	g.round++
+	g.last = g.add(s)
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.Observer.Sample(g.c, s)
+	p.r.Observer.Drift(g.last)
+	return nil
+}
+
+// guardFails notes that a sentinel could not be visited.
+func (p *part) guardFails(g *guard, why error) error {
+	if lost(why) || errors.Is(why, errHalted) {
+		return why
+	}
+	p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, why)
 	return nil
 }

@@ -29,14 +29,22 @@ const (
 // within allocationShare of what blocks have taken since, and at once where it must be. The
 // first time, after one round, shows what it takes.
 func (b *bench) renew(ctx context.Context, must bool) error {
-	worked := b.busy - b.renewed
-	if worked == 0 || !must && b.renewal > allocationShare*worked {
+	if !b.stale(must) {
 		return nil
+	}
+	if err := b.land(); err != nil {
+		return err
 	}
 	began := b.watch.time()
 	err := b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
 	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
 	return err
+}
+
+// stale says whether renew allocates anew.
+func (b *bench) stale(must bool) bool {
+	worked := b.busy - b.renewed
+	return worked > 0 && (must || b.renewal <= allocationShare*worked)
 }
 
 // reallocate moves all operands to other memory: weights, what kernels made of them, and A

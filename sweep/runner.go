@@ -111,7 +111,7 @@ func (e *DeadlineError) Error() string {
 
 // Run measures what is missing of the plan, cases that failed in an earlier start tried
 // once more, on those of its devices that are there: one at
-// least, the others are named in the summary. When ctx ends, the running block is
+// least, the others are named in the summary. When ctx ends, the blocks that have begun are
 // finished and stored, and the error is an [*InterruptedError]. A deadline that
 // is reached is no error. A lost device ends its own part only, and the error wraps
 // [kernels.ErrDeviceLost]. The summary speaks the truth in every case.
@@ -154,7 +154,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 // allStart says whether every device runs blocks by itself, so that nothing that the host does
 // is part of their time.
 func allStart(parts []*part) bool {
-	return !slices.ContainsFunc(parts, func(p *part) bool { return p.bench.meanwhile == nil })
+	return !slices.ContainsFunc(parts, func(p *part) bool { return p.bench.ahead == 0 })
 }
 
 // open finds out what is to be done, and by whom.

@@ -175,8 +175,8 @@ func TestSweepMeasuresThePlan(t *testing.T) {
 		if want := 5 + c.Shape().FLOPs()/rate*1e6; math.Abs(s.US-want) > 1e-6*want {
 			t.Fatalf("%v took %g us, the device was told %g", c, s.US, want)
 		}
-		if block := s.US * float64(s.Launches); block < 1000-1e-6 || block > 1000+2*s.US {
-			t.Errorf("%v: a block of %d launches lasts %g us, expected 1 ms", c, s.Launches, block)
+		if block := s.US * float64(s.Launches); block < 500 || block > max(2000, 2*s.US) {
+			t.Errorf("%v: a block of %d launches lasts %g us, expected about 1 ms", c, s.Launches, block)
 		}
 		if s.ClockMHz != 2000 || s.PowerW != 100 {
 			t.Errorf("%v: clock %g, power %g", c, s.ClockMHz, s.PowerW)

@@ -121,7 +121,7 @@ func warmUp(ctx context.Context, b *bench, s *station, cfg SentinelConfig, now f
 	// What the pilot measured on a cold device is corrected before it sizes blocks.
 	if len(windows) > 0 {
 		t := windows[len(windows)-1] / float64(s.perBlock)
-		s.learn(t, int(max(float64(b.least), min(maxLaunches, math.Ceil(b.target.Seconds()/t)))))
+		s.learn(t, b.executions(t))
 	}
 	return w, nil
 }

@@ -48,7 +48,7 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 	if err != nil {
 		return nil, err
 	}
-	defer holdCollector()()
+	defer m.holdCollector()()
 	out := make([]results.Sample, len(cases))
 	err = m.deal(named, func(l *lab, ds []demand, members []int) error {
 		stations, gone, err := m.place(ctx, l, ds, named, members)
@@ -80,7 +80,12 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 }
 
 // sustain runs one case alone and stores its sample.
-func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Duration) (results.Sample, error) {
+func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Duration) (_ results.Sample, err error) {
+	defer func() {
+		if landed := l.land(); err == nil {
+			err = landed
+		}
+	}()
 	if err := l.pilot(ctx, s); err != nil {
 		return results.Sample{}, err
 	}
@@ -90,40 +95,42 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	n := int(max(1, min(maxLaunches, math.Ceil(sustainBlock.Seconds()/s.seconds))))
 	var settling float64
 	for settling < sustainSettle*span.Seconds() {
-		block, err := l.alone(ctx, s, n)
+		err := l.alone(ctx, s, n, func(block kernels.Span) { settling += block.Seconds })
 		if err != nil {
 			return results.Sample{}, err
 		}
-		settling += block.Seconds
+	}
+	if err := l.land(); err != nil {
+		return results.Sample{}, err
 	}
 	started := m.cfg.Now()
 	e := &energy{now: m.cfg.Now}
 	e.meter, _ = l.device.(kernels.EnergyMeter)
-	if _, ok := l.device.(kernels.Starter); ok {
-		// Beside the block, so that the device does not rest while it is asked.
-		l.meanwhile = e.read
-		defer func() { l.meanwhile = nil }()
-	}
 	var whole kernels.Span
 	var cycles float64 // in MHz·s
 	var watts []float64
 	var last kernels.Telemetry
 	for settling+whole.Seconds < span.Seconds() || !e.told() && settling+whole.Seconds < sustainLonger*span.Seconds() {
-		block, err := l.alone(ctx, s, n)
+		err := l.alone(ctx, s, n, func(block kernels.Span) {
+			whole.Seconds += block.Seconds
+			cycles += block.ClockMHz * block.Seconds
+			if block.Disturbance != "" {
+				whole.Disturbance = block.Disturbance
+			}
+			// Beside the next block where there is one, so that the device does not rest
+			// while it is asked.
+			e.launches += n
+			e.read()
+			if last = l.gauge.at(m.cfg.Now()); last.PowerW > 0 {
+				watts = append(watts, last.PowerW)
+			}
+		})
 		if err != nil {
 			return results.Sample{}, err
 		}
-		whole.Seconds += block.Seconds
-		cycles += block.ClockMHz * block.Seconds
-		if block.Disturbance != "" {
-			whole.Disturbance = block.Disturbance
-		}
-		if e.launches += n; l.meanwhile == nil {
-			e.read()
-		}
-		if last = l.gauge.at(m.cfg.Now()); last.PowerW > 0 {
-			watts = append(watts, last.PowerW)
-		}
+	}
+	if err := l.land(); err != nil {
+		return results.Sample{}, err
 	}
 	whole.ClockMHz = cycles / whole.Seconds
 	round, err := m.round(s.c.ID, results.PhaseSustained)
@@ -144,12 +151,18 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	return smp, nil
 }
 
-// alone runs a block of a case that nothing else comes between.
-func (l *lab) alone(ctx context.Context, s *station, n int) (kernels.Span, error) {
+// alone runs a block of a case that nothing else comes between, and calls done when it has
+// ended.
+func (l *lab) alone(ctx context.Context, s *station, n int, done func(block kernels.Span)) error {
 	if ctx.Err() != nil {
-		return kernels.Span{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return l.block(ctx, s, n)
+	return l.begin(ctx, s, n, false, func(_ time.Time, block kernels.Span, err error) error {
+		if err == nil {
+			done(block)
+		}
+		return err
+	})
 }
 
 // warmBefore brings the device to its power limit with other cases of the sweep, where it
@@ -164,7 +177,7 @@ func (l *lab) warmBefore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ran += max(took, time.Microsecond)
+		ran += took
 	}
 	return nil
 }

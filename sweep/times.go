@@ -70,11 +70,13 @@ func (w *stopwatch) time() time.Time {
 	return w.now()
 }
 
-// took adds the time since began to one of the times, and returns how long it is.
+// took adds the time since began to one of the times, or to what is hidden, and returns how
+// long it is.
 func (w *stopwatch) took(to *float64, began time.Time) time.Duration {
 	d := w.time().Sub(began)
-	if !w.hidden {
-		*to += d.Seconds()
+	if w.hidden {
+		to = &w.Hidden
 	}
+	*to += d.Seconds()
 	return d
 }

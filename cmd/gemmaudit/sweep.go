@@ -59,7 +59,7 @@ Operands are allocated anew between rounds, as often as one percent of the time 
 that what their place in memory does to a row is in its interval.
 
 Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
-that was measured, a killed process the block in progress and at most the one before it, and
+that was measured, a killed process the one or two blocks in flight, and
 --resume goes on. Resuming takes the plan from the run file, and goes on without devices
 of it that are not there any more: they are named, and the exit code is 3. Cases that failed
 are tried once more.

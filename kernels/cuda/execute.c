@@ -76,9 +76,9 @@ static int sound(const ga_cuda_span *span) { return span->code == CUDA_SUCCESS &
 
 // put puts launches [from, to) on the stream behind a gate and opens it. What went
 // before a failure runs.
-static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to, int last,
+static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to,
                 ga_cuda_overlap overlap, ga_cuda_span *span) {
-  const ga_cuda_chunk *c = &b->chunk[which];
+  ga_cuda_chunk *c = &b->chunk[which];
   ga_cuda_page *page = b->page;
   memset(page->chunk[which].before, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
   memset(page->chunk[which].after, 0, (size_t)b->slots * sizeof(ga_cuda_stamp));
@@ -94,7 +94,9 @@ static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t
   }
   TRY(cuEventRecord(c->end, b->stream));
   TRY(enqueue_kernel(c->after, b->stream, 0));
-  if (!last) TRY(cuEventRecord(c->done, b->stream));
+  TRY(cuEventRecord(c->done, b->stream));
+  c->taken = 0;
+  c->whole = sound(span);
   __atomic_store_n(&page->flag, b->ticket, __ATOMIC_SEQ_CST);
 }
 
@@ -112,58 +114,70 @@ static void take(ga_cuda_blocks *b, int which, ga_cuda_span *span) {
   if (page->chunk[which].gate[0] != 0) span->held_ns += (double)page->chunk[which].gate[1];
 }
 
-// finish waits for all that was put on the stream.
-static void finish(ga_cuda_blocks *b, ga_cuda_span *span) {
-  CUresult end = cuStreamSynchronize(b->stream);
+// finish takes in how waiting for what is on the stream ended.
+static void finish(CUresult end, ga_cuda_span *span) {
   if (end == CUDA_SUCCESS) return;
   if (sound(span)) span->failed_at = -1;
   span->code = end;  // the cause of whatever else failed
 }
 
-void ga_cuda_start(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap,
-                   ga_cuda_span *span) {
+// settle waits for the end of a chunk and adds what it tells to its block. Another block may
+// be behind it on the stream, which is not waited for where an event marks the end.
+static void settle(ga_cuda_blocks *b, int which) {
+  ga_cuda_chunk *c = &b->chunk[which];
+  if (c->taken) return;
+  c->taken = 1;
+  ga_cuda_span *span = &b->span[c->block];
+  finish(c->whole ? cuEventSynchronize(c->done) : cuStreamSynchronize(b->stream), span);
+  take(b, which, span);
+}
+
+void ga_cuda_start(ga_cuda_blocks *b, int block, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap) {
+  ga_cuda_span *span = &b->span[block];
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
-  int which = 0;
-  for (int64_t from = 0; from < n && sound(span); which ^= 1) {
+  for (int64_t from = 0; from < n && sound(span);) {
     int64_t to = from;
     for (int kernels = 3; to < n; to++) {
       kernels += ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
       if (kernels > CHUNK && to > from) break;
     }
-    put(b, which, launches, nlaunches, from, to, to == n, overlap, span);
-    span->last = which;
-    if (from > 0) {
-      TRY(cuEventSynchronize(b->chunk[which ^ 1].done));
-      take(b, which ^ 1, span);
-    }
+    int which = b->next;
+    settle(b, which);  // the one before the last: the last runs while this one is put together
+    if (!sound(span)) break;
+    b->chunk[which].block = block;
+    put(b, which, launches, nlaunches, from, to, overlap, span);
+    b->next ^= 1;
     from = to;
   }
 }
 
-void ga_cuda_wait(ga_cuda_blocks *b, ga_cuda_span *span) {
+void ga_cuda_wait(ga_cuda_blocks *b, int block) {
+  ga_cuda_span *span = &b->span[block];
   // What runs is waited for whatever happens: its memory may be freed after this.
   CUresult current = cuCtxSetCurrent(b->context);
   if (current != CUDA_SUCCESS && sound(span)) {
     span->failed_at = -1;
     span->code = current;
   }
-  finish(b, span);
-  take(b, span->last, span);
+  for (int i = 0; i < 2; i++) {
+    int which = b->next ^ i;  // the older one first
+    if (b->chunk[which].block == block) settle(b, which);
+  }
 }
 
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
   memset(span, 0, sizeof *span);
   span->failed_at = -1;
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
-  const ga_cuda_chunk *c = &b->chunk[0];
-  TRY(cuEventRecord(c->begin, b->stream));
+  if (!b->chunk[0].taken || !b->chunk[1].taken) finish(cuStreamSynchronize(b->stream), span);
+  TRY(cuEventRecord(b->begin, b->stream));
   if (sound(span) && !ga_cuda_put(launch, b->stream, GA_OVERLAP_ALL, span)) span->failed_at = 0;
-  TRY(cuEventRecord(c->end, b->stream));
-  finish(b, span);
+  TRY(cuEventRecord(b->end, b->stream));
+  finish(cuStreamSynchronize(b->stream), span);
   float ms = 0;
-  TRY(cuEventElapsedTime(&ms, c->begin, c->end));
+  TRY(cuEventElapsedTime(&ms, b->begin, b->end));
   span->seconds = ms * 1e-3;
 }
 

@@ -30,11 +30,8 @@ type blocks struct {
 	stream cu.Stream
 	around []*launch // hold the steps to which c points
 	window []C.uintptr_t
-	span   C.ga_cuda_span // of the block in progress
-	// running says that a block was started and not waited for: its events and the page
-	// are in use.
-	running bool
-	primed  map[string]bool // plans that have run
+	flying [C.GA_BLOCKS]bool // blocks that were started and not waited for
+	primed map[string]bool   // plans that have run
 }
 
 // openBlocks makes the stream, events and kernels; the device's context is current.
@@ -46,7 +43,7 @@ func (d *Device) openBlocks() error {
 		return d.failed(driver(err), "create a stream")
 	}
 	d.onClose(func() error { return driver(b.stream.Destroy()) })
-	var events [6]cu.Event
+	var events [8]cu.Event
 	for i := range events {
 		if events[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
 			return d.failed(driver(err), "create an event")
@@ -71,6 +68,7 @@ func (d *Device) openBlocks() error {
 	b.c = C.ga_cuda_blocks{
 		context: C.CUcontext(handle(&d.context)), stream: C.CUstream(handle(&b.stream)),
 		page: shape, slots: C.int(slots),
+		begin: C.CUevent(handle(&events[6])), end: C.CUevent(handle(&events[7])),
 	}
 	onDevice := func(host unsafe.Pointer) uint64 { return uint64(address) + uint64(uintptr(host)-uintptr(page)) }
 	for i := range b.c.chunk {
@@ -91,7 +89,7 @@ func (d *Device) openBlocks() error {
 		b.c.chunk[i] = C.ga_cuda_chunk{
 			begin: C.CUevent(handle(&events[3*i])), end: C.CUevent(handle(&events[3*i+1])), done: C.CUevent(handle(&events[3*i+2])),
 			gate: steps[0], before: steps[1], after: steps[2],
-			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, gateTicketOffset)),
+			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, gateTicketOffset)), taken: 1,
 		}
 	}
 	// The kernels are loaded when they first run, and loading may wait for the
@@ -117,7 +115,10 @@ func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Function](of *T) unsafe.P
 // Execute puts the launches behind a gate, a kernel that waits for the host, and
 // opens it: so that nothing of what it takes to launch is timed. Events on the
 // device stand around them, and outside of those the multiprocessors' stamps, from
-// which the clock follows. Blocks of many launches run in several such chunks.
+// which the clock follows. Blocks of many launches run in several such chunks. A block that
+// is started behind another one has a gate of its own after the other's stamps: it begins
+// when both the other has ended and all of its launches, or those of its first chunk, are on
+// the stream.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
 	wait, err := d.Start(ctx, kernels.Block{Launches: launches, N: n})
 	if err != nil {
@@ -126,7 +127,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	return wait()
 }
 
-// Start implements [kernels.Starter]. It returns when the last chunk runs.
+// Start implements [kernels.Starter]. It returns when the last chunk is on the stream.
 func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (kernels.Span, error), err error) {
 	launches, n := block.Launches, block.N
 	if err := ctx.Err(); err != nil {
@@ -142,7 +143,8 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 		return nil, fmt.Errorf("execute on %s: the device is closed", d.spec.ID)
 	}
 	b := d.blocks
-	if b.running {
+	at := slices.Index(b.flying[:], false)
+	if at < 0 {
 		return nil, errRunning
 	}
 	used := launches[:min(len(launches), n)]
@@ -164,22 +166,25 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 	if block.Serial {
 		overlap = C.GA_OVERLAP_INSIDE
 	}
-	span := &b.span
-	C.ga_cuda_start(&b.c, &b.window[0], C.int64_t(len(b.window)), C.int64_t(n), overlap, span)
-	b.running = true
-	return func() (kernels.Span, error) { return d.wait(launches) }, nil
+	C.ga_cuda_start(&b.c, C.int(at), &b.window[0], C.int64_t(len(b.window)), C.int64_t(n), overlap)
+	b.flying[at] = true
+	waited := false
+	return func() (kernels.Span, error) {
+		if waited {
+			return kernels.Span{}, fmt.Errorf("wait for a block on %s: it was waited for", d.spec.ID)
+		}
+		waited = true
+		return d.wait(at, launches)
+	}, nil
 }
 
-// wait waits for the block that was started and reads what it tells.
-func (d *Device) wait(launches []kernels.Launch) (kernels.Span, error) {
+// wait waits for a block that was started and reads what it tells.
+func (d *Device) wait(at int, launches []kernels.Launch) (kernels.Span, error) {
 	b := d.blocks
-	if !b.running {
-		return kernels.Span{}, fmt.Errorf("wait for a block on %s: none is running", d.spec.ID)
-	}
-	span := &b.span
-	C.ga_cuda_wait(&b.c, span)
-	b.running = false
+	C.ga_cuda_wait(&b.c, C.int(at))
+	b.flying[at] = false
 	runtime.KeepAlive(launches)
+	span := &b.c.span[at]
 	if err := d.spanError(span, launches); err != nil {
 		return kernels.Span{}, err
 	}
@@ -203,7 +208,8 @@ func (d *Device) Prime(ctx context.Context, of kernels.Launch) (seconds float64,
 }
 
 // prime runs the first launch of a plan once: a library, and the driver for it, loads
-// kernels when they are first used, which must not happen behind a closed gate.
+// kernels when they are first used, which must not happen behind a closed gate. Blocks in
+// flight end before.
 func (d *Device) prime(l *launch) (seconds float64, err error) {
 	if l.primed {
 		return 0, nil
@@ -218,17 +224,14 @@ func (d *Device) prime(l *launch) (seconds float64, err error) {
 	return seconds, nil
 }
 
-// errRunning is what is told when something is to run while a block does: it would be timed
-// with the block, and its own time overwritten.
-var errRunning = errors.New("a block is running: wait for it first")
+// errRunning is what is told when a block is to run for which there are no events: those of
+// all blocks in flight are in use.
+var errRunning = errors.New("two blocks are in flight: wait for the first of them")
 
-// once runs a launch with nothing around it.
+// once runs a launch with nothing around it, after what is in flight.
 func (d *Device) once(l *launch) (seconds float64, err error) {
 	if d.lost != nil {
 		return 0, d.lost
-	}
-	if d.blocks.running {
-		return 0, errRunning
 	}
 	var span C.ga_cuda_span
 	C.ga_cuda_once(&d.blocks.c, l.c, &span)

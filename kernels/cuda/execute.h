@@ -27,17 +27,10 @@ typedef struct {
   CUevent begin, end, done;
   const ga_cuda_step *gate, *before, *after;
   int32_t *ticket;
+  int taken;  // its times were added to those of its block, or there are none yet
+  int block;  // whose it is
+  int whole;  // all of it is on the stream, done included
 } ga_cuda_chunk;
-
-// ga_cuda_blocks is what blocks of one device need.
-typedef struct {
-  CUcontext context;
-  CUstream stream;
-  ga_cuda_page *page;
-  int slots;  // of the stamps in use
-  int32_t ticket;
-  ga_cuda_chunk chunk[2];  // of which one is put together while the other runs
-} ga_cuda_blocks;
 
 typedef struct {
   double seconds;  // on the device
@@ -46,8 +39,22 @@ typedef struct {
   CUresult code;   // what the driver returned, 0 for success
   int library;     // what a library returned, 0 for success
   int64_t failed_at;  // the launch that could not be enqueued, -1 when it failed later
-  int last;           // the chunk that was put on the stream last
 } ga_cuda_span;
+
+enum { GA_BLOCKS = 2 };  // in flight at most: one runs, one is behind it on the stream
+
+// ga_cuda_blocks is what blocks of one device need.
+typedef struct {
+  CUcontext context;
+  CUstream stream;
+  ga_cuda_page *page;
+  CUevent begin, end;  // of a launch that runs once
+  int slots;           // of the stamps in use
+  int32_t ticket;
+  int next;                      // the chunk to be used next
+  ga_cuda_chunk chunk[2];        // of which one is put together while the other runs
+  ga_cuda_span span[GA_BLOCKS];  // of the blocks in flight
+} ga_cuda_blocks;
 
 // ga_cuda_overlap says which kernels may begin while the one before them drains, of those
 // that can.
@@ -61,16 +68,15 @@ typedef enum {
 // tells.
 int ga_cuda_put(const ga_cuda_launch *launch, CUstream stream, ga_cuda_overlap overlap, ga_cuda_span *span);
 
-// ga_cuda_start has the device run launches[i % nlaunches] for i in [0,n) back to back.
-// launches are addresses of ga_cuda_launch. It returns when all of them are on the stream
-// and nothing holds them back. ga_cuda_wait must follow, with the same span, before anything
-// else is put on the stream; what went wrong is known then.
-void ga_cuda_start(ga_cuda_blocks *b, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap,
-                   ga_cuda_span *span);
-void ga_cuda_wait(ga_cuda_blocks *b, ga_cuda_span *span);
+// ga_cuda_start has the device run launches[i % nlaunches] for i in [0,n) back to back, as
+// the block of that number, after those in flight. launches are addresses of ga_cuda_launch. It
+// returns when all of them are on the stream and nothing but earlier blocks holds them back.
+// ga_cuda_wait must follow; it waits for that block alone, and what went wrong is in its span.
+void ga_cuda_start(ga_cuda_blocks *b, int block, const uintptr_t *launches, int64_t nlaunches, int64_t n, ga_cuda_overlap overlap);
+void ga_cuda_wait(ga_cuda_blocks *b, int block);
 
 // ga_cuda_once runs one launch with nothing to hide what it takes to launch it, and
-// waits for it.
+// waits for it. Blocks in flight end before.
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
 
 // ga_cuda_copy is a copy from device to device by the driver, which knows the card.

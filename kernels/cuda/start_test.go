@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,13 +50,6 @@ func startBlocks() {
 		if err != nil {
 			continue
 		}
-		if c.name == "two" {
-			// While it runs, nothing else may: not a block, and nothing that is run once.
-			_, err := d.Start(context.Background(), kernels.Block{Launches: launches, N: 1})
-			report(err)
-			_, err = d.once(one)
-			report(err)
-		}
 		span, err := wait()
 		report(err)
 		fmt.Printf("%s took %.1f ms\n", c.name, span.Seconds*1e3)
@@ -62,6 +57,64 @@ func startBlocks() {
 			_, err := wait()
 			report(err)
 		}
+	}
+	report(d.Close())
+	fmt.Println("done")
+}
+
+func init() { scenarios["queue"] = queueBlocks }
+
+// queueBlocks keeps two blocks in flight, of which some have several chunks, and runs a
+// launch once in between.
+func queueBlocks() {
+	devices, missing := Provider{}.Open()
+	if len(devices) == 0 {
+		fmt.Println(missing)
+		return
+	}
+	d := devices[0].(*Device)
+	c := packCall(d.arch, kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
+	l, err := d.newLaunch("", "a launch", calls([]call{c}))
+	report(err)
+	if _, err := d.Prime(context.Background(), l); err != nil {
+		report(err)
+	}
+	type flight struct {
+		n    int
+		wait func() (kernels.Span, error)
+	}
+	var flights []flight
+	land := func() {
+		f := flights[0]
+		flights = flights[1:]
+		fmt.Fprintf(os.Stderr, "wait %d\n", f.n)
+		span, err := f.wait()
+		report(err)
+		fmt.Printf("%d launches took %.1f ms\n", f.n, span.Seconds*1e3)
+	}
+	for _, n := range []int{3, 5, 1000, 7, 2, 600, 500} {
+		fmt.Fprintf(os.Stderr, "start %d\n", n)
+		wait, err := d.Start(context.Background(), kernels.Block{Launches: []kernels.Launch{l}, N: n})
+		if err != nil {
+			report(err)
+			continue
+		}
+		if flights = append(flights, flight{n, wait}); len(flights) < 2 {
+			continue
+		}
+		if n == 7 {
+			_, err := d.Start(context.Background(), kernels.Block{Launches: []kernels.Launch{l}, N: 1})
+			report(err)
+		}
+		if n == 2 {
+			seconds, err := d.once(l)
+			report(err)
+			fmt.Printf("once took %.1f ms\n", seconds*1e3)
+		}
+		land()
+	}
+	for len(flights) > 0 {
+		land()
 	}
 	report(d.Close())
 	fmt.Println("done")
@@ -87,8 +140,8 @@ func TestStart(t *testing.T) {
 			t.Errorf("%s: kernels overlap as %s, want %s", c.name, got.String(), want)
 		}
 	}
-	want := "one took 0.5 ms\nerror: a block is running: wait for it first lost: false\nerror: a block is running: wait for it first lost: false\n" +
-		"two took 0.5 ms\nerror: wait for a block on cuda:0: none is running lost: false\none serial took 0.5 ms\ntwo serial took 0.5 ms\ndone\n"
+	want := "one took 0.5 ms\n" +
+		"two took 0.5 ms\nerror: wait for a block on cuda:0: it was waited for lost: false\none serial took 0.5 ms\ntwo serial took 0.5 ms\ndone\n"
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
@@ -96,5 +149,58 @@ func TestStart(t *testing.T) {
 	out, _ = child(t, "start", fakeDriver(t), "FAKE_CUDA_FAIL=cuEventElapsedTime:8:801")
 	if !strings.Contains(out, "fake error 801") || !strings.HasSuffix(out, "done\n") {
 		t.Errorf("of a failing event it says\n%s", out)
+	}
+}
+
+// Of two blocks in flight, whether in one chunk or in several, each is told its own time: its
+// events have its own launches between them. A third one is refused, and what runs once
+// comes after them. A failure belongs to the block that it happens in.
+func TestBlocksInFlight(t *testing.T) {
+	out, trace := child(t, "queue", fakeDriver(t), "FAKE_CUDA_TRACE=1")
+	want := "3 launches took 0.5 ms\n5 launches took 0.5 ms\nerror: two blocks are in flight: wait for the first of them lost: false\n" +
+		"1000 launches took 1.5 ms\nonce took 0.5 ms\n7 launches took 0.5 ms\n2 launches took 0.5 ms\n600 launches took 1.0 ms\n500 launches took 1.0 ms\ndone\n"
+	if out != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
+	_, trace, _ = strings.Cut(trace, "start 3\n")
+	var timed []int
+	for line := range strings.Lines(trace) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "timed launches "); ok {
+			v, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			timed = append(timed, v)
+		}
+	}
+	// 477 launches are a chunk. Of 1000, two end before the third is put on the stream.
+	if want := []int{3, 5, 477, 477, 46, 1, 7, 2, 477, 123, 477, 23}; !slices.Equal(timed, want) {
+		t.Errorf("events enclose %v launches, want %v", timed, want)
+	}
+	// Only what runs once waits for the whole stream: where the end of a block did so too, the
+	// block behind it would be over before the host goes on.
+	if n := strings.Count(trace, "calls cuStreamSynchronize "); n != 2 {
+		t.Errorf("the whole stream was waited for %d times, want twice", n)
+	}
+
+	fails := func(name string, n int) string {
+		out, _ := child(t, "queue", fakeDriver(t), fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d:801", name, n))
+		return out
+	}
+	launches := func(until string) int {
+		_, trace := child(t, "queue", fakeDriver(t), "FAKE_CUDA_TRACE=1")
+		before, _, _ := strings.Cut(trace, until)
+		return strings.Count(before, "calls cuLaunchKernelEx ")
+	}
+	out = fails("cuLaunchKernelEx", launches("start 5\n")+4)
+	if lines := strings.Split(out, "\n"); len(lines) < 4 || lines[0] != "3 launches took 0.5 ms" ||
+		!strings.Contains(lines[1], "a launch: fake error 801") || lines[2] != "5 launches took 0.0 ms" || !strings.HasSuffix(out, want[strings.Index(want, "1000 launches"):]) {
+		t.Errorf("of a launch that fails in the second block it says\n%s", out)
+	}
+	// The end of a block that ran can't be told.
+	out = fails("cuEventSynchronize", 1)
+	if lines := strings.Split(out, "\n"); len(lines) < 3 || !strings.Contains(lines[0], "fake error 801") || lines[1] != "3 launches took 0.0 ms" ||
+		lines[2] != "5 launches took 0.5 ms" {
+		t.Errorf("of a block whose end fails it says\n%s", out)
 	}
 }

@@ -60,6 +60,12 @@ func (d *Device) workspace(have *[]workspace, bytes, least int64, zeroed bool) (
 		return 0, err
 	}
 	defer leave()
+	if b := d.blocks; b != nil {
+		// Allocating and clearing would be timed with a block in flight; its events stay.
+		if err := driver(b.stream.Synchronize()); err != nil {
+			return 0, d.failed(err, "wait for blocks in flight")
+		}
+	}
 	size := workspaceBytes(bytes, largest.bytes, least)
 	address, err := cu.MemAlloc(size)
 	if err != nil && size > bytes { // what is wanted may still fit

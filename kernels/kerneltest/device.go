@@ -90,11 +90,13 @@ type Device struct {
 	weights int
 	closed  bool
 	power   governed
+	flying  []float64 // when the blocks in flight end, in virtual seconds
 }
 
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
 var _ kernels.Starter = (*Starter)(nil)
+var _ kernels.Primer = (*Starter)(nil)
 
 // epoch is when every simulated device was switched on.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -225,6 +227,17 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	return span, nil
 }
 
+// idle is an error while a block is in flight: what is to be done would be timed with it, or
+// take its operands away.
+func (d *Device) idle(what string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.flying) > 0 {
+		return fmt.Errorf("%s: %s while a block is in flight", d.cfg.ID, what)
+	}
+	return nil
+}
+
 // end lets the block be over.
 func (d *Device) end(span kernels.Span, at float64) {
 	d.mu.Lock()
@@ -268,50 +281,77 @@ func (d *Device) begin(ctx context.Context, block kernels.Block) (span kernels.S
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	at := d.elapsed
+	if n := len(d.flying); n > 0 {
+		at = max(at, d.flying[n-1]) // behind the block in flight
+	}
 	if d.cfg.Drift != nil {
-		seconds *= d.cfg.Drift(d.elapsed)
+		seconds *= d.cfg.Drift(at)
 	}
 	seconds *= d.cfg.Noise.factor(d.rng)
 	mhz := d.cfg.ClockMHz
 	if d.cfg.Clock != nil {
-		mhz = d.cfg.Clock(d.elapsed)
+		mhz = d.cfg.Clock(at)
 	}
 	if g := d.cfg.Governor; g != nil {
-		mhz = g.clock(&d.power, d.elapsed)
+		mhz = g.clock(&d.power, at)
 		seconds *= g.MaxMHz / mhz
-		g.ran(&d.power, watts/total, d.elapsed, seconds)
+		g.ran(&d.power, watts/total, at, seconds)
 	}
 	d.busy += seconds
 	d.blocks++
-	return kernels.Span{Seconds: seconds, ClockMHz: mhz}, d.elapsed + seconds, nil
+	return kernels.Span{Seconds: seconds, ClockMHz: mhz}, at + seconds, nil
 }
 
 // Starter is a simulated device that runs blocks by itself: virtual time that passes
-// between start and wait passes beside the block.
+// between start and wait passes beside the block. What a real device must not be asked for
+// while blocks are in flight is an error.
 type Starter struct {
 	*Device
-	running bool
+	// Late makes what fails be told by the end of its block instead of its start.
+	Late bool
+	// Starting is virtual time that Start takes of the host.
+	Starting time.Duration
 }
 
 // Start implements kernels.Starter.
 func (s *Starter) Start(ctx context.Context, block kernels.Block) (func() (kernels.Span, error), error) {
-	if s.running {
-		return nil, fmt.Errorf("%s: a block is running", s.cfg.ID)
+	if len(s.flying) == 2 {
+		return nil, fmt.Errorf("%s: two blocks are in flight", s.cfg.ID)
 	}
-	span, end, err := s.begin(ctx, block)
-	if err != nil {
-		return nil, err
+	s.Advance(s.Starting)
+	span, end, failure := s.begin(ctx, block)
+	if failure != nil {
+		if !s.Late {
+			return nil, failure
+		}
+		end = s.elapsed
+		if n := len(s.flying); n > 0 {
+			end = max(end, s.flying[n-1])
+		}
 	}
-	s.running = true
+	s.flying = append(s.flying, end)
+	waited := false
 	return func() (kernels.Span, error) {
-		s.running = false
-		s.end(span, end)
-		return span, nil
+		if waited || s.flying[0] != end {
+			return kernels.Span{}, fmt.Errorf("%s: a block was waited for before the one ahead of it, or twice", s.cfg.ID)
+		}
+		waited, s.flying = true, s.flying[1:]
+		if failure == nil {
+			s.end(span, end)
+		}
+		return span, failure
 	}, nil
 }
 
+// Prime implements kernels.Primer: no first run takes longer than later ones.
+func (s *Starter) Prime(context.Context, kernels.Launch) (float64, error) { return 0, nil }
+
 // Execute implements kernels.Device.
 func (s *Starter) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	if err := s.idle("execute"); err != nil {
+		return kernels.Span{}, err
+	}
 	wait, err := s.Start(ctx, kernels.Block{Launches: launches, N: n})
 	if err != nil {
 		return kernels.Span{}, err

@@ -60,6 +60,9 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 	if b.bytes < need {
 		return nil, fmt.Errorf("%s: weights need %d bytes, the buffer has %d", g.cfg.Name, need, b.bytes)
 	}
+	if err := g.device.idle("prepare weights"); err != nil {
+		return nil, err
+	}
 	w := &weights{device: g.device, raw: b, bytes: need}
 	if g.cfg.Packs {
 		if err := g.device.take(need); err != nil {
@@ -130,7 +133,7 @@ func (w *weights) Close() error {
 		w.device.release(w.bytes)
 		w.packed = false
 	}
-	return nil
+	return w.device.idle("free weights")
 }
 
 type launch struct {
@@ -216,6 +219,9 @@ type buffer struct {
 func (b *buffer) Bytes() int64 { return b.bytes }
 
 func (b *buffer) Fill(dist kernels.Distribution, d kernels.DType, n int64, seed uint64) error {
+	if err := b.device.idle("fill"); err != nil {
+		return err
+	}
 	size := int64(d.Size())
 	if size == 0 || n < 0 || n > b.bytes/size {
 		return fmt.Errorf("fill of %d elements of %s into %d bytes", n, d, b.bytes)
@@ -279,5 +285,5 @@ func (b *buffer) Close() error {
 	}
 	b.closed = true
 	b.device.release(b.bytes)
-	return nil
+	return b.device.idle("free memory")
 }
