@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +16,8 @@ import (
 // CSV hold one finding a line, bench every sample of the series. meta and series
 // are those of the run.
 func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
-	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), disturbanceNotes(series)...)}
+	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), sustainedNotes(audit)...)}
+	doc.Head = append(doc.Head, disturbanceNotes(series)...)
 	for _, finding := range audit.Findings {
 		doc.Items = append(doc.Items, finding)
 	}
@@ -193,7 +195,35 @@ func auditHead(a *rules.Audit) []Note {
 	case unconfirmed > 0 || a.Undecided+a.Marginal > 0:
 		tone = Open
 	}
-	return []Note{{AuditSummary(a), tone}, {MethodText(a) + "; " + DriftText(a), Faint}}
+	return []Note{{AuditSummary(a), tone}, {auditText(a), Faint}}
+}
+
+// auditText is how an audit judged, what is known of drift, and the clock of its times.
+func auditText(a *rules.Audit) string {
+	words := []string{MethodText(a), DriftText(a)}
+	if clock := ClockText(a); clock != "" {
+		words = append(words, "times are those "+clock)
+	}
+	return strings.Join(words, "; ")
+}
+
+// ClockText names the clocks at which the times of an audit are: "at 1450 MHz"; empty where
+// none is known.
+func ClockText(a *rules.Audit) string {
+	if a == nil || len(a.Clocks) == 0 {
+		return ""
+	}
+	var words []string
+	one := true
+	devices := slices.Sorted(maps.Keys(a.Clocks))
+	for _, id := range devices {
+		one = one && a.Clocks[id] == a.Clocks[devices[0]]
+		words = append(words, fmt.Sprintf("%.0f MHz on %s", a.Clocks[id], id))
+	}
+	if one {
+		return fmt.Sprintf("at %.0f MHz", a.Clocks[devices[0]])
+	}
+	return "at " + strings.Join(words, ", ")
 }
 
 // DriftText says in one line what is known of the machine's drift over a run.
@@ -253,6 +283,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		}
 		s.Rows = append(s.Rows, row)
 	}
+	s.addSustained(a.Findings)
 	return s
 }
 
@@ -343,19 +374,23 @@ func (p predicted) Text() string { return "≈" + factor(p).Text() }
 func (p predicted) Raw() any     { return finite(float64(p)) }
 
 // verdictSheet has one row a series: how its rows were judged, and the highest MFU
-// among them, also relative to the peak at the clock of that row.
+// among them, as it was observed, and relative to the peak at the common clock. The
+// elasticity is the median over the rows.
 func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
 		{Name: "anomalous", Key: "anomalous", Align: Right},
 		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
-		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
+		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "observed", Key: "best_mfu_observed", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
+		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
 	}}
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil}
+		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil, nil, nil, nil}
 		if len(series.Rows) > 0 {
 			clean, marginal, undecided := 0, 0, 0
 			best := series.Rows[0]
+			bimodal := 0
+			var betas []float64
 			for _, r := range series.Rows {
 				switch r.Verdict {
 				case rules.Clean:
@@ -368,10 +403,21 @@ func verdictSheet(a *rules.Audit) Sheet {
 				if r.MFU.Mid > best.MFU.Mid {
 					best = r
 				}
+				if len(r.Modes) > 0 {
+					bimodal++
+				}
+				betas = append(betas, r.Elasticity)
 			}
 			row[3], row[4], row[5], row[8] = clean, marginal, undecided, share(best.MFU.Mid)
 			if best.MFUAtClock.Mid > 0 {
-				row[9] = share(best.MFUAtClock.Mid)
+				row[10] = share(best.MFUAtClock.Mid)
+			}
+			if best.ObservedUS.Mid > 0 {
+				row[9] = share(observedMFU(best))
+			}
+			row[11] = unlessZero(bimodal)
+			if a.Clocks[series.Key.Device] > 0 {
+				row[12] = number{median(betas), 2}
 			}
 		}
 		findings := 0
@@ -384,6 +430,14 @@ func verdictSheet(a *rules.Audit) Sheet {
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+// observedMFU is the MFU of a row by its time as it was observed.
+func observedMFU(r rules.RowVerdict) float64 {
+	if r.ObservedUS.Mid > 0 {
+		return r.MFU.Mid * r.US.Mid / r.ObservedUS.Mid
+	}
+	return r.MFU.Mid
 }
 
 func warningNotes(warnings []rules.Warning) []Note {

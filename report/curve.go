@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 
@@ -18,6 +19,8 @@ type Curve struct {
 	Peak kernels.Peak
 	// ReadBandwidth is in bytes a second, 0 when unknown.
 	ReadBandwidth float64
+	// ClockMHz is the clock at which the rows' times are, 0 where they are as observed.
+	ClockMHz float64
 	// Threshold is the share of the reference that was expected, 0 when unknown.
 	Threshold float64
 	// Rows are ascending in M. Rows of a series that no audit has judged have an
@@ -51,6 +54,7 @@ func NewCurve(s results.Series, audit *rules.Audit) Curve {
 		}
 	}
 	if len(c.Rows) > 0 {
+		c.ClockMHz = audit.Clocks[s.Key.Device]
 		return c
 	}
 	peak := s.Peak.FLOPS
@@ -82,6 +86,19 @@ func (c *Curve) suffix() string {
 		return " linear"
 	}
 	return ""
+}
+
+// adjusted says whether the time of any row is another than was observed.
+func (c *Curve) adjusted() bool {
+	return slices.ContainsFunc(c.Rows, func(r rules.RowVerdict) bool { return r.ObservedUS.Mid > 0 })
+}
+
+// atClock is a label with the clock of the times, where there is one.
+func (c *Curve) atClock(label, clock string) string {
+	if c.ClockMHz > 0 {
+		return fmt.Sprintf("%s%s at %.0f MHz", label, clock, c.ClockMHz)
+	}
+	return label
 }
 
 // hasIntervals says whether any row has more than a point estimate.

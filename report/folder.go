@@ -140,7 +140,7 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
 		{"findings.json", func(w io.Writer) error { return writeJSON(w, findings) }},
 		{"splits.json", func(w io.Writer) error { return writeJSON(w, splits) }},
-		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series) }},
+		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series, in.Audit) }},
 	}
 	for _, f := range files {
 		if f.name == "findings.json" && in.Audit == nil || f.name == "splits.json" && in.Splits == nil {

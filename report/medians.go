@@ -27,8 +27,15 @@ type Median struct {
 	ClockMHz float64 `json:"clock_mhz,omitempty"` // median of what is known
 	// MFUAtClock is relative to the peak scaled to ClockMHz, 0 when it can't be told.
 	MFUAtClock float64 `json:"mfu_at_clock,omitempty"`
-	Label      string  `json:"label,omitempty"`
-	Failed     string  `json:"failed,omitempty"`
+	// Verdict and what follows it are those of an audit. AtClock is the time by which
+	// the row was judged, at the common clock, where it is not the observed one; MFUAtClock
+	// is then its. Elasticity is β, Modes are the two levels of a bimodal row.
+	Verdict    rules.Verdict  `json:"verdict,omitempty"`
+	AtClock    rules.Interval `json:"us_at_clock,omitzero"`
+	Elasticity float64        `json:"elasticity,omitempty"`
+	Modes      []float64      `json:"bimodal_us,omitempty"`
+	Label      string         `json:"label,omitempty"`
+	Failed     string         `json:"failed,omitempty"`
 }
 
 // summaryConfidence is the level of the intervals beside medians. They describe
@@ -68,6 +75,40 @@ func Medians(series []results.Series) []Median {
 	return out
 }
 
+// judgedMedians is [Medians] with what an audit, nil for none, says of the rows.
+func judgedMedians(series []results.Series, audit *rules.Audit) []Median {
+	out := Medians(series)
+	if audit == nil {
+		return out
+	}
+	type place struct {
+		series results.SeriesKey
+		m      int
+	}
+	rows := map[place]*rules.RowVerdict{}
+	for i := range audit.Series {
+		s := &audit.Series[i]
+		for k := range s.Rows {
+			rows[place{s.Key, s.Rows[k].M}] = &s.Rows[k]
+		}
+	}
+	for i := range out {
+		m := &out[i]
+		r := rows[place{m.Series, m.M}]
+		if r == nil {
+			continue
+		}
+		m.Verdict, m.Elasticity, m.Modes = r.Verdict, r.Elasticity, r.Modes
+		if r.ObservedUS.Mid > 0 {
+			m.AtClock = r.US
+			if r.MFUAtClock.Mid > 0 {
+				m.MFUAtClock = r.MFUAtClock.Mid
+			}
+		}
+	}
+	return out
+}
+
 // medianInterval is the median of positive values with its interval.
 func medianInterval(values []float64) rules.Interval {
 	sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(append([]float64(nil), values...), nil), summaryConfidence)
@@ -95,12 +136,13 @@ func median(values []float64) float64 {
 }
 
 // WriteMedians prints one row a case: median time with interval, rate and MFU.
-// The benchmark format holds every sample instead.
-func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Series) error {
+// The benchmark format holds every sample instead. With an audit, nil for none, the time by
+// which a row was judged stands beside the observed one, and what else was found of it.
+func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	if f == Bench {
 		return WriteBench(w, meta, series)
 	}
-	medians := Medians(series)
+	medians := judgedMedians(series, audit)
 	doc := &Document{Subject: "medians", Items: []any{}}
 	for _, m := range medians {
 		doc.Items = append(doc.Items, m)
@@ -108,16 +150,25 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	if medians == nil {
 		medians = []Median{}
 	}
-	doc.Value = struct {
-		Cases []Median `json:"cases"`
-	}{medians}
-	doc.Sheets = []Sheet{medianSheet(medians)}
+	value := struct {
+		// Clocks are those of the times at clock in MHz, by device.
+		Clocks map[string]float64 `json:"clock_mhz,omitempty"`
+		Cases  []Median           `json:"cases"`
+	}{Cases: medians}
+	if audit != nil {
+		value.Clocks = audit.Clocks
+	}
+	doc.Value = value
+	doc.Sheets = []Sheet{medianSheet(medians, audit)}
+	if audit != nil {
+		doc.Head = []Note{{auditText(audit), Faint}}
+	}
 	doc.Notes = peakNotes(series)
 	return doc.Render(w, f)
 }
 
-// medianSheet is the table of medians.
-func medianSheet(medians []Median) Sheet {
+// medianSheet is the table of medians; audit is that which they were joined with, or nil.
+func medianSheet(medians []Median, audit *rules.Audit) Sheet {
 	sheet := Sheet{Columns: []Column{
 		{Name: "device", Key: "device", Hoist: true}, {Name: "kernel", Key: "kernel", Hoist: true}, {Name: "dtype", Key: "dtype", Hoist: true},
 		{Name: "m", Key: "m", Align: Right}, {Name: "n", Key: "n", Align: Right, Hoist: true, HoistName: true}, {Name: "k", Key: "k", Align: Right, Hoist: true, HoistName: true},
@@ -143,7 +194,36 @@ func medianSheet(medians []Median) Sheet {
 		}
 		sheet.Rows = append(sheet.Rows, row)
 	}
+	if audit != nil {
+		sheet.addVerdicts(medians)
+	}
 	return sheet
+}
+
+// addVerdicts puts what an audit says of rows into their table.
+func (s *Sheet) addVerdicts(medians []Median) {
+	judged := make([][]any, len(medians))
+	found := make([][]any, len(medians))
+	moved := false
+	for i, m := range medians {
+		judged[i], found[i] = []any{nil}, []any{string(m.Verdict), nil, nil, nil}
+		if m.AtClock.Mid > 0 {
+			moved = true
+			judged[i][0] = bounds{m.AtClock, microsCell}
+		}
+		if m.Elasticity > 0 {
+			found[i][1] = number{m.Elasticity, 2}
+		}
+		if len(m.Modes) == 2 {
+			found[i][2], found[i][3] = micros(m.Modes[0]), micros(m.Modes[1])
+		}
+	}
+	if moved {
+		s.column("us").Name = "observed us"
+	}
+	s.insert("us", []Column{{Name: "us at clock", Key: "us_at_clock", Align: Right, Interval: true}}, judged)
+	s.insert("samples", []Column{{Name: "verdict", Key: "verdict"}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
+		{Name: "fast level us", Key: "bimodal_fast_us", Align: Right}, {Name: "slow level us", Key: "bimodal_slow_us", Align: Right}}, found)
 }
 
 // peakNotes says for each device and dtype what MFU is relative to.

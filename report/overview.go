@@ -10,7 +10,7 @@ import (
 // in every other format what [WriteMedians] does, a row a case.
 func WriteOverview(w io.Writer, f Format, meta results.Meta, series []results.Series) error {
 	if f != Table {
-		return WriteMedians(w, f, meta, series)
+		return WriteMedians(w, f, meta, series, nil)
 	}
 	doc := &Document{Subject: "overview", Sheets: []Sheet{overviewSheet(series)}, Notes: peakNotes(series)}
 	return doc.Render(w, f)

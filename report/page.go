@@ -45,7 +45,7 @@ func newPage(in Input, figures []*Figure) *page {
 	verdicts := Sheet{}
 	if in.Audit != nil {
 		verdicts = verdictSheet(in.Audit)
-		p.add(section{heading: verdictTitle("Verdicts", in.Audit), text: []string{MethodText(in.Audit) + "; " + DriftText(in.Audit) + "."}, sheet: &verdicts})
+		p.add(section{heading: verdictTitle("Verdicts", in.Audit), text: []string{auditText(in.Audit) + "."}, sheet: &verdicts})
 		p.cards(in.Audit.Cards)
 		p.findings(in.Meta, in.Audit)
 		p.reading(in)
@@ -66,6 +66,7 @@ func (p *page) add(s section) { p.sections = append(p.sections, s) }
 func (p *page) summarise(in Input) {
 	if in.Audit != nil {
 		p.summary = append(p.summary, auditHead(in.Audit)[0])
+		p.summary = append(p.summary, sustainedNotes(in.Audit)...)
 		p.summary = append(p.summary, disturbanceNotes(in.Series)...)
 		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
 	} else {
@@ -218,7 +219,7 @@ func (p *page) appendix(in Input) {
 	if len(machine.Rows) > 0 {
 		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})
 	}
-	if rows := medianSheet(Medians(in.Series)); len(rows.Rows) > 0 {
+	if rows := medianSheet(judgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
 		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv"})
 	}
 }

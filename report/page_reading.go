@@ -28,6 +28,12 @@ func (p *page) reading(in Input) {
 	}
 	s.text = append(s.text, causeReading(a.Findings)...)
 	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
+	if clock := ClockText(a); clock != "" {
+		s.text = append(s.text, "rows are judged by their time "+clock+", to which each is brought by its own elasticity β: 1 where time follows the clock, 0 where it does not; observed is the time as it was measured")
+	}
+	if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Sustained != nil }) {
+		s.text = append(s.text, "loss sustained is that of the worst m and its reference when each runs alone, at the clock that the device then settles at; seen in says where it is above the rule's bound")
+	}
 	if a.Marginal > 0 {
 		s.text = append(s.text, "a marginal row is known well and lies so near the bound that it does not matter on which side; an undecided one is not known well enough")
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg/draw"
 
@@ -27,6 +28,9 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 		f.Name, f.Title = fileName("cards "+what), what+" — cards compared"
 	}
 	f.Subtitle = subtitle(machine, curves[0])
+	if mhz := curves[0].ClockMHz; mhz > 0 && !slices.ContainsFunc(curves, func(c Curve) bool { return c.ClockMHz != mhz }) {
+		f.Subtitle += fmt.Sprintf("  ·  times at %.0f MHz", mhz)
+	}
 	f.Alt = fmt.Sprintf("MFU over M of %s, overlaid.", count(len(curves), "series"))
 	for i, c := range curves {
 		f.legend = append(f.legend, legendItem{curveName(c.Key, key, across), curveColours[i%len(curveColours)], lineMark})

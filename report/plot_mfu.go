@@ -12,7 +12,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// PlotMFU draws MFU over M with its confidence band, the reference and the
+// PlotMFU draws MFU over M, at the common clock where it is known, with its confidence band,
+// faintly the MFU as it was observed, the reference and the
 // expectation derived from it, the findings as shaded intervals with their
 // causes as labels, and undecided and marginal rows as light marks. machine is named in the
 // subtitle.
@@ -22,12 +23,16 @@ func PlotMFU(c Curve, machine string) *Figure {
 		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row"), count(len(c.Findings), "finding")),
 	}
 	gathered := len(c.Rows) > maxStrokes
-	f.legend = []legendItem{{"MFU", blue, lineMark}}
+	name := c.atClock("MFU", ", times")
+	f.legend = []legendItem{{name, blue, lineMark}}
 	if c.hasIntervals() {
 		f.legend = append(f.legend, legendItem{"confidence interval", alpha(blue, 0.22), areaMark})
 	}
 	if gathered {
-		f.legend = []legendItem{{"MFU, median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
+		f.legend = []legendItem{{name + ", median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
+	}
+	if c.adjusted() {
+		f.legend = append(f.legend, legendItem{"MFU as observed", observedColour, lineMark})
 	}
 	if c.scaled() {
 		f.legend = append(f.legend, legendItem{"MFU at the clock of each row", green, lineMark})
@@ -38,11 +43,7 @@ func PlotMFU(c Curve, machine string) *Figure {
 		verdicts[r.Verdict] = true
 	}
 	if expects {
-		name := "reference"
-		if c.hasIntervals() {
-			name = "reference (simultaneous lower bound)"
-		}
-		f.legend = append(f.legend, legendItem{name, muted, lineMark})
+		f.legend = append(f.legend, legendItem{"reference: best of smaller M", muted, lineMark})
 		if c.Threshold > 0 && c.Threshold < 1 {
 			f.legend = append(f.legend, legendItem{fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark})
 		}
@@ -58,9 +59,10 @@ func PlotMFU(c Curve, machine string) *Figure {
 }
 
 // scaled says whether MFU at the measured clock is worth a line of its own: the peak
-// is of another clock than the one at hand, and every row tells its own.
+// is of another clock than the one at hand, and every row tells its own. Rows at one clock
+// would all be scaled alike.
 func (c *Curve) scaled() bool {
-	if len(c.Rows) == 0 || c.Peak.Origin == kernels.Measured {
+	if len(c.Rows) == 0 || c.ClockMHz > 0 || c.Peak.Origin == kernels.Measured {
 		return false
 	}
 	for _, r := range c.Rows {
@@ -71,18 +73,31 @@ func (c *Curve) scaled() bool {
 	return true
 }
 
+// observedColour is that of what was observed, behind what was judged.
+var observedColour = alpha(sky, 0.55)
+
+// observed is the MFU of a row as it was observed, as a line without a band.
+func observed(r rules.RowVerdict) rules.Interval {
+	mfu := observedMFU(r)
+	return rules.Interval{Lo: mfu, Mid: mfu, Hi: mfu}
+}
+
 // atClock is the MFU of a row at its clock, as a line without a band.
 func atClock(r rules.RowVerdict) rules.Interval {
 	return rules.Interval{Lo: r.MFUAtClock.Mid, Mid: r.MFUAtClock.Mid, Hi: r.MFUAtClock.Mid}
 }
 
-// subtitle names the machine and what MFU is relative to.
+// subtitle names the machine and what MFU is relative to, also at the clock of the times.
 func subtitle(machine string, c Curve) string {
 	words := []string{}
 	if machine != "" {
 		words = append(words, machine)
 	}
-	words = append(words, "MFU "+PeakText(c.Peak))
+	text := "MFU " + PeakText(c.Peak)
+	if peak := c.Peak.At(c.ClockMHz); peak > 0 && c.ClockMHz != c.Peak.ClockMHz && c.Peak.Origin != kernels.Measured {
+		text += fmt.Sprintf(", which is %s at %.0f MHz", formatOps(peak, c.Peak.DType), c.ClockMHz)
+	}
+	words = append(words, text)
 	return strings.Join(words, "  ·  ")
 }
 
@@ -114,10 +129,18 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 			lo, hi = math.Min(lo, r.MFUAtClock.Mid), math.Max(hi, r.MFUAtClock.Mid)
 		}
 	}
+	if c.adjusted() {
+		for _, r := range c.Rows {
+			lo, hi = math.Min(lo, observedMFU(r)), math.Max(hi, observedMFU(r))
+		}
+	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
 	p, placed := c.panelWithLabels(canvas, batchAxis(from, to, c.Linear), mfuAxis(lo, hi))
 	c.shade(p)
+	if c.adjusted() {
+		p.curve(strokesOf(p, c.Rows, observed), observedColour, false)
+	}
 	if c.Threshold > 0 {
 		p.expectation(c.Rows, 1/c.Threshold, draw.LineStyle{Color: muted, Width: 0.9})
 		if c.Threshold < 1 {

@@ -28,12 +28,13 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 		Name: fileName("time " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — time over M", Subtitle: machine,
 		Alt: fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
 	}
-	f.legend = []legendItem{{"time, median", blue, lineMark}}
+	name := c.atClock("time", "")
+	f.legend = []legendItem{{name + ", median", blue, lineMark}}
 	if c.hasIntervals() {
 		f.legend = append(f.legend, legendItem{"confidence interval", alpha(blue, 0.22), areaMark})
 	}
 	if len(c.Rows) > maxStrokes {
-		f.legend = []legendItem{{"time, median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
+		f.legend = []legendItem{{name + ", median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
 	}
 	if c.Peak.FLOPS > 0 {
 		name := "least time at " + formatOps(c.Peak.FLOPS, c.Peak.DType)

@@ -90,6 +90,7 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 		}
 		s.Rows = append(s.Rows, row)
 	}
+	s.addSustainedGain(rows)
 	return s
 }
 

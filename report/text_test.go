@@ -74,10 +74,19 @@ func documents() map[string]func(io.Writer, Format) error {
 			d, m := fixtureDevices()
 			return WriteDevices(w, f, d, m)
 		},
-		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries()) },
+		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries(), nil) },
 		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
 		"audit": func(w io.Writer, f Format) error {
 			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAudit())
+		},
+		"audit-at-clock": func(w io.Writer, f Format) error {
+			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAtClock())
+		},
+		"medians-at-clock": func(w io.Writer, f Format) error {
+			return WriteMedians(w, f, fixtureMeta(), fixtureSeries(), fixtureAtClock())
+		},
+		"splits-sustained": func(w io.Writer, f Format) error {
+			return WriteSplits(w, f, fixtureMeta(), fixtureSustainedSplits())
 		},
 		"splits":     func(w io.Writer, f Format) error { return WriteSplits(w, f, fixtureMeta(), fixtureSplits()) },
 		"selftest":   func(w io.Writer, f Format) error { return WriteSelftest(w, f, fixtureSelftest()) },
@@ -309,7 +318,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 func TestEmptyDocuments(t *testing.T) {
 	for name, write := range map[string]func(io.Writer, Format) error{
 		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
-		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil) },
+		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil, nil) },
 		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, nil) },
 		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, nil, &rules.Audit{}) },
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },

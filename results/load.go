@@ -19,6 +19,8 @@ type Loaded struct {
 	Series []Series
 	// Sentinels are the samples of the recurring cases, by seq.
 	Sentinels []Sample
+	// Sustained are the samples of cases that ran alone, by seq.
+	Sustained []Sample
 }
 
 // Swept is how much the sweep of a run holds.
@@ -133,12 +135,20 @@ func (r *Run) appended(s Sample) {
 	case s.Phase == PhaseSweep:
 		r.forget(s.Phase)
 	case s.Phase == PhaseSentinel && r.loaded != nil:
-		if n := len(r.loaded.Sentinels); n > 0 && r.loaded.Sentinels[n-1].Seq > s.Seq {
-			r.loaded = nil
-			return
-		}
-		r.loaded.Sentinels = append(r.loaded.Sentinels, s)
+		r.follow(&r.loaded.Sentinels, s)
+	case s.Phase == PhaseSustained && r.loaded != nil:
+		r.follow(&r.loaded.Sustained, s)
 	}
+}
+
+// follow puts a sample at the end of a list that is ordered by seq. One that belongs before
+// the end has everything read anew.
+func (r *Run) follow(list *[]Sample, s Sample) {
+	if n := len(*list); n > 0 && (*list)[n-1].Seq > s.Seq {
+		r.loaded = nil
+		return
+	}
+	*list = append(*list, s)
 }
 
 // forget drops what was loaded when a phase has changed that is in it.
@@ -334,7 +344,7 @@ func (r *Run) inParts(parts []seqRange, f func(part int, d *reader, within strin
 }
 
 // load reads the samples of the rows, each at once to the place where it stays, and
-// the sentinels.
+// those of sentinels and of cases that ran alone.
 func (r *Run) load(t *tally) (*Loaded, error) {
 	starts := make([]int, len(t.rows)+1)
 	for i := range t.rows {
@@ -351,7 +361,7 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 			}
 		}
 	}
-	sentinels := make([][]Sample, len(t.parts))
+	sentinels, sustained := make([][]Sample, len(t.parts)), make([][]Sample, len(t.parts))
 	err := r.inParts(t.parts, func(part int, d *reader, within string) error {
 		next := next[part]
 		return d.query(`SELECT `+d.sampleColumns()+` FROM samples `+within, func(s *direct.Stmt) error {
@@ -360,6 +370,11 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 				var x Sample
 				_, err := d.sample(s, &x)
 				sentinels[part] = append(sentinels[part], x)
+				return err
+			case string(phase) == string(PhaseSustained):
+				var x Sample
+				_, err := d.sample(s, &x)
+				sustained[part] = append(sustained[part], x)
 				return err
 			case string(phase) != string(PhaseSweep):
 				return s.Err()
@@ -391,7 +406,7 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 			return nil, r.damaged("read samples", err)
 		}
 	}
-	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...)}, nil
+	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...)}, nil
 }
 
 // distinctRounds checks that a case has one sample a round.

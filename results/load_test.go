@@ -49,6 +49,9 @@ func seriesOf(t fatal, r *Run) Loaded {
 		if s.Phase == PhaseSentinel {
 			l.Sentinels = append(l.Sentinels, s)
 		}
+		if s.Phase == PhaseSustained {
+			l.Sustained = append(l.Sustained, s)
+		}
 	}
 	return l
 }
@@ -70,7 +73,7 @@ func TestPropertyLoad(t *testing.T) {
 			check(t, err)
 			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
-				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseRemedy}).Draw(t, "phase")
+				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy}).Draw(t, "phase")
 				check(t, r.Append(drawSample(t, c, phase, 100+int(next), next+int64(rapid.IntRange(0, 2).Draw(t, "gap")))))
 			case 2:
 				check(t, r.SetLabel(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label")))
@@ -83,7 +86,9 @@ func TestPropertyLoad(t *testing.T) {
 			case 5:
 				check(t, r.Forgive(c.ID, PhaseSweep))
 			case 6:
-				check(t, r.Append(drawSample(t, c, PhaseSentinel, 1000+int(next), next)))
+				for i, phase := range []Phase{PhaseSentinel, PhaseSustained} {
+					check(t, r.Append(drawSample(t, c, phase, 1000+int(next), next+int64(i))))
+				}
 			}
 			loaded, err := r.Load()
 			check(t, err)
@@ -121,8 +126,11 @@ func TestLoadInParts(t *testing.T) {
 			r, cases := newRun(t, 4, 8, 12)
 			for i := range int64(300) {
 				phase := PhaseSweep
-				if i%10 == 9 {
+				switch i % 10 {
+				case 9:
 					phase = PhaseSentinel
+				case 8:
+					phase = PhaseSustained
 				}
 				must(t, r.Append(testSample(cases[i%3], phase, int(i), i*gap)))
 			}

@@ -42,6 +42,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 		err = auditIntervals(ctx, a, data, cfg, m)
 	}
 	a.Waive(cfg, data.Keys())
+	a.AddSustained(data, cfg)
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}

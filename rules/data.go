@@ -20,6 +20,8 @@ type Data struct {
 	// Sentinels are the samples of the recurring cases, in order of Seq. None
 	// means that drift is unknown and not corrected for.
 	Sentinels []results.Sample
+	// Sustained are the cases that ran alone for a while, with their samples of that phase.
+	Sustained []results.Row
 }
 
 // LoadData reads a run. What it returns is shared with the run, which reads its file
@@ -29,7 +31,42 @@ func LoadData(run *results.Run) (Data, error) {
 	if err != nil {
 		return Data{}, fmt.Errorf("read the samples of %q: %w", run.Path(), err)
 	}
-	return Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels}, nil
+	data := Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels}
+	if data.Sustained, err = sustainedRows(run, loaded.Sustained); err != nil {
+		return Data{}, fmt.Errorf("read the cases of %q: %w", run.Path(), err)
+	}
+	return data, nil
+}
+
+// sustainedRows puts samples beside their cases, in the order in which cases first ran.
+func sustainedRows(run *results.Run, samples []results.Sample) ([]results.Row, error) {
+	if len(samples) == 0 {
+		return nil, nil
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]results.Case, len(cases))
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	var rows []results.Row
+	place := map[int64]int{}
+	for _, s := range samples {
+		c, ok := byID[s.CaseID]
+		if !ok {
+			continue
+		}
+		at, ok := place[s.CaseID]
+		if !ok {
+			at = len(rows)
+			place[s.CaseID] = at
+			rows = append(rows, results.Row{Case: c})
+		}
+		rows[at].Samples = append(rows[at].Samples, s)
+	}
+	return rows, nil
 }
 
 // Samples is the number of samples of the sweep.

@@ -148,6 +148,9 @@ type Remedy struct {
 	// StakeUS is the time that the remedy saves, in microseconds × weight of traffic:
 	// measured when it was Executed, else predicted.
 	StakeUS float64 `json:"stake_us"`
+	// Sustained is what the direct product and the remedy take when each runs alone; nil
+	// where they did not.
+	Sustained *Sustained `json:"sustained,omitempty"`
 }
 
 // Finding is an interval of M of one series that one rule holds against it.
@@ -185,6 +188,11 @@ type Finding struct {
 	// Reference is the case in words.
 	ReferenceM int    `json:"reference_m,omitempty"`
 	Reference  string `json:"reference,omitempty"`
+	// Against is that case, nil for a ceiling.
+	Against *results.Case `json:"against,omitempty"`
+	// Sustained is what the worst row and its reference take when each runs alone; nil
+	// where they did not.
+	Sustained *Sustained `json:"sustained,omitempty"`
 }
 
 // AuditSchema is the value of Audit.Schema.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -106,6 +107,13 @@ func (f *family) bestElsewhere(c *curve, m int) (*curve, int) {
 	return best, at
 }
 
+// attainable is the log of the microseconds that peak and bandwidth of a series, both
+// known, allow an M.
+func attainable(s results.Series, m int) float64 {
+	shape := kernels.Shape{M: m, N: s.Key.N, K: s.Key.K}
+	return math.Max(math.Log(shape.FLOPs()/s.Peak.FLOPS*1e6), math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6))
+}
+
 // roofline: MFU may be neither far below what compute and bandwidth allow, nor
 // above what they can: that is an error of the measurement. Ceilings know no common
 // clock, so observed time is held against them.
@@ -149,7 +157,7 @@ func (f *family) roofline(c *curve) []judgement {
 		if s.ReadBandwidth <= 0 || s.Key.Regime == results.Hot {
 			continue
 		}
-		attainable := math.Max(math.Log(shape.FLOPs()/s.Peak.FLOPS*1e6), math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6))
+		attainable := attainable(s, p.m)
 		limit = attainable - math.Log(r.Fraction)
 		slow := upperP((p.seen.y-limit)/p.seen.se, p.seen.df)
 		keptBoth := j.kept && p.seen.y+half <= limit

@@ -158,7 +158,8 @@ func (c *candidate) finding() Finding {
 		Reproduce: reproduce(c.worst.alone(), *c.worst.against),
 	}
 	if against := c.worst.against; against.M > 0 {
-		f.ReferenceM, f.Reference = against.M, against.String()
+		against.ID, against.Label, against.Launch = 0, "", results.Launch{}
+		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
 	}
 	f.StakeUS = c.stake()
 	if t := c.tests[c.worst]; t != nil && t.confirmed {

@@ -82,6 +82,7 @@ func NewProof(a *Audit, cfg Config, samples int) *Proof {
 		r := RuleProof{Rule: rule, Settings: settingsOf(rule, cfg), Samples: samples, Findings: []Finding{}, Rows: a.retested[rule], Warnings: a.Warnings}
 		for _, f := range a.Findings {
 			if f.Rule == rule {
+				f.Sustained = nil // it follows from samples, of which there may be more
 				r.Findings = append(r.Findings, f)
 			}
 		}

@@ -110,6 +110,7 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 		err = findRemedies(ctx, r, data, cfg, o, m)
 	}
 	r.rank(data)
+	r.AddSustained(data, cfg)
 	return r, err
 }
 

@@ -11,6 +11,8 @@ type rule struct {
 	on       func(RuleSet) bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*family, *curve) []judgement
+	// bound is the loss from which on a finding's row breaks the rule.
+	bound func(Config, Finding) float64
 	// cause explains a candidate of which the judge itself did not say why; nil looks for
 	// the causes that every rule shares.
 	cause func(*witness) (Cause, string)
@@ -22,24 +24,28 @@ var ruleTable = []rule{
 		name: Monotonic, meaning: "MFU falls below threshold × what a smaller M reached",
 		on:    func(s RuleSet) bool { return s.Monotonic.Enabled },
 		judge: (*family).monotonic,
+		bound: func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 	},
 	{
 		name: SplitRule, meaning: "two launches of N1 + N2 = N rows take less time than one of N",
 		settings: []string{"margin"},
 		on:       func(s RuleSet) bool { return s.Split.Enabled },
 		judge:    (*family).split,
+		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 	},
 	{
 		name: Pad, meaning: "a larger M takes less time",
 		settings: []string{"margin"},
 		on:       func(s RuleSet) bool { return s.Pad.Enabled },
 		judge:    (*family).pad,
+		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 	},
 	{
 		name: Parity, meaning: "one data type takes longer than it should beside another",
 		settings: []string{"pairs"},
 		on:       func(s RuleSet) bool { return s.Parity.Enabled },
 		judge:    (*family).parity,
+		bound:    parityBound,
 		cause:    (*witness).parity,
 	},
 	{
@@ -47,6 +53,7 @@ var ruleTable = []rule{
 		settings: []string{"margin", "exclude"},
 		on:       func(s RuleSet) bool { return s.Alternative.Enabled },
 		judge:    (*family).alternative,
+		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Alternative.Margin) },
 		cause:    (*witness).alternative,
 	},
 	{
@@ -54,6 +61,7 @@ var ruleTable = []rule{
 		settings: []string{"fraction", "tolerance"},
 		on:       func(s RuleSet) bool { return s.Roofline.Enabled },
 		judge:    (*family).roofline,
+		bound:    func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
 	},
 }
 

@@ -20,6 +20,8 @@ const (
 	// counters of energy move every 20 to 100 ms.
 	SustainSpan  = 600 * time.Millisecond
 	LeastSustain = 500 * time.Millisecond
+	// SustainTime is about how long a case takes in all, with what runs before it.
+	SustainTime = SustainSpan + sustainBefore
 	// sustainBlock is the time of a block: after each the counter of energy is read.
 	sustainBlock = 10 * time.Millisecond
 	// sustainSettle is the share of the span that is not counted: the clock settles.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,8 +108,7 @@ type auditOptions struct {
 	confirm bool
 	gate    auditGate
 	output  report.Format
-	// sustained runs findings alone for a while.
-	sustained bool
+	sustain sustainFlags
 
 	afresh bool // --confirm=false: what was confirmed before does not count
 }
@@ -151,8 +151,10 @@ A waiver that matches nothing is a warning with the nearest series of the run.
 
 With --sustained, the worst row of each confirmed finding and what it is held against run alone
 for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
-at the power limit, gets a higher clock. The samples, with the energy of a launch, are added to
-the run under the phase sustained.
+at the power limit, gets a higher clock. So do remedies that splits has executed and that pay,
+with their direct products. What has the most time at stake runs first, until --sustained-limit.
+The samples, with the energy of a launch, are added to the run under the phase sustained; audit,
+splits and report show both losses, and say which finding exists in one of the two only.
 
 --method article applies the published plain rule instead, for comparison: a row is flagged
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
@@ -175,7 +177,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
-	sustainedFlag(cmd, &opts.sustained)
+	opts.sustain.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
@@ -237,7 +239,10 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if o.confirm && cfg.Method == rules.MethodArticle {
 		return usagef("--confirm can't be combined with --method article, which knows no confirmation")
 	}
-	if o.sustained && !o.confirm {
+	if err := o.sustain.check(); err != nil {
+		return err
+	}
+	if o.sustain.on && !o.confirm {
 		return usagef("--sustained goes with --confirm, which measures on the device")
 	}
 	run, err := a.openRun(path, o.confirm)
@@ -256,13 +261,21 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	} else {
 		audit, lost, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
 	}
-	if o.sustained && ctx.Err() == nil {
-		if err := a.sustain(ctx, run, audit); err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
 	if err != nil {
 		return err
+	}
+	if o.sustain.on && ctx.Err() == nil {
+		remedies, _, err := a.keptRemedies(run, data, cfg)
+		if err != nil {
+			return err
+		}
+		var found *rules.SplitsResult
+		if remedies != nil {
+			found = remedies.Result
+		}
+		if err := a.sustain(ctx, run, cfg, audit, found, cmp.Or(o.sustain.limit, sustainLimit)); err != nil {
+			return err
+		}
 	}
 	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit)); err != nil {
 		return err

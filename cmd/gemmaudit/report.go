@@ -41,8 +41,8 @@ The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
 judged on the sweep's samples.
 
-With -o the median of every case is printed instead, with -o bench every single sample, and
-no folder is written.` + exitHelp(
+With -o the median of every case is printed instead, beside the time by which it was judged; with
+-o bench every single sample. No folder is written.` + exitHelp(
 			"0  written, whatever was found",
 			"3  the run file or the disk failed",
 			"4  written, but proof that the run keeps is undone by these rules or by newer samples"),
@@ -78,12 +78,12 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		return err
 	}
 	defer run.Close()
-	if print {
+	if print && o.output == report.Bench {
 		series, err := run.Series()
 		if err != nil {
 			return err
 		}
-		return a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, run.Meta(), series))
+		return a.wrapPrint(report.WriteBench(a.stream(a.stdout), run.Meta(), series))
 	}
 	data, err := rules.LoadData(run)
 	if err != nil {
@@ -92,6 +92,10 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	audit, lost, err := a.sweepVerdict(ctx, run, data, cfg, false)
 	if err != nil {
 		return err
+	}
+	if print {
+		err := a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, data.Meta, data.Series, audit))
+		return besides(err, lost.err())
 	}
 	remedies, worn, err := a.keptRemedies(run, data, cfg)
 	if err != nil {

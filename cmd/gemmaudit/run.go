@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,15 +24,15 @@ import (
 
 // limits are the most that confirmation and execution may take after a sweep;
 // what is not reached stays unconfirmed, or a prediction, and says so. Zero is
-// no limit.
-type limits struct{ confirm, execute time.Duration }
+// no limit, but for running cases alone, which has one of its own.
+type limits struct{ confirm, execute, sustain time.Duration }
 
 // presetLimits keep `run --preset quick` under two minutes on two cores, since its
 // sweep takes one at most, and the others in proportion to their sweeps.
 var presetLimits = map[string]limits{
-	"quick":     {confirm: 25 * time.Second, execute: 20 * time.Second},
-	"standard":  {confirm: 5 * time.Minute, execute: 10 * time.Minute},
-	"overnight": {confirm: 30 * time.Minute, execute: time.Hour},
+	"quick":     {confirm: 25 * time.Second, execute: 20 * time.Second, sustain: 20 * time.Second},
+	"standard":  {confirm: 5 * time.Minute, execute: 10 * time.Minute, sustain: 3 * time.Minute},
+	"overnight": {confirm: 30 * time.Minute, execute: time.Hour, sustain: 15 * time.Minute},
 }
 
 // limitsOf are those of a plan's preset, as long as its deadline holds for the plan.
@@ -50,8 +51,7 @@ type runOptions struct {
 	parent  string
 	resume  bool
 	confirm bool
-	// sustained runs findings alone for a while.
-	sustained bool
+	sustain sustainFlags
 
 	gate     auditGate
 	remedies string
@@ -96,7 +96,7 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
-	sustainedFlag(cmd, &opts.sustained)
+	opts.sustain.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	remediesFlag(cmd, &opts.remedies)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
@@ -123,7 +123,10 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if o.sustained && (!o.confirm || cfg.Method == rules.MethodArticle) {
+	if err := o.sustain.check(); err != nil {
+		return err
+	}
+	if o.sustain.on && (!o.confirm || cfg.Method == rules.MethodArticle) {
 		return usagef("--sustained needs findings that are confirmed: it can't be combined with --confirm=false or --method article")
 	}
 	if o.resume {
@@ -186,7 +189,7 @@ func resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "remedies", "images", "output":
+		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "remedies", "images", "output":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -214,11 +217,6 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err != nil {
 		return o.stopped(ctx, err, run)
 	}
-	if o.sustained && ctx.Err() == nil {
-		if err := a.sustain(ctx, run, audit); err != nil {
-			return o.stopped(ctx, err, run)
-		}
-	}
 	if confirm {
 		a.notef("executing remedies")
 	}
@@ -227,6 +225,11 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	})
 	if err != nil {
 		return o.stopped(ctx, err, run)
+	}
+	if o.sustain.on && ctx.Err() == nil {
+		if err := a.sustain(ctx, run, cfg, audit, found, cmp.Or(o.sustain.limit, most.sustain, sustainLimit)); err != nil {
+			return o.stopped(ctx, err, run)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return o.stopped(ctx, err, run)

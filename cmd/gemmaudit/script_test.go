@@ -52,7 +52,16 @@ func TestMain(m *testing.M) {
 type simulation struct{ device *kerneltest.Device }
 
 func (s simulation) Open() ([]kernels.Device, []kernels.Missing) {
-	return []kernels.Device{s.device}, []kernels.Missing{{Name: "cuda", Reason: "this is a simulation"}}
+	return []kernels.Device{metered{s.device}}, []kernels.Missing{{Name: "cuda", Reason: "this is a simulation"}}
+}
+
+// metered is a device that draws a constant power and counts it.
+type metered struct{ *kerneltest.Device }
+
+// EnergyMJ implements kernels.EnergyMeter.
+func (d metered) EnergyMJ() (float64, error) {
+	const watts = 500
+	return watts * 1e3 * d.Now().Sub(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).Seconds(), nil
 }
 
 func newSimulation() simulation {

@@ -120,6 +120,7 @@ func (a *app) sweepVerdict(ctx context.Context, run *results.Run, data rules.Dat
 		}
 	}
 	audit.Waive(cfg, data.Keys())
+	audit.AddSustained(data, cfg)
 	return audit, u, nil
 }
 
@@ -149,5 +150,6 @@ func (a *app) keptRemedies(run *results.Run, data rules.Data, cfg rules.Config) 
 		return nil, u, nil
 	}
 	remedies.Result.Run = filepath.Base(run.Path()) // the file may have been renamed
+	remedies.Result.AddSustained(data, cfg)
 	return remedies, u, nil
 }

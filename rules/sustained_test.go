@@ -1,0 +1,212 @@
+package rules
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// alone is a case with the samples of its runs alone: time, clock, energy.
+func alone(c results.Case, runs ...[3]float64) results.Row {
+	r := results.Row{Case: c}
+	for i, v := range runs {
+		r.Samples = append(r.Samples, results.Sample{Phase: results.PhaseSustained, Round: i, Launches: 100, US: v[0], ClockMHz: v[1], EnergyMJ: v[2]})
+	}
+	return r
+}
+
+func syntheticCase(m int) results.Case { return results.Case{SeriesKey: syntheticKey, M: m} }
+
+func TestSustainedFindings(t *testing.T) {
+	fp8 := syntheticKey
+	fp8.DType = kernels.FP8
+	other := syntheticCase(64)
+	other.Kernel = "other"
+	split, padded := syntheticCase(64), syntheticCase(64)
+	split.Parts, padded.PadTo = []int{16, 48}, 80
+	cfg := Default()
+	cfg.Threshold = 0.95
+	cfg.Rules.Split.Margin, cfg.Rules.Pad.Margin, cfg.Rules.Alternative.Margin, cfg.Rules.Roofline.Fraction = 0.05, 0.05, 0.05, 0.5
+	cfg.Rules.Parity.Pairs = []ParityPair{{DType: fp8.DType, Than: kernels.BF16, Ratio: 0.8}}
+	small := syntheticCase(32)
+	bf16 := syntheticCase(64)
+	for _, tc := range []struct {
+		name    string
+		finding Finding
+		loss    float64 // at the common clock
+		rows    []results.Row
+		want    *Sustained
+	}{
+		{"monotonic: per FLOP", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{108, 1545, 60}), alone(small, [3]float64{50, 1490, 31})},
+			&Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60, AgainstEnergyMJ: 31, SeenIn: SeenInBoth}},
+		{"monotonic: vanishes", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.06,
+			[]results.Row{alone(syntheticCase(64), [3]float64{104, 1545, 0}), alone(small, [3]float64{50, 1490, 0})},
+			&Sustained{US: 104, AgainstUS: 50, Loss: 4.0 / 104, ClockMHz: 1545, AgainstClockMHz: 1490, SeenIn: SeenAtClock}},
+		{"unconfirmed and appears", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
+			[]results.Row{alone(syntheticCase(64), [3]float64{110}), alone(small, [3]float64{50})},
+			&Sustained{US: 110, AgainstUS: 50, Loss: 10.0 / 110, SeenIn: SeenSustained}},
+		{"unconfirmed in neither", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
+			[]results.Row{alone(syntheticCase(64), [3]float64{101}), alone(small, [3]float64{50})},
+			&Sustained{US: 101, AgainstUS: 50, Loss: 1.0 / 101, SeenIn: SeenInNeither}},
+		{"split, median of three runs", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}), alone(split, [3]float64{99})},
+			&Sustained{US: 110, AgainstUS: 99, Loss: 0.1, SeenIn: SeenInBoth}},
+		{"split below its margin", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(split, [3]float64{96})},
+			&Sustained{US: 100, AgainstUS: 96, Loss: 0.04, SeenIn: SeenAtClock}},
+		{"pad", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{90}), alone(split, [3]float64{10})},
+			&Sustained{US: 100, AgainstUS: 90, Loss: 0.1, SeenIn: SeenInBoth}},
+		{"another kernel", Finding{Rule: Alternative, Status: Confirmed, Against: &other}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(other, [3]float64{80})},
+			&Sustained{US: 100, AgainstUS: 80, Loss: 0.2, SeenIn: SeenInBoth}},
+		{"parity: 0.9 where 0.8 may be", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
+			[]results.Row{alone(results.Case{SeriesKey: fp8, M: 64}, [3]float64{90}), alone(bf16, [3]float64{100})},
+			&Sustained{US: 90, AgainstUS: 100, Loss: 1 - 100.0/90, SeenIn: SeenInBoth}},
+		{"parity kept", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
+			[]results.Row{alone(results.Case{SeriesKey: fp8, M: 64}, [3]float64{79}), alone(bf16, [3]float64{100})},
+			&Sustained{US: 79, AgainstUS: 100, Loss: 1 - 100.0/79, SeenIn: SeenAtClock}},
+		// 2·64·4096² FLOPs at 1 TFLOP/s.
+		{"ceiling", Finding{Rule: Roofline, Status: Confirmed}, 0.6,
+			[]results.Row{alone(syntheticCase(64), [3]float64{4000, 1500, 9})},
+			&Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9, SeenIn: SeenAtClock}},
+		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1, []results.Row{alone(syntheticCase(64), [3]float64{10})}, nil},
+		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100})}, nil},
+		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{0})}, nil},
+		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100})}, nil},
+		{"of a rule that there is not", Finding{Rule: "beauty", Status: Confirmed, Against: &padded}, 0.1,
+			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{90})}, nil},
+	} {
+		f := tc.finding
+		if f.Series == (results.SeriesKey{}) {
+			f.Series = syntheticKey
+		}
+		f.WorstM, f.Loss, f.Sustained = 64, exactly(tc.loss), &Sustained{US: 1} // of before
+		a := &Audit{Findings: []Finding{f}}
+		a.AddSustained(Data{Sustained: tc.rows, Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, ReadBandwidth: 1e12}}}, cfg)
+		got := a.Findings[0].Sustained
+		if got != nil && tc.want != nil && math.Abs(got.Loss-tc.want.Loss) < 1e-12 && math.Abs(got.AgainstUS/tc.want.AgainstUS-1) < 1e-12 {
+			got.Loss, got.AgainstUS = tc.want.Loss, tc.want.AgainstUS
+		}
+		if !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v, expected %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestSustainedRemedies(t *testing.T) {
+	cfg := Default()
+	cfg.Remedy.Margin = 0.05
+	remedy := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true}
+	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
+	split, elsewhere := remedyCase(syntheticCase(64), remedy), remedyCase(syntheticCase(64), other)
+	data := Data{Sustained: []results.Row{
+		alone(syntheticCase(64), [3]float64{100, 1500, 60}), alone(split, [3]float64{96.875, 1480, 62}), alone(elsewhere, [3]float64{80, 1400, 50}),
+	}}
+	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, remedy}}, Rejected: []SplitRow{{syntheticKey, other}},
+		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{remedy}}}}
+	r.AddSustained(data, cfg)
+	paid := Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60, AgainstEnergyMJ: 62, SeenIn: SeenAtClock}
+	for name, s := range map[string]*Sustained{"split": r.Splits[0].Sustained, "proof": r.Stretches[0].Proofs[0].Sustained} {
+		if s == nil || *s != paid {
+			t.Errorf("%s: %+v, expected %+v", name, s, paid)
+		}
+	}
+	if s := r.Rejected[0].Sustained; s == nil || s.SeenIn != SeenSustained || s.AgainstEnergyMJ != 50 {
+		t.Errorf("rejected: %+v", s)
+	}
+	r.AddSustained(Data{}, cfg)
+	if r.Splits[0].Sustained != nil || r.Stretches[0].Proofs[0].Sustained != nil {
+		t.Error("what no sample says any more stays")
+	}
+}
+
+// TestToSustain: the largest time at stake first, nothing twice, and only what is proven.
+func TestToSustain(t *testing.T) {
+	small, wide := syntheticCase(32), syntheticCase(64)
+	wide.Parts = []int{16, 48}
+	split := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true, StakeUS: 30}
+	found := func(f Finding, m int, stake float64) Finding {
+		f.Series, f.WorstM, f.StakeUS = syntheticKey, m, stake
+		return f
+	}
+	a := &Audit{Findings: []Finding{
+		found(Finding{Rule: SplitRule, Status: Confirmed, Against: &wide}, 64, 10),
+		found(Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 64, 50),
+		found(Finding{Rule: Roofline, Status: Confirmed}, 96, 20),
+		found(Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, 97, 99),
+		found(Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 128, 99),
+		found(Finding{Rule: Monotonic, Status: Waived, Against: &small}, 160, 99),
+	}}
+	rejected := split
+	rejected.M, rejected.Pays = 80, false
+	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, split}}, Rejected: []SplitRow{{syntheticKey, rejected}},
+		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{split}}}}
+	want := [][]results.Case{{syntheticCase(64), small}, {syntheticCase(64), wide}, {syntheticCase(96)}}
+	if got := ToSustain(a, r); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+	if got := ToSustain(nil, nil); got != nil {
+		t.Errorf("nothing gives %+v", got)
+	}
+}
+
+// TestSustainedOfAnAudit: a device that lets a wasteful kernel clock higher is judged from
+// its samples, and what is derived from them is not kept as proof.
+func TestSustainedOfAnAudit(t *testing.T) {
+	const m = 512
+	us := func(at int) float64 {
+		base := 5 + float64(at)
+		if at == m {
+			base *= 1.15
+		}
+		return base
+	}
+	w := byM(us, gaussian(0.003), rand.New(rand.NewPCG(4, 2)))
+	cfg := Default().Only(Monotonic)
+	data := w.sweep(grid(64, 1024, 64), 12)
+	a, err := RunAudit(t.Context(), data, cfg, w)
+	if err != nil || len(a.Findings) != 1 || a.Findings[0].Against == nil || a.Findings[0].Sustained != nil {
+		t.Fatalf("%+v, %v", a.Findings, err)
+	}
+	pairs := ToSustain(a, nil)
+	if len(pairs) != 1 || len(pairs[0]) != 2 || pairs[0][0].M != m || pairs[0][1].M != a.Findings[0].ReferenceM {
+		t.Fatalf("to run alone: %+v", pairs)
+	}
+	for i, c := range pairs[0] {
+		faster := []float64{1.04, 1}[i]
+		data.Sustained = append(data.Sustained, alone(c, [3]float64{us(c.M) / faster, 1500 * faster, 40}))
+	}
+	if a, err = RunAudit(t.Context(), data, cfg, w); err != nil {
+		t.Fatal(err)
+	}
+	f := a.Findings[0]
+	against := pairs[0][1].M
+	want := 1 - us(against)*m/float64(against)/(us(m)/1.04)
+	if s := f.Sustained; s == nil || math.Abs(s.Loss-want) > 1e-12 || s.SeenIn != SeenInBoth || s.Loss > f.Loss.Lo {
+		t.Fatalf("sustained %+v of %+v, expected a loss of %v", f.Sustained, f.Loss, want)
+	}
+	text, err := json.Marshal(NewProof(a, cfg, data.Samples()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept Proof
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(kept.Rules[0].Findings, func(f Finding) bool { return f.Sustained != nil }) {
+		t.Error("what follows from samples is kept as proof")
+	}
+	again, _ := swept(t, data, cfg, &kept)
+	again.AddSustained(data, cfg)
+	if !reflect.DeepEqual(again.Findings[0], f) {
+		t.Errorf("%+v of kept proof, expected %+v", again.Findings[0], f)
+	}
+}
