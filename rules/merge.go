@@ -157,7 +157,7 @@ func (c *candidate) finding() Finding {
 		Status:    Unconfirmed,
 		Reproduce: reproduce(c.worst.alone(), *c.worst.against),
 	}
-	if against := c.worst.against; against.M > 0 {
+	if against := *c.worst.against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}
 		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
 	}

@@ -188,7 +188,7 @@ func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
 
 // prime runs a case for the first time, where the device tells that from later times,
 // and returns roughly how long it takes: 0 where it doesn't tell, or parts have run. Blocks in
-// flight end before anything runs.
+// flight have landed.
 func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err error) {
 	device, ok := b.device.(kernels.Primer)
 	if !ok {
@@ -228,11 +228,12 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 	}
 	if t, ok := b.paces.foretell(s.c); ok {
 		var err error
-		if b.primes() {
-			_, err = b.prime(ctx, s)
-		} else {
+		switch {
+		case !b.primes():
 			_, err = b.block(ctx, s, 1)
-		}
+		case b.ahead == 0:
+			_, err = b.prime(ctx, s)
+		} // else what is begun primes by itself, ahead of its block
 		if err == nil {
 			s.learn(t, b.executions(t))
 		}

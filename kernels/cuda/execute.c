@@ -181,6 +181,13 @@ void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span 
   span->seconds = ms * 1e-3;
 }
 
+void ga_cuda_ahead(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span) {
+  memset(span, 0, sizeof *span);
+  span->failed_at = -1;
+  if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
+  if (!ga_cuda_put(launch, b->stream, GA_OVERLAP_NONE, span)) span->failed_at = 0;
+}
+
 #undef TRY
 
 int ga_cuda_copy_enqueue(void *copy, CUstream stream) {

@@ -157,7 +157,7 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 		if l.graph && l.exec == nil {
 			return nil, fmt.Errorf("execute on %s: launch %d, a %s, is closed", d.spec.ID, i, l.plan)
 		}
-		if _, err := d.prime(l); err != nil {
+		if err := d.primeAhead(l); err != nil {
 			return nil, err
 		}
 		b.window = append(b.window, C.uintptr_t(uintptr(unsafe.Pointer(l.c))))
@@ -222,6 +222,23 @@ func (d *Device) prime(l *launch) (seconds float64, err error) {
 	}
 	l.primed = true
 	return seconds, nil
+}
+
+// primeAhead is prime, except that behind a block in flight it does not wait: the device would
+// be idle once that has ended.
+func (d *Device) primeAhead(l *launch) error {
+	if l.primed || d.blocks.primed[l.plan] || !slices.Contains(d.blocks.flying[:], true) {
+		_, err := d.prime(l)
+		return err
+	}
+	var span C.ga_cuda_span
+	C.ga_cuda_ahead(&d.blocks.c, l.c, &span)
+	runtime.KeepAlive(l)
+	if err := d.spanError(&span, []kernels.Launch{l}); err != nil {
+		return err
+	}
+	d.blocks.primed[l.plan], l.primed = true, true
+	return nil
 }
 
 // errRunning is what is told when a block is to run for which there are no events: those of

@@ -79,6 +79,10 @@ void ga_cuda_wait(ga_cuda_blocks *b, int block);
 // waits for it. Blocks in flight end before.
 void ga_cuda_once(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
 
+// ga_cuda_ahead puts one launch on the stream ahead of the next block and returns at once. No
+// block's time has anything of it. What goes wrong on the device is told by the next block.
+void ga_cuda_ahead(ga_cuda_blocks *b, const ga_cuda_launch *launch, ga_cuda_span *span);
+
 // ga_cuda_copy is a copy from device to device by the driver, which knows the card.
 typedef struct {
   CUdeviceptr dst, src;

@@ -79,6 +79,8 @@ func queueBlocks() {
 	if _, err := d.Prime(context.Background(), l); err != nil {
 		report(err)
 	}
+	unprimed, err := d.newLaunch("", "another launch", calls([]call{c}))
+	report(err)
 	type flight struct {
 		n    int
 		wait func() (kernels.Span, error)
@@ -94,7 +96,11 @@ func queueBlocks() {
 	}
 	for _, n := range []int{3, 5, 1000, 7, 2, 600, 500} {
 		fmt.Fprintf(os.Stderr, "start %d\n", n)
-		wait, err := d.Start(context.Background(), kernels.Block{Launches: []kernels.Launch{l}, N: n})
+		it := l
+		if n == 7 {
+			it = unprimed
+		}
+		wait, err := d.Start(context.Background(), kernels.Block{Launches: []kernels.Launch{it}, N: n})
 		if err != nil {
 			report(err)
 			continue
@@ -153,8 +159,9 @@ func TestStart(t *testing.T) {
 }
 
 // Of two blocks in flight, whether in one chunk or in several, each is told its own time: its
-// events have its own launches between them. A third one is refused, and what runs once
-// comes after them. A failure belongs to the block that it happens in.
+// events have its own launches between them, without the first one of a plan, which runs ahead
+// of its block. A third block is refused, and what runs once comes after those in flight. A
+// failure belongs to the block that it happens in.
 func TestBlocksInFlight(t *testing.T) {
 	out, trace := child(t, "queue", fakeDriver(t), "FAKE_CUDA_TRACE=1")
 	want := "3 launches took 0.5 ms\n5 launches took 0.5 ms\nerror: two blocks are in flight: wait for the first of them lost: false\n" +
@@ -176,6 +183,11 @@ func TestBlocksInFlight(t *testing.T) {
 	// 477 launches are a chunk. Of 1000, two end before the third is put on the stream.
 	if want := []int{3, 5, 477, 477, 46, 1, 7, 2, 477, 123, 477, 23}; !slices.Equal(timed, want) {
 		t.Errorf("events enclose %v launches, want %v", timed, want)
+	}
+	_, behind, _ := strings.Cut(trace, "start 7\n")
+	behind, _, _ = strings.Cut(behind, "wait 1000\n")
+	if n := strings.Count(behind, "calls cuLaunchKernelEx "); n != 1+3+7 {
+		t.Errorf("a block of 7 launches of a new plan puts %d kernels on the stream, want them, the one ahead, the gate and two stamps", n)
 	}
 	// Only what runs once waits for the whole stream: where the end of a block did so too, the
 	// block behind it would be over before the host goes on.

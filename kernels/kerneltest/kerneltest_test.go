@@ -159,3 +159,55 @@ func TestFailures(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestStarterKeepsTwoBlocksInFlight: one begins when the other has ended, a third is refused,
+// they are waited for in order, and nothing else runs meanwhile.
+func TestStarterKeepsTwoBlocksInFlight(t *testing.T) {
+	d := &Starter{Device: New(Config{Gemms: []GemmConfig{{Name: "one", Cost: Linear(1e12, 1e-3)}}}), Starting: 200 * time.Microsecond}
+	l := bind(t, d.Device, 8)
+	began := d.Now()
+	start := func(n int) func() (kernels.Span, error) {
+		t.Helper()
+		wait, err := d.Start(t.Context(), kernels.Block{Launches: []kernels.Launch{l}, N: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	first, second := start(1), start(2)
+	if _, err := d.Start(t.Context(), kernels.Block{Launches: []kernels.Launch{l}, N: 1}); err == nil {
+		t.Error("a third block was started")
+	}
+	if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 1); err == nil {
+		t.Error("a block was executed beside others")
+	}
+	buffer, err := d.Alloc(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if buffer.Fill(kernels.Normal, kernels.FP32, 8, 1) == nil {
+		t.Error("memory was filled beside a block")
+	}
+	if _, err := d.Gemms()[0].PrepareWeights(kernels.Problem{Shape: kernels.Shape{M: 1, N: 8, K: 8}, DType: kernels.FP32}, buffer); err == nil {
+		t.Error("weights were prepared beside a block")
+	}
+	if _, err := second(); err == nil {
+		t.Error("the second block was waited for before the first")
+	}
+	for i, wait := range []func() (kernels.Span, error){first, second} {
+		span, err := wait()
+		if want := float64(i+1) * l.(*launch).gemm.cfg.Cost(l.(*launch).info.Problem); err != nil || math.Abs(span.Seconds-want) > 1e-12 {
+			t.Errorf("block %d took %g s, want %g (%v)", i, span.Seconds, want, err)
+		}
+	}
+	if _, err := first(); err == nil {
+		t.Error("a block was waited for twice")
+	}
+	// 0.2 ms to start the first, and its 1 ms and the 2 ms of the second without a gap.
+	if took := d.Now().Sub(began); math.Abs(took.Seconds()-3.2e-3) > 1e-5 {
+		t.Errorf("both were over after %v", took)
+	}
+	if err := buffer.Fill(kernels.Normal, kernels.FP32, 8, 1); err != nil {
+		t.Error(err)
+	}
+}
