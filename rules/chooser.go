@@ -32,6 +32,9 @@ type OpenRows struct {
 	// Ceilings are the devices' by id. Where there are none the rules that need a
 	// peak have no say.
 	Ceilings map[string]kernels.Ceilings
+	// Looks is how many looks the sweep may take in all (see [LooksAt]); 0 is one. The
+	// level is spent over them from the first on, as the audit will.
+	Looks int
 }
 
 // Open returns the ids of the open ones of cases, in their order. It depends on
@@ -48,6 +51,7 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	}
 	series := o.series(cases, samples)
 	p := prepare(Data{Series: series}, cfg)
+	p.looks = o.Looks
 	open := map[int64]bool{}
 	for _, c := range p.curves {
 		if len(c.points) < len(c.series.Rows) {

@@ -124,7 +124,9 @@ type prepared struct {
 	// adjusted by the pace of the blocks nearest in time.
 	clocks map[string]float64
 	paced  map[string]bool
-	q      quantiles
+	// looks is the least number of looks at the samples that verdicts pay for.
+	looks int
+	q     quantiles
 }
 
 // prepare turns samples into estimates: of the time at the common clock, by which

@@ -157,7 +157,7 @@ func LooksAt(screening, rounds int) int {
 }
 
 func newFamily(p *prepared, cfg Config) *family {
-	f := &family{prepared: p, cfg: cfg, looks: 1, upper: map[*curve][]float64{}}
+	f := &family{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
 	least, most := 0, 0
 	for _, c := range p.curves {
 		upper := make([]float64, len(c.points))
@@ -177,7 +177,7 @@ func newFamily(p *prepared, cfg Config) *family {
 	}
 	// A failed block here and there is no look.
 	if float64(most) >= lookGrowth*float64(least) {
-		f.looks = float64(LooksAt(least, most))
+		f.looks = math.Max(f.looks, float64(LooksAt(least, most)))
 	}
 	return f
 }

@@ -79,7 +79,7 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 
 // chooser returns what decides on the rounds after screening, as it was when the
 // run was created.
-func chooser(run *results.Run) (sweep.Chooser, error) {
+func chooser(run *results.Run, plan *sweep.Plan) (sweep.Chooser, error) {
 	text, stored, err := run.State(stateRules)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func chooser(run *results.Run) (sweep.Chooser, error) {
 			return nil, err
 		}
 	}
-	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings}, nil
+	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds)}, nil
 }
 
 // reopen opens a run to go on with its plan, on devices like those that it began on.
@@ -214,7 +214,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	if err != nil {
 		return run, nil, err
 	}
-	open, err := chooser(run)
+	open, err := chooser(run, plan)
 	if err != nil {
 		return run, nil, err
 	}
