@@ -25,6 +25,8 @@
 #                             `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
 #   ./run.sh noise            4096 comparisons of one kernel with itself under two names
 #
+# AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
+# takes (default 2m).
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
 # SANITIZE a regular expression of the tests that sanitize runs (default: all).
@@ -155,7 +157,7 @@ run_audit() {
 
 run_pair() {
   local name plan=(--device "$device" --shape n14336k4096,n4096k4096 --batch 8:8192:8 --dtype bf16 --kernel cublas,auto --block 1ms)
-  for name in cold hot all; do
+  for name in ${AUDITS:-cold hot all}; do
     rm -rf "$out/pair-$name" "$out/pair-load.db"*
     if [[ $name == hot ]]; then
       step pair-load 1 ./gemmaudit sweep -q --device "$device" --shape n8192k8192 --batch 4096:8192:8 --dtype bf16 --kernel cublas \
