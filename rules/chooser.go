@@ -35,6 +35,9 @@ type OpenRows struct {
 	// Looks is how many looks the sweep may take in all (see [LooksAt]); 0 is one. The
 	// level is spent over them from the first on, as the audit will.
 	Looks int
+	// Clocks tells the devices' reference clocks in MHz as the sweep has stored them so far; nil
+	// takes them from the samples.
+	Clocks func() map[string]float64
 }
 
 // Open returns the ids of the open ones of cases, in their order. It depends on
@@ -50,7 +53,11 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 		cfg.Rules.Split.Enabled = false
 	}
 	series := o.series(cases, samples)
-	p := prepare(Data{Series: series}, cfg)
+	data := Data{Series: series}
+	if o.Clocks != nil {
+		data.Meta.ReferenceClock = o.Clocks()
+	}
+	p := prepare(data, cfg)
 	p.looks = o.Looks
 	open := map[int64]bool{}
 	for _, c := range p.curves {

@@ -17,7 +17,7 @@ const (
 	// confirmGroup is how many findings are measured in one interleaving: enough that the
 	// device runs a mixture as it did in the sweep, few enough that a deadline loses
 	// little.
-	confirmGroup = 64
+	confirmGroup = 128
 	// leastPairs is the least number of pairs that a signed-rank test at 5 % can
 	// do anything with.
 	leastPairs = 6

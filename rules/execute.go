@@ -12,7 +12,7 @@ import (
 
 // executeGroup is how many rows are executed in one interleaving, each with its
 // direct product and all remedies that compete for it.
-const executeGroup = 48
+const executeGroup = 96
 
 // contest is one row with the remedies that compete for it.
 type contest struct {

@@ -68,6 +68,8 @@ type station struct {
 	// perBlock is the number of executions of a block, 0 before the pilot.
 	perBlock int
 	seconds  float64 // expected, of one execution
+	// labelled says that what runs inside has been asked for.
+	labelled bool
 }
 
 func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *bench {
@@ -280,9 +282,9 @@ func (b *bench) rests(s *station) bool {
 	return !ok || !b.primes() || b.unready(s)
 }
 
-// executions is how many fill a block when each takes the seconds.
+// executions is how many come nearest to a block when each takes the seconds.
 func (b *bench) executions(seconds float64) int {
-	return int(max(float64(b.least), min(maxLaunches, math.Ceil(b.target.Seconds()/seconds))))
+	return int(max(float64(b.least), min(maxLaunches, math.Round(b.target.Seconds()/seconds))))
 }
 
 // refine corrects the length of a case's blocks after one of n executions that came out as

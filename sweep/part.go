@@ -336,7 +336,6 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err := p.forgive(i); err != nil {
 		return err
 	}
-	fresh := s.perBlock == 0
 	if p.bench.rests(s) {
 		if err := p.bench.land(); err != nil {
 			return err
@@ -350,7 +349,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 		if err != nil {
 			return p.fails(i, round, err)
 		}
-		return p.landed(block{s, p.bench.sample(s.c, results.PhaseSweep, round, n, started, span, p.telemetry(started)), fresh, expected}, i, span)
+		return p.landed(block{s, p.bench.sample(s.c, results.PhaseSweep, round, n, started, span, p.telemetry(started)), expected}, i, span)
 	})
 }
 

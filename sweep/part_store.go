@@ -11,7 +11,6 @@ import (
 type block struct {
 	station  *station
 	sample   results.Sample
-	fresh    bool          // the first of its case in this start
 	expected time.Duration // that it was to take
 }
 
@@ -32,8 +31,11 @@ func (p *part) store(b block) error {
 	}
 	p.taken = append(p.taken, b.sample)
 	s := b.station
-	if b.fresh {
-		if label := s.label(); label != "" {
+	// To find a library's kernel out takes the host longer than some blocks take, and the first
+	// round keeps it busy with planning: a later one tells as well.
+	if !s.labelled && (b.sample.Round > 0 || p.certain() == 1) {
+		s.labelled = true
+		if label := s.label(); label != "" && label != s.c.Label {
 			s.c.Label = label
 			if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {
 				return err

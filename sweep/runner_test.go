@@ -233,7 +233,7 @@ func TestWeightsRotate(t *testing.T) {
 				}
 			}
 		})
-		p := planned(t, d, "1,7,64,100", func(o *Options) { o.Regime = regime })
+		p := planned(t, d, "1,7,64,100", func(o *Options) { o.Regime, o.MinLaunches = regime, 3 })
 		run := newRun(t, p)
 		if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
 			t.Fatal(err)

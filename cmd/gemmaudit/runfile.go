@@ -90,7 +90,8 @@ func chooser(run *results.Run, plan *sweep.Plan) (sweep.Chooser, error) {
 			return nil, err
 		}
 	}
-	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds)}, nil
+	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
+		Clocks: func() map[string]float64 { return run.Meta().ReferenceClock }}, nil
 }
 
 // reopen opens a run to go on with its plan, on devices like those that it began on.

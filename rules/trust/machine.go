@@ -122,7 +122,8 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	}
 	runner := &sweep.Runner{
 		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now,
-		Chooser: rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds)},
+		Chooser: rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
+			Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }},
 	}
 	sum, err := runner.Run(ctx)
 	if err == nil {
