@@ -131,6 +131,9 @@ type Span struct {
 	Seconds float64
 	// ClockMHz is the core's (SM's) clock during the block, 0 when unknown.
 	ClockMHz float64
+	// Ahead is how many launches ran for the first time ahead of the block, which Seconds
+	// does not hold.
+	Ahead int
 	// Disturbance names what the system did to the block, empty when nothing
 	// was seen: "stolen 4 ms", "power cap", "preempted 3 times".
 	Disturbance string

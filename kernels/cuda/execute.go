@@ -147,6 +147,7 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 	if at < 0 {
 		return nil, errRunning
 	}
+	ahead := 0
 	used := launches[:min(len(launches), n)]
 	b.window = slices.Grow(b.window[:0], len(used))
 	for i, it := range used {
@@ -157,8 +158,12 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 		if l.graph && l.exec == nil {
 			return nil, fmt.Errorf("execute on %s: launch %d, a %s, is closed", d.spec.ID, i, l.plan)
 		}
-		if err := d.primeAhead(l); err != nil {
+		ran, err := d.primeAhead(l)
+		if err != nil {
 			return nil, err
+		}
+		if ran {
+			ahead++
 		}
 		b.window = append(b.window, C.uintptr_t(uintptr(unsafe.Pointer(l.c))))
 	}
@@ -174,7 +179,11 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 			return kernels.Span{}, fmt.Errorf("wait for a block on %s: it was waited for", d.spec.ID)
 		}
 		waited = true
-		return d.wait(at, launches)
+		span, err := d.wait(at, launches)
+		if err == nil {
+			span.Ahead = ahead
+		}
+		return span, err
 	}, nil
 }
 
@@ -225,20 +234,20 @@ func (d *Device) prime(l *launch) (seconds float64, err error) {
 }
 
 // primeAhead is prime, except that behind a block in flight it does not wait: the device would
-// be idle once that has ended.
-func (d *Device) primeAhead(l *launch) error {
+// be idle once that has ended. ran says that the launch so runs ahead of its block, untimed.
+func (d *Device) primeAhead(l *launch) (ran bool, err error) {
 	if l.primed || d.blocks.primed[l.plan] || !slices.Contains(d.blocks.flying[:], true) {
 		_, err := d.prime(l)
-		return err
+		return false, err
 	}
 	var span C.ga_cuda_span
 	C.ga_cuda_ahead(&d.blocks.c, l.c, &span)
 	runtime.KeepAlive(l)
 	if err := d.spanError(&span, []kernels.Launch{l}); err != nil {
-		return err
+		return false, err
 	}
 	d.blocks.primed[l.plan], l.primed = true, true
-	return nil
+	return true, nil
 }
 
 // errRunning is what is told when a block is to run for which there are no events: those of

@@ -92,7 +92,7 @@ func queueBlocks() {
 		fmt.Fprintf(os.Stderr, "wait %d\n", f.n)
 		span, err := f.wait()
 		report(err)
-		fmt.Printf("%d launches took %.1f ms\n", f.n, span.Seconds*1e3)
+		fmt.Printf("%d launches took %.1f ms%s\n", f.n, span.Seconds*1e3, strings.Repeat(", one ahead of them", span.Ahead))
 	}
 	for _, n := range []int{3, 5, 1000, 7, 2, 600, 500} {
 		fmt.Fprintf(os.Stderr, "start %d\n", n)
@@ -165,7 +165,7 @@ func TestStart(t *testing.T) {
 func TestBlocksInFlight(t *testing.T) {
 	out, trace := child(t, "queue", fakeDriver(t), "FAKE_CUDA_TRACE=1")
 	want := "3 launches took 0.5 ms\n5 launches took 0.5 ms\nerror: two blocks are in flight: wait for the first of them lost: false\n" +
-		"1000 launches took 1.5 ms\nonce took 0.5 ms\n7 launches took 0.5 ms\n2 launches took 0.5 ms\n600 launches took 1.0 ms\n500 launches took 1.0 ms\ndone\n"
+		"1000 launches took 1.5 ms\nonce took 0.5 ms\n7 launches took 0.5 ms, one ahead of them\n2 launches took 0.5 ms\n600 launches took 1.0 ms\n500 launches took 1.0 ms\ndone\n"
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
