@@ -257,22 +257,10 @@ func difference(a, b estimate) estimate {
 // judge decides on all cases together, then on the cards.
 func (b *cardBench) judge() {
 	out, cfg := b.out, b.cfg
-	up, down := 1+cfg.Cards.Threshold, 1/(1+cfg.Cards.Threshold)
-	within := func(r Interval) Change {
-		switch {
-		case r.Lo > up:
-			return Slower
-		case r.Hi < down:
-			return Faster
-		case r.Lo >= down && r.Hi <= up:
-			return Same
-		}
-		return Open
-	}
 	for i, adjusted := range benjaminiHochberg(b.p) {
 		c := &out.Cases[b.tested[i]]
 		c.AdjustedP = adjusted
-		if c.Change = within(c.Ratio); (c.Change == Slower || c.Change == Faster) && adjusted > cfg.FDR {
+		if c.Change = within(c.Ratio, cfg.Cards.Threshold); (c.Change == Slower || c.Change == Faster) && adjusted > cfg.FDR {
 			c.Change = Open
 		}
 	}
@@ -303,8 +291,8 @@ func (b *cardBench) judge() {
 		}
 		// What is not known of how times follow the clock may be off by as much in every case.
 		v.Ratio = widened(v.Ratio.log(), meanOf(b.doubt[v.Device]), all).exp()
-		v.Change = within(v.Ratio)
-		if seen := within(v.Observed); (seen == Slower || seen == Faster) && v.Change != seen {
+		v.Change = within(v.Ratio, cfg.Cards.Threshold)
+		if seen := within(v.Observed, cfg.Cards.Threshold); (seen == Slower || seen == Faster) && v.Change != seen {
 			v.Change, v.Cause = seen, Clock
 		}
 		b.condition(v)

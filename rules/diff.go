@@ -315,7 +315,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			c.Change = Slower
 		case adjusted <= cfg.FDR && c.Ratio.Hi < down:
 			c.Change = Faster
-		case c.Ratio.Lo >= down && c.Ratio.Hi <= up:
+		case within(c.Ratio, cfg.Diff.Threshold) == Same:
 			c.Change = Same
 		case near(c.Ratio, up) || near(c.Ratio, down):
 			c.Change = AtThreshold
