@@ -237,7 +237,7 @@ func (f *family) monotonic(c *curve) []judgement {
 	rival := math.Inf(-1)
 	for i, ref := range references(c.points, f.cfg.MinSamples) {
 		p := c.points[i]
-		if !p.serves(f.cfg.MinSamples) && !p.away {
+		if p.n < f.cfg.MinSamples && !p.away {
 			if rate := p.rate() + p.us.se; rate > rival {
 				rival = rate
 			}
