@@ -129,6 +129,11 @@ func (c Count) Share() float64 {
 // limitLevel is the confidence of limits, to one side.
 const limitLevel = 0.95
 
+// statedLevel is the confidence with which a test must be past its own level to be called
+// broken: it runs at that level by design, under each of some fourteen kinds of noise, so that one of
+// them is past it by chance at 95 % every second time.
+const statedLevel = 1 - (1-limitLevel)/14
+
 // Upper is the upper 95 % limit of the rate (Clopper and Pearson), 1 of nothing.
 func (c Count) Upper() float64 {
 	if c.Hits >= c.Of {
@@ -138,11 +143,13 @@ func (c Count) Upper() float64 {
 }
 
 // Lower is the lower 95 % limit, 0 of nothing.
-func (c Count) Lower() float64 {
+func (c Count) Lower() float64 { return c.lowerAt(limitLevel) }
+
+func (c Count) lowerAt(level float64) float64 {
 	if c.Hits == 0 {
 		return 0
 	}
-	return mathext.InvRegIncBeta(float64(c.Hits), float64(c.Of-c.Hits)+1, 1-limitLevel)
+	return mathext.InvRegIncBeta(float64(c.Hits), float64(c.Of-c.Hits)+1, 1-level)
 }
 
 // Rate is a count of one measure under one kind of noise.
@@ -154,8 +161,8 @@ type Rate struct {
 	// Lower and Upper are 95 % limits, each to one side.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// Bound is what Upper may not exceed, and Lower where it is the level of a test; 0 for
-	// none. Broken says that it does. A rate is
+	// Bound is what Upper may not exceed; where it is the level of a test, the lower limit that pays
+	// for all kinds of noise may not. 0 for none. Broken says that it does. A rate is
 	// Thin when it would exceed the bound without a single hit: the total is too small.
 	Bound  float64 `json:"bound,omitempty"`
 	Broken bool    `json:"broken,omitempty"`
@@ -167,7 +174,7 @@ func newRate(kind string, m Measure, c Count, bound float64) Rate {
 	switch {
 	case bound == 0 || c.Of == 0:
 	case m.stated():
-		r.Broken = r.Lower > bound
+		r.Broken = c.lowerAt(statedLevel) > bound
 	case r.Upper > bound:
 		r.Thin = r.Lower <= bound && Count{Of: c.Of}.Upper() > bound
 		r.Broken = !r.Thin
