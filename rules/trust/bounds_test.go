@@ -26,7 +26,7 @@ func TestBounds(t *testing.T) {
 			if rate.Bound == 0 {
 				continue
 			}
-			if rate.Lower > rate.Bound {
+			if rate.lowerAt(statedLevel) > rate.Bound {
 				broken[rate.Measure] = true
 				t.Errorf("%s under %s: %d of %d, at least %.4f, bound %g", rate.Measure, k.Name, rate.Hits, rate.Of, rate.Lower, rate.Bound)
 			}

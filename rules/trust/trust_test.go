@@ -49,7 +49,8 @@ func TestRates(t *testing.T) {
 		{"too few", Count{0, 20}, 0.05, false, true, false},
 		{"few, and passed all the same", Count{10, 20}, 0.05, true, false, false},
 		{"a test at its level", Count{6, 100}, 0.05, false, false, true},
-		{"a test past its level", Count{12, 100}, 0.05, true, false, true},
+		{"a test past its level as one of fourteen is", Count{12, 100}, 0.05, false, false, true},
+		{"a test past its level", Count{16, 100}, 0.05, true, false, true},
 	} {
 		m := FalseRows
 		if c.stated {
