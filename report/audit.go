@@ -231,9 +231,9 @@ func DriftText(a *rules.Audit) string {
 	switch {
 	case a.Method == rules.MethodArticle:
 		return "drift of the sentinels not looked at"
-	case a.Drift == 0 && !a.Corrected:
+	case a.Drift == 0:
 		return "drift of the sentinels unknown"
-	case a.Corrected:
+	case a.Corrected && a.Invalid == "":
 		return "drift of the sentinels " + formatShare(a.Drift) + ", corrected for"
 	}
 	if a.Invalid != "" {

@@ -100,14 +100,14 @@ func diffOutcome(d *rules.DiffResult) []Note {
 // DiffGate says what is slower than its threshold allows, in one line.
 func DiffGate(d *rules.DiffResult) string {
 	var words []string
-	add := func(n int, one string, threshold float64) {
+	add := func(n int, one, many string, threshold float64) {
 		if n > 0 {
-			words = append(words, fmt.Sprintf("%s slower by more than %s", count(n, one), formatShare(threshold)))
+			words = append(words, fmt.Sprintf("%s slower by more than %s", plural(n, one, many), formatShare(threshold)))
 		}
 	}
-	add(d.Slower, "case", d.Threshold)
-	add(d.SlowerStretches, "stretch of M", d.StretchThreshold)
-	add(d.SlowerSeries, "whole series", d.SeriesThreshold)
+	add(d.Slower, "case", "cases", d.Threshold)
+	add(d.SlowerStretches, "stretch of M", "stretches of M", d.StretchThreshold)
+	add(d.SlowerSeries, "whole series", "whole series", d.SeriesThreshold)
 	return strings.Join(words, ", ")
 }
 

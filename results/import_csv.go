@@ -359,8 +359,16 @@ func (f *csvFile) optionalIn(c column) (float64, error) {
 	if f.in(c) == "" {
 		return 0, nil
 	}
-	return f.number(c)
+	v, err := f.number(c)
+	if err == nil && math.Abs(v) > mostFigure {
+		return 0, f.fail(c.name, "is %g, above %g", v, mostFigure)
+	}
+	return v, err
 }
+
+// mostFigure bounds clocks, powers, temperatures and energies: sums and rates of what is below
+// are finite.
+const mostFigure = 1e9
 
 // leastUS and mostUS bound the time of a launch. No product takes less than a clock
 // cycle or more than some decades, and rates of times between them are finite.

@@ -74,7 +74,7 @@ func referenceClocks(data Data, cfg Config) map[string]float64 {
 		for _, s := range data.Series {
 			for _, r := range s.Rows {
 				for _, x := range r.Samples {
-					if x.ClockMHz > 0 {
+					if clocked(x) {
 						rows[s.Key.Device] = append(rows[s.Key.Device], x.ClockMHz)
 					}
 				}
@@ -82,7 +82,7 @@ func referenceClocks(data Data, cfg Config) map[string]float64 {
 		}
 		for id, of := range byDevice(data.Sentinels, data.devices()) {
 			for _, x := range of {
-				if x.ClockMHz > 0 {
+				if clocked(x) {
 					sentinels[id] = append(sentinels[id], x.ClockMHz)
 				}
 			}
@@ -251,7 +251,7 @@ func away(x []float64) bool {
 // atClock brings one sample to the reference clock: the log of its time there.
 func atClock(s results.Sample, beta, reference float64) float64 {
 	y := math.Log(s.US)
-	if s.ClockMHz > 0 && reference > 0 {
+	if clocked(s) && reference > 0 {
 		y += beta * math.Log(s.ClockMHz/reference)
 	}
 	return y

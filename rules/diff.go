@@ -322,8 +322,15 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 	}
 	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both runs", cfg.FDR, len(tested))
+	// Means and stretches are of cases of which something can be said.
+	decidable, cases := make([][]estimate, len(pairs)), make([][]CaseDiff, len(pairs))
+	for k, at := 0, 0; k < len(pairs); k++ {
+		for ; at < len(tested) && tested[at] < spans[k].to; at++ {
+			decidable[k], cases[k] = append(decidable[k], all[tested[at]]), append(cases[k], d.Cases[tested[at]])
+		}
+	}
 	for k, pair := range pairs {
-		s := SeriesDiff{Series: pair.b.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(all[spans[k].from:spans[k].to], cfg.Confidence)}
+		s := SeriesDiff{Series: pair.b.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(decidable[k], cfg.Confidence), Change: Open}
 		for _, c := range d.Cases[spans[k].from:spans[k].to] {
 			switch c.Change {
 			case Slower:
@@ -339,11 +346,13 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 		d.Slower += s.Slower
 		d.Faster += s.Faster
-		s.Change = within(s.Ratio, cfg.Diff.Series)
-		s.Stretches = slowStretches(d.Cases[spans[k].from:spans[k].to], all[spans[k].from:spans[k].to], cfg, float64(len(all)))
+		if len(decidable[k]) > 0 {
+			s.Change = within(s.Ratio, cfg.Diff.Series)
+		}
+		s.Stretches = slowStretches(cases[k], decidable[k], cfg, float64(len(tested)))
 		d.Series = append(d.Series, s)
 	}
-	d.Geomean = geomean(all, cfg.Confidence)
+	d.Geomean = geomean(slices.Concat(decidable...), cfg.Confidence)
 	for _, c := range pa.curves {
 		d.OnlyA += len(c.points) - matched[c]
 	}

@@ -41,7 +41,7 @@ func clockFit(samples []results.Sample) func(results.Sample) float64 {
 		y, x := make([]float64, len(of)), make([]float64, len(of))
 		known := true
 		for i, s := range of {
-			known = known && s.ClockMHz > 0
+			known = known && clocked(s)
 			y[i], x[i] = math.Log(s.US), math.Log(s.ClockMHz)
 		}
 		if !known {

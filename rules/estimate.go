@@ -149,7 +149,7 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 			for _, x := range row.Samples {
 				if usable(x) {
 					pt.n++
-					c.clocked = c.clocked && x.ClockMHz > 0
+					c.clocked = c.clocked && clocked(x)
 				}
 			}
 			if pt.n > 0 {

@@ -95,7 +95,7 @@ func DefaultSentinel() SentinelConfig {
 }
 
 // MaxClock is the highest reference clock, in MHz.
-const MaxClock = 20000
+const MaxClock = 10000
 
 // Validate returns an error that names the field that can't be used.
 func (p *Plan) Validate() error {

@@ -195,8 +195,8 @@ func (f *planFlags) options() (sweep.Options, error) {
 			return bad(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
 		}
 	}
-	if !(f.clock >= 0 && f.clock <= sweep.MaxClock) {
-		return bad("clock", fmt.Errorf("%g MHz, expected above 0 and at most %d", f.clock, sweep.MaxClock))
+	if f.clock != 0 && !(f.clock >= leastClock && f.clock <= mostClock) {
+		return bad("clock", fmt.Errorf("%g MHz, expected 0 or %d to %d", f.clock, leastClock, mostClock))
 	}
 	if f.algos < 0 || f.algos > kernels.MaxCandidates {
 		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))
@@ -272,3 +272,6 @@ func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Complet
 	}
 	return sweep.ModelNames(), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
 }
+
+// leastClock and mostClock bound a reference clock in MHz, as the rules do.
+const leastClock, mostClock = 100, sweep.MaxClock
