@@ -50,8 +50,9 @@ product, where the run was measured on this machine; and only what is proven to 
 written to a table. Remedies are listed by the time that they save.
 
 What was executed is kept in the run. While it holds it is shown, and written to tables,
-without a device; --execute executes anew, and so does a search with another --among, --ratio
-or --max-parts. A change of a key of the rules file that remedies rest on (threshold, fdr,
+without a device; --execute executes anew, and so does a search with another --among, --ratio,
+--max-parts or --remedies. --method article predicts, whatever is kept. A change of a key of the rules
+file that remedies rest on (threshold where only flagged rows were searched, fdr,
 confidence, clock_mhz, min_samples, drift_bound, remedy's margin, slower and max_parts), or more
 samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
 4 unless they are executed anew. --execute=false shows predictions; with --table, what is kept.
@@ -179,8 +180,8 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 		o.given("ratio") && search.Ratio != was.Ratio,
 		o.given("max-parts") && search.MaxParts != was.MaxParts,
 		o.given("remedies") && search.Candidates != cmp.Or(was.Candidates, rules.CandidatesLikely):
-		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules)",
-			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts)
+		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules), remedies %s",
+			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts, cmp.Or(was.Candidates, rules.CandidatesLikely))
 		return nil, lost, nil
 	}
 	o.app.notef("remedies as they were executed before; --execute executes them anew")
