@@ -36,7 +36,12 @@ type SeriesKey struct {
 
 // String prints a series as "cpu/amx/bf16/n14336 k4096"; what is not default follows.
 func (k SeriesKey) String() string {
-	s := fmt.Sprintf("%s/%s/%s/n%d k%d", k.Device, k.Kernel, k.DType, k.N, k.K)
+	return k.text("/")
+}
+
+// text puts between between the data type and n.
+func (k SeriesKey) text(between string) string {
+	s := fmt.Sprintf("%s/%s/%s%sn%d k%d", k.Device, k.Kernel, k.DType, between, k.N, k.K)
 	if k.Regime != "" && k.Regime != Engine {
 		s += " " + string(k.Regime)
 	}
@@ -45,6 +50,10 @@ func (k SeriesKey) String() string {
 	}
 	return s
 }
+
+// Text prints a series as tables and reports show it, "cpu/amx/bf16 n14336 k4096";
+// what is not default follows. [SeriesKey.String] is the same with a slash before n.
+func (k SeriesKey) Text() string { return k.text(" ") }
 
 // Case is one thing that is timed: a product, or a product executed in parts.
 type Case struct {

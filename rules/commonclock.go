@@ -34,12 +34,11 @@ const (
 )
 
 // unknownElasticity is the β of which nothing is known: anything from 0 to 1.
-var unknownElasticity = elasticity{0.5, math.Sqrt(1.0 / 12), false}
+var unknownElasticity = elasticity{0.5, math.Sqrt(1.0 / 12)}
 
 // elasticity is a row's β with its standard error.
 type elasticity struct {
 	beta, se float64
-	own      bool // the row's own samples decide, not its neighbours'
 }
 
 // track is the samples of one row as they are adjusted: y is the log of the time in
@@ -208,17 +207,17 @@ func elasticities(rows []track) []elasticity {
 		tau := math.Max(math.Sqrt(math.Max(sd*sd-selectMedian(errors), 0)), elasticitySpread)
 		tau = math.Hypot(tau, medianFactor*math.Max(sd, elasticitySpread)/math.Sqrt(float64(len(slopes))))
 		if !known[i] {
-			out[i] = elasticity{clamp(near), math.Min(tau, unknownElasticity.se), false}
+			out[i] = elasticity{clamp(near), math.Min(tau, unknownElasticity.se)}
 			continue
 		}
 		scale := math.Max(math.Sqrt((noise[i]*noise[i]+common*common)/2), scaleFloor)
 		se[i] = medianFactor * scale / math.Sqrt(spread[i])
 		if math.Abs(own[i]-near) > elasticityOwn*math.Hypot(tau, se[i]) {
-			out[i] = elasticity{clamp(own[i]), math.Min(se[i], unknownElasticity.se), true}
+			out[i] = elasticity{clamp(own[i]), math.Min(se[i], unknownElasticity.se)}
 			continue
 		}
 		weight := tau * tau / (tau*tau + se[i]*se[i])
-		out[i] = elasticity{clamp(near + weight*(own[i]-near)), math.Min(math.Sqrt(weight)*se[i], unknownElasticity.se), false}
+		out[i] = elasticity{clamp(near + weight*(own[i]-near)), math.Min(math.Sqrt(weight)*se[i], unknownElasticity.se)}
 	}
 	return out
 }

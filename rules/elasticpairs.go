@@ -63,7 +63,7 @@ func (p *prepared) elasticity(c results.Case) elasticity {
 			out.se += us * pt.elastic.se
 			time += us
 		}
-		return elasticity{out.beta / time, out.se / time, false}
+		return elasticity{out.beta / time, out.se / time}
 	}
 	return unknownElasticity
 }

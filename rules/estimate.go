@@ -209,15 +209,8 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 	each(len(curves), func(k int) {
 		c := curves[k]
 		tracks[k] = c.tracks()
-		for i, t := range tracks[k] {
-			pt := &c.points[i]
-			pt.seen.y, _ = centre(t.y, nil)
-		}
 		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.seen })
 		if !c.clocked {
-			for i := range c.points {
-				c.points[i].elastic = elasticity{0, 0, false}
-			}
 			return
 		}
 		betas := elasticities(tracks[k])
@@ -239,11 +232,7 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 			rows, control = append(rows, tracks[k][i]), append(control, c.control[c.points[i].row])
 		}
 	}
-	y := make([][]float64, len(rows))
-	for i := range rows {
-		y[i] = rows[i].y
-	}
-	p := newPace(rows, y, control, adjustedSentinels(sentinels))
+	p := newPace(rows, control, sentinelBlocks(sentinels))
 	if paced = p.follow(rows); paced {
 		each(len(curves), func(k int) {
 			for i, e := range elasticities(tracks[k]) {
@@ -262,12 +251,6 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 		tellModes(c.points, func(i int) []float64 { return tracks[k][i].y })
 	})
 	return paced
-}
-
-// adjustedSentinels are the blocks of one device's sentinels at their usual clock.
-func adjustedSentinels(samples []results.Sample) []block {
-	at := clockFit(samples)
-	return sentinelBlocks(samples, at)
 }
 
 // each runs f for 0 to n−1 on all processors.

@@ -142,7 +142,9 @@ type family struct {
 }
 
 // lookGrowth is the growth of the number of rounds from one look at the samples to the
-// next.
+// next. A look costs a share of the level of the tests, and to judge takes longer than a round of
+// few open cases: so looks are few. Between two of them a case gets at most half of its samples
+// more than it needs.
 const lookGrowth = 1.5
 
 // LooksAt is how many looks a sweep takes at its samples whose rows get from the first to
@@ -150,11 +152,14 @@ const lookGrowth = 1.5
 // half.
 func LooksAt(screening, rounds int) int {
 	looks := 1
-	for at := screening; at > 0 && at < rounds; at = int(math.Ceil(float64(at) * lookGrowth)) {
+	for at := screening; at > 0 && at < rounds; at = NextLook(at) {
 		looks++
 	}
 	return looks
 }
+
+// NextLook is the number of rounds at the look that follows the one after n rounds.
+func NextLook(n int) int { return int(math.Ceil(float64(n) * lookGrowth)) }
 
 func newFamily(p *prepared, cfg Config) *family {
 	f := &family{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}

@@ -41,7 +41,7 @@ type pace struct {
 // only the control rows and the sentinels tell the pace. And a row's
 // centre is taken over the full rounds: over all, it would follow the chosen rounds where
 // they are the majority and hide what they have in common.
-func newPace(rows []track, y [][]float64, control []bool, sentinels []block) *pace {
+func newPace(rows []track, control []bool, sentinels []block) *pace {
 	count, most := map[int]int{}, 0
 	for _, r := range rows {
 		for _, round := range r.round {
@@ -57,7 +57,7 @@ func newPace(rows []track, y [][]float64, control []bool, sentinels []block) *pa
 	var scratch, scales []float64
 	for i, r := range rows {
 		scratch = scratch[:0]
-		for j, v := range y[i] {
+		for j, v := range r.y {
 			if full[r.round[j]] {
 				scratch = append(scratch, v)
 			}
@@ -66,7 +66,7 @@ func newPace(rows []track, y [][]float64, control []bool, sentinels []block) *pa
 			continue
 		}
 		centre := median(scratch)
-		for j, v := range y[i] {
+		for j, v := range r.y {
 			if full[r.round[j]] || control[i] {
 				p.blocks = append(p.blocks, block{r.seq[j], v - centre})
 			}
@@ -206,8 +206,10 @@ func blockOff(blocks []block, at int, is bool) float64 {
 	return blocks[at].off
 }
 
-// sentinelBlocks are the blocks of recurring cases, each beside its case's centre.
-func sentinelBlocks(samples []results.Sample, log func(results.Sample) float64) []block {
+// sentinelBlocks are the blocks of recurring cases at their usual clock, each beside its
+// case's centre.
+func sentinelBlocks(samples []results.Sample) []block {
+	log := clockFit(samples)
 	byCase := map[int64][]float64{}
 	for _, s := range samples {
 		byCase[s.CaseID] = append(byCase[s.CaseID], log(s))

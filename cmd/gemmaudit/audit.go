@@ -82,8 +82,8 @@ func (f *ruleFlags) config(a *app) (rules.Config, error) {
 // setClock sets the clock at which rows are judged. The error speaks of the flag.
 func setClock(cfg *rules.Config, mhz float64) error {
 	cfg.ClockMHz = mhz
-	if mhz != 0 && !(mhz >= 100 && mhz <= 10000) { // NaN is neither
-		return usagef("--clock: %v, expected 0 or 100 to 10000 MHz", mhz)
+	if mhz != 0 && !(mhz >= leastClock && mhz <= mostClock) { // NaN is neither
+		return usagef("--clock: %v, expected 0 or %d to %d MHz", mhz, leastClock, mostClock)
 	}
 	return nil
 }
