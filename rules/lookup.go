@@ -239,7 +239,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 		group := checks[from:min(from+executeGroup, len(checks))]
 		var requests []Request
 		for _, c := range group {
-			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, DType: kernels.DType(c.Series.DType), N: c.Series.N, K: c.Series.K, Regime: regime, Threads: t.Validators.Threads}
+			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, Subject: kernels.Product(kernels.DType(c.Series.DType), c.Series.N, c.Series.K), Regime: regime, Threads: t.Validators.Threads}
 			direct := results.Case{SeriesKey: key, M: c.M}
 			remedy := direct
 			switch c.Action.Kind {

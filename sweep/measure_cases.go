@@ -9,11 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// identity tells cases apart that may share shape and series.
-func identity(c results.Case) string {
-	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
-}
-
 // name gives the cases of requests their ids.
 func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
 	cases := make([]results.Case, len(requests))
@@ -32,7 +27,7 @@ func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
 		return m.cfg.Out.AddCases(cases)
 	}
 	for i := range cases {
-		key := identity(cases[i])
+		key := cases[i].Key()
 		if m.local[key] == 0 {
 			m.local[key] = int64(len(m.local) + 1)
 		}
@@ -44,10 +39,17 @@ func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
 // checkCase refuses what could not be executed as it is written. Within
 // [MaxDimension] the bytes of every operand are a number.
 func checkCase(c results.Case) error {
-	if err := c.Shape().Validate(); err != nil {
-		return err
+	if c.M < 1 {
+		return fmt.Errorf("%v: M is %d, expected at least 1", c, c.M)
 	}
-	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
+	if err := c.Subject.Validate(); err != nil {
+		return fmt.Errorf("%v: %w", c, err)
+	}
+	largest := max(c.M, c.PadTo)
+	for _, d := range c.Operation.Dims() {
+		largest = max(largest, *d.In(&c.Dims))
+	}
+	if largest > MaxDimension {
 		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
 	}
 	if len(c.Parts) > 0 {

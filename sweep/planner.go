@@ -353,7 +353,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				continue
 			}
 			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
-				Device: d.Spec().ID, Kernel: g.Name(), DType: dtype, N: t.N, K: t.K, Regime: b.plan.Regime,
+				Device: d.Spec().ID, Kernel: g.Name(), Subject: kernels.Product(dtype, t.N, t.K), Regime: b.plan.Regime,
 				Threads: b.options.Threads, PackInside: b.options.PackInside,
 			}}
 			if d.Spec().Kind != kernels.CPU {
