@@ -114,6 +114,10 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 			}
 		}
 	}
+	if _, word, ok := strings.Cut(named.weights, "-"); ok {
+		bits, _ := strconv.Atoi(strings.TrimPrefix(word, "int"))
+		key.Weights = kernels.WeightFormat{Type: word, Bits: bits}
+	}
 	if opt.Layout != "" {
 		var err error
 		if key.Layout, err = kernels.ParseLayout(opt.Layout); err != nil {

@@ -359,9 +359,9 @@ func TestImportQuantisedWeights(t *testing.T) {
 		want    string
 		assumes bool
 	}{
-		{publishedMarlin, "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/fp16/n28672 k4096", true},
-		{publishedMarlin, kernels.BF16, "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
-		{strings.Replace(publishedMarlin, "_dtype", "_bfloat16", 1), "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
+		{publishedMarlin, "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/fp16/n28672 k4096 weights int8", true},
+		{publishedMarlin, kernels.BF16, "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096 weights int8", false},
+		{strings.Replace(publishedMarlin, "_dtype", "_bfloat16", 1), "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096 weights int8", false},
 	} {
 		r, err := Import(context.Background(), []string{writeFile(t, tt.name, text)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{DType: tt.dtype})
 		must(t, err)
