@@ -38,15 +38,15 @@ type definition struct {
 	dims  []Dim
 	// check refuses dimensions that don't go together; each is at least 1 already.
 	check func(Subject) error
-	// flops and bits are the work of one execution: operations, and the bits that it
-	// reads and writes at the least.
-	flops, bits func(s Subject, m float64) float64
-	// stored is the bits of the operand that stays in memory from launch to launch, and
-	// operand what it is called.
-	stored    func(s Subject, m float64) float64
-	operand   string
-	weights   bool // that operand is weights, which have a layout
-	divisible bool // rows are independent of each other
+	// flops is the operations of one execution.
+	flops func(s Subject, m float64) float64
+	// input and output are the elements that are read and written for each execution;
+	// stored is the bits that it reads of the operand that stays in memory from launch to
+	// launch, and operand what that is called.
+	input, output, stored func(s Subject, m float64) float64
+	operand               string
+	weights               bool // that operand is weights, which have a layout
+	divisible             bool // rows are independent of each other
 }
 
 var (
@@ -65,33 +65,25 @@ var (
 var definitions = []definition{
 	GEMM: {
 		name: "gemm", title: "matrix product", swept: "rows", operand: "weights", weights: true, divisible: true,
-		dims:  []Dim{dimN, dimK, dimBatch},
-		flops: func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
-		bits: func(s Subject, m float64) float64 {
-			n, k := float64(s.N), float64(s.K)
-			return s.products() * (m*k*float64(s.DType.Bits()) + s.weightBits() + m*n*float64(s.OutputType().Bits()))
-		},
+		dims:   []Dim{dimN, dimK, dimBatch},
+		flops:  func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
+		input:  func(s Subject, m float64) float64 { return s.products() * m * float64(s.K) },
+		output: func(s Subject, m float64) float64 { return s.products() * m * float64(s.N) },
 		stored: func(s Subject, _ float64) float64 { return s.products() * s.weightBits() },
 	},
 	AttentionPrefill: {
-		name: "attention-prefill", title: "attention in prefill", swept: "tokens", operand: "keys and values", dims: dimHeads, check: checkHeads,
-		flops: func(s Subject, m float64) float64 {
-			return 4 * float64(s.QueryHeads) * float64(s.HeadDim) * seenPairs(m, float64(s.Window))
-		},
-		bits: func(s Subject, m float64) float64 {
-			return m * float64((2*s.QueryHeads+2*s.KVHeads)*s.HeadDim*s.DType.Bits())
-		},
-		stored: func(s Subject, m float64) float64 { return m * float64(2*s.KVHeads*s.HeadDim*s.DType.Bits()) },
+		name: "attention-prefill", title: "attention in prefill", swept: "tokens", operand: "keys and values",
+		dims: dimHeads, check: checkHeads,
+		flops: func(s Subject, m float64) float64 { return 4 * s.headWidth() * seenPairs(m, float64(s.Window)) },
+		input: func(s Subject, m float64) float64 { return m * s.headWidth() }, output: func(s Subject, m float64) float64 { return m * s.headWidth() },
+		stored: func(s Subject, m float64) float64 { return s.cacheBits(m) },
 	},
 	AttentionDecode: {
 		name: "attention-decode", title: "attention in decode", swept: "tokens of context", operand: "keys and values",
-		dims: dimHeads, check: checkHeads, stored: cacheBits,
-		flops: func(s Subject, m float64) float64 {
-			return 4 * float64(s.QueryHeads) * float64(s.HeadDim) * s.context(m)
-		},
-		bits: func(s Subject, m float64) float64 {
-			return 2*float64(s.QueryHeads)*float64(s.HeadDim)*float64(s.DType.Bits()) + cacheBits(s, m)
-		},
+		dims: dimHeads, check: checkHeads,
+		flops: func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
+		input: func(s Subject, _ float64) float64 { return s.headWidth() }, output: func(s Subject, _ float64) float64 { return s.headWidth() },
+		stored: func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
 	},
 }
 

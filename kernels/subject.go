@@ -107,9 +107,12 @@ func (s Subject) context(m float64) float64 {
 	return m
 }
 
-// cacheBits is the keys and values that some of the last of m tokens sees.
-func cacheBits(s Subject, m float64) float64 {
-	return 2 * s.context(m) * float64(s.KVHeads*s.HeadDim) * float64(s.DType.Bits())
+// headWidth is the elements of one token's queries.
+func (s Subject) headWidth() float64 { return float64(s.QueryHeads) * float64(s.HeadDim) }
+
+// cacheBits is the keys and values of so many tokens.
+func (s Subject) cacheBits(tokens float64) float64 {
+	return 2 * tokens * float64(s.KVHeads) * float64(s.HeadDim) * float64(s.DType.Bits())
 }
 
 // seenPairs counts the pairs of a token and one that it sees, itself included, among m
@@ -140,8 +143,23 @@ func (s Subject) FLOPs(m int) float64 {
 // Bytes is the least traffic of one execution at M = m: every operand read once, the
 // output written once.
 func (s Subject) Bytes(m int) float64 {
-	if f := s.Operation.definition().bits; f != nil {
-		return f(s, float64(m)) / 8
+	in, out := float64(s.InputElements(m))*float64(s.DType.Bits()), float64(s.OutputElements(m))*float64(s.OutputType().Bits())
+	return (in+out)/8 + s.StoredBytes(m)
+}
+
+// InputElements is the number of elements of DType that are new to each execution at
+// M = m: activations, queries.
+func (s Subject) InputElements(m int) int64 {
+	if f := s.Operation.definition().input; f != nil {
+		return int64(f(s, float64(m)))
+	}
+	return 0
+}
+
+// OutputElements is the number of elements that one execution at M = m writes.
+func (s Subject) OutputElements(m int) int64 {
+	if f := s.Operation.definition().output; f != nil {
+		return int64(f(s, float64(m)))
 	}
 	return 0
 }

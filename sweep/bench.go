@@ -34,7 +34,7 @@ type bench struct {
 	activations map[kernels.DType]*operands
 	sets        map[matrixKey]*weightSet
 	used        int64 // of the budget
-	gemms       map[string]kernels.Gemm
+	kernels     map[kernelKey]kernels.Implementation
 	bound       int     // launches kept
 	busy        float64 // seconds inside blocks
 	rotations   map[formKey]Rotation
@@ -77,7 +77,7 @@ func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target t
 		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
 		budget:      int64(memoryShare * float64(freeMemory(d))),
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
-		gemms: map[string]kernels.Gemm{}, rotations: map[formKey]Rotation{}, paces: paces{},
+		kernels: map[kernelKey]kernels.Implementation{}, rotations: map[formKey]Rotation{}, paces: paces{},
 	}
 	if _, ok := d.(kernels.Starter); ok {
 		b.ahead = 1
@@ -115,15 +115,23 @@ func ms(c results.Case) []int {
 // rows is the number of rows that a case reads and writes.
 func rows(c results.Case) int64 { return int64(max(c.M, c.PadTo)) }
 
-func (b *bench) gemm(name string) (kernels.Gemm, error) {
-	if g := b.gemms[name]; g != nil {
-		return g, nil
+// kernelKey is what a kernel is found by.
+type kernelKey struct {
+	operation kernels.Operation
+	name      string
+}
+
+// kernel finds what computes a case.
+func (b *bench) kernel(c results.Case) (kernels.Implementation, error) {
+	key := kernelKey{c.Operation, c.Kernel}
+	if k := b.kernels[key]; k != nil {
+		return k, nil
 	}
-	g, err := kernels.FindGemm(b.device, name)
+	k, err := kernels.FindImplementation(b.device, c.Operation, c.Kernel)
 	if err == nil {
-		b.gemms[name] = g
+		b.kernels[key] = k
 	}
-	return g, err
+	return k, err
 }
 
 // ready makes sure that a station's weights are there and its launches belong to them.
@@ -132,7 +140,7 @@ func (b *bench) ready(ctx context.Context, s *station) error {
 	if set == nil {
 		return fmt.Errorf("weights %v are not in memory", matrixOf(s.c))
 	}
-	g, err := b.gemm(s.c.Kernel)
+	g, err := b.kernel(s.c)
 	if err != nil {
 		return err
 	}
@@ -165,10 +173,11 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 	for _, m := range parts[:i] {
 		row += m
 	}
-	in, out := s.c.DType, s.c.DType.Output()
-	a := slot*slotBytes(rows(s.c), s.c.K, in)/int64(in.Size()) + int64(row)*int64(s.c.K)
-	c := slot*slotBytes(rows(s.c), s.c.N, out)/int64(out.Size()) + int64(row)*int64(s.c.N)
-	return s.form.gemm.Bind(problem(s.c, parts[i]), kernels.Operand{Buffer: s.operands.a, Offset: int(a)},
+	a, c := slot*inputBytes(s.c)/int64(s.c.DType.Size()), slot*outputBytes(s.c)/int64(s.c.OutputType().Size())
+	if row > 0 {
+		a, c = a+s.c.InputElements(row), c+s.c.OutputElements(row)
+	}
+	return s.form.kernel.Bind(task(s.c, parts[i]), kernels.Operand{Buffer: s.operands.a, Offset: int(a)},
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
 }
 

@@ -36,13 +36,22 @@ func slotsOf(copies int, need int64) int {
 // slotAlign keeps places of A and C on their own cache lines and pages apart.
 const slotAlign = 4096
 
-func slotBytes(rows int64, cols int, d kernels.DType) int64 {
-	return (rows*int64(cols)*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
+func slotBytes(elements int64, d kernels.DType) int64 {
+	return (elements*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
+}
+
+// inputBytes and outputBytes are what one place of a case's A and C takes.
+func inputBytes(c results.Case) int64 {
+	return slotBytes(c.InputElements(int(rows(c))), c.DType)
+}
+
+func outputBytes(c results.Case) int64 {
+	return slotBytes(c.OutputElements(int(rows(c))), c.OutputType())
 }
 
 // operandBytes is what A and C of a case take.
 func (b *bench) operandBytes(c results.Case) int64 {
-	return int64(b.slots(c)) * (slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output()))
+	return int64(b.slots(c)) * (inputBytes(c) + outputBytes(c))
 }
 
 // reserve makes A and C large enough for cases. Buffers that are already large
@@ -56,8 +65,8 @@ func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
 			need[c.DType] = n
 		}
 		slots := int64(b.slots(c))
-		n.aBytes = max(n.aBytes, slots*slotBytes(rows(c), c.K, c.DType))
-		n.cBytes = max(n.cBytes, slots*slotBytes(rows(c), c.N, c.DType.Output()))
+		n.aBytes = max(n.aBytes, slots*inputBytes(c))
+		n.cBytes = max(n.cBytes, slots*outputBytes(c))
 	}
 	for d, n := range need {
 		have := b.activations[d]
@@ -172,6 +181,5 @@ func (b *bench) admit(c results.Case) bool {
 // holds says whether A and C in memory are large enough for a case.
 func (b *bench) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
-	return have != nil && have.aBytes >= slots*slotBytes(rows(c), c.K, c.DType) &&
-		have.cBytes >= slots*slotBytes(rows(c), c.N, c.DType.Output())
+	return have != nil && have.aBytes >= slots*inputBytes(c) && have.cBytes >= slots*outputBytes(c)
 }

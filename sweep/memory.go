@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,18 +21,32 @@ func freeMemory(d kernels.Device) int64 {
 	return 4 << 30 // a device that tells nothing gets a modest share
 }
 
-// matrixKey is a weight matrix: kernels share its copies.
-type matrixKey struct{ kernels.Subject }
+// matrixKey is a weight matrix, or what takes its place in an operation without weights:
+// kernels share its copies.
+type matrixKey struct {
+	kernels.Subject
+	extent int // see [kernels.Subject.Extent]
+}
 
-func matrixOf(c results.Case) matrixKey { return matrixKey{c.Subject} }
+func matrixOf(c results.Case) matrixKey {
+	return matrixKey{c.Subject, c.Extent(int(rows(c)))}
+}
 
 // compareKeys orders weight matrices.
-func compareKeys(a, b matrixKey) int { return a.Compare(b.Subject) }
+func compareKeys(a, b matrixKey) int {
+	return cmp.Or(a.Compare(b.Subject), cmp.Compare(a.extent, b.extent))
+}
 
-func (k matrixKey) String() string { return string(k.DType) + " " + k.Size() + k.Traits() }
+func (k matrixKey) String() string {
+	s := string(k.DType) + " " + k.Size() + k.Traits()
+	if k.extent > 0 {
+		s = fmt.Sprintf("%s %v up to m%d", k.Operation, s, k.extent)
+	}
+	return s
+}
 
 // bytes is the size of one copy.
-func (k matrixKey) bytes() int64 { return int64(k.StoredBytes(1)) }
+func (k matrixKey) bytes() int64 { return k.Stored(max(1, k.extent)) }
 
 // formKey is a form of a weight matrix: what one kernel makes of it.
 type formKey struct {
@@ -89,7 +104,7 @@ func demands(cases []results.Case, llc int64) []demand {
 func LeastMemory(d kernels.Device, c results.Case) (need, free int64) {
 	weights := demand{key: matrixOf(c), forms: []formKey{formOf(c)}}
 	copies := min(2, copiesFor(c.Regime, weights.key.bytes(), d.Spec().LastLevelCacheBytes))
-	need = weights.bytes(copies) + slotBytes(rows(c), c.K, c.DType) + slotBytes(rows(c), c.N, c.DType.Output())
+	need = weights.bytes(copies) + inputBytes(c) + outputBytes(c)
 	return need, freeMemory(d)
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // Model is what a decoder-only transformer says about its weight matrices.
@@ -68,11 +70,15 @@ func ProjectionNames() []string {
 // means that the dimension does not divide.
 type rank struct{ heads, kvHeads, intermediate, vocab int }
 
-// Target is a weight matrix to be swept: its shape, and where it comes from.
+// Target is what is to be swept, a weight matrix or an attention: its sizes, and where
+// they come from.
 type Target struct {
 	// Name is "llama3-8b:o_proj", with " tp2" when it is split; empty for a bare shape.
-	Name string
-	N, K int
+	Name      string
+	Operation kernels.Operation
+	N, K      int           // of a weight matrix
+	Heads     kernels.Heads // of an attention
+	Window    int           // of an attention; 0 for none
 	// M replaces the batch grid when it is not 0.
 	M int
 }

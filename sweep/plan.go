@@ -56,13 +56,10 @@ type PlannedSeries struct {
 // Case is the series' product with m rows.
 func (s PlannedSeries) Case(m int) results.Case { return results.Case{SeriesKey: s.SeriesKey, M: m} }
 
-// Problem is the product that a case computes in one launch: padded when the
-// case is. Cases in parts have one problem for each part; see [results.Case].
-func problem(c results.Case, m int) kernels.Problem {
-	return kernels.Problem{
-		Shape: kernels.Shape{M: m, N: c.N, K: c.K}, DType: c.DType, BLayout: c.Layout,
-		Threads: c.Threads, PackInside: c.PackInside,
-	}
+// task is what a case computes in one launch: padded when the case is. Cases in parts
+// have one task for each part; see [results.Case].
+func task(c results.Case, m int) kernels.Task {
+	return kernels.Task{Subject: c.Subject, M: m, Threads: c.Threads, PackInside: c.PackInside}
 }
 
 // SentinelConfig says how the cases that recur through a sweep are used.

@@ -16,10 +16,13 @@ import (
 // the preset.
 type Options struct {
 	Preset  string
-	Targets []Target       // from ParseShape and ParseModel
-	Layout  kernels.Layout // of the weights
-	Batches Batches
-	Kernels []string // names; empty takes all but those of notByDefault
+	Targets []Target // from ParseTarget and ModelTargets
+	// Operations are those of the preset's models, where there are no targets; none
+	// stands for the matrix product.
+	Operations []kernels.Operation
+	Layout     kernels.Layout // of the weights
+	Batches    Batches
+	Kernels    []string // names; empty takes all but those of notByDefault
 	// Algorithms is how many choices after the first of a kernel with
 	// [kernels.Candidates] are measured as well.
 	Algorithms int
@@ -83,12 +86,18 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 	}
 	targets, grid := o.Targets, o.Batches
 	if len(targets) == 0 {
-		for _, spec := range preset.Models {
-			t, err := ParseModel(spec, 1)
-			if err != nil {
-				return nil, err
+		operations := o.Operations
+		if len(operations) == 0 {
+			operations = []kernels.Operation{kernels.GEMM}
+		}
+		for _, operation := range operations {
+			for _, spec := range preset.Models {
+				t, err := ModelTargets(operation, spec, 1)
+				if err != nil {
+					return nil, err
+				}
+				targets = append(targets, t...)
 			}
-			targets = append(targets, t...)
 		}
 	}
 	if len(grid) == 0 {
@@ -114,7 +123,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 	}
 	b.noteCuts()
 	if len(p.Series) == 0 {
-		if err := b.unsupported(devices); err != nil {
+		if err := b.unsupported(devices, targets); err != nil {
 			return nil, err
 		}
 	}
@@ -245,12 +254,14 @@ func (b *planner) noteCuts() {
 
 // unsupported returns an error that names the data types that were asked for and
 // that no kernel of the devices takes; nil when there are none.
-func (b *planner) unsupported(devices []kernels.Device) error {
+func (b *planner) unsupported(devices []kernels.Device, targets []Target) error {
 	var none []string
 	for _, dtype := range b.options.DTypes {
 		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
-			return slices.ContainsFunc(d.Gemms(), func(g kernels.Gemm) bool {
-				return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: dtype, BLayout: b.options.Layout}) == nil
+			return slices.ContainsFunc(targets, func(t Target) bool {
+				return slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
+					return k.Supports(kernels.Task{Subject: t.subject(dtype, b.options.Layout), M: 1}) == nil
+				})
 			})
 		})
 		if !supported {
@@ -278,20 +289,21 @@ func (b *planner) note(format string, args ...any) {
 	}
 }
 
-// kernels returns what is to be measured on d, each followed by its candidates.
-func (b *planner) kernels(d kernels.Device) []kernels.Gemm {
-	var out []kernels.Gemm
-	chosen := b.chosen(d)
+// kernels returns what is to be measured of an operation on d, each followed by its
+// candidates.
+func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Implementation {
+	var out []kernels.Implementation
+	chosen := b.chosen(d, o)
 	choosing := false
-	for _, g := range chosen {
-		out = append(out, g)
-		c, ok := g.(kernels.Candidates)
-		if choosing = choosing || ok; !ok {
+	for _, k := range chosen {
+		out = append(out, k)
+		if kernels.CandidateOf(k, 1) == nil {
 			continue
 		}
+		choosing = true
 		for n := range b.options.Algorithms {
-			next := c.Candidate(n + 1)
-			if !slices.ContainsFunc(chosen, func(g kernels.Gemm) bool { return g.Name() == next.Name() }) {
+			next := kernels.CandidateOf(k, n+1)
+			if !slices.ContainsFunc(chosen, func(k kernels.Implementation) bool { return k.Name() == next.Name() }) {
 				out = append(out, next)
 			}
 		}
@@ -303,36 +315,40 @@ func (b *planner) kernels(d kernels.Device) []kernels.Gemm {
 }
 
 // chosen returns the kernels of d that were asked for, or those taken by default.
-func (b *planner) chosen(d kernels.Device) []kernels.Gemm {
-	var out []kernels.Gemm
+func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implementation {
+	var out []kernels.Implementation
 	if len(b.options.Kernels) > 0 {
 		if b.found == nil {
 			b.found, b.missing = map[string]bool{}, map[string]error{}
 		}
 		for _, name := range b.options.Kernels {
-			g, err := kernels.FindGemm(d, name)
+			k, err := kernels.FindImplementation(d, o, name)
 			if err != nil {
 				b.missing[name] = err
 				continue
 			}
 			b.found[name] = true
-			if !slices.ContainsFunc(out, func(h kernels.Gemm) bool { return h.Name() == name }) {
-				out = append(out, g)
+			if !slices.ContainsFunc(out, func(k kernels.Implementation) bool { return k.Name() == name }) {
+				out = append(out, k)
 			}
 		}
 		return out
 	}
-	for _, g := range d.Gemms() {
-		if why, skip := notByDefault[g.Name()]; skip && len(d.Gemms()) > 1 {
-			b.note("kernel %s on %s is left out: %s", g.Name(), d.Spec().ID, why)
+	all := kernels.Implementations(d, o)
+	for _, k := range all {
+		if why, skip := notByDefault[k.Name()]; skip && len(all) > 1 {
+			b.note("kernel %s on %s is left out: %s", k.Name(), d.Spec().ID, why)
 			continue
 		}
-		out = append(out, g)
+		out = append(out, k)
+	}
+	if len(all) == 0 {
+		b.note("%v on %s: no kernel computes it", o, d.Spec().ID)
 	}
 	return out
 }
 
-// target adds the series of one weight matrix on one device.
+// target adds the series of one weight matrix, or attention, on one device.
 func (b *planner) target(d kernels.Device, t Target) error {
 	dtypes, chosen := b.options.DTypes, true
 	if len(dtypes) == 0 {
@@ -343,7 +359,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 		ms = Batches{t.M}
 	}
 	taken := map[kernels.DType]int{}
-	for _, g := range b.kernels(d) {
+	for _, g := range b.kernels(d, t.Operation) {
 		for _, dtype := range dtypes {
 			if dtype.Size() == 0 {
 				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
@@ -354,10 +370,9 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				continue
 			}
 			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
-				Device: d.Spec().ID, Kernel: g.Name(), Subject: kernels.Product(dtype, t.N, t.K), Regime: b.plan.Regime,
+				Device: d.Spec().ID, Kernel: g.Name(), Subject: t.subject(dtype, b.options.Layout), Regime: b.plan.Regime,
 				Threads: b.options.Threads, PackInside: b.options.PackInside,
 			}}
-			s.Layout = b.options.Layout
 			if d.Spec().Kind != kernels.CPU {
 				s.Threads = 0
 			}
@@ -398,12 +413,12 @@ func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
 // supported returns the Ms that the kernel can run. The error is why others, or
 // all, were dropped. Of which it can't tell, since the device or a library failed at the
 // question, are kept: they are measured, or fail with their reason.
-func (b *planner) supported(g kernels.Gemm, s PlannedSeries, ms Batches) (Batches, error) {
+func (b *planner) supported(g kernels.Implementation, s PlannedSeries, ms Batches) (Batches, error) {
 	var kept Batches
 	var why error
 	for _, m := range ms {
 		var no *kernels.Unsupported
-		if err := g.Supports(problem(s.Case(m), m)); errors.As(err, &no) {
+		if err := g.Supports(task(s.Case(m), m)); errors.As(err, &no) {
 			why = cmp.Or(why, err)
 			continue
 		}

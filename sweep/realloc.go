@@ -135,14 +135,14 @@ func (b *bench) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error)
 		}
 	}
 	for key, from := range old.forms {
-		to := &weightForm{set: s, gemm: from.gemm, problem: from.problem, err: from.err}
+		to := &weightForm{set: s, kernel: from.kernel, task: from.task, err: from.err}
 		s.forms[key] = to
 		for i, w := range from.copies {
 			var again kernels.Weights
 			if c, ok := w.(kernels.Copyable); ok {
 				again, err = c.Copy(s.raw[i])
 			} else {
-				again, err = from.gemm.PrepareWeights(from.problem, s.raw[i])
+				again, err = from.kernel.PrepareWeights(from.task, s.raw[i])
 			}
 			if err != nil {
 				return nil, err

@@ -28,11 +28,11 @@ type weightSet struct {
 
 // weightForm is what one kernel made of the copies, or why it could not.
 type weightForm struct {
-	set     *weightSet
-	gemm    kernels.Gemm
-	problem kernels.Problem // of which it depends on all but M
-	copies  []kernels.Weights
-	err     error
+	set    *weightSet
+	kernel kernels.Implementation
+	task   kernels.Task // of which it depends on all but M
+	copies []kernels.Weights
+	err    error
 }
 
 // newWeightSet allocates and fills copies of a matrix. All of them may take many
@@ -49,7 +49,7 @@ func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error)
 			var raw kernels.Buffer
 			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
 				s.raw = append(s.raw, raw)
-				err = raw.Fill(b.dist, dm.key.DType, int64(dm.key.N)*int64(dm.key.K), source(b.seed, streamFill, uint64(i)).Uint64())
+				err = raw.Fill(b.dist, dm.key.DType, dm.key.bytes()/int64(dm.key.DType.Size()), source(b.seed, streamFill, uint64(i)).Uint64())
 			}
 		}
 		if err != nil {
@@ -61,17 +61,17 @@ func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error)
 
 // form returns what the kernel of a case makes of the copies, made at first use.
 // The error is for all cases of the form; only that of halted is not kept.
-func (s *weightSet) form(g kernels.Gemm, c results.Case, halted func() error) (*weightForm, error) {
+func (s *weightSet) form(g kernels.Implementation, c results.Case, halted func() error) (*weightForm, error) {
 	key := formOf(c)
 	if f := s.forms[key]; f != nil {
 		return f, f.err
 	}
-	f := &weightForm{set: s, gemm: g, problem: problem(c, c.M)}
+	f := &weightForm{set: s, kernel: g, task: task(c, int(rows(c)))}
 	for i, raw := range s.raw {
 		if err := halted(); err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		w, err := g.PrepareWeights(f.problem, raw)
+		w, err := g.PrepareWeights(f.task, raw)
 		if err != nil {
 			f.err = errors.Join(fmt.Errorf("kernel %s, copy %d of weights %v: %w", g.Name(), i+1, s.key, err), f.close())
 			break
@@ -119,7 +119,7 @@ type Rotation struct {
 
 // rotation checks a form against the device's last-level cache.
 func (f *weightForm) rotation(regime results.Regime, llc int64) Rotation {
-	r := Rotation{Weights: f.set.key.String(), Kernel: f.gemm.Name(), Copies: len(f.copies)}
+	r := Rotation{Weights: f.set.key.String(), Kernel: f.kernel.Name(), Copies: len(f.copies)}
 	for _, w := range f.copies {
 		r.Bytes += w.Bytes()
 	}

@@ -85,7 +85,7 @@ func TestPackingStopsBetweenCopies(t *testing.T) {
 		t.Fatal(failed, err)
 	}
 	raw := d.Used()
-	g, err := b.gemm(c.Kernel)
+	g, err := b.kernel(c)
 	if err != nil {
 		t.Fatal(err)
 	}

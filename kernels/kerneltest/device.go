@@ -10,7 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Config describes a simulated device. Only Gemms must be given.
+// Config describes a simulated device. Only Gemms or Attentions must be given.
 type Config struct {
 	ID    string       // default "sim"
 	Kind  kernels.Kind // default kernels.CPU
@@ -19,6 +19,8 @@ type Config struct {
 	// Drift is the factor on every time after that many seconds of virtual time; nil is 1.
 	Drift func(seconds float64) float64
 	Gemms []GemmConfig
+	// Attentions are simulated kernels of attention.
+	Attentions []AttentionConfig
 	// Ceilings default to 1 TFLOP/s measured for every type and 100 GB/s.
 	Ceilings kernels.Ceilings
 	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
@@ -72,15 +74,17 @@ type Block struct {
 type LaunchInfo struct {
 	Kernel           string
 	Problem          kernels.Problem
-	Weights          int // identifies the weight copy, from 1 in order of preparation
-	AOffset, COffset int // in elements
+	Attention        kernels.Attention // where it is no product
+	Weights          int               // identifies the weight copy, from 1 in order of preparation
+	AOffset, COffset int               // in elements
 }
 
 // Device is a simulated device. Its virtual clock may be read by any goroutine.
 type Device struct {
-	cfg   Config
-	gemms []kernels.Gemm
-	rng   *rand.Rand
+	cfg        Config
+	gemms      []kernels.Gemm
+	attentions []kernels.AttentionKernel
+	rng        *rand.Rand
 
 	mu      sync.Mutex
 	elapsed float64 // virtual seconds
@@ -95,6 +99,7 @@ type Device struct {
 
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
+var _ kernels.Attender = (*Device)(nil)
 var _ kernels.Starter = (*Starter)(nil)
 var _ kernels.Primer = (*Starter)(nil)
 
@@ -132,6 +137,9 @@ func New(cfg Config) *Device {
 			d.gemms = append(d.gemms, one)
 		}
 	}
+	for _, a := range cfg.Attentions {
+		d.attentions = append(d.attentions, &attention{device: d, cfg: a})
+	}
 	return d
 }
 
@@ -149,6 +157,9 @@ func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) { return d.
 
 // Gemms implements kernels.Device.
 func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+
+// AttentionKernels implements kernels.Attender.
+func (d *Device) AttentionKernels() []kernels.AttentionKernel { return d.attentions }
 
 // Missing implements kernels.Device.
 func (d *Device) Missing() []kernels.Missing { return nil }
@@ -266,14 +277,14 @@ func (d *Device) begin(ctx context.Context, block kernels.Block) (span kernels.S
 	var seconds, watts, total float64
 	for i, l := range launches[:min(n, len(launches))] {
 		own, ok := l.(*launch)
-		if !ok || own.gemm.device != d {
+		if !ok || own.device != d {
 			return span, 0, fmt.Errorf("%s: launch %d was bound on another device", d.cfg.ID, i)
 		}
 		if err := own.run(); err != nil {
 			return span, 0, err
 		}
 		times := (n-i-1)/len(launches) + 1
-		cost := float64(times) * own.gemm.cfg.Cost(own.info.Problem)
+		cost := float64(times) * own.cost()
 		seconds += cost
 		if g := d.cfg.Governor; g != nil {
 			watts, total = watts+cost*g.Watts(own.info.Problem), total+cost

@@ -110,9 +110,10 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 			return nil, err
 		}
 	}
-	l := &launch{gemm: g, weights: own, a: a, c: c, info: LaunchInfo{
+	l := &launch{device: g.device, gemm: g, weights: own, a: a, c: c, info: LaunchInfo{
 		Kernel: g.cfg.Name, Problem: p, Weights: own.id, AOffset: a.Offset, COffset: c.Offset,
 	}}
+	l.cost = func() float64 { return g.cfg.Cost(p) }
 	if g.cfg.Label != nil {
 		l.label = g.cfg.Label(p)
 	}
@@ -137,7 +138,9 @@ func (w *weights) Close() error {
 }
 
 type launch struct {
-	gemm    *gemm
+	device  *Device
+	cost    func() float64
+	gemm    *gemm // nil where it is no product
 	weights *weights
 	a, c    kernels.Operand
 	info    LaunchInfo
@@ -148,6 +151,9 @@ func (l *launch) Label() string { return l.label }
 
 // run fails when it was told to, and computes the product when it shall.
 func (l *launch) run() error {
+	if l.gemm == nil {
+		return nil
+	}
 	p := l.info.Problem
 	if f := l.gemm.cfg.ExecuteError; f != nil {
 		if err := f(p); err != nil {

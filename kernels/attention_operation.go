@@ -1,0 +1,89 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// attention is an attention's kernel: of M tokens that begin a sequence, or of the last
+// one of M.
+type attention struct {
+	AttentionKernel
+	device Device
+}
+
+// keysAndValues is a cache that is filled, with the positions that a launch may read.
+type keysAndValues struct {
+	raw       Buffer
+	capacity  int
+	positions Buffer // int32 [extent]: 0, 1, 2, …
+	extent    int
+}
+
+func (k *keysAndValues) Bytes() int64 { return k.raw.Bytes() }
+func (k *keysAndValues) Close() error { return k.positions.Close() }
+
+// describe is the attention of a task without operands.
+func (t Task) describe() Attention {
+	a := Attention{
+		Rows: t.M, Heads: t.Heads(), DType: t.DType, Window: t.Window, Scale: 1 / math.Sqrt(float64(t.HeadDim)),
+		LDQ: t.QueryHeads * t.HeadDim, Length: t.M, Cache: KVCache{Capacity: t.capacity(t.M)},
+	}
+	if t.Operation == AttentionDecode {
+		a.Rows = 1
+	}
+	return a
+}
+
+func (k attention) Supports(t Task) error {
+	if err := t.Validate(); err != nil {
+		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: err.Error()}
+	}
+	switch t.DType {
+	case FP32, FP16, BF16:
+	default:
+		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention is computed in fp32, fp16 and bf16"}
+	}
+	if t.Threads != 0 {
+		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention runs on all threads of the device"}
+	}
+	return k.AttentionKernel.Supports(t.describe())
+}
+
+func (k attention) PrepareWeights(t Task, raw Buffer) (Weights, error) {
+	capacity := t.capacity(t.M)
+	if need := t.Stored(t.M); raw.Bytes() < need {
+		return nil, fmt.Errorf("%s: keys and values of %d tokens need %d bytes, the buffer has %d", k.Name(), capacity, need, raw.Bytes())
+	}
+	extent := t.Extent(t.M)
+	positions := make([]byte, 4*extent)
+	for i := range extent {
+		binary.LittleEndian.PutUint32(positions[4*i:], uint32(i))
+	}
+	buf, err := k.device.Alloc(int64(len(positions)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: positions: %w", k.Name(), err)
+	}
+	if err := buf.Upload(0, positions); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: positions: %w", k.Name(), err), buf.Close())
+	}
+	return &keysAndValues{raw: raw, capacity: capacity, positions: buf, extent: extent}, nil
+}
+
+func (k attention) Bind(t Task, in Operand, w Weights, out Operand) (Launch, error) {
+	cache, ok := w.(*keysAndValues)
+	if !ok {
+		return nil, fmt.Errorf("%s: keys and values were prepared by another kernel", k.Name())
+	}
+	a := t.describe()
+	if extent := t.Extent(t.M); extent != cache.extent || a.Cache.Capacity != cache.capacity {
+		return nil, fmt.Errorf("%s: M %d needs keys and values up to M %d, these are for M up to %d", k.Name(), t.M, extent, cache.extent)
+	}
+	a.Q, a.Out = in, out
+	a.Position = Operand{cache.positions, t.M - a.Rows}
+	a.Cache.Keys = Operand{Buffer: cache.raw}
+	a.Cache.Values = Operand{cache.raw, t.KVHeads * cache.capacity * t.HeadDim}
+	return k.Attend(a)
+}

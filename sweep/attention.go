@@ -1,0 +1,136 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+const headsExpected = "heads of queries, heads of keys and values and elements of a head, as in q32kv8d128, possibly a window and m, as in m512q32kv8d128w4096"
+
+// ParseHeads reads the sizes of an attention, "q32kv8d128" or "m512q32kv8d128w4096".
+func ParseHeads(s string) (Target, error) {
+	t := Target{}
+	fields := []struct {
+		name  string
+		value *int
+		need  bool
+	}{{"kv", &t.Heads.KV, true}, {"q", &t.Heads.Query, true}, {"d", &t.Heads.Dim, true}, {"w", &t.Window, false}, {"m", &t.M, false}}
+	bad := func(format string, args ...any) (Target, error) {
+		return Target{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), headsExpected}
+	}
+	rest := strings.ToLower(strings.TrimSpace(s))
+next:
+	for rest != "" {
+		for _, f := range fields {
+			if !strings.HasPrefix(rest, f.name) {
+				continue
+			}
+			digits := rest[len(f.name):]
+			end := 0
+			for end < len(digits) && digits[end] >= '0' && digits[end] <= '9' {
+				end++
+			}
+			n, reason := parseDimension(digits[:end])
+			switch {
+			case reason != "":
+				return bad("%s: %s", f.name, reason)
+			case *f.value != 0:
+				return bad("%s is given twice", f.name)
+			}
+			*f.value, rest = n, strings.TrimLeft(digits[end:], " \t")
+			continue next
+		}
+		return bad("%q is none of q, kv, d, w and m", rest[:1])
+	}
+	for _, f := range fields {
+		if f.need && *f.value == 0 {
+			return bad("%s is missing", f.name)
+		}
+	}
+	if err := t.Heads.Validate(); err != nil {
+		return bad("%v", err)
+	}
+	return t, nil
+}
+
+// ParseModelHeads is the attention of a model, by name or by the path of a Hugging Face
+// config.json, as one of tp ranks computes it.
+func ParseModelHeads(spec string, tp int) (Target, error) {
+	m, err := findModel(spec)
+	if err != nil {
+		if name, _, cut := strings.Cut(spec, ":"); cut {
+			if _, known := findModel(name); known == nil {
+				return Target{}, fmt.Errorf("model %q: attention belongs to no projection: expected %s", spec, name)
+			}
+		}
+		return Target{}, err
+	}
+	switch {
+	case tp < 1 || tp > MaxTP:
+		return Target{}, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
+	case m.Heads%tp != 0:
+		return Target{}, fmt.Errorf("attention of %s can't be split over %d ranks: it has %d query heads", m.Name, tp, m.Heads)
+	case m.KVHeads%tp != 0 && tp%m.KVHeads != 0:
+		return Target{}, fmt.Errorf("attention of %s can't be split over %d ranks: it has %d KV heads", m.Name, tp, m.KVHeads)
+	}
+	// Every rank needs a head of keys and values, so they are replicated.
+	t := Target{Name: m.Name + ":attention", Heads: kernels.Heads{Query: m.Heads / tp, KV: max(1, m.KVHeads/tp), Dim: m.HeadDim}}
+	if tp > 1 {
+		t.Name += fmt.Sprintf(" tp%d", tp)
+	}
+	return t, nil
+}
+
+// subject is what a target computes with activations of a type.
+func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject {
+	if t.Operation == kernels.GEMM {
+		s := kernels.Product(d, t.N, t.K)
+		s.Layout = layout
+		return s
+	}
+	return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{
+		QueryHeads: t.Heads.Query, KVHeads: t.Heads.KV, HeadDim: t.Heads.Dim, Window: t.Window,
+	}}
+}
+
+// ParseOperations reads names of operations; "attention" stands for those of prefill and
+// of decode.
+func ParseOperations(names []string) ([]kernels.Operation, error) {
+	var out []kernels.Operation
+	for _, name := range names {
+		if strings.EqualFold(strings.TrimSpace(name), "attention") {
+			out = append(out, kernels.AttentionPrefill, kernels.AttentionDecode)
+			continue
+		}
+		o, err := kernels.ParseOperation(name)
+		if err != nil {
+			return nil, fmt.Errorf("%w, attention", err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// ParseTarget reads a shape of an operation; see [ParseShape] and [ParseHeads].
+func ParseTarget(o kernels.Operation, s string) (Target, error) {
+	if o != kernels.GEMM {
+		t, err := ParseHeads(s)
+		t.Operation = o
+		return t, err
+	}
+	shape, err := ParseShape(s)
+	return Target{N: shape.N, K: shape.K, M: shape.M}, err
+}
+
+// ModelTargets are what a model asks of an operation, as one of tp ranks computes it; see
+// [ParseModel] and [ParseModelHeads].
+func ModelTargets(o kernels.Operation, spec string, tp int) ([]Target, error) {
+	if o != kernels.GEMM {
+		t, err := ParseModelHeads(spec, tp)
+		t.Operation = o
+		return []Target{t}, err
+	}
+	return ParseModel(spec, tp)
+}
