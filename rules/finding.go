@@ -300,21 +300,6 @@ type SplitRow struct {
 	Remedy
 }
 
-// Request asks for one case to be measured anew.
-type Request struct {
-	// Case says what to run; its ID is ignored.
-	Case results.Case
-	// Phase is stored with the samples.
-	Phase results.Phase
-	// Serial has every launch wait for the end of the one before it, as another engine's
-	// would. A sweep lets kernels that can begin while their predecessor drains, which a
-	// remedy must not take credit for where it replaces another library's kernel.
-	Serial bool
-	// Group joins requests that run next to each other in every round, in random order
-	// among themselves, so that what drifts slowly is common to them; 0 is by itself.
-	Group int
-}
-
 // Measurer measures cases on the device that the run came from. Package sweep
 // satisfies it; tests use a table of numbers.
 type Measurer interface {
@@ -322,5 +307,5 @@ type Measurer interface {
 	// interleaved, in a new random order each round that keeps groups together, as far as
 	// their weights are in memory together. The result has one slice
 	// per request, in order; a case that failed has fewer samples than rounds.
-	Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error)
+	Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error)
 }

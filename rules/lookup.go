@@ -237,7 +237,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 	}
 	for from := 0; from < len(checks); from += executeGroup {
 		group := checks[from:min(from+executeGroup, len(checks))]
-		var requests []Request
+		var requests []results.Request
 		for _, c := range group {
 			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, DType: kernels.DType(c.Series.DType), N: c.Series.N, K: c.Series.K, Regime: regime, Threads: t.Validators.Threads}
 			direct := results.Case{SeriesKey: key, M: c.M}
@@ -252,7 +252,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 			case table.Kernel:
 				remedy.Kernel = c.Action.Kernel
 			}
-			requests = append(requests, Request{Case: direct, Phase: results.PhaseRemedy}, Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
+			requests = append(requests, results.Request{Case: direct, Phase: results.PhaseRemedy}, results.Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // identity tells cases apart that may share shape and series.
@@ -15,7 +14,7 @@ func identity(c results.Case) string {
 }
 
 // name gives the cases of requests their ids.
-func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
+func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	cases := make([]results.Case, len(requests))
 	for i, r := range requests {
 		c := r.Case
