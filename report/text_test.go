@@ -75,7 +75,6 @@ func documents() map[string]func(io.Writer, Format) error {
 			return WriteDevices(w, f, d, m)
 		},
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries(), nil) },
-		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
 		"audit": func(w io.Writer, f Format) error {
 			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAudit())
 		},
@@ -319,7 +318,6 @@ func TestEmptyDocuments(t *testing.T) {
 	for name, write := range map[string]func(io.Writer, Format) error{
 		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil, nil) },
-		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, nil) },
 		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, nil, &rules.Audit{}) },
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },

@@ -40,29 +40,14 @@ func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	return cases, nil
 }
 
-// checkCase refuses what could not be executed as it is written. Within
-// [MaxDimension] the bytes of every operand are a number.
+// checkCase refuses what could not be executed as it is written, or could not be stored.
+// Within [MaxDimension] the bytes of every operand are a number.
 func checkCase(c results.Case) error {
-	if err := c.Shape().Validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return err
 	}
 	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
 		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
-	}
-	if len(c.Parts) > 0 {
-		sum := 0
-		for _, p := range c.Parts {
-			if p < 1 || p > c.M {
-				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
-			}
-			sum += p
-		}
-		if sum != c.M {
-			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
-		}
-	}
-	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
-		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
 	}
 	return nil
 }

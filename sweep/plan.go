@@ -1,8 +1,6 @@
 package sweep
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -195,20 +193,6 @@ func (p *Plan) Devices() []string {
 		}
 	}
 	return out
-}
-
-// Hash identifies the measurement: plans of equal hash are shards of one sweep
-// or starts of the same. The shard, the deadline, the reference clock and
-// the notes are not part of it.
-func (p *Plan) Hash() (string, error) {
-	bare := *p
-	bare.Shard, bare.Deadline, bare.Notes, bare.ReferenceClock = Shard{}, 0, nil, 0
-	data, err := json.Marshal(bare) // fields in fixed order, grids in canonical form
-	if err != nil {
-		return "", fmt.Errorf("plan: %w", err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8]), nil
 }
 
 // Encode returns the plan as it is stored in [results.Meta].

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
 // Config describes a simulated device. Only Gemms must be given.
@@ -169,7 +170,7 @@ func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	if err := d.take(bytes); err != nil {
 		return nil, err
 	}
-	return &buffer{device: d, bytes: bytes}, nil
+	return &buffer{Memory: lazymemory.New(bytes), device: d}, nil
 }
 
 func (d *Device) take(bytes int64) error {
