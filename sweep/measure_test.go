@@ -251,7 +251,7 @@ func TestMeasureRefuses(t *testing.T) {
 		{func(c *results.Case) { c.M = 0 }, "M is 0"},
 		{func(c *results.Case) { c.Parts = []int{3, 4} }, "add up to 7"},
 		{func(c *results.Case) { c.Parts = []int{0, 8} }, "a part of 0 rows"},
-		{func(c *results.Case) { c.PadTo = 4 }, "padding to 4"},
+		{func(c *results.Case) { c.PadTo = 4 }, "padded to 4"},
 		// Tables are hand-made too: A of these would have 2^64 bytes, which is 0.
 		{func(c *results.Case) { c.M, c.K = 1<<31, 1<<31 }, "m2147483648 n256 k2147483648 has a dimension of 2147483648"},
 		{func(c *results.Case) { c.PadTo = 1 << 31 }, "→ 2147483648 has a dimension of 2147483648"},
