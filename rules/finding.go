@@ -6,19 +6,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Rule is the name of a rule, as in the rules file and on the command line.
-type Rule string
-
-// The rules.
-const (
-	Monotonic   Rule = "monotonic"   // MFU falls below what a smaller M reached
-	SplitRule   Rule = "split"       // T(N1)+T(N2) < T(N)
-	Pad         Rule = "pad"         // a larger M is faster
-	Parity      Rule = "parity"      // one dtype is slower than it should be beside another
-	Alternative Rule = "alternative" // another kernel is faster
-	Roofline    Rule = "roofline"    // far below min(peak, intensity × bandwidth), or above 1
-)
-
 // Verdict is the judgement of one row.
 type Verdict string
 
@@ -41,25 +28,6 @@ const (
 	Confirmed   Status = "confirmed"   // seen again, interleaved with its reference, on fresh samples
 	Unconfirmed Status = "unconfirmed" // no device was asked again
 	Waived      Status = "waived"      // confirmed or not, and excused by the rules file
-)
-
-// Cause is why a row is slow.
-type Cause string
-
-// The causes. See [Cause.Meaning].
-const (
-	WaveQuantisation Cause = "wave-quantisation"
-	TileQuantisation Cause = "tile-quantisation"
-	HeuristicChoice  Cause = "heuristic-choice"
-	Alignment        Cause = "alignment"
-	MemoryBound      Cause = "memory-bound"
-	// Implementation: another library's kernel computes the same product faster, the same
-	// kernel computes a larger one faster, or the rate is far below what arithmetic and
-	// memory allow.
-	Implementation   Cause = "implementation"
-	Clock            Cause = "clock"
-	MeasurementError Cause = "measurement-error"
-	Unknown          Cause = "unknown"
 )
 
 // Interval is an estimate with its confidence bounds.

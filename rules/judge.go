@@ -77,7 +77,7 @@ func judge(p *prepared, cfg Config) []panel {
 	f := newFamily(p, cfg)
 	var panels []panel
 	for _, r := range ruleTable {
-		if r.on(cfg.Rules) {
+		if r.on(cfg) {
 			panels = append(panels, f.panel(r))
 		}
 	}
