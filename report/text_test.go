@@ -34,6 +34,8 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 func fixtureSelftest() *Selftest {
 	return &Selftest{
 		Checks: []GateCheck{
+			{Device: "cpu", Kernel: "attention", DType: kernels.FP16, Passed: true, Cases: 68, WorstRatio: 0.0092},
+			{Device: "cpu", Kernel: "attention", DType: kernels.INT8, Skipped: "attention has operands of fp32, fp16 and bf16"},
 			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127},
 			{Device: "cpu", Kernel: "amx", DType: kernels.FP32, Skipped: "AMX has no fp32"},
 			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2, Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
