@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -342,5 +343,44 @@ func TestAttentionCasesCover(t *testing.T) {
 		if min(one, many, wrapped, windows, beyond, shared, single, loose, ahead, within) == 0 {
 			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d %d %d %d", dt, one, many, wrapped, windows, beyond, shared, single, loose, ahead, within)
 		}
+	}
+}
+
+// TestGateAttentions runs several cases: all pass, one that is refused is counted as such, the
+// first that is wrong ends it, and so does the caller.
+func TestGateAttentions(t *testing.T) {
+	heads := Heads{Query: 2, KV: 1, Dim: 4}
+	var cases []AttentionCase
+	for rows := range 9 {
+		cases = append(cases, AttentionCase{Rows: 1 + rows, Heads: heads, DType: FP32})
+	}
+	attend := func(fault, refuse int) func(Attention) (Launch, error) {
+		return func(a Attention) (Launch, error) {
+			if a.Rows == refuse {
+				return nil, &Unsupported{Kernel: "attention", DType: a.DType, Reason: "no such rows"}
+			}
+			return (&hostAttention{noScale: a.Rows == fault}).attend(a)
+		}
+	}
+	s, err := gateAttentions(t.Context(), &hostDevice{}, attend(0, 3), cases, 1)
+	if err != nil || s.Passed != 8 || len(s.Skipped) != 1 || s.Margin <= 0 || s.Margin > 1 {
+		t.Errorf("%+v: %v", s, err)
+	}
+	var wrong *AttentionError
+	if s, err = gateAttentions(t.Context(), &hostDevice{}, attend(5, 0), cases, 1); !errors.As(err, &wrong) || wrong.Case.Rows != 5 || s.Passed != 4 {
+		t.Errorf("%+v: %v", s, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopping := func(a Attention) (Launch, error) {
+		if a.Rows == 2 {
+			cancel()
+		}
+		return attend(0, 0)(a)
+	}
+	if s, err = gateAttentions(ctx, &hostDevice{}, stopping, cases, 1); !errors.Is(err, context.Canceled) || s.Passed > 3 {
+		t.Errorf("%+v: %v", s, err)
+	}
+	if _, err := gateAttentions(t.Context(), &hostDevice{}, attend(0, 0), []AttentionCase{{Rows: 1, DType: INT8, Heads: heads}}, 1); err == nil {
+		t.Error("a case that can't be was run")
 	}
 }

@@ -25,16 +25,3 @@ type Starter interface {
 	// comes after wait.
 	Start(ctx context.Context, b Block) (wait func() (Span, error), err error)
 }
-
-// Run executes a block on a device.
-func Run(ctx context.Context, d Device, b Block) (Span, error) {
-	s, ok := d.(Starter)
-	if !ok {
-		return d.Execute(ctx, b.Launches, b.N)
-	}
-	wait, err := s.Start(ctx, b)
-	if err != nil {
-		return Span{}, err
-	}
-	return wait()
-}

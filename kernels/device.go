@@ -70,6 +70,10 @@ type Spec struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
+// RotationFactor is how many times the last-level cache the memory holds that operands
+// rotate over, so that each launch reads its own from memory.
+const RotationFactor = 3
+
 // Ceilings are the rates that a device was seen or is said to reach.
 type Ceilings struct {
 	Peaks []Peak `json:"peaks"`

@@ -47,8 +47,9 @@ type AttentionKernel interface {
 	Attend(a Attention) (Launch, error)
 }
 
-// Attender is implemented by devices that compute attention.
-type Attender interface {
+// AttentionLister is implemented by devices whose ways of computing attention are selected
+// by name; [Attender] leaves the choice to the device.
+type AttentionLister interface {
 	// AttentionKernels lists the ways, the best first.
 	AttentionKernels() []AttentionKernel
 }
@@ -62,7 +63,7 @@ func Implementations(d Device, o Operation) []Implementation {
 			out = append(out, product{g})
 		}
 	case AttentionPrefill, AttentionDecode:
-		if a, ok := d.(Attender); ok {
+		if a, ok := d.(AttentionLister); ok {
 			for _, k := range a.AttentionKernels() {
 				out = append(out, attention{k, d})
 			}

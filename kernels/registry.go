@@ -122,9 +122,16 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
+// UnavailableError says that a kernel is known and that this machine can't offer it.
+type UnavailableError struct{ Kernel, Device, Reason string }
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("kernel %q is not available on %s: %s", e.Kernel, e.Device, e.Reason)
+}
+
 // FindGemm returns the kernel of that name on d, which may be one of the
-// [Candidates] of another. The error lists the names there are, or gives the
-// reason when the kernel is known but missing.
+// [Candidates] of another. The error lists the names there are, or is an
+// [*UnavailableError] when the kernel is known but missing.
 func FindGemm(d Device, name string) (Gemm, error) {
 	base, n := SplitCandidate(name)
 	var have []string
@@ -142,7 +149,7 @@ func FindGemm(d Device, name string) (Gemm, error) {
 	}
 	for _, m := range d.Missing() {
 		if m.Name == name || m.Name == base {
-			return nil, fmt.Errorf("kernel %q is not available on %s: %s", name, d.Spec().ID, m.Reason)
+			return nil, &UnavailableError{Kernel: name, Device: d.Spec().ID, Reason: m.Reason}
 		}
 	}
 	return nil, fmt.Errorf("unknown kernel %q on %s: expected one of %s", name, d.Spec().ID, strings.Join(have, ", "))

@@ -128,10 +128,6 @@ func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
 	return out
 }
 
-// rotationFactor is how many times the last-level cache the weights of a rotation
-// hold, so that each launch reads its own from memory.
-const rotationFactor = 3
-
 // deviceSheet lists the properties of one device.
 func deviceSheet(d DeviceInfo) Sheet {
 	s := Sheet{
@@ -157,7 +153,7 @@ func deviceSheet(d DeviceInfo) Sheet {
 		add(fmt.Sprintf("L%d cache", c.Level), text)
 	}
 	add("last-level cache", size(d.LastLevelCacheBytes))
-	add("weights rotate past", size(rotationFactor*d.LastLevelCacheBytes))
+	add("weights rotate past", size(kernels.RotationFactor*d.LastLevelCacheBytes))
 	add("instruction sets", strings.Join(d.Features, " "))
 	if d.Ceilings != nil {
 		add("read bandwidth", gbytes(d.Ceilings.ReadBandwidth))

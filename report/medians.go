@@ -266,63 +266,6 @@ func unlessZero(v int) any {
 	return v
 }
 
-// WriteSeries prints one row a series: how many cases, their range of M, the
-// best rate and what failed.
-func WriteSeries(w io.Writer, f Format, series []results.Series) error {
-	type summary struct {
-		Series  results.SeriesKey `json:"series"`
-		Cases   int               `json:"cases"`
-		FromM   int               `json:"from_m"`
-		ToM     int               `json:"to_m"`
-		Samples int               `json:"samples"`
-		Failed  int               `json:"failed"`
-		Best    float64           `json:"best_flops"`
-		BestM   int               `json:"best_m"`
-		BestMFU float64           `json:"best_mfu,omitempty"`
-		// BestAtClock is the same row's MFU relative to the peak at its clock.
-		BestAtClock float64      `json:"best_mfu_at_clock,omitempty"`
-		Peak        kernels.Peak `json:"peak"`
-	}
-	doc := &Document{Subject: "series", Items: []any{}}
-	all := []summary{}
-	sheet := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right},
-		{Name: "samples", Key: "samples", Align: Right}, {Name: "failed", Key: "failed", Align: Right}, {Name: "best rate", Key: "best_gflops", Align: Right},
-		{Name: "at m", Key: "best_m", Align: Right}, {Name: "MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right}, {Name: "peak", Key: "peak_gflops", Align: Right, Wide: true}, {Name: "origin", Key: "peak_origin", Wide: true},
-	}}
-	for _, s := range series {
-		v := summary{Series: s.Key, Cases: len(s.Rows), Peak: s.Peak}
-		for i, m := range Medians([]results.Series{s}) {
-			if i == 0 {
-				v.FromM = m.M
-			}
-			v.ToM = m.M
-			v.Samples += m.Samples
-			if m.Failed != "" {
-				v.Failed++
-			}
-			if m.FLOPS > v.Best {
-				v.Best, v.BestM, v.BestMFU, v.BestAtClock = m.FLOPS, m.M, m.MFU, m.MFUAtClock
-			}
-		}
-		all = append(all, v)
-		doc.Items = append(doc.Items, v)
-		row := []any{seriesCell(s.Key), v.Cases, v.FromM, v.ToM, v.Samples, unlessZero(v.Failed), rate{v.Best, s.Key.DType}, v.BestM, nil, nil, rate{s.Peak.FLOPS, s.Key.DType}, string(s.Peak.Origin)}
-		if v.BestMFU > 0 {
-			row[8] = share(v.BestMFU)
-		}
-		if v.BestAtClock > 0 {
-			row[9] = share(v.BestAtClock)
-		}
-		sheet.Rows = append(sheet.Rows, row)
-	}
-	doc.Value = struct {
-		Series []summary `json:"series"`
-	}{all}
-	doc.Sheets = []Sheet{sheet}
-	return doc.Render(w, f)
-}
-
 // seriesCell is a series in the field's notation.
 func seriesCell(k results.SeriesKey) Cell { return word{text: SeriesText(k)} }
 

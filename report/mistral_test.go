@@ -2,7 +2,6 @@ package report
 
 import (
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -24,14 +23,14 @@ func fixtureModelValidation() *ModelValidation {
 		}
 		return us
 	}
-	profile := &mistral.Profile{Rows: 512, Seconds: seconds(16000, 16100, 15900), Parts: []mistral.PartTime{
-		{Part: mistral.PartEmbed, Launches: 1, Seconds: seconds(3, 3, 4)},
-		{Part: mistral.PartQKV, Launches: 32, Seconds: seconds(2000, 2001, 1999), FLOPs: 8.2e11, Bytes: 1.6e9},
-		{Part: mistral.PartAttention, Launches: 32, Seconds: seconds(500, 501, 502)},
-		{Part: mistral.PartDown, Launches: 32, Seconds: seconds(3800, 3802, 3801), FLOPs: 1.9e12, Bytes: 3.7e9},
+	profile := PassTimes{Kernel: "auto", Rows: 512, Seconds: seconds(16000, 16100, 15900), Parts: []PartTimes{
+		{Part: "embed", Launches: 1, Seconds: seconds(3, 3, 4)},
+		{Part: "qkv_proj", Launches: 32, Seconds: seconds(2000, 2001, 1999), FLOPs: 8.2e11, Bytes: 1.6e9},
+		{Part: "attention", Launches: 32, Seconds: seconds(500, 501, 502)},
+		{Part: "down_proj", Launches: 32, Seconds: seconds(3800, 3802, 3801), FLOPs: 1.9e12, Bytes: 3.7e9},
 	}}
-	token := &mistral.Profile{Rows: 1, Context: 4000, Seconds: seconds(3700), Parts: []mistral.PartTime{
-		{Part: mistral.PartQKV, Launches: 32, Seconds: seconds(360), FLOPs: 1.6e9, Bytes: 1.6e9},
+	token := PassTimes{Kernel: "auto", Rows: 1, Context: 4000, Seconds: seconds(3700), Parts: []PartTimes{
+		{Part: "qkv_proj", Launches: 32, Seconds: seconds(360), FLOPs: 1.6e9, Bytes: 1.6e9},
 	}}
 	peak := kernels.Peak{FLOPS: 989.5e12, Origin: kernels.DataSheet}
 	return &ModelValidation{
@@ -41,7 +40,7 @@ func fixtureModelValidation() *ModelValidation {
 			{Kernel: "mma", Error: 0.31, RMS: 0.05, Agreement: 0.25, Perplexity: 19.2},
 			{Kernel: "gemv", Skipped: "takes up to 8 rows of A, not 32"},
 		},
-		Passes: []PassProfile{NewPassProfile("auto", profile, peak, 4.59e12), NewPassProfile("auto", token, kernels.Peak{}, 0)},
+		Passes: []PassProfile{NewPassProfile(profile, peak, 4.59e12), NewPassProfile(token, kernels.Peak{}, 0)},
 		Prefills: []TableGain{
 			{Kernel: "cublas", Rows: 704, Applied: 64, Products: 128, PlainUS: 21000, TableUS: 20000, Gain: rules.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.06}},
 			{Kernel: "cublas", Rows: 1160, Applied: 32, Products: 128, PlainUS: 30000, TableUS: 30010, Gain: rules.Interval{Lo: 0.99, Mid: 0.9997, Hi: 1.01}},

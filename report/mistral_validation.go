@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -187,14 +186,34 @@ func (v *ModelValidation) familySheet() Sheet {
 	return s
 }
 
-// NewPassProfile sums a profile up by medians. peak is what MFU is relative to.
-func NewPassProfile(kernel string, p *mistral.Profile, peak kernels.Peak, read float64) PassProfile {
-	out := PassProfile{Kernel: kernel, Rows: p.Rows, Context: p.Context, US: 1e6 * rules.Centre(p.Seconds).Mid,
+// PassTimes are the samples of a pass and of its parts.
+type PassTimes struct {
+	Kernel string
+	// Rows and Context are those of [PassProfile].
+	Rows, Context int
+	Seconds       []float64 // of the whole pass
+	Parts         []PartTimes
+}
+
+// PartTimes are the samples of one part of a pass, of all layers together.
+type PartTimes struct {
+	Part     string
+	Launches int // in a pass
+	Seconds  []float64
+	// FLOPs are those of its products, and Bytes what these read of weights; both are 0
+	// for parts without products.
+	FLOPs, Bytes float64
+}
+
+// NewPassProfile sums samples up by medians. peak is what MFU is relative to, read the
+// bandwidth of the device's memory in bytes a second.
+func NewPassProfile(p PassTimes, peak kernels.Peak, read float64) PassProfile {
+	out := PassProfile{Kernel: p.Kernel, Rows: p.Rows, Context: p.Context, US: 1e6 * rules.Centre(p.Seconds).Mid,
 		Peak: PeakInUse{peak.FLOPS, peak.Origin}, Read: read}
 	total, gemm := 0., PartRow{Part: "all products"}
 	var flops, bytes float64
 	for _, part := range p.Parts {
-		r := PartRow{Part: string(part.Part), Launches: part.Launches, US: 1e6 * rules.Centre(part.Seconds).Mid}
+		r := PartRow{Part: part.Part, Launches: part.Launches, US: 1e6 * rules.Centre(part.Seconds).Mid}
 		total += r.US
 		if part.FLOPs > 0 {
 			r.rates(part.FLOPs, part.Bytes, peak.FLOPS)

@@ -1,20 +1,11 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/rules"
 )
-
-// ruleMeanings say in a sentence what a finding of each rule claims.
-var ruleMeanings = map[rules.Rule]string{
-	rules.Monotonic:   "monotonic: a smaller batch reaches a higher MFU, which no larger one should fall behind",
-	rules.SplitRule:   "split: two launches over parts of M take less time together than the one",
-	rules.Pad:         "pad: a larger M takes less time",
-	rules.Parity:      "parity: another data type, which should not be faster, is",
-	rules.Alternative: "alternative: another kernel computes the same product faster",
-	rules.Roofline:    "roofline: the time is far above what the machine's peak and memory bandwidth allow, or below what they can",
-}
 
 // reading explains what stands in a report to one who has never seen any: the
 // rules that found something, and the words of the tables.
@@ -23,7 +14,7 @@ func (p *page) reading(in Input) {
 	a := in.Audit
 	for _, rule := range rules.AllRules() {
 		if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Rule == rule }) {
-			s.text = append(s.text, ruleMeanings[rule])
+			s.text = append(s.text, fmt.Sprintf("%s: %s", rule, rule.Claim()))
 		}
 	}
 	s.text = append(s.text, causeReading(a.Findings)...)

@@ -34,6 +34,8 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 func fixtureSelftest() *Selftest {
 	return &Selftest{
 		Checks: []GateCheck{
+			{Device: "cpu", Kernel: "attention", DType: kernels.FP16, Passed: true, Cases: 68, WorstRatio: 0.0092},
+			{Device: "cpu", Kernel: "attention", DType: kernels.INT8, Skipped: "attention has operands of fp32, fp16 and bf16"},
 			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127},
 			{Device: "cpu", Kernel: "amx", DType: kernels.FP32, Skipped: "AMX has no fp32"},
 			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2, Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
@@ -75,7 +77,6 @@ func documents() map[string]func(io.Writer, Format) error {
 			return WriteDevices(w, f, d, m)
 		},
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, fixtureMeta(), fixtureSeries(), nil) },
-		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, fixtureSeries()) },
 		"audit": func(w io.Writer, f Format) error {
 			return WriteAudit(w, f, fixtureMeta(), fixtureSeries(), fixtureAudit())
 		},
@@ -319,7 +320,6 @@ func TestEmptyDocuments(t *testing.T) {
 	for name, write := range map[string]func(io.Writer, Format) error{
 		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil, nil) },
-		"series":  func(w io.Writer, f Format) error { return WriteSeries(w, f, nil) },
 		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, nil, &rules.Audit{}) },
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },

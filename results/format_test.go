@@ -108,7 +108,6 @@ func TestReadOnlyRunRefusesWrites(t *testing.T) {
 		"fail":   func() error { return r.Fail(Failure{CaseID: 1, Phase: PhaseSweep, Round: 99}) },
 		"state":  func() error { return r.SetState("a", "b") },
 		"label":  func() error { return r.SetLabel(1, "b") },
-		"meta":   func() error { return r.SetMeta(Meta{}) },
 		"clock":  func() error { return r.SetReferenceClock("cpu", 1) },
 		"cases":  func() error { _, err := r.AddCases([]Case{{SeriesKey: testKey, M: 3}}); return err },
 	} {

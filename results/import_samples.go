@@ -281,7 +281,7 @@ func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
 	if c.Parts, err = splitParts(f.in(parts)); err != nil {
 		return f.fail(parts.name, "is not a sum of parts: %v", err)
 	}
-	if err := c.check(); err != nil {
+	if err := c.Validate(); err != nil {
 		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
 	return nil

@@ -222,11 +222,6 @@ func (r *Run) SetReferenceClock(device string, mhz float64) error {
 	}, referenceClock)
 }
 
-// SetMeta replaces what is known about the run as a whole.
-func (r *Run) SetMeta(meta Meta) error {
-	return r.changeMeta("set meta", func(m *Meta) { *m = meta }, metaFields...)
-}
-
 // changeMeta changes fields of the run's Meta and stores them.
 func (r *Run) changeMeta(tried string, change func(m *Meta), fields ...metaField) error {
 	return r.write(tried, func(ctx context.Context, tx *sql.Tx) error {

@@ -126,7 +126,7 @@ func (d *reader) cases(each func(Case) error) error {
 		if c.Parts, err = splitParts(string(s.Text(3))); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)
 		}
-		if err := errors.Join(s.Err(), c.check()); err != nil {
+		if err := errors.Join(s.Err(), c.Validate()); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)
 		}
 		return each(c)

@@ -33,8 +33,8 @@ func splitParts(s string) ([]int, error) {
 	return parts, nil
 }
 
-// check returns an error that names what is impossible about the case.
-func (c Case) check() error {
+// Validate returns an error that names what is impossible about the case.
+func (c Case) Validate() error {
 	if c.M < 1 {
 		return fmt.Errorf("case %v has M %d, expected at least 1", c, c.M)
 	}
@@ -48,8 +48,8 @@ func (c Case) check() error {
 	}
 	sum := 0
 	for _, p := range c.Parts {
-		if p < 1 {
-			return fmt.Errorf("case %v has a part of %d, expected at least 1", c, p)
+		if p < 1 || p > c.M {
+			return fmt.Errorf("case %v has a part of %d rows, expected 1 to %d", c, p, c.M)
 		}
 		sum += p
 	}
@@ -196,7 +196,7 @@ func (s *caseStore) close() {
 // add stores a case and returns it as it is stored; changed says that it was there
 // and that its label or launch is new.
 func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool, err error) {
-	if err := c.check(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, false, err
 	}
 	key := c.Key()

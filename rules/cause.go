@@ -16,31 +16,6 @@ const explainShare = 0.5
 // account for explainShare of a loss together.
 const minorShare = 0.3
 
-// look is one place to seek the cause of a candidate: found is the cause, or empty when it
-// is not there. why says so with numbers, either way.
-type look struct {
-	cause Cause
-	at    func(*witness) (found Cause, why string)
-}
-
-// looks are tried from the most certain: what proves that a faster choice of kernel was at hand,
-// the limits of the machine, tiles and waves that are known, then what neighbouring rows tell, steps in
-// the times alone, and several of these together.
-var looks = []look{
-	{HeuristicChoice, (*witness).choice},
-	{MemoryBound, (*witness).memory},
-	{Alignment, (*witness).alignment},
-	{HeuristicChoice, (*witness).larger},
-	{HeuristicChoice, (*witness).kept},
-	{WaveQuantisation, (*witness).waveCliff},
-	{TileQuantisation, (*witness).tileCliff},
-	{HeuristicChoice, (*witness).neighbours},
-	{TileQuantisation, (*witness).steps},
-	{WaveQuantisation, (*witness).fullWaves},
-	{Implementation, (*witness).sameKernel},
-	{HeuristicChoice, (*witness).together},
-}
-
 // explained writes a candidate down with its cause and one sentence with the numbers the
 // cause rests on, and with the causes that were looked at before and excluded.
 func explained(c *candidate) Finding {
@@ -117,14 +92,6 @@ func (w *witness) exclude(cause Cause, why string) {
 		return
 	}
 	w.excluded = append(w.excluded, Exclusion{cause, why})
-}
-
-// choices are the looks for a faster choice of the same library.
-var choices = []look{
-	{HeuristicChoice, (*witness).choice},
-	{HeuristicChoice, (*witness).larger},
-	{HeuristicChoice, (*witness).kept},
-	{HeuristicChoice, (*witness).neighbours},
 }
 
 // parity: a type that moves no more bytes than the other and is slower lost its time to a

@@ -1,6 +1,26 @@
 package rules
 
+// Cause is why a row is slow.
+type Cause string
+
+// The causes. See [Cause.Meaning].
+const (
+	WaveQuantisation Cause = "wave-quantisation"
+	TileQuantisation Cause = "tile-quantisation"
+	HeuristicChoice  Cause = "heuristic-choice"
+	Alignment        Cause = "alignment"
+	MemoryBound      Cause = "memory-bound"
+	// Implementation: another library's kernel computes the same product faster, the same
+	// kernel computes a larger one faster, or the rate is far below what arithmetic and
+	// memory allow.
+	Implementation   Cause = "implementation"
+	Clock            Cause = "clock"
+	MeasurementError Cause = "measurement-error"
+	Unknown          Cause = "unknown"
+)
+
 // causeTable is what people read about each cause, in the order in which reports explain them.
+// Another cause is a file with the look that finds it, a name above, and entries here and in [looks].
 var causeTable = []struct {
 	name Cause
 	// meaning says why a row is slow, as half a sentence.
@@ -15,6 +35,39 @@ var causeTable = []struct {
 	{Clock, "slow in time, not at the common clock"},
 	{MeasurementError, "faster than the device can be"},
 	{Unknown, "nothing in the run says why"},
+}
+
+// look is one place to seek the cause of a candidate: found is the cause, or empty when it
+// is not there. why says so with numbers, either way.
+type look struct {
+	cause Cause
+	at    func(*witness) (found Cause, why string)
+}
+
+// looks are tried from the most certain: what proves that a faster choice of kernel was at hand,
+// the limits of the machine, tiles and waves that are known, then what neighbouring rows tell, steps in
+// the times alone, and several of these together.
+var looks = []look{
+	{HeuristicChoice, (*witness).choice},
+	{MemoryBound, (*witness).memory},
+	{Alignment, (*witness).alignment},
+	{HeuristicChoice, (*witness).larger},
+	{HeuristicChoice, (*witness).kept},
+	{WaveQuantisation, (*witness).waveCliff},
+	{TileQuantisation, (*witness).tileCliff},
+	{HeuristicChoice, (*witness).neighbours},
+	{TileQuantisation, (*witness).steps},
+	{WaveQuantisation, (*witness).fullWaves},
+	{Implementation, (*witness).sameKernel},
+	{HeuristicChoice, (*witness).together},
+}
+
+// choices are the looks for a faster choice of the same library.
+var choices = []look{
+	{HeuristicChoice, (*witness).choice},
+	{HeuristicChoice, (*witness).larger},
+	{HeuristicChoice, (*witness).kept},
+	{HeuristicChoice, (*witness).neighbours},
 }
 
 // AllCauses lists the causes in the order in which reports explain them.

@@ -14,8 +14,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // ConfigSchema is the value of the key schema in a rules file.
@@ -31,10 +29,6 @@ const (
 
 //go:embed default.yaml
 var defaultConfig []byte
-
-// DefaultConfigYAML returns the built-in rules file, comments included, for a
-// user who wants to start from it.
-func DefaultConfigYAML() string { return string(defaultConfig) }
 
 // Config is a rules file. The package comment specifies the language; fields
 // are named after their keys.
@@ -100,57 +94,6 @@ type DiffConfig struct {
 // CardsConfig is what a comparison of the cards of one host is gated on.
 type CardsConfig struct {
 	Threshold float64 `yaml:"threshold"`
-}
-
-// RuleSet switches rules and holds their bounds.
-type RuleSet struct {
-	Monotonic   MonotonicConfig   `yaml:"monotonic"`
-	Split       MarginConfig      `yaml:"split"`
-	Pad         MarginConfig      `yaml:"pad"`
-	Parity      ParityConfig      `yaml:"parity"`
-	Alternative AlternativeConfig `yaml:"alternative"`
-	Roofline    RooflineConfig    `yaml:"roofline"`
-}
-
-// MonotonicConfig switches the monotonic rule; its bound is Config.Threshold.
-type MonotonicConfig struct {
-	Enabled bool `yaml:"enabled"`
-}
-
-// MarginConfig is a rule with a gain, as a share, that it must find.
-type MarginConfig struct {
-	Enabled bool    `yaml:"enabled"`
-	Margin  float64 `yaml:"margin"`
-}
-
-// ParityConfig lists which data type is expected to keep up with which.
-type ParityConfig struct {
-	Enabled bool         `yaml:"enabled"`
-	Pairs   []ParityPair `yaml:"pairs"`
-}
-
-// ParityPair says that DType may take at most Ratio times the time of Than.
-type ParityPair struct {
-	DType kernels.DType `yaml:"dtype"`
-	Than  kernels.DType `yaml:"than"`
-	Ratio float64       `yaml:"ratio"`
-}
-
-// AlternativeConfig is the margin by which another kernel must be faster.
-type AlternativeConfig struct {
-	Enabled bool    `yaml:"enabled"`
-	Margin  float64 `yaml:"margin"`
-	// Exclude names kernels that are not judged; they still serve as alternatives.
-	Exclude []string `yaml:"exclude"`
-}
-
-// RooflineConfig bounds MFU from both sides.
-type RooflineConfig struct {
-	Enabled bool `yaml:"enabled"`
-	// Fraction of the attainable rate below which a row is anomalous.
-	Fraction float64 `yaml:"fraction"`
-	// Tolerance above a ceiling past which the measurement is in error.
-	Tolerance float64 `yaml:"tolerance"`
 }
 
 // Default returns the built-in configuration.
@@ -321,38 +264,33 @@ func (c Config) Validate() error {
 		return &fieldError{[]string{"method"}, fmt.Sprintf(" is %q, expected interval or article", c.Method)}
 	}
 	for _, f := range []struct {
-		path   string
-		v      float64
-		lo, hi float64 // open at both ends unless closed says so
-		closed bool
+		path string
+		v    float64
+		in   span
 	}{
-		{"threshold", c.Threshold, 0, 1, true},
-		{"fdr", c.FDR, 0, 1, false},
-		{"confidence", c.Confidence, 0, 1, false},
-		{"drift_bound", c.DriftBound, 0, 10, true},
-		{"remedy.margin", c.Remedy.Margin, -1e-300, 10, true},
-		{"remedy.slower", c.Remedy.Slower, 0, 10, true},
-		{"rules.split.margin", c.Rules.Split.Margin, -1e-300, 10, true},
-		{"rules.pad.margin", c.Rules.Pad.Margin, -1e-300, 10, true},
-		{"rules.alternative.margin", c.Rules.Alternative.Margin, -1e-300, 10, true},
-		{"rules.roofline.fraction", c.Rules.Roofline.Fraction, 0, 1, true},
-		{"rules.roofline.tolerance", c.Rules.Roofline.Tolerance, -1e-300, 10, true},
-		{"diff.threshold", c.Diff.Threshold, -1e-300, 10, true},
-		{"diff.stretch", c.Diff.Stretch, -1e-300, 10, true},
-		{"diff.series", c.Diff.Series, -1e-300, 10, true},
-		{"cards.threshold", c.Cards.Threshold, -1e-300, 10, true},
+		{"threshold", c.Threshold, above(0, 1)},
+		{"fdr", c.FDR, between(0, 1)},
+		{"confidence", c.Confidence, between(0, 1)},
+		{"drift_bound", c.DriftBound, above(0, 10)},
+		{"remedy.margin", c.Remedy.Margin, closed(0, 10)},
+		{"remedy.slower", c.Remedy.Slower, above(0, 10)},
+		{"diff.threshold", c.Diff.Threshold, closed(0, 10)},
+		{"diff.stretch", c.Diff.Stretch, closed(0, 10)},
+		{"diff.series", c.Diff.Series, closed(0, 10)},
+		{"cards.threshold", c.Cards.Threshold, closed(0, 10)},
 	} {
-		if !(f.v > f.lo && (f.v < f.hi || f.closed && f.v == f.hi)) { // also catches NaN
-			lo := max(f.lo, 0)
-			open := "above"
-			if f.lo < 0 {
-				open = "at least"
+		if err := f.in.check(strings.Split(f.path, "."), f.v); err != nil {
+			return err
+		}
+	}
+	for _, r := range ruleTable {
+		for _, s := range r.settings {
+			if s.check == nil {
+				continue
 			}
-			shut := "below"
-			if f.closed {
-				shut = "at most"
+			if err := s.check([]string{"rules", string(r.name), s.key}, c); err != nil {
+				return err
 			}
-			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %v, expected %s %v and %s %v", f.v, open, lo, shut, f.hi)}
 		}
 	}
 	if mhz := c.ClockMHz; mhz != 0 && !(mhz >= 100 && mhz <= 10000) {
@@ -375,37 +313,12 @@ func (c Config) Validate() error {
 			return &fieldError{strings.Split(f.path, "."), fmt.Sprintf(" is %d, expected %d to %d", f.v, f.lo, f.hi)}
 		}
 	}
-	for i, p := range c.Rules.Parity.Pairs {
-		at := []string{"rules", "parity", "pairs", strconv.Itoa(i)}
-		for _, d := range []struct {
-			key string
-			v   kernels.DType
-		}{{"dtype", p.DType}, {"than", p.Than}} {
-			if !slices.Contains(kernels.DTypes(), d.v) {
-				return &fieldError{append(at, d.key), fmt.Sprintf(" is %q, expected one of fp32, tf32, fp16, bf16, fp8, int8", d.v)}
-			}
-		}
-		if p.DType == p.Than {
-			return &fieldError{append(at, "than"), fmt.Sprintf(" is %s, the same as dtype", p.Than)}
-		}
-		if !(p.Ratio > 0 && p.Ratio <= 100) {
-			return &fieldError{append(at, "ratio"), fmt.Sprintf(" is %v, expected above 0 and at most 100", p.Ratio)}
-		}
-	}
 	for i, w := range c.Waivers {
 		if err := w.validate(); err != nil {
 			return &fieldError{[]string{"waivers", strconv.Itoa(i)}, ": " + err.Error()}
 		}
 	}
 	return nil
-}
-
-// ParseRule reads a rule by name. The error lists what was expected.
-func ParseRule(s string) (Rule, error) {
-	if r := Rule(s); slices.Contains(AllRules(), r) {
-		return r, nil
-	}
-	return "", fmt.Errorf("unknown rule %q: expected one of monotonic, split, pad, parity, alternative, roofline", s)
 }
 
 // Encode writes the configuration as a rules file that [ParseConfig] reads. Today
@@ -416,15 +329,4 @@ func (c Config) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("write rules file: %w", err)
 	}
 	return text, nil
-}
-
-// Only returns c with the given rules switched on and all others off.
-func (c Config) Only(on ...Rule) Config {
-	c.Rules.Monotonic.Enabled = slices.Contains(on, Monotonic)
-	c.Rules.Split.Enabled = slices.Contains(on, SplitRule)
-	c.Rules.Pad.Enabled = slices.Contains(on, Pad)
-	c.Rules.Parity.Enabled = slices.Contains(on, Parity)
-	c.Rules.Alternative.Enabled = slices.Contains(on, Alternative)
-	c.Rules.Roofline.Enabled = slices.Contains(on, Roofline)
-	return c
 }

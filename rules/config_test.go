@@ -23,7 +23,7 @@ func TestDefaultConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The default over itself is the default, and an empty file changes nothing.
-	for _, text := range []string{DefaultConfigYAML(), "", "# nothing\n"} {
+	for _, text := range []string{string(defaultConfig), "", "# nothing\n"} {
 		if _, err := ParseConfig("x", []byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -107,7 +107,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte(DefaultConfigYAML()))
+	f.Add([]byte(string(defaultConfig)))
 	f.Add([]byte("waivers:\n  - {rule: pad, m: 3-9, reason: x, expires: 2030-01-01}\n"))
 	f.Add([]byte("threshold: &a 0.9\nfdr: *a\n"))
 	f.Add([]byte("rules: {parity: {pairs: [{}]}}"))

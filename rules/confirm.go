@@ -300,7 +300,7 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 // measureTrials adds rounds of pairs to every trial. Cases that several trials
 // share are measured once.
 func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int, m Measurer) error {
-	var requests []Request
+	var requests []results.Request
 	index := map[results.CaseKey]int{}
 	ask := func(c results.Case) int {
 		c.ID = 0
@@ -309,7 +309,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 			return i
 		}
 		index[key] = len(requests)
-		requests = append(requests, Request{Case: c, Phase: results.PhaseConfirm})
+		requests = append(requests, results.Request{Case: c, Phase: results.PhaseConfirm})
 		return len(requests) - 1
 	}
 	type pair struct{ row, against int }

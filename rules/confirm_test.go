@@ -102,7 +102,7 @@ type failing struct {
 	left int
 }
 
-func (f *failing) Measure(ctx context.Context, r []Request, rounds int) ([][]results.Sample, error) {
+func (f *failing) Measure(ctx context.Context, r []results.Request, rounds int) ([][]results.Sample, error) {
 	if f.left--; f.left < 0 {
 		return nil, errors.New("bus fell off")
 	}

@@ -88,8 +88,8 @@
 //
 // # The rules file
 //
-// A rules file is one YAML document, laid over the built-in one (see
-// [DefaultConfigYAML]): a key that is absent keeps its default, a list that is
+// A rules file is one YAML document, laid over the built-in one
+// (default.yaml beside this file): a key that is absent keeps its default, a list that is
 // present replaces the default's. Unknown keys are errors. All shares are
 // fractions of one: 0.05 is 5 %.
 //

@@ -147,13 +147,12 @@ func (d drifts) invalid(bound float64) string {
 	return ""
 }
 
-// DriftPast says how far a run's sentinels drifted, as a share of the time, and
-// in words why that makes the run invalid: empty while the drift is within the
-// bound, can't be told from noise, or the samples are too few to tell. device
-// names the devices of the cases; each is looked at by itself.
-func DriftPast(sentinels []results.Sample, device map[int64]string, bound float64) (span float64, invalid string) {
-	d := fitDrifts(sentinels, device)
-	return d.most(), d.invalid(bound)
+// DriftPast says in words why the drift of a run's sentinels makes the run invalid: empty
+// while the drift, as a share of the time, is within the bound, can't be told from noise, or
+// the samples are too few to tell. device names the devices of the cases; each is looked at
+// by itself.
+func DriftPast(sentinels []results.Sample, device map[int64]string, bound float64) (invalid string) {
+	return fitDrifts(sentinels, device).invalid(bound)
 }
 
 // invalid is why a run of that drift can't be judged, empty when it can.

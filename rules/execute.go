@@ -163,7 +163,7 @@ func centreOf(us []float64, confidence float64) Interval {
 // runRounds measures every direct product and remedy of the contests, all
 // interleaved.
 func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int, m Measurer) error {
-	var requests []Request
+	var requests []results.Request
 	type request struct {
 		results.CaseKey
 		serial bool
@@ -179,7 +179,7 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 		if !ok {
 			i = len(requests)
 			index[key] = i
-			requests = append(requests, Request{Case: c, Phase: results.PhaseRemedy, Serial: serial, Group: group})
+			requests = append(requests, results.Request{Case: c, Phase: results.PhaseRemedy, Serial: serial, Group: group})
 		}
 		return i
 	}

@@ -6,19 +6,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Rule is the name of a rule, as in the rules file and on the command line.
-type Rule string
-
-// The rules.
-const (
-	Monotonic   Rule = "monotonic"   // MFU falls below what a smaller M reached
-	SplitRule   Rule = "split"       // T(N1)+T(N2) < T(N)
-	Pad         Rule = "pad"         // a larger M is faster
-	Parity      Rule = "parity"      // one dtype is slower than it should be beside another
-	Alternative Rule = "alternative" // another kernel is faster
-	Roofline    Rule = "roofline"    // far below min(peak, intensity × bandwidth), or above 1
-)
-
 // Verdict is the judgement of one row.
 type Verdict string
 
@@ -41,25 +28,6 @@ const (
 	Confirmed   Status = "confirmed"   // seen again, interleaved with its reference, on fresh samples
 	Unconfirmed Status = "unconfirmed" // no device was asked again
 	Waived      Status = "waived"      // confirmed or not, and excused by the rules file
-)
-
-// Cause is why a row is slow.
-type Cause string
-
-// The causes. See [Cause.Meaning].
-const (
-	WaveQuantisation Cause = "wave-quantisation"
-	TileQuantisation Cause = "tile-quantisation"
-	HeuristicChoice  Cause = "heuristic-choice"
-	Alignment        Cause = "alignment"
-	MemoryBound      Cause = "memory-bound"
-	// Implementation: another library's kernel computes the same product faster, the same
-	// kernel computes a larger one faster, or the rate is far below what arithmetic and
-	// memory allow.
-	Implementation   Cause = "implementation"
-	Clock            Cause = "clock"
-	MeasurementError Cause = "measurement-error"
-	Unknown          Cause = "unknown"
 )
 
 // Interval is an estimate with its confidence bounds.
@@ -300,21 +268,6 @@ type SplitRow struct {
 	Remedy
 }
 
-// Request asks for one case to be measured anew.
-type Request struct {
-	// Case says what to run; its ID is ignored.
-	Case results.Case
-	// Phase is stored with the samples.
-	Phase results.Phase
-	// Serial has every launch wait for the end of the one before it, as another engine's
-	// would. A sweep lets kernels that can begin while their predecessor drains, which a
-	// remedy must not take credit for where it replaces another library's kernel.
-	Serial bool
-	// Group joins requests that run next to each other in every round, in random order
-	// among themselves, so that what drifts slowly is common to them; 0 is by itself.
-	Group int
-}
-
 // Measurer measures cases on the device that the run came from. Package sweep
 // satisfies it; tests use a table of numbers.
 type Measurer interface {
@@ -322,5 +275,5 @@ type Measurer interface {
 	// interleaved, in a new random order each round that keeps groups together, as far as
 	// their weights are in memory together. The result has one slice
 	// per request, in order; a case that failed has fewer samples than rounds.
-	Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error)
+	Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error)
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"math"
-	"slices"
 )
 
 // Gain is direct ÷ remedy of times that were sampled in pairs, one of each a round, with
@@ -19,21 +18,11 @@ func Gain(direct, remedy []float64) Interval {
 	for i := range logs {
 		logs[i] = math.Log(direct[i] / remedy[i])
 	}
-	var means []float64
-	for i := range logs {
-		for j := i; j < n; j++ {
-			means = append(means, (logs[i]+logs[j])/2)
-		}
-	}
-	slices.Sort(means)
-	mid := math.Exp(median(means))
+	gain := walshInterval(logs, 0.95).exp()
 	if n < LeastPairs {
-		return Interval{0, mid, math.Inf(1)}
+		gain.Lo, gain.Hi = 0, math.Inf(1)
 	}
-	m := float64(n)
-	at := int(m*(m+1)/4 - 1.96*math.Sqrt(m*(m+1)*(2*m+1)/24) - 0.5) // ranks are whole numbers
-	at = max(at, 0)
-	return Interval{math.Exp(means[at]), mid, math.Exp(means[len(means)-1-at])}
+	return gain
 }
 
 // LeastPairs is the smallest number whose signed ranks can differ from chance at 5 %,

@@ -77,7 +77,7 @@ func judge(p *prepared, cfg Config) []panel {
 	f := newFamily(p, cfg)
 	var panels []panel
 	for _, r := range ruleTable {
-		if r.on(cfg.Rules) {
+		if r.on(cfg) {
 			panels = append(panels, f.panel(r))
 		}
 	}
@@ -141,25 +141,15 @@ type family struct {
 	upper map[*curve][]float64
 }
 
-// lookGrowth is the growth of the number of rounds from one look at the samples to the
-// next. A look costs a share of the level of the tests, and to judge takes longer than a round of
-// few open cases: so looks are few. Between two of them a case gets at most half of its samples
-// more than it needs.
-const lookGrowth = 1.5
-
 // LooksAt is how many looks a sweep takes at its samples whose rows get from the first to
 // the most rounds: one when the screening ends, and one more each time the rounds have grown by
 // half.
 func LooksAt(screening, rounds int) int {
-	looks := 1
-	for at := screening; at > 0 && at < rounds; at = NextLook(at) {
-		looks++
+	if screening < 1 {
+		return 1
 	}
-	return looks
+	return 1 + len(results.Looks(screening, rounds))
 }
-
-// NextLook is the number of rounds at the look that follows the one after n rounds.
-func NextLook(n int) int { return int(math.Ceil(float64(n) * lookGrowth)) }
 
 func newFamily(p *prepared, cfg Config) *family {
 	f := &family{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
@@ -181,7 +171,7 @@ func newFamily(p *prepared, cfg Config) *family {
 		f.upper[c] = upper
 	}
 	// A failed block here and there is no look.
-	if float64(most) >= lookGrowth*float64(least) {
+	if float64(most) >= results.LookGrowth*float64(least) {
 		f.looks = math.Max(f.looks, float64(LooksAt(least, most)))
 	}
 	return f

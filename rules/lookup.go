@@ -261,7 +261,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 	}
 	for from := 0; from < len(checks); from += executeGroup {
 		group := checks[from:min(from+executeGroup, len(checks))]
-		var requests []Request
+		var requests []results.Request
 		for _, c := range group {
 			subject, err := subjectOf(c.Series.Product)
 			if err != nil {
@@ -280,7 +280,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 			case table.Kernel:
 				remedy.Kernel = c.Action.Kernel
 			}
-			requests = append(requests, Request{Case: direct, Phase: results.PhaseRemedy}, Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
+			requests = append(requests, results.Request{Case: direct, Phase: results.PhaseRemedy}, results.Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {

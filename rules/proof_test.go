@@ -209,11 +209,11 @@ func TestEveryKeyTouchesOrNot(t *testing.T) {
 		"confirm.rounds":  "says how proof is sought", "confirm.max_rounds": "likewise", "confirm.max_cases": "likewise",
 		"remedy.rounds": "says how remedies are executed", "remedy.max_rounds": "likewise", "remedy.max_cases": "likewise",
 	}
-	for _, rule := range []string{"monotonic", "split", "pad", "parity", "alternative", "roofline"} {
-		untouching["rules."+rule+".enabled"] = "chooses what is shown"
+	for _, rule := range AllRules() {
+		untouching["rules."+string(rule)+".enabled"] = "chooses what is shown"
 	}
 	touching := map[string]bool{}
-	for _, s := range settings {
+	for _, s := range settings() {
 		touching[s.key] = true
 		if s.findings == s.remedies && !s.findings {
 			t.Errorf("%s touches nothing", s.key)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -227,18 +226,4 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 		}
 	}
 	return out
-}
-
-// parityBound is the loss from which on the pair of data types of a finding breaks the rule.
-func parityBound(cfg Config, f Finding) float64 {
-	var than kernels.DType
-	if f.Against != nil {
-		than = f.Against.DType
-	}
-	for _, p := range cfg.Rules.Parity.Pairs {
-		if p.DType == f.Series.DType && p.Than == than {
-			return lost(-math.Log(p.Ratio))
-		}
-	}
-	return 0
 }

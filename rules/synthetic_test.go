@@ -119,7 +119,7 @@ func (w *world) sweep(ms []int, rounds int) Data {
 }
 
 // Measure makes a world a Measurer: fresh samples, interleaved by round.
-func (w *world) Measure(ctx context.Context, requests []Request, rounds int) ([][]results.Sample, error) {
+func (w *world) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
 	out := make([][]results.Sample, len(requests))
 	for round := range rounds {
 		if err := ctx.Err(); err != nil {

@@ -1,14 +1,27 @@
 package rules
 
-// rule is everything that belongs to one rule, in one place: the judge, the rules file,
-// the help texts and the report read it here.
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Rule is the name of a rule, as in the rules file and on the command line.
+type Rule string
+
+// rule is everything that belongs to one rule, in one place: judging, the rules file,
+// help texts, reports and docs/rules.md read it here.
 type rule struct {
 	name Rule
 	// meaning is what a row does that breaks the rule, as half a sentence.
 	meaning string
-	// settings are the rule's keys in the rules file beside enabled.
-	settings []string
-	on       func(RuleSet) bool
+	// claim is what a finding says, to one who reads the first of them.
+	claim string
+	// help says in a paragraph how the rule judges.
+	help string
+	// settings are the rule's keys in the rules file beside enabled, in the file's order.
+	settings []setting
+	enabled  func(*RuleSet) *bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*family, *curve) []judgement
 	// bound is the loss from which on a finding's row breaks the rule.
@@ -18,51 +31,24 @@ type rule struct {
 	cause func(*witness) (Cause, string)
 }
 
-// ruleTable lists the rules in the order in which they are judged and shown.
-var ruleTable = []rule{
-	{
-		name: Monotonic, meaning: "MFU falls below threshold × what a smaller M reached",
-		on:    func(s RuleSet) bool { return s.Monotonic.Enabled },
-		judge: (*family).monotonic,
-		bound: func(c Config, _ Finding) float64 { return 1 - c.Threshold },
-	},
-	{
-		name: SplitRule, meaning: "two launches of N1 + N2 = N rows take less time than one of N",
-		settings: []string{"margin"},
-		on:       func(s RuleSet) bool { return s.Split.Enabled },
-		judge:    (*family).split,
-		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
-	},
-	{
-		name: Pad, meaning: "a larger M takes less time",
-		settings: []string{"margin"},
-		on:       func(s RuleSet) bool { return s.Pad.Enabled },
-		judge:    (*family).pad,
-		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
-	},
-	{
-		name: Parity, meaning: "one data type takes longer than it should beside another",
-		settings: []string{"pairs"},
-		on:       func(s RuleSet) bool { return s.Parity.Enabled },
-		judge:    (*family).parity,
-		bound:    parityBound,
-		cause:    (*witness).parity,
-	},
-	{
-		name: Alternative, meaning: "another kernel of the device is faster at the same product",
-		settings: []string{"margin", "exclude"},
-		on:       func(s RuleSet) bool { return s.Alternative.Enabled },
-		judge:    (*family).alternative,
-		bound:    func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Alternative.Margin) },
-		cause:    (*witness).alternative,
-	},
-	{
-		name: Roofline, meaning: "the rate is far below min(peak, intensity × bandwidth), or above what can be",
-		settings: []string{"fraction", "tolerance"},
-		on:       func(s RuleSet) bool { return s.Roofline.Enabled },
-		judge:    (*family).roofline,
-		bound:    func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
-	},
+// ruleTable lists the rules in the order in which they are judged and shown. Another rule is
+// a file like theirs, an entry here, a field of [RuleSet], and its defaults in default.yaml.
+var ruleTable = []rule{monotonicRule, splitRule, padRule, parityRule, alternativeRule, rooflineRule}
+
+// RuleSet switches rules and holds their settings.
+type RuleSet struct {
+	Monotonic   MonotonicConfig   `yaml:"monotonic"`
+	Split       MarginConfig      `yaml:"split"`
+	Pad         MarginConfig      `yaml:"pad"`
+	Parity      ParityConfig      `yaml:"parity"`
+	Alternative AlternativeConfig `yaml:"alternative"`
+	Roofline    RooflineConfig    `yaml:"roofline"`
+}
+
+// MarginConfig is a rule with a gain, as a share, that it must find.
+type MarginConfig struct {
+	Enabled bool    `yaml:"enabled"`
+	Margin  float64 `yaml:"margin"`
 }
 
 // AllRules lists the rules in the order in which they are judged and shown.
@@ -74,9 +60,21 @@ func AllRules() []Rule {
 	return names
 }
 
+// RuleNames are the names of all rules in the order of [AllRules]: "monotonic, split, pad".
+func RuleNames() string {
+	words := make([]string, len(ruleTable))
+	for i, r := range ruleTable {
+		words[i] = string(r.name)
+	}
+	return strings.Join(words, ", ")
+}
+
 // Meaning is what a row does that breaks the rule, as half a sentence; empty for an
 // unknown rule.
 func (r Rule) Meaning() string { return entryOf(r).meaning }
+
+// Claim is what a finding of the rule says, as half a sentence; empty for an unknown rule.
+func (r Rule) Claim() string { return entryOf(r).claim }
 
 // entryOf is the entry of a rule; an empty one of a name that is none.
 func entryOf(name Rule) rule {
@@ -86,4 +84,34 @@ func entryOf(name Rule) rule {
 		}
 	}
 	return rule{}
+}
+
+// ParseRule reads a rule by name. The error lists what was expected.
+func ParseRule(s string) (Rule, error) {
+	if r := Rule(s); slices.Contains(AllRules(), r) {
+		return r, nil
+	}
+	return "", fmt.Errorf("unknown rule %q: expected one of %s", s, RuleNames())
+}
+
+// on says whether the rule is switched on.
+func (r rule) on(c Config) bool { return *r.enabled(&c.Rules) }
+
+// On lists the rules that are on, in the order of [AllRules].
+func (c Config) On() []Rule {
+	var names []Rule
+	for _, r := range ruleTable {
+		if r.on(c) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
+// Only returns c with the given rules switched on and all others off.
+func (c Config) Only(on ...Rule) Config {
+	for _, r := range ruleTable {
+		*r.enabled(&c.Rules) = slices.Contains(on, r.name)
+	}
+	return c
 }

@@ -21,7 +21,7 @@ func (b *bench) slots(c results.Case) int {
 		copies = len(s.raw)
 	}
 	touched := int64(c.Subject.Bytes(int(rows(c))))
-	return slotsOf(copies, max(2, rotationFactor*b.spec.LastLevelCacheBytes/touched+1))
+	return slotsOf(copies, max(2, kernels.RotationFactor*b.spec.LastLevelCacheBytes/touched+1))
 }
 
 // slotsOf is the least divisor of copies that is not below need, copies at most.

@@ -12,7 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // host is several cards, each with a clock of its own; the wall clock is that of the
@@ -225,16 +224,16 @@ func TestTheOthersGoOnWithoutACard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	ask := func(device string) rules.Request {
+	ask := func(device string) results.Request {
 		c := p.Cases()[0]
 		c.Device = device
-		return rules.Request{Case: c, Phase: results.PhaseConfirm}
+		return results.Request{Case: c, Phase: results.PhaseConfirm}
 	}
-	samples, err := m.Measure(context.Background(), []rules.Request{ask("cuda:0"), ask("cuda:1")}, 2)
+	samples, err := m.Measure(context.Background(), []results.Request{ask("cuda:0"), ask("cuda:1")}, 2)
 	if err != nil || len(samples) != 2 || len(samples[0]) != 2 || len(samples[1]) != 0 {
 		t.Errorf("measured again: %v, %v; expected two samples of the card that is there", samples, err)
 	}
-	if _, err := m.Measure(context.Background(), []rules.Request{ask("cuda:9")}, 2); err == nil || !strings.Contains(err.Error(), "cuda:9") {
+	if _, err := m.Measure(context.Background(), []results.Request{ask("cuda:9")}, 2); err == nil || !strings.Contains(err.Error(), "cuda:9") {
 		t.Errorf("a card that is neither there nor absent: %v", err)
 	}
 }

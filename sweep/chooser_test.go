@@ -42,7 +42,7 @@ func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks, look := Looks(p.Screening, p.Rounds), 0
+	looks, look := results.Looks(p.Screening, p.Rounds), 0
 	for round := range p.Rounds {
 		var got, want []int64
 		var before []results.Sample

@@ -136,10 +136,6 @@ func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
 // weightBytes is the size of a case's raw weights.
 func weightBytes(c results.Case) int64 { return matrixOf(c).bytes() }
 
-// rotationFactor is how many times the last-level cache the weights of one series
-// cover between two uses of the same copy.
-const rotationFactor = 3
-
 // maxCopies bounds the copies of tiny weights, whose launches are bound one by
 // one. Matrices that would need more, below 6 KB on a device with 32 MB of
 // last-level cache, rotate over less than they should, and say so.
@@ -150,7 +146,7 @@ func copiesFor(regime results.Regime, bytes, llc int64) int {
 	if regime == results.Hot || bytes <= 0 {
 		return 1
 	}
-	need := rotationFactor * llc
+	need := kernels.RotationFactor * llc
 	n := int(min(maxCopies, max(2, (need+bytes-1)/bytes)))
 	if regime == results.Cold {
 		n = divisible(n)

@@ -12,7 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // TestBlocksFollowWithoutRest sweeps and measures again on a device for which putting a block
@@ -179,7 +178,7 @@ func TestMeasuringAgainLosesNothing(t *testing.T) {
 	})}
 	run := newRun(t, planned(t, d, "1:3", nil))
 	m := newMeasurer(t, d, run, func(c *MeasureConfig) { c.Devices, c.Now = []kernels.Device{d}, d.Now })
-	requests := []rules.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1}, {Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
+	requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1}, {Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
 	if _, err := m.Measure(ctx, requests, 2); err != nil || blocks >= 24 {
 		t.Fatalf("%d blocks, %v", blocks, err)
 	}

@@ -3,6 +3,8 @@ package sweep
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -174,7 +176,11 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256}`))
 	f.Add([]byte(`{"text_config":{"model_type":"qwen2"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := parseConfig(data, "fuzz")
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := ReadModel(path)
 		if err != nil {
 			return
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // MeasureConfig describes a [Measurer]. Zero fields follow the plan of Out,
@@ -45,8 +44,6 @@ type Measurer struct {
 	calls   uint64
 	learnt  bool // what the sweep in Out tells of the devices' state
 }
-
-var _ rules.Measurer = (*Measurer)(nil)
 
 // lab is a device with what its cases have taught so far.
 type lab struct {
@@ -116,9 +113,12 @@ func (m *Measurer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Measure implements [rules.Measurer]. When ctx ends, the samples taken so far are
+// Measure takes rounds samples of every request. Requests of one call are interleaved, in a
+// new random order each round that keeps groups together, as far as their weights are in
+// memory together. The result has one slice per request, in order; a case that failed has
+// fewer samples than rounds. When ctx ends, the samples taken so far are
 // returned with an error that wraps its cause.
-func (m *Measurer) Measure(ctx context.Context, requests []rules.Request, rounds int) ([][]results.Sample, error) {
+func (m *Measurer) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
 	cases, err := m.begin(requests)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (m *Measurer) holdCollector() (release func()) {
 }
 
 // begin names the cases of a call and learns what there is to know of the devices.
-func (m *Measurer) begin(requests []rules.Request) ([]results.Case, error) {
+func (m *Measurer) begin(requests []results.Request) ([]results.Case, error) {
 	cases, err := m.name(requests)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []resul
 }
 
 // group measures the requests whose weights fit in memory together.
-func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []rules.Request, cases []results.Case,
+func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []results.Request, cases []results.Case,
 	members []int, rounds int, out [][]results.Sample) (err error) {
 	defer func() {
 		// What has begun is finished and stored.

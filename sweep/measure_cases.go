@@ -6,11 +6,10 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // name gives the cases of requests their ids.
-func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
+func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	cases := make([]results.Case, len(requests))
 	for i, r := range requests {
 		c := r.Case
@@ -36,14 +35,11 @@ func (m *Measurer) name(requests []rules.Request) ([]results.Case, error) {
 	return cases, nil
 }
 
-// checkCase refuses what could not be executed as it is written. Within
-// [MaxDimension] the bytes of every operand are a number.
+// checkCase refuses what could not be executed as it is written, or could not be stored.
+// Within [MaxDimension] the bytes of every operand are a number.
 func checkCase(c results.Case) error {
-	if c.M < 1 {
-		return fmt.Errorf("%v: M is %d, expected at least 1", c, c.M)
-	}
-	if err := c.Subject.Validate(); err != nil {
-		return fmt.Errorf("%v: %w", c, err)
+	if err := c.Validate(); err != nil {
+		return err
 	}
 	largest := max(c.M, c.PadTo)
 	for _, d := range c.Operation.Dims() {
@@ -51,21 +47,6 @@ func checkCase(c results.Case) error {
 	}
 	if largest > MaxDimension {
 		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
-	}
-	if len(c.Parts) > 0 {
-		sum := 0
-		for _, p := range c.Parts {
-			if p < 1 || p > c.M {
-				return fmt.Errorf("%v: a part of %d rows, expected 1 to %d", c, p, c.M)
-			}
-			sum += p
-		}
-		if sum != c.M {
-			return fmt.Errorf("%v: the parts add up to %d rows", c, sum)
-		}
-	}
-	if c.PadTo != 0 && (c.PadTo < c.M || len(c.Parts) > 0) {
-		return fmt.Errorf("%v: padding to %d of %d parts, expected at least M and no parts", c, c.PadTo, len(c.Parts))
 	}
 	return nil
 }

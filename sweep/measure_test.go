@@ -12,7 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 func simCase(m int) results.Case {
@@ -47,7 +46,7 @@ func TestMeasureInterleaves(t *testing.T) {
 	p := planned(t, d, "1:3", nil)
 	run := newRun(t, p)
 	m := newMeasurer(t, d, run, nil)
-	requests := []rules.Request{
+	requests := []results.Request{
 		{Case: simCase(64), Phase: results.PhaseConfirm},
 		{Case: simCase(32), Phase: results.PhaseConfirm},
 		{Case: simCase(32), Phase: results.PhaseConfirm}, // a reference of two suspects
@@ -124,9 +123,9 @@ func TestGroupsAreAdjacent(t *testing.T) {
 	})
 	m := newMeasurer(t, d, nil, nil)
 	group := map[int]int{10: 7, 11: 0, 12: 9, 13: 7, 14: 0, 15: 9, 16: 7}
-	var requests []rules.Request
+	var requests []results.Request
 	for i := 10; i <= 16; i++ {
-		requests = append(requests, rules.Request{Case: simCase(i), Phase: results.PhaseRemedy, Group: group[i]})
+		requests = append(requests, results.Request{Case: simCase(i), Phase: results.PhaseRemedy, Group: group[i]})
 	}
 	if _, err := m.Measure(context.Background(), requests, 1); err != nil { // pilots
 		t.Fatal(err)
@@ -178,7 +177,7 @@ func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {
 	m := newMeasurer(t, d, nil, nil)
 	split, padded := simCase(40), simCase(40)
 	split.Parts, padded.PadTo = []int{8, 20, 12}, 64
-	got, err := m.Measure(context.Background(), []rules.Request{
+	got, err := m.Measure(context.Background(), []results.Request{
 		{Case: simCase(40), Phase: results.PhaseRemedy}, {Case: split, Phase: results.PhaseRemedy}, {Case: padded, Phase: results.PhaseRemedy}}, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +229,7 @@ func TestMeasureRecordsFailures(t *testing.T) {
 	run := newRun(t, planned(t, d, "1:3", nil))
 	w := &watcher{}
 	m := newMeasurer(t, d, run, func(c *MeasureConfig) { c.Observer = w })
-	got, err := m.Measure(context.Background(), []rules.Request{
+	got, err := m.Measure(context.Background(), []results.Request{
 		{Case: simCase(13), Phase: results.PhaseConfirm}, {Case: simCase(12), Phase: results.PhaseConfirm}}, 4)
 	if err != nil || len(got[0]) != 0 || len(got[1]) != 4 {
 		t.Fatalf("%d and %d samples, %v", len(got[0]), len(got[1]), err)
@@ -252,20 +251,20 @@ func TestMeasureRefuses(t *testing.T) {
 		{func(c *results.Case) { c.M = 0 }, "M is 0"},
 		{func(c *results.Case) { c.Parts = []int{3, 4} }, "add up to 7"},
 		{func(c *results.Case) { c.Parts = []int{0, 8} }, "a part of 0 rows"},
-		{func(c *results.Case) { c.PadTo = 4 }, "padding to 4"},
+		{func(c *results.Case) { c.PadTo = 4 }, "padded to 4"},
 		// Tables are hand-made too: A of these would have 2^64 bytes, which is 0.
 		{func(c *results.Case) { c.M, c.K = 1<<31, 1<<31 }, "m2147483648 n256 k2147483648 has a dimension of 2147483648"},
 		{func(c *results.Case) { c.PadTo = 1 << 31 }, "→ 2147483648 has a dimension of 2147483648"},
 	} {
 		k := simCase(8)
 		c.change(&k)
-		if _, err := m.Measure(context.Background(), []rules.Request{{Case: k, Phase: results.PhaseConfirm}}, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := m.Measure(context.Background(), []results.Request{{Case: k, Phase: results.PhaseConfirm}}, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, expected %q", err, c.want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := m.Measure(ctx, []rules.Request{{Case: simCase(8), Phase: results.PhaseConfirm}}, 1); !errors.Is(err, context.Canceled) {
+	if _, err := m.Measure(ctx, []results.Request{{Case: simCase(8), Phase: results.PhaseConfirm}}, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := NewMeasurer(MeasureConfig{}); err == nil {
@@ -313,11 +312,11 @@ func TestMeasureTakesSetsInTurn(t *testing.T) {
 		c.Observe = func(kerneltest.Block) { most = max(most, d.Used()) }
 	})
 	m := newMeasurer(t, d, nil, func(c *MeasureConfig) { c.MemoryBudget = 2 << 20 })
-	var requests []rules.Request
+	var requests []results.Request
 	for _, n := range []int{256, 255, 254} {
 		c := simCase(8)
 		c.N = n
-		requests = append(requests, rules.Request{Case: c, Phase: results.PhaseConfirm})
+		requests = append(requests, results.Request{Case: c, Phase: results.PhaseConfirm})
 	}
 	got, err := m.Measure(context.Background(), requests, 3)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // NoiseFloor is what a measurement sees where nothing is: one case measured
@@ -43,9 +42,9 @@ func (m *Measurer) NoiseFloor(ctx context.Context, c results.Case, pairs, rounds
 	if pairs < 1 || rounds < 1 {
 		return nil, fmt.Errorf("noise floor of %v: %d pairs of %d rounds, expected at least 1", c, pairs, rounds)
 	}
-	requests := make([]rules.Request, 2*pairs)
+	requests := make([]results.Request, 2*pairs)
 	for i := range requests {
-		requests[i] = rules.Request{Case: c, Phase: results.PhaseNoise}
+		requests[i] = results.Request{Case: c, Phase: results.PhaseNoise}
 	}
 	got, err := m.Measure(ctx, requests, rounds)
 	if err != nil {

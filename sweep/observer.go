@@ -67,7 +67,7 @@ func (NoObserver) Drift(Drift) {}
 func (NoObserver) Sample(results.Case, results.Sample) {}
 
 // Chooser says where more samples would help. It is asked after the screening
-// rounds and at the later [Looks]; what it finds open is measured until the next.
+// rounds and at the later [results.Looks]; what it finds open is measured until the next.
 type Chooser interface {
 	// Open returns the ids of the cases whose verdict is open, given the
 	// samples of all earlier rounds. It must answer equal questions equally, or

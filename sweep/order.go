@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // source is a stream of random numbers that depends on its seeds alone, so that
@@ -77,7 +77,7 @@ func RoundOrder(seed uint64, round, cases int, group []int) []int {
 
 // adjacent lists places of members by what belongs next to each other: the requests of a
 // group, each of the others alone.
-func adjacent(requests []rules.Request, members []int) (sets [][]int) {
+func adjacent(requests []results.Request, members []int) (sets [][]int) {
 	of := map[int]int{}
 	for at, i := range members {
 		group := requests[i].Group

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // part is one device's share of a sweep.
@@ -234,7 +233,7 @@ func (p *part) look(round int) (more bool, err error) {
 	if err := p.bench.land(); err != nil {
 		return false, err
 	}
-	p.until, p.looked = min(rules.NextLook(round), p.r.Plan.Rounds), true
+	p.until, p.looked = min(results.NextLook(round), p.r.Plan.Rounds), true
 	if round == p.certain() {
 		// The chooser judges at it.
 		if err := p.storeClock(); err != nil {

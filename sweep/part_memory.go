@@ -117,7 +117,7 @@ func (p *part) rotation() []Rotation {
 	for _, r := range out {
 		if !r.Enough {
 			p.r.note("%s: weights %s of %s rotate over %d bytes, less than %d times the last-level cache of %d",
-				p.bench.spec.ID, r.Weights, r.Kernel, r.Bytes, rotationFactor, p.bench.spec.LastLevelCacheBytes)
+				p.bench.spec.ID, r.Weights, r.Kernel, r.Bytes, kernels.RotationFactor, p.bench.spec.LastLevelCacheBytes)
 		}
 	}
 	return out

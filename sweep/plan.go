@@ -1,15 +1,12 @@
 package sweep
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // PlanSchema names the form in which plans are stored in run files.
@@ -69,7 +66,7 @@ type SentinelConfig struct {
 	Every  time.Duration `json:"every_ns"`
 	Blocks int           `json:"blocks"`
 	// DriftBound is the drift of the sentinels, as a share of the time, past which
-	// the run is invalid: see [rules.DriftPast].
+	// the run is invalid; 0 is no bound. See [Runner.DriftTest].
 	DriftBound float64 `json:"drift_bound"`
 	// Warm-up runs the sentinel in windows of SettleWindow. It ends when the medians
 	// of the last SettleWindows windows lie within SettleSpread of each other,
@@ -83,10 +80,11 @@ type SentinelConfig struct {
 
 // DefaultSentinel is used where a plan says nothing else. A visit costs a few
 // milliseconds a second, and half a minute gives enough of them that their
-// medians tell a drift from other load. The bound is that of the default rules.
+// medians tell a drift from other load. It has no bound of drift: that belongs to the
+// rules by which a run is judged.
 func DefaultSentinel() SentinelConfig {
 	return SentinelConfig{
-		Every: time.Second, Blocks: 1000, DriftBound: rules.Default().DriftBound,
+		Every: time.Second, Blocks: 1000,
 		SettleWindow: 80 * time.Millisecond, SettleWindows: 5, SettleSpread: 0.03, SettleCap: 3 * time.Second,
 	}
 }
@@ -192,20 +190,6 @@ func (p *Plan) Devices() []string {
 		}
 	}
 	return out
-}
-
-// Hash identifies the measurement: plans of equal hash are shards of one sweep
-// or starts of the same. The shard, the deadline, the reference clock and
-// the notes are not part of it.
-func (p *Plan) Hash() (string, error) {
-	bare := *p
-	bare.Shard, bare.Deadline, bare.Notes, bare.ReferenceClock = Shard{}, 0, nil, 0
-	data, err := json.Marshal(bare) // fields in fixed order, grids in canonical form
-	if err != nil {
-		return "", fmt.Errorf("plan: %w", err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8]), nil
 }
 
 // Encode returns the plan as it is stored in [results.Meta].

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
-	"github.com/gemmaudit/gemmaudit/results"
 )
 
 func TestPlanSurvivesTheRunFile(t *testing.T) {
@@ -38,39 +37,6 @@ func TestPlansOfAbsurdSizesAreRefused(t *testing.T) {
 	p.Series[0].K = 1 << 40
 	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "m1 n256 k1099511627776") {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestPlanHash(t *testing.T) {
-	hash := func(change func(*Plan)) string {
-		p := planned(t, simulated(nil), "1:16", nil)
-		change(p)
-		h, err := p.Hash()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	same := hash(func(*Plan) {})
-	for name, change := range map[string]func(*Plan){
-		"shard":    func(p *Plan) { p.Shard = Shard{1, 2} },
-		"deadline": func(p *Plan) { p.Deadline = time.Hour },
-		"clock":    func(p *Plan) { p.ReferenceClock = 1450 },
-		"notes":    func(p *Plan) { p.Notes = []string{"x"} },
-	} {
-		if hash(change) != same {
-			t.Errorf("another %s makes another measurement", name)
-		}
-	}
-	for name, change := range map[string]func(*Plan){
-		"seed":   func(p *Plan) { p.Seed++ },
-		"regime": func(p *Plan) { p.Regime = results.Hot },
-		"ms":     func(p *Plan) { p.Series[0].Ms = Batches{1, 2} },
-		"rounds": func(p *Plan) { p.Rounds++ },
-	} {
-		if hash(change) == same {
-			t.Errorf("another %s makes the same measurement", name)
-		}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // The states of a run, stored under StateStatus.
@@ -44,6 +43,10 @@ type Runner struct {
 	Out      *results.Run
 	Observer Observer // nil observes nothing
 	Chooser  Chooser  // nil finds every case open
+	// DriftTest says why the drift of the sentinels makes the run invalid, empty when it
+	// doesn't; device names the device of each case, and bound is the plan's
+	// [SentinelConfig.DriftBound]. nil, or a bound of 0, tests nothing.
+	DriftTest func(sentinels []results.Sample, device map[int64]string, bound float64) (invalid string)
 	// Now is the clock by which deadlines and rates are kept; nil is time.Now.
 	Now func() time.Time
 	// MemoryBudget bounds the weights on each device, in bytes; 0 is a share of
@@ -309,10 +312,10 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	}
 	sum.Notes = r.notes
 	err := failure
-	if bound := r.Plan.Sentinel.DriftBound; bound > 0 {
+	if bound := r.Plan.Sentinel.DriftBound; bound > 0 && r.DriftTest != nil {
 		sentinels, readErr := r.Out.Samples(results.PhaseSentinel)
 		err = errors.Join(err, readErr)
-		_, sum.Invalid = rules.DriftPast(sentinels, r.device, bound)
+		sum.Invalid = r.DriftTest(sentinels, r.device, bound)
 	}
 	if interrupted && ctx.Err() != nil {
 		err = errors.Join(&InterruptedError{Path: r.Out.Path(), Done: r.done, Planned: r.planned, Cause: context.Cause(ctx)}, failure)

@@ -7,7 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // A request that is to be serial runs so, each time; others do not.
@@ -27,7 +26,7 @@ func TestSerialRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	got, err := m.Measure(context.Background(), []rules.Request{
+	got, err := m.Measure(context.Background(), []results.Request{
 		{Case: simCase(8), Phase: results.PhaseRemedy}, {Case: simCase(16), Phase: results.PhaseRemedy, Serial: true}}, 9)
 	if err != nil || len(got[0]) != 9 || len(got[1]) != 9 {
 		t.Fatalf("%d and %d samples, %v", len(got[0]), len(got[1]), err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // A kernel that wastes cycles draws less power, and under a power limit it gets a higher
@@ -33,18 +32,18 @@ const (
 	sustainBefore = 200 * time.Millisecond
 )
 
-var _ rules.Sustainer = (*Measurer)(nil)
-
-// Sustain implements [rules.Sustainer]. Cases run in the order given, as far as their
-// weights are in memory together. When ctx ends, the error wraps its cause; what was
-// measured before is in the samples.
+// Sustain runs each case alone for span, half a second or more, and returns one sample of
+// phase sustained for each, in order: what a launch takes once the device has settled, at
+// which clock, power and energy. A case that failed has no launches in its sample. Cases
+// run in the order given, as far as their weights are in memory together. When ctx ends, the
+// error wraps its cause; what was measured before is in the samples.
 func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error) {
 	if span < LeastSustain {
 		return nil, fmt.Errorf("run cases alone for %v: expected at least %v", span, LeastSustain)
 	}
-	requests := make([]rules.Request, len(cases))
+	requests := make([]results.Request, len(cases))
 	for i, c := range cases {
-		requests[i] = rules.Request{Case: c, Phase: results.PhaseSustained}
+		requests[i] = results.Request{Case: c, Phase: results.PhaseSustained}
 	}
 	named, err := m.begin(requests)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // hungry is a device at a power limit of 700 W on which the smallest of the Ms from 1 to 80
@@ -39,9 +38,9 @@ func swept(t *testing.T, d *kerneltest.Device) (*results.Run, float64) {
 	return run, medianClock(samples)
 }
 
-func confirmations(ms ...int) (out []rules.Request) {
+func confirmations(ms ...int) (out []results.Request) {
 	for _, m := range ms {
-		out = append(out, rules.Request{Case: simCase(m), Phase: results.PhaseConfirm})
+		out = append(out, results.Request{Case: simCase(m), Phase: results.PhaseConfirm})
 	}
 	return out
 }

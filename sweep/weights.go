@@ -123,6 +123,6 @@ func (f *weightForm) rotation(regime results.Regime, llc int64) Rotation {
 	for _, w := range f.copies {
 		r.Bytes += w.Bytes()
 	}
-	r.Enough = regime == results.Hot || len(f.copies) >= 2 && r.Bytes >= rotationFactor*llc
+	r.Enough = regime == results.Hot || len(f.copies) >= 2 && r.Bytes >= kernels.RotationFactor*llc
 	return r
 }

@@ -114,7 +114,7 @@ func TestSmallMatricesRotatePastTheCache(t *testing.T) {
 	for _, bytes := range []int64{6 << 10, 8 << 10, 23 << 10, 1 << 20, 200 << 20} {
 		for _, regime := range []results.Regime{results.Engine, results.Cold} {
 			n := copiesFor(regime, bytes, llc)
-			if int64(n)*bytes < rotationFactor*llc || n < 2 || n > 1<<14 {
+			if int64(n)*bytes < kernels.RotationFactor*llc || n < 2 || n > 1<<14 {
 				t.Errorf("%s: %d copies of %d bytes", regime, n, bytes)
 			}
 		}

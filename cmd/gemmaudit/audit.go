@@ -175,7 +175,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	opts.rules.register(cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: monotonic, split, pad, parity, alternative, roofline")
+	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: "+rules.RuleNames())
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
 	opts.sustain.register(cmd)
 	gateFlag(cmd, &opts.gate)
@@ -183,7 +183,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	complete(cmd, "rule", listOf(func() []string {
 		var names []string
 		for _, r := range rules.AllRules() {
-			names = append(names, string(r))
+			names = append(names, cobra.CompletionWithDesc(string(r), r.Meaning()))
 		}
 		return names
 	}))

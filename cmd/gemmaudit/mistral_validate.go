@@ -301,9 +301,20 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 		if err != nil {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
-		v.Passes = append(v.Passes, report.NewPassProfile(name, p, peak, ceilings.ReadBandwidth))
+		v.Passes = append(v.Passes, report.NewPassProfile(passTimes(name, p), peak, ceilings.ReadBandwidth))
 	}
 	return nil
+}
+
+// passTimes is a profile as the report takes it.
+func passTimes(kernel string, p *mistral.Profile) report.PassTimes {
+	out := report.PassTimes{Kernel: kernel, Rows: p.Rows, Context: p.Context, Seconds: p.Seconds}
+	for _, part := range p.Parts {
+		out.Parts = append(out.Parts, report.PartTimes{
+			Part: string(part.Part), Launches: part.Launches, Seconds: part.Seconds, FLOPs: part.FLOPs, Bytes: part.Bytes,
+		})
+	}
+	return out
 }
 
 // compareLogits fills in what a family made of the prompt.

@@ -39,6 +39,13 @@ func TestExitCodeAndMessage(t *testing.T) {
 		{usagef("\x1b[2Jé\u202e\u009b\xff\t\ufffd“”"), 2, `gemmaudit: error: \x1b[2Jé\u202e\u009b\xff\t` + "\ufffd“”\n"},
 		{&kernels.Unsupported{Kernel: "amx", DType: "fp8", Reason: "no such unit"}, 2,
 			"gemmaudit: error: kernel amx does not support fp8: no such unit\n"},
+		{planError(fmt.Errorf("plan: %w", &kernels.UnavailableError{Kernel: "amx", Device: "cpu", Reason: "no such unit"})), 3,
+			"gemmaudit: error: plan: kernel \"amx\" is not available on cpu: no such unit\n" +
+				"hint: `gemmaudit devices` lists what runs here and why the rest does not\n"},
+		{planError(errors.New("kernel \"is not available on\" is no name")), 2,
+			"gemmaudit: error: kernel \"is not available on\" is no name\n" +
+				"hint: `gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest\n"},
+		{checkTablePath("prune", "t.txt", false), 2, "gemmaudit: error: --prune: \"t.txt\" ends in \".txt\", expected .json, .csv, .h or .go\n"},
 		{fmt.Errorf("open: %w", &results.FormatError{Path: "x", Reason: "is empty", Hint: "measure again"}), 3,
 			"gemmaudit: error: open: x: is empty\nhint: measure again\n"},
 	} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,7 +53,8 @@ func deadlineError(err *sweep.DeadlineError) error {
 // planError sorts a plan's errors: a kernel that this machine lacks is the
 // machine's, everything else the command line's.
 func planError(err error) error {
-	if strings.Contains(err.Error(), "is not available on") {
+	var unavailable *kernels.UnavailableError
+	if errors.As(err, &unavailable) {
 		return hint(devicef("%w", err), "`gemmaudit devices` lists what runs here and why the rest does not")
 	}
 	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -130,7 +131,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 	o := sweep.Options{
 		Preset: f.preset, Kernels: f.kernels, Algorithms: f.algos, Threads: f.threads, PackInside: f.packInside,
 		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline, ReferenceClock: f.clock,
+		Sentinel: sweep.DefaultSentinel(),
 	}
+	o.Sentinel.DriftBound = rules.Default().DriftBound
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
 	preset, err := sweep.FindPreset(f.preset)
 	if err != nil {

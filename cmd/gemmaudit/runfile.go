@@ -221,7 +221,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	meter := a.newMeter()
 	meter.display.Start(len(plan.Cases()), plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Now: a.now}
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, DriftTest: rules.DriftPast, Now: a.now}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}

@@ -46,6 +46,8 @@ func newSelftestCommand(a *app) *cobra.Command {
 		Long: `Correctness: every kernel and data type of this machine is held against a float64
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
+So is attention, where a device has it: one row and many, windows, and caches that have
+wrapped around, on normal, peaked and level scores.
 
 Noise floor: one case is measured against itself under two names, interleaved, many times.
 How often the two are called different is the rate of false alarms of this machine.
@@ -69,7 +71,7 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one")
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
 	flags.IntVar(&opts.pairs, "pairs", 40, "A/A pairs of the noise floor")
@@ -79,7 +81,7 @@ tables.` + exitHelp(
 	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
 	opts.trust.register(cmd)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "kernel", listOf(a.kernelNames))
+	complete(cmd, "kernel", listOf(func() []string { return append(a.kernelNames(), attentionKernel) }))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "shape", completeShapes)
 	for _, free := range []string{"pairs", "rounds", "block", "seed"} {
@@ -126,6 +128,9 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkAttention(devices); err != nil {
+		return err
+	}
 	// What can't be measured in the end is no reason to have the gate run first.
 	var noise *results.Case
 	if o.noise {
@@ -157,28 +162,71 @@ func (o *selftestOptions) run(ctx context.Context) error {
 func (o *selftestOptions) gates(ctx context.Context, devices []kernels.Device, dtypes []kernels.DType, test *report.Selftest) (failures []error, err error) {
 devices:
 	for _, d := range devices {
-		gemms, err := chooseGemms(d, o.kernels)
+		gates, err := o.gatesOf(d, dtypes)
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range gemms {
-			for _, dtype := range dtypes {
-				o.app.notef("checking %s/%s/%s", d.Spec().ID, g.Name(), dtype)
-				check, failure, err := gate(ctx, d, g, dtype, o.seed)
-				if err != nil {
-					return nil, err
-				}
-				test.Checks = append(test.Checks, check)
-				if failure != nil {
-					failures = append(failures, failure)
-				}
-				if errors.Is(failure, kernels.ErrDeviceLost) {
-					continue devices
-				}
+		for _, g := range gates {
+			o.app.notef("checking %s/%s/%s", d.Spec().ID, g.kernel, g.dtype)
+			check, failure, err := g.check(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			test.Checks = append(test.Checks, check)
+			if failure != nil {
+				failures = append(failures, failure)
+			}
+			if errors.Is(failure, kernels.ErrDeviceLost) {
+				continue devices
 			}
 		}
 	}
 	return failures, nil
+}
+
+// attentionKernel is what attention is called among the kernels.
+const attentionKernel = "attention"
+
+// selftestGate is the gate of one kernel and data type.
+type selftestGate struct {
+	kernel string
+	dtype  kernels.DType
+	run    func(context.Context) (kernels.GateSummary, error)
+}
+
+// gatesOf are the gates of a device: those of its products, then those of attention.
+func (o *selftestOptions) gatesOf(d kernels.Device, dtypes []kernels.DType) ([]selftestGate, error) {
+	gemms, err := chooseGemms(d, o.kernels)
+	if err != nil {
+		return nil, err
+	}
+	var gates []selftestGate
+	for _, g := range gemms {
+		for _, dtype := range dtypes {
+			gates = append(gates, selftestGate{g.Name(), dtype, func(ctx context.Context) (kernels.GateSummary, error) {
+				return kernels.GateKernel(ctx, d, g, dtype, o.seed)
+			}})
+		}
+	}
+	attender, ok := d.(kernels.Attender)
+	if !ok || len(o.kernels) > 0 && !slices.Contains(o.kernels, attentionKernel) {
+		return gates, nil
+	}
+	for _, dtype := range dtypes {
+		gates = append(gates, selftestGate{attentionKernel, dtype, func(ctx context.Context) (kernels.GateSummary, error) {
+			return kernels.GateAttention(ctx, d, attender.Attend, dtype, o.seed)
+		}})
+	}
+	return gates, nil
+}
+
+// checkAttention returns an error when attention was asked for and no device has it.
+func (o *selftestOptions) checkAttention(devices []kernels.Device) error {
+	has := func(d kernels.Device) bool { _, ok := d.(kernels.Attender); return ok }
+	if !slices.Contains(o.kernels, attentionKernel) || slices.ContainsFunc(devices, has) {
+		return nil
+	}
+	return usagef("--kernel: %s has no attention", devices[0].Spec().ID)
 }
 
 // selftestVerdict is the command's outcome. What failed says nothing of a kernel's
@@ -210,13 +258,17 @@ func selftestVerdict(test *report.Selftest, failures []error) error {
 	return devicef("%w", err)
 }
 
-// chooseGemms returns the kernels of a device by name, all without names.
+// chooseGemms returns the kernels of a device by name, all without names. Attention is not
+// among them.
 func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	if len(names) == 0 {
 		return d.Gemms(), nil
 	}
 	var out []kernels.Gemm
 	for _, name := range names {
+		if name == attentionKernel {
+			continue
+		}
 		g, err := kernels.FindGemm(d, name)
 		if err != nil {
 			return nil, planError(err)
@@ -226,18 +278,19 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	return out, nil
 }
 
-// gate runs the correctness gate of one kernel and data type. failure is what kept the
-// kernel from being checked; err is one of ctx alone.
-func gate(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.DType, seed uint64) (check report.GateCheck, failure, err error) {
-	check = report.GateCheck{Device: d.Spec().ID, Kernel: g.Name(), DType: dtype}
-	summary, err := kernels.GateKernel(ctx, d, g, dtype, seed)
+// check runs the gate. failure is what kept the kernel from being checked; err is one of
+// ctx alone.
+func (g selftestGate) check(ctx context.Context, d kernels.Device) (check report.GateCheck, failure, err error) {
+	check = report.GateCheck{Device: d.Spec().ID, Kernel: g.kernel, DType: g.dtype}
+	summary, err := g.run(ctx)
 	if ctx.Err() != nil {
-		return check, nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, dtype)
+		return check, nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, g.dtype)
 	}
 	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
 	var wrong *kernels.GateError
+	var attention *kernels.AttentionError
 	switch {
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrong), errors.As(err, &attention):
 		check.Failure, check.Wrong = err.Error(), true
 	case err != nil:
 		check.Failure = err.Error()

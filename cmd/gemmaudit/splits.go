@@ -104,7 +104,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	for _, t := range o.tables {
-		if err := checkTablePath(t, o.force); err != nil {
+		if err := checkTablePath("table", t, o.force); err != nil {
 			return err
 		}
 	}

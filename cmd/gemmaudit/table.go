@@ -16,12 +16,12 @@ import (
 // each a form of its own.
 var tableExtensions = []string{"json", "csv", "h", "go"}
 
-// checkTablePath returns an error when no table can be written to path, before
-// anything is measured for it.
-func checkTablePath(path string, force bool) error {
+// checkTablePath returns an error when no table can be written to path, which the flag
+// names, before anything is measured for it.
+func checkTablePath(flag, path string, force bool) error {
 	ext := strings.TrimPrefix(filepath.Ext(path), ".")
 	if !slices.Contains(tableExtensions, ext) {
-		return usagef("--table: %q ends in %q, expected .json, .csv, .h or .go", path, filepath.Ext(path))
+		return usagef("--%s: %q ends in %q, expected .json, .csv, .h or .go", flag, path, filepath.Ext(path))
 	}
 	return refuseExisting(path, force)
 }

@@ -92,8 +92,8 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	if o.prune != "" {
-		if err := checkTablePath(o.prune, o.force); err != nil {
-			return badFlag("prune", errors.New(strings.TrimPrefix(err.Error(), "--table: ")))
+		if err := checkTablePath("prune", o.prune, o.force); err != nil {
+			return err
 		}
 	}
 	t, err := readTable(path)

@@ -99,7 +99,7 @@ type streams struct {
 func newStreams(p *pool, s kernels.Spec) (*streams, error) {
 	threads := int64(p.threads())
 	unit := threads * C.GA_READ_UNIT * 4 // up to four streams of whole bursts
-	total := min(max(3*s.LastLevelCacheBytes, leastStreamed), mostStreamed)
+	total := min(max(kernels.RotationFactor*s.LastLevelCacheBytes, leastStreamed), mostStreamed)
 	if s.MemoryBytes > 0 {
 		total = min(total, s.MemoryBytes/streamedShare)
 	}

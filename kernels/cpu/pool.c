@@ -272,8 +272,6 @@ void ga_pool_destroy(ga_pool *pool) {
 
 int ga_pool_threads(const ga_pool *pool) { return pool->threads; }
 
-int ga_pool_cpu(const ga_pool *pool, int tid) { return pool->cpus[tid]; }
-
 ga_team *ga_pool_team(ga_pool *pool, int nthreads) { return &pool->teams[nthreads - 1]; }
 
 void *ga_team_scratch(ga_team *team, int tid) { return team->pool->workers[tid].scratch; }

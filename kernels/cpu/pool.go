@@ -31,9 +31,6 @@ func newPool(threads int) (*pool, error) {
 // threads is the number of threads, the caller's included.
 func (p *pool) threads() int { return int(C.ga_pool_threads(p.c)) }
 
-// cpuOf is the CPU on which a thread is pinned, -1 when it isn't.
-func (p *pool) cpuOf(tid int) int { return int(C.ga_pool_cpu(p.c, C.int(tid))) }
-
 // close ends the threads. The pool must not be used afterwards.
 func (p *pool) close() {
 	C.ga_pool_destroy(p.c)

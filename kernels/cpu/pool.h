@@ -22,9 +22,6 @@ void ga_pool_destroy(ga_pool *pool);
 // ga_pool_threads is the number of threads, the caller included.
 int ga_pool_threads(const ga_pool *pool);
 
-// ga_pool_cpu is the CPU on which thread tid is pinned, -1 when it isn't.
-int ga_pool_cpu(const ga_pool *pool, int tid);
-
 // ga_pool_run executes task on nthreads threads (capped at the pool's) and
 // returns when all are done. Not to be called from two threads at once, nor
 // from within a task.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
 // Config describes a simulated device. Only Gemms or Attentions must be given.
@@ -99,7 +100,7 @@ type Device struct {
 
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
-var _ kernels.Attender = (*Device)(nil)
+var _ kernels.AttentionLister = (*Device)(nil)
 var _ kernels.Starter = (*Starter)(nil)
 var _ kernels.Primer = (*Starter)(nil)
 
@@ -158,7 +159,7 @@ func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) { return d.
 // Gemms implements kernels.Device.
 func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
 
-// AttentionKernels implements kernels.Attender.
+// AttentionKernels implements kernels.AttentionLister.
 func (d *Device) AttentionKernels() []kernels.AttentionKernel { return d.attentions }
 
 // Missing implements kernels.Device.
@@ -180,7 +181,7 @@ func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	if err := d.take(bytes); err != nil {
 		return nil, err
 	}
-	return &buffer{device: d, bytes: bytes}, nil
+	return &buffer{Memory: lazymemory.New(bytes), device: d}, nil
 }
 
 func (d *Device) take(bytes int64) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
 // gemm is a simulated kernel.
@@ -57,8 +58,8 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 		rows = p.N
 	}
 	need := int64(rows) * int64(ld) * int64(p.DType.Size())
-	if b.bytes < need {
-		return nil, fmt.Errorf("%s: weights need %d bytes, the buffer has %d", g.cfg.Name, need, b.bytes)
+	if b.Bytes() < need {
+		return nil, fmt.Errorf("%s: weights need %d bytes, the buffer has %d", g.cfg.Name, need, b.Bytes())
 	}
 	if err := g.device.idle("prepare weights"); err != nil {
 		return nil, err
@@ -213,26 +214,20 @@ func matrix(o kernels.Operand, rows, cols, ld int, d kernels.DType) ([]float64, 
 	return out, nil
 }
 
-// buffer is memory whose content exists once it is needed.
+// buffer is memory that is freed by its device.
 type buffer struct {
-	device  *Device
-	bytes   int64
-	content []byte
-	fill    func([]byte) error // a fill that nobody has looked at yet
-	closed  bool
+	lazymemory.Memory
+	device *Device
 }
-
-func (b *buffer) Bytes() int64 { return b.bytes }
 
 func (b *buffer) Fill(dist kernels.Distribution, d kernels.DType, n int64, seed uint64) error {
 	if err := b.device.idle("fill"); err != nil {
 		return err
 	}
-	size := int64(d.Size())
-	if size == 0 || n < 0 || n > b.bytes/size {
-		return fmt.Errorf("fill of %d elements of %s into %d bytes", n, d, b.bytes)
+	if err := b.CheckFill(d, n); err != nil {
+		return err
 	}
-	fill := func(dst []byte) error {
+	return b.FillWith(func(dst []byte) error {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		v := make([]float64, n)
 		for i := range v {
@@ -246,50 +241,14 @@ func (b *buffer) Fill(dist kernels.Distribution, d kernels.DType, n int64, seed 
 				v[i] = rng.NormFloat64()
 			}
 		}
-		return kernels.Encode(d, v, dst[:n*size])
-	}
-	if b.content != nil {
-		return fill(b.content)
-	}
-	b.fill = fill
-	return nil
-}
-
-// within brings the content into being and checks that [off, off+n) lies in it.
-func (b *buffer) within(off int64, n int) error {
-	if off < 0 || off > b.bytes || int64(n) > b.bytes-off {
-		return fmt.Errorf("access to %d bytes at %d of a buffer of %d", n, off, b.bytes)
-	}
-	if b.content == nil {
-		b.content = make([]byte, b.bytes)
-		if b.fill != nil {
-			return b.fill(b.content)
-		}
-	}
-	return nil
-}
-
-func (b *buffer) Upload(off int64, src []byte) error {
-	if err := b.within(off, len(src)); err != nil {
-		return err
-	}
-	copy(b.content[off:], src)
-	return nil
-}
-
-func (b *buffer) Download(off int64, dst []byte) error {
-	if err := b.within(off, len(dst)); err != nil {
-		return err
-	}
-	copy(dst, b.content[off:])
-	return nil
+		return kernels.Encode(d, v, dst[:n*int64(d.Size())])
+	})
 }
 
 func (b *buffer) Close() error {
-	if b.closed {
-		return fmt.Errorf("buffer of %d bytes closed twice", b.bytes)
+	if err := b.Memory.Close(); err != nil {
+		return err
 	}
-	b.closed = true
-	b.device.release(b.bytes)
+	b.device.release(b.Bytes())
 	return b.device.idle("free memory")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
 // DeviceID is the id of every simulated device.
@@ -111,7 +112,7 @@ func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	}
 	d.memory += bytes
 	d.buffers++
-	return &buffer{device: d, bytes: bytes, place: d.buffers}, nil
+	return &buffer{Memory: lazymemory.New(bytes), device: d, place: d.buffers}, nil
 }
 
 // Now is the virtual time, which begins at a fixed date.

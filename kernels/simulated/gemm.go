@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
 // gemm is a kernel of a session.
@@ -31,7 +32,7 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 		return nil, err
 	}
 	own, ok := raw.(*buffer)
-	if need := int64(p.N) * int64(p.K) * int64(p.DType.Size()); !ok || own.bytes < need {
+	if need := int64(p.N) * int64(p.K) * int64(p.DType.Size()); !ok || own.Bytes() < need {
 		return nil, fmt.Errorf("%s: weights need a buffer of this device with %d bytes", g.name, need)
 	}
 	return &weights{own}, nil
@@ -58,8 +59,8 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 		name       string
 		have, need int64
 	}{
-		{"A", in.bytes, (int64(a.Offset) + int64(p.M)*int64(p.K)) * int64(p.DType.Size())},
-		{"C", out.bytes, (int64(c.Offset) + int64(p.M)*int64(p.N)) * int64(p.DType.Output().Size())},
+		{"A", in.Bytes(), (int64(a.Offset) + int64(p.M)*int64(p.K)) * int64(p.DType.Size())},
+		{"C", out.Bytes(), (int64(c.Offset) + int64(p.M)*int64(p.N)) * int64(p.DType.Output().Size())},
 	} {
 		if o.need > o.have {
 			return nil, fmt.Errorf("%s: %v: %s needs %d bytes, its buffer has %d", g.name, p.Shape, o.name, o.need, o.have)
@@ -80,7 +81,7 @@ func normal(h uint64) float64 {
 
 type weights struct{ raw *buffer }
 
-func (w *weights) Bytes() int64 { return w.raw.bytes }
+func (w *weights) Bytes() int64 { return w.raw.Bytes() }
 func (w *weights) Close() error { return nil }
 
 type launch struct {
@@ -93,55 +94,21 @@ func (l *launch) Label() string { return l.row.label }
 
 // buffer is memory whose content nothing reads but Download.
 type buffer struct {
-	device  *Device
-	bytes   int64
-	place   uint64
-	content []byte // nil while it is all zeros
-	closed  bool
+	lazymemory.Memory
+	device *Device
+	place  uint64
 }
-
-func (b *buffer) Bytes() int64 { return b.bytes }
 
 // Fill leaves the content as it is: the kernels do not read it.
 func (b *buffer) Fill(_ kernels.Distribution, d kernels.DType, n int64, _ uint64) error {
-	if size := int64(d.Size()); size == 0 || n < 0 || n > b.bytes/size {
-		return fmt.Errorf("fill of %d elements of %s into %d bytes", n, d, b.bytes)
-	}
-	return nil
+	return b.CheckFill(d, n)
 }
 
-// within brings the content into being and checks that [off, off+n) lies in it.
-func (b *buffer) within(off int64, n int) error {
-	if off < 0 || off > b.bytes || int64(n) > b.bytes-off {
-		return fmt.Errorf("access to %d bytes at %d of a buffer of %d", n, off, b.bytes)
-	}
-	if b.content == nil {
-		b.content = make([]byte, b.bytes)
-	}
-	return nil
-}
-
-func (b *buffer) Upload(off int64, src []byte) error {
-	if err := b.within(off, len(src)); err != nil {
-		return err
-	}
-	copy(b.content[off:], src)
-	return nil
-}
-
-func (b *buffer) Download(off int64, dst []byte) error {
-	if err := b.within(off, len(dst)); err != nil {
-		return err
-	}
-	copy(dst, b.content[off:])
-	return nil
-}
-
+// Close implements [kernels.Buffer].
 func (b *buffer) Close() error {
-	if b.closed {
-		return fmt.Errorf("buffer of %d bytes closed twice", b.bytes)
+	if err := b.Memory.Close(); err != nil {
+		return err
 	}
-	b.closed = true
-	b.device.memory -= b.bytes
+	b.device.memory -= b.Bytes()
 	return nil
 }

@@ -81,6 +81,7 @@ func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 		Regime: results.Engine, Distribution: kernels.Normal, BlockTarget: time.Millisecond, MinLaunches: 1,
 		Sentinel: sweep.DefaultSentinel(), Deadline: deadline,
 	}
+	p.Sentinel.DriftBound = rules.Default().DriftBound
 	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs them as often as one of minutes
 	for _, kernel := range []string{simulated.Library, simulated.Ours} {
 		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
@@ -121,7 +122,7 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 		return nil, err
 	}
 	runner := &sweep.Runner{
-		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now,
+		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: rules.DriftPast,
 		Chooser: rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
 			Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }},
 	}

@@ -50,17 +50,6 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Worst is the gravest severity of the report, OK when it is empty.
-func (r Report) Worst() Severity {
-	worst := OK
-	for _, f := range r.Findings {
-		if f.Severity.rank() > worst.rank() {
-			worst = f.Severity
-		}
-	}
-	return worst
-}
-
 // Count is the number of findings of that severity.
 func (r Report) Count(s Severity) int {
 	n := 0

@@ -105,8 +105,8 @@ func TestCheck(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	r := Report{Findings: []Finding{{"a", Warning, "", ""}, {"b", OK, "", ""}, {"c", Note, "", ""}, {"d", OK, "", ""}}}
-	if r.Worst() != Warning || r.Count(OK) != 2 || r.Count(Error) != 0 || (Report{}).Worst() != OK {
-		t.Errorf("worst %s, %d ok", r.Worst(), r.Count(OK))
+	if r.Count(Warning) != 1 || r.Count(OK) != 2 || r.Count(Error) != 0 {
+		t.Errorf("%d warnings, %d ok, %d errors", r.Count(Warning), r.Count(OK), r.Count(Error))
 	}
 }
 
@@ -167,8 +167,8 @@ func TestUnreadableFrequency(t *testing.T) {
 // TestLive: this machine, whatever it is, yields a sensible report.
 func TestLive(t *testing.T) {
 	r := Check(Live(kernels.NewRegistry()))
-	if r.Worst() != Error {
-		t.Errorf("a machine without devices is %s", r.Worst())
+	if r.Count(Error) == 0 {
+		t.Errorf("a machine without devices has no error: %+v", r.Findings)
 	}
 	for _, f := range r.Findings {
 		if f.Check == "" || f.Seen == "" || f.Severity.rank() < 0 {

@@ -196,17 +196,6 @@ func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", laye
 // Config is what config.json says.
 func (c *Checkpoint) Config() Config { return c.config }
 
-// Bytes is the size of all tensors as they are stored.
-func (c *Checkpoint) Bytes() int64 {
-	var n int64
-	for _, f := range c.files {
-		for _, e := range f.tensors {
-			n += int64(len(e.data))
-		}
-	}
-	return n
-}
-
 // Tensor returns a tensor by its full name, which must have the given shape. The error
 // is an [*Error] that names the tensor, what was found and what was expected.
 func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {

@@ -92,9 +92,6 @@ func TestOpen(t *testing.T) {
 			if got := c.Config(); got.Hidden != 8 || got.DType != kernels.FP16 {
 				t.Errorf("config %+v", got)
 			}
-			if got, want := c.Bytes(), 2*c.Config().Parameters(); got != want {
-				t.Errorf("%d bytes, expected %d", got, want)
-			}
 			for _, tensors := range f.shards {
 				for name, s := range tensors {
 					got, err := c.Tensor(name, s.shape...)

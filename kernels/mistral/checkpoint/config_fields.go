@@ -14,11 +14,11 @@ import (
 
 // defaults are what a class of transformers gives a field that config.json lacks
 // (configuration_mistral.py and configuration_llama.py of transformers 5).
-type defaults struct{ inner, kvHeads, context, window int }
+type defaults struct{ hidden, inner, heads, kvHeads, vocab, context, window int }
 
 var families = map[string]defaults{
-	"mistral": {inner: 14336, kvHeads: 8, context: 4096 * 32, window: 4096},
-	"llama":   {inner: 11008, context: 2048}, // as many heads of keys and values as of queries
+	"mistral": {hidden: 4096, inner: 14336, heads: 32, kvHeads: 8, vocab: 32000, context: 4096 * 32, window: 4096},
+	"llama":   {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048}, // as many heads of keys and values as of queries
 }
 
 // neutral are fields that are understood with one value only, the one under which
@@ -109,9 +109,13 @@ func read[T any](f *fields, name, expected string, to *T) bool {
 	return true
 }
 
-// size reads an integer from 1 to most.
+// size reads an integer from 1 to most. What a field that is missing stands for is in missing;
+// of 0 it may not be missing.
 func (f *fields) size(name string, missing, most int) int {
 	f.refuseNull(name)
+	if _, present := f.left[name]; !present && missing == 0 && f.err == nil {
+		f.err = refusef(f.path, "%s%s is missing", f.in, name)
+	}
 	return f.sizeOrNull(name, missing, most)
 }
 
@@ -180,13 +184,11 @@ func parseConfig(path string, data []byte) (Config, error) {
 	if !ok {
 		return Config{}, refusef(path, "model_type is %q: only mistral and llama are supported", c.ModelType)
 	}
-	c.Hidden = f.size("hidden_size", 4096, maxWidth)
-	c.Inner = f.size("intermediate_size", d.inner, maxWidth)
+	sizes := readSizes(f, d)
+	c.Hidden, c.Inner, c.Heads, c.Vocab = sizes.Hidden, sizes.Inner, sizes.Heads, sizes.Vocab
 	c.Layers = f.size("num_hidden_layers", 32, maxLayers)
-	c.Vocab = f.size("vocab_size", 32000, maxVocab)
 	c.Context = f.size("max_position_embeddings", d.context, maxContext)
 	c.Epsilon = f.positive("rms_norm_eps", 1e-6)
-	c.Heads = readHeads(f, c.Hidden, d)
 	c.Window = readWindow(f, d)
 	read(f, "tie_word_embeddings", "true or false", &c.Tied)
 	c.DType = readDType(f)
@@ -197,30 +199,6 @@ func parseConfig(path string, data []byte) (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
-}
-
-func readHeads(f *fields, hidden int, d defaults) kernels.Heads {
-	h := kernels.Heads{Query: f.size("num_attention_heads", 32, maxWidth)}
-	h.KV = h.Query
-	if _, present := f.left["num_key_value_heads"]; !present && d.kvHeads != 0 {
-		h.KV = d.kvHeads // null, unlike a missing field, is as many as queries
-	}
-	h.KV = f.sizeOrNull("num_key_value_heads", h.KV, maxWidth)
-	if h.Dim = f.sizeOrNull("head_dim", 0, maxWidth); h.Dim == 0 && f.err == nil {
-		if hidden%h.Query != 0 {
-			f.failf("hidden_size", hidden, "%d attention heads do not divide it, and there is no head_dim", h.Query)
-		}
-		h.Dim = hidden / h.Query
-	}
-	if f.err != nil {
-		return h
-	}
-	if err := h.Validate(); err != nil {
-		f.err = &Error{Path: f.path, Reason: "impossible sizes", Err: err}
-	} else if h.Query > maxWidth/h.Dim {
-		f.failf("num_attention_heads", h.Query, "with a head_dim of %d that is more than %d columns", h.Dim, maxWidth)
-	}
-	return h
 }
 
 // readWindow reads sliding_window, in which null is none and only the missing field has

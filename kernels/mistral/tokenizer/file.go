@@ -74,7 +74,7 @@ func parse(data []byte) (*Tokenizer, error) {
 	}
 	// Tokenizers of other kinds differ in several parts. The model and what comes in
 	// front of it say best which kind it is.
-	t := &Tokenizer{bos: -1, eos: -1}
+	t := &Tokenizer{}
 	vocab, err := t.readModel(d.Model)
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
@@ -164,12 +164,6 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 		}
 		if other := m.add(pattern, int32(a.ID), flags{a.SingleWord, a.Lstrip, a.Rstrip}); other >= 0 {
 			return fmt.Errorf("added tokens of ids %d and %d: both match %s", other, a.ID, quote(pattern))
-		}
-		switch {
-		case a.Special && a.Content == "<s>":
-			t.bos = int32(a.ID)
-		case a.Special && a.Content == "</s>":
-			t.eos = int32(a.ID)
 		}
 	}
 	return nil

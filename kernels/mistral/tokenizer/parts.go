@@ -178,12 +178,6 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	if texts != 1 {
 		return fmt.Errorf("single: found the text %d times, expected once", texts)
 	}
-	if len(t.before) > 0 {
-		t.bos = t.before[0]
-	}
-	if len(t.after) > 0 {
-		t.eos = t.after[len(t.after)-1]
-	}
 	return nil
 }
 

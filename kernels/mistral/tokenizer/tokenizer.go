@@ -31,7 +31,6 @@ type Tokenizer struct {
 
 	before, after []int32 // what the post-processor puts around a text
 	ids           map[string]int32
-	bos, eos      int32 // -1 where the file has none
 
 	decoder decoder
 }
@@ -59,14 +58,6 @@ func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
 }
-
-// BOS returns the id that begins a text: the one that the post-processor puts first or,
-// failing that, the special token <s>. It is false where the file has neither.
-func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos >= 0 }
-
-// EOS returns the id that ends a text: the one that the post-processor puts last or,
-// failing that, the special token </s>. It is false where the file has neither.
-func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos >= 0 }
 
 // encode appends the ids of text to ids: added tokens are cut out of the text as it is,
 // then out of what the normalizer makes of the rest; the model gets what remains.

@@ -199,34 +199,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestBeginAndEnd(t *testing.T) {
-	lone := [2]string{`"content":"</s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true`,
-		`"content":"</s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false`}
-	template := [2]string{`"single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]`,
-		`"single":[{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"<s>","type_id":0}}]`}
-	for _, c := range []struct {
-		name     string
-		edits    [][2]string
-		bos, eos int32
-	}{
-		{"as it is", nil, 1, 2},
-		{"end not special", [][2]string{lone}, 1, -1},
-		{"template ends with begin", [][2]string{template}, 1, 1},
-		{"template begins with another", [][2]string{{`"ids":[1]`, `"ids":[3]`}}, 3, 2},
-	} {
-		tok, err := parse(edit(t, "metaspace", c.edits...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bos, ok := tok.BOS(); bos != c.bos || ok != (c.bos >= 0) {
-			t.Errorf("%s: begin %d, %t, want %d", c.name, bos, ok, c.bos)
-		}
-		if eos, ok := tok.EOS(); eos != c.eos || ok != (c.eos >= 0) {
-			t.Errorf("%s: end %d, %t, want %d", c.name, eos, ok, c.eos)
-		}
-	}
-}
-
 // TestResultsAreApart would fail if two texts shared the room behind the template's ids.
 func TestResultsAreApart(t *testing.T) {
 	tok, err := parse(edit(t, "metaspace", [2]string{`"ids":[1]`, `"ids":[1,1,1]`}))

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Parity is the rule that one data type keeps up with another.
+const Parity Rule = "parity"
+
+// ParityConfig lists which data type is expected to keep up with which.
+type ParityConfig struct {
+	Enabled bool         `yaml:"enabled"`
+	Pairs   []ParityPair `yaml:"pairs"`
+}
+
+// ParityPair says that DType may take at most Ratio times the time of Than.
+type ParityPair struct {
+	DType kernels.DType `yaml:"dtype"`
+	Than  kernels.DType `yaml:"than"`
+	Ratio float64       `yaml:"ratio"`
+}
+
+// String is how documentation and kept proof word the pair: "int8 than bf16 1".
+func (p ParityPair) String() string {
+	return fmt.Sprintf("%s than %s %s", p.DType, p.Than, plain(p.Ratio))
+}
+
+var parityRule = rule{
+	name:    Parity,
+	meaning: "one data type takes longer than it should beside another",
+	claim:   "another data type, which should not be faster, is",
+	help: "The row of a data type is held against the row of another at the same shape and kernel. It breaks the " +
+		"rule when it takes more than `ratio` times the other's time. A pair is written as " +
+		"`{dtype: int8, than: bf16, ratio: 1.0}`.",
+	settings: []setting{{
+		key: "pairs", meaning: "which data type is held against which, and the largest ratio of their times",
+		findings: true,
+		value: func(c Config) string {
+			pairs := make([]string, len(c.Rules.Parity.Pairs))
+			for i, p := range c.Rules.Parity.Pairs {
+				pairs[i] = p.String()
+			}
+			return list(pairs)
+		},
+		check: checkPairs,
+	}},
+	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
+	judge:   (*family).parity,
+	bound:   parityBound,
+	cause:   (*witness).parity,
+}
+
+// checkPairs names the first pair that can't be.
+func checkPairs(path []string, c Config) error {
+	for i, p := range c.Rules.Parity.Pairs {
+		at := append(slices.Clone(path), strconv.Itoa(i))
+		for _, d := range []struct {
+			key string
+			v   kernels.DType
+		}{{"dtype", p.DType}, {"than", p.Than}} {
+			if !slices.Contains(kernels.DTypes(), d.v) {
+				return &fieldError{append(at, d.key), fmt.Sprintf(" is %q, expected one of fp32, tf32, fp16, bf16, fp8, int8", d.v)}
+			}
+		}
+		if p.DType == p.Than {
+			return &fieldError{append(at, "than"), fmt.Sprintf(" is %s, the same as dtype", p.Than)}
+		}
+		if !(p.Ratio > 0 && p.Ratio <= 100) {
+			return &fieldError{append(at, "ratio"), fmt.Sprintf(" is %v, expected above 0 and at most 100", p.Ratio)}
+		}
+	}
+	return nil
+}
+
+// parityBound is the loss from which on the pair of data types of a finding breaks the rule.
+func parityBound(cfg Config, f Finding) float64 {
+	var than kernels.DType
+	if f.Against != nil {
+		than = f.Against.DType
+	}
+	for _, p := range cfg.Rules.Parity.Pairs {
+		if p.DType == f.Series.DType && p.Than == than {
+			return lost(-math.Log(p.Ratio))
+		}
+	}
+	return 0
+}

@@ -1,0 +1,30 @@
+package rules
+
+// Roofline is the rule that a row is near what the machine can do, and not beyond.
+const Roofline Rule = "roofline"
+
+// RooflineConfig bounds MFU from both sides.
+type RooflineConfig struct {
+	Enabled bool `yaml:"enabled"`
+	// Fraction of the attainable rate below which a row is anomalous.
+	Fraction float64 `yaml:"fraction"`
+	// Tolerance above a ceiling past which the measurement is in error.
+	Tolerance float64 `yaml:"tolerance"`
+}
+
+var rooflineRule = rule{
+	name:    Roofline,
+	meaning: "the rate is far below min(peak, intensity × bandwidth), or above what can be",
+	claim:   "the time is far above what the machine's peak and memory bandwidth allow, or below what they can",
+	help: "The ceiling of a row is min(peak, intensity × bandwidth) of its device. The row breaks the rule when " +
+		"its rate is below `fraction` of that. A rate above the ceiling by more than `tolerance` is a measurement error.",
+	settings: []setting{
+		number("fraction", "the share of the ceiling below which a row is anomalous", above(0, 1),
+			func(c *Config) *float64 { return &c.Rules.Roofline.Fraction }),
+		number("tolerance", "how far above the ceiling a rate may be", closed(0, 10),
+			func(c *Config) *float64 { return &c.Rules.Roofline.Tolerance }),
+	},
+	enabled: func(s *RuleSet) *bool { return &s.Roofline.Enabled },
+	judge:   (*family).roofline,
+	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
+}
