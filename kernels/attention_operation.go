@@ -46,8 +46,8 @@ func (k attention) Supports(t Task) error {
 	default:
 		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention is computed in fp32, fp16 and bf16"}
 	}
-	if t.Threads != 0 {
-		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention runs on all threads of the device"}
+	if d, ok := k.device.(interface{ Threads() int }); ok && t.Threads != 0 && t.Threads != d.Threads() {
+		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
 	}
 	return k.AttentionKernel.Supports(t.describe())
 }

@@ -75,8 +75,8 @@ type Subject struct {
 	// Output and Accumulator are types that do not follow from DType; else they are empty.
 	Output      DType `json:"output,omitempty"`
 	Accumulator DType `json:"accumulator,omitempty"`
-	// Layout is that of the weights, RowMajor where there are none.
-	Layout Layout `json:"layout"`
+	// Layout is that of the weights, RowMajor where there are none; JSON leaves that out.
+	Layout Layout `json:"layout,omitzero"`
 }
 
 // Product is a matrix product of plain operands with weights [K,N] of a type.

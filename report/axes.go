@@ -37,7 +37,7 @@ const logRange = 64
 // batchAxis is the axis of M for a curve from lo to hi, logarithmic when that
 // range is wide and linear does not forbid it.
 func batchAxis(lo, hi int, linear bool) axis {
-	a := axis{name: "M (batch)", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
+	a := axis{name: "M", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
 	if lo < 1 {
 		a.lo = 1
 	}

@@ -29,7 +29,7 @@ type benchLine struct {
 //	BenchmarkGemm/device=cpu/kernel=amx/dtype=bf16/n=14336/k=4096/m=1024-2 8 1716700 ns/op 70051 GFLOP/s 0.7005 MFU
 //
 // The iterations are the launches of the block, the suffix is the number of
-// threads. What is not default in a series (regime, packing inside, parts,
+// threads. What is not plain in a series (layout nk, format of weights, regime, packing inside, parts,
 // padding) is a further key of the name. MFU is left out where no peak is known.
 // benchstat compares only files of one configuration, so what differs between runs
 // that are worth comparing (version, seed, measured peaks) stands in comments.
@@ -126,7 +126,18 @@ func writeBenchLine(w io.Writer, l benchLine) {
 		return
 	}
 	k := l.c.SeriesKey
-	fmt.Fprintf(w, "BenchmarkGemm/device=%s/kernel=%s/dtype=%s/n=%d/k=%d", benchValue(k.Device), benchValue(k.Kernel), benchValue(string(k.DType)), k.N, k.K)
+	fmt.Fprintf(w, "Benchmark%s/device=%s/kernel=%s/dtype=%s", benchName(k.Operation), benchValue(k.Device), benchValue(k.Kernel), benchValue(string(k.DType)))
+	for _, d := range k.Operation.Dims() {
+		if v := *d.In(&k.Dims); v != 0 {
+			fmt.Fprintf(w, "/%s=%d", d.Name, v)
+		}
+	}
+	if k.Layout != kernels.RowMajor {
+		fmt.Fprintf(w, "/layout=%v", k.Layout)
+	}
+	if k.Weights != (kernels.WeightFormat{}) {
+		fmt.Fprintf(w, "/weights=%s", benchValue(k.Weights.String()))
+	}
 	if k.Regime != "" && k.Regime != results.Engine {
 		fmt.Fprintf(w, "/regime=%s", benchValue(string(k.Regime)))
 	}
@@ -162,6 +173,15 @@ func formatBench(v float64) string {
 
 // benchValue makes a name safe inside a benchmark's name: it may hold neither
 // blanks nor the slash and the equals sign that separate keys and values.
+// benchName is the benchmark's name of an operation: "AttentionPrefill".
+func benchName(o kernels.Operation) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(o.String(), "-") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
+}
+
 func benchValue(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || r == '=' {

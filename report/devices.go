@@ -22,22 +22,31 @@ type DeviceInfo struct {
 
 // KernelInfo is a kernel that can run on a device.
 type KernelInfo struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	DTypes      []kernels.DType `json:"dtypes"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Operations are those that the kernel computes.
+	Operations []kernels.Operation `json:"operations"`
+	DTypes     []kernels.DType     `json:"dtypes"`
 	// Unsupported gives the reason for each data type that the kernel refuses.
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
 }
 
-// probes are the products by which a kernel is asked for a data type: an engine's, small
-// and large, since libraries take some types in multiples of 16 alone, and the smallest.
-var probes = []kernels.Shape{{M: 1, N: 4096, K: 4096}, {M: 4096, N: 4096, K: 4096}, {M: 1, N: 1, K: 1}}
+// probes are the tasks by which a kernel is asked for a data type: an engine's, small and
+// large, since libraries take some types in multiples of 16 alone, and the smallest.
+func probes(o kernels.Operation, dtype kernels.DType) []kernels.Task {
+	if o == kernels.GEMM {
+		big, least := kernels.Product(dtype, 4096, 4096), kernels.Product(dtype, 1, 1)
+		return []kernels.Task{{Subject: big, M: 1}, {Subject: big, M: 4096}, {Subject: least, M: 1}}
+	}
+	s := kernels.Subject{Operation: o, DType: dtype, Dims: kernels.Dims{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
+	return []kernels.Task{{Subject: s, M: 1}, {Subject: s, M: 4096}}
+}
 
 // takes is nil when a kernel takes one of the probes, and else why not the first.
-func takes(g kernels.Gemm, dtype kernels.DType) error {
+func takes(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) error {
 	var why error
-	for _, shape := range probes {
-		err := g.Supports(kernels.Problem{Shape: shape, DType: dtype})
+	for _, task := range probes(o, dtype) {
+		err := k.Supports(task)
 		if err == nil {
 			return nil
 		}
@@ -51,24 +60,39 @@ func takes(g kernels.Gemm, dtype kernels.DType) error {
 // Describe asks a device for what [WriteDevices] shows.
 func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 	info := DeviceInfo{Spec: d.Spec(), Ceilings: ceilings, Missing: d.Missing()}
-	for _, g := range d.Gemms() {
-		k := KernelInfo{Name: g.Name(), Description: g.Describe()}
-		for _, dtype := range kernels.DTypes() {
-			err := takes(g, dtype)
-			if err == nil {
-				k.DTypes = append(k.DTypes, dtype)
+	for _, o := range kernels.Operations() {
+		for _, k := range kernels.Implementations(d, o) {
+			one := describeKernel(k, o)
+			same := slices.IndexFunc(info.Kernels, func(have KernelInfo) bool {
+				return have.Name == one.Name && have.Description == one.Description && slices.Equal(have.DTypes, one.DTypes)
+			})
+			if same >= 0 {
+				info.Kernels[same].Operations = append(info.Kernels[same].Operations, o)
 				continue
 			}
-			if k.Unsupported == nil {
-				k.Unsupported = map[kernels.DType]string{}
-			}
-			reason := err.Error()
-			if u, ok := err.(*kernels.Unsupported); ok {
-				reason = u.Reason
-			}
-			k.Unsupported[dtype] = reason
+			info.Kernels = append(info.Kernels, one)
 		}
-		info.Kernels = append(info.Kernels, k)
+	}
+	return info
+}
+
+// describeKernel asks a kernel for the data types in which it computes an operation.
+func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
+	info := KernelInfo{Name: k.Name(), Description: k.Describe(), Operations: []kernels.Operation{o}}
+	for _, dtype := range kernels.DTypes() {
+		err := takes(k, o, dtype)
+		if err == nil {
+			info.DTypes = append(info.DTypes, dtype)
+			continue
+		}
+		if info.Unsupported == nil {
+			info.Unsupported = map[kernels.DType]string{}
+		}
+		reason := err.Error()
+		if u, ok := err.(*kernels.Unsupported); ok {
+			reason = u.Reason
+		}
+		info.Unsupported[dtype] = reason
 	}
 	return info
 }
@@ -167,11 +191,23 @@ func deviceSheet(d DeviceInfo) Sheet {
 	return s
 }
 
+// operationsText names operations: "gemm", "attention" for all of attention's.
+func operationsText(operations []kernels.Operation) string {
+	if slices.Equal(operations, []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}) {
+		return "attention"
+	}
+	words := make([]string, len(operations))
+	for i, o := range operations {
+		words[i] = o.String()
+	}
+	return strings.Join(words, " ")
+}
+
 // kernelSheet lists what can run where, and what can't, with reasons.
 func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 	s := Sheet{Title: "Kernels", Columns: []Column{
 		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "state", Key: "state"},
-		{Name: "dtypes", Key: "dtypes"}, {Name: "what it is, or why not", Key: "text", Flex: true},
+		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "what it is, or why not", Key: "text", Flex: true},
 	}}
 	for _, d := range devices {
 		for _, k := range d.Kernels {
@@ -183,14 +219,14 @@ func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 			if len(dtypes) == 0 {
 				state = word{"unusable", Open}
 			}
-			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, strings.Join(dtypes, " "), k.Description})
+			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), strings.Join(dtypes, " "), k.Description})
 		}
 		for _, m := range d.Missing {
-			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, m.Reason})
+			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, m.Reason})
 		}
 	}
 	for _, m := range missing {
-		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, m.Reason})
+		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, m.Reason})
 	}
 	return s
 }

@@ -167,6 +167,15 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	return doc.Render(w, f)
 }
 
+// subjectCells are N, K and layout of a product, or the operation and the size of what is
+// none.
+func subjectCells(k results.SeriesKey) (n, kk, layout, operation, size any) {
+	if k.Operation == kernels.GEMM {
+		return k.N, k.K, k.Layout.String(), nil, nil
+	}
+	return nil, nil, nil, k.Operation.String(), k.Size()
+}
+
 // medianSheet is the table of medians; audit is that which they were joined with, or nil.
 func medianSheet(medians []Median, audit *rules.Audit) Sheet {
 	sheet := Sheet{Columns: []Column{
@@ -176,10 +185,12 @@ func medianSheet(medians []Median, audit *rules.Audit) Sheet {
 		{Name: "time us", Key: "us", Align: Right, Interval: true}, {Name: "rate", Key: "gflops", Align: Right}, {Name: "MFU", Key: "mfu", Align: Right},
 		{Name: "MFU at clock", Key: "mfu_at_clock", Align: Right}, {Name: "samples", Key: "samples", Align: Right}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true},
 		{Name: "label", Key: "label", Wide: true}, {Name: "failed", Key: "failed", Flex: true},
+		{Name: "operation", Key: "operation", Hoist: true}, {Name: "size", Key: "size", Hoist: true}, {Name: "layout", Key: "layout", Hoist: true},
 	}}
 	for _, m := range medians {
 		k := m.Series
-		row := []any{k.Device, k.Kernel, k.DType, m.M, k.N, k.K, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}}
+		n, kk, layout, operation, size := subjectCells(k)
+		row := []any{k.Device, k.Kernel, k.DType, m.M, n, kk, string(k.Regime), unlessZero(k.Threads), nil, nil, nil, nil, m.Samples, nil, code(m.Label), word{m.Failed, Bad}, operation, size, layout}
 		if m.Samples > 0 {
 			row[8], row[9] = bounds{m.US, microsCell}, rate{m.FLOPS, k.DType}
 		}

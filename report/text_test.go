@@ -24,8 +24,9 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 	return []DeviceInfo{{
 		Spec: fixtureSpec(), Ceilings: &ceilings,
 		Kernels: []KernelInfo{
-			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
-			{Name: "tiled", Description: "AVX-512, 6×64 register tile", DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
+			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
+			{Name: "tiled", Description: "AVX-512, 6×64 register tile", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
+			{Name: "flash", Description: "online softmax over tiles of keys", Operations: []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
 		},
 		Missing: []kernels.Missing{{Name: "openblas", Reason: "libopenblas.so.0: cannot open shared object file; install libopenblas0"}},
 	}}, []kernels.Missing{{Name: "cuda", Reason: "libcuda.so.1 is not there: no NVIDIA driver"}}

@@ -227,9 +227,6 @@ func (r *Run) exportedOrigins() (exportOrigins, error) {
 // the other columns is empty.
 func exportedIdentity(k SeriesKey) (identity, error) {
 	id, err := identityOf(k)
-	if !k.Operation.HasWeights() {
-		id.layout = ""
-	}
 	if k.Dims == (kernels.Dims{N: k.N, K: k.K}) {
 		id.dims = ""
 	}

@@ -123,12 +123,15 @@ func identityOf(k SeriesKey) (identity, error) {
 	if err := k.Subject.Validate(); err != nil {
 		return identity{}, fmt.Errorf("series %v: %w", k, err)
 	}
-	return identity{
+	id := identity{
 		operation: k.Operation.String(),
 		dims:      canonical(dimsOf(k.Subject)),
 		operands:  canonical(operandsOf(k.Subject)),
-		layout:    k.Layout.String(),
-	}, nil
+	}
+	if k.Operation.HasWeights() {
+		id.layout = k.Layout.String()
+	}
+	return id, nil
 }
 
 // fill sets the subject of a series key that the identity says. The error names what
@@ -138,7 +141,12 @@ func (id identity) fill(k *SeriesKey) error {
 	if k.Operation, err = kernels.ParseOperation(id.operation); err != nil {
 		return unknown("operation", id.operation)
 	}
-	if k.Layout, err = kernels.ParseLayout(id.layout); err != nil {
+	if k.Operation.HasWeights() {
+		k.Layout, err = kernels.ParseLayout(id.layout)
+	} else if id.layout != "" {
+		err = unknown("layout", id.layout)
+	}
+	if err != nil {
 		return unknown("layout", id.layout)
 	}
 	var dims map[string]int

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"sort"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // tiling is how a kernel covers the product of a series: tiles of m×n, across of them along N,
@@ -17,6 +19,9 @@ type tiling struct {
 // read from the label. ok is false where the tile or the device's units are not known, and
 // where the kernel cuts tiles along K: then waves of tiles say nothing.
 func (c *curve) tileOf(p point) (t tiling, ok bool) {
+	if c.series.Key.Operation != kernels.GEMM {
+		return tiling{}, false // tiles cover the C of a product
+	}
 	n := c.series.Key.N
 	t = tiling{m: p.launch.Tile[0], n: p.launch.Tile[1], units: unitsOf(c.spec), columns: n}
 	if t.units == 0 || p.launch.Split > 1 || p.launch.Split == 0 && cutsK(p.label) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // Libraries pick the height of a tile to fit M, in steps of heightStep rows. Waves of
@@ -27,6 +29,8 @@ var widths = []int{256, 128, 192, 64}
 func (w *witness) fullWaves() (Cause, string) {
 	units := unitsOf(w.curve.spec)
 	switch {
+	case w.curve.series.Key.Operation != kernels.GEMM:
+		return "", "" // tiles cover the C of a product
 	case w.tiled():
 		return "", "" // the tiles themselves were looked at
 	case units == 0:

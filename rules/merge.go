@@ -231,7 +231,10 @@ func reproduce(row, against results.Case) string {
 			add(against.PadTo)
 		}
 	}
-	words = append(words, "--dtype", dtypes, "--shape", fmt.Sprintf("n%dk%d", row.N, row.K), "--batch", results.JoinInts(batches, ","))
+	if row.Operation != kernels.GEMM {
+		words = append(words, "--op", row.Operation.String())
+	}
+	words = append(words, "--dtype", dtypes, "--shape", strings.ReplaceAll(row.Size(), " ", ""), "--batch", results.JoinInts(batches, ","))
 	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
 		words = append(words, "--layout", row.Layout.String())
 	}

@@ -114,11 +114,14 @@ func (pl *planner) plansFor(i int) []plan {
 		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
-	split(2)
-	if pl.parts > 2 {
+	divisible := pl.c.series.Key.Operation.Divisible()
+	if divisible {
+		split(2)
+	}
+	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	if b := pl.above[i]; b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+	if b := pl.above[i]; divisible && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
 		out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m})
 	}
 	if other, _ := pl.f.bestElsewhere(pl.c, pl.c.points[i].m); other != nil {

@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/gemmaudit/gemmaudit/kernels"
+
 // Pad is the rule that no larger M takes less time.
 const Pad Rule = "pad"
 
@@ -14,6 +16,7 @@ var padRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Pad.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
+	applies: kernels.Operation.Divisible,
 	judge:   (*family).pad,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }

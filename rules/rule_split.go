@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/gemmaudit/gemmaudit/kernels"
+
 // SplitRule is the rule that no two launches take less time together than the one.
 const SplitRule Rule = "split"
 
@@ -14,6 +16,7 @@ var splitRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Split.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Split.Enabled },
+	applies: kernels.Operation.Divisible,
 	judge:   (*family).split,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // Rule is the name of a rule, as in the rules file and on the command line.
@@ -22,6 +24,8 @@ type rule struct {
 	// settings are the rule's keys in the rules file beside enabled, in the file's order.
 	settings []setting
 	enabled  func(*RuleSet) *bool
+	// applies says to which operations the rule does; nil is to all.
+	applies func(kernels.Operation) bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*family, *curve) []judgement
 	// bound is the loss from which on a finding's row breaks the rule.
@@ -93,6 +97,9 @@ func ParseRule(s string) (Rule, error) {
 	}
 	return "", fmt.Errorf("unknown rule %q: expected one of %s", s, RuleNames())
 }
+
+// appliesTo says whether the rule judges curves of an operation.
+func (r rule) appliesTo(o kernels.Operation) bool { return r.applies == nil || r.applies(o) }
 
 // on says whether the rule is switched on.
 func (r rule) on(c Config) bool { return *r.enabled(&c.Rules) }

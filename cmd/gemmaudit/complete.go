@@ -71,9 +71,11 @@ func (a *app) kernelNames() []string {
 	}
 	var names []string
 	for _, d := range devices {
-		for _, g := range d.Gemms() {
-			if line := cobra.CompletionWithDesc(g.Name(), g.Describe()); !slices.Contains(names, line) {
-				names = append(names, line)
+		for _, o := range kernels.Operations() {
+			for _, k := range kernels.Implementations(d, o) {
+				if line := cobra.CompletionWithDesc(k.Name(), k.Describe()); !slices.Contains(names, line) {
+					names = append(names, line)
+				}
 			}
 		}
 	}

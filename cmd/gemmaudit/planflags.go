@@ -20,6 +20,7 @@ import (
 // fails on them.
 type planFlags struct {
 	preset       string
+	operations   []string
 	shapes       []string
 	models       []string
 	tp           []int
@@ -55,7 +56,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "regime",
+var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -68,7 +69,8 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	}
 	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
 	f.ofTargets, f.changed = ofTargets, flags.Changed
-	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096; m512n14336k4096 fixes the batch too (repeatable)")
+	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "what is computed: gemm, attention-prefill, attention-decode; attention for both (repeatable)")
+	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096, attention as q32kv8d128 or q32kv8d128w4096; m512n14336k4096 fixes the batch too (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
@@ -97,6 +99,13 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	})
+	complete(cmd, "op", listOf(func() []string {
+		names := []string{"attention"}
+		for _, o := range kernels.Operations() {
+			names = append(names, cobra.CompletionWithDesc(o.String(), o.Title()))
+		}
+		return names
+	}))
 	complete(cmd, "shape", completeShapes)
 	complete(cmd, "model", completeModels)
 	complete(cmd, "tp", fixed("1", "2", "4", "8", "1,2,4,8"))
@@ -153,20 +162,25 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if len(f.tp) == 0 {
 		return bad("tp", errors.New("there is no number: expected ranks, as in 1,2,4,8"))
 	}
-	for _, s := range f.shapes {
-		shape, err := sweep.ParseShape(s)
-		if err != nil {
-			return bad("shape", err)
-		}
-		o.Targets = append(o.Targets, sweep.Target{N: shape.N, K: shape.K, M: shape.M})
+	if o.Operations, err = sweep.ParseOperations(f.operations); err != nil {
+		return bad("op", err)
 	}
-	for _, m := range f.models {
-		for _, tp := range f.tp {
-			targets, err := sweep.ParseModel(m, tp)
+	for _, operation := range o.Operations {
+		for _, s := range f.shapes {
+			target, err := sweep.ParseTarget(operation, s)
 			if err != nil {
-				return bad("model", err)
+				return bad("shape", err)
 			}
-			o.Targets = append(o.Targets, targets...)
+			o.Targets = append(o.Targets, target)
+		}
+		for _, m := range f.models {
+			for _, tp := range f.tp {
+				targets, err := sweep.ModelTargets(operation, m, tp)
+				if err != nil {
+					return bad("model", err)
+				}
+				o.Targets = append(o.Targets, targets...)
+			}
 		}
 	}
 	if tp := slices.Max(f.tp); tp != 1 && len(f.models) == 0 {

@@ -89,7 +89,26 @@ func newSimulation() simulation {
 			// Computes nothing, which selftest must notice.
 			{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: flat},
 		},
+		Attentions: []kerneltest.AttentionConfig{
+			// Takes half as long again for prompts of 192 to 224 tokens, and for contexts
+			// of as many.
+			{Name: "dented", Cost: func(a kernels.Attention) float64 {
+				t := attentionTime(a, rate/2, overhead)
+				if a.Length >= 192 && a.Length <= 224 {
+					t *= 1.5
+				}
+				return t
+			}},
+			{Name: "flat", Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
+			{Name: "short", MaxRows: 1, Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
+		},
 	})}
+}
+
+// attentionTime is that of attention at a rate in FLOP/s.
+func attentionTime(a kernels.Attention, rate, overhead float64) float64 {
+	pairs := float64(a.Rows) * (float64(a.Length) - float64(a.Rows-1)/2)
+	return overhead + 4*float64(a.Heads.Query*a.Heads.Dim)*pairs/rate
 }
 
 func TestScripts(t *testing.T) {

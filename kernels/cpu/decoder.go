@@ -123,10 +123,13 @@ func (d *Device) Normalize(n kernels.Normalization) (kernels.Launch, error) {
 // heads checks the sizes of heads.
 func (o *operation) heads(h kernels.Heads) {
 	o.check(h.Validate())
-	if h.Dim > C.GA_MAX_DIM {
-		o.check(fmt.Errorf("heads: a head has %d elements, expected at most %d", h.Dim, C.GA_MAX_DIM))
+	if h.Dim > mostHeadDim {
+		o.check(fmt.Errorf("heads: a head has %d elements, expected at most %d", h.Dim, mostHeadDim))
 	}
 }
+
+// mostHeadDim is the most elements of a head.
+const mostHeadDim = C.GA_MAX_DIM
 
 // cache returns the addresses of keys and values.
 func (o *operation) cache(k kernels.KVCache, h kernels.Heads, t kernels.DType) (keys, values unsafe.Pointer) {

@@ -17,16 +17,16 @@ type Attention struct {
 	among    []attentionFamily
 }
 
-// Attentions lists the ways that a device has, auto first, then the rungs from the best
-// to the plainest: decode, flash, naive.
-func (d *Device) Attentions() []*Attention {
+// AttentionKernels implements kernels.AttentionLister: auto first, then the rungs from the
+// best to the plainest: decode, flash, naive.
+func (d *Device) AttentionKernels() []kernels.AttentionKernel {
 	var there []attentionFamily
 	for _, f := range attentionFamilies {
 		if f != nil {
 			there = append(there, f)
 		}
 	}
-	all := []*Attention{{dev: d, name: "auto", describe: "picks the least expected time among the others", among: there}}
+	all := []kernels.AttentionKernel{&Attention{dev: d, name: "auto", describe: "picks the least expected time among the others", among: there}}
 	for _, f := range there {
 		all = append(all, &Attention{dev: d, name: f.name(), describe: f.describe(d.arch), among: []attentionFamily{f}})
 	}
@@ -38,6 +38,18 @@ func (t *Attention) Name() string { return t.name }
 
 // Describe is one line for people.
 func (t *Attention) Describe() string { return t.describe }
+
+// Supports looks at sizes and types; operands are taken to be aligned.
+func (t *Attention) Supports(o kernels.Attention) error {
+	p, err := newAttentionProblem(o)
+	if err != nil {
+		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: err.Error()}
+	}
+	if _, _, ok := pickAttention(t.among, t.dev.arch, p); !ok {
+		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: attentionRefusals(t.among, t.dev.arch, p)}
+	}
+	return nil
+}
 
 // Attend binds an attention. The error is a [*kernels.Unsupported] where no rung takes it,
 // and else names the operand or size that is wrong.
