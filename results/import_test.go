@@ -13,23 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/published"
 )
 
-const (
-	published4090   = "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv"
-	publishedA800   = "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv"
-	publishedMarlin = "Marlin_NVIDIA_A800_80GB_PCIe_vllm_0.6.5_K4096_N28672_dtype_gptq_int8.csv"
-)
-
-// publishedFile finds a published sweep, which the project does not ship.
-func publishedFile(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join("..", "..", "shared", "data", "fairyspeed", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the published sweeps are not here: %v", err)
-	}
-	return path
-}
+// publishedMarlin is the name of a sweep of a kernel that takes weights of 8 bits.
+const publishedMarlin = "Marlin_NVIDIA_A800_80GB_PCIe_vllm_0.6.5_K4096_N28672_dtype_gptq_int8.csv"
 
 func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
@@ -52,6 +40,7 @@ func flagged(s Series, threshold float64) int {
 }
 
 func TestImportPublishedSweeps(t *testing.T) {
+	dir := published.Folder(t)
 	for _, tt := range []struct {
 		file             string
 		key              SeriesKey
@@ -60,11 +49,11 @@ func TestImportPublishedSweeps(t *testing.T) {
 		peak             float64
 		firstLabelPrefix string
 	}{
-		{published4090, SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096}, 8197, 3021, 2882, 166e12, "std::enable_if<!(false), void>"},
-		{publishedA800, SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096}, 517, 322, 287, 312e12, "ampere_bf16"},
+		{published.RTX4090, SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096}, 8197, 3021, 2882, 166e12, "std::enable_if<!(false), void>"},
+		{published.A800, SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096}, 517, 322, 287, 312e12, "ampere_bf16"},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
-			r, err := Import(context.Background(), []string{publishedFile(t, tt.file)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+			r, err := Import(context.Background(), []string{filepath.Join(dir, tt.file)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
 			must(t, err)
 			defer r.Close()
 			series, err := r.Series()
@@ -300,8 +289,8 @@ func TestFromName(t *testing.T) {
 		name string
 		want ImportOptions
 	}{
-		{published4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Library: "torch 2.5.1+cu124"}},
-		{publishedA800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{published.RTX4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{published.A800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Library: "torch 2.5.1+cu124"}},
 		{"torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N28672_dtype_float16.csv",
 			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.FP16, N: 28672, K: 4096, Library: "torch 2.5.1+cu124"}},
 
@@ -399,7 +388,7 @@ func TestPeakEstimateOfContradictingLines(t *testing.T) {
 }
 
 func BenchmarkImport(b *testing.B) {
-	path := publishedFile(b, published4090)
+	path := filepath.Join(published.Folder(b), published.RTX4090)
 	dir := b.TempDir()
 	i := 0
 	for b.Loop() {
