@@ -68,7 +68,9 @@ func TestAttention(t *testing.T) {
 
 // TestThreadsDoNotChangeAttention: work is divided by rows, heads and the sequence,
 // and never by how many threads there are.
-func TestThreadsDoNotChangeAttention(t *testing.T) {
+func TestThreadsDoNotChangeAttention(t *testing.T) { onEachISA(t, threadsDoNotChangeAttention) }
+
+func threadsDoNotChangeAttention(t *testing.T, _ string) {
 	for _, c := range []struct{ rows, query, kv, position, window int }{
 		{1, 8, 1, 3000, 0}, {1, 8, 8, 5000, 3000}, {7, 4, 2, 1100, 0}, {130, 6, 2, 40, 0}, {70, 8, 1, 700, 64},
 	} {
