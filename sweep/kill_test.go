@@ -67,9 +67,9 @@ func parseDeath(text string) (d death) {
 	return d
 }
 
+// comes lets d come: at once, or later while the sweep goes on.
 func (d death) comes() {
-	go func() {
-		time.Sleep(d.After)
+	kill := func() {
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			err = self.Kill()
@@ -77,7 +77,12 @@ func (d death) comes() {
 		if err != nil {
 			panic(err)
 		}
-	}()
+		select {}
+	}
+	if d.After == 0 {
+		kill()
+	}
+	time.AfterFunc(d.After, kill)
 }
 
 // mortal kills its process at the moment of d.
@@ -163,7 +168,7 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.db")
 	rng := rand.New(rand.NewPCG(3, 14))
 	unborn, before := 0, 0
-	latest := 20 * time.Millisecond // of the deaths at the start
+	latest := time.Duration(1) // of the deaths at the start: the first dies at once
 	for kill := range kills {
 		// One in five dies while it starts or while the run file comes into being,
 		// the others some samples into the sweep.
@@ -183,10 +188,10 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 		switch {
 		case d.Samples > 0:
 		case begun:
-			latest = latest * 2 / 3
+			latest = latest/3*2 + 1
 		default:
 			unborn++
-			latest = latest * 3 / 2
+			latest = max(latest*3/2, 5*time.Millisecond)
 		}
 	}
 	if unborn == 0 {

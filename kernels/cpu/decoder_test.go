@@ -49,6 +49,9 @@ func TestAttention(t *testing.T) {
 		} else if os.Getenv("GEMMAUDIT_ISA") == best {
 			part = 1
 		}
+		if testing.Short() {
+			part = 12
+		}
 		for turn, dt := range []kernels.DType{kernels.FP16, kernels.BF16, kernels.FP32} {
 			for i, c := range kernels.AttentionCases(dt, 64) {
 				if part > 1 && i%part != turn {
