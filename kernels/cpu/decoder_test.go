@@ -50,7 +50,7 @@ func TestAttention(t *testing.T) {
 			part = 1
 		}
 		if testing.Short() {
-			part = 12
+			part = 24
 		}
 		for turn, dt := range []kernels.DType{kernels.FP16, kernels.BF16, kernels.FP32} {
 			for i, c := range kernels.AttentionCases(dt, 64) {

@@ -59,6 +59,9 @@ func TestGateDeepK(t *testing.T) {
 		{"gemv", kernels.BF16, kernels.Shape{M: 1, N: 70, K: 20_001}},
 		{"gemv", kernels.INT8, kernels.Shape{M: 2, N: 31, K: 30_011}},
 	}
+	if testing.Short() {
+		tests = tests[3:]
+	}
 	onEachISA(t, func(t *testing.T, _ string) {
 		dev := open(t, 2)
 		for _, test := range tests {
