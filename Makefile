@@ -32,6 +32,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONCURRENT := ./results ./sweep ./cmd/...
 SERIAL     := algos|audit|badcells|badplan|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
 
+# What AMX takes part in, of the tests of kernels/cpu.
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
+
 .PHONY: run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
@@ -99,7 +102,7 @@ endif
 test: vet
 	$(TEST) $(TEST_FLAGS) ./...
 	$(TEST) -ldflags '-s -w' -race -short -skip '^TestScripts$$/^($(SERIAL))$$' $(CONCURRENT)
-	$(TEST) -ldflags '-s -w' -tags amxemu -run 'AMX|/^amx' ./kernels/cpu
+	$(TEST) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
 check: vet formatted
 	$(TEST) $(TEST_FLAGS) -short ./...
@@ -118,7 +121,7 @@ formatted:
 # software where it can't.
 test-kernels:
 	$(GO) test ./kernels/cpu
-	$(GO) test -tags amxemu -run 'AMX|/^amx' ./kernels/cpu
+	$(GO) test -tags amxemu $(TILES) ./kernels/cpu
 
 # The driver's layer without a GPU: against fake drivers, which the tests build.
 test-cuda: $(TRAMPOLINES)

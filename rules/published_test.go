@@ -132,6 +132,33 @@ func TestPublishedRows(t *testing.T) {
 	}
 }
 
+// TestCausesWithoutLabels: where nothing tells which kernel ran, at most one finding in
+// twenty of the published sweep has no cause, and each of these says what was excluded.
+func TestCausesWithoutLabels(t *testing.T) {
+	data := rtx4090(t)
+	for i := range data.Series[0].Rows {
+		data.Series[0].Rows[i].Case.Label = ""
+	}
+	a, err := RunAudit(context.Background(), data, articleConfig(0.85), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := 0
+	for _, f := range a.Findings {
+		if f.Cause != Unknown {
+			continue
+		}
+		unknown++
+		if len(f.Excluded) == 0 {
+			t.Errorf("%s: nothing is excluded", f.ID)
+		}
+	}
+	t.Logf("%d findings, %d without a cause", len(a.Findings), unknown)
+	if len(a.Findings) < 90 || 20*unknown > len(a.Findings) {
+		t.Errorf("%d of %d findings have no cause", unknown, len(a.Findings))
+	}
+}
+
 // TestPublishedCauses checks the two facts that are known about the published
 // sweeps: on the RTX 4090 the library chooses a slow kernel, on the A800 the
 // cliffs are waves of tiles on 108 SMs.
