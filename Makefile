@@ -2,7 +2,8 @@
 # neither: the driver is opened when the program runs, and device code is embedded.
 #
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
-#   make test    everything, as a clean clone runs it
+#   make test    everything, as a clean clone runs it (some minutes)
+#   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
 #   make bench   what the kernels reach here, beside registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them)
@@ -26,10 +27,15 @@ LDFLAGS := -X main.version=$(VERSION)
 # Pinned, so that a new release of the tool can't fail an old commit.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Packages in which goroutines meet.
+# Packages in which goroutines meet, and the scripts that add nothing to them: they go
+# through one command after another.
 CONCURRENT := ./results ./sweep ./cmd/...
+SERIAL     := algos|audit|badcells|badplan|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
 
-.PHONY: run test lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean
+# What AMX takes part in, of the tests of kernels/cpu.
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
+
+.PHONY: run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -82,17 +88,40 @@ $(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/trampoline/* kernels/cuda/include
 run: build
 	@bin/gemmaudit run --preset $(PRESET) --parent '$(OUT)' || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
-test: test-kernels test-cuda
-	$(GO) vet ./...
-	$(GO) test ./...
-	$(GO) test -race $(CONCURRENT)
+# One build serves all tests but those of the race detector and of AMX in software; the
+# GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
+# for a test needs no symbols for a debugger, and no version, with which it would be
+# linked anew after each commit.
+TEST := $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
+ifdef GPU
+TEST_FLAGS := $(TAGS) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
+else
+TEST_FLAGS := -ldflags '-s -w'
+endif
 
-# The same kernels on every instruction set that this machine can run, and AMX in
+test: vet
+	$(TEST) $(TEST_FLAGS) ./...
+	$(TEST) -ldflags '-s -w' -race -short -skip '^TestScripts$$/^($(SERIAL))$$' $(CONCURRENT)
+	$(TEST) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
+
+check: vet formatted
+	$(TEST) $(TEST_FLAGS) -short ./...
+
+# Code without GPU support differs in these packages.
+vet: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) vet $(TAGS) ./...
+ifdef GPU
+	$(CUDA_ENV) $(GO) vet ./kernels/cuda/... ./kernels/mistral ./cmd/...
+endif
+
+formatted:
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
+
+# The CPU's kernels on every instruction set that this machine can run, and AMX in
 # software where it can't.
 test-kernels:
-	$(GO) test -tags amxemu ./kernels/cpu
-	GEMMAUDIT_ISA=avx2 $(GO) test ./kernels/cpu
-	GEMMAUDIT_ISA=portable $(GO) test ./kernels/cpu
+	$(GO) test ./kernels/cpu
+	$(GO) test -tags amxemu $(TILES) ./kernels/cpu
 
 # The driver's layer without a GPU: against fake drivers, which the tests build.
 test-cuda: $(TRAMPOLINES)
@@ -102,8 +131,7 @@ ifdef GPU
 endif
 
 # What kernels/cuda plans is used by what the tag brings in, so it is looked at as a whole.
-lint: $(TRAMPOLINES)
-	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
+lint: formatted $(TRAMPOLINES)
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) $$($(GO) list ./... | grep -v /kernels/cuda$$)
 ifdef GPU

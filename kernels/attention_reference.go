@@ -197,10 +197,14 @@ func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitud
 	var plain float64 // the largest of values, whatever their weight
 	for j := range n {
 		weight := p[j] / sum
+		magnitude := magnitude[:len(out)]
 		for e, x := range values[j*h.Dim:][:len(out)] {
+			abs := math.Abs(x)
 			out[e] += weight * x
-			magnitude[e] += weight * math.Abs(x)
-			plain = max(plain, math.Abs(x))
+			magnitude[e] += weight * abs
+			if abs > plain {
+				plain = abs
+			}
 		}
 	}
 	score := c.Scale * math.Sqrt(ofQ*longest)

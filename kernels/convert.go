@@ -66,14 +66,15 @@ func (f smallFloat) encode(x float64) uint16 {
 
 // decode is exact: every small format is a subset of binary64.
 func (f smallFloat) decode(h uint16) float64 {
-	sign := 1.0
-	if h>>(f.exponent+f.mantissa)&1 == 1 {
-		sign = -1
-	}
 	top := 1<<f.exponent - 1
 	e := int(h>>f.mantissa) & top
 	m := int(h) & (1<<f.mantissa - 1)
 	bias := 1<<(f.exponent-1) - 1
+	negative := h >> (f.exponent + f.mantissa) & 1
+	if e != 0 && e != top { // nearly all there are
+		return math.Float64frombits(uint64(negative)<<63 | uint64(e-bias+1023)<<52 | uint64(m)<<(52-f.mantissa))
+	}
+	sign := 1 - 2*float64(negative)
 	switch {
 	case f.finite && e == top && m == 1<<f.mantissa-1:
 		return math.NaN()

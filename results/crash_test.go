@@ -68,7 +68,10 @@ func helper(what, path string) error {
 		return err
 	}
 	if what == helperMigrate {
-		return r.Close()
+		if err := r.Close(); err != nil {
+			return err
+		}
+		time.Sleep(time.Hour) // until it is killed
 	}
 	if what == helperHold {
 		fmt.Println("held")

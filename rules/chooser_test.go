@@ -193,7 +193,11 @@ func TestControls(t *testing.T) {
 // TestChoosingKeepsTheLevel: to look after every round and to stop where a row
 // is clear must not make more false discoveries than stated.
 func TestChoosingKeepsTheLevel(t *testing.T) {
-	const screening, rounds, runs = 7, 15, 20
+	const screening, rounds = 7, 15
+	runs := 20
+	if testing.Short() {
+		runs = 2
+	}
 	ms := grid(4, 1024, 4)
 	cfg := Default().Only(Monotonic)
 	for _, s := range scenarios() {
@@ -210,9 +214,9 @@ func TestChoosingKeepsTheLevel(t *testing.T) {
 			}
 			c.add(a.Flagged, truth, s)
 		}
-		rate := c.fdp / runs
+		rate := c.fdp / float64(runs)
 		t.Logf("%s: false discovery rate %.4f, %d of %d true rows", s.name, rate, c.caught, c.trueRows)
-		if room := 3 * math.Sqrt(cfg.FDR*(1-cfg.FDR)/runs); rate > cfg.FDR+room {
+		if room := 3 * math.Sqrt(cfg.FDR*(1-cfg.FDR)/float64(runs)); rate > cfg.FDR+room {
 			t.Errorf("%s: false discovery rate %.3f, stated %.3f", s.name, rate, cfg.FDR)
 		}
 	}

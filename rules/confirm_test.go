@@ -17,7 +17,10 @@ import (
 // truth: what is confirmed must be true, also where the screening is tempted.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	const runs = 60
+	runs := 60
+	if testing.Short() {
+		runs = 10
+	}
 	ms := grid(4, 1024, 4)
 	cfg := Default().Only(Monotonic)
 	for _, s := range scenarios() {

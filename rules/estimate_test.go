@@ -23,6 +23,10 @@ func mixed(sigma float64) noise {
 func TestTailsOfEstimates(t *testing.T) {
 	t.Parallel()
 	levels := []float64{0.1, 0.01, 0.001}
+	sweeps := 30
+	if testing.Short() {
+		sweeps = 3
+	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "samples\tnoise\tp < 0.1\tp < 0.01\tp < 0.001\tstated error\ttrue error\t")
@@ -32,7 +36,7 @@ func TestTailsOfEstimates(t *testing.T) {
 			var counts [3]int
 			var total int
 			var se, square float64
-			for range 30 {
+			for range sweeps {
 				points := prepare(w.sweep(grid(4, 4096, 4), n), Default()).curves[0].points
 				off := make([]float64, len(points))
 				for i, p := range points {

@@ -15,10 +15,10 @@ import (
 )
 
 // doubtful is a device on which one kernel is, over some Ms, about as slow as the
-// rules begin to complain of, under noise. speed is real seconds a virtual one.
-func doubtful(speed float64) *kerneltest.Device {
+// rules begin to complain of, under noise.
+func doubtful() *kerneltest.Device {
 	return simulated(func(c *kerneltest.Config) {
-		c.RealTime, c.Noise, c.ClockMHz = speed, kerneltest.Noise{Sigma: 0.012}, 0
+		c.Noise, c.ClockMHz = kerneltest.Noise{Sigma: 0.012}, 0
 		c.Gemms = c.Gemms[:1]
 		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 120, 150, 1/0.95)
 	})
@@ -75,7 +75,7 @@ func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
 
 // TestRulesChooseTheRounds is a sweep from end to end with the rules' chooser.
 func TestRulesChooseTheRounds(t *testing.T) {
-	d := doubtful(0)
+	d := doubtful()
 	p, err := choosingPlan(d)
 	if err != nil {
 		t.Fatal(err)
@@ -110,29 +110,29 @@ func TestRulesChooseTheRounds(t *testing.T) {
 	}
 }
 
-// TestKilledSweepChoosesAlike kills a choosing sweep at random moments and wants
-// the rounds of choice to be what an undisturbed one would have taken.
+// TestKilledSweepChoosesAlike kills a choosing sweep among the rounds of choice and
+// wants these to be what an undisturbed one would have taken.
 func TestKilledSweepChoosesAlike(t *testing.T) {
-	kills := 8 // among the rounds of choice
+	kills := 8
 	if testing.Short() {
 		kills = 2
 	}
 	path := filepath.Join(t.TempDir(), "run.db")
 	rng := rand.New(rand.NewPCG(2, 71))
-	inside := 0
-	for start := 0; start < 60 && inside < kills; start++ {
-		after := 300 * time.Millisecond
-		if inside > 0 {
-			after = time.Duration(20+rng.IntN(40)) * time.Millisecond
+	before := 0
+	for kill := range kills {
+		d := death{Samples: 1 + rng.IntN(10), Round: 7, After: time.Duration(rng.Int64N(int64(300 * time.Microsecond)))}
+		if _, finished := start(t, path, chooseVariable+"=1", deathVariable+"="+d.String()); finished {
+			t.Fatalf("the sweep was complete before kill %d: it is too short for this test", kill+1)
 		}
-		if startAndKill(t, path, after, false, chooseVariable+"=1") {
-			break
+		samples := stored(t, path)
+		inside := len(slices.DeleteFunc(slices.Clone(samples), func(s results.Sample) bool { return s.Round < d.Round }))
+		if inside < before+d.Samples {
+			t.Fatalf("kill %d left %d samples of choice of %d before it, and %d were added", kill+1, inside, before, d.Samples)
 		}
-		if s := stored(t, path); len(s) > 0 && s[len(s)-1].Round >= 7 {
-			inside++
-		}
+		before = inside
 	}
 	p, run := finished(t, path, chooseVariable+"=1")
 	samples := chosenAsAsked(t, p, run)
-	t.Logf("%d samples of %d cases; %d kills fell among the rounds of choice", len(samples), len(p.Cases()), inside)
+	t.Logf("%d samples of %d cases; the last kill fell after %d samples of choice", len(samples), len(p.Cases()), before)
 }

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -25,8 +23,17 @@ const childVariable = "GEMMAUDIT_TEST_SWEEP_INTO"
 // chooseVariable makes it choose the rows of its later rounds by the rules.
 const chooseVariable = "GEMMAUDIT_TEST_CHOOSE"
 
+// deathVariable makes it kill itself; see death.
+const deathVariable = "GEMMAUDIT_TEST_DEATH"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childVariable); path != "" {
+		if text := os.Getenv(deathVariable); text != "" {
+			d := parseDeath(text)
+			if d.Samples == 0 {
+				d.comes()
+			}
+		}
 		if err := sweepAsChild(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -36,13 +43,74 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sweepAsChild starts or resumes a sweep that really takes time.
+// death is the moment at which a sweep in a process of its own is killed. What the
+// process has done decides, not the time: so a slow machine tests what a fast one does.
+type death struct {
+	// Samples were stored by this start, in the rounds from Round on; 0 is the
+	// beginning of the process.
+	Samples, Round int
+	// After is how much later it comes, while the sweep goes on, so that it falls
+	// anywhere within a block and its storing.
+	After time.Duration
+}
+
+// overrun bounds the samples of a start beyond those of its death, where the process
+// that is to kill itself waits for a processor.
+const overrun = 20
+
+func (d death) String() string { return fmt.Sprintf("%d %d %d", d.Samples, d.Round, d.After) }
+
+func parseDeath(text string) (d death) {
+	if _, err := fmt.Sscan(text, &d.Samples, &d.Round, &d.After); err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// comes lets d come: at once, or later while the sweep goes on.
+func (d death) comes() {
+	kill := func() {
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Kill()
+		}
+		if err != nil {
+			panic(err)
+		}
+		select {}
+	}
+	if d.After == 0 {
+		kill()
+	}
+	time.AfterFunc(d.After, kill)
+}
+
+// mortal kills its process at the moment of d.
+type mortal struct {
+	NoObserver
+	d      death
+	stored int
+}
+
+func (m *mortal) Sample(_ results.Case, s results.Sample) {
+	if m.d.Samples == 0 || s.Phase != results.PhaseSweep || s.Round < m.d.Round {
+		return
+	}
+	switch m.stored++; m.stored {
+	case m.d.Samples:
+		m.d.comes()
+	case m.d.Samples + overrun:
+		select {}
+	}
+}
+
+// sweepAsChild starts or resumes a sweep.
 func sweepAsChild(path string) error {
-	d := simulated(func(c *kerneltest.Config) { c.RealTime = 1 })
+	d := simulated(nil)
 	plan := killPlan
 	var chooser Chooser
 	if os.Getenv(chooseVariable) != "" {
-		d, plan, chooser = doubtful(1), choosingPlan, rules.OpenRows{Config: rules.Default()}
+		d, plan, chooser = doubtful(), choosingPlan, rules.OpenRows{Config: rules.Default()}
 	}
 	var run *results.Run
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +133,12 @@ func sweepAsChild(path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("begun") // from here on, kills are counted
-	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser}).Run(context.Background())
+	fmt.Println("begun")
+	o := &mortal{}
+	if text := os.Getenv(deathVariable); text != "" {
+		o.d = parseDeath(text)
+	}
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: o, Now: d.Now, Chooser: chooser}).Run(context.Background())
 	return err
 }
 
@@ -86,8 +158,8 @@ func hurriedPlan(d kernels.Device, batches string, o Options) (*Plan, error) {
 	return NewPlan([]kernels.Device{d}, o, nil)
 }
 
-// TestKilledSweepLosesNothing kills a sweep at 50 random moments of its life, each
-// time resumes it, and wants exactly the planned samples in the end.
+// TestKilledSweepLosesNothing kills a sweep at 50 moments of its life, each time
+// resumes it, and wants exactly the planned samples in the end.
 func TestKilledSweepLosesNothing(t *testing.T) {
 	kills := 50
 	if testing.Short() {
@@ -95,40 +167,39 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "run.db")
 	rng := rand.New(rand.NewPCG(3, 14))
-	grew, before := 0, 0
-	latest := 80 * time.Millisecond
+	unborn, before := 0, 0
+	latest := time.Duration(1) // of the deaths at the start: the first dies at once
 	for kill := range kills {
-		// Most die some blocks into the sweep, one in five while it starts or
-		// while the run file comes into being.
-		after, start := time.Duration(rng.Int64N(int64(latest))), kill%5 == 0
-		if start {
-			after /= 3
+		// One in five dies while it starts or while the run file comes into being,
+		// the others some samples into the sweep.
+		d := death{After: time.Duration(rng.Int64N(int64(latest)))}
+		if kill%5 > 0 {
+			d = death{Samples: 1 + rng.IntN(50), After: time.Duration(rng.Int64N(int64(300 * time.Microsecond)))}
 		}
-		if startAndKill(t, path, after, start) {
+		begun, finished := start(t, path, deathVariable+"="+d.String())
+		if finished {
 			t.Fatalf("the sweep was complete before kill %d: it is too short for this test", kill+1)
 		}
 		samples := stored(t, path)
-		if len(samples) < before {
-			t.Fatalf("kill %d lost %d samples", kill+1, before-len(samples))
-		}
-		// A slow machine measures nothing in the time in which a fast one is done.
-		switch added := len(samples) - before; {
-		case added > 0:
-			grew++
-			if added > 60 {
-				latest = latest * 4 / 5
-			}
-		case !start:
-			latest = latest * 5 / 4
+		if added := len(samples) - before; added < d.Samples {
+			t.Fatalf("kill %d left %d samples of %d before it, and %d were added", kill+1, len(samples), before, d.Samples)
 		}
 		before = len(samples)
+		switch {
+		case d.Samples > 0:
+		case begun:
+			latest = latest/3*2 + 1
+		default:
+			unborn++
+			latest = max(latest*3/2, 5*time.Millisecond)
+		}
 	}
-	if grew < kills/3 {
-		t.Errorf("only %d of %d starts measured anything before they were killed", grew, kills)
+	if unborn == 0 {
+		t.Error("no process was killed before its run file was open")
 	}
 	p, run := finished(t, path)
 	samples := complete(t, p, run)
-	t.Logf("%d samples; %d of %d killed starts added some, %d before the last", len(samples), grew, kills, before)
+	t.Logf("%d samples, %d before the last start; %d of %d were killed before the run file was open", len(samples), before, unborn, kills)
 	if state(t, run, StateStatus) != StatusComplete {
 		t.Errorf("status %q", state(t, run, StateStatus))
 	}
@@ -157,7 +228,7 @@ func stored(t *testing.T, path string) []results.Sample {
 // measured together with its plan.
 func finished(t *testing.T, path string, env ...string) (*Plan, *results.Run) {
 	t.Helper()
-	if !startAndKill(t, path, time.Minute, false, env...) {
+	if _, finished := start(t, path, env...); !finished {
 		t.Fatal("the last start did not finish")
 	}
 	run, err := results.OpenAppend(path)
@@ -172,44 +243,17 @@ func finished(t *testing.T, path string, env ...string) (*Plan, *results.Run) {
 	return p, run
 }
 
-// startAndKill starts the sweep and kills it a while after the run file is open,
-// or, with early, after the process was started. It is true when the sweep was
-// finished by then.
-func startAndKill(t *testing.T, path string, after time.Duration, early bool, env ...string) (finished bool) {
+// start starts the sweep in a process of its own and waits for its end. begun says
+// whether it lived to open the run file, finished whether nothing killed it.
+func start(t *testing.T, path string, env ...string) (begun, finished bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append(env, childVariable+"="+path)...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if early {
-		time.Sleep(after)
-		after = 0
-	} else if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "begun\n" {
-		t.Fatalf("the sweep said %q and ended: %v", line, errors.Join(err, cmd.Wait()))
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err = <-ended:
-	case <-time.After(after):
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Fatal(err)
-		}
-		err = <-ended
-	}
+	out, err := cmd.Output()
 	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return true
-	case errors.As(err, &exit) && exit.ExitCode() == -1:
-		return false
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == -1) {
+		t.Fatalf("the sweep said %q and failed: %v", out, err)
 	}
-	t.Fatalf("the sweep failed: %v", err)
-	return false
+	return string(out) == "begun\n", err == nil
 }

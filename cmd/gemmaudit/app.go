@@ -27,6 +27,7 @@ type app struct {
 	stderr io.Writer
 	env    func(string) (string, bool)
 	now    func() time.Time
+	after  func(time.Duration) <-chan time.Time
 	// providers brings the devices; it is asked only by commands that need one,
 	// because opening a device costs more than most commands do.
 	providers func() []kernels.Provider
@@ -60,6 +61,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string,
 		stderr:    stderr,
 		env:       env,
 		now:       time.Now,
+		after:     time.After,
 		providers: providers,
 	}
 }
@@ -112,7 +114,7 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
 			cancel()
 			select {
-			case <-time.After(echo):
+			case <-a.after(echo):
 				signal.Stop(signals)
 			case <-done:
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results/published"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in the scripts")
@@ -112,10 +113,7 @@ func attentionTime(a kernels.Attention, rate, overhead float64) float64 {
 }
 
 func TestScripts(t *testing.T) {
-	published, err := filepath.Abs("../../../shared/data/fairyspeed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sweeps := published.Folder(t)
 	fixtures, err := filepath.Abs("../../kernels/mistral")
 	if err != nil {
 		t.Fatal(err)
@@ -125,28 +123,18 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(published); err != nil {
-		t.Logf("scripts on published sweeps skip: %v", err)
-		published = ""
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PUBLISHED", published)
+			env.Setenv("PUBLISHED", sweeps)
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("SCHEMA1", schema1)
 			// Nothing of the person who runs the tests shows.
 			env.Setenv("TERM", "dumb")
 			return nil
-		},
-		Condition: func(cond string) (bool, error) {
-			if cond == "published" {
-				return published != "", nil
-			}
-			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,

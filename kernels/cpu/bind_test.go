@@ -16,7 +16,9 @@ func (foreign) Bytes() int64 { return 0 }
 func (foreign) Close() error { return nil }
 
 // TestBindRefuses: every kernel looks at the same things before it binds.
-func TestBindRefuses(t *testing.T) {
+func TestBindRefuses(t *testing.T) { onEachISA(t, bindRefuses) }
+
+func bindRefuses(t *testing.T, _ string) {
 	dev := open(t, 1)
 	alloc := func(bytes int64) kernels.Buffer {
 		b, err := dev.Alloc(bytes)
@@ -86,7 +88,9 @@ func TestBindRefuses(t *testing.T) {
 
 // TestDetached: the packed form serves after the raw B is gone; what reads B as it was
 // given says that it needs it.
-func TestDetached(t *testing.T) {
+func TestDetached(t *testing.T) { onEachISA(t, detached) }
+
+func detached(t *testing.T, _ string) {
 	dev := open(t, 1)
 	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 48, K: 32}, DType: kernels.FP32}
 	for _, c := range []struct {

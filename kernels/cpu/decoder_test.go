@@ -49,6 +49,9 @@ func TestAttention(t *testing.T) {
 		} else if os.Getenv("GEMMAUDIT_ISA") == best {
 			part = 1
 		}
+		if testing.Short() {
+			part = 24
+		}
 		for turn, dt := range []kernels.DType{kernels.FP16, kernels.BF16, kernels.FP32} {
 			for i, c := range kernels.AttentionCases(dt, 64) {
 				if part > 1 && i%part != turn {
@@ -68,7 +71,9 @@ func TestAttention(t *testing.T) {
 
 // TestThreadsDoNotChangeAttention: work is divided by rows, heads and the sequence,
 // and never by how many threads there are.
-func TestThreadsDoNotChangeAttention(t *testing.T) {
+func TestThreadsDoNotChangeAttention(t *testing.T) { onEachISA(t, threadsDoNotChangeAttention) }
+
+func threadsDoNotChangeAttention(t *testing.T, _ string) {
 	for _, c := range []struct{ rows, query, kv, position, window int }{
 		{1, 8, 1, 3000, 0}, {1, 8, 8, 5000, 3000}, {7, 4, 2, 1100, 0}, {130, 6, 2, 40, 0}, {70, 8, 1, 700, 64},
 	} {

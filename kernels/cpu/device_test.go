@@ -126,7 +126,9 @@ func TestBufferErrors(t *testing.T) {
 	}
 }
 
-func TestBindChecksOperands(t *testing.T) {
+func TestBindChecksOperands(t *testing.T) { onEachISA(t, bindChecksOperands) }
+
+func bindChecksOperands(t *testing.T, _ string) {
 	dev := open(t, 2)
 	for _, name := range []string{"auto", "gemv", "tiled", "naive"} {
 		g := dev.gemm(name)
@@ -172,7 +174,9 @@ func second(_ kernels.Launch, err error) error { return err }
 
 // TestThreadsDoNotChangeBits: each output of tiled is summed by one thread in an
 // order that K alone decides.
-func TestThreadsDoNotChangeBits(t *testing.T) {
+func TestThreadsDoNotChangeBits(t *testing.T) { onEachISA(t, threadsDoNotChangeBits) }
+
+func threadsDoNotChangeBits(t *testing.T, _ string) {
 	dev := open(t, 3)
 	g := dev.gemm("tiled")
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -309,7 +313,9 @@ func TestExecuteErrors(t *testing.T) {
 
 // A block that would not end in a lifetime ends when its context does, and the threads
 // are there for the next one: all of them have stopped at the same launch.
-func TestExecuteStopsBetweenLaunches(t *testing.T) {
+func TestExecuteStopsBetweenLaunches(t *testing.T) { onEachISA(t, executeStopsBetweenLaunches) }
+
+func executeStopsBetweenLaunches(t *testing.T, _ string) {
 	dev := open(t, 3)
 	bind := func(t *testing.T, kernel string, threads int) (kernels.Launch, *Buffer) {
 		g, err := kernels.FindGemm(dev, kernel)

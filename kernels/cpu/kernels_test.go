@@ -11,46 +11,42 @@ import (
 // TestGate puts every kernel of our own through the standing table of the gate,
 // once for each instruction set that this CPU has.
 func TestGate(t *testing.T) {
-	for _, isa := range []string{"portable", "avx2", "avx512", "amx"} {
-		t.Run(isa, func(t *testing.T) {
-			if !has(detect(), isa) {
-				t.Skipf("this CPU has no %s", isa)
+	onEachISA(t, func(t *testing.T, isa string) {
+		dev := open(t, 2)
+		for _, g := range dev.Gemms() {
+			switch g.(type) {
+			case *blocked, *auto, naive:
+			default:
+				continue // gated beside their own code
 			}
-			t.Setenv("GEMMAUDIT_ISA", isa)
-			dev := open(t, 2)
-			for _, g := range dev.Gemms() {
-				switch g.(type) {
-				case *blocked, *auto, naive:
-				default:
-					continue // gated beside their own code
-				}
-				if g.Name() == "naive" && isa != "portable" {
-					continue // the same code on every instruction set
-				}
-				for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
-					t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
-						for i, p := range kernels.GateProblems(d) {
-							err := kernels.Gate(context.Background(), dev, g, p, uint64(i))
-							var unsupported *kernels.Unsupported
-							if errors.As(err, &unsupported) && g.Name() == "gemv" && p.M > gemvRows {
-								continue
-							}
-							if err != nil {
-								t.Error(err)
-							}
+			if g.Name() == "naive" && isa != "portable" {
+				continue // the same code on every instruction set
+			}
+			for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
+					for i, p := range kernels.GateProblems(d) {
+						if testing.Short() && i%4 > 0 {
+							continue
 						}
-					})
-				}
+						err := kernels.Gate(context.Background(), dev, g, p, uint64(i))
+						var unsupported *kernels.Unsupported
+						if errors.As(err, &unsupported) && g.Name() == "gemv" && p.M > gemvRows {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestGateDeepK has products of so large a K that A is packed in parts, and of so
 // few columns that gemv divides K among the threads.
 func TestGateDeepK(t *testing.T) {
-	dev := open(t, 2)
-	for _, test := range []struct {
+	tests := []struct {
 		kernel string
 		dtype  kernels.DType
 		shape  kernels.Shape
@@ -62,11 +58,32 @@ func TestGateDeepK(t *testing.T) {
 		{"gemv", kernels.FP16, kernels.Shape{M: 16, N: 65, K: 9_001}},
 		{"gemv", kernels.BF16, kernels.Shape{M: 1, N: 70, K: 20_001}},
 		{"gemv", kernels.INT8, kernels.Shape{M: 2, N: 31, K: 30_011}},
-	} {
-		p := kernels.Problem{Shape: test.shape, DType: test.dtype}
-		if err := kernels.Gate(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
-			t.Error(err)
+	}
+	if testing.Short() {
+		tests = tests[3:]
+	}
+	onEachISA(t, func(t *testing.T, _ string) {
+		dev := open(t, 2)
+		for _, test := range tests {
+			p := kernels.Problem{Shape: test.shape, DType: test.dtype}
+			if err := kernels.Gate(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
+				t.Error(err)
+			}
 		}
+	})
+}
+
+// onEachISA runs a test under each instruction set that this CPU has. What a test
+// checks that does not depend on it, is checked elsewhere, once.
+func onEachISA(t *testing.T, test func(t *testing.T, isa string)) {
+	for _, isa := range []string{"portable", "avx2", "avx512", "amx"} {
+		t.Run(isa, func(t *testing.T) {
+			if !has(detect(), isa) {
+				t.Skipf("this CPU has no %s", isa)
+			}
+			t.Setenv("GEMMAUDIT_ISA", isa)
+			test(t, isa)
+		})
 	}
 }
 

@@ -34,8 +34,6 @@ type Config struct {
 	// Governor takes the place of both: a power limit that the blocks themselves set the
 	// clock by. Costs are those at its highest clock.
 	Governor *Governor
-	// RealTime makes Execute sleep for this many real seconds a virtual second.
-	RealTime float64
 	// HostOverhead is virtual time that passes around each block outside of it.
 	HostOverhead time.Duration
 	// LoseAfter makes the device be lost after that many blocks; 0 is never.
@@ -235,7 +233,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if err != nil {
 		return kernels.Span{}, err
 	}
-	d.end(span, end)
+	d.end(end)
 	return span, nil
 }
 
@@ -251,13 +249,10 @@ func (d *Device) idle(what string) error {
 }
 
 // end lets the block be over.
-func (d *Device) end(span kernels.Span, at float64) {
+func (d *Device) end(at float64) {
 	d.mu.Lock()
 	d.elapsed = max(d.elapsed, at) + d.cfg.HostOverhead.Seconds()
 	d.mu.Unlock()
-	if d.cfg.RealTime > 0 {
-		time.Sleep(time.Duration(span.Seconds * d.cfg.RealTime * 1e9))
-	}
 }
 
 // begin works out what a block takes and when it ends, in virtual seconds.
@@ -350,7 +345,7 @@ func (s *Starter) Start(ctx context.Context, block kernels.Block) (func() (kerne
 		}
 		waited, s.flying = true, s.flying[1:]
 		if failure == nil {
-			s.end(span, end)
+			s.end(end)
 		}
 		return span, failure
 	}, nil
