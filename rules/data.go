@@ -117,8 +117,8 @@ func (d Data) spec(device string) kernels.Spec {
 // correction, no weighting. ok is false for a row without a usable sample.
 func rowMedian(r results.Row) (us float64, ok bool) {
 	values := make([]float64, 0, len(r.Samples))
-	for _, s := range r.Samples {
-		if usable(s) {
+	for i := range r.Samples {
+		if s := &r.Samples[i]; usable(s) {
 			values = append(values, s.US)
 		}
 	}
@@ -132,10 +132,10 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 // picosecond and less than thirty years. A disturbed sample is used: to drop slow
 // samples because they were slow would flatter, and the estimates stand a
 // minority of them.
-func usable(s results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
+func usable(s *results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
 
 // The clocks in MHz that a sample is believed to tell.
 const leastClock, mostClock = 1, 1e6
 
 // clocked says whether a sample tells its clock.
-func clocked(s results.Sample) bool { return s.ClockMHz >= leastClock && s.ClockMHz <= mostClock }
+func clocked(s *results.Sample) bool { return s.ClockMHz >= leastClock && s.ClockMHz <= mostClock }
