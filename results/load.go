@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -352,6 +353,7 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 		starts[i+1] = starts[i] + t.count(p)
 	}
 	all := make([]Sample, starts[len(t.rows)])
+	onLargePages(all)
 	next := make([][]int, len(t.parts)) // by part and row
 	for part := range t.parts {
 		next[part] = slices.Clone(starts[:len(t.rows)])
@@ -402,22 +404,45 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 		if row.Samples = all[starts[i]:starts[i+1]:starts[i+1]]; len(row.Samples) == 0 {
 			row.Samples, row.Failed = nil, t.failed[row.Case.ID]
 		}
-		if err := distinctRounds(row.Samples); err != nil {
-			return nil, r.damaged("read samples", err)
-		}
+	}
+	if err := distinctRounds(t.rows); err != nil {
+		return nil, r.damaged("read samples", err)
 	}
 	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...)}, nil
 }
 
-// distinctRounds checks that a case has one sample a round.
-func distinctRounds(samples []Sample) error {
-	order := func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) }
-	if !slices.IsSortedFunc(samples, order) {
-		samples = slices.SortedFunc(slices.Values(samples), order)
+// distinctRounds checks that cases have one sample a round.
+func distinctRounds(rows []Row) error {
+	parts := runtime.GOMAXPROCS(0)
+	errs := make([]error, parts)
+	var wait sync.WaitGroup
+	for k := range parts {
+		wait.Go(func() {
+			for _, row := range rows[k*len(rows)/parts : (k+1)*len(rows)/parts] {
+				if err := oneARound(row.Samples); err != nil {
+					errs[k] = err
+					return
+				}
+			}
+		})
 	}
-	for i := 1; i < len(samples); i++ {
-		if samples[i].Round == samples[i-1].Round {
-			return fmt.Errorf("%v and %v are of one round", samples[i-1], samples[i])
+	wait.Wait()
+	return cmp.Or(errs...)
+}
+
+// oneARound checks the samples of one case.
+func oneARound(samples []Sample) error {
+	rising := true
+	for i := 1; i < len(samples) && rising; i++ {
+		rising = samples[i-1].Round < samples[i].Round
+	}
+	if rising {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(samples), func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Round == sorted[i-1].Round {
+			return fmt.Errorf("%v and %v are of one round", sorted[i-1], sorted[i])
 		}
 	}
 	return nil
