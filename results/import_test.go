@@ -140,6 +140,9 @@ func TestImportPublishedVariants(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	const head = "device,kernel,dtype,m,n,k,round,us,clock_mhz\n"
 	good := "cpu,lib,fp32,4,8,16,0,1.5,\n"
+	foreign := func(form string) string {
+		return ": the file is " + form + ", expected a CSV: a published sweep (columns batch and kernel_time) or samples (columns m and us)"
+	}
 	for _, tt := range []struct {
 		name, text string
 		want       string // of the error, after the path
@@ -169,6 +172,12 @@ func TestImportRefuses(t *testing.T) {
 		{"duplicate", head + good + "cpu,lib,fp32,8,8,16,0,1,\n" + good, `:4: column round: "0" of cpu/lib/fp32/m4 n8 k16 repeats line 2`},
 		{"control character", head + "c\x07pu,lib,fp32,4,8,16,0,1,\n", `:2: column device: "c\apu" has a control character`},
 		{"quote", head + "\"cpu,lib,fp32,4,8,16,0,1,\n", `:2: extraneous or missing " in quoted-field`},
+		{"parquet", "PAR1\x15\x04\x15", foreign("Parquet")},
+		{"json", " [{\"m\": 1}]", foreign("JSON")},
+		{"json lines", "\ufeff{\"m\": 1}\n", foreign("JSON or JSON lines")},
+		{"gzip", "\x1f\x8b\x08\x00", foreign("compressed by gzip")},
+		{"spreadsheet", "PK\x03\x04\x14", foreign("a zip archive, such as a spreadsheet")},
+		{"binary", "\x7fELF\x02\x01\x01\x00\x00", foreign("binary")},
 		{"m 0 published", "batch,kernel_time\n0,1\n", `:2: column batch: "0" is below 1`},
 		{"utils nan", "batch,kernel_time,flops,utils\n1,1,1,nan\n", `:2: column utils: "nan" is not a finite number`},
 	} {
