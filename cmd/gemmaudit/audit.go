@@ -337,7 +337,7 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 		return nil, err
 	}
 	if audit.Invalid == "" { // else nothing was measured again
-		if err := keepProof(ctx, run, rules.NewProof(audit, cfg, data.Samples())); err != nil {
+		if err := a.keepProof(ctx, run, rules.NewProof(audit, cfg, data.Samples())); err != nil {
 			return nil, err
 		}
 	}
