@@ -59,7 +59,7 @@ func (j *jsonWriter) value(v reflect.Value, prefix string) {
 	case v.Kind() == reflect.Slice && v.Len() > 0 && isRecord(v.Type().Elem()):
 		j.list(v, prefix)
 	default:
-		text, err := encodeJSON(v.Interface(), prefix)
+		text, err := newJSONEncoder(prefix).encode(v.Interface())
 		if j.err == nil {
 			j.err = err
 		}
@@ -109,6 +109,10 @@ func (j *jsonWriter) list(v reflect.Value, prefix string) {
 func (j *jsonWriter) pieces(v reflect.Value, prefix string) {
 	n := (v.Len() + jsonPiece - 1) / jsonPiece
 	atOnce := min(runtime.GOMAXPROCS(0), n)
+	encoders := make([]*jsonEncoder, atOnce)
+	for k := range encoders {
+		encoders[k] = newJSONEncoder(prefix)
+	}
 	texts, errs := make([][]byte, atOnce), make([]error, atOnce)
 	for first := 0; first < n && j.err == nil; first += atOnce {
 		var wait sync.WaitGroup
@@ -117,7 +121,7 @@ func (j *jsonWriter) pieces(v reflect.Value, prefix string) {
 			wait.Go(func() {
 				from := (first + k) * jsonPiece
 				to := min(from+jsonPiece, v.Len())
-				text, err := encodeJSON(v.Slice(from, to).Interface(), prefix)
+				text, err := encoders[k].encode(v.Slice(from, to).Interface())
 				// What stands around the elements is that of the whole list.
 				text = bytes.TrimPrefix(text, []byte("[\n"))
 				texts[k], errs[k] = bytes.TrimSuffix(text, []byte("\n"+prefix+"]")), err
@@ -136,14 +140,25 @@ func (j *jsonWriter) pieces(v reflect.Value, prefix string) {
 	}
 }
 
-// encodeJSON is a value as encoding/json writes it, without the line's end.
-func encodeJSON(v any, prefix string) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetIndent(prefix, jsonIndent)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+// jsonEncoder is encoding/json with lists that are used again for the next value.
+type jsonEncoder struct {
+	text    bytes.Buffer
+	encoder *json.Encoder
+}
+
+func newJSONEncoder(prefix string) *jsonEncoder {
+	e := &jsonEncoder{}
+	e.encoder = json.NewEncoder(&e.text)
+	e.encoder.SetIndent(prefix, jsonIndent)
+	e.encoder.SetEscapeHTML(false)
+	return e
+}
+
+// encode is a value as encoding/json writes it, without the line's end, valid until the next.
+func (e *jsonEncoder) encode(v any) ([]byte, error) {
+	e.text.Reset()
+	err := e.encoder.Encode(v)
+	return bytes.TrimSuffix(e.text.Bytes(), []byte("\n")), err
 }
 
 var (

@@ -89,12 +89,19 @@ func (d Data) Keys() []results.SeriesKey {
 	return keys
 }
 
-// devices maps the cases of the series to their devices.
+// devices maps the cases of the sentinels to their devices, and for each series one case
+// more, so that all devices are named.
 func (d Data) devices() map[int64]string {
+	recur := map[int64]bool{}
+	for i := range d.Sentinels {
+		recur[d.Sentinels[i].CaseID] = true
+	}
 	out := map[int64]string{}
 	for _, s := range d.Series {
-		for _, r := range s.Rows {
-			out[r.Case.ID] = s.Key.Device
+		for i := range s.Rows {
+			if id := s.Rows[i].Case.ID; i == 0 || recur[id] {
+				out[id] = s.Key.Device
+			}
 		}
 	}
 	return out

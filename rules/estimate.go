@@ -193,15 +193,14 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 	return p
 }
 
-// tracks reads the samples of a curve's points: log-times, and the log of their
+// read reads the samples of a curve's points into out: log-times, and the log of their
 // clocks over the reference where every sample of the curve tells its clock.
-func (c *curve) tracks() []track {
+func (c *curve) read(out []track) {
 	total := 0
 	for i := range c.points {
 		total += c.points[i].n
 	}
 	all := track{y: make([]float64, total), x: make([]float64, total), seq: make([]int64, total), round: make([]int, total)}
-	out := make([]track, len(c.points))
 	from := 0
 	for i := range c.points {
 		pt := &c.points[i]
@@ -222,17 +221,28 @@ func (c *curve) tracks() []track {
 		}
 		out[i] = t
 	}
-	return out
 }
 
 // estimateDevice fills in the estimates of one device's curves and says whether
 // times were adjusted by the pace of the machine. Devices take their rounds side
 // by side, each at its own pace, and are adjusted each by itself.
 func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
-	tracks := make([][]track, len(curves))
+	total := 0
+	for _, c := range curves {
+		total += len(c.points)
+	}
+	rows, control := make([]track, total), make([]bool, 0, total)
+	tracks := make([][]track, len(curves)) // the rows by curve
+	for k, c := range curves {
+		from := len(control)
+		for i := range c.points {
+			control = append(control, c.control[c.points[i].row])
+		}
+		tracks[k] = rows[from:len(control):len(control)]
+	}
 	each(len(curves), func(k int) {
 		c := curves[k]
-		tracks[k] = c.tracks()
+		c.read(tracks[k])
 		var scratch []float64
 		for i := range c.points {
 			c.points[i].seen.y, scratch = centre(tracks[k][i].y, scratch)
@@ -253,16 +263,8 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 	})
 	// What is left that blocks near in time have in common is the machine's too: a clock
 	// that nobody tells, memory that slows down, neighbours.
-	total := 0
-	for _, c := range curves {
-		total += len(c.points)
-	}
-	rows, control := make([]track, 0, total), make([]bool, 0, total)
-	for k, c := range curves {
-		for i := range tracks[k] {
-			clear(tracks[k][i].x)
-			rows, control = append(rows, tracks[k][i]), append(control, c.control[c.points[i].row])
-		}
+	for i := range rows {
+		clear(rows[i].x)
 	}
 	p := newPace(rows, control, sentinelBlocks(sentinels))
 	if paced = p.follow(rows); paced {

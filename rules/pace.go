@@ -213,12 +213,10 @@ func (w *window) middle(own float64, has bool) float64 {
 	return (at(n/2) + at((n-1)/2)) / 2
 }
 
-// moments are the seqs of all samples in the order of the run, each with its place.
-type moment struct {
-	seq      int64
-	row, col int32
-}
+// moment is the place of a sample.
+type moment struct{ row, col int32 }
 
+// moments are the places of all samples in the order of the run.
 func moments(rows []track) []moment {
 	n := 0
 	for _, r := range rows {
@@ -226,11 +224,11 @@ func moments(rows []track) []moment {
 	}
 	all := make([]moment, 0, n)
 	for i, r := range rows {
-		for j, seq := range r.seq {
-			all = append(all, moment{seq, int32(i), int32(j)})
+		for j := range r.seq {
+			all = append(all, moment{int32(i), int32(j)})
 		}
 	}
-	return inOrder(all, func(m *moment) int64 { return m.seq })
+	return inOrder(all, func(m *moment) int64 { return rows[m.row].seq[m.col] })
 }
 
 // follow sets the x of all tracks to −pace, so that an adjusted time is that of a usual
@@ -281,14 +279,15 @@ func (p *pace) around(rows []track, all []moment, values []float64) {
 	}
 	const half = paceBlocks / 2
 	var w window
-	at, _ := slices.BinarySearchFunc(p.blocks, all[0].seq, func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
+	at, _ := slices.BinarySearchFunc(p.blocks, rows[all[0].row].seq[all[0].col], func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
 	// The window is blocks[from:to], and blocks[at:] are not before the moment.
 	from, to := at, at
 	for i, m := range all {
-		for at < len(p.blocks) && p.blocks[at].seq < m.seq {
+		seq := rows[m.row].seq[m.col]
+		for at < len(p.blocks) && p.blocks[at].seq < seq {
 			at++
 		}
-		own := at < len(p.blocks) && p.blocks[at].seq == m.seq
+		own := at < len(p.blocks) && p.blocks[at].seq == seq
 		after := at
 		if own {
 			after++

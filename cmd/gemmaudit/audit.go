@@ -294,7 +294,7 @@ const largeRun = 64 << 20
 // samples stay, so that as much memory again as they take, which is what the collector
 // allows for by default, would be garbage.
 func boundGarbage(path string) {
-	const percent = 25
+	const percent = 10
 	if info, err := os.Stat(path); err == nil && info.Size() >= largeRun {
 		debug.SetGCPercent(percent)
 	}
