@@ -134,6 +134,9 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			j.cause = f.Cause
 		}
 	}
+	if len(panels) > 1 {
+		clear(panels[1:]) // of many rows they take as much memory as the verdicts below
+	}
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
 		last := &a.Series[len(a.Series)-1]

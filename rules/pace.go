@@ -85,7 +85,8 @@ func newPace(rows []track, control []bool, sentinels []block) *pace {
 			}
 		}
 	})
-	p.blocks = inOrder(append(p.blocks, sentinels...), func(b *block) int64 { return b.seq })
+	p.blocks = append(p.blocks, sentinels...)
+	sortBySeq(p.blocks, func(b *block) int64 { return b.seq })
 	if len(p.blocks) < 4*paceBlocks {
 		return nil
 	}
@@ -138,15 +139,21 @@ func fullRounds(rows []track) *roundSet {
 	return s
 }
 
-// inOrder returns v in the order of seq. Seqs that are nearly consecutive, as those of a run
+// sortBySeq puts v in the order of seq. Seqs that are nearly consecutive, as those of a run
 // are, tell each element its place.
-func inOrder[T any](v []T, seq func(*T) int64) []T {
-	sorted := func() []T {
-		slices.SortFunc(v, func(a, b T) int { return cmp.Compare(seq(&a), seq(&b)) })
-		return v
+func sortBySeq[T any](v []T, seq func(*T) int64) {
+	if from := places(v, seq); from != nil {
+		permute(v, from)
+		return
 	}
-	if len(v) == 0 || len(v) > math.MaxInt32 {
-		return sorted()
+	slices.SortFunc(v, func(a, b T) int { return cmp.Compare(seq(&a), seq(&b)) })
+}
+
+// places lists in order of seq where the elements are, counted from 1; nil where seqs are too
+// far apart to be counted, or not distinct.
+func places[T any](v []T, seq func(*T) int64) []int32 {
+	if len(v) == 0 || len(v) > math.MaxInt32-1 {
+		return nil
 	}
 	first, last := seq(&v[0]), seq(&v[0])
 	for i := range v {
@@ -154,23 +161,36 @@ func inOrder[T any](v []T, seq func(*T) int64) []T {
 		first, last = min(first, at), max(last, at)
 	}
 	if first < 0 || last-first >= 4*int64(len(v)) {
-		return sorted()
+		return nil
 	}
-	at := make([]int32, last-first+1) // one more than the index of the element
+	at := make([]int32, last-first+1)
 	for i := range v {
 		place := &at[seq(&v[i])-first]
 		if *place != 0 {
-			return sorted()
+			return nil
 		}
 		*place = int32(i) + 1
 	}
-	out := make([]T, 0, len(v))
-	for _, i := range at {
-		if i != 0 {
-			out = append(out, v[i-1])
+	return slices.DeleteFunc(at, func(i int32) bool { return i == 0 })
+}
+
+// permute moves to each place the element that from names, counted from 1, and clears from.
+func permute[T any](v []T, from []int32) {
+	for k := range v {
+		if from[k] == 0 {
+			continue // it has been moved
+		}
+		first, to := v[k], k
+		for {
+			source := int(from[to]) - 1
+			from[to] = 0
+			if source == k {
+				v[to] = first
+				break
+			}
+			v[to], to = v[source], source
 		}
 	}
-	return out
 }
 
 // window is the blocks around a moment, kept sorted as it moves on. It is short: to walk
@@ -228,7 +248,8 @@ func moments(rows []track) []moment {
 			all = append(all, moment{int32(i), int32(j)})
 		}
 	}
-	return inOrder(all, func(m *moment) int64 { return rows[m.row].seq[m.col] })
+	sortBySeq(all, func(m *moment) int64 { return rows[m.row].seq[m.col] })
+	return all
 }
 
 // follow sets the x of all tracks to −pace, so that an adjusted time is that of a usual
