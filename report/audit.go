@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -94,36 +93,6 @@ func rowRule(a *rules.Audit) rules.Rule {
 		return rules.Monotonic // as verdicts that were kept before it was said
 	}
 	return a.RowRule
-}
-
-// verdictTitle is the title of a table of [verdictSheet].
-func verdictTitle(what string, a *rules.Audit) string {
-	if rule := rowRule(a); rule != "" {
-		return fmt.Sprintf("%s: rows as the %s rule judges them", what, rule)
-	}
-	return what
-}
-
-// heldAgainst counts the rows of a series that lie in a finding of any rule.
-func heldAgainst(a *rules.Audit, s rules.SeriesAudit) int {
-	var own []rules.Finding
-	rows := 0
-	for _, f := range a.Findings {
-		if f.Series == s.Key {
-			own = append(own, f)
-			rows += f.Rows
-		}
-	}
-	if len(s.Rows) == 0 {
-		return min(rows, s.Cases)
-	}
-	n := 0
-	for _, r := range s.Rows {
-		if slices.ContainsFunc(own, func(f rules.Finding) bool { return f.FromM <= r.M && r.M <= f.ToM }) {
-			n++
-		}
-	}
-	return n
 }
 
 // disturbedShare is the share of disturbed samples from which it is worth a line.
@@ -251,59 +220,6 @@ func MethodText(a *rules.Audit) string {
 	return s
 }
 
-// FindingSheet is the table of an audit's findings. Commands that would measure
-// again are left out of a run that was imported: here is not where it was taken.
-func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
-	s := Sheet{Columns: []Column{
-		{Name: "status", Key: "status"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true},
-		{Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
-		{Name: "rows", Key: "rows", Align: Right}, {Name: "worst m", Key: "worst_m", Align: Right},
-		{Name: "loss", Key: "loss", Align: Right, Interval: true}, {Name: "stake us", Key: "stake_us", Align: Right}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true},
-		{Name: "cause", Key: "cause"}, {Name: "remedy", Key: "remedy"}, {Name: "gain", Key: "gain", Align: Right, Interval: true},
-		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "excluded", Key: "excluded", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
-		{Name: "id", Key: "id", Wide: true}, {Name: "reproduce", Key: "reproduce", Wide: true},
-	}}
-	for _, f := range a.Findings {
-		// The article's method tests nothing.
-		p, command := probability(f.AdjustedP), code(f.Reproduce)
-		if a.Method == rules.MethodArticle {
-			p = probability(math.NaN())
-		}
-		if meta.Source != "" {
-			command = ""
-		}
-		row := []any{
-			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, causeCell(f.Cause), nil, nil,
-			f.Explanation, excludedCell(f), f.Waiver, f.ID, command,
-		}
-		if f.Remedy != nil {
-			row[12] = remedyText(*f.Remedy)
-			row[13] = gainCell(*f.Remedy)
-		}
-		s.Rows = append(s.Rows, row)
-	}
-	s.addSustained(a.Findings)
-	return s
-}
-
-// lossCell is the share of time that a finding loses: nothing where it is faster than
-// can be.
-func lossCell(f rules.Finding) any {
-	if f.Cause == rules.MeasurementError {
-		return nil
-	}
-	return bounds{f.Loss, shareCell}
-}
-
-// stakeCell is time at stake: nothing where there is none.
-func stakeCell(us float64) any {
-	if us <= 0 {
-		return nil
-	}
-	return micros(us)
-}
-
 // reproduceNotes are the commands of the first findings that count.
 func reproduceNotes(findings []rules.Finding) []Note {
 	const most = 5
@@ -323,121 +239,6 @@ func reproduceNotes(findings []rules.Finding) []Note {
 		notes = append(notes, Note{fmt.Sprintf("the commands of %s stand in -o wide", plural(left, "more finding", "more findings")), Faint})
 	}
 	return notes
-}
-
-func statusCell(s rules.Status) Cell {
-	switch s {
-	case rules.Confirmed:
-		return word{string(s), Bad}
-	case rules.Waived:
-		return word{string(s), Faint}
-	}
-	return word{string(s), Open}
-}
-
-// intervalText prints an interval of M.
-func intervalText(from, to int) string {
-	if from == to {
-		return itoa(from)
-	}
-	return itoa(from) + "–" + itoa(to)
-}
-
-// remedyText says in few words what to do instead.
-func remedyText(r rules.Remedy) string {
-	switch r.Kind {
-	case rules.RemedySplit:
-		return results.JoinInts(r.Parts, "+")
-	case rules.RemedyPad:
-		return "pad to " + itoa(r.PadTo)
-	case rules.RemedyOther:
-		return "use " + r.Kernel
-	}
-	return string(r.Kind)
-}
-
-// gainCell is the measured gain where there is one, else the predicted.
-func gainCell(r rules.Remedy) Cell {
-	switch {
-	case r.Executed:
-		return bounds{r.Gain, factorCell}
-	case r.PredictedUS > 0 && r.DirectUS > 0:
-		return predicted(r.DirectUS / r.PredictedUS)
-	}
-	return word{}
-}
-
-// predicted is a ratio that nobody has measured.
-type predicted float64
-
-func (p predicted) Text() string { return "≈" + factor(p).Text() }
-func (p predicted) Raw() any     { return finite(float64(p)) }
-
-// verdictSheet has one row a series: how its rows were judged, and the highest MFU
-// among them, as it was observed, and relative to the peak at the common clock. The
-// elasticity is the median over the rows.
-func verdictSheet(a *rules.Audit) Sheet {
-	s := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
-		{Name: "anomalous", Key: "anomalous", Align: Right},
-		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
-		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "observed", Key: "best_mfu_observed", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
-		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
-	}}
-	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil, nil, nil, nil}
-		if len(series.Rows) > 0 {
-			clean, marginal, undecided := 0, 0, 0
-			best := series.Rows[0]
-			bimodal := 0
-			var betas []float64
-			for _, r := range series.Rows {
-				switch r.Verdict {
-				case rules.Clean:
-					clean++
-				case rules.Marginal:
-					marginal++
-				case rules.Undecided:
-					undecided++
-				}
-				if r.MFU.Mid > best.MFU.Mid {
-					best = r
-				}
-				if len(r.Modes) > 0 {
-					bimodal++
-				}
-				betas = append(betas, r.Elasticity)
-			}
-			row[3], row[4], row[5], row[8] = clean, marginal, undecided, share(best.MFU.Mid)
-			if best.MFUAtClock.Mid > 0 {
-				row[10] = share(best.MFUAtClock.Mid)
-			}
-			if best.ObservedUS.Mid > 0 {
-				row[9] = share(observedMFU(best))
-			}
-			row[11] = unlessZero(bimodal)
-			if a.Clocks[series.Key.Device] > 0 {
-				row[12] = number{median(betas), 2}
-			}
-		}
-		findings := 0
-		for _, f := range a.Findings {
-			if f.Series == series.Key {
-				findings++
-			}
-		}
-		row[6] = findings
-		s.Rows = append(s.Rows, row)
-	}
-	return s
-}
-
-// observedMFU is the MFU of a row by its time as it was observed.
-func observedMFU(r rules.RowVerdict) float64 {
-	if r.ObservedUS.Mid > 0 {
-		return r.MFU.Mid * r.US.Mid / r.ObservedUS.Mid
-	}
-	return r.MFU.Mid
 }
 
 func warningNotes(warnings []rules.Warning) []Note {

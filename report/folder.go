@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +48,32 @@ const (
 	inlineSVG = 3 << 20
 	plotsDir  = "plots"
 )
+
+// generatorMark stands in the first lines of an index.html of this package.
+const generatorMark = `<meta name="generator" content="gemmaudit">`
+
+// Replaceable says whether nothing is lost when [Write] leaves a report at dir: there is
+// nothing, an empty folder, or a folder with a report of this package.
+func Replaceable(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := os.Open(filepath.Join(dir, "index.html"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	const head = 1 << 10
+	start, err := io.ReadAll(io.LimitReader(f, head))
+	return bytes.Contains(start, []byte(generatorMark)), err
+}
 
 // Write leaves the report folder at dir: index.html, report.md, findings.json,
 // splits.json, series.csv and plots. Files are complete before they appear: they
@@ -190,13 +215,6 @@ func inlined(svg []byte) []byte {
 		return svg[i:]
 	}
 	return svg
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // writeFile creates a file and makes sure that it is on disk.

@@ -25,7 +25,7 @@ details{margin:.8rem 0}summary{cursor:pointer}
 // element: the SVG itself, or a reference to it.
 func (p *page) html(out io.Writer, svg func(*Figure) string) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n")
+	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n%s\n", generatorMark)
 	fmt.Fprintf(w, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n", forHTML(p.title), pageStyle)
 	fmt.Fprintf(w, "<h1>%s</h1>\n", forHTML(p.title))
 	for i, n := range p.summary {

@@ -89,10 +89,7 @@ func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
 	case Markdown:
 		return d.markdown(w)
 	case JSON:
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return wrapJSON(d.Subject, enc.Encode(d.Value))
+		return wrapJSON(d.Subject, writeJSON(w, d.Value))
 	case JSONL:
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)

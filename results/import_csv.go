@@ -2,6 +2,7 @@ package results
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -171,11 +172,51 @@ func (p *parsed) emit(rec record) error {
 	return err
 }
 
+// sniffBytes is how much of a file tells its form.
+const sniffBytes = 512
+
+const convertHint = "convert it to CSV; `gemmaudit export RUN.db --format csv` writes a run of ours as one, and `gemmaudit merge` joins runs as they are"
+
+// foreignForms are files that are no CSV, by how they begin.
+var foreignForms = []struct{ start, name string }{
+	{"PAR1", "Parquet"},
+	{"SQLite format 3\x00", "a database, such as a run"},
+	{"\x1f\x8b", "compressed by gzip"},
+	{"\x28\xb5\x2f\xfd", "compressed by zstd"},
+	{"PK\x03\x04", "a zip archive, such as a spreadsheet"},
+	{"ARROW1", "Arrow"},
+}
+
+// foreignForm names the form of a file that is no CSV by its first bytes, empty for one that
+// may be a CSV. No header of ours begins with a bracket, as JSON does.
+func foreignForm(start []byte) string {
+	for _, f := range foreignForms {
+		if strings.HasPrefix(string(start), f.start) {
+			return f.name
+		}
+	}
+	switch text := bytes.TrimLeft(start, " \t\r\n"); {
+	case len(text) == 0:
+		return ""
+	case text[0] == '{':
+		return "JSON or JSON lines"
+	case text[0] == '[':
+		return "JSON"
+	case bytes.IndexByte(start, 0) >= 0:
+		return "binary"
+	}
+	return ""
+}
+
 func newCSVFile(path string, in io.Reader) (*csvFile, error) {
 	bound := &recordReader{in: in}
 	buffered := bufio.NewReaderSize(bound, 1<<16)
 	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
 		buffered.Discard(3)
+	}
+	if start, _ := buffered.Peek(sniffBytes); foreignForm(start) != "" {
+		return nil, &ImportError{Path: path, Reason: fmt.Sprintf("the file is %s, expected a CSV: a published sweep (columns batch and kernel_time) or samples (columns m and us)", foreignForm(start)),
+			Hint: convertHint}
 	}
 	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}, words: map[string]string{}}
 	f.r.FieldsPerRecord = -1

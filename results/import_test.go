@@ -97,7 +97,7 @@ func TestImportPublishedVariants(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "run.db")
 	r, err := Import(context.Background(), []string{path}, out, ImportOptions{
-		Device: "card", Kernel: "lib", Subject: kernels.Product(kernels.INT8, 8, 16), Library: "lib 1.2", Regime: Hot,
+		Device: "card", Kernel: "lib", DType: kernels.INT8, N: 8, K: 16, Library: "lib 1.2", Regime: Hot,
 	})
 	must(t, err)
 	defer r.Close()
@@ -129,6 +129,9 @@ func TestImportPublishedVariants(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	const head = "device,kernel,dtype,m,n,k,round,us,clock_mhz\n"
 	good := "cpu,lib,fp32,4,8,16,0,1.5,\n"
+	foreign := func(form string) string {
+		return ": the file is " + form + ", expected a CSV: a published sweep (columns batch and kernel_time) or samples (columns m and us)"
+	}
 	for _, tt := range []struct {
 		name, text string
 		want       string // of the error, after the path
@@ -158,6 +161,12 @@ func TestImportRefuses(t *testing.T) {
 		{"duplicate", head + good + "cpu,lib,fp32,8,8,16,0,1,\n" + good, `:4: column round: "0" of cpu/lib/fp32/m4 n8 k16 repeats line 2`},
 		{"control character", head + "c\x07pu,lib,fp32,4,8,16,0,1,\n", `:2: column device: "c\apu" has a control character`},
 		{"quote", head + "\"cpu,lib,fp32,4,8,16,0,1,\n", `:2: extraneous or missing " in quoted-field`},
+		{"parquet", "PAR1\x15\x04\x15", foreign("Parquet")},
+		{"json", " [{\"m\": 1}]", foreign("JSON")},
+		{"json lines", "\ufeff{\"m\": 1}\n", foreign("JSON or JSON lines")},
+		{"gzip", "\x1f\x8b\x08\x00", foreign("compressed by gzip")},
+		{"spreadsheet", "PK\x03\x04\x14", foreign("a zip archive, such as a spreadsheet")},
+		{"binary", "\x7fELF\x02\x01\x01\x00\x00", foreign("binary")},
 		{"m 0 published", "batch,kernel_time\n0,1\n", `:2: column batch: "0" is below 1`},
 		{"utils nan", "batch,kernel_time,flops,utils\n1,1,1,nan\n", `:2: column utils: "nan" is not a finite number`},
 	} {
@@ -289,26 +298,26 @@ func TestFromName(t *testing.T) {
 		name string
 		want ImportOptions
 	}{
-		{published.RTX4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096), Library: "torch 2.5.1+cu124"}},
-		{published.A800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096), Library: "torch 2.5.1+cu124"}},
+		{published.RTX4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Library: "torch 2.5.1+cu124"}},
+		{published.A800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Library: "torch 2.5.1+cu124"}},
 		{"torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N28672_dtype_float16.csv",
-			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 28672, 4096), Library: "torch 2.5.1+cu124"}},
+			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.FP16, N: 28672, K: 4096, Library: "torch 2.5.1+cu124"}},
 
 		// Quantised weights are in the kernel's name, the data type is that of the activations.
 		{publishedMarlin, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "marlin-gptq-int8", N: 28672, K: 4096, Library: "vllm 0.6.5"}},
 		{"Marlin_NVIDIA_H100_80GB_HBM3_vllm_0.6.5_K8192_N1024_gptq_int4.csv",
 			ImportOptions{Device: "NVIDIA H100 80GB HBM3", Kernel: "marlin-gptq-int4", N: 1024, K: 8192, Library: "vllm 0.6.5"}},
 		{"Marlin_NVIDIA_L40S_vllm_0.6.5_K4096_N4096_bfloat16_dtype_AWQ_int4.csv",
-			ImportOptions{Device: "NVIDIA L40S", Kernel: "marlin-awq-int4", Subject: kernels.Product(kernels.BF16, 4096, 4096), Library: "vllm 0.6.5"}},
+			ImportOptions{Device: "NVIDIA L40S", Kernel: "marlin-awq-int4", DType: kernels.BF16, N: 4096, K: 4096, Library: "vllm 0.6.5"}},
 		{"machetegemm_NVIDIA_H100_vllm_0.7.0+cu121_K4096_N4096_dtypegptq_int4.csv",
 			ImportOptions{Device: "NVIDIA H100", Kernel: "machete-gptq-int4", N: 4096, K: 4096, Library: "vllm 0.7.0+cu121"}},
 		{"cutlassgemm_NVIDIA_A800_cutlass_3.5_K64_N64_dtype_int8.csv",
-			ImportOptions{Device: "NVIDIA A800", Kernel: "cutlass", Subject: kernels.Product(kernels.INT8, 64, 64), Library: "cutlass 3.5"}},
+			ImportOptions{Device: "NVIDIA A800", Kernel: "cutlass", DType: kernels.INT8, N: 64, K: 64, Library: "cutlass 3.5"}},
 		{"sgemm_AMD_EPYC_9654_96-Core_openblas_0.3.28_K64_N64_float32.csv",
-			ImportOptions{Device: "AMD EPYC 9654 96-Core", Kernel: "sgemm", Subject: kernels.Product(kernels.FP32, 64, 64), Library: "openblas 0.3.28"}},
+			ImportOptions{Device: "AMD EPYC 9654 96-Core", Kernel: "sgemm", DType: kernels.FP32, N: 64, K: 64, Library: "openblas 0.3.28"}},
 
 		{"sweep_K128_N256.csv", ImportOptions{N: 256, K: 128}},
-		{"bf16_N8_K9.csv", ImportOptions{Subject: kernels.Product(kernels.BF16, 8, 9)}},
+		{"bf16_N8_K9.csv", ImportOptions{DType: kernels.BF16, N: 8, K: 9}},
 		{"K5.csv", ImportOptions{}},
 		{"", ImportOptions{}},
 
@@ -317,14 +326,14 @@ func TestFromName(t *testing.T) {
 		{"Marlin_NVIDIA_A800_vllm_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}},                       // no version
 		{"Marlin_vllm_0.6.5_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}},                             // no device
 		{"Marlin____vllm_0.6.5_K64_N64.csv", ImportOptions{Kernel: "marlin", N: 64, K: 64, Library: "vllm 0.6.5"}}, // a device of no letters
-		{"_card_vllm_0.6.5_K64_N64_float16.csv", ImportOptions{Subject: kernels.Product(kernels.FP16, 64, 64)}},                 // no kernel
+		{"_card_vllm_0.6.5_K64_N64_float16.csv", ImportOptions{DType: kernels.FP16, N: 64, K: 64}},                 // no kernel
 		{"Marlin_card_vllm_0.6.5_K_N64_gptq_int8.csv", ImportOptions{N: 64}},                                       // no K
 		{"Marlin_card_vllm_0.6.5_K-4_N+4_gptq_int8.csv", ImportOptions{}},                                          // no sizes
 		{"Marlin_card_vllm_0.6.5_K0_N00_gptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin-gptq-int8", Library: "vllm 0.6.5"}},
 		{"Marlin_card_vllm_0.6.5_K99999999999999999999_N4.csv", ImportOptions{Device: "card", Kernel: "marlin", N: 4, Library: "vllm 0.6.5"}},
 		{"Marlin_card_vllm_0.6.5_K4_N4_gptq_int3.csv", ImportOptions{Device: "card", Kernel: "marlin", N: 4, K: 4, Library: "vllm 0.6.5"}},
-		{"Marlin_card_vllm_0.6.5_K4_N4_xgptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin", Subject: kernels.Product(kernels.INT8, 4, 4), Library: "vllm 0.6.5"}},
-		{"Marlin_RTX_4090_K4_N4_float16.csv", ImportOptions{Subject: kernels.Product(kernels.FP16, 4, 4)}}, // a device is no library
+		{"Marlin_card_vllm_0.6.5_K4_N4_xgptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin", DType: kernels.INT8, N: 4, K: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_RTX_4090_K4_N4_float16.csv", ImportOptions{DType: kernels.FP16, N: 4, K: 4}}, // a device is no library
 		{"Marlin_c\x1b[31mard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
 		{"Marlin_c\xffard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
 		{"Marlin_c\nard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},

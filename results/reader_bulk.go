@@ -14,7 +14,11 @@ type reader struct {
 	db     *direct.DB
 	schema int
 	words  map[string]string
+	last   [sampleWords]string // of the text columns of samples
 }
+
+// sampleWords is how many columns of a sample are words.
+const sampleWords = 3
 
 // bulk calls f with a connection for reading. What is wrong with the rows is a
 // [FormatError]; tried says what was read.
@@ -36,7 +40,7 @@ func (r *Run) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{db: db, schema: r.schema, words: map[string]string{}}, nil
+	return &reader{db: db, schema: r.schema, words: map[string]string{string(PhaseSweep): string(PhaseSweep)}}, nil
 }
 
 func (d *reader) close() error { return d.db.Close() }
@@ -65,7 +69,11 @@ const mostWords = 1 << 16
 
 // word is a text column as a string. Equal words are one string in memory.
 func (d *reader) word(s *direct.Stmt, i int) string {
-	text := s.Text(i)
+	return d.keep(s.Text(i))
+}
+
+// keep is text as the string that stands for it in memory.
+func (d *reader) keep(text []byte) string {
 	if w, ok := d.words[string(text)]; ok {
 		return w
 	}
@@ -73,6 +81,18 @@ func (d *reader) word(s *direct.Stmt, i int) string {
 	if len(d.words) < mostWords {
 		d.words[w] = w
 	}
+	return w
+}
+
+// again is word for a column that mostly holds what it held in the row before, which is
+// kept as the column's last.
+func (d *reader) again(s *direct.Stmt, i, column int) string {
+	text := s.Text(i)
+	if last := d.last[column]; string(text) == last {
+		return last
+	}
+	w := d.keep(text)
+	d.last[column] = w
 	return w
 }
 
@@ -168,13 +188,12 @@ func (d *reader) sampleColumns() string {
 // sample reads a row of sampleColumns, with the ID of its origin, which is 0 for all
 // in version 1.
 func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
-	*x = Sample{
-		Seq: s.Int(0), CaseID: s.Int(1), Phase: Phase(d.word(s, 2)), Round: int(s.Int(3)),
-		StartedUnixMicro: s.Int(4), Launches: int(s.Int(5)), US: s.Float(6),
-		ClockMHz: s.Float(7), PowerW: s.Float(8), TempC: s.Float(9),
-		Throttle: d.word(s, 10), Disturbance: d.word(s, 11),
-		Allocation: int(s.Int(12)), Utils: s.Float(14),
-	}
+	// Field by field: a literal would be put together elsewhere and copied.
+	x.Seq, x.CaseID, x.Phase, x.Round = s.Int(0), s.Int(1), Phase(d.again(s, 2, 0)), int(s.Int(3))
+	x.StartedUnixMicro, x.Launches, x.US = s.Int(4), int(s.Int(5)), s.Float(6)
+	x.ClockMHz, x.PowerW, x.TempC = s.Float(7), s.Float(8), s.Float(9)
+	x.Throttle, x.Disturbance = d.again(s, 10, 1), d.again(s, 11, 2)
+	x.Allocation, x.Utils, x.EnergyMJ = int(s.Int(12)), s.Float(14), 0
 	if !s.Null(13) {
 		x.EnergyMJ = s.Float(13)
 	}

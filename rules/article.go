@@ -57,7 +57,7 @@ func articlePeak(s results.Series, points []articlePoint) float64 {
 func publishedMFU(r results.Row) float64 {
 	values := make([]float64, 0, len(r.Samples))
 	for _, s := range r.Samples {
-		if !usable(s) {
+		if !usable(&s) {
 			continue
 		}
 		if s.Utils <= 0 {

@@ -67,6 +67,8 @@ func sortFindings(f []Finding) {
 // auditIntervals judges by confidence bounds.
 func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
 	a.FDR = cfg.FDR
+	looked := make(chan conditions, 1)
+	go func() { looked <- lookAtConditions(data.Series) }()
 	p := prepare(data, cfg)
 	a.Clocks = p.clocks
 	for _, paced := range p.paced {
@@ -78,7 +80,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}
-	a.warnConditions(data, p)
+	a.warnConditions(p, <-looked)
 	a.Cards = compareCards(p, cfg)
 	panels := judge(p, cfg)
 	var swept [][][]RowProof
@@ -132,6 +134,9 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			j.cause = f.Cause
 		}
 	}
+	if len(panels) > 1 {
+		clear(panels[1:]) // of many rows they take as much memory as the verdicts below
+	}
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
 		last := &a.Series[len(a.Series)-1]
@@ -162,11 +167,15 @@ const suspectP = 0.05
 // them: the monotonic one, unless it was switched off.
 func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
 	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}}
+	if len(c.points) > 0 {
+		s.Rows = make([]RowVerdict, 0, len(c.points))
+	}
 	var rows []judgement
 	if len(panels) > 0 {
 		rows = panels[0].rows[at]
 	}
-	for i, p := range c.points {
+	for i := range c.points {
+		p := &c.points[i]
 		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
 			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta}
 		if p.us.y != p.seen.y {

@@ -50,13 +50,11 @@ type track struct {
 	round []int
 }
 
-// adjust returns log-times at x = 0.
-func (t track) adjust(e elasticity) []float64 {
-	out := make([]float64, len(t.y))
-	for i := range out {
-		out[i] = t.y[i] + e.beta*t.x[i]
+// adjust brings the log-times to x = 0.
+func (t track) adjust(e elasticity) {
+	for i := range t.y {
+		t.y[i] += e.beta * t.x[i]
 	}
-	return out
 }
 
 // roundClock rounds a clock to what references are rounded to.
@@ -67,21 +65,12 @@ func roundClock(mhz float64) float64 { return math.Round(mhz/clockStep) * clockS
 // sweep stored, the sentinels' median, the median of all samples.
 func referenceClocks(data Data, cfg Config) map[string]float64 {
 	out := map[string]float64{}
-	var rows, sentinels map[string][]float64
+	var sentinels map[string][]float64
 	collect := func() {
-		rows, sentinels = map[string][]float64{}, map[string][]float64{}
-		for _, s := range data.Series {
-			for _, r := range s.Rows {
-				for _, x := range r.Samples {
-					if clocked(x) {
-						rows[s.Key.Device] = append(rows[s.Key.Device], x.ClockMHz)
-					}
-				}
-			}
-		}
+		sentinels = map[string][]float64{}
 		for id, of := range byDevice(data.Sentinels, data.devices()) {
 			for _, x := range of {
-				if clocked(x) {
+				if clocked(&x) {
 					sentinels[id] = append(sentinels[id], x.ClockMHz)
 				}
 			}
@@ -98,26 +87,58 @@ func referenceClocks(data Data, cfg Config) map[string]float64 {
 		case data.Meta.ReferenceClock[id] > 0:
 			out[id] = data.Meta.ReferenceClock[id]
 		default:
-			if rows == nil {
+			if sentinels == nil {
 				collect()
 			}
 			clocks := sentinels[id]
 			if len(clocks) < knotLeast {
-				clocks = rows[id]
+				clocks = sweepClocks(data.Series, id)
 			}
 			if len(clocks) > 0 {
-				out[id] = roundClock(selectMedian(slices.Clone(clocks)))
+				out[id] = roundClock(selectMedian(clocks))
 			}
 		}
 	}
 	return out
 }
 
+// sweepClocks are the clocks in MHz that the samples of a device tell.
+func sweepClocks(series []results.Series, device string) []float64 {
+	clocks := make([]float64, 0, samplesOf(series, device))
+	for _, s := range series {
+		if s.Key.Device != device {
+			continue
+		}
+		for _, r := range s.Rows {
+			for i := range r.Samples {
+				if x := &r.Samples[i]; clocked(x) {
+					clocks = append(clocks, x.ClockMHz)
+				}
+			}
+		}
+	}
+	return clocks
+}
+
+// samplesOf counts the samples of a device.
+func samplesOf(series []results.Series, device string) int {
+	n := 0
+	for _, s := range series {
+		if s.Key.Device != device {
+			continue
+		}
+		for i := range s.Rows {
+			n += len(s.Rows[i].Samples)
+		}
+	}
+	return n
+}
+
 // slope is the robust slope of y over −x: the median of the slopes of pairs of
 // samples (Theil and Sen), each weighted by how far its xs lie apart. spread is the sum of
 // squares of x about its mean, on which the slope's error rests. ok is false
-// where x does not vary.
-func slope(y, x []float64) (beta, spread float64, ok bool) {
+// where x does not vary. The list of pairs is used again.
+func slope(y, x []float64, pairs *[]slopePair) (beta, spread float64, ok bool) {
 	n := len(x)
 	mean := 0.0
 	for _, v := range x {
@@ -129,28 +150,30 @@ func slope(y, x []float64) (beta, spread float64, ok bool) {
 	if n < 3 || spread < 1e-9 {
 		return 0, 0, false
 	}
-	type pair struct{ slope, weight float64 }
-	var small [64]pair
-	pairs := small[:0]
+	of := (*pairs)[:0]
 	total := 0.0
-	for lag := 1; lag < n && len(pairs) < slopePairs; lag++ {
+	for lag := 1; lag < n && len(of) < slopePairs; lag++ {
 		for i := 0; i+lag < n; i++ {
 			dx := x[i+lag] - x[i]
 			if w := math.Abs(dx); w > 1e-9 {
-				pairs = append(pairs, pair{-(y[i+lag] - y[i]) / dx, w})
+				of = append(of, slopePair{-(y[i+lag] - y[i]) / dx, w})
 				total += w
 			}
 		}
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.slope, b.slope) })
+	*pairs = of
+	slices.SortFunc(of, func(a, b slopePair) int { return cmp.Compare(a.slope, b.slope) })
 	half := 0.0
-	for _, p := range pairs {
+	for _, p := range of {
 		if half += p.weight; half >= total/2 {
 			return p.slope, spread, true
 		}
 	}
 	return 0, 0, false
 }
+
+// slopePair is the slope that two samples show, and how much it counts.
+type slopePair struct{ slope, weight float64 }
 
 // elasticities fits β to the rows of one curve, in order of M.
 //
@@ -164,8 +187,9 @@ func elasticities(rows []track) []elasticity {
 	noise := make([]float64, n)
 	spread := make([]float64, n)
 	var scratch []float64
+	var pairs []slopePair
 	for i, t := range rows {
-		if own[i], spread[i], known[i] = slope(t.y, t.x); !known[i] {
+		if own[i], spread[i], known[i] = slope(t.y, t.x, &pairs); !known[i] {
 			continue
 		}
 		scratch = scratch[:0]
@@ -179,7 +203,7 @@ func elasticities(rows []track) []elasticity {
 		noise[i] = shamosFactor * selectMedian(scratch) * math.Sqrt((m-1)/math.Max(m-2, 1))
 	}
 	out := make([]elasticity, n)
-	var slopes, scales []float64
+	var slopes, scales, between, errors []float64
 	for i := range rows {
 		slopes, scales = slopes[:0], scales[:0]
 		lo, hi := max(0, i-elasticityRows), min(n-1, i+elasticityRows)
@@ -194,9 +218,8 @@ func elasticities(rows []track) []elasticity {
 		}
 		// A row's scale from its own few samples is loose: its neighbours' counts as much.
 		common := math.Max(selectMedian(scales), scaleFloor)
-		near := median(slopes)
-		between := make([]float64, 0, len(slopes))
-		errors := make([]float64, 0, len(slopes))
+		near := spoiledMedian(slopes)
+		between, errors = between[:0], errors[:0]
 		for j := lo; j <= hi; j++ {
 			if known[j] {
 				between = append(between, math.Abs(own[j]-near))
@@ -250,7 +273,7 @@ func away(x []float64) bool {
 // atClock brings one sample to the reference clock: the log of its time there.
 func atClock(s results.Sample, beta, reference float64) float64 {
 	y := math.Log(s.US)
-	if clocked(s) && reference > 0 {
+	if clocked(&s) && reference > 0 {
 		y += beta * math.Log(s.ClockMHz/reference)
 	}
 	return y

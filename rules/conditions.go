@@ -20,14 +20,14 @@ const (
 
 // blockTimes are the lengths of all blocks of a device in microseconds, ascending.
 func blockTimes(series []results.Series, device string) []float64 {
-	var blocks []float64
+	blocks := make([]float64, 0, samplesOf(series, device))
 	for _, s := range series {
 		if s.Key.Device != device {
 			continue
 		}
 		for _, r := range s.Rows {
-			for _, x := range r.Samples {
-				if usable(x) {
+			for i := range r.Samples {
+				if x := &r.Samples[i]; usable(x) {
 					blocks = append(blocks, x.US*float64(max(x.Launches, 1)))
 				}
 			}
@@ -43,18 +43,17 @@ func timerStep(blocks []float64) float64 {
 	if len(blocks) < orderRows {
 		return 0
 	}
-	var steps []float64
+	step := math.Inf(1)
 	distinct := 1
 	for i := 1; i < len(blocks); i++ {
 		if d := blocks[i] - blocks[i-1]; d > 1e-9*blocks[i] {
-			steps = append(steps, d)
+			step = math.Min(step, d)
 			distinct++
 		}
 	}
-	if len(steps) == 0 {
+	if distinct == 1 {
 		return 0
 	}
-	step := slices.Min(steps)
 	whole := 0
 	for _, b := range blocks {
 		if n := b / step; math.Abs(n-math.Round(n)) < 0.02 {
@@ -74,7 +73,8 @@ func ordered(s results.Series) (correlation float64, is bool) {
 	type sums struct{ n, m, seq, mm, ss, ms float64 }
 	rounds := map[int]*sums{}
 	for i, r := range s.Rows {
-		for _, x := range r.Samples {
+		for j := range r.Samples {
+			x := &r.Samples[j]
 			of := rounds[x.Round]
 			if of == nil {
 				of = &sums{}
@@ -100,24 +100,57 @@ func ordered(s results.Series) (correlation float64, is bool) {
 	return sum / n, math.Abs(sum/n) > orderLimit
 }
 
+// conditions are what the samples themselves show of how they were taken.
+type conditions struct {
+	// correlation is that of M and the time of measurement by series, 0 for one whose order
+	// was random.
+	correlation []float64
+	// timers are by device.
+	timers map[string]timer
+}
+
+// timer is the step of a device's timer and the median length of its blocks, in
+// microseconds; the step is 0 where none shows.
+type timer struct{ step, usual float64 }
+
+// lookAtConditions finds the conditions of a run. It takes long where samples are many.
+func lookAtConditions(series []results.Series) conditions {
+	found := conditions{correlation: make([]float64, len(series)), timers: map[string]timer{}}
+	for i, s := range series {
+		if correlation, is := ordered(s); is {
+			found.correlation[i] = correlation
+		}
+		id := s.Key.Device
+		if _, seen := found.timers[id]; seen {
+			continue
+		}
+		blocks := blockTimes(series, id)
+		t := timer{step: timerStep(blocks)}
+		if t.step > 0 {
+			t.usual = blocks[len(blocks)/2]
+		}
+		found.timers[id] = t
+	}
+	return found
+}
+
 // warnConditions tells of what in the samples themselves limits what can be said.
-func (a *Audit) warnConditions(data Data, p *prepared) {
+func (a *Audit) warnConditions(p *prepared, found conditions) {
 	seen := map[string]bool{}
-	for _, c := range p.curves {
+	for i, c := range p.curves {
 		id := c.series.Key.Device
-		if correlation, is := ordered(c.series); is {
+		if correlation := found.correlation[i]; correlation != 0 {
 			a.warn(c.series.Key.String(), "the order was not random: M and the time of measurement go together (rank correlation %.2f), so a drift can't be told from what M does", correlation)
 		}
 		if !seen[id] {
 			seen[id] = true
-			blocks := blockTimes(data.Series, id)
-			if step := timerStep(blocks); step > 0 && step > coarseStep*blocks[len(blocks)/2] {
-				usual := blocks[len(blocks)/2]
-				a.warn(id, "the timer is coarse: times are multiples of %s us, %.2g %% of the median block of %s us; longer blocks (--block) would help", figure(step), 100*step/usual, figure(usual))
+			if t := found.timers[id]; t.step > 0 && t.step > coarseStep*t.usual {
+				a.warn(id, "the timer is coarse: times are multiples of %s us, %.2g %% of the median block of %s us; longer blocks (--block) would help", figure(t.step), 100*t.step/t.usual, figure(t.usual))
 			}
 		}
 		bimodal, far := 0, 0
-		for _, pt := range c.points {
+		for i := range c.points {
+			pt := &c.points[i]
 			if pt.modes != nil {
 				bimodal++
 			}

@@ -331,7 +331,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 		row := samples[pairs[i].row]
 		if pairs[i].against < 0 {
 			for _, s := range row {
-				if usable(s) {
+				if usable(&s) {
 					t.pairs = append(t.pairs, math.Log(s.US))
 				}
 			}
@@ -355,7 +355,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	var out [][2]results.Sample
 	for k := range min(len(a), len(b)) {
-		if usable(a[k]) && usable(b[k]) {
+		if usable(&a[k]) && usable(&b[k]) {
 			out = append(out, [2]results.Sample{a[k], b[k]})
 		}
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 )
 
 // folds is into how many parts the samples of a row are dealt, in turn, where the best
@@ -14,26 +15,50 @@ const folds = 4
 // for each fold beside all samples: the search grows with the square of it.
 const crossFitRows = 32768
 
-// fold deals a row's log-times to the folds.
-func (p *point) fold(y []float64) {
+// folder centres rows, and what is left of them without a fold. Its lists are used again
+// for the next row.
+type folder struct {
+	parts        [folds][]float64
+	halves       [2][]float64
+	all, scratch []float64
+}
+
+// fold returns the centre of a row's log-times and deals them to the folds.
+//
+// The parts are sorted each by itself and merged: the centres of many samples, all of which
+// need them in order, then take one sort of each sample.
+func (f *folder) fold(p *point, y []float64) (whole float64) {
 	if len(y) < folds {
-		return
+		whole, f.scratch = centre(y, f.scratch)
+		return whole
 	}
 	p.folded = true
-	rest, part := make([]float64, 0, len(y)), make([]float64, 0, len(y)/folds+1)
-	var scratch []float64
 	for k := range folds {
-		rest, part = rest[:0], part[:0]
-		for i, v := range y {
-			if i%folds == k {
-				part = append(part, v)
-			} else {
-				rest = append(rest, v)
-			}
+		f.parts[k] = f.parts[k][:0]
+		for i := k; i < len(y); i += folds {
+			f.parts[k] = append(f.parts[k], y[i])
 		}
-		p.without[k], scratch = centre(rest, scratch)
-		p.of[k], scratch = centre(part, scratch)
+		slices.Sort(f.parts[k])
 	}
+	for k := range f.halves {
+		f.halves[k] = merged(f.halves[k][:0], f.parts[2*k], f.parts[2*k+1])
+	}
+	for k := range folds {
+		f.all = merged(f.all[:0], f.halves[1-k/2], f.parts[k^1])
+		p.without[k] = f.centre(f.all)
+		p.of[k] = f.centre(f.parts[k])
+	}
+	f.all = merged(f.all[:0], f.halves[0], f.halves[1])
+	return f.centre(f.all)
+}
+
+// centre is [centre] of sorted log-times.
+func (f *folder) centre(sorted []float64) (v float64) {
+	if len(sorted) > pairedSamples {
+		return middleHalf(sorted)
+	}
+	v, f.scratch = pseudoMedian(sorted, f.scratch)
+	return v
 }
 
 // joint is the centre of what the folds say.

@@ -89,12 +89,19 @@ func (d Data) Keys() []results.SeriesKey {
 	return keys
 }
 
-// devices maps the cases of the series to their devices.
+// devices maps the cases of the sentinels to their devices, and for each series one case
+// more, so that all devices are named.
 func (d Data) devices() map[int64]string {
+	recur := map[int64]bool{}
+	for i := range d.Sentinels {
+		recur[d.Sentinels[i].CaseID] = true
+	}
 	out := map[int64]string{}
 	for _, s := range d.Series {
-		for _, r := range s.Rows {
-			out[r.Case.ID] = s.Key.Device
+		for i := range s.Rows {
+			if id := s.Rows[i].Case.ID; i == 0 || recur[id] {
+				out[id] = s.Key.Device
+			}
 		}
 	}
 	return out
@@ -117,8 +124,8 @@ func (d Data) spec(device string) kernels.Spec {
 // correction, no weighting. ok is false for a row without a usable sample.
 func rowMedian(r results.Row) (us float64, ok bool) {
 	values := make([]float64, 0, len(r.Samples))
-	for _, s := range r.Samples {
-		if usable(s) {
+	for i := range r.Samples {
+		if s := &r.Samples[i]; usable(s) {
 			values = append(values, s.US)
 		}
 	}
@@ -132,10 +139,10 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 // picosecond and less than thirty years. A disturbed sample is used: to drop slow
 // samples because they were slow would flatter, and the estimates stand a
 // minority of them.
-func usable(s results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
+func usable(s *results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
 
 // The clocks in MHz that a sample is believed to tell.
 const leastClock, mostClock = 1, 1e6
 
 // clocked says whether a sample tells its clock.
-func clocked(s results.Sample) bool { return s.ClockMHz >= leastClock && s.ClockMHz <= mostClock }
+func clocked(s *results.Sample) bool { return s.ClockMHz >= leastClock && s.ClockMHz <= mostClock }

@@ -37,17 +37,18 @@ func clockFit(samples []results.Sample) func(results.Sample) float64 {
 		byCase[s.CaseID] = append(byCase[s.CaseID], s)
 	}
 	fits := map[int64]fit{}
+	var pairs []slopePair
 	for id, of := range byCase {
 		y, x := make([]float64, len(of)), make([]float64, len(of))
 		known := true
 		for i, s := range of {
-			known = known && clocked(s)
+			known = known && clocked(&s)
 			y[i], x[i] = math.Log(s.US), math.Log(s.ClockMHz)
 		}
 		if !known {
 			continue
 		}
-		if beta, _, ok := slope(y, x); ok {
+		if beta, _, ok := slope(y, x, &pairs); ok {
 			fits[id] = fit{clamp(beta), math.Exp(median(x))}
 		}
 	}
@@ -58,7 +59,7 @@ func clockFit(samples []results.Sample) func(results.Sample) float64 {
 // each case's own median, in order of Seq, the median of each group a knot. nil when
 // there are too few to tell.
 func fitDrift(sentinels []results.Sample) *drift {
-	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool { return !usable(s) })
+	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool { return !usable(&s) })
 	what := clockFit(samples)
 	slices.SortStableFunc(samples, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
 	if len(samples) < 2*knotLeast {

@@ -18,7 +18,7 @@ func blur(pairs [][2]results.Sample, a, b elasticity, reference float64) float64
 	var off [2]float64
 	for _, p := range pairs {
 		for k, s := range p {
-			if clocked(s) {
+			if clocked(&s) {
 				off[k] += math.Log(s.ClockMHz/reference) / float64(len(pairs))
 			}
 		}

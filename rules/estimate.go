@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"math"
 	"runtime"
 	"slices"
@@ -113,7 +112,16 @@ func (c *curve) mfuAtClock(i int, confidence float64, q quantiles) Interval {
 
 // at finds the point of an M.
 func (c *curve) at(m int) (int, bool) {
-	return slices.BinarySearchFunc(c.points, m, func(p point, m int) int { return cmp.Compare(p.m, m) })
+	// Points are large: a search with a comparison of them would copy each.
+	lo, hi := 0, len(c.points)
+	for lo < hi {
+		if middle := (lo + hi) / 2; c.points[middle].m < m {
+			lo = middle + 1
+		} else {
+			hi = middle
+		}
+	}
+	return lo, lo < len(c.points) && c.points[lo].m == m
 }
 
 // prepared is a run made ready for the rules.
@@ -141,13 +149,16 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 	total := rowsByDevice(data.Series)
 	var order []string
 	curves := map[string][]*curve{}
-	for _, s := range data.Series {
+	p.curves = make([]*curve, len(data.Series))
+	each(len(data.Series), func(k int) {
+		s := data.Series[k]
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)),
 			control: controls(s, total[s.Key.Device]), reference: p.clocks[s.Key.Device], clocked: true}
-		for i, row := range s.Rows {
+		for i := range s.Rows {
+			row := &s.Rows[i]
 			pt := point{row: i, m: row.Case.M, label: row.Case.Label, launch: row.Case.Launch, flops: math.Log(row.Case.FLOPs())}
-			for _, x := range row.Samples {
-				if usable(x) {
+			for j := range row.Samples {
+				if x := &row.Samples[j]; usable(x) {
 					pt.n++
 					c.clocked = c.clocked && clocked(x)
 				}
@@ -157,15 +168,17 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 			}
 		}
 		c.clocked = c.clocked && len(c.points) > 0 && c.reference > 0
-		p.curves = append(p.curves, c)
-		id := s.Key.Device
+		p.curves[k] = c
+	})
+	for _, c := range p.curves {
+		id := c.series.Key.Device
 		if curves[id] == nil {
 			order = append(order, id)
 		}
 		curves[id] = append(curves[id], c)
 	}
 	linkChoices(p.curves, witnesses(data.Series))
-	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !usable(s) }), device)
+	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !usable(&s) }), device)
 	for _, id := range order {
 		p.paced[id] = estimateDevice(curves[id], sentinels[id])
 	}
@@ -180,13 +193,23 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 	return p
 }
 
-// tracks reads the samples of a curve's points: log-times, and the log of their
+// read reads the samples of a curve's points into out: log-times, and the log of their
 // clocks over the reference where every sample of the curve tells its clock.
-func (c *curve) tracks() []track {
-	out := make([]track, len(c.points))
-	for i, pt := range c.points {
-		t := track{y: make([]float64, 0, pt.n), x: make([]float64, 0, pt.n), seq: make([]int64, 0, pt.n), round: make([]int, 0, pt.n)}
-		for _, s := range c.series.Rows[pt.row].Samples {
+func (c *curve) read(out []track) {
+	total := 0
+	for i := range c.points {
+		total += c.points[i].n
+	}
+	all := track{y: make([]float64, total), x: make([]float64, total), seq: make([]int64, total), round: make([]int, total)}
+	from := 0
+	for i := range c.points {
+		pt := &c.points[i]
+		to := from + pt.n
+		t := track{y: all.y[from:from:to], x: all.x[from:from:to], seq: all.seq[from:from:to], round: all.round[from:from:to]}
+		from = to
+		samples := c.series.Rows[pt.row].Samples
+		for j := range samples {
+			s := &samples[j]
 			if !usable(s) {
 				continue
 			}
@@ -198,17 +221,32 @@ func (c *curve) tracks() []track {
 		}
 		out[i] = t
 	}
-	return out
 }
 
 // estimateDevice fills in the estimates of one device's curves and says whether
 // times were adjusted by the pace of the machine. Devices take their rounds side
 // by side, each at its own pace, and are adjusted each by itself.
 func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
-	tracks := make([][]track, len(curves))
+	total := 0
+	for _, c := range curves {
+		total += len(c.points)
+	}
+	rows, control := make([]track, total), make([]bool, 0, total)
+	tracks := make([][]track, len(curves)) // the rows by curve
+	for k, c := range curves {
+		from := len(control)
+		for i := range c.points {
+			control = append(control, c.control[c.points[i].row])
+		}
+		tracks[k] = rows[from:len(control):len(control)]
+	}
 	each(len(curves), func(k int) {
 		c := curves[k]
-		tracks[k] = c.tracks()
+		c.read(tracks[k])
+		var scratch []float64
+		for i := range c.points {
+			c.points[i].seen.y, scratch = centre(tracks[k][i].y, scratch)
+		}
 		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.seen })
 		if !c.clocked {
 			return
@@ -217,20 +255,16 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 		for i, t := range tracks[k] {
 			pt := &c.points[i]
 			pt.elastic, pt.away = betas[i], away(t.x)
-			pt.clock = c.reference * math.Exp(median(t.x))
+			scratch = append(scratch[:0], t.x...)
+			pt.clock = c.reference * math.Exp(spoiledMedian(scratch))
 			pt.us.se = math.Abs(meanOf(t.x)) * betas[i].se
-			tracks[k][i].y = t.adjust(betas[i])
+			t.adjust(betas[i])
 		}
 	})
 	// What is left that blocks near in time have in common is the machine's too: a clock
 	// that nobody tells, memory that slows down, neighbours.
-	var rows []track
-	var control []bool
-	for k, c := range curves {
-		for i := range tracks[k] {
-			clear(tracks[k][i].x)
-			rows, control = append(rows, tracks[k][i]), append(control, c.control[c.points[i].row])
-		}
+	for i := range rows {
+		clear(rows[i].x)
 	}
 	p := newPace(rows, control, sentinelBlocks(sentinels))
 	if paced = p.follow(rows); paced {
@@ -238,17 +272,19 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 			for i, e := range elasticities(tracks[k]) {
 				pt := &curves[k].points[i]
 				pt.us.se = math.Hypot(pt.us.se, math.Abs(meanOf(tracks[k][i].x))*e.se)
-				tracks[k][i].y = tracks[k][i].adjust(e)
+				tracks[k][i].adjust(e)
 			}
 		})
 	}
 	each(len(curves), func(k int) {
 		c := curves[k]
-		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.us })
+		y := func(i int) []float64 { return tracks[k][i].y }
+		var f folder
 		for i := range c.points {
-			c.points[i].fold(tracks[k][i].y)
+			c.points[i].us.y = f.fold(&c.points[i], y(i))
 		}
-		tellModes(c.points, func(i int) []float64 { return tracks[k][i].y })
+		scales := pool(c.points, y, func(p *point) *estimate { return &p.us })
+		tellModes(c.points, scales, y)
 	})
 	return paced
 }
@@ -268,8 +304,9 @@ func each(n int, f func(int)) {
 	wait.Wait()
 }
 
-// pool fills in the estimates of a series' points from their log-times. A standard error
-// that stands in a target beforehand is that of the adjustment, and adds.
+// pool fills in how far the centres of a series' points are to be trusted, from their
+// log-times, and returns the rows' own standard deviations. A standard error that stands in a
+// target beforehand is that of the adjustment, and adds.
 //
 // Five to thirty samples can't tell both where their median lies and how far to
 // trust it: order-statistic intervals of five samples don't reach 95 %, and a
@@ -279,12 +316,14 @@ func each(n int, f func(int)) {
 // used for gene expression): the weight of the pool, in degrees of freedom,
 // follows from how much more the rows' scales differ than chance would make
 // them. The result is compared with Student's t.
-func pool(points []point, y func(int) []float64, target func(*point) *estimate) {
+func pool(points []point, y func(int) []float64, target func(*point) *estimate) (scales []float64) {
+	scales = make([]float64, len(points))
 	own := make([]float64, len(points)) // log of a row's own variance
-	var scratch []float64
+	var scratch, logs []float64
 	for i := range points {
 		scratch = appendDifferences(scratch[:0], y(i))
-		own[i] = 2 * math.Log(math.Max(shamosFactor*selectMedian(scratch), scaleFloor/8))
+		scales[i] = shamosFactor * selectMedian(scratch)
+		own[i] = 2 * math.Log(math.Max(scales[i], scaleFloor/8))
 	}
 	for from := 0; from < len(points); from += poolRows {
 		to := min(from+poolRows, len(points))
@@ -294,7 +333,7 @@ func pool(points []point, y func(int) []float64, target func(*point) *estimate) 
 		// The pool's scale is the median over all differences of its rows.
 		scratch = scratch[:0]
 		var samples, rows float64
-		var logs []float64
+		logs = logs[:0]
 		for i := from; i < to; i++ {
 			v := y(i)
 			scratch = appendDifferences(scratch, v)
@@ -314,7 +353,6 @@ func pool(points []point, y func(int) []float64, target func(*point) *estimate) 
 			v := y(i)
 			n := float64(len(v))
 			e := target(&points[i])
-			e.y, scratch = centre(v, scratch)
 			d := shamosDF * (n - 1)
 			variance := common * common
 			if d > 0 {
@@ -330,6 +368,7 @@ func pool(points []point, y func(int) []float64, target func(*point) *estimate) 
 			break
 		}
 	}
+	return scales
 }
 
 // priorDF estimates how many degrees of freedom the pool is worth: the logs of

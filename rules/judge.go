@@ -101,7 +101,15 @@ func (f *family) panel(r rule) panel {
 // row that is slower than the bound by marginalReach is called clean with at most half of
 // 1 − confidence. Both levels are spent evenly over the looks.
 func (pn *panel) decide(cfg Config, looks float64) {
-	var tested []*judgement
+	count := 0
+	for _, rows := range pn.rows {
+		for i := range rows {
+			if rows[i].tested {
+				count++
+			}
+		}
+	}
+	tested := make([]*judgement, 0, count)
 	for _, rows := range pn.rows {
 		for i := range rows {
 			if rows[i].tested {

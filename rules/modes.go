@@ -25,30 +25,25 @@ type modes struct {
 
 // tellModes marks the rows of a curve whose samples fall into two groups with
 // nothing between: another kernel, another placement of a buffer, a neighbour. Their mean is
-// a time that never occurs.
-func tellModes(points []point, y func(int) []float64) {
-	scales := make([]float64, len(points))
+// a time that never occurs. scales are the rows' own standard deviations.
+func tellModes(points []point, scales []float64, y func(int) []float64) {
 	var scratch []float64
-	for i := range points {
-		scratch = appendDifferences(scratch[:0], y(i))
-		scales[i] = shamosFactor * selectMedian(scratch)
-	}
 	for i := range points {
 		lo, hi := max(0, i-poolRows/2), min(len(points), i+poolRows/2+1)
 		scratch = append(scratch[:0], scales[lo:hi]...)
 		common := math.Max(selectMedian(scratch), scaleFloor)
-		points[i].modes = twoModes(y(i), common)
+		scratch = append(scratch[:0], y(i)...)
+		slices.Sort(scratch)
+		points[i].modes = twoModes(scratch, common)
 	}
 }
 
-// twoModes splits samples at their widest gap; sigma is the scatter of one level.
-func twoModes(y []float64, sigma float64) *modes {
-	n := len(y)
+// twoModes splits sorted samples at their widest gap; sigma is the scatter of one level.
+func twoModes(sorted []float64, sigma float64) *modes {
+	n := len(sorted)
 	if n < 2*modeLeast {
 		return nil
 	}
-	sorted := slices.Clone(y)
-	slices.Sort(sorted)
 	least := max(modeLeast, int(math.Ceil(modeShare*float64(n))))
 	cut, gap := 0, 0.0
 	for i := least; i <= n-least; i++ {

@@ -42,72 +42,190 @@ type pace struct {
 // centre is taken over the full rounds: over all, it would follow the chosen rounds where
 // they are the majority and hide what they have in common.
 func newPace(rows []track, control []bool, sentinels []block) *pace {
-	count, most := map[int]int{}, 0
-	for _, r := range rows {
-		for _, round := range r.round {
-			count[round]++
-			most = max(most, count[round])
-		}
-	}
-	full := map[int]bool{}
-	for round, n := range count {
-		full[round] = float64(n) >= fullRound*float64(most)
-	}
-	p := &pace{}
-	var scratch, scales []float64
+	full := fullRounds(rows)
+	// The places of a row's blocks and deviations among all.
+	blocks, scales := make([]int, len(rows)+1), make([]int, len(rows)+1)
 	for i, r := range rows {
-		scratch = scratch[:0]
-		for j, v := range r.y {
-			if full[r.round[j]] {
-				scratch = append(scratch, v)
+		n := 0
+		for _, round := range r.round {
+			if full.has(round) {
+				n++
 			}
 		}
-		if len(scratch) < 3 {
+		blocks[i+1], scales[i+1] = blocks[i], scales[i]
+		if n < 3 {
 			continue
 		}
-		centre := median(scratch)
-		for j, v := range r.y {
-			if full[r.round[j]] || control[i] {
-				p.blocks = append(p.blocks, block{r.seq[j], v - centre})
-			}
-			scales = append(scales, math.Abs(v-centre))
+		if scales[i+1] += len(r.y); control[i] {
+			n = len(r.y)
 		}
+		blocks[i+1] += n
 	}
+	p := &pace{blocks: make([]block, blocks[len(rows)], blocks[len(rows)]+len(sentinels))}
+	deviations := make([]float64, scales[len(rows)])
+	inBlocks(len(rows), func(from, to int) {
+		var scratch []float64
+		for i := from; i < to; i++ {
+			r, of, off := rows[i], p.blocks[blocks[i]:blocks[i+1]], deviations[scales[i]:scales[i+1]]
+			if len(off) == 0 {
+				continue
+			}
+			scratch = scratch[:0]
+			for j, v := range r.y {
+				if full.has(r.round[j]) {
+					scratch = append(scratch, v)
+				}
+			}
+			centre := spoiledMedian(scratch)
+			for j, v := range r.y {
+				if full.has(r.round[j]) || control[i] {
+					of[0], of = block{r.seq[j], v - centre}, of[1:]
+				}
+				off[j] = math.Abs(v - centre)
+			}
+		}
+	})
 	p.blocks = append(p.blocks, sentinels...)
-	slices.SortFunc(p.blocks, func(a, b block) int { return cmp.Compare(a.seq, b.seq) })
+	sortBySeq(p.blocks, func(b *block) int64 { return b.seq })
 	if len(p.blocks) < 4*paceBlocks {
 		return nil
 	}
-	p.noise = medianFactor * 1.4826 * selectMedian(scales) / math.Sqrt(paceBlocks)
+	p.noise = medianFactor * 1.4826 * selectMedian(deviations) / math.Sqrt(paceBlocks)
 	return p
 }
 
-// window is the blocks around a moment, kept sorted as it moves on.
+// roundSet is a set of rounds: those below denseRounds by number, others by name.
+type roundSet struct {
+	dense  []bool
+	sparse map[int]bool
+}
+
+// denseRounds is up to which round rounds are counted in a list.
+const denseRounds = 1 << 16
+
+func (s *roundSet) has(round int) bool {
+	if round >= 0 && round < len(s.dense) {
+		return s.dense[round]
+	}
+	return s.sparse[round]
+}
+
+// fullRounds are the rounds that have nearly as many samples as the largest.
+func fullRounds(rows []track) *roundSet {
+	var dense []int
+	sparse, most := map[int]int{}, 0
+	for _, r := range rows {
+		for _, round := range r.round {
+			if round < 0 || round >= denseRounds {
+				sparse[round]++
+				most = max(most, sparse[round])
+				continue
+			}
+			if round >= len(dense) {
+				dense = append(dense, make([]int, round+1-len(dense))...)
+			}
+			dense[round]++
+			most = max(most, dense[round])
+		}
+	}
+	full := func(n int) bool { return n > 0 && float64(n) >= fullRound*float64(most) }
+	s := &roundSet{dense: make([]bool, len(dense)), sparse: map[int]bool{}}
+	for round, n := range dense {
+		s.dense[round] = full(n)
+	}
+	for round, n := range sparse {
+		s.sparse[round] = full(n)
+	}
+	return s
+}
+
+// sortBySeq puts v in the order of seq. Seqs that are nearly consecutive, as those of a run
+// are, tell each element its place.
+func sortBySeq[T any](v []T, seq func(*T) int64) {
+	if from := places(v, seq); from != nil {
+		permute(v, from)
+		return
+	}
+	slices.SortFunc(v, func(a, b T) int { return cmp.Compare(seq(&a), seq(&b)) })
+}
+
+// places lists in order of seq where the elements are, counted from 1; nil where seqs are too
+// far apart to be counted, or not distinct.
+func places[T any](v []T, seq func(*T) int64) []int32 {
+	if len(v) == 0 || len(v) > math.MaxInt32-1 {
+		return nil
+	}
+	first, last := seq(&v[0]), seq(&v[0])
+	for i := range v {
+		at := seq(&v[i])
+		first, last = min(first, at), max(last, at)
+	}
+	if first < 0 || last-first >= 4*int64(len(v)) {
+		return nil
+	}
+	at := make([]int32, last-first+1)
+	for i := range v {
+		place := &at[seq(&v[i])-first]
+		if *place != 0 {
+			return nil
+		}
+		*place = int32(i) + 1
+	}
+	return slices.DeleteFunc(at, func(i int32) bool { return i == 0 })
+}
+
+// permute moves to each place the element that from names, counted from 1, and clears from.
+func permute[T any](v []T, from []int32) {
+	for k := range v {
+		if from[k] == 0 {
+			continue // it has been moved
+		}
+		first, to := v[k], k
+		for {
+			source := int(from[to]) - 1
+			from[to] = 0
+			if source == k {
+				v[to] = first
+				break
+			}
+			v[to], to = v[source], source
+		}
+	}
+}
+
+// window is the blocks around a moment, kept sorted as it moves on. It is short: to walk
+// along it takes less than to search it.
 type window struct{ sorted []float64 }
 
 func (w *window) add(v float64) {
-	i, _ := slices.BinarySearch(w.sorted, v)
-	w.sorted = slices.Insert(w.sorted, i, v)
+	s := append(w.sorted, v)
+	i := len(s) - 1
+	for ; i > 0 && s[i-1] > v; i-- {
+		s[i] = s[i-1]
+	}
+	s[i] = v
+	w.sorted = s
 }
 
 func (w *window) drop(v float64) {
-	if i, ok := slices.BinarySearch(w.sorted, v); ok {
-		w.sorted = slices.Delete(w.sorted, i, i+1)
+	s := w.sorted
+	for i := range s {
+		if s[i] == v {
+			copy(s[i:], s[i+1:])
+			w.sorted = s[:len(s)-1]
+			return
+		}
 	}
 }
 
 // middle is the median of the window, of which one block has no say when it is its own.
 func (w *window) middle(own float64, has bool) float64 {
-	skip := -1
-	if has {
-		skip, _ = slices.BinarySearch(w.sorted, own)
-	}
 	n := len(w.sorted)
-	if skip >= 0 {
+	if has {
 		n--
 	}
 	at := func(i int) float64 {
-		if skip >= 0 && i >= skip {
+		if has && w.sorted[i] >= own {
 			i++
 		}
 		return w.sorted[i]
@@ -115,12 +233,10 @@ func (w *window) middle(own float64, has bool) float64 {
 	return (at(n/2) + at((n-1)/2)) / 2
 }
 
-// moments are the seqs of all samples in the order of the run, each with its place.
-type moment struct {
-	seq      int64
-	row, col int32
-}
+// moment is the place of a sample.
+type moment struct{ row, col int32 }
 
+// moments are the places of all samples in the order of the run.
 func moments(rows []track) []moment {
 	n := 0
 	for _, r := range rows {
@@ -128,11 +244,11 @@ func moments(rows []track) []moment {
 	}
 	all := make([]moment, 0, n)
 	for i, r := range rows {
-		for j, seq := range r.seq {
-			all = append(all, moment{seq, int32(i), int32(j)})
+		for j := range r.seq {
+			all = append(all, moment{int32(i), int32(j)})
 		}
 	}
-	slices.SortFunc(all, func(a, b moment) int { return cmp.Compare(a.seq, b.seq) })
+	sortBySeq(all, func(m *moment) int64 { return rows[m.row].seq[m.col] })
 	return all
 }
 
@@ -144,16 +260,55 @@ func (p *pace) follow(rows []track) bool {
 	if p == nil {
 		return false
 	}
-	const half = paceBlocks / 2
-	values := make([]float64, 0, len(p.blocks))
-	var w window
-	from, to, at := 0, 0, 0 // the window is blocks[from:to], and blocks[at:] are not before the moment
+	all := moments(rows)
+	values := make([]float64, len(all))
+	const stretch = 1 << 16
+	each((len(all)+stretch-1)/stretch, func(k int) {
+		first := k * stretch
+		last := min(first+stretch, len(all))
+		p.around(rows, all[first:last], values[first:last])
+	})
 	var sum, squares float64
-	for _, m := range moments(rows) {
-		for at < len(p.blocks) && p.blocks[at].seq < m.seq {
+	for _, v := range values {
+		sum += v
+		squares += v * v
+	}
+	n := float64(len(values))
+	if n == 0 {
+		return false
+	}
+	variance := squares/n - sum/n*sum/n
+	if variance*(1-paceShare) <= p.noise*p.noise {
+		return false
+	}
+	usual := selectMedian(values)
+	inBlocks(len(rows), func(from, to int) {
+		for _, r := range rows[from:to] {
+			for j := range r.x {
+				r.x[j] += usual
+			}
+		}
+	})
+	return true
+}
+
+// around finds the pace at consecutive moments and sets the tracks' x to what it is below
+// zero.
+func (p *pace) around(rows []track, all []moment, values []float64) {
+	if len(all) == 0 {
+		return
+	}
+	const half = paceBlocks / 2
+	var w window
+	at, _ := slices.BinarySearchFunc(p.blocks, rows[all[0].row].seq[all[0].col], func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
+	// The window is blocks[from:to], and blocks[at:] are not before the moment.
+	from, to := at, at
+	for i, m := range all {
+		seq := rows[m.row].seq[m.col]
+		for at < len(p.blocks) && p.blocks[at].seq < seq {
 			at++
 		}
-		own := at < len(p.blocks) && p.blocks[at].seq == m.seq
+		own := at < len(p.blocks) && p.blocks[at].seq == seq
 		after := at
 		if own {
 			after++
@@ -177,25 +332,8 @@ func (p *pace) follow(rows []track) bool {
 		}
 		v := w.middle(blockOff(p.blocks, at, own), own)
 		rows[m.row].x[m.col] = -v
-		values = append(values, v)
-		sum += v
-		squares += v * v
+		values[i] = v
 	}
-	n := float64(len(values))
-	if n == 0 {
-		return false
-	}
-	variance := squares/n - sum/n*sum/n
-	if variance*(1-paceShare) <= p.noise*p.noise {
-		return false
-	}
-	usual := selectMedian(values)
-	for _, r := range rows {
-		for j := range r.x {
-			r.x[j] += usual
-		}
-	}
-	return true
 }
 
 // blockOff is the deviation of a block that is there.

@@ -77,6 +77,17 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
+// spoiledMedian is the median of v, whose order it spoils, in linear time.
+func spoiledMedian(v []float64) float64 {
+	n := len(v)
+	upper := selectMedian(v)
+	if n == 0 || n%2 == 1 {
+		return upper
+	}
+	// selectMedian leaves nothing above the middle in front of it.
+	return (slices.Max(v[:n/2]) + upper) / 2
+}
+
 // pseudoMedian is the centre of a row's samples: the median of the means of all
 // pairs, each sample with itself among them (Hodges and Lehmann). It stands
 // strays as a median does, up to three samples in ten, at nearly the precision of
@@ -89,16 +100,7 @@ func pseudoMedian(y, scratch []float64) (float64, []float64) {
 			scratch = append(scratch, (y[i]+y[j])/2)
 		}
 	}
-	n := len(scratch)
-	if n == 0 {
-		return 0, scratch
-	}
-	upper := selectMedian(scratch)
-	if n%2 == 1 {
-		return upper, scratch
-	}
-	// selectMedian leaves nothing above the middle in front of it.
-	return (slices.Max(scratch[:n/2]) + upper) / 2, scratch
+	return spoiledMedian(scratch), scratch
 }
 
 // pairedSamples is up to how many samples all pairs are looked at for their centre.
@@ -113,8 +115,25 @@ func centre(y, scratch []float64) (float64, []float64) {
 	}
 	scratch = append(scratch[:0], y...)
 	slices.Sort(scratch)
-	n := len(scratch)
-	return meanOf(scratch[n/4 : n-n/4]), scratch
+	return middleHalf(scratch), scratch
+}
+
+// middleHalf is the mean of the middle half of sorted values.
+func middleHalf(sorted []float64) float64 {
+	n := len(sorted)
+	return meanOf(sorted[n/4 : n-n/4])
+}
+
+// merged appends two sorted lists to out, in order.
+func merged(out, a, b []float64) []float64 {
+	for len(a) > 0 && len(b) > 0 {
+		if a[0] <= b[0] {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }
 
 // selectMedian is the upper median of v, whose order it spoils: linear time for

@@ -79,7 +79,7 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 			}
 		}
 		for _, s := range r.Samples {
-			if usable(s) {
+			if usable(&s) {
 				us = append(us, s.US)
 				known(&clock, s.ClockMHz)
 				known(&energy, s.EnergyMJ)

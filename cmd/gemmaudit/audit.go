@@ -4,102 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
-	"github.com/gemmaudit/gemmaudit/sweep"
 )
-
-// ruleFlags are the flags that say how a run is judged; `audit`, `splits`,
-// `report` and `run` share them.
-type ruleFlags struct {
-	file      string
-	method    string
-	threshold float64
-	fdr       float64
-	clock     float64
-
-	// changed says whether a flag was given, as 0 is no threshold.
-	changed func(name string) bool
-}
-
-func (f *ruleFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
-	flags.StringVar(&f.method, "method", "", "interval (confidence bounds) or article (running maximum of point estimates)")
-	flags.Float64Var(&f.threshold, "threshold", 0, "share of the reference's MFU below which a row is anomalous")
-	flags.Float64Var(&f.fdr, "fdr", 0, "false discovery rate of each rule")
-	complete(cmd, "rules", filesWith("yaml", "yml"))
-	complete(cmd, "method", fixed(rules.MethodInterval, rules.MethodArticle))
-	complete(cmd, "threshold", fixed("0.95", "0.9", "0.85"))
-	complete(cmd, "fdr", fixed("0.05", "0.01"))
-	f.changed = cmd.Flags().Changed
-}
-
-// registerClock adds --clock, for commands that judge what was measured before.
-func (f *ruleFlags) registerClock(cmd *cobra.Command) { clockFlag(cmd, &f.clock) }
-
-// clockFlag adds --clock.
-func clockFlag(cmd *cobra.Command, mhz *float64) {
-	cmd.Flags().Float64Var(mhz, "clock", 0, "clock in MHz at which rows are judged, 0 for the run's own")
-	complete(cmd, "clock", fixed("0", "1410", "1755", "1980"))
-}
-
-// config reads the rules file and lays the flags over it.
-func (f *ruleFlags) config(a *app) (rules.Config, error) {
-	cfg, err := rules.LoadConfig(f.file)
-	if err != nil {
-		return cfg, usage(err)
-	}
-	if f.changed("method") {
-		cfg.Method = f.method
-	}
-	if f.changed("threshold") {
-		cfg.Threshold = f.threshold
-	}
-	if f.changed("fdr") {
-		cfg.FDR = f.fdr
-	}
-	if f.changed("clock") {
-		if err := setClock(&cfg, f.clock); err != nil {
-			return cfg, err
-		}
-	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, usagef("--%w", err)
-	}
-	cfg.Today = a.now().Format("2006-01-02")
-	return cfg, nil
-}
-
-// setClock sets the clock at which rows are judged. The error speaks of the flag.
-func setClock(cfg *rules.Config, mhz float64) error {
-	cfg.ClockMHz = mhz
-	if mhz != 0 && !(mhz >= leastClock && mhz <= mostClock) { // NaN is neither
-		return usagef("--clock: %v, expected 0 or %d to %d MHz", mhz, leastClock, mostClock)
-	}
-	return nil
-}
-
-// The findings on which `audit` and `run` are gated.
-const (
-	gateConfirmed = "confirmed"
-	gateAny       = "any"
-	gateNone      = "none"
-)
-
-// auditGate says what makes the exit code 1.
-type auditGate struct {
-	findings string // gateConfirmed, gateAny or gateNone
-	marginal bool   // marginal rows too
-}
 
 type auditOptions struct {
 	app     *app
@@ -190,32 +101,6 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	return cmd
 }
 
-// gateFlag adds --gate and --fail-marginal.
-func gateFlag(cmd *cobra.Command, g *auditGate) {
-	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
-	failMarginalFlag(cmd, &g.marginal, "rows")
-	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateNone))
-}
-
-// failMarginalFlag adds --fail-marginal.
-func failMarginalFlag(cmd *cobra.Command, fail *bool, of string) {
-	cmd.Flags().BoolVar(fail, "fail-marginal", false, "marginal "+of+" fail the gate too")
-}
-
-// check returns a usage error for a gate that there is not.
-func (g auditGate) check() error {
-	switch g.findings {
-	case gateConfirmed, gateAny:
-		return nil
-	case gateNone:
-		if g.marginal {
-			return usagef("--fail-marginal can't be combined with --gate none, which lets everything pass")
-		}
-		return nil
-	}
-	return usagef("--gate: unknown gate %q: expected confirmed, any or none", g.findings)
-}
-
 func (o *auditOptions) run(ctx context.Context, path string) error {
 	a := o.app
 	if err := o.gate.check(); err != nil {
@@ -286,36 +171,6 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	return auditVerdict(audit, o.gate, lost)
 }
 
-// largeRun is the size of a run file from which on its samples are most of the memory
-// that the program takes.
-const largeRun = 64 << 20
-
-// boundGarbage has the garbage collector run more often when a large run is read. Its
-// samples stay, so that as much memory again as they take, which is what the collector
-// allows for by default, would be garbage.
-func boundGarbage(path string) {
-	const percent = 25
-	if info, err := os.Stat(path); err == nil && info.Size() >= largeRun {
-		debug.SetGCPercent(percent)
-	}
-}
-
-// openRun opens a run for reading, or for going on with it.
-func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
-	boundGarbage(path)
-	if goOn {
-		return results.OpenAppend(path)
-	}
-	run, err := results.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range run.Warnings() {
-		a.warnf("%s: %s", path, w)
-	}
-	return run, nil
-}
-
 // judge applies the rules to a run, with the device asked again when confirm
 // says so.
 func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, confirm bool) (*rules.Audit, error) {
@@ -337,105 +192,10 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 		return nil, err
 	}
 	if audit.Invalid == "" { // else nothing was measured again
-		if err := keepProof(ctx, run, rules.NewProof(audit, cfg, data.Samples())); err != nil {
+		if err := a.keepProof(ctx, run, rules.NewProof(audit, cfg, data.Samples())); err != nil {
 			return nil, err
 		}
 	}
 	audit.Waive(cfg, data.Keys())
 	return audit, nil
-}
-
-// newMeasurer returns what measures cases of a run again: the devices that the
-// run came from, of which this machine must have one. Cases of others get no samples.
-func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
-	meta := run.Meta()
-	if meta.Source != "" {
-		return nil, hint(devicef("%s was imported from %s: there is no device to ask again", run.Path(), meta.Source),
-			"without --confirm and --execute the stored samples are judged")
-	}
-	var ids []string
-	for _, spec := range meta.Fingerprint.Devices {
-		ids = append(ids, spec.ID)
-	}
-	devices, absent, err := a.presentDevices(ids)
-	if err != nil {
-		return nil, err
-	}
-	if err := sameDevices(run, devices); err != nil {
-		return nil, err
-	}
-	a.keep(devices...)
-	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Absent: absent, Out: run, Observer: a.newMeter(), Now: a.now})
-}
-
-// measuredHere says whether a run came from the devices of this machine, so
-// that they can be asked again.
-func (a *app) measuredHere(meta results.Meta) bool {
-	if meta.Source != "" || len(meta.Fingerprint.Devices) == 0 {
-		return false
-	}
-	for _, spec := range meta.Fingerprint.Devices {
-		devices, err := a.devicesByID([]string{spec.ID})
-		if err != nil || devices[0].Spec().Name != spec.Name {
-			return false
-		}
-	}
-	return results.ReadFingerprint(nil, "").Hostname == meta.Fingerprint.Hostname
-}
-
-// unsteadyHint is what can be done about a run whose machine did not stay the same.
-const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
-
-// auditVerdict turns an audit into the command's outcome. A gate that fails outranks
-// what makes the audit inconclusive: what is proven stays so, however little else is known.
-func auditVerdict(audit *rules.Audit, g auditGate, lost undone) error {
-	confirmed, unconfirmed := 0, 0
-	for _, f := range audit.Findings {
-		switch f.Status {
-		case rules.Confirmed:
-			confirmed++
-		case rules.Unconfirmed:
-			unconfirmed++
-		}
-	}
-	if g.findings != gateNone {
-		var failed []string
-		switch {
-		case unconfirmed > 0 && g.findings == gateAny:
-			failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
-		case confirmed > 0:
-			failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
-		}
-		// Cards are compared by the sweep's samples, which an invalid run can't be judged by.
-		if c := audit.Cards; c != nil && len(c.Outliers) > 0 && audit.Invalid == "" {
-			failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
-		}
-		if g.marginal && audit.Marginal > 0 && audit.Invalid == "" {
-			failed = append(failed, plural(audit.Marginal, "marginal row", "marginal rows"))
-		}
-		if len(failed) > 0 && audit.Invalid != "" {
-			failed = append(failed, "besides, "+audit.Invalid)
-		}
-		if len(failed) > 0 {
-			return gatef("%s", strings.Join(failed, "; "))
-		}
-	}
-	if audit.Invalid != "" {
-		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
-	}
-	if err := lost.err(); err != nil || g.findings == gateNone {
-		return err
-	}
-	judged := 0
-	for _, series := range audit.Series {
-		judged += len(series.Rows)
-	}
-	if judged == 0 {
-		return inconclusivef("%s: none of %s has a sample to judge", audit.Run, plural(audit.Cases, "case", "cases"))
-	}
-	if confirmed+unconfirmed == 0 && 2*audit.Undecided > audit.Cases {
-		return hint(inconclusivef("%d of %d cases are undecided and there is no finding", audit.Undecided, audit.Cases),
-			"more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples")
-	}
-	return nil
 }

@@ -21,6 +21,9 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkThreads(devices, o.Threads); err != nil {
+		return nil, nil, err
+	}
 	ceilings, err := measureCeilings(ctx, devices)
 	if err != nil {
 		return nil, nil, err
@@ -34,6 +37,16 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 		return nil, nil, deadlineError(&sweep.DeadlineError{Deadline: plan.Deadline, Round: round})
 	}
 	return plan, est, nil
+}
+
+// checkThreads refuses more threads than a device has.
+func checkThreads(devices []kernels.Device, threads int) error {
+	for _, d := range devices {
+		if t, ok := d.(kernels.Threaded); ok && threads > t.Threads() {
+			return usagef("--threads: %d, expected at most %d, which is what %s has, or 0 for all", threads, t.Threads(), d.Spec().ID)
+		}
+	}
+	return nil
 }
 
 // cacheSizes are the last-level caches of devices by id, in bytes.

@@ -217,13 +217,8 @@ func (f *planFlags) options() (sweep.Options, error) {
 			return bad(n.flag, fmt.Errorf("%d, expected at least %d", n.value, max(n.least, 1)))
 		}
 	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{{"block", f.block}, {"deadline", f.deadline}} {
-		if d.value < 0 {
-			return bad(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
-		}
+	if err := f.checkTimes(); err != nil {
+		return o, err
 	}
 	if f.clock != 0 && !(f.clock >= leastClock && f.clock <= mostClock) {
 		return bad("clock", fmt.Errorf("%g MHz, expected 0 or %d to %d", f.clock, leastClock, mostClock))
@@ -246,6 +241,32 @@ func (f *planFlags) refuseWithResume(goOn string) error {
 		if f.changed(name) {
 			return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
 				"`%s`, with --deadline if you like", goOn)
+		}
+	}
+	return nil
+}
+
+// renewDeadline gives the plan of a run that is gone on with the deadline of the command
+// line. Without one the plan keeps its own.
+func (f *planFlags) renewDeadline(plan *sweep.Plan) error {
+	if !f.changed("deadline") {
+		return nil
+	}
+	if err := f.checkTimes(); err != nil {
+		return err
+	}
+	plan.Deadline = f.deadline
+	return nil
+}
+
+// checkTimes refuses times that lie in the past.
+func (f *planFlags) checkTimes() error {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"block", f.block}, {"deadline", f.deadline}} {
+		if d.value < 0 {
+			return badFlag(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
 		}
 	}
 	return nil

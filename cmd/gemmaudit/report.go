@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ type reportOptions struct {
 	app    *app
 	rules  ruleFlags
 	out    string
+	force  bool
 	images string
 	output report.Format
 }
@@ -41,6 +43,9 @@ The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
 judged on the sweep's samples.
 
+The folder may be new, empty, or one that holds a report, which is replaced; its other files
+stay. --force writes into any other folder too, where files of the same names are replaced.
+
 With -o the median of every case is printed instead, beside the time by which it was judged; with
 -o bench every single sample. No folder is written.` + exitHelp(
 			"0  written, whatever was found",
@@ -56,6 +61,7 @@ With -o the median of every case is printed instead, beside the time by which it
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
+	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -72,6 +78,15 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	cfg, err := o.rules.config(a)
 	if err != nil {
 		return err
+	}
+	out := o.out
+	if out == "" {
+		out = strings.TrimSuffix(path, filepath.Ext(path)) + "-report"
+	}
+	if !print {
+		if err := checkReportFolder(out, o.force); err != nil {
+			return err
+		}
 	}
 	run, err := a.openRun(path, false)
 	if err != nil {
@@ -107,14 +122,29 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false); err != nil {
 		return err
 	}
-	out := o.out
-	if out == "" {
-		out = strings.TrimSuffix(path, filepath.Ext(path)) + "-report"
-	}
 	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {
 		return err
 	}
 	return besides(lost.err(), worn.err())
+}
+
+// checkReportFolder returns an error when a report would take the place of something else.
+func checkReportFolder(dir string, force bool) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return devicef("write %q: it is a file, expected the name of a folder", dir)
+	case force:
+		return nil
+	}
+	own, err := report.Replaceable(dir)
+	if err != nil {
+		return devicef("write %q: %w", dir, withoutPath(err))
+	}
+	if !own {
+		return hint(devicef("folder %q holds something else than a report and is not written to", dir), "give another name, or --force")
+	}
+	return nil
 }
 
 // boundaries words steps for a plot.

@@ -178,7 +178,9 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	}
 	defer run.Close()
 	most := limitsOf(plan)
-	plan.Deadline = o.plan.deadline
+	if err := o.plan.renewDeadline(plan); err != nil {
+		return err
+	}
 	_, sum, err := a.measure(ctx, run, plan, o.goOn)
 	if err != nil {
 		return err

@@ -252,7 +252,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		a.notef("outside of kernels: %s", outside)
 	}
 	if sum.Status == sweep.StatusDeadline {
-		a.notef("the deadline of %s ended it after %d of %d samples: %s measures the rest", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
+		a.notef("the deadline of %s ended it after %d of %d samples: %s goes on", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
 	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))

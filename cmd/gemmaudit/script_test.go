@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
@@ -187,11 +188,12 @@ func fewer(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // damage writes a copy of a file that is wrong in one way, of a run file or, with
-// overflow, of bf16 weights whose first norm is too large for fp16's range:
-// damage truncate|newer|foreign|overflow FROM TO.
+// overflow, of bf16 weights whose first norm is too large for fp16's range. The keys of
+// kept proof have one bit of it flipped:
+// damage truncate|newer|foreign|verdict-audit|verdict-splits|overflow FROM TO.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: damage truncate|newer|foreign|overflow FROM TO")
+		ts.Fatalf("usage: damage truncate|newer|foreign|verdict-audit|verdict-splits|overflow FROM TO")
 	}
 	b := []byte(ts.ReadFile(args[1]))
 	// Offsets of the SQLite header: user version, application id.
@@ -202,6 +204,13 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		binary.BigEndian.PutUint32(b[60:], 99)
 	case "foreign":
 		binary.BigEndian.PutUint32(b[68:], 0)
+	case stateAudit, stateSplits:
+		// A row of the database holds the key and the value side by side.
+		i := bytes.Index(b, []byte(args[0]+"{"))
+		if i < 0 {
+			ts.Fatalf("%s keeps no %s", args[1], args[0])
+		}
+		b[i+len(args[0])] ^= 0x20
 	case "overflow":
 		header := int(binary.LittleEndian.Uint64(b))
 		var tensors map[string]struct {

@@ -103,10 +103,8 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range o.tables {
-		if err := checkTablePath("table", t, o.force); err != nil {
-			return err
-		}
+	if err := checkTablePaths(o.tables, o.force); err != nil {
+		return err
 	}
 	run, err := a.openRun(path, false)
 	if err != nil {

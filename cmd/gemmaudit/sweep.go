@@ -60,9 +60,9 @@ that what their place in memory does to a row is in its interval.
 
 Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
 that was measured, a killed process the one or two blocks in flight, and
---resume goes on. Resuming takes the plan from the run file, and goes on without devices
-of it that are not there any more: they are named, and the exit code is 3. Cases that failed
-are tried once more.
+--resume goes on. Resuming takes the plan from the run file, with its deadline, which counts
+anew; --deadline gives another, 0 none. It goes on without devices of the plan that are not
+there any more: they are named, and the exit code is 3. Cases that failed are tried once more.
 
 Libraries that tell which other algorithms they would choose are asked for --algos of them;
 each is measured like a kernel of its own, and tells the audit whether the first choice was
@@ -103,7 +103,9 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer run.Close()
-		plan.Deadline = o.plan.deadline
+		if err := o.plan.renewDeadline(plan); err != nil {
+			return err
+		}
 		return o.finish(a.measure(ctx, run, plan, resumeSweep(o.out)))
 	}
 	options, err := o.plan.options()

@@ -26,6 +26,25 @@ func checkTablePath(flag, path string, force bool) error {
 	return refuseExisting(path, force)
 }
 
+// checkTablePaths is checkTablePath of several files, each of which must be another one.
+func checkTablePaths(paths []string, force bool) error {
+	seen := map[string]bool{}
+	for _, path := range paths {
+		if err := checkTablePath("table", path, force); err != nil {
+			return err
+		}
+		name, err := filepath.Abs(path)
+		if err != nil {
+			name = filepath.Clean(path)
+		}
+		if seen[name] {
+			return usagef("--table: %q is given twice, expected another file for each", path)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
 // writeTables writes the lookup table of what was found, in the form that each
 // path's ending names. A table holds for one device: of several, each gets its own,
 // with its name before the ending. The base names of what was written come back.

@@ -27,6 +27,28 @@ func keep[T any](run *results.Run, key string, shown *T) error {
 	return run.SetState(key, string(text))
 }
 
+// unreadable is what a run keeps under a key and can't be read: the file is damaged there.
+type unreadable struct {
+	path, key string
+	err       error
+}
+
+func (e *unreadable) Error() string {
+	return fmt.Sprintf("%s: the run is damaged: what it keeps as %q can't be read: %v", e.path, e.key, e.err)
+}
+
+func (e *unreadable) Unwrap() error { return e.err }
+
+// HintText says how to do without it, and how to get it anew.
+func (e *unreadable) HintText() string {
+	if e.key == stateSplits {
+		return fmt.Sprintf("`%s` executes remedies anew, on the machine of the run; `%s` predicts them without",
+			commandLine([]string{"splits", e.path, "--execute"}), commandLine([]string{"splits", e.path, "--execute=false"}))
+	}
+	return fmt.Sprintf("`%s` measures suspects again, on the machine of the run; `%s` judges without what is kept",
+		commandLine([]string{"audit", e.path, "--confirm"}), commandLine([]string{"audit", e.path, "--confirm=false"}))
+}
+
 // kept returns what was stored under a key, nil when nothing was.
 func kept[T any](run *results.Run, key string) (*T, error) {
 	text, ok, err := run.State(key)
@@ -35,20 +57,23 @@ func kept[T any](run *results.Run, key string) (*T, error) {
 	}
 	shown := new(T)
 	if err := json.Unmarshal([]byte(text), shown); err != nil {
-		return nil, devicef("%s: what is kept as %q can't be read: %w", run.Path(), key, err)
+		return nil, &unreadable{run.Path(), key, err}
 	}
 	return shown, nil
 }
 
 // keepProof adds what an audit has proven to what is kept of the run. An audit that an
 // interruption cut short proves nothing: whole proof from before is worth more. One that
-// only ran out of its time does.
-func keepProof(ctx context.Context, run *results.Run, proof *rules.Proof) error {
+// only ran out of its time does. Proof that can't be read any more gives way.
+func (a *app) keepProof(ctx context.Context, run *results.Run, proof *rules.Proof) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
 	all, err := kept[rules.Proof](run, stateAudit)
-	if err != nil {
+	var damaged *unreadable
+	if errors.As(err, &damaged) {
+		a.warnf("%v; it is replaced", err)
+	} else if err != nil {
 		return err
 	}
 	if all == nil {

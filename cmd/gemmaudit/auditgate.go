@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// The findings on which `audit` and `run` are gated.
+const (
+	gateConfirmed = "confirmed"
+	gateAny       = "any"
+	gateNone      = "none"
+)
+
+// auditGate says what makes the exit code 1.
+type auditGate struct {
+	findings string // gateConfirmed, gateAny or gateNone
+	marginal bool   // marginal rows too
+}
+
+// gateFlag adds --gate and --fail-marginal.
+func gateFlag(cmd *cobra.Command, g *auditGate) {
+	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
+	failMarginalFlag(cmd, &g.marginal, "rows")
+	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateNone))
+}
+
+// failMarginalFlag adds --fail-marginal.
+func failMarginalFlag(cmd *cobra.Command, fail *bool, of string) {
+	cmd.Flags().BoolVar(fail, "fail-marginal", false, "marginal "+of+" fail the gate too")
+}
+
+// check returns a usage error for a gate that there is not.
+func (g auditGate) check() error {
+	switch g.findings {
+	case gateConfirmed, gateAny:
+		return nil
+	case gateNone:
+		if g.marginal {
+			return usagef("--fail-marginal can't be combined with --gate none, which lets everything pass")
+		}
+		return nil
+	}
+	return usagef("--gate: unknown gate %q: expected confirmed, any or none", g.findings)
+}
+
+// unsteadyHint is what can be done about a run whose machine did not stay the same.
+const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
+
+// auditVerdict turns an audit into the command's outcome. A gate that fails outranks
+// what makes the audit inconclusive: what is proven stays so, however little else is known.
+func auditVerdict(audit *rules.Audit, g auditGate, lost undone) error {
+	confirmed, unconfirmed := 0, 0
+	for _, f := range audit.Findings {
+		switch f.Status {
+		case rules.Confirmed:
+			confirmed++
+		case rules.Unconfirmed:
+			unconfirmed++
+		}
+	}
+	if g.findings != gateNone {
+		var failed []string
+		switch {
+		case unconfirmed > 0 && g.findings == gateAny:
+			failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
+		case confirmed > 0:
+			failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
+		}
+		// Cards are compared by the sweep's samples, which an invalid run can't be judged by.
+		if c := audit.Cards; c != nil && len(c.Outliers) > 0 && audit.Invalid == "" {
+			failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
+		}
+		if g.marginal && audit.Marginal > 0 && audit.Invalid == "" {
+			failed = append(failed, plural(audit.Marginal, "marginal row", "marginal rows"))
+		}
+		if len(failed) > 0 && audit.Invalid != "" {
+			failed = append(failed, "besides, "+audit.Invalid)
+		}
+		if len(failed) > 0 {
+			return gatef("%s", strings.Join(failed, "; "))
+		}
+	}
+	if audit.Invalid != "" {
+		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
+	}
+	if err := lost.err(); err != nil || g.findings == gateNone {
+		return err
+	}
+	judged := 0
+	for _, series := range audit.Series {
+		judged += len(series.Rows)
+	}
+	if judged == 0 {
+		return inconclusivef("%s: none of %s has a sample to judge", audit.Run, plural(audit.Cases, "case", "cases"))
+	}
+	if confirmed+unconfirmed == 0 && 2*audit.Undecided > audit.Cases {
+		return hint(inconclusivef("%d of %d cases are undecided and there is no finding", audit.Undecided, audit.Cases),
+			"more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples")
+	}
+	return nil
+}

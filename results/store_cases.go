@@ -1,0 +1,244 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// splitParts reads parts as they are stored: "192+1988", empty for none.
+func splitParts(s string) ([]int, error) {
+	if s == "" {
+		return nil, nil
+	}
+	words := strings.Split(s, "+")
+	parts := make([]int, len(words))
+	for i, w := range words {
+		n, err := strconv.Atoi(w)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("part %q is not a positive number", w)
+		}
+		if n > maxDimension {
+			return nil, fmt.Errorf("part %d is above %d", n, int64(maxDimension))
+		}
+		parts[i] = n
+	}
+	return parts, nil
+}
+
+// Validate returns an error that names what is impossible about the case.
+func (c Case) Validate() error {
+	if c.M < 1 {
+		return fmt.Errorf("case %v has M %d, expected at least 1", c, c.M)
+	}
+	if err := c.Subject.Validate(); err != nil {
+		return fmt.Errorf("case %v: %w", c, err)
+	}
+	for _, f := range []struct{ name, value string }{{"device", c.Device}, {"kernel", c.Kernel}} {
+		if f.value == "" {
+			return fmt.Errorf("case %v has no %s", c, f.name)
+		}
+	}
+	sum := 0
+	for _, p := range c.Parts {
+		if p < 1 || p > c.M {
+			return fmt.Errorf("case %v has a part of %d rows, expected 1 to %d", c, p, c.M)
+		}
+		sum += p
+	}
+	switch {
+	case len(c.Parts) > 0 && sum != c.M:
+		return fmt.Errorf("parts of case %v add up to %d, expected %d", c, sum, c.M)
+	case (len(c.Parts) > 0 || c.PadTo != 0) && !c.Operation.Divisible():
+		return fmt.Errorf("case %v: %v is neither split nor padded", c, c.Operation)
+	case c.PadTo != 0 && c.PadTo <= c.M:
+		return fmt.Errorf("case %v is padded to %d, expected more than %d", c, c.PadTo, c.M)
+	case len(c.Parts) > 0 && c.PadTo != 0:
+		return fmt.Errorf("case %v is both split and padded", c)
+	case c.Threads < 0:
+		return fmt.Errorf("case %v has %d threads", c, c.Threads)
+	}
+	if err := c.Launch.check(); err != nil {
+		return fmt.Errorf("the launch of case %v is impossible: %w", c, err)
+	}
+	return nil
+}
+
+// AddCases stores cases and returns them with their IDs, in the order given. A
+// case that is stored already, or comes twice, gets the one ID; its label and its
+// launch are filled in when it had none. Either all are stored or none.
+func (r *Run) AddCases(cases []Case) ([]Case, error) {
+	out := slices.Clone(cases)
+	r.records.Lock()
+	defer r.records.Unlock()
+	told := map[int64]Case{}
+	err := r.write("add cases", func(ctx context.Context, tx *sql.Tx) error {
+		ids, err := r.newCaseStore(ctx, tx)
+		if err != nil {
+			return err
+		}
+		defer ids.close()
+		for i := range out {
+			c, changed, err := ids.add(ctx, out[i])
+			if err != nil {
+				return err
+			}
+			out[i].ID = c.ID
+			if changed {
+				told[c.ID] = *c
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, c := range told {
+		r.tell(id, c.Label, c.Launch)
+	}
+	return out, nil
+}
+
+const (
+	insertSeries = `INSERT INTO series (id, operation, device, kernel, dims, operands, layout, regime, threads, pack_inside)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertCase = `INSERT INTO cases (id, series, m, parts, pad_to, label, tile_m, tile_n, tile_k, waves, split, orientation)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateCase = `UPDATE cases SET label = ?, tile_m = ?, tile_n = ?, tile_k = ?, waves = ?, split = ?, orientation = ? WHERE id = ?`
+)
+
+// bindSeries lists the values of insertSeries.
+func bindSeries(id int64, k SeriesKey) ([]any, error) {
+	i, err := identityOf(k)
+	return []any{id, i.operation, k.Device, k.Kernel, i.dims, i.operands, i.layout, string(k.Regime), k.Threads, k.PackInside}, err
+}
+
+// bindCase lists the values of insertCase.
+func bindCase(series int64, c Case) []any {
+	return append([]any{c.ID, series, c.M, JoinInts(c.Parts, "+"), c.PadTo, c.Label}, c.Launch.bind()...)
+}
+
+// bindTold lists the values of updateCase.
+func bindTold(c Case) []any {
+	return append(append([]any{c.Label}, c.Launch.bind()...), c.ID)
+}
+
+// learn fills in what is not known of a case and other knows; false when nothing is new.
+func (c *Case) learn(label string, launch Launch) bool {
+	before, had := c.Label, c.Launch
+	if c.Label == "" {
+		c.Label = label
+	}
+	if c.Launch == (Launch{}) {
+		c.Launch = launch
+	}
+	return c.Label != before || c.Launch != had
+}
+
+// caseStore gives IDs to cases inside one transaction.
+type caseStore struct {
+	insertSeries, insertCase, update *sql.Stmt
+
+	series               map[SeriesKey]int64
+	cases                map[CaseKey]*Case // by identity
+	lastSeries, lastCase int64
+}
+
+// newCaseStore reads the cases that the run has, on a connection of its own: within
+// the transaction nothing has been added yet.
+func (r *Run) newCaseStore(ctx context.Context, tx *sql.Tx) (*caseStore, error) {
+	s := &caseStore{series: map[SeriesKey]int64{}, cases: map[CaseKey]*Case{}}
+	err := r.bulk("read cases", func(d *reader) error {
+		series, err := d.series()
+		if err != nil {
+			return err
+		}
+		for id, k := range series {
+			s.series[k] = id
+			s.lastSeries = max(s.lastSeries, id)
+		}
+		return d.cases(func(c Case) error {
+			s.cases[c.Key()] = &c
+			s.lastCase = max(s.lastCase, c.ID)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		sql  string
+	}{{&s.insertSeries, insertSeries}, {&s.insertCase, insertCase}, {&s.update, updateCase}} {
+		if *p.stmt, err = tx.PrepareContext(ctx, p.sql); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *caseStore) close() {
+	for _, stmt := range []*sql.Stmt{s.insertSeries, s.insertCase, s.update} {
+		if stmt != nil {
+			stmt.Close()
+		}
+	}
+}
+
+// add stores a case and returns it as it is stored; changed says that it was there
+// and that its label or launch is new.
+func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, false, err
+	}
+	key := c.Key()
+	if old, ok := s.cases[key]; ok {
+		if changed = old.learn(c.Label, c.Launch); changed {
+			_, err = s.update.ExecContext(ctx, bindTold(*old)...)
+		}
+		return old, changed, err
+	}
+	series, ok := s.series[c.SeriesKey]
+	if !ok {
+		series = s.lastSeries + 1
+		values, err := bindSeries(series, c.SeriesKey)
+		if err == nil {
+			_, err = s.insertSeries.ExecContext(ctx, values...)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		s.series[c.SeriesKey], s.lastSeries = series, series
+	}
+	c.ID = s.lastCase + 1
+	if _, err := s.insertCase.ExecContext(ctx, bindCase(series, c)...); err != nil {
+		return nil, false, err
+	}
+	s.lastCase = c.ID
+	s.cases[key] = &c
+	return &c, false, nil
+}
+
+// SetLabel stores the name of what ran inside a case, in place of any before.
+func (r *Run) SetLabel(caseID int64, label string) error {
+	r.records.Lock()
+	defer r.records.Unlock()
+	err := r.write("set label", func(ctx context.Context, tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE cases SET label = ? WHERE id = ?`, label, caseID)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err == nil && n == 0 {
+			return fmt.Errorf("there is no case %d", caseID)
+		}
+		return nil
+	})
+	if err == nil {
+		r.relabel(caseID, label)
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package results
+
+import (
+	"cmp"
+	"database/sql"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/results/direct"
+)
+
+// tally is the cases of a run with the number of samples that the sweep has of each.
+type tally struct {
+	ids      []int64 // of all cases, ascending
+	rows     []Row   // the curves' rows without their samples, in order
+	rowOf    []int32 // by position in ids: the row, -1 for none
+	parts    []seqRange
+	counts   [][]int32 // by part and position in ids
+	failures []Failure
+	failed   map[int64]string // the first reason of a case in the sweep
+}
+
+// seqRange is a part of a run's samples that is read by itself.
+type seqRange struct{ first, last int64 }
+
+// position is where a case stands in ids.
+func (t *tally) position(id int64) (int, bool) {
+	// IDs count from 1 in every run of ours.
+	if i := id - 1; i >= 0 && i < int64(len(t.ids)) && t.ids[i] == id {
+		return int(i), true
+	}
+	return slices.BinarySearch(t.ids, id)
+}
+
+// tally reads the cases and counts their samples.
+func (r *Run) tally() (*tally, error) {
+	t := &tally{failed: map[int64]string{}}
+	err := r.bulk("read cases", func(d *reader) error {
+		if err := d.size(t); err != nil {
+			return err
+		}
+		return d.cases(func(c Case) error {
+			t.ids = append(t.ids, c.ID)
+			if len(c.Parts) == 0 && c.PadTo == 0 {
+				t.rows = append(t.rows, Row{Case: c})
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.parts, err = r.split(); err != nil {
+		return nil, err
+	}
+	t.counts = make([][]int32, len(t.parts))
+	err = r.inParts(t.parts, func(part int, d *reader, within string) error {
+		counts := make([]int32, len(t.ids))
+		t.counts[part] = counts
+		return d.query(`SELECT case_id, phase FROM samples `+within, func(s *direct.Stmt) error {
+			id, phase := s.Int(0), s.Text(1)
+			if string(phase) == string(PhaseSweep) {
+				if i, ok := t.position(id); ok {
+					counts[i]++
+				}
+			}
+			return s.Err()
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.failures, err = r.Failures(); err != nil {
+		return nil, err
+	}
+	for _, f := range t.failures {
+		if _, ok := t.failed[f.CaseID]; !ok && f.Phase == PhaseSweep {
+			t.failed[f.CaseID] = f.Reason
+		}
+	}
+	t.arrange()
+	return t, nil
+}
+
+// size makes room for the cases.
+func (d *reader) size(t *tally) error {
+	return d.query(`SELECT count(*), coalesce(sum(parts = '' AND pad_to = 0), 0) FROM cases`, func(s *direct.Stmt) error {
+		cases, single := s.Int(0), s.Int(1)
+		t.ids, t.rows = make([]int64, 0, cases), make([]Row, 0, single)
+		return s.Err()
+	})
+}
+
+// arrange drops the rows that the sweep has not reached and orders the others.
+func (t *tally) arrange() {
+	t.rows = slices.DeleteFunc(t.rows, func(row Row) bool {
+		i, _ := t.position(row.Case.ID)
+		return t.count(i) == 0 && t.failed[row.Case.ID] == ""
+	})
+	order := func(a, b Row) int {
+		if a.Case.SeriesKey == b.Case.SeriesKey {
+			return cmp.Or(cmp.Compare(a.Case.M, b.Case.M), cmp.Compare(a.Case.ID, b.Case.ID))
+		}
+		return a.Case.SeriesKey.compare(b.Case.SeriesKey)
+	}
+	if !slices.IsSortedFunc(t.rows, order) {
+		slices.SortFunc(t.rows, order)
+	}
+	t.rowOf = make([]int32, len(t.ids))
+	for i := range t.rowOf {
+		t.rowOf[i] = -1
+	}
+	for i := range t.rows {
+		p, _ := t.position(t.rows[i].Case.ID)
+		t.rowOf[p] = int32(i)
+	}
+}
+
+// count is how many samples of the sweep a case has.
+func (t *tally) count(position int) int {
+	n := 0
+	for _, part := range t.counts {
+		n += int(part[position])
+	}
+	return n
+}
+
+// swept sums up.
+func (t *tally) swept() *Swept {
+	out := &Swept{}
+	for i := range t.rows {
+		if k := t.rows[i].Case.SeriesKey; i == 0 || k != t.rows[i-1].Case.SeriesKey {
+			out.Series = append(out.Series, k)
+		}
+	}
+	for i, id := range t.ids {
+		n := t.count(i)
+		out.Samples += n
+		if _, failed := t.failed[id]; n > 0 || failed {
+			out.Cases++
+		}
+	}
+	for _, f := range t.failures {
+		if f.Phase == PhaseSweep {
+			out.Samples++
+		}
+	}
+	return out
+}
+
+// inOnePart is how many samples are not worth a second connection.
+const inOnePart = 1 << 16
+
+// split divides the samples into parts to be read at the same time.
+func (r *Run) split() ([]seqRange, error) {
+	var first, last sql.NullInt64
+	err := r.db.QueryRow(`SELECT (SELECT min(seq) FROM samples), (SELECT max(seq) FROM samples)`).Scan(&first, &last)
+	if err != nil {
+		return nil, r.damaged("read seq", err)
+	}
+	if !first.Valid {
+		return nil, nil
+	}
+	if first.Int64 < 0 {
+		return nil, badValue(r.path, "the seq of a sample", first.Int64)
+	}
+	n := int64(1)
+	if last.Int64-first.Int64 >= inOnePart {
+		n = int64(min(runtime.GOMAXPROCS(0), 4))
+	}
+	step := (last.Int64 - first.Int64) / n
+	var out []seqRange
+	for i := range n {
+		part := seqRange{first.Int64 + i*step, first.Int64 + (i+1)*step - 1}
+		if i == n-1 {
+			part.last = last.Int64
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// inParts reads parts of the samples at the same time, each on a connection of its
+// own. within is the end of a statement that reads a part in order of seq.
+func (r *Run) inParts(parts []seqRange, f func(part int, d *reader, within string) error) error {
+	var group errgroup.Group
+	for i, p := range parts {
+		group.Go(func() error {
+			return r.bulk("read samples", func(d *reader) error {
+				return f(i, d, fmt.Sprintf("WHERE seq BETWEEN %d AND %d ORDER BY seq", p.first, p.last))
+			})
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestSortBySeqProperty holds the order by place against a sort, with seqs near each other and
+// far apart.
+func TestSortBySeqProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		widest := rapid.SampledFrom([]int64{40, 100, 1 << 40}).Draw(t, "widest")
+		first := rapid.SampledFrom([]int64{-3, 0, 1 << 50}).Draw(t, "first")
+		seqs := rapid.SliceOfNDistinct(rapid.Int64Range(first, first+widest), 0, 40, rapid.ID).Draw(t, "seqs")
+		got := make([]block, len(seqs))
+		for i, seq := range seqs {
+			got[i] = block{seq, float64(seq)}
+		}
+		sortBySeq(got, func(b *block) int64 { return b.seq })
+		slices.Sort(seqs)
+		for i, seq := range seqs {
+			if got[i] != (block{seq, float64(seq)}) {
+				t.Fatalf("place %d holds %v, expected seq %d", i, got[i], seq)
+			}
+		}
+	})
+}
+
+// TestSortBySeqOfEqualSeqs: what shares a seq has no place of its own.
+func TestSortBySeqOfEqualSeqs(t *testing.T) {
+	v := []block{{3, 1}, {1, 2}, {3, 3}, {2, 4}}
+	sortBySeq(v, func(b *block) int64 { return b.seq })
+	if !slices.IsSortedFunc(v, func(a, b block) int { return int(a.seq - b.seq) }) {
+		t.Errorf("%v", v)
+	}
+}
+
+// TestWindowProperty holds the median of a moving window against that of a sort.
+func TestWindowProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(-3, 3), 3, 60).Draw(t, "values")
+		size := rapid.IntRange(2, min(17, len(values))).Draw(t, "size")
+		var w window
+		for i, v := range values {
+			w.add(v)
+			if i >= size {
+				w.drop(values[i-size])
+			}
+			in := slices.Clone(values[max(0, i+1-size) : i+1])
+			if got := w.middle(0, false); got != median(in) {
+				t.Fatalf("median %v of %v, expected %v", got, in, median(in))
+			}
+			if len(in) < 2 {
+				continue
+			}
+			if got, want := w.middle(v, true), median(in[:len(in)-1]); got != want {
+				t.Fatalf("median %v of %v without the last, expected %v", got, in, want)
+			}
+		}
+	})
+}
+
+// TestFullRounds: chosen rounds are those with few samples, whatever their numbers.
+func TestFullRounds(t *testing.T) {
+	rows := make([]track, 20)
+	for i := range rows {
+		rows[i].round = []int{0, 1, denseRounds + 7, math.MaxInt}
+		if i < 2 {
+			rows[i].round = append(rows[i].round, 2, denseRounds+8)
+		}
+	}
+	full := fullRounds(rows)
+	for round, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, denseRounds + 7: true, denseRounds + 8: false, math.MaxInt: true} {
+		if full.has(round) != want {
+			t.Errorf("round %d: %v, expected %v", round, !want, want)
+		}
+	}
+}
+
+// TestFoldProperty holds the centres of sorted parts against those of the samples as they
+// were taken, to the bit.
+func TestFoldProperty(t *testing.T) {
+	var f folder
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOfN(rapid.Float64Range(-1, 9), 1, 200).Draw(t, "y")
+		var p point
+		whole := f.fold(&p, y)
+		if want, _ := centre(y, nil); whole != want {
+			t.Fatalf("centre %v, expected %v", whole, want)
+		}
+		if p.folded != (len(y) >= folds) {
+			t.Fatalf("folded %v with %d samples", p.folded, len(y))
+		}
+		for k := 0; p.folded && k < folds; k++ {
+			var rest, part []float64
+			for i, v := range y {
+				if i%folds == k {
+					part = append(part, v)
+				} else {
+					rest = append(rest, v)
+				}
+			}
+			without, _ := centre(rest, nil)
+			of, _ := centre(part, nil)
+			if p.without[k] != without || p.of[k] != of {
+				t.Fatalf("fold %d: %v and %v, expected %v and %v", k, p.without[k], p.of[k], without, of)
+			}
+		}
+	})
+}
+
+// TestSpoiledMedianProperty holds it against the median of a sort.
+func TestSpoiledMedianProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SliceOfN(rapid.Float64Range(-2, 2), 0, 100).Draw(t, "v")
+		if want, got := median(v), spoiledMedian(slices.Clone(v)); got != want {
+			t.Fatalf("%v, expected %v", got, want)
+		}
+	})
+}
