@@ -6,14 +6,6 @@ import (
 	"runtime"
 )
 
-// Attender is a device that has attention.
-type Attender interface {
-	// Attend returns a launch that is bound to its operands. The error is an
-	// [*Unsupported] where the device has no kernel for the sizes, and else names what is
-	// wrong with the operands.
-	Attend(Attention) (Launch, error)
-}
-
 // standingDims are the sizes of a head that the standing table is run with, in turns.
 var standingDims = []int{128, 64}
 

@@ -230,7 +230,7 @@ func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass
 
 // slow says that a token takes so long that what the host does between two of them is
 // nothing.
-func (s *Session) slow() bool { return s.m.dev.Spec().Kind == kernels.CPU }
+func (s *Session) slow() bool { return s.m.dev.Spec().Kind.Facts().Host }
 
 // Prefill takes a prompt, or a further piece of one, and returns the logits of its last
 // token.
