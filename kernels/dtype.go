@@ -48,6 +48,9 @@ func ParseDType(s string) (DType, error) {
 	return "", fmt.Errorf("unknown dtype %q: expected one of fp32, tf32, fp16, bf16, fp8, int8", s)
 }
 
+// Bits is the size of one element in memory, 0 for an unknown type.
+func (d DType) Bits() int { return 8 * d.Size() }
+
 // Size is the number of bytes of one element in memory, 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {

@@ -7,17 +7,6 @@ package kernels
 
 import "fmt"
 
-// Layout says how B lies in memory.
-type Layout string
-
-// The two ways in which B is stored.
-const (
-	// RowMajor is B[K,N] with N contiguous, as torch.matmul(A, B) gets it.
-	RowMajor Layout = "kn"
-	// Transposed is B[N,K] with K contiguous, as a linear layer stores its weight.
-	Transposed Layout = "nk"
-)
-
 // Problem is one product to be computed, with the storage of its operands.
 // A is row-major M×K in DType, C row-major M×N in DType.Output().
 type Problem struct {
@@ -25,7 +14,7 @@ type Problem struct {
 	DType DType
 	// LDA, LDB and LDC are leading dimensions in elements; 0 means tight.
 	LDA, LDB, LDC int
-	// BLayout is how B is given to PrepareWeights; empty means RowMajor.
+	// BLayout is how B is given to PrepareWeights.
 	BLayout Layout
 	// Threads is the number of CPU threads, 0 for all of the device. Devices
 	// without threads ignore it.
@@ -44,16 +33,13 @@ func (p Problem) Normalized() (Problem, error) {
 	if p.DType.Size() == 0 || p.DType == INT32 {
 		return p, fmt.Errorf("%v: dtype %q can't be an operand", p.Shape, p.DType)
 	}
-	if p.BLayout == "" {
-		p.BLayout = RowMajor
-	}
 	minLDB := p.N
 	switch p.BLayout {
 	case RowMajor:
 	case Transposed:
 		minLDB = p.K
 	default:
-		return p, fmt.Errorf("%v: unknown layout %q of B: expected kn or nk", p.Shape, p.BLayout)
+		return p, fmt.Errorf("%v: unknown %v of B: expected kn or nk", p.Shape, p.BLayout)
 	}
 	for _, f := range []struct {
 		name  string

@@ -143,7 +143,7 @@ func writeBenchLine(w io.Writer, l benchLine) {
 	if k.Threads > 0 {
 		fmt.Fprintf(w, "-%d", k.Threads)
 	}
-	rate := l.c.Shape().FLOPs() / (l.us * 1e-6)
+	rate := l.c.FLOPs() / (l.us * 1e-6)
 	fmt.Fprintf(w, " %d %s ns/op %s GFLOP/s", max(1, l.launches), formatBench(l.us*1e3), formatBench(rate/1e9))
 	if l.peak.FLOPS > 0 {
 		fmt.Fprintf(w, " %s MFU", formatBench(rate/l.peak.FLOPS))

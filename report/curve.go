@@ -69,7 +69,7 @@ func NewCurve(s results.Series, audit *rules.Audit) Curve {
 			continue
 		}
 		r := rules.RowVerdict{M: m.M, US: m.US, Samples: m.Samples, Label: m.Label}
-		flops := kernels.Shape{M: m.M, N: s.Key.N, K: s.Key.K}.FLOPs()
+		flops := s.Key.FLOPs(m.M)
 		r.MFU = rules.Interval{Lo: flops / (m.US.Hi * 1e-6) / peak, Mid: flops / (m.US.Mid * 1e-6) / peak, Hi: flops / (m.US.Lo * 1e-6) / peak}
 		if at := m.MFUAtClock; at > 0 {
 			scale := at / r.MFU.Mid

@@ -100,7 +100,7 @@ func acrossCards(curves []Curve) [][]Curve {
 // comparable groups the curves of one device, data type and shape.
 func comparable(curves []Curve) [][]Curve {
 	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
-		return results.SeriesKey{Device: key.Device, DType: key.DType, N: key.N, K: key.K}
+		return results.SeriesKey{Device: key.Device, Subject: key.Subject}
 	})
 }
 

@@ -22,7 +22,7 @@ func twoCards(t *testing.T) Input {
 		device := fmt.Sprintf("cuda:%d", card)
 		clock := 1800 - 300*float64(card)
 		in.Meta.Fingerprint.Devices = append(in.Meta.Fingerprint.Devices, kernels.Spec{ID: device, Kind: kernels.CUDA, Name: "NVIDIA H200"})
-		s := results.Series{Key: results.SeriesKey{Device: device, Kernel: "hopper", DType: kernels.BF16, N: 4096, K: 4096},
+		s := results.Series{Key: results.SeriesKey{Device: device, Kernel: "hopper", Subject: kernels.Product(kernels.BF16, 4096, 4096)},
 			Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 989.5e12, Origin: kernels.DataSheet, ClockMHz: 1830, Unit: "tensor core"}}
 		for m := 256; m <= 4096; m += 256 {
 			id++
@@ -30,7 +30,7 @@ func twoCards(t *testing.T) Input {
 			in.Cases[id] = c
 			row := results.Row{Case: c}
 			for round := range 7 {
-				us := c.Shape().FLOPs() / (0.75 * 989.5e6 * clock / 1830) * (1 + 0.004*math.Sin(float64(m+5*round)))
+				us := c.FLOPs() / (0.75 * 989.5e6 * clock / 1830) * (1 + 0.004*math.Sin(float64(m+5*round)))
 				row.Samples = append(row.Samples, results.Sample{CaseID: id, Round: round, Seq: int64(round), StartedUnixMicro: int64(1e15) + int64(round)*1e6, US: us, ClockMHz: clock, PowerW: 600, TempC: 60})
 			}
 			s.Rows = append(s.Rows, row)

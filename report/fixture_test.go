@@ -13,7 +13,7 @@ import (
 // hostile is a name that tries to leave every format it is printed in.
 const hostile = "evil|`x`\x1b[31m<script>alert(1)</script>\n@everyone [a](http://b) \u202e,\"q\" =1+1"
 
-var fixtureKey = results.SeriesKey{Device: "cpu", Kernel: "amx", DType: kernels.BF16, N: 14336, K: 4096, Regime: results.Engine, Threads: 2}
+var fixtureKey = results.SeriesKey{Device: "cpu", Kernel: "amx", Subject: kernels.Product(kernels.BF16, 14336, 4096), Regime: results.Engine, Threads: 2}
 
 func fixturePeak() kernels.Peak {
 	return kernels.Peak{DType: kernels.BF16, FLOPS: 6.2e12, Origin: kernels.Measured, ClockMHz: 3100, Unit: "AMX"}
@@ -59,7 +59,7 @@ func fixtureSeries() []results.Series {
 	for i, m := range []int{64, 128, 192, 256, 320, 384, 448, 512} {
 		c := results.Case{ID: int64(i + 1), SeriesKey: fixtureKey, M: m}
 		row := results.Row{Case: c}
-		us := c.Shape().FLOPs() / (0.62 * 6.2e12) * 1e6
+		us := c.FLOPs() / (0.62 * 6.2e12) * 1e6
 		if m > 256 && m < 384 {
 			us *= 1.31
 		}
@@ -164,7 +164,7 @@ func fixtureSplits() *rules.SplitsResult {
 // audit that flags the start of each wave, as a large run would have them.
 func staircase(n, step, wave int, noise float64) (results.Series, rules.SeriesAudit, []rules.Finding) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	key := results.SeriesKey{Device: "cuda:0", Kernel: "cublas", DType: kernels.FP16, N: 14336, K: 4096, Regime: results.Engine}
+	key := results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.FP16, 14336, 4096), Regime: results.Engine}
 	peak := kernels.Peak{DType: kernels.FP16, FLOPS: 165e12, Origin: kernels.DataSheet, ClockMHz: 2520, Unit: "tensor core"}
 	s := results.Series{Key: key, Peak: peak}
 	a := rules.SeriesAudit{Key: key, Cases: n}
@@ -176,7 +176,7 @@ func staircase(n, step, wave int, noise float64) (results.Series, rules.SeriesAu
 		waves := math.Ceil(float64(m) / float64(wave))
 		us := 30 + waves*kernels.Shape{M: wave, N: key.N, K: key.K}.FLOPs()/(0.93*peak.FLOPS)*1e6
 		us *= 1 + noise*rng.NormFloat64()
-		mfu := c.Shape().FLOPs() / (us * 1e-6) / peak.FLOPS
+		mfu := c.FLOPs() / (us * 1e-6) / peak.FLOPS
 		r := rules.RowVerdict{
 			M: m, Verdict: rules.Clean, Samples: 9, US: rules.Interval{Lo: us * (1 - noise), Mid: us, Hi: us * (1 + noise)},
 			MFU: rules.Interval{Lo: mfu * (1 - noise), Mid: mfu, Hi: mfu * (1 + noise)},

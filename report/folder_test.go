@@ -221,7 +221,7 @@ func TestReportFolderFailsWhole(t *testing.T) {
 func TestReportOfLittle(t *testing.T) {
 	for name, in := range map[string]Input{
 		"nothing":  {},
-		"imported": {Meta: results.Meta{Source: "a.csv"}, Series: []results.Series{{Key: results.SeriesKey{Device: "GPU", DType: kernels.FP16, N: 1, K: 1}}}},
+		"imported": {Meta: results.Meta{Source: "a.csv"}, Series: []results.Series{{Key: results.SeriesKey{Device: "GPU", Subject: kernels.Product(kernels.FP16, 1, 1)}}}},
 		"invalid":  {Audit: &rules.Audit{Invalid: "the sentinels drifted by 12 %"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "report")

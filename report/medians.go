@@ -60,7 +60,7 @@ func Medians(series []results.Series) []Median {
 			m.Samples = len(us)
 			if len(us) > 0 {
 				m.US = medianInterval(us)
-				m.FLOPS = r.Case.Shape().FLOPs() / (m.US.Mid * 1e-6)
+				m.FLOPS = r.Case.FLOPs() / (m.US.Mid * 1e-6)
 				if s.Peak.FLOPS > 0 {
 					m.MFU = m.FLOPS / s.Peak.FLOPS
 				}

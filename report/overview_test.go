@@ -25,7 +25,7 @@ func TestOverview(t *testing.T) {
 	for i := range series.Rows[0].Samples {
 		series.Rows[0].Samples[i].US = 150 // for half the work of m8, which takes 200
 	}
-	series.Peak.FLOPS = 2 * series.Rows[1].Case.Shape().FLOPs() / 200e-6
+	series.Peak.FLOPS = 2 * series.Rows[1].Case.FLOPs() / 200e-6
 	var table, csv bytes.Buffer
 	if err := WriteOverview(&table, Table, results.Meta{}, []results.Series{series}); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -68,10 +67,9 @@ func (c *Curve) least(m int) float64 {
 	if c.Peak.FLOPS <= 0 {
 		return 0
 	}
-	s := kernels.Shape{M: m, N: c.Key.N, K: c.Key.K}
-	t := s.FLOPs() / c.Peak.FLOPS
+	t := c.Key.FLOPs(m) / c.Peak.FLOPS
 	if c.ReadBandwidth > 0 {
-		t = math.Max(t, s.Bytes(c.Key.DType)/c.ReadBandwidth)
+		t = math.Max(t, c.Key.Bytes(m)/c.ReadBandwidth)
 	}
 	return t * 1e6
 }

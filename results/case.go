@@ -23,25 +23,39 @@ const (
 // compared by the rules only within a series, or between series by rules that
 // say so (parity, alternative).
 type SeriesKey struct {
-	Device  string        `json:"device"` // "cpu", "cuda:0"; the name for imported data
-	Kernel  string        `json:"kernel"`
-	DType   kernels.DType `json:"dtype"`
-	N       int           `json:"n"`
-	K       int           `json:"k"`
-	Regime  Regime        `json:"regime"`
-	Threads int           `json:"threads,omitempty"` // CPU only
+	Device string `json:"device"` // "cpu", "cuda:0"; the name for imported data
+	Kernel string `json:"kernel"`
+	// Subject is what is computed: the operation, its dimensions, its operands.
+	kernels.Subject
+	Regime  Regime `json:"regime"`
+	Threads int    `json:"threads,omitempty"` // CPU only
 	// PackInside marks series whose launches pack B inside the timing.
 	PackInside bool `json:"pack_inside,omitempty"`
 }
 
-// String prints a series as "cpu/amx/bf16/n14336 k4096"; what is not default follows.
+// String prints a series as "cpu/amx/bf16/n14336 k4096"; an operation that is no matrix
+// product stands before the data type, and what is not plain follows.
 func (k SeriesKey) String() string {
 	return k.text("/")
 }
 
-// text puts between between the data type and n.
+// text puts between between the data type and the dimensions.
 func (k SeriesKey) text(between string) string {
-	s := fmt.Sprintf("%s/%s/%s%sn%d k%d", k.Device, k.Kernel, k.DType, between, k.N, k.K)
+	return k.prefix() + between + k.Size() + k.suffix()
+}
+
+// prefix is what stands before the dimensions.
+func (k SeriesKey) prefix() string {
+	s := k.Device + "/" + k.Kernel + "/"
+	if k.Operation != kernels.GEMM {
+		s += k.Operation.String() + "/"
+	}
+	return s + string(k.DType)
+}
+
+// suffix is what is not plain about a series, each word with a space before it.
+func (k SeriesKey) suffix() string {
+	s := k.Traits()
 	if k.Regime != "" && k.Regime != Engine {
 		s += " " + string(k.Regime)
 	}
@@ -52,7 +66,7 @@ func (k SeriesKey) text(between string) string {
 }
 
 // Text prints a series as tables and reports show it, "cpu/amx/bf16 n14336 k4096";
-// what is not default follows. [SeriesKey.String] is the same with a slash before n.
+// what is not plain follows. [SeriesKey.String] is the same with a slash before n.
 func (k SeriesKey) Text() string { return k.text(" ") }
 
 // Case is one thing that is timed: a product, or a product executed in parts.
@@ -119,13 +133,33 @@ func (l Launch) bind() []any {
 	return []any{count(l.Tile[0]), count(l.Tile[1]), count(l.Tile[2]), waves, count(l.Split), orientation}
 }
 
-// Shape is the product that the case answers, whatever is executed for it.
-func (c Case) Shape() kernels.Shape { return kernels.Shape{M: c.M, N: c.N, K: c.K} }
+// CaseKey is the identity of a case: every field but ID, Label and Launch. Cases of equal
+// keys are the same thing to run.
+type CaseKey struct {
+	SeriesKey
+	m, padTo int
+	parts    string
+}
+
+// Key is the identity of the case.
+func (c Case) Key() CaseKey {
+	k := CaseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo}
+	if len(c.Parts) > 0 {
+		k.parts = JoinInts(c.Parts, "+")
+	}
+	return k
+}
+
+// FLOPs is the number of operations that the case asks for, whatever is executed for it.
+func (c Case) FLOPs() float64 { return c.Subject.FLOPs(c.M) }
+
+// Bytes is the least traffic of what the case asks for, whatever is executed for it.
+func (c Case) Bytes() float64 { return c.Subject.Bytes(c.M) }
 
 // String prints a case as "cpu/amx/bf16/m4096 n14336 k4096", followed by
 // "= 192+3904" for a split and "→ 4224" for padding.
 func (c Case) String() string {
-	s := fmt.Sprintf("%s/%s/%s/%v", c.Device, c.Kernel, c.DType, c.Shape())
+	s := fmt.Sprintf("%s/m%d %s%s", c.prefix(), c.M, c.Size(), c.Traits())
 	switch {
 	case len(c.Parts) > 0:
 		s += " = " + JoinInts(c.Parts, "+")

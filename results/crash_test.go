@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -415,7 +416,7 @@ func TestJournalOfARunThatIsGone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = r.AddCases([]Case{{SeriesKey: SeriesKey{Device: "other", Kernel: "lib", DType: "fp32", N: 8, K: 16}, M: 7}})
+			_, err = r.AddCases([]Case{{SeriesKey: SeriesKey{Device: "other", Kernel: "lib", Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 7}})
 			return errors.Join(err, r.Close())
 		},
 		"imported": func(path, csv string) error {

@@ -80,6 +80,13 @@ type Exported struct {
 	Host        string   `json:"host" parquet:"host,dict"`
 	Card        string   `json:"card" parquet:"card,dict"`     // UUID or serial number
 	Labels      string   `json:"labels" parquet:"labels,dict"` // a JSON object, empty for none
+	// Operation is "gemm"; Layout is that of its weights, empty where there are none.
+	Operation string `json:"operation" parquet:"operation,dict"`
+	Layout    string `json:"layout" parquet:"layout,dict"`
+	// Dims is a JSON object of the dimensions beside M, empty where N and K are all.
+	// Operands is one of the operands' types, empty where they follow from DType.
+	Dims     string `json:"dims" parquet:"dims,dict"`
+	Operands string `json:"operands" parquet:"operands,dict"`
 }
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
@@ -103,7 +110,8 @@ func (e *Exported) cells(to []string) []string {
 		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
 		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed,
 		strconv.Itoa(e.Allocation), known(e.EnergyMJ), known(e.Utils), count(e.TileM), count(e.TileN), count(e.TileK),
-		known(e.Waves), count(e.Split), e.Orientation, e.Run, e.Host, e.Card, e.Labels)
+		known(e.Waves), count(e.Split), e.Orientation, e.Run, e.Host, e.Card, e.Labels,
+		e.Operation, e.Layout, e.Dims, e.Operands)
 }
 
 // told is a figure that is known, nil for 0, which stands for none.
@@ -126,8 +134,14 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		return err
 	}
 	byID := make(map[int64]Case, len(cases))
+	identities := map[kernels.Subject]identity{}
 	for _, c := range cases {
 		byID[c.ID] = c
+		if _, known := identities[c.Subject]; !known {
+			if identities[c.Subject], err = exportedIdentity(c.SeriesKey); err != nil {
+				return fmt.Errorf("export %s: %w", r.path, err)
+			}
+		}
 	}
 	origins, err := r.exportedOrigins()
 	if err != nil {
@@ -154,7 +168,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		if !ok {
 			return fmt.Errorf("%v: there is no origin %d", s, origin)
 		}
-		o := origins.exported[from]
+		o, id := origins.exported[from], identities[c.Subject]
 		n++
 		if failed = sink.write(&Exported{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
@@ -166,6 +180,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 			TileM: told(c.Launch.Tile[0]), TileN: told(c.Launch.Tile[1]), TileK: told(c.Launch.Tile[2]),
 			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: c.Launch.Orientation,
 			Run: o.run, Host: o.host, Card: o.card, Labels: o.labels,
+			Operation: id.operation, Layout: id.layout, Dims: id.dims, Operands: id.operands,
 		}); failed != nil {
 			return errStop
 		}
@@ -206,6 +221,22 @@ func (r *Run) exportedOrigins() (exportOrigins, error) {
 		x.exported[o.ID] = words
 	}
 	return x, err
+}
+
+// exportedIdentity is the identity of a series as its lines have it: what follows from
+// the other columns is empty.
+func exportedIdentity(k SeriesKey) (identity, error) {
+	id, err := identityOf(k)
+	if !k.Operation.HasWeights() {
+		id.layout = ""
+	}
+	if k.Dims == (kernels.Dims{N: k.N, K: k.K}) {
+		id.dims = ""
+	}
+	if id.operands == canonical(operandsOf(kernels.Subject{DType: k.DType})) {
+		id.operands = ""
+	}
+	return id, err
 }
 
 // errStop ends a walk over samples whose receiver has failed.

@@ -24,6 +24,9 @@ type ImportOptions struct {
 	// Library is the library with its version: "torch 2.5.1+cu124".
 	Library string
 	Regime  Regime
+	// Layout is that of the weights; empty for what the file says, and kn where it says
+	// nothing.
+	Layout string
 	// Command and Gemmaudit go into the run's [Meta].
 	Command   string
 	Gemmaudit string

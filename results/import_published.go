@@ -85,8 +85,8 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 	versions := named.versions
 	key := SeriesKey{
 		Device: orName(f, "device", opt.Device, named.Device), Kernel: orName(f, "library", opt.Kernel, named.Kernel),
-		DType: orName(f, "dtype", opt.DType, named.DType),
-		N:     orName(f, "N", opt.N, named.N), K: orName(f, "K", opt.K, named.K), Regime: opt.Regime,
+		Subject: kernels.Product(orName(f, "dtype", opt.DType, named.DType), orName(f, "N", opt.N, named.N), orName(f, "K", opt.K, named.K)),
+		Regime:  opt.Regime,
 	}
 	if key.DType == "" && named.weights != "" {
 		key.DType = kernels.FP16
@@ -114,8 +114,18 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 			}
 		}
 	}
-	if key.DType.Size() == 0 || key.DType == kernels.INT32 {
-		return key, nil, &ImportError{Path: f.path, Reason: fmt.Sprintf("dtype %q can't be an operand", key.DType)}
+	if _, word, ok := strings.Cut(named.weights, "-"); ok {
+		bits, _ := strconv.Atoi(strings.TrimPrefix(word, "int"))
+		key.Weights = kernels.WeightFormat{Type: word, Bits: bits}
+	}
+	if opt.Layout != "" {
+		var err error
+		if key.Layout, err = kernels.ParseLayout(opt.Layout); err != nil {
+			return key, nil, fmt.Errorf("import: %w", err)
+		}
+	}
+	if err := key.Subject.Validate(); err != nil {
+		return key, nil, &ImportError{Path: f.path, Reason: err.Error()}
 	}
 	return key, versions, nil
 }

@@ -17,7 +17,7 @@ var samplesColumns = []string{
 	"phase", "seq", "started_us", "launches", "throttle", "disturbance",
 	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
 	"allocation", "energy_mj", "utils", "tile_m", "tile_n", "tile_k", "waves", "split", "orientation",
-	"run", "host", "card", "labels",
+	"run", "host", "card", "labels", "operation", "layout", "dims", "operands",
 }
 
 // samples reads a samples CSV.
@@ -68,7 +68,6 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 // lines, together with where their values go.
 type sampleLine struct {
 	f   *csvFile
-	opt ImportOptions
 	rec record
 
 	words   []wordColumn
@@ -76,10 +75,10 @@ type sampleLine struct {
 	figures []figureColumn
 	orders  []orderColumn
 
-	us, dtype, inside, parts, labels column
-	dtypes                           map[string]kernels.DType // by cell
-	runWide                          [2]column                // distribution and seed
-	runCells                         [2]string                // of the line before
+	subjects                  subjectColumns
+	us, inside, parts, labels column
+	runWide                   [2]column // distribution and seed
+	runCells                  [2]string // of the line before
 }
 
 type wordColumn struct {
@@ -109,7 +108,7 @@ type orderColumn struct {
 }
 
 func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
-	l := &sampleLine{f: f, opt: opt, dtypes: map[string]kernels.DType{}}
+	l := &sampleLine{f: f}
 	c, s, o := &l.rec.c, &l.rec.s, &l.rec.o
 	for _, w := range []wordColumn{
 		{column: f.column("device"), to: &c.Device, given: opt.Device, required: true},
@@ -131,8 +130,6 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 	}
 	for _, d := range []sizeColumn{
 		{column: f.column("m"), to: &c.M, least: 1},
-		{column: f.column("n"), to: &c.N, least: 1, given: opt.N},
-		{column: f.column("k"), to: &c.K, least: 1, given: opt.K},
 		{column: f.column("round"), to: &s.Round},
 		{column: f.column("threads"), to: &c.Threads, optional: true},
 		{column: f.column("pad_to"), to: &c.PadTo, optional: true},
@@ -156,7 +153,8 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 		}
 	}
 	l.orders = []orderColumn{{f.column("seq"), &s.Seq}, {f.column("started_us"), &s.StartedUnixMicro}}
-	l.us, l.dtype, l.inside, l.parts, l.labels = f.column("us"), f.column("dtype"), f.column("pack_inside"), f.column("parts"), f.column("labels")
+	l.subjects = newSubjectColumns(f, opt, &c.Subject)
+	l.us, l.inside, l.parts, l.labels = f.column("us"), f.column("pack_inside"), f.column("parts"), f.column("labels")
 	l.runWide = [2]column{f.column("distribution"), f.column("seed")}
 	return l
 }
@@ -170,7 +168,7 @@ func (l *sampleLine) read(p *parsed) error {
 			return err
 		}
 	}
-	if err := l.dataType(); err != nil {
+	if err := l.subject(); err != nil {
 		return err
 	}
 	for i := range l.sizes {
@@ -240,30 +238,6 @@ func (l *sampleLine) size(d *sizeColumn) error {
 	if d.given > 0 && *d.to != d.given {
 		return f.contradicts(d.name, "--"+d.name, strconv.Itoa(d.given))
 	}
-	return nil
-}
-
-func (l *sampleLine) dataType() error {
-	f, opt := l.f, l.opt
-	cell := f.in(l.dtype)
-	if cell == "" {
-		if l.rec.c.DType = opt.DType; opt.DType == "" {
-			return f.fail("dtype", "is missing")
-		}
-		return nil
-	}
-	d, known := l.dtypes[cell]
-	if !known {
-		var err error
-		if d, err = kernels.ParseDType(cell); err != nil {
-			return f.fail("dtype", "is not a data type: expected one of %v", kernels.DTypes())
-		}
-		l.dtypes[strings.Clone(cell)] = d
-	}
-	if opt.DType != "" && d != opt.DType {
-		return f.contradicts("dtype", "--dtype", string(opt.DType))
-	}
-	l.rec.c.DType = d
 	return nil
 }
 

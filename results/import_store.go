@@ -15,14 +15,17 @@ type importStore struct {
 	devices []string // in order of appearance
 	regime  Regime   // of the first line
 
-	series  map[SeriesKey]int64
-	keys    []SeriesKey
-	ids     map[importKey]int64
-	cases   []importCase // by ID - 1
-	phases  map[Phase]int64
-	rounds  lineIndex[importRound]
-	origins map[importOrigin]int64
-	samples int // of the sweep
+	series map[SeriesKey]int64
+	keys   []SeriesKey
+	// of the line before
+	lastKey    SeriesKey
+	lastSeries int64
+	ids        map[importKey]int64
+	cases      []importCase // by ID - 1
+	phases     map[Phase]int64
+	rounds     lineIndex[importRound]
+	origins    map[importOrigin]int64
+	samples    int // of the sweep
 
 	file     *csvFile
 	seqs     lineIndex[int64] // of the file
@@ -109,12 +112,17 @@ func (s *importStore) take(batch []record) error {
 }
 
 func (s *importStore) add(rec *record) error {
-	series, ok := s.series[rec.c.SeriesKey]
-	if !ok {
+	// It is mostly that of the line before.
+	series := s.lastSeries
+	if series == 0 || rec.c.SeriesKey != s.lastKey {
+		var ok bool
 		var err error
-		if series, err = s.addSeries(rec); err != nil {
-			return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
+		if series, ok = s.series[rec.c.SeriesKey]; !ok {
+			if series, err = s.addSeries(rec); err != nil {
+				return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
+			}
 		}
+		s.lastKey, s.lastSeries = rec.c.SeriesKey, series
 	}
 	key := importKey{series, rec.c.M, rec.c.PadTo, ""}
 	if len(rec.c.Parts) > 0 {

@@ -42,7 +42,7 @@ func writeFile(t testing.TB, name, text string) string {
 func flagged(s Series, threshold float64) int {
 	best, n := 0.0, 0
 	for _, row := range s.Rows {
-		rate := row.Case.Shape().FLOPs() / row.Samples[0].US
+		rate := row.Case.FLOPs() / row.Samples[0].US
 		if best*threshold > rate {
 			n++
 		}
@@ -60,8 +60,8 @@ func TestImportPublishedSweeps(t *testing.T) {
 		peak             float64
 		firstLabelPrefix string
 	}{
-		{published4090, SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096}, 8197, 3021, 2882, 166e12, "std::enable_if<!(false), void>"},
-		{publishedA800, SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096}, 517, 322, 287, 312e12, "ampere_bf16"},
+		{published4090, SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096)}, 8197, 3021, 2882, 166e12, "std::enable_if<!(false), void>"},
+		{publishedA800, SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096)}, 517, 322, 287, 312e12, "ampere_bf16"},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
 			r, err := Import(context.Background(), []string{publishedFile(t, tt.file)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
@@ -359,9 +359,9 @@ func TestImportQuantisedWeights(t *testing.T) {
 		want    string
 		assumes bool
 	}{
-		{publishedMarlin, "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/fp16/n28672 k4096", true},
-		{publishedMarlin, kernels.BF16, "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
-		{strings.Replace(publishedMarlin, "_dtype", "_bfloat16", 1), "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096", false},
+		{publishedMarlin, "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/fp16/n28672 k4096 weights int8", true},
+		{publishedMarlin, kernels.BF16, "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096 weights int8", false},
+		{strings.Replace(publishedMarlin, "_dtype", "_bfloat16", 1), "", "NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096 weights int8", false},
 	} {
 		r, err := Import(context.Background(), []string{writeFile(t, tt.name, text)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{DType: tt.dtype})
 		must(t, err)

@@ -35,7 +35,7 @@ func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (
 	if err := refuseExisting(out); err != nil {
 		return nil, err
 	}
-	m := &merger{ids: map[caseKey]int64{}}
+	m := &merger{ids: map[CaseKey]int64{}}
 	for _, path := range inputs {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("merge: %w", err)
@@ -70,7 +70,7 @@ type merger struct {
 	states   []map[string]string
 
 	cases    []Case // ID is the index + 1
-	ids      map[caseKey]int64
+	ids      map[CaseKey]int64
 	origins  []Origin // ID is the index + 1
 	samples  []sourced[Sample]
 	failures []sourced[Failure]
@@ -158,7 +158,7 @@ func (m *merger) addCases(r *Run) (map[int64]int64, error) {
 	}
 	ids := make(map[int64]int64, len(cases))
 	for _, c := range cases {
-		key := keyOf(c)
+		key := c.Key()
 		id, ok := m.ids[key]
 		if !ok {
 			id = int64(len(m.cases)) + 1

@@ -92,19 +92,49 @@ func check(t fatal, err error) {
 	}
 }
 
+var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
+	s := kernels.Subject{
+		Operation: rapid.SampledFrom(kernels.Operations()).Draw(t, "operation"),
+		DType:     rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"),
+		Output:    rapid.SampledFrom([]kernels.DType{"", "", kernels.INT32}).Draw(t, "output"),
+	}
+	if s.Output == s.DType.Output() {
+		s.Output = "" // it follows
+	}
+	if s.Operation != kernels.GEMM {
+		kv := rapid.IntRange(1, 8).Draw(t, "heads of keys and values")
+		s.Dims = kernels.Dims{
+			KVHeads: kv, QueryHeads: kv * rapid.IntRange(1, 8).Draw(t, "query heads of each"),
+			HeadDim: 2 * rapid.IntRange(1, 128).Draw(t, "pairs of a head"), Window: rapid.IntRange(0, 4096).Draw(t, "window"),
+		}
+		return s
+	}
+	s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"), Products: rapid.IntRange(0, 8).Draw(t, "products")}
+	s.Layout = rapid.SampledFrom([]kernels.Layout{kernels.RowMajor, kernels.Transposed}).Draw(t, "layout")
+	s.Weights = rapid.SampledFrom([]kernels.WeightFormat{
+		{}, {}, {Type: "int8", Bits: 8}, {Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.FP16, ZeroPoint: "int4", ZeroPointBits: 4},
+	}).Draw(t, "weights")
+	if s.Weights.Type == string(s.DType) {
+		s.Weights = kernels.WeightFormat{}
+	}
+	return s
+})
+
 var anyCase = rapid.Custom(func(t *rapid.T) Case {
 	c := Case{SeriesKey: SeriesKey{
 		Device:     rapid.SampledFrom([]string{"cpu", "cuda:0", "a card, \"quoted\""}).Draw(t, "device"),
 		Kernel:     rapid.SampledFrom([]string{"tiled", "onednn"}).Draw(t, "kernel"),
-		DType:      rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"),
-		N:          rapid.IntRange(1, 3).Draw(t, "n"),
-		K:          rapid.IntRange(1, 1<<20).Draw(t, "k"),
+		Subject:    anySubject.Draw(t, "subject"),
 		Regime:     rapid.SampledFrom([]Regime{Engine, Cold, Hot}).Draw(t, "regime"),
 		Threads:    rapid.IntRange(0, 2).Draw(t, "threads"),
 		PackInside: rapid.Bool().Draw(t, "pack"),
 	}}
 	c.M = rapid.IntRange(1, 1<<16).Draw(t, "m")
-	switch rapid.IntRange(0, 3).Draw(t, "execution") {
+	execution := rapid.IntRange(0, 3).Draw(t, "execution")
+	if !c.Operation.Divisible() {
+		execution = 3
+	}
+	switch execution {
 	case 0:
 		if c.M > 1 {
 			first := rapid.IntRange(1, c.M-1).Draw(t, "part")
@@ -143,7 +173,7 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 func drawRun(t *rapid.T, path string) *Run {
 	r, err := Create(path, testMeta())
 	check(t, err)
-	cases, err := r.AddCases(rapid.SliceOfNDistinct(anyCase, 1, 12, keyOf).Draw(t, "cases"))
+	cases, err := r.AddCases(rapid.SliceOfNDistinct(anyCase, 1, 12, Case.Key).Draw(t, "cases"))
 	check(t, err)
 	seq := int64(0)
 	for _, phase := range []Phase{PhaseSweep, PhaseConfirm} {
@@ -280,13 +310,13 @@ func TestPropertyMergeOfPartition(t *testing.T) {
 			// Every shard knows the cases in an order of its own.
 			own, err := r.AddCases(rapid.Permutation(cases).Draw(t, "cases"))
 			check(t, err)
-			byKey := map[caseKey]int64{}
+			byKey := map[CaseKey]int64{}
 			for _, c := range own {
-				byKey[keyOf(c)] = c.ID
+				byKey[c.Key()] = c.ID
 			}
 			id := map[int64]int64{}
 			for _, c := range cases {
-				id[c.ID] = byKey[keyOf(c)]
+				id[c.ID] = byKey[c.Key()]
 			}
 			check(t, r.SetState("status", "complete"))
 			shards, ids, paths = append(shards, r), append(ids, id), append(paths, r.Path())

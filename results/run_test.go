@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-var testKey = SeriesKey{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, N: 4096, K: 4096, Regime: Engine, Threads: 2}
+var testKey = SeriesKey{Device: "cpu", Kernel: "tiled", Subject: kernels.Product(kernels.FP32, 4096, 4096), Regime: Engine, Threads: 2}
 
 func testMeta() Meta {
 	return Meta{

@@ -13,9 +13,7 @@ func (k SeriesKey) compare(o SeriesKey) int {
 	return cmp.Or(
 		cmp.Compare(k.Device, o.Device),
 		cmp.Compare(k.Kernel, o.Kernel),
-		cmp.Compare(k.DType, o.DType),
-		cmp.Compare(k.N, o.N),
-		cmp.Compare(k.K, o.K),
+		k.Subject.Compare(o.Subject),
 		cmp.Compare(k.Regime, o.Regime),
 		cmp.Compare(k.Threads, o.Threads),
 		cmp.Compare(inside(k.PackInside), inside(o.PackInside)),

@@ -13,17 +13,6 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// caseKey is the identity of a case: every field but ID, Label and Launch.
-type caseKey struct {
-	SeriesKey
-	m, padTo int
-	parts    string
-}
-
-func keyOf(c Case) caseKey {
-	return caseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo, parts: JoinInts(c.Parts, "+")}
-}
-
 // splitParts reads parts as they are stored: "192+1988", empty for none.
 func splitParts(s string) ([]int, error) {
 	if s == "" {
@@ -46,10 +35,13 @@ func splitParts(s string) ([]int, error) {
 
 // Validate returns an error that names what is impossible about the case.
 func (c Case) Validate() error {
-	if err := c.Shape().Validate(); err != nil {
-		return err
+	if c.M < 1 {
+		return fmt.Errorf("case %v has M %d, expected at least 1", c, c.M)
 	}
-	for _, f := range []struct{ name, value string }{{"device", c.Device}, {"kernel", c.Kernel}, {"dtype", string(c.DType)}} {
+	if err := c.Subject.Validate(); err != nil {
+		return fmt.Errorf("case %v: %w", c, err)
+	}
+	for _, f := range []struct{ name, value string }{{"device", c.Device}, {"kernel", c.Kernel}} {
 		if f.value == "" {
 			return fmt.Errorf("case %v has no %s", c, f.name)
 		}
@@ -64,6 +56,8 @@ func (c Case) Validate() error {
 	switch {
 	case len(c.Parts) > 0 && sum != c.M:
 		return fmt.Errorf("parts of case %v add up to %d, expected %d", c, sum, c.M)
+	case (len(c.Parts) > 0 || c.PadTo != 0) && !c.Operation.Divisible():
+		return fmt.Errorf("case %v: %v is neither split nor padded", c, c.Operation)
 	case c.PadTo != 0 && c.PadTo <= c.M:
 		return fmt.Errorf("case %v is padded to %d, expected more than %d", c, c.PadTo, c.M)
 	case len(c.Parts) > 0 && c.PadTo != 0:
@@ -153,14 +147,14 @@ type caseStore struct {
 	insertSeries, insertCase, update *sql.Stmt
 
 	series               map[SeriesKey]int64
-	cases                map[caseKey]*Case // by identity
+	cases                map[CaseKey]*Case // by identity
 	lastSeries, lastCase int64
 }
 
 // newCaseStore reads the cases that the run has, on a connection of its own: within
 // the transaction nothing has been added yet.
 func (r *Run) newCaseStore(ctx context.Context, tx *sql.Tx) (*caseStore, error) {
-	s := &caseStore{series: map[SeriesKey]int64{}, cases: map[caseKey]*Case{}}
+	s := &caseStore{series: map[SeriesKey]int64{}, cases: map[CaseKey]*Case{}}
 	err := r.bulk("read cases", func(d *reader) error {
 		series, err := d.series()
 		if err != nil {
@@ -171,7 +165,7 @@ func (r *Run) newCaseStore(ctx context.Context, tx *sql.Tx) (*caseStore, error) 
 			s.lastSeries = max(s.lastSeries, id)
 		}
 		return d.cases(func(c Case) error {
-			s.cases[keyOf(c)] = &c
+			s.cases[c.Key()] = &c
 			s.lastCase = max(s.lastCase, c.ID)
 			return nil
 		})
@@ -205,7 +199,7 @@ func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool
 	if err := c.Validate(); err != nil {
 		return nil, false, err
 	}
-	key := keyOf(c)
+	key := c.Key()
 	if old, ok := s.cases[key]; ok {
 		if changed = old.learn(c.Label, c.Launch); changed {
 			_, err = s.update.ExecContext(ctx, bindTold(*old)...)

@@ -24,7 +24,7 @@ func articlePoints(s results.Series) []articlePoint {
 	published := make([]float64, 0, len(s.Rows))
 	for i, r := range s.Rows {
 		if us, ok := rowMedian(r); ok {
-			points = append(points, articlePoint{row: i, m: r.Case.M, us: us, rate: r.Case.Shape().FLOPs() / us})
+			points = append(points, articlePoint{row: i, m: r.Case.M, us: us, rate: r.Case.FLOPs() / us})
 			published = append(published, publishedMFU(r))
 		}
 	}

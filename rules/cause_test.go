@@ -256,7 +256,7 @@ func h100(t testing.TB) Data {
 			}
 			return v
 		}
-		key := results.SeriesKey{Device: r[0], Kernel: r[1], DType: kernels.DType(r[2]), N: int(number(4)), K: int(number(5)), Regime: results.Engine}
+		key := results.SeriesKey{Device: r[0], Kernel: r[1], Subject: kernels.Product(kernels.DType(r[2]), int(number(4)), int(number(5))), Regime: results.Engine}
 		if byKey[key] == nil {
 			byKey[key] = map[int][]results.Sample{}
 		}

@@ -127,7 +127,7 @@ func FuzzParseConfig(f *testing.F) {
 }
 
 func TestWaivers(t *testing.T) {
-	key := results.SeriesKey{Device: "cpu", Kernel: "openblas", DType: kernels.FP32, N: 4096, K: 4096}
+	key := results.SeriesKey{Device: "cpu", Kernel: "openblas", Subject: kernels.Product(kernels.FP32, 4096, 4096)}
 	base := Waiver{Rule: Monotonic, Series: "cpu/openblas/*", M: MRange{100, 200}, Reason: "known", Expires: "2030-01-31"}
 	for _, tc := range []struct {
 		name    string

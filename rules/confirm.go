@@ -81,7 +81,7 @@ func (t *trial) estimateLoss(confidence float64) {
 	case t.row.against.M == 0:
 		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
 	case t.rule == Monotonic:
-		ideal = math.Log(t.row.alone().Shape().FLOPs() / t.row.against.Shape().FLOPs())
+		ideal = math.Log(t.row.alone().FLOPs() / t.row.against.FLOPs())
 	}
 	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
 }
@@ -301,10 +301,10 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 // share are measured once.
 func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int, m Measurer) error {
 	var requests []results.Request
-	index := map[string]int{}
+	index := map[results.CaseKey]int{}
 	ask := func(c results.Case) int {
 		c.ID = 0
-		key := caseKey(c)
+		key := c.Key()
 		if i, ok := index[key]; ok {
 			return i
 		}
@@ -360,11 +360,6 @@ func pairRounds(a, b []results.Sample) [][2]results.Sample {
 		}
 	}
 	return out
-}
-
-// caseKey is equal for equal things to run.
-func caseKey(c results.Case) string {
-	return fmt.Sprintf("%+v|%d|%v|%d", c.SeriesKey, c.M, c.Parts, c.PadTo)
 }
 
 // timeUp says whether a measurement failed because its time was up or somebody

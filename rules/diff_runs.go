@@ -156,7 +156,8 @@ func nearest(a, b Data) string {
 	fields := func(x, y results.Series) []field {
 		all := []field{
 			{"device", x.Key.Device, y.Key.Device}, {"kernel", x.Key.Kernel, y.Key.Kernel}, {"dtype", string(x.Key.DType), string(y.Key.DType)},
-			{"n", fmt.Sprint(x.Key.N), fmt.Sprint(y.Key.N)}, {"k", fmt.Sprint(x.Key.K), fmt.Sprint(y.Key.K)},
+			{"operation", x.Key.Operation.String(), y.Key.Operation.String()}, {"size", x.Key.Size(), y.Key.Size()},
+			{"layout", x.Key.Layout.String(), y.Key.Layout.String()}, {"weights", x.Key.Subject.Weights.String(), y.Key.Subject.Weights.String()},
 			{"regime", string(x.Key.Regime), string(y.Key.Regime)}, {"threads", fmt.Sprint(x.Key.Threads), fmt.Sprint(y.Key.Threads)},
 			{"packing inside", fmt.Sprint(x.Key.PackInside), fmt.Sprint(y.Key.PackInside)},
 		}

@@ -145,7 +145,7 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)),
 			control: controls(s, total[s.Key.Device]), reference: p.clocks[s.Key.Device], clocked: true}
 		for i, row := range s.Rows {
-			pt := point{row: i, m: row.Case.M, label: row.Case.Label, launch: row.Case.Launch, flops: math.Log(row.Case.Shape().FLOPs())}
+			pt := point{row: i, m: row.Case.M, label: row.Case.Label, launch: row.Case.Launch, flops: math.Log(row.Case.FLOPs())}
 			for _, x := range row.Samples {
 				if usable(x) {
 					pt.n++

@@ -164,12 +164,17 @@ func centreOf(us []float64, confidence float64) Interval {
 // interleaved.
 func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int, m Measurer) error {
 	var requests []results.Request
-	index := map[string]int{}
+	type request struct {
+		results.CaseKey
+		serial bool
+		group  int
+	}
+	index := map[request]int{}
 	// A remedy runs next to its product: the clock wanders slowly, so what it does to one
 	// it mostly does to the other.
 	ask := func(c results.Case, serial bool, group int) int {
 		c.ID, c.Label = 0, ""
-		key := fmt.Sprint(caseKey(c), serial, group)
+		key := request{c.Key(), serial, group}
 		i, ok := index[key]
 		if !ok {
 			i = len(requests)

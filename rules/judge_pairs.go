@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -110,8 +109,7 @@ func (f *family) bestElsewhere(c *curve, m int) (*curve, int) {
 // attainable is the log of the microseconds that peak and bandwidth of a series, both
 // known, allow an M.
 func attainable(s results.Series, m int) float64 {
-	shape := kernels.Shape{M: m, N: s.Key.N, K: s.Key.K}
-	return math.Max(math.Log(shape.FLOPs()/s.Peak.FLOPS*1e6), math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6))
+	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), math.Log(s.Key.Bytes(m)/s.ReadBandwidth*1e6))
 }
 
 // roofline: MFU may be neither far below what compute and bandwidth allow, nor
@@ -129,15 +127,14 @@ func (f *family) roofline(c *curve) []judgement {
 			continue
 		}
 		j := &rows[i]
-		shape := s.Rows[p.row].Case.Shape()
+		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
 		half := f.half(p.seen)
 		j.tested = true
-		// Too fast: past the peak, or past reading the weights once.
-		ceiling, weightBound := math.Log(shape.FLOPs()/s.Peak.FLOPS*1e6), false
+		// Too fast: past the peak, or past reading once what lies in memory.
+		ceiling, memoryBound := math.Log(flops/s.Peak.FLOPS*1e6), false
 		if s.ReadBandwidth > 0 && s.Key.Regime != results.Hot {
-			weights := float64(shape.K) * float64(shape.N) * float64(s.Key.DType.Size())
-			if t := math.Log(weights / s.ReadBandwidth * 1e6); t > ceiling {
-				ceiling, weightBound = t, true
+			if t := math.Log(s.Key.StoredBytes(p.m) / s.ReadBandwidth * 1e6); t > ceiling {
+				ceiling, memoryBound = t, true
 			}
 		}
 		limit := ceiling - math.Log1p(r.Tolerance)
@@ -149,8 +146,8 @@ func (f *family) roofline(c *curve) []judgement {
 		j.cause = MeasurementError
 		j.explain = func() string {
 			what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
-			if weightBound {
-				what = fmt.Sprintf("reading the weights at %s GB/s allows: they did not all come from memory", figure(s.ReadBandwidth/1e9))
+			if memoryBound {
+				what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.ReadBandwidth/1e9))
 			}
 			return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.seen.y)), math.Exp(over), what)
 		}
@@ -165,17 +162,17 @@ func (f *family) roofline(c *curve) []judgement {
 			j.p, j.bound, j.sign = math.Min(1, 2*slow), limit, 1
 			j.broken = p.seen.y-half > limit
 			j.loss = Interval{lost(attainable - p.seen.y + half), lost(attainable - p.seen.y), lost(attainable - p.seen.y - half)}
-			memory := math.Log(shape.Bytes(s.Key.DType)/s.ReadBandwidth*1e6) >= attainable
+			memory := math.Log(bytes/s.ReadBandwidth*1e6) >= attainable
 			// Memory that is mostly idle is not what the kernel waits for.
 			j.cause = Implementation
 			j.explain = func() string {
 				text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(attainable)))
 				if memory {
 					return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
-						figure(shape.Bytes(s.Key.DType)/math.Exp(p.seen.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.seen.y))
+						figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.seen.y))
 				}
 				return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
-					rates(shape.FLOPs()/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
+					rates(flops/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
 			}
 		}
 		j.kept = keptBoth

@@ -18,8 +18,8 @@ func (w *witness) memory() (Cause, string) {
 	case s.Peak.FLOPS <= 0 || s.ReadBandwidth <= 0:
 		return "", "the bandwidth of the memory is not known"
 	}
-	shape := s.Rows[w.row.row].Case.Shape()
-	intensity := shape.FLOPs() / shape.Bytes(s.Key.DType)
+	row := s.Rows[w.row.row].Case
+	intensity := row.FLOPs() / row.Bytes()
 	attainable := intensity * s.ReadBandwidth / s.Peak.FLOPS
 	reached := w.mfu(w.row)
 	switch expected := reached / (1 - math.Min(w.loss, 0.999)); {

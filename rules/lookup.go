@@ -26,7 +26,7 @@ func reach(m int) int { return max(8, m/16) }
 // regimes or thread counts.
 //
 // Series that pack weights inside the timing are left out: an engine that looks
-// actions up has packed ahead.
+// actions up has packed ahead. So is what is no single matrix product.
 func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 	created := meta.Created
 	if created.IsZero() {
@@ -46,19 +46,19 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 		if !ok {
 			i = len(t.Series)
 			index[key] = i
-			t.Series = append(t.Series, table.Series{Kernel: key.Kernel, DType: string(key.DType), N: key.N, K: key.K, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{}})
+			t.Series = append(t.Series, table.Series{Product: served(key), Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{}})
 		}
 		return i, nil
 	}
 	for _, key := range splits.Searched {
-		if !key.PackInside {
+		if tabulated(key) {
 			if _, err := at(key); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, s := range splits.Stretches {
-		if s.Series.PackInside {
+		if !tabulated(s.Series) {
 			continue
 		}
 		i, err := at(s.Series)
@@ -75,6 +75,30 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 		return nil, fmt.Errorf("table: %w", err)
 	}
 	return t, nil
+}
+
+// tabulated says whether a table has room for a series.
+func tabulated(key results.SeriesKey) bool {
+	return key.Operation == kernels.GEMM && key.Products == 0 && !key.PackInside
+}
+
+// served is a series as a table names it.
+func served(key results.SeriesKey) table.Product {
+	p := table.Product{Kernel: key.Kernel, DType: string(key.DType), Layout: key.Layout.String(), N: key.N, K: key.K}
+	if key.Weights != (kernels.WeightFormat{}) {
+		p.Weights = key.Weights.String()
+	}
+	return p
+}
+
+// subjectOf is what a series of a table computes.
+func subjectOf(p table.Product) (kernels.Subject, error) {
+	s := kernels.Product(kernels.DType(p.DType), p.N, p.K)
+	var err error
+	if s.Layout, err = kernels.ParseLayout(p.Layout); err == nil && p.Weights != "" {
+		err = fmt.Errorf("weights of format %q are not known to this program", p.Weights)
+	}
+	return s, err
 }
 
 // intervalsOf cuts a stretch where its grid changes its step or is too coarse to
@@ -239,7 +263,11 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 		group := checks[from:min(from+executeGroup, len(checks))]
 		var requests []results.Request
 		for _, c := range group {
-			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, DType: kernels.DType(c.Series.DType), N: c.Series.N, K: c.Series.K, Regime: regime, Threads: t.Validators.Threads}
+			subject, err := subjectOf(c.Series.Product)
+			if err != nil {
+				return checks, fmt.Errorf("verify table: series %v: %w", c.Series.Product, err)
+			}
+			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, Subject: subject, Regime: regime, Threads: t.Validators.Threads}
 			direct := results.Case{SeriesKey: key, M: c.M}
 			remedy := direct
 			switch c.Action.Kind {

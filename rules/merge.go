@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -231,6 +232,9 @@ func reproduce(row, against results.Case) string {
 		}
 	}
 	words = append(words, "--dtype", dtypes, "--shape", fmt.Sprintf("n%dk%d", row.N, row.K), "--batch", results.JoinInts(batches, ","))
+	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
+		words = append(words, "--layout", row.Layout.String())
+	}
 	if row.Regime != "" && row.Regime != results.Engine {
 		words = append(words, "--regime", string(row.Regime))
 	}

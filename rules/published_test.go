@@ -47,12 +47,12 @@ func published(t testing.TB, name string, key results.SeriesKey, peak float64) D
 
 func rtx4090(t testing.TB) Data {
 	return published(t, "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv",
-		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096, Regime: results.Hot}, 166e12)
+		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096), Regime: results.Hot}, 166e12)
 }
 
 func a800(t testing.TB) Data {
 	return published(t, "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv",
-		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096, Regime: results.Hot}, 312e12)
+		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Hot}, 312e12)
 }
 
 func articleConfig(threshold float64) Config {

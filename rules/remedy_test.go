@@ -142,7 +142,7 @@ func TestRemediesExecuted(t *testing.T) {
 		}
 	}
 	for m := 1; m <= 1100; m++ {
-		a := tab.Lookup("lib", "bf16", 4096, 4096, m)
+		a := tab.Lookup(served(syntheticKey), m)
 		sum := 0
 		for _, p := range a.Parts(m) {
 			sum += p

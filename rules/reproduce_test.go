@@ -17,7 +17,7 @@ func TestReproduceIsQuoted(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, name := range []string{"cpu", "cuda:0", "a b", "$(echo x)", "`echo x`", "a;echo x", "a|b", "a>b", "it's", `q"q`, `b\n`, "*", "~", "#"} {
-		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name, DType: kernels.FP32, N: 8, K: 16}, M: 4}, results.Case{})
+		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name, Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{})
 		out, err := exec.Command(shell, "-c", strings.Replace(line, "gemmaudit", `printf '%s\n'`, 1)).Output()
 		if words := strings.Split(string(out), "\n"); err != nil || len(words) < 5 || words[2] != name || words[4] != name {
 			t.Errorf("%q: %s is read as %q, %v", name, line, words, err)

@@ -65,9 +65,9 @@ func seenIn(atClock, sustained bool) SeenIn {
 	return SeenInNeither
 }
 
-// sustainedTimes are what cases take alone, by [caseKey]: medians over all times that each
+// sustainedTimes are what cases take alone, by [results.Case.Key]: medians over all times that each
 // of them ran.
-type sustainedTimes map[string]results.Sample
+type sustainedTimes map[results.CaseKey]results.Sample
 
 func newSustainedTimes(rows []results.Row) sustainedTimes {
 	out := sustainedTimes{}
@@ -86,7 +86,7 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 			}
 		}
 		if len(us) > 0 {
-			out[caseKey(r.Case)] = results.Sample{US: median(us), ClockMHz: median(clock), EnergyMJ: median(energy)}
+			out[r.Case.Key()] = results.Sample{US: median(us), ClockMHz: median(clock), EnergyMJ: median(energy)}
 		}
 	}
 	return out
@@ -95,8 +95,8 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 // pair puts two cases side by side; nil where one of them did not run. scale is what the
 // second's time is multiplied by to be the time in which the first would lose nothing.
 func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustained {
-	a, ok := t[caseKey(row)]
-	b, both := t[caseKey(against)]
+	a, ok := t[row.Key()]
+	b, both := t[against.Key()]
 	if !ok || !both {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (t sustainedTimes) finding(f Finding, series []results.Series) *Sustained {
 		return nil // nothing is lost
 	case f.Against == nil && f.Rule == Roofline:
 		i := slices.IndexFunc(series, func(s results.Series) bool { return s.Key == f.Series })
-		row, ok := t[caseKey(f.worst())]
+		row, ok := t[f.worst().Key()]
 		if i < 0 || !ok || series[i].Peak.FLOPS <= 0 || series[i].ReadBandwidth <= 0 {
 			return nil
 		}
@@ -142,7 +142,7 @@ func (t sustainedTimes) finding(f Finding, series []results.Series) *Sustained {
 	}
 	scale := 1.0
 	if f.Rule == Monotonic {
-		scale = f.worst().Shape().FLOPs() / f.Against.Shape().FLOPs()
+		scale = f.worst().FLOPs() / f.Against.FLOPs()
 	}
 	return t.pair(f.worst(), *f.Against, scale)
 }
@@ -215,11 +215,11 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(b.stake, a.stake) })
 	var out [][]results.Case
-	seen := map[string]bool{}
+	seen := map[[2]results.CaseKey]bool{}
 	for _, e := range all {
-		key := ""
-		for _, c := range e.cases {
-			key += caseKey(c) + ";"
+		var key [2]results.CaseKey // a row alone, or with what it is held against
+		for i, c := range e.cases {
+			key[i] = c.Key()
 		}
 		if !seen[key] {
 			seen[key], out = true, append(out, e.cases)

@@ -58,7 +58,7 @@ type world struct {
 	rng     *rand.Rand
 }
 
-var syntheticKey = results.SeriesKey{Device: "sim", Kernel: "lib", DType: kernels.BF16, N: 4096, K: 4096, Regime: results.Engine}
+var syntheticKey = results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Engine}
 
 // byM makes a world of single launches whose time depends on M; splits take the
 // sum of their parts and padding takes the larger product's time.

@@ -2,7 +2,7 @@
 """Hold a sweep of cuBLAS against a plain loop of library calls.
 
 Draws shapes at random from a sweep that `gemmaudit export --format csv` wrote, times
-them with nothing but torch.mm in a loop and CUDA events, and compares medians.
+them with nothing but torch.mm in a loop (of the transposed weights where the sweep's layout is nk) and CUDA events, and compares medians.
 Needs PyTorch with CUDA; on one machine, right after the sweep.
 
     gemmaudit export sweep.db --phase sweep --out sweep.csv
@@ -24,13 +24,13 @@ WARM_UP_SECONDS = 2.0  # of warm-up before the first round: clocks and power set
 
 
 def read_sweep(path):
-    """Returns {(dtype, m, n, k): [us, ...]} of the samples of kernel cublas."""
+    """Returns {(dtype, m, n, k, layout): [us, ...]} of the samples of kernel cublas."""
     samples = {}
     with open(path, newline="") as f:
         for row in csv.DictReader(f):
             if row["kernel"] != "cublas":
                 continue
-            key = (row["dtype"], int(row["m"]), int(row["n"]), int(row["k"]))
+            key = (row["dtype"], int(row["m"]), int(row["n"]), int(row["k"]), row.get("layout") or "kn")
             samples.setdefault(key, []).append(float(row["us"]))
     return samples
 
@@ -38,10 +38,13 @@ def read_sweep(path):
 class Loop:
     """One weight matrix with enough copies to miss the cache, and room for every batch."""
 
-    def __init__(self, dtype, n, k, max_m):
+    def __init__(self, dtype, n, k, layout, max_m):
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         copies = 3 * l2 // (n * k * torch.tensor([], dtype=dtype).element_size()) + 1
-        self.weights = [torch.randn(k, n, device="cuda", dtype=dtype) for _ in range(copies)]
+        shape = (n, k) if layout == "nk" else (k, n)
+        self.weights = [torch.randn(shape, device="cuda", dtype=dtype) for _ in range(copies)]
+        if layout == "nk":
+            self.weights = [w.t() for w in self.weights]
         self.a = torch.randn(max_m, k, device="cuda", dtype=dtype)
         self.c = torch.empty(max_m, n, device="cuda", dtype=dtype)
         self.next = 0
@@ -80,13 +83,13 @@ def main():
     rng = random.Random(args.seed)
     drawn = rng.sample(sorted(sweep), min(args.shapes, len(sweep)))
     loops = {}
-    for dtype, m, n, k in drawn:
-        max_m = max(key[1] for key in drawn if key[0] == dtype and key[2:] == (n, k))
-        if (dtype, n, k) not in loops:
-            loops[dtype, n, k] = Loop(DTYPES[dtype], n, k, max_m)
+    for dtype, m, n, k, layout in drawn:
+        max_m = max(key[1] for key in drawn if key[0] == dtype and key[2:] == (n, k, layout))
+        if (dtype, n, k, layout) not in loops:
+            loops[dtype, n, k, layout] = Loop(DTYPES[dtype], n, k, layout, max_m)
 
     def loop_of(key):
-        return loops[key[0], key[2], key[3]]
+        return loops[(key[0], *key[2:])]
 
     spent = 0.0
     while spent < WARM_UP_SECONDS:
@@ -108,7 +111,7 @@ def main():
         if abs(difference) > args.bound:
             outside += 1
             mark = "  outside"
-        print(f"{key[0]} m{key[1]} n{key[2]} k{key[3]}: sweep {expected[key]:.2f} us, loop {loop:.2f} us, {100 * difference:+.2f} %{mark}")
+        print(f"{key[0]} m{key[1]} n{key[2]} k{key[3]} {key[4]}: sweep {expected[key]:.2f} us, loop {loop:.2f} us, {100 * difference:+.2f} %{mark}")
     print(f"{len(drawn)} shapes on {torch.cuda.get_device_name(0)}, CUDA {torch.version.cuda}: "
           f"worst {100 * worst:.2f} %, {outside} outside {100 * args.bound:.0f} %")
     return 1 if outside else 0

@@ -20,7 +20,7 @@ func (b *bench) slots(c results.Case) int {
 	if s := b.sets[matrixOf(c)]; s != nil {
 		copies = len(s.raw)
 	}
-	touched := int64(problem(c, int(rows(c))).Shape.Bytes(c.DType))
+	touched := int64(c.Subject.Bytes(int(rows(c))))
 	return slotsOf(copies, max(2, kernels.RotationFactor*b.spec.LastLevelCacheBytes/touched+1))
 }
 

@@ -52,10 +52,9 @@ func (e *Estimator) launch(c results.Case, m int) float64 {
 	if peak, ok := ceilings.Peak(c.DType); ok && peak.FLOPS > 0 {
 		flops = peak.FLOPS
 	}
-	p := problem(c, m)
-	t := p.FLOPs() / (flops * expectedMFU(c.Kernel))
+	t := c.Subject.FLOPs(m) / (flops * expectedMFU(c.Kernel))
 	if bw := ceilings.ReadBandwidth; bw > 0 && c.Regime != results.Hot {
-		t = max(t, p.Bytes(c.DType)/bw)
+		t = max(t, c.Subject.Bytes(m)/bw)
 	}
 	return t + launchOverhead
 }
@@ -107,10 +106,9 @@ func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
 	est := Estimate{Cases: len(cases), Samples: len(cases) * p.Rounds}
 	rounds, setUp := map[string]time.Duration{}, map[string]time.Duration{}
 	type weights struct {
-		device string
-		dtype  kernels.DType
-		n, k   int
-		kernel string
+		device  string
+		subject kernels.Subject
+		kernel  string
 	}
 	seen := map[weights]bool{}
 	for _, c := range cases {
@@ -118,7 +116,7 @@ func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
 		// A pilot is one launch to touch memory and a short block.
 		one := e.Launch(c)
 		setUp[c.Device] += time.Duration(min(2*one, one+p.BlockTarget.Seconds()/4) * 1e9)
-		w := weights{c.Device, c.DType, c.N, c.K, c.Kernel}
+		w := weights{c.Device, c.Subject, c.Kernel}
 		if !seen[w] {
 			seen[w] = true
 			bytes := weightBytes(c)
@@ -136,7 +134,7 @@ func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
 }
 
 // weightBytes is the size of a case's raw weights.
-func weightBytes(c results.Case) int64 { return int64(c.N) * int64(c.K) * int64(c.DType.Size()) }
+func weightBytes(c results.Case) int64 { return matrixOf(c).bytes() }
 
 // maxCopies bounds the copies of tiny weights, whose launches are bound one by
 // one. Matrices that would need more, below 6 KB on a device with 32 MB of

@@ -40,7 +40,7 @@ type Measurer struct {
 	journal *journal
 	benches map[string]*lab
 	rounds  map[results.Phase]map[int64]int // the next free one of each case
-	local   map[string]int64                // ids given here, without a run
+	local   map[results.CaseKey]int64       // ids given here, without a run
 	calls   uint64
 	learnt  bool // what the sweep in Out tells of the devices' state
 }
@@ -49,14 +49,14 @@ type Measurer struct {
 type lab struct {
 	*bench
 	gauge    gauge
-	stations map[string]*station
+	stations map[results.CaseKey]*station
 	idle     time.Time // since when
 	thermal  *thermal  // the state of the sweep, where fillers keep the device in it
 }
 
 // station is that of a case.
 func (l *lab) station(c results.Case) *station {
-	key := identity(c)
+	key := c.Key()
 	if l.stations[key] == nil {
 		l.stations[key] = &station{c: c}
 	}
@@ -92,14 +92,14 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 		return nil, err
 	}
 	m := &Measurer{cfg: cfg, journal: j, benches: map[string]*lab{},
-		rounds: map[results.Phase]map[int64]int{}, local: map[string]int64{}}
+		rounds: map[results.Phase]map[int64]int{}, local: map[results.CaseKey]int64{}}
 	for _, d := range cfg.Devices {
 		b := newBench(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches)
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
 		b.watch.now = cfg.Now
-		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[string]*station{}}
+		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[results.CaseKey]*station{}}
 	}
 	return m, nil
 }

@@ -8,11 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// identity tells cases apart that may share shape and series.
-func identity(c results.Case) string {
-	return fmt.Sprintf("%+v/m%d/%s/%d", c.SeriesKey, c.M, results.JoinInts(c.Parts, "+"), c.PadTo)
-}
-
 // name gives the cases of requests their ids.
 func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	cases := make([]results.Case, len(requests))
@@ -31,7 +26,7 @@ func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 		return m.cfg.Out.AddCases(cases)
 	}
 	for i := range cases {
-		key := identity(cases[i])
+		key := cases[i].Key()
 		if m.local[key] == 0 {
 			m.local[key] = int64(len(m.local) + 1)
 		}
@@ -46,7 +41,11 @@ func checkCase(c results.Case) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if largest := max(c.M, c.N, c.K, c.PadTo); largest > MaxDimension {
+	largest := max(c.M, c.PadTo)
+	for _, d := range c.Operation.Dims() {
+		largest = max(largest, *d.In(&c.Dims))
+	}
+	if largest > MaxDimension {
 		return fmt.Errorf("%v has a dimension of %d, expected at most %d", c, largest, MaxDimension)
 	}
 	return nil

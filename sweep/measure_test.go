@@ -16,7 +16,7 @@ import (
 
 func simCase(m int) results.Case {
 	return results.Case{M: m, SeriesKey: results.SeriesKey{
-		Device: "sim", Kernel: "ours", DType: kernels.FP32, N: 256, K: 128, Regime: results.Engine}}
+		Device: "sim", Kernel: "ours", Subject: kernels.Product(kernels.FP32, 256, 128), Regime: results.Engine}}
 }
 
 func newMeasurer(t *testing.T, d kernels.Device, run *results.Run, change func(*MeasureConfig)) *Measurer {
@@ -65,7 +65,7 @@ func TestMeasureInterleaves(t *testing.T) {
 			}
 			for _, s := range samples {
 				seqs[s.Seq] = i
-				if want := 5 + simCase(requests[i].Case.M).Shape().FLOPs()/1e10*1e6; math.Abs(s.US-want) > 1e-6*want {
+				if want := 5 + simCase(requests[i].Case.M).FLOPs()/1e10*1e6; math.Abs(s.US-want) > 1e-6*want {
 					t.Errorf("request %d took %g us, expected %g", i, s.US, want)
 				}
 			}
@@ -182,7 +182,7 @@ func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	per := simCase(1).Shape().FLOPs() / 1e10 * 1e6
+	per := simCase(1).FLOPs() / 1e10 * 1e6
 	for i, want := range []float64{5 + 40*per, 3*5 + 40*per, 5 + 64*per} {
 		for _, s := range got[i] {
 			if math.Abs(s.US-want) > 1e-6*want {

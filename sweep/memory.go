@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,22 +20,18 @@ func freeMemory(d kernels.Device) int64 {
 	return 4 << 30 // a device that tells nothing gets a modest share
 }
 
-// matrixKey is a weight matrix: kernels of one type and shape share its copies.
-type matrixKey struct {
-	dtype kernels.DType
-	n, k  int
-}
+// matrixKey is a weight matrix: kernels share its copies.
+type matrixKey struct{ kernels.Subject }
 
-func matrixOf(c results.Case) matrixKey { return matrixKey{c.DType, c.N, c.K} }
+func matrixOf(c results.Case) matrixKey { return matrixKey{c.Subject} }
 
 // compareKeys orders weight matrices.
-func compareKeys(a, b matrixKey) int {
-	return cmp.Or(cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.n, b.n), cmp.Compare(a.k, b.k))
-}
+func compareKeys(a, b matrixKey) int { return a.Compare(b.Subject) }
 
-func (k matrixKey) String() string { return fmt.Sprintf("%s n%d k%d", k.dtype, k.n, k.k) }
+func (k matrixKey) String() string { return string(k.DType) + " " + k.Size() + k.Traits() }
 
-func (k matrixKey) bytes() int64 { return int64(k.n) * int64(k.k) * int64(k.dtype.Size()) }
+// bytes is the size of one copy.
+func (k matrixKey) bytes() int64 { return int64(k.StoredBytes(1)) }
 
 // formKey is a form of a weight matrix: what one kernel makes of it.
 type formKey struct {

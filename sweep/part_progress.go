@@ -47,7 +47,7 @@ func (p *part) report(s *station, smp results.Sample, round int, expected time.D
 		prog.Busy = p.bench.busy / prog.Elapsed.Seconds()
 	}
 	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
-		prog.MFU = s.c.Shape().FLOPs() / (smp.US / 1e6) / peak.FLOPS
+		prog.MFU = s.c.FLOPs() / (smp.US / 1e6) / peak.FLOPS
 	}
 	r.Observer.Sample(s.c, smp)
 	r.Observer.Progress(prog)

@@ -57,7 +57,7 @@ func (s PlannedSeries) Case(m int) results.Case { return results.Case{SeriesKey:
 // case is. Cases in parts have one problem for each part; see [results.Case].
 func problem(c results.Case, m int) kernels.Problem {
 	return kernels.Problem{
-		Shape: kernels.Shape{M: m, N: c.N, K: c.K}, DType: c.DType,
+		Shape: kernels.Shape{M: m, N: c.N, K: c.K}, DType: c.DType, BLayout: c.Layout,
 		Threads: c.Threads, PackInside: c.PackInside,
 	}
 }

@@ -16,7 +16,8 @@ import (
 // the preset.
 type Options struct {
 	Preset  string
-	Targets []Target // from ParseShape and ParseModel
+	Targets []Target       // from ParseShape and ParseModel
+	Layout  kernels.Layout // of the weights
 	Batches Batches
 	Kernels []string // names; empty takes all but those of notByDefault
 	// Algorithms is how many choices after the first of a kernel with
@@ -249,7 +250,7 @@ func (b *planner) unsupported(devices []kernels.Device) error {
 	for _, dtype := range b.options.DTypes {
 		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
 			return slices.ContainsFunc(d.Gemms(), func(g kernels.Gemm) bool {
-				return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: dtype}) == nil
+				return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: dtype, BLayout: b.options.Layout}) == nil
 			})
 		})
 		if !supported {
@@ -353,9 +354,10 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				continue
 			}
 			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
-				Device: d.Spec().ID, Kernel: g.Name(), DType: dtype, N: t.N, K: t.K, Regime: b.plan.Regime,
+				Device: d.Spec().ID, Kernel: g.Name(), Subject: kernels.Product(dtype, t.N, t.K), Regime: b.plan.Regime,
 				Threads: b.options.Threads, PackInside: b.options.PackInside,
 			}}
+			s.Layout = b.options.Layout
 			if !d.Spec().Kind.Facts().Host {
 				s.Threads = 0
 			}

@@ -129,7 +129,7 @@ func (b *bench) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error)
 		if s.raw[i], err = b.device.Alloc(old.key.bytes()); err != nil {
 			return nil, err
 		}
-		err = b.copyTo(s.raw[i], old.raw[i], old.key.dtype, source(b.seed, streamFill, uint64(i)).Uint64())
+		err = b.copyTo(s.raw[i], old.raw[i], old.key.DType, source(b.seed, streamFill, uint64(i)).Uint64())
 		if err != nil {
 			return nil, err
 		}

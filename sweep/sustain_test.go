@@ -71,7 +71,7 @@ func TestSustain(t *testing.T) {
 				t.Errorf("%s: each case ran for %v", name, alone)
 			}
 			for i, s := range got {
-				us := 5 + simCase([]int{64, 2000}[i]).Shape().FLOPs()/1e10*1e6
+				us := 5 + simCase([]int{64, 2000}[i]).FLOPs()/1e10*1e6
 				counted := us * float64(s.Launches) / 1e6
 				if s.Phase != results.PhaseSustained || math.Abs(s.US-us) > 1e-6*us || math.Abs(s.ClockMHz-2000) > 1e-6 || counted < 0.38 {
 					t.Errorf("%s: %v takes %g us at %g MHz over %.2f s, expected %g us at 2000 MHz over 0.4 s", name, s, s.US, s.ClockMHz, counted, us)

@@ -70,8 +70,8 @@ type filler struct {
 // judged by its arithmetic rate: power meters average over up to a second, which is
 // hundreds of blocks.
 type thermal struct {
-	mhz     float64            // median of the sentinels in the sweep
-	usual   map[string]float64 // median clock in the sweep by identity
+	mhz     float64                     // median of the sentinels in the sweep
+	usual   map[results.CaseKey]float64 // median clock in the sweep
 	fillers []*filler
 	src     *rand.PCG
 
@@ -103,7 +103,7 @@ func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed ui
 	if len(sweep) == 0 || float64(limited) < leastLimited*float64(len(sweep)) {
 		return nil
 	}
-	t := &thermal{usual: map[string]float64{}, src: source(seed, streamFillers), spell: leastSpell, quiet: math.MaxInt32}
+	t := &thermal{usual: map[results.CaseKey]float64{}, src: source(seed, streamFillers), spell: leastSpell, quiet: math.MaxInt32}
 	if t.mhz = medianClock(sentinels); t.mhz == 0 {
 		t.mhz = medianClock(sweep)
 	}
@@ -114,8 +114,8 @@ func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed ui
 			continue
 		}
 		f := &filler{c: c, last: samples[len(samples)-1], mhz: mhz}
-		f.rate = c.Shape().FLOPs() / f.last.US
-		t.usual[identity(c)] = mhz
+		f.rate = c.FLOPs() / f.last.US
+		t.usual[c.Key()] = mhz
 		t.fillers = append(t.fillers, f)
 	}
 	if len(t.fillers) == 0 {
@@ -131,7 +131,7 @@ func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed ui
 func (t *thermal) learnWander(cases []results.Case, sweep []results.Sample) {
 	usual := make(map[int64]float64, len(cases))
 	for _, c := range cases {
-		usual[c.ID] = t.usual[identity(c)]
+		usual[c.ID] = t.usual[c.Key()]
 	}
 	var ratios []float64
 	var sum, all float64
@@ -168,7 +168,7 @@ func medianClock(samples []results.Sample) float64 {
 
 // saw takes a block into account.
 func (t *thermal) saw(c results.Case, span kernels.Span) {
-	usual := t.usual[identity(c)]
+	usual := t.usual[c.Key()]
 	if usual == 0 {
 		usual = t.mhz // a split or padded: as good a guess as any
 	}

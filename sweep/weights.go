@@ -49,7 +49,7 @@ func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error)
 			var raw kernels.Buffer
 			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
 				s.raw = append(s.raw, raw)
-				err = raw.Fill(b.dist, dm.key.dtype, int64(dm.key.n)*int64(dm.key.k), source(b.seed, streamFill, uint64(i)).Uint64())
+				err = raw.Fill(b.dist, dm.key.DType, int64(dm.key.N)*int64(dm.key.K), source(b.seed, streamFill, uint64(i)).Uint64())
 			}
 		}
 		if err != nil {

@@ -28,6 +28,7 @@ type importOptions struct {
 	n, k       int
 	library    string
 	regime     string
+	layout     string
 	output     report.Format
 }
 
@@ -50,7 +51,7 @@ the file's name, or given by flags. Quantised weights are part of the kernel's n
 activations, fp16 unless the name or --dtype says otherwise.
 
 A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
-known, clock_mhz, power_w, temp_c. A flag stands in for a column that the file lacks and
+known, clock_mhz, power_w, temp_c. What export writes is read back whole. A flag stands in for a column that the file lacks and
 must not contradict one; --device-name and --kernel may give another name.
 
 Without a device to ask again, findings in imported data stay unconfirmed.`,
@@ -68,6 +69,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.IntVar(&opts.k, "k", 0, "K of every row")
 	flags.StringVar(&opts.library, "library", "", "library with its version, as in 'torch 2.5.1+cu124'")
 	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
+	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
 	complete(cmd, "dtype", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -78,6 +80,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
 	complete(cmd, "regime", fixed("engine", "cold", "hot"))
+	complete(cmd, "layout", fixed("kn", "nk"))
 	for _, free := range []string{"device-name", "kernel", "n", "k", "library"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
@@ -102,6 +105,12 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 		if d.value < 0 {
 			return usagef("--%s: %d, expected at least 1", d.flag, d.value)
 		}
+	}
+	if o.layout != "" {
+		if _, err := kernels.ParseLayout(o.layout); err != nil {
+			return usagef("--layout: %w", err)
+		}
+		opt.Layout = strings.ToLower(strings.TrimSpace(o.layout))
 	}
 	if o.dtype != "" {
 		d, err := kernels.ParseDType(o.dtype)

@@ -22,7 +22,8 @@ type planFlags struct {
 	preset       string
 	shapes       []string
 	models       []string
-	tp           int
+	tp           []int
+	layout       string
 	batches      string
 	dtypes       []string
 	kernels      []string
@@ -54,7 +55,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "shape", "model", "tp", "batch", "dtype", "kernel", "algos", "regime",
+var planFlagNames = []string{"preset", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -69,7 +70,8 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	f.ofTargets, f.changed = ofTargets, flags.Changed
 	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096; m512n14336k4096 fixes the batch too (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
-	flags.IntVar(&f.tp, "tp", 1, "ranks of tensor parallelism that share the --model")
+	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
+	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
 	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
@@ -97,7 +99,10 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	})
 	complete(cmd, "shape", completeShapes)
 	complete(cmd, "model", completeModels)
-	complete(cmd, "tp", fixed("1", "2", "4", "8"))
+	complete(cmd, "tp", fixed("1", "2", "4", "8", "1,2,4,8"))
+	complete(cmd, "layout", fixed(
+		cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as a linear layer stores its weight"),
+		cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))
 	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "kernel", listOf(a.kernelNames))
@@ -145,6 +150,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 	default:
 		return bad("rounds-for", fmt.Errorf("unknown choice %q: expected open or all", f.roundsFor))
 	}
+	if len(f.tp) == 0 {
+		return bad("tp", errors.New("there is no number: expected ranks, as in 1,2,4,8"))
+	}
 	for _, s := range f.shapes {
 		shape, err := sweep.ParseShape(s)
 		if err != nil {
@@ -153,14 +161,19 @@ func (f *planFlags) options() (sweep.Options, error) {
 		o.Targets = append(o.Targets, sweep.Target{N: shape.N, K: shape.K, M: shape.M})
 	}
 	for _, m := range f.models {
-		targets, err := sweep.ParseModel(m, f.tp)
-		if err != nil {
-			return bad("model", err)
+		for _, tp := range f.tp {
+			targets, err := sweep.ParseModel(m, tp)
+			if err != nil {
+				return bad("model", err)
+			}
+			o.Targets = append(o.Targets, targets...)
 		}
-		o.Targets = append(o.Targets, targets...)
 	}
-	if f.tp != 1 && len(f.models) == 0 {
-		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model beside it", f.tp))
+	if tp := slices.Max(f.tp); tp != 1 && len(f.models) == 0 {
+		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model beside it", tp))
+	}
+	if o.Layout, err = kernels.ParseLayout(f.layout); err != nil {
+		return bad("layout", err)
 	}
 	if f.batches != "" {
 		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {
@@ -185,7 +198,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		flag  string
 		value int
 		least int
-	}{{"threads", f.threads, 0}, {"rounds", f.rounds, 0}, {"tp", f.tp, 1}} {
+	}{{"threads", f.threads, 0}, {"rounds", f.rounds, 0}} {
 		if n.value < n.least {
 			return bad(n.flag, fmt.Errorf("%d, expected at least %d", n.value, max(n.least, 1)))
 		}

@@ -132,6 +132,9 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if o.resume {
 		return o.finishRun(cmd, cfg, images)
 	}
+	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
+		o.plan.layout = kernels.RowMajor.String() // which the article measured
+	}
 	options, err := o.plan.options()
 	if err != nil {
 		return err

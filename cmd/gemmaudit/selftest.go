@@ -333,7 +333,7 @@ func (o *selftestOptions) noiseCase(d kernels.Device, shape kernels.Shape, dtype
 			continue
 		}
 		c := &results.Case{M: shape.M, SeriesKey: results.SeriesKey{
-			Device: d.Spec().ID, Kernel: gemms[i].Name(), DType: dtype, N: shape.N, K: shape.K, Regime: results.Engine,
+			Device: d.Spec().ID, Kernel: gemms[i].Name(), Subject: kernels.Product(dtype, shape.N, shape.K), Regime: results.Engine,
 		}}
 		if need, free := sweep.LeastMemory(d, *c); need > free {
 			return nil, hint(usagef("--shape: %v needs at least %d bytes of memory, %s has %d left", c, need, c.Device, free),

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 func TestAffordable(t *testing.T) {
 	c := func(m int, parts ...int) results.Case {
-		return results.Case{SeriesKey: results.SeriesKey{Device: "sim", Kernel: "lib", N: 64, K: 64}, M: m, Parts: parts}
+		return results.Case{SeriesKey: results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, 64, 64)}, M: m, Parts: parts}
 	}
 	all := [][]results.Case{{c(64), c(32)}, {c(64), c(64, 16, 48)}, {c(96)}, {c(128), c(32)}}
 	for _, tc := range []struct {

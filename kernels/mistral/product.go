@@ -86,7 +86,7 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 	kernel := m.kernel
 	action := table.Action{Kind: table.Direct}
 	if t != nil {
-		action = t.Lookup(kernel, string(m.dtype), p.n, p.k, rows)
+		action = t.Lookup(m.served(p), rows)
 	}
 	if action.Kind == table.Kernel {
 		kernel = action.Kernel
@@ -110,6 +110,11 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 		c.Offset += part * p.n
 	}
 	return launches, nil
+}
+
+// served is a projection as tables name it.
+func (m *Model) served(p *projection) table.Product {
+	return table.Product{Kernel: m.kernel, DType: string(m.dtype), Layout: table.NK, N: p.n, K: p.k}
 }
 
 // largestBatch is the largest number of rows, up to most, that the kernel takes of every
@@ -141,7 +146,7 @@ func (m *Model) Applied(t *table.Table, rows int) (applied, products int) {
 			continue // computed for the last token alone
 		}
 		products++
-		if t != nil && t.Lookup(m.kernel, string(m.dtype), p.n, p.k, rows).Kind != table.Direct {
+		if t != nil && t.Lookup(m.served(p), rows).Kind != table.Direct {
 			applied++
 		}
 	}

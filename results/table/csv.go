@@ -10,7 +10,7 @@ import (
 
 // csvColumns are those of WriteCSV.
 var csvColumns = []string{
-	"kernel", "dtype", "n", "k", "from", "to", "step", "action", "first", "pad_to", "use_kernel",
+	"kernel", "dtype", "weights", "layout", "n", "k", "from", "to", "step", "action", "first", "pad_to", "use_kernel",
 	"proof_m", "direct_us", "remedy_us", "gain_lo", "gain_mid", "gain_hi",
 }
 
@@ -25,7 +25,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	c.Write(csvColumns)
 	for i := range t.Series {
 		s := &t.Series[i]
-		head := []string{s.Kernel, s.DType, strconv.Itoa(s.N), strconv.Itoa(s.K)}
+		head := []string{s.Kernel, s.DType, s.Weights, s.Layout, strconv.Itoa(s.N), strconv.Itoa(s.K)}
 		c.Write(row(head, []string{"", "", ""}, s.Default, nil))
 		for _, iv := range s.Intervals {
 			span := []string{strconv.Itoa(iv.From), strconv.Itoa(iv.To), strconv.Itoa(max(iv.Step, 1))}

@@ -20,7 +20,7 @@ func Example() {
 	}
 	for _, m := range []int{64, 80, 161, 220} {
 		kernel := "onednn"
-		a := t.Lookup(kernel, "bf16", 4096, 4096, m)
+		a := t.Lookup(table.Product{Kernel: kernel, DType: "bf16", Layout: table.KN, N: 4096, K: 4096}, m)
 		if a.Kind == table.Kernel {
 			kernel = a.Kernel
 		}

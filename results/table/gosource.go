@@ -63,8 +63,8 @@ func (t *Table) goData(b *bytes.Buffer, f *flat) {
 	}
 	b.WriteString("\n}\n\n// all series; action is the default, intervals [begin, end) are theirs.\nvar all = [...]series{\n")
 	for _, s := range f.series {
-		fmt.Fprintf(b, "{%s, %s, %d, %d, %d, %d, %d}, // default: %s\n",
-			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), s.N, s.K, s.action, s.begin, s.end, s.Default.describe())
+		fmt.Fprintf(b, "{Product{%s, %s, %s, %s, %d, %d}, %d, %d, %d}, // default: %s\n",
+			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout), s.N, s.K, s.action, s.begin, s.end, s.Default.describe())
 	}
 	b.WriteString("}\n")
 }
@@ -88,44 +88,57 @@ type Action struct {
 	Kernel string
 }
 
+// Product is C[M,N] = A[M,K] · B for every M.
+type Product struct {
+	Kernel  string // that would run it
+	DType   string // of A
+	Weights string // the format of B, empty where its elements are of DType
+	Layout  string // how B is stored: "kn" for [K,N], "nk" for [N,K]
+	N, K    int
+}
+
 type series struct {
-	kernel, dtype string
-	n, k          int
-	action        int
-	begin, end    int
+	Product
+	action     int
+	begin, end int
 }
 
 `
 
 const goBottom = `
 // Lookup returns the action for a product of m rows: that of the interval in
-// which m lies, else the default of its series, else direct. kernel is the one
-// that would run the product, dtype the operands' type. It allocates nothing.
-func Lookup(kernel, dtype string, n, k, m int) Action {
+// which m lies, else the default of its series, else direct. It allocates nothing.
+func Lookup(p Product, m int) Action {
 	lo, hi := 0, len(all)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		s := &all[mid]
-		less := s.kernel < kernel
-		if s.kernel == kernel {
-			less = s.dtype < dtype
-			if s.dtype == dtype {
-				less = s.n < n
-				if s.n == n {
-					less = s.k < k
-					if s.k == k {
-						return s.lookup(m)
-					}
-				}
-			}
+		if s.Product == p {
+			return s.lookup(m)
 		}
-		if less {
+		if s.before(p) {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
 	return actions[0]
+}
+
+func (s *series) before(p Product) bool {
+	switch {
+	case s.Kernel != p.Kernel:
+		return s.Kernel < p.Kernel
+	case s.DType != p.DType:
+		return s.DType < p.DType
+	case s.Weights != p.Weights:
+		return s.Weights < p.Weights
+	case s.Layout != p.Layout:
+		return s.Layout < p.Layout
+	case s.N != p.N:
+		return s.N < p.N
+	}
+	return s.K < p.K
 }
 
 func (s *series) lookup(m int) Action {

@@ -78,12 +78,12 @@ func (t *Table) header(b *bytes.Buffer, f *flat) {
 	}
 	b.WriteString("\n\t{0, 0, 0}\n};\n\n")
 
-	b.WriteString("/* The series: kernel, dtype, n, k, default action, intervals [begin, end). */\nstatic const \x00_series \x00_all_series[] = {\n")
+	b.WriteString("/* The series: the product, default action, intervals [begin, end). */\nstatic const \x00_series \x00_all_series[] = {\n")
 	for _, s := range f.series {
-		fmt.Fprintf(b, "\t{%s, %s, %d, %d, %d, %d, %d}, /* default: %s */\n",
-			cString(s.Kernel), cString(s.DType), s.N, s.K, s.action, s.begin, s.end, cComment(s.Default.describe()))
+		fmt.Fprintf(b, "\t{{%s, %s, %s, %s, %d, %d}, %d, %d, %d}, /* default: %s */\n",
+			cString(s.Kernel), cString(s.DType), cString(s.Weights), cString(s.Layout), s.N, s.K, s.action, s.begin, s.end, cComment(s.Default.describe()))
 	}
-	fmt.Fprintf(b, "\t{0, 0, 0, 0, 0, 0, 0}\n};\n\nenum { \x00_series_count = %d };\n", len(f.series))
+	fmt.Fprintf(b, "\t{{0, 0, 0, 0, 0, 0}, 0, 0, 0}\n};\n\nenum { \x00_series_count = %d };\n", len(f.series))
 }
 
 // lineBreak separates the elements of a long array.
@@ -160,9 +160,18 @@ typedef struct {
 	int from, to, action;
 } prefix_interval;
 
+/* prefix_product is C[M,N] = A[M,K] * B for every M. */
 typedef struct {
-	const char *kernel, *dtype;
-	int n, k, action, begin, end;
+	const char *kernel;  /* that would run it */
+	const char *dtype;   /* of A */
+	const char *weights; /* the format of B; null or "" where its elements are of dtype */
+	const char *layout;  /* how B is stored: "kn" for [K,N], "nk" for [N,K] */
+	int n, k;
+} prefix_product;
+
+typedef struct {
+	prefix_product product;
+	int action, begin, end;
 } prefix_series;
 
 `
@@ -170,21 +179,24 @@ typedef struct {
 const headerBottom = `
 /* prefix_lookup returns the action for a product of m rows: that of the
  * interval in which m lies, else the default of its series, else direct.
- * kernel is the one that would run the product, dtype the operands' type.
  */
-static inline const prefix_action *prefix_lookup(const char *kernel, const char *dtype, int n, int k, int m)
+static inline const prefix_action *prefix_lookup(const prefix_product *p, int m)
 {
 	int lo = 0, hi = prefix_series_count;
 	while (lo < hi) {
 		int mid = lo + (hi - lo) / 2;
 		const prefix_series *s = &prefix_all_series[mid];
-		int c = strcmp(s->kernel, kernel);
+		int c = strcmp(s->product.kernel, p->kernel);
 		if (c == 0)
-			c = strcmp(s->dtype, dtype);
+			c = strcmp(s->product.dtype, p->dtype);
 		if (c == 0)
-			c = (s->n > n) - (s->n < n);
+			c = strcmp(s->product.weights, p->weights ? p->weights : "");
 		if (c == 0)
-			c = (s->k > k) - (s->k < k);
+			c = strcmp(s->product.layout, p->layout);
+		if (c == 0)
+			c = (s->product.n > p->n) - (s->product.n < p->n);
+		if (c == 0)
+			c = (s->product.k > p->k) - (s->product.k < p->k);
 		if (c == 0) {
 			int begin = s->begin, end = s->end;
 			while (begin < end) {

@@ -33,10 +33,14 @@ func Parse(data []byte) (*Table, error) {
 	switch *head.Schema {
 	case Schema:
 		err = decode(data, t)
+	case schemaV2:
+		if err = decode(data, t); err == nil {
+			err = t.fromV2()
+		}
 	case schemaV1:
 		t, err = parseV1(data)
 	default:
-		err = fmt.Errorf("schema is %q, this program reads %q and %q", *head.Schema, Schema, schemaV1)
+		err = fmt.Errorf("schema is %q, this program reads %q, %q and %q", *head.Schema, Schema, schemaV2, schemaV1)
 	}
 	if err == nil {
 		err = t.Validate()
@@ -60,8 +64,21 @@ func parseV1(data []byte) (*Table, error) {
 	if v.Features != nil || v.Gemmaudit != "" {
 		return nil, fmt.Errorf("validators of schema %q have no features and no gemmaudit", schemaV1)
 	}
-	t.Schema, v.Gemmaudit = Schema, old.Gemmaudit
-	return t, nil
+	v.Gemmaudit = old.Gemmaudit
+	return t, t.fromV2()
+}
+
+// fromV2 makes a table of the second version one of this.
+func (t *Table) fromV2() error {
+	for i := range t.Series {
+		s := &t.Series[i]
+		if s.Layout != "" || s.Weights != "" {
+			return fmt.Errorf("series %v: series of schema %q have neither layout nor weights", s, t.Schema)
+		}
+		s.Layout = KN
+	}
+	t.Schema = Schema
+	return nil
 }
 
 // decode reads the one value that data holds into v, whose fields are all it may have.

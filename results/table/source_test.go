@@ -58,16 +58,13 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 	if len(table.Validators.Libraries) == 0 {
 		table.Validators.Libraries = nil
 	}
-	type key struct {
-		kernel, dtype string
-		n, k          int
-	}
-	keys := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) key {
-		return key{anyWord.Draw(t, "kernel"), rapid.SampledFrom([]string{"bf16", "fp32"}).Draw(t, "dtype"),
-			rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
-	}), 0, 4, func(k key) key { return k }).Draw(t, "series")
-	for _, k := range keys {
-		s := Series{Kernel: k.kernel, DType: k.dtype, N: k.n, K: k.k, Default: Action{Kind: Direct}, Intervals: []Interval{}}
+	products := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Product {
+		return Product{Kernel: anyWord.Draw(t, "kernel"), DType: rapid.SampledFrom([]string{"bf16", "fp32"}).Draw(t, "dtype"),
+			Weights: rapid.SampledFrom([]string{"", "", "int4 g128x1 fp16"}).Draw(t, "weights"), Layout: rapid.SampledFrom([]string{KN, NK}).Draw(t, "layout"),
+			N: rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), K: rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
+	}), 0, 4, func(p Product) Product { return p }).Draw(t, "series")
+	for _, p := range products {
+		s := Series{Product: p, Default: Action{Kind: Direct}, Intervals: []Interval{}}
 		if rapid.IntRange(0, 3).Draw(t, "default") == 0 {
 			s.Default = Action{Kind: Kernel, Kernel: anyWord.Draw(t, "kernel")}
 		}
@@ -95,16 +92,17 @@ func drawnTables() []*Table {
 	return tables
 }
 
-// query is a product to look up, beside the series too.
-type query struct {
-	kernel, dtype string
-	n, k          int
-}
-
-func queries(t *Table) []query {
-	out := []query{{"none", "bf16", 1, 1}}
+// queries are products to look up, beside the series too.
+func queries(t *Table) []Product {
+	out := []Product{{Kernel: "none", DType: "bf16", Layout: KN, N: 1, K: 1}}
 	for _, s := range t.Series {
-		out = append(out, query{s.Kernel, s.DType, s.N, s.K}, query{s.Kernel, s.DType, s.N, s.K + 1}, query{s.Kernel, "x", s.N, s.K})
+		longer, typed, other, packed := s.Product, s.Product, s.Product, s.Product
+		longer.K++
+		typed.DType, packed.Weights = "x", "y"
+		if other.Layout = KN; s.Layout == KN {
+			other.Layout = NK
+		}
+		out = append(out, s.Product, longer, typed, other, packed)
 	}
 	return out
 }
@@ -115,7 +113,7 @@ func answers(tables []*Table) string {
 	for i, t := range tables {
 		for j, q := range queries(t) {
 			for m := 1; m <= largestM+100; m++ {
-				a := t.Lookup(q.kernel, q.dtype, q.n, q.k, m)
+				a := t.Lookup(q, m)
 				fmt.Fprintf(&b, "%d %d %d: %s %d [%s] %s\n", i, j, m, a.Kind, a.PadTo, a.Kernel, join(a.Parts(m), " "))
 			}
 		}
@@ -158,15 +156,20 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 		// Twice, since a header may be included by two others.
 		fmt.Fprintf(&program, "#include \"%s.h\"\n#include \"%s.h\"\n", prefix, prefix)
 		for j, q := range queries(table) {
+			weights := cString(q.Weights)
+			if q.Weights == "" && j%2 == 0 {
+				weights = "0" // which is as good as empty
+			}
 			fmt.Fprintf(&body, `	for (m = 1; m <= %d; m++) {
-		const %s_action *a = %s_lookup(%s, %s, %d, %d, m);
+		const %s_product p = {%s, %s, %s, %s, %d, %d};
+		const %s_action *a = %s_lookup(&p, m);
 		count = %s_parts(a, m, parts, 64);
 		printf("%d %d %%d: %%s %%d [%%s]", m, kinds[a->kind], a->pad_to, a->kernel ? a->kernel : "");
 		for (i = 0; i < count; i++)
 			printf(" %%d", parts[i]);
 		printf("\n");
 	}
-`, largestM+100, prefix, prefix, cString(q.kernel), cString(q.dtype), q.n, q.k, prefix, i, j)
+`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, i, j)
 		}
 	}
 	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\"};\n\tint m, i, count, parts[64];\n")
@@ -202,10 +205,10 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 		fmt.Fprintf(&imports, "\t\"query/%s\"\n", pkg)
 		for j, q := range queries(table) {
 			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
-		a := %s.Lookup(%q, %q, %d, %d, m)
+		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d}, m)
 		show(%d, %d, m, a.Kind, a.PadTo, a.Kernel, a.Parts(nil, m))
 	}
-`, largestM+100, pkg, q.kernel, q.dtype, q.n, q.k, i, j)
+`, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, i, j)
 		}
 	}
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n\t\"bufio\"\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\n"+imports.String()+`)
@@ -267,7 +270,7 @@ func TestPropertyTable(t *testing.T) {
 						want = iv.Action
 					}
 				}
-				a := table.Lookup(s.Kernel, s.DType, s.N, s.K, m)
+				a := table.Lookup(s.Product, m)
 				if !a.Equal(want) {
 					t.Fatalf("%v m%d: %+v, expected %+v", &s, m, a, want)
 				}

@@ -5,7 +5,7 @@
 // A table holds for the machine, library versions and conditions in its
 // [Validators]; whoever loads one compares them first, as `gemmaudit verify-table`
 // does, which also measures every entry again. It consists of series, one
-// for each kernel, data type, N and K, and of intervals of M within a series.
+// for each [Product], and of intervals of M within a series.
 // Every M outside the intervals gets the series' default action, and every
 // product outside the series is run as it is.
 //
@@ -26,7 +26,10 @@ import (
 
 // Schema is the name and version of the format, in every table. [Parse] reads
 // tables of earlier versions as tables of this one; what they do not tell is open.
-const Schema = "gemmaudit/table/v2"
+const Schema = "gemmaudit/table/v3"
+
+// schemaV2 named no layout of the weights, which was [K,N], and no format of them.
+const schemaV2 = "gemmaudit/table/v2"
 
 // schemaV1 had no features among its validators, and the program's version beside
 // them.
@@ -105,12 +108,28 @@ type Interval struct {
 	Proofs []Proof `json:"proofs,omitempty"` // ascending in M
 }
 
-// Series is the actions for one kernel, data type, N and K.
-type Series struct {
-	Kernel string `json:"kernel"` // whose product is replaced
-	DType  string `json:"dtype"`
+// Product is what a series serves, for every M: C[M,N] = A[M,K] · B by a kernel.
+type Product struct {
+	Kernel string `json:"kernel"` // that would run it
+	DType  string `json:"dtype"`  // of A
+	// Weights is the format of B, empty where its elements are of DType.
+	Weights string `json:"weights,omitempty"`
+	// Layout is how B is stored: "kn" for [K,N] as torch.mm gets it, "nk" for [N,K] as a
+	// linear layer stores its weight. What holds for one does not hold for the other.
+	Layout string `json:"layout"`
 	N      int    `json:"n"`
 	K      int    `json:"k"`
+}
+
+// The layouts.
+const (
+	KN = "kn"
+	NK = "nk"
+)
+
+// Series is the actions for one product.
+type Series struct {
+	Product
 	// Default is for every M outside the intervals.
 	Default   Action     `json:"default"`
 	Intervals []Interval `json:"intervals"` // ascending and disjoint
@@ -144,28 +163,34 @@ type Table struct {
 	Schema     string     `json:"schema"`
 	Created    string     `json:"created"` // RFC 3339
 	Validators Validators `json:"validators"`
-	// Series is ascending in kernel, dtype, n and k, each combination once.
+	// Series is ascending in their products, each once.
 	Series []Series `json:"series"`
 }
 
-// compare orders series by kernel, dtype, n and k.
-func (s *Series) compare(kernel, dtype string, n, k int) int {
-	if c := cmp.Compare(s.Kernel, kernel); c != 0 {
+// Compare orders products by their fields, in the order in which they stand.
+func (p Product) Compare(o Product) int {
+	if c := cmp.Compare(p.Kernel, o.Kernel); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(s.DType, dtype); c != 0 {
+	if c := cmp.Compare(p.DType, o.DType); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(s.N, n); c != 0 {
+	if c := cmp.Compare(p.Weights, o.Weights); c != 0 {
 		return c
 	}
-	return cmp.Compare(s.K, k)
+	if c := cmp.Compare(p.Layout, o.Layout); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(p.N, o.N); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.K, o.K)
 }
 
 // Sort brings series and their intervals into the order that [Table.Lookup]
 // relies on and [Table.Validate] demands.
 func (t *Table) Sort() {
-	slices.SortStableFunc(t.Series, func(a, b Series) int { return a.compare(b.Kernel, b.DType, b.N, b.K) })
+	slices.SortStableFunc(t.Series, func(a, b Series) int { return a.Compare(b.Product) })
 	for i := range t.Series {
 		slices.SortStableFunc(t.Series[i].Intervals, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
 	}
@@ -175,11 +200,11 @@ func (t *Table) Sort() {
 // which m lies, else the series' default, else (no such series) the direct
 // product. The table must be valid. Lookup allocates nothing; the result shares
 // its First with the table.
-func (t *Table) Lookup(kernel, dtype string, n, k, m int) Action {
+func (t *Table) Lookup(p Product, m int) Action {
 	lo, hi := 0, len(t.Series)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		switch c := t.Series[mid].compare(kernel, dtype, n, k); {
+		switch c := t.Series[mid].Compare(p); {
 		case c == 0:
 			return t.Series[mid].Lookup(m)
 		case c < 0:

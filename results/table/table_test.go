@@ -25,7 +25,7 @@ func example() *Table {
 		},
 		Series: []Series{
 			{
-				Kernel: "onednn", DType: "bf16", N: 4096, K: 4096, Default: Action{Kind: Direct},
+				Product: Product{Kernel: "onednn", DType: "bf16", Layout: KN, N: 4096, K: 4096}, Default: Action{Kind: Direct},
 				Intervals: []Interval{
 					{From: 65, To: 96, Action: Action{Kind: Pad, PadTo: 96}},
 					{From: 100, To: 160, Step: 4, Action: Action{Kind: Split, First: []int{64}}, Proofs: []Proof{
@@ -36,10 +36,10 @@ func example() *Table {
 					{From: 200, To: 240, Action: Action{Kind: Kernel, Kernel: "tiled"}},
 				},
 			},
-			{Kernel: "onednn", DType: "fp32", N: 4096, K: 4096, Default: Action{Kind: Kernel, Kernel: `ours, "the" tiled`}, Intervals: []Interval{
+			{Product: Product{Kernel: "onednn", DType: "fp32", Layout: KN, N: 4096, K: 4096}, Default: Action{Kind: Kernel, Kernel: `ours, "the" tiled`}, Intervals: []Interval{
 				{From: 1, To: 8, Action: Action{Kind: Direct}},
 			}},
-			{Kernel: "tiled", DType: "fp32", N: 8, K: 16, Intervals: []Interval{}},
+			{Product: Product{Kernel: "tiled", DType: "fp32", Layout: KN, N: 8, K: 16}, Intervals: []Interval{}},
 		},
 	}
 }
@@ -69,7 +69,7 @@ func TestLookup(t *testing.T) {
 		{"tiled", "fp32", 8, 17, 5, Action{Kind: Direct}, []int{5}},
 		{"none", "fp32", 8, 16, 5, Action{Kind: Direct}, []int{5}},
 	} {
-		got := table.Lookup(tt.kernel, tt.dtype, tt.n, tt.k, tt.m)
+		got := table.Lookup(Product{Kernel: tt.kernel, DType: tt.dtype, Layout: KN, N: tt.n, K: tt.k}, tt.m)
 		if !got.Equal(tt.want) || got.Kind != tt.want.Kind {
 			t.Errorf("%s/%s n%d k%d m%d: %+v, expected %+v", tt.kernel, tt.dtype, tt.n, tt.k, tt.m, got, tt.want)
 		}
@@ -84,7 +84,7 @@ func TestLookupAllocatesNothing(t *testing.T) {
 	var sink Action
 	if n := testing.AllocsPerRun(100, func() {
 		for m := 1; m < 260; m++ {
-			sink = table.Lookup("onednn", "bf16", 4096, 4096, m)
+			sink = table.Lookup(table.Series[0].Product, m)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -98,7 +98,7 @@ func TestValidateReportsEverything(t *testing.T) {
 		change func(*Table)
 		want   []string
 	}{
-		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v2"`}},
+		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v3"`}},
 		{"created", func(t *Table) { t.Created = "today" }, []string{`created is "today", expected a time`}},
 		{"words", func(t *Table) {
 			v := &t.Validators
@@ -210,8 +210,10 @@ func TestParse(t *testing.T) {
 		t.Errorf("parsed\n%+v\nexpected\n%+v", got, want)
 	}
 	refused(t, data, []spoiled{
-		{"newer", "table/v2", "table/v3", `table: schema is "gemmaudit/table/v3", this program reads "gemmaudit/table/v2"`},
-		{"half old", "table/v2", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
+		{"newer", "table/v3", "table/v4", `table: schema is "gemmaudit/table/v4", this program reads "gemmaudit/table/v3", "gemmaudit/table/v2"`},
+		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096 : layout is "", expected kn or nk`},
+		{"layout in an old one", "table/v3", "table/v2", `table: series onednn/bf16/n4096 k4096: series of schema "gemmaudit/table/v2" have neither`},
+		{"half old", "table/v3", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
 		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
 		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
 		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
@@ -276,12 +278,40 @@ func TestSourceNames(t *testing.T) {
 	}
 }
 
+// TestParseV2 reads the example as the second version wrote it, without layouts.
+func TestParseV2(t *testing.T) {
+	data, err := os.ReadFile("testdata/table-v2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := example()
+	want.Series[2].Default = Action{Kind: Direct}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("parsed\n%+v\nexpected\n%+v", got, want)
+	}
+}
+
+// What was measured with one layout says nothing of the other.
+func TestLookupOfTheOtherLayout(t *testing.T) {
+	table := example()
+	nk := table.Series[0].Product
+	nk.Layout = NK
+	if a := table.Lookup(nk, 65); a.Kind != Direct {
+		t.Errorf("%v m65: %+v, expected the direct product", nk, a)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	data, err := example().Marshal()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(`{"schema":"gemmaudit/table/v3","created":"2024-05-06T07:08:09Z","series":[{"kernel":"a","dtype":"b","layout":"nk","n":1,"k":1,"default":{"kind":"direct"},"intervals":[]}]}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v2","created":"2024-05-06T07:08:09Z","validators":{"features":["x"]},"series":null}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v1","created":"2024-05-06T07:08:09Z","series":null}`))
 	f.Add([]byte(`{"schema":"x"}`))
@@ -314,6 +344,6 @@ func BenchmarkLookup(b *testing.B) {
 	m := 0
 	for b.Loop() {
 		m = (m + 1) & 255
-		table.Lookup("onednn", "bf16", 4096, 4096, m)
+		table.Lookup(table.Series[0].Product, m)
 	}
 }

@@ -40,19 +40,28 @@ func (t *Table) Validate() error {
 		v.series(s)
 		if i > 0 {
 			prev := &t.Series[i-1]
-			switch c := prev.compare(s.Kernel, s.DType, s.N, s.K); {
+			switch c := prev.Compare(s.Product); {
 			case c == 0:
 				v.fail("series %v stands twice", s)
 			case c > 0:
-				v.fail("series %v stands after %v, expected ascending kernel, dtype, n and k", s, prev)
+				v.fail("series %v stands after %v, expected ascending kernel, dtype, weights, layout, n and k", s, prev)
 			}
 		}
 	}
 	return v.err()
 }
 
-// String prints a series as "onednn/bf16/n14336 k4096".
-func (s *Series) String() string { return fmt.Sprintf("%s/%s/n%d k%d", s.Kernel, s.DType, s.N, s.K) }
+// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out.
+func (p Product) String() string {
+	s := fmt.Sprintf("%s/%s/n%d k%d", p.Kernel, p.DType, p.N, p.K)
+	if p.Layout != KN {
+		s += " " + p.Layout
+	}
+	if p.Weights != "" {
+		s += " weights " + p.Weights
+	}
+	return s
+}
 
 // validator collects what is wrong.
 type validator struct{ errs []error }
@@ -119,6 +128,10 @@ func (v *validator) series(s *Series) {
 	}
 	v.word(fmt.Sprintf("series %v: kernel", s), s.Kernel)
 	v.word(fmt.Sprintf("series %v: dtype", s), s.DType)
+	v.word(fmt.Sprintf("series %v: weights", s), s.Weights)
+	if s.Layout != KN && s.Layout != NK {
+		v.fail("series %v: layout is %.20q, expected %s or %s", s, s.Layout, KN, NK)
+	}
 	if s.N < 1 || s.N > maxSize || s.K < 1 || s.K > maxSize {
 		v.fail("series %v: n and k are expected from 1 to %d", s, maxSize)
 	}

@@ -92,7 +92,7 @@ func aSubject(t *testing.T) (*subject, *visit) {
 }
 
 func key(kernel string) results.SeriesKey {
-	return results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, DType: kernels.BF16, N: weightsN, K: weightsK, Regime: results.Engine}
+	return results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
 }
 
 // claim is an audit in which every row has the verdict that a function gives it, with

@@ -67,7 +67,7 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
 		peak, _ := ceilings.Peak(row.DType)
 		// Ceilings are absolute: what slows the whole device as it works counts against them.
 		slow += math.Max(0, t.machine.Config().Drift)
-		least := math.Max(row.Shape().FLOPs()/peak.FLOPS, row.Shape().Bytes(row.DType)/ceilings.ReadBandwidth)
+		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.ReadBandwidth)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
 	}
 	return 0 // the other rules have nothing to find on one data type

@@ -26,7 +26,7 @@
 #   ./run.sh noise            4096 comparisons of one kernel with itself under two names
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
-# takes (default 2m).
+# takes (default 2m), LAYOUT how the weights of pair are stored (default kn).
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
 # SANITIZE a regular expression of the tests that sanitize runs (default: all).
@@ -131,7 +131,7 @@ run_attention() {
 
 run_article() {
   rm -f "$out"/article.db*
-  step article 20 ./gemmaudit sweep --device "$device" --shape n14336k4096 --batch 4:32768:4 --dtype fp16 \
+  step article 20 ./gemmaudit sweep --device "$device" --shape n14336k4096 --layout kn --batch 4:32768:4 --dtype fp16 \
     --kernel cublas --rounds 7 --block 1ms --out "$out/article.db"
   passed 4
   ./gemmaudit export "$out/article.db" --phase sweep --format csv --force --out "$out/article.csv" || failed=1
@@ -156,7 +156,7 @@ run_audit() {
 }
 
 run_pair() {
-  local name plan=(--device "$device" --shape n14336k4096,n4096k4096 --batch 8:8192:8 --dtype bf16 --kernel cublas,auto --block 1ms)
+  local name plan=(--device "$device" --shape n14336k4096,n4096k4096 --layout "${LAYOUT:-kn}" --batch 8:8192:8 --dtype bf16 --kernel cublas,auto --block 1ms)
   for name in ${AUDITS:-cold hot all}; do
     rm -rf "$out/pair-$name" "$out/pair-load.db"*
     if [[ $name == hot ]]; then

@@ -1,0 +1,207 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Operation is what is computed. The zero value is the matrix product, which is also
+// what a file means that names no operation.
+type Operation uint8
+
+// The operations.
+const (
+	// GEMM is C[M,N] = A[M,K] · B[K,N], the weights B being the same for every M.
+	GEMM Operation = iota
+	// AttentionPrefill is causal attention of M tokens that begin a sequence.
+	AttentionPrefill
+	// AttentionDecode is attention of one token, the last of a sequence of M.
+	AttentionDecode
+)
+
+// Dim is a dimension that does not change along a curve over M.
+type Dim struct {
+	Name  string // as it is stored: "kv_heads"
+	Short string // as it is printed before the number: "kv"
+	// Optional dimensions are 0 where they don't apply, and are not printed then.
+	Optional bool
+	// In is the dimension's place.
+	In func(*Dims) *int
+}
+
+// definition is what the rest of the program asks of an operation.
+type definition struct {
+	name  string
+	title string // for people: what M counts stands beside it
+	swept string // what M counts
+	dims  []Dim
+	// check refuses dimensions that don't go together; each is at least 1 already.
+	check func(Subject) error
+	// flops and bits are the work of one execution: operations, and the bits that it
+	// reads and writes at the least.
+	flops, bits func(s Subject, m float64) float64
+	// stored is the bits of the operand that stays in memory from launch to launch, and
+	// operand what it is called.
+	stored    func(s Subject, m float64) float64
+	operand   string
+	weights   bool // that operand is weights, which have a layout
+	divisible bool // rows are independent of each other
+}
+
+var (
+	dimN     = Dim{Name: "n", Short: "n", In: func(d *Dims) *int { return &d.N }}
+	dimK     = Dim{Name: "k", Short: "k", In: func(d *Dims) *int { return &d.K }}
+	dimBatch = Dim{Name: "products", Short: "x", Optional: true, In: func(d *Dims) *int { return &d.Products }}
+	dimHeads = []Dim{
+		{Name: "query_heads", Short: "q", In: func(d *Dims) *int { return &d.QueryHeads }},
+		{Name: "kv_heads", Short: "kv", In: func(d *Dims) *int { return &d.KVHeads }},
+		{Name: "head_dim", Short: "d", In: func(d *Dims) *int { return &d.HeadDim }},
+		{Name: "window", Short: "w", Optional: true, In: func(d *Dims) *int { return &d.Window }},
+	}
+)
+
+// definitions has one entry for each operation, in the order of the constants.
+var definitions = []definition{
+	GEMM: {
+		name: "gemm", title: "matrix product", swept: "rows", operand: "weights", weights: true, divisible: true,
+		dims:  []Dim{dimN, dimK, dimBatch},
+		flops: func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
+		bits: func(s Subject, m float64) float64 {
+			n, k := float64(s.N), float64(s.K)
+			return s.products() * (m*k*float64(s.DType.Bits()) + s.weightBits() + m*n*float64(s.OutputType().Bits()))
+		},
+		stored: func(s Subject, _ float64) float64 { return s.products() * s.weightBits() },
+	},
+	AttentionPrefill: {
+		name: "attention-prefill", title: "attention in prefill", swept: "tokens", operand: "keys and values", dims: dimHeads, check: checkHeads,
+		flops: func(s Subject, m float64) float64 {
+			return 4 * float64(s.QueryHeads) * float64(s.HeadDim) * seenPairs(m, float64(s.Window))
+		},
+		bits: func(s Subject, m float64) float64 {
+			return m * float64((2*s.QueryHeads+2*s.KVHeads)*s.HeadDim*s.DType.Bits())
+		},
+		stored: func(s Subject, m float64) float64 { return m * float64(2*s.KVHeads*s.HeadDim*s.DType.Bits()) },
+	},
+	AttentionDecode: {
+		name: "attention-decode", title: "attention in decode", swept: "tokens of context", operand: "keys and values",
+		dims: dimHeads, check: checkHeads, stored: cacheBits,
+		flops: func(s Subject, m float64) float64 {
+			return 4 * float64(s.QueryHeads) * float64(s.HeadDim) * s.context(m)
+		},
+		bits: func(s Subject, m float64) float64 {
+			return 2*float64(s.QueryHeads)*float64(s.HeadDim)*float64(s.DType.Bits()) + cacheBits(s, m)
+		},
+	},
+}
+
+// Operations lists the operations.
+func Operations() []Operation {
+	out := make([]Operation, len(definitions))
+	for i := range out {
+		out[i] = Operation(i)
+	}
+	return out
+}
+
+// ParseOperation reads an operation by its name.
+func ParseOperation(s string) (Operation, error) {
+	word := strings.ToLower(strings.TrimSpace(s))
+	if i := slices.IndexFunc(definitions, func(d definition) bool { return d.name == word }); i >= 0 {
+		return Operation(i), nil
+	}
+	var names []string
+	for _, d := range definitions {
+		names = append(names, d.name)
+	}
+	return 0, fmt.Errorf("unknown operation %q: expected one of %s", s, strings.Join(names, ", "))
+}
+
+func (o Operation) definition() *definition {
+	if int(o) < len(definitions) {
+		return &definitions[o]
+	}
+	return &definition{name: fmt.Sprintf("operation %d", uint8(o))}
+}
+
+// String is the operation's name: "gemm".
+func (o Operation) String() string { return o.definition().name }
+
+// Title is the operation's name for people: "matrix product".
+func (o Operation) Title() string { return o.definition().title }
+
+// Swept is what M counts: "rows", "tokens".
+func (o Operation) Swept() string { return o.definition().swept }
+
+// Dims lists the dimensions beside M in the order in which they are printed.
+func (o Operation) Dims() []Dim { return o.definition().dims }
+
+// HasWeights says that an operand is the same for every M and stays from launch to
+// launch, so that it has a layout and a format of its own.
+func (o Operation) HasWeights() bool { return o.definition().weights }
+
+// Stored is what the operand is called that stays in memory from launch to launch:
+// "weights".
+func (o Operation) Stored() string { return o.definition().operand }
+
+// Divisible says that the rows are independent of each other: M rows may be computed
+// as parts, one launch each, or with rows of padding behind them.
+func (o Operation) Divisible() bool { return o.definition().divisible }
+
+// MarshalText writes the name.
+func (o Operation) MarshalText() ([]byte, error) {
+	if int(o) >= len(definitions) {
+		return nil, fmt.Errorf("%v is unknown", o)
+	}
+	return []byte(o.String()), nil
+}
+
+// UnmarshalText reads a name.
+func (o *Operation) UnmarshalText(text []byte) (err error) {
+	*o, err = ParseOperation(string(text))
+	return err
+}
+
+// Layout says how the weights lie in memory. The zero value is RowMajor, which is also
+// what a file means that names no layout.
+type Layout uint8
+
+// The two ways in which B is stored.
+const (
+	// RowMajor is B[K,N] with N contiguous, as torch.mm(A, B) gets it: "kn".
+	RowMajor Layout = iota
+	// Transposed is B[N,K] with K contiguous, as a linear layer stores its weight: "nk".
+	Transposed
+)
+
+var layoutNames = []string{RowMajor: "kn", Transposed: "nk"}
+
+// ParseLayout reads a layout by its name.
+func ParseLayout(s string) (Layout, error) {
+	if i := slices.Index(layoutNames, strings.ToLower(strings.TrimSpace(s))); i >= 0 {
+		return Layout(i), nil
+	}
+	return 0, fmt.Errorf("unknown layout %q: expected %s", s, strings.Join(layoutNames, " or "))
+}
+
+// String is the layout's name: "kn".
+func (l Layout) String() string {
+	if int(l) < len(layoutNames) {
+		return layoutNames[l]
+	}
+	return fmt.Sprintf("layout %d", uint8(l))
+}
+
+// MarshalText writes the name.
+func (l Layout) MarshalText() ([]byte, error) {
+	if int(l) >= len(layoutNames) {
+		return nil, fmt.Errorf("%v is unknown", l)
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText reads a name.
+func (l *Layout) UnmarshalText(text []byte) (err error) {
+	*l, err = ParseLayout(string(text))
+	return err
+}

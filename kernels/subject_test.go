@@ -1,0 +1,103 @@
+package kernels
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+)
+
+// The work of a plain product is that of its shape.
+func TestProductIsShape(t *testing.T) {
+	for _, d := range DTypes() {
+		s, shape := Product(d, 96, 160), Shape{M: 7, N: 96, K: 160}
+		if s.FLOPs(7) != shape.FLOPs() || s.Bytes(7) != shape.Bytes(d) {
+			t.Errorf("%s: %g FLOP, %g bytes, expected %g and %g", d, s.FLOPs(7), s.Bytes(7), shape.FLOPs(), shape.Bytes(d))
+		}
+	}
+}
+
+func TestSubjectWork(t *testing.T) {
+	int4 := Product(FP16, 256, 512)
+	int4.Weights = WeightFormat{Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: FP16}
+	batched := Product(FP16, 256, 512)
+	batched.Products = 3
+	heads := Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 8}
+	windowed := heads
+	windowed.Window = 3
+	// Pairs of tokens that see each other, counted one by one.
+	pairs := func(m, window int) (n float64) {
+		for i := range m {
+			for j := range i + 1 {
+				if window == 0 || i-j < window {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		name                 string
+		s                    Subject
+		flops, bytes, stored float64
+	}{
+		{"int4", int4, 2 * 5 * 256 * 512, 5*512*2 + 256*512/2 + 4*256*2 + 5*256*2, 256*512/2 + 4*256*2},
+		{"batched", batched, 3 * 2 * 5 * 256 * 512, 3 * (5*512*2 + 256*512*2 + 5*256*2), 3 * 256 * 512 * 2},
+		{"prefill", Subject{Operation: AttentionPrefill, DType: FP16, Dims: heads}, 4 * 4 * 8 * pairs(5, 0), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
+		{"prefill, window", Subject{Operation: AttentionPrefill, DType: FP16, Dims: windowed}, 4 * 4 * 8 * pairs(5, 3), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
+		{"decode", Subject{Operation: AttentionDecode, DType: FP16, Dims: heads}, 4 * 4 * 8 * 5, (8 + 5*4) * 8 * 2, 5 * 4 * 8 * 2},
+		{"decode, window", Subject{Operation: AttentionDecode, DType: FP16, Dims: windowed}, 4 * 4 * 8 * 3, (8 + 3*4) * 8 * 2, 3 * 4 * 8 * 2},
+	} {
+		for _, f := range []struct {
+			name      string
+			got, want float64
+		}{{"FLOP", tt.s.FLOPs(5), tt.flops}, {"bytes", tt.s.Bytes(5), tt.bytes}, {"stored bytes", tt.s.StoredBytes(5), tt.stored}} {
+			if math.Abs(f.got-f.want) > 1e-9*f.want {
+				t.Errorf("%s: %g %s, expected %g", tt.name, f.got, f.name, f.want)
+			}
+		}
+		if err := tt.s.Validate(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestSubjectValidate(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"operation", "operation 200 is unknown"},
+		{"n", "n is 0, expected at least 1"},
+		{"dims", "gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0}"},
+		{"dtype", `dtype "int32" can't be an operand`},
+		{"layout", "layout 9 is unknown"},
+	} {
+		s := Product(FP16, 8, 8)
+		switch tt.name {
+		case "operation":
+			s.Operation = 200
+		case "n":
+			s.N = 0
+		case "dims":
+			s.HeadDim = 8
+		case "dtype":
+			s.DType = INT32
+		case "layout":
+			s.Layout = 9
+		}
+		if err := s.Validate(); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v, expected %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// Files that name neither operation nor layout mean a product with weights [K,N].
+func TestSubjectWithoutWords(t *testing.T) {
+	var s Subject
+	if err := json.Unmarshal([]byte(`{"dtype":"bf16","n":8,"k":16}`), &s); err != nil || s != Product(BF16, 8, 16) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s.Layout, s.Operation = Transposed, AttentionDecode
+	data, err := json.Marshal(s)
+	var back Subject
+	if err != nil || json.Unmarshal(data, &back) != nil || back != s {
+		t.Errorf("%s is read as %+v, %v", data, back, err)
+	}
+}
