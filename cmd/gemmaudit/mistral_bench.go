@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -10,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type decodeBenchOptions struct {
@@ -124,7 +124,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	spec := l.device.Spec()
 	cached := s.TokenBytes(slices.Max(contexts)+o.tokens/2) < spec.LastLevelCacheBytes
 	for round := range o.rounds {
-		for _, i := range rand.Perm(len(contexts)) {
+		for _, i := range sweep.RoundOrder(passSeed, round, len(contexts), nil) {
 			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
 			if err != nil {
 				return o.stopped(ctx, err)

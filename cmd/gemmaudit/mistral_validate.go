@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type validateOptions struct {
@@ -293,28 +294,52 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 		return nil
 	}
 	peak, _ := ceilings.Peak(l.DType())
-	for _, profile := range []func() (*mistral.Profile, error){
-		func() (*mistral.Profile, error) { return s.ProfilePrompt(ctx, min(o.rows, s.Batch()), o.rounds) },
-		func() (*mistral.Profile, error) { return s.ProfileToken(ctx, o.context, o.rounds) },
+	for _, ready := range []func() ([]mistral.Timing, error){
+		func() ([]mistral.Timing, error) { return s.PromptTimings(min(o.rows, s.Batch())) },
+		func() ([]mistral.Timing, error) { return s.TokenTimings(ctx, o.context) },
 	} {
-		p, err := profile()
+		timings, err := ready()
 		if err != nil {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
-		v.Passes = append(v.Passes, report.NewPassProfile(passTimes(name, p), peak, ceilings.ReadBandwidth))
+		times, err := timePass(ctx, name, timings, o.rounds)
+		if err != nil {
+			return fmt.Errorf("kernel %s: %w", name, err)
+		}
+		v.Passes = append(v.Passes, report.NewPassProfile(times, peak, ceilings.ReadBandwidth))
 	}
 	return nil
 }
 
-// passTimes is a profile as the report takes it.
-func passTimes(kernel string, p *mistral.Profile) report.PassTimes {
-	out := report.PassTimes{Kernel: kernel, Rows: p.Rows, Context: p.Context, Seconds: p.Seconds}
-	for _, part := range p.Parts {
+// passSeed is the seed of the orders in which the decoder's measurements take turns.
+const passSeed = 1
+
+// timePass times a pass, the first of timings, and its parts in rounds, each in an order of
+// its own as a sweep's, after one in the order given that does not count.
+func timePass(ctx context.Context, kernel string, timings []mistral.Timing, rounds int) (report.PassTimes, error) {
+	seconds := make([][]float64, len(timings))
+	for i := range timings {
+		if _, err := timings[i].Run(ctx); err != nil {
+			return report.PassTimes{}, err
+		}
+	}
+	for round := range rounds {
+		for _, i := range sweep.RoundOrder(passSeed, round, len(timings), nil) {
+			span, err := timings[i].Run(ctx)
+			if err != nil {
+				return report.PassTimes{}, err
+			}
+			seconds[i] = append(seconds[i], span.Seconds)
+		}
+	}
+	whole := timings[0]
+	out := report.PassTimes{Kernel: kernel, Rows: whole.Rows, Context: whole.Context, Seconds: seconds[0]}
+	for i, t := range timings[1:] {
 		out.Parts = append(out.Parts, report.PartTimes{
-			Part: string(part.Part), Launches: part.Launches, Seconds: part.Seconds, FLOPs: part.FLOPs, Bytes: part.Bytes,
+			Part: string(t.Part), Launches: t.Launches, Seconds: seconds[i+1], FLOPs: t.FLOPs, Bytes: t.Bytes,
 		})
 	}
-	return out
+	return out, nil
 }
 
 // compareLogits fills in what a family made of the prompt.
