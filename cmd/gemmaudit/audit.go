@@ -131,6 +131,8 @@ adjusted p-value. A marginal row is known well and lies at the bound; it fails n
 says why each is slow, or which causes were excluded. Findings are listed by the time at stake:
 loss times time, summed over their rows.
 
+` + rulesHelp() + `
+
 With --confirm, suspects and what they are held against are measured again, interleaved,
 on fresh samples that are added to the run. What this proves is kept in the run, for each rule.
 
@@ -188,6 +190,16 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 		return names
 	}))
 	return cmd
+}
+
+// rulesHelp lists the rules with what breaks them.
+func rulesHelp() string {
+	var b strings.Builder
+	b.WriteString("Rules, and what breaks them:")
+	for _, r := range rules.AllRules() {
+		fmt.Fprintf(&b, "\n  %-12s %s", r, r.Meaning())
+	}
+	return b.String()
 }
 
 // gateFlag adds --gate and --fail-marginal.
