@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -116,13 +117,19 @@ func (o *validateOptions) tryTable(ctx context.Context, l *loaded, kernel string
 	for round := range o.rounds + 1 {
 		for _, turn := range sweep.RoundOrder(passSeed, round, len(size), size) {
 			which := turn % 2
-			seconds, err := sessions[which].TimePrompt(ctx, batches[size[turn]])
+			m := batches[size[turn]]
+			o.kept.begin()
+			span, err := sessions[which].TimePrompt(ctx, m)
 			if err != nil {
 				return nil, err
 			}
-			if round > 0 {
-				of := &times[size[turn]][which]
-				*of = append(*of, seconds)
+			if round == 0 {
+				continue
+			}
+			of := &times[size[turn]][which]
+			*of = append(*of, span.Seconds)
+			if err := o.kept.keep(kernels.DecoderPrompt, kernel+[]string{"", "+table"}[which], m, results.PhaseRemedy, round-1, 1, span); err != nil {
+				return nil, err
 			}
 		}
 	}

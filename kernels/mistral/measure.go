@@ -120,18 +120,17 @@ func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timi
 	return out
 }
 
-// TimePrompt is the device's time of one prompt of rows tokens from an empty session.
-func (s *Session) TimePrompt(ctx context.Context, rows int) (seconds float64, err error) {
+// TimePrompt is the device's account of one prompt of rows tokens from an empty session.
+func (s *Session) TimePrompt(ctx context.Context, rows int) (kernels.Span, error) {
 	p, err := s.randomPrompt(rows)
 	if err != nil {
-		return 0, err
+		return kernels.Span{}, err
 	}
 	if err := put(s.position, 0); err != nil {
-		return 0, err
+		return kernels.Span{}, err
 	}
 	whole := launches(p.steps)
-	span, err := s.m.dev.Execute(ctx, whole, len(whole))
-	return span.Seconds, err
+	return s.m.dev.Execute(ctx, whole, len(whole))
 }
 
 // Rate is what the host sees of a prompt of random tokens and of tokens decoded greedily
