@@ -6,14 +6,6 @@ import (
 	"runtime"
 )
 
-// Attender is a device that has attention.
-type Attender interface {
-	// Attend returns a launch that is bound to its operands. The error is an
-	// [*Unsupported] where the device has no kernel for the sizes, and else names what is
-	// wrong with the operands.
-	Attend(Attention) (Launch, error)
-}
-
 // standingDims are the sizes of a head that the standing table is run with, in turns.
 var standingDims = []int{128, 64}
 
@@ -38,6 +30,9 @@ func GateAttention(ctx context.Context, d Device, attend func(Attention) (Launch
 	return gateAttentions(ctx, d, attend, cases, seed)
 }
 
+// mostAhead bounds how many cases are computed ahead: the largest takes some 100 MB.
+const mostAhead = 8
+
 // drawn is a case of the gate with its operands, or why there are none.
 type drawn struct {
 	check *AttentionCheck
@@ -47,7 +42,7 @@ type drawn struct {
 func gateAttentions(ctx context.Context, d Device, attend func(Attention) (Launch, error), cases []AttentionCase, seed uint64) (GateSummary, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ahead := make(chan chan drawn, runtime.GOMAXPROCS(0))
+	ahead := make(chan chan drawn, min(runtime.GOMAXPROCS(0), mostAhead))
 	go func() {
 		defer close(ahead)
 		for _, c := range cases {

@@ -5,18 +5,6 @@ import (
 	"strings"
 )
 
-// Candidates is implemented by kernels that choose among algorithms of their own
-// and can be told to run another than their first choice: a library with a
-// heuristic. Each choice after the first is a kernel by itself, which is named,
-// selected, measured and stored like any other.
-type Candidates interface {
-	Gemm
-	// Candidate returns the kernel that runs the nth choice after the first, n ≥ 1,
-	// under the name [CandidateName] gives it. Which algorithm that is depends on
-	// the problem. It supports those problems for which there are so many choices.
-	Candidate(n int) Gemm
-}
-
 // MaxCandidates is the largest n of [Candidates].
 const MaxCandidates = 99
 

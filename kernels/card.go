@@ -44,13 +44,6 @@ type CardState struct {
 	Unknown []Missing
 }
 
-// EnergyMeter is implemented by devices that count the energy that they draw.
-type EnergyMeter interface {
-	// EnergyMJ is the energy drawn since some moment in the past, in millijoules. The
-	// counter moves in steps of up to 100 ms. The error says why nothing is known.
-	EnergyMJ() (float64, error)
-}
-
 // CardProcess is a process that holds memory on a card.
 type CardProcess struct {
 	PID   int

@@ -2,15 +2,6 @@ package kernels
 
 import "context"
 
-// Kind is the kind of a device.
-type Kind string
-
-// The kinds of devices.
-const (
-	CPU  Kind = "cpu"
-	CUDA Kind = "cuda"
-)
-
 // PeakOrigin says where a peak rate comes from; it is stored with every MFU.
 type PeakOrigin string
 
@@ -53,7 +44,7 @@ type Cache struct {
 // Spec describes a device. It is read once and does not change.
 type Spec struct {
 	ID   string `json:"id"`   // "cpu", "cuda:0"
-	Kind Kind   `json:"kind"` //
+	Kind Kind   `json:"kind"` // see [Kind.Facts]
 	Name string `json:"name"` // "INTEL(R) XEON(R) PLATINUM 8592+"
 	// UUID tells a card from others of its kind; empty where there is none.
 	UUID        string   `json:"uuid,omitempty"`
@@ -120,12 +111,6 @@ type Buffer interface {
 	Upload(off int64, src []byte) error
 	Download(off int64, dst []byte) error
 	Close() error
-}
-
-// Copier is implemented by buffers to which content is copied in less time than it is filled.
-type Copier interface {
-	// CopyFrom copies the content of a buffer of the same device and the same size.
-	CopyFrom(src Buffer) error
 }
 
 // Span is what the device itself says of one block of launches.

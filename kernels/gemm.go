@@ -111,20 +111,6 @@ type Weights interface {
 	Close() error
 }
 
-// Copyable is implemented by weights that are copied in less time than they are prepared.
-type Copyable interface {
-	// Copy returns the same weights in memory of their own. raw holds the B that they were
-	// prepared from and takes the place of that buffer.
-	Copy(raw Buffer) (Weights, error)
-}
-
-// Detached is implemented by weights that may outlive the raw B that they were prepared
-// from, as packed copies do. Of others the raw B must be kept.
-type Detached interface {
-	// Detached says that the raw B is no longer read.
-	Detached() bool
-}
-
 // Launch is a product that is ready to run on its device by [Device.Execute].
 type Launch interface {
 	// Label names what runs inside when the kernel chose it by itself (the

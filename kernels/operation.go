@@ -18,6 +18,11 @@ const (
 	AttentionPrefill
 	// AttentionDecode is attention of one token, the last of a sequence of M.
 	AttentionDecode
+	// DecoderPrompt is the pass of a whole decoder over a prompt of M tokens that begins a
+	// sequence, with the logits of the last of them.
+	DecoderPrompt
+	// DecoderToken is the pass of a whole decoder over one token behind M others.
+	DecoderToken
 )
 
 // Dim is a dimension that does not change along a curve over M.
@@ -59,6 +64,12 @@ var (
 		{Name: "head_dim", Short: "d", In: func(d *Dims) *int { return &d.HeadDim }},
 		{Name: "window", Short: "w", Optional: true, In: func(d *Dims) *int { return &d.Window }},
 	}
+	dimDecoder = slices.Concat([]Dim{
+		{Name: "layers", Short: "l", In: func(d *Dims) *int { return &d.Layers }},
+		{Name: "hidden", Short: "h", In: func(d *Dims) *int { return &d.Hidden }},
+		{Name: "inner", Short: "i", In: func(d *Dims) *int { return &d.Inner }},
+		{Name: "vocab", Short: "v", In: func(d *Dims) *int { return &d.Vocab }},
+	}, dimHeads)
 )
 
 // definitions has one entry for each operation, in the order of the constants.
@@ -84,6 +95,27 @@ var definitions = []definition{
 		flops: func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
 		input: func(s Subject, _ float64) float64 { return s.headWidth() }, output: func(s Subject, _ float64) float64 { return s.headWidth() },
 		stored: func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
+	},
+	DecoderPrompt: {
+		name: "decoder-prompt", title: "prompt of a decoder", swept: "tokens", operand: "weights",
+		dims: dimDecoder, check: checkHeads, stored: decoderBits,
+		flops: func(s Subject, m float64) float64 {
+			return 2*m*s.layerWeights() + 2*s.headWeights() + float64(s.Layers)*4*s.headWidth()*seenPairs(m, float64(s.Window))
+		},
+		// The keys and values of every layer.
+		output: func(s Subject, m float64) float64 {
+			return 2 * m * float64(s.Layers) * float64(s.KVHeads*s.HeadDim)
+		},
+	},
+	DecoderToken: {
+		name: "decoder-token", title: "token of a decoder", swept: "tokens of context", operand: "weights, keys and values",
+		dims: dimDecoder, check: checkHeads,
+		flops: func(s Subject, m float64) float64 {
+			return 2*(s.layerWeights()+s.headWeights()) + float64(s.Layers)*4*s.headWidth()*s.context(m+1)
+		},
+		stored: func(s Subject, m float64) float64 {
+			return decoderBits(s, m) + float64(s.Layers)*s.cacheBits(s.context(m+1))
+		},
 	},
 }
 

@@ -38,8 +38,8 @@ func (r *Registry) Devices() []Device { return r.devices }
 func (r *Registry) Missing() []Missing { return r.missing }
 
 // Select returns the devices that a selector names: "cpu", "cuda:0",
-// "cuda:all", or "auto", which is the first CUDA device when there is one and the
-// CPU otherwise.
+// "cuda:all", or "auto", which is the first card when there is one and the first device
+// otherwise.
 func (r *Registry) Select(selector string) ([]Device, error) {
 	match := func(want func(Spec) bool) []Device {
 		var out []Device
@@ -52,8 +52,8 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 	}
 	switch {
 	case selector == "" || selector == "auto":
-		if gpus := match(func(s Spec) bool { return s.Kind == CUDA }); len(gpus) > 0 {
-			return gpus[:1], nil
+		if cards := match(func(s Spec) bool { return s.Kind.Facts().Card }); len(cards) > 0 {
+			return cards[:1], nil
 		}
 		if len(r.devices) > 0 {
 			return r.devices[:1], nil

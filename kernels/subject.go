@@ -19,6 +19,10 @@ type Dims struct {
 	KVHeads    int `json:"kv_heads,omitempty"` // heads of keys and values
 	HeadDim    int `json:"head_dim,omitempty"` // elements of a head
 	Window     int `json:"window,omitempty"`   // how many tokens a token sees, 0 for all before it
+	Hidden     int `json:"hidden,omitempty"`   // columns of a decoder's residual stream
+	Inner      int `json:"inner,omitempty"`    // columns between the projections of a gated unit
+	Layers     int `json:"layers,omitempty"`
+	Vocab      int `json:"vocab,omitempty"`
 }
 
 // WeightFormat is how weights are stored that are not plain elements of the activations'
@@ -125,6 +129,20 @@ func seenPairs(m, window float64) float64 {
 }
 
 func checkHeads(s Subject) error { return s.Heads().Validate() }
+
+// layerWeights and headWeights are how many weights the products of all layers of a decoder
+// and its output projection have.
+func (s Subject) layerWeights() float64 {
+	h, q, kv := float64(s.Hidden), float64(s.QueryHeads)*float64(s.HeadDim), float64(s.KVHeads)*float64(s.HeadDim)
+	return float64(s.Layers) * (2*h*q + 2*h*kv + 3*h*float64(s.Inner))
+}
+
+func (s Subject) headWeights() float64 { return float64(s.Hidden) * float64(s.Vocab) }
+
+// decoderBits is the size of a decoder's weights as its products read them.
+func decoderBits(s Subject, _ float64) float64 {
+	return (s.layerWeights() + s.headWeights()) * float64(s.DType.Bits())
+}
 
 // Heads are the sizes of the heads of an attention.
 func (s Subject) Heads() Heads {

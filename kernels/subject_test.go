@@ -24,6 +24,8 @@ func TestSubjectWork(t *testing.T) {
 	heads := Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 8}
 	windowed := heads
 	windowed.Window = 3
+	decoder := heads
+	decoder.Layers, decoder.Hidden, decoder.Inner, decoder.Vocab = 3, 16, 40, 100
 	// Pairs of tokens that see each other, counted one by one.
 	pairs := func(m, window int) (n float64) {
 		for i := range m {
@@ -45,6 +47,12 @@ func TestSubjectWork(t *testing.T) {
 		{"prefill", Subject{Operation: AttentionPrefill, DType: FP16, Dims: heads}, 4 * 4 * 8 * pairs(5, 0), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
 		{"prefill, window", Subject{Operation: AttentionPrefill, DType: FP16, Dims: windowed}, 4 * 4 * 8 * pairs(5, 3), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
 		{"decode", Subject{Operation: AttentionDecode, DType: FP16, Dims: heads}, 4 * 4 * 8 * 5, (8 + 5*4) * 8 * 2, 5 * 4 * 8 * 2},
+		// 3 layers of 2·16·(4+2)·8 weights around attention and 3·16·40 of the gated unit, and
+		// 16·100 of the output.
+		{"prompt", Subject{Operation: DecoderPrompt, DType: FP16, Dims: decoder},
+			2*5*10368 + 2*1600 + 3*4*4*8*pairs(5, 0), (10368+1600)*2 + 5*3*2*2*8*2, (10368 + 1600) * 2},
+		{"token", Subject{Operation: DecoderToken, DType: FP16, Dims: decoder},
+			2*(10368+1600) + 3*4*4*8*6, (10368+1600)*2 + 6*3*2*2*8*2, (10368+1600)*2 + 6*3*2*2*8*2},
 		{"decode, window", Subject{Operation: AttentionDecode, DType: FP16, Dims: windowed}, 4 * 4 * 8 * 3, (8 + 3*4) * 8 * 2, 3 * 4 * 8 * 2},
 	} {
 		for _, f := range []struct {
@@ -65,7 +73,7 @@ func TestSubjectValidate(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"operation", "operation 200 is unknown"},
 		{"n", "n is 0, expected at least 1"},
-		{"dims", "gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0}"},
+		{"dims", "gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0 Hidden:0 Inner:0 Layers:0 Vocab:0}"},
 		{"dtype", `dtype "int32" can't be an operand`},
 		{"layout", "layout 9 is unknown"},
 	} {

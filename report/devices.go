@@ -163,11 +163,7 @@ func deviceSheet(d DeviceInfo) Sheet {
 			s.Rows = append(s.Rows, []any{name, value})
 		}
 	}
-	units := "cores"
-	if d.Kind == kernels.CUDA {
-		units = "SMs"
-	}
-	add(units, d.Units)
+	add(d.Kind.Facts().Unit+"s", d.Units)
 	add("memory", size(d.MemoryBytes))
 	for _, c := range d.Caches {
 		text := Bytes(c.Bytes)

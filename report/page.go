@@ -244,11 +244,8 @@ func MachineText(m results.Meta) string {
 	var words []string
 	for _, d := range m.Fingerprint.Devices {
 		s := d.Name
-		switch {
-		case d.Units > 0 && d.Kind == "cuda":
-			s += fmt.Sprintf(" (%d SMs)", d.Units)
-		case d.Units > 0:
-			s += fmt.Sprintf(" (%s)", count(d.Units, "core"))
+		if d.Units > 0 {
+			s += fmt.Sprintf(" (%s)", count(d.Units, d.Kind.Facts().Unit))
 		}
 		words = append(words, s)
 	}

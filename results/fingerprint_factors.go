@@ -33,7 +33,7 @@ func (f Fingerprint) Factors() []Factor {
 	add("transparent huge pages", f.THP)
 	for _, d := range f.Devices {
 		for _, line := range deviceFactors(d) {
-			if d.Kind == kernels.CPU && f.CPUModel != "" {
+			if d.Kind.Facts().Host && f.CPUModel != "" {
 				switch line.Name {
 				case "name", "units", "memory":
 					continue

@@ -61,7 +61,7 @@ func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerpr
 		f.CPUModel = r.Text("sys/firmware/devicetree/base/model")
 	}
 	for _, d := range devices {
-		if f.CPUModel == "" && d.Kind == kernels.CPU {
+		if f.CPUModel == "" && d.Kind.Facts().Host {
 			f.CPUModel = d.Name
 		}
 	}

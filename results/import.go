@@ -180,7 +180,7 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 	}
 	for _, device := range p.store.devices {
 		meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
-			ID: device, Kind: kindOf(device), Name: device, Versions: p.versions,
+			ID: device, Kind: kernels.KindOf(device), Name: device, Versions: p.versions,
 		})
 	}
 	for key, e := range p.peaks {
@@ -194,16 +194,4 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 		slices.SortFunc(c.Peaks, func(a, b kernels.Peak) int { return strings.Compare(string(a.DType), string(b.DType)) })
 	}
 	return meta
-}
-
-// kindOf guesses a device's kind from its name, for runs from elsewhere.
-func kindOf(device string) kernels.Kind {
-	name := strings.ToLower(device)
-	switch {
-	case strings.HasPrefix(name, "cuda"), strings.Contains(name, "nvidia"):
-		return kernels.CUDA
-	case strings.HasPrefix(name, "cpu"), strings.Contains(name, "xeon"), strings.Contains(name, "epyc"):
-		return kernels.CPU
-	}
-	return ""
 }

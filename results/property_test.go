@@ -107,6 +107,10 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 			KVHeads: kv, QueryHeads: kv * rapid.IntRange(1, 8).Draw(t, "query heads of each"),
 			HeadDim: 2 * rapid.IntRange(1, 128).Draw(t, "pairs of a head"), Window: rapid.IntRange(0, 4096).Draw(t, "window"),
 		}
+		if s.Operation == kernels.DecoderPrompt || s.Operation == kernels.DecoderToken {
+			s.Layers, s.Hidden = rapid.IntRange(1, 128).Draw(t, "layers"), rapid.IntRange(1, 1<<14).Draw(t, "hidden")
+			s.Inner, s.Vocab = rapid.IntRange(1, 1<<15).Draw(t, "inner"), rapid.IntRange(1, 1<<18).Draw(t, "vocab")
+		}
 		return s
 	}
 	s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"), Products: rapid.IntRange(0, 8).Draw(t, "products")}

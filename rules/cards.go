@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -84,7 +83,7 @@ func compareCards(p *prepared, cfg Config) *Cards {
 	for _, c := range p.curves {
 		id := c.series.Key.Device
 		spec := c.spec
-		if spec.Kind != kernels.CUDA || spec.Name == "" {
+		if !spec.Kind.Facts().Card || spec.Name == "" {
 			continue
 		}
 		if groups[spec.Name] == nil {

@@ -88,7 +88,8 @@
 //
 // # The rules file
 //
-// A rules file is one YAML document, laid over the built-in one
+// docs/rules.md lists the rules with their settings, and the causes. A rules file is one
+// YAML document, laid over the built-in one
 // (default.yaml beside this file): a key that is absent keeps its default, a list that is
 // present replaces the default's. Unknown keys are errors. All shares are
 // fractions of one: 0.05 is 5 %.

@@ -150,10 +150,10 @@ func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threa
 		}
 	}
 	var policy []string
-	if f.Governor != "" && spec.Kind != kernels.CUDA {
+	if f.Governor != "" && !spec.Kind.Facts().Card {
 		policy = append(policy, "governor "+f.Governor)
 	}
-	if f.Turbo != "" && spec.Kind != kernels.CUDA {
+	if f.Turbo != "" && !spec.Kind.Facts().Card {
 		policy = append(policy, "turbo "+f.Turbo)
 	}
 	for _, name := range []string{"power limit", "application clock", "ecc", "mig"} {

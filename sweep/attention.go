@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -95,9 +96,19 @@ func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject 
 	}}
 }
 
-// ParseOperations reads names of operations; "attention" stands for those of prefill and
+// Operations lists what can be swept: the passes of a whole decoder are timed by the
+// decoder.
+func Operations() []kernels.Operation {
+	return []kernels.Operation{kernels.GEMM, kernels.AttentionPrefill, kernels.AttentionDecode}
+}
+
+// ParseOperations reads names of [Operations]; "attention" stands for those of prefill and
 // of decode.
 func ParseOperations(names []string) ([]kernels.Operation, error) {
+	var known []string
+	for _, o := range Operations() {
+		known = append(known, o.String())
+	}
 	var out []kernels.Operation
 	for _, name := range names {
 		if strings.EqualFold(strings.TrimSpace(name), "attention") {
@@ -105,8 +116,8 @@ func ParseOperations(names []string) ([]kernels.Operation, error) {
 			continue
 		}
 		o, err := kernels.ParseOperation(name)
-		if err != nil {
-			return nil, fmt.Errorf("%w, attention", err)
+		if err != nil || !slices.Contains(Operations(), o) {
+			return nil, fmt.Errorf("unknown operation %q: expected one of %s, attention", name, strings.Join(known, ", "))
 		}
 		out = append(out, o)
 	}

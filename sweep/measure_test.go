@@ -248,7 +248,7 @@ func TestMeasureRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(c *results.Case) { c.Device = "cuda:1" }, `no device "cuda:1"`},
-		{func(c *results.Case) { c.M = 0 }, "M is 0"},
+		{func(c *results.Case) { c.M = 0 }, "M 0, expected at least 1"},
 		{func(c *results.Case) { c.Parts = []int{3, 4} }, "add up to 7"},
 		{func(c *results.Case) { c.Parts = []int{0, 8} }, "a part of 0 rows"},
 		{func(c *results.Case) { c.PadTo = 4 }, "padded to 4"},

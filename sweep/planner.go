@@ -373,7 +373,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				Device: d.Spec().ID, Kernel: g.Name(), Subject: t.subject(dtype, b.options.Layout), Regime: b.plan.Regime,
 				Threads: b.options.Threads, PackInside: b.options.PackInside,
 			}}
-			if d.Spec().Kind != kernels.CPU {
+			if !d.Spec().Kind.Facts().Host {
 				s.Threads = 0
 			}
 			kept, err := b.supported(g, s, ms)

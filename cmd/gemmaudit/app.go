@@ -151,7 +151,7 @@ func (a *app) devices() ([]kernels.Device, error) {
 		return nil, devicef("device %q: this machine has none that can be used", a.device)
 	}
 	a.keep(devices...)
-	if a.device == "auto" && devices[0].Spec().Kind == kernels.CPU {
+	if a.device == "auto" && devices[0].Spec().Kind.Facts().Host {
 		for _, m := range a.registry().Missing() {
 			if m.Broken {
 				a.warnf("%s is not taken: %s", m.Name, m.Reason)

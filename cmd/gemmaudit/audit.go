@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +43,8 @@ adjusted p-value. A marginal row is known well and lies at the bound; it fails n
 --fail-marginal says so. Anomalous rows are merged into intervals of M and explained: -o wide
 says why each is slow, or which causes were excluded. Findings are listed by the time at stake:
 loss times time, summed over their rows.
+
+` + rulesHelp() + `
 
 With --confirm, suspects and what they are held against are measured again, interleaved,
 on fresh samples that are added to the run. What this proves is kept in the run, for each rule.
@@ -99,6 +103,16 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 		return names
 	}))
 	return cmd
+}
+
+// rulesHelp lists the rules with what breaks them.
+func rulesHelp() string {
+	var b strings.Builder
+	b.WriteString("Rules, and what breaks them:")
+	for _, r := range rules.AllRules() {
+		fmt.Fprintf(&b, "\n  %-12s %s", r, r.Meaning())
+	}
+	return b.String()
 }
 
 func (o *auditOptions) run(ctx context.Context, path string) error {

@@ -51,14 +51,16 @@ func listOf(values func() []string) completionFunc {
 // completeDevices offers the devices of this machine.
 func (a *app) completeDevices(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	out := []cobra.Completion{cobra.CompletionWithDesc("auto", "the first GPU, else the CPU")}
-	cuda := false
+	var cards []kernels.KindFacts
 	for _, d := range a.registry().Devices() {
 		s := d.Spec()
 		out = append(out, cobra.CompletionWithDesc(s.ID, s.Name))
-		cuda = cuda || s.Kind == kernels.CUDA
+		if f := s.Kind.Facts(); f.Card && !slices.ContainsFunc(cards, func(c kernels.KindFacts) bool { return c.Kind == f.Kind }) {
+			cards = append(cards, f)
+		}
 	}
-	if cuda {
-		out = append(out, cobra.CompletionWithDesc("cuda:all", "every CUDA device"))
+	for _, f := range cards {
+		out = append(out, cobra.CompletionWithDesc(string(f.Kind)+":all", "every "+f.Name))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -32,5 +36,39 @@ func TestPackagesImportDownwards(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestKindsAreNamedByTheirProviders: what differs by the kind of a device is a fact of its
+// kind, so that another kind is an entry of kernels' table and not a case in every package.
+func TestKindsAreNamedByTheirProviders(t *testing.T) {
+	named := regexp.MustCompile(`\bkernels\.(CPU|CUDA)\b`)
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			// Below kernels stand the providers; the decoder is none.
+			provider, below := strings.CutPrefix(filepath.ToSlash(path), "../../kernels/")
+			if e.Name() == ".git" || below && provider != "mistral" {
+				return fs.SkipDir
+			}
+			return nil
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files++
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if at := named.Find(text); at != nil {
+			t.Errorf("%s names %s", path, at)
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files were read: %v", files, err)
 	}
 }

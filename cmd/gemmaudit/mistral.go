@@ -58,6 +58,7 @@ type modelOptions struct {
 	table  string
 	window int
 	batch  int
+	out    string // of those commands that measure
 	// threads of a CPU, 0 for all.
 	threads int
 }

@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type decodeBenchOptions struct {
@@ -38,13 +40,17 @@ measured in rounds, in random order; rates are the centre of the rounds with 95 
 Bytes a token are the weights, read once, and the keys and values that the token sees.
 Where they are more than the last-level cache, their rate is compared with the read and copy
 bandwidth of the device, which are measured before the first round and after each, so that
-other load slows both alike; the centre of all counts.`,
+other load slows both alike; the centre of all counts.
+
+--out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
+their own, by the host's clock; M is the length of the context.`,
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("context"))
 		},
 	}
 	opts.flags(cmd, false)
+	opts.outFlag(cmd)
 	flags := cmd.Flags()
 	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096}, "tokens before those that are decoded (the default is cut to what the model has room for)")
 	flags.IntVarP(&opts.tokens, "tokens", "n", 64, "tokens to decode, a sample")
@@ -74,7 +80,7 @@ func (o *decodeBenchOptions) fitting(limit int, asked bool) ([]int, error) {
 	return slices.Compact(fit), nil
 }
 
-func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) error {
+func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (err error) {
 	a := o.app
 	if len(o.contexts) == 0 {
 		return usagef("--context: empty, expected numbers of tokens")
@@ -84,6 +90,9 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	}
 	if err := within(counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, rules.LeastPairs},
 		counted{"context", slices.Min(o.contexts), 1}, counted{"context", slices.Max(o.contexts), 1}); err != nil {
+		return err
+	}
+	if err := o.checkOut(); err != nil {
 		return err
 	}
 	c, err := o.open(dir)
@@ -106,6 +115,11 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 		return badModel(err)
 	}
 	defer s.Close()
+	kept, err := o.record(ctx, l)
+	if err != nil {
+		return o.stopped(ctx, err)
+	}
+	defer func() { err = errors.Join(err, kept.close(err)) }()
 	prefill, decode := make([][]float64, len(contexts)), make([][]float64, len(contexts))
 	for _, n := range contexts { // code, launches, clocks
 		if _, _, err := s.Rate(ctx, n, min(o.tokens, 8)); err != nil {
@@ -124,10 +138,17 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) er
 	spec := l.device.Spec()
 	cached := s.TokenBytes(slices.Max(contexts)+o.tokens/2) < spec.LastLevelCacheBytes
 	for round := range o.rounds {
-		for _, i := range rand.Perm(len(contexts)) {
+		for _, i := range sweep.RoundOrder(passSeed, round, len(contexts), nil) {
+			kept.begin()
 			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
 			if err != nil {
 				return o.stopped(ctx, err)
+			}
+			if err := errors.Join(
+				kept.keep(kernels.DecoderPrompt, l.Kernel(), contexts[i], results.PhaseSweep, round, 1, kernels.Span{Seconds: p}),
+				kept.keep(kernels.DecoderToken, l.Kernel(), contexts[i], results.PhaseSweep, round, o.tokens, kernels.Span{Seconds: d}),
+			); err != nil {
+				return err
 			}
 			prefill[i] = append(prefill[i], float64(contexts[i])/p)
 			decode[i] = append(decode[i], float64(o.tokens)/d)

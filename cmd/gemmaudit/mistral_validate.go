@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type validateOptions struct {
@@ -28,6 +29,7 @@ type validateOptions struct {
 	rounds     int
 	batches    []int
 	output     report.Format
+	kept       *passRecord
 }
 
 // validationPrompt is what families compute when no prompt is given: prose, code,
@@ -62,7 +64,11 @@ A kernel that would take minutes to time is left out of the times unless it is n
 
 -o csv is one table of everything, -o jsonl a line for each: "record" says whether it is the
 model, a family, a pass (in CSV a row for each part of it) or a prompt with the table and
-without.` + exitHelp(
+without.
+
+--out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
+their own, and the phase says which part of a pass was timed. Prompts that a table changes are
+those of the kernel "NAME+table", in the phase remedy beside those without.` + exitHelp(
 			"0  every family is within the bound",
 			"1  a family computed something else",
 			"4  no family runs the model in this type",
@@ -71,6 +77,7 @@ without.` + exitHelp(
 		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
 	}
 	opts.flags(cmd, true)
+	opts.outFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&opts.families, "kernel", nil, "only these kernels (default: all of the device)")
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "text to compute (default: a line of prose, code and other scripts)")
@@ -95,7 +102,7 @@ const (
 	boundHalves = 2e-2
 )
 
-func (o *validateOptions) run(ctx context.Context, dir string) error {
+func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	a := o.app
 	if err := holdsText("model validation", o.output); err != nil {
 		return err
@@ -109,6 +116,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	}
 	if o.table != "" && o.rounds < rules.LeastPairs {
 		return usagef("--rounds: %d, expected at least %d for the interval of a table's gain", o.rounds, rules.LeastPairs)
+	}
+	if err := o.checkOut(); err != nil {
+		return err
 	}
 	c, err := o.open(dir)
 	if err != nil {
@@ -162,6 +172,10 @@ func (o *validateOptions) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return o.stopped(ctx, devicef("measure %s: %w", l.device.Spec().ID, err))
 	}
+	if o.kept, err = o.record(ctx, l); err != nil {
+		return o.stopped(ctx, err)
+	}
+	defer func() { ended = errors.Join(ended, o.kept.close(err)) }()
 	v := &report.ModelValidation{Families: []report.FamilyCheck{}, Passes: []report.PassProfile{},
 		ValidatedModel: report.ValidatedModel{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
 			Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves}}
@@ -293,28 +307,56 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 		return nil
 	}
 	peak, _ := ceilings.Peak(l.DType())
-	for _, profile := range []func() (*mistral.Profile, error){
-		func() (*mistral.Profile, error) { return s.ProfilePrompt(ctx, min(o.rows, s.Batch()), o.rounds) },
-		func() (*mistral.Profile, error) { return s.ProfileToken(ctx, o.context, o.rounds) },
+	for _, ready := range []func() ([]mistral.Timing, error){
+		func() ([]mistral.Timing, error) { return s.PromptTimings(min(o.rows, s.Batch())) },
+		func() ([]mistral.Timing, error) { return s.TokenTimings(ctx, o.context) },
 	} {
-		p, err := profile()
+		timings, err := ready()
 		if err != nil {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
-		v.Passes = append(v.Passes, report.NewPassProfile(passTimes(name, p), peak, ceilings.ReadBandwidth))
+		times, err := o.timePass(ctx, name, timings)
+		if err != nil {
+			return fmt.Errorf("kernel %s: %w", name, err)
+		}
+		v.Passes = append(v.Passes, report.NewPassProfile(times, peak, ceilings.ReadBandwidth))
 	}
 	return nil
 }
 
-// passTimes is a profile as the report takes it.
-func passTimes(kernel string, p *mistral.Profile) report.PassTimes {
-	out := report.PassTimes{Kernel: kernel, Rows: p.Rows, Context: p.Context, Seconds: p.Seconds}
-	for _, part := range p.Parts {
+// passSeed is the seed of the orders in which the decoder's measurements take turns.
+const passSeed = 1
+
+// timePass times a pass, the first of timings, and its parts in rounds, each in an order of
+// its own as a sweep's, after one in the order given that does not count.
+func (o *validateOptions) timePass(ctx context.Context, kernel string, timings []mistral.Timing) (report.PassTimes, error) {
+	seconds := make([][]float64, len(timings))
+	for i := range timings {
+		if _, err := timings[i].Run(ctx); err != nil {
+			return report.PassTimes{}, err
+		}
+	}
+	for round := range o.rounds {
+		for _, i := range sweep.RoundOrder(passSeed, round, len(timings), nil) {
+			o.kept.begin()
+			span, err := timings[i].Run(ctx)
+			if err != nil {
+				return report.PassTimes{}, err
+			}
+			if err := o.kept.keepTiming(kernel, timings[i], round, span); err != nil {
+				return report.PassTimes{}, err
+			}
+			seconds[i] = append(seconds[i], span.Seconds)
+		}
+	}
+	whole := timings[0]
+	out := report.PassTimes{Kernel: kernel, Rows: whole.Rows, Context: whole.Context, Seconds: seconds[0]}
+	for i, t := range timings[1:] {
 		out.Parts = append(out.Parts, report.PartTimes{
-			Part: string(part.Part), Launches: part.Launches, Seconds: part.Seconds, FLOPs: part.FLOPs, Bytes: part.Bytes,
+			Part: string(t.Part), Launches: t.Launches, Seconds: seconds[i+1], FLOPs: t.FLOPs, Bytes: t.Bytes,
 		})
 	}
-	return out
+	return out, nil
 }
 
 // compareLogits fills in what a family made of the prompt.

@@ -6,9 +6,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 // mostBatches is at how many sizes a table is tried when none are given.
@@ -69,8 +72,7 @@ func triedSizes(saving map[int]float64, most int) []int {
 	return tried
 }
 
-// prefills times a kernel's prompts with the table and without, a pair a round, in
-// alternating order.
+// prefills times a kernel's prompts with the table and without.
 func (o *validateOptions) prefills(ctx context.Context, l *loaded, kernel string, v *report.ModelValidation) error {
 	if err := l.Use(kernel); err != nil {
 		return nil // skipped before, with the reason
@@ -91,30 +93,52 @@ func (o *validateOptions) prefills(ctx context.Context, l *loaded, kernel string
 		return err
 	}
 	defer with.Close()
-	for _, m := range batches {
-		if m > plain.Batch() {
-			continue
+	batches = slices.DeleteFunc(batches, func(m int) bool { return m > plain.Batch() })
+	for several := range slices.Chunk(batches, mistral.KeptPasses) {
+		gains, err := o.tryTable(ctx, l, kernel, [2]*mistral.Session{plain, with}, several)
+		if err != nil {
+			return err
 		}
-		o.app.notef("kernel %s: prompts of %d tokens with the table and without", kernel, m)
-		g := report.TableGain{Kernel: kernel, Rows: m}
-		g.Applied, g.Products = l.Applied(l.table, m)
-		var times [2][]float64
-		sessions := [2]*mistral.Session{plain, with}
-		for round := range o.rounds + 1 {
-			for i := range sessions {
-				which := (i + round) % 2
-				seconds, err := sessions[which].TimePrompt(ctx, m)
-				if err != nil {
-					return err
-				}
-				if round > 0 { // the first loads code
-					times[which] = append(times[which], seconds)
-				}
-			}
-		}
-		g.Gain = rules.Gain(times[0], times[1])
-		g.PlainUS, g.TableUS = 1e6*rules.Centre(times[0]).Mid, 1e6*rules.Centre(times[1]).Mid
-		v.Prefills = append(v.Prefills, g)
+		v.Prefills = append(v.Prefills, gains...)
 	}
 	return nil
+}
+
+// tryTable times prompts of several sizes by two sessions, without the table and with it. All
+// take turns: each round has an order of its own, in which the two of a size stand together,
+// after one round that loads code and does not count.
+func (o *validateOptions) tryTable(ctx context.Context, l *loaded, kernel string, sessions [2]*mistral.Session, batches []int) ([]report.TableGain, error) {
+	o.app.notef("kernel %s: prompts of %s tokens with the table and without", kernel, results.JoinInts(batches, ", "))
+	times := make([][2][]float64, len(batches))
+	size := make([]int, 2*len(batches)) // the size of each turn
+	for i := range size {
+		size[i] = i / 2
+	}
+	for round := range o.rounds + 1 {
+		for _, turn := range sweep.RoundOrder(passSeed, round, len(size), size) {
+			which := turn % 2
+			m := batches[size[turn]]
+			o.kept.begin()
+			span, err := sessions[which].TimePrompt(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			if round == 0 {
+				continue
+			}
+			of := &times[size[turn]][which]
+			*of = append(*of, span.Seconds)
+			if err := o.kept.keep(kernels.DecoderPrompt, kernel+[]string{"", "+table"}[which], m, results.PhaseRemedy, round-1, 1, span); err != nil {
+				return nil, err
+			}
+		}
+	}
+	gains := make([]report.TableGain, len(batches))
+	for i, m := range batches {
+		g := report.TableGain{Kernel: kernel, Rows: m, Gain: rules.Gain(times[i][0], times[i][1]),
+			PlainUS: 1e6 * rules.Centre(times[i][0]).Mid, TableUS: 1e6 * rules.Centre(times[i][1]).Mid}
+		g.Applied, g.Products = l.Applied(l.table, m)
+		gains[i] = g
+	}
+	return gains, nil
 }

@@ -101,7 +101,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	})
 	complete(cmd, "op", listOf(func() []string {
 		names := []string{"attention"}
-		for _, o := range kernels.Operations() {
+		for _, o := range sweep.Operations() {
 			names = append(names, cobra.CompletionWithDesc(o.String(), o.Title()))
 		}
 		return names

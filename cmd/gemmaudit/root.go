@@ -53,7 +53,7 @@ as a table that an inference engine can load.` + exitHelp(
 
 	root.Flags().Bool("version", false, "print the program's version, as the version command does")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, cpu, cuda:0, cuda:all")
+	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, one that \"gemmaudit devices\" lists, or KIND:all")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on stderr")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR does the same")
 	complete(root, "device", a.completeDevices)

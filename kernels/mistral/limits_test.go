@@ -141,11 +141,17 @@ func TestAPassIsInterrupted(t *testing.T) {
 	defer m.Close()
 	s := session(t, m, mistral.SessionOptions{Positions: 64})
 	for name, pass := range map[string]func(context.Context) error{
-		"prompt":  func(ctx context.Context) error { _, err := s.Prefill(ctx, f.Prompt); return err },
-		"all":     func(ctx context.Context) error { return s.All(ctx, f.Prompt, nil) },
-		"token":   func(ctx context.Context) error { _, err := s.Step(ctx, 1); return err },
-		"profile": func(ctx context.Context) error { _, err := s.ProfilePrompt(ctx, 8, 1); return err },
-		"timing":  func(ctx context.Context) error { _, err := s.TimePrompt(ctx, 8); return err },
+		"prompt": func(ctx context.Context) error { _, err := s.Prefill(ctx, f.Prompt); return err },
+		"all":    func(ctx context.Context) error { return s.All(ctx, f.Prompt, nil) },
+		"token":  func(ctx context.Context) error { _, err := s.Step(ctx, 1); return err },
+		"timings": func(ctx context.Context) error {
+			timings, err := s.PromptTimings(8)
+			if err == nil {
+				_, err = timings[0].Run(ctx)
+			}
+			return err
+		},
+		"timing": func(ctx context.Context) error { _, err := s.TimePrompt(ctx, 8); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if err := pass(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -9,36 +9,38 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// PartTime is what one part of a pass takes, of all layers together.
-type PartTime struct {
-	Part Part
-	// Launches is how many there are in a pass.
-	Launches int
-	// Seconds are samples: the part's launches of all layers, back to back.
-	Seconds []float64
-	// FLOPs is 2·M·N·K of all its products, 0 for other parts.
-	FLOPs float64
-	// Bytes is what its products read of weights, 0 for other parts.
-	Bytes float64
+// Timing is a pass, or one part of it, that can be timed in turns with others of its session.
+type Timing struct {
+	Part Part // empty for the whole pass
+	// Rows are the tokens of the pass, Context those before it.
+	Rows, Context int
+	Launches      int // in a pass
+	// FLOPs is 2·M·N·K of all its products, and Bytes what they read of weights; both are 0
+	// for the whole pass and for parts without products.
+	FLOPs, Bytes float64
+
+	session  *Session
+	launches []kernels.Launch
 }
 
-// Profile is what a pass consists of.
-type Profile struct {
-	Rows    int
-	Context int // tokens before it
-	Parts   []PartTime
-	// Seconds are samples of the whole pass.
-	Seconds []float64
+// Run executes it once and returns the device's account of it. A part alone runs on what
+// the pass before it left: on ordinary numbers, once the whole pass has run.
+func (t *Timing) Run(ctx context.Context) (kernels.Span, error) {
+	if err := put(t.session.position, int32(t.Context)); err != nil {
+		return kernels.Span{}, err
+	}
+	return t.session.m.dev.Execute(ctx, t.launches, len(t.launches))
 }
 
-// ProfilePrompt times a prompt of rows tokens and each of its parts, in interleaved
-// rounds. The session's tokens are forgotten.
-func (s *Session) ProfilePrompt(ctx context.Context, rows, rounds int) (*Profile, error) {
+// PromptTimings makes a prompt of rows tokens ready to be timed, the whole pass first, then
+// its parts. The session's tokens are forgotten, and the timings hold until it is used for
+// something else.
+func (s *Session) PromptTimings(rows int) ([]Timing, error) {
 	p, err := s.randomPrompt(rows)
 	if err != nil {
 		return nil, err
 	}
-	return s.profile(ctx, p.steps, launches(p.steps), rows, rounds)
+	return s.timings(p.steps, launches(p.steps), rows), nil
 }
 
 // randomPrompt forgets the session's tokens and makes one pass of rows random ones ready.
@@ -58,15 +60,15 @@ func (s *Session) randomPrompt(rows int) (*pass, error) {
 	return p, put(s.tokens, tokens...)
 }
 
-// ProfileToken times the decoding of one token behind so many, and each of its parts.
-func (s *Session) ProfileToken(ctx context.Context, behind, rounds int) (*Profile, error) {
+// TokenTimings is [Session.PromptTimings] for the decoding of one token behind so many.
+func (s *Session) TokenTimings(ctx context.Context, behind int) ([]Timing, error) {
 	if err := s.fill(ctx, behind); err != nil {
 		return nil, err
 	}
 	if err := put(s.token, 0); err != nil {
 		return nil, err
 	}
-	return s.profile(ctx, s.decode.steps, s.decode.whole, 1, rounds)
+	return s.timings(s.decode.steps, s.decode.whole, 1), nil
 }
 
 // fill brings the session to a context of so many random tokens.
@@ -88,20 +90,21 @@ func RandomTokens(n, vocab int, seed uint64) []int32 {
 	return tokens
 }
 
-// profile times a pass, whole as it is used and by the parts of its steps, after one round
-// that does not count. A part alone runs on what the pass before it left: on ordinary
-// numbers.
-func (s *Session) profile(ctx context.Context, steps []step, whole []kernels.Launch, rows, rounds int) (*Profile, error) {
-	out := &Profile{Rows: rows, Context: s.at}
+// timings are a pass, whole as it is used, and its parts: the launches of all layers.
+func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timing {
+	timing := func(part Part, l []kernels.Launch) Timing {
+		return Timing{Part: part, Rows: rows, Context: s.at, Launches: len(l), session: s, launches: l}
+	}
 	by := map[Part][]kernels.Launch{}
 	for _, st := range steps {
 		by[st.part] = append(by[st.part], st.launch)
 	}
+	out := []Timing{timing("", whole)}
 	for _, part := range Parts() {
 		if len(by[part]) == 0 {
 			continue
 		}
-		t := PartTime{Part: part, Launches: len(by[part])}
+		t := timing(part, by[part])
 		for _, p := range s.m.projections() {
 			if p.part == part {
 				m := rows
@@ -112,48 +115,22 @@ func (s *Session) profile(ctx context.Context, steps []step, whole []kernels.Lau
 				t.Bytes += float64(p.n) * float64(p.k) * float64(s.m.dtype.Size())
 			}
 		}
-		out.Parts = append(out.Parts, t)
+		out = append(out, t)
 	}
-	for round := range 1 + rounds {
-		if err := put(s.position, int32(s.at)); err != nil {
-			return nil, err
-		}
-		span, err := s.m.dev.Execute(ctx, whole, len(whole))
-		if err != nil {
-			return nil, err
-		}
-		if round > 0 {
-			out.Seconds = append(out.Seconds, span.Seconds)
-		}
-		for i := range out.Parts {
-			p := &out.Parts[i]
-			if err := put(s.position, int32(s.at)); err != nil {
-				return nil, err
-			}
-			span, err := s.m.dev.Execute(ctx, by[p.Part], len(by[p.Part]))
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 {
-				p.Seconds = append(p.Seconds, span.Seconds)
-			}
-		}
-	}
-	return out, nil
+	return out
 }
 
-// TimePrompt is the device's time of one prompt of rows tokens from an empty session.
-func (s *Session) TimePrompt(ctx context.Context, rows int) (seconds float64, err error) {
+// TimePrompt is the device's account of one prompt of rows tokens from an empty session.
+func (s *Session) TimePrompt(ctx context.Context, rows int) (kernels.Span, error) {
 	p, err := s.randomPrompt(rows)
 	if err != nil {
-		return 0, err
+		return kernels.Span{}, err
 	}
 	if err := put(s.position, 0); err != nil {
-		return 0, err
+		return kernels.Span{}, err
 	}
 	whole := launches(p.steps)
-	span, err := s.m.dev.Execute(ctx, whole, len(whole))
-	return span.Seconds, err
+	return s.m.dev.Execute(ctx, whole, len(whole))
 }
 
 // Rate is what the host sees of a prompt of random tokens and of tokens decoded greedily

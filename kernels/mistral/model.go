@@ -86,7 +86,7 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 	}
 	total := m.Bytes()
 	needs, of := total, fmt.Sprintf("the model in %s", m.dtype)
-	if o.KeepRaw && d.Spec().Kind == kernels.CPU {
+	if o.KeepRaw && d.Spec().Kind.Facts().Host {
 		needs *= 2 // a CPU's kernels don't read weights as they are stored
 	}
 	if o.Session.Positions > 0 {

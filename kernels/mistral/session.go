@@ -192,15 +192,15 @@ func (s *Session) passOf(rows int) (*pass, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prompt of %d tokens: %w", rows, err)
 	}
-	if len(s.passes) >= keptPasses {
+	if len(s.passes) >= KeptPasses {
 		clear(s.passes)
 	}
 	s.passes[rows] = p
 	return p, nil
 }
 
-// keptPasses is how many passes are kept: launches of all layers each.
-const keptPasses = 8
+// KeptPasses is of how many lengths of prompts a session keeps the launches, all layers' each.
+const KeptPasses = 8
 
 // batches runs the tokens in batches. After each, with its launches run up to where
 // logits begin, done is called with the batch's pass and first index.
@@ -230,7 +230,7 @@ func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass
 
 // slow says that a token takes so long that what the host does between two of them is
 // nothing.
-func (s *Session) slow() bool { return s.m.dev.Spec().Kind == kernels.CPU }
+func (s *Session) slow() bool { return s.m.dev.Spec().Kind.Facts().Host }
 
 // Prefill takes a prompt, or a further piece of one, and returns the logits of its last
 // token.

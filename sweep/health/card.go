@@ -7,12 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// CardTeller is implemented by devices that can tell the state of the card they
-// are: clocks, limits, errors, neighbours. An error says why it can't be known.
-type CardTeller interface {
-	CardState() (kernels.CardState, error)
-}
-
 // Card is what a device told of itself.
 type Card struct {
 	ID    string // "cuda:0"
@@ -24,7 +18,7 @@ type Card struct {
 func cardsOf(devices []kernels.Device) []Card {
 	var out []Card
 	for _, d := range devices {
-		if t, ok := d.(CardTeller); ok {
+		if t, ok := d.(kernels.CardTeller); ok {
 			state, err := t.CardState()
 			out = append(out, Card{d.Spec().ID, state, err})
 		}

@@ -5,7 +5,7 @@
 // be done about it.
 //
 // The facts come from procfs and sysfs, so on other systems there is little to
-// say, which is itself a finding. GPUs tell of themselves: see [CardTeller].
+// say, which is itself a finding. GPUs tell of themselves: see [kernels.CardTeller].
 package health
 
 import (

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
@@ -56,7 +55,7 @@ func checkMemory(m *machine) []Finding {
 	var out []Finding
 	for _, d := range m.Devices {
 		have, what := float64(d.MemoryBytes), "of memory"
-		if d.Kind == kernels.CPU {
+		if d.Kind.Facts().Host {
 			available, _ := procfs.Tree{FS: m.Files}.AvailableMemory() // 0 when unknown
 			have, what = float64(available), "of memory available"
 		}

@@ -1,0 +1,120 @@
+package kernels
+
+import "context"
+
+// The interfaces below are optional: a device, a kernel, a buffer or weights that implement
+// one are used better, and those that do not lack nothing else. A method set is looked for
+// by the side that uses it:
+//
+//	implemented by  interface       used for
+//	Device          Starter         running a block while the host does something else
+//	Device          Primer          what only a first run takes, ahead of timing
+//	Device          Threaded        fewer threads of the host
+//	Device          MemoryTeller    how much memory is free now
+//	Device          BandwidthMeter  bandwidths, as often as they are asked for
+//	Device          EnergyMeter     the energy of sustained running
+//	Device          CardTeller      what doctor says of a card
+//	Device          Attender        attention, and its gate
+//	Gemm            Candidates      the further choices of a library
+//	Buffer          Copier          copies of weights that are made fast
+//	Weights         Copyable        the same of packed weights
+//	Weights         Detached        freeing the raw B
+//
+// A decoder needs more of a device: see package mistral's Backend.
+
+// Starter is implemented by devices that run a block by themselves, while the host does
+// something else.
+type Starter interface {
+	// Start begins a block and returns when nothing of it is left for the host to do;
+	// [Device.Execute] is Start and wait. While it is in flight, one more may be started: it
+	// begins when the first has ended, and neither is part of the other's time. wait must be
+	// called once for each, in the order of the starts; its error is that block's. Between
+	// the two, the device may be asked for what runs nothing on it: Telemetry, Bind, Label;
+	// and [Primer.Prime] waits for what is in flight where it has something to run. All else
+	// comes after wait.
+	Start(ctx context.Context, b Block) (wait func() (Span, error), err error)
+}
+
+// Primer is implemented by devices on which the first run of a product takes what
+// later ones don't, such as loading code, so that [Device.Execute] would run it once
+// more ahead of the block.
+type Primer interface {
+	// Prime runs l once unless one like it has run. seconds is what that took, what
+	// only a first run takes included; 0 when nothing ran. Errors are Execute's.
+	Prime(ctx context.Context, l Launch) (seconds float64, err error)
+}
+
+// Threaded is implemented by devices that run on threads of the host.
+type Threaded interface {
+	// Threads is how many there are.
+	Threads() int
+	// WithThreads opens the device once more, on fewer threads: 1 to Threads of them.
+	WithThreads(n int) (Device, error)
+}
+
+// MemoryTeller is implemented by devices that know how much of their memory is
+// free right now, in bytes. Others are taken to have all of [Spec].MemoryBytes.
+type MemoryTeller interface {
+	FreeMemory() (bytes int64, ok bool)
+}
+
+// BandwidthMeter is implemented by devices that measure their memory as often as they are
+// asked to, where [Device.Ceilings] does it once: what other work leaves of it changes.
+type BandwidthMeter interface {
+	// Bandwidth is that of reading and of copying, as in [Ceilings].
+	Bandwidth(ctx context.Context) (read, copied float64, err error)
+}
+
+// EnergyMeter is implemented by devices that count the energy that they draw.
+type EnergyMeter interface {
+	// EnergyMJ is the energy drawn since some moment in the past, in millijoules. The
+	// counter moves in steps of up to 100 ms. The error says why nothing is known.
+	EnergyMJ() (float64, error)
+}
+
+// CardTeller is implemented by devices that can tell the state of the card they
+// are: clocks, limits, errors, neighbours.
+type CardTeller interface {
+	// CardState looks at the card. An error says why nothing can be known.
+	CardState() (CardState, error)
+}
+
+// Attender is implemented by devices that have attention.
+type Attender interface {
+	// Attend returns a launch that is bound to its operands. The error is an
+	// [*Unsupported] where the device has no kernel for the sizes, and else names what is
+	// wrong with the operands.
+	Attend(Attention) (Launch, error)
+}
+
+// Candidates is implemented by kernels that choose among algorithms of their own
+// and can be told to run another than their first choice: a library with a
+// heuristic. Each choice after the first is a kernel by itself, which is named,
+// selected, measured and stored like any other.
+type Candidates interface {
+	Gemm
+	// Candidate returns the kernel that runs the nth choice after the first, n ≥ 1,
+	// under the name [CandidateName] gives it. Which algorithm that is depends on
+	// the problem. It supports those problems for which there are so many choices.
+	Candidate(n int) Gemm
+}
+
+// Copier is implemented by buffers to which content is copied in less time than it is filled.
+type Copier interface {
+	// CopyFrom copies the content of a buffer of the same device and the same size.
+	CopyFrom(src Buffer) error
+}
+
+// Copyable is implemented by weights that are copied in less time than they are prepared.
+type Copyable interface {
+	// Copy returns the same weights in memory of their own. raw holds the B that they were
+	// prepared from and takes the place of that buffer.
+	Copy(raw Buffer) (Weights, error)
+}
+
+// Detached is implemented by weights that may outlive the raw B that they were prepared
+// from, as packed copies do. Of others the raw B must be kept.
+type Detached interface {
+	// Detached says that the raw B is no longer read.
+	Detached() bool
+}
