@@ -46,7 +46,7 @@ func (k attention) Supports(t Task) error {
 	default:
 		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention is computed in fp32, fp16 and bf16"}
 	}
-	if d, ok := k.device.(interface{ Threads() int }); ok && t.Threads != 0 && t.Threads != d.Threads() {
+	if d, ok := k.device.(Threaded); ok && t.Threads != 0 && t.Threads != d.Threads() {
 		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
 	}
 	return k.AttentionKernel.Supports(t.describe())

@@ -47,13 +47,6 @@ type AttentionKernel interface {
 	Attend(a Attention) (Launch, error)
 }
 
-// AttentionLister is implemented by devices whose ways of computing attention are selected
-// by name; [Attender] leaves the choice to the device.
-type AttentionLister interface {
-	// AttentionKernels lists the ways, the best first.
-	AttentionKernels() []AttentionKernel
-}
-
 // Implementations lists what computes an operation on d, our kernels first.
 func Implementations(d Device, o Operation) []Implementation {
 	var out []Implementation

@@ -15,6 +15,7 @@ import "context"
 //	Device          EnergyMeter     the energy of sustained running
 //	Device          CardTeller      what doctor says of a card
 //	Device          Attender        attention, and its gate
+//	Device          AttentionLister attention swept kernel by kernel
 //	Gemm            Candidates      the further choices of a library
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
@@ -85,6 +86,13 @@ type Attender interface {
 	// [*Unsupported] where the device has no kernel for the sizes, and else names what is
 	// wrong with the operands.
 	Attend(Attention) (Launch, error)
+}
+
+// AttentionLister is implemented by devices whose ways of computing attention are selected
+// by name; [Attender] leaves the choice to the device.
+type AttentionLister interface {
+	// AttentionKernels lists the ways, the best first.
+	AttentionKernels() []AttentionKernel
 }
 
 // Candidates is implemented by kernels that choose among algorithms of their own

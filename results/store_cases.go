@@ -32,7 +32,7 @@ func splitParts(s string) ([]int, error) {
 // Validate returns an error that names what is impossible about the case.
 func (c Case) Validate() error {
 	if c.M < 1 {
-		return fmt.Errorf("case %v has M %d, expected at least 1", c, c.M)
+		return fmt.Errorf("case %v: M %d, expected at least 1", c, c.M)
 	}
 	if err := c.Subject.Validate(); err != nil {
 		return fmt.Errorf("case %v: %w", c, err)
