@@ -37,8 +37,7 @@ func TestReferenceClock(t *testing.T) {
 		{"unknown", 0, 0, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var d *kerneltest.Device
-			d = simulated(func(k *kerneltest.Config) {
+			d := simulated(func(k *kerneltest.Config) {
 				k.Clock = func(seconds float64) float64 {
 					if seconds < 0.8 {
 						return c.before
