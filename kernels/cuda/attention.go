@@ -1,27 +1,11 @@
 package cuda
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
-
-// attentionFamily is one rung of the ladder of attention: like [family], a pure function
-// of the GPU and the problem.
-type attentionFamily interface {
-	// name is the name by which the rung is selected: "flash".
-	name() string
-	// describe is one line for people.
-	describe(a arch) string
-	// supports returns why p can't run on a, empty when it can.
-	supports(a arch, p attentionProblem) string
-	// plan decides how p, which is supported, runs on a.
-	plan(a arch, p attentionProblem) attentionPlan
-}
 
 // attentionProblem is what a plan may depend on: [kernels.Attention] without addresses.
 type attentionProblem struct {
@@ -38,64 +22,20 @@ type attentionProblem struct {
 	aligned int
 }
 
-// attentionPlan is a decision, as [planned] is one for a product.
-type attentionPlan struct {
-	label          string  // "128x128"
-	seconds        float64 // to be compared with that of other plans only
-	scratch, flags int64   // as in planned
-	bind           func(at attentionAddresses) []call
-}
-
 // attentionAddresses are where the operands of an attention lie on the device.
 type attentionAddresses struct {
 	q, keys, values, out, position uint64
 	scratch, flags                 uint64
 }
 
-// attentionFamilies lists the rungs, the best first; each file puts its own in.
-var attentionFamilies [attentionRungs]attentionFamily
-
-// The order of the ladder of attention.
-const (
-	rungDecode = iota
-	rungFlash
-	rungNaiveAttention
-	attentionRungs
+// attentionFamily and attentionPlan are those of attention.
+type (
+	attentionFamily = family[attentionProblem, attentionAddresses]
+	attentionPlan   = planned[attentionAddresses]
 )
 
-// pickAttention plans p with every family among those given that can run it and returns
-// the plan of least expected time, the earlier family's where two are equal; ok is false
-// when none can.
-func pickAttention(among []attentionFamily, a arch, p attentionProblem) (best attentionFamily, plan attentionPlan, ok bool) {
-	for _, f := range among {
-		if f == nil || f.supports(a, p) != "" {
-			continue
-		}
-		if this := f.plan(a, p); !ok || this.seconds < plan.seconds {
-			best, plan, ok = f, this, true
-		}
-	}
-	return best, plan, ok
-}
-
-// attentionRefusals are the families' reasons why none of them runs p, each once.
-func attentionRefusals(among []attentionFamily, a arch, p attentionProblem) string {
-	var reasons []string
-	for _, f := range among {
-		if f == nil {
-			continue
-		}
-		if r := f.supports(a, p); r != "" && !slices.Contains(reasons, r) {
-			reasons = append(reasons, r)
-		}
-	}
-	return strings.Join(reasons, "; ")
-}
-
-// fastestAttention is the plan of least expected time, the earlier of equal ones.
-func fastestAttention(plans []attentionPlan) attentionPlan {
-	return slices.MinFunc(plans, func(x, y attentionPlan) int { return cmp.Compare(x.seconds, y.seconds) })
-}
+// attentionFamilies are the rungs of the ladder, the best first.
+var attentionFamilies = []attentionFamily{decodeAttention{}, flash{}, naiveAttention{}}
 
 // newAttentionProblem checks the sizes of an attention; the error names the first that is
 // impossible.

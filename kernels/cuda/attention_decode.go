@@ -7,8 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { attentionFamilies[rungDecode] = decodeAttention{} }
-
 // decodeAttention is attention_decode.cu: one row of queries, the sequence split among
 // blocks that merge in their order.
 type decodeAttention struct{}
@@ -31,13 +29,13 @@ type decodeKernel struct {
 	tensors bool
 }
 
-func (decodeAttention) name() string { return "decode" }
+func (decodeAttention) Name() string { return "decode" }
 
-func (decodeAttention) describe(arch) string {
+func (decodeAttention) Describe(arch) string {
 	return "one row against the cache: the heads of a group share a block, keys and values straight to registers, the sequence split among blocks"
 }
 
-func (decodeAttention) supports(a arch, p attentionProblem) string {
+func (decodeAttention) Supports(a arch, p attentionProblem) string {
 	switch reason := typeReason(a, p.dtype); {
 	case reason != "":
 		return reason
@@ -142,17 +140,17 @@ func decodeChoices(a arch, p attentionProblem) []decodeChoice {
 	return all
 }
 
-func (decodeAttention) plan(a arch, p attentionProblem) attentionPlan {
+func (decodeAttention) Plan(a arch, p attentionProblem) attentionPlan {
 	return planRotated(a, p, decodeRotation{})
 }
 
-func (decodeAttention) candidates(a arch, p attentionProblem) []attentionPlan {
+func (decodeAttention) Candidates(a arch, p attentionProblem) []attentionPlan {
 	return decodePlans(a, p, decodeRotation{})
 }
 
 // planRotated is the plan with a rotation on the way in.
 func planRotated(a arch, p attentionProblem, r decodeRotation) attentionPlan {
-	return fastestAttention(decodePlans(a, p, r))
+	return fastest(decodePlans(a, p, r))
 }
 
 // decodePlans are those among which one is chosen.

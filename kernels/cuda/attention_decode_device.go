@@ -46,7 +46,7 @@ func (d *Device) rotateAttend(r kernels.Rotation, o kernels.Attention) (*launch,
 	if err != nil {
 		return fail(err)
 	}
-	reason := (decodeAttention{}).supports(d.arch, p)
+	reason := (decodeAttention{}).Supports(d.arch, p)
 	if reason == "" && rotated.table%8 != 0 {
 		reason = fmt.Sprintf("takes pairs of cosine and sine at multiples of 8 bytes, the table is at %#x", rotated.table)
 	}

@@ -40,7 +40,7 @@ func TestDecodeDecisions(t *testing.T) {
 		{h200Arch, kernels.Heads{Query: 8, KV: 8, Dim: 80}, kernels.FP16, 4096, "128 16 splits"},
 		{turing, mistral, kernels.FP16, 4096, "128 5 splits"},
 	} {
-		if got := (decodeAttention{}).plan(c.a, decodeProblem(t, c.h, c.d, c.length)).label; got != c.label {
+		if got := (decodeAttention{}).Plan(c.a, decodeProblem(t, c.h, c.d, c.length)).label; got != c.label {
 			t.Errorf("%d, %+v of %s, %d keys: %q, want %q", c.a.cc, c.h, c.d, c.length, got, c.label)
 		}
 	}
@@ -74,7 +74,7 @@ func TestDecodeSupports(t *testing.T) {
 	} {
 		q := p
 		c.change(&q)
-		if got := (decodeAttention{}).supports(h200Arch, q); got != c.reason {
+		if got := (decodeAttention{}).Supports(h200Arch, q); got != c.reason {
 			t.Errorf("%+v: %q, want %q", q, got, c.reason)
 		}
 	}

@@ -20,15 +20,9 @@ type Attention struct {
 // Attentions lists the ways that a device has, auto first, then the rungs from the best
 // to the plainest: decode, flash, naive.
 func (d *Device) Attentions() []*Attention {
-	var there []attentionFamily
+	all := []*Attention{{dev: d, name: "auto", describe: "picks the least expected time among the others", among: attentionFamilies}}
 	for _, f := range attentionFamilies {
-		if f != nil {
-			there = append(there, f)
-		}
-	}
-	all := []*Attention{{dev: d, name: "auto", describe: "picks the least expected time among the others", among: there}}
-	for _, f := range there {
-		all = append(all, &Attention{dev: d, name: f.name(), describe: f.describe(d.arch), among: []attentionFamily{f}})
+		all = append(all, &Attention{dev: d, name: f.Name(), describe: f.Describe(d.arch), among: []attentionFamily{f}})
 	}
 	return all
 }
@@ -52,7 +46,7 @@ func (t *Attention) Attend(o kernels.Attention) (kernels.Launch, error) {
 // Attend binds an attention to the rung of the ladder that is expected to take the least
 // time. See [Attention.Attend].
 func (d *Device) Attend(o kernels.Attention) (kernels.Launch, error) {
-	l, err := d.attend("auto", attentionFamilies[:], o)
+	l, err := d.attend("auto", attentionFamilies, o)
 	if err != nil {
 		return nil, err // a nil *launch would be a launch that isn't nil
 	}
@@ -64,9 +58,9 @@ func (d *Device) attend(name string, among []attentionFamily, o kernels.Attentio
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
 	}
-	best, plan, ok := pickAttention(among, d.arch, p)
+	best, plan, ok := pick(among, d.arch, p)
 	if !ok {
-		return nil, &kernels.Unsupported{Kernel: name, DType: p.dtype, Reason: attentionRefusals(among, d.arch, p)}
+		return nil, &kernels.Unsupported{Kernel: name, DType: p.dtype, Reason: refusals(among, d.arch, p)}
 	}
 	if at.scratch, err = d.scratch(plan.scratch); err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
@@ -76,9 +70,9 @@ func (d *Device) attend(name string, among []attentionFamily, o kernels.Attentio
 	}
 	label := plan.label
 	if len(among) > 1 {
-		label = joinLabel(best.name(), label)
+		label = joinLabel(best.Name(), label)
 	}
-	key := fmt.Sprintf("attention %s %s %+v", best.name(), plan.label, p)
+	key := fmt.Sprintf("attention %s %s %+v", best.Name(), plan.label, p)
 	l, err := d.newLaunch(label, key, calls(plan.bind(at)), o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer, o.Cache.Values.Buffer, o.Out.Buffer)
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)

@@ -16,41 +16,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// attentionChooser is a rung that tells all the plans among which it chooses.
-type attentionChooser interface {
-	attentionFamily
-	candidates(a arch, p attentionProblem) []attentionPlan
-}
-
-// chosenAttention is a rung whose plan is the index-th of its candidates.
-type chosenAttention struct {
-	attentionChooser
-	index int
-}
-
-func (c chosenAttention) plan(a arch, p attentionProblem) attentionPlan {
-	return c.candidates(a, p)[c.index]
-}
-
-// attentionWays are the ways in which a rung may plan p, each as a rung that always does.
-func attentionWays(a arch, f attentionFamily, p attentionProblem) []attentionFamily {
-	if f.supports(a, p) != "" {
-		return nil
-	}
-	c, ok := f.(attentionChooser)
-	if !ok {
-		return []attentionFamily{f}
-	}
-	var ways []attentionFamily
-	for i := range c.candidates(a, p) {
-		ways = append(ways, chosenAttention{c, i})
-	}
-	return ways
-}
-
 // attends binds one way; the errors of plans would show here.
 func (d *Device) attends(f attentionFamily) func(kernels.Attention) (kernels.Launch, error) {
-	return (&Attention{dev: d, name: f.name(), among: []attentionFamily{f}}).Attend
+	return (&Attention{dev: d, name: f.Name(), among: []attentionFamily{f}}).Attend
 }
 
 // caseProblem is what a rung will be asked to plan for a case of the gate, whose operands
@@ -82,13 +50,13 @@ func gateAttention(t *testing.T, cases func(d kernels.DType, dim int) []kernels.
 				for c, check := range attentionChecks(t, cases(dt, dim)) {
 					p := caseProblem(t, c)
 					for _, f := range attentionFamilies {
-						for _, way := range attentionWays(d.arch, f, p) {
-							label := f.name() + " " + way.plan(d.arch, p).label
+						for _, way := range ways(d.arch, f, p) {
+							label := f.Name() + " " + way.Plan(d.arch, p).label
 							m, err := check.Margin(context.Background(), d, d.attends(way))
 							if err != nil {
 								t.Errorf("%s: %v", label, err)
 							}
-							margins[f.name()] = max(margins[f.name()], m)
+							margins[f.Name()] = max(margins[f.Name()], m)
 							ran[label]++
 						}
 					}
@@ -227,7 +195,7 @@ func BenchmarkAttention(b *testing.B) {
 			}
 			var all []*kerneltest.Series
 			clocks := map[string]float64{}
-			for _, way := range attentionWays(d.arch, flash{}, p) {
+			for _, way := range ways(d.arch, attentionFamily(flash{}), p) {
 				l, err := d.attends(way)(o)
 				if err != nil {
 					b.Fatal(err)

@@ -5,8 +5,6 @@ import (
 	"math"
 )
 
-func init() { attentionFamilies[rungNaiveAttention] = naiveAttention{} }
-
 // naiveAttention is attention_naive.cu: a block for each head of each row, the scores in
 // a workspace.
 type naiveAttention struct{}
@@ -14,15 +12,15 @@ type naiveAttention struct{}
 // What attention_naive.cu fixes, and how many of its blocks a multiprocessor is given.
 const naiveAttentionThreads, naiveAttentionBlocks = 128, 8
 
-func (naiveAttention) name() string { return "naive" }
+func (naiveAttention) Name() string { return "naive" }
 
-func (naiveAttention) describe(arch) string {
+func (naiveAttention) Describe(arch) string {
 	return "scores in a workspace, on CUDA cores: a block for each head of each row"
 }
 
-func (naiveAttention) supports(a arch, p attentionProblem) string { return typeReason(a, p.dtype) }
+func (naiveAttention) Supports(a arch, p attentionProblem) string { return typeReason(a, p.dtype) }
 
-func (naiveAttention) plan(a arch, p attentionProblem) attentionPlan {
+func (naiveAttention) Plan(a arch, p attentionProblem) attentionPlan {
 	items := int64(p.rows) * int64(p.heads.Query)
 	blocks := int(min(items, int64(naiveAttentionBlocks*a.sms)))
 	// Each element of a key costs the L1 a cycle, since those that a warp loads together lie

@@ -48,20 +48,20 @@ func TestPlannedAttention(t *testing.T) {
 		if f == nil {
 			continue
 		}
-		t.Run(f.name(), func(t *testing.T) {
+		t.Run(f.Name(), func(t *testing.T) {
 			used := map[string]bool{}
 			for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 				for _, p := range attentionProblems(t, d) {
 					off := uint64(p.aligned % 16)
 					for _, a := range testArchs {
-						if f.supports(a, p) != "" {
+						if f.Supports(a, p) != "" {
 							continue
 						}
-						plans := []attentionPlan{f.plan(a, p)}
+						plans := []attentionPlan{f.Plan(a, p)}
 						if c, ok := f.(interface {
-							candidates(arch, attentionProblem) []attentionPlan
+							Candidates(arch, attentionProblem) []attentionPlan
 						}); ok {
-							plans = c.candidates(a, p)
+							plans = c.Candidates(a, p)
 						}
 						for _, plan := range plans {
 							if plan.label == "" || !(plan.seconds > 0) || plan.scratch < 0 || plan.flags < 0 {
@@ -84,9 +84,9 @@ func TestPlannedAttention(t *testing.T) {
 					}
 				}
 			}
-			prefix := map[string]string{"naive": "ga_attention_naive_", "decode": "ga_attention_decode_", "flash": "ga_flash_"}[f.name()]
+			prefix := map[string]string{"naive": "ga_attention_naive_", "decode": "ga_attention_decode_", "flash": "ga_flash_"}[f.Name()]
 			if prefix == "" {
-				t.Fatalf("no prefix is known of the symbols of %s", f.name())
+				t.Fatalf("no prefix is known of the symbols of %s", f.Name())
 			}
 			unused(t, prefix, used)
 		})
@@ -99,12 +99,12 @@ func TestPickAttention(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		for _, p := range attentionProblems(t, d) {
 			for _, a := range testArchs {
-				best, _, ok := pickAttention(attentionFamilies[:], a, p)
+				best, _, ok := pick(attentionFamilies, a, p)
 				if ok != (typeReason(a, d) == "") {
 					t.Fatalf("%d, %+v: picked is %v", a.cc, p, ok)
 				}
-				if ok && p.rows >= 128 && p.window != 1 && p.heads.Query == 32 && (flash{}).supports(a, p) == "" && best.name() != "flash" {
-					t.Fatalf("%d, %+v: picked %s", a.cc, p, best.name())
+				if ok && p.rows >= 128 && p.window != 1 && p.heads.Query == 32 && (flash{}).Supports(a, p) == "" && best.Name() != "flash" {
+					t.Fatalf("%d, %+v: picked %s", a.cc, p, best.Name())
 				}
 			}
 		}

@@ -15,9 +15,9 @@ type fakeFamily struct {
 	needs   int // compute capability × 10
 }
 
-func (f fakeFamily) name() string         { return f.label }
-func (f fakeFamily) describe(arch) string { return "fake" }
-func (f fakeFamily) supports(a arch, p kernels.Problem) string {
+func (f fakeFamily) Name() string         { return f.label }
+func (f fakeFamily) Describe(arch) string { return "fake" }
+func (f fakeFamily) Supports(a arch, p gemmProblem) string {
 	switch {
 	case a.cc < f.needs:
 		return "needs a newer GPU"
@@ -26,8 +26,8 @@ func (f fakeFamily) supports(a arch, p kernels.Problem) string {
 	}
 	return ""
 }
-func (f fakeFamily) plan(arch, kernels.Problem, alignment) planned {
-	return planned{label: "tile", seconds: f.seconds}
+func (f fakeFamily) Plan(arch, gemmProblem) gemmPlan {
+	return gemmPlan{label: "tile", seconds: f.seconds}
 }
 
 func TestPick(t *testing.T) {
@@ -35,24 +35,28 @@ func TestPick(t *testing.T) {
 	wide := fakeFamily{"wide", 1 << 20, 2, 0}
 	same := fakeFamily{"same", 1 << 20, 2, 0}
 	for _, c := range []struct {
-		among []family
+		among []gemmFamily
 		cc, m int
 		want  string
 	}{
-		{[]family{wide, narrow}, 90, 8, "narrow tile"},
-		{[]family{wide, narrow}, 90, 9, "wide tile"},
-		{[]family{wide, narrow}, 80, 8, "wide tile"},
-		{[]family{wide, same}, 80, 8, "wide tile"},
-		{[]family{same, wide}, 80, 8, "same tile"},
-		{[]family{narrow}, 90, 9, ""},
+		{[]gemmFamily{wide, narrow}, 90, 8, "narrow tile"},
+		{[]gemmFamily{wide, narrow}, 90, 9, "wide tile"},
+		{[]gemmFamily{wide, narrow}, 80, 8, "wide tile"},
+		{[]gemmFamily{wide, same}, 80, 8, "wide tile"},
+		{[]gemmFamily{same, wide}, 80, 8, "same tile"},
+		{[]gemmFamily{narrow}, 90, 9, ""},
 		{nil, 90, 9, ""},
 	} {
-		_, plan, ok := pick(c.among, arch{cc: c.cc}, kernels.Problem{Shape: kernels.Shape{M: c.m, N: 1, K: 1}}, alignment{16, 16})
-		if ok != (c.want != "") || plan.label != c.want {
-			t.Errorf("m%d on %d: picked %q, want %q", c.m, c.cc, plan.label, c.want)
+		best, plan, ok := pick(c.among, arch{cc: c.cc}, gemmProblem{kernels.Problem{Shape: kernels.Shape{M: c.m, N: 1, K: 1}}, alignment{16, 16}})
+		got := ""
+		if ok {
+			got = joinLabel(best.Name(), plan.label)
+		}
+		if got != c.want {
+			t.Errorf("m%d on %d: picked %q, want %q", c.m, c.cc, got, c.want)
 		}
 	}
-	got := refusals([]family{narrow, narrow, wide}, arch{cc: 80}, kernels.Problem{Shape: kernels.Shape{M: 2 << 20, N: 1, K: 1}})
+	got := refusals([]gemmFamily{narrow, narrow, wide}, arch{cc: 80}, gemmProblem{Problem: kernels.Problem{Shape: kernels.Shape{M: 2 << 20, N: 1, K: 1}}})
 	if want := "needs a newer GPU; M is too large"; got != want {
 		t.Errorf("refused with %q, want %q", got, want)
 	}
@@ -62,12 +66,12 @@ func TestPick(t *testing.T) {
 func TestPresent(t *testing.T) {
 	for _, cc := range []int{75, 80, 86, 89, 90, 100, 120} {
 		a := arch{cc: cc, sms: 100, sharedMax: 99 << 10, l2: 50 << 20, clockMHz: 1700, bandwidth: 1e12}
-		there, missing := present(a)
+		there, missing := present(families, a)
 		names := map[string]bool{}
 		for _, f := range there {
-			names[f.name()] = true
-			if f.describe(a) == "" {
-				t.Errorf("%d: %s does not describe itself", cc, f.name())
+			names[f.Name()] = true
+			if f.Describe(a) == "" {
+				t.Errorf("%d: %s does not describe itself", cc, f.Name())
 			}
 		}
 		for _, m := range missing {
@@ -76,7 +80,7 @@ func TestPresent(t *testing.T) {
 			}
 		}
 		for _, f := range families {
-			if f != nil && f.name() == "naive" && !names["naive"] {
+			if f.Name() == "naive" && !names["naive"] {
 				t.Errorf("%d: naive is not there", cc)
 			}
 		}

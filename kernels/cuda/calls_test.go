@@ -75,16 +75,10 @@ func checkCall(a arch, c call) error {
 	return nil
 }
 
-// plannedProblem is a problem and where its operands may lie.
-type plannedProblem struct {
-	kernels.Problem
-	alignment
-}
-
 // plannedProblems are small and large products of type d, with operands that are aligned
 // to 16 bytes, to their elements, and in between.
-func plannedProblems(t *testing.T, d kernels.DType) []plannedProblem {
-	var out []plannedProblem
+func plannedProblems(t *testing.T, d kernels.DType) []gemmProblem {
+	var out []gemmProblem
 	extents := []int{1, 3, 8, 16, 17, 64, 100, 128, 256, 1000, 4096, 14336, 32768}
 	for _, m := range append(extents[:len(extents):len(extents)], 190, 220) {
 		for _, n := range extents {
@@ -98,7 +92,7 @@ func plannedProblems(t *testing.T, d kernels.DType) []plannedProblem {
 					if err != nil {
 						t.Fatal(err)
 					}
-					out = append(out, plannedProblem{p, o})
+					out = append(out, gemmProblem{p, o})
 				}
 			}
 		}
@@ -114,14 +108,14 @@ func TestPlannedLaunches(t *testing.T) {
 		if f == nil {
 			continue
 		}
-		t.Run(f.name(), func(t *testing.T) {
+		t.Run(f.Name(), func(t *testing.T) {
 			used := map[string]bool{}
-			check := func(a arch, p plannedProblem, planned planned) error {
+			check := func(a arch, p gemmProblem, planned gemmPlan) error {
 				if planned.label == "" || planned.seconds <= 0 || planned.scratch < 0 || planned.flags < 0 {
 					return fmt.Errorf("plan %+v", planned)
 				}
 				calls := planned.bind(addresses{
-					a: base + uint64(16-p.a%16)%16, b: 2 * base, c: 3 * base, ldb: packedLDB(p.DType, p.K),
+					a: base + uint64(16-p.aligned.a%16)%16, b: 2 * base, c: 3 * base, ldb: packedLDB(p.DType, p.K),
 					scratch: 4 * base, flags: 5 * base,
 				})
 				if len(calls) == 0 {
@@ -138,15 +132,13 @@ func TestPlannedLaunches(t *testing.T) {
 			for _, d := range kernels.DTypes() {
 				for i, p := range plannedProblems(t, d) {
 					for _, a := range testArchs {
-						if f.supports(a, p.Problem) != "" {
+						if f.Supports(a, p) != "" {
 							continue
 						}
-						plans := []planned{f.plan(a, p.Problem, p.alignment)}
+						plans := []gemmPlan{f.Plan(a, p)}
 						// Of families that tell them, now and then all the plans they choose from.
-						if c, ok := f.(interface {
-							candidates(arch, kernels.Problem, alignment) []planned
-						}); ok && i%59 == 0 {
-							plans = append(plans, c.candidates(a, p.Problem, p.alignment)...)
+						if c, ok := f.(chooser[gemmProblem, addresses]); ok && i%59 == 0 {
+							plans = append(plans, c.Candidates(a, p)...)
 						}
 						for _, plan := range plans {
 							if err := check(a, p, plan); err != nil {
@@ -156,7 +148,7 @@ func TestPlannedLaunches(t *testing.T) {
 					}
 				}
 			}
-			unused(t, "ga_"+f.name()+"_", used)
+			unused(t, "ga_"+f.Name()+"_", used)
 		})
 	}
 }

@@ -44,7 +44,7 @@ func TestWaveSeconds(t *testing.T) {
 // TestCoreKernelsRefuse: each type is refused where the architecture, or the kernel,
 // lacks it, with a reason; and so is what can't be indexed.
 func TestCoreKernelsRefuse(t *testing.T) {
-	for _, f := range []family{naive{}, tiled{}} {
+	for _, f := range []gemmFamily{naive{}, tiled{}} {
 		for _, c := range []struct {
 			a    arch
 			d    kernels.DType
@@ -54,17 +54,17 @@ func TestCoreKernelsRefuse(t *testing.T) {
 			{t4Arch, kernels.BF16, "bf16 needs compute capability 8.0, this GPU has 7.5"},
 			{testArchs[2], kernels.FP8, "fp8 needs compute capability 8.9, this GPU has 8.6"},
 			{h200Arch, kernels.FP8, ""}, {h200Arch, kernels.BF16, ""},
-			{h200Arch, kernels.TF32, "tf32 is a format of tensor cores, which " + f.name() + " does not use"},
+			{h200Arch, kernels.TF32, "tf32 is a format of tensor cores, which " + f.Name() + " does not use"},
 		} {
-			if got := f.supports(c.a, normalized(t, 5, 7, 9, c.d)); got != c.want {
-				t.Errorf("%s, %s on %d: %q, want %q", f.name(), c.d, c.a.cc, got, c.want)
+			if got := f.Supports(c.a, gemmProblem{Problem: normalized(t, 5, 7, 9, c.d)}); got != c.want {
+				t.Errorf("%s, %s on %d: %q, want %q", f.Name(), c.d, c.a.cc, got, c.want)
 			}
 		}
-		if got := f.supports(h200Arch, normalized(t, 1, 1, math.MaxInt32, kernels.INT8)); !strings.Contains(got, "beyond") {
-			t.Errorf("%s: K of 2^31-1: %q", f.name(), got)
+		if got := f.Supports(h200Arch, gemmProblem{Problem: normalized(t, 1, 1, math.MaxInt32, kernels.INT8)}); !strings.Contains(got, "beyond") {
+			t.Errorf("%s: K of 2^31-1: %q", f.Name(), got)
 		}
-		if got := f.supports(h200Arch, normalized(t, 1<<30, 1<<30, 1, kernels.INT8)); !strings.Contains(got, "tiles") {
-			t.Errorf("%s: 2^60 outputs: %q", f.name(), got)
+		if got := f.Supports(h200Arch, gemmProblem{Problem: normalized(t, 1<<30, 1<<30, 1, kernels.INT8)}); !strings.Contains(got, "tiles") {
+			t.Errorf("%s: 2^60 outputs: %q", f.Name(), got)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestTiledChoosesTiles(t *testing.T) {
 		{h200Arch, 256, 4096, 4096, "64x64"},
 		{t4Arch, 4, 4096, 4096, "16x64"},
 	} {
-		if got := (tiled{}).plan(c.a, normalized(t, c.m, c.n, c.k, kernels.FP32), alignment{16, 16}).label; got != c.want {
+		if got := (tiled{}).Plan(c.a, gemmProblem{normalized(t, c.m, c.n, c.k, kernels.FP32), alignment{16, 16}}).label; got != c.want {
 			t.Errorf("m%d n%d k%d on %d: %s, want %s", c.m, c.n, c.k, c.a.cc, got, c.want)
 		}
 	}
@@ -95,12 +95,12 @@ func TestCoreModels(t *testing.T) {
 		for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.INT8} {
 			for _, m := range []int{1, 16, 200, 1000, 8192} {
 				p := normalized(t, m, 4096, 4096, d)
-				tiledSeconds := tiled{}.plan(a, p, alignment{16, 16}).seconds
+				tiledSeconds := tiled{}.Plan(a, gemmProblem{p, alignment{16, 16}}).seconds
 				floor := p.Shape.FLOPs() / 2 / (coreRate(a, d) * float64(a.sms) * a.clockMHz * 1e6)
 				if memory := p.Shape.Bytes(d) / a.bandwidth; tiledSeconds < max(floor, memory) {
 					t.Errorf("%d, %s, m%d: tiled in %g s, the least is %g and %g", a.cc, d, m, tiledSeconds, floor, memory)
 				}
-				if naiveSeconds := (naive{}).plan(a, p, alignment{16, 16}).seconds; m >= 200 && naiveSeconds < 2*tiledSeconds {
+				if naiveSeconds := (naive{}).Plan(a, gemmProblem{p, alignment{16, 16}}).seconds; m >= 200 && naiveSeconds < 2*tiledSeconds {
 					t.Errorf("%d, %s, m%d: naive in %g s, tiled in %g", a.cc, d, m, naiveSeconds, tiledSeconds)
 				}
 			}
@@ -120,7 +120,7 @@ func TestTiledAlignment(t *testing.T) {
 		{kernels.INT8, 16, 1}, {kernels.INT8, 8, 0}, {kernels.FP8, 4, 1}, {kernels.FP8, 2, 0},
 	} {
 		p := normalized(t, 64, 64, 64, c.d)
-		args := (tiled{}).plan(h200Arch, p, alignment{c.align, 16}).bind(addresses{ldb: 64})[0].args.bytes
+		args := (tiled{}).Plan(h200Arch, gemmProblem{p, alignment{c.align, 16}}).bind(addresses{ldb: 64})[0].args.bytes
 		if got := args[48+6*4]; got != c.want {
 			t.Errorf("%s aligned to %d: %d, want %d", c.d, c.align, got, c.want)
 		}

@@ -8,22 +8,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { attentionFamilies[rungFlash] = flash{} }
-
 // flash is attention of many rows on tensor cores, whose scores never leave the chip:
 // flash_hopper.cu on compute capability 9.0, flash.cu from 8.0 on.
 type flash struct{}
 
-func (flash) name() string { return "flash" }
+func (flash) Name() string { return "flash" }
 
-func (flash) describe(a arch) string {
+func (flash) Describe(a arch) string {
 	if a.cc == 90 {
 		return "online softmax on tensor cores by TMA and wgmma, producer and consumers that take turns, persistent grid"
 	}
 	return "online softmax on tensor cores by cp.async, ldmatrix and mma.sync"
 }
 
-func (flash) supports(a arch, p attentionProblem) string {
+func (flash) Supports(a arch, p attentionProblem) string {
 	switch {
 	case a.cc < 80:
 		return fmt.Sprintf("cp.async needs compute capability 8.0, this GPU has %d.%d", a.cc/10, a.cc%10)
@@ -42,7 +40,7 @@ func (flash) supports(a arch, p attentionProblem) string {
 }
 
 // candidates are the plans among which plan chooses.
-func (flash) candidates(a arch, p attentionProblem) []attentionPlan {
+func (flash) Candidates(a arch, p attentionProblem) []attentionPlan {
 	var plans []attentionPlan
 	if a.cc == 90 {
 		for _, t := range flashHopperTiles {
@@ -54,8 +52,8 @@ func (flash) candidates(a arch, p attentionProblem) []attentionPlan {
 	return append(plans, flashPlan(a, p))
 }
 
-func (f flash) plan(a arch, p attentionProblem) attentionPlan {
-	return fastestAttention(f.candidates(a, p))
+func (f flash) Plan(a arch, p attentionProblem) attentionPlan {
+	return fastest(f.Candidates(a, p))
 }
 
 // What flash.cu fixes: its tile, its threads and, at most, their registers.

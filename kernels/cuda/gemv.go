@@ -7,21 +7,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { families[rungGemv] = gemv{} }
-
 // gemv is gemv.cu: up to eight rows of A, B read once and kept nowhere.
 type gemv struct{}
 
 // gemvMost is how many rows of A one pass over B serves: the columns of mma.sync.
 const gemvMost = 8
 
-func (gemv) name() string { return "gemv" }
+func (gemv) Name() string { return "gemv" }
 
-func (gemv) describe(arch) string {
+func (gemv) Describe(arch) string {
 	return "M up to 8 at the speed of memory: 16-byte loads straight into mma.sync's fragments, K split over a block's warps"
 }
 
-func (gemv) supports(a arch, p kernels.Problem) string {
+func (gemv) Supports(a arch, p gemmProblem) string {
 	if p.M > gemvMost {
 		return fmt.Sprintf("takes up to %d rows of A, not %d", gemvMost, p.M)
 	}
@@ -31,7 +29,7 @@ func (gemv) supports(a arch, p kernels.Problem) string {
 	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
 		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
 	}
-	return sizeReason(p, gemvMost, gemvRows)
+	return sizeReason(p.Problem, gemvMost, gemvRows)
 }
 
 // gemvRows is how many rows of B a block has, and gemvStep how many bytes of each a warp
@@ -107,24 +105,24 @@ func (c gemvChoice) seconds(a arch, p kernels.Problem) float64 {
 }
 
 // candidates are the plans of all choices.
-func (g gemv) candidates(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
+func (g gemv) Candidates(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
 	for _, c := range g.choices(p.DType) {
-		plans = append(plans, planned{
+		plans = append(plans, gemmPlan{
 			label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
-			seconds: c.seconds(a, p),
-			bind:    func(at addresses) []call { return []call{c.call(a, p, at, o)} },
+			seconds: c.seconds(a, p.Problem),
+			bind:    func(at addresses) []call { return []call{c.call(a, p, at)} },
 		})
 	}
 	return plans
 }
 
-func (g gemv) plan(a arch, p kernels.Problem, o alignment) planned {
-	return fastest(g.candidates(a, p, o))
+func (g gemv) Plan(a arch, p gemmProblem) gemmPlan {
+	return fastest(g.Candidates(a, p))
 }
 
 // call launches gemv.cu: struct Params there.
-func (c gemvChoice) call(a arch, p kernels.Problem, at addresses, o alignment) call {
+func (c gemvChoice) call(a arch, p gemmProblem, at addresses) call {
 	tokens := gemvMost
 	if p.DType == kernels.FP32 {
 		for tokens = 2; tokens < p.M; tokens *= 2 {
@@ -138,6 +136,6 @@ func (c gemvChoice) call(a arch, p kernels.Problem, at addresses, o alignment) c
 	}
 	k.args.pointer(at.a).pointer(at.b).pointer(at.c)
 	k.args.int64(int64(p.LDA)).int64(int64(at.ldb)).int64(int64(p.LDC))
-	k.args.int32(p.M, p.N, p.K, oneIf(o.a >= 16))
+	k.args.int32(p.M, p.N, p.K, oneIf(p.aligned.a >= 16))
 	return k
 }

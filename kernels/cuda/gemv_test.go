@@ -21,7 +21,7 @@ func TestGemvSupports(t *testing.T) {
 		{turing, 1, 4096, kernels.INT8, ""},
 		{turing, 1, 4096, kernels.BF16, "bf16 needs compute capability 8.0, this GPU has 7.5"},
 	} {
-		if got := (gemv{}).supports(c.a, narrowProblem(t, c.m, 64, c.k, c.d)); got != c.reason {
+		if got := (gemv{}).Supports(c.a, gemmProblem{Problem: narrowProblem(t, c.m, 64, c.k, c.d)}); got != c.reason {
 			t.Errorf("m%d k%d %s: %q, want %q", c.m, c.k, c.d, got, c.reason)
 		}
 	}
@@ -42,7 +42,7 @@ func TestGemvDecisions(t *testing.T) {
 		{1, 4096, 4096, kernels.FP32, "8 warps 1 ahead"},
 	} {
 		p := narrowProblem(t, c.m, c.n, c.k, c.d)
-		if got := (gemv{}).plan(h200Arch, p, alignment{16, 16}).label; got != c.label {
+		if got := (gemv{}).Plan(h200Arch, gemmProblem{p, alignment{16, 16}}).label; got != c.label {
 			t.Errorf("%v %s: %q, want %q", p.Shape, c.d, got, c.label)
 		}
 	}
@@ -52,7 +52,7 @@ func TestGemvDecisions(t *testing.T) {
 func TestGemvCall(t *testing.T) {
 	p := narrowProblem(t, 3, 100, 70, kernels.FP32)
 	p.LDA, p.LDC = 71, 101
-	k := gemvChoice{ahead: 1, warps: 6}.call(h200Arch, p, addresses{a: 4, b: 1 << 20, c: 8, ldb: 72}, alignment{4, 4})
+	k := gemvChoice{ahead: 1, warps: 6}.call(h200Arch, gemmProblem{p, alignment{4, 4}}, addresses{a: 4, b: 1 << 20, c: 8, ldb: 72})
 	want := new(args).pointer(4).pointer(1<<20).pointer(8).int64(71).int64(72).int64(101).int32(3, 100, 70, 0)
 	if k.kernel != "ga_gemv_fp32_1x4" || k.grid.x != 7 || k.block.x != 192 || k.shared != 6*8*20*4 || !k.overlap ||
 		string(k.args.bytes) != string(want.bytes) {
@@ -60,7 +60,7 @@ func TestGemvCall(t *testing.T) {
 	}
 	old := arch{cc: 86, sms: 84, sharedMax: 99 << 10, clockMHz: 1860, bandwidth: 936e9}
 	p.DType = kernels.INT8
-	if k := (gemvChoice{ahead: 2, warps: 8}).call(old, p, addresses{}, alignment{16, 4}); k.kernel != "ga_gemv_int8_2x8" || k.overlap || k.grid.x != 7 {
+	if k := (gemvChoice{ahead: 2, warps: 8}).call(old, gemmProblem{p, alignment{16, 4}}, addresses{}); k.kernel != "ga_gemv_int8_2x8" || k.overlap || k.grid.x != 7 {
 		t.Errorf("call %+v", k)
 	}
 }

@@ -7,20 +7,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { families[rungHopper] = hopper{} }
-
 // hopper is hopper.cu for many rows of A and hopper_narrow.cu for few: TMA and wgmma, on
 // compute capability 9.0 alone.
 type hopper struct{}
 
-func (hopper) name() string { return "hopper" }
+func (hopper) Name() string { return "hopper" }
 
-func (hopper) describe(arch) string {
+func (hopper) Describe(arch) string {
 	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and narrow ones for few rows",
 		len(hopperTiles(kernels.FP16)))
 }
 
-func (hopper) supports(a arch, p kernels.Problem) string {
+func (hopper) Supports(a arch, p gemmProblem) string {
 	switch {
 	case p.DType == kernels.FP32:
 		return "tensor cores don't multiply fp32; their format of it is tf32"
@@ -29,7 +27,7 @@ func (hopper) supports(a arch, p kernels.Problem) string {
 	case p.LDA > largestExtent || p.LDC > largestExtent:
 		return fmt.Sprintf("a leading dimension is beyond %d", largestExtent)
 	}
-	return sizeReason(p, 96, 96)
+	return sizeReason(p.Problem, 96, 96)
 }
 
 // hopperTile is one shape that hopper.cu was built in.
@@ -338,29 +336,29 @@ const (
 	hopperLead                   = 2    // steps by which the first consumer is ahead
 )
 
-func (f hopper) plan(a arch, p kernels.Problem, o alignment) planned {
-	c, seconds := f.choose(a, p)
-	return fastest(append([]planned{c.plan(a, p, o, seconds)}, narrowPlans(a, p, o)...))
+func (f hopper) Plan(a arch, p gemmProblem) gemmPlan {
+	c, seconds := f.choose(a, p.Problem)
+	return fastest(append([]gemmPlan{c.plan(a, p, seconds)}, narrowPlans(a, p)...))
 }
 
 // candidates are the plans among which plan chooses.
-func (f hopper) candidates(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
-	f.each(a, p, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, o, seconds)) })
-	return append(plans, narrowPlans(a, p, o)...)
+func (f hopper) Candidates(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
+	f.each(a, p.Problem, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, seconds)) })
+	return append(plans, narrowPlans(a, p)...)
 }
 
-func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
+func (c hopperChoice) plan(a arch, p gemmProblem, seconds float64) gemmPlan {
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := realign(p, o.a < 16)
+	rows := realign(p.Problem, p.aligned.a < 16)
 	seconds += rows.seconds(a)
 	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
 	out := p.DType.Output().Size()
-	storable := o.c >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
+	storable := p.aligned.c >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
 	if !storable {
 		seconds += float64(p.M) * float64(p.N*out) / hopperElements
 	}
-	plan := planned{label: c.label(), seconds: seconds, scratch: rows.copied}
+	plan := gemmPlan{label: c.label(), seconds: seconds, scratch: rows.copied}
 	blocks := c.clusters * c.size()
 	if c.split > 0 {
 		plan.scratch += int64(blocks) * int64(c.rows*c.cols) * 4
@@ -368,7 +366,7 @@ func (c hopperChoice) plan(a arch, p kernels.Problem, o alignment, seconds float
 	}
 	plan.bind = func(at addresses) []call {
 		calls, lda := rows.calls(a, &at)
-		return append(calls, c.call(p, at, lda, storable))
+		return append(calls, c.call(p.Problem, at, lda, storable))
 	}
 	return plan
 }

@@ -235,19 +235,19 @@ func (c narrowChoice) label() string {
 }
 
 // narrowPlans are the plans for hopper_narrow.cu, none where p has too many rows.
-func narrowPlans(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
-	for _, c := range narrowChoices(a, p) {
-		plans = append(plans, c.plan(a, p, o))
+func narrowPlans(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
+	for _, c := range narrowChoices(a, p.Problem) {
+		plans = append(plans, c.plan(a, p))
 	}
 	return plans
 }
 
 // plan is the choice's, for a problem with operands so aligned.
-func (c narrowChoice) plan(a arch, p kernels.Problem, o alignment) planned {
-	plan := planned{label: c.label(), seconds: c.seconds(a, p)}
+func (c narrowChoice) plan(a arch, p gemmProblem) gemmPlan {
+	plan := gemmPlan{label: c.label(), seconds: c.seconds(a, p.Problem)}
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := realign(p, o.a < 16)
+	rows := realign(p.Problem, p.aligned.a < 16)
 	plan.seconds += rows.seconds(a)
 	plan.scratch = rows.copied
 	if blocks := int64(c.clusters * c.size()); c.streamed > 0 {
@@ -256,7 +256,7 @@ func (c narrowChoice) plan(a arch, p kernels.Problem, o alignment) planned {
 	}
 	plan.bind = func(at addresses) []call {
 		calls, lda := rows.calls(a, &at)
-		return append(calls, c.call(p, at, lda, o.c >= 16))
+		return append(calls, c.call(p.Problem, at, lda, p.aligned.c >= 16))
 	}
 	return plan
 }
@@ -286,12 +286,4 @@ func (c narrowChoice) call(p kernels.Problem, at addresses, lda int, wide bool) 
 	k.args.int32(oneIf(wide), oneIf(c.tokenTiles > 1), c.clusterRows, c.clusterTokens)
 	k.args.align(64)
 	return k
-}
-
-// oneIf is how a kernel is told yes or no.
-func oneIf(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }

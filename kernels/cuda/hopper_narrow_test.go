@@ -59,7 +59,7 @@ func TestNarrowDecisions(t *testing.T) {
 			t.Errorf("%v: %q, want %q", p.Shape, got, c.label)
 		}
 	}
-	if plans := narrowPlans(h200Arch, narrowProblem(t, narrowMost+1, 4096, 4096, kernels.BF16), alignment{16, 16}); plans != nil {
+	if plans := narrowPlans(h200Arch, gemmProblem{narrowProblem(t, narrowMost+1, 4096, 4096, kernels.BF16), alignment{16, 16}}); plans != nil {
 		t.Errorf("%d plans for %d rows", len(plans), narrowMost+1)
 	}
 }
@@ -122,7 +122,7 @@ func TestNarrowBesideWide(t *testing.T) {
 		{131, 14336, 4096, false}, {164, 14336, 4096, false}, {206, 14336, 4096, false}, {259, 6144, 4096, false},
 		{407, 4096, 4096, false}, {511, 4096, 4096, false},
 	} {
-		plan := hopper{}.plan(h200Arch, narrowProblem(t, c.m, c.n, c.k, kernels.BF16), alignment{16, 16})
+		plan := hopper{}.Plan(h200Arch, gemmProblem{narrowProblem(t, c.m, c.n, c.k, kernels.BF16), alignment{16, 16}})
 		if strings.HasPrefix(plan.label, "narrow ") != c.narrow {
 			t.Errorf("m%d n%d k%d: %s", c.m, c.n, c.k, plan.label)
 		}
@@ -195,7 +195,7 @@ func TestNarrowCall(t *testing.T) {
 		narrowTile: narrowTile{64, 48}, clusterRows: 2, clusterTokens: 2, stages: 7,
 		steps: 7, tokenTiles: 2, tiles: 16, clusters: 30, streamed: 16,
 	}
-	plan := c.plan(h200Arch, p, alignment{2, 2})
+	plan := c.plan(h200Arch, gemmProblem{p, alignment{2, 2}})
 	if want := int64(100*776*2+255)/256*256 + 120*64*48*4; plan.scratch != want || plan.flags != 120*4 {
 		t.Errorf("scratch %d, flags %d, want %d and %d", plan.scratch, plan.flags, want, 120*4)
 	}
@@ -234,7 +234,7 @@ func TestNarrowWholeTypes(t *testing.T) {
 			continue
 		}
 		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {512, 65, 100000}} {
-			plans := narrowPlans(h200Arch, narrowProblem(t, s[0], s[1], s[2], d), alignment{16, 16})
+			plans := narrowPlans(h200Arch, gemmProblem{narrowProblem(t, s[0], s[1], s[2], d), alignment{16, 16}})
 			if len(plans) == 0 {
 				t.Errorf("%s %v: no plan", d, s)
 			}

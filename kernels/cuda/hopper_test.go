@@ -35,13 +35,13 @@ func TestHopperSupports(t *testing.T) {
 		{hopperH200, kernels.FP8, ""},
 		{hopperH200, kernels.INT8, ""},
 	} {
-		got := hopper{}.supports(c.a, hopperProblem(t, c.d, 16, 16, 16))
+		got := hopper{}.Supports(c.a, gemmProblem{Problem: hopperProblem(t, c.d, 16, 16, 16)})
 		if (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
 			t.Errorf("%s on %d: %q, expected %q in it", c.d, c.a.cc, got, c.reason)
 		}
 	}
 	p := hopperProblem(t, kernels.FP16, 1<<30, 1<<30, 16)
-	if got := (hopper{}).supports(hopperH200, p); !strings.Contains(got, "tiles") {
+	if got := (hopper{}).Supports(hopperH200, gemmProblem{Problem: p}); !strings.Contains(got, "tiles") {
 		t.Errorf("2^60 outputs: %q", got)
 	}
 }
@@ -274,7 +274,7 @@ func TestHopperStores(t *testing.T) {
 	}{{4096, 4096, 16, true}, {4096, 4100, 8, false}, {4096, 4096, 8, false}, {4001, 4008, 16, false}, {4000, 4008, 16, true}} {
 		p := hopperProblem(t, kernels.BF16, 2000, c.n, 512)
 		p.LDC = c.ldc
-		calls := hopper{}.plan(hopperH200, p, alignment{16, c.align}).bind(addresses{ldb: 512})
+		calls := hopper{}.Plan(hopperH200, gemmProblem{p, alignment{16, c.align}}).bind(addresses{ldb: 512})
 		if got := len(calls[0].args.maps) == 3; got != c.tma {
 			t.Errorf("N %d, ldc %d, aligned to %d: stored by TMA %v", c.n, c.ldc, c.align, got)
 		}
@@ -285,7 +285,7 @@ func TestHopperStores(t *testing.T) {
 // cut tiles lie.
 func TestHopperRealign(t *testing.T) {
 	p := hopperProblem(t, kernels.BF16, 2000, 3000, 3001)
-	aligned, copied := hopper{}.plan(hopperH200, p, alignment{16, 16}), hopper{}.plan(hopperH200, p, alignment{2, 16})
+	aligned, copied := hopper{}.Plan(hopperH200, gemmProblem{p, alignment{16, 16}}), hopper{}.Plan(hopperH200, gemmProblem{p, alignment{2, 16}})
 	at := addresses{a: 0x1002, b: 0x2000, c: 0x3000, ldb: 3008, scratch: 0x100000, flags: 0x5000}
 	if calls := aligned.bind(at); len(calls) != 1 {
 		t.Errorf("%d calls for an aligned A", len(calls))

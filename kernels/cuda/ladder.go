@@ -13,48 +13,41 @@ type rung struct {
 	dev      *Device
 	name     string
 	describe string
-	among    []family
-	picked   map[pickKey]picked
-}
-
-// pickKey is everything that a choice on one device depends on.
-type pickKey struct {
-	p kernels.Problem // normalized
-	o alignment
+	among    []gemmFamily
+	picked   map[gemmProblem]picked
 }
 
 // picked is what pick returned.
 type picked struct {
-	best family
-	plan planned
+	best gemmFamily
+	plan gemmPlan
 	ok   bool
 }
 
 // pick chooses the plan of a product, once for all copies of its weights: that takes a
 // good part of a millisecond, and all else of binding some microseconds.
-func (r *rung) pick(p kernels.Problem, o alignment) picked {
-	key := pickKey{p, o}
-	if c, ok := r.picked[key]; ok {
+func (r *rung) pick(p gemmProblem) picked {
+	if c, ok := r.picked[p]; ok {
 		return c
 	}
 	if len(r.picked) >= keptPlans || r.picked == nil {
-		r.picked = map[pickKey]picked{}
+		r.picked = map[gemmProblem]picked{}
 	}
 	var c picked
-	c.best, c.plan, c.ok = pick(r.among, r.dev.arch, p, o)
-	r.picked[key] = c
+	c.best, c.plan, c.ok = pick(r.among, r.dev.arch, p)
+	r.picked[p] = c
 	return c
 }
 
 // ladder lists our kernels on a device, auto first, and those that don't run there.
 func ladder(d *Device) ([]kernels.Gemm, []kernels.Missing) {
-	there, missing := present(d.arch)
+	there, missing := present(families, d.arch)
 	if len(there) == 0 {
 		return nil, missing
 	}
 	gemms := []kernels.Gemm{&rung{dev: d, name: "auto", describe: describeAuto(there), among: there}}
 	for _, f := range there {
-		gemms = append(gemms, &rung{dev: d, name: f.name(), describe: f.describe(d.arch), among: []family{f}})
+		gemms = append(gemms, &rung{dev: d, name: f.Name(), describe: f.Describe(d.arch), among: []gemmFamily{f}})
 	}
 	return gemms, missing
 }
@@ -70,11 +63,11 @@ func (r *rung) Supports(p kernels.Problem) error {
 		return &kernels.Unsupported{Kernel: r.name, DType: p.DType, Reason: err.Error()}
 	}
 	for _, f := range r.among {
-		if f.supports(r.dev.arch, q) == "" {
+		if f.Supports(r.dev.arch, gemmProblem{Problem: q}) == "" {
 			return nil
 		}
 	}
-	return &kernels.Unsupported{Kernel: r.name, DType: q.DType, Reason: refusals(r.among, r.dev.arch, q)}
+	return &kernels.Unsupported{Kernel: r.name, DType: q.DType, Reason: refusals(r.among, r.dev.arch, gemmProblem{Problem: q})}
 }
 
 // PrepareWeights packs B. All our kernels share what was packed of one matrix.
@@ -117,7 +110,7 @@ func (r *rung) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 		a: alignmentOf(at.a, int64(p.LDA)*int64(p.DType.Size())),
 		c: alignmentOf(at.c, int64(p.LDC)*int64(out.Size())),
 	}
-	choice := r.pick(p, o)
+	choice := r.pick(gemmProblem{p, o})
 	if !choice.ok {
 		return nil, r.Supports(p)
 	}
@@ -128,10 +121,10 @@ func (r *rung) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	if at.flags, err = d.flags(plan.flags); err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
-	label := plan.label // of the family and its plan, which auto shows
-	name := fmt.Sprintf("%s %s %v lda %d ldc %d", label, p.DType, p.Shape, p.LDA, p.LDC)
-	if len(r.among) == 1 {
-		label = label[min(len(label), len(choice.best.name())+1):]
+	label, full := plan.label, joinLabel(choice.best.Name(), plan.label)
+	name := fmt.Sprintf("%s %s %v lda %d ldc %d", full, p.DType, p.Shape, p.LDA, p.LDC)
+	if len(r.among) > 1 {
+		label = full
 	}
 	key := fmt.Sprintf("%s, aligned to %d and %d, %d calls first", name, o.a, o.c, len(first))
 	l, err := d.newLaunch(label, key, calls(append(first, plan.bind(at)...)), a.Buffer, w, c.Buffer)

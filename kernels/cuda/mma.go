@@ -7,18 +7,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { families[rungMMA] = mma{} }
-
 // mma is mma.cu: cp.async stages, ldmatrix and mma.sync, on every GPU from Ampere on.
 type mma struct{}
 
-func (mma) name() string { return "mma" }
+func (mma) Name() string { return "mma" }
 
-func (mma) describe(a arch) string {
+func (mma) Describe(a arch) string {
 	return fmt.Sprintf("mma.sync on tensor cores, %d tiles, cp.async stages, swizzled shared memory, split-K", len(mmaTiles(a)))
 }
 
-func (mma) supports(a arch, p kernels.Problem) string {
+func (mma) Supports(a arch, p gemmProblem) string {
 	switch {
 	case p.DType == kernels.FP32:
 		return "tensor cores don't multiply fp32; their format of it is tf32"
@@ -31,7 +29,7 @@ func (mma) supports(a arch, p kernels.Problem) string {
 	if p.K > largestExtent/p.DType.Size() {
 		return fmt.Sprintf("a row of K %d has more than %d bytes", p.K, largestExtent)
 	}
-	return sizeReason(p, 128, 256)
+	return sizeReason(p.Problem, 128, 256)
 }
 
 // mmaTile is one tile shape that mma.cu was built in.
@@ -241,32 +239,28 @@ func (c mmaChoice) label(d kernels.DType) string {
 	return s
 }
 
-func (f mma) plan(a arch, p kernels.Problem, o alignment) planned {
-	c, seconds := f.choose(a, p)
-	return c.plan(a, p, o, seconds)
+func (f mma) Plan(a arch, p gemmProblem) gemmPlan {
+	c, seconds := f.choose(a, p.Problem)
+	return c.plan(a, p, seconds)
 }
 
 // candidates are the plans of all choices.
-func (f mma) candidates(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
-	for _, c := range f.choices(a, p) {
-		plans = append(plans, c.plan(a, p, o, c.seconds(a, p)))
+func (f mma) Candidates(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
+	for _, c := range f.choices(a, p.Problem) {
+		plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem)))
 	}
 	return plans
 }
 
 // plan is the launch of a choice, which takes seconds.
-func (c mmaChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64) planned {
+func (c mmaChoice) plan(a arch, p gemmProblem, seconds float64) gemmPlan {
 	size := int64(p.DType.Size())
 	rowBytes := int64(packedLDB(p.DType, p.K)) * size
 	// cp.async takes 16 bytes at a time: A with other rows is copied first.
-	rows := realign(p, o.a < 16 || int64(p.K)*size != rowBytes)
+	rows := realign(p.Problem, p.aligned.a < 16 || int64(p.K)*size != rowBytes)
 	seconds += rows.seconds(a)
-	vectorC := 0
-	if o.c >= 16 {
-		vectorC = 1
-	}
-	plan := planned{label: c.label(p.DType), seconds: seconds, scratch: rows.copied}
+	plan := gemmPlan{label: c.label(p.DType), seconds: seconds, scratch: rows.copied}
 	if c.splits > 1 {
 		plan.scratch += int64(c.blocks()) * int64(c.m*c.n*4)
 		plan.flags = int64(c.tilesM*c.tilesN) * 4
@@ -281,7 +275,7 @@ func (c mmaChoice) plan(a arch, p kernels.Problem, o alignment, seconds float64)
 		}
 		k.args.pointer(at.a).pointer(at.b).pointer(at.c).pointer(at.scratch).pointer(at.flags)
 		k.args.int64(int64(lda) * size).int64(int64(at.ldb) * size).int64(int64(p.LDC))
-		k.args.int32(p.M, p.N, int(rowBytes), c.tilesM, c.tilesN, c.group(a), c.splits, c.steps, vectorC)
+		k.args.int32(p.M, p.N, int(rowBytes), c.tilesM, c.tilesN, c.group(a), c.splits, c.steps, oneIf(p.aligned.c >= 16))
 		return append(calls, k)
 	}
 	return plan

@@ -40,7 +40,7 @@ func TestMMASupports(t *testing.T) {
 		{mma4090, kernels.FP8, 64, ""},
 		{mmaH200, kernels.TF32, 1 << 30, "bytes"},
 	} {
-		got := mma{}.supports(c.a, mmaProblem(t, c.d, 16, 16, c.k))
+		got := mma{}.Supports(c.a, gemmProblem{Problem: mmaProblem(t, c.d, 16, 16, c.k)})
 		if (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
 			t.Errorf("%s on %d, K %d: %q, expected %q in it", c.d, c.a.cc, c.k, got, c.reason)
 		}
@@ -61,7 +61,7 @@ func TestMMATilesFit(t *testing.T) {
 			}
 			for _, d := range []kernels.DType{kernels.FP16, kernels.TF32, kernels.INT8} {
 				p := mmaProblem(t, d, 1, 1, 1)
-				k, err := findKernel(mma{}.plan(a, p, alignment{16, 16}).bind(addresses{})[0].kernel, a.cc)
+				k, err := findKernel(mma{}.Plan(a, gemmProblem{p, alignment{16, 16}}).bind(addresses{})[0].kernel, a.cc)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func TestMMAChoices(t *testing.T) {
 		{mma4090, 4096, 14336, 4096, "128x256", false},
 		{mma4090, 16, 4096, 14336, "16x128", false}, // 32 SMs draw what its memory gives
 	} {
-		plan := mma{}.plan(c.a, mmaProblem(t, kernels.FP16, c.m, c.n, c.k), alignment{16, 16})
+		plan := mma{}.Plan(c.a, gemmProblem{mmaProblem(t, kernels.FP16, c.m, c.n, c.k), alignment{16, 16}})
 		if !strings.HasPrefix(plan.label, c.tile) || strings.Contains(plan.label, "splits") != c.split {
 			t.Errorf("%d: m%d n%d k%d: %q, expected %q, splits %v", c.a.cc, c.m, c.n, c.k, plan.label, c.tile, c.split)
 		}
@@ -146,7 +146,7 @@ func TestMMAModel(t *testing.T) {
 		{kernels.FP8, 16, 14336, 4096, 16.8}, {kernels.FP8, 32, 14336, 4096, 18.4}, {kernels.FP8, 4096, 14336, 4096, 1164},
 		{kernels.TF32, 16, 14336, 4096, 55.7}, {kernels.TF32, 256, 14336, 4096, 146.3}, {kernels.TF32, 4096, 14336, 4096, 2165},
 	} {
-		plan := mma{}.plan(mmaH200, mmaProblem(t, c.d, c.m, c.n, c.k), alignment{16, 16})
+		plan := mma{}.Plan(mmaH200, gemmProblem{mmaProblem(t, c.d, c.m, c.n, c.k), alignment{16, 16}})
 		ratio := plan.seconds * 1e6 / c.us
 		if math.Abs(math.Log(ratio)) > math.Log(1.15) {
 			t.Errorf("%s m%d n%d k%d: %s: %.1f us, measured %.1f", c.d, c.m, c.n, c.k, plan.label, plan.seconds*1e6, c.us)
@@ -162,7 +162,7 @@ func TestMMARealigns(t *testing.T) {
 		copied        bool
 	}{{104, 104, 16, false}, {104, 128, 16, false}, {104, 104, 8, true}, {100, 104, 16, true}, {100, 100, 8, true}} {
 		p.K, p.LDA = c.k, c.lda
-		plan := mma{}.plan(mmaH200, p, alignment{c.align, 16})
+		plan := mma{}.Plan(mmaH200, gemmProblem{p, alignment{c.align, 16}})
 		calls := plan.bind(addresses{a: 1 << 20, b: 1 << 21, c: 1 << 22, ldb: packedLDB(p.DType, p.K), scratch: 1 << 23, flags: 1 << 24})
 		if (len(calls) == 2) != c.copied || (plan.scratch > 0) != c.copied {
 			t.Fatalf("%+v: %d calls, %d bytes of scratch", c, len(calls), plan.scratch)
@@ -185,7 +185,7 @@ func TestMMARealigns(t *testing.T) {
 func TestMMAArguments(t *testing.T) {
 	p := mmaProblem(t, kernels.INT8, 3, 300, 4096)
 	p.LDC = 304
-	plan := mma{}.plan(mmaA100, p, alignment{16, 8})
+	plan := mma{}.Plan(mmaA100, gemmProblem{p, alignment{16, 8}})
 	c, _ := mma{}.choose(mmaA100, p)
 	k := plan.bind(addresses{a: 1, b: 2, c: 3, ldb: 4096, scratch: 4, flags: 5})[0]
 	b := k.args.bytes

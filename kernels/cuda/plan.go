@@ -1,10 +1,8 @@
 package cuda
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -17,50 +15,6 @@ type arch struct {
 	l2        int64   // bytes of L2
 	clockMHz  float64 // the highest SM clock
 	bandwidth float64 // of memory, bytes a second, as the data sheet has it
-}
-
-// family is one rung of the ladder: a kernel that one can audit, in all the tile
-// shapes it was built in. A family holds no state; everything it decides follows
-// from the GPU and the problem, so that every decision is tested without a GPU.
-type family interface {
-	// name is the name by which the kernel is selected and stored: "hopper".
-	name() string
-	// describe is one line for people.
-	describe(a arch) string
-	// supports returns why p can't run on a, empty when it can. p is normalized.
-	supports(a arch, p kernels.Problem) string
-	// plan decides how p, which is normalized and supported, runs on a.
-	plan(a arch, p kernels.Problem, o alignment) planned
-}
-
-// alignment is the largest power of two, at most 16, in bytes, that divides the
-// address of a matrix and the distance of its rows. B needs none: [packed] weights
-// are aligned to 16 bytes.
-type alignment struct{ a, c int }
-
-// planned is a decision: what will be launched, and what it is expected to cost.
-type planned struct {
-	// label names the decision on every row: "128x256x64 stages 4 cluster 2".
-	label string
-	// seconds is what the model expects of one launch, to be compared with that of
-	// other plans only.
-	seconds float64
-	// scratch is the workspace in bytes, with any content. flags is that of a
-	// second one, which holds zeros when the first call begins and must hold
-	// zeros when the last one ends. Calls that overlap their predecessor touch
-	// neither before they have waited for it.
-	scratch, flags int64
-	// bind makes the launches for operands at given addresses.
-	bind func(at addresses) []call
-}
-
-// addresses are where a product's operands lie on the device. b is a packed
-// matrix: N rows of K elements, ldb apart, ldb·size a multiple of 16, with zeros
-// between K and ldb.
-type addresses struct {
-	a, b, c        uint64
-	ldb            int
-	scratch, flags uint64
 }
 
 // dim3 is the extent of a grid, a block or a cluster; zero fields count as one.
@@ -145,23 +99,23 @@ func (a *args) tensorMap(m tensorMap) *args {
 	return a
 }
 
-// fastest is the plan of least expected time, the earlier of equal ones.
-func fastest(plans []planned) planned {
-	return slices.MinFunc(plans, func(x, y planned) int { return cmp.Compare(x.seconds, y.seconds) })
+// divideUp is a divided by b, rounded up.
+func divideUp(a, b int) int { return (a + b - 1) / b }
+
+// oneIf is how a kernel is told yes or no.
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
-// families lists the rungs, the best first; each file puts its own in.
-var families [rungs]family
-
-// The order of the ladder.
-const (
-	rungHopper = iota
-	rungMMA
-	rungGemv
-	rungWMMA
-	rungTiled
-	rungNaive
-	rungs
-)
-
-func divideUp(a, b int) int { return (a + b - 1) / b }
+// alignmentOf is the largest power of two, at most 16, that divides an address and the
+// distance of rows, in bytes.
+func alignmentOf(address uint64, rowBytes int64) int {
+	n := 16
+	for n > 1 && (address|uint64(rowBytes))&uint64(n-1) != 0 {
+		n /= 2
+	}
+	return n
+}

@@ -104,31 +104,30 @@ func writeGemmPlans(t *testing.T, w *bytes.Buffer, a arch, d kernels.DType) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				q := gemmProblem{p, o}
 				fmt.Fprintf(w, "m%d n%d k%d %d", m, nk[0], nk[1], o.a)
 				for i, f := range families {
-					if f.supports(a, p) != "" {
+					if f.Supports(a, q) != "" {
 						continue
 					}
-					fmt.Fprintf(w, "; %s %s", f.name(), f.plan(a, p, o).label)
-					if c, ok := f.(interface {
-						candidates(arch, kernels.Problem, alignment) []planned
-					}); ok {
-						for _, plan := range c.candidates(a, p, o) {
+					fmt.Fprintf(w, "; %s %s", f.Name(), f.Plan(a, q).label)
+					if c, ok := f.(chooser[gemmProblem, addresses]); ok {
+						for _, plan := range c.Candidates(a, q) {
 							fmt.Fprintf(&times[i], "%s %.6g\n", plan.label, plan.seconds)
 						}
 					}
 				}
-				best, _, ok := pick(families[:], a, p, o)
+				best, _, ok := pick(families, a, q)
 				if !ok {
 					fmt.Fprintln(w, "; none")
 					continue
 				}
-				fmt.Fprintf(w, "; auto %s\n", best.name())
+				fmt.Fprintf(w, "; auto %s\n", best.Name())
 			}
 		}
 	}
 	for i, f := range families {
-		fmt.Fprintf(w, "%s candidates %x\n", f.name(), sha256.Sum256(times[i].Bytes()))
+		fmt.Fprintf(w, "%s candidates %x\n", f.Name(), sha256.Sum256(times[i].Bytes()))
 	}
 }
 
@@ -138,15 +137,15 @@ func writeAttentionPlans(t *testing.T, w *bytes.Buffer, a arch, d kernels.DType)
 	for i, p := range attentionProblems(t, d) {
 		fmt.Fprintf(w, "attention %d", i)
 		for _, f := range attentionFamilies {
-			if f.supports(a, p) != "" {
+			if f.Supports(a, p) != "" {
 				continue
 			}
-			plan := f.plan(a, p)
-			fmt.Fprintf(w, "; %s %s", f.name(), plan.label)
+			plan := f.Plan(a, p)
+			fmt.Fprintf(w, "; %s %s", f.Name(), plan.label)
 			fmt.Fprintf(&times, "%s %.6g\n", plan.label, plan.seconds)
 		}
-		if best, _, ok := pickAttention(attentionFamilies[:], a, p); ok {
-			fmt.Fprintf(w, "; auto %s", best.name())
+		if best, _, ok := pick(attentionFamilies, a, p); ok {
+			fmt.Fprintf(w, "; auto %s", best.Name())
 		}
 		fmt.Fprintln(w)
 	}

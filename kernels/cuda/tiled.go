@@ -6,8 +6,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { families[rungTiled] = tiled{} }
-
 // tiled is tiled.cu: shared memory and register tiles on CUDA cores.
 type tiled struct{}
 
@@ -37,20 +35,20 @@ const (
 	tiledLatency, tiledEdge = 700, 2000
 )
 
-func (tiled) name() string { return "tiled" }
+func (tiled) Name() string { return "tiled" }
 
-func (tiled) describe(arch) string {
+func (tiled) Describe(arch) string {
 	return "tiles in shared memory and registers on CUDA cores, next slab loaded while one is multiplied"
 }
 
-func (tiled) supports(a arch, p kernels.Problem) string {
+func (tiled) Supports(a arch, p gemmProblem) string {
 	if p.DType == kernels.TF32 {
 		return "tf32 is a format of tensor cores, which tiled does not use"
 	}
 	if reason := typeReason(a, p.DType); reason != "" {
 		return reason
 	}
-	return sizeReason(p, tiledTiles[2].m, tiledTiles[2].n)
+	return sizeReason(p.Problem, tiledTiles[2].m, tiledTiles[2].n)
 }
 
 // seconds is what the model expects of a product with these tiles: waves of blocks that
@@ -80,32 +78,32 @@ func (t tiledTile) busy(a arch, d kernels.DType) float64 {
 	return min(0.92, t.issue*128/lanes)
 }
 
-func (f tiled) plan(a arch, p kernels.Problem, o alignment) planned {
-	return fastest(f.candidates(a, p, o))
+func (f tiled) Plan(a arch, p gemmProblem) gemmPlan {
+	return fastest(f.Candidates(a, p))
 }
 
 // candidates are the plans of all tiles.
-func (tiled) candidates(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
+func (tiled) Candidates(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
 	for _, t := range tiledTiles {
-		plans = append(plans, t.plan(a, p, o))
+		plans = append(plans, t.plan(a, p))
 	}
 	return plans
 }
 
-func (t tiledTile) plan(a arch, p kernels.Problem, o alignment) planned {
+func (t tiledTile) plan(a arch, p gemmProblem) gemmPlan {
 	// A chunk is four words in shared memory, four elements in memory; 16 for int8.
 	chunk := 4 * p.DType.Size()
 	if p.DType == kernels.INT8 {
 		chunk = 16
 	}
 	name := fmt.Sprintf("%dx%d", t.m, t.n)
-	return planned{
+	return gemmPlan{
 		label:   name,
-		seconds: t.seconds(a, p),
+		seconds: t.seconds(a, p.Problem),
 		bind: func(at addresses) []call {
 			kernel := "ga_tiled_" + string(p.DType) + "_" + name
-			return []call{tileCall(kernel, p, o, at, t.m, t.n, tiledGroup, t.threads, chunk)}
+			return []call{tileCall(kernel, p, at, t.m, t.n, tiledGroup, t.threads, chunk)}
 		},
 	}
 }

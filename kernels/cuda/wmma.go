@@ -7,8 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { families[rungWMMA] = wmma{} }
-
 // wmma is wmma.cu: tensor cores through the WMMA API.
 type wmma struct{}
 
@@ -32,16 +30,16 @@ const (
 	wmmaChunk = 16 // bytes of a load
 )
 
-func (wmma) name() string { return "wmma" }
+func (wmma) Name() string { return "wmma" }
 
-func (wmma) describe(a arch) string {
+func (wmma) Describe(a arch) string {
 	if a.cc < 80 {
 		return "tensor cores through the WMMA API, slabs double-buffered by way of registers"
 	}
 	return "tensor cores through the WMMA API, slabs double-buffered by cp.async"
 }
 
-func (wmma) supports(a arch, p kernels.Problem) string {
+func (wmma) Supports(a arch, p gemmProblem) string {
 	switch p.DType {
 	case kernels.FP32:
 		return "tensor cores have no fp32: tf32 is what they make of it"
@@ -51,7 +49,7 @@ func (wmma) supports(a arch, p kernels.Problem) string {
 	if reason := typeReason(a, p.DType); reason != "" {
 		return reason
 	}
-	return sizeReason(p, wmmaTiles[2].m, wmmaTiles[2].n)
+	return sizeReason(p.Problem, wmmaTiles[2].m, wmmaTiles[2].n)
 }
 
 // seconds is what the model expects of one launch with these tiles. The resources are
@@ -82,21 +80,21 @@ func (t wmmaTile) seconds(a arch, p kernels.Problem) float64 {
 	return mmaLaunch + math.Sqrt(sum) + float64(divideUp(rounds, perSM)-1)*mmaEdge
 }
 
-func (f wmma) plan(a arch, p kernels.Problem, o alignment) planned {
-	return fastest(f.candidates(a, p, o))
+func (f wmma) Plan(a arch, p gemmProblem) gemmPlan {
+	return fastest(f.Candidates(a, p))
 }
 
 // candidates are the plans of all tiles.
-func (wmma) candidates(a arch, p kernels.Problem, o alignment) []planned {
-	var plans []planned
+func (wmma) Candidates(a arch, p gemmProblem) []gemmPlan {
+	var plans []gemmPlan
 	for _, t := range wmmaTiles {
 		name := fmt.Sprintf("%dx%d", t.m, t.n)
-		plans = append(plans, planned{
+		plans = append(plans, gemmPlan{
 			label:   name,
-			seconds: t.seconds(a, p),
+			seconds: t.seconds(a, p.Problem),
 			bind: func(at addresses) []call {
 				kernel := "ga_wmma_" + string(p.DType) + "_" + name
-				return []call{tileCall(kernel, p, o, at, t.m, t.n, wmmaGroup, t.warpsM*t.warpsN*32, wmmaChunk)}
+				return []call{tileCall(kernel, p, at, t.m, t.n, wmmaGroup, t.warpsM*t.warpsN*32, wmmaChunk)}
 			},
 		})
 	}

@@ -19,7 +19,7 @@ func TestWMMASupports(t *testing.T) {
 		{h200Arch, kernels.FP32, "tensor cores have no fp32: tf32 is what they make of it"},
 		{h200Arch, kernels.FP8, "the WMMA API has no fp8"},
 	} {
-		if got := (wmma{}).supports(c.a, normalized(t, 5, 7, 9, c.d)); got != c.want {
+		if got := (wmma{}).Supports(c.a, gemmProblem{Problem: normalized(t, 5, 7, 9, c.d)}); got != c.want {
 			t.Errorf("%s on %d: %q, want %q", c.d, c.a.cc, got, c.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestWMMAChoosesTiles(t *testing.T) {
 		{t4Arch, 4096, 4096, 4096, "128x128"},
 		{t4Arch, 16, 4096, 4096, "16x64"},
 	} {
-		if got := (wmma{}).plan(c.a, normalized(t, c.m, c.n, c.k, kernels.FP16), alignment{16, 16}).label; got != c.want {
+		if got := (wmma{}).Plan(c.a, gemmProblem{normalized(t, c.m, c.n, c.k, kernels.FP16), alignment{16, 16}}).label; got != c.want {
 			t.Errorf("m%d n%d k%d on %d: %s, want %s", c.m, c.n, c.k, c.a.cc, got, c.want)
 		}
 	}
@@ -50,13 +50,13 @@ func TestWMMAModel(t *testing.T) {
 	for _, a := range testArchs {
 		for _, m := range []int{1, 16, 300, 4096} {
 			p := normalized(t, m, 4096, 4096, kernels.FP16)
-			got := (wmma{}).plan(a, p, alignment{16, 16}).seconds
+			got := (wmma{}).Plan(a, gemmProblem{p, alignment{16, 16}}).seconds
 			clocks := float64(m) * 4096 / 128 * 4096 * 2 / 32 * mmaClocks(a, p.DType) / float64(a.sms)
 			least := max(clocks/(a.clockMHz*1e6), p.Shape.Bytes(p.DType)/a.bandwidth)
 			if got < least {
 				t.Errorf("%d, m%d: %g s, the least is %g", a.cc, m, got, least)
 			}
-			if cores := (tiled{}).plan(a, p, alignment{16, 16}).seconds; m >= 300 && got > cores {
+			if cores := (tiled{}).Plan(a, gemmProblem{p, alignment{16, 16}}).seconds; m >= 300 && got > cores {
 				t.Errorf("%d, m%d: %g s, the CUDA cores take %g", a.cc, m, got, cores)
 			}
 		}

@@ -1,0 +1,79 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// gemmProblem is what a family of kernels is asked to do: a normalized product, and how its
+// operands lie.
+type gemmProblem struct {
+	kernels.Problem
+	aligned alignment
+}
+
+// alignment is the largest power of two, at most 16, in bytes, that divides the
+// address of a matrix and the distance of its rows. B needs none: packed weights
+// are aligned to 16 bytes.
+type alignment struct{ a, c int }
+
+// addresses are where a product's operands lie on the device. b is a packed
+// matrix: N rows of K elements, ldb apart, ldb·size a multiple of 16, with zeros
+// between K and ldb.
+type addresses struct {
+	a, b, c        uint64
+	ldb            int
+	scratch, flags uint64
+}
+
+// gemmFamily and gemmPlan are those of products.
+type (
+	gemmFamily = family[gemmProblem, addresses]
+	gemmPlan   = planned[addresses]
+)
+
+// describeAuto says among what auto picks.
+func describeAuto(among []gemmFamily) string {
+	names := make([]string, len(among))
+	for i, f := range among {
+		names[i] = f.Name()
+	}
+	return fmt.Sprintf("picks the least expected time among %s, by tiles, waves and bytes", strings.Join(names, ", "))
+}
+
+// present divides families into the families that run on a and the reasons of those
+// that don't. A family that runs some type and shape is there.
+func present(families []gemmFamily, a arch) (there []gemmFamily, missing []kernels.Missing) {
+	for _, f := range families {
+		if reason := nothing(f, a); reason != "" {
+			missing = append(missing, kernels.Missing{Name: f.Name(), Reason: reason})
+			continue
+		}
+		there = append(there, f)
+	}
+	return there, missing
+}
+
+// nothing is why a family runs nothing at all on a, empty when it runs something. It
+// asks for a decoder's product and for a large one in every type.
+func nothing(f gemmFamily, a arch) string {
+	first := ""
+	for _, d := range kernels.DTypes() {
+		for _, m := range []int{1, 4096} {
+			p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: 4096, K: 4096}, DType: d}.Normalized()
+			if err != nil {
+				return err.Error()
+			}
+			reason := f.Supports(a, gemmProblem{Problem: p})
+			if reason == "" {
+				return ""
+			}
+			if d == kernels.FP16 && m == 1 {
+				first = reason // of the type that every tensor core has
+			}
+		}
+	}
+	return first
+}
