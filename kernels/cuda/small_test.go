@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // smallProblems are few and small: what a tool that watches every access of every
@@ -39,10 +42,10 @@ func smallProblems(d kernels.DType) []kernels.Problem {
 }
 
 // symbolOf names the kernels that a plan launches.
-func symbolOf(plan gemmPlan) string {
+func symbolOf(plan gemm.Plan) string {
 	name := ""
-	for _, c := range plan.bind(addresses{a: 1 << 20, b: 2 << 20, c: 3 << 20, ldb: 1 << 10, scratch: 4 << 20, flags: 5 << 20}) {
-		name += " " + c.kernel
+	for _, c := range plan.Bind(gemm.Addresses{A: 1 << 20, B: 2 << 20, C: 3 << 20, LDB: 1 << 10, Scratch: 4 << 20, Flags: 5 << 20}) {
+		name += " " + c.Kernel
 	}
 	return name
 }
@@ -53,7 +56,7 @@ func symbolOf(plan gemmPlan) string {
 // nothing wrote.
 func TestSmall(t *testing.T) {
 	d := gpu(t)
-	there, _ := present(families, d.arch)
+	there, _ := gemm.Present(families, d.Arch())
 	for _, f := range there {
 		for _, dt := range kernels.DTypes() {
 			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
@@ -64,12 +67,12 @@ func TestSmall(t *testing.T) {
 						t.Fatal(err)
 					}
 					// As Bind finds it: the gate's operands begin at whole rows.
-					o := alignment{
-						a: alignmentOf(0, int64(q.LDA)*int64(dt.Size())),
-						c: alignmentOf(0, int64(q.LDC)*int64(dt.Output().Size())),
+					o := gemm.Alignment{
+						A: planning.AlignmentOf(0, int64(q.LDA)*int64(dt.Size())),
+						C: planning.AlignmentOf(0, int64(q.LDC)*int64(dt.Output().Size())),
 					}
-					for _, one := range variants(d.arch, f, gemmProblem{q, o}, ran) {
-						r := &rung{dev: d, name: f.Name(), among: []gemmFamily{one}}
+					for _, one := range variants(d.Arch(), f, gemm.Problem{Problem: q, Aligned: o}, ran) {
+						r := gemm.NewKernel(d.Device, f.Name(), "", one)
 						if err := kernels.Gate(context.Background(), d, r, p, 1); err != nil {
 							t.Error(err)
 						}
@@ -86,17 +89,17 @@ func TestSmall(t *testing.T) {
 
 // variants are the family's ways of doing p, none of which has run with as many
 // problems as there are kinds of tails.
-func variants(a arch, f gemmFamily, p gemmProblem, ran map[string]int) []gemmFamily {
+func variants(a planning.Arch, f gemm.Family, p gemm.Problem, ran map[string]int) []gemm.Family {
 	times := 6
 	if testing.Short() {
 		times = 1
 	}
-	var out []gemmFamily
-	for _, way := range ways(a, f, p) {
+	var out []gemm.Family
+	for _, way := range cudatest.Ways(a, f, p) {
 		plan := way.Plan(a, p)
 		key := symbolOf(plan)
-		if _, ok := f.(chooser[gemmProblem, addresses]); ok {
-			key = fmt.Sprint(key, plan.scratch > 0)
+		if _, ok := f.(planning.Chooser[gemm.Problem, gemm.Addresses]); ok {
+			key = fmt.Sprint(key, plan.Scratch > 0)
 		}
 		if ran[key] >= times {
 			continue

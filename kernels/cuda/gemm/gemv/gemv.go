@@ -1,0 +1,143 @@
+package gemv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Family is gemv.cu: up to eight rows of A, B read once and kept nowhere.
+type Family struct{}
+
+// Most is how many rows of A one pass over B serves: the columns of mma.sync.
+const Most = 8
+
+func (Family) Name() string { return "gemv" }
+
+func (Family) Describe(planning.Arch) string {
+	return "M up to 8 at the speed of memory: 16-byte loads straight into mma.sync's fragments, K split over a block's warps"
+}
+
+func (Family) Supports(a planning.Arch, p gemm.Problem) string {
+	if p.M > Most {
+		return fmt.Sprintf("takes up to %d rows of A, not %d", Most, p.M)
+	}
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
+		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
+	}
+	return planning.SizeReason(p.Problem, Most, Rows)
+}
+
+// Rows is how many rows of B a block has, and gemvStep how many bytes of each a warp
+// takes in a step.
+const Rows, Step = 16, 256
+
+// gemvChoice is how many steps' weights are in flight, and how many warps lie beside each
+// other along K.
+type gemvChoice struct{ ahead, warps int }
+
+// choices: on CUDA cores, sums take the registers that a second step would need.
+func (Family) choices(d kernels.DType) []gemvChoice {
+	var all []gemvChoice
+	for _, warps := range []int{4, 6, 8} {
+		all = append(all, gemvChoice{1, warps})
+		if d != kernels.FP32 {
+			all = append(all, gemvChoice{2, warps})
+		}
+	}
+	return all
+}
+
+// resident is how many blocks share a multiprocessor: registers decide, 80 a thread, or
+// 120 with two steps in flight and where CUDA cores multiply.
+func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
+	registers, threads := 80, 2048
+	if d == kernels.FP32 || c.ahead == 2 {
+		registers = 120
+	}
+	switch a.CC {
+	case 75:
+		threads = 1024
+	case 86, 87, 89, 120:
+		threads = 1536
+	}
+	block := 32 * c.warps
+	return max(1, min(65536/(registers*block), threads/block, 16))
+}
+
+// The model's constants, fitted to times of an H200, m 1 and 8, which they meet within 4 %
+// (root mean square).
+const (
+	// gemvStart is what a launch takes beside its work.
+	gemvStart = 2.3e-6
+	// gemvLatency is how long a load takes. With few bytes in flight that decides, else
+	// memory; gemvOverlap is the p of the p-norm of both.
+	gemvLatency, gemvOverlap = 0.79e-6, 1.8
+	// gemvAhead is what a second step in flight is worth: much of the time a warp waits
+	// for its first.
+	gemvAhead = 1.08
+	// gemvWave is what each further round of blocks costs, gemvRow what a row of A does.
+	gemvWave, gemvRow = 1.2e-6, 0.06e-6
+	// gemvIssue is the part of the cycles in which CUDA cores multiply.
+	gemvIssue = 0.5
+)
+
+// seconds is what the model expects of one launch.
+func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
+	inFlight := float64(min(blocks, slots)*c.warps) * Rows * Step
+	if c.ahead == 2 {
+		inFlight *= gemvAhead
+	}
+	slowness := math.Pow(gemvLatency/inFlight, gemvOverlap)
+	if a.Bandwidth > 0 {
+		slowness += math.Pow(1/a.Bandwidth, gemvOverlap)
+	}
+	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/gemvOverlap)
+	if p.DType == kernels.FP32 {
+		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*gemvIssue))
+	}
+	return gemvStart + t + float64(planning.DivideUp(blocks, slots)-1)*gemvWave + float64(p.M-1)*gemvRow
+}
+
+// candidates are the plans of all choices.
+func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
+	var plans []gemm.Plan
+	for _, c := range g.choices(p.DType) {
+		plans = append(plans, gemm.Plan{
+			Label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
+			Seconds: c.seconds(a, p.Problem),
+			Bind:    func(at gemm.Addresses) []planning.Call { return []planning.Call{c.call(a, p, at)} },
+		})
+	}
+	return plans
+}
+
+func (g Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	return planning.Fastest(g.Candidates(a, p))
+}
+
+// call launches gemv.cu: struct Params there.
+func (c gemvChoice) call(a planning.Arch, p gemm.Problem, at gemm.Addresses) planning.Call {
+	tokens := Most
+	if p.DType == kernels.FP32 {
+		for tokens = 2; tokens < p.M; tokens *= 2 {
+		}
+	}
+	const padding = 4 // sums beside a block's rows
+	k := planning.Call{
+		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens),
+		Grid:   planning.Dim3{X: planning.DivideUp(p.N, Rows)}, Block: planning.Dim3{X: 32 * c.warps},
+		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.CC >= 90,
+	}
+	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C)
+	k.Args.Int64(int64(p.LDA)).Int64(int64(at.LDB)).Int64(int64(p.LDC))
+	k.Args.Int32(p.M, p.N, p.K, planning.OneIf(p.Aligned.A >= 16))
+	return k
+}
