@@ -1,3 +1,4 @@
+// Package artefacts holds the compiled device code of all rooms, and finds kernels in it.
 package artefacts
 
 import (

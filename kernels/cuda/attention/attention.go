@@ -1,3 +1,5 @@
+// Package attention plans attention and binds it on a device: one row that decodes, many
+// rows on tensor cores, and a plain one for all else.
 package attention
 
 import (
@@ -5,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -122,6 +125,13 @@ func (p Problem) memorySeconds(a planning.Arch) float64 {
 	if a.Bandwidth <= 0 {
 		return 0
 	}
-	const reached = 0.85 // of the data sheet's figure
-	return p.bytes() / (a.Bandwidth * reached)
+	return p.bytes() / (a.Bandwidth * models.For(a.CC, a.SMs).Memory)
 }
+
+// model is the constants of all of attention.
+type model struct {
+	// Memory is the part of the data sheet's bandwidth that is reached.
+	Memory float64 `constant:"memory" unit:"1"`
+}
+
+var models = calibration.Of[model]("attention")

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -30,12 +31,15 @@ type decodeKernel struct {
 	tensors bool
 }
 
+// Name is the name by which the kernel is selected.
 func (Decode) Name() string { return "decode" }
 
+// Describe is one line for people.
 func (Decode) Describe(planning.Arch) string {
 	return "one row against the cache: the heads of a group share a block, keys and values straight to registers, the sequence split among blocks"
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (Decode) Supports(a planning.Arch, p Problem) string {
 	switch reason := planning.TypeReason(a, p.DType); {
 	case reason != "":
@@ -81,20 +85,23 @@ func (k decodeKernel) mostSplits(a planning.Arch, h kernels.Heads) int {
 	return min(decodeSplits, a.SMs*k.perSM/(h.KV*k.chunks(h)))
 }
 
-// The model's constants, fitted to an H200's times of 32 query heads on 8 at 128 to 32768 keys,
-// alone and between the products of a decoder: it finds the best number of splits for those,
-// and the times within a fifth.
-const (
-	// decodeStart is what a launch takes beside its work, decodeBlock what each block of a
+// decodeModel is the constants of attention_decode.cu's times.
+type decodeModel struct {
+	// Start is what a launch takes beside its work, Block what each block of a
 	// multiprocessor adds, most of it where it leaves the next launch no room to begin,
-	// decodeSplit what each split does, and decodeMerged, on tensor cores, what each element
+	// Split what each split does, and Merged, on tensor cores, what each element
 	// does of the output that a block merges.
-	decodeStart, decodeBlock, decodeSplit, decodeMerged = 1.9e-6, 1.2e-6, 4e-9, 12e-9
-	// decodeLatency is how long a step of a warp takes that only waits for its loads.
-	decodeLatency = 1.25e-6
-	// decodeReached is the part of the memory's bandwidth that is reached.
-	decodeReached = 0.92
-)
+	Start  float64 `constant:"start" unit:"s"`
+	Block  float64 `constant:"block" unit:"s"`
+	Split  float64 `constant:"split" unit:"s"`
+	Merged float64 `constant:"merged" unit:"s"`
+	// Latency is how long a step of a warp takes that only waits for its loads.
+	Latency float64 `constant:"latency" unit:"s"`
+	// Reached is the part of the memory's bandwidth that is reached.
+	Reached float64 `constant:"reached" unit:"1"`
+}
+
+var decodeModels = calibration.Of[decodeModel]("attention_decode")
 
 // steps is how many loads of a tile wait for each other.
 func (k decodeKernel) steps() float64 {
@@ -107,13 +114,14 @@ func (k decodeKernel) steps() float64 {
 // seconds is what the model expects: rounds in which every warp loads a tile, in steps of
 // a load's latency, or of what memory or a multiprocessor takes for them.
 func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
+	m := decodeModels.For(a.CC, a.SMs)
 	blocks := p.heads.KV * c.chunks(p.heads) * c.splits
 	tiles := float64(planning.DivideUp(p.width(), decodeTile)) / float64(c.splits) // of a block
 	perSM := float64(planning.DivideUp(blocks, a.SMs))
 	bytes := min(decodeWarps, tiles) * 2 * float64(decodeTile*p.heads.Dim*p.DType.Size()) / c.steps() // of a block's step
-	times := []float64{decodeLatency, perSM * bytes / (planning.L2PerClock * a.ClockMHz * 1e6)}
+	times := []float64{m.Latency, perSM * bytes / (planning.L2PerClock(a) * a.ClockMHz * 1e6)}
 	if a.Bandwidth > 0 {
-		times = append(times, float64(blocks)*bytes/(a.Bandwidth*decodeReached))
+		times = append(times, float64(blocks)*bytes/(a.Bandwidth*m.Reached))
 	}
 	sum := 0.
 	for _, t := range times {
@@ -123,7 +131,7 @@ func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
 	if c.tensors {
 		merged = float64(c.headsOf(p.heads)*p.heads.Dim) / float64(c.splits)
 	}
-	return decodeStart + decodeBlock*perSM + decodeSplit*float64(c.splits) + decodeMerged*merged +
+	return m.Start + m.Block*perSM + m.Split*float64(c.splits) + m.Merged*merged +
 		max(1, tiles/decodeWarps)*c.steps()*math.Sqrt(sum)
 }
 
@@ -141,6 +149,7 @@ func decodeChoices(a planning.Arch, p Problem) []decodeChoice {
 	return all
 }
 
+// Plan decides how p, which is supported, runs on a.
 func (Decode) Plan(a planning.Arch, p Problem) attentionPlan {
 	return PlanRotated(a, p, Rotation{})
 }

@@ -34,7 +34,7 @@ func (naive) Plan(a planning.Arch, p Problem) attentionPlan {
 	alone := (math.Ceil(keys/naiveAttentionThreads)*dim + keys) / 4 * 40
 	return attentionPlan{
 		Label:   fmt.Sprintf("%d blocks", blocks),
-		Seconds: planning.LaunchSeconds + max(p.memorySeconds(a), planning.WaveSeconds(a, int(min(items, planning.LargestExtent)), naiveAttentionBlocks, max(busy, alone), naiveAttentionBlocks*max(busy, alone/naiveAttentionBlocks))),
+		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), planning.WaveSeconds(a, int(min(items, planning.LargestExtent)), naiveAttentionBlocks, max(busy, alone), naiveAttentionBlocks*max(busy, alone/naiveAttentionBlocks))),
 		Scratch: int64(blocks) * int64(p.width()) * 4,
 		Bind: func(at Addresses) []planning.Call {
 			c := planning.Call{Kernel: "ga_attention_naive_" + string(p.DType), Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: naiveAttentionThreads}}

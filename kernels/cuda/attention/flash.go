@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -40,7 +41,7 @@ func (flash) Supports(a planning.Arch, p Problem) string {
 	return ""
 }
 
-// candidates are the plans among which plan chooses.
+// Candidates are the plans among which plan chooses.
 func (flash) Candidates(a planning.Arch, p Problem) []attentionPlan {
 	var plans []attentionPlan
 	if a.CC == 90 {
@@ -64,30 +65,37 @@ const (
 	flashRegisters, flashRegisters64 = 208, 144
 )
 
-// The model's constants: flashRate is the part of the tensor cores' rate that tiles
-// reach together, flashEdge the cycles that a block takes beside its keys.
-const flashRate, flashEdge = 0.39, 3000
+// flashModel is the constants of flash.cu's times.
+type flashModel struct {
+	// Rate is the part of the tensor cores' rate that tiles reach together.
+	Rate float64 `constant:"rate" unit:"1"`
+	// Edge is what a block takes beside its keys.
+	Edge float64 `constant:"edge" unit:"cycles"`
+}
+
+var flashModels = calibration.Of[flashModel]("flash")
 
 // flashPlan is the plan of flash.cu.
 func flashPlan(a planning.Arch, p Problem) attentionPlan {
+	m := flashModels.For(a.CC, a.SMs)
 	shared := 4 * flashKeys * p.heads.Dim * p.DType.Size() // two tiles of keys, two of values
 	registers := flashRegisters
 	if p.heads.Dim == 64 {
 		registers = flashRegisters64
 	}
 	perSM := max(1, min(65536/(registers*flashThreads), a.SharedMax/shared))
-	tile := 2 * float64(flashRows/16*flashKeys/8*p.heads.Dim*p.DType.Size()/32) * planning.TensorClocks(a, p.DType) / flashRate
+	tile := 2 * float64(flashRows/16*flashKeys/8*p.heads.Dim*p.DType.Size()/32) * planning.TensorClocks(a, p.DType) / m.Rate
 	var cost []float64
 	longest := 0.0 // cycles of a block, alone as among others
 	for _, n := range keyTiles(p, flashRows, flashKeys) {
-		cost = append(cost, flashEdge/float64(perSM)+float64(n)*tile)
-		longest = max(longest, flashEdge+float64(n)*tile*float64(perSM))
+		cost = append(cost, m.Edge/float64(perSM)+float64(n)*tile)
+		longest = max(longest, m.Edge+float64(n)*tile*float64(perSM))
 	}
 	cycles := max(dealt(cost, p.heads.Query, a.SMs), longest)
 	rowTiles := planning.DivideUp(p.rows, flashRows)
 	return attentionPlan{
 		Label:   fmt.Sprintf("%dx%d", flashRows, flashKeys),
-		Seconds: planning.LaunchSeconds + max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6)),
+		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6)),
 		Bind: func(at Addresses) []planning.Call {
 			k := planning.Call{
 				Kernel: fmt.Sprintf("ga_flash_%s_%d", p.DType, p.heads.Dim),

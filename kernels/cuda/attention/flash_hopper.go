@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -36,32 +37,35 @@ func (t flashHopperTile) shared() int {
 	return 1024 + flashHopperBarriers + 2*t.rows()*t.dim*2 + t.stages()*t.keys*t.dim*2
 }
 
-// The model's constants, from times of an H200 with 128 to 16384 rows, which they meet
-// within 10 %.
-const (
-	// flashHopperRate is the part of the tensor cores' rate that tiles of heads of 128 reach;
+// flashHopperModel is the constants of flash_hopper.cu's times.
+type flashHopperModel struct {
+	// Rate is the part of the tensor cores' rate that tiles of heads of 128 reach;
 	// heads of 64 need as many exponents for half of the products.
-	flashHopperRate, flashHopperRate64 = 0.75, 0.58
-	// flashHopperClock is what the power limit leaves of the highest clock.
-	flashHopperClock = 0.8
-	// flashHopperTileCycles is what each tile of rows costs beside its keys.
-	flashHopperTileCycles = 2500
-)
+	Rate   float64 `constant:"rate" unit:"1"`
+	Rate64 float64 `constant:"rate_64" unit:"1"`
+	// Clock is what the power limit leaves of the highest clock.
+	Clock float64 `constant:"clock" unit:"1"`
+	// TileCycles is what each tile of rows costs beside its keys.
+	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
+}
+
+var flashHopperModels = calibration.Of[flashHopperModel]("flash_hopper")
 
 // seconds is what the model expects of one launch.
 func (t flashHopperTile) seconds(a planning.Arch, p Problem) float64 {
-	rate := flashHopperRate
+	m := flashHopperModels.For(a.CC, a.SMs)
+	rate := m.Rate
 	if t.dim == 64 {
-		rate = flashHopperRate64
+		rate = m.Rate64
 	}
 	// 64 × 8 outputs, 16 deep, take four cycles; there are two products.
 	tile := 2 * float64(t.rows()*t.keys*t.dim) / 2048 / rate
 	var cost []float64
 	for _, n := range keyTiles(p, t.rows(), t.keys) {
-		cost = append(cost, flashHopperTileCycles+float64(n)*tile)
+		cost = append(cost, m.TileCycles+float64(n)*tile)
 	}
 	cycles := dealt(cost, p.heads.Query, a.SMs)
-	return planning.LaunchSeconds + math.Max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6*flashHopperClock))
+	return planning.LaunchSeconds(a) + math.Max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6*m.Clock))
 }
 
 func (t flashHopperTile) plan(a planning.Arch, p Problem) attentionPlan {

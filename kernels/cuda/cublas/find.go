@@ -1,3 +1,4 @@
+// Package cublas makes kernels of cuBLAS and cuBLASLt, which it finds and opens at run time.
 package cublas
 
 import (

@@ -1,3 +1,5 @@
+// Package cudatest is what tests of several rooms of kernels/cuda share: GPUs to plan for, the
+// limits that launches must keep, and files of plans.
 package cudatest
 
 import (

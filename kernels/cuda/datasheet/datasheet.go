@@ -1,3 +1,5 @@
+// Package datasheet knows cards by their vendor's data sheets: peak rates, clocks and the
+// bandwidth of memory.
 package datasheet
 
 import (

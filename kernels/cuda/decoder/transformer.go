@@ -1,3 +1,5 @@
+// Package decoder plans what a decoder does beside its products and its attention, and those
+// operations fused with them, and binds them on a device.
 package decoder
 
 import (

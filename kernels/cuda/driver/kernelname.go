@@ -1,3 +1,6 @@
+// Package driver is a GPU by way of NVIDIA's driver: its context, memory and code, launches
+// and what times them, graphs, and weights in the forms that kernels read. All of it stands
+// behind the build tag cuda.
 package driver
 
 import "strings"

@@ -1,3 +1,6 @@
+// Package gemm is what the families of kernels for products share: the problem that they
+// plan, where its operands lie, and the ladder that makes kernels of a device of them. Each
+// family is a package below.
 package gemm
 
 import (

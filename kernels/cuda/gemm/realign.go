@@ -29,9 +29,9 @@ func (r Realigned) Seconds(a planning.Arch) float64 {
 	case r.Copied == 0:
 		return 0
 	case a.Bandwidth > 0:
-		return planning.LaunchSeconds + float64(2*r.Copied)/a.Bandwidth
+		return planning.LaunchSeconds(a) + float64(2*r.Copied)/a.Bandwidth
 	}
-	return planning.LaunchSeconds
+	return planning.LaunchSeconds(a)
 }
 
 // Calls are the copy, if any. They leave at as the kernel is to see it, its own scratch

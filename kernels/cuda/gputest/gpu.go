@@ -1,5 +1,6 @@
 //go:build cuda
 
+// Package gputest opens the GPU that the tests of a room run on.
 package gputest
 
 import (

@@ -1,5 +1,7 @@
 //go:build cuda
 
+// Package management asks NVML, the driver's management library, about a card: how it is set
+// up, its power, temperature, clocks and energy, and who uses it.
 package management
 
 import (

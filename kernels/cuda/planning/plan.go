@@ -1,3 +1,6 @@
+// Package planning is what the kernels' rooms plan with, none of which needs a GPU: what a
+// plan must know of one, families of kernels and the choice among them, launches and the
+// structs that they take, and what all models of time have in common.
 package planning
 
 import (
@@ -63,6 +66,7 @@ type TensorMap struct {
 	Swizzle          int    // 0, 32, 64 or 128 bytes
 }
 
+// TensorMapBytes is the size of a tensor map in the struct that a kernel takes.
 const TensorMapBytes = 128
 
 // Align pads to a multiple of n, a power of two.

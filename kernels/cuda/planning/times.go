@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 )
 
 // What the kernels that take one tile a block have in common: which types an
@@ -65,12 +66,11 @@ func MemorySeconds(a Arch, p kernels.Problem) float64 {
 	if a.Bandwidth <= 0 {
 		return 0
 	}
-	const reached = 0.9 // of the data sheet's figure, by good kernels
-	return p.Shape.Bytes(p.DType) / (a.Bandwidth * reached)
+	return p.Shape.Bytes(p.DType) / (a.Bandwidth * common.For(a.CC, a.SMs).Memory)
 }
 
 // LaunchSeconds is what a launch costs that does nothing, inside of a graph.
-const LaunchSeconds = 2e-6
+func LaunchSeconds(a Arch) float64 { return common.For(a.CC, a.SMs).Launch }
 
 // TensorClocks is how many clocks the tensor cores of an SM take for a product of 16×8
 // outputs, 32 bytes deep, accumulating in fp32 or int32: measured on 9.0, where wgmma
@@ -88,4 +88,16 @@ func TensorClocks(a Arch, d kernels.DType) float64 {
 }
 
 // L2PerClock is how many bytes L2 gives each multiprocessor in a cycle.
-const L2PerClock = 56.4
+func L2PerClock(a Arch) float64 { return common.For(a.CC, a.SMs).L2 }
+
+// commonModel is the constants of several models.
+type commonModel struct {
+	// Launch is what a launch costs that does nothing, inside of a graph.
+	Launch float64 `constant:"launch" unit:"s"`
+	// Memory is the part of the bandwidth of the data sheet that good kernels reach.
+	Memory float64 `constant:"memory" unit:"1"`
+	// L2 is how many bytes L2 gives each multiprocessor in a cycle.
+	L2 float64 `constant:"l2" unit:"B/cycle"`
+}
+
+var common = calibration.Of[commonModel]("common")

@@ -1,3 +1,5 @@
+// Package support plans the launches around products: filling and clearing memory, packing
+// weights, copying rows to aligned ones, and what a block of launches is timed with.
 package support
 
 import (

@@ -37,12 +37,15 @@ const (
 	tiledLatency, tiledEdge = 700, 2000
 )
 
+// Name is the name by which the kernel is selected.
 func (Tiled) Name() string { return "tiled" }
 
+// Describe is one line for people.
 func (Tiled) Describe(planning.Arch) string {
 	return "tiles in shared memory and registers on CUDA cores, next slab loaded while one is multiplied"
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (Tiled) Supports(a planning.Arch, p gemm.Problem) string {
 	if p.DType == kernels.TF32 {
 		return "tf32 is a format of tensor cores, which tiled does not use"
@@ -66,7 +69,7 @@ func (t tiledTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	alone := slabs*max(multiply, tiledLatency) + tiledEdge
 	shared := slabs*max(float64(t.perSM)*multiply, tiledLatency) + tiledEdge
 	tiles := planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
-	return planning.LaunchSeconds + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, tiles, t.perSM, alone, shared))
+	return planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, tiles, t.perSM, alone, shared))
 }
 
 // busy is the part of the time in which the multipliers have work. A multiprocessor
@@ -80,11 +83,12 @@ func (t tiledTile) busy(a planning.Arch, d kernels.DType) float64 {
 	return min(0.92, t.issue*128/lanes)
 }
 
+// Plan decides how p, which is supported, runs on a.
 func (f Tiled) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return planning.Fastest(f.Candidates(a, p))
 }
 
-// candidates are the plans of all tiles.
+// Candidates are the plans of all tiles.
 func (Tiled) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, t := range tiledTiles {

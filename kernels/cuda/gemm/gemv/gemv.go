@@ -1,3 +1,4 @@
+// Package gemv plans products of few rows of A, at the speed of memory.
 package gemv
 
 import (
@@ -5,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -15,12 +17,15 @@ type Family struct{}
 // Most is how many rows of A one pass over B serves: the columns of mma.sync.
 const Most = 8
 
+// Name is the name by which the kernel is selected.
 func (Family) Name() string { return "gemv" }
 
+// Describe is one line for people.
 func (Family) Describe(planning.Arch) string {
 	return "M up to 8 at the speed of memory: 16-byte loads straight into mma.sync's fragments, K split over a block's warps"
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	if p.M > Most {
 		return fmt.Sprintf("takes up to %d rows of A, not %d", Most, p.M)
@@ -71,42 +76,46 @@ func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
 	return max(1, min(65536/(registers*block), threads/block, 16))
 }
 
-// The model's constants, fitted to times of an H200, m 1 and 8, which they meet within 4 %
-// (root mean square).
-const (
-	// gemvStart is what a launch takes beside its work.
-	gemvStart = 2.3e-6
-	// gemvLatency is how long a load takes. With few bytes in flight that decides, else
-	// memory; gemvOverlap is the p of the p-norm of both.
-	gemvLatency, gemvOverlap = 0.79e-6, 1.8
-	// gemvAhead is what a second step in flight is worth: much of the time a warp waits
+// model is the constants of gemv.cu's times.
+type model struct {
+	// Start is what a launch takes beside its work.
+	Start float64 `constant:"start" unit:"s"`
+	// Latency is how long a load takes. With few bytes in flight that decides, else
+	// memory; Overlap is the p of the p-norm of both.
+	Latency float64 `constant:"latency" unit:"s"`
+	Overlap float64 `constant:"overlap" unit:"1"`
+	// Ahead is what a second step in flight is worth: much of the time a warp waits
 	// for its first.
-	gemvAhead = 1.08
-	// gemvWave is what each further round of blocks costs, gemvRow what a row of A does.
-	gemvWave, gemvRow = 1.2e-6, 0.06e-6
-	// gemvIssue is the part of the cycles in which CUDA cores multiply.
-	gemvIssue = 0.5
-)
+	Ahead float64 `constant:"ahead" unit:"1"`
+	// Wave is what each further round of blocks costs, Row what a row of A does.
+	Wave float64 `constant:"wave" unit:"s"`
+	Row  float64 `constant:"row" unit:"s"`
+	// Issue is the part of the cycles in which CUDA cores multiply.
+	Issue float64 `constant:"issue" unit:"1"`
+}
+
+var models = calibration.Of[model]("gemv")
 
 // seconds is what the model expects of one launch.
 func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := models.For(a.CC, a.SMs)
 	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
 	inFlight := float64(min(blocks, slots)*c.warps) * Rows * Step
 	if c.ahead == 2 {
-		inFlight *= gemvAhead
+		inFlight *= m.Ahead
 	}
-	slowness := math.Pow(gemvLatency/inFlight, gemvOverlap)
+	slowness := math.Pow(m.Latency/inFlight, m.Overlap)
 	if a.Bandwidth > 0 {
-		slowness += math.Pow(1/a.Bandwidth, gemvOverlap)
+		slowness += math.Pow(1/a.Bandwidth, m.Overlap)
 	}
-	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/gemvOverlap)
+	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/m.Overlap)
 	if p.DType == kernels.FP32 {
-		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*gemvIssue))
+		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
 	}
-	return gemvStart + t + float64(planning.DivideUp(blocks, slots)-1)*gemvWave + float64(p.M-1)*gemvRow
+	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave + float64(p.M-1)*m.Row
 }
 
-// candidates are the plans of all choices.
+// Candidates are the plans of all choices.
 func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, c := range g.choices(p.DType) {
@@ -119,6 +128,7 @@ func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	return plans
 }
 
+// Plan decides how p, which is supported, runs on a.
 func (g Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return planning.Fastest(g.Candidates(a, p))
 }

@@ -1,3 +1,4 @@
+// Package hopper plans products by TMA and wgmma, on compute capability 9.0.
 package hopper
 
 import (
@@ -5,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -13,13 +15,16 @@ import (
 // compute capability 9.0 alone.
 type Family struct{}
 
+// Name is the name by which the kernel is selected.
 func (Family) Name() string { return "hopper" }
 
+// Describe is one line for people.
 func (Family) Describe(planning.Arch) string {
 	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and narrow ones for few rows",
 		len(hopperTiles(kernels.FP16)))
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	switch {
 	case p.DType == kernels.FP32:
@@ -155,8 +160,9 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 
 // each yields every tile, alone and in pairs, whole and with the last rounds cut.
 func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, seconds float64)) {
+	m := wideModels.For(a.CC, a.SMs)
 	for _, t := range hopperTiles(p.DType) {
-		step := t.stepCycles()
+		step := t.stepCycles(m)
 		for _, pair := range []hopperPair{alone, stacked, beside} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
 			if pair != alone && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
@@ -203,54 +209,59 @@ func (c hopperChoice) splits(a planning.Arch) []int {
 	return splits
 }
 
-// The model's constants, fitted to 4800 times of an H200, shapes and candidates shuffled:
-// from 512 rows on, what it picks is on average 0.6 % slower than the fastest of the
-// candidates that were measured. With fewer it meets times within 7 % (root mean square;
-// what is cut of few tiles within 10 %), as hopper_narrow.cu's model does.
-const (
-	// hopperClock is what the power limit leaves of the highest clock, with normal data:
+// wideModel is the constants of hopper.cu's times.
+type wideModel struct {
+	// Clock is what the power limit leaves of the highest clock, with normal data:
 	// 0.73 of a cool card, 0.64 after some seconds. Launches of one round run at
-	// hopperOnce times that: they rarely occupy all multiprocessors.
-	hopperClock, hopperOnce = 0.70, 1.04
-	// Memory's time and that of the tensor cores add up to the hopperBoth-norm.
-	// hopperMemory is as high as it is since weights are fetched while the launch before ends.
-	hopperMemory, hopperBoth = 1.06, 2.5
-	// hopperAbsent is how much longer memory takes for each row of the tiles that A does
+	// Once times that: they rarely occupy all multiprocessors.
+	Clock float64 `constant:"clock" unit:"1"`
+	Once  float64 `constant:"once" unit:"1"`
+	// Memory's time and that of the tensor cores add up to the Both-norm. Memory, the part of
+	// the bandwidth, is as high as it is since weights are fetched while the launch before ends.
+	Memory float64 `constant:"memory" unit:"1"`
+	Both   float64 `constant:"both" unit:"1"`
+	// Absent is how much longer memory takes for each row of the tiles that A does
 	// not have, in every step: TMA is slow to fill in zeros. That shows where all
 	// blocks are at the same depth of K: one round, no tile cut.
-	hopperAbsent = 3.1e-9
-	// hopperSharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
-	// shared memory work side by side; hopperOverlap is the p of their p-norm.
-	hopperSharedBytes, hopperOverlap = 131, 8
-	// hopperTileCycles is what each piece of work costs beside its steps: the ring runs
+	Absent float64 `constant:"absent" unit:"s"`
+	// SharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
+	// shared memory work side by side; Overlap is the p of their p-norm.
+	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
+	Overlap     float64 `constant:"overlap" unit:"1"`
+	// TileCycles is what each piece of work costs beside its steps: the ring runs
 	// empty, C is in the way.
-	hopperTileCycles = 2800
-	// That tiles are cut costs hopperCut, and hopperTake for each of the sums that make
+	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
+	// That tiles are cut costs Cut, and Take for each of the sums that make
 	// up a tile of 128×256: they go through L2.
-	hopperCut, hopperTake = 4.7e-6, 2.1e-6
-	// hopperScattered is the rate at which operands come when blocks are at different
+	Cut  float64 `constant:"cut" unit:"s"`
+	Take float64 `constant:"take" unit:"s"`
+	// Scattered is the rate at which operands come when blocks are at different
 	// depths of K, as those of cut tiles are, and L2 does not hold the operands.
-	hopperScattered = 9.5e12
+	Scattered float64 `constant:"scattered" unit:"B/s"`
 	// A cluster starts later. Where there is more than one round, blocks that share the
 	// wider operand draw 2.5 % less energy, of which the power limit makes speed; half of
 	// that is counted, since in short runs there is none.
-	hopperClusterStart, hopperClusterGain = 0.4e-6, 0.01
-	hopperLaunch                          = 0.7e-6
-	// hopperElements is how many bytes a second C costs more where TMA can't store it.
-	hopperElements = 1.7e12
-)
+	ClusterStart float64 `constant:"cluster_start" unit:"s"`
+	ClusterGain  float64 `constant:"cluster_gain" unit:"1"`
+	// Launch is a launch in a graph.
+	Launch float64 `constant:"launch" unit:"s"`
+	// Elements is how many bytes a second C costs more where TMA can't store it.
+	Elements float64 `constant:"elements" unit:"B/s"`
+}
+
+var wideModels = calibration.Of[wideModel]("hopper")
 
 // stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
 // take four cycles of the tensor cores, for which wgmma reads its rows once for all its
 // columns, and its columns once for every 64 rows.
-func (t hopperTile) stepCycles() float64 {
+func (t hopperTile) stepCycles(m *wideModel) float64 {
 	multiply := float64(t.rows*t.cols) / 32
 	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
 	if t.beside() {
 		blocks, width = blocks*hopperConsumers, width/hopperConsumers
 	}
-	read := float64(blocks*(64+width)*hopperStepBytes) / hopperSharedBytes
-	return math.Pow(math.Pow(multiply, hopperOverlap)+math.Pow(read, hopperOverlap), 1./hopperOverlap)
+	read := float64(blocks*(64+width)*hopperStepBytes) / m.SharedBytes
+	return math.Pow(math.Pow(multiply, m.Overlap)+math.Pow(read, m.Overlap), 1./m.Overlap)
 }
 
 // absent is how many rows of A the last tile, or pair of tiles along them, lacks.
@@ -268,11 +279,12 @@ func (c hopperChoice) absent(p kernels.Problem) float64 {
 // seconds is what the model expects of one launch: that of the cluster with the most
 // to do.
 func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
-	clock := a.ClockMHz * 1e6 * hopperClock
+	m := wideModels.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
 	once := c.split == 0 && rounds == 1
 	if once {
-		clock *= hopperOnce
+		clock *= m.Once
 	}
 	share := float64(c.split) * float64(c.steps) / float64(c.clusters)
 	// A stretch of cut tiles begins and ends inside of one.
@@ -280,29 +292,29 @@ func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) 
 	if c.split > 0 {
 		pieces += share/float64(c.steps) + 1
 	}
-	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*hopperTileCycles) / clock
+	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*m.TileCycles) / clock
 	if a.Bandwidth > 0 {
-		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * hopperMemory)
+		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 		if once {
-			memory += hopperAbsent * c.absent(p) * float64(c.steps)
+			memory += m.Absent * c.absent(p) * float64(c.steps)
 		}
-		t = math.Pow(math.Pow(t, hopperBoth)+math.Pow(memory, hopperBoth), 1/hopperBoth)
+		t = math.Pow(math.Pow(t, m.Both)+math.Pow(memory, m.Both), 1/m.Both)
 	}
-	t += hopperLaunch
+	t += m.Launch
 	if c.split > 0 {
 		parts := math.Ceil(max(1, float64(c.steps)/share))
-		t += hopperCut + hopperTake*parts*float64(c.rows*c.cols)/(128*256)
+		t += m.Cut + m.Take*parts*float64(c.rows*c.cols)/(128*256)
 		operands := float64(p.M+p.N) * float64(p.K) * float64(p.DType.Size())
 		missed := max(0, 1-float64(a.L2)/operands)
-		fetch := missed * share * float64(c.clusters*c.size()*(c.rows+c.cols)*hopperStepBytes) / hopperScattered
+		fetch := missed * share * float64(c.clusters*c.size()*(c.rows+c.cols)*hopperStepBytes) / m.Scattered
 		busy := share * step / clock
 		t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
 	}
 	if c.pair != alone {
 		if c.pair == stacked && c.rowTiles*c.colTiles > c.clusters {
-			t *= 1 - hopperClusterGain
+			t *= 1 - m.ClusterGain
 		}
-		t += hopperClusterStart
+		t += m.ClusterStart
 	}
 	return t
 }
@@ -337,12 +349,13 @@ const (
 	hopperLead                   = 2    // steps by which the first consumer is ahead
 )
 
+// Plan decides how p, which is supported, runs on a.
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	c, seconds := f.choose(a, p.Problem)
 	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, narrowPlans(a, p)...))
 }
 
-// candidates are the plans among which plan chooses.
+// Candidates are the plans among which plan chooses.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	f.each(a, p.Problem, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, seconds)) })
@@ -357,7 +370,7 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
 	if !storable {
-		seconds += float64(p.M) * float64(p.N*out) / hopperElements
+		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs).Elements
 	}
 	plan := gemm.Plan{Label: c.label(), Seconds: seconds, Scratch: rows.Copied}
 	blocks := c.clusters * c.size()

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -141,81 +142,87 @@ func (c narrowChoice) busiest() int64 {
 	return streamed + int64(planning.DivideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
 }
 
-// The model's constants, fitted to 4400 times of an H200: layers of four sizes, 1 to 512
-// tokens, bf16 and fp16. They meet those near the best within 7 % (root mean square), and what
-// hopper picks is on average 1 % slower than the fastest candidate measured.
-const (
-	// narrowStart is what a launch takes beside its work, when its predecessor lets it
+// narrowModel is the constants of hopper_narrow.cu's times.
+type narrowModel struct {
+	// Start is what a launch takes beside its work, when its predecessor lets it
 	// begin early.
-	narrowStart = 1.85e-6
-	// narrowMemory is the part of the memory's bandwidth that is reached. What clusters of
-	// other tokens fetch of the same weights at the same time costs narrowAgain of that.
-	narrowMemory, narrowAgain = 0.92, 0.25
-	// narrowStep is what producer and consumers take for a step, in cycles.
-	narrowStep = 238
+	Start float64 `constant:"start" unit:"s"`
+	// Memory is the part of the memory's bandwidth that is reached. What clusters of
+	// other tokens fetch of the same weights at the same time costs Again of that.
+	Memory float64 `constant:"memory" unit:"1"`
+	Again  float64 `constant:"again" unit:"1"`
+	// Step is what producer and consumers take for a step.
+	Step float64 `constant:"step" unit:"cycles"`
 	// What blocks of a cluster share comes once from L2, but for tokens, which come in
-	// small boxes: narrowBoxes of what sharing would save is lost.
-	narrowBoxes = 0.58
-	// narrowAbsent is how long the memory system takes for each token of a tile that A
+	// small boxes: Boxes of what sharing would save is lost.
+	Boxes float64 `constant:"boxes" unit:"1"`
+	// Absent is how long the memory system takes for each token of a tile that A
 	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
 	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
 	// tiles of all tokens without a cluster; nor was it found in clusters of four.
-	narrowAbsent = 1.8e-9
-	// narrowClock is what the power limit leaves of the highest clock when tensor cores
-	// are busy, narrowReads how many bytes of shared memory wgmma reads in a cycle.
-	narrowClock, narrowReads = 0.714, 128
-	// Resources work side by side; narrowOverlap is the p of the p-norm of their times.
-	narrowOverlap = 3.56
+	Absent float64 `constant:"absent" unit:"s"`
+	// Clock is what the power limit leaves of the highest clock when tensor cores
+	// are busy, Reads how many bytes of shared memory wgmma reads in a cycle.
+	Clock float64 `constant:"clock" unit:"1"`
+	Reads float64 `constant:"reads" unit:"B/cycle"`
+	// Resources work side by side; Overlap is the p of the p-norm of their times.
+	Overlap float64 `constant:"overlap" unit:"1"`
 	// Further blocks of a cluster, along B's rows and along tokens, cost so much each.
-	narrowAlongRows, narrowAlongTokens = 0.1e-6, 0.71e-6
-	// narrowNext is what it costs to go on to another tile of 64×128: its sums leave
+	AlongRows   float64 `constant:"along_rows" unit:"s"`
+	AlongTokens float64 `constant:"along_tokens" unit:"s"`
+	// Next is what it costs to go on to another tile of 64×128: its sums leave
 	// before the next products begin.
-	narrowNext = 2e-6
-	// A cut tile costs narrowHandOver and the time in which one multiprocessor reads the
-	// parts at narrowPartRate bytes a second; narrowUneven times that where clusters hold
-	// pieces of two tiles, and narrowBehind times where whole tiles wait behind it.
-	narrowHandOver, narrowPartRate = 1e-6, 55e9
-	narrowUneven, narrowBehind     = 1.37, 2.3
-)
+	Next float64 `constant:"next" unit:"s"`
+	// A cut tile costs HandOver and the time in which one multiprocessor reads the
+	// parts at PartRate; Uneven times that where clusters hold
+	// pieces of two tiles, and Behind times where whole tiles wait behind it.
+	HandOver float64 `constant:"hand_over" unit:"s"`
+	PartRate float64 `constant:"part_rate" unit:"B/s"`
+	Uneven   float64 `constant:"uneven" unit:"1"`
+	Behind   float64 `constant:"behind" unit:"1"`
+}
+
+var narrowModels = calibration.Of[narrowModel]("hopper_narrow")
 
 // seconds is what the model expects of one launch.
 func (c narrowChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := narrowModels.For(a.CC, a.SMs)
 	clock := a.ClockMHz * 1e6
 	steps := float64(c.busiest())
 	blockBytes := float64(c.depth() * narrowBlockBytes)
-	tokens := float64(c.tokens) * (narrowBoxes + (1-narrowBoxes)/float64(c.clusterRows))
+	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
 	fetched := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
 	// reads its 64 rows and the tokens.
-	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/narrowReads)
+	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
 	times := [4]float64{
-		steps * multiply / (clock * narrowClock),
-		steps * narrowStep / clock,
-		fetched / (planning.L2PerClock * clock * float64(a.SMs)),
+		steps * multiply / (clock * m.Clock),
+		steps * m.Step / clock,
+		fetched / (planning.L2PerClock(a) * clock * float64(a.SMs)),
 	}
 	if a.Bandwidth > 0 {
-		again := narrowAgain * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
-		times[3] = (p.Shape.Bytes(p.DType) + again) / (a.Bandwidth * narrowMemory)
+		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
+		times[3] = (p.Shape.Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
 	}
 	if shared := c.size()*c.tokenTiles > 1; shared && c.size() < 4 && c.streamed == 0 && c.tiles <= c.clusters {
 		absent := c.tokenTiles*c.tokens*c.clusterTokens - p.M
-		times[3] += narrowAbsent * float64(absent) * float64(c.steps*c.depth())
+		times[3] += m.Absent * float64(absent) * float64(c.steps*c.depth())
 	}
 	sum := 0.
 	for _, t := range times {
-		sum += math.Pow(t, narrowOverlap)
+		sum += math.Pow(t, m.Overlap)
 	}
 	pieces := planning.DivideUp(c.tiles-c.streamed, c.clusters) + planning.DivideUp(c.streamed, c.clusters)
-	t := narrowStart + math.Pow(sum, 1/narrowOverlap) +
-		narrowAlongRows*float64(c.clusterRows-1) + narrowAlongTokens*float64(c.clusterTokens-1) +
-		narrowNext*float64(pieces-1)*float64(c.rows*c.tokens)/(64*128)
+	t := m.Start + math.Pow(sum, 1/m.Overlap) +
+		m.AlongRows*float64(c.clusterRows-1) + m.AlongTokens*float64(c.clusterTokens-1) +
+		m.Next*float64(pieces-1)*float64(c.rows*c.tokens)/(64*128)
 	if c.streamed > 0 {
-		cut := narrowHandOver + float64(planning.DivideUp(c.clusters, c.streamed)*c.rows*c.tokens)*4/narrowPartRate
+		cut := m.HandOver + float64(planning.DivideUp(c.clusters, c.streamed)*c.rows*c.tokens)*4/m.PartRate
 		switch {
 		case c.streamed < c.tiles:
-			cut *= narrowBehind
+			cut *= m.Behind
 		case c.clusters%c.streamed != 0:
-			cut *= narrowUneven
+			cut *= m.Uneven
 		}
 		t += cut
 	}

@@ -1,3 +1,5 @@
+// Package mma plans products on tensor cores by mma.sync, from 8.0 on, and through the WMMA
+// API on every GPU that has them.
 package mma
 
 import (
@@ -5,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
@@ -13,12 +16,15 @@ import (
 // Family is mma.cu: cp.async stages, ldmatrix and mma.sync, on every GPU from Ampere on.
 type Family struct{}
 
+// Name is the name by which the kernel is selected.
 func (Family) Name() string { return "mma" }
 
+// Describe is one line for people.
 func (Family) Describe(a planning.Arch) string {
 	return fmt.Sprintf("mma.sync on tensor cores, %d tiles, cp.async stages, swizzled shared memory, split-K", len(mmaTiles(a)))
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	switch {
 	case p.DType == kernels.FP32:
@@ -133,25 +139,31 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best mmaChoice, seco
 	return best, seconds
 }
 
-// The model's constants, fitted to 150 times of bf16 on an H200: they meet those within
-// 5 % (root mean square). For other architectures only mmaClocks and mmaL2Bytes differ.
-const (
-	// mmaClock is the part of the highest clock that a card holds under this load, and
-	// mmaMemory the part of its bandwidth that is reached.
-	mmaClock, mmaMemory = 0.82, 0.87
-	// mmaSharedBytes is what the shared memory of an SM moves in a clock, and
-	// mmaReduceBytes what one SM alone gets of L2.
-	mmaSharedBytes, mmaReduceBytes = 128, 50
-	// mmaLatency is the time from cp.async to data, under load, in seconds.
-	mmaLatency = 1e-6
-	// mmaLaunch is a launch inside of a graph. mmaEdge is what a block takes to fill its
-	// stages and to store its tile, for which the next wave waits. mmaReduce is what it
+// model is the constants of mma.cu's and wmma.cu's times. Between architectures only the
+// rates of tensor cores and of L2 differ.
+type model struct {
+	// Clock is the part of the highest clock that a card holds under this load, and
+	// Memory the part of its bandwidth that is reached.
+	Clock  float64 `constant:"clock" unit:"1"`
+	Memory float64 `constant:"memory" unit:"1"`
+	// SharedBytes is what the shared memory of an SM moves in a clock, and
+	// ReduceBytes what one SM alone gets of L2.
+	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
+	ReduceBytes float64 `constant:"reduce_bytes" unit:"B/cycle"`
+	// Latency is the time from cp.async to data, under load.
+	Latency float64 `constant:"latency" unit:"s"`
+	// Launch is a launch inside of a graph. Edge is what a block takes to fill its
+	// stages and to store its tile, for which the next wave waits. Reduce is what it
 	// takes to find out which block is last.
-	mmaLaunch, mmaEdge, mmaReduce = 1e-6, 4e-6, 1.9e-6
-	// mmaOverlap is the p of the p-norm of the resources' times: they overlap, but the
+	Launch float64 `constant:"launch" unit:"s"`
+	Edge   float64 `constant:"edge" unit:"s"`
+	Reduce float64 `constant:"reduce" unit:"s"`
+	// Overlap is the p of the p-norm of the resources' times: they overlap, but the
 	// nearer two are to each other, the less (equal ones by all but 15 %).
-	mmaOverlap = 5
-)
+	Overlap float64 `constant:"overlap" unit:"1"`
+}
+
+var models = calibration.Of[model]("mma")
 
 // unitClocks is the clocks for which a block multiplies 32 bytes of K. From 9.0 on, where
 // mma.sync has no fp8, mma.cu multiplies it as twice as many fp16, which each warp first
@@ -183,7 +195,8 @@ func L2Bytes(a planning.Arch) float64 {
 // some time: tensor cores, shared memory and the latency of copies on the SM with the
 // most blocks, L2, and memory.
 func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
-	clock := a.ClockMHz * 1e6 * mmaClock
+	m := models.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(c.blocks(), a.SMs)
 	resident := min(rounds, c.perSM)
 	units := float64(c.steps * c.row / 32) // of a block, 32 bytes of K each
@@ -192,21 +205,21 @@ func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	perSM := float64(rounds)
 
 	multiply := perSM * units * c.unitClocks(a, p.DType, resident) / clock
-	shared := perSM * (loaded + read) / mmaSharedBytes / clock
-	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * mmaLatency
+	shared := perSM * (loaded + read) / m.SharedBytes / clock
+	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * m.Latency
 	l2 := float64(c.blocks()) / float64(a.SMs) * loaded / L2Bytes(a) / clock
 	memory := 0.0
 	if a.Bandwidth > 0 {
-		memory = p.Shape.Bytes(p.DType) / (a.Bandwidth * mmaMemory)
+		memory = p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 	}
 	sum := 0.0
 	for _, t := range []float64{multiply, shared, latency, l2, memory} {
-		sum += math.Pow(t, mmaOverlap)
+		sum += math.Pow(t, m.Overlap)
 	}
-	t := mmaLaunch + math.Pow(sum, 1./mmaOverlap) + float64(planning.DivideUp(rounds, c.perSM)-1)*mmaEdge
+	t := m.Launch + math.Pow(sum, 1./m.Overlap) + float64(planning.DivideUp(rounds, c.perSM)-1)*m.Edge
 	if c.splits > 1 {
 		// The last block writes its sum and reads those of all.
-		t += mmaReduce + float64((c.splits+1)*c.m*c.n*4)/mmaReduceBytes/clock
+		t += m.Reduce + float64((c.splits+1)*c.m*c.n*4)/m.ReduceBytes/clock
 	}
 	return t
 }
@@ -227,12 +240,13 @@ func (c mmaChoice) label(d kernels.DType) string {
 	return s
 }
 
+// Plan decides how p, which is supported, runs on a.
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	c, seconds := f.choose(a, p.Problem)
 	return c.plan(a, p, seconds)
 }
 
-// candidates are the plans of all choices.
+// Candidates are the plans of all choices.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, c := range f.choices(a, p.Problem) {

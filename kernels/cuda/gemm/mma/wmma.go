@@ -32,8 +32,10 @@ const (
 	wmmaChunk = 16 // bytes of a load
 )
 
+// Name is the name by which the kernel is selected.
 func (WMMA) Name() string { return "wmma" }
 
+// Describe is one line for people.
 func (WMMA) Describe(a planning.Arch) string {
 	if a.CC < 80 {
 		return "tensor cores through the WMMA API, slabs double-buffered by way of registers"
@@ -41,6 +43,7 @@ func (WMMA) Describe(a planning.Arch) string {
 	return "tensor cores through the WMMA API, slabs double-buffered by cp.async"
 }
 
+// Supports returns why p can't run on a, empty when it can.
 func (WMMA) Supports(a planning.Arch, p gemm.Problem) string {
 	switch p.DType {
 	case kernels.FP32:
@@ -59,7 +62,8 @@ func (WMMA) Supports(a planning.Arch, p gemm.Problem) string {
 // barrier between them, overlap copying and multiplying less than mma's stages do: the
 // times of the resources are added as squares.
 func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
-	clock := a.ClockMHz * 1e6 * mmaClock
+	m := models.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
 	perSM := t.perSM
 	if a.CC < 80 {
@@ -72,21 +76,22 @@ func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	all := float64(rounds) * slabs
 
 	multiply := all * float64(t.m/16*t.n/8*wmmaSlab/32) * planning.TensorClocks(a, p.DType) / clock
-	shared := all * (loaded + read) / mmaSharedBytes / clock
-	latency := all / float64(resident) * mmaLatency
+	shared := all * (loaded + read) / m.SharedBytes / clock
+	latency := all / float64(resident) * m.Latency
 	l2 := all * loaded / L2Bytes(a) / clock
 	sum := 0.0
 	for _, s := range []float64{multiply, shared, latency, l2, planning.MemorySeconds(a, p)} {
 		sum += s * s
 	}
-	return mmaLaunch + math.Sqrt(sum) + float64(planning.DivideUp(rounds, perSM)-1)*mmaEdge
+	return m.Launch + math.Sqrt(sum) + float64(planning.DivideUp(rounds, perSM)-1)*m.Edge
 }
 
+// Plan decides how p, which is supported, runs on a.
 func (f WMMA) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return planning.Fastest(f.Candidates(a, p))
 }
 
-// candidates are the plans of all tiles.
+// Candidates are the plans of all tiles.
 func (WMMA) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, t := range wmmaTiles {
