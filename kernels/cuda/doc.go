@@ -19,3 +19,5 @@
 // Device code lies beside the Go that plans it, headers of several rooms in include. A
 // source includes headers by name alone, wherever they lie.
 package cuda
+
+//go:generate go run ./tilegen

@@ -30,6 +30,7 @@
 // fetch together gain nothing: L2 keeps up with one TMA thread that does little else.
 
 #include "attention.cuh"
+#include "flash_hopper_tiles.cuh"
 #include "wgmma_values.cuh"
 
 struct FlashParams {
@@ -476,7 +477,6 @@ struct Flash {
         Flash<Operand::T, D, CONSUMERS, BN>::run(p);                                                                          \
     }
 
-GA_FLASH(fp16, FP16, 64, 3, 128)
-GA_FLASH(bf16, BF16, 64, 3, 128)
-GA_FLASH(fp16, FP16, 128, 2, 128)
-GA_FLASH(bf16, BF16, 128, 2, 128)
+#define GA_FLASH_TYPES(K, D, CONSUMERS, BN) K(fp16, FP16, D, CONSUMERS, BN) K(bf16, BF16, D, CONSUMERS, BN)
+
+GA_FLASH_HOPPER_TILES(GA_FLASH_TYPES, GA_FLASH)

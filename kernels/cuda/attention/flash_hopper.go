@@ -15,8 +15,6 @@ type flashHopperTile struct {
 	keys      int
 }
 
-var flashHopperTiles = []flashHopperTile{{64, 3, 128}, {128, 2, 128}}
-
 // What flash_hopper.cu fixes.
 const (
 	flashHopperConsumerRows = 64

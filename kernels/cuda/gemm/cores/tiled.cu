@@ -35,6 +35,7 @@
 // A is taken as zero without being read, and B is padded with zeros. A may have any
 // alignment: where it lacks that of a chunk, elements are loaded one by one.
 
+#include "tiled_tiles.cuh"
 #include "tiles.cuh"
 
 namespace ga_tiled {
@@ -228,29 +229,21 @@ __device__ __forceinline__ void tiled(const TileParams& p) {
     }
 }
 
-using Tile128x128 = Tile<4, 2, 8, 8, 2>;
-using Tile64x64 = Tile<2, 2, 8, 4, 4>;
-using Tile16x64 = Tile<1, 2, 4, 4, 4>;
-
-#define TILED(name, T, tile, blocks)                                                  \
-    extern "C" __global__ void __launch_bounds__(Tile##tile::THREADS, blocks)          \
-        ga_tiled_##name##_##tile(const __grid_constant__ TileParams p) {               \
-        tiled<T, Tile##tile>(p);                                                      \
+#define TILE(M, N, WARPS_M, WARPS_N, WORDS) Tile<WARPS_M, WARPS_N, M / WARPS_M / 4, N / WARPS_N / 8, WORDS / 4>
+#define TILED(name, T, M, N, WARPS_M, WARPS_N, WORDS, blocks)                                               \
+    extern "C" __global__ void __launch_bounds__(TILE(M, N, WARPS_M, WARPS_N, WORDS)::THREADS, blocks)      \
+        ga_tiled_##name##_##M##x##N(const __grid_constant__ TileParams p) {                                 \
+        tiled<T, TILE(M, N, WARPS_M, WARPS_N, WORDS)>(p);                                                   \
     }
 
-#define TILED_ALL(name, T)       \
-    TILED(name, T, 128x128, 2)   \
-    TILED(name, T, 64x64, 4)     \
-    TILED(name, T, 16x64, 8)
-
-TILED_ALL(fp32, float)
-TILED_ALL(fp16, __half)
-TILED_ALL(int8, int8_t)
+GA_TILED_TILES(TILED, fp32, float)
+GA_TILED_TILES(TILED, fp16, __half)
+GA_TILED_TILES(TILED, int8, int8_t)
 #ifdef GA_HAS_BF16
-TILED_ALL(bf16, __nv_bfloat16)
+GA_TILED_TILES(TILED, bf16, __nv_bfloat16)
 #endif
 #ifdef GA_HAS_FP8
-TILED_ALL(fp8, __nv_fp8_e4m3)
+GA_TILED_TILES(TILED, fp8, __nv_fp8_e4m3)
 #endif
 
 }  // namespace ga_tiled

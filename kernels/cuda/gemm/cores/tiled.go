@@ -13,19 +13,13 @@ type Tiled struct{}
 
 // tiledTile is one tile shape that tiled.cu was built in.
 type tiledTile struct {
-	m, n    int // outputs of a block
-	threads int
-	words   int // of a slab of K: a float each, or four int8
-	perSM   int // blocks that a multiprocessor runs at a time
+	m, n           int // outputs of a block
+	warpsM, warpsN int
+	words          int // of a slab of K: a float each, or four int8
+	perSM          int // blocks that a multiprocessor runs at a time
 	// issue is the part of its instructions that are multiply-adds: of a thread's 8×8
 	// outputs 512 of some 610 in a slab, while 4×4 are as busy with shared memory.
 	issue float64
-}
-
-var tiledTiles = []tiledTile{
-	{m: 128, n: 128, threads: 256, words: 8, perSM: 2, issue: 0.8},
-	{m: 64, n: 64, threads: 128, words: 16, perSM: 4, issue: 0.7},
-	{m: 16, n: 64, threads: 64, words: 16, perSM: 6, issue: 0.45},
 }
 
 const (
@@ -109,7 +103,7 @@ func (t tiledTile) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 		Seconds: t.seconds(a, p.Problem),
 		Bind: func(at gemm.Addresses) []planning.Call {
 			kernel := "ga_tiled_" + string(p.DType) + "_" + name
-			return []planning.Call{gemm.TileCall(kernel, p, at, t.m, t.n, tiledGroup, t.threads, chunk)}
+			return []planning.Call{gemm.TileCall(kernel, p, at, t.m, t.n, tiledGroup, 32*t.warpsM*t.warpsN, chunk)}
 		},
 	}
 }

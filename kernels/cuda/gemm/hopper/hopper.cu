@@ -30,6 +30,7 @@
 //           first, by whoever holds the last part, so results repeat bit for bit.
 
 #include "hopper_sums.cuh"
+#include "hopper_tiles.cuh"
 #include "hopper_walk.cuh"
 #include "wgmma.cuh"
 
@@ -320,35 +321,18 @@ struct Hopper {
         Hopper<Operand::T, OUT, BM, BN, true>::run(p);                                                           \
     }
 
-// The tiles, as hopper.go lists them. K is GA_HOPPER or GA_HOPPER_T. Consumers divide those
-// of 192 rows by columns. 256×128 is as good as 128×256, and one of them is enough.
-#define GA_TILES_BY_16(K, NAME, T, OUT)                                                                 \
-    K(NAME, T, OUT, 128, 96)                                                                            \
-    K(NAME, T, OUT, 128, 112) K(NAME, T, OUT, 128, 128) K(NAME, T, OUT, 128, 144) K(NAME, T, OUT, 128, 160) \
-    K(NAME, T, OUT, 128, 176) K(NAME, T, OUT, 128, 192) K(NAME, T, OUT, 128, 208) K(NAME, T, OUT, 128, 224) \
-    K(NAME, T, OUT, 128, 240) K(NAME, T, OUT, 128, 256) K(NAME, T, OUT, 192, 128) K(NAME, T, OUT, 192, 160) \
-    K(NAME, T, OUT, 192, 192) K(NAME, T, OUT, 256, 96) K(NAME, T, OUT, 256, 112)
-#define GA_TILES_BETWEEN(K, NAME, T, OUT)                                                               \
-    K(NAME, T, OUT, 128, 104)                                                                           \
-    K(NAME, T, OUT, 128, 120) K(NAME, T, OUT, 128, 136) K(NAME, T, OUT, 128, 152) K(NAME, T, OUT, 128, 168) \
-    K(NAME, T, OUT, 128, 184) K(NAME, T, OUT, 128, 200) K(NAME, T, OUT, 128, 216) K(NAME, T, OUT, 128, 232) \
-    K(NAME, T, OUT, 128, 248) K(NAME, T, OUT, 256, 104) K(NAME, T, OUT, 256, 120)
-#define GA_TILES_192(K, NAME, T, OUT) \
-    K(NAME, T, OUT, 192, 112) K(NAME, T, OUT, 192, 144) K(NAME, T, OUT, 192, 176)
-#define GA_TILES_COARSE(NAME, T, OUT)                                                                        \
-    GA_HOPPER(NAME, T, OUT, 128, 96) GA_HOPPER(NAME, T, OUT, 128, 112) GA_HOPPER(NAME, T, OUT, 128, 144)  \
-    GA_HOPPER(NAME, T, OUT, 128, 192) GA_HOPPER(NAME, T, OUT, 128, 224) GA_HOPPER(NAME, T, OUT, 128, 256)
-
-GA_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
-GA_TILES_192(GA_HOPPER_T, bf16, BF16, BfloatOut)
-GA_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
-GA_TILES_COARSE(bf16, BF16, BfloatOut)
-GA_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
-GA_TILES_192(GA_HOPPER_T, fp16, FP16, HalfOut)
-GA_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
-GA_TILES_COARSE(fp16, FP16, HalfOut)
-GA_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
-GA_TILES_192(GA_HOPPER_T, fp8, E4M3, BfloatOut)
-GA_TILES_COARSE(fp8, E4M3, BfloatOut)
-GA_TILES_BY_16(GA_HOPPER, tf32, TF32, FloatOut)
-GA_TILES_BY_16(GA_HOPPER, int8, S8, IntOut)
+// The tiles of each type. Consumers divide those of 192 rows by columns. 256×128 is as good as
+// 128×256, and one of them is enough.
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER, tf32, TF32, FloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER, int8, S8, IntOut)

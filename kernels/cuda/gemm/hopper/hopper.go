@@ -2,8 +2,10 @@
 package hopper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -43,25 +45,21 @@ type hopperTile struct {
 	transposed bool // the rows are columns of C, the columns rows
 }
 
-var hopperBy16, hopperBy8, hopperCoarse []hopperTile
+// The tiles by type: of 16 bits, of fp8, and of types whose C has 32 bits.
+var (
+	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192, hopperTilesBetween), hopperTilesCoarse)
+	hopperFP8    = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192), hopperTilesCoarse)
+	hopperWords  = lieAlong(false, hopperTilesBy16)
+)
 
-func init() {
-	for _, t := range []struct{ rows, least, most int }{{128, 96, 256}, {192, 112, 192}, {256, 96, 120}} {
-		for cols := t.least; cols <= t.most; cols += 8 {
-			tile := hopperTile{t.rows, cols, true}
-			if tile.beside() && cols%16 != 0 {
-				continue
-			}
-			hopperBy8 = append(hopperBy8, tile)
-			if cols%16 == 0 {
-				hopperBy16 = append(hopperBy16, tile)
-			}
-		}
+// lieAlong are the tiles of lists, transposed or not, in order of their extents.
+func lieAlong(transposed bool, lists ...[]hopperTile) []hopperTile {
+	tiles := slices.Concat(lists...)
+	for i := range tiles {
+		tiles[i].transposed = transposed
 	}
-	for _, t := range [][2]int{{128, 96}, {128, 112}, {128, 144}, {128, 192}, {128, 224}, {128, 256}} {
-		hopperCoarse = append(hopperCoarse, hopperTile{t[0], t[1], false})
-	}
-	hopperBy8 = append(hopperBy8, hopperCoarse...)
+	slices.SortFunc(tiles, func(x, y hopperTile) int { return cmp.Or(x.rows-y.rows, x.cols-y.cols) })
+	return tiles
 }
 
 // hopperTiles are the tiles of a type. C of 16 bits can be stored transposed, by which
@@ -69,17 +67,11 @@ func init() {
 func hopperTiles(d kernels.DType) []hopperTile {
 	switch d {
 	case kernels.FP16, kernels.BF16:
-		return hopperBy8
+		return hopperHalves
 	case kernels.FP8:
-		return append(hopperBy16[:len(hopperBy16):len(hopperBy16)], hopperCoarse...)
+		return hopperFP8
 	}
-	var tiles []hopperTile
-	for _, t := range hopperBy16 {
-		if !t.beside() || t.cols%32 == 0 { // integers have no wgmma of 56, 72 or 88 columns
-			tiles = append(tiles, hopperTile{t.rows, t.cols, false})
-		}
-	}
-	return tiles
+	return hopperWords // integers have no wgmma of 56, 72 or 88 columns
 }
 
 // beside says that the consumers divide the tile's columns, since its rows, in 64s, are

@@ -33,6 +33,7 @@
 // Overlapped launches: weights are fetched before the predecessor has ended, all else
 // after it; the successor may start once the last fetch is under way, so that its
 // weights move while this kernel's last tiles are added up.
+#include "hopper_narrow_tiles.cuh"
 #include "wgmma.cuh"
 
 namespace narrow {
@@ -519,27 +520,14 @@ struct Narrow {
 
 } // namespace narrow
 
-// The tiles, as hopper_narrow.go lists them.
-#define GA_NARROW(NAME, T, GROUPS, TOKENS)                                                  \
-    extern "C" __global__ void __launch_bounds__(128 * GROUPS + 32, 1)                      \
-        ga_hopper_##NAME(const __grid_constant__ narrow::Params p) {                        \
-        narrow::Narrow<Operand::T, GROUPS, TOKENS>(p).run();                                        \
+#define GA_NARROW(DTYPE, T, ROWS, TOKENS)                                                  \
+    extern "C" __global__ void __launch_bounds__(128 * (ROWS / 64) + 32, 1)               \
+        ga_hopper_##DTYPE##_narrow_##ROWS##x##TOKENS(const __grid_constant__ narrow::Params p) { \
+        narrow::Narrow<Operand::T, ROWS / 64, TOKENS>(p).run();                             \
     }
-#define GA_NARROW_64(DTYPE, T, TOKENS) GA_NARROW(DTYPE##_narrow_64x##TOKENS, T, 1, TOKENS)
-#define GA_NARROW_128(DTYPE, T, TOKENS) GA_NARROW(DTYPE##_narrow_128x##TOKENS, T, 2, TOKENS)
-#define GA_NARROW_TYPE(DTYPE, T)                                                            \
-    GA_NARROW_64(DTYPE, T, 8) GA_NARROW_64(DTYPE, T, 16) GA_NARROW_64(DTYPE, T, 24)         \
-    GA_NARROW_64(DTYPE, T, 32) GA_NARROW_64(DTYPE, T, 48) GA_NARROW_64(DTYPE, T, 64)        \
-    GA_NARROW_64(DTYPE, T, 80) GA_NARROW_64(DTYPE, T, 96) GA_NARROW_64(DTYPE, T, 112)       \
-    GA_NARROW_64(DTYPE, T, 128)                                                             \
-    GA_NARROW_128(DTYPE, T, 8) GA_NARROW_128(DTYPE, T, 16) GA_NARROW_128(DTYPE, T, 24)      \
-    GA_NARROW_128(DTYPE, T, 32) GA_NARROW_128(DTYPE, T, 48) GA_NARROW_128(DTYPE, T, 64)     \
-    GA_NARROW_128(DTYPE, T, 80) GA_NARROW_128(DTYPE, T, 96) GA_NARROW_128(DTYPE, T, 112)    \
-    GA_NARROW_128(DTYPE, T, 128) GA_NARROW_128(DTYPE, T, 160) GA_NARROW_128(DTYPE, T, 192)  \
-    GA_NARROW_128(DTYPE, T, 224) GA_NARROW_128(DTYPE, T, 256)
 
-GA_NARROW_TYPE(bf16, BF16)
-GA_NARROW_TYPE(fp16, FP16)
-GA_NARROW_TYPE(tf32, TF32)
-GA_NARROW_TYPE(int8, S8)
-GA_NARROW_TYPE(fp8, E4M3)
+GA_NARROW_TILES(GA_NARROW, bf16, BF16)
+GA_NARROW_TILES(GA_NARROW, fp16, FP16)
+GA_NARROW_TILES(GA_NARROW, tf32, TF32)
+GA_NARROW_TILES(GA_NARROW, int8, S8)
+GA_NARROW_TILES(GA_NARROW, fp8, E4M3)

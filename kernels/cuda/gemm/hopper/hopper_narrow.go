@@ -17,12 +17,6 @@ const narrowMost = 512
 // narrowTile is one tile shape that hopper_narrow.cu was built in: rows of B by rows of A.
 type narrowTile struct{ rows, tokens int }
 
-var narrowTiles = []narrowTile{
-	{64, 8}, {64, 16}, {64, 24}, {64, 32}, {64, 48}, {64, 64}, {64, 80}, {64, 96}, {64, 112}, {64, 128},
-	{128, 8}, {128, 16}, {128, 24}, {128, 32}, {128, 48}, {128, 64}, {128, 80}, {128, 96}, {128, 112}, {128, 128},
-	{128, 160}, {128, 192}, {128, 224}, {128, 256},
-}
-
 // What hopper_narrow.cu fixes.
 const (
 	narrowBlockBytes  = 128    // of K, the width of the swizzle

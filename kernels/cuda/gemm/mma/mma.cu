@@ -39,6 +39,7 @@
 // 13 bits.
 
 #include "ampere.cuh"
+#include "mma_tiles.cuh"
 
 namespace ga_mma {
 
@@ -408,33 +409,13 @@ struct Kernel {
         kernel.run(p, shared);                                                                    \
     }
 
-// What the shared memory of an SM holds: 227 KB on 9.0, 163 KB on 8.0, 99 KB on 8.6
-// and 8.9. PTX is for GPUs to come, of which the smallest have 99 KB.
+// What the shared memory of an SM holds. PTX is for GPUs to come.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define GA_MMA_TILES(TYPE)                          \
-    GA_MMA_KERNEL(TYPE, 128, 256, 2, 4, 128, 4, 1)  \
-    GA_MMA_KERNEL(TYPE, 128, 128, 2, 2, 128, 3, 2)  \
-    GA_MMA_KERNEL(TYPE, 128, 128, 2, 2, 128, 6, 1)  \
-    GA_MMA_KERNEL(TYPE, 64, 128, 2, 2, 128, 6, 1)   \
-    GA_MMA_KERNEL(TYPE, 64, 64, 2, 2, 128, 8, 1)    \
-    GA_MMA_KERNEL(TYPE, 32, 128, 1, 4, 128, 6, 1)   \
-    GA_MMA_KERNEL(TYPE, 16, 128, 1, 4, 128, 6, 2)
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_90(GA_MMA_KERNEL, TYPE)
 #elif __CUDA_ARCH__ == 800
-#define GA_MMA_TILES(TYPE)                          \
-    GA_MMA_KERNEL(TYPE, 128, 256, 2, 4, 64, 4, 1)   \
-    GA_MMA_KERNEL(TYPE, 128, 128, 2, 2, 128, 4, 1)  \
-    GA_MMA_KERNEL(TYPE, 64, 128, 2, 2, 128, 6, 1)   \
-    GA_MMA_KERNEL(TYPE, 64, 64, 2, 2, 128, 4, 2)    \
-    GA_MMA_KERNEL(TYPE, 32, 128, 1, 4, 128, 4, 2)   \
-    GA_MMA_KERNEL(TYPE, 16, 128, 1, 4, 128, 4, 2)
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_80(GA_MMA_KERNEL, TYPE)
 #else
-#define GA_MMA_TILES(TYPE)                          \
-    GA_MMA_KERNEL(TYPE, 128, 256, 2, 4, 64, 4, 1)   \
-    GA_MMA_KERNEL(TYPE, 128, 128, 2, 2, 128, 3, 1)  \
-    GA_MMA_KERNEL(TYPE, 64, 128, 2, 2, 128, 4, 1)   \
-    GA_MMA_KERNEL(TYPE, 64, 64, 2, 2, 128, 3, 2)    \
-    GA_MMA_KERNEL(TYPE, 32, 128, 1, 4, 128, 4, 1)   \
-    GA_MMA_KERNEL(TYPE, 16, 128, 1, 4, 128, 5, 1)
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_SMALL(GA_MMA_KERNEL, TYPE)
 #endif
 
 GA_MMA_TILES(fp16)

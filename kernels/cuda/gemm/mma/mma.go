@@ -62,34 +62,6 @@ func mmaTiles(a planning.Arch) []mmaTile {
 	return mmaTilesSmall
 }
 
-var (
-	mmaTiles90 = []mmaTile{
-		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 128, stages: 4, perSM: 1},
-		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
-		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
-		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
-		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 8, perSM: 1},
-		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 6, perSM: 1},
-		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 6, perSM: 2},
-	}
-	mmaTiles80 = []mmaTile{
-		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
-		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 1},
-		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 6, perSM: 1},
-		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 2},
-		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 2},
-		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 2},
-	}
-	mmaTilesSmall = []mmaTile{
-		{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
-		{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 1},
-		{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 4, perSM: 1},
-		{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
-		{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 4, perSM: 1},
-		{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 5, perSM: 1},
-	}
-)
-
 func (t mmaTile) threads() int    { return t.warpsM * t.warpsN * 32 }
 func (t mmaTile) stageBytes() int { return (t.m + t.n) * t.row }
 func (t mmaTile) shared() int     { return t.stages * t.stageBytes() }

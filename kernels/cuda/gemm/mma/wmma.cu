@@ -33,6 +33,7 @@
 #include <mma.h>
 
 #include "tiles.cuh"
+#include "wmma_tiles.cuh"
 
 namespace ga_wmma {
 
@@ -281,33 +282,25 @@ __device__ __forceinline__ void product(const TileParams& p) {
     }
 }
 
-using Tile128x128 = Tile<2, 4, 4, 2>;
-using Tile64x64 = Tile<2, 2, 2, 2>;
-using Tile16x64 = Tile<1, 4, 1, 1>;
-
-// Turing stages slabs in registers, of which two blocks have too few.
+// Turing stages slabs in registers, of which as many blocks may have too few.
 #if __CUDA_ARCH__ >= 800
-#define BLOCKS_128x128 2
+#define BLOCKS(ampere, turing) ampere
 #else
-#define BLOCKS_128x128 1
+#define BLOCKS(ampere, turing) turing
 #endif
 
-#define WMMA(name, Kind, tile, blocks)                                               \
-    extern "C" __global__ void __launch_bounds__(Tile##tile::THREADS, blocks)         \
-        ga_wmma_##name##_##tile(const __grid_constant__ TileParams p) {               \
-        product<Kind, Tile##tile>(p);                                                \
+#define TILE(M, N, WARPS_M, WARPS_N) Tile<WARPS_M, WARPS_N, M / WARPS_M / FRAGMENT, N / WARPS_N / FRAGMENT>
+#define WMMA(name, Kind, M, N, WARPS_M, WARPS_N, ampere, turing)                                                        \
+    extern "C" __global__ void __launch_bounds__(TILE(M, N, WARPS_M, WARPS_N)::THREADS, BLOCKS(ampere, turing))         \
+        ga_wmma_##name##_##M##x##N(const __grid_constant__ TileParams p) {                                              \
+        product<Kind, TILE(M, N, WARPS_M, WARPS_N)>(p);                                                                 \
     }
 
-#define WMMA_ALL(name, Kind)      \
-    WMMA(name, Kind, 128x128, BLOCKS_128x128) \
-    WMMA(name, Kind, 64x64, 3)    \
-    WMMA(name, Kind, 16x64, 4)
-
-WMMA_ALL(fp16, FP16)
-WMMA_ALL(int8, INT8)
+GA_WMMA_TILES(WMMA, fp16, FP16)
+GA_WMMA_TILES(WMMA, int8, INT8)
 #ifdef GA_HAS_BF16
-WMMA_ALL(bf16, BF16)
-WMMA_ALL(tf32, TF32)
+GA_WMMA_TILES(WMMA, bf16, BF16)
+GA_WMMA_TILES(WMMA, tf32, TF32)
 #endif
 
 }  // namespace ga_wmma

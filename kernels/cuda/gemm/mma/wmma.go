@@ -20,12 +20,6 @@ type wmmaTile struct {
 	turing         int // the same on 7.5, which stages slabs in registers
 }
 
-var wmmaTiles = []wmmaTile{
-	{m: 128, n: 128, warpsM: 2, warpsN: 4, perSM: 2, turing: 1},
-	{m: 64, n: 64, warpsM: 2, warpsN: 2, perSM: 3, turing: 3},
-	{m: 16, n: 64, warpsM: 1, warpsN: 4, perSM: 6, turing: 4},
-}
-
 const (
 	wmmaSlab  = 64 // bytes of K
 	wmmaGroup = 8  // rows of tiles that are walked together
