@@ -2,6 +2,8 @@
 // arithmetic of a softmax that runs.
 #pragma once
 
+#include "pair.cuh"
+
 // Seen is the range of positions [begin, end) that a row sees.
 struct Seen {
     int begin, end;
@@ -25,15 +27,4 @@ __device__ __forceinline__ float exp2Approximate(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
-}
-
-// pack rounds two weights to bf16 or fp16, the first to the lower half of the word.
-template <bool BF16>
-__device__ __forceinline__ unsigned pack(float lo, float hi) {
-    unsigned r;
-    if constexpr (BF16)
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    else
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-    return r;
 }

@@ -148,8 +148,8 @@ struct Flash {
             const unsigned atValues = values + buffer * TILE + lane % 16 * ROW;
 #pragma unroll
             for (int k = 0; k < KEYS / 16; k++) {
-                const unsigned a[4] = {pack<BF16>(s[2 * k][0], s[2 * k][1]), pack<BF16>(s[2 * k][2], s[2 * k][3]),
-                                       pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]), pack<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+                const unsigned a[4] = {packPair<BF16>(s[2 * k][0], s[2 * k][1]), packPair<BF16>(s[2 * k][2], s[2 * k][3]),
+                                       packPair<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]), packPair<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
                 for (int j = 0; j < D / 16; j++) {
                     unsigned b[4];
@@ -169,7 +169,7 @@ struct Flash {
             if (row + 8 * r < p.rows) {
                 unsigned* to = reinterpret_cast<unsigned*>(p.out + 2 * ((static_cast<long long>(row + 8 * r) * p.heads + head) * D + lane % 4 * 2));
 #pragma unroll
-                for (int j = 0; j < D / 8; j++) to[4 * j] = pack<BF16>(o[j][2 * r] * factor, o[j][2 * r + 1] * factor);
+                for (int j = 0; j < D / 8; j++) to[4 * j] = packPair<BF16>(o[j][2 * r] * factor, o[j][2 * r + 1] * factor);
             }
         }
     }

@@ -310,7 +310,7 @@ struct Flash {
 
     static __device__ __forceinline__ void round(uint32_t (&weights)[BN / 4], const float (&s)[BN / 2]) {
 #pragma unroll
-        for (int i = 0; i < BN / 4; ++i) weights[i] = pack<T == Operand::BF16>(s[2 * i], s[2 * i + 1]);
+        for (int i = 0; i < BN / 4; ++i) weights[i] = packPair<T == Operand::BF16>(s[2 * i], s[2 * i + 1]);
     }
 
     static __device__ __forceinline__ void consume(const FlashParams &p, Shared shared) {
@@ -422,9 +422,9 @@ struct Flash {
         for (int j = 0; j < D / 16; ++j) {
             const float *d = &o[8 * j];
             const uint32_t chunk = (j % 4 * 2 + lane / 16) ^ (lane % 8);
-            storeMatrices4(line + j / 4 * (OUT_ROWS * BOX) + chunk * 16, pack<T == Operand::BF16>(d[0] * factor[0], d[1] * factor[0]),
-                           pack<T == Operand::BF16>(d[2] * factor[1], d[3] * factor[1]), pack<T == Operand::BF16>(d[4] * factor[0], d[5] * factor[0]),
-                           pack<T == Operand::BF16>(d[6] * factor[1], d[7] * factor[1]));
+            storeMatrices4(line + j / 4 * (OUT_ROWS * BOX) + chunk * 16, packPair<T == Operand::BF16>(d[0] * factor[0], d[1] * factor[0]),
+                           packPair<T == Operand::BF16>(d[2] * factor[1], d[3] * factor[1]), packPair<T == Operand::BF16>(d[4] * factor[0], d[5] * factor[0]),
+                           packPair<T == Operand::BF16>(d[6] * factor[1], d[7] * factor[1]));
         }
         sharedToAsync();
         __syncwarp();

@@ -4,6 +4,8 @@
 // window, as the instructions want them.
 #pragma once
 
+#include "mma_sync.cuh"
+
 __device__ __forceinline__ unsigned sharedAddress(const void *p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
 // copy16 copies 16 bytes to shared memory, or fills them with zeros and reads nothing.
@@ -29,11 +31,7 @@ __device__ __forceinline__ void loadMatrices(unsigned (&r)[4], unsigned address)
 template <bool BF16>
 __device__ __forceinline__ void multiply(float (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
     if constexpr (BF16)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        mmaBF16(d, a0, a1, a2, a3, b0, b1);
     else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        mmaFP16(d, a0, a1, a2, a3, b0, b1);
 }

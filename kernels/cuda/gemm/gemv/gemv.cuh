@@ -12,6 +12,7 @@
 #pragma once
 
 #include "integers.cuh"
+#include "mma_sync.cuh"
 #include "stream.cuh"
 
 namespace gemv {
@@ -42,21 +43,17 @@ __device__ __forceinline__ uint32_t widen(uint32_t pair) {
 template <Type T>
 __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint4 low, uint4 high, uint4 token) {
 #if __CUDA_ARCH__ >= 800
-#define GA_MMA(SHAPE, C, A0, A1, A2, A3, B0, B1)                                                              \
-    asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"          \
-        : "+" C(d[0]), "+" C(d[1]), "+" C(d[2]), "+" C(d[3])                                                  \
-        : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "r"(B0), "r"(B1))
-#define GA_MMA_TWICE(SHAPE, C)                                      \
-    GA_MMA(SHAPE, C, low.x, high.x, low.y, high.y, token.x, token.y); \
-    GA_MMA(SHAPE, C, low.z, high.z, low.w, high.w, token.z, token.w)
+#define GA_MMA_TWICE(MMA)                                             \
+    MMA(d, low.x, high.x, low.y, high.y, token.x, token.y); \
+    MMA(d, low.z, high.z, low.w, high.w, token.z, token.w)
     if constexpr (T == Type::FP16) {
-        GA_MMA_TWICE("m16n8k16.row.col.f32.f16.f16.f32", "f");
+        GA_MMA_TWICE(mmaFP16);
     } else if constexpr (T == Type::BF16) {
-        GA_MMA_TWICE("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
+        GA_MMA_TWICE(mmaBF16);
     } else if constexpr (T == Type::TF32) {
-        GA_MMA_TWICE("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
+        GA_MMA_TWICE(mmaTF32);
     } else if constexpr (T == Type::S8) {
-        GA_MMA_TWICE("m16n8k32.row.col.s32.s8.s8.s32", "r");
+        GA_MMA_TWICE(mmaS8);
     } else if constexpr (T == Type::E4M3) {
 #if __CUDA_ARCH__ >= 890
         // Through fp16, which holds every e4m3: what multiplies e4m3 itself keeps fewer
@@ -64,14 +61,11 @@ __device__ __forceinline__ void multiply(typename Traits<T>::Value (&d)[4], uint
         const uint32_t l[4] = {low.x, low.y, low.z, low.w}, h[4] = {high.x, high.y, high.z, high.w};
         const uint32_t b[4] = {token.x, token.y, token.z, token.w};
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            GA_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f", widen(l[i]), widen(h[i]), widen(l[i] >> 16), widen(h[i] >> 16),
-                   widen(b[i]), widen(b[i] >> 16));
-        }
+        for (int i = 0; i < 4; i++)
+            mmaFP16(d, widen(l[i]), widen(h[i]), widen(l[i] >> 16), widen(h[i] >> 16), widen(b[i]), widen(b[i] >> 16));
 #endif
     }
 #undef GA_MMA_TWICE
-#undef GA_MMA
 #else
     // Turing's instructions take half of K, and of integers half of the rows.
     const uint32_t l[4] = {low.x, low.y, low.z, low.w}, h[4] = {high.x, high.y, high.z, high.w};

@@ -34,6 +34,7 @@
 // after it; the successor may start once the last fetch is under way, so that its
 // weights move while this kernel's last tiles are added up.
 #include "hopper_narrow_tiles.cuh"
+#include "pair.cuh"
 #include "wgmma.cuh"
 
 namespace narrow {
@@ -103,17 +104,6 @@ struct Element {
     static constexpr int outSize = T == Operand::TF32 || T == Operand::S8 ? 4 : 2;
 };
 
-template <Operand T>
-__device__ __forceinline__ uint32_t packPair(float low, float high) {
-    uint32_t r;
-    if constexpr (T == Operand::FP16) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    }
-    return r;
-}
-
 __device__ __forceinline__ void storeMatrices2Transposed(uint32_t to, uint32_t a, uint32_t b) {
     asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
@@ -170,10 +160,10 @@ __device__ __forceinline__ void putBlock(const Params &p, const typename Sum<T>:
         for (int j = 0; j < TOKENS / 8; j += 2) {
             const bool pair = j + 1 < TOKENS / 8;
             if (pair) {
-                storeMatrices4Transposed(to, packPair<T>(d[4 * j], d[4 * j + 1]), packPair<T>(d[4 * j + 2], d[4 * j + 3]),
-                                         packPair<T>(d[4 * j + 4], d[4 * j + 5]), packPair<T>(d[4 * j + 6], d[4 * j + 7]));
+                storeMatrices4Transposed(to, packPair<T != Operand::FP16>(d[4 * j], d[4 * j + 1]), packPair<T != Operand::FP16>(d[4 * j + 2], d[4 * j + 3]),
+                                         packPair<T != Operand::FP16>(d[4 * j + 4], d[4 * j + 5]), packPair<T != Operand::FP16>(d[4 * j + 6], d[4 * j + 7]));
             } else {
-                storeMatrices2Transposed(to, packPair<T>(d[4 * j], d[4 * j + 1]), packPair<T>(d[4 * j + 2], d[4 * j + 3]));
+                storeMatrices2Transposed(to, packPair<T != Operand::FP16>(d[4 * j], d[4 * j + 1]), packPair<T != Operand::FP16>(d[4 * j + 2], d[4 * j + 3]));
             }
             __syncwarp();
             if (pair || token < 8) putRow<2>(p, token0 + 8 * j + token, n + 8 * part, loadShared16(from));

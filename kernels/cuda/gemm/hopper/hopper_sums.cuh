@@ -2,25 +2,19 @@
 #pragma once
 
 #include "hopper_walk.cuh"
+#include "pair.cuh"
+#include "sums.cuh"
 
 namespace {
 
 // The types of C. pack makes two sums 16-bit elements.
 struct HalfOut {
     using type = uint16_t;
-    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
-        uint32_t r;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-        return r;
-    }
+    static __device__ __forceinline__ uint32_t pack(float lo, float hi) { return packPair<false>(lo, hi); }
 };
 struct BfloatOut {
     using type = uint16_t;
-    static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
-        uint32_t r;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-        return r;
-    }
+    static __device__ __forceinline__ uint32_t pack(float lo, float hi) { return packPair<true>(lo, hi); }
 };
 struct FloatOut {
     using type = float;
@@ -29,12 +23,7 @@ struct IntOut {
     using type = int;
 };
 
-// Sums of either type travel as they are: a float that is looked at as bits anywhere
-// ends up in moves between the tensor cores' instructions.
-__device__ __forceinline__ float asFloat(float v) { return v; }
-__device__ __forceinline__ float asFloat(int v) { return __int_as_float(v); }
-__device__ __forceinline__ void addTo(float &sum, float v) { sum += v; }
-__device__ __forceinline__ void addTo(int &sum, float v) { sum += __float_as_int(v); }
+// storeShared2 writes two sums side by side.
 __device__ __forceinline__ void storeShared2(uint32_t to, float x, float y) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }

@@ -39,7 +39,10 @@
 // 13 bits.
 
 #include "ampere.cuh"
+#include "mma_sync.cuh"
 #include "mma_tiles.cuh"
+#include "pair.cuh"
+#include "sums.cuh"
 
 namespace ga_mma {
 
@@ -79,12 +82,6 @@ struct Traits<Type::int8> {
     static constexpr int outSize = 4;
 };
 
-#define GA_MMA_FLOAT(SHAPE, OPERAND, A0, A1, A2, A3, B0, B1)                                     \
-    asm("mma.sync.aligned." SHAPE ".row.col.f32." OPERAND "." OPERAND                            \
-        ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                             \
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                         \
-        : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "r"(B0), "r"(B1))
-
 // widen is the exact fp16 values of two fp8: elements 0 and 1 of a register, or 2
 // and 3.
 __device__ __forceinline__ unsigned widen(unsigned four, int upper) {
@@ -100,31 +97,28 @@ __device__ __forceinline__ unsigned widen(unsigned four, int upper) {
 template <Type T>
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     if constexpr (T == Type::fp16) {
-        GA_MMA_FLOAT("m16n8k16", "f16", a[0], a[1], a[2], a[3], b0, b1);
+        mmaFP16(d, a[0], a[1], a[2], a[3], b0, b1);
     } else if constexpr (T == Type::bf16) {
-        GA_MMA_FLOAT("m16n8k16", "bf16", a[0], a[1], a[2], a[3], b0, b1);
+        mmaBF16(d, a[0], a[1], a[2], a[3], b0, b1);
     } else if constexpr (T == Type::tf32) {
-        GA_MMA_FLOAT("m16n8k8", "tf32", a[0], a[1], a[2], a[3], b0, b1);
+        mmaTF32(d, a[0], a[1], a[2], a[3], b0, b1);
     } else {
 #if __CUDA_ARCH__ == 890
-        GA_MMA_FLOAT("m16n8k32", "e4m3", a[0], a[1], a[2], a[3], b0, b1);
+        mmaE4M3(d, a[0], a[1], a[2], a[3], b0, b1);
 #else
         // Tensor cores of 9.0 have no mma.sync for fp8: ptxas emulates it, and that
         // of CUDA 12.4 drops the accumulator. Widening to fp16 here is exact. The
         // order of K within a unit is the same for A and B, which is all it takes.
 #pragma unroll
         for (int h = 0; h < 2; h++)
-            GA_MMA_FLOAT("m16n8k16", "f16", widen(a[0], h), widen(a[1], h), widen(a[2], h), widen(a[3], h), widen(b0, h),
-                         widen(b1, h));
+            mmaFP16(d, widen(a[0], h), widen(a[1], h), widen(a[2], h), widen(a[3], h), widen(b0, h), widen(b1, h));
 #endif
     }
 }
 
 template <Type T>
 __device__ __forceinline__ void multiply(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    mmaS8(d, a[0], a[1], a[2], a[3], b0, b1);
 }
 
 // storePair rounds two neighbours of a row to the output type and stores them.
@@ -133,12 +127,7 @@ __device__ __forceinline__ void storePair(unsigned to, float x, float y) {
     if constexpr (Traits<T>::outSize == 4) {
         asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(x), "f"(y) : "memory");
     } else {
-        unsigned packed;
-        if constexpr (T == Type::fp16) {
-            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
-        } else {
-            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
-        }
+        const unsigned packed = packPair<T != Type::fp16>(x, y);
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(packed) : "memory");
     }
 }
@@ -147,11 +136,6 @@ template <Type T>
 __device__ __forceinline__ void storePair(unsigned to, int x, int y) {
     asm volatile("st.shared.v2.s32 [%0], {%1,%2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }
-
-__device__ __forceinline__ float asFloat(float x) { return x; }
-__device__ __forceinline__ float asFloat(int x) { return __int_as_float(x); }
-__device__ __forceinline__ void addBits(float& sum, float x) { sum += x; }
-__device__ __forceinline__ void addBits(int& sum, float x) { sum += __float_as_int(x); }
 
 // tileOf walks the output in groups of tile rows, column by column within a group,
 // so that blocks that run at the same time share rows of A and of B in L2.
@@ -328,10 +312,10 @@ struct Kernel {
 #pragma unroll
                 for (int j = 0; j < tilesB; j++) {
                     const float4 v = __ldcg(all + ((long long)s * quads + i * tilesB + j) * threads);
-                    addBits(acc[i][j][0], v.x);
-                    addBits(acc[i][j][1], v.y);
-                    addBits(acc[i][j][2], v.z);
-                    addBits(acc[i][j][3], v.w);
+                    addTo(acc[i][j][0], v.x);
+                    addTo(acc[i][j][1], v.y);
+                    addTo(acc[i][j][2], v.z);
+                    addTo(acc[i][j][3], v.w);
                 }
         }
         __syncthreads(); // the flag lies where the slabs will
