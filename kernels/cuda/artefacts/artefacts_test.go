@@ -3,8 +3,10 @@ package artefacts
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +73,55 @@ func deviceSources(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+var updateMachineCode = flag.Bool("update-machine-code", false, "write machine_code.sha256 anew")
+
+// TestMachineCodeIsKept holds the images of machine code against machine_code.sha256, in
+// the form of sha256sum: sources may be rewritten as long as it stays the same. Where it is
+// meant to change, -update-machine-code accepts it. PTX is text, and not held.
+func TestMachineCodeIsKept(t *testing.T) {
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, a := range all {
+		for _, image := range a.Images {
+			if strings.HasPrefix(image.Arch, "sm_") {
+				got[name+"/"+strings.TrimSuffix(image.File, ".gz")] = image.SHA256
+			}
+		}
+	}
+	const file = "machine_code.sha256"
+	if *updateMachineCode {
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			fmt.Fprintf(&text, "%s  %s\n", got[name], name)
+		}
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		want[name] = sum
+	}
+	for name, sum := range got {
+		if want[name] != sum {
+			t.Errorf("%s is not the machine code that %s has", name, file)
+		}
+	}
+	for name := range want {
+		if got[name] == "" {
+			t.Errorf("%s has %s, which is no image", file, name)
+		}
+	}
 }
 
 // TestArtefactsAreWhole: every image is there, has the content that was built, holds
