@@ -129,7 +129,7 @@ func smallAttentions(d kernels.DType, dim int) []kernels.AttentionCase {
 	return append(cases, kernels.AttentionCase{Rows: 300, Heads: heads, DType: d})
 }
 
-// TestSmallAttention is [TestSmall] for attention.
+// TestSmallAttention runs few small attentions in every way, for tools that watch every access.
 func TestSmallAttention(t *testing.T) { gateAttention(t, smallAttentions) }
 
 // attentionBench is attention as a model has it: 32 heads of queries, 8 of keys.

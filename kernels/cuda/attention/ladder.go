@@ -49,7 +49,7 @@ func (t *Way) Attend(o kernels.Attention) (kernels.Launch, error) {
 }
 
 // Attend binds an attention to the rung of the ladder that is expected to take the least
-// time. See [Attention.Attend].
+// time. See [Way.Attend].
 func (d Ladder) Attend(o kernels.Attention) (kernels.Launch, error) {
 	l, err := d.attend("auto", attentionFamilies, o)
 	if err != nil {

@@ -96,7 +96,7 @@ func blasWeights(d *driver.Device, p kernels.Problem, raw kernels.Buffer) (kerne
 	if blasPacks(p.DType) {
 		w, err := d.Pack(p, raw)
 		if err != nil {
-			return nil, err // a nil *packedWeights would be weights that aren't nil
+			return nil, err // a nil *PackedWeights would be weights that aren't nil
 		}
 		return w, nil
 	}

@@ -61,7 +61,7 @@ func fuseCases(short bool) []fuseCase {
 	return all
 }
 
-// fusePlan is a way of planning a fused product, for [Device.fuse].
+// fusePlan is a way of planning a fused product, for [Operations.fuse].
 type fusePlan func(planning.Arch, kernels.FusedProduct, fusedAddresses) (planning.Call, string)
 
 // fusePlans are the ways of doing a product on a GPU: both kernels, rings of several

@@ -28,16 +28,16 @@ func NewProblem(p kernels.Problem, a, c int) Problem {
 // are aligned to 16 bytes.
 type Alignment struct{ A, C int }
 
-// Addresses are where a product's operands lie on the device. b is a packed
-// matrix: N rows of K elements, ldb apart, ldb·size a multiple of 16, with zeros
-// between K and ldb.
+// Addresses are where a product's operands lie on the device. B is a packed
+// matrix: N rows of K elements, LDB apart, LDB·size a multiple of 16, with zeros
+// between K and LDB.
 type Addresses struct {
 	A, B, C        uint64
 	LDB            int
 	Scratch, Flags uint64
 }
 
-// Family and gemmPlan are those of products.
+// Family and Plan are those of products.
 type (
 	Family = planning.Family[Problem, Addresses]
 	Plan   = planning.Plan[Addresses]

@@ -81,7 +81,7 @@ func (r *Kernel) Supports(p kernels.Problem) error {
 func (r *Kernel) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
 	w, err := r.dev.Pack(p, raw)
 	if err != nil {
-		return nil, err // a nil *packedWeights would be weights that aren't nil
+		return nil, err // a nil *PackedWeights would be weights that aren't nil
 	}
 	return w, nil
 }

@@ -1,5 +1,5 @@
 // What the kernels that compute one tile of C a block are told, and which tile a block
-// has. The Go side is tileCall in cores.go.
+// has. The Go side is TileCall in tiles.go.
 #pragma once
 
 #include "numeric.cuh"

@@ -35,7 +35,7 @@ type Plan[A any] struct {
 	// Seconds is what the model expects of one launch, to be compared with that of
 	// other plans only.
 	Seconds float64
-	// Scratch is the workspace in bytes, with any content. flags is that of a
+	// Scratch is the workspace in bytes, with any content. Flags is that of a
 	// second one, which holds zeros when the first call begins and must hold
 	// zeros when the last one ends. Calls that overlap their predecessor touch
 	// neither before they have waited for it.

@@ -48,20 +48,20 @@ type Args struct {
 	Maps  []PlacedMap
 }
 
-// PlacedMap is a tensor map that the driver encodes into the struct at offset at.
+// PlacedMap is a tensor map that the driver encodes into the struct at offset At.
 type PlacedMap struct {
 	At  int
 	Map TensorMap
 }
 
 // TensorMap is a row-major matrix as the tensor memory accelerator sees it
-// (CUDA driver API, cuTensorMapEncodeTiled): boxes of boxRows × boxCols elements,
+// (CUDA driver API, cuTensorMapEncodeTiled): boxes of BoxRows × BoxCols elements,
 // zeros where a box leaves the matrix.
 type TensorMap struct {
 	DType            kernels.DType
 	Address          uint64 // a multiple of 16
 	Rows, Cols       int    // in elements
-	LD               int    // in elements; ld·size a multiple of 16
+	LD               int    // in elements; LD·size a multiple of 16
 	BoxRows, BoxCols int    // each at most 256
 	Swizzle          int    // 0, 32, 64 or 128 bytes
 }

@@ -66,7 +66,7 @@ func PackedLDB(d kernels.DType, k int) int {
 }
 
 // PackCall brings raw weights, stored as the normalized p says, into the packed form at
-// dst: N rows of K elements, [packedLDB] apart, zeros in between.
+// dst: N rows of K elements, [PackedLDB] apart, zeros in between.
 func PackCall(a planning.Arch, p kernels.Problem, raw, dst uint64) planning.Call {
 	size, ldb := int64(p.DType.Size()), PackedLDB(p.DType, p.K)
 	if p.BLayout == kernels.Transposed {
@@ -137,7 +137,7 @@ const (
 	bulkStages = 24
 )
 
-// ReadBulkCall is [readCall] through bulk copies; ok is false where there are none.
+// ReadBulkCall is [ReadCall] through bulk copies; ok is false where there are none.
 func ReadBulkCall(a planning.Arch, src uint64, bytes int64, sink uint64) (c planning.Call, ok bool) {
 	shared := bulkStages * (bulkBytes + 8)
 	if a.CC < 90 || shared > a.SharedMax {
