@@ -8,11 +8,11 @@
 #   make bench   what the kernels reach here, beside registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them)
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
-#   make cuda-test   bin/cuda.test and bin/mistral.test, which run the GPU tests on a machine that has one
+#   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME
-#   make kernels device code, after kernels/cuda/*.cu changed (Python 3 and pip, Linux; ONLY="mma gemv")
+#   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
 GO       ?= go
 OUT      ?= out
@@ -35,7 +35,7 @@ SERIAL     := algos|audit|badcells|badplan|completion|cpu|devices|diff|import|mi
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
 
-.PHONY: run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean vet formatted
+.PHONY: FORCE run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -48,7 +48,7 @@ ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
+CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/driver/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
 
@@ -56,31 +56,40 @@ build: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) build $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
 	$(call resolved,bin/gemmaudit)
 
-cuda-test: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/cuda.test ./kernels/cuda
-	$(call resolved,bin/cuda.test)
-	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o bin/mistral.test ./kernels/mistral
-	$(call resolved,bin/mistral.test)
+# A program for each folder below kernels whose tests look for a GPU, to be started in it.
+GPU_TESTS := cuda cuda/attention cuda/cublas cuda/decoder cuda/management mistral
+cuda-test: $(GPU_TESTS:%=bin/tests/%.test)
+
+bin/tests/%.test: $(TRAMPOLINES) FORCE
+	@mkdir -p $(@D)
+	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o $@ ./kernels/$*
+	$(call resolved,$@)
+
+FORCE:
 
 # The tests find sources and data in the folder that they are started in.
 BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
-	mkdir -p $(BUNDLE)/kernels/cuda $(BUNDLE)/kernels/mistral
-	cp bin/gemmaudit bin/cuda.test bin/mistral.test scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/make_model.py $(BUNDLE)
-	cp -R kernels/mistral/testdata $(BUNDLE)/kernels/mistral
-	cp -R kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/artefacts kernels/cuda/testdata kernels/cuda/include $(BUNDLE)/kernels/cuda
+	mkdir -p $(BUNDLE)/kernels/cuda/driver
+	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/make_model.py $(BUNDLE)
+	cp -R bin/tests $(BUNDLE)
+	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver
+	for room in $(GPU_TESTS); do \
+		mkdir -p $(BUNDLE)/kernels/$$room && \
+		if [ -d kernels/$$room/testdata ]; then cp -R kernels/$$room/testdata $(BUNDLE)/kernels/$$room || exit 1; fi; \
+	done
 
 # resolved fails when a function of the driver, or one of ours, was left out.
 define resolved
 	@! nm -u $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
 endef
 
-$(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/trampoline/* kernels/cuda/include/*) Makefile
+$(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/driver/trampoline/* kernels/cuda/driver/include/*) Makefile
 	@mkdir -p $(CUDA_LIB)
 	@rm -f $@
-	$$($(GO) env CC) -c -O2 -fPIC -fvisibility=hidden -std=gnu11 -Ikernels/cuda/include kernels/cuda/trampoline/driver.c -o $(CUDA_LIB)/driver.o
-	$$($(GO) env CC) -c -fPIC -Ikernels/cuda/include kernels/cuda/trampoline/trampoline.S -o $(CUDA_LIB)/trampoline.o
+	$$($(GO) env CC) -c -O2 -fPIC -fvisibility=hidden -std=gnu11 -Ikernels/cuda/driver/include kernels/cuda/driver/trampoline/driver.c -o $(CUDA_LIB)/driver.o
+	$$($(GO) env CC) -c -fPIC -Ikernels/cuda/driver/include kernels/cuda/driver/trampoline/trampoline.S -o $(CUDA_LIB)/trampoline.o
 	$$($(GO) env AR) rcs $@ $(CUDA_LIB)/driver.o $(CUDA_LIB)/trampoline.o
 
 # Exit codes 1 and 4 are verdicts, which is what the run is for: something was
@@ -130,12 +139,13 @@ ifdef GPU
 	$(CUDA_ENV) $(GO) test $(TAGS) -ldflags '$(LDFLAGS)' ./kernels/cuda/...
 endif
 
-# What kernels/cuda plans is used by what the tag brings in, so it is looked at as a whole.
+# What the rooms of kernels/cuda plan is used by what the tag brings in, so they are looked
+# at with it.
 lint: formatted $(TRAMPOLINES)
 	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) $$($(GO) list ./... | grep -v /kernels/cuda$$)
+	$(GO) run $(STATICCHECK) $$($(GO) list ./... | grep -v /kernels/cuda)
 ifdef GPU
-	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda
+	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda/...
 endif
 
 # The figures of the README: kernels against registers, memory and libraries in one

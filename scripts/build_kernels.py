@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile kernels/cuda/*.cu into the images that the program embeds.
+"""Compile kernels/cuda/**/*.cu into the images that the program embeds.
 
 Every source goes through NVRTC (CUDA C++ to PTX) and ptxas (PTX to machine code) once
 for each architecture that its first lines ask for:
@@ -7,8 +7,9 @@ for each architecture that its first lines ask for:
     // arch: 75 80 86 89 90a ptx90
 
 `90a` is an image for compute capability 9.0 alone; `ptx90` is PTX that a driver
-compiles for the GPUs that come after. A source is built again only when it, a .cuh that
-it includes, the options or the compilers have changed. The result of a source is a
+compiles for the GPUs that come after. Sources and headers are found by their names, of
+which no two may be the same in the rooms of kernels/cuda. A source is built again only
+when it, a .cuh that it includes, the options or the compilers have changed. The result of a source is a
 folder of its own,
 
     kernels/cuda/artefacts/<source>/{manifest.json, sm_80.cubin.gz, ..., ptx90.ptx.gz}
@@ -41,8 +42,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "kernels" / "cuda"
-ARTEFACTS = SOURCES / "artefacts"
+ROOMS = ROOT / "kernels" / "cuda"
+ARTEFACTS = ROOMS / "artefacts"
 PACKAGES = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12")
 # Of every source; the target and the include paths come on top.
 NVRTC_OPTIONS = ["--std=c++17"]
@@ -88,22 +89,34 @@ def architectures(source):
     raise BuildError(f"{source.name}: no line '// arch: 75 80 86 89 90a ptx90' among the first {HEADER_LINES}")
 
 
-def includes(source):
+def find_files():
+    """The files of device code in all rooms by name."""
+    found = {}
+    for path in sorted(ROOMS.rglob("*.cu*")):
+        if path.suffix not in (".cu", ".cuh"):
+            continue
+        if path.name in found:
+            raise BuildError(f"{found[path.name]} and {path} have one name")
+        found[path.name] = path
+    return found
+
+
+def includes(source, files):
     """The project's headers that a source includes, also indirectly, sorted by name."""
     found, queue = set(), [source]
     while queue:
         for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', queue.pop().read_text(), re.MULTILINE):
             if name not in found:
-                if not (SOURCES / name).exists():
-                    raise BuildError(f"{source.name}: includes {name}, which is not in {SOURCES}")
+                if name not in files:
+                    raise BuildError(f"{source.name}: includes {name}, which is nowhere in {ROOMS}")
                 found.add(name)
-                queue.append(SOURCES / name)
+                queue.append(files[name])
     return sorted(found)
 
 
-def digest(source, headers):
+def digest(source, headers, files):
     """sha256 of what `sha256sum <source> <headers>` prints."""
-    listing = "".join(f"{hashlib.sha256((SOURCES / n).read_bytes()).hexdigest()}  {n}\n" for n in [source.name, *headers])
+    listing = "".join(f"{hashlib.sha256(files[n].read_bytes()).hexdigest()}  {n}\n" for n in [source.name, *headers])
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
@@ -204,11 +217,11 @@ def compress(data):
     return out.getvalue()
 
 
-def build_image(tools, source, arch, defines):
+def build_image(tools, source, arch, defines, folders):
     """Compiles one source for one architecture."""
     virtual, real, name, file = targets(arch)
-    options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines], f"-I{SOURCES}",
-               *[f"-I{i}" for i in tools["include"]]]
+    options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines],
+               *[f"-I{i}" for i in [*folders, *tools["include"]]]]
     ptx, log = NVRTC(tools["nvrtc"]).compile(source, options)
     cubin, said = assemble(tools, ptx, real, source.stem)
     found = kernels(ptx, said)
@@ -282,7 +295,12 @@ def main():
     if args.out == ARTEFACTS and (args.raw or args.defines or args.arch):
         parser.error("--arch, --raw and -D are for experiments: give --out")
 
-    sources = {p.stem: p for p in sorted(SOURCES.glob("*.cu"))}
+    try:
+        files = find_files()
+    except BuildError as e:
+        sys.exit(f"build_kernels: {e}")
+    sources = {p.stem: p for _, p in sorted(files.items()) if p.suffix == ".cu"}
+    folders = sorted({str(p.parent) for p in files.values()})
     only = [n.removesuffix(".cu") for n in re.split(r"[,\s]+", args.only) if n]
     for name in only:
         if name not in sources:
@@ -294,9 +312,9 @@ def main():
         wanted = {}
         for name in only or sources:
             source = sources[name]
-            headers = includes(source)
+            headers = includes(source, files)
             archs = [a for a in architectures(source) if not arch_only or a in arch_only]
-            want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers), "archs": archs,
+            want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers, files), "archs": archs,
                     "compilers": tools["versions"],
                     "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}
             if args.force or not up_to_date(args.out / name, want):
@@ -307,7 +325,7 @@ def main():
     failed = False
     # A compilation is a process of its own: the compilers' locks and memory end with it.
     with concurrent.futures.ProcessPoolExecutor(max(1, args.jobs)) as pool:
-        jobs = {name: [pool.submit(build_image, tools, sources[name], a, args.defines) for a in want["archs"]]
+        jobs = {name: [pool.submit(build_image, tools, sources[name], a, args.defines, folders) for a in want["archs"]]
                 for name, want in wanted.items()}
         for name, futures in jobs.items():
             images, files, logs = [], {}, set()

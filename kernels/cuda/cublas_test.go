@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 )
 
 func init() {
@@ -65,7 +66,13 @@ func twiceScenario() {
 // productScenario runs one product with loose leading dimensions and offsets, twice.
 func productScenario() {
 	d, g := scenarioDevice()
-	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.DType(os.Getenv(dtypeEnv)), LDA: 48, LDC: 12, BLayout: kernels.Layout(os.Getenv(layoutEnv))}
+	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.DType(os.Getenv(dtypeEnv)), LDA: 48, LDC: 12}
+	var err error
+	p.BLayout, err = kernels.ParseLayout(os.Getenv(layoutEnv))
+	if err != nil {
+		report(err)
+		return
+	}
 	if p.LDB = 10; p.BLayout == kernels.Transposed {
 		p.LDB = 40
 	}
@@ -132,14 +139,14 @@ func TestBlasPassesGate(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
 	for _, kernel := range []string{"cublas", "cublaslt", "cublaslt:2"} {
 		for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-			out, _ := child(t, "gate", driver, cublasEnv+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
+			out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
 			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.GateProblems(dtype))); out != want {
 				t.Errorf("%s %s: %q, want %q", kernel, dtype, out, want)
 			}
 		}
 	}
 	// A fourth choice is not there, which is a refusal and no error.
-	out, _ := child(t, "gate", driver, cublasEnv+"="+blas, kernelEnv+"=cublaslt:3", dtypeEnv+"=fp32")
+	out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublaslt:3", dtypeEnv+"=fp32")
 	if !strings.HasPrefix(out, "0 passed") || !strings.Contains(out, "kernel cublaslt:3 does not support fp32: cuBLASLt offers 3 algorithms for it") {
 		t.Errorf("cublaslt:3: %s", out)
 	}
@@ -170,7 +177,7 @@ func TestBlasCalls(t *testing.T) {
 		{"cublaslt:20", "fp16", "kn", []string{"lt ask 128:"}, "cuBLASLt offers 3 algorithms for it"},
 	} {
 		name := c.kernel + " " + c.dtype + " " + c.layout
-		out, trace := child(t, "product", driver, cublasEnv+"="+blas, "FAKE_CUBLAS_TRACE=1", kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype, layoutEnv+"="+c.layout)
+		out, trace := child(t, "product", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_TRACE=1", kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype, layoutEnv+"="+c.layout)
 		rest := trace
 		for _, want := range c.want {
 			_, after, found := strings.Cut(rest, want)
@@ -203,7 +210,7 @@ func TestBlasFailures(t *testing.T) {
 		{"cublaslt", "cublasLtMatmul:1:8", "cublaslt: CUBLAS_STATUS_ARCH_MISMATCH"},
 		{"cublaslt", "cublasLtMatmul:1:55", "cublaslt: an unknown status (status 55)"},
 	} {
-		out, _ := child(t, "product", driver, cublasEnv+"="+blas, "FAKE_CUBLAS_FAIL="+c.fail, kernelEnv+"="+c.kernel, dtypeEnv+"=bf16", layoutEnv+"=kn")
+		out, _ := child(t, "product", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_FAIL="+c.fail, kernelEnv+"="+c.kernel, dtypeEnv+"=bf16", layoutEnv+"=kn")
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: %q, want %q in it", c.fail, out, c.want)
 		}
@@ -218,7 +225,7 @@ func TestBlasFailureIsOfTheMoment(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
 	for status, again := range map[int]bool{3: true, 14: true, 15: false, 7: false} {
 		fail := fmt.Sprintf("FAKE_CUBLAS_FAIL=cublasLtMatmulAlgoGetHeuristic:1:%d", status)
-		out, _ := child(t, "twice", driver, cublasEnv+"="+blas, fail, kernelEnv+"=cublaslt")
+		out, _ := child(t, "twice", driver, cublas.Env+"="+blas, fail, kernelEnv+"=cublaslt")
 		if got := strings.Contains(out, "supports: <nil>"); got != again || strings.Count(out, "supports: ") != 2 {
 			t.Errorf("%s: supported at last: %v:\n%s", fail, got, out)
 		}
@@ -251,15 +258,15 @@ func TestBlasMissing(t *testing.T) {
 		env  []string
 		want []string
 	}{
-		{"there", []string{cublasEnv + "=" + sound}, []string{"cublas: cuBLAS 12.4.5 (" + sound + "/libcublas.so.12), cublasGemmEx with its default choice, 32 MiB of workspace, split-K summed in fp32\n",
+		{"there", []string{cublas.Env + "=" + sound}, []string{"cublas: cuBLAS 12.4.5 (" + sound + "/libcublas.so.12), cublasGemmEx with its default choice, 32 MiB of workspace, split-K summed in fp32\n",
 			"cublaslt: cuBLASLt 12.4.5 (" + sound + "/libcublasLt.so.12), cublasLtMatmul with the heuristic's first choice", "versions 12.4.5 12.4.5"}},
-		{"in an environment", append(elsewhere, cublasEnv+"=", "VIRTUAL_ENV="+venv), []string{"cublas: cuBLAS 12.4.5 (" + site + "/libcublas.so.12)"}},
-		{"nowhere", append(elsewhere, cublasEnv+"=", "VIRTUAL_ENV="), []string{"cublas is missing: ", "the loader's paths", "cublaslt is missing: ", "or set " + cublasEnv + " to its path", "versions  \n"}},
-		{"not where it should be", []string{cublasEnv + "=/nonexistent/libcublas.so.12"}, []string{"cublas is missing: libcublas is not there (looked at " + cublasEnv + "=/nonexistent/libcublas.so.12)"}},
-		{"no library", []string{cublasEnv + "=" + text}, []string{"cublas is missing: " + text + ": file too short"}},
-		{"lacking", []string{cublasEnv + "=" + lacking}, []string{"libcublas.so.12 has no cublasSetWorkspace_v2", "cublaslt is missing"}},
-		{"without cuBLASLt", []string{cublasEnv + "=" + alone}, []string{"cublas: cuBLAS 12.4.5", "cublaslt is missing: " + alone + "/libcublasLt.so.12: cannot open"}},
-		{"newer than the driver", []string{cublasEnv + "=" + sound, "FAKE_CUBLAS_VERSION=13.1.0"}, []string{"libcublas.so.12 is version 13.1.0, the driver is for CUDA 12.4"}},
+		{"in an environment", append(elsewhere, cublas.Env+"=", "VIRTUAL_ENV="+venv), []string{"cublas: cuBLAS 12.4.5 (" + site + "/libcublas.so.12)"}},
+		{"nowhere", append(elsewhere, cublas.Env+"=", "VIRTUAL_ENV="), []string{"cublas is missing: ", "the loader's paths", "cublaslt is missing: ", "or set " + cublas.Env + " to its path", "versions  \n"}},
+		{"not where it should be", []string{cublas.Env + "=/nonexistent/libcublas.so.12"}, []string{"cublas is missing: libcublas is not there (looked at " + cublas.Env + "=/nonexistent/libcublas.so.12)"}},
+		{"no library", []string{cublas.Env + "=" + text}, []string{"cublas is missing: " + text + ": file too short"}},
+		{"lacking", []string{cublas.Env + "=" + lacking}, []string{"libcublas.so.12 has no cublasSetWorkspace_v2", "cublaslt is missing"}},
+		{"without cuBLASLt", []string{cublas.Env + "=" + alone}, []string{"cublas: cuBLAS 12.4.5", "cublaslt is missing: " + alone + "/libcublasLt.so.12: cannot open"}},
+		{"newer than the driver", []string{cublas.Env + "=" + sound, "FAKE_CUBLAS_VERSION=13.1.0"}, []string{"libcublas.so.12 is version 13.1.0, the driver is for CUDA 12.4"}},
 	} {
 		out, _ := child(t, "subjects", driver, c.env...)
 		if c.name == "nowhere" && strings.Contains(out, "cublas: cuBLAS") {

@@ -10,47 +10,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
-
-var openAll = sync.OnceValues(func() ([]kernels.Device, []kernels.Missing) { return Provider{}.Open() })
-
-// gpu is the first GPU here, or the test is skipped with the reason.
-func gpu(t testing.TB) *Device {
-	t.Helper()
-	devices, missing := openAll()
-	if len(devices) == 0 {
-		t.Skipf("no GPU here: %s", missing[0].Reason)
-	}
-	return devices[0].(*Device)
-}
-
-func buffer(t testing.TB, d kernels.Device, bytes int64) kernels.Buffer {
-	t.Helper()
-	b, err := d.Alloc(bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
 
 func TestSpec(t *testing.T) {
 	d := gpu(t)
 	s := d.Spec()
 	t.Logf("%+v", s)
-	t.Logf("%+v", d.arch)
-	if s.Units < 1 || s.MemoryBytes < 1<<30 || s.LastLevelCacheBytes < 1<<20 || d.arch.clockMHz < 500 || d.arch.bandwidth < 1e11 || d.arch.sharedMax < 48<<10 {
-		t.Errorf("implausible: %+v %+v", s, d.arch)
+	t.Logf("%+v", d.Arch())
+	if s.Units < 1 || s.MemoryBytes < 1<<30 || s.LastLevelCacheBytes < 1<<20 || d.Arch().ClockMHz < 500 || d.Arch().Bandwidth < 1e11 || d.Arch().SharedMax < 48<<10 {
+		t.Errorf("implausible: %+v %+v", s, d.Arch())
 	}
 	free, ok := d.FreeMemory()
 	if !ok || free < 1 || free > s.MemoryBytes {
@@ -93,9 +70,9 @@ func TestFillEqualsCPU(t *testing.T) {
 				source = kernels.FP32
 			}
 			size := int64(n * dt.Size())
-			on := buffer(t, d, size)
+			on := gputest.Buffer(t, d, size)
 			want := make([]byte, n*source.Size())
-			h := buffer(t, host, int64(len(want)))
+			h := gputest.Buffer(t, host, int64(len(want)))
 			for _, err := range []error{h.Fill(dist, source, n, 42), h.Download(0, want), on.Fill(dist, dt, n, 42)} {
 				if err != nil {
 					t.Fatal(err)
@@ -124,7 +101,7 @@ func TestFillEqualsCPU(t *testing.T) {
 
 func TestBufferBounds(t *testing.T) {
 	d := gpu(t)
-	b := buffer(t, d, 1000)
+	b := gputest.Buffer(t, d, 1000)
 	if err := b.Upload(990, []byte("0123456789")); err != nil {
 		t.Error(err)
 	}
@@ -150,14 +127,14 @@ func bound(t testing.TB, d *Device, kernel string, p kernels.Problem, copies int
 		t.Skip(err)
 	}
 	size, out := int64(p.DType.Size()), int64(p.DType.Output().Size())
-	a := buffer(t, d, int64(p.M)*int64(p.K)*size)
-	c := buffer(t, d, int64(p.M)*int64(p.N)*out)
+	a := gputest.Buffer(t, d, int64(p.M)*int64(p.K)*size)
+	c := gputest.Buffer(t, d, int64(p.M)*int64(p.N)*out)
 	if err := a.Fill(kernels.Normal, p.DType, int64(p.M)*int64(p.K), 1); err != nil {
 		t.Fatal(err)
 	}
 	var launches []kernels.Launch
 	for i := range copies {
-		b := buffer(t, d, int64(p.N)*int64(p.K)*size)
+		b := gputest.Buffer(t, d, int64(p.N)*int64(p.K)*size)
 		if err := b.Fill(kernels.Normal, p.DType, int64(p.N)*int64(p.K), uint64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -191,8 +168,8 @@ func TestExecute(t *testing.T) {
 			if span.Disturbance != "" {
 				t.Logf("%d launches: %s", n, span.Disturbance)
 			}
-			if span.Seconds > 100e-6 && (span.ClockMHz < 200 || span.ClockMHz > 1.05*d.arch.clockMHz) {
-				t.Errorf("%d launches at %.0f MHz of %.0f", n, span.ClockMHz, d.arch.clockMHz)
+			if span.Seconds > 100e-6 && (span.ClockMHz < 200 || span.ClockMHz > 1.05*d.Arch().ClockMHz) {
+				t.Errorf("%d launches at %.0f MHz of %.0f", n, span.ClockMHz, d.Arch().ClockMHz)
 			}
 			times = append(times, span.Seconds/float64(n))
 		}
@@ -232,7 +209,7 @@ func TestOutOfMemory(t *testing.T) {
 	if err == nil || errors.Is(err, kernels.ErrDeviceLost) || !strings.Contains(err.Error(), "1125899906842624 bytes") {
 		t.Errorf("a petabyte: %v", err)
 	}
-	b := buffer(t, d, 1<<20)
+	b := gputest.Buffer(t, d, 1<<20)
 	if err := b.Fill(kernels.Normal, kernels.FP32, 1<<18, 1); err != nil {
 		t.Errorf("after it: %v", err)
 	}
@@ -241,10 +218,10 @@ func TestOutOfMemory(t *testing.T) {
 // A launch that the device refuses is an error of its case alone.
 func TestRefusedLaunch(t *testing.T) {
 	d := gpu(t)
-	b := buffer(t, d, 1<<20).(*Buffer)
-	c := zeroCall(d.arch, b.address, 1<<20)
-	c.block = dim3{x: 2048}
-	err := d.run(c)
+	b := gputest.Buffer(t, d, 1<<20).(*driver.Buffer)
+	c := support.ZeroCall(d.Arch(), b.Address, 1<<20)
+	c.Block = planning.Dim3{X: 2048}
+	err := d.Run(c)
 	if err == nil || errors.Is(err, kernels.ErrDeviceLost) || !strings.Contains(err.Error(), "launch ga_zero") {
 		t.Errorf("a block of 2048 threads: %v", err)
 	}
@@ -259,10 +236,10 @@ func TestCeilings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("read %.2f TB/s, copy %.2f TB/s of %.2f", c.ReadBandwidth*1e-12, c.CopyBandwidth*1e-12, d.arch.bandwidth*1e-12)
+	t.Logf("read %.2f TB/s, copy %.2f TB/s of %.2f", c.ReadBandwidth*1e-12, c.CopyBandwidth*1e-12, d.Arch().Bandwidth*1e-12)
 	for _, b := range []float64{c.ReadBandwidth, c.CopyBandwidth} {
-		if b < 0.5*d.arch.bandwidth || b > 1.02*d.arch.bandwidth {
-			t.Errorf("%.3g bytes a second of %.3g", b, d.arch.bandwidth)
+		if b < 0.5*d.Arch().Bandwidth || b > 1.02*d.Arch().Bandwidth {
+			t.Errorf("%.3g bytes a second of %.3g", b, d.Arch().Bandwidth)
 		}
 	}
 }
@@ -272,11 +249,11 @@ func TestStamps(t *testing.T) {
 	d := gpu(t)
 	type stamp struct{ Entry, Clock, Time, Seen uint64 }
 	const slots, stampBytes = 1024, 32
-	b := buffer(t, d, slots*stampBytes).(*Buffer)
+	b := gputest.Buffer(t, d, slots*stampBytes).(*driver.Buffer)
 	if err := b.Fill(kernels.Zeros, kernels.FP32, slots*stampBytes/4, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.run(stampCall(d.arch, b.address, slots)); err != nil {
+	if err := d.Run(support.StampCall(d.Arch(), b.Address, slots)); err != nil {
 		t.Fatal(err)
 	}
 	raw := make([]byte, b.Bytes())
@@ -293,17 +270,17 @@ func TestStamps(t *testing.T) {
 		if s.Seen == 0 {
 			continue
 		}
-		if seen++; i >= 2*d.arch.sms {
-			t.Errorf("multiprocessor %d of %d", i, d.arch.sms)
+		if seen++; i >= 2*d.Arch().SMs {
+			t.Errorf("multiprocessor %d of %d", i, d.Arch().SMs)
 		}
 		if first == 0 || s.Time < first {
 			first = s.Time
 		}
 		last = max(last, s.Time)
 	}
-	t.Logf("%d of %d multiprocessors within %d ns", seen, d.arch.sms, last-first)
-	if seen < d.arch.sms || last-first > 100_000 {
-		t.Errorf("%d of %d multiprocessors within %d ns", seen, d.arch.sms, last-first)
+	t.Logf("%d of %d multiprocessors within %d ns", seen, d.Arch().SMs, last-first)
+	if seen < d.Arch().SMs || last-first > 100_000 {
+		t.Errorf("%d of %d multiprocessors within %d ns", seen, d.Arch().SMs, last-first)
 	}
 }
 
@@ -316,9 +293,9 @@ func init() {
 			return
 		}
 		d := devices[0].(*Device)
-		b, err := d.alloc(1 << 20)
+		b, err := d.Alloc(1 << 20)
 		report(err)
-		report(d.run(zeroCall(d.arch, 0x100, 1<<20)))
+		report(d.Run(support.ZeroCall(d.Arch(), 0x100, 1<<20)))
 		report(b.Upload(0, make([]byte, 16)))
 		_, err = d.Alloc(1 << 20)
 		report(err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 )
 
 // childEnv makes a test binary run one scenario instead of its tests: a process has
@@ -191,7 +192,7 @@ func fakeDriver(t *testing.T, options ...string) string {
 		t.Skipf("the sources are not here: %v", err)
 	}
 	dir := t.TempDir()
-	args := append(options, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-o", filepath.Join(dir, "libcuda.so.1"), source)
+	args := append(options, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-I"+filepath.Join("driver", "include"), "-o", filepath.Join(dir, "libcuda.so.1"), source)
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -205,7 +206,7 @@ func child(t *testing.T, scenario, dir string, env ...string) (stdout, stderr st
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	// A real library would not survive a fake driver.
-	cmd.Env = append(append(os.Environ(), childEnv+"="+scenario, "LD_LIBRARY_PATH="+dir, cublasEnv+"="+filepath.Join(dir, "none.so")), env...)
+	cmd.Env = append(append(os.Environ(), childEnv+"="+scenario, "LD_LIBRARY_PATH="+dir, cublas.Env+"="+filepath.Join(dir, "none.so")), env...)
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%s %v: %v\n%s%s", scenario, env, err, out.String(), errs.String())
 	}

@@ -2,36 +2,23 @@
 
 package cuda
 
-// #include "trampoline/driver.h"
-import "C"
-
 import (
 	"fmt"
 	"strings"
 
-	"gorgonia.org/cu"
-
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 )
-
-// driverProblem opens the driver at the first call and returns why it can't be
-// used, empty when it can.
-func driverProblem() string {
-	if reason := C.ga_cuda_open(); reason != nil {
-		return C.GoString(reason)
-	}
-	return ""
-}
 
 // Open opens every GPU of the driver.
 func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
-	if reason := driverProblem(); reason != "" {
-		return missing(reason, C.ga_cuda_broken() != 0)
+	if reason := driver.Unusable(); reason != "" {
+		return missing(reason, driver.Broken())
 	}
-	count, err := cu.NumDevices()
+	count, err := driver.Count()
 	switch {
 	case err != nil:
-		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", driver(err)), true)
+		return missing(fmt.Sprintf("the driver does not count its GPUs: %v", err), true)
 	case count == 0:
 		return missing("the driver has no GPU to offer; CUDA_VISIBLE_DEVICES may hide them", false)
 	}
@@ -40,12 +27,10 @@ func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	for i := range count {
 		d, err := openDevice(i)
 		if err != nil {
-			missing = append(missing, kernels.Missing{Name: deviceID(i), Reason: strings.TrimPrefix(err.Error(), deviceID(i)+": "), Broken: true})
+			missing = append(missing, kernels.Missing{Name: driver.ID(i), Reason: strings.TrimPrefix(err.Error(), driver.ID(i)+": "), Broken: true})
 			continue
 		}
 		devices = append(devices, d)
 	}
 	return devices, missing
 }
-
-func deviceID(ordinal int) string { return fmt.Sprintf("cuda:%d", ordinal) }

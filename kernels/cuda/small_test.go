@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // smallProblems are few and small: what a tool that watches every access of every
@@ -38,27 +41,11 @@ func smallProblems(d kernels.DType) []kernels.Problem {
 	}
 }
 
-// chooser is a family that tells all the plans among which it chooses.
-type chooser interface {
-	family
-	candidates(a arch, p kernels.Problem, o alignment) []planned
-}
-
-// chosen is a family whose plan is the index-th of its candidates.
-type chosen struct {
-	chooser
-	index int
-}
-
-func (c chosen) plan(a arch, p kernels.Problem, o alignment) planned {
-	return c.candidates(a, p, o)[c.index]
-}
-
 // symbolOf names the kernels that a plan launches.
-func symbolOf(plan planned) string {
+func symbolOf(plan gemm.Plan) string {
 	name := ""
-	for _, c := range plan.bind(addresses{a: 1 << 20, b: 2 << 20, c: 3 << 20, ldb: 1 << 10, scratch: 4 << 20, flags: 5 << 20}) {
-		name += " " + c.kernel
+	for _, c := range plan.Bind(gemm.Addresses{A: 1 << 20, B: 2 << 20, C: 3 << 20, LDB: 1 << 10, Scratch: 4 << 20, Flags: 5 << 20}) {
+		name += " " + c.Kernel
 	}
 	return name
 }
@@ -69,26 +56,23 @@ func symbolOf(plan planned) string {
 // nothing wrote.
 func TestSmall(t *testing.T) {
 	d := gpu(t)
-	there, _ := present(d.arch)
+	there, _ := gemm.Present(families, d.Arch())
 	for _, f := range there {
 		for _, dt := range kernels.DTypes() {
-			t.Run(f.name()+"/"+dt.String(), func(t *testing.T) {
+			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
 				ran := map[string]int{}
 				for _, p := range smallProblems(dt) {
 					q, err := p.Normalized()
 					if err != nil {
 						t.Fatal(err)
 					}
-					if reason := f.supports(d.arch, q); reason != "" {
-						continue
-					}
 					// As Bind finds it: the gate's operands begin at whole rows.
-					o := alignment{
-						a: alignmentOf(0, int64(q.LDA)*int64(dt.Size())),
-						c: alignmentOf(0, int64(q.LDC)*int64(dt.Output().Size())),
+					o := gemm.Alignment{
+						A: planning.AlignmentOf(0, int64(q.LDA)*int64(dt.Size())),
+						C: planning.AlignmentOf(0, int64(q.LDC)*int64(dt.Output().Size())),
 					}
-					for _, one := range variants(d.arch, f, q, o, ran) {
-						r := &rung{dev: d, name: f.name(), among: []family{one}}
+					for _, one := range variants(d.Arch(), f, gemm.Problem{Problem: q, Aligned: o}, ran) {
+						r := gemm.NewKernel(d.Device, f.Name(), "", one)
 						if err := kernels.Gate(context.Background(), d, r, p, 1); err != nil {
 							t.Error(err)
 						}
@@ -105,28 +89,23 @@ func TestSmall(t *testing.T) {
 
 // variants are the family's ways of doing p, none of which has run with as many
 // problems as there are kinds of tails.
-func variants(a arch, f family, p kernels.Problem, o alignment, ran map[string]int) []family {
+func variants(a planning.Arch, f gemm.Family, p gemm.Problem, ran map[string]int) []gemm.Family {
 	times := 6
 	if testing.Short() {
 		times = 1
 	}
-	c, ok := f.(chooser)
-	if !ok {
-		key := symbolOf(f.plan(a, p, o))
-		if ran[key] >= times {
-			return nil
+	var out []gemm.Family
+	for _, way := range cudatest.Ways(a, f, p) {
+		plan := way.Plan(a, p)
+		key := symbolOf(plan)
+		if _, ok := f.(planning.Chooser[gemm.Problem, gemm.Addresses]); ok {
+			key = fmt.Sprint(key, plan.Scratch > 0)
 		}
-		ran[key]++
-		return []family{f}
-	}
-	var out []family
-	for i, plan := range c.candidates(a, p, o) {
-		key := fmt.Sprint(symbolOf(plan), plan.scratch > 0)
 		if ran[key] >= times {
 			continue
 		}
 		ran[key]++
-		out = append(out, chosen{c, i})
+		out = append(out, way)
 	}
 	return out
 }

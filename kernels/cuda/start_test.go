@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
 func init() { scenarios["start"] = startBlocks }
@@ -25,18 +28,18 @@ func startBlocks() {
 		return
 	}
 	d := devices[0].(*Device)
-	step := func() call {
-		c := packCall(d.arch, kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
-		c.overlap = true
+	step := func() planning.Call {
+		c := support.PackCall(d.Arch(), kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
+		c.Overlap = true
 		return c
 	}
-	one, err := d.newLaunch("", "one", calls([]call{step()}))
+	one, err := d.NewLaunch("", "one", driver.Steps([]planning.Call{step()}))
 	report(err)
-	two, err := d.newLaunch("", "two", calls([]call{step(), step()}))
+	two, err := d.NewLaunch("", "two", driver.Steps([]planning.Call{step(), step()}))
 	report(err)
 	for _, c := range []struct {
 		name   string
-		launch *launch
+		launch *driver.Launch
 		serial bool
 	}{{"one", one, false}, {"two", two, false}, {"one serial", one, true}, {"two serial", two, true}} {
 		launches := []kernels.Launch{c.launch}
@@ -73,13 +76,13 @@ func queueBlocks() {
 		return
 	}
 	d := devices[0].(*Device)
-	c := packCall(d.arch, kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
-	l, err := d.newLaunch("", "a launch", calls([]call{c}))
+	c := support.PackCall(d.Arch(), kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
+	l, err := d.NewLaunch("", "a launch", driver.Steps([]planning.Call{c}))
 	report(err)
 	if _, err := d.Prime(context.Background(), l); err != nil {
 		report(err)
 	}
-	unprimed, err := d.newLaunch("", "another launch", calls([]call{c}))
+	unprimed, err := d.NewLaunch("", "another launch", driver.Steps([]planning.Call{c}))
 	report(err)
 	type flight struct {
 		n    int
@@ -113,7 +116,7 @@ func queueBlocks() {
 			report(err)
 		}
 		if n == 2 {
-			seconds, err := d.once(l)
+			seconds, err := d.Once(l)
 			report(err)
 			fmt.Printf("once took %.1f ms\n", seconds*1e3)
 		}

@@ -41,6 +41,9 @@ device=${DEVICE:-cuda:0}
 declare -a summary
 failed=0
 
+# The folders of kernels that have a test program, mistral's aside, which has a section.
+rooms=(cuda cuda/attention cuda/cublas cuda/decoder cuda/management)
+
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
 step() {
@@ -63,21 +66,32 @@ passed() {
   failed=1
 }
 
-run_test() {
-  # The tests read sources and data beside them.
-  step test 40 env -C kernels/cuda "$here/cuda.test" -test.timeout 20m -test.v
-  passed
-  grep -aoE -e '--- (FAIL|SKIP): .*' "$out/test.log" | sort | head -n 40
+# gpu_test runs a test program of a room, which reads sources and data beside it, with
+# further arguments: gpu_test test-cuda 40 cuda -test.v
+gpu_test() {
+  local name=$1 lines=$2 room=$3
+  shift 3
+  step "$name" "$lines" env -C "kernels/$room" "$here/tests/$room.test" -test.timeout 20m "$@"
 }
 
-# sanitize_one runs one of compute-sanitizer's tools over the tests of a pattern.
+run_test() {
+  local room name
+  for room in "${rooms[@]}"; do
+    name=test-${room//\//-}
+    gpu_test "$name" 40 "$room" -test.v
+    passed
+    grep -aoE -e '--- (FAIL|SKIP): .*' "$out/$name.log" | sort | head -n 40
+  done
+}
+
+# sanitize_one runs one of compute-sanitizer's tools over the tests of a room of a pattern.
 # racecheck, which keeps an account of every access, gets fewer sizes.
 sanitize_one() {
-  local tool=$1 pattern=$2 less= log code
+  local tool=$1 room=$2 pattern=$3 less= log code
   [[ $tool == racecheck ]] && less=-test.short
   log=$out/sanitize-$tool-$(tr -dc a-zA-Z0-9 <<<"$pattern").log
-  env -C kernels/cuda compute-sanitizer --tool "$tool" --error-exitcode 9 \
-    "$here/cuda.test" -test.run "$pattern" -test.timeout 20m -test.v $less >"$log" 2>&1
+  env -C "kernels/$room" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    "$here/tests/$room.test" -test.run "$pattern" -test.timeout 20m -test.v $less >"$log" 2>&1
   code=$?
   if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
     code=8 # nothing of that name was run
@@ -96,14 +110,16 @@ run_sanitize() {
   export -f sanitize_one
   export here out
   # The longest first.
-  for kernel in SmallAttention RotateAttend Fuse OverlappedChain Operations; do patterns+=("^Test$kernel\$"); done
+  patterns+=('cuda/attention ^TestSmallAttention$')
+  for kernel in RotateAttend Fuse OverlappedChain; do patterns+=("cuda/decoder ^Test$kernel\$"); done
+  patterns+=('cuda ^TestOperations$')
   for kernel in hopper mma gemv wmma tiled naive; do
-    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("^TestSmall\$/^$kernel\$/^$dtype\$"); done
+    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("cuda ^TestSmall\$/^$kernel\$/^$dtype\$"); done
   done
   for pattern in "${patterns[@]}"; do
-    [[ $pattern =~ ${SANITIZE:-.} ]] || continue
+    [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
     for tool in racecheck memcheck initcheck synccheck; do echo "$tool $pattern"; done
-  done | xargs -P "$(nproc)" -n 2 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
+  done | xargs -P "$(nproc)" -n 3 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
   code=$?
   grep -v 'exit 0' "$out/sanitize.log"
   summary+=("$(printf '%-22s exit %-3d %4d s   %s, %d of %d without a finding' sanitize $code $((SECONDS - started)) \
@@ -112,15 +128,18 @@ run_sanitize() {
 }
 
 run_reach() {
-  step reach 4 "$here/cuda.test" -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x -test.timeout 20m
+  gpu_test reach 4 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x
   passed
   grep '^reach ' "$out/reach.log"
 }
 
 run_attention() {
-  step attention 200 "$here/cuda.test" -test.run '^$' -test.timeout 20m -test.benchtime 9x \
-    -test.bench '^Benchmark(Attention|DecodeAttention|Operations|DecodeChain)$'
-  passed
+  local room
+  for room in cuda/attention cuda cuda/decoder; do
+    gpu_test "attention-${room//\//-}" 200 "$room" -test.run '^$' -test.benchtime 9x \
+      -test.bench '^Benchmark(Attention|DecodeAttention|Operations|DecodeChain)$'
+    passed
+  done
   if python3 -c 'import torch' 2>/dev/null; then
     step attention-torch 20 python3 check_attention.py
     passed
@@ -180,7 +199,7 @@ run_noise() {
 # A model of random weights is as fast as a trained one. MODEL names another folder.
 run_mistral() {
   local model=${MODEL:-$out/mistral-7b} shape shapes=()
-  step mistral-test 30 env -C kernels/mistral "$here/mistral.test" -test.timeout 20m -test.v
+  gpu_test mistral-test 30 mistral -test.v
   passed
   grep -aoE -e '--- FAIL: .*' "$out/mistral-test.log" | head -n 20
   if [[ ! -d $model ]]; then

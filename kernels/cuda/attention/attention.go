@@ -1,0 +1,137 @@
+// Package attention plans attention and binds it on a device: one row that decodes, many
+// rows on tensor cores, and a plain one for all else.
+package attention
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Problem is what a plan may depend on: [kernels.Attention] without addresses.
+type Problem struct {
+	rows     int
+	heads    kernels.Heads
+	DType    kernels.DType
+	window   int // 0 for none
+	scale    float64
+	LDQ      int
+	length   int // bounds the position of the last row, plus one
+	capacity int // of the cache
+	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
+	// of queries, keys, values and output and the distance of the queries' rows.
+	aligned int
+}
+
+// Addresses are where the operands of an attention lie on the device.
+type Addresses struct {
+	q, keys, values, out, position uint64
+	scratch, Flags                 uint64
+}
+
+// attentionFamily and attentionPlan are those of attention.
+type (
+	attentionFamily = planning.Family[Problem, Addresses]
+	attentionPlan   = planning.Plan[Addresses]
+)
+
+// attentionFamilies are the rungs of the ladder, the best first.
+var attentionFamilies = []attentionFamily{Decode{}, flash{}, naive{}}
+
+// newProblem checks the sizes of an attention; the error names the first that is
+// impossible.
+func newProblem(o kernels.Attention) (Problem, error) {
+	p := Problem{
+		rows: o.Rows, heads: o.Heads, DType: o.DType, window: o.Window, scale: o.Scale,
+		LDQ: o.LDQ, length: o.Length, capacity: o.Cache.Capacity, aligned: 16,
+	}
+	if err := o.Heads.Validate(); err != nil {
+		return p, err
+	}
+	width := float64(o.Heads.Query) * float64(o.Heads.Dim)
+	switch {
+	case o.Rows < 1:
+		return p, fmt.Errorf("rows: %d, expected at least 1", o.Rows)
+	case o.DType != kernels.FP32 && o.DType != kernels.FP16 && o.DType != kernels.BF16:
+		return p, fmt.Errorf("dtype: %q, expected fp32, fp16 or bf16", o.DType)
+	case o.Window < 0:
+		return p, fmt.Errorf("window: %d, expected 0 for none or at least 1", o.Window)
+	case !(o.Scale > 0) || float32(o.Scale) == 0 || math.IsInf(float64(float32(o.Scale)), 0):
+		return p, fmt.Errorf("scale: %v, expected a positive number that fp32 holds", o.Scale)
+	case float64(o.LDQ) < width:
+		return p, fmt.Errorf("ldq: %d, expected at least the queries' %.0f columns", o.LDQ, width)
+	case o.Length < o.Rows:
+		return p, fmt.Errorf("length: %d, expected at least the %d rows", o.Length, o.Rows)
+	case o.Cache.Capacity < 1 || o.Cache.Capacity%kernels.CacheGranule != 0:
+		return p, fmt.Errorf("cache: capacity %d, expected a multiple of %d", o.Cache.Capacity, kernels.CacheGranule)
+	case max(o.Rows, o.Length, o.LDQ, o.Cache.Capacity) > planning.LargestExtent || width > planning.LargestExtent:
+		return p, fmt.Errorf("an extent is beyond %d", planning.LargestExtent)
+	}
+	if need := o.Rows + p.before(); need > o.Cache.Capacity {
+		return p, fmt.Errorf("cache: capacity %d, expected at least %d: %d rows and the %d positions before them that the first one sees",
+			o.Cache.Capacity, need, o.Rows, p.before())
+	}
+	return p, nil
+}
+
+// before is how many positions before its own the first row sees at most.
+func (p Problem) before() int {
+	n := p.length - p.rows
+	if p.window > 0 {
+		n = min(n, p.window-1)
+	}
+	return n
+}
+
+// width is how many keys a row sees at most.
+func (p Problem) width() int {
+	if p.window > 0 {
+		return min(p.length, p.window)
+	}
+	return p.length
+}
+
+// pairs is how many pairs of a row and a key it sees there are in one head, as far as the
+// host knows the position.
+func (p Problem) pairs() float64 {
+	first, last := float64(p.length-p.rows+1), float64(p.length) // keys that rows see without a window
+	w := float64(p.width())
+	if w >= last {
+		return (first + last) / 2 * float64(p.rows)
+	}
+	if w <= first {
+		return w * float64(p.rows)
+	}
+	return (first+w-1)/2*(w-first) + w*(last-w+1)
+}
+
+// flops counts the operations of an attention: two products of Dim for each pair of a
+// row and a key.
+func (p Problem) flops() float64 {
+	return 4 * p.pairs() * float64(p.heads.Query) * float64(p.heads.Dim)
+}
+
+// bytes is the least that moves: queries and output, and what is seen of the cache, once.
+func (p Problem) bytes() float64 {
+	seen := float64(p.rows + p.before())
+	return float64(p.DType.Size()) * float64(p.heads.Dim) * (2*float64(p.rows)*float64(p.heads.Query) + 2*seen*float64(p.heads.KV))
+}
+
+// memorySeconds is how long they take.
+func (p Problem) memorySeconds(a planning.Arch) float64 {
+	if a.Bandwidth <= 0 {
+		return 0
+	}
+	return p.bytes() / (a.Bandwidth * models.For(a.CC, a.SMs).Memory)
+}
+
+// model is the constants of all of attention.
+type model struct {
+	// Memory is the part of the data sheet's bandwidth that is reached.
+	Memory float64 `constant:"memory" unit:"1"`
+}
+
+var models = calibration.Of[model]("attention")

@@ -1,0 +1,99 @@
+package attention
+
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// decodeProblem is one row that attends to length keys, as models have it.
+func decodeProblem(t *testing.T, h kernels.Heads, d kernels.DType, length int) Problem {
+	t.Helper()
+	p, err := newProblem(kernels.Attention{
+		Rows: 1, Heads: h, DType: d, Scale: 0.1, LDQ: h.Width(), Length: length,
+		Cache: kernels.KVCache{Capacity: planning.DivideUp(length, kernels.CacheGranule) * kernels.CacheGranule},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestDecodeDecisions: the sequence is split until the GPU is full, and less often where it
+// is short; tensor cores where there are the type and the head for them.
+func TestDecodeDecisions(t *testing.T) {
+	mistral := kernels.Heads{Query: 32, KV: 8, Dim: 128}
+	turing := planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10, ClockMHz: 1590, Bandwidth: 320e9}
+	for _, c := range []struct {
+		a      planning.Arch
+		h      kernels.Heads
+		d      kernels.DType
+		length int
+		label  string
+	}{
+		{cudatest.H200, mistral, kernels.BF16, 32768, "tensor_128 33 splits"},
+		{cudatest.H200, mistral, kernels.BF16, 4096 + 256, "tensor_128 16 splits"},
+		{cudatest.H200, mistral, kernels.FP16, 128, "tensor_128 16 splits"},
+		{cudatest.H200, mistral, kernels.FP32, 4096, "128 16 splits"},
+		{cudatest.H200, kernels.Heads{Query: 32, KV: 32, Dim: 128}, kernels.FP16, 4096, "tensor_128 8 splits"},
+		{cudatest.H200, kernels.Heads{Query: 32, KV: 4, Dim: 64}, kernels.FP16, 4096, "tensor_64 32 splits"},
+		{cudatest.H200, kernels.Heads{Query: 8, KV: 8, Dim: 80}, kernels.FP16, 4096, "128 16 splits"},
+		{turing, mistral, kernels.FP16, 4096, "128 5 splits"},
+	} {
+		if got := (Decode{}).Plan(c.a, decodeProblem(t, c.h, c.d, c.length)).Label; got != c.label {
+			t.Errorf("%d, %+v of %s, %d keys: %q, want %q", c.a.CC, c.h, c.d, c.length, got, c.label)
+		}
+	}
+}
+
+// TestDecodeAhead: nothing is fetched ahead by blocks that leave no room for the next launch,
+// on tensor cores, or on GPUs where launches do not overlap.
+func TestDecodeAhead(t *testing.T) {
+	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
+	k := decodeProblem(t, h, kernels.FP32, 4096).decodeKernel(cudatest.H200)
+	for splits, want := range map[int]int{1: decodeAhead, 8: decodeAhead, 9: 0, 16: 0} {
+		if got := (decodeChoice{k, splits}).ahead(cudatest.H200, h); got != want {
+			t.Errorf("%d splits: %d tiles ahead, want %d", splits, got, want)
+		}
+	}
+	if got := (decodeChoice{k, 1}).ahead(cudatest.Archs[1], h); got != 0 {
+		t.Errorf("%d tiles ahead without overlap", got)
+	}
+}
+
+func TestDecodeSupports(t *testing.T) {
+	p := decodeProblem(t, kernels.Heads{Query: 4, KV: 4, Dim: 256}, kernels.FP16, 100)
+	for _, c := range []struct {
+		change func(*Problem)
+		reason string
+	}{
+		{func(*Problem) {}, ""},
+		{func(p *Problem) { p.rows = 2 }, "takes one row of queries, not 2"},
+		{func(p *Problem) { p.heads.Dim = 258 }, "takes heads of up to 256 elements, not 258"},
+		{func(p *Problem) { p.heads = kernels.Heads{Query: 133, KV: 133, Dim: 256} }, "133 heads of keys and values are more than blocks that run at once"},
+	} {
+		q := p
+		c.change(&q)
+		if got := (Decode{}).Supports(cudatest.H200, q); got != c.reason {
+			t.Errorf("%+v: %q, want %q", q, got, c.reason)
+		}
+	}
+}
+
+// TestDecodeCall: the launch as attention_decode.cu's struct Params has it, and memory for
+// what blocks tell each other.
+func TestDecodeCall(t *testing.T) {
+	p := decodeProblem(t, kernels.Heads{Query: 36, KV: 3, Dim: 128}, kernels.BF16, 1000)
+	p.window, p.scale = 700, 1
+	plan := decodeChoice{p.decodeKernel(cudatest.H200), 5}.plan(cudatest.H200, p, Rotation{Table: 7, Positions: 2048})
+	k := plan.Bind(Addresses{q: 1, keys: 2, values: 3, out: 4, position: 5, Flags: 6})[0]
+	want := new(planning.Args).Pointer(1).Pointer(2).Pointer(3).Pointer(4).Pointer(5).Pointer(7).Pointer(6)
+	want.Int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, 0, 1).Float32(1.4426950408889634)
+	words := 2*8 + 208 // of 8 heads · 128 elements, a fifth, in fours
+	if k.Kernel != "ga_attention_decode_bf16_tensor_128" || k.Grid != (planning.Dim3{X: 5, Y: 6}) || k.Shared != 4*(8*8*128+5*words) || !k.Overlap ||
+		string(k.Args.Bytes) != string(want.Bytes) || plan.Flags != int64(6*5*5*words*4) {
+		t.Errorf("plan %+v, call %+v", plan, k)
+	}
+}

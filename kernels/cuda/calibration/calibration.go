@@ -1,0 +1,179 @@
+// Package calibration holds the constants of the models by which kernels are planned. They
+// are data of the card that they were fitted on: a file each, in the format that fitting
+// them on another card writes.
+package calibration
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+)
+
+// files are the cards that are calibrated.
+//
+//go:embed *.json
+var files embed.FS
+
+// Reference is the card whose constants stand for cards that are not calibrated.
+const Reference = "h200.json"
+
+// Format is the version of the files.
+const Format = 1
+
+// Card is one file: what was fitted, on which card.
+type Card struct {
+	Format     int    `json:"format"`
+	Card       string `json:"card"`       // the driver's name for it
+	Capability int    `json:"capability"` // compute capability × 10
+	SMs        int    `json:"sms"`        // streaming multiprocessors
+	Driver     string `json:"driver"`     // its version, "unrecorded" where nobody wrote it down
+	Date       string `json:"date"`       // of the last fit: "2026-11-21"
+	// Models are by name: "hopper".
+	Models map[string]Model `json:"models"`
+}
+
+// Model is the constants of one model, and what they were fitted to.
+type Model struct {
+	FittedTo  string              `json:"fitted_to"`
+	Constants map[string]Quantity `json:"constants"`
+}
+
+// Quantity is a value with its unit: "s", "B/s", "B/cycle", "cycles", or "1" for a pure number.
+type Quantity struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// Parse reads a file and checks it.
+func Parse(text []byte) (*Card, error) {
+	var c Card
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return nil, fmt.Errorf("calibration: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("calibration: more than one object")
+	}
+	switch {
+	case c.Format != Format:
+		return nil, fmt.Errorf("calibration: format %d, expected %d", c.Format, Format)
+	case c.Card == "" || c.Capability == 0 || c.SMs == 0 || c.Driver == "" || c.Date == "":
+		return nil, fmt.Errorf("calibration of %q: card, capability, sms, driver or date is missing", c.Card)
+	}
+	return &c, nil
+}
+
+// Decode writes the constants of a model to the fields of a struct, to, a pointer to it.
+// Every field is a float64 with the tags constant, its name in the file, and unit. A
+// constant that has no field, a field that has no constant, another unit, and a value
+// that is not a positive number are errors.
+func (c *Card) Decode(model string, to any) error {
+	m, ok := c.Models[model]
+	if !ok {
+		return fmt.Errorf("calibration of %s: no model %s", c.Card, model)
+	}
+	v := reflect.ValueOf(to).Elem()
+	known := map[string]bool{}
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name, unit := tag.Get("constant"), tag.Get("unit")
+		q, ok := m.Constants[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("calibration of %s: model %s: no constant %s", c.Card, model, name)
+		case q.Unit != unit:
+			return fmt.Errorf("calibration of %s: model %s: %s in %q, expected %q", c.Card, model, name, q.Unit, unit)
+		case !(q.Value > 0) || math.IsInf(q.Value, 0):
+			return fmt.Errorf("calibration of %s: model %s: %s is %v, expected a positive number", c.Card, model, name, q.Value)
+		}
+		v.Field(i).SetFloat(q.Value)
+		known[name] = true
+	}
+	for name := range m.Constants {
+		if !known[name] {
+			return fmt.Errorf("calibration of %s: model %s has no constant %s", c.Card, model, name)
+		}
+	}
+	return nil
+}
+
+// Cards are the embedded ones, the reference first.
+var Cards = sync.OnceValues(func() ([]*Card, error) {
+	names, err := fs.Glob(files, "*.json")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		switch {
+		case a == Reference:
+			return -1
+		case b == Reference:
+			return 1
+		}
+		return 0
+	})
+	var cards []*Card
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		c, err := Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		cards = append(cards, c)
+	}
+	return cards, nil
+})
+
+// Models are the constants of one model for all cards, of a struct type that [Card.Decode]
+// takes.
+type Models[T any] struct {
+	of func() []fitted[T]
+}
+
+type fitted[T any] struct {
+	card      *Card
+	constants T
+}
+
+// Of reads a model of every card when it is first asked for. What is embedded and does
+// not fit the type is a mistake of the program, which a test of the model finds: it
+// panics.
+func Of[T any](model string) Models[T] {
+	return Models[T]{sync.OnceValue(func() []fitted[T] {
+		cards, err := Cards()
+		if err != nil {
+			panic(err)
+		}
+		all := make([]fitted[T], len(cards))
+		for i, c := range cards {
+			all[i].card = c
+			if err := c.Decode(model, &all[i].constants); err != nil {
+				panic(err)
+			}
+		}
+		return all
+	})}
+}
+
+// For is the model of the card with this compute capability (× 10) and number of
+// multiprocessors, and the reference's where there is none.
+func (m Models[T]) For(capability, sms int) *T {
+	all := m.of()
+	for i := range all {
+		if c := all[i].card; c.Capability == capability && c.SMs == sms {
+			return &all[i].constants
+		}
+	}
+	return &all[0].constants
+}

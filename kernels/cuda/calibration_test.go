@@ -1,0 +1,31 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+)
+
+// Every calibrated card has every model that planners read, and no other: the plans of
+// [TestPlansAreKept] and of attention's read them all.
+func TestCalibratedModels(t *testing.T) {
+	want := []string{"attention", "attention_decode", "common", "flash", "flash_hopper", "gemv", "hopper", "hopper_narrow", "mma"}
+	cards, err := calibration.Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cards {
+		for _, name := range want {
+			if _, ok := c.Models[name]; !ok {
+				t.Errorf("%s has no model %s", c.Card, name)
+			}
+		}
+		if len(c.Models) != len(want) {
+			t.Errorf("%s has %d models, want %d", c.Card, len(c.Models), len(want))
+		}
+	}
+	if a := cudatest.H200; cards[0].Capability != a.CC || cards[0].SMs != a.SMs {
+		t.Errorf("the reference is of %d with %d multiprocessors", cards[0].Capability, cards[0].SMs)
+	}
+}

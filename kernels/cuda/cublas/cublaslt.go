@@ -1,0 +1,239 @@
+//go:build cuda
+
+package cublas
+
+// #include "cublas.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+)
+
+// cublasLt is cuBLASLt on one device: cublasLtMatmul with algorithms that the
+// library's heuristic offers.
+type cublasLt struct {
+	dev     *driver.Device
+	lib     *C.ga_cublaslt
+	about   string
+	sums    splitSums
+	session *C.ga_cublaslt_session // nil before the first product
+	plans   map[ltKey]*ltPlan
+}
+
+// cublasLtChoice is the kernel of one choice: the heuristic's first, or the nth after
+// that.
+type cublasLtChoice struct {
+	*cublasLt
+	n int
+}
+
+var _ kernels.Candidates = (*cublasLtChoice)(nil)
+
+// ltKey is everything that the heuristic's answer depends on.
+type ltKey struct {
+	product blasProduct
+	aligned [3]int
+	most    int
+}
+
+// ltPlan is the heuristic's answer, and the memory that the library keeps for it.
+type ltPlan struct {
+	c       *C.ga_cublaslt_plan // nil when there is none
+	configs []ltConfig          // best first
+	status  C.int               // why there is none
+}
+
+// The heuristic is asked for one algorithm, as an application would, and for one of
+// these numbers when it is about the next ones. Fixed numbers, so that a candidate
+// is the same algorithm however many are measured.
+const (
+	ltFew  = 16
+	ltMany = 128
+)
+
+func (k *cublasLtChoice) Name() string {
+	if k.n == 0 {
+		return "cublaslt"
+	}
+	return kernels.CandidateName("cublaslt", k.n)
+}
+
+func (k *cublasLtChoice) Describe() string {
+	choice := "the heuristic's first choice"
+	if k.n > 0 {
+		choice = fmt.Sprintf("choice %d after the heuristic's first", k.n)
+	}
+	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 without fast accumulation",
+		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums)
+}
+
+// Candidate is the nth choice after the first.
+func (k *cublasLtChoice) Candidate(n int) kernels.Gemm { return &cublasLtChoice{k.cublasLt, n} }
+
+// Supports asks the heuristic, which knows better than any list of conditions.
+func (k *cublasLtChoice) Supports(p kernels.Problem) error {
+	if err := blasSupports(k.Name(), p, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
+		return err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return err
+	}
+	product := blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed)
+	if blasPacks(p.DType) {
+		product = blasProductOf(p, support.PackedLDB(p.DType, p.K), true)
+	}
+	// As a buffer's beginning is aligned.
+	_, _, err = k.choose(p, product, [3]int{256, 256, 256})
+	return err
+}
+
+// open makes the session on first use.
+func (k *cublasLt) open() error {
+	if k.session != nil {
+		return nil
+	}
+	err := withWorkspace(k.dev, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), status)
+		return k.session != nil
+	})
+	if err != nil {
+		return err
+	}
+	k.dev.OnClose(func() error {
+		C.ga_cublaslt_session_free(k.session)
+		k.session, k.plans = nil, nil
+		return nil
+	})
+	return nil
+}
+
+// ask returns the heuristic's answer for a product with up to most algorithms.
+func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, error) {
+	key := ltKey{product, aligned, most}
+	if plan := k.plans[key]; plan != nil {
+		return plan, nil
+	}
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	leave, err := k.dev.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	plan := &ltPlan{}
+	gemm := product.gemm()
+	plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(aligned[0]), C.uint(aligned[1]), C.uint(aligned[2]), C.int(most), &plan.status)
+	if plan.c != nil {
+		runtime.AddCleanup(plan, func(c *C.ga_cublaslt_plan) { C.ga_cublaslt_plan_free(c) }, plan.c)
+		for i := range int(C.ga_cublaslt_plan_count(plan.c)) {
+			var c C.ga_cublaslt_config
+			C.ga_cublaslt_plan_config(plan.c, C.int(i), &c)
+			plan.configs = append(plan.configs, ltConfig{
+				id: int(c.id), tile: int(c.tile), stages: int(c.stages), cluster: int(c.cluster_shape),
+				splitK: int(c.split_k), reduction: int(c.reduction), swizzle: int(c.swizzle), customOption: int(c.custom_option),
+				inside: int(c.inner_shape), waves: float64(c.waves), workspace: int64(c.workspace),
+			})
+		}
+	}
+	if len(k.plans) >= planning.KeptPlans || k.plans == nil {
+		k.plans = map[ltKey]*ltPlan{} // launches hold on to theirs
+	}
+	if plan.c != nil || plan.refused() {
+		k.plans[key] = plan
+	}
+	return plan, nil
+}
+
+// refused says that the library has nothing for a product. Any other status is of the
+// moment, such as a lack of memory.
+func (p *ltPlan) refused() bool {
+	return p.status == C.GA_BLAS_NOT_SUPPORTED || p.status == statusInvalidValue
+}
+
+// choose returns the plan that holds the kernel's choice for a product, and which of
+// its algorithms that is.
+func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned [3]int) (*ltPlan, int, error) {
+	first, err := k.ask(product, aligned, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	refuse := func(format string, args ...any) (*ltPlan, int, error) {
+		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case first.c == nil && !first.refused():
+		return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("ask cuBLASLt for an algorithm", first.status))
+	case first.c == nil:
+		return refuse("cuBLASLt has no algorithm for it (%s)%s", C.GoString(C.ga_blas_status(first.status)), ltNeeds(p.DType))
+	case k.n == 0:
+		return first, 0, nil
+	}
+	most := ltFew
+	if k.n >= most {
+		most = ltMany
+	}
+	more, err := k.ask(product, aligned, most)
+	if err != nil {
+		return nil, 0, err
+	}
+	if at := nextChoice(first.configs[0], more.configs, k.n); at >= 0 {
+		return more, at, nil
+	}
+	return refuse("cuBLASLt offers %d algorithms for it", max(1, len(more.configs)))
+}
+
+// statusInvalidValue is CUBLAS_STATUS_INVALID_VALUE, which the library also returns for
+// leading dimensions and types that it can't combine.
+const statusInvalidValue = 7
+
+func (k *cublasLtChoice) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	return blasWeights(k.dev, p, raw)
+}
+
+// ltCall owns the memory of one launch.
+type ltCall struct {
+	c    *C.ga_cublaslt_call
+	plan *ltPlan // which must outlive the launch
+}
+
+func (k *cublasLtChoice) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := blasSupports(k.Name(), p, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	o, err := bindBLAS(k.dev, k.Name(), p, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	plan, at, err := k.choose(p, o.product, o.aligned())
+	if err != nil {
+		return nil, err
+	}
+	call := &ltCall{(*C.ga_cublaslt_call)(C.calloc(1, C.sizeof_ga_cublaslt_call)), plan}
+	*call.c = C.ga_cublaslt_call{plan: plan.c, algorithm: C.int(at), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c)}
+	runtime.AddCleanup(call, func(c *C.ga_cublaslt_call) { C.free(unsafe.Pointer(c)) }, call.c)
+	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublaslt_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
+	label := plan.configs[at].label()
+	name := fmt.Sprintf("%s %s %v, %+v aligned to %v, %s", k.Name(), p.DType, p.Shape, o.product, o.aligned(), label)
+	l, err := k.dev.NewLaunch(label, name, steps, call, a.Buffer, w, c.Buffer)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", p.Shape, err)
+	}
+	l.Library = blasReturned(k.Name(), p.DType)
+	return l, nil
+}

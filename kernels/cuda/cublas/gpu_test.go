@@ -1,0 +1,201 @@
+//go:build cuda
+
+package cublas
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+)
+
+// kernelOf returns a kernel of the GPU, or skips the test.
+func kernelOf(t *testing.T, d gputest.GPU, name string) kernels.Gemm {
+	t.Helper()
+	d.Kernels, _ = Open(d.Device)
+	g, err := kernels.FindGemm(d, name)
+	if err != nil {
+		t.Skip(err)
+	}
+	return g
+}
+
+// TestBlasTypes: the libraries take what they are said to, and candidates compute the
+// same as the first choice, which [TestGate] is about.
+func TestBlasTypes(t *testing.T) {
+	d := gputest.First(t)
+	for _, name := range []string{"cublas", "cublaslt"} {
+		g := kernelOf(t, d, name)
+		t.Log(g.Describe())
+		for _, dt := range kernels.DTypes() {
+			needs := map[kernels.DType]int{kernels.TF32: 80, kernels.BF16: 80, kernels.FP8: 89}[dt]
+			want := d.Arch().CC >= needs && (name != "cublas" || dt != kernels.FP8)
+			err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: dt})
+			if got := err == nil; got != want {
+				t.Errorf("%s takes %s: %v, want %v: %v", name, dt, got, want, err)
+			}
+		}
+	}
+	for _, name := range []string{"cublaslt:1", "cublaslt:3"} {
+		g := kernelOf(t, d, name)
+		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP8, kernels.INT8} {
+			s, err := kernels.GateKernel(t.Context(), d, g, dt, 7)
+			if err != nil {
+				t.Errorf("%s %s: %v", name, dt, err)
+				continue
+			}
+			t.Logf("%s %s: %d passed, %d skipped, %.2f of the bound used", name, dt, s.Passed, len(s.Skipped), s.Margin)
+			if len(s.Skipped) > 0 {
+				t.Log(s.Skipped[0])
+			}
+		}
+	}
+}
+
+// timesOf returns the median times of one launch of each kernel at one product, in
+// microseconds, over interleaved rounds with weights that rotate past the L2; NaN
+// where a kernel refuses the product.
+func timesOf(t *testing.T, d gputest.GPU, gemms []kernels.Gemm, p kernels.Problem, rounds int) (us []float64, labels []string) {
+	t.Helper()
+	p, err := p.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, out := int64(p.DType.Size()), int64(p.DType.Output().Size())
+	var closers []func() error
+	defer func() {
+		for _, c := range slices.Backward(closers) {
+			if err := c(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	alloc := func(bytes int64) kernels.Buffer {
+		b, err := d.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closers = append(closers, b.Close)
+		return b
+	}
+	a, c := alloc(int64(p.M*p.K)*size), alloc(int64(p.M*p.N)*out)
+	if err := a.Fill(kernels.Normal, p.DType, int64(p.M*p.K), 1); err != nil {
+		t.Fatal(err)
+	}
+	bytes := int64(p.N*p.K) * size
+	launches := make([][]kernels.Launch, len(gemms))
+	us, labels = make([]float64, len(gemms)), make([]string, len(gemms))
+	for i := range 3*d.Spec().LastLevelCacheBytes/bytes + 1 {
+		raw := alloc(bytes)
+		if err := raw.Fill(kernels.Normal, p.DType, int64(p.N*p.K), uint64(i)+2); err != nil {
+			t.Fatal(err)
+		}
+		for g, gemm := range gemms {
+			if math.IsNaN(us[g]) {
+				continue
+			}
+			w, err := gemm.PrepareWeights(p, raw)
+			if err == nil {
+				closers = append(closers, w.Close)
+				var l kernels.Launch
+				if l, err = gemm.Bind(p, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}); err == nil {
+					launches[g] = append(launches[g], l)
+				}
+			}
+			var refused *kernels.Unsupported
+			if errors.As(err, &refused) {
+				us[g], labels[g] = math.NaN(), refused.Reason
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	samples := make([][]float64, len(gemms))
+	for range rounds {
+		for g := range gemms {
+			if math.IsNaN(us[g]) {
+				continue
+			}
+			n := max(len(launches[g]), 40)
+			span, err := d.Execute(context.Background(), launches[g], n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			samples[g] = append(samples[g], span.Seconds/float64(n)*1e6)
+		}
+	}
+	for g, s := range samples {
+		if len(s) > 0 {
+			slices.Sort(s)
+			us[g], labels[g] = s[len(s)/2], launches[g][0].Label()
+		}
+	}
+	return us, labels
+}
+
+// TestBlasChoices shows what the heuristics choose and what else there was. The times
+// are told and not judged, but for those that can't be.
+func TestBlasChoices(t *testing.T) {
+	d := gputest.First(t)
+	cublas, lt := kernelOf(t, d, "cublas"), kernelOf(t, d, "cublaslt")
+	gemms := []kernels.Gemm{cublas, lt}
+	for n := range 4 {
+		gemms = append(gemms, lt.(kernels.Candidates).Candidate(n+1))
+	}
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.FP8, kernels.INT8} {
+		if lt.Supports(kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: dt}) != nil {
+			continue
+		}
+		for _, m := range []int{1, 96, 3000} {
+			for _, nk := range [][2]int{{4096, 14336}, {14336, 4096}} {
+				p := kernels.Problem{Shape: kernels.Shape{M: m, N: nk[0], K: nk[1]}, DType: dt}
+				us, labels := timesOf(t, d, gemms, p, 5)
+				for i, g := range gemms {
+					t.Logf("%v %s %-10s %8.2f us  %s", p.Shape, dt, g.Name(), us[i], labels[i])
+					if i == 1 && (math.IsNaN(us[i]) || labels[i] == "") {
+						t.Errorf("%v %s: the heuristic has nothing: %q", p.Shape, dt, labels[i])
+					}
+				}
+				seen := map[string]bool{}
+				if labels[0] == "" {
+					t.Errorf("%v %s: cublas does not name its kernel", p.Shape, dt)
+				}
+				for i, l := range labels[1:] {
+					if !math.IsNaN(us[i+1]) && seen[l] {
+						t.Errorf("%v %s: two choices are %q", p.Shape, dt, l)
+					}
+					seen[l] = true
+				}
+			}
+		}
+	}
+}
+
+// TestBlasSplitSums shows what it costs the libraries to sum parts of K in fp32, and
+// whether they pass the gate when they need not.
+func TestBlasSplitSums(t *testing.T) {
+	d := gputest.First(t)
+	exact := kernelOf(t, d, "cublas").(*cublas)
+	first := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
+	gemms := []kernels.Gemm{
+		exact, &cublas{dev: d.Device, lib: exact.lib, about: exact.about, sums: sumsRounded},
+		first, &cublasLtChoice{&cublasLt{dev: d.Device, lib: first.lib, about: first.about, sums: sumsRounded}, 0},
+	}
+	for _, g := range gemms {
+		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
+			_, err := kernels.GateKernel(t.Context(), d, g, dt, 7)
+			t.Logf("%s %s: %v", g.Describe(), dt, err)
+		}
+	}
+	for _, m := range []int{1, 8, 32, 100, 256, 1000} {
+		for _, nk := range [][2]int{{4096, 14336}, {1024, 4096}, {4096, 4096}} {
+			p := kernels.Problem{Shape: kernels.Shape{M: m, N: nk[0], K: nk[1]}, DType: kernels.BF16}
+			us, labels := timesOf(t, d, gemms, p, 5)
+			t.Logf("%v cublas %.2f, rounded %.2f; cublaslt %.2f (%s), rounded %.2f (%s)", p.Shape, us[0], us[1], us[2], labels[2], us[3], labels[3])
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package datasheet knows cards by their vendor's data sheets: peak rates, clocks and the
+// bandwidth of memory.
+package datasheet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// sheet is what the vendor's data sheet says of a card: dense rates, each with the
+// clock to which it belongs. On some cards that is not one clock: the figures of
+// Hopper's tensor cores are for a lower boost than those of its CUDA cores.
+type sheet struct {
+	// names are those of the driver without "NVIDIA", "Tesla" and "GeForce".
+	names []string
+	sms   int // 0 where the data sheet does not tell
+	// gbs is the memory bandwidth in GB/s.
+	gbs float64
+	// tensor and cuda are the clocks of the tensor cores' and the CUDA cores'
+	// figures in MHz, 0 where the data sheet does not tell.
+	tensor, cuda float64
+	rates        rates
+}
+
+// rates are 10¹² operations a second by data type, accumulated in fp32 or int32 as
+// all kernels here do: GeForce cards do half as much of that as their headline
+// says. 0 is a type that the card lacks, or a figure that the data sheet lacks.
+type rates struct{ fp32, tf32, fp16, bf16, fp8, int8 float64 }
+
+func (r rates) of(d kernels.DType) float64 {
+	switch d {
+	case kernels.FP32:
+		return r.fp32
+	case kernels.TF32:
+		return r.tf32
+	case kernels.FP16:
+		return r.fp16
+	case kernels.BF16:
+		return r.bf16
+	case kernels.FP8:
+		return r.fp8
+	case kernels.INT8:
+		return r.int8
+	}
+	return 0
+}
+
+// Rates that several cards share.
+var (
+	ga100  = rates{fp32: 19.5, tf32: 156, fp16: 312, bf16: 312, int8: 624}
+	gh100  = rates{fp32: 67, tf32: 494.5, fp16: 989.5, bf16: 989.5, fp8: 1979, int8: 1979}
+	ghPCIe = rates{fp32: 51, tf32: 378, fp16: 756.5, bf16: 756.5, fp8: 1513, int8: 1513}
+	ghNVL  = rates{fp32: 60, tf32: 417.5, fp16: 835.5, bf16: 835.5, fp8: 1670.5, int8: 1670.5}
+)
+
+// sheets lists the cards that are known. Figures with sparsity were halved. A card
+// whose figures are not certain is left out: its peak is computed.
+var sheets = []sheet{
+	// NVIDIA T4 data sheet (2019); boost and SMs: Turing architecture whitepaper.
+	{names: []string{"T4"}, sms: 40, gbs: 320, tensor: 1590, cuda: 1590, rates: rates{fp32: 8.1, fp16: 65, int8: 130}},
+	// Turing architecture whitepaper, table 3, reference clocks.
+	{names: []string{"RTX 2080 Ti"}, sms: 68, gbs: 616, tensor: 1545, cuda: 1545, rates: rates{fp32: 13.4, fp16: 53.8, int8: 215.2}},
+
+	// NVIDIA A100 data sheet (2021); A800: the same chip with slower NVLink.
+	{names: []string{"A100-SXM4-40GB", "A100-PCIE-40GB", "A800-SXM4-40GB", "A800 40GB Active"}, sms: 108, gbs: 1555, tensor: 1410, cuda: 1410, rates: ga100},
+	{names: []string{"A100-SXM4-80GB", "A100-SXM-80GB", "A800-SXM4-80GB"}, sms: 108, gbs: 2039, tensor: 1410, cuda: 1410, rates: ga100},
+	{names: []string{"A100 80GB PCIe", "A100-PCIE-80GB", "A800 80GB PCIe", "A800-PCIE-80GB"}, sms: 108, gbs: 1935, tensor: 1410, cuda: 1410, rates: ga100},
+	// NVIDIA A30 data sheet (2021).
+	{names: []string{"A30"}, sms: 56, gbs: 933, tensor: 1440, cuda: 1440, rates: rates{fp32: 10.3, tf32: 82, fp16: 165, bf16: 165, int8: 330}},
+	// NVIDIA A10 data sheet (2021). The A10G is another card.
+	{names: []string{"A10"}, sms: 72, gbs: 600, tensor: 1695, cuda: 1695, rates: rates{fp32: 31.2, tf32: 62.5, fp16: 125, bf16: 125, int8: 250}},
+	// NVIDIA A40 data sheet (2021).
+	{names: []string{"A40"}, sms: 84, gbs: 696, tensor: 1740, cuda: 1740, rates: rates{fp32: 37.4, tf32: 74.8, fp16: 149.7, bf16: 149.7, int8: 299.3}},
+	// GA102 architecture whitepaper (2020), appendix A.
+	{names: []string{"RTX 3090"}, sms: 82, gbs: 936, tensor: 1695, cuda: 1695, rates: rates{fp32: 35.6, tf32: 35.6, fp16: 71, bf16: 71, int8: 284}},
+
+	// NVIDIA L4 data sheet (2023).
+	{names: []string{"L4"}, sms: 58, gbs: 300, tensor: 2040, cuda: 2040, rates: rates{fp32: 30.3, tf32: 60, fp16: 121, bf16: 121, fp8: 242.5, int8: 242.5}},
+	// NVIDIA L40 data sheet (2022): tensor cores at half the rate of the L40S's.
+	{names: []string{"L40"}, sms: 142, gbs: 864, tensor: 2490, cuda: 2490, rates: rates{fp32: 90.5, tf32: 90.5, fp16: 181.05, bf16: 181.05, fp8: 362, int8: 362}},
+	// NVIDIA L40S data sheet (2023). It gives 362.05 for dense fp16 and 733 for
+	// sparse, which are of two clocks; half of the sparse figure is taken.
+	{names: []string{"L40S"}, sms: 142, gbs: 864, tensor: 2520, cuda: 2520, rates: rates{fp32: 91.6, tf32: 183, fp16: 366.5, bf16: 366.5, fp8: 733, int8: 733}},
+	// Ada GPU architecture whitepaper (2022), appendix A.
+	{names: []string{"RTX 4090"}, sms: 128, gbs: 1008, tensor: 2520, cuda: 2520, rates: rates{fp32: 82.6, tf32: 82.6, fp16: 165.2, bf16: 165.2, fp8: 330.3, int8: 660.6}},
+
+	// NVIDIA H100 data sheet (2023); clocks: Hopper architecture whitepaper, the
+	// tensor cores' following from SMs and rate. H800: the same with slower NVLink.
+	{names: []string{"H100 80GB HBM3", "H100 SXM5 80GB", "H800"}, sms: 132, gbs: 3350, tensor: 1830, cuda: 1980, rates: gh100},
+	{names: []string{"H100 PCIe", "H800 PCIe"}, sms: 114, gbs: 2039, tensor: 1620, cuda: 1755, rates: ghPCIe},
+	{names: []string{"H100 NVL"}, sms: 132, gbs: 3938, tensor: 1545, cuda: 1785, rates: ghNVL},
+	// NVIDIA H200 data sheet (2024).
+	{names: []string{"H200"}, sms: 132, gbs: 4800, tensor: 1830, cuda: 1980, rates: gh100},
+	{names: []string{"H200 NVL"}, sms: 132, gbs: 4800, tensor: 1545, cuda: 1785, rates: ghNVL},
+	// NVIDIA GH200 Grace Hopper Superchip data sheet (2023), with HBM3 and HBM3e.
+	{names: []string{"GH200 480GB"}, sms: 132, gbs: 4000, tensor: 1830, cuda: 1980, rates: gh100},
+	{names: []string{"GH200 144G HBM3e"}, sms: 132, gbs: 4900, tensor: 1830, cuda: 1980, rates: gh100},
+	// H20 product brief (2023): tensor cores held below what the chip could do, so
+	// nothing can be computed from SMs, and no clock is told.
+	{names: []string{"H20"}, gbs: 4000, rates: rates{tf32: 74, fp16: 148, bf16: 148, fp8: 296, int8: 296}},
+
+	// NVIDIA HGX B200 and B100 data sheet (2024), an eighth of the board's figures.
+	{names: []string{"B200"}, gbs: 8000, rates: rates{fp32: 75, tf32: 1125, fp16: 2250, bf16: 2250, fp8: 4500, int8: 4500}},
+	{names: []string{"B100"}, gbs: 8000, rates: rates{fp32: 60, tf32: 875, fp16: 1750, bf16: 1750, fp8: 3500, int8: 3500}},
+	// RTX Blackwell GPU architecture whitepaper (2025), appendix A.
+	{names: []string{"RTX 5090"}, sms: 170, gbs: 1792, tensor: 2407, cuda: 2407, rates: rates{fp32: 104.8, tf32: 104.8, fp16: 209.5, bf16: 209.5, fp8: 419, int8: 838}},
+}
+
+// findSheet is the data sheet of a card by the driver's name for it. A name alone
+// does not do: a MIG instance or a cut-down variant has other SMs.
+func findSheet(name string, sms int) (sheet, bool) {
+	for _, s := range sheets {
+		if slices.Contains(s.names, bareName(name)) && (s.sms == 0 || s.sms == sms) {
+			return s, true
+		}
+	}
+	return sheet{}, false
+}
+
+// bareName is a card's name without what drivers put before it, and not always.
+func bareName(name string) string {
+	name = strings.TrimSpace(name)
+	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce "} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	// A card with the suffix of its memory where the data sheet knows but one.
+	if rest, ok := strings.CutPrefix(name, "H200 "); ok && strings.HasPrefix(rest, "141GB") {
+		return "H200"
+	}
+	return name
+}

@@ -1,0 +1,253 @@
+//go:build cuda
+
+package decoder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// decoderShape is a decoder as its products see it.
+type decoderShape struct{ hidden, inner, qkv, vocab, layers int }
+
+// mistral7B has 32 query heads and 8 of keys and values, of 128.
+var mistral7B = decoderShape{hidden: 4096, inner: 14336, qkv: 6144, vocab: 32000, layers: 32}
+
+// decoderChain is the products of one token through a decoder, each layer with weights of
+// its own. Where the attention stands, the queries are taken for its result.
+type decoderChain struct {
+	d       gputest.GPU
+	dt      kernels.DType
+	shape   decoderShape
+	weights map[string][]*driver.PackedWeights // by kind, a layer each
+	norm    kernels.Operand
+	x       kernels.Operand // fp32
+	qkv     kernels.Operand
+	act     kernels.Operand
+	logits  kernels.Operand
+	start   []byte // of x
+}
+
+// chainKinds are the products of a layer, and the last one.
+var chainKinds = []string{"qkv", "o_proj", "gate_up", "down", "lm_head"}
+
+// size is N and K of a kind.
+func (s decoderShape) size(kind string) (n, k int) {
+	switch kind {
+	case "qkv":
+		return s.qkv, s.hidden
+	case "o_proj":
+		return s.hidden, s.hidden
+	case "gate_up":
+		return 2 * s.inner, s.hidden
+	case "down":
+		return s.hidden, s.inner
+	}
+	return s.vocab, s.hidden
+}
+
+// newDecoderChain fills weights with normal values, and the norms' with what makes a
+// product's result about 1.
+func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderShape) *decoderChain {
+	t.Helper()
+	c := &decoderChain{d: d, dt: dt, shape: s, weights: map[string][]*driver.PackedWeights{}}
+	seed := uint64(0)
+	for _, kind := range chainKinds {
+		n, k := s.size(kind)
+		p := kernels.Problem{Shape: kernels.Shape{M: 1, N: n, K: k}, DType: dt, BLayout: kernels.Transposed}
+		for layer := range s.layers {
+			if kind == "lm_head" && layer > 0 {
+				break
+			}
+			seed++
+			b := gputest.Buffer(t, d, int64(n)*int64(k)*int64(dt.Size()))
+			if err := b.Fill(kernels.Normal, dt, int64(n)*int64(k), seed); err != nil {
+				t.Fatal(err)
+			}
+			w, err := d.Pack(p, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { w.Close() })
+			c.weights[kind] = append(c.weights[kind], w)
+		}
+	}
+	vector := func(n int, dt kernels.DType) kernels.Operand {
+		return kernels.Operand{Buffer: gputest.Buffer(t, d, int64(n)*int64(dt.Size()))}
+	}
+	c.norm, c.x = vector(s.hidden, dt), vector(s.hidden, kernels.FP32)
+	c.qkv, c.act, c.logits = vector(s.qkv, dt), vector(s.inner, dt), vector(s.vocab, dt)
+	scale := make([]float64, s.hidden)
+	for i := range scale {
+		scale[i] = 1 / 64.0
+	}
+	raw := make([]byte, s.hidden*dt.Size())
+	for _, err := range []error{
+		kernels.Encode(dt, scale, raw), c.norm.Buffer.Upload(0, raw),
+		c.x.Buffer.Fill(kernels.Normal, kernels.FP32, int64(s.hidden), 99),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.start = make([]byte, 4*s.hidden)
+	if err := c.x.Buffer.Download(0, c.start); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// one binds the product of a kind in a layer.
+func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) kernels.Launch {
+	t.Helper()
+	n, k := c.shape.size(kind)
+	p := kernels.FusedProduct{N: n, K: k, DType: c.dt, Weights: c.weights[kind][layer], Epsilon: 1e-5, X: c.x, Weight: c.norm}
+	switch kind {
+	case "qkv":
+		p.Norm, p.C = true, c.qkv
+	case "o_proj":
+		p.Add, p.A = true, c.qkv
+	case "gate_up":
+		p.Norm, p.Gated, p.C = true, true, c.act
+	case "down":
+		p.Add, p.A = true, c.act
+	case "lm_head":
+		p.Norm, p.C = true, c.logits
+	}
+	l, err := Operations{c.d.Device}.fuse(p, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// bind is the whole chain.
+func (c *decoderChain) bind(t testing.TB, plan fusePlan) []kernels.Launch {
+	var out []kernels.Launch
+	for layer := range c.shape.layers {
+		for _, kind := range chainKinds[:4] {
+			out = append(out, c.one(t, kind, layer, plan))
+		}
+	}
+	return append(out, c.one(t, "lm_head", 0, plan))
+}
+
+// bytes is what the chain reads of weights.
+func (c *decoderChain) bytes() (total int64) {
+	for _, ws := range c.weights {
+		for _, w := range ws {
+			total += w.Bytes()
+		}
+	}
+	return total
+}
+
+// reset begins anew with the first X; state is all that the chain has written.
+func (c *decoderChain) reset(t testing.TB) {
+	t.Helper()
+	if err := c.x.Buffer.Upload(0, c.start); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *decoderChain) state(t testing.TB) []byte {
+	t.Helper()
+	var all []byte
+	for _, o := range []kernels.Operand{c.x, c.qkv, c.act, c.logits} {
+		b := make([]byte, o.Buffer.Bytes())
+		if err := o.Buffer.Download(0, b); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+// registersPlan does every product by fused_product.cu, ringPlan by fused_ring.cu where it can.
+func registersPlan(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
+	return fusedCall(a, p, at), "registers"
+}
+
+// ringPlan is a ring of so many stages, or as many as fit.
+func ringPlan(stages, early, blocks int) fusePlan {
+	return func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
+		r, ok := ringFor(a, p)
+		if !ok {
+			return fusedPlan(a, p, at)
+		}
+		r = ring{stages: stages, early: early, blocks: blocks}
+		for ; ringShared(p, r.stages) > (a.SharedMax+1024)/blocks-1024; r.stages-- {
+		}
+		return r.call(a, p, at), fmt.Sprint(r)
+	}
+}
+
+// secondsOf is the median time of one launch over blocks of n.
+func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) float64 {
+	t.Helper()
+	var all []float64
+	for range 7 {
+		span, err := d.Execute(context.Background(), launches, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if span.Disturbance != "" {
+			t.Log(span.Disturbance)
+		}
+		all = append(all, span.Seconds/float64(n))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// BenchmarkDecodeChain is a token of Mistral-7B through its products, 14.2 GB of weights
+// in one graph, and each kind of product back to back over all layers.
+func BenchmarkDecodeChain(b *testing.B) {
+	d := gputest.First(b)
+	ceilings, err := d.Ceilings(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Fprintf(os.Stderr, "read %.3f TB/s, copy %.3f TB/s\n", ceilings.ReadBandwidth*1e-12, ceilings.CopyBandwidth*1e-12)
+	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		b.Run(dt.String(), func(b *testing.B) {
+			c := newDecoderChain(b, d, dt, mistral7B)
+			report := func(name string, launches []kernels.Launch, bytes int64, n int) float64 {
+				g, err := d.Graph(launches)
+				if err != nil {
+					b.Fatal(err)
+				}
+				c.reset(b)
+				seconds := secondsOf(b, d, []kernels.Launch{g}, n)
+				rate := float64(bytes) / seconds
+				fmt.Fprintf(os.Stderr, "%-44s %8.1f us  %6.2f us a launch  %.3f TB/s  %.1f%% of read, %.1f%% of copy\n", name, seconds*1e6,
+					seconds*1e6/float64(len(launches)), rate*1e-12, 100*rate/ceilings.ReadBandwidth, 100*rate/ceilings.CopyBandwidth)
+				if err := g.(interface{ Close() error }).Close(); err != nil {
+					b.Error(err)
+				}
+				return seconds
+			}
+			for _, kind := range chainKinds {
+				var launches []kernels.Launch
+				var bytes int64
+				for layer, w := range c.weights[kind] {
+					launches = append(launches, c.one(b, kind, layer, fusedPlan))
+					bytes += w.Bytes()
+				}
+				report(fmt.Sprintf("%s %s, %s", dt, kind, launches[0].Label()), launches, bytes, 4)
+			}
+			seconds := report(fmt.Sprintf("%s chain without attention", dt), c.bind(b, fusedPlan), c.bytes(), 20)
+			b.ReportMetric(seconds*1e3, "ms/token")
+			b.ReportMetric(1/seconds, "tokens/s")
+			b.ReportMetric(0, "ns/op") // of setting it up
+		})
+	}
+}

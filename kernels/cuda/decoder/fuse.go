@@ -1,0 +1,76 @@
+//go:build cuda
+
+package decoder
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Fuse binds a product for one row with the norm before it and what follows it in a
+// decoder, as one launch. Weights are such as a kernel of ours on this device has
+// prepared. Sums, norm, silu and what is added to X are fp32; what leaves is rounded
+// once. Errors name the operand that does not fit, and what it was expected to be; that
+// of a product which this GPU has no fused kernel for is a [*kernels.Unsupported].
+func (d Operations) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
+	l, err := d.fuse(p, fusedPlan)
+	if err != nil {
+		return nil, fmt.Errorf("fuse n%d k%d %s: %w", p.N, p.K, p.DType, err)
+	}
+	return l, nil
+}
+
+// fuse binds the launch that plan decides on.
+func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernels.FusedProduct, fusedAddresses) (planning.Call, string)) (*driver.Launch, error) {
+	switch {
+	case p.Norm && p.Add:
+		return nil, fmt.Errorf("operand X is both normalized and added to: expected one of the two")
+	case p.Gated && p.Add:
+		return nil, fmt.Errorf("a gated unit is added to X: expected it to be written to C")
+	case p.Gated && p.N%2 != 0:
+		return nil, fmt.Errorf("a gated unit of %d rows: expected an even number, gate and up", p.N)
+	case p.Norm && !(p.Epsilon >= 0):
+		return nil, fmt.Errorf("epsilon is %v: expected at least 0", p.Epsilon)
+	}
+	product, err := kernels.Problem{Shape: kernels.Shape{M: 1, N: p.N, K: p.K}, DType: p.DType, BLayout: kernels.Transposed}.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	if reason := fusedReason(d.Arch(), p); reason != "" {
+		return nil, notFused{&kernels.Unsupported{Kernel: "fuse", DType: p.DType, Reason: reason}}
+	}
+	weights, _, err := d.BindPacked("fuse", product, p.Weights)
+	if err != nil {
+		return nil, err
+	}
+	at := fusedAddresses{b: weights.Address, ldb: weights.LDB}
+	keep := []any{weights}
+	find := func(name string, o kernels.Operand, n int, t kernels.DType, to *uint64) {
+		if err == nil {
+			*to, err = d.Matrix(name, o, 1, n, n, t)
+			keep = append(keep, o.Buffer)
+		}
+	}
+	if p.Norm {
+		find("X", p.X, p.K, kernels.FP32, &at.x)
+		find("Weight", p.Weight, p.K, p.DType, &at.weight)
+	} else {
+		find("A", p.A, p.K, p.DType, &at.a)
+	}
+	switch {
+	case p.Add:
+		find("X", p.X, p.N, kernels.FP32, &at.x)
+	case p.Gated:
+		find("C", p.C, p.N/2, p.DType, &at.c)
+	default:
+		find("C", p.C, p.N, p.DType, &at.c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, label := plan(d.Arch(), p, at)
+	return d.NewLaunch(label, fmt.Sprintf("fused n%d k%d %s, %s", p.N, p.K, p.DType, label), driver.Steps([]planning.Call{c}), keep...)
+}

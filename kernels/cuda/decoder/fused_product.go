@@ -1,0 +1,178 @@
+package decoder
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/gemv"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+)
+
+// fusedAddresses are where the operands of a fused product lie, 0 for those that it has
+// not.
+type fusedAddresses struct {
+	b, a, x, weight, c uint64
+	ldb                int // in elements
+}
+
+// fusedSums are bytes of a warp's sums in gemv.cuh, and fusedMargin what a norm takes
+// beside them and its row.
+const fusedSums, fusedMargin = gemv.Most * (gemv.Rows + 4) * 4, 32 + 16
+
+// The layout of fused_ring.cu, as it has it.
+const (
+	ringWarps  = 8
+	ringStep   = ringWarps * 512 // bytes of a row that its warps take at once
+	ringSteps  = 2               // of a row in a stage, at most
+	ringBatch  = 64              // pairs of rows whose sums it keeps
+	ringBeside = ringBatch*2*ringWarps*4 + ringWarps*4
+	// ringBytes is what a ring takes: with two blocks on each of an H200's multiprocessors
+	// 21 MB are in flight, where 64 KiB a ring are as fast, 48 are not, and more keep the
+	// norms and sums of neighbours waiting. ringLeast is how few stages are of use.
+	ringBytes, ringLeast = 80 << 10, 4
+	// ringBlocks is how many blocks share a multiprocessor.
+	ringBlocks = 2
+)
+
+// ring is how fused_ring.cu does a product.
+type ring struct {
+	stages int
+	// early is how many of its fetches are left when a block lets dependents start: all
+	// of them, since blocks of the next kernel find room only where one of these has ended.
+	early int
+	// blocks is how many there are on a multiprocessor.
+	blocks int
+}
+
+// fusedReason is why a GPU can't run p in one launch, empty when it can.
+func fusedReason(a planning.Arch, p kernels.FusedProduct) string {
+	switch p.DType {
+	case kernels.FP32, kernels.FP16, kernels.BF16:
+	default:
+		return fmt.Sprintf("fused products are of fp32, fp16 and bf16, not %s", p.DType)
+	}
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
+		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
+	}
+	if need := fusedShared(p, 4); p.Norm && need > a.SharedMax {
+		return fmt.Sprintf("a norm of K %d takes %d bytes of shared memory, a block has %d", p.K, need, a.SharedMax)
+	}
+	return ""
+}
+
+// notFused is the error of a product that [fusedReason] has something against, worded for
+// a sentence that names the product already.
+type notFused struct{ *kernels.Unsupported }
+
+func (e notFused) Error() string { return e.Reason }
+
+func (e notFused) Unwrap() error { return e.Unsupported }
+
+// fusedShared is the shared memory of fused_product.cu.
+func fusedShared(p kernels.FusedProduct, warps int) int {
+	shared := warps * fusedSums
+	if p.Norm {
+		shared += fusedMargin + support.PackedLDB(p.DType, p.K)*p.DType.Size()
+	}
+	return shared
+}
+
+// fusedTiles is how many tiles of 16 rows there are: of a gated unit, eight of gate and the
+// eight of up that go with them.
+func fusedTiles(p kernels.FusedProduct) int {
+	if p.Gated {
+		return planning.DivideUp(p.N/2, gemv.Rows/2)
+	}
+	return planning.DivideUp(p.N, gemv.Rows)
+}
+
+// ringFor decides about fused_ring.cu; ok is false where it does not run.
+func ringFor(a planning.Arch, p kernels.FusedProduct) (r ring, ok bool) {
+	if a.CC != 90 || p.DType.Size() != 2 {
+		return ring{}, false
+	}
+	row := planning.DivideUp(support.PackedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
+	r = ring{stages: ringBytes / (2 * min(row, ringSteps*ringStep)), early: math.MaxInt32, blocks: ringBlocks}
+	for share := (a.SharedMax+1024)/r.blocks - 1024; r.stages >= ringLeast && ringShared(p, r.stages) > share; r.stages-- {
+	}
+	return r, r.stages >= ringLeast
+}
+
+// ringShared is the shared memory of fused_ring.cu.
+func ringShared(p kernels.FusedProduct, stages int) int {
+	row := planning.DivideUp(support.PackedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
+	return stages*(2*min(row, ringSteps*ringStep)+16) + row + ringBeside
+}
+
+// ringPairs is how many pairs of rows there are.
+func ringPairs(p kernels.FusedProduct) int { return planning.DivideUp(p.N, 2) }
+
+// call launches fused_ring.cu.
+func (r ring) call(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) planning.Call {
+	k := planning.Call{
+		Kernel: fmt.Sprintf("ga_fused_ring_%s", p.DType),
+		Grid:   planning.Dim3{X: min(r.blocks*a.SMs, ringPairs(p))}, Block: planning.Dim3{X: 32 * (ringWarps + 1)},
+		Shared: ringShared(p, r.stages), Overlap: true,
+	}
+	k.Args = fusedArgs(p, at, r)
+	return k
+}
+
+// fusedWarps is how many warps share a tile of fused_product.cu: eight, unless K is so
+// short that some would have nothing, or the row so long that they would not fit.
+func fusedWarps(a planning.Arch, p kernels.FusedProduct) int {
+	steps := planning.DivideUp(p.K*p.DType.Size(), gemv.Step)
+	for _, warps := range []int{8, 6} {
+		if steps >= warps && fusedShared(p, warps) <= a.SharedMax {
+			return warps
+		}
+	}
+	return 4
+}
+
+// fusedCall launches fused_product.cu.
+func fusedCall(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) planning.Call {
+	warps := fusedWarps(a, p)
+	norm := ""
+	if p.Norm {
+		norm = "norm_"
+	}
+	k := planning.Call{
+		Kernel: fmt.Sprintf("ga_fused_%s%s", norm, p.DType),
+		Grid:   planning.Dim3{X: fusedTiles(p)}, Block: planning.Dim3{X: 32 * warps},
+		Shared: fusedShared(p, warps), Overlap: a.CC >= 90,
+	}
+	k.Args = fusedArgs(p, at, ring{})
+	return k
+}
+
+// fusedArgs is struct FusedParams of fused_product.cuh.
+func fusedArgs(p kernels.FusedProduct, at fusedAddresses, r ring) planning.Args {
+	half := 0
+	if p.Gated {
+		half = p.N / 2
+	}
+	aligned := at.a%16 == 0
+	if p.Norm {
+		aligned = at.x%16 == 0 && at.weight%uint64(4*p.DType.Size()) == 0 && p.K%4 == 0
+	}
+	var out planning.Args
+	out.Pointer(at.b).Pointer(at.a).Pointer(at.x).Pointer(at.weight).Pointer(at.c).Int64(int64(at.ldb))
+	out.Int32(int(int32(math.Float32bits(float32(p.Epsilon)))))
+	out.Int32(p.N, p.K, half, planning.OneIf(aligned), r.stages, r.early)
+	return out
+}
+
+// fusedPlan is the launch of a product that [fusedReason] has nothing against, and what
+// it is called.
+func fusedPlan(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (c planning.Call, label string) {
+	if r, ok := ringFor(a, p); ok {
+		return r.call(a, p, at), fmt.Sprintf("ring of %d stages", r.stages)
+	}
+	return fusedCall(a, p, at), fmt.Sprintf("%d warps", fusedWarps(a, p))
+}

@@ -1,0 +1,155 @@
+//go:build cuda
+
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+)
+
+// Buffer is memory of a GPU, aligned to 256 bytes. What it holds at first is not
+// defined.
+type Buffer struct {
+	dev     *Device
+	Address uint64 // 0 once closed
+	bytes   int64
+	// edition changes with the content, so that what was made from an earlier one
+	// is not taken for this one's.
+	edition uint64
+}
+
+// Alloc returns memory of the GPU. The error names the number of bytes and how many
+// were free.
+func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
+	b, err := d.alloc(bytes)
+	if err != nil {
+		return nil, err // a nil *Buffer would be a kernels.Buffer that isn't nil
+	}
+	return b, nil
+}
+
+func (d *Device) alloc(bytes int64) (*Buffer, error) {
+	if bytes < 1 {
+		return nil, fmt.Errorf("allocate %d bytes on %s: expected at least 1", bytes, d.spec.ID)
+	}
+	leave, err := d.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	address, err := cu.MemAlloc(bytes)
+	if err != nil {
+		what := fmt.Sprintf("allocate %d bytes", bytes)
+		if free, total, e := cu.MemInfo(); e == nil {
+			what += fmt.Sprintf(" (%d of %d are free)", free, total)
+		}
+		return nil, d.failed(driver(err), "%s", what)
+	}
+	return &Buffer{dev: d, Address: uint64(address), bytes: bytes}, nil
+}
+
+// Bytes is the size that was asked for.
+func (b *Buffer) Bytes() int64 { return b.bytes }
+
+// Fill writes n elements of type t; they are those of the CPU's buffers, bit for bit.
+func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed uint64) error {
+	if t.Size() == 0 || n < 0 || n > b.bytes/int64(t.Size()) {
+		return fmt.Errorf("fill buffer: %d elements of %q do not fit in %d bytes", n, t, b.bytes)
+	}
+	if b.Address == 0 {
+		return fmt.Errorf("fill buffer of %d bytes: it is closed", b.bytes)
+	}
+	c, err := support.FillCall(b.dev.arch, b.Address, n, t, dist, seed)
+	if err != nil || n == 0 {
+		return err
+	}
+	b.edition++
+	return b.dev.Run(c)
+}
+
+// Run launches one of our kernels and waits for it.
+func (d *Device) Run(c planning.Call) error {
+	l, err := d.NewLaunch(c.Kernel, c.Kernel, Steps([]planning.Call{c}))
+	if err != nil {
+		return err
+	}
+	_, err = d.Once(l)
+	return err
+}
+
+// span checks that bytes off to off+n lie inside.
+func (b *Buffer) span(verb string, off int64, n int) error {
+	switch {
+	case b.Address == 0:
+		return fmt.Errorf("%s buffer of %d bytes: it is closed", verb, b.bytes)
+	case off < 0 || off > b.bytes || int64(n) > b.bytes-off:
+		return fmt.Errorf("%s buffer: bytes %d to %d of a buffer of %d", verb, off, off+int64(n), b.bytes)
+	}
+	return nil
+}
+
+// Upload copies src into the buffer from byte off on.
+func (b *Buffer) Upload(off int64, src []byte) error {
+	if err := b.span("upload to", off, len(src)); err != nil || len(src) == 0 {
+		return err
+	}
+	leave, err := b.dev.Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	b.edition++
+	err = cu.MemcpyHtoD(cu.DevicePtr(b.Address+uint64(off)), unsafe.Pointer(&src[0]), int64(len(src)))
+	if err == nil {
+		// The copy returns once src may be changed; our stream doesn't wait for the rest.
+		err = cu.Synchronize()
+	}
+	if err != nil {
+		return b.dev.failed(driver(err), "upload %d bytes", len(src))
+	}
+	return nil
+}
+
+// Download copies from byte off of the buffer into dst.
+func (b *Buffer) Download(off int64, dst []byte) error {
+	if err := b.span("download from", off, len(dst)); err != nil || len(dst) == 0 {
+		return err
+	}
+	leave, err := b.dev.Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(b.Address+uint64(off)), int64(len(dst))); err != nil {
+		return b.dev.failed(driver(err), "download %d bytes", len(dst))
+	}
+	return nil
+}
+
+// Close returns the memory. Launches that use the buffer must not run any more.
+// Memory of a device that is lost or closed is gone already.
+func (b *Buffer) Close() error {
+	if b.Address == 0 {
+		return nil
+	}
+	address := b.Address
+	b.Address = 0
+	if b.dev.lost != nil || b.dev.context == (cu.CUContext{}) {
+		return nil
+	}
+	leave, err := b.dev.Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := cu.MemFree(cu.DevicePtr(address)); err != nil {
+		return b.dev.failed(driver(err), "free %d bytes", b.bytes)
+	}
+	return nil
+}

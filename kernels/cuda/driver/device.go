@@ -1,0 +1,173 @@
+//go:build cuda
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"gorgonia.org/cu"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/management"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Device is one GPU. It works in the device's primary context, which libraries of
+// the same process share.
+type Device struct {
+	spec kernels.Spec
+	arch planning.Arch
+	// card is what NVML knows of the GPU.
+	*management.Card
+
+	handle  cu.Device
+	context cu.CUContext
+	code    *code
+	blocks  *blocks
+	spaces  workspaces
+	shared  sharedWeights
+
+	ceilings *kernels.Ceilings
+	closers  []func() error // in the order of opening
+	lost     error          // why nothing works any more, nil while it does
+}
+
+// leastCapability is the oldest compute capability × 10 that kernels are built for.
+const leastCapability = 75
+
+// Open opens the GPU of that number, in the driver's order.
+func Open(ordinal int) (d *Device, err error) {
+	d = &Device{spec: kernels.Spec{ID: ID(ordinal), Kind: kernels.CUDA}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+			d = nil
+		}
+	}()
+	if d.handle, err = cu.GetDevice(ordinal); err != nil {
+		return d, fmt.Errorf("open: %w", driver(err))
+	}
+	if err := d.readSpec(); err != nil {
+		return d, err
+	}
+	if d.arch.CC < leastCapability {
+		return d, fmt.Errorf("%s has compute capability %d.%d, expected at least %d.%d (Turing)",
+			d.spec.Name, d.arch.CC/10, d.arch.CC%10, leastCapability/10, leastCapability%10)
+	}
+	if d.context, err = d.handle.RetainPrimaryCtx(); err != nil {
+		return d, fmt.Errorf("create a context on %s: %w", d.spec.Name, driver(err))
+	}
+	leave, err := d.Enter()
+	if err != nil {
+		return d, err
+	}
+	defer leave()
+	d.code = loadCode(d)
+	if err := d.openBlocks(); err != nil {
+		return d, err
+	}
+	d.OnClose(d.spaces.close)
+	return d, nil
+}
+
+// Enter makes the device's context current and keeps the goroutine on its thread,
+// to which the context belongs, until leave is called.
+func (d *Device) Enter() (leave func(), err error) {
+	if d.lost != nil {
+		return nil, d.lost
+	}
+	if d.context == (cu.CUContext{}) {
+		return nil, fmt.Errorf("%s is closed", d.spec.ID)
+	}
+	runtime.LockOSThread()
+	if err := driver(cu.SetCurrentContext(d.context)); err != nil {
+		runtime.UnlockOSThread()
+		return nil, d.failed(err, "make the context current")
+	}
+	return runtime.UnlockOSThread, nil
+}
+
+// OnClose has close called, with the context current, when the device is closed:
+// the last one first.
+func (d *Device) OnClose(close func() error) { d.closers = append(d.closers, close) }
+
+// Arch is what plans need to know of the GPU.
+func (d *Device) Arch() planning.Arch { return d.arch }
+
+// SetVersion adds the version of a library to what describes the GPU.
+func (d *Device) SetVersion(library, version string) {
+	if d.spec.Versions == nil {
+		d.spec.Versions = map[string]string{}
+	}
+	d.spec.Versions[library] = version
+}
+
+// Spec describes the GPU.
+func (d *Device) Spec() kernels.Spec { return d.spec }
+
+// FreeMemory is what the driver could still allocate, all processes considered.
+func (d *Device) FreeMemory() (bytes int64, ok bool) {
+	leave, err := d.Enter()
+	if err != nil {
+		return 0, false
+	}
+	defer leave()
+	free, _, err := cu.MemInfo()
+	return free, err == nil
+}
+
+// Ceilings takes the peaks from the data sheet and measures the memory at the
+// first call.
+func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
+	if d.ceilings == nil {
+		c, err := d.measureCeilings(ctx)
+		if err != nil {
+			return kernels.Ceilings{}, err
+		}
+		d.ceilings = &c
+	}
+	return *d.ceilings, nil
+}
+
+// releaseContext gives the primary context back. One that is unusable is reset, so
+// that a later opening finds a new one where the driver can make it.
+func (d *Device) releaseContext() error {
+	if d.lost != nil {
+		d.handle.ResetPrimaryCtx() // its errors are those of the loss
+		return nil
+	}
+	return driver(d.handle.ReleasePrimaryCtx())
+}
+
+// Close releases what the device holds. Buffers and weights are closed by their
+// owners before. Where the context is unusable or can't be made current, only that
+// itself is released, and all the rest goes with it: the thread may have another
+// device's context.
+func (d *Device) Close() error {
+	if d.context == (cu.CUContext{}) {
+		return nil
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	told := d.lost != nil // when it happened
+	var errs []error
+	if !told {
+		err := driver(cu.SetCurrentContext(d.context))
+		for i := len(d.closers) - 1; i >= 0 && err == nil; i-- {
+			errs = append(errs, d.closers[i]())
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, d.releaseContext())
+	d.closers, d.context = nil, cu.CUContext{}
+	if told {
+		return nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close %s: %w", d.spec.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+//go:build cuda
+
+package driver
+
+// #include "graph.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Graph captures launches of this device, one after the other, into one: a CUDA graph,
+// which costs the host and the device far less than its launches would. It overlaps
+// them where they do so by themselves (programmatic edges); where the driver refuses that,
+// it does not, and the label says why. Launches that call a library run once before,
+// unless they have: what they load must not be loaded in a capture. The graph holds memory
+// of the driver until it, as an io.Closer, or the device is closed.
+func (d *Device) Graph(launches []kernels.Launch) (kernels.Launch, error) {
+	l, err := d.graph(launches)
+	if err != nil {
+		return nil, fmt.Errorf("capture a graph of %d launches: %w", len(launches), err)
+	}
+	return l, nil
+}
+
+func (d *Device) graph(launches []kernels.Launch) (*Launch, error) {
+	if len(launches) == 0 {
+		return nil, errors.New("expected at least one")
+	}
+	window := make([]C.uintptr_t, len(launches))
+	overlaps := false
+	for i, it := range launches {
+		l, ok := it.(*Launch)
+		if !ok || l == nil || l.dev != d {
+			return nil, fmt.Errorf("launch %d is a %T, not one of %s", i, it, d.spec.ID)
+		}
+		if l.graph {
+			return nil, fmt.Errorf("launch %d is a graph: expected one that is not", i)
+		}
+		if l.calls() {
+			if _, err := d.prime(l); err != nil {
+				return nil, err
+			}
+		}
+		overlaps = overlaps || l.overlaps()
+		window[i] = C.uintptr_t(uintptr(unsafe.Pointer(l.c)))
+	}
+	leave, err := d.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	exec, err := d.capture(launches, window, true)
+	plan := fmt.Sprintf("graph of %d launches", len(launches))
+	label := plan
+	if err != nil && overlaps && d.lost == nil {
+		label += fmt.Sprintf(" without overlap (%v)", err)
+		exec, err = d.capture(launches, window, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := Step{Enqueue: C.ga_cuda_graph_enqueue, Self: unsafe.Pointer(exec), Launches: 1}
+	l, err := d.NewLaunch(label, plan, []Step{s}, launches)
+	if err != nil {
+		return nil, errors.Join(err, result(C.cuGraphExecDestroy(exec)))
+	}
+	// Instantiated and uploaded, it has nothing left to load.
+	l.graph, l.exec, l.Primed = true, unsafe.Pointer(exec), true
+	l.Library = func(code int) error { return result(C.CUresult(code)) }
+	d.OnClose(l.destroy)
+	return l, nil
+}
+
+// capture makes an executable graph; the device's context is current.
+func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overlap bool) (C.CUgraphExec, error) {
+	var span C.ga_cuda_span
+	var exec C.CUgraphExec
+	allowed := C.ga_cuda_overlap(C.GA_OVERLAP_NONE)
+	if overlap {
+		allowed = C.GA_OVERLAP_ALL
+	}
+	C.ga_cuda_capture(&window[0], C.int64_t(len(window)), C.CUstream(handle(&d.blocks.stream)), allowed, &exec, &span)
+	runtime.KeepAlive(launches)
+	return exec, d.spanError(&span, launches)
+}
+
+// calls says whether a launch calls a library; overlaps, whether one of its kernels may
+// begin before what comes before it has ended.
+func (l *Launch) calls() bool { return l.any(func(s *C.ga_cuda_step) bool { return s.enqueue != nil }) }
+func (l *Launch) overlaps() bool {
+	return l.any(func(s *C.ga_cuda_step) bool { return s.overlap != 0 })
+}
+
+func (l *Launch) any(is func(*C.ga_cuda_step) bool) bool {
+	first := (*C.ga_cuda_step)(unsafe.Add(unsafe.Pointer(l.c), C.sizeof_ga_cuda_launch))
+	steps := unsafe.Slice(first, int(l.c.count))
+	for i := range steps {
+		if is(&steps[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close releases what the driver holds for a graph, which must not run any more. Other
+// launches hold nothing.
+func (l *Launch) Close() error {
+	if l.exec == nil || l.dev.lost != nil || l.dev.context == (cu.CUContext{}) {
+		l.exec = nil // it went with its context
+		return nil
+	}
+	leave, err := l.dev.Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := l.destroy(); err != nil {
+		return l.dev.failed(err, "destroy a %s", l.Plan)
+	}
+	return nil
+}
+
+// destroy gives the graph back, once; the device's context is current.
+func (l *Launch) destroy() error {
+	if l.exec == nil {
+		return nil
+	}
+	exec := C.CUgraphExec(l.exec)
+	l.exec = nil
+	return result(C.cuGraphExecDestroy(exec))
+}

@@ -1,0 +1,153 @@
+// Package gemv plans products of few rows of A, at the speed of memory.
+package gemv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Family is gemv.cu: up to eight rows of A, B read once and kept nowhere.
+type Family struct{}
+
+// Most is how many rows of A one pass over B serves: the columns of mma.sync.
+const Most = 8
+
+// Name is the name by which the kernel is selected.
+func (Family) Name() string { return "gemv" }
+
+// Describe is one line for people.
+func (Family) Describe(planning.Arch) string {
+	return "M up to 8 at the speed of memory: 16-byte loads straight into mma.sync's fragments, K split over a block's warps"
+}
+
+// Supports returns why p can't run on a, empty when it can.
+func (Family) Supports(a planning.Arch, p gemm.Problem) string {
+	if p.M > Most {
+		return fmt.Sprintf("takes up to %d rows of A, not %d", Most, p.M)
+	}
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
+		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
+	}
+	return planning.SizeReason(p.Problem, Most, Rows)
+}
+
+// Rows is how many rows of B a block has, and gemvStep how many bytes of each a warp
+// takes in a step.
+const Rows, Step = 16, 256
+
+// gemvChoice is how many steps' weights are in flight, and how many warps lie beside each
+// other along K.
+type gemvChoice struct{ ahead, warps int }
+
+// choices: on CUDA cores, sums take the registers that a second step would need.
+func (Family) choices(d kernels.DType) []gemvChoice {
+	var all []gemvChoice
+	for _, warps := range []int{4, 6, 8} {
+		all = append(all, gemvChoice{1, warps})
+		if d != kernels.FP32 {
+			all = append(all, gemvChoice{2, warps})
+		}
+	}
+	return all
+}
+
+// resident is how many blocks share a multiprocessor: registers decide, 80 a thread, or
+// 120 with two steps in flight and where CUDA cores multiply.
+func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
+	registers, threads := 80, 2048
+	if d == kernels.FP32 || c.ahead == 2 {
+		registers = 120
+	}
+	switch a.CC {
+	case 75:
+		threads = 1024
+	case 86, 87, 89, 120:
+		threads = 1536
+	}
+	block := 32 * c.warps
+	return max(1, min(65536/(registers*block), threads/block, 16))
+}
+
+// model is the constants of gemv.cu's times.
+type model struct {
+	// Start is what a launch takes beside its work.
+	Start float64 `constant:"start" unit:"s"`
+	// Latency is how long a load takes. With few bytes in flight that decides, else
+	// memory; Overlap is the p of the p-norm of both.
+	Latency float64 `constant:"latency" unit:"s"`
+	Overlap float64 `constant:"overlap" unit:"1"`
+	// Ahead is what a second step in flight is worth: much of the time a warp waits
+	// for its first.
+	Ahead float64 `constant:"ahead" unit:"1"`
+	// Wave is what each further round of blocks costs, Row what a row of A does.
+	Wave float64 `constant:"wave" unit:"s"`
+	Row  float64 `constant:"row" unit:"s"`
+	// Issue is the part of the cycles in which CUDA cores multiply.
+	Issue float64 `constant:"issue" unit:"1"`
+}
+
+var models = calibration.Of[model]("gemv")
+
+// seconds is what the model expects of one launch.
+func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := models.For(a.CC, a.SMs)
+	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
+	inFlight := float64(min(blocks, slots)*c.warps) * Rows * Step
+	if c.ahead == 2 {
+		inFlight *= m.Ahead
+	}
+	slowness := math.Pow(m.Latency/inFlight, m.Overlap)
+	if a.Bandwidth > 0 {
+		slowness += math.Pow(1/a.Bandwidth, m.Overlap)
+	}
+	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/m.Overlap)
+	if p.DType == kernels.FP32 {
+		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
+	}
+	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave + float64(p.M-1)*m.Row
+}
+
+// Candidates are the plans of all choices.
+func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
+	var plans []gemm.Plan
+	for _, c := range g.choices(p.DType) {
+		plans = append(plans, gemm.Plan{
+			Label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
+			Seconds: c.seconds(a, p.Problem),
+			Bind:    func(at gemm.Addresses) []planning.Call { return []planning.Call{c.call(a, p, at)} },
+		})
+	}
+	return plans
+}
+
+// Plan decides how p, which is supported, runs on a.
+func (g Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	return planning.Fastest(g.Candidates(a, p))
+}
+
+// call launches gemv.cu: struct Params there.
+func (c gemvChoice) call(a planning.Arch, p gemm.Problem, at gemm.Addresses) planning.Call {
+	tokens := Most
+	if p.DType == kernels.FP32 {
+		for tokens = 2; tokens < p.M; tokens *= 2 {
+		}
+	}
+	const padding = 4 // sums beside a block's rows
+	k := planning.Call{
+		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens),
+		Grid:   planning.Dim3{X: planning.DivideUp(p.N, Rows)}, Block: planning.Dim3{X: 32 * c.warps},
+		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.CC >= 90,
+	}
+	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C)
+	k.Args.Int64(int64(p.LDA)).Int64(int64(at.LDB)).Int64(int64(p.LDC))
+	k.Args.Int32(p.M, p.N, p.K, planning.OneIf(p.Aligned.A >= 16))
+	return k
+}

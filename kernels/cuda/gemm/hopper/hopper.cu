@@ -1,0 +1,338 @@
+// arch: 90a
+//
+// hopper: C = A·Bᵀ by TMA and wgmma, for compute capability 9.0 and large M.
+//
+// Tile      BM × BN of C a block, 128 bytes of K a step. wgmma's rows come in 64s and its
+//           columns in 8s: BM is 128, 192 or 256, BN anything to 256, in as many sizes as
+//           it takes for some tile to divide most matrices into whole rounds of all SMs.
+//           Which side lies on the rows is a choice too: kernels whose name ends in t
+//           compute the transpose, weights on the rows (N is a multiple of 128 in most
+//           models), tokens on the columns (M is anything).
+//           128×256 does 85 multiply-adds an element fetched, 128 where a cluster of two
+//           fetches what both need only once; 128×96, for small matrices, does 55.
+// Threads   3 warpgroups. 0: one thread feeds the ring by TMA, with few registers. 1 and
+//           2: half of the tile each, its rows or, where they are 192, its columns; sums
+//           in registers.
+// Shared    STAGES × (A: BM rows of 128 bytes, then B: BN rows), 128-byte swizzle; then
+//           two boxes of 16 rows × 128 bytes for each of eight warps, through which C
+//           leaves (with one, TMA is waited for at every turn, which costs 2 %); then the
+//           ring's barriers.
+// Ring      full[s] completes with the stage's bytes, empty[s] when every consumer of
+//           the cluster is done with it: a multicast writes into both blocks.
+// Stagger   The second consumer starts `lead` steps after the first. Each then writes its
+//           C while the other has the tensor cores for itself, so they never rest
+//           between tiles.
+// Grid      Persistent: every SM runs one block. Tiles are dealt out whole, in groups of
+//           rows so that what runs at one time shares its operands in L2. Where whole
+//           tiles would leave SMs idle in the last round, the first `splitTiles` tiles are
+//           cut along K into equal shares (stream-K): see Work.
+// Repeats   Sums of a cut tile are added in the order of K from the last part to the
+//           first, by whoever holds the last part, so results repeat bit for bit.
+
+#include "hopper_sums.cuh"
+#include "hopper_tiles.cuh"
+#include "hopper_walk.cuh"
+#include "wgmma.cuh"
+
+namespace {
+
+constexpr int THREADS = GROUP * (CONSUMERS + 1);
+constexpr int PRODUCER_REGISTERS = 40;
+constexpr int CONSUMER_REGISTERS = 232;
+constexpr int SHARED_MAX = 227 * 1024;
+constexpr int LEAD_BARRIER = 1;
+
+// Stage counts the ring's position and the parity of its lap.
+template <int STAGES>
+struct Stage {
+    int index = 0;
+    uint32_t parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++index == STAGES) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+template <Operand T, class Out, int BM, int BN, bool TRANSPOSED>
+struct Hopper {
+    using Acc = typename Sum<T>::type;
+    using Element = typename Out::type;
+    // Consumers lie below each other or, where rows don't divide, side by side.
+    static constexpr bool BESIDE = BM % (64 * CONSUMERS) != 0;
+    static constexpr int MMAS = BESIDE ? BM / 64 : BM / (64 * CONSUMERS); // wgmma rows of 64 a consumer
+    static constexpr int WIDTH = BESIDE ? BN / CONSUMERS : BN;            // and columns
+    using Held = Sums<Acc, Out, MMAS, WIDTH>;
+    static constexpr int A_BYTES = BM * STEP_BYTES;
+    static constexpr int B_BYTES = BN * STEP_BYTES;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int STEP_ELEMENTS = STEP_BYTES / (T == Operand::TF32 ? 4 : T == Operand::FP16 || T == Operand::BF16 ? 2 : 1);
+    // As many stages as fit, up to six.
+    static constexpr int FIT = (SHARED_MAX - 1024 - 128 - CONSUMERS * 4 * BOXES * BOX_BYTES) / STAGE_BYTES;
+    static constexpr int STAGES = FIT < 6 ? FIT : 6;
+    static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
+    static constexpr int BARRIERS_AT = BOXES_AT + CONSUMERS * 4 * BOXES * BOX_BYTES;
+    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && (TRANSPOSED ? WIDTH >= BOX_ROWS : WIDTH >= Held::BOX_COLS) && STAGES >= 4, "tile");
+    static_assert(!TRANSPOSED || sizeof(Element) == 2, "only matrices of 16-bit elements can be stored transposed");
+
+    static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
+    static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
+        return shared + BARRIERS_AT + 8 * (STAGES + stage);
+    }
+
+    // Where this block's part of the cluster's tile begins.
+    static __device__ __forceinline__ void origin(const HopperParams &p, int tile, int rank, int size, int &row, int &col) {
+        place(p, tile, row, col);
+        if (size == 2) {
+            if (p.pairRows)
+                row = 2 * row + rank;
+            else
+                col = 2 * col + rank;
+        }
+        row *= BM;
+        col *= BN;
+    }
+
+    // Fetch holds where the producer stands. The loop that one thread runs has to keep up
+    // with two warpgroups of tensor cores: what does not change is worked out before it.
+    struct Fetch {
+        const HopperParams &p;
+        uint32_t shared;
+        uint32_t to, bar, parity; // the stage, its full barrier, and the lap
+        // Of a cluster's common operand each block fetches half, for both.
+        bool halfA, halfB;
+        uint32_t partA, partB; // where this block's part of a stage begins
+
+        __device__ __forceinline__ Fetch(const HopperParams &p, uint32_t shared, int rank, int size)
+            : p(p), shared(shared), halfA(size == 2 && !p.pairRows), halfB(size == 2 && p.pairRows),
+              partA(halfA ? rank * (A_BYTES / 2) : 0), partB(A_BYTES + (halfB ? rank * (B_BYTES / 2) : 0)) {
+            restart();
+        }
+        __device__ __forceinline__ void restart() {
+            to = shared;
+            bar = full(shared, 0);
+            parity = 0;
+        }
+        __device__ __forceinline__ void advance() {
+            to += STAGE_BYTES;
+            bar += 8;
+            if (to == shared + BOXES_AT) {
+                to = shared;
+                bar = full(shared, 0);
+                parity ^= 1;
+            }
+        }
+        // x is the first element of K; row and col are where this block's part begins.
+        __device__ __forceinline__ void loadA(int x, int row) {
+            if (halfA)
+                loadBoxMulticast(to + partA, &p.a, x, row, bar, 3);
+            else
+                loadBox(to + partA, &p.a, x, row, bar);
+        }
+        __device__ __forceinline__ void loadB(int x, int col) {
+            if (halfB)
+                loadBoxMulticast(to + partB, &p.b, x, col, bar, 3);
+            else
+                loadBox(to + partB, &p.b, x, col, bar);
+        }
+        __device__ __forceinline__ void start(int tile, int rank, int size, int &row, int &col) {
+            origin(p, tile, rank, size, row, col);
+            row += partA / STEP_BYTES;
+            col += (partB - A_BYTES) / STEP_BYTES;
+        }
+    };
+
+    static __device__ __forceinline__ void produce(const HopperParams &p, uint32_t shared, int rank, int size) {
+        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Fetch fetch(p, shared, rank, size);
+        int row, col;
+
+        // Weights do not depend on the launch before: fill the ring with them while it ends.
+        bool more = work.advance();
+        int ahead = 0;
+        if (more) {
+            fetch.start(work.tile, rank, size, row, col);
+            ahead = min(STAGES, work.end - work.begin);
+#pragma unroll 1
+            for (int i = 0; i < ahead; ++i) {
+                barrierExpect(fetch.bar, STAGE_BYTES);
+                if (TRANSPOSED)
+                    fetch.loadA((work.begin + i) * STEP_ELEMENTS, row);
+                else
+                    fetch.loadB((work.begin + i) * STEP_ELEMENTS, col);
+                fetch.advance();
+            }
+        }
+        waitForPredecessor();
+        fetch.restart();
+        while (more) {
+            int x = work.begin * STEP_ELEMENTS, end = work.end * STEP_ELEMENTS;
+#pragma unroll 1
+            for (; ahead > 0; --ahead, x += STEP_ELEMENTS) {
+                if (TRANSPOSED)
+                    fetch.loadB(x, col);
+                else
+                    fetch.loadA(x, row);
+                fetch.advance();
+            }
+#pragma unroll 1
+            for (; x < end; x += STEP_ELEMENTS) {
+                barrierWait(fetch.bar + 8 * STAGES, fetch.parity ^ 1);
+                barrierExpect(fetch.bar, STAGE_BYTES);
+                fetch.loadA(x, row);
+                fetch.loadB(x, col);
+                fetch.advance();
+            }
+            more = work.advance();
+            if (more) fetch.start(work.tile, rank, size, row, col);
+        }
+    }
+
+    static __device__ __forceinline__ void consume(const HopperParams &p, uint32_t shared, int rank, int size) {
+        int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP;
+        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Stage<STAGES> stage;
+        int box = 0;
+
+        auto release = [&](int index) {
+            if (thread < size) barrierArriveAt(empty(shared, index), thread);
+        };
+
+        // The first consumer lets the second start after `lead` steps.
+        int lead = consumer == 0 ? p.lead : 0;
+        if (p.lead > 0 && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
+        auto stepped = [&] {
+            if (--lead == 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        };
+
+        waitForPredecessor();
+        while (work.advance()) {
+            int row, col;
+            origin(p, work.tile, rank, size, row, col);
+            if (BESIDE)
+                col += consumer * WIDTH;
+            else
+                row += consumer * (MMAS * 64);
+            if (row >= p.rows || col >= p.cols) { // nothing to do but to free the stages
+#pragma unroll 1
+                for (int step = work.begin; step < work.end; ++step) {
+                    // Without wgmma nothing holds the warps together; one that fell behind
+                    // by a lap would take the next lap's phase for its own.
+                    if (thread < 32) {
+                        barrierWait(full(shared, stage.index), stage.parity);
+                        release(stage.index);
+                    }
+                    stepped();
+                    stage.advance();
+                }
+                groupSync(GROUP_BARRIER + consumer, GROUP);
+                continue;
+            }
+            Acc sum[MMAS][WIDTH / 2];
+#pragma unroll
+            for (int i = 0; i < MMAS * WIDTH / 2; ++i) sum[i / (WIDTH / 2)][i % (WIDTH / 2)] = 0;
+            int last = 0;
+#pragma unroll 1
+            for (int step = work.begin; step < work.end; ++step) {
+                barrierWait(full(shared, stage.index), stage.parity);
+                uint32_t at = shared + stage.index * STAGE_BYTES;
+                uint64_t a = wgmmaDescriptor(at + (BESIDE ? 0 : consumer * (MMAS * 64 * STEP_BYTES)));
+                uint64_t b = wgmmaDescriptor(at + A_BYTES + (BESIDE ? consumer * (WIDTH * STEP_BYTES) : 0));
+                wgmmaFence();
+#pragma unroll
+                for (int k = 0; k < STEP_BYTES / 32; ++k)
+#pragma unroll
+                    for (int mma = 0; mma < MMAS; ++mma)
+                        Wgmma<T, WIDTH>::add(sum[mma], a + 2 * k + mma * (64 * STEP_BYTES / 16), b + 2 * k, 1);
+                wgmmaCommit();
+                stepped();
+                wgmmaWait<1>();
+                if (step > work.begin) release(last);
+                last = stage.index;
+                stage.advance();
+            }
+            wgmmaWait<0>();
+            release(last);
+
+            if (work.end < work.steps) {
+                Held::keep(p, work.cluster * size + rank, consumer, sum);
+                continue;
+            }
+            if (work.begin > 0) {
+                int total = p.splitTiles * p.steps, first = work.tile * p.steps;
+                int other = work.cluster;
+                do {
+                    --other;
+                    Held::take(p, other * size + rank, consumer, sum);
+                } while (Work::bound(other, work.clusters, total) > first);
+            }
+            if constexpr (TRANSPOSED)
+                Held::storeTransposed(p, shared + BOXES_AT, sum, row, col, box);
+            else
+                Held::store(p, shared + BOXES_AT, sum, row, col, box);
+        }
+        if (lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        waitStoresRead<0>();
+    }
+
+    static __device__ __forceinline__ void run(const HopperParams &p) {
+        extern __shared__ char raw[];
+        uint32_t shared = (sharedAddress(raw) + 1023) & ~1023u;
+        int rank = clusterRank(), size = clusterSize();
+        if (threadIdx.x == 0) {
+            prefetchMap(&p.a);
+            prefetchMap(&p.b);
+            if (p.aligned) prefetchMap(&p.c);
+            for (int i = 0; i < STAGES; ++i) {
+                barrierInit(full(shared, i), 1);
+                barrierInit(empty(shared, i), CONSUMERS * size);
+            }
+            barrierInitFence();
+        }
+        if (size > 1)
+            clusterSync();
+        else
+            __syncthreads();
+        dependentsMayStart();
+
+        if (threadIdx.x < GROUP) {
+            registersDown<PRODUCER_REGISTERS>();
+            if (threadIdx.x == 0) produce(p, shared, rank, size);
+        } else {
+            registersUp<CONSUMER_REGISTERS>();
+            consume(p, shared, rank, size);
+        }
+        // A block stays until its partner sends it nothing more.
+        if (size > 1) clusterSync();
+    }
+};
+
+} // namespace
+
+#define GA_HOPPER(NAME, T, OUT, BM, BN)                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_##NAME##_##BM##x##BN(                     \
+        const __grid_constant__ HopperParams p) {                                                                \
+        Hopper<Operand::T, OUT, BM, BN, false>::run(p);                                                          \
+    }
+#define GA_HOPPER_T(NAME, T, OUT, BM, BN)                                                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_##NAME##_##BM##x##BN##t(                  \
+        const __grid_constant__ HopperParams p) {                                                                \
+        Hopper<Operand::T, OUT, BM, BN, true>::run(p);                                                           \
+    }
+
+// The tiles of each type. Consumers divide those of 192 rows by columns. 256×128 is as good as
+// 128×256, and one of them is enough.
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_192(GA_HOPPER_T, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_COARSE(GA_HOPPER, fp8, E4M3, BfloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER, tf32, TF32, FloatOut)
+GA_HOPPER_TILES_BY_16(GA_HOPPER, int8, S8, IntOut)

@@ -1,0 +1,428 @@
+// Package hopper plans products by TMA and wgmma, on compute capability 9.0.
+package hopper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Family is hopper.cu for many rows of A and hopper_narrow.cu for few: TMA and wgmma, on
+// compute capability 9.0 alone.
+type Family struct{}
+
+// Name is the name by which the kernel is selected.
+func (Family) Name() string { return "hopper" }
+
+// Describe is one line for people.
+func (Family) Describe(planning.Arch) string {
+	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and narrow ones for few rows",
+		len(hopperTiles(kernels.FP16)))
+}
+
+// Supports returns why p can't run on a, empty when it can.
+func (Family) Supports(a planning.Arch, p gemm.Problem) string {
+	switch {
+	case p.DType == kernels.FP32:
+		return "tensor cores don't multiply fp32; their format of it is tf32"
+	case a.CC != 90:
+		return fmt.Sprintf("TMA and wgmma in this form exist on compute capability 9.0 alone, this GPU has %d.%d", a.CC/10, a.CC%10)
+	case p.LDA > planning.LargestExtent || p.LDC > planning.LargestExtent:
+		return fmt.Sprintf("a leading dimension is beyond %d", planning.LargestExtent)
+	}
+	return planning.SizeReason(p.Problem, 96, 96)
+}
+
+// hopperTile is one shape that hopper.cu was built in.
+type hopperTile struct {
+	rows, cols int  // of wgmma
+	transposed bool // the rows are columns of C, the columns rows
+}
+
+// The tiles by type: of 16 bits, of fp8, and of types whose C has 32 bits.
+var (
+	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192, hopperTilesBetween), hopperTilesCoarse)
+	hopperFP8    = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192), hopperTilesCoarse)
+	hopperWords  = lieAlong(false, hopperTilesBy16)
+)
+
+// lieAlong are the tiles of lists, transposed or not, in order of their extents.
+func lieAlong(transposed bool, lists ...[]hopperTile) []hopperTile {
+	tiles := slices.Concat(lists...)
+	for i := range tiles {
+		tiles[i].transposed = transposed
+	}
+	slices.SortFunc(tiles, func(x, y hopperTile) int { return cmp.Or(x.rows-y.rows, x.cols-y.cols) })
+	return tiles
+}
+
+// hopperTiles are the tiles of a type. C of 16 bits can be stored transposed, by which
+// columns, which come in every multiple of 8 or 16, lie along M, which can be anything.
+func hopperTiles(d kernels.DType) []hopperTile {
+	switch d {
+	case kernels.FP16, kernels.BF16:
+		return hopperHalves
+	case kernels.FP8:
+		return hopperFP8
+	}
+	return hopperWords // integers have no wgmma of 56, 72 or 88 columns
+}
+
+// beside says that the consumers divide the tile's columns, since its rows, in 64s, are
+// an odd number.
+func (t hopperTile) beside() bool { return t.rows%(64*hopperConsumers) != 0 }
+
+// What hopper.cu fixes.
+const (
+	hopperStepBytes = 128 // of K
+	hopperThreads   = 384
+	hopperConsumers = 2
+	hopperBoxRows   = 16 // of the boxes through which C leaves, two a warp
+	hopperBoxes     = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
+)
+
+// stages is how many fit beside the boxes of eight warps, up to six.
+func (t hopperTile) stages() int {
+	return min(6, (planning.Shared90-1024-128-hopperBoxes)/((t.rows+t.cols)*hopperStepBytes))
+}
+
+// shared is the ring, the boxes, two barriers a stage, and room to align it all.
+func (t hopperTile) shared() int {
+	return t.stages()*((t.rows+t.cols)*hopperStepBytes+16) + hopperBoxes + 1024
+}
+
+func (t hopperTile) kernel(d kernels.DType) string {
+	s := fmt.Sprintf("ga_hopper_%s_%dx%d", d, t.rows, t.cols)
+	if t.transposed {
+		s += "t"
+	}
+	return s
+}
+
+// extent is how far wgmma's rows and columns go.
+func (t hopperTile) extent(p kernels.Problem) (rows, cols int) {
+	if t.transposed {
+		return p.N, p.M
+	}
+	return p.M, p.N
+}
+
+// hopperPair says how the two blocks of a cluster lie.
+type hopperPair int
+
+const (
+	alone   hopperPair = iota
+	stacked            // one below the other, of the same columns
+	beside             // side by side, of the same rows
+)
+
+// hopperChoice is a tile and how the work is dealt out.
+type hopperChoice struct {
+	hopperTile
+	pair               hopperPair
+	rowTiles, colTiles int // of a cluster
+	steps              int // of K
+	clusters           int // in the grid
+	split              int // tiles that are cut along K
+}
+
+func (c hopperChoice) size() int {
+	if c.pair == alone {
+		return 1
+	}
+	return 2
+}
+
+// choose takes the least expected time.
+func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, seconds float64) {
+	seconds = math.Inf(1)
+	f.each(a, p, func(c hopperChoice, this float64) {
+		if this < seconds {
+			best, seconds = c, this
+		}
+	})
+	return best, seconds
+}
+
+// each yields every tile, alone and in pairs, whole and with the last rounds cut.
+func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, seconds float64)) {
+	m := wideModels.For(a.CC, a.SMs)
+	for _, t := range hopperTiles(p.DType) {
+		step := t.stepCycles(m)
+		for _, pair := range []hopperPair{alone, stacked, beside} {
+			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
+			if pair != alone && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
+				continue // halves of an operand are whole groups of eight rows
+			}
+			high, wide := t.rows, t.cols
+			switch pair {
+			case stacked:
+				high *= 2
+			case beside:
+				wide *= 2
+			}
+			rows, cols := t.extent(p)
+			c.rowTiles, c.colTiles = planning.DivideUp(rows, high), planning.DivideUp(cols, wide)
+			for _, split := range c.splits(a) {
+				c.clusters, c.split = a.SMs/c.size(), split
+				if split == 0 {
+					c.clusters = min(c.clusters, c.rowTiles*c.colTiles)
+				}
+				yield(c, c.seconds(a, p, step))
+			}
+		}
+	}
+}
+
+// hopperLeast is how many steps a cluster must at least get of the tiles that are cut.
+const hopperLeast = 8
+
+// splits are the numbers of tiles that are worth cutting: none, those of the last,
+// incomplete round, and those of the last two.
+func (c hopperChoice) splits(a planning.Arch) []int {
+	tiles, clusters := c.rowTiles*c.colTiles, a.SMs/c.size()
+	rest := tiles % clusters
+	splits := []int{0}
+	if rest == 0 {
+		return splits
+	}
+	for _, n := range []int{rest, rest + clusters} {
+		work := float64(n) * float64(c.steps)
+		if n <= tiles && work >= float64(hopperLeast*clusters) && work*float64(clusters) < math.MaxInt32 {
+			splits = append(splits, n)
+		}
+	}
+	return splits
+}
+
+// wideModel is the constants of hopper.cu's times.
+type wideModel struct {
+	// Clock is what the power limit leaves of the highest clock, with normal data:
+	// 0.73 of a cool card, 0.64 after some seconds. Launches of one round run at
+	// Once times that: they rarely occupy all multiprocessors.
+	Clock float64 `constant:"clock" unit:"1"`
+	Once  float64 `constant:"once" unit:"1"`
+	// Memory's time and that of the tensor cores add up to the Both-norm. Memory, the part of
+	// the bandwidth, is as high as it is since weights are fetched while the launch before ends.
+	Memory float64 `constant:"memory" unit:"1"`
+	Both   float64 `constant:"both" unit:"1"`
+	// Absent is how much longer memory takes for each row of the tiles that A does
+	// not have, in every step: TMA is slow to fill in zeros. That shows where all
+	// blocks are at the same depth of K: one round, no tile cut.
+	Absent float64 `constant:"absent" unit:"s"`
+	// SharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
+	// shared memory work side by side; Overlap is the p of their p-norm.
+	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
+	Overlap     float64 `constant:"overlap" unit:"1"`
+	// TileCycles is what each piece of work costs beside its steps: the ring runs
+	// empty, C is in the way.
+	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
+	// That tiles are cut costs Cut, and Take for each of the sums that make
+	// up a tile of 128×256: they go through L2.
+	Cut  float64 `constant:"cut" unit:"s"`
+	Take float64 `constant:"take" unit:"s"`
+	// Scattered is the rate at which operands come when blocks are at different
+	// depths of K, as those of cut tiles are, and L2 does not hold the operands.
+	Scattered float64 `constant:"scattered" unit:"B/s"`
+	// A cluster starts later. Where there is more than one round, blocks that share the
+	// wider operand draw 2.5 % less energy, of which the power limit makes speed; half of
+	// that is counted, since in short runs there is none.
+	ClusterStart float64 `constant:"cluster_start" unit:"s"`
+	ClusterGain  float64 `constant:"cluster_gain" unit:"1"`
+	// Launch is a launch in a graph.
+	Launch float64 `constant:"launch" unit:"s"`
+	// Elements is how many bytes a second C costs more where TMA can't store it.
+	Elements float64 `constant:"elements" unit:"B/s"`
+}
+
+var wideModels = calibration.Of[wideModel]("hopper")
+
+// stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
+// take four cycles of the tensor cores, for which wgmma reads its rows once for all its
+// columns, and its columns once for every 64 rows.
+func (t hopperTile) stepCycles(m *wideModel) float64 {
+	multiply := float64(t.rows*t.cols) / 32
+	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
+	if t.beside() {
+		blocks, width = blocks*hopperConsumers, width/hopperConsumers
+	}
+	read := float64(blocks*(64+width)*hopperStepBytes) / m.SharedBytes
+	return math.Pow(math.Pow(multiply, m.Overlap)+math.Pow(read, m.Overlap), 1./m.Overlap)
+}
+
+// absent is how many rows of A the last tile, or pair of tiles along them, lacks.
+func (c hopperChoice) absent(p kernels.Problem) float64 {
+	rows, tiles, pair := c.rows, c.rowTiles, c.pair == stacked
+	if c.transposed {
+		rows, tiles, pair = c.cols, c.colTiles, c.pair == beside
+	}
+	if pair {
+		rows *= 2
+	}
+	return float64(rows*tiles - p.M)
+}
+
+// seconds is what the model expects of one launch: that of the cluster with the most
+// to do.
+func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
+	m := wideModels.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6 * m.Clock
+	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
+	once := c.split == 0 && rounds == 1
+	if once {
+		clock *= m.Once
+	}
+	share := float64(c.split) * float64(c.steps) / float64(c.clusters)
+	// A stretch of cut tiles begins and ends inside of one.
+	pieces := float64(rounds)
+	if c.split > 0 {
+		pieces += share/float64(c.steps) + 1
+	}
+	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*m.TileCycles) / clock
+	if a.Bandwidth > 0 {
+		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
+		if once {
+			memory += m.Absent * c.absent(p) * float64(c.steps)
+		}
+		t = math.Pow(math.Pow(t, m.Both)+math.Pow(memory, m.Both), 1/m.Both)
+	}
+	t += m.Launch
+	if c.split > 0 {
+		parts := math.Ceil(max(1, float64(c.steps)/share))
+		t += m.Cut + m.Take*parts*float64(c.rows*c.cols)/(128*256)
+		operands := float64(p.M+p.N) * float64(p.K) * float64(p.DType.Size())
+		missed := max(0, 1-float64(a.L2)/operands)
+		fetch := missed * share * float64(c.clusters*c.size()*(c.rows+c.cols)*hopperStepBytes) / m.Scattered
+		busy := share * step / clock
+		t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
+	}
+	if c.pair != alone {
+		if c.pair == stacked && c.rowTiles*c.colTiles > c.clusters {
+			t *= 1 - m.ClusterGain
+		}
+		t += m.ClusterStart
+	}
+	return t
+}
+
+// label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, how the
+// blocks of a cluster lie in C, and how many of the tiles are cut along K.
+func (c hopperChoice) label() string {
+	stages := c.stages()
+	m, n, down := c.rows, c.cols, c.pair == stacked
+	s := "%dx%d stages %d"
+	if c.transposed {
+		m, n, down = n, m, c.pair == beside
+		s = "%dx%dt stages %d"
+	}
+	s = fmt.Sprintf(s, m, n, stages)
+	switch {
+	case c.pair == alone:
+	case down:
+		s += " cluster 2x1"
+	default:
+		s += " cluster 1x2"
+	}
+	if c.split > 0 {
+		s += fmt.Sprintf(" split %d of %d", c.split, c.rowTiles*c.colTiles)
+	}
+	return s
+}
+
+// What the ring's consumers and the walk over the tiles are told.
+const (
+	hopperGroup, hopperGroupOnce = 8, 4 // rows of tiles that are walked together
+	hopperLead                   = 2    // steps by which the first consumer is ahead
+)
+
+// Plan decides how p, which is supported, runs on a.
+func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	c, seconds := f.choose(a, p.Problem)
+	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, narrowPlans(a, p)...))
+}
+
+// Candidates are the plans among which plan chooses.
+func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
+	var plans []gemm.Plan
+	f.each(a, p.Problem, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, seconds)) })
+	return append(plans, narrowPlans(a, p)...)
+}
+
+func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.Plan {
+	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
+	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
+	seconds += rows.Seconds(a)
+	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
+	out := p.DType.Output().Size()
+	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
+	if !storable {
+		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs).Elements
+	}
+	plan := gemm.Plan{Label: c.label(), Seconds: seconds, Scratch: rows.Copied}
+	blocks := c.clusters * c.size()
+	if c.split > 0 {
+		plan.Scratch += int64(blocks) * int64(c.rows*c.cols) * 4
+		plan.Flags = int64(blocks) * hopperConsumers * 4
+	}
+	plan.Bind = func(at gemm.Addresses) []planning.Call {
+		calls, lda := rows.Calls(a, &at)
+		return append(calls, c.call(p.Problem, at, lda, storable))
+	}
+	return plan
+}
+
+// call launches hopper.cu. tma says whether it may store C.
+func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bool) planning.Call {
+	k := planning.Call{
+		Kernel: c.kernel(p.DType), Shared: c.shared(), Overlap: true,
+		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: hopperThreads},
+	}
+	if c.pair != alone {
+		k.Cluster = planning.Dim3{X: 2}
+	}
+	depth := hopperStepBytes / p.DType.Size()
+	onRows := planning.TensorMap{DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxCols: depth, Swizzle: 128}
+	onCols := planning.TensorMap{DType: p.DType, Address: at.B, Rows: p.N, Cols: p.K, LD: at.LDB, BoxCols: depth, Swizzle: 128}
+	if c.transposed {
+		onRows, onCols = onCols, onRows
+	}
+	// Of what both blocks of a cluster need, each fetches half.
+	onRows.BoxRows, onCols.BoxRows = c.rows, c.cols
+	stackedBlocks := 0
+	switch c.pair {
+	case stacked:
+		onCols.BoxRows /= 2
+		stackedBlocks = 1
+	case beside:
+		onRows.BoxRows /= 2
+	}
+	k.Args.TensorMap(onRows).TensorMap(onCols)
+	aligned := 0
+	if out := p.DType.Output(); tma {
+		k.Args.TensorMap(planning.TensorMap{
+			DType: out, Address: at.C, Rows: p.M, Cols: p.N, LD: p.LDC,
+			BoxRows: hopperBoxRows, BoxCols: hopperStepBytes / out.Size(), Swizzle: 128,
+		})
+		aligned = 1
+	} else {
+		k.Args.Align(64)
+		k.Args.Bytes = append(k.Args.Bytes, make([]byte, planning.TensorMapBytes)...)
+	}
+	// With one piece of work to a block there is no other tile behind which to hide C, and
+	// what neighbours share counts for more than what a whole round does.
+	lead, group := hopperLead, hopperGroup
+	if c.split == 0 && c.rowTiles*c.colTiles <= c.clusters {
+		lead, group = 0, hopperGroupOnce
+	}
+	rows, cols := c.extent(p)
+	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)
+	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, stackedBlocks, lead, aligned)
+	k.Args.Align(64)
+	return k
+}

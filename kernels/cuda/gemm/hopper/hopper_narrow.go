@@ -1,0 +1,291 @@
+package hopper
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// narrowMost is how many rows of A hopper_narrow.cu is considered for: with more,
+// tiles as high as wide need less of everything.
+const narrowMost = 512
+
+// narrowTile is one tile shape that hopper_narrow.cu was built in: rows of B by rows of A.
+type narrowTile struct{ rows, tokens int }
+
+// What hopper_narrow.cu fixes.
+const (
+	narrowBlockBytes  = 128    // of K, the width of the swizzle
+	narrowWarpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	narrowMostStages  = 32
+)
+
+// depth is how many blocks of K a stage has.
+func (t narrowTile) depth() int {
+	if t.rows == 64 && t.tokens < 96 {
+		return 2
+	}
+	return 1
+}
+
+func (t narrowTile) stageBytes() int { return t.depth() * (t.rows + t.tokens) * narrowBlockBytes }
+
+// warps are those that consume; one more produces.
+func (t narrowTile) warps() int { return t.rows / 16 }
+
+// shared is the ring, each consumer warp's scratch, and two barriers a stage.
+func (t narrowTile) shared(stages int) int {
+	return stages*(t.stageBytes()+16) + t.warps()*narrowWarpScratch
+}
+
+// narrowClusters are the shapes of clusters: tiles of different rows of B that share
+// tokens, by tiles of different tokens that share rows of B.
+var narrowClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
+
+// narrowChoice is a tile and how the work is dealt out.
+type narrowChoice struct {
+	narrowTile
+	clusterRows, clusterTokens int
+	stages                     int
+	steps                      int // stages of K that a tile takes
+	tokenTiles                 int // tiles of clusters along M
+	tiles                      int // of clusters
+	clusters                   int // in the grid
+	streamed                   int // tiles that are cut along K
+}
+
+func (c narrowChoice) size() int { return c.clusterRows * c.clusterTokens }
+
+// clustersThatFit is how many clusters run at a time, one block to a multiprocessor.
+// Clusters lie within a GPC, and GPCs have odd numbers of multiprocessors to spare: of
+// four blocks, 30 of 33 clusters run side by side on an H200.
+func clustersThatFit(a planning.Arch, size int) int {
+	if size > 2 {
+		return a.SMs * 10 / 11 / size
+	}
+	return a.SMs / size
+}
+
+// narrowChoices are the tiles, clusters and divisions of K that may be best for p.
+func narrowChoices(a planning.Arch, p kernels.Problem) []narrowChoice {
+	var all []narrowChoice
+	if p.M > narrowMost {
+		return nil
+	}
+	bytes := p.K * p.DType.Size()
+	for _, t := range narrowTiles {
+		for _, cluster := range narrowClusters {
+			c := narrowChoice{
+				narrowTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,
+				steps:      planning.DivideUp(bytes, t.depth()*narrowBlockBytes),
+				tokenTiles: planning.DivideUp(p.M, t.tokens*cluster.tokens),
+			}
+			c.tiles = c.tokenTiles * planning.DivideUp(p.N, t.rows*c.clusterRows)
+			fit := clustersThatFit(a, c.size())
+			// Parts of a box are whole groups of eight rows; tokens that are not there
+			// cost as much as others.
+			covered := c.tokenTiles * t.tokens * cluster.tokens
+			if fit < 1 || t.tokens%(8*c.clusterRows) != 0 || covered > planning.DivideUp(p.M, 8)*8*4/3+8 {
+				continue
+			}
+			for _, cut := range c.cuts(fit) {
+				c.streamed, c.clusters = cut[0], cut[1]
+				c.stages = min(narrowMostStages, int(c.busiest()), (a.SharedMax-t.shared(0))/(t.shared(1)-t.shared(0)))
+				if c.stages >= min(2, c.steps) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// cuts are pairs of how many tiles are cut and among how many clusters, where fit
+// clusters run at a time: none, each into the same number of parts, or as many as makes
+// all clusters equally busy.
+func (c narrowChoice) cuts(fit int) [][2]int {
+	cuts := [][2]int{{0, min(c.tiles, fit)}}
+	add := func(streamed, clusters int) {
+		if work := int64(streamed) * int64(c.steps); work >= 2*int64(clusters) && work < math.MaxInt32 {
+			cuts = append(cuts, [2]int{streamed, clusters})
+		}
+	}
+	for parts := 2; parts <= min(fit/c.tiles, 16); parts++ {
+		add(c.tiles, c.tiles*parts)
+	}
+	rest := c.tiles % fit
+	switch {
+	case rest == 0:
+	case c.tiles < fit:
+		if fit%c.tiles != 0 && fit/c.tiles <= 16 {
+			add(c.tiles, fit)
+		}
+	default:
+		add(rest+fit, fit)
+	}
+	return cuts
+}
+
+// busiest is how many steps the cluster with the most to do has.
+func (c narrowChoice) busiest() int64 {
+	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.clusters) - 1) / int64(c.clusters)
+	return streamed + int64(planning.DivideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
+}
+
+// narrowModel is the constants of hopper_narrow.cu's times.
+type narrowModel struct {
+	// Start is what a launch takes beside its work, when its predecessor lets it
+	// begin early.
+	Start float64 `constant:"start" unit:"s"`
+	// Memory is the part of the memory's bandwidth that is reached. What clusters of
+	// other tokens fetch of the same weights at the same time costs Again of that.
+	Memory float64 `constant:"memory" unit:"1"`
+	Again  float64 `constant:"again" unit:"1"`
+	// Step is what producer and consumers take for a step.
+	Step float64 `constant:"step" unit:"cycles"`
+	// What blocks of a cluster share comes once from L2, but for tokens, which come in
+	// small boxes: Boxes of what sharing would save is lost.
+	Boxes float64 `constant:"boxes" unit:"1"`
+	// Absent is how long the memory system takes for each token of a tile that A
+	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
+	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
+	// tiles of all tokens without a cluster; nor was it found in clusters of four.
+	Absent float64 `constant:"absent" unit:"s"`
+	// Clock is what the power limit leaves of the highest clock when tensor cores
+	// are busy, Reads how many bytes of shared memory wgmma reads in a cycle.
+	Clock float64 `constant:"clock" unit:"1"`
+	Reads float64 `constant:"reads" unit:"B/cycle"`
+	// Resources work side by side; Overlap is the p of the p-norm of their times.
+	Overlap float64 `constant:"overlap" unit:"1"`
+	// Further blocks of a cluster, along B's rows and along tokens, cost so much each.
+	AlongRows   float64 `constant:"along_rows" unit:"s"`
+	AlongTokens float64 `constant:"along_tokens" unit:"s"`
+	// Next is what it costs to go on to another tile of 64×128: its sums leave
+	// before the next products begin.
+	Next float64 `constant:"next" unit:"s"`
+	// A cut tile costs HandOver and the time in which one multiprocessor reads the
+	// parts at PartRate; Uneven times that where clusters hold
+	// pieces of two tiles, and Behind times where whole tiles wait behind it.
+	HandOver float64 `constant:"hand_over" unit:"s"`
+	PartRate float64 `constant:"part_rate" unit:"B/s"`
+	Uneven   float64 `constant:"uneven" unit:"1"`
+	Behind   float64 `constant:"behind" unit:"1"`
+}
+
+var narrowModels = calibration.Of[narrowModel]("hopper_narrow")
+
+// seconds is what the model expects of one launch.
+func (c narrowChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := narrowModels.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6
+	steps := float64(c.busiest())
+	blockBytes := float64(c.depth() * narrowBlockBytes)
+	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
+	fetched := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
+	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
+	// reads its 64 rows and the tokens.
+	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
+	times := [4]float64{
+		steps * multiply / (clock * m.Clock),
+		steps * m.Step / clock,
+		fetched / (planning.L2PerClock(a) * clock * float64(a.SMs)),
+	}
+	if a.Bandwidth > 0 {
+		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
+		times[3] = (p.Shape.Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
+	}
+	if shared := c.size()*c.tokenTiles > 1; shared && c.size() < 4 && c.streamed == 0 && c.tiles <= c.clusters {
+		absent := c.tokenTiles*c.tokens*c.clusterTokens - p.M
+		times[3] += m.Absent * float64(absent) * float64(c.steps*c.depth())
+	}
+	sum := 0.
+	for _, t := range times {
+		sum += math.Pow(t, m.Overlap)
+	}
+	pieces := planning.DivideUp(c.tiles-c.streamed, c.clusters) + planning.DivideUp(c.streamed, c.clusters)
+	t := m.Start + math.Pow(sum, 1/m.Overlap) +
+		m.AlongRows*float64(c.clusterRows-1) + m.AlongTokens*float64(c.clusterTokens-1) +
+		m.Next*float64(pieces-1)*float64(c.rows*c.tokens)/(64*128)
+	if c.streamed > 0 {
+		cut := m.HandOver + float64(planning.DivideUp(c.clusters, c.streamed)*c.rows*c.tokens)*4/m.PartRate
+		switch {
+		case c.streamed < c.tiles:
+			cut *= m.Behind
+		case c.clusters%c.streamed != 0:
+			cut *= m.Uneven
+		}
+		t += cut
+	}
+	return t
+}
+
+// label is "narrow 16x128 stages 11 cluster 1x2 split 64 of 112": rows and columns of C,
+// ring, blocks of a cluster along both, and how many of the tiles are cut along K.
+func (c narrowChoice) label() string {
+	s := fmt.Sprintf("narrow %dx%d stages %d", c.tokens, c.rows, c.stages)
+	if c.size() > 1 {
+		s += fmt.Sprintf(" cluster %dx%d", c.clusterTokens, c.clusterRows)
+	}
+	if c.streamed > 0 {
+		s += fmt.Sprintf(" split %d of %d among %d", c.streamed, c.tiles, c.clusters)
+	}
+	return s
+}
+
+// narrowPlans are the plans for hopper_narrow.cu, none where p has too many rows.
+func narrowPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
+	var plans []gemm.Plan
+	for _, c := range narrowChoices(a, p.Problem) {
+		plans = append(plans, c.plan(a, p))
+	}
+	return plans
+}
+
+// plan is the choice's, for a problem with operands so aligned.
+func (c narrowChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	plan := gemm.Plan{Label: c.label(), Seconds: c.seconds(a, p.Problem)}
+	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
+	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
+	plan.Seconds += rows.Seconds(a)
+	plan.Scratch = rows.Copied
+	if blocks := int64(c.clusters * c.size()); c.streamed > 0 {
+		plan.Scratch += blocks * int64(c.rows*c.tokens) * 4
+		plan.Flags = blocks * int64(c.rows/64) * 4
+	}
+	plan.Bind = func(at gemm.Addresses) []planning.Call {
+		calls, lda := rows.Calls(a, &at)
+		return append(calls, c.call(p.Problem, at, lda, p.Aligned.C >= 16))
+	}
+	return plan
+}
+
+// call launches hopper_narrow.cu: struct Params there. wide says whether rows of C are
+// aligned to 16 bytes.
+func (c narrowChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide bool) planning.Call {
+	k := planning.Call{
+		Kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
+		Shared: c.shared(c.stages), Overlap: true,
+		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: 32 * (c.warps() + 1)},
+	}
+	if c.size() > 1 {
+		k.Cluster = planning.Dim3{X: c.size()}
+	}
+	depth := narrowBlockBytes / p.DType.Size()
+	k.Args.TensorMap(planning.TensorMap{
+		DType: p.DType, Address: at.B, Rows: p.N, Cols: p.K, LD: at.LDB,
+		BoxRows: c.rows / c.clusterTokens, BoxCols: depth, Swizzle: 128,
+	}).TensorMap(planning.TensorMap{
+		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda,
+		BoxRows: c.tokens / c.clusterRows, BoxCols: depth, Swizzle: 128,
+	})
+	k.Args.Pointer(at.C).Pointer(at.Scratch).Pointer(at.Flags).Int64(int64(p.LDC))
+	run := c.streamed * c.steps
+	k.Args.Int32(p.M, p.N, c.steps, c.tokenTiles, c.tiles, c.streamed, run/c.clusters, run%c.clusters, c.stages)
+	k.Args.Int32(planning.OneIf(wide), planning.OneIf(c.tokenTiles > 1), c.clusterRows, c.clusterTokens)
+	k.Args.Align(64)
+	return k
+}

@@ -1,0 +1,242 @@
+package hopper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+func narrowBest(t *testing.T, a planning.Arch, p kernels.Problem) narrowChoice {
+	t.Helper()
+	choices := narrowChoices(a, p)
+	if len(choices) == 0 {
+		t.Fatalf("%v: no choice", p.Shape)
+	}
+	return slices.MinFunc(choices, func(x, y narrowChoice) int {
+		switch xs, ys := x.seconds(a, p), y.seconds(a, p); {
+		case xs < ys:
+			return -1
+		case xs > ys:
+			return 1
+		}
+		return 0
+	})
+}
+
+// TestNarrowDecisions: what measurements on an H200 found best, or within 3 % of it.
+func TestNarrowDecisions(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int
+		label   string
+	}{
+		// As many whole tiles as multiprocessors can take: nothing is added up.
+		{8, 14336, 4096, "narrow 8x128 stages 13"},
+		{64, 14336, 4096, "narrow 64x128 stages 9"},
+		{16, 6144, 4096, "narrow 16x64 stages 11"},
+		// Half as many tiles as multiprocessors still keep the memory busy.
+		{16, 4096, 4096, "narrow 16x64 stages 11"},
+		// With few rows, parts of K fill the GPU.
+		{8, 1024, 4096, "narrow 8x64 stages 8 split 16 of 16 among 64"},
+		// Tokens in two halves, of blocks that share their weights.
+		{96, 4096, 4096, "narrow 48x64 stages 8 cluster 2x1"},
+		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
+	} {
+		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
+		if got := narrowBest(t, cudatest.H200, p).label(); got != c.label {
+			t.Errorf("%v: %q, want %q", p.Shape, got, c.label)
+		}
+	}
+	if plans := narrowPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, narrowMost+1, 4096, 4096, kernels.BF16), 16, 16)); plans != nil {
+		t.Errorf("%d plans for %d rows", len(plans), narrowMost+1)
+	}
+}
+
+// TestNarrowSeconds: measured times of an H200, which the model must stay near.
+func TestNarrowSeconds(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k      int
+		microseconds float64
+	}{
+		{16, 4096, 4096, 10.1}, {64, 4096, 4096, 11.4}, {128, 4096, 4096, 12.6}, {16, 6144, 4096, 14.1},
+		{64, 6144, 4096, 15.1}, {16, 14336, 4096, 28.5}, {64, 14336, 4096, 29.6}, {128, 14336, 4096, 32.6},
+		{16, 4096, 14336, 29.2}, {64, 4096, 14336, 30.9},
+		{164, 4096, 4096, 14.6}, {329, 6144, 4096, 32.2}, {416, 6144, 4096, 43.5},
+	} {
+		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
+		got := narrowBest(t, cudatest.H200, p).seconds(cudatest.H200, p) * 1e6
+		if got < 0.9*c.microseconds || got > 1.1*c.microseconds {
+			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape, got, c.microseconds)
+		}
+	}
+}
+
+// TestNarrowAbsent: tokens that are not there cost time where blocks share operands at
+// the same depth of K, as an H200 was measured to take 16.2 and 38.6 us for these.
+func TestNarrowAbsent(t *testing.T) {
+	for _, c := range []struct {
+		m, n         int
+		label        string
+		microseconds float64
+	}{
+		{131, 4096, "narrow 80x64 stages 6 cluster 2x1", 16.2},
+		{131, 14336, "narrow 160x128 stages 6 cluster 1x2", 38.6},
+		{160, 14336, "narrow 160x128 stages 6 cluster 1x2", 35.4},
+		{144, 14336, "narrow 160x128 stages 6", 34.7},
+	} {
+		p, found := cudatest.Normalized(t, c.m, c.n, 4096, kernels.BF16), false
+		for _, choice := range narrowChoices(cudatest.H200, p) {
+			if choice.label() != c.label {
+				continue
+			}
+			found = true
+			if got := choice.seconds(cudatest.H200, p) * 1e6; got < 0.9*c.microseconds || got > 1.1*c.microseconds {
+				t.Errorf("%v, %s: %.1f us expected, %.1f measured", p.Shape, c.label, got, c.microseconds)
+			}
+		}
+		if !found {
+			t.Errorf("%v has no %s", p.Shape, c.label)
+		}
+	}
+}
+
+// TestNarrowBesideWide: among all tiles, those that an H200 ran faster.
+func TestNarrowBesideWide(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int
+		narrow  bool
+	}{
+		{64, 14336, 4096, true}, {131, 6144, 4096, true}, {164, 4096, 4096, true}, {206, 4096, 14336, true},
+		{131, 14336, 4096, false}, {164, 14336, 4096, false}, {206, 14336, 4096, false}, {259, 6144, 4096, false},
+		{407, 4096, 4096, false}, {511, 4096, 4096, false},
+	} {
+		plan := Family{}.Plan(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16), 16, 16))
+		if strings.HasPrefix(plan.Label, "narrow ") != c.narrow {
+			t.Errorf("m%d n%d k%d: %s", c.m, c.n, c.k, plan.Label)
+		}
+	}
+}
+
+// TestNarrowCoverage walks every choice as the device does: each step of each tile is
+// done once, a cut tile by runs that follow each other, and no cluster waits for a later
+// one.
+func TestNarrowCoverage(t *testing.T) {
+	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {512, 32768, 64}} {
+		p := cudatest.Normalized(t, s[0], s[1], s[2], kernels.FP16)
+		for _, c := range narrowChoices(cudatest.H200, p) {
+			if err := walkNarrow(c); err != nil {
+				t.Fatalf("%v, %s: %v", p.Shape, c.label(), err)
+			}
+			covered := c.tokenTiles * c.tokens * c.clusterTokens
+			rows := c.tiles / c.tokenTiles * c.rows * c.clusterRows
+			if covered < p.M || rows < p.N || c.tiles%c.tokenTiles != 0 {
+				t.Fatalf("%v, %s: %d×%d outputs", p.Shape, c.label(), covered, rows)
+			}
+			if c.shared(c.stages) > cudatest.H200.SharedMax || c.stages < min(2, c.steps) {
+				t.Fatalf("%v, %s: %d bytes of shared memory", p.Shape, c.label(), c.shared(c.stages))
+			}
+		}
+	}
+}
+
+func walkNarrow(c narrowChoice) error {
+	total := c.streamed * c.steps
+	run, rest := total/c.clusters, total%c.clusters
+	start := func(i int) int { return run*i + rest*i/c.clusters }
+	done := make([]int, c.tiles) // steps done of each tile, in the order of clusters
+	longest := 0
+	for i := range c.clusters {
+		begin, end := start(i), start(i+1)
+		if c.streamed > 0 && begin == end {
+			return fmt.Errorf("cluster %d has no step", i)
+		}
+		longest = max(longest, end-begin+planning.DivideUp(max(0, c.tiles-c.streamed-i), c.clusters)*c.steps)
+		for at := begin; at < end; {
+			tile := at / c.steps
+			if done[tile] != at-tile*c.steps {
+				return fmt.Errorf("cluster %d begins tile %d at step %d, %d are done", i, tile, at-tile*c.steps, done[tile])
+			}
+			next := min(end, (tile+1)*c.steps)
+			done[tile] += next - at
+			at = next
+		}
+		for tile := c.streamed + i; tile < c.tiles; tile += c.clusters {
+			done[tile] += c.steps
+		}
+	}
+	for tile, steps := range done {
+		if steps != c.steps {
+			return fmt.Errorf("%d of %d steps of tile %d", steps, c.steps, tile)
+		}
+	}
+	if int64(longest) > c.busiest() {
+		return fmt.Errorf("a cluster has %d steps, the busiest should have %d", longest, c.busiest())
+	}
+	return nil
+}
+
+// TestNarrowCall: the launch as hopper_narrow.cu's struct Params has it.
+func TestNarrowCall(t *testing.T) {
+	p := cudatest.Normalized(t, 100, 1000, 776, kernels.FP16)
+	p.LDA, p.LDC = 777, 1001
+	c := narrowChoice{
+		narrowTile: narrowTile{64, 48}, clusterRows: 2, clusterTokens: 2, stages: 7,
+		steps: 7, tokenTiles: 2, tiles: 16, clusters: 30, streamed: 16,
+	}
+	plan := c.plan(cudatest.H200, gemm.NewProblem(p, 2, 2))
+	if want := int64(100*776*2+255)/256*256 + 120*64*48*4; plan.Scratch != want || plan.Flags != 120*4 {
+		t.Errorf("scratch %d, flags %d, want %d and %d", plan.Scratch, plan.Flags, want, 120*4)
+	}
+	calls := plan.Bind(gemm.Addresses{A: 2, B: 1 << 20, C: 6, LDB: 776, Scratch: 1 << 30, Flags: 1 << 31})
+	if len(calls) != 2 || calls[0].Kernel != "ga_realign" || calls[1].Kernel != "ga_hopper_fp16_narrow_64x48" {
+		t.Fatalf("calls %+v", calls)
+	}
+	k := calls[1]
+	if k.Grid.X != 120 || k.Block.X != 160 || k.Cluster.X != 4 || !k.Overlap || k.Shared != 7*(2*112*128+16)+4*640 {
+		t.Errorf("launch %+v", k)
+	}
+	weights, tokens := k.Args.Maps[0], k.Args.Maps[1]
+	if weights.At != 0 || weights.Map.BoxRows != 32 || weights.Map.Rows != 1000 || weights.Map.LD != 776 || weights.Map.BoxCols != 64 {
+		t.Errorf("map of weights %+v", weights)
+	}
+	if tokens.At != 128 || tokens.Map.BoxRows != 24 || tokens.Map.Rows != 100 || tokens.Map.Cols != 776 || tokens.Map.Address != 1<<30 {
+		t.Errorf("map of tokens %+v", tokens)
+	}
+	b := k.Args.Bytes
+	if got := binary.LittleEndian.Uint64(b[264:]); got != 1<<30+(100*776*2+255)/256*256 {
+		t.Errorf("partials at %#x", got)
+	}
+	var ints []uint32
+	for at := 288; at < 288+13*4; at += 4 {
+		ints = append(ints, binary.LittleEndian.Uint32(b[at:]))
+	}
+	if want := []uint32{100, 1000, 7, 2, 16, 16, 3, 22, 7, 0, 1, 2, 2}; !slices.Equal(ints, want) || len(b) != 384 {
+		t.Errorf("%d bytes, ints %v, want %v", len(b), ints, want)
+	}
+}
+
+// TestNarrowWholeTypes: every type has a plan at every size.
+func TestNarrowWholeTypes(t *testing.T) {
+	for _, d := range kernels.DTypes() {
+		if d == kernels.FP32 {
+			continue
+		}
+		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {512, 65, 100000}} {
+			plans := narrowPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, s[0], s[1], s[2], d), 16, 16))
+			if len(plans) == 0 {
+				t.Errorf("%s %v: no plan", d, s)
+			}
+			for _, plan := range plans {
+				if !strings.HasPrefix(plan.Label, "narrow ") || !(plan.Seconds > 0 && plan.Seconds < 1) {
+					t.Errorf("%s %v: plan %+v", d, s, plan)
+				}
+			}
+		}
+	}
+}

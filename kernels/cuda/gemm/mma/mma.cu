@@ -1,0 +1,411 @@
+// arch: 80 86 89 90a ptx90
+//
+// mma: C = A·B on tensor cores through mma.sync, compute capability 8.0 and up.
+//
+// Both operands are contiguous along K (A is row-major M×K, weights are packed as
+// N×K), and in bytes every mma.sync used here has one shape: 16 rows of A and 8 of
+// B, 32 bytes deep. So one template over bytes serves fp16, bf16 (k16), tf32 (k8),
+// int8 and fp8 (k32).
+//
+// Tiles    warps (each)      a row of a stage   a stage   for
+//   128x256  8, 2×4 (64×64)    64, 128 on 9.0     24, 48    large M
+//   128x128  4, 2×2 (64×64)    128 bytes          32 KB     large M, fewer tiles
+//   64x128   4, 2×2 (32×64)    128 bytes          24 KB     M near 64
+//   64x64    4, 2×2 (32×32)    128 bytes          16 KB     M near 64, small N
+//   32x128   4, 1×4 (32×32)    128 bytes          20 KB     M near 32
+//   16x128   4, 1×4 (16×32)    128 bytes          18 KB     M to 16
+// The number of stages follows from an SM's shared memory; the list is at the end.
+//
+// Roles: every thread copies with cp.async and every warp multiplies. A stage is
+// loaded stages-1 steps ahead; one barrier a step separates the last read of a
+// stage from its next write. Fragments are double-buffered in registers. A step's
+// copies are issued together, after the first fragments: on 9.0, copies spread among
+// ldmatrix, which evens out the demand on shared memory, took a sixth longer.
+//
+// Shared memory, a stage: BM rows of A, then BN rows of B, each row 64 or 128 bytes
+// of K in chunks of 16. Chunk c of row r lies at c ^ (r & 7) for 128-byte rows, and at
+// c ^ (r/2 & 3) for 64-byte rows, so that the eight rows of a ldmatrix phase, and the
+// eight chunks of a cp.async phase, fall into eight different groups of four banks.
+//
+// Arithmetic intensity, a 128×256 tile of 16-bit operands: 2·128·256 / (2·(128+256))
+// = 85 FLOP per byte of L2; a warp of 64×64: 32 mma on 8 ldmatrix.x4, 32 FLOP per
+// byte of shared memory.
+//
+// Split-K: the blocks of one output tile each sum a range of K, leave the sum in
+// scratch, and the last to arrive adds them up in the order of the ranges: the order
+// of additions does not depend on the order of arrival.
+//
+// tf32 operands are used as they lie in memory: the tensor core ignores the lowest
+// 13 bits.
+
+#include "ampere.cuh"
+#include "mma_sync.cuh"
+#include "mma_tiles.cuh"
+#include "pair.cuh"
+#include "sums.cuh"
+
+namespace ga_mma {
+
+enum class Type { fp16, bf16, tf32, int8, fp8 };
+
+struct Params {
+    const char* a;
+    const char* b;
+    char* c;
+    float4* partial;       // [tile][split][fragment][thread], split-K only
+    unsigned* arrived;     // one counter a tile, zero before and after, split-K only
+    long long ldaBytes;    // a multiple of 16
+    long long ldbBytes;    // a multiple of 16
+    long long ldc;         // in elements
+    int m, n;
+    int kBytes;            // of a row, a multiple of 16
+    int tilesM, tilesN;
+    int group;             // tile rows that are walked together, for L2
+    int splits;            // ranges of K
+    int stepsPerSplit;     // steps of K in a range
+    int vectorC;           // C and ldc allow 16-byte stores
+};
+
+template <Type T>
+struct Traits {
+    using Acc = float;
+    static constexpr int outSize = 2;
+};
+template <>
+struct Traits<Type::tf32> {
+    using Acc = float;
+    static constexpr int outSize = 4;
+};
+template <>
+struct Traits<Type::int8> {
+    using Acc = int;
+    static constexpr int outSize = 4;
+};
+
+// widen is the exact fp16 values of two fp8: elements 0 and 1 of a register, or 2
+// and 3.
+__device__ __forceinline__ unsigned widen(unsigned four, int upper) {
+    unsigned two = 0;
+#if __CUDA_ARCH__ >= 890
+    const unsigned short pair = upper ? four >> 16 : four & 0xffff;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(pair));
+#endif
+    return two;
+}
+
+// multiply adds a 16×8 product, 32 bytes deep.
+template <Type T>
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    if constexpr (T == Type::fp16) {
+        mmaFP16(d, a[0], a[1], a[2], a[3], b0, b1);
+    } else if constexpr (T == Type::bf16) {
+        mmaBF16(d, a[0], a[1], a[2], a[3], b0, b1);
+    } else if constexpr (T == Type::tf32) {
+        mmaTF32(d, a[0], a[1], a[2], a[3], b0, b1);
+    } else {
+#if __CUDA_ARCH__ == 890
+        mmaE4M3(d, a[0], a[1], a[2], a[3], b0, b1);
+#else
+        // Tensor cores of 9.0 have no mma.sync for fp8: ptxas emulates it, and that
+        // of CUDA 12.4 drops the accumulator. Widening to fp16 here is exact. The
+        // order of K within a unit is the same for A and B, which is all it takes.
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            mmaFP16(d, widen(a[0], h), widen(a[1], h), widen(a[2], h), widen(a[3], h), widen(b0, h), widen(b1, h));
+#endif
+    }
+}
+
+template <Type T>
+__device__ __forceinline__ void multiply(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    mmaS8(d, a[0], a[1], a[2], a[3], b0, b1);
+}
+
+// storePair rounds two neighbours of a row to the output type and stores them.
+template <Type T>
+__device__ __forceinline__ void storePair(unsigned to, float x, float y) {
+    if constexpr (Traits<T>::outSize == 4) {
+        asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+    } else {
+        const unsigned packed = packPair<T != Type::fp16>(x, y);
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(packed) : "memory");
+    }
+}
+
+template <Type T>
+__device__ __forceinline__ void storePair(unsigned to, int x, int y) {
+    asm volatile("st.shared.v2.s32 [%0], {%1,%2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+}
+
+// tileOf walks the output in groups of tile rows, column by column within a group,
+// so that blocks that run at the same time share rows of A and of B in L2.
+__device__ __forceinline__ void tileOf(const Params& p, int tile, int& row, int& column) {
+    const int perGroup = p.group * p.tilesN;
+    const int first = tile / perGroup * p.group;
+    const int rows = min(p.group, p.tilesM - first);
+    const int within = tile % perGroup;
+    row = first + within % rows;
+    column = within / rows;
+}
+
+template <Type T, int BM, int BN, int WarpsM, int WarpsN, int Row, int Stages>
+struct Kernel {
+    using Acc = typename Traits<T>::Acc;
+    static constexpr int threads = WarpsM * WarpsN * 32;
+    static constexpr int warpM = BM / WarpsM, warpN = BN / WarpsN;
+    static constexpr int tilesA = warpM / 16, tilesB = warpN / 8; // mma tiles of a warp
+    static constexpr int units = Row / 32;                        // mma steps of a stage
+    static constexpr int chunks = Row / 16;
+    static constexpr int copyRows = threads / chunks; // rows that all threads copy at once
+    static constexpr int copiesA = BM / copyRows, copiesB = BN / copyRows;
+    static constexpr int bytesA = BM * Row, stageBytes = (BM + BN) * Row;
+    static constexpr int outSize = Traits<T>::outSize;
+    // A row of the epilogue's slab is 4 banks longer than its data for 2-byte
+    // outputs and 8 for 4-byte ones: fragments are then written without conflicts.
+    static constexpr int slabRow = warpN * outSize + 8 * outSize;
+    static constexpr int slabBytes = 16 * slabRow;
+
+    static_assert(Row == 64 || Row == 128, "swizzles exist for rows of 64 and 128 bytes");
+    static_assert(copyRows % 8 == 0 && BM % copyRows == 0 && BN % copyRows == 0, "every copy is whole");
+    static_assert(warpN % 16 == 0 && units >= 2 && Stages >= 3, "fragments are loaded in pairs, a step ahead");
+    static_assert(WarpsM * WarpsN * slabBytes <= Stages * stageBytes, "the slabs lie where the stages were");
+
+    // swizzle is what the chunks of a row are exchanged by.
+    static __device__ __forceinline__ int swizzle(int row) { return Row == 128 ? row & 7 : row >> 1 & 3; }
+
+    Acc acc[tilesA][tilesB][4];
+
+    __device__ __forceinline__ void run(const Params& p, char* shared) {
+        const int tile = blockIdx.x / p.splits, split = blockIdx.x % p.splits;
+        int tileM, tileN;
+        tileOf(p, tile, tileM, tileN);
+        const int firstM = tileM * BM, firstN = tileN * BN;
+        const unsigned base = sharedAddress(shared);
+
+#pragma unroll
+        for (int i = 0; i < tilesA; i++)
+#pragma unroll
+            for (int j = 0; j < tilesB; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
+
+        sum(p, base, firstM, firstN, split * p.stepsPerSplit);
+        if (p.splits > 1 && !reduce(p, shared, tile, split)) return;
+        store(p, base, firstM, firstN);
+    }
+
+    // sum multiplies the steps of K from firstStep on.
+    __device__ __forceinline__ void sum(const Params& p, unsigned base, int firstM, int firstN, int firstStep) {
+        const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+        const int steps = min(p.stepsPerSplit, (p.kBytes + Row - 1) / Row - firstStep);
+
+        // What this thread copies: the same chunk of every copyRows-th row.
+        const int copyRow = thread / chunks, copyChunk = thread % chunks;
+        const int leftM = p.m - firstM - copyRow, leftN = p.n - firstN - copyRow;
+        const char* fromA = p.a + (firstM + copyRow) * p.ldaBytes + (long long)firstStep * Row + copyChunk * 16;
+        const char* fromB = p.b + (firstN + copyRow) * p.ldbBytes + (long long)firstStep * Row + copyChunk * 16;
+        int leftK = p.kBytes - firstStep * Row - copyChunk * 16;
+        const unsigned copyTo = base + copyRow * Row + (copyChunk ^ swizzle(copyRow)) * 16;
+        unsigned writeStage = 0;
+        int toLoad = steps;
+
+        auto load = [&] {
+            if (toLoad > 0) {
+                const unsigned to = copyTo + writeStage;
+#pragma unroll
+                for (int i = 0; i < copiesA; i++)
+                    copy16(to + i * copyRows * Row, fromA + i * copyRows * p.ldaBytes, leftK > 0 && i * copyRows < leftM);
+#pragma unroll
+                for (int i = 0; i < copiesB; i++)
+                    copy16(to + bytesA + i * copyRows * Row, fromB + i * copyRows * p.ldbBytes,
+                           leftK > 0 && i * copyRows < leftN);
+                fromA += Row;
+                fromB += Row;
+                leftK -= Row;
+                toLoad--;
+                writeStage = writeStage == (Stages - 1) * stageBytes ? 0 : writeStage + stageBytes;
+            }
+            copyCommit();
+        };
+
+        // What this thread reads: ldmatrix takes the addresses of 32 rows of 16 bytes.
+        // A: rows 0-15 at the first chunk of a unit, then at the second. B: rows 0-7
+        // at the first chunk, at the second, and rows 8-15 likewise.
+        const int rowA = warp / WarpsN * warpM + lane % 16;
+        const int rowB = warp % WarpsN * warpN + lane % 8 + lane / 16 * 8;
+        const unsigned readA = base + rowA * Row, swizzledA = (lane / 16 ^ swizzle(rowA)) * 16;
+        const unsigned readB = base + bytesA + rowB * Row, swizzledB = (lane / 8 % 2 ^ swizzle(rowB)) * 16;
+        unsigned a[2][tilesA][4], b[2][tilesB / 2][4];
+        auto fragments = [&](int slot, unsigned stage, int unit) {
+            const unsigned atA = readA + stage + (swizzledA ^ unit * 32), atB = readB + stage + (swizzledB ^ unit * 32);
+#pragma unroll
+            for (int i = 0; i < tilesA; i++) loadMatrices(a[slot][i], atA + i * 16 * Row);
+#pragma unroll
+            for (int j = 0; j < tilesB / 2; j++) loadMatrices(b[slot][j], atB + j * 16 * Row);
+        };
+
+#pragma unroll 1
+        for (int s = 0; s < Stages - 1; s++) load();
+        copyWait<Stages - 2>();
+        __syncthreads();
+        unsigned readStage = 0;
+        fragments(0, readStage, 0);
+
+#pragma unroll 1
+        for (int step = 0; step < steps; step++) {
+#pragma unroll
+            for (int unit = 0; unit < units; unit++) {
+                if (unit == units - 1) {
+                    // The next stage has landed, for every thread, and this one was read.
+                    copyWait<Stages - 2>();
+                    __syncthreads();
+                    readStage = readStage == (Stages - 1) * stageBytes ? 0 : readStage + stageBytes;
+                }
+                fragments((unit + 1) % 2, readStage, (unit + 1) % units);
+                if (unit == 0) load();
+#pragma unroll
+                for (int i = 0; i < tilesA; i++)
+#pragma unroll
+                    for (int j = 0; j < tilesB; j++)
+                        multiply<T>(acc[i][j], a[unit % 2][i], b[unit % 2][j / 2][j % 2 * 2], b[unit % 2][j / 2][j % 2 * 2 + 1]);
+            }
+        }
+        copyWait<0>();
+        __syncthreads();
+    }
+
+    // reduce leaves this block's sum in scratch; in the last block of a tile it
+    // returns true with the sum of all of them.
+    __device__ __forceinline__ bool reduce(const Params& p, char* shared, int tile, int split) {
+        constexpr int quads = tilesA * tilesB;
+        float4* const all = p.partial + (long long)tile * p.splits * quads * threads + threadIdx.x;
+        float4* const own = all + (long long)split * quads * threads;
+#pragma unroll
+        for (int i = 0; i < tilesA; i++)
+#pragma unroll
+            for (int j = 0; j < tilesB; j++) {
+                const Acc(&v)[4] = acc[i][j];
+                own[(i * tilesB + j) * threads] = make_float4(asFloat(v[0]), asFloat(v[1]), asFloat(v[2]), asFloat(v[3]));
+            }
+        // The barriers carry the order from thread to thread, the counter from block to
+        // block: one thread's release and acquire serve all.
+        __syncthreads();
+        volatile unsigned* const last = reinterpret_cast<volatile unsigned*>(shared);
+        if (threadIdx.x == 0) {
+            unsigned before;
+            asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
+            *last = before == p.splits - 1;
+            if (before == p.splits - 1) p.arrived[tile] = 0;
+        }
+        __syncthreads();
+        if (!*last) return false;
+#pragma unroll
+        for (int i = 0; i < tilesA; i++)
+#pragma unroll
+            for (int j = 0; j < tilesB; j++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
+            }
+        for (int s = 0; s < p.splits; s++) {
+#pragma unroll
+            for (int i = 0; i < tilesA; i++)
+#pragma unroll
+                for (int j = 0; j < tilesB; j++) {
+                    const float4 v = __ldcg(all + ((long long)s * quads + i * tilesB + j) * threads);
+                    addTo(acc[i][j][0], v.x);
+                    addTo(acc[i][j][1], v.y);
+                    addTo(acc[i][j][2], v.z);
+                    addTo(acc[i][j][3], v.w);
+                }
+        }
+        __syncthreads(); // the flag lies where the slabs will
+        return true;
+    }
+
+    // store writes the tile through a slab of 16 rows a warp, whose rows then go
+    // out in pieces of 16 bytes, or element by element where C does not allow that.
+    __device__ __forceinline__ void store(const Params& p, unsigned base, int firstM, int firstN) {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const int row0 = firstM + warp / WarpsN * warpM, column0 = firstN + warp % WarpsN * warpN;
+        const unsigned slab = base + warp * slabBytes;
+        const unsigned put = slab + lane / 4 * slabRow + lane % 4 * 2 * outSize;
+        const int columns = min(warpN, p.n - column0);
+#pragma unroll
+        for (int i = 0; i < tilesA; i++) {
+#pragma unroll
+            for (int j = 0; j < tilesB; j++) {
+                storePair<T>(put + j * 8 * outSize, acc[i][j][0], acc[i][j][1]);
+                storePair<T>(put + j * 8 * outSize + 8 * slabRow, acc[i][j][2], acc[i][j][3]);
+            }
+            __syncwarp();
+            const int rows = min(16, p.m - row0 - i * 16);
+            char* const out = p.c + ((row0 + i * 16) * p.ldc + column0) * outSize;
+            constexpr int perPiece = 16 / outSize, pieces = warpN / perPiece, perPass = 32 / pieces;
+            const int piece = lane % pieces;
+            const int whole = p.vectorC ? columns / perPiece : 0;
+#pragma unroll
+            for (int r = lane / pieces; r < 16; r += perPass) {
+                if (r < rows && piece < whole) {
+                    float4 v;
+                    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                                 : "r"(slab + r * slabRow + piece * 16)
+                                 : "memory");
+                    *reinterpret_cast<float4*>(out + r * p.ldc * outSize + piece * 16) = v;
+                }
+            }
+            if (whole * perPiece < columns) scalars(p, slab, out, rows, whole * perPiece, columns);
+            __syncwarp();
+        }
+    }
+
+    // scalars stores the columns from first on, neighbouring lanes side by side.
+    static __device__ __forceinline__ void scalars(const Params& p, unsigned slab, char* out, int rows, int first, int columns) {
+        const int lane = threadIdx.x % 32;
+#pragma unroll 1
+        for (int r = 0; r < rows; r++) {
+#pragma unroll 1
+            for (int c = first + lane; c < columns; c += 32) {
+                const unsigned from = slab + r * slabRow + c * outSize;
+                char* const to = out + (r * p.ldc + c) * outSize;
+                if constexpr (outSize == 2) {
+                    unsigned short v;
+                    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
+                    *reinterpret_cast<unsigned short*>(to) = v;
+                } else {
+                    unsigned v;
+                    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+                    *reinterpret_cast<unsigned*>(to) = v;
+                }
+            }
+        }
+    }
+};
+
+} // namespace ga_mma
+
+// The symbol ends in the tile and its stages; blocks is how many fit an SM.
+#define GA_MMA_KERNEL(TYPE, BM, BN, WARPSM, WARPSN, ROW, STAGES, BLOCKS)                           \
+    extern "C" __global__ void __launch_bounds__(WARPSM * WARPSN * 32, BLOCKS)                    \
+        ga_mma_##TYPE##_##BM##x##BN##_s##STAGES(const __grid_constant__ ga_mma::Params p) {       \
+        extern __shared__ __align__(128) char shared[];                                           \
+        ga_mma::Kernel<ga_mma::Type::TYPE, BM, BN, WARPSM, WARPSN, ROW, STAGES> kernel;           \
+        kernel.run(p, shared);                                                                    \
+    }
+
+// What the shared memory of an SM holds. PTX is for GPUs to come.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_90(GA_MMA_KERNEL, TYPE)
+#elif __CUDA_ARCH__ == 800
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_80(GA_MMA_KERNEL, TYPE)
+#else
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_SMALL(GA_MMA_KERNEL, TYPE)
+#endif
+
+GA_MMA_TILES(fp16)
+GA_MMA_TILES(bf16)
+GA_MMA_TILES(tf32)
+GA_MMA_TILES(int8)
+#if __CUDA_ARCH__ >= 890
+GA_MMA_TILES(fp8)
+#endif

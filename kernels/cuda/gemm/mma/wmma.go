@@ -1,0 +1,103 @@
+package mma
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// WMMA is wmma.cu: tensor cores through the WMMA API.
+type WMMA struct{}
+
+// wmmaTile is one tile shape that wmma.cu was built in.
+type wmmaTile struct {
+	m, n           int // outputs of a block
+	warpsM, warpsN int
+	perSM          int // blocks that a multiprocessor runs at a time
+	turing         int // the same on 7.5, which stages slabs in registers
+}
+
+const (
+	wmmaSlab  = 64 // bytes of K
+	wmmaGroup = 8  // rows of tiles that are walked together
+	wmmaChunk = 16 // bytes of a load
+)
+
+// Name is the name by which the kernel is selected.
+func (WMMA) Name() string { return "wmma" }
+
+// Describe is one line for people.
+func (WMMA) Describe(a planning.Arch) string {
+	if a.CC < 80 {
+		return "tensor cores through the WMMA API, slabs double-buffered by way of registers"
+	}
+	return "tensor cores through the WMMA API, slabs double-buffered by cp.async"
+}
+
+// Supports returns why p can't run on a, empty when it can.
+func (WMMA) Supports(a planning.Arch, p gemm.Problem) string {
+	switch p.DType {
+	case kernels.FP32:
+		return "tensor cores have no fp32: tf32 is what they make of it"
+	case kernels.FP8:
+		return "the WMMA API has no fp8"
+	}
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	return planning.SizeReason(p.Problem, wmmaTiles[2].m, wmmaTiles[2].n)
+}
+
+// seconds is what the model expects of one launch with these tiles. The resources are
+// those of mma's model, with the same constants; what differs is that two slabs, with a
+// barrier between them, overlap copying and multiplying less than mma's stages do: the
+// times of the resources are added as squares.
+func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := models.For(a.CC, a.SMs)
+	clock := a.ClockMHz * 1e6 * m.Clock
+	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
+	perSM := t.perSM
+	if a.CC < 80 {
+		perSM = t.turing
+	}
+	resident := min(rounds, perSM)
+	slabs := float64(planning.DivideUp(p.K*p.DType.Size(), wmmaSlab))
+	loaded := float64((t.m + t.n) * wmmaSlab)
+	read := float64((t.m*t.warpsN + t.n*t.warpsM) * wmmaSlab)
+	all := float64(rounds) * slabs
+
+	multiply := all * float64(t.m/16*t.n/8*wmmaSlab/32) * planning.TensorClocks(a, p.DType) / clock
+	shared := all * (loaded + read) / m.SharedBytes / clock
+	latency := all / float64(resident) * m.Latency
+	l2 := all * loaded / L2Bytes(a) / clock
+	sum := 0.0
+	for _, s := range []float64{multiply, shared, latency, l2, planning.MemorySeconds(a, p)} {
+		sum += s * s
+	}
+	return m.Launch + math.Sqrt(sum) + float64(planning.DivideUp(rounds, perSM)-1)*m.Edge
+}
+
+// Plan decides how p, which is supported, runs on a.
+func (f WMMA) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	return planning.Fastest(f.Candidates(a, p))
+}
+
+// Candidates are the plans of all tiles.
+func (WMMA) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
+	var plans []gemm.Plan
+	for _, t := range wmmaTiles {
+		name := fmt.Sprintf("%dx%d", t.m, t.n)
+		plans = append(plans, gemm.Plan{
+			Label:   name,
+			Seconds: t.seconds(a, p.Problem),
+			Bind: func(at gemm.Addresses) []planning.Call {
+				kernel := "ga_wmma_" + string(p.DType) + "_" + name
+				return []planning.Call{gemm.TileCall(kernel, p, at, t.m, t.n, wmmaGroup, t.warpsM*t.warpsN*32, wmmaChunk)}
+			},
+		})
+	}
+	return plans
+}

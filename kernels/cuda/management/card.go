@@ -1,0 +1,302 @@
+//go:build cuda
+
+package management
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Card is one GPU as NVML sees it. It is used by one goroutine, like the device
+// that it belongs to.
+type Card struct {
+	m      *Library
+	busID  string
+	device nvml.Device
+	err    error // why nothing is known
+
+	// The last telemetry, when it was taken and for how long it stands.
+	last  kernels.Telemetry
+	taken time.Time
+	stand time.Duration
+	now   func() time.Time // nil is time.Now
+}
+
+// Telemetry is asked for between blocks, while the card has nothing to do. A
+// reading stands for a while, and longer the more it costs: the calls go through
+// the driver and take between microseconds and milliseconds, by card and driver.
+const (
+	leastStand = 20 * time.Millisecond
+	mostStand  = time.Second
+	costShare  = 50 // a reading stands for at least this many times its cost
+)
+
+// Telemetry is the card's power, temperature and throttle reasons now.
+func (c *Card) Telemetry() kernels.Telemetry {
+	if c.err != nil {
+		return kernels.Telemetry{}
+	}
+	clock := c.now
+	if clock == nil {
+		clock = time.Now
+	}
+	began := clock()
+	if !c.taken.IsZero() && began.Sub(c.taken) < c.stand {
+		return c.last
+	}
+	var t kernels.Telemetry
+	if mw, why := query(c.m, c.device.GetPowerUsage, "nvmlDeviceGetPowerUsage"); why == "" {
+		t.PowerW = float64(mw) / 1000
+	}
+	if deg, why := query(c.m, c.temperature, "nvmlDeviceGetTemperature"); why == "" {
+		t.TempC = float64(deg)
+	}
+	if mask, why := c.reasons(); why == "" {
+		words, _ := throttleReasons(mask)
+		t.Throttle = strings.Join(words, ", ")
+	}
+	ended := clock()
+	c.last, c.taken = t, ended
+	c.stand = max(leastStand, min(mostStand, costShare*ended.Sub(began)))
+	return t
+}
+
+// EnergyMJ implements [kernels.EnergyMeter]; cards since Volta count.
+func (c *Card) EnergyMJ() (float64, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	mj, why := query(c.m, c.device.GetTotalEnergyConsumption, "nvmlDeviceGetTotalEnergyConsumption")
+	if why != "" {
+		return 0, fmt.Errorf("energy of the card at %s: %s", c.busID, why)
+	}
+	return float64(mj), nil
+}
+
+// temperature uses the old function, which drivers old and new have.
+func (c *Card) temperature() (uint32, nvml.Return) {
+	return c.device.GetTemperature(nvml.TEMPERATURE_GPU)
+}
+
+// reasons is the mask of why the clock is reduced, under the name that the function
+// has since driver 535 or under the one before.
+func (c *Card) reasons() (uint64, string) {
+	const name = "nvmlDeviceGetCurrentClocksEventReasons"
+	if c.m.has(name) {
+		return query(c.m, c.device.GetCurrentClocksEventReasons, name)
+	}
+	return query(c.m, c.device.GetCurrentClocksThrottleReasons, "nvmlDeviceGetCurrentClocksThrottleReasons")
+}
+
+// throttleReasons words a mask. Idle is no reason to mistrust a measurement and
+// is told apart.
+func throttleReasons(mask uint64) (words []string, idle bool) {
+	for _, r := range []struct {
+		bit  uint64
+		text string
+	}{
+		{nvml.ClocksEventReasonSwPowerCap, kernels.PowerCap},
+		{nvml.ClocksEventReasonSwThermalSlowdown, "too hot (driver)"},
+		{nvml.ClocksThrottleReasonHwThermalSlowdown, "too hot (hardware)"},
+		{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
+		{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"},
+		{nvml.ClocksEventReasonApplicationsClocksSetting, "application clocks"},
+		{nvml.ClocksEventReasonSyncBoost, "sync boost"},
+		{nvml.ClocksEventReasonDisplayClockSetting, "display clocks"},
+	} {
+		if mask&r.bit != 0 {
+			words = append(words, r.text)
+			mask &^= r.bit
+		}
+	}
+	idle = mask&nvml.ClocksEventReasonGpuIdle != 0
+	if mask &^= nvml.ClocksEventReasonGpuIdle; mask != 0 {
+		words = append(words, fmt.Sprintf("reason %#x", mask))
+	}
+	return words, idle
+}
+
+// CardState asks for everything that is known of the card. It takes some
+// milliseconds and is not for use between blocks.
+func (c *Card) CardState() (kernels.CardState, error) {
+	if c.err != nil {
+		return kernels.CardState{}, c.err
+	}
+	s := kernels.CardState{BusID: c.busID}
+	miss := func(fact, why string) {
+		if why != "" {
+			s.Unknown = append(s.Unknown, kernels.Missing{Name: fact, Reason: why})
+		}
+	}
+	d := c.device
+	// number reads one figure; unit turns NVML's into ours.
+	number := func(to *float64, fact string, unit float64, ask func() (uint32, nvml.Return), symbol string) {
+		v, why := query(c.m, ask, symbol)
+		*to = float64(v) * unit
+		miss(fact, why)
+	}
+	clock := func(f func(nvml.ClockType) (uint32, nvml.Return), kind nvml.ClockType) func() (uint32, nvml.Return) {
+		return func() (uint32, nvml.Return) { return f(kind) }
+	}
+	number(&s.ClockMHz, "clock", 1, clock(d.GetClockInfo, nvml.CLOCK_SM), "nvmlDeviceGetClockInfo")
+	number(&s.MaxClockMHz, "maximum clock", 1, clock(d.GetMaxClockInfo, nvml.CLOCK_SM), "nvmlDeviceGetMaxClockInfo")
+	number(&s.MemoryClockMHz, "memory clock", 1, clock(d.GetClockInfo, nvml.CLOCK_MEM), "nvmlDeviceGetClockInfo")
+	number(&s.MaxMemoryClockMHz, "maximum memory clock", 1, clock(d.GetMaxClockInfo, nvml.CLOCK_MEM), "nvmlDeviceGetMaxClockInfo")
+	number(&s.ApplicationClockMHz, "application clock", 1, clock(d.GetApplicationsClock, nvml.CLOCK_GRAPHICS), "nvmlDeviceGetApplicationsClock")
+	number(&s.DefaultClockMHz, "default application clock", 1, clock(d.GetDefaultApplicationsClock, nvml.CLOCK_GRAPHICS), "nvmlDeviceGetDefaultApplicationsClock")
+	number(&s.PowerW, "power", 1e-3, d.GetPowerUsage, "nvmlDeviceGetPowerUsage")
+	number(&s.PowerLimitW, "power limit", 1e-3, d.GetEnforcedPowerLimit, "nvmlDeviceGetEnforcedPowerLimit")
+	number(&s.DefaultPowerLimitW, "default power limit", 1e-3, d.GetPowerManagementDefaultLimit, "nvmlDeviceGetPowerManagementDefaultLimit")
+	number(&s.TempC, "temperature", 1, c.temperature, "nvmlDeviceGetTemperature")
+	number(&s.SlowdownTempC, "slowdown temperature", 1, func() (uint32, nvml.Return) {
+		return d.GetTemperatureThreshold(nvml.TEMPERATURE_THRESHOLD_SLOWDOWN)
+	}, "nvmlDeviceGetTemperatureThreshold")
+
+	mask, why := c.reasons()
+	s.Throttle, s.Idle = throttleReasons(mask)
+	miss("throttle reasons", why)
+	c.modes(&s, miss)
+	c.link(&s, miss)
+	c.processes(&s, miss)
+	return s, nil
+}
+
+// modes reads how the card is set up, and what its memory has suffered.
+func (c *Card) modes(s *kernels.CardState, miss func(fact, why string)) {
+	d := c.device
+	state := func(to *string, fact string, ask func() (nvml.EnableState, nvml.Return), symbol string) {
+		v, why := query(c.m, ask, symbol)
+		if miss(fact, why); why == "" {
+			*to = onOff(v == nvml.FEATURE_ENABLED)
+		}
+	}
+	state(&s.Persistence, "persistence mode", d.GetPersistenceMode, "nvmlDeviceGetPersistenceMode")
+	state(&s.ECC, "ECC mode", func() (nvml.EnableState, nvml.Return) {
+		now, _, ret := d.GetEccMode()
+		return now, ret
+	}, "nvmlDeviceGetEccMode")
+	mig, why := query(c.m, func() (int, nvml.Return) {
+		now, _, ret := d.GetMigMode()
+		return now, ret
+	}, "nvmlDeviceGetMigMode")
+	if miss("MIG mode", why); why == "" {
+		s.MIG = onOff(mig == nvml.DEVICE_MIG_ENABLE)
+	}
+	mode, why := query(c.m, d.GetComputeMode, "nvmlDeviceGetComputeMode")
+	if miss("compute mode", why); why == "" {
+		s.ComputeMode = computeMode(mode)
+	}
+	if s.ECC != "on" {
+		return
+	}
+	for _, counter := range []struct {
+		to   *int64
+		fact string
+		kind nvml.EccCounterType
+	}{{&s.Uncorrected, "uncorrected errors", nvml.VOLATILE_ECC}, {&s.UncorrectedEver, "uncorrected errors of its life", nvml.AGGREGATE_ECC}} {
+		v, why := query(c.m, func() (uint64, nvml.Return) {
+			return d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, counter.kind)
+		}, "nvmlDeviceGetTotalEccErrors")
+		*counter.to = int64(v)
+		miss(counter.fact, why)
+	}
+	// Cards from Ampere on remap rows, those before retire pages.
+	pending, remapped := query(c.m, func() (bool, nvml.Return) {
+		_, _, pending, _, ret := d.GetRemappedRows()
+		return pending, ret
+	}, "nvmlDeviceGetRemappedRows")
+	s.Retiring = pending
+	if remapped == "" {
+		return
+	}
+	retiring, why := query(c.m, d.GetRetiredPagesPendingStatus, "nvmlDeviceGetRetiredPagesPendingStatus")
+	s.Retiring = retiring == nvml.FEATURE_ENABLED
+	miss("memory to be replaced", why)
+}
+
+// link reads the state of the PCIe link.
+func (c *Card) link(s *kernels.CardState, miss func(fact, why string)) {
+	d := c.device
+	for _, f := range []struct {
+		to     *int
+		fact   string
+		ask    func() (int, nvml.Return)
+		symbol string
+	}{
+		{&s.LinkGeneration, "PCIe generation", d.GetCurrPcieLinkGeneration, "nvmlDeviceGetCurrPcieLinkGeneration"},
+		{&s.MaxLinkGeneration, "maximum PCIe generation", d.GetMaxPcieLinkGeneration, "nvmlDeviceGetMaxPcieLinkGeneration"},
+		{&s.LinkWidth, "PCIe width", d.GetCurrPcieLinkWidth, "nvmlDeviceGetCurrPcieLinkWidth"},
+		{&s.MaxLinkWidth, "maximum PCIe width", d.GetMaxPcieLinkWidth, "nvmlDeviceGetMaxPcieLinkWidth"},
+	} {
+		v, why := query(c.m, f.ask, f.symbol)
+		*f.to = v
+		miss(f.fact, why)
+	}
+}
+
+// notAvailable is NVML's "don't know" of a 64-bit figure.
+const notAvailable = ^uint64(0)
+
+// processes lists who else holds memory on the card: work that computes, and
+// displays.
+func (c *Card) processes(s *kernels.CardState, miss func(fact, why string)) {
+	const computing = "nvmlDeviceGetComputeRunningProcesses"
+	const drawing = "nvmlDeviceGetGraphicsRunningProcesses"
+	seen := map[uint32]bool{uint32(os.Getpid()): true}
+	for _, list := range []struct {
+		ask     func() ([]nvml.ProcessInfo, nvml.Return)
+		symbols []string
+	}{
+		{c.device.GetComputeRunningProcesses, []string{computing, computing + "_v2", computing + "_v3"}},
+		{c.device.GetGraphicsRunningProcesses, []string{drawing, drawing + "_v2", drawing + "_v3"}},
+	} {
+		found, why := query(c.m, list.ask, list.symbols...)
+		if list.symbols[0] == computing {
+			miss("processes on the card", why)
+		}
+		for _, p := range found {
+			if seen[p.Pid] {
+				continue
+			}
+			seen[p.Pid] = true
+			q := kernels.CardProcess{PID: int(p.Pid)}
+			if p.UsedGpuMemory != notAvailable {
+				q.Bytes = int64(p.UsedGpuMemory)
+			}
+			_, err := os.Stat(fmt.Sprintf("/proc/%d", p.Pid))
+			if q.Visible = err == nil; q.Visible {
+				if name, why := query(c.m, func() (string, nvml.Return) { return c.m.lib.SystemGetProcessName(q.PID) }, "nvmlSystemGetProcessName"); why == "" {
+					q.Name = name[strings.LastIndex(name, "/")+1:]
+				}
+			}
+			s.Processes = append(s.Processes, q)
+		}
+	}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func computeMode(m nvml.ComputeMode) string {
+	switch m {
+	case nvml.COMPUTEMODE_DEFAULT:
+		return "default"
+	case nvml.COMPUTEMODE_EXCLUSIVE_THREAD:
+		return "exclusive thread"
+	case nvml.COMPUTEMODE_EXCLUSIVE_PROCESS:
+		return "exclusive process"
+	case nvml.COMPUTEMODE_PROHIBITED:
+		return "prohibited"
+	}
+	return fmt.Sprintf("mode %d", m)
+}
