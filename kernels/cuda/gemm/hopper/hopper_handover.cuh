@@ -13,7 +13,7 @@
     }
 
 // awaitHandOver waits for that and takes the flag down.
-__device__ __forceinline__ void await(uint32_t *flag) {
+__device__ __forceinline__ void awaitHandOver(uint32_t *flag) {
     while (loadAcquire(flag) == 0) {
     }
     *flag = 0;

@@ -481,7 +481,7 @@ struct Narrow {
         int first = index;
         while (Walk::start(p, first, clusters) > tile * p.steps) first--;
         for (int i = first + threadIdx.x % 128; i < index; i += 128) {
-            await(flag(i * cluster + rank));
+            awaitHandOver(flag(i * cluster + rank));
         }
         groupSync(1 + threadIdx.x / 128, 128);
         for (int i = first; i < index; i++) {

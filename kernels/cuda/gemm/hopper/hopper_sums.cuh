@@ -182,7 +182,7 @@ struct Sums {
 
     static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
         if (threadIdx.x % GROUP == 0) {
-            await(p.ready + block * CONSUMERS + consumer);
+            awaitHandOver(p.ready + block * CONSUMERS + consumer);
         }
         groupSync(GROUP_BARRIER + consumer, GROUP);
         const float4 *at = slot(p, block, consumer);
