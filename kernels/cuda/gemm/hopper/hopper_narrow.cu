@@ -33,6 +33,7 @@
 // Overlapped launches: weights are fetched before the predecessor has ended, all else
 // after it; the successor may start once the last fetch is under way, so that its
 // weights move while this kernel's last tiles are added up.
+#include "hopper_handover.cuh"
 #include "hopper_narrow_tiles.cuh"
 #include "pair.cuh"
 #include "wgmma.cuh"
@@ -472,11 +473,7 @@ struct Narrow {
             const Value *v = &sums[4 * j];
             to[j * 128] = make_uint4(bits(v[0]), bits(v[1]), bits(v[2]), bits(v[3]));
         }
-        groupSync(1 + threadIdx.x / 128, 128);
-        if (threadIdx.x % 128 == 0) {
-            __threadfence();
-            storeRelease(flag(blockIdx.x), 1);
-        }
+        GA_HAND_OVER(1 + threadIdx.x / 128, flag(blockIdx.x));
     }
 
     // takeOver adds what the runs before this one have of a tile.
@@ -484,10 +481,7 @@ struct Narrow {
         int first = index;
         while (Walk::start(p, first, clusters) > tile * p.steps) first--;
         for (int i = first + threadIdx.x % 128; i < index; i += 128) {
-            uint32_t *f = flag(i * cluster + rank);
-            while (loadAcquire(f) == 0) {
-            }
-            *f = 0;
+            awaitHandOver(flag(i * cluster + rank));
         }
         groupSync(1 + threadIdx.x / 128, 128);
         for (int i = first; i < index; i++) {

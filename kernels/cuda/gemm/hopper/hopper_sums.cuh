@@ -1,6 +1,7 @@
 // How a consumer's sums leave its registers: to C, or to the one who finishes their tile.
 #pragma once
 
+#include "hopper_handover.cuh"
 #include "hopper_walk.cuh"
 #include "pair.cuh"
 #include "sums.cuh"
@@ -176,19 +177,12 @@ struct Sums {
                 __stcg(to + (mma * WIDTH / 8 + i) * GROUP,
                        make_float4(asFloat(d[0]), asFloat(d[1]), asFloat(d[2]), asFloat(d[3])));
             }
-        groupSync(GROUP_BARRIER + consumer, GROUP);
-        if (threadIdx.x % GROUP == 0) {
-            __threadfence();
-            storeRelease(p.ready + block * CONSUMERS + consumer, 1);
-        }
+        GA_HAND_OVER(GROUP_BARRIER + consumer, p.ready + block * CONSUMERS + consumer);
     }
 
     static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
         if (threadIdx.x % GROUP == 0) {
-            uint32_t *ready = p.ready + block * CONSUMERS + consumer;
-            while (loadAcquire(ready) == 0) {
-            }
-            *ready = 0;
+            awaitHandOver(p.ready + block * CONSUMERS + consumer);
         }
         groupSync(GROUP_BARRIER + consumer, GROUP);
         const float4 *at = slot(p, block, consumer);
