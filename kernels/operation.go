@@ -75,7 +75,7 @@ var (
 // definitions has one entry for each operation, in the order of the constants.
 var definitions = []definition{
 	GEMM: {
-		name: "gemm", title: "matrix product", swept: "rows", operand: "weights", weights: true, divisible: true,
+		name: "gemm", title: "matrix product", swept: "batch", operand: "weights", weights: true, divisible: true,
 		dims:   []Dim{dimN, dimK, dimBatch},
 		flops:  func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
 		input:  func(s Subject, m float64) float64 { return s.products() * m * float64(s.K) },

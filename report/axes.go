@@ -5,6 +5,8 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -34,10 +36,10 @@ func (a axis) scale(v float64) float64 {
 // logarithmic: a linear one would give the small batches no room at all.
 const logRange = 64
 
-// batchAxis is the axis of M for a curve from lo to hi, logarithmic when that
+// batchAxis is the axis of M for curves of an operation from lo to hi, logarithmic when that
 // range is wide and linear does not forbid it.
-func batchAxis(lo, hi int, linear bool) axis {
-	a := axis{name: "M", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
+func batchAxis(o kernels.Operation, lo, hi int, linear bool) axis {
+	a := axis{name: "M (" + o.Swept() + ")", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
 	if lo < 1 {
 		a.lo = 1
 	}

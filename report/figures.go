@@ -26,7 +26,7 @@ func Figures(in Input) []*Figure {
 			boundaries = in.Boundaries(s.Key)
 		}
 		figures = append(figures, PlotMFU(c, machine))
-		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(from, to, false).log {
+		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(c.Key.Operation, from, to, false).log {
 			linear := c
 			linear.Linear = true
 			figures = append(figures, PlotMFU(linear, machine))

@@ -49,7 +49,7 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 			from = 0
 		}
 		y := mfuAxis(lo, outermost(upper, hi))
-		p := newPanel(canvas, batchAxis(from, to, false), y, 4, verticalAxisWidth(y))
+		p := newPanel(canvas, batchAxis(curves[0].Key.Operation, from, to, false), y, 4, verticalAxisWidth(y))
 		for i, c := range curves {
 			p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), curveColours[i%len(curveColours)], false)
 		}

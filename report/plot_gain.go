@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -40,7 +41,7 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		}
 	}
 	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
-	f.draw = func(c draw.Canvas) { drawGain(c, own) }
+	f.draw = func(c draw.Canvas) { drawGain(c, key.Operation, own) }
 	return f
 }
 
@@ -82,7 +83,7 @@ func predictedGain(r rules.Remedy) float64 {
 	return direct / r.PredictedUS
 }
 
-func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {
+func drawGain(canvas draw.Canvas, o kernels.Operation, rows []rules.SplitRow) {
 	lo, hi, from, to := 1.0, 1.0, math.MaxInt, 0
 	for _, r := range rows {
 		from, to = min(from, r.M), max(to, r.M)
@@ -97,7 +98,7 @@ func drawGain(canvas draw.Canvas, rows []rules.SplitRow) {
 	}
 	pad := math.Max(0.02, 0.06*(hi-lo))
 	y := linearAxis("gain (direct ÷ remedy)", lo-pad, hi+pad, 6, false, func(v, step float64) string { return plainTick(v, step) + "×" })
-	x := batchAxis(from, to, false)
+	x := batchAxis(o, from, to, false)
 	p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 	p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(1), p.Max.X, p.fy(1))
 	radius := vg.Length(2.4)

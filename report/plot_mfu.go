@@ -136,7 +136,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
-	p, placed := c.panelWithLabels(canvas, batchAxis(from, to, c.Linear), mfuAxis(lo, hi))
+	p, placed := c.panelWithLabels(canvas, batchAxis(c.Key.Operation, from, to, c.Linear), mfuAxis(lo, hi))
 	c.shade(p)
 	if c.adjusted() {
 		p.curve(strokesOf(p, c.Rows, observed), observedColour, false)

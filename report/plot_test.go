@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -426,7 +427,7 @@ func TestAxes(t *testing.T) {
 		lo, hi int
 		log    bool
 	}{{1, 32768, true}, {4, 256, false}, {4, 260, true}, {512, 4096, false}, {7, 7, false}, {0, 0, false}} {
-		a := batchAxis(tc.lo, tc.hi, false)
+		a := batchAxis(kernels.GEMM, tc.lo, tc.hi, false)
 		if a.log != tc.log {
 			t.Errorf("M %d to %d: logarithmic is %v", tc.lo, tc.hi, a.log)
 		}
@@ -434,7 +435,7 @@ func TestAxes(t *testing.T) {
 			t.Errorf("M %d to %d: axis %v to %v with %d ticks", tc.lo, tc.hi, a.lo, a.hi, len(a.ticks))
 		}
 	}
-	if batchAxis(1, 32768, true).log {
+	if batchAxis(kernels.GEMM, 1, 32768, true).log {
 		t.Error("a linear axis is logarithmic")
 	}
 	a := linearAxis("", -0.5, 1, 6, false, plainTick)

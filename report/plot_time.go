@@ -88,7 +88,7 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
-	x := batchAxis(from, to, c.Linear)
+	x := batchAxis(c.Key.Operation, from, to, c.Linear)
 	// The least time is worth showing as far down as it is near the curve: at
 	// small M without a known bandwidth it is orders of magnitude below, and a
 	// flat curve would be pressed against the top.
