@@ -371,7 +371,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			}
 			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
 				Device: d.Spec().ID, Kernel: g.Name(), Subject: t.subject(dtype, b.options.Layout), Regime: b.plan.Regime,
-				Threads: b.options.Threads, PackInside: b.options.PackInside,
+				Threads: b.options.Threads, PackInside: b.options.PackInside && t.Operation.HasWeights(),
 			}}
 			if !d.Spec().Kind.Facts().Host {
 				s.Threads = 0
