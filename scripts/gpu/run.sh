@@ -10,7 +10,7 @@
 #                             there are processors
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
-#                             token's products in one graph; then PyTorch's attention
+#                             token's products in one graph; then PyTorch's attention, and an audit of ours
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -146,6 +146,10 @@ run_attention() {
   else
     summary+=("attention-torch        skipped: python3 has no PyTorch")
   fi
+  rm -rf "$out/attention-audit"
+  step attention-audit 60 ./gemmaudit run --device "$device" --op attention --shape q32kv8d128 --batch 64:8192:64 --dtype bf16 \
+    --kernel auto,flash,decode --block 1ms --images png --out "$out/attention-audit"
+  passed 1 4
 }
 
 run_article() {
