@@ -35,7 +35,7 @@ SERIAL     := algos|audit|badcells|badplan|completion|cpu|devices|diff|import|mi
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
 
-.PHONY: FORCE run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels clean vet formatted
+.PHONY: FORCE run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -74,6 +74,7 @@ gpu-bundle: build cuda-test
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
 	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/make_model.py $(BUNDLE)
 	cp -R bin/tests $(BUNDLE)
+	if [ -d bin/older ]; then cp -R bin/older $(BUNDLE); fi
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver
 	for room in $(GPU_TESTS); do \
 		mkdir -p $(BUNDLE)/kernels/$$room && \
@@ -181,6 +182,11 @@ KERNEL_TOOLS := build/kernel-tools
 
 kernels: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --only '$(ONLY)'
+
+# PTX for older GPUs, which the tests load on a newer one: GEMMAUDIT_TEST_CC=80
+# GEMMAUDIT_TEST_PTX=.../older. The bundle takes it along where it was made.
+older-ptx: $(KERNEL_TOOLS)/ready
+	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
 
 $(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt
 	python3 -m venv $(KERNEL_TOOLS)

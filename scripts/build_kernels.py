@@ -287,13 +287,15 @@ def main():
     parser.add_argument("--arch", default="", metavar="ARCHS", help="of those that the sources ask for, only these: 90a,ptx90; needs --out")
     parser.add_argument("--out", type=pathlib.Path, default=ARTEFACTS, metavar="DIR", help="where to write (default: %(default)s)")
     parser.add_argument("--raw", action="store_true", help="write images uncompressed; needs --out")
+    parser.add_argument("--ptx", action="store_true",
+                        help="write PTX where machine code for an older GPU is asked for (75, 80, 86, 89), which newer ones run; needs --out")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="define a macro; needs --out")
     parser.add_argument("--force", action="store_true", help="build also what has not changed")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each kernel's registers and shared memory")
     args = parser.parse_args()
-    if args.out == ARTEFACTS and (args.raw or args.defines or args.arch):
-        parser.error("--arch, --raw and -D are for experiments: give --out")
+    if args.out == ARTEFACTS and (args.raw or args.defines or args.arch or args.ptx):
+        parser.error("--arch, --raw, --ptx and -D are for experiments: give --out")
 
     try:
         files = find_files()
@@ -314,6 +316,10 @@ def main():
             source = sources[name]
             headers = includes(source, files)
             archs = [a for a in architectures(source) if not arch_only or a in arch_only]
+            if args.ptx:
+                archs = [f"ptx{a}" for a in archs if a.isdigit()]
+                if not archs:
+                    continue  # there is none but for the newest
             want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers, files), "archs": archs,
                     "compilers": tools["versions"],
                     "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}

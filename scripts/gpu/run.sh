@@ -8,6 +8,9 @@
 #   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
 #                             racecheck, synccheck and initcheck, as many at a time as
 #                             there are processors
+#   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
+#                             gate and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
+#                             ahead of `make gpu-bundle`)
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
@@ -26,7 +29,8 @@
 #   ./run.sh noise            4096 comparisons of one kernel with itself under two names
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
-# takes (default 2m), LAYOUT how the weights of pair are stored (default kn).
+# takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
+# compute capabilities of older (default 75 80 86 89).
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
 # SANITIZE a regular expression of the tests that sanitize runs (default: all).
@@ -125,6 +129,31 @@ run_sanitize() {
   summary+=("$(printf '%-22s exit %-3d %4d s   %s, %d of %d without a finding' sanitize $code $((SECONDS - started)) \
     "$out/sanitize.log" "$(grep -c 'exit 0' "$out/sanitize.log")" "$(wc -l <"$out/sanitize.log")")")
   [[ $code == 0 ]] || failed=1
+}
+
+# A GPU that is taken for an older one; see kernels/cuda/gputest.
+run_older() {
+  local cc room families here_out=$out
+  if [[ ! -d $here/older ]]; then
+    summary+=("older                  skipped: there is no PTX for older GPUs beside this script")
+    return
+  fi
+  export GEMMAUDIT_TEST_PTX=$here/older
+  for cc in ${OLDER:-75 80 86 89}; do
+    export GEMMAUDIT_TEST_CC=$cc
+    families="gemv|wmma|tiled|naive"
+    [[ $cc == 75 ]] || families="mma|$families"
+    for room in cuda cuda/attention cuda/decoder; do
+      gpu_test "older-$cc-${room//\//-}" 3 "$room" -test.v -test.run '^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+      passed
+      grep -aoE -e '--- (FAIL|SKIP): .*' "$out/older-$cc-${room//\//-}.log" | sort | head -n 10
+    done
+    out=$here_out/older-$cc
+    mkdir -p "$out"
+    SANITIZE="^\^Test(SmallAttention|RotateAttend|Fuse|OverlappedChain|Operations)|Small[$]/\^($families)[$]" run_sanitize
+    out=$here_out
+  done
+  unset GEMMAUDIT_TEST_PTX GEMMAUDIT_TEST_CC
 }
 
 run_reach() {
@@ -233,16 +262,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize reach attention article audit mistral pair noise)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach attention article audit mistral pair noise)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | reach | attention | article | audit | mistral | pair | noise) ;;
+    test | sanitize | older | reach | attention | article | audit | mistral | pair | noise) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, reach, attention, article, audit, mistral, pair, noise" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, attention, article, audit, mistral, pair, noise" >&2
       exit 2
       ;;
   esac

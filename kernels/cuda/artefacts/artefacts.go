@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"sort"
 	"strconv"
@@ -21,6 +23,13 @@ import (
 //
 //go:embed */*
 var artefactFiles embed.FS
+
+// from is where device code is read.
+var from fs.FS = artefactFiles
+
+// UseFolder reads device code from a folder in place of what is embedded: for tests of images
+// that no program needs. It is called ahead of all else.
+func UseFolder(dir string) { from = os.DirFS(dir) }
 
 // Figures is what the compiler told of one kernel in one image.
 type Figures struct {
@@ -58,14 +67,14 @@ type Manifest struct {
 
 // All are the manifests by name of the source without ".cu".
 var All = sync.OnceValues(func() (map[string]*Manifest, error) {
-	folders, err := artefactFiles.ReadDir(".")
+	folders, err := fs.ReadDir(from, ".")
 	if err != nil {
 		return nil, fmt.Errorf("embedded device code: %w", err)
 	}
 	found := map[string]*Manifest{}
 	for _, f := range folders {
 		name := path.Join(f.Name(), "manifest.json")
-		text, err := artefactFiles.ReadFile(name)
+		text, err := fs.ReadFile(from, name)
 		if err != nil {
 			return nil, fmt.Errorf("embedded device code: %w", err)
 		}
@@ -190,7 +199,7 @@ func Image(source string, cc int) (code []byte, arch string, err error) {
 func readImage(source string, image *ImageEntry) ([]byte, error) {
 	name := path.Join(source, image.File)
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("embedded device code: %s: %w", name, err) }
-	packed, err := artefactFiles.ReadFile(name)
+	packed, err := fs.ReadFile(from, name)
 	if err != nil {
 		return fail(err)
 	}

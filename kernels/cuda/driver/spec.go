@@ -18,6 +18,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
+// Pretend, where a test sets it, changes what is known of a GPU that is opened: a newer one
+// stands for an older one, whose limits it keeps.
+var Pretend func(*planning.Arch)
+
 // readSpec reads what the driver and NVML tell of the GPU and doesn't change.
 func (d *Device) readSpec() error {
 	name, err := d.handle.Name()
@@ -44,6 +48,9 @@ func (d *Device) readSpec() error {
 	}
 	memoryMHz, busBits := float64(get(cu.MemoryClockRate))/1000, get(cu.GlobalMemoryBusWidth)
 	d.arch.Bandwidth = datasheet.MemoryBandwidth(name, d.arch.SMs, memoryMHz, busBits)
+	if Pretend != nil {
+		Pretend(&d.arch)
+	}
 	mode := get(cu.ComputeMode)
 	if err != nil {
 		return fmt.Errorf("read the properties of %s: %w", name, driver(err))
