@@ -74,14 +74,9 @@ func (t *trial) estimateLoss(confidence float64) {
 		blur = math.Hypot(blur, t.row.curve.points[i].us.se)
 	}
 	d := widened(walshInterval(t.pairs, confidence), blur, confidence)
-	// The row's time over that of a row which keeps the rule without its margin:
-	// for the monotonic rule, the reference's time scaled by the FLOPs.
-	ideal := 0.0
-	switch {
-	case t.row.against.M == 0:
+	ideal := t.row.ideal
+	if t.row.against.M == 0 {
 		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
-	case t.rule == Monotonic:
-		ideal = math.Log(t.row.alone().FLOPs() / t.row.against.FLOPs())
 	}
 	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
 }

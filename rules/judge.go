@@ -42,6 +42,8 @@ type judgement struct {
 	// bound is where log(row's time ÷ against's time), or log(µs) of the row alone
 	// for a ceiling, begins to break the rule; sign is -1 when to be below it does.
 	bound, sign float64
+	// ideal is what that log is when the row loses nothing: 0 for cases of the same work.
+	ideal float64
 	// cause and text are set by rules that know what they found.
 	cause   Cause
 	explain func() string
@@ -261,7 +263,8 @@ func (f *family) monotonic(c *curve) []judgement {
 		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
 		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
 		// Times of the two cases differ by their FLOPs as well.
-		j.bound = p.flops - against.flops - threshold
+		j.ideal = p.flops - against.flops
+		j.bound = j.ideal - threshold
 	}
 	return rows
 }
