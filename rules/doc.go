@@ -42,9 +42,9 @@
 // with bounds that hold for all cards at once, and in observed time too, which tells a slow
 // clock from the rest.
 //
-// Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are
-// witnesses beside the series of its first: the rules do not judge them, but hold the
-// first choice against them, and a remedy may be one.
+// Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are not
+// judged where the first was measured too: the rules hold the first choice against them,
+// and a remedy may be one.
 //
 // In rounds for which [OpenRows] chose the rows, the rest are control rows, picked by
 // a hash and not by how they did: they alone tell what a chosen round has in common.
