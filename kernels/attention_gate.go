@@ -300,7 +300,7 @@ func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
 		if failure == nil {
 			check, detail := CheckAccuracy, ""
 			if math.IsNaN(v) {
-				check, detail = CheckOverRead, "what no row sees, or what lies beside the operands, took part, or the arithmetic overflowed"
+				check, detail = CheckOverRead, "tokens that no row sees, or memory outside the operands, took part, or the arithmetic overflowed"
 			}
 			failure = r.element(check, start+i*size, got)
 			failure.Want, failure.Bound, failure.Detail = ref[i], bound[i], detail

@@ -207,7 +207,7 @@ func (r *gateRun) checkWritten(got, blank []byte, guard int) error {
 			case bytes.Equal(got[at:at+size], blank[at:at+size]):
 				note(&unwritten, CheckUnwritten, at, "C was not written here, or read before it was written")
 			case out != INT32 && math.IsNaN(valueAt(out, got, at)):
-				note(&overRead, CheckOverRead, at, "a NaN from beside A or B, or from C, came into the sum")
+				note(&overRead, CheckOverRead, at, "a NaN from outside A or B, or from C, came into the sum")
 			}
 		}
 		end := line + r.p.LDC*size

@@ -236,7 +236,7 @@ func reproduceNotes(findings []rules.Finding) []Note {
 		notes = append(notes, Note{fmt.Sprintf("reproduce %s m%d: %s", f.Rule, f.WorstM, f.Reproduce), Neutral})
 	}
 	if left > 0 {
-		notes = append(notes, Note{fmt.Sprintf("the commands of %s stand in -o wide", plural(left, "more finding", "more findings")), Faint})
+		notes = append(notes, Note{fmt.Sprintf("-o wide lists the commands for %s", plural(left, "more finding", "more findings")), Faint})
 	}
 	return notes
 }

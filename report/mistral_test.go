@@ -35,7 +35,7 @@ func fixtureModelValidation() *ModelValidation {
 	peak := kernels.Peak{FLOPS: 989.5e12, Origin: kernels.DataSheet}
 	return &ModelValidation{
 		ValidatedModel: ValidatedModel{Model: "mistral-7b", Device: "cuda:0", Name: "NVIDIA H200", DType: kernels.FP16, Tokens: 32, Reference: 12.3456789, Bound: 0.02},
-		Families: []FamilyCheck{
+		Kernels: []KernelCheck{
 			{Kernel: "auto", Error: 0.00123, RMS: 0.000234, Agreement: 1, Perplexity: 12.3461, Passed: true},
 			{Kernel: "mma", Error: 0.31, RMS: 0.05, Agreement: 0.25, Perplexity: 19.2},
 			{Kernel: "gemv", Skipped: "takes up to 8 rows of A, not 32"},

@@ -8,10 +8,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// ModelValidation is a model held against float64, family by family.
+// ModelValidation is a model held against float64, kernel by kernel.
 type ModelValidation struct {
 	ValidatedModel
-	Families []FamilyCheck `json:"families"`
+	Kernels  []KernelCheck `json:"families"`
 	Passes   []PassProfile `json:"passes"`
 	Prefills []TableGain   `json:"prefills,omitempty"` // with the table and without
 }
@@ -28,11 +28,11 @@ type ValidatedModel struct {
 	Tokens int `json:"tokens"`
 	// Reference is the perplexity of the prompt in float64, 0 when not computed.
 	Reference float64 `json:"reference_perplexity,omitempty"`
-	Bound     float64 `json:"bound"` // of FamilyCheck.Error
+	Bound     float64 `json:"bound"` // of KernelCheck.Error
 }
 
-// FamilyCheck is what one family of products makes of the prompt.
-type FamilyCheck struct {
+// KernelCheck is what one kernel of products makes of the prompt.
+type KernelCheck struct {
 	Kernel string `json:"kernel"`
 	// Error is the largest difference of a logit from the reference, relative to the
 	// range of the reference's logits; RMS the root mean square.
@@ -44,7 +44,7 @@ type FamilyCheck struct {
 	Passed     bool    `json:"passed"`
 	// NotFinite is how many logits are NaN or infinite; they are left out of the others.
 	NotFinite int `json:"not_finite,omitempty"`
-	// Skipped is why the family was not run, Untimed why it was not timed.
+	// Skipped is why the kernel was not run, Untimed why it was not timed.
 	Skipped string `json:"skipped,omitempty"`
 	Untimed string `json:"untimed,omitempty"`
 }
@@ -102,7 +102,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 		family struct {
 			Record string `json:"record"`
-			FamilyCheck
+			KernelCheck
 		}
 		pass struct {
 			Record string `json:"record"`
@@ -115,7 +115,7 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	)
 	doc := &Document{Subject: "model validation", Value: v,
 		Items: []any{model{recordModel, v.ValidatedModel}}}
-	for _, c := range v.Families {
+	for _, c := range v.Kernels {
 		doc.Items = append(doc.Items, family{recordFamily, c})
 	}
 	doc.Sheets = []Sheet{v.modelSheet(), v.familySheet()}
@@ -168,7 +168,7 @@ func (v *ModelValidation) familySheet() Sheet {
 		{Name: "rms ÷ range", Key: "rms", Align: Right}, {Name: "same token", Key: "agreement", Align: Right},
 		{Name: "perplexity", Key: "perplexity", Align: Right}, {Name: "why", Key: "why", Flex: true},
 	}}
-	for _, c := range v.Families {
+	for _, c := range v.Kernels {
 		state := word{"passed", Good}
 		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
 		switch {

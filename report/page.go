@@ -154,11 +154,11 @@ func (p *page) remedies(s *rules.SplitsResult) {
 	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
 	kept := section{heading: "Remedies", sheet: &short}
 	if len(sorted) > pageRemedies {
-		kept.text = []string{fmt.Sprintf("The first %d of %d; those that pay stand first, by the time that they save.", pageRemedies, len(sorted))}
+		kept.text = []string{fmt.Sprintf("The first %d of %d: remedies that pay first, ordered by the time that they save.", pageRemedies, len(sorted))}
 	}
 	p.add(kept)
 	if stretches := StretchSheet(s.Stretches); len(stretches.Rows) > 0 {
-		p.add(section{heading: "Stretches of M that one remedy serves", sheet: &stretches, limit: pageRows, full: "splits.json"})
+		p.add(section{heading: "Intervals of M with one remedy each", sheet: &stretches, limit: pageRows, full: "splits.json"})
 	}
 	if len(sorted) > pageRemedies {
 		all := SplitSheet(sorted)

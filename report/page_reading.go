@@ -23,7 +23,7 @@ func (p *page) reading(in Input) {
 		s.text = append(s.text, "rows are judged by their time "+clock+", to which each is brought by its own elasticity β: 1 where time follows the clock, 0 where it does not; observed is the time as it was measured")
 	}
 	if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Sustained != nil }) {
-		s.text = append(s.text, "loss sustained is that of the worst m and its reference when each runs alone, at the clock that the device then settles at; seen in says where it is above the rule's bound")
+		s.text = append(s.text, "loss sustained compares the worst m with its reference when each runs by itself, at the clock that the device then settles at; seen in says where the loss is above the rule's bound")
 	}
 	if a.Marginal > 0 {
 		s.text = append(s.text, "a marginal row is known well and lies so near the bound that it does not matter on which side; an undecided one is not known well enough")
@@ -32,7 +32,7 @@ func (p *page) reading(in Input) {
 		s.text = append(s.text,
 			"loss is the share of the time at the worst m that the rule says is wasted; brackets hold its bounds",
 			"stake is the time at stake: loss times time, summed over the rows of the finding; findings of a status are listed by it",
-			"confirmed findings were measured again beside what they are compared with, on fresh samples; unconfirmed ones were not, or not surely enough; waived ones are excused until a date")
+			"confirmed findings were measured again on fresh samples, interleaved with what they are compared with; unconfirmed ones were not, or not surely enough; waived ones are excused until a date")
 	}
 	if in.Splits != nil && len(allRemedies(in.Splits)) > 0 {
 		s.text = append(s.text,

@@ -13,7 +13,7 @@ import (
 // WriteSplits prints remedies: what was predicted, what it took when it was
 // executed, and whether it pays. JSON is the result itself, JSONL one remedy a
 // line, those rejected last, CSV those that were kept, bench the direct and the
-// executed times. meta is used by bench alone.
+// executed times. only bench uses meta.
 func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsResult) error {
 	doc := &Document{Subject: "splits", Value: splits, Items: []any{}}
 	for _, s := range allRemedies(splits) {
@@ -25,7 +25,7 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 	}
 	doc.Head = []Note{{SplitsSummary(splits), tone}}
 	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
-	doc.Sheets[1].Title, doc.Sheets[2].Title = "Stretches of M that one remedy serves", "Executed, and not worth it"
+	doc.Sheets[1].Title, doc.Sheets[2].Title = "Intervals of M with one remedy each", "Executed remedies that do not pay"
 	doc.Notes = warningNotes(splits.Warnings)
 	doc.Bench = func(w io.Writer) error { return benchSplits(w, meta, splits) }
 	return doc.Render(w, f)

@@ -40,7 +40,7 @@ func Open(path string) (*Run, error) {
 		// Nothing but the file itself is there to be read, so nothing need be
 		// created beside it either.
 		mode = "mode=ro&immutable=1"
-		r.warnings = append(r.warnings, "the run was not closed and there is no journal beside it: if it was copied without its -wal file, the last samples are missing")
+		r.warnings = append(r.warnings, "the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are missing")
 	}
 	err = r.read(path, mode, h)
 	if err != nil && needsCopy(err) {

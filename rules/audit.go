@@ -205,9 +205,9 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 	if cfg.Rules.Monotonic.Enabled {
 		a.RowRule = Monotonic
 	}
-	witness := witnesses(data.Series)
+	further := furtherChoices(data.Series)
 	for _, s := range data.Series {
-		if witness[s.Key] {
+		if further[s.Key] {
 			continue
 		}
 		points := articlePoints(s)
@@ -252,7 +252,7 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
 				j := &rows[sp.at]
 				j.verdict, j.loss = Anomalous, exactly(1-sp.predicted/points[sp.at].us)
-				against := j.alone()
+				against := j.direct()
 				against.Parts, against.Label = sp.parts, ""
 				j.against = &against
 			}

@@ -183,7 +183,7 @@ func newWitness(c *candidate) *witness {
 	case j.against.PadTo > 0:
 		m = j.against.PadTo
 	}
-	if j.against.Kernel == j.alone().Kernel && j.against.DType == j.alone().DType {
+	if j.against.Kernel == j.direct().Kernel && j.against.DType == j.direct().DType {
 		if i, ok := w.curve.at(m); ok {
 			w.reference = w.curve.points[i]
 		}

@@ -11,13 +11,13 @@ import (
 )
 
 // A library's next choices of an algorithm are measured as kernels of their own
-// (see [kernels.Candidates]). Beside the first choice they are witnesses: they may
-// show that it was not the best, and serve as its remedy, and are not judged
-// themselves, since nobody would have run them. A choice that stands alone in a
-// run is a kernel like any other.
+// (see [kernels.Candidates]). Where the first choice was measured too, further choices are
+// not judged, since nobody would have run them: they may show that the first was not the
+// best, and serve as its remedy. A choice whose first was not measured is a kernel like
+// any other.
 
 // linkChoices tells every curve which others are choices of its library.
-func linkChoices(curves []*curve, witness map[results.SeriesKey]bool) {
+func linkChoices(curves []*curve, further map[results.SeriesKey]bool) {
 	libraries := map[results.SeriesKey][]*curve{}
 	key := func(c *curve) results.SeriesKey {
 		k := c.series.Key
@@ -25,7 +25,7 @@ func linkChoices(curves []*curve, witness map[results.SeriesKey]bool) {
 		return k
 	}
 	for _, c := range curves {
-		c.witness = witness[c.series.Key]
+		c.unjudged = further[c.series.Key]
 		libraries[key(c)] = append(libraries[key(c)], c)
 	}
 	for _, c := range curves {
@@ -37,8 +37,8 @@ func linkChoices(curves []*curve, witness map[results.SeriesKey]bool) {
 	}
 }
 
-// witnesses are the series among others that are further choices of one of them.
-func witnesses(series []results.Series) map[results.SeriesKey]bool {
+// furtherChoices are the series among others that are further choices of one of them.
+func furtherChoices(series []results.Series) map[results.SeriesKey]bool {
 	first := map[results.SeriesKey]bool{}
 	for _, s := range series {
 		first[s.Key] = true
@@ -53,10 +53,10 @@ func witnesses(series []results.Series) map[results.SeriesKey]bool {
 	return out
 }
 
-// judged leaves witnesses out: between versions of a library its nth choice is another
+// judged leaves further choices out: between versions of a library its nth choice is another
 // algorithm, and a change of its time says nothing.
 func judged(curves []*curve) []*curve {
-	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.witness })
+	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.unjudged })
 }
 
 // library is the name that all kernels have in common which are choices of one

@@ -68,20 +68,15 @@ func (t *trial) signed(d []float64, bound float64) float64 {
 // estimateLoss turns the pairs into the share of time that is lost.
 func (t *trial) estimateLoss(confidence float64) {
 	blur := t.blur
-	if i, ok := t.row.curve.at(t.row.against.M); ok && t.row.against.SeriesKey == t.row.alone().SeriesKey {
+	if i, ok := t.row.curve.at(t.row.against.M); ok && t.row.against.SeriesKey == t.row.direct().SeriesKey {
 		// The loss is that against the best there is, and how far the reference may fall
 		// short of that the sweep knows no better than its own time.
 		blur = math.Hypot(blur, t.row.curve.points[i].us.se)
 	}
 	d := widened(walshInterval(t.pairs, confidence), blur, confidence)
-	// The row's time over that of a row which keeps the rule without its margin:
-	// for the monotonic rule, the reference's time scaled by the FLOPs.
-	ideal := 0.0
-	switch {
-	case t.row.against.M == 0:
+	ideal := t.row.ideal
+	if t.row.against.M == 0 {
 		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
-	case t.rule == Monotonic:
-		ideal = math.Log(t.row.alone().FLOPs() / t.row.against.FLOPs())
 	}
 	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
 }
@@ -315,7 +310,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 	type pair struct{ row, against int }
 	pairs := make([]pair, len(trials))
 	for i, t := range trials {
-		pairs[i] = pair{ask(t.row.alone()), -1}
+		pairs[i] = pair{ask(t.row.direct()), -1}
 		if t.row.against.M > 0 {
 			pairs[i].against = ask(*t.row.against)
 		}

@@ -42,9 +42,9 @@
 // with bounds that hold for all cards at once, and in observed time too, which tells a slow
 // clock from the rest.
 //
-// Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are
-// witnesses beside the series of its first: the rules do not judge them, but hold the
-// first choice against them, and a remedy may be one.
+// Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are not
+// judged where the first was measured too: the rules hold the first choice against them,
+// and a remedy may be one.
 //
 // In rounds for which [OpenRows] chose the rows, the rest are control rows, picked by
 // a hash and not by how they did: they alone tell what a chosen round has in common.
@@ -113,21 +113,9 @@
 //	  max_rounds: 24
 //	  max_parts: 4               # 2 to 16 launches of a split
 //	  max_cases: 2000            # rows that are executed
-//	rules:                       # each has enabled: true or false, and
-//	  monotonic: {}              #   nothing more: threshold is its bound
-//	  split:                     # the cheapest T(N1)+T(N2), N1+N2 = N,
-//	    margin: 0.05             #   is below T(N) by more than this
-//	  pad:                       # some larger M is faster by more than this
+//	rules:                       # each has enabled: true or false, and settings of its own
+//	  split:
 //	    margin: 0.05
-//	  parity:                    # same kernel and shape, other data type
-//	    pairs:                   #   dtype takes more than ratio × than's time
-//	      - {dtype: int8, than: bf16, ratio: 1.0}
-//	  alternative:               # another kernel of the device is faster
-//	    margin: 0.10             #   by more than this
-//	    exclude: [naive]         #   kernels that are not judged
-//	  roofline:
-//	    fraction: 0.25           # below this × min(peak, intensity × bandwidth)
-//	    tolerance: 0.25          # above a ceiling by more: measurement-error
 //	diff:
 //	  threshold: 0.03            # the change of a case that fails the gate
 //	  stretch: 0.02              # that of neighbouring M together

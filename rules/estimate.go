@@ -85,9 +85,9 @@ type curve struct {
 	stairs map[int]*stairs
 	least  []float64
 	// choices are the curves of the same library's other choices at the same
-	// products; witness is true for one that is not judged itself. See linkChoices.
-	choices []*curve
-	witness bool
+	// products; unjudged is true for one that is not judged itself. See linkChoices.
+	choices  []*curve
+	unjudged bool
 }
 
 // mfuOf is the MFU that an estimated time of a point stands for, with bounds.
@@ -177,7 +177,7 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 		}
 		curves[id] = append(curves[id], c)
 	}
-	linkChoices(p.curves, witnesses(data.Series))
+	linkChoices(p.curves, furtherChoices(data.Series))
 	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !usable(&s) }), device)
 	for _, id := range order {
 		p.paced[id] = estimateDevice(curves[id], sentinels[id])

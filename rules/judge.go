@@ -42,6 +42,8 @@ type judgement struct {
 	// bound is where log(row's time ÷ against's time), or log(µs) of the row alone
 	// for a ceiling, begins to break the rule; sign is -1 when to be below it does.
 	bound, sign float64
+	// ideal is what that log is when the row loses nothing: 0 for cases of the same work.
+	ideal float64
 	// cause and text are set by rules that know what they found.
 	cause   Cause
 	explain func() string
@@ -52,8 +54,8 @@ func (j *judgement) m() int { return j.curve.points[j.point].m }
 // nothing is what a row is held against that is held against no case.
 var nothing = &results.Case{}
 
-// alone is the case of the judged row.
-func (j *judgement) alone() results.Case {
+// direct is the case of the judged row.
+func (j *judgement) direct() results.Case {
 	c := j.curve.series.Rows[j.curve.points[j.point].row].Case
 	c.ID = 0
 	return c
@@ -74,7 +76,7 @@ type panel struct {
 
 // judge makes the panels of all rules that are on, in the order of [AllRules].
 func judge(p *prepared, cfg Config) []panel {
-	f := newFamily(p, cfg)
+	f := newEvidence(p, cfg)
 	var panels []panel
 	for _, r := range ruleTable {
 		if r.on(cfg) {
@@ -85,10 +87,10 @@ func judge(p *prepared, cfg Config) []panel {
 }
 
 // panel judges every curve by one rule.
-func (f *family) panel(r rule) panel {
+func (f *evidence) panel(r rule) panel {
 	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
 	for i, c := range f.curves {
-		if !c.witness && r.appliesTo(c.series.Key.Operation) {
+		if !c.unjudged && r.appliesTo(c.series.Key.Operation) {
 			pn.rows[i] = r.judge(f, c)
 		}
 	}
@@ -137,8 +139,8 @@ func (pn *panel) decide(cfg Config, looks float64) {
 	}
 }
 
-// family holds what the tests of a run share.
-type family struct {
+// evidence is what the tests of a run share.
+type evidence struct {
 	*prepared
 	cfg Config
 	// looks is how often the samples of a row may have been looked at before it was
@@ -159,8 +161,8 @@ func LooksAt(screening, rounds int) int {
 	return 1 + len(results.Looks(screening, rounds))
 }
 
-func newFamily(p *prepared, cfg Config) *family {
-	f := &family{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
+func newEvidence(p *prepared, cfg Config) *evidence {
+	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
 	least, most := 0, 0
 	for _, c := range p.curves {
 		upper := make([]float64, len(c.points))
@@ -186,7 +188,7 @@ func newFamily(p *prepared, cfg Config) *family {
 }
 
 // blank is a judgement of every point: untested, undecided where samples lack.
-func (f *family) blank(c *curve) []judgement {
+func (f *evidence) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
 		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Clean, against: nothing}
@@ -198,20 +200,20 @@ func (f *family) blank(c *curve) []judgement {
 }
 
 // half is the half-width of the interval around an estimate.
-func (f *family) half(e estimate) float64 {
+func (f *evidence) half(e estimate) float64 {
 	return f.q.upper((1-f.cfg.Confidence)/2, e.df) * e.se
 }
 
 // decisive is the half-width on which verdicts rest: that of an interval which pays
 // for all looks at the samples.
-func (f *family) decisive(e estimate) float64 {
+func (f *evidence) decisive(e estimate) float64 {
 	return f.q.upper((1-f.cfg.Confidence)/2/f.looks, e.df) * e.se
 }
 
 // hold fills in a judgement of a row whose log-time should not be above that of
 // something else by more than margin. least is the log-time that is enough, with
 // its error.
-func (f *family) hold(j *judgement, least estimate, margin float64) {
+func (f *evidence) hold(j *judgement, least estimate, margin float64) {
 	p := j.curve.points[j.point]
 	j.tested, j.bound, j.enough = true, margin, least.y
 	fast, slow := p.us, p.us
@@ -232,7 +234,7 @@ func (f *family) hold(j *judgement, least estimate, margin float64) {
 }
 
 // monotonic: MFU may not fall below threshold × what a smaller M reached.
-func (f *family) monotonic(c *curve) []judgement {
+func (f *evidence) monotonic(c *curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
 	// rival is the smaller M that would be the best if its few samples are right: against
@@ -261,14 +263,15 @@ func (f *family) monotonic(c *curve) []judgement {
 		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
 		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
 		// Times of the two cases differ by their FLOPs as well.
-		j.bound = p.flops - against.flops - threshold
+		j.ideal = p.flops - against.flops
+		j.bound = j.ideal - threshold
 	}
 	return rows
 }
 
 // split: T(N1)+T(N2) may not be below T(N). Of thousands of pairs the cheapest is
 // cheap by luck too, so pairs are chosen by some samples and priced by others.
-func (f *family) split(c *curve) []judgement {
+func (f *evidence) split(c *curve) []judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.points))
 	for i, p := range c.points {
@@ -310,7 +313,7 @@ func (f *family) split(c *curve) []judgement {
 		}
 		price.y = joint(prices)
 		if f.hold(j, price, margin); !j.kept {
-			against := j.alone()
+			against := j.direct()
 			against.Parts, against.Label = parts, ""
 			j.against = &against
 		}
@@ -352,7 +355,7 @@ func (c *curve) priced(parts []int) estimate {
 }
 
 // pad: no larger M may be faster.
-func (f *family) pad(c *curve) []judgement {
+func (f *evidence) pad(c *curve) []judgement {
 	rows := f.blank(c)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
 	top := newBest()
@@ -362,7 +365,7 @@ func (f *family) pad(c *curve) []judgement {
 			j := &rows[i]
 			e := c.points[top.point].us
 			if f.hold(j, estimate{-top.estimate(), e.se, e.df}, margin); !j.kept {
-				against := j.alone()
+				against := j.direct()
 				against.PadTo, against.Label = c.points[top.point].m, ""
 				j.against = &against
 			}

@@ -156,7 +156,7 @@ func (c *candidate) finding() Finding {
 		Loss:      c.worstLoss(),
 		AdjustedP: c.worst.adjusted,
 		Status:    Unconfirmed,
-		Reproduce: reproduce(c.worst.alone(), *c.worst.against),
+		Reproduce: reproduce(c.worst.direct(), *c.worst.against),
 	}
 	if against := *c.worst.against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}

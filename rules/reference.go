@@ -5,8 +5,7 @@ import "math"
 // windowSizes are the numbers of neighbouring rows whose mean rate may serve as a
 // reference. The largest rate among rows is at least their mean, and the mean of 16 rows
 // is known four times better than one of them: where noise is large and the curve is
-// flat, it is the better witness. A fast row that stands alone is seen through the window
-// of one.
+// flat, it is the better estimate. A single fast row is seen through the window of one.
 var windowSizes = [...]int{1, 4, 16}
 
 // windowPrice is how many standard errors a window's rate is lowered by when the best is

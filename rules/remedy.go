@@ -46,7 +46,7 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 
 // predict is the time of a row under the plan, in microseconds at the common clock:
 // mid from the estimates, high from upper bounds.
-func (p plan) predict(f *family, c *curve, m int) (mid, high float64) {
+func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 	r, ok := p.remedy(m)
 	if !ok {
 		return math.Inf(1), math.Inf(1)
@@ -82,9 +82,9 @@ type stretchPlan struct {
 	saving float64 // predicted share of time, summed over the rows
 }
 
-// planner seeks plans for one series.
-type planner struct {
-	f      *family
+// remedySearch seeks plans for one series.
+type remedySearch struct {
+	f      *evidence
 	c      *curve
 	search *partition
 	above  []int
@@ -93,17 +93,17 @@ type planner struct {
 	all    bool // by estimates, and every plan competes
 }
 
-func newPlanner(f *family, c *curve, o SplitOptions) *planner {
+func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
 	cost, ms := make([]float64, len(c.points)), make([]int, len(c.points))
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
 	}
-	return &planner{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll}
+	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll}
 }
 
 // plansFor lists what could serve a point, best prediction by bounds first within
 // each kind.
-func (pl *planner) plansFor(i int) []plan {
+func (pl *remedySearch) plansFor(i int) []plan {
 	var out []plan
 	split := func(k int) []int {
 		parts, _ := pl.search.parts(i, k)
@@ -132,7 +132,7 @@ func (pl *planner) plansFor(i int) []plan {
 
 // saving is the predicted share of a row's time that a plan saves, 0 when it is
 // less than asked for.
-func (pl *planner) saving(p plan, i int) float64 {
+func (pl *remedySearch) saving(p plan, i int) float64 {
 	pt := pl.c.points[i]
 	mid, high := p.predict(pl.f, pl.c, pt.m)
 	direct := math.Exp(pt.us.y)
@@ -151,7 +151,7 @@ const nearShare = 0.7
 // stretches covers the rows that want a remedy, greedily: the row that would
 // gain most picks its plan, which is taken as far to both sides as it is near the
 // best; then the next.
-func (pl *planner) stretches(among []bool) []*stretchPlan {
+func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 	n := len(pl.c.points)
 	best := make([]float64, n)
 	plans := make([][]plan, n)
@@ -240,7 +240,7 @@ func (pl *planner) stretches(among []bool) []*stretchPlan {
 const rivalMargin = 0.005
 
 // rivals says whether plan a may be faster than plan b at a point: by their bounds.
-func (pl *planner) rivals(a, b plan, i int) bool {
+func (pl *remedySearch) rivals(a, b plan, i int) bool {
 	m := pl.c.points[i].m
 	mid, high := a.predict(pl.f, pl.c, m)
 	_, other := b.predict(pl.f, pl.c, m)
@@ -255,14 +255,14 @@ func samePlan(a, b plan) bool {
 func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
 	cfg.Threshold = o.Threshold
 	p := prepare(data, cfg)
-	f := newFamily(p, cfg)
+	f := newEvidence(p, cfg)
 	var flags panel
 	if o.Among == AmongFlagged {
 		flags = f.panel(entryOf(Monotonic))
 	}
 	var found []*stretchPlan
 	for at, c := range p.curves {
-		if c.witness {
+		if c.unjudged {
 			continue
 		}
 		r.warnFew(c, cfg.MinSamples)
@@ -273,7 +273,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 				among[i] = flags.rows[at][i].verdict == Anomalous
 			}
 		}
-		pl := newPlanner(f, c, o)
+		pl := newRemedySearch(f, c, o)
 		if pl.search.cut {
 			r.warn(c.series.Key.String(), "the search for splits in more than two parts ended before it was done: better ones may exist")
 		}
@@ -318,7 +318,7 @@ func (r *SplitsResult) warnFew(c *curve, least int) {
 }
 
 // predicted is the plan for one row as a remedy that nobody has run.
-func (s *stretchPlan) predicted(f *family, p plan, i int) Remedy {
+func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
 	pt := s.curve.points[i]
 	r, _ := p.remedy(pt.m)
 	r.PredictedUS, _ = p.predict(f, s.curve, pt.m)

@@ -32,7 +32,7 @@ func (p ParityPair) String() string {
 
 var parityRule = rule{
 	name:    Parity,
-	meaning: "one data type takes longer than it should beside another",
+	meaning: "one data type takes longer than it should compared with another",
 	claim:   "another data type, which should not be faster, is",
 	help: "The row of a data type is held against the row of another at the same shape and kernel. It breaks the " +
 		"rule when it takes more than `ratio` times the other's time. A pair is written as " +
@@ -50,7 +50,7 @@ var parityRule = rule{
 		check: checkPairs,
 	}},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
-	judge:   (*family).parity,
+	judge:   (*evidence).parity,
 	bound:   parityBound,
 	cause:   (*witness).parity,
 }

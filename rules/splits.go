@@ -94,15 +94,15 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}}
-	witness := witnesses(data.Series)
+	further := furtherChoices(data.Series)
 	for _, s := range data.Series {
-		if !witness[s.Key] {
+		if !further[s.Key] {
 			r.Searched = append(r.Searched, s.Key)
 		}
 	}
 	if o.Method == MethodArticle {
 		for _, s := range data.Series {
-			if !witness[s.Key] {
+			if !further[s.Key] {
 				r.Splits = append(r.Splits, articleSplitRows(s, o)...)
 			}
 		}

@@ -142,7 +142,7 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 		}
 		b.allocation = before + 1
 		s, err := b.newWeightSet(ctx, d)
-		if lost(err) || errors.Is(err, errHalted) {
+		if deviceLost(err) || errors.Is(err, errHalted) {
 			return nil, err
 		}
 		if err != nil {

@@ -300,7 +300,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 		} else {
 			gone[at] = l.pilot(ctx, s)
 		}
-		if lost(gone[at]) || errors.Is(gone[at], errHalted) {
+		if deviceLost(gone[at]) || errors.Is(gone[at], errHalted) {
 			return gone[at]
 		}
 		if l.thermal == nil {
@@ -372,7 +372,7 @@ func (m *Measurer) fails(c results.Case, phase results.Phase, why *error) error 
 	switch err := *why; {
 	case errors.As(err, &e):
 		return nil
-	case lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
+	case deviceLost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
 		return err
 	default:
 		*why = &caseError{err}

@@ -155,7 +155,7 @@ func (p *part) run(ctx context.Context) (err error) {
 			err = landed
 		}
 		p.wall = p.r.Now().Sub(began)
-		if !lost(err) && p.samples > 0 {
+		if !deviceLost(err) && p.samples > 0 {
 			err = errors.Join(err, p.storeClock())
 		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
@@ -283,7 +283,7 @@ func (p *part) renew(ctx context.Context) error {
 		return err
 	}
 	err := p.bench.renew(ctx, must)
-	if err == nil || lost(err) || errors.Is(err, errHalted) {
+	if err == nil || deviceLost(err) || errors.Is(err, errHalted) {
 		return err
 	}
 	p.loadedG = -1
@@ -376,7 +376,7 @@ func (p *part) landed(b block, i int, span kernels.Span) error {
 // fault ends the part.
 func (p *part) fails(i, round int, why error) error {
 	switch {
-	case lost(why) || errors.Is(why, errHalted):
+	case deviceLost(why) || errors.Is(why, errHalted):
 		return why
 	case p.failure != nil:
 		return p.failure

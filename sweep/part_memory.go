@@ -84,7 +84,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 			switch err := first(n); {
 			case err == nil:
 				fits = n
-			case lost(err) || errors.Is(err, errHalted):
+			case deviceLost(err) || errors.Is(err, errHalted):
 				return err
 			default:
 				fails, why = n, err

@@ -30,7 +30,7 @@ func (p *part) settle(ctx context.Context) error {
 		tried++
 		g := &guard{sentinel: sentinel{station: station{c: c}}}
 		if err := p.loadFor(ctx, c); err != nil {
-			if lost(err) || errors.Is(err, errHalted) {
+			if deviceLost(err) || errors.Is(err, errHalted) {
 				return err
 			}
 			continue
@@ -41,7 +41,7 @@ func (p *part) settle(ctx context.Context) error {
 		} else {
 			err = p.bench.pilot(ctx, &g.station)
 		}
-		if lost(err) || errors.Is(err, errHalted) {
+		if deviceLost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func (p *part) visit(g *guard, s results.Sample) error {
 
 // guardFails notes that a sentinel could not be visited.
 func (p *part) guardFails(g *guard, why error) error {
-	if lost(why) || errors.Is(why, errHalted) {
+	if deviceLost(why) || errors.Is(why, errHalted) {
 		return why
 	}
 	p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, why)

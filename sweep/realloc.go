@@ -62,7 +62,7 @@ func (b *bench) reallocate(ctx context.Context, src *rand.PCG) error {
 	shuffle(src, moves)
 	// Without room for it the order alone has to do.
 	spacer, err := b.device.Alloc(int64(1+below(src, spacerUnits)) * spacerUnit)
-	if lost(err) {
+	if deviceLost(err) {
 		return err
 	}
 	for _, move := range moves {
@@ -92,7 +92,7 @@ func (b *bench) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error
 			b.sets[key] = s
 			return old.close()
 		}
-		if lost(err) {
+		if deviceLost(err) {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (b *bench) moveOperands(ctx context.Context, d kernels.DType) error {
 			b.activations[d] = o
 			return old.close()
 		}
-		if lost(err) {
+		if deviceLost(err) {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	for i, p := range parts {
 		wait.Go(func() {
 			err := p.run(inner)
-			if err = errors.Join(err, p.bench.close()); err != nil && !lost(err) {
+			if err = errors.Join(err, p.bench.close()); err != nil && !deviceLost(err) {
 				stop(err) // the run file can't be written: nobody need go on
 			}
 			errs[i] = err

@@ -126,5 +126,5 @@ func warmUp(ctx context.Context, b *bench, s *station, cfg SentinelConfig, now f
 	return w, nil
 }
 
-// lost says whether nothing more can be had from the device.
-func lost(err error) bool { return errors.Is(err, kernels.ErrDeviceLost) }
+// deviceLost says whether nothing more can be had from the device.
+func deviceLost(err error) bool { return errors.Is(err, kernels.ErrDeviceLost) }

@@ -39,7 +39,7 @@ const (
 // error wraps its cause; what was measured before is in the samples.
 func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error) {
 	if span < LeastSustain {
-		return nil, fmt.Errorf("run cases alone for %v: expected at least %v", span, LeastSustain)
+		return nil, fmt.Errorf("run cases by themselves for %v: expected at least %v", span, LeastSustain)
 	}
 	requests := make([]results.Request, len(cases))
 	for i, c := range cases {
@@ -67,7 +67,7 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 			l.idle = m.cfg.Now()
 			switch {
 			case err == nil:
-			case ctx.Err() != nil || lost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
+			case ctx.Err() != nil || deviceLost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
 				return err
 			default:
 				if err := m.giveUp(named[i], results.PhaseSustained, err); err != nil {
@@ -96,7 +96,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	n := int(max(1, min(maxLaunches, math.Ceil(sustainBlock.Seconds()/s.seconds))))
 	var settling float64
 	for settling < sustainSettle*span.Seconds() {
-		err := l.alone(ctx, s, n, func(block kernels.Span) { settling += block.Seconds })
+		err := l.isolated(ctx, s, n, func(block kernels.Span) { settling += block.Seconds })
 		if err != nil {
 			return results.Sample{}, err
 		}
@@ -112,7 +112,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	var watts []float64
 	var last kernels.Telemetry
 	for settling+whole.Seconds < span.Seconds() || !e.told() && settling+whole.Seconds < sustainLonger*span.Seconds() {
-		err := l.alone(ctx, s, n, func(block kernels.Span) {
+		err := l.isolated(ctx, s, n, func(block kernels.Span) {
 			whole.Seconds += block.Seconds
 			cycles += block.ClockMHz * block.Seconds
 			if block.Disturbance != "" {
@@ -152,9 +152,9 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	return smp, nil
 }
 
-// alone runs a block of a case that nothing else comes between, and calls done when it has
+// isolated runs a block of a case that nothing else comes between, and calls done when it has
 // ended.
-func (l *lab) alone(ctx context.Context, s *station, n int, done func(block kernels.Span)) error {
+func (l *lab) isolated(ctx context.Context, s *station, n int, done func(block kernels.Span)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

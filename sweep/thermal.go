@@ -270,7 +270,7 @@ func (l *lab) stock(ctx context.Context, mine []results.Case) error {
 		}
 	}
 	if err := l.reserve(ctx, operands); err != nil {
-		if lost(err) || errors.Is(err, errHalted) {
+		if deviceLost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		if err := l.reserve(ctx, mine); err != nil {
@@ -290,7 +290,7 @@ func (l *lab) fill(ctx context.Context, f *filler) (time.Duration, error) {
 		s.learn(f.last.US/1e6, f.last.Launches)
 	}
 	return time.Duration(s.seconds * float64(s.perBlock) * 1e9), l.begin(ctx, s, s.perBlock, false, func(_ time.Time, span kernels.Span, err error) error {
-		if lost(err) || errors.Is(err, errHalted) {
+		if deviceLost(err) || errors.Is(err, errHalted) {
 			return err
 		}
 		if err != nil {

@@ -64,8 +64,8 @@ samples of the sweep decide, and --gate none lets it pass.
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
-With --sustained, the worst row of each confirmed finding and what it is held against run alone
-for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
+With --sustained, the worst row of each confirmed finding and what it is held against run by
+themselves for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
 at the power limit, gets a higher clock. So do remedies that splits has executed and that pay,
 with their direct products. What has the most time at stake runs first, until --sustained-limit.
 The samples, with the energy of a launch, are added to the run under the phase sustained; audit,
@@ -154,11 +154,11 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	var audit *rules.Audit
-	var lost undone
+	var outdated undone
 	if o.confirm {
 		audit, err = a.judge(ctx, run, cfg, true)
 	} else {
-		audit, lost, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
+		audit, outdated, err = a.sweepVerdict(ctx, run, data, cfg, o.afresh)
 	}
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if o.confirm && ctx.Err() != nil {
 		return hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
 	}
-	return auditVerdict(audit, o.gate, lost)
+	return auditVerdict(audit, o.gate, outdated)
 }
 
 // judge applies the rules to a run, with the device asked again when confirm

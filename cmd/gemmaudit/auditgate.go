@@ -53,7 +53,7 @@ const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then 
 
 // auditVerdict turns an audit into the command's outcome. A gate that fails outranks
 // what makes the audit inconclusive: what is proven stays so, however little else is known.
-func auditVerdict(audit *rules.Audit, g auditGate, lost undone) error {
+func auditVerdict(audit *rules.Audit, g auditGate, outdated undone) error {
 	confirmed, unconfirmed := 0, 0
 	for _, f := range audit.Findings {
 		switch f.Status {
@@ -88,7 +88,7 @@ func auditVerdict(audit *rules.Audit, g auditGate, lost undone) error {
 	if audit.Invalid != "" {
 		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
 	}
-	if err := lost.err(); err != nil || g.findings == gateNone {
+	if err := outdated.err(); err != nil || g.findings == gateNone {
 		return err
 	}
 	judged := 0

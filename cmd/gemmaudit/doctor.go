@@ -22,7 +22,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 			"gemmaudit doctor",
 			"gemmaudit doctor -o markdown     # to paste into a bug report",
 			"gemmaudit doctor --strict        # exit 1 when anything would spoil a measurement",
-			"gemmaudit doctor --device cuda:1 # of several cards that one alone",
+			"gemmaudit doctor --device cuda:1 # only this one of several cards",
 		),
 		Long: `Looks at the clock's governor, turbo, hyper-threads, other load, the hypervisor, memory,
 rights, and the kernels and libraries that can't run here; on a GPU at throttling, its power

@@ -73,7 +73,7 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
 	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
 	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "most tokens of a prompt in one pass")
-	flags.IntVar(&o.threads, "threads", 0, "threads of a CPU, 0 for one a core; bandwidth and peaks are then measured with as many")
+	flags.IntVar(&o.threads, "threads", 0, "threads of a CPU, 0 for one a core; bandwidth and peaks are measured with the same number")
 	complete(cmd, "dtype", fixed("fp32", "fp16", "bf16"))
 	complete(cmd, "table", filesWith("json"))
 	for _, free := range []string{"window", "batch", "threads"} {
@@ -181,7 +181,7 @@ func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
 	var err error
 	w.Tokenizer, err = tokenizer.Open(w.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(usagef("%s is missing", w.path), "a model's folder as Hugging Face stores it has one beside config.json")
+		return nil, hint(usagef("%s is missing", w.path), "a model's folder, as Hugging Face stores it, has one next to config.json")
 	}
 	return w, usage(err)
 }

@@ -32,8 +32,8 @@ func newPerplexityCommand(a *app) *cobra.Command {
 		),
 		Long: `The exponential of the mean negative log-likelihood of every token of the text but the
 first, given all tokens before it that the model sees, with its standard error. Two kernels that both compute the
-model have the same perplexity to three or four digits; one that is wrong at long context
-alone shows here.`,
+model have the same perplexity to three or four digits; one that is wrong only at long
+context shows here.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return usagef("unexpected argument %q after MODEL TEXT", args[2])

@@ -45,9 +45,9 @@ func newValidateCommand(a *app) *cobra.Command {
 			"gemmaudit mistral validate ./Mistral-7B-v0.3",
 			"gemmaudit mistral validate ./model --kernel auto,cublas --rows 4096 --context 4000",
 			"gemmaudit mistral validate ./model --table gemm.json --kernel cublas   # does the table shorten prompts?",
-			"gemmaudit mistral validate ./model --reference-tokens 0 -o json        # times alone",
+			"gemmaudit mistral validate ./model --reference-tokens 0 -o json        # only times",
 		),
-		Long: `Every kernel family of the device computes the same prompt. Its logits are held against a
+		Long: `Every kernel of the device computes the same prompt. Its logits are held against a
 reference in float64, computed on the host from the stored weights by code that shares
 nothing with the kernels; allowed is an error of 0.001 of the logits' range in fp32, 0.02 in
 fp16 and bf16. The reference of a model of 7 billion parameters takes about ten seconds a
@@ -68,10 +68,10 @@ without.
 
 --out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
 their own, and the phase says which part of a pass was timed. Prompts that a table changes are
-those of the kernel "NAME+table", in the phase remedy beside those without.` + exitHelp(
-			"0  every family is within the bound",
-			"1  a family computed something else",
-			"4  no family runs the model in this type",
+those of the kernel "NAME+table", in the phase remedy, as those without are.` + exitHelp(
+			"0  every kernel is within the bound",
+			"1  a kernel's result is wrong",
+			"4  no kernel runs the model in this type",
 			"3  the device or a library failed"),
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
@@ -176,21 +176,21 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 		return o.stopped(ctx, err)
 	}
 	defer func() { ended = errors.Join(ended, o.kept.close(err)) }()
-	v := &report.ModelValidation{Families: []report.FamilyCheck{}, Passes: []report.PassProfile{},
+	v := &report.ModelValidation{Kernels: []report.KernelCheck{}, Passes: []report.PassProfile{},
 		ValidatedModel: report.ValidatedModel{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
 			Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves}}
 	if l.DType() == kernels.FP32 {
 		v.Bound = boundFP32
 	}
 	err = o.measure(ctx, l, families, tokens, ceilings, v)
-	if err != nil && (ctx.Err() == nil || len(v.Families) == 0) {
+	if err != nil && (ctx.Err() == nil || len(v.Kernels) == 0) {
 		return o.stopped(ctx, err)
 	}
 	if err := a.wrapPrint(report.WriteModelValidation(a.stream(a.stdout), o.output, v)); err != nil {
 		return err
 	}
 	if err != nil {
-		return interruptedf("stopped after %s", plural(len(v.Families), "kernel", "kernels"))
+		return interruptedf("stopped after %s", plural(len(v.Kernels), "kernel", "kernels"))
 	}
 	return validationVerdict(v)
 }
@@ -225,7 +225,7 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 		}
 	}
 	for _, name := range families {
-		if err := o.family(ctx, l, name, tokens, reference, ceilings, v); err != nil {
+		if err := o.checkKernel(ctx, l, name, tokens, reference, ceilings, v); err != nil {
 			return err
 		}
 		if err := l.Release(name); err != nil {
@@ -249,7 +249,7 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 // validationVerdict is the command's outcome.
 func validationVerdict(v *report.ModelValidation) error {
 	failed, ran := 0, 0
-	for _, f := range v.Families {
+	for _, f := range v.Kernels {
 		if f.Skipped == "" {
 			ran++
 			if !f.Passed {
@@ -259,7 +259,7 @@ func validationVerdict(v *report.ModelValidation) error {
 	}
 	switch {
 	case failed > 0:
-		return gatef("%s", plural(failed, "family computes something else", "families compute something else"))
+		return gatef("%s", plural(failed, "kernel computes", "kernels compute")+" wrong logits")
 	case ran == 0:
 		return inconclusivef("no kernel ran the model in %s", v.DType)
 	}
@@ -269,17 +269,17 @@ func validationVerdict(v *report.ModelValidation) error {
 // timingBudget is for how long passes of a kernel that was not asked for by name are timed.
 const timingBudget = 3 * time.Minute
 
-// family runs one kernel family over the prompt and times its passes.
-func (o *validateOptions) family(ctx context.Context, l *loaded, name string, tokens []int32, reference [][]float64, ceilings kernels.Ceilings, v *report.ModelValidation) error {
+// checkKernel runs one kernel over the prompt and times its passes.
+func (o *validateOptions) checkKernel(ctx context.Context, l *loaded, name string, tokens []int32, reference [][]float64, ceilings kernels.Ceilings, v *report.ModelValidation) error {
 	a := o.app
-	check := report.FamilyCheck{Kernel: name, Passed: true}
+	check := report.KernelCheck{Kernel: name, Passed: true}
 	skip := func(err error) error {
 		var unsupported *kernels.Unsupported
 		if !errors.As(err, &unsupported) {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
-		check = report.FamilyCheck{Kernel: name, Skipped: unsupported.Reason}
-		v.Families = append(v.Families, check)
+		check = report.KernelCheck{Kernel: name, Skipped: unsupported.Reason}
+		v.Kernels = append(v.Kernels, check)
 		return nil
 	}
 	if err := l.Use(name); err != nil {
@@ -302,7 +302,7 @@ func (o *validateOptions) family(ctx context.Context, l *loaded, name string, to
 	if len(o.families) == 0 && expected > timingBudget {
 		check.Untimed = fmt.Sprintf("timing it would take about %s: --kernel %s does", report.Duration(expected), name)
 	}
-	v.Families = append(v.Families, check)
+	v.Kernels = append(v.Kernels, check)
 	if o.rows == 0 || check.Untimed != "" {
 		return nil
 	}
@@ -359,8 +359,8 @@ func (o *validateOptions) timePass(ctx context.Context, kernel string, timings [
 	return out, nil
 }
 
-// compareLogits fills in what a family made of the prompt.
-func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []int32, reference [][]float64, bound float64, check *report.FamilyCheck) error {
+// compareLogits fills in what a kernel made of the prompt.
+func compareLogits(ctx context.Context, s *mistral.Session, vocab int, tokens []int32, reference [][]float64, bound float64, check *report.KernelCheck) error {
 	loss, squares, same, count := 0., 0., 0, 0
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, row := range reference {

@@ -46,8 +46,8 @@ judged on the sweep's samples.
 The folder may be new, empty, or one that holds a report, which is replaced; its other files
 stay. --force writes into any other folder too, where files of the same names are replaced.
 
-With -o the median of every case is printed instead, beside the time by which it was judged; with
--o bench every single sample. No folder is written.` + exitHelp(
+With -o the command prints the median of every case, and the time by which it was judged; with
+-o bench it prints every sample. No folder is written.` + exitHelp(
 			"0  written, whatever was found",
 			"3  the run file or the disk failed",
 			"4  written, but proof that the run keeps is undone by these rules or by newer samples"),
@@ -104,13 +104,13 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if err != nil {
 		return err
 	}
-	audit, lost, err := a.sweepVerdict(ctx, run, data, cfg, false)
+	audit, outdated, err := a.sweepVerdict(ctx, run, data, cfg, false)
 	if err != nil {
 		return err
 	}
 	if print {
 		err := a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, data.Meta, data.Series, audit))
-		return besides(err, lost.err())
+		return besides(err, outdated.err())
 	}
 	remedies, worn, err := a.keptRemedies(run, data, cfg)
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {
 		return err
 	}
-	return besides(lost.err(), worn.err())
+	return besides(outdated.err(), worn.err())
 }
 
 // checkReportFolder returns an error when a report would take the place of something else.

@@ -30,7 +30,7 @@ func (o *simulateOptions) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.simulate, "simulate", false, "hold the verdicts against simulated machines of known truth; no device is used")
 	flags.IntVar(&o.machines, "machines", 1000, "simulated machines, dealt to the kinds of noise")
 	flags.StringSliceVar(&o.kinds, "noise-kind", nil, "simulate only these kinds of noise (see docs/trust.md)")
-	flags.IntVar(&o.worst, "worst", 0, "also list so many of the worst errors of each rate")
+	flags.IntVar(&o.worst, "worst", 0, "also list this many of the worst errors of each rate")
 	flags.StringVar(&o.keep, "keep", "", "folder in which the simulated run files stay (default: they are deleted)")
 	complete(cmd, "noise-kind", listOf(trust.KindNames))
 	complete(cmd, "keep", folders)

@@ -114,7 +114,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if cfg.Method == rules.MethodArticle && o.given("execute") && o.execute {
 		return usagef("--execute can't be combined with --method article, which only predicts")
 	}
-	found, lost, err := o.shown(run, cfg, search)
+	found, outdated, err := o.shown(run, cfg, search)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 			if run, err = a.openRun(path, true); err != nil {
 				return err
 			}
-			lost = undone{} // it is renewed
+			outdated = undone{} // it is renewed
 		}
 		if found, err = a.findSplits(ctx, run, cfg, search, execute); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)
 	}
-	return besides(empty, lost.err())
+	return besides(empty, outdated.err())
 }
 
 // shown returns the remedies that were executed before, nil when they are not to be
@@ -168,9 +168,9 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 	if err != nil {
 		return nil, undone{}, err
 	}
-	remedies, lost, err := o.app.keptRemedies(run, data, cfg)
+	remedies, outdated, err := o.app.keptRemedies(run, data, cfg)
 	if err != nil || remedies == nil {
-		return nil, lost, err
+		return nil, outdated, err
 	}
 	was := remedies.Search
 	switch {
@@ -180,10 +180,10 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 		o.given("remedies") && search.Candidates != cmp.Or(was.Candidates, rules.CandidatesLikely):
 		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules), remedies %s",
 			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts, cmp.Or(was.Candidates, rules.CandidatesLikely))
-		return nil, lost, nil
+		return nil, outdated, nil
 	}
 	o.app.notef("remedies as they were executed before; --execute executes them anew")
-	return remedies.Result, lost, nil
+	return remedies.Result, outdated, nil
 }
 
 // nothingToWrite is the error of tables that were asked for and would be empty, nil

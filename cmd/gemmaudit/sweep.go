@@ -47,16 +47,16 @@ random order; sentinel cases recur, and their drift is watched. Weights rotate p
 last-level cache, so that they come from memory as in an inference engine (--regime).
 
 After the screening rounds over all cases, time goes where a verdict is open: to cases
-that the rules can neither flag nor clear, or whose loss is known too loosely, to what
-they are held against, and to a few control cases that tell a slow round from slow
-cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
+that the rules can neither flag nor clear, or whose loss is not known well enough, to the
+cases that they are compared with, and to a few control cases that tell a slow round from
+slow cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
 open is measured until the next look. --rounds-for all measures every case in every round.
 
 Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
 the sentinels' over the sweep, rounded to 50 MHz, or --clock.
 
 Operands are allocated anew between rounds, as often as one percent of the time allows, so
-that what their place in memory does to a row is in its interval.
+that a row's interval includes the effect of their place in memory.
 
 Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
 that was measured, a killed process the one or two blocks in flight, and
@@ -64,13 +64,13 @@ that was measured, a killed process the one or two blocks in flight, and
 anew; --deadline gives another, 0 none. It goes on without devices of the plan that are not
 there any more: they are named, and the exit code is 3. Cases that failed are tried once more.
 
-Libraries that tell which other algorithms they would choose are asked for --algos of them;
-each is measured like a kernel of its own, and tells the audit whether the first choice was
-the best. Devices without such a library say so.
+--algos N also measures the next N algorithms of each library that can list its choices, each
+as a kernel of its own. The audit then knows whether the library's first choice was the best.
+Devices without such a library say so.
 
-What the flags leave open is the preset's choice.` + exitHelp(
+The preset decides what the flags leave open.` + exitHelp(
 			"0    measured; also when a deadline ended it before all samples were taken",
-			"2    the plan can't be: unknown shape, M below 1, a deadline shorter than one round",
+			"2    the plan is not possible: unknown shape, M below 1, a deadline shorter than one round",
 			"3    a device, the disk or the run file failed; or cases did, and all others are measured",
 			"4    measured, but the sentinels drifted too far for the run to be judged",
 			"130  interrupted; --resume goes on"),

@@ -46,7 +46,7 @@ again beside the direct product, at the batches of its proofs. An entry that no 
 is rejected.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
-			"4  no entry was rejected, but of some nothing can be said"),
+			"4  no entry was rejected, but some are undecided"),
 		Args:              exactArgs("TABLE.json"),
 		ValidArgsFunction: filesWith("json"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
@@ -138,7 +138,7 @@ func (o *verifyOptions) verdict(v *report.Verification) error {
 		return hint(gatef("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
 			"--anyway measures it all the same")
 	case v.Open > 0:
-		return inconclusivef("%s: of %s nothing can be said", v.Path, plural(v.Open, "entry", "entries"))
+		return inconclusivef("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))
 	}
 	return nil
 }

@@ -191,8 +191,8 @@ func (d *Device) Attend(a kernels.Attention) (kernels.Launch, error) {
 	return bind(o, d.decoder().attend, c, parts)
 }
 
-// Gate binds the gated unit.
-func (d *Device) Gate(g kernels.GatedUnit) (kernels.Launch, error) {
+// Activate binds the gated unit.
+func (d *Device) Activate(g kernels.GatedUnit) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "gate"}
 	c := C.ga_gated_unit{rows: o.size("rows", g.Rows, 1), inner: o.size("inner", g.Inner, 1), dtype: o.dtype(g.DType)}
 	c.gate_up = o.operand("GateUp", g.GateUp, g.Rows, 2*g.Inner, g.DType)

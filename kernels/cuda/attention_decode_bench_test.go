@@ -178,7 +178,7 @@ func BenchmarkOperations(b *testing.B) {
 			})
 		})
 		run("gate", wide*inner*6, func(g decoderBench) (kernels.Launch, error) {
-			return g.d.Gate(kernels.GatedUnit{Rows: rows, Inner: inner, DType: dt, GateUp: g.buffer(2*rows*inner, dt), Out: g.buffer(rows*inner, dt)})
+			return g.d.Activate(kernels.GatedUnit{Rows: rows, Inner: inner, DType: dt, GateUp: g.buffer(2*rows*inner, dt), Out: g.buffer(rows*inner, dt)})
 		})
 	}
 	for _, n := range []int{vocab, 1 << 18} {

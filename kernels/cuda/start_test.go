@@ -134,7 +134,7 @@ func queueBlocks() {
 func TestStart(t *testing.T) {
 	out, trace := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1")
 	for _, c := range []struct{ name, want string }{
-		// The gate and the stamp before the block, three launches, the stamp after it.
+		// The blocking kernel and the stamp before the block, three launches, the stamp after it.
 		{"one", "00 111 0"}, {"two", "00 111111 0"}, {"one serial", "00 000 0"}, {"two serial", "00 010101 0"},
 	} {
 		_, rest, _ := strings.Cut(trace, "begin "+c.name+"\n")
@@ -190,7 +190,7 @@ func TestBlocksInFlight(t *testing.T) {
 	_, behind, _ := strings.Cut(trace, "start 7\n")
 	behind, _, _ = strings.Cut(behind, "wait 1000\n")
 	if n := strings.Count(behind, "calls cuLaunchKernelEx "); n != 1+3+7 {
-		t.Errorf("a block of 7 launches of a new plan puts %d kernels on the stream, want them, the one ahead, the gate and two stamps", n)
+		t.Errorf("a block of 7 launches of a new plan puts %d kernels on the stream, want them, the one ahead, the blocking kernel and two stamps", n)
 	}
 	// Only what runs once waits for the whole stream: where the end of a block did so too, the
 	// block behind it would be over before the host goes on.

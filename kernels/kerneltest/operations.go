@@ -19,7 +19,7 @@ type OperationsDevice interface {
 	Embed(kernels.Embedding) (kernels.Launch, error)
 	Normalize(kernels.Normalization) (kernels.Launch, error)
 	Rotate(kernels.Rotation) (kernels.Launch, error)
-	Gate(kernels.GatedUnit) (kernels.Launch, error)
+	Activate(kernels.GatedUnit) (kernels.Launch, error)
 	Choose(kernels.Choice) (kernels.Launch, error)
 }
 

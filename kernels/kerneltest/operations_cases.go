@@ -321,12 +321,12 @@ func gatedUnits(dt kernels.DType) []operation {
 				}
 				result.bound = func(i int) float64 { return bounds[i] }
 				good := kernels.GatedUnit{Rows: c.rows, Inner: c.inner, DType: dt, GateUp: in.Operand, Out: result.Operand}
-				launch, err := d.Gate(good)
+				launch, err := d.Activate(good)
 				if err != nil {
 					return nil, err
 				}
 				type g = kernels.GatedUnit
-				return launch, refuses(good, d.Gate,
+				return launch, refuses(good, d.Activate,
 					wrongOperands("GateUp", func(g *g) *kernels.Operand { return &g.GateUp }),
 					wrongOperands("Out", func(g *g) *kernels.Operand { return &g.Out }),
 					[]wrong[g]{{"rows", func(g *g) { g.Rows = 0 }}, {"inner", func(g *g) { g.Inner = 0 }}, {"int8", func(g *g) { g.DType = kernels.INT8 }}})

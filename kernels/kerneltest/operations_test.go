@@ -227,7 +227,7 @@ func (d *goDevice) Rotate(r kernels.Rotation) (kernels.Launch, error) {
 	})
 }
 
-func (d *goDevice) Gate(g kernels.GatedUnit) (kernels.Launch, error) {
+func (d *goDevice) Activate(g kernels.GatedUnit) (kernels.Launch, error) {
 	c := checker{d: d}
 	c.size("rows", g.Rows > 0)
 	c.size("inner", g.Inner > 0)

@@ -15,7 +15,7 @@ type Backend interface {
 	Normalize(kernels.Normalization) (kernels.Launch, error)
 	Rotate(kernels.Rotation) (kernels.Launch, error)
 	Attend(kernels.Attention) (kernels.Launch, error)
-	Gate(kernels.GatedUnit) (kernels.Launch, error)
+	Activate(kernels.GatedUnit) (kernels.Launch, error)
 	Choose(kernels.Choice) (kernels.Launch, error)
 }
 

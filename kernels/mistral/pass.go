@@ -132,7 +132,7 @@ func (b *builder) body(rows int, tokens kernels.Buffer, t *table.Table) {
 		b.product(&at.o, t, rows, all(s.attended), all(s.delta))
 		b.norm(rows, 0, at.gateNorm, true)
 		b.product(&at.gateUp, t, rows, all(s.hidden), all(s.gateUp))
-		l, err = m.dev.Gate(kernels.GatedUnit{Rows: rows, Inner: c.Inner, DType: m.dtype, GateUp: all(s.gateUp), Out: all(s.inner)})
+		l, err = m.dev.Activate(kernels.GatedUnit{Rows: rows, Inner: c.Inner, DType: m.dtype, GateUp: all(s.gateUp), Out: all(s.inner)})
 		b.add(PartSiLU, l, err)
 		b.product(&at.down, t, rows, all(s.inner), all(s.delta))
 		if b.err != nil {

@@ -21,7 +21,7 @@ func (g *gemm) Describe() string { return "simulated kernel of known time" }
 func (g *gemm) Supports(p kernels.Problem) error {
 	cfg := g.device.machine.cfg
 	if p.DType != cfg.DType || p.N != cfg.N || p.K != cfg.K {
-		return &kernels.Unsupported{Kernel: g.name, DType: p.DType, Reason: fmt.Sprintf("this machine knows %s n%d k%d alone", cfg.DType, cfg.N, cfg.K)}
+		return &kernels.Unsupported{Kernel: g.name, DType: p.DType, Reason: fmt.Sprintf("this machine knows only %s n%d k%d", cfg.DType, cfg.N, cfg.K)}
 	}
 	return nil
 }

@@ -192,7 +192,10 @@ func (s *subject) scoreFindings(v *visit, a *rules.Audit) {
 			continue
 		}
 		o := Offence{Kernel: f.Series.Kernel, M: f.WorstM, Rule: string(f.Rule), Verdict: string(f.Status), Claimed: f.Loss}
-		excess := v.truth.excess(f, s.cfg)
+		excess, known := v.truth.excess(f, s.cfg)
+		if !known {
+			continue
+		}
 		if t.count(FalseFindings).add(excess <= 0); excess <= 0 {
 			o.Measure, o.Beyond = FalseFindings, -excess
 			if f.Rule == rules.Monotonic {

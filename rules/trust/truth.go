@@ -49,28 +49,31 @@ func (t truth) seconds(c results.Case) simulated.Range {
 }
 
 // excess is by how much, in log time, the worst row of a finding breaks its rule at the
-// most: not above 0 where the rule is kept.
-func (t truth) excess(f rules.Finding, cfg rules.Config) float64 {
+// most: not above 0 where the rule is kept. known is false for a rule that these machines have
+// no truth for.
+func (t truth) excess(f rules.Finding, cfg rules.Config) (most float64, known bool) {
 	row := results.Case{SeriesKey: f.Series, M: f.WorstM}
 	slow := math.Log(t.seconds(row).Hi)
 	switch f.Rule {
 	case rules.Monotonic:
-		return math.Log(cfg.Threshold) - math.Log(1-t.loss(f.Series.Kernel, f.WorstM).Hi)
+		return math.Log(cfg.Threshold) - math.Log(1-t.loss(f.Series.Kernel, f.WorstM).Hi), true
 	case rules.SplitRule:
-		return slow - math.Log(t.split(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Split.Margin)
+		return slow - math.Log(t.split(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Split.Margin), true
 	case rules.Pad:
-		return slow - math.Log(t.pad(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Pad.Margin)
+		return slow - math.Log(t.pad(f.Series.Kernel, f.WorstM)) - math.Log1p(cfg.Rules.Pad.Margin), true
 	case rules.Alternative:
-		return slow - math.Log(t.other(f.Series.Kernel, f.WorstM).Lo) - math.Log1p(cfg.Rules.Alternative.Margin)
+		return slow - math.Log(t.other(f.Series.Kernel, f.WorstM).Lo) - math.Log1p(cfg.Rules.Alternative.Margin), true
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
 		peak, _ := ceilings.Peak(row.DType)
 		// Ceilings are absolute: what slows the whole device as it works counts against them.
 		slow += math.Max(0, t.machine.Config().Drift)
 		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.ReadBandwidth)
-		return slow - math.Log(least/cfg.Rules.Roofline.Fraction)
+		return slow - math.Log(least/cfg.Rules.Roofline.Fraction), true
+	case rules.Parity:
+		return 0, true // nothing is to be found on one data type
 	}
-	return 0 // the other rules have nothing to find on one data type
+	return 0, false
 }
 
 // split is the least time of two parts of the grid that make up a row, +Inf for none.

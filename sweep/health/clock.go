@@ -99,13 +99,13 @@ func checkClock(m *machine) []Finding {
 	return []Finding{{check, Warning, source + ": reading the time takes a system call of a microsecond or more", hint}}
 }
 
-// checkRights tells which sources of knowledge are closed to this user.
+// checkRights says what this user may not read.
 func checkRights(m *machine) []Finding {
 	const check = "rights"
 	var out []Finding
 	const paranoid = "proc/sys/kernel/perf_event_paranoid"
 	if level, ok := m.number(paranoid); ok && level > 2 {
-		out = append(out, Finding{check, Note, fmt.Sprintf("perf_event_paranoid is %.0f: performance counters are closed to users", level),
+		out = append(out, Finding{check, Note, fmt.Sprintf("perf_event_paranoid is %.0f: users may not read performance counters", level),
 			"sudo sysctl kernel.perf_event_paranoid=2"})
 	}
 	const freq = "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"
@@ -115,7 +115,7 @@ func checkRights(m *machine) []Finding {
 		}
 	}
 	if len(out) == 0 && (m.exists(paranoid) || m.exists(freq)) {
-		out = append(out, Finding{check, OK, "nothing that is looked at is closed to this user", ""})
+		out = append(out, Finding{check, OK, "this user may read everything that doctor checks", ""})
 	}
 	return out
 }

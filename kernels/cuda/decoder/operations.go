@@ -127,8 +127,8 @@ func (d Operations) Rotate(o kernels.Rotation) (kernels.Launch, error) {
 	return d.operation("rotation", o.DType, fmt.Sprint(o.Rows, o.Heads), []planning.Call{c}, o.QKV, o.Position, o.Table, o.Cache.Keys, o.Cache.Values)
 }
 
-// Gate binds a gated unit.
-func (d Operations) Gate(o kernels.GatedUnit) (kernels.Launch, error) {
+// Activate binds a gated unit.
+func (d Operations) Activate(o kernels.GatedUnit) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("gated unit: %w", err) }
 	var at transformerAddresses
 	if _, err := gatedCall(d.Arch(), o, at); err != nil {

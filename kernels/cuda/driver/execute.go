@@ -20,10 +20,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// gateTimeoutNs is how long the gate holds a block back at most. Putting a chunk
+// blockingTimeoutNs is how long the blocking kernel holds a block back at most. Putting a chunk
 // together takes milliseconds; a host that takes longer was itself held up, and the
 // device must not wait for ever.
-const gateTimeoutNs = 1e9
+const blockingTimeoutNs = 1e9
 
 // blocks is what executing needs, kept for all blocks of a device: a stream, the
 // kernels around a block, and host memory that the device writes to.
@@ -77,7 +77,7 @@ func (d *Device) openBlocks() error {
 		at := &shape.chunk[i]
 		var steps [3]*C.ga_cuda_step
 		for j, c := range []planning.Call{
-			support.GateCall(onDevice(unsafe.Pointer(&shape.flag)), 0, gateTimeoutNs, onDevice(unsafe.Pointer(&at.gate))),
+			support.BlockingCall(onDevice(unsafe.Pointer(&shape.flag)), 0, blockingTimeoutNs, onDevice(unsafe.Pointer(&at.gate))),
 			support.StampCall(d.arch, onDevice(unsafe.Pointer(&at.before)), slots),
 			support.StampCall(d.arch, onDevice(unsafe.Pointer(&at.after)), slots),
 		} {
@@ -91,11 +91,11 @@ func (d *Device) openBlocks() error {
 		b.c.chunk[i] = C.ga_cuda_chunk{
 			begin: C.CUevent(handle(&events[3*i])), end: C.CUevent(handle(&events[3*i+1])), done: C.CUevent(handle(&events[3*i+2])),
 			gate: steps[0], before: steps[1], after: steps[2],
-			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, gateTicketOffset)), taken: 1,
+			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, ticketOffset)), taken: 1,
 		}
 	}
 	// The kernels are loaded when they first run, and loading may wait for the
-	// device to be idle, which it isn't behind a closed gate.
+	// device to be idle, which it isn't behind a blocking kernel.
 	for _, l := range b.around {
 		if _, err := d.Once(l); err != nil {
 			return err
@@ -104,9 +104,9 @@ func (d *Device) openBlocks() error {
 	return nil
 }
 
-// gateTicketOffset is where ga_gate's parameters hold the ticket: behind two
+// ticketOffset is where ga_gate's parameters hold the ticket: behind two
 // addresses and the timeout.
-const gateTicketOffset = 24
+const ticketOffset = 24
 
 // handle is the driver's handle inside a type of gorgonia.org/cu, each of which is a
 // struct of nothing but that.
@@ -114,11 +114,11 @@ func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Function](of *T) unsafe.P
 	return *(*unsafe.Pointer)(unsafe.Pointer(of))
 }
 
-// Execute puts the launches behind a gate, a kernel that waits for the host, and
-// opens it: so that nothing of what it takes to launch is timed. Events on the
+// Execute puts the launches behind a blocking kernel, which waits for the host, and
+// then lets it end: so that nothing of what it takes to launch is timed. Events on the
 // device stand around them, and outside of those the multiprocessors' stamps, from
 // which the clock follows. Blocks of many launches run in several such chunks. A block that
-// is started behind another one has a gate of its own after the other's stamps: it begins
+// is started behind another one has a blocking kernel of its own after the other's stamps: it begins
 // when both the other has ended and all of its launches, or those of its first chunk, are on
 // the stream.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
@@ -219,7 +219,7 @@ func (d *Device) Prime(ctx context.Context, of kernels.Launch) (seconds float64,
 }
 
 // prime runs the first launch of a plan once: a library, and the driver for it, loads
-// kernels when they are first used, which must not happen behind a closed gate. Blocks in
+// kernels when they are first used, which must not happen behind a blocking kernel. Blocks in
 // flight end before.
 func (d *Device) prime(l *Launch) (seconds float64, err error) {
 	if l.Primed {

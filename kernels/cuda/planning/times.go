@@ -48,14 +48,14 @@ func CoreRate(a Arch, d kernels.DType) float64 {
 }
 
 // WaveSeconds is how long tiles blocks take on a GPU that runs perSM of them at a time on
-// each multiprocessor, when one alone takes aloneCycles and one among perSM neighbours
+// each multiprocessor, when a single one takes latencyCycles and one among perSM neighbours
 // sharedCycles. The blocks of the last wave share with fewer.
-func WaveSeconds(a Arch, tiles, perSM int, aloneCycles, sharedCycles float64) float64 {
+func WaveSeconds(a Arch, tiles, perSM int, latencyCycles, sharedCycles float64) float64 {
 	waves, rest := tiles/(perSM*a.SMs), tiles%(perSM*a.SMs)
 	cycles := float64(waves) * sharedCycles
 	if rest > 0 {
 		neighbours := float64(DivideUp(rest, a.SMs)) / float64(perSM)
-		cycles += max(aloneCycles, sharedCycles*neighbours)
+		cycles += max(latencyCycles, sharedCycles*neighbours)
 	}
 	return cycles / (a.ClockMHz * 1e6)
 }

@@ -115,10 +115,10 @@ func StampCall(a planning.Arch, out uint64, slots int) planning.Call {
 	return c
 }
 
-// GateCall holds back its stream until the int32 at flag, host memory mapped to the
+// BlockingCall holds back its stream until the int32 at flag, host memory mapped to the
 // device, has come to ticket, or until timeoutNs have passed. out takes two uint64: 1
 // when it timed out, and the ns waited.
-func GateCall(flag uint64, ticket int32, timeoutNs int64, out uint64) planning.Call {
+func BlockingCall(flag uint64, ticket int32, timeoutNs int64, out uint64) planning.Call {
 	c := planning.Call{Kernel: "ga_gate", Grid: planning.Dim3{X: 1}, Block: planning.Dim3{X: 1}}
 	c.Args.Pointer(flag).Pointer(out).Int64(timeoutNs).Int32(int(ticket))
 	return c

@@ -175,7 +175,7 @@ func TestSupportLaunches(t *testing.T) {
 				calls = append(calls, RealignCall(a, 1<<32+1, 1<<33, rows, columns, columns+3, (columns+15)/16*16))
 			}
 		}
-		calls = append(calls, StampCall(a, 1<<32, 256), GateCall(1<<32, 1, 1e9, 1<<33),
+		calls = append(calls, StampCall(a, 1<<32, 256), BlockingCall(1<<32, 1, 1e9, 1<<33),
 			ReadCall(a, 1<<32, 1<<30, 1<<33), CopyCall(a, 1<<32, 1<<33, 1<<30))
 		if c, ok := ReadBulkCall(a, 1<<32, 1<<30, 1<<33); ok {
 			calls = append(calls, c)

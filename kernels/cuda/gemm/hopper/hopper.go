@@ -14,7 +14,7 @@ import (
 )
 
 // Family is hopper.cu for many rows of A and hopper_narrow.cu for few: TMA and wgmma, on
-// compute capability 9.0 alone.
+// compute capability 9.0 only.
 type Family struct{}
 
 // Name is the name by which the kernel is selected.
@@ -32,7 +32,7 @@ func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	case p.DType == kernels.FP32:
 		return "tensor cores don't multiply fp32; their format of it is tf32"
 	case a.CC != 90:
-		return fmt.Sprintf("TMA and wgmma in this form exist on compute capability 9.0 alone, this GPU has %d.%d", a.CC/10, a.CC%10)
+		return fmt.Sprintf("TMA and wgmma in this form exist only on compute capability 9.0, this GPU has %d.%d", a.CC/10, a.CC%10)
 	case p.LDA > planning.LargestExtent || p.LDC > planning.LargestExtent:
 		return fmt.Sprintf("a leading dimension is beyond %d", planning.LargestExtent)
 	}
@@ -74,9 +74,9 @@ func hopperTiles(d kernels.DType) []hopperTile {
 	return hopperWords // integers have no wgmma of 56, 72 or 88 columns
 }
 
-// beside says that the consumers divide the tile's columns, since its rows, in 64s, are
+// dividesColumns says that the consumers divide the tile's columns, since its rows, in 64s, are
 // an odd number.
-func (t hopperTile) beside() bool { return t.rows%(64*hopperConsumers) != 0 }
+func (t hopperTile) dividesColumns() bool { return t.rows%(64*hopperConsumers) != 0 }
 
 // What hopper.cu fixes.
 const (
@@ -117,9 +117,9 @@ func (t hopperTile) extent(p kernels.Problem) (rows, cols int) {
 type hopperPair int
 
 const (
-	alone   hopperPair = iota
-	stacked            // one below the other, of the same columns
-	beside             // side by side, of the same rows
+	single     hopperPair = iota
+	stacked               // one below the other, of the same columns
+	sideBySide            //, of the same rows
 )
 
 // hopperChoice is a tile and how the work is dealt out.
@@ -133,7 +133,7 @@ type hopperChoice struct {
 }
 
 func (c hopperChoice) size() int {
-	if c.pair == alone {
+	if c.pair == single {
 		return 1
 	}
 	return 2
@@ -150,21 +150,21 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	return best, seconds
 }
 
-// each yields every tile, alone and in pairs, whole and with the last rounds cut.
+// each yields every tile, single and in pairs, whole and with the last rounds cut.
 func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, seconds float64)) {
 	m := wideModels.For(a.CC, a.SMs)
 	for _, t := range hopperTiles(p.DType) {
 		step := t.stepCycles(m)
-		for _, pair := range []hopperPair{alone, stacked, beside} {
+		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
-			if pair != alone && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
+			if pair != single && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
 				continue // halves of an operand are whole groups of eight rows
 			}
 			high, wide := t.rows, t.cols
 			switch pair {
 			case stacked:
 				high *= 2
-			case beside:
+			case sideBySide:
 				wide *= 2
 			}
 			rows, cols := t.extent(p)
@@ -249,7 +249,7 @@ var wideModels = calibration.Of[wideModel]("hopper")
 func (t hopperTile) stepCycles(m *wideModel) float64 {
 	multiply := float64(t.rows*t.cols) / 32
 	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
-	if t.beside() {
+	if t.dividesColumns() {
 		blocks, width = blocks*hopperConsumers, width/hopperConsumers
 	}
 	read := float64(blocks*(64+width)*hopperStepBytes) / m.SharedBytes
@@ -260,7 +260,7 @@ func (t hopperTile) stepCycles(m *wideModel) float64 {
 func (c hopperChoice) absent(p kernels.Problem) float64 {
 	rows, tiles, pair := c.rows, c.rowTiles, c.pair == stacked
 	if c.transposed {
-		rows, tiles, pair = c.cols, c.colTiles, c.pair == beside
+		rows, tiles, pair = c.cols, c.colTiles, c.pair == sideBySide
 	}
 	if pair {
 		rows *= 2
@@ -302,7 +302,7 @@ func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) 
 		busy := share * step / clock
 		t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
 	}
-	if c.pair != alone {
+	if c.pair != single {
 		if c.pair == stacked && c.rowTiles*c.colTiles > c.clusters {
 			t *= 1 - m.ClusterGain
 		}
@@ -318,12 +318,12 @@ func (c hopperChoice) label() string {
 	m, n, down := c.rows, c.cols, c.pair == stacked
 	s := "%dx%d stages %d"
 	if c.transposed {
-		m, n, down = n, m, c.pair == beside
+		m, n, down = n, m, c.pair == sideBySide
 		s = "%dx%dt stages %d"
 	}
 	s = fmt.Sprintf(s, m, n, stages)
 	switch {
-	case c.pair == alone:
+	case c.pair == single:
 	case down:
 		s += " cluster 2x1"
 	default:
@@ -383,7 +383,7 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 		Kernel: c.kernel(p.DType), Shared: c.shared(), Overlap: true,
 		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: hopperThreads},
 	}
-	if c.pair != alone {
+	if c.pair != single {
 		k.Cluster = planning.Dim3{X: 2}
 	}
 	depth := hopperStepBytes / p.DType.Size()
@@ -399,7 +399,7 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	case stacked:
 		onCols.BoxRows /= 2
 		stackedBlocks = 1
-	case beside:
+	case sideBySide:
 		onRows.BoxRows /= 2
 	}
 	k.Args.TensorMap(onRows).TensorMap(onCols)

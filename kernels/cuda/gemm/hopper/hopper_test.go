@@ -148,7 +148,7 @@ func TestHopperCoverage(t *testing.T) {
 		} {
 			p := cudatest.Normalized(t, s[0], s[1], s[2], d)
 			for _, tile := range hopperTiles(d)[:4] {
-				for _, pair := range []hopperPair{alone, stacked, beside} {
+				for _, pair := range []hopperPair{single, stacked, sideBySide} {
 					c := hopperChoice{hopperTile: tile, pair: pair, steps: planning.DivideUp(p.K*d.Size(), hopperStepBytes)}
 					rows, cols := tile.extent(p)
 					c.rowTiles, c.colTiles = planning.DivideUp(rows, tile.rows), planning.DivideUp(cols, tile.cols)
@@ -249,7 +249,7 @@ func TestHopperArgs(t *testing.T) {
 		}
 	}
 
-	c.pair, c.split, c.clusters = beside, 0, 66
+	c.pair, c.split, c.clusters = sideBySide, 0, 66
 	k = c.call(p, at, 528, false)
 	if k.Args.Maps[0].Map.BoxRows != 64 || k.Args.Maps[1].Map.BoxRows != 192 || len(k.Args.Maps) != 2 {
 		t.Errorf("maps of a pair side by side, without TMA for C: %+v", k.Args.Maps)
