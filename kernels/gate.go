@@ -42,7 +42,10 @@ type GateError struct {
 	Device  string
 	Kernel  string
 	Problem Problem
-	Check   GateCheck
+	// Products is how many a batch has, 0 where no batch was computed; Product is the one
+	// that is wrong, from 0.
+	Products, Product int
+	Check             GateCheck
 	// Row and Col are the first element of C that is wrong; they may lie outside
 	// of C for CheckPadding (Row is -1 before it, M or more after it). For
 	// CheckInputs they point into the operand that Detail names.
@@ -57,9 +60,15 @@ type GateError struct {
 }
 
 func (e *GateError) Error() string {
-	s := fmt.Sprintf("gate: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: element (%d,%d) is %g",
-		e.Device, e.Kernel, e.Problem.DType, e.Problem.Shape, e.Problem.LDA, e.Problem.LDB, e.Problem.LDC,
-		e.Problem.BLayout, e.Check, e.Row, e.Col, e.Got)
+	var size fmt.Stringer = e.Problem.Shape
+	product := ""
+	if e.Products > 0 {
+		size = Batch{Problem: e.Problem, Products: e.Products}
+		product = fmt.Sprintf("product %d, ", e.Product)
+	}
+	s := fmt.Sprintf("gate: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: %selement (%d,%d) is %g",
+		e.Device, e.Kernel, e.Problem.DType, size, e.Problem.LDA, e.Problem.LDB, e.Problem.LDC,
+		e.Problem.BLayout, e.Check, product, e.Row, e.Col, e.Got)
 	switch e.Check {
 	case CheckPadding, CheckUnwritten, CheckOverRead:
 	default:
@@ -156,13 +165,44 @@ func GateMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (
 	if err := g.Supports(p); err != nil {
 		return 0, err
 	}
+	one, err := Batch{Problem: p, Products: 1}.Normalized()
+	if err != nil {
+		return 0, err
+	}
+	return gateChecks(ctx, gateRun{device: d, gemm: g, p: p, batch: one}, seed)
+}
+
+// GateBatch is [GateMargin] of a batch, whose strides must be whole rows. Where they leave
+// a gap between products, poison lies in it.
+func GateBatch(ctx context.Context, d Device, g Batcher, b Batch, seed uint64) (float64, error) {
+	b, err := b.Normalized()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range []struct {
+		name       string
+		stride, ld int
+	}{{"A", b.StrideA, b.LDA}, {"B", b.StrideB, b.LDB}, {"C", b.StrideC, b.LDC}} {
+		if s.stride%s.ld != 0 {
+			return 0, fmt.Errorf("gate: %v: the stride of %s is %d, expected whole rows of %d", b, s.name, s.stride, s.ld)
+		}
+	}
+	if err := g.SupportsBatch(b); err != nil {
+		return 0, err
+	}
+	return gateChecks(ctx, gateRun{device: d, gemm: g, p: b.Problem, batch: b, batched: true}, seed)
+}
+
+// gateChecks runs every check of what a run describes and returns the largest margin.
+func gateChecks(ctx context.Context, of gateRun, seed uint64) (float64, error) {
 	var margin float64
 	checks := []GateCheck{CheckIntegers, CheckAccuracy}
-	if p.DType == INT8 {
+	if of.p.DType == INT8 {
 		checks = append(checks, CheckExtremes)
 	}
 	for _, check := range checks {
-		r := &gateRun{device: d, gemm: g, p: p, check: check}
+		r := of
+		r.check = check
 		err := r.run(ctx, seed)
 		if err := errors.Join(err, r.close()); err != nil {
 			return 0, err
@@ -174,34 +214,50 @@ func GateMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (
 
 // GateSummary is what [GateKernel] found.
 type GateSummary struct {
-	Passed int
+	Passed int // problems and batches
 	// Skipped are problems that the kernel refuses, with its reason.
 	Skipped []error
 	// Margin is the largest of [GateMargin].
 	Margin float64
 }
 
-// GateKernel runs the standing table of type dt on g and ends at the first
-// failure. A kernel that refuses all of it has Passed 0 and no error.
+// GateKernel runs the standing table of type dt on g, and that of batches where g is a
+// [Batcher], and ends at the first failure. A kernel that refuses all of it has Passed 0
+// and no error.
 func GateKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (GateSummary, error) {
 	var s GateSummary
 	for _, p := range GateProblems(dt) {
-		if err := ctx.Err(); err != nil {
+		margin, err := GateMargin(ctx, d, g, p, seed)
+		if err := s.add(ctx, margin, err); err != nil {
 			return s, err
 		}
-		margin, err := GateMargin(ctx, d, g, p, seed)
-		var unsupported *Unsupported
-		switch {
-		case errors.As(err, &unsupported):
-			s.Skipped = append(s.Skipped, err)
-		case err != nil:
+	}
+	batcher, ok := g.(Batcher)
+	if !ok {
+		return s, nil
+	}
+	for _, b := range GateBatches(dt) {
+		margin, err := GateBatch(ctx, d, batcher, b, seed)
+		if err := s.add(ctx, margin, err); err != nil {
 			return s, err
-		default:
-			s.Passed++
-			s.Margin = max(s.Margin, margin)
 		}
 	}
 	return s, nil
+}
+
+// add counts what became of a problem, and returns the error that ends the gate.
+func (s *GateSummary) add(ctx context.Context, margin float64, err error) error {
+	var unsupported *Unsupported
+	switch {
+	case errors.As(err, &unsupported):
+		s.Skipped = append(s.Skipped, err)
+	case err != nil:
+		return err
+	default:
+		s.Passed++
+		s.Margin = max(s.Margin, margin)
+	}
+	return ctx.Err()
 }
 
 // GateProblems is the standing table of problems for type d: products smaller than

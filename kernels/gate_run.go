@@ -12,13 +12,16 @@ import (
 // row of the widest register tile.
 const gateGuard = 64
 
-// gateRun is one check of one problem: its buffers, and what was found.
+// gateRun is one check of one problem, or of a batch: its buffers, and what was found.
 type gateRun struct {
 	device Device
 	gemm   Gemm
 	p      Problem // normalized
-	check  GateCheck
-	margin float64
+	// batch is the normalized batch; of a single problem it has one product.
+	batch   Batch
+	batched bool // the kernel is asked for the batch, not for the problem
+	check   GateCheck
+	margin  float64
 
 	closers []func() error
 }
@@ -66,14 +69,43 @@ func outputPoison(d DType) []byte {
 	return []byte{0x5a, 0x5a, 0x5a, 0x5a}
 }
 
-// lay stores a tight rows×cols matrix with leading dimension ld among poison, with
-// before rows of it ahead and a guard behind.
-func lay(d DType, v []float64, rows, cols, ld, before int) ([]byte, error) {
+// stack is how the matrices of a batch lie in one buffer: as many, each of rows rows of
+// ld elements, the next one pitch rows behind, with a guard of before rows ahead of the
+// first and one behind the last.
+type stack struct{ products, rows, ld, pitch, before int }
+
+// newStack is the stack of matrices that lie stride elements apart, in whole rows.
+func newStack(products, rows, ld, stride, before int) stack {
+	return stack{products, rows, ld, stride / ld, before}
+}
+
+// elements is the size of the buffer.
+func (s stack) elements() int {
+	return (s.before + (s.products-1)*s.pitch + s.rows + guardRows(s.ld)) * s.ld
+}
+
+// first is the offset of element (0,0) of the first matrix.
+func (s stack) first() int { return s.before * s.ld }
+
+// row is the buffer's row in which row i of a matrix lies.
+func (s stack) row(product, i int) int { return s.before + product*s.pitch + i }
+
+// at is which matrix a row of the buffer belongs to or lies behind, and which row that is
+// of it: negative ahead of the first one, rows or more behind it.
+func (s stack) at(row int) (product, i int) {
+	product = max(0, min(s.products-1, (row-s.before)/s.pitch))
+	return product, row - s.before - product*s.pitch
+}
+
+// lay stores tight matrices with rows of cols elements among poison.
+func (s stack) lay(d DType, matrices [][]float64, cols int) ([]byte, error) {
 	size := d.Size()
-	out := bytes.Repeat(inputPoison(d), (before+rows+guardRows(ld))*ld)
-	for i := range rows {
-		if err := Encode(d, v[i*cols:][:cols], out[(before+i)*ld*size:][:cols*size]); err != nil {
-			return nil, err
+	out := bytes.Repeat(inputPoison(d), s.elements())
+	for product, v := range matrices {
+		for i := range s.rows {
+			if err := Encode(d, v[i*cols:][:cols], out[s.row(product, i)*s.ld*size:][:cols*size]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
@@ -91,26 +123,34 @@ func (r *gateRun) upload(content []byte) (Buffer, error) {
 
 // run draws the operands, executes the product twice and judges it.
 func (r *gateRun) run(ctx context.Context, seed uint64) error {
-	p := r.p
-	operands := newGateOperands(p, r.check, seed)
-	guardA, guardC := guardRows(p.LDA), guardRows(p.LDC)
-	hostA, err := lay(p.DType, operands.a, p.M, p.K, p.LDA, guardA)
+	p, n := r.p, r.batch.Products
+	operands := make([]gateOperands, n)
+	as, bs := make([][]float64, n), make([][]float64, n)
+	rowsB, colsB := p.sidesOfB()
+	for i := range operands {
+		// No two products have operands in common.
+		operands[i] = newGateOperands(p, r.check, seed+uint64(i)*0x9e3779b97f4a7c15)
+		as[i], bs[i] = operands[i].a, operands[i].b
+		if p.BLayout == Transposed {
+			bs[i] = transpose(bs[i], p.K, p.N)
+		}
+	}
+	stackA := newStack(n, p.M, p.LDA, r.batch.StrideA, guardRows(p.LDA))
+	stackB := newStack(n, rowsB, p.LDB, r.batch.StrideB, 0)
+	stackC := r.output()
+	hostA, err := stackA.lay(p.DType, as, p.K)
 	if err != nil {
 		return err
 	}
-	rowsB, colsB, b := p.K, p.N, operands.b
-	if p.BLayout == Transposed {
-		rowsB, colsB, b = p.N, p.K, transpose(operands.b, p.K, p.N)
-	}
-	hostB, err := lay(p.DType, b, rowsB, colsB, p.LDB, 0)
+	hostB, err := stackB.lay(p.DType, bs, colsB)
 	if err != nil {
 		return err
 	}
 	out := p.DType.Output()
-	blank := bytes.Repeat(outputPoison(out), (guardC+p.M+guardRows(p.LDC))*p.LDC)
+	blank := bytes.Repeat(outputPoison(out), stackC.elements())
 
 	fail := func(err error) error {
-		return fmt.Errorf("gate: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, p.Shape, err)
+		return fmt.Errorf("gate: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, r.size(), err)
 	}
 	bufA, err := r.upload(hostA)
 	if err != nil {
@@ -124,12 +164,12 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return fail(err)
 	}
-	weights, err := r.gemm.PrepareWeights(p, bufB)
+	weights, err := r.prepare(bufB)
 	if err != nil {
 		return fail(err)
 	}
 	r.closers = append(r.closers, weights.Close)
-	launch, err := r.gemm.Bind(p, Operand{bufA, guardA * p.LDA}, weights, Operand{bufC, guardC * p.LDC})
+	launch, err := r.bind(Operand{bufA, stackA.first()}, weights, Operand{bufC, stackC.first()})
 	if err != nil {
 		return fail(err)
 	}
@@ -146,22 +186,21 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 		if err := bufC.Download(0, results[i]); err != nil {
 			return fail(err)
 		}
-		if err := r.checkWritten(results[i], blank, guardC); err != nil {
+		if err := r.checkWritten(results[i], blank); err != nil {
 			return err
 		}
 	}
 	// Causes before symptoms: a kernel that is wrong in a new way each time is
 	// wrong first of all, and one that clobbers its inputs does not repeat.
-	if err := r.checkValues(results[0], guardC, operands); err != nil {
+	if err := r.checkValues(results[0], operands); err != nil {
 		return err
 	}
 	for _, in := range []struct {
 		name string
 		buf  Buffer
 		host []byte
-		ld   int
-		skip int
-	}{{"A", bufA, hostA, p.LDA, guardA}, {"B", bufB, hostB, p.LDB, 0}} {
+		lies stack
+	}{{"A", bufA, hostA, stackA}, {"B", bufB, hostB, stackB}} {
 		now := make([]byte, len(in.host))
 		if err := in.buf.Download(0, now); err != nil {
 			return fail(err)
@@ -169,14 +208,15 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 		if at := firstDifference(now, in.host); at >= 0 {
 			e := r.failure(CheckInputs)
 			index := at / p.DType.Size()
-			e.Row, e.Col = index/in.ld-in.skip, index%in.ld
+			e.Product, e.Row = in.lies.at(index / in.lies.ld)
+			e.Col = index % in.lies.ld
 			e.Got, e.Want = valueAt(p.DType, now, at), valueAt(p.DType, in.host, at)
 			e.Detail = "the launch wrote into " + in.name
 			return e
 		}
 	}
 	if at := firstDifference(results[1], results[0]); at >= 0 {
-		e := r.element(CheckRepeat, at, guardC)
+		e := r.element(CheckRepeat, at)
 		e.Got, e.Want = valueAt(out, results[1], at), valueAt(out, results[0], at)
 		e.Detail = "the second run differs from the first"
 		return e
@@ -184,22 +224,50 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 	return nil
 }
 
+// size is what is computed, for people.
+func (r *gateRun) size() fmt.Stringer {
+	if r.batched {
+		return r.batch
+	}
+	return r.p.Shape
+}
+
+// output is how C lies in its buffer.
+func (r *gateRun) output() stack {
+	return newStack(r.batch.Products, r.p.M, r.p.LDC, r.batch.StrideC, guardRows(r.p.LDC))
+}
+
+func (r *gateRun) prepare(raw Buffer) (Weights, error) {
+	if r.batched {
+		return r.gemm.(Batcher).PrepareBatch(r.batch, raw)
+	}
+	return r.gemm.PrepareWeights(r.p, raw)
+}
+
+func (r *gateRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
+	if r.batched {
+		return r.gemm.(Batcher).BindBatch(r.batch, a, w, c)
+	}
+	return r.gemm.Bind(r.p, a, w, c)
+}
+
 // checkWritten looks at what was written and what was not.
-func (r *gateRun) checkWritten(got, blank []byte, guard int) error {
+func (r *gateRun) checkWritten(got, blank []byte) error {
 	out := r.p.DType.Output()
 	size := out.Size()
 	var padding, unwritten, overRead *GateError
 	note := func(e **GateError, check GateCheck, at int, detail string) {
 		if *e == nil {
-			*e = r.element(check, at, guard)
+			*e = r.element(check, at)
 			(*e).Got, (*e).Detail = valueAt(out, got, at), detail
 		}
 		(*e).Wrong++
 	}
+	lies := r.output()
 	for row := 0; row*r.p.LDC*size < len(got); row++ {
 		line := row * r.p.LDC * size
 		inside := 0 // bytes of this row that belong to C
-		if row >= guard && row < guard+r.p.M {
+		if _, i := lies.at(row); i >= 0 && i < r.p.M {
 			inside = r.p.N * size
 		}
 		for at := line; at < line+inside; at += size {
@@ -228,15 +296,29 @@ func (r *gateRun) checkWritten(got, blank []byte, guard int) error {
 	return nil
 }
 
-// checkValues compares C with the reference, element by element.
-func (r *gateRun) checkValues(got []byte, guard int, operands gateOperands) error {
-	p, out := r.p, r.p.DType.Output()
+// checkValues compares every C with its reference.
+func (r *gateRun) checkValues(got []byte, operands []gateOperands) error {
+	var failure *GateError
+	for product, o := range operands {
+		if err := r.compare(got, product, o, &failure); err != nil {
+			return err
+		}
+	}
+	if failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// compare holds the C of one product against its reference, element by element. The first
+// element of all that is wrong makes the failure, the others are counted in it.
+func (r *gateRun) compare(got []byte, product int, operands gateOperands, failure **GateError) error {
+	p, out, lies := r.p, r.p.DType.Output(), r.output()
 	exact := r.check != CheckAccuracy || p.DType == INT8
 	ref, magnitude := operands.product(p.Shape, !exact)
 	row := make([]float64, p.N)
-	var failure *GateError
 	for i := range p.M {
-		at := (guard + i) * p.LDC * out.Size()
+		at := lies.row(product, i) * p.LDC * out.Size()
 		if err := Decode(out, got[at:at+p.N*out.Size()], row); err != nil {
 			return err
 		}
@@ -257,29 +339,32 @@ func (r *gateRun) checkValues(got []byte, guard int, operands gateOperands) erro
 			if diff <= bound {
 				continue
 			}
-			if failure == nil {
-				failure = r.failure(r.check)
-				failure.Row, failure.Col = i, j
-				failure.Got, failure.Want, failure.Bound = v, want, bound
+			if *failure == nil {
+				e := r.failure(r.check)
+				e.Product, e.Row, e.Col = product, i, j
+				e.Got, e.Want, e.Bound = v, want, bound
+				*failure = e
 			}
-			failure.Wrong++
+			(*failure).Wrong++
 		}
-	}
-	if failure != nil {
-		return failure
 	}
 	return nil
 }
 
 func (r *gateRun) failure(check GateCheck) *GateError {
-	return &GateError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Check: check}
+	e := &GateError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Check: check}
+	if r.batched {
+		e.Products = r.batch.Products
+	}
+	return e
 }
 
 // element is a failure at a byte of C's buffer.
-func (r *gateRun) element(check GateCheck, at, guard int) *GateError {
+func (r *gateRun) element(check GateCheck, at int) *GateError {
 	e := r.failure(check)
 	index := at / r.p.DType.Output().Size()
-	e.Row, e.Col = index/r.p.LDC-guard, index%r.p.LDC
+	e.Product, e.Row = r.output().at(index / r.p.LDC)
+	e.Col = index % r.p.LDC
 	return e
 }
 

@@ -274,8 +274,12 @@ func TestGateCatchesFaults(t *testing.T) {
 // in nearly every element.
 func TestGateBoundSeesOneTerm(t *testing.T) {
 	p := Problem{Shape: Shape{M: 8, N: 16, K: 257}, DType: FP32, Threads: 1}
-	r := &gateRun{device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, p: must(t, p), check: CheckAccuracy}
-	err := r.run(t.Context(), 3)
+	one, err := Batch{Problem: p, Products: 1}.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &gateRun{device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, p: must(t, p), batch: one, check: CheckAccuracy}
+	err = r.run(t.Context(), 3)
 	var e *GateError
 	if !errors.As(err, &e) || e.Check != CheckAccuracy {
 		t.Fatalf("got %v, want a failed accuracy check", err)

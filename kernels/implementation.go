@@ -147,26 +147,41 @@ func (t Task) problem() Problem {
 	}
 }
 
-// Supports refuses what a product of two plain matrices is not.
+// batch is the products of a task that computes several, one right behind the other.
+func (t Task) batch() Batch { return Batch{Problem: t.problem(), Products: t.Products} }
+
+// Supports refuses what neither a product of two plain matrices is nor a batch of them.
 func (p product) Supports(t Task) error {
 	no := func(reason string) error {
 		return &Unsupported{Kernel: p.Name(), DType: t.DType, Reason: reason}
 	}
+	batcher, batches := p.Gemm.(Batcher)
 	switch {
-	case t.Products > 0:
+	case t.Products > 0 && !batches:
 		return no("it computes one product a launch")
 	case t.Weights != (WeightFormat{}):
 		return no("it takes plain weights, not " + t.Weights.String())
 	case t.Output != "" || t.Accumulator != "":
 		return no("its output and accumulator follow from the data type")
+	case t.Products > 0:
+		return batcher.SupportsBatch(t.batch())
 	}
 	return p.Gemm.Supports(t.problem())
 }
 
 func (p product) PrepareWeights(t Task, raw Buffer) (Weights, error) {
+	if b, ok := p.Gemm.(Batcher); ok && t.Products > 0 {
+		return b.PrepareBatch(t.batch(), raw)
+	}
+	if err := p.Supports(t); err != nil {
+		return nil, err
+	}
 	return p.Gemm.PrepareWeights(t.problem(), raw)
 }
 
 func (p product) Bind(t Task, in Operand, w Weights, out Operand) (Launch, error) {
+	if b, ok := p.Gemm.(Batcher); ok && t.Products > 0 {
+		return b.BindBatch(t.batch(), in, w, out)
+	}
 	return p.Gemm.Bind(t.problem(), in, w, out)
 }

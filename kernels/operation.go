@@ -168,10 +168,6 @@ func (o Operation) HasWeights() bool { return o.definition().weights }
 // "weights".
 func (o Operation) Stored() string { return o.definition().operand }
 
-// Divisible says that the rows are independent of each other: M rows may be computed
-// as parts, one launch each, or with rows of padding behind them.
-func (o Operation) Divisible() bool { return o.definition().divisible }
-
 // MarshalText writes the name.
 func (o Operation) MarshalText() ([]byte, error) {
 	if int(o) >= len(definitions) {

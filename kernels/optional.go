@@ -16,6 +16,7 @@ import "context"
 //	Device          CardTeller      what doctor says of a card
 //	Device          Attender        attention, and its gate
 //	Device          AttentionLister attention swept kernel by kernel
+//	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
@@ -105,6 +106,20 @@ type Candidates interface {
 	// under the name [CandidateName] gives it. Which algorithm that is depends on
 	// the problem. It supports those problems for which there are so many choices.
 	Candidate(n int) Gemm
+}
+
+// Batcher is implemented by kernels that compute a [Batch] in one launch. Its methods are
+// those of [Gemm] for a batch: raw holds the B of every product, and the offsets of a and c
+// are those of the first product.
+type Batcher interface {
+	Gemm
+	// SupportsBatch returns nil, or an [*Unsupported] with the reason.
+	SupportsBatch(b Batch) error
+	// PrepareBatch is PrepareWeights for the weights of all products. The form depends
+	// neither on b.M nor on the strides of A and C.
+	PrepareBatch(b Batch, raw Buffer) (Weights, error)
+	// BindBatch joins a batch with its operands.
+	BindBatch(b Batch, a Operand, w Weights, c Operand) (Launch, error)
 }
 
 // Copier is implemented by buffers to which content is copied in less time than it is filled.

@@ -191,6 +191,15 @@ func (s Subject) StoredBytes(m int) float64 {
 	return 0
 }
 
+// Paddable says that the rows are independent of each other, so that rows of padding may
+// stand behind them.
+func (s Subject) Paddable() bool { return s.Operation.definition().divisible }
+
+// Divisible says that M rows may be computed as parts, one launch each. Those of a batch of
+// products may not: the rows of a part lie apart in A and C, one stretch for each product,
+// where the operands of a launch are contiguous.
+func (s Subject) Divisible() bool { return s.Paddable() && s.Products == 0 }
+
 // Validate returns an error that names the first field that can't be.
 func (s Subject) Validate() error {
 	def := s.Operation.definition()

@@ -109,3 +109,22 @@ func TestSubjectWithoutWords(t *testing.T) {
 		t.Errorf("%s is read as %+v, %v", data, back, err)
 	}
 }
+
+// TestDivisible: a product is split and padded, a batch only padded, an attention neither.
+func TestDivisible(t *testing.T) {
+	batch := Product(BF16, 64, 64)
+	batch.Products = 1
+	for _, c := range []struct {
+		s                   Subject
+		divisible, paddable bool
+	}{
+		{Product(BF16, 64, 64), true, true},
+		{batch, false, true},
+		{Subject{Operation: AttentionPrefill, DType: BF16}, false, false},
+		{Subject{Operation: DecoderToken, DType: BF16}, false, false},
+	} {
+		if c.s.Divisible() != c.divisible || c.s.Paddable() != c.paddable {
+			t.Errorf("%v %s: divisible %v, paddable %v", c.s.Operation, c.s.Size(), c.s.Divisible(), c.s.Paddable())
+		}
+	}
+}

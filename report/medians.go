@@ -167,11 +167,14 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	return doc.Render(w, f)
 }
 
-// subjectCells are N, K and layout of a product, or the operation and the size of what is
-// none.
+// subjectCells are N, K and layout of a product, of a batch the size besides; or the
+// operation and the size of what is no product.
 func subjectCells(k results.SeriesKey) (n, kk, layout, operation, size any) {
 	if k.Operation == kernels.GEMM {
-		return k.N, k.K, k.Layout.String(), nil, nil
+		if k.Products > 0 {
+			size = k.Size()
+		}
+		return k.N, k.K, k.Layout.String(), nil, size
 	}
 	return nil, nil, nil, k.Operation.String(), k.Size()
 }

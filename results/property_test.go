@@ -135,7 +135,7 @@ var anyCase = rapid.Custom(func(t *rapid.T) Case {
 	}}
 	c.M = rapid.IntRange(1, 1<<16).Draw(t, "m")
 	execution := rapid.IntRange(0, 3).Draw(t, "execution")
-	if !c.Operation.Divisible() {
+	if execution == 0 && !c.Divisible() || execution == 1 && !c.Paddable() {
 		execution = 3
 	}
 	switch execution {

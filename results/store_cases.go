@@ -52,8 +52,10 @@ func (c Case) Validate() error {
 	switch {
 	case len(c.Parts) > 0 && sum != c.M:
 		return fmt.Errorf("parts of case %v add up to %d, expected %d", c, sum, c.M)
-	case (len(c.Parts) > 0 || c.PadTo != 0) && !c.Operation.Divisible():
-		return fmt.Errorf("case %v: %v is neither split nor padded", c, c.Operation)
+	case len(c.Parts) > 0 && !c.Divisible():
+		return fmt.Errorf("case %v: %v %s is not split: its rows do not make parts that are contiguous", c, c.Operation, c.Size())
+	case c.PadTo != 0 && !c.Paddable():
+		return fmt.Errorf("case %v: %v is not padded", c, c.Operation)
 	case c.PadTo != 0 && c.PadTo <= c.M:
 		return fmt.Errorf("case %v is padded to %d, expected more than %d", c, c.PadTo, c.M)
 	case len(c.Parts) > 0 && c.PadTo != 0:

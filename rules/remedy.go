@@ -114,14 +114,14 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
-	divisible := pl.c.series.Key.Operation.Divisible()
+	divisible := pl.c.series.Key.Divisible()
 	if divisible {
 		split(2)
 	}
 	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	if b := pl.above[i]; divisible && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+	if b := pl.above[i]; pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
 		out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m})
 	}
 	if other, _ := pl.f.bestElsewhere(pl.c, pl.c.points[i].m); other != nil {

@@ -16,7 +16,7 @@ var padRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Pad.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
-	applies: kernels.Operation.Divisible,
+	applies: kernels.Subject.Paddable,
 	judge:   (*evidence).pad,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }

@@ -16,7 +16,7 @@ var splitRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Split.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Split.Enabled },
-	applies: kernels.Operation.Divisible,
+	applies: kernels.Subject.Divisible,
 	judge:   (*evidence).split,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }

@@ -24,8 +24,8 @@ type rule struct {
 	// settings are the rule's keys in the rules file beside enabled, in the file's order.
 	settings []setting
 	enabled  func(*RuleSet) *bool
-	// applies says to which operations the rule does; nil is to all.
-	applies func(kernels.Operation) bool
+	// applies says to which subjects the rule does; nil is to all.
+	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*evidence, *curve) []judgement
 	// bound is the loss from which on a finding's row breaks the rule.
@@ -98,8 +98,8 @@ func ParseRule(s string) (Rule, error) {
 	return "", fmt.Errorf("unknown rule %q: expected one of %s", s, RuleNames())
 }
 
-// appliesTo says whether the rule judges curves of an operation.
-func (r rule) appliesTo(o kernels.Operation) bool { return r.applies == nil || r.applies(o) }
+// appliesTo says whether the rule judges curves of a subject.
+func (r rule) appliesTo(s kernels.Subject) bool { return r.applies == nil || r.applies(s) }
 
 // on says whether the rule is switched on.
 func (r rule) on(c Config) bool { return *r.enabled(&c.Rules) }

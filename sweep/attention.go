@@ -88,7 +88,7 @@ func ParseModelHeads(spec string, tp int) (Target, error) {
 func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject {
 	if t.Operation == kernels.GEMM {
 		s := kernels.Product(d, t.N, t.K)
-		s.Layout = layout
+		s.Layout, s.Products = layout, t.Products
 		return s
 	}
 	return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{
@@ -124,15 +124,14 @@ func ParseOperations(names []string) ([]kernels.Operation, error) {
 	return out, nil
 }
 
-// ParseTarget reads a shape of an operation; see [ParseShape] and [ParseHeads].
+// ParseTarget reads a shape of an operation; see [ParseProduct] and [ParseHeads].
 func ParseTarget(o kernels.Operation, s string) (Target, error) {
 	if o != kernels.GEMM {
 		t, err := ParseHeads(s)
 		t.Operation = o
 		return t, err
 	}
-	shape, err := ParseShape(s)
-	return Target{N: shape.N, K: shape.K, M: shape.M}, err
+	return ParseProduct(s)
 }
 
 // ModelTargets are what a model asks of an operation, as one of tp ranks computes it; see

@@ -31,7 +31,9 @@
 // A shape names the dimensions of a weight matrix: "n14336k4096". Each dimension
 // is its letter and a decimal number, in any order and case, with blanks between
 // them allowed: "K4096 N14336" is the same shape. N and K must be there. An M may
-// be there, "m512n14336k4096", and then replaces the batch grid for this shape.
+// be there, "m512n14336k4096", and then replaces the batch grid for this shape. An X
+// makes a batch of it, "n4096k4096x8": eight products of that size in one launch, each
+// with weights of its own.
 //
 // # Models
 //

@@ -182,29 +182,45 @@ func (b *Batches) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-const shapeExpected = "n and k, as in n14336k4096, and possibly m, as in m512n14336k4096"
+const shapeExpected = "n and k, as in n14336k4096, and possibly m and x, as in m512n14336k4096x8"
 
-// ParseShape reads "n14336k4096" or "m512n14336k4096"; M is 0 when it is not given.
+// ParseShape reads "n14336k4096" or "m512n14336k4096", the size of a single product; M is 0
+// when it is not given.
 func ParseShape(s string) (kernels.Shape, error) {
-	var shape kernels.Shape
-	bad := func(format string, args ...any) (kernels.Shape, error) {
-		return kernels.Shape{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), shapeExpected}
+	t, err := ParseProduct(s)
+	if err == nil && t.Products > 0 {
+		err = &SyntaxError{"shape", s, "x makes a batch of it", "a single product, as in m512n14336k4096"}
+	}
+	if err != nil {
+		return kernels.Shape{}, err
+	}
+	return kernels.Shape{M: t.M, N: t.N, K: t.K}, nil
+}
+
+// ParseProduct reads what [ParseShape] does, and "n4096k4096x8", a batch of eight products
+// of that size.
+func ParseProduct(s string) (Target, error) {
+	var t Target
+	bad := func(format string, args ...any) (Target, error) {
+		return Target{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), shapeExpected}
 	}
 	rest := strings.ToLower(strings.TrimSpace(s))
 	if named := namedSides(rest); named != "" {
-		return kernels.Shape{}, &SyntaxError{"shape", s, "numbers without names", "them with their names, as in " + named}
+		return Target{}, &SyntaxError{"shape", s, "numbers without names", "them with their names, as in " + named}
 	}
 	for rest != "" {
 		var field *int
 		switch rest[0] {
 		case 'm':
-			field = &shape.M
+			field = &t.M
 		case 'n':
-			field = &shape.N
+			field = &t.N
 		case 'k':
-			field = &shape.K
+			field = &t.K
+		case 'x':
+			field = &t.Products
 		default:
-			return bad("%q is none of the letters m, n and k", rest[:1])
+			return bad("%q is none of the letters m, n, k and x", rest[:1])
 		}
 		name := rest[:1]
 		rest = rest[1:]
@@ -223,12 +239,12 @@ func ParseShape(s string) (kernels.Shape, error) {
 		rest = strings.TrimLeft(rest[end:], " \t")
 	}
 	switch {
-	case shape.N == 0:
+	case t.N == 0:
 		return bad("n is missing")
-	case shape.K == 0:
+	case t.K == 0:
 		return bad("k is missing")
 	}
-	return shape, nil
+	return t, nil
 }
 
 // namedSides spells "4096x4096" with the names of the sides, three numbers being

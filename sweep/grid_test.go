@@ -111,7 +111,8 @@ func TestParseShape(t *testing.T) {
 		{in: "n0k4096", err: "0 is below 1"},
 		{in: "n1k1n2", err: "n is given twice"},
 		{in: "nk", err: "a number is missing"},
-		{in: "n1x2", err: `"x" is none of the letters`},
+		{in: "n1x2", err: "k is missing"},
+		{in: "n1k1x2", err: "x makes a batch of it"},
 		{in: "14336x4096", err: `as in n14336k4096`},
 		{in: "8x14336x4096", err: `as in m8n14336k4096`},
 		{in: "8x0", err: `"8" is none of the letters`},
@@ -125,6 +126,44 @@ func TestParseShape(t *testing.T) {
 			t.Errorf("%q: error %v, expected %q", c.in, err, c.err)
 		}
 	}
+}
+
+func TestParseProduct(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Target
+		err  string
+	}{
+		{in: "n4096k4096", want: Target{N: 4096, K: 4096}},
+		{in: "n4096k4096x8", want: Target{N: 4096, K: 4096, Products: 8}},
+		{in: "m512 N4096 K2048 X8", want: Target{M: 512, N: 4096, K: 2048, Products: 8}},
+		{in: "n4096k4096x1", want: Target{N: 4096, K: 4096, Products: 1}},
+		{in: "n1k1x0", err: "0 is below 1"},
+		{in: "n1k1x", err: "a number is missing"},
+		{in: "n1k1x2x2", err: "x is given twice"},
+		{in: "x8", err: "n is missing"},
+		{in: "8x4096x4096", err: "as in m8n4096k4096"},
+	} {
+		got, err := ParseProduct(c.in)
+		switch {
+		case c.err == "" && (err != nil || got != c.want):
+			t.Errorf("%q: %v, %v; expected %v", c.in, got, err, c.want)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%q: error %v, expected %q", c.in, err, c.err)
+		}
+	}
+}
+
+// TestProductSizeReadsBack: the size that a command to see a finding again prints is read
+// as the same subject.
+func TestProductSizeReadsBack(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		want := Target{N: rapid.IntRange(1, MaxDimension).Draw(r, "n"), K: rapid.IntRange(1, MaxDimension).Draw(r, "k"), Products: rapid.IntRange(0, 512).Draw(r, "products")}
+		size := strings.ReplaceAll(want.subject(kernels.BF16, kernels.Transposed).Size(), " ", "")
+		if got, err := ParseTarget(kernels.GEMM, size); err != nil || got != want {
+			r.Fatalf("%q: %+v, %v; expected %+v", size, got, err, want)
+		}
+	})
 }
 
 func TestParseShard(t *testing.T) {
@@ -158,15 +197,15 @@ func FuzzParseBatches(f *testing.F) {
 }
 
 func FuzzParseShape(f *testing.F) {
-	for _, s := range []string{"n14336k4096", "m1n1k1", "K4096 N14336", "n", "m0n1k1"} {
+	for _, s := range []string{"n14336k4096", "m1n1k1", "K4096 N14336", "n", "m0n1k1", "n4k4x8"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseShape(s)
+		got, err := ParseProduct(s)
 		if err != nil {
 			return
 		}
-		if got.N < 1 || got.K < 1 || got.M < 0 || max(got.M, got.N, got.K) > MaxDimension {
+		if got.N < 1 || got.K < 1 || min(got.M, got.Products) < 0 || max(got.M, got.N, got.K, got.Products) > MaxDimension {
 			t.Fatalf("%q gave %v", s, got)
 		}
 	})

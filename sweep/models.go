@@ -77,6 +77,7 @@ type Target struct {
 	Name      string
 	Operation kernels.Operation
 	N, K      int           // of a weight matrix
+	Products  int           // of a batch, each with weights of its own; 0 for a single one
 	Heads     kernels.Heads // of an attention
 	Window    int           // of an attention; 0 for none
 	// M replaces the batch grid when it is not 0.

@@ -70,7 +70,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
 	f.ofTargets, f.changed = ofTargets, flags.Changed
 	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "what is computed: gemm, attention-prefill, attention-decode; attention for both (repeatable)")
-	flags.StringSliceVar(&f.shapes, "shape", nil, "weight matrix as n14336k4096, attention as q32kv8d128 or q32kv8d128w4096; m512n14336k4096 fixes the batch too (repeatable)")
+	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such as n4096k4096x8, heads as q32kv8d128 or q32kv8d128w4096; m512n4096k4096 fixes M (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")

@@ -93,3 +93,16 @@ func tuneAMX(t amxTuning) amxTuning {
 	C.ga_amx_tuned = t
 	return before
 }
+
+// SupportsBatch implements [kernels.Batcher].
+func (k amx) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (k amx) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.batchPrepare(k, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (k amx) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return k.dev.batchBind(k, batch, a, w, c)
+}

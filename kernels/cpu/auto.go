@@ -166,3 +166,16 @@ func (k *auto) can(name string, p kernels.Problem) bool {
 }
 
 func divideUp(a, b int) int { return (a + b - 1) / b }
+
+// SupportsBatch implements [kernels.Batcher].
+func (k *auto) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (k *auto) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.batchPrepare(k, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (k *auto) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return k.dev.batchBind(k, batch, a, w, c)
+}

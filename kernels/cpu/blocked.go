@@ -93,3 +93,16 @@ func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	g.plan = unsafe.Pointer(b.dev.path(q.DType))
 	return kernelLaunch(b.kernel, g, b.dev.threadsOf(q), "", a.Buffer, w, c.Buffer), nil
 }
+
+// SupportsBatch implements [kernels.Batcher].
+func (b *blocked) SupportsBatch(batch kernels.Batch) error { return batchSupports(b, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (b *blocked) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return b.dev.batchPrepare(b, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (b *blocked) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return b.dev.batchBind(b, batch, a, w, c)
+}

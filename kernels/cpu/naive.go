@@ -34,3 +34,16 @@ func (k naive) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	}
 	return kernelLaunch(C.ga_kernel(C.ga_naive), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer), nil
 }
+
+// SupportsBatch implements [kernels.Batcher].
+func (k naive) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (k naive) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.batchPrepare(k, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (k naive) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return k.dev.batchBind(k, batch, a, w, c)
+}

@@ -241,3 +241,16 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	return callLaunch(C.ga_call(C.ga_dnn_matmul_run), unsafe.Pointer(mm), C.GoString(C.ga_dnn_plan_label(plan)),
 		owner, scratch, held, a.Buffer, c.Buffer), nil
 }
+
+// SupportsBatch implements [kernels.Batcher].
+func (k *onednn) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (k *onednn) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.batchPrepare(k, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (k *onednn) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return k.dev.batchBind(k, batch, a, w, c)
+}

@@ -166,3 +166,16 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	}, call)
 	return callLaunch(C.ga_call(C.ga_openblas_run), unsafe.Pointer(call), label, owner, a.Buffer, w, c.Buffer), nil
 }
+
+// SupportsBatch implements [kernels.Batcher].
+func (k openblas) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (k openblas) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.batchPrepare(k, batch, raw)
+}
+
+// BindBatch implements [kernels.Batcher]: the products run one after the other.
+func (k openblas) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return k.dev.batchBind(k, batch, a, w, c)
+}

@@ -73,6 +73,7 @@ type Block struct {
 type LaunchInfo struct {
 	Kernel           string
 	Problem          kernels.Problem
+	Products         int               // of a batch of products; 0 where it is none
 	Attention        kernels.Attention // where it is no product
 	Weights          int               // identifies the weight copy, from 1 in order of preparation
 	AOffset, COffset int               // in elements

@@ -19,6 +19,7 @@ type gemm struct {
 type chooser struct{ *gemm }
 
 var _ kernels.Candidates = (*chooser)(nil)
+var _ kernels.Batcher = (*gemm)(nil)
 
 // Candidate implements kernels.Candidates. Past the declared ones there is a
 // kernel that supports nothing.
@@ -45,6 +46,14 @@ func (g *gemm) Supports(p kernels.Problem) error {
 }
 
 func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+	return g.PrepareBatch(kernels.Batch{Problem: p, Products: 1}, raw)
+}
+
+// SupportsBatch implements [kernels.Batcher]: what is supported of one product is of several.
+func (g *gemm) SupportsBatch(b kernels.Batch) error { return g.Supports(b.Problem) }
+
+// PrepareBatch implements [kernels.Batcher].
+func (g *gemm) PrepareBatch(p kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
@@ -57,7 +66,7 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 	if p.BLayout == kernels.Transposed {
 		rows = p.N
 	}
-	need := int64(rows) * int64(ld) * int64(p.DType.Size())
+	need := (int64(p.Products-1)*int64(p.StrideB) + int64(rows)*int64(ld)) * int64(p.DType.Size())
 	if b.Bytes() < need {
 		return nil, fmt.Errorf("%s: weights need %d bytes, the buffer has %d", g.cfg.Name, need, b.Bytes())
 	}
@@ -79,10 +88,29 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 }
 
 func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	p, err := p.Normalized()
+	l, err := g.bind(kernels.Batch{Problem: p, Products: 1}, a, w, c)
 	if err != nil {
 		return nil, err
 	}
+	return l, nil
+}
+
+// BindBatch implements [kernels.Batcher]: the batch costs what its products do one by one.
+func (g *gemm) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	l, err := g.bind(b, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	l.info.Products = b.Products
+	return l, nil
+}
+
+func (g *gemm) bind(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (*launch, error) {
+	b, err := b.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	p, behind := b.Problem, int64(b.Products-1)
 	if err := g.Supports(p); err != nil {
 		return nil, err
 	}
@@ -96,8 +124,8 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 		last int64
 		size int
 	}{
-		{"A", a, int64(p.M-1)*int64(p.LDA) + int64(p.K), p.DType.Size()},
-		{"C", c, int64(p.M-1)*int64(p.LDC) + int64(p.N), p.DType.Output().Size()},
+		{"A", a, behind*int64(b.StrideA) + int64(p.M-1)*int64(p.LDA) + int64(p.K), p.DType.Size()},
+		{"C", c, behind*int64(b.StrideC) + int64(p.M-1)*int64(p.LDC) + int64(p.N), p.DType.Output().Size()},
 	} {
 		if o.op.Buffer == nil || o.op.Offset < 0 {
 			return nil, fmt.Errorf("%s: %v: %s has no buffer or a negative offset", g.cfg.Name, p.Shape, o.name)
@@ -111,10 +139,10 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 			return nil, err
 		}
 	}
-	l := &launch{device: g.device, gemm: g, weights: own, a: a, c: c, info: LaunchInfo{
+	l := &launch{device: g.device, gemm: g, batch: b, weights: own, a: a, c: c, info: LaunchInfo{
 		Kernel: g.cfg.Name, Problem: p, Weights: own.id, AOffset: a.Offset, COffset: c.Offset,
 	}}
-	l.cost = func() float64 { return g.cfg.Cost(p) }
+	l.cost = func() float64 { return float64(b.Products) * g.cfg.Cost(p) }
 	if g.cfg.Label != nil {
 		l.label = g.cfg.Label(p)
 	}
@@ -141,7 +169,8 @@ func (w *weights) Close() error {
 type launch struct {
 	device  *Device
 	cost    func() float64
-	gemm    *gemm // nil where it is no product
+	gemm    *gemm         // nil where it is no product
+	batch   kernels.Batch // of one product where it is no batch
 	weights *weights
 	a, c    kernels.Operand
 	info    LaunchInfo
@@ -164,18 +193,33 @@ func (l *launch) run() error {
 	if !l.gemm.cfg.Arithmetic {
 		return nil
 	}
-	a, err := matrix(l.a, p.M, p.K, p.LDA, p.DType)
-	if err != nil {
-		return err
+	for i := range l.batch.Products {
+		if err := l.multiply(i); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// multiply computes one product.
+func (l *launch) multiply(product int) error {
+	p := l.batch.Problem
 	rows, cols := p.K, p.N
 	if p.BLayout == kernels.Transposed {
 		rows, cols = p.N, p.K
 	}
-	b, err := matrix(kernels.Operand{Buffer: l.weights.raw}, rows, cols, p.LDB, p.DType)
+	from := func(o kernels.Operand, stride int) kernels.Operand {
+		return kernels.Operand{Buffer: o.Buffer, Offset: o.Offset + product*stride}
+	}
+	a, err := matrix(from(l.a, l.batch.StrideA), p.M, p.K, p.LDA, p.DType)
 	if err != nil {
 		return err
 	}
+	b, err := matrix(from(kernels.Operand{Buffer: l.weights.raw}, l.batch.StrideB), rows, cols, p.LDB, p.DType)
+	if err != nil {
+		return err
+	}
+	c := from(l.c, l.batch.StrideC)
 	out := p.DType.Output()
 	row, encoded := make([]float64, p.N), make([]byte, p.N*out.Size())
 	for i := range p.M {
@@ -193,7 +237,7 @@ func (l *launch) run() error {
 		if err := kernels.Encode(out, row, encoded); err != nil {
 			return err
 		}
-		if err := l.c.Buffer.Upload(int64(l.c.Offset+i*p.LDC)*int64(out.Size()), encoded); err != nil {
+		if err := c.Buffer.Upload(int64(c.Offset+i*p.LDC)*int64(out.Size()), encoded); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,13 @@ func TestArithmeticPassesTheGate(t *testing.T) {
 			if err := kernels.Gate(context.Background(), d, d.Gemms()[1], p, 1); err == nil {
 				t.Errorf("%s %s: a kernel that computes nothing passed", dt, layout)
 			}
+			b := kernels.Batch{Problem: p, Products: 3, StrideA: 5 * 19, StrideC: 4 * 8}
+			if _, err := kernels.GateBatch(context.Background(), d, d.Gemms()[0].(kernels.Batcher), b, 1); err != nil {
+				t.Errorf("%s %s: %v", dt, layout, err)
+			}
+			if _, err := kernels.GateBatch(context.Background(), d, d.Gemms()[1].(kernels.Batcher), b, 1); err == nil {
+				t.Errorf("%s %s: a kernel that computes nothing of a batch passed", dt, layout)
+			}
 		}
 	}
 	if d.Used() != 0 {

@@ -1,0 +1,94 @@
+package cpu
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestBatchGate puts every kernel, the libraries' among them, through the gate's batches,
+// once for each instruction set that this CPU has.
+func TestBatchGate(t *testing.T) {
+	onEachISA(t, func(t *testing.T, isa string) {
+		dev := open(t, 2)
+		for _, g := range dev.Gemms() {
+			if _, own := g.(*blocked); isa != "portable" && !own && g.Name() != "auto" && g.Name() != "amx" {
+				continue // the same code on every instruction set
+			}
+			for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
+					passed := 0
+					for i, b := range kernels.GateBatches(d) {
+						_, err := kernels.GateBatch(t.Context(), dev, g.(kernels.Batcher), b, uint64(i))
+						var unsupported *kernels.Unsupported
+						switch {
+						case errors.As(err, &unsupported) && g.Supports(b.Problem) != nil:
+						case err != nil:
+							t.Error(err)
+						default:
+							passed++
+						}
+					}
+					if one := (kernels.Problem{Shape: kernels.Shape{M: 1, N: 8, K: 8}, DType: d}); passed == 0 && g.Supports(one) == nil {
+						t.Error("no batch passed")
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestBatchErrors: what does not fit is told, with the batch.
+func TestBatchErrors(t *testing.T) {
+	dev := open(t, 1)
+	g := dev.gemm("tiled").(kernels.Batcher)
+	b := kernels.Batch{Problem: kernels.Problem{Shape: kernels.Shape{M: 2, N: 16, K: 16}, DType: kernels.FP32}, Products: 3}
+	alloc := func(elements int64) kernels.Buffer {
+		buf, err := dev.Alloc(4 * elements)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { buf.Close() })
+		return buf
+	}
+	raw, a, c := alloc(3*256), alloc(3*32), alloc(3*32)
+	if _, err := g.PrepareBatch(b, alloc(2*256)); err == nil || !strings.Contains(err.Error(), "m2 n16 k16 x3: weights of product 2: byte 2048 of a buffer of 2048") {
+		t.Errorf("too small a B: %v", err)
+	}
+	w, err := g.PrepareBatch(b, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	one, err := g.PrepareWeights(b.Problem, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if w.Bytes() != 3*one.Bytes() || !w.(kernels.Detached).Detached() {
+		t.Errorf("weights of three products hold %d bytes, of one %d", w.Bytes(), one.Bytes())
+	}
+	for want, bind := range map[string]func() (kernels.Launch, error){
+		"not those of 3 products prepared by kernel tiled": func() (kernels.Launch, error) {
+			return g.BindBatch(b, kernels.Operand{Buffer: a}, one, kernels.Operand{Buffer: c})
+		},
+		"not those of 2 products": func() (kernels.Launch, error) {
+			fewer := b
+			fewer.Products = 2
+			return g.BindBatch(fewer, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+		},
+		"product 2 of m2 n16 k16 x3: m2 n16 k16: operand A": func() (kernels.Launch, error) {
+			return g.BindBatch(b, kernels.Operand{Buffer: a, Offset: 1}, w, kernels.Operand{Buffer: c})
+		},
+	} {
+		if _, err := bind(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	l, err := g.BindBatch(b, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+	if err != nil || l.Label() != "in sequence" {
+		t.Errorf("bound as %v, %v", l, err)
+	}
+}
