@@ -21,6 +21,7 @@ import "context"
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
 //	Weights         Detached        freeing the raw B
+//	Launch          TilingTeller    tile, waves, split and orientation beside the label
 //
 // A decoder needs more of a device: see package mistral's Backend.
 
@@ -140,4 +141,11 @@ type Copyable interface {
 type Detached interface {
 	// Detached says that the raw B is no longer read.
 	Detached() bool
+}
+
+// TilingTeller is implemented by launches whose tiles are known to whoever made them.
+type TilingTeller interface {
+	Launch
+	// Tiling is how the launch divides its work. What is not known is zero.
+	Tiling() Tiling
 }

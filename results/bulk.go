@@ -153,7 +153,7 @@ func (w *bulkWriter) label(id int64, label string) error { return w.once(updateL
 
 // launch stores the launch of a case that had none.
 func (w *bulkWriter) launch(id int64, l Launch) error {
-	return w.once(updateLaunch, append(l.bind(), id)...)
+	return w.once(updateLaunch, append(bindLaunch(l), id)...)
 }
 
 // once runs a statement that is not run often.

@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -87,36 +86,20 @@ type Case struct {
 }
 
 // Launch is what a kernel does with a product. What is not known is zero.
-type Launch struct {
-	// Tile is the part of C that one block computes, M by N, and the step along K.
-	Tile [3]int `json:"tile,omitzero"`
-	// Waves is how many times the blocks fill the device: blocks ÷ those that run at
-	// the same time.
-	Waves float64 `json:"waves,omitempty"`
-	// Split is the number of parts along K that are summed afterwards, 1 for none.
-	Split int `json:"split,omitempty"`
-	// Orientation says what is computed when it isn't C itself: a word of the kernel's.
-	Orientation string `json:"orientation,omitempty"`
+type Launch = kernels.Tiling
+
+// readLabel moves what the label says of the launch to where nothing is known of it: all
+// that runs, tables and CSVs have of other programs' kernels is their names.
+func (c *Case) readLabel() {
+	if c.Label != "" {
+		var told Launch
+		c.Label, told = kernels.ReadLabel(c.Label)
+		c.Launch = c.Launch.Or(told)
+	}
 }
 
-// check returns an error that names the first field that no launch has.
-func (l Launch) check() error {
-	for i, t := range l.Tile {
-		if t < 0 || t > maxDimension {
-			return fmt.Errorf("tile_%c is %d", "mnk"[i], t)
-		}
-	}
-	switch {
-	case !(l.Waves >= 0) || math.IsInf(l.Waves, 0):
-		return fmt.Errorf("waves is %v", l.Waves)
-	case l.Split < 0 || l.Split > maxDimension:
-		return fmt.Errorf("split is %d", l.Split)
-	}
-	return nil
-}
-
-// bind lists the columns of a launch; what is not known is null.
-func (l Launch) bind() []any {
+// bindLaunch lists the columns of a launch; what is not known is null.
+func bindLaunch(l Launch) []any {
 	count := func(n int) any {
 		if n == 0 {
 			return nil

@@ -107,7 +107,7 @@ func TestReadOnlyRunRefusesWrites(t *testing.T) {
 		"append": func() error { return r.Append(before[0]) },
 		"fail":   func() error { return r.Fail(Failure{CaseID: 1, Phase: PhaseSweep, Round: 99}) },
 		"state":  func() error { return r.SetState("a", "b") },
-		"label":  func() error { return r.SetLabel(1, "b") },
+		"label":  func() error { return r.SetLaunch(1, "b", Launch{}) },
 		"clock":  func() error { return r.SetReferenceClock("cpu", 1) },
 		"cases":  func() error { _, err := r.AddCases([]Case{{SeriesKey: testKey, M: 3}}); return err },
 	} {

@@ -138,7 +138,9 @@ func (s *importStore) add(rec *record) error {
 			single: len(rec.c.Parts) == 0 && rec.c.PadTo == 0,
 		})
 		if s.w != nil {
-			if err := s.w.addCase(series, rec.c); err != nil {
+			c := rec.c
+			c.readLabel()
+			if err := s.w.addCase(series, c); err != nil {
 				return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
 			}
 		}
@@ -187,19 +189,23 @@ func (s *importStore) addSeries(rec *record) (int64, error) {
 
 // learn stores the label and the launch of a case when earlier lines had none.
 func (s *importStore) learn(c *importCase, rec *record) error {
-	if !c.named && rec.c.Label != "" {
-		c.named = true
-		if s.w != nil {
-			if err := s.w.label(rec.s.CaseID, rec.c.Label); err != nil {
-				return err
-			}
+	names, describes := !c.named && rec.c.Label != "", !c.described && rec.c.Launch != (Launch{})
+	if !names && !describes {
+		return nil
+	}
+	c.named, c.described = c.named || names, c.described || describes
+	if s.w == nil {
+		return nil
+	}
+	told := rec.c
+	told.readLabel()
+	if names {
+		if err := s.w.label(rec.s.CaseID, told.Label); err != nil {
+			return err
 		}
 	}
-	if !c.described && rec.c.Launch != (Launch{}) {
-		c.described = true
-		if s.w != nil {
-			return s.w.launch(rec.s.CaseID, rec.c.Launch)
-		}
+	if describes || !c.described && told.Launch != (Launch{}) {
+		return s.w.launch(rec.s.CaseID, told.Launch)
 	}
 	return nil
 }

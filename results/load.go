@@ -82,20 +82,13 @@ func (r *Run) Swept() (Swept, error) {
 // caseNews is what became known of a case after the run was loaded.
 type caseNews struct {
 	label  string
-	launch *Launch // nil for what it was
+	launch Launch
 }
 
 // tell keeps what became known of a case, for what has been loaded of it.
-func (r *Run) tell(caseID int64, label string, launch Launch) {
+func (r *Run) tell(c Case) {
 	if r.loaded != nil {
-		r.told[caseID] = caseNews{label, &launch}
-	}
-}
-
-// relabel is tell of a label alone.
-func (r *Run) relabel(caseID int64, label string) {
-	if r.loaded != nil {
-		r.told[caseID] = caseNews{label, r.told[caseID].launch}
+		r.told[c.ID] = caseNews{c.Label, c.Launch}
 	}
 }
 
@@ -117,10 +110,7 @@ func (r *Run) applyTold() {
 				s.Rows, own = slices.Clone(s.Rows), true
 			}
 			c := &s.Rows[j].Case
-			c.Label = news.label
-			if news.launch != nil {
-				c.Launch = *news.launch
-			}
+			c.Label, c.Launch = news.label, news.launch
 		}
 	}
 	clear(r.told)

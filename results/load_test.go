@@ -76,7 +76,7 @@ func TestPropertyLoad(t *testing.T) {
 				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy}).Draw(t, "phase")
 				check(t, r.Append(drawSample(t, c, phase, 100+int(next), next+int64(rapid.IntRange(0, 2).Draw(t, "gap")))))
 			case 2:
-				check(t, r.SetLabel(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label")))
+				check(t, r.SetLaunch(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label"), Launch{Split: rapid.IntRange(0, 2).Draw(t, "split")}))
 			case 3:
 				c.Launch, c.Label = Launch{Split: 3}, "launched"
 				_, err := r.AddCases([]Case{c, {SeriesKey: testKey, M: int(next) + 1}})

@@ -142,6 +142,7 @@ func (d *reader) cases(each func(Case) error) error {
 		if d.schema >= 2 {
 			c.Launch = d.launch(s, 6)
 		}
+		c.readLabel()
 		var err error
 		if c.Parts, err = splitParts(string(s.Text(3))); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)

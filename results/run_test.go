@@ -91,7 +91,7 @@ func TestStoreAndReload(t *testing.T) {
 	must(t, r.Fail(failure))
 	must(t, r.SetState("status", "interrupted"))
 	must(t, r.SetState("status", "complete"))
-	must(t, r.SetLabel(cases[2].ID, "6x64"))
+	must(t, r.SetLaunch(cases[2].ID, "6x64", Launch{Tile: [3]int{6, 64}, Split: 1}))
 	must(t, r.Close())
 	must(t, r.Close())
 
@@ -120,7 +120,7 @@ func TestStoreAndReload(t *testing.T) {
 	readCases, err := o.Cases()
 	must(t, err)
 	labelled := cases[2]
-	labelled.Label = "6x64"
+	labelled.Label, labelled.Launch = "6x64", Launch{Tile: [3]int{6, 64}, Split: 1}
 	if d := cmp.Diff([]Case{cases[0], cases[1], labelled, more[0], more[2]}, readCases); d != "" {
 		t.Errorf("cases (-stored +read):\n%s", d)
 	}
@@ -177,7 +177,7 @@ func TestAppendRefuses(t *testing.T) {
 	if err := r.Fail(Failure{CaseID: cases[0].ID, Phase: PhaseSweep, Round: 0, Reason: "late"}); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("failure in the place of a sample: %v", err)
 	}
-	if err := r.SetLabel(99, "x"); err == nil {
+	if err := r.SetLaunch(99, "x", Launch{}); err == nil {
 		t.Error("label of an unknown case was accepted")
 	}
 	samples, err := r.Samples("")

@@ -63,7 +63,7 @@ func (c Case) Validate() error {
 	case c.Threads < 0:
 		return fmt.Errorf("case %v has %d threads", c, c.Threads)
 	}
-	if err := c.Launch.check(); err != nil {
+	if err := c.Launch.Validate(); err != nil {
 		return fmt.Errorf("the launch of case %v is impossible: %w", c, err)
 	}
 	return nil
@@ -98,8 +98,8 @@ func (r *Run) AddCases(cases []Case) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	for id, c := range told {
-		r.tell(id, c.Label, c.Launch)
+	for _, c := range told {
+		r.tell(c)
 	}
 	return out, nil
 }
@@ -120,12 +120,12 @@ func bindSeries(id int64, k SeriesKey) ([]any, error) {
 
 // bindCase lists the values of insertCase.
 func bindCase(series int64, c Case) []any {
-	return append([]any{c.ID, series, c.M, JoinInts(c.Parts, "+"), c.PadTo, c.Label}, c.Launch.bind()...)
+	return append([]any{c.ID, series, c.M, JoinInts(c.Parts, "+"), c.PadTo, c.Label}, bindLaunch(c.Launch)...)
 }
 
 // bindTold lists the values of updateCase.
 func bindTold(c Case) []any {
-	return append(append([]any{c.Label}, c.Launch.bind()...), c.ID)
+	return append(append([]any{c.Label}, bindLaunch(c.Launch)...), c.ID)
 }
 
 // learn fills in what is not known of a case and other knows; false when nothing is new.
@@ -194,6 +194,7 @@ func (s *caseStore) close() {
 // add stores a case and returns it as it is stored; changed says that it was there
 // and that its label or launch is new.
 func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool, err error) {
+	c.readLabel()
 	if err := c.Validate(); err != nil {
 		return nil, false, err
 	}
@@ -225,12 +226,18 @@ func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool
 	return &c, false, nil
 }
 
-// SetLabel stores the name of what ran inside a case, in place of any before.
-func (r *Run) SetLabel(caseID int64, label string) error {
+// SetLaunch stores the name of what ran inside a case and how it was launched, in place of
+// any before.
+func (r *Run) SetLaunch(caseID int64, label string, launch Launch) error {
+	c := Case{ID: caseID, Label: label, Launch: launch}
+	c.readLabel()
 	r.records.Lock()
 	defer r.records.Unlock()
-	err := r.write("set label", func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE cases SET label = ? WHERE id = ?`, label, caseID)
+	err := r.write("set launch", func(ctx context.Context, tx *sql.Tx) error {
+		if err := c.Launch.Validate(); err != nil {
+			return fmt.Errorf("the launch of case %d is impossible: %w", caseID, err)
+		}
+		res, err := tx.ExecContext(ctx, updateCase, bindTold(c)...)
 		if err != nil {
 			return err
 		}
@@ -240,7 +247,7 @@ func (r *Run) SetLabel(caseID int64, label string) error {
 		return nil
 	})
 	if err == nil {
-		r.relabel(caseID, label)
+		r.tell(c)
 	}
 	return err
 }

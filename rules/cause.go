@@ -127,15 +127,15 @@ func (w *witness) alternative() (Cause, string) {
 	if w.curve.series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
 	}
-	label := algorithm(j.against.Label)
+	label := j.against.Label
 	if library(w.curve.series.Key.Kernel) == library(j.against.Kernel) {
-		if own := algorithm(w.row.label); label != "" && own != "" && own != label {
+		if own := w.row.label; label != "" && own != "" && own != label {
 			text += fmt.Sprintf(", by %s where the library chose %s", short(label), short(own))
 		}
 		return HeuristicChoice, text
 	}
-	if label != "" && label != algorithm(w.row.label) {
-		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return algorithm(p.label) == label }); i >= 0 {
+	if label != "" && label != w.row.label {
+		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return p.label == label }); i >= 0 {
 			return HeuristicChoice, fmt.Sprintf("%s, by %s, which %s itself runs at m%d", text, short(label), w.curve.series.Key.Kernel, w.curve.points[i].m)
 		}
 	}
@@ -242,10 +242,9 @@ func rates(flops, against float64) string {
 	return fmt.Sprintf("%s of %s %s", figure(flops/unit), figure(against/unit), name)
 }
 
-// short cuts a demangled kernel name to what tells it apart, and the waves off an
-// algorithm's.
+// short cuts a demangled kernel name to what tells it apart.
 func short(label string) string {
-	if label = algorithm(strings.TrimPrefix(label, "void ")); label == "" {
+	if label = strings.TrimPrefix(label, "void "); label == "" {
 		return "an algorithm that it does not name"
 	}
 	if open := indexAfter(label, "Kernel2<"); open > 0 {

@@ -62,7 +62,7 @@ func worstOf(t *testing.T, units int, ms []int, us func(m int) float64, label fu
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: units}}
 	for i := range data.Series[0].Rows {
 		c := &data.Series[0].Rows[i].Case
-		c.Label = label(c.M)
+		c.Label, c.Launch = kernels.ReadLabel(label(c.M))
 	}
 	a, err := RunAudit(context.Background(), data, Default().Only(Monotonic), nil)
 	if err != nil {
@@ -179,22 +179,24 @@ func TestCausesOfLabelledRows(t *testing.T) {
 	}
 }
 
-// TestTilesOfLaunches: what is stored of a launch goes before what its label says.
+// TestTilesOfLaunches: tiles are those of the launch, whatever the label says; labels are not read.
 func TestTilesOfLaunches(t *testing.T) {
 	c := &curve{spec: kernels.Spec{Units: 132}}
 	c.series.Key.N = 4096
+	tall := results.Launch{Tile: [3]int{128, 256, 64}, Split: 1}
 	for _, tc := range []struct {
 		p    point
 		want [2]int
 	}{
-		{point{label: "nvjet_256x128"}, [2]int{128, 256}},
-		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 1 waves 0.97"}, [2]int{256, 128}},
-		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 3 in fp32 waves 0.97"}, [2]int{}},
-		{point{label: "hopper 192x128t stages 4 cluster 1x2"}, [2]int{192, 128}},
-		{point{label: "hopper 128x256 stages 4 split 60 of 120"}, [2]int{}},
-		{point{label: "nvjet_256x128 + cublasLt::splitKreduce_kernel"}, [2]int{}},
+		{point{launch: tall}, [2]int{128, 256}},
+		{point{launch: results.Launch{Tile: [3]int{128, 256, 64}}}, [2]int{128, 256}},
 		{point{label: "nvjet_256x128", launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1}}, [2]int{64, 192}},
-		{point{label: "nvjet_256x128", launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 2}}, [2]int{}},
+		{point{launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1, Orientation: kernels.OrientationTransposed}}, [2]int{64, 192}},
+		{point{launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 2}}, [2]int{}},
+		{point{launch: results.Launch{Tile: [3]int{64}, Split: 1}}, [2]int{}},
+		{point{label: "nvjet_256x128"}, [2]int{}},
+		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 1", launch: results.Launch{Split: 1}}, [2]int{}},
+		{point{label: "hopper 192x128 split 60 of 120", launch: tall}, [2]int{128, 256}},
 		{point{}, [2]int{}},
 	} {
 		got, ok := c.tileOf(tc.p)
@@ -202,8 +204,30 @@ func TestTilesOfLaunches(t *testing.T) {
 			t.Errorf("%+v: %dx%d %v, want %v", tc.p, got.m, got.n, ok, tc.want)
 		}
 	}
-	if w, ok := c.tileOf(point{label: "nvjet_256x128"}); !ok || w.lastOf(1) != 1024 || w.lastOf(4) != 4224 {
+	if w, ok := c.tileOf(point{launch: tall}); !ok || w.lastOf(1) != 1024 || w.lastOf(4) != 4224 {
 		t.Errorf("waves of %+v end at m%d and m%d", w, w.lastOf(1), w.lastOf(4))
+	}
+}
+
+// TestTilesByTheTimes: where a launch does not tell which side of its tile lies along M, the
+// times do, of all rows with that label.
+func TestTilesByTheTimes(t *testing.T) {
+	for _, tall := range []bool{true, false} {
+		tm, tn := 64, 256
+		if tall {
+			tm, tn = tn, tm
+		}
+		us := func(m int) float64 { return 20 * float64(occupy(m, 4096, tm, tn, 132).waves) }
+		data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 4096, 64), 7)
+		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+		for i := range data.Series[0].Rows {
+			c := &data.Series[0].Rows[i].Case
+			c.Label, c.Launch = "theirs", results.Launch{Tile: [3]int{64, 256}, Orientation: kernels.OrientationUnknown}
+		}
+		c := prepare(data, Default()).curves[0]
+		if got, ok := c.tileOf(c.points[0]); !ok || got.m != tm || got.n != tn {
+			t.Errorf("tiles of %dx%d by the times, want %dx%d", got.m, got.n, tm, tn)
+		}
 	}
 }
 

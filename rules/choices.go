@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -67,15 +66,6 @@ func library(kernel string) string {
 		return "cublas"
 	}
 	return base
-}
-
-// algorithm is the part of a label that is equal wherever the same algorithm runs:
-// how many waves it makes depends on the product.
-func algorithm(label string) string {
-	if i := strings.LastIndex(label, " waves "); i > 0 {
-		return label[:i]
-	}
-	return label
 }
 
 // choice: one of the library's own next choices is faster at this very product.

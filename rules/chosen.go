@@ -16,11 +16,11 @@ const clearly = 3
 // would have served the row as well, and so it is for most rows of the finding: the last of
 // them always stands beside one that is not slow.
 func (w *witness) larger() (Cause, string) {
-	own := algorithm(w.row.label)
+	own := w.row.label
 	least := -1
 	for k := w.c.worst.point + 1; k < len(w.curve.points); k++ {
 		p := w.curve.points[k]
-		if own != "" && algorithm(p.label) == own || !w.surelyFaster(p) {
+		if own != "" && p.label == own || !w.surelyFaster(p) {
 			continue // the same kernel is no other choice; see sameKernel
 		}
 		if least < 0 || p.us.y < w.curve.points[least].us.y {
@@ -68,12 +68,12 @@ func (w *witness) surelyFaster(p point) bool {
 // sameKernel: the kernel of the row computes a larger product in so much less time that
 // neither the product nor the machine is at fault.
 func (w *witness) sameKernel() (Cause, string) {
-	own := algorithm(w.row.label)
+	own := w.row.label
 	if own == "" {
 		return "", "the kernel's name is not known"
 	}
 	for k := w.c.worst.point + 1; k < len(w.curve.points); k++ {
-		if p := w.curve.points[k]; algorithm(p.label) == own && p.us.y <= w.within() && w.surelyFaster(p) {
+		if p := w.curve.points[k]; p.label == own && p.us.y <= w.within() && w.surelyFaster(p) {
 			return Implementation, fmt.Sprintf("the same kernel, %s, computes the larger m%d in %s us", short(own), p.m, figure(math.Exp(p.us.y)))
 		}
 	}
@@ -83,7 +83,7 @@ func (w *witness) sameKernel() (Cause, string) {
 // kept: the kernel that ran next below the row has room for its tiles in the waves that it
 // needed there, and would have been faster.
 func (w *witness) kept() (Cause, string) {
-	own := algorithm(w.row.label)
+	own := w.row.label
 	if own == "" {
 		return "", "kernels are not named"
 	}
@@ -91,7 +91,7 @@ func (w *witness) kept() (Cause, string) {
 	why := "no other kernel ran at a smaller M"
 	for i := w.c.worst.point - 1; i >= 0; i-- {
 		p := w.curve.points[i]
-		label := algorithm(p.label)
+		label := p.label
 		if 2*p.m < w.row.m {
 			break // an octave below is another problem
 		}
@@ -121,7 +121,7 @@ func (w *witness) kept() (Cause, string) {
 // neighbours: the kernel that the row runs is slow wherever it is chosen, or slower than
 // another one that runs on both sides of the row.
 func (w *witness) neighbours() (Cause, string) {
-	label := algorithm(w.row.label)
+	label := w.row.label
 	if label == "" {
 		return "", ""
 	}
@@ -133,7 +133,7 @@ func (w *witness) neighbours() (Cause, string) {
 		if p.label == "" || math.Abs(math.Log(float64(p.m)/float64(w.row.m))) > math.Ln2 {
 			continue // another octave of M is another problem
 		}
-		name := algorithm(p.label)
+		name := p.label
 		if name == label {
 			own = math.Max(own, p.rate())
 			continue

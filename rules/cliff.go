@@ -15,26 +15,20 @@ type tiling struct {
 	columns             int // N of the series
 }
 
-// tileOf is the tiling of the kernel that ran a point: of its launch, where that is stored, else
-// read from the label. ok is false where the tile or the device's units are not known, and
-// where the kernel cuts tiles along K: then waves of tiles say nothing.
+// tileOf is the tiling of the kernel that ran a point, by its launch. ok is false where the
+// tile or the device's units are not known, and where the kernel cuts tiles along K: then
+// waves of tiles say nothing.
 func (c *curve) tileOf(p point) (t tiling, ok bool) {
 	if c.series.Key.Operation != kernels.GEMM {
 		return tiling{}, false // tiles cover the C of a product
 	}
-	n := c.series.Key.N
-	t = tiling{m: p.launch.Tile[0], n: p.launch.Tile[1], units: unitsOf(c.spec), columns: n}
-	if t.units == 0 || p.launch.Split > 1 || p.launch.Split == 0 && cutsK(p.label) {
+	units := unitsOf(c.spec)
+	if units == 0 || p.launch.Split > 1 || !p.launch.Tiled() {
 		return tiling{}, false
 	}
-	if t.m <= 0 || t.n <= 0 {
-		a, b, ok := parseTile(p.label)
-		if !ok {
-			return tiling{}, false
-		}
-		t.m, t.n = orient(c, p.label, a, b, t.units)
-	}
-	t.across = (n + t.n - 1) / t.n
+	t = tiling{units: units, columns: c.series.Key.N}
+	t.m, t.n = orient(c, p, units)
+	t.across = (t.columns + t.n - 1) / t.n
 	return t, true
 }
 

@@ -32,7 +32,7 @@ type point struct {
 	row   int // index into Series.Rows
 	m     int
 	label string
-	// launch is what is stored of how the kernel runs, zero where nothing is.
+	// launch is how the kernel runs, as far as that is known.
 	launch results.Launch
 	n      int     // usable samples
 	flops  float64 // log of the product's FLOPs

@@ -288,22 +288,6 @@ func TestStaircaseWithoutLabels(t *testing.T) {
 	}
 }
 
-func TestParseTile(t *testing.T) {
-	for label, want := range map[string][2]int{
-		"ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_nn":                    {256, 128},
-		"ampere_fp16_s1688gemm_fp16_64x128_sliced1x2_ldg8_f2f_nn":                        {64, 128},
-		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_32x6_>": {64, 64},
-		"sm90_xmma_gemm_bf16bf16_tilesize128x256x64_warpgroupsize2x1x1":                  {128, 256},
-		"gemvx::kernel": {},
-		"":              {},
-	} {
-		a, b, ok := parseTile(label)
-		if (want != [2]int{}) != ok || ok && [2]int{a, b} != want {
-			t.Errorf("%q: %d×%d %v, want %v", label, a, b, ok, want)
-		}
-	}
-}
-
 // TestNothingPanics feeds whatever a run file could hold to everything, and
 // prints it.
 func TestNothingPanics(t *testing.T) {
@@ -317,7 +301,8 @@ func TestNothingPanics(t *testing.T) {
 			s.Peak.FLOPS = rapid.SampledFrom([]float64{0, 1, 1e14}).Draw(t, "peak")
 			s.ReadBandwidth = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
 			for i, m := range grid(1, rapid.IntRange(0, 30).Draw(t, "rows"), 1) {
-				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4, Label: rapid.SampledFrom([]string{"", "x_64x64", "y_128x64"}).Draw(t, "label")}}
+				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4}}
+				r.Case.Label, r.Case.Launch = kernels.ReadLabel(rapid.SampledFrom([]string{"", "x_64x64", "y_128x64", "nvjet_128x64", "x_64x64 splitk 2"}).Draw(t, "label"))
 				for round := range rapid.IntRange(0, 7).Draw(t, "samples") {
 					r.Samples = append(r.Samples, results.Sample{CaseID: int64(i), Round: round, Seq: int64(round*30 + i),
 						US: rapid.SampledFrom(times).Draw(t, "us"), ClockMHz: rapid.SampledFrom(clocks).Draw(t, "clock")})

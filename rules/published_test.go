@@ -30,7 +30,8 @@ func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float
 		if err1 != nil || err2 != nil || err3 != nil {
 			t.Fatal(err1, err2, err3)
 		}
-		c := results.Case{ID: int64(i + 1), SeriesKey: key, M: m, Label: r[4]}
+		c := results.Case{ID: int64(i + 1), SeriesKey: key, M: m}
+		c.Label, c.Launch = kernels.ReadLabel(r[4])
 		s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us, Utils: utils}}})
 	}
 	slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
@@ -138,6 +139,7 @@ func TestCausesWithoutLabels(t *testing.T) {
 	data := rtx4090(t)
 	for i := range data.Series[0].Rows {
 		data.Series[0].Rows[i].Case.Label = ""
+		data.Series[0].Rows[i].Case.Launch = results.Launch{}
 	}
 	a, err := RunAudit(context.Background(), data, articleConfig(0.85), nil)
 	if err != nil {

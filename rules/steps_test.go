@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // stepsOf lists the Ms of steps by kind.
@@ -27,7 +28,7 @@ func TestStepsOfTiles(t *testing.T) {
 	data := byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1600, 8), 8)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 108}}
 	for i := range data.Series[0].Rows {
-		data.Series[0].Rows[i].Case.Label = "lib_128x128"
+		data.Series[0].Rows[i].Case.Launch = results.Launch{Tile: [3]int{128, 128}}
 	}
 	got := stepsOf(Steps(data, syntheticKey))
 	want := []int{384, 768, 1280}

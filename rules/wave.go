@@ -2,39 +2,10 @@ package rules
 
 import (
 	"math"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
-
-// tileSize finds "256x128" in a kernel's name. Names carry other pairs as well
-// ("64x3" is a depth and stages, "sliced1x2" warps along K): a tile has two sides
-// of 16 to 512.
-var tileSize = regexp.MustCompile(`(\d{2,3})x(\d{2,3})`)
-
-// parseTile reads the tile of C that a kernel's name tells.
-func parseTile(label string) (a, b int, ok bool) {
-	for _, m := range tileSize.FindAllStringSubmatch(label, -1) {
-		a, _ = strconv.Atoi(m[1])
-		b, _ = strconv.Atoi(m[2])
-		if a >= 16 && a <= 512 && b >= 16 && b <= 512 && a%8 == 0 && b%8 == 0 {
-			return a, b, true
-		}
-	}
-	return 0, 0, false
-}
-
-// cutAlongK finds what labels say of tiles that are cut along K, with the number of pieces where
-// they tell it: "splitk 4", "splitKreduce", "split 60 of 120".
-var cutAlongK = regexp.MustCompile(`(?i)split[ _]?k?[ _]?(\d*)`)
-
-// cutsK says whether a kernel cuts its tiles along K.
-func cutsK(label string) bool {
-	m := cutAlongK.FindStringSubmatch(label)
-	return m != nil && m[1] != "1"
-}
 
 // knownUnits is the number of SMs of devices whose imported sweeps do not tell.
 // The longest name that is part of the device's counts.
@@ -76,42 +47,27 @@ func occupy(m, n, tm, tn, units int) occupancy {
 	return o
 }
 
-// sides are the families of kernels of which it is known which side of the tile their
-// names give first: cuBLAS on Hopper computes the transposed product, and its first side lies along N.
-var sides = []struct {
-	prefix string
-	nFirst bool
-}{{"nvjet_", true}, {"algo ", true}, {"hopper ", false}, {"narrow ", false}}
-
-// orient says which side of a kernel's tile lies along M. Where the family of the kernel does
-// not tell, libraries may compute the transposed product and name the other side first, so
+// orient says which side of a kernel's tile lies along M. Where the launch does not tell,
+// libraries may compute the transposed product and name the other side first, so
 // the times decide: the way in which rate ÷ occupancy varies less over the rows of that kernel.
-func orient(c *curve, label string, a, b, units int) (tm, tn int) {
-	if a == b {
+func orient(c *curve, p point, units int) (tm, tn int) {
+	a, b := p.launch.Tile[0], p.launch.Tile[1]
+	if p.launch.Orientation != kernels.OrientationUnknown {
 		return a, b
 	}
-	label = algorithm(label)
-	for _, s := range sides {
-		if rest := label[max(0, strings.Index(label, s.prefix)):]; strings.HasPrefix(rest, s.prefix) {
-			if s.nFirst {
-				return b, a
-			}
-			return a, b
-		}
-	}
-	if t, ok := c.tiles[label]; ok {
+	if t, ok := c.tiles[p.label]; ok {
 		return t[0], t[1]
 	}
 	if c.tiles == nil {
 		c.tiles = map[string][2]int{}
 	}
-	defer func() { c.tiles[label] = [2]int{tm, tn} }()
+	defer func() { c.tiles[p.label] = [2]int{tm, tn} }()
 	spread := func(tm, tn int) float64 {
 		var rest []float64
-		for _, p := range c.points {
-			if algorithm(p.label) == label {
-				o := occupy(p.m, c.series.Key.N, tm, tn, units)
-				rest = append(rest, p.rate()-math.Log(o.wave*o.tile))
+		for _, q := range c.points {
+			if q.label == p.label {
+				o := occupy(q.m, c.series.Key.N, tm, tn, units)
+				rest = append(rest, q.rate()-math.Log(o.wave*o.tile))
 			}
 		}
 		centre := median(rest)

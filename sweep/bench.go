@@ -68,8 +68,8 @@ type station struct {
 	// perBlock is the number of executions of a block, 0 before the pilot.
 	perBlock int
 	seconds  float64 // expected, of one execution
-	// labelled says that what runs inside has been asked for.
-	labelled bool
+	// asked says that what runs inside, and how, has been asked for.
+	asked bool
 }
 
 func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *bench {
@@ -307,14 +307,18 @@ func (b *bench) refine(s *station, n int, span kernels.Span) {
 // learn sets what a pilot, or an earlier start of the sweep, has found out.
 func (s *station) learn(seconds float64, perBlock int) { s.seconds, s.perBlock = seconds, perBlock }
 
-// label names what ran inside, when the kernel tells.
-func (s *station) label() string {
+// told is what ran inside and how it was launched, as far as the kernel tells.
+func (s *station) told() (label string, launch results.Launch) {
 	for _, l := range s.launches {
-		if l != nil && l.Label() != "" {
-			return l.Label()
+		if l == nil {
+			continue
+		}
+		label, read := kernels.ReadLabel(l.Label())
+		if launch := kernels.TilingOf(l).Or(read); label != "" || launch != (results.Launch{}) {
+			return label, launch
 		}
 	}
-	return ""
+	return "", results.Launch{}
 }
 
 func (b *bench) close() error {

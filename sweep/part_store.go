@@ -33,11 +33,15 @@ func (p *part) store(b block) error {
 	s := b.station
 	// To find a library's kernel out takes the host longer than some blocks take, and the first
 	// round keeps it busy with planning: a later one tells as well.
-	if !s.labelled && (b.sample.Round > 0 || p.certain() == 1) {
-		s.labelled = true
-		if label := s.label(); label != "" && label != s.c.Label {
-			s.c.Label = label
-			if err := p.r.Out.SetLabel(s.c.ID, label); err != nil {
+	if !s.asked && (b.sample.Round > 0 || p.certain() == 1) {
+		s.asked = true
+		label, launch := s.told()
+		if label == "" {
+			label = s.c.Label
+		}
+		if launch = launch.Or(s.c.Launch); label != s.c.Label || launch != s.c.Launch {
+			s.c.Label, s.c.Launch = label, launch
+			if err := p.r.Out.SetLaunch(s.c.ID, label, launch); err != nil {
 				return err
 			}
 		}

@@ -18,13 +18,18 @@ import (
 	"pgregory.net/rapid"
 )
 
+// tilingOfOurs is what the kernel ours tells of its launches.
+func tilingOfOurs(p kernels.Problem) kernels.Tiling {
+	return kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: float64(p.M) / 32, Split: 1, Orientation: kernels.OrientationTransposed}
+}
+
 // simulated is a small device: weights of n256 k128 fp32 are 128 KiB, of which
 // three last-level caches take six copies.
 func simulated(change func(*kerneltest.Config)) *kerneltest.Device {
 	cfg := kerneltest.Config{
 		Seed: 1, LastLevelCacheBytes: 256 << 10, ClockMHz: 2000, PowerW: 100,
 		Gemms: []kerneltest.GemmConfig{
-			{Name: "ours", Cost: kerneltest.Linear(1e10, 5e-6)},
+			{Name: "ours", Cost: kerneltest.Linear(1e10, 5e-6), Tiling: tilingOfOurs},
 			{Name: "theirs", Cost: kerneltest.Linear(2e10, 5e-6), DTypes: []kernels.DType{kernels.FP32}, Packs: true,
 				Label: func(p kernels.Problem) string { return fmt.Sprintf("tile%d", p.M%2) }},
 		},
@@ -183,6 +188,13 @@ func TestSweepMeasuresThePlan(t *testing.T) {
 		}
 		if want := fmt.Sprintf("tile%d", c.M%2); c.Kernel == "theirs" && c.Label != want {
 			t.Errorf("%v is labelled %q, expected %q", c, c.Label, want)
+		}
+		launch := results.Launch{}
+		if c.Kernel == "ours" {
+			launch = tilingOfOurs(kernels.Problem{Shape: kernels.Shape{M: c.M}})
+		}
+		if c.Launch != launch {
+			t.Errorf("%v was launched as %+v, the kernel told %+v", c, c.Launch, launch)
 		}
 	}
 	// Rounds follow each other, each in its own published order.

@@ -77,8 +77,16 @@ func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c ker
 		return nil, err
 	}
 	g.plan = unsafe.Pointer(k.dev.path(p.DType))
-	return kernelLaunch(C.ga_kernel(C.ga_amx), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer), nil
+	l := kernelLaunch(C.ga_kernel(C.ga_amx), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer)
+	l.tiling = kernels.Tiling{Tile: [3]int{amxRows(p.M), panelColumns, amxStepBytes / p.DType.Size()}, Split: 1}
+	return l, nil
 }
+
+// amxStepBytes is what a tile register's row holds of K.
+const amxStepBytes = 64
+
+// amxRows is the height of the register tile: one tile of 16 rows, or two.
+func amxRows(m int) int { return 16 * min(divideUp(m, 16), 2) }
 
 // amxTuning is what the speed of amx depends on and its result does not: see amx.h.
 type amxTuning = C.ga_amx_tuning

@@ -109,25 +109,23 @@ func (k *auto) pick(p kernels.Problem) estimate {
 func (k *auto) estimates(p kernels.Problem) []estimate {
 	path := k.dev.path(p.DType)
 	threads := k.dev.threadsOf(p)
-	panels := (p.N + 31) / 32
+	panels := divideUp(p.N, panelColumns)
 	words := math.Ceil(float64(p.K) / float64(path.group))
-	tileRows := int(path.rows)
-	tiles := (p.M + tileRows - 1) / tileRows
-	rows := (p.M + tiles - 1) / tiles // rows are divided evenly among tiles
+	tiles, rows := divideUp(p.M, int(path.rows)), k.dev.tileRows(p)
 	step := math.Max(latencyCycles, float64(rows)*k.cyclesPerRow(p.DType))
 
 	panelBytes := float64(p.K) * 32 * float64(p.DType.Size())
 	whole := float64(divideUp(panels, threads)) // panels of the busiest thread
 	var out []estimate
 	if k.can("gemv", p) {
-		out = append(out, estimate{kernel: "gemv", rows: rows, columns: 32,
+		out = append(out, estimate{kernel: "gemv", rows: rows, columns: panelColumns,
 			memory: whole * panelBytes / bytesPerCycle, compute: whole * float64(tiles) * words * step})
 	}
 	if k.can("tiled", p) {
 		// Threads divide panels or rows, whichever is more even.
 		work := math.Min(whole*float64(tiles), float64(panels*divideUp(tiles, threads)))
 		memory := float64(panels) / float64(threads) * panelBytes / bytesPerCycle
-		out = append(out, estimate{kernel: "tiled", rows: rows, columns: 32,
+		out = append(out, estimate{kernel: "tiled", rows: rows, columns: panelColumns,
 			memory: memory, compute: work * words * step, exposed: exposedShare * memory})
 	}
 	if k.can("amx", p) {
@@ -136,7 +134,7 @@ func (k *auto) estimates(p kernels.Problem) []estimate {
 		group := 4 / p.DType.Size()
 		strips := divideUp(p.M, 16)
 		work := math.Min(whole*float64(strips), float64(panels*divideUp(strips, threads)))
-		out = append(out, estimate{kernel: "amx", rows: 16 * min(strips, 2), columns: 32,
+		out = append(out, estimate{kernel: "amx", rows: amxRows(p.M), columns: panelColumns,
 			memory:  whole * panelBytes / bytesPerCycle,
 			compute: work * float64(divideUp(p.K, group)) * 2 / amxShare})
 	}

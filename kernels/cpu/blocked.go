@@ -91,7 +91,21 @@ func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 		return nil, err
 	}
 	g.plan = unsafe.Pointer(b.dev.path(q.DType))
-	return kernelLaunch(b.kernel, g, b.dev.threadsOf(q), "", a.Buffer, w, c.Buffer), nil
+	l := kernelLaunch(b.kernel, g, b.dev.threadsOf(q), "", a.Buffer, w, c.Buffer)
+	l.tiling = kernels.Tiling{Tile: [3]int{b.dev.tileRows(q), panelColumns, int(b.dev.path(q.DType).group)}, Split: 1}
+	if b.maxM > 0 {
+		l.tiling.Split = int(C.ga_gemv_parts(&g, C.int(b.dev.threadsOf(q))))
+	}
+	return l, nil
+}
+
+// panelColumns is the width of the register tiles, all of which read panels of B.
+const panelColumns = C.GA_PANEL
+
+// tileRows is the height of the register tile of the kernels over paths: rows are divided
+// evenly among tiles.
+func (d *Device) tileRows(p kernels.Problem) int {
+	return divideUp(p.M, divideUp(p.M, int(d.path(p.DType).rows)))
 }
 
 // SupportsBatch implements [kernels.Batcher].

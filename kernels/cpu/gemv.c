@@ -114,6 +114,8 @@ static int divides_k(const ga_gemm *g, int nthreads) {
   return nthreads > 1 && busiest * 5 > panels * 6 && part >= 64 << 10 && sums <= PARTS_BYTES;
 }
 
+int ga_gemv_parts(const ga_gemm *g, int nthreads) { return divides_k(g, nthreads) ? nthreads : 1; }
+
 void ga_gemv(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   const char *b = ga_packed_b(g, tid, nthreads, team);
   const int32_t *sums = g->dtype == GA_INT8 ? ga_column_sums(b, g->n, g->k) : NULL;

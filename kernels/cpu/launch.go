@@ -20,11 +20,16 @@ var dtypeCodes = map[kernels.DType]C.ga_dtype{
 type launch struct {
 	c     C.ga_launch
 	label string
-	keep  []any // what must stay alive as long as the launch
+	// tiling is how our kernels divide the product; libraries do not tell.
+	tiling kernels.Tiling
+	keep   []any // what must stay alive as long as the launch
 }
 
 // Label names what runs inside.
 func (l *launch) Label() string { return l.label }
+
+// Tiling implements [kernels.TilingTeller].
+func (l *launch) Tiling() kernels.Tiling { return l.tiling }
 
 // callLaunch is a launch of a library: call(arg) on one thread. arg must not
 // point to Go memory; keep holds its owner.

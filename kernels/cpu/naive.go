@@ -32,7 +32,9 @@ func (k naive) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	if err != nil {
 		return nil, err
 	}
-	return kernelLaunch(C.ga_kernel(C.ga_naive), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer), nil
+	l := kernelLaunch(C.ga_kernel(C.ga_naive), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer)
+	l.tiling = kernels.Tiling{Tile: [3]int{1, 1, 1}, Split: 1}
+	return l, nil
 }
 
 // SupportsBatch implements [kernels.Batcher].

@@ -8,6 +8,9 @@
 void ga_tiled(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 void ga_gemv(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 
+// ga_gemv_parts is the number of parts of K that gemv sums on so many threads, 1 for none.
+int ga_gemv_parts(const ga_gemm *g, int nthreads);
+
 // How the rows of a block are divided into tiles: as evenly as can be, since a
 // tile of one or two rows left over runs at a fraction of the speed.
 typedef struct {

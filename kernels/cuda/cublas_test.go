@@ -89,9 +89,11 @@ func productScenario() {
 		report(err)
 		if err == nil {
 			fmt.Println("label:", l.Label())
+			printTiling(l)
 			_, err := d.Execute(context.Background(), []kernels.Launch{l}, 2)
 			report(err)
 			fmt.Println("label after it ran:", l.Label())
+			printTiling(l)
 		}
 		report(w.Close())
 	}
@@ -99,6 +101,11 @@ func productScenario() {
 		report(b.Close())
 	}
 	report(d.Close())
+}
+
+func printTiling(l kernels.Launch) {
+	t := kernels.TilingOf(l)
+	fmt.Printf("tiling: %v waves %.2f split %d %s\n", t.Tile, t.Waves, t.Split, t.Orientation)
 }
 
 // subjectsScenario says what there is of cuBLAS.
@@ -160,7 +167,7 @@ func TestBlasCalls(t *testing.T) {
 		want                  []string // in the trace, in order
 		out                   string
 	}{
-		{"cublas", "fp32", "kn", []string{"create\nmath 16\n", "stream\nworkspace 33554432\ngemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 0 0 68 algo -1\n", "gemm 0", "destroy\n"}, "label: \nlabel after it ran: nvjet_128x256 + cublasLt::splitK\n"},
+		{"cublas", "fp32", "kn", []string{"create\nmath 16\n", "stream\nworkspace 33554432\ngemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 0 0 68 algo -1\n", "gemm 0", "destroy\n"}, "label: \ntiling: [0 0 0] waves 0.00 split 0 \nlabel after it ran: nvjet_128x256 + cublasLt::splitK\ntiling: [256 128 0] waves 0.00 split 2 transposed\n"},
 		{"cublas", "tf32", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 0 0 77 algo -1\n"}, ""},
 		{"cublas", "fp16", "nk", []string{"gemm 1 m8 n3 k32 lda40 ldb48 ldc12 types 2 2 68 algo -1\n"}, ""},
 		{"cublas", "bf16", "kn", []string{"gemm 0 m8 n3 k32 lda10 ldb48 ldc12 types 14 14 68 algo -1\n"}, ""},
@@ -168,7 +175,8 @@ func TestBlasCalls(t *testing.T) {
 		{"cublas", "fp8", "kn", nil, "kernel cublas does not support fp8: cublasGemmEx does not take fp8, cublaslt does"},
 		// Rows of 48 and 12 elements put A at 192 and C at 48 bytes from the beginning.
 		{"cublaslt", "fp32", "kn", []string{"lt create\n", "lt ask 1: 0 a 8x32/10 b 32x3/48 c 8x3/12 types 0 0 68 scale 0 fast 9 workspace 33554432 reductions 2 align 256 64 16 16\n",
-			"lt gemm algo 66 workspace 33554432\n", "lt destroy\n"}, "label: algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1 waves 0.66\n"},
+			"lt gemm algo 66 workspace 33554432\n", "lt destroy\n"}, "label: algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1\ntiling: [256 128 64] waves 0.66 split 1 transposed\n"},
+		{"naive", "fp32", "kn", []string{}, "label: 16x16\ntiling: [16 16 1] waves 0.00 split 1 \n"},
 		{"cublaslt", "bf16", "nk", []string{"lt ask 1: 1 a 32x8/40 b 32x3/48 c 8x3/12 types 14 14 68 scale 0 fast 9", "lt gemm algo 66"}, ""},
 		{"cublaslt", "fp8", "kn", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 28 14 68 scale 0 fast 0", "align 256 16 8 8\n", "lt gemm algo 66"}, ""},
 		{"cublaslt", "int8", "nk", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 3 10 72 scale 10 fast 9", "lt gemm algo 66"}, ""},

@@ -53,6 +53,8 @@ type GemmConfig struct {
 	ExecuteError func(p kernels.Problem) error
 	// Label names what runs inside, as a library's choice of algorithm would.
 	Label func(p kernels.Problem) string
+	// Tiling is what launches tell of how they divide their work; nil is nothing.
+	Tiling func(p kernels.Problem) kernels.Tiling
 	// Arithmetic computes products for real; shapes must then be small.
 	Arithmetic bool
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.

@@ -146,6 +146,9 @@ func (g *gemm) bind(b kernels.Batch, a kernels.Operand, w kernels.Weights, c ker
 	if g.cfg.Label != nil {
 		l.label = g.cfg.Label(p)
 	}
+	if g.cfg.Tiling != nil {
+		l.tiling = g.cfg.Tiling(p)
+	}
 	return l, nil
 }
 
@@ -175,9 +178,13 @@ type launch struct {
 	a, c    kernels.Operand
 	info    LaunchInfo
 	label   string
+	tiling  kernels.Tiling
 }
 
 func (l *launch) Label() string { return l.label }
+
+// Tiling implements kernels.TilingTeller.
+func (l *launch) Tiling() kernels.Tiling { return l.tiling }
 
 // run fails when it was told to, and computes the product when it shall.
 func (l *launch) run() error {

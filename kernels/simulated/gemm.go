@@ -92,6 +92,9 @@ type launch struct {
 
 func (l *launch) Label() string { return l.row.label }
 
+// Tiling implements [kernels.TilingTeller].
+func (l *launch) Tiling() kernels.Tiling { return l.row.tiling }
+
 // buffer is memory whose content nothing reads but Download.
 type buffer struct {
 	lazymemory.Memory

@@ -99,6 +99,7 @@ type row struct {
 	footprint, sensitivity float64
 	id                     uint64
 	label                  string
+	tiling                 kernels.Tiling
 }
 
 // at is the time of a launch at a clock, on the fast level.
@@ -220,6 +221,7 @@ func (m *Machine) draw(c *curve, planted []Planted) {
 			r.slowBy = 0
 			if c.switches != nil {
 				r.label = wrongAlgorithm
+				r.tiling = kernels.Tiling{Tile: [3]int{64, 64}, Split: 2}
 			}
 		}
 		best = math.Max(best, flops/r.seconds)
@@ -235,7 +237,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	rng := rand.New(rand.NewPCG(id, 0x726f77))
 	shape := kernels.Shape{M: at, N: m.cfg.N, K: m.cfg.K}
 	work := shape.FLOPs()
-	efficiency, label := c.efficiency, ""
+	efficiency, label, tiling := c.efficiency, "", kernels.Tiling{}
 	for _, a := range c.switches {
 		if at >= a.from {
 			efficiency, label = c.efficiency*a.efficiency, a.name
@@ -245,6 +247,7 @@ func (m *Machine) base(c *curve, at int) *row {
 		// Whole waves of whole tiles, as far as the kernel is not soft about it.
 		tiles := math.Ceil(float64(at)/tileM) * math.Ceil(float64(m.cfg.N)/tileN)
 		waves := tiles / units
+		tiling = kernels.Tiling{Tile: [3]int{tileM, tileN}, Waves: waves, Split: 1}
 		work *= 1 + c.soft*(math.Ceil(waves)/waves-1)
 		work *= math.Ceil(float64(at)/tileM) * tileM / float64(at)
 	}
@@ -254,7 +257,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	share := core / (core + memory)
 	rough := 0.0025 * rng.NormFloat64()
 	r := &row{
-		kernel: c.name, m: at, id: id, label: label,
+		kernel: c.name, m: at, id: id, label: label, tiling: tiling,
 		seconds: (c.overhead + math.Pow(core+memory, 1.0/sharpness)) * math.Exp(rough),
 		beta:    math.Max(0, math.Min(1, 0.1+0.89*share+0.02*rng.NormFloat64())),
 		// Arithmetic at the nominal clock asks for more than the limit allows.

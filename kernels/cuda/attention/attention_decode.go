@@ -184,9 +184,19 @@ func (c decodeChoice) plan(a planning.Arch, p Problem, r Rotation) attentionPlan
 	groups := int64(p.heads.KV * c.chunks(p.heads))
 	return attentionPlan{
 		Label:   fmt.Sprintf("%s %d splits", c.name, c.splits),
+		Tiling:  c.tiling(a, p),
 		Seconds: c.seconds(a, p),
 		Flags:   groups * int64(c.splits*c.splits*c.recordWords(p.heads)) * 4,
 		Bind:    func(at Addresses) []planning.Call { return []planning.Call{c.call(a, p, at, r)} },
+	}
+}
+
+// tiling is how the launch divides its work: a block has the columns of some heads of the
+// one row, and every splits-th part of the keys.
+func (c decodeChoice) tiling(a planning.Arch, p Problem) kernels.Tiling {
+	return kernels.Tiling{
+		Tile:  [3]int{1, c.headsOf(p.heads) * p.heads.Dim, decodeWarps * decodeTile},
+		Waves: planning.Waves(a, p.heads.KV*c.chunks(p.heads)*c.splits, c.perSM), Split: c.splits,
 	}
 }
 

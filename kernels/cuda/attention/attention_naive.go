@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -34,6 +35,7 @@ func (naive) Plan(a planning.Arch, p Problem) attentionPlan {
 	latency := (math.Ceil(keys/naiveAttentionThreads)*dim + keys) / 4 * 40
 	return attentionPlan{
 		Label:   fmt.Sprintf("%d blocks", blocks),
+		Tiling:  kernels.Tiling{Tile: [3]int{1, p.heads.Dim, naiveAttentionThreads}, Waves: float64(items) / float64(naiveAttentionBlocks*a.SMs), Split: 1},
 		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), planning.WaveSeconds(a, int(min(items, planning.LargestExtent)), naiveAttentionBlocks, max(busy, latency), naiveAttentionBlocks*max(busy, latency/naiveAttentionBlocks))),
 		Scratch: int64(blocks) * int64(p.width()) * 4,
 		Bind: func(at Addresses) []planning.Call {

@@ -95,6 +95,7 @@ func flashPlan(a planning.Arch, p Problem) attentionPlan {
 	rowTiles := planning.DivideUp(p.rows, flashRows)
 	return attentionPlan{
 		Label:   fmt.Sprintf("%dx%d", flashRows, flashKeys),
+		Tiling:  kernels.Tiling{Tile: [3]int{flashRows, p.heads.Dim, flashKeys}, Waves: planning.Waves(a, rowTiles*p.heads.Query, perSM), Split: 1},
 		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6)),
 		Bind: func(at Addresses) []planning.Call {
 			k := planning.Call{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -69,6 +70,7 @@ func (t flashHopperTile) seconds(a planning.Arch, p Problem) float64 {
 func (t flashHopperTile) plan(a planning.Arch, p Problem) attentionPlan {
 	return attentionPlan{
 		Label:   fmt.Sprintf("%dx%d stages %d", t.rows(), t.keys, t.stages()),
+		Tiling:  kernels.Tiling{Tile: [3]int{t.rows(), t.dim, t.keys}, Waves: planning.Waves(a, planning.DivideUp(p.rows, t.rows())*p.heads.Query, 1), Split: 1},
 		Seconds: t.seconds(a, p),
 		Bind:    func(at Addresses) []planning.Call { return []planning.Call{t.call(a, p, at)} },
 	}

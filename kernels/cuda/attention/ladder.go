@@ -94,6 +94,7 @@ func (d Ladder) attend(name string, among []attentionFamily, o kernels.Attention
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
 	}
+	l.Tiled = plan.Tiling
 	return l, nil
 }
 

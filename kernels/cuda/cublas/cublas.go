@@ -236,21 +236,20 @@ func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	return l, nil
 }
 
-// name is the kernel that the library chose for a product. It does not tell, but the
-// graph does that a call is captured into.
-func (k *cublas) name(l *driver.Launch) string {
-	if name, ok := k.names[l.Plan]; ok {
-		return name
+// name is the kernel that the library chose for a product, with what its name says of the
+// launch. The library does not tell, but the graph does that a call is captured into.
+func (k *cublas) name(l *driver.Launch) (string, kernels.Tiling) {
+	name, ok := k.names[l.Plan]
+	if !ok {
+		if name = k.dev.KernelNames(l); name == "" {
+			return "", kernels.Tiling{}
+		}
+		if k.names == nil {
+			k.names = map[string]string{}
+		}
+		k.names[l.Plan] = name
 	}
-	name := k.dev.KernelNames(l)
-	if name == "" {
-		return ""
-	}
-	if k.names == nil {
-		k.names = map[string]string{}
-	}
-	k.names[l.Plan] = name
-	return name
+	return namedTiling(name)
 }
 
 // blasReturned words what a call of the libraries returned. Of what they don't support

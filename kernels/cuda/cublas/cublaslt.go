@@ -234,6 +234,6 @@ func (k *cublasLtChoice) Bind(p kernels.Problem, a kernels.Operand, w kernels.We
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
-	l.Library = blasReturned(k.Name(), p.DType)
+	l.Library, l.Tiled = blasReturned(k.Name(), p.DType), plan.configs[at].tiling()
 	return l, nil
 }

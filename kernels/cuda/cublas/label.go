@@ -2,8 +2,12 @@ package cublas
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // ltConfig is what cuBLASLt tells of an algorithm that its heuristic offers
@@ -24,9 +28,9 @@ const (
 )
 
 // label names the algorithm as rows carry it: "algo 66 tile 128x256x64 stages 4
-// cluster 2x1 splitk 1 waves 0.97". The tile's first side lies along N, since
-// the library is asked for the transposed product. What two rows of one algorithm
-// don't have in common, the waves, comes last.
+// cluster 2x1 splitk 1". The tile's first side lies along N, since the library is asked for
+// the transposed product. What two rows of one algorithm don't have in common, the waves,
+// is no part of it.
 func (c ltConfig) label() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "algo %d", c.id)
@@ -63,8 +67,35 @@ func (c ltConfig) label() string {
 	if c.inside != 0 {
 		fmt.Fprintf(&b, " inner %d", c.inside)
 	}
-	fmt.Fprintf(&b, " waves %.2f", c.waves)
 	return b.String()
+}
+
+// tiling is what the attributes say of the launch, by the rows and columns of C. The waves are
+// what the heuristic expects, which need not be a number.
+func (c ltConfig) tiling() kernels.Tiling {
+	t := kernels.Tiling{Split: max(1, c.splitK), Orientation: kernels.OrientationTransposed}
+	if rows, cols, ok := sides(ltTile(c.tile)); ok {
+		t.Tile = [3]int{cols, rows}
+		depth, _ := ltStages(c.stages)
+		t.Tile[2], _ = strconv.Atoi(depth) // 0 where it has none
+	}
+	if c.waves > 0 && !math.IsInf(c.waves, 0) {
+		t.Waves = c.waves
+	}
+	return t
+}
+
+// sides are those of a tile by its name, "128x256"; ok is false where the name has none.
+func sides(tile string) (rows, cols int, ok bool) {
+	a, b, _ := strings.Cut(tile, "x")
+	rows, errA := strconv.Atoi(a)
+	cols, errB := strconv.Atoi(b)
+	return rows, cols, errA == nil && errB == nil
+}
+
+// namedTiling is what the name of a kernel says of a launch of it, and the name.
+func namedTiling(symbols string) (name string, t kernels.Tiling) {
+	return kernels.ReadLabel(symbols)
 }
 
 // ltTile is the name of a tile (cublasLtMatmulTile_t), the number where it is not

@@ -3,8 +3,11 @@ package cublas
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // TestTileNames holds the enumeration against a digest of the one in cublasLt.h of
@@ -42,15 +45,45 @@ func TestStagesAndClusters(t *testing.T) {
 }
 
 func TestAlgorithmLabel(t *testing.T) {
-	for want, c := range map[string]ltConfig{
-		"algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1 waves 0.97":                      {id: 66, tile: 23, stages: 16, cluster: 3, splitK: 1, waves: 0.97},
-		"algo 13 tile 64x64x32 stages 6 splitk 4 in fp32 swizzle 1 option 2 inner 3 waves 1.21": {id: 13, tile: 15, stages: 12, splitK: 4, reduction: 2, swizzle: 1, customOption: 2, inside: 3, waves: 1.2121},
-		"algo 0 splitk 1 waves 0.00":                                       {},
-		"algo 67 tile id900 splitk 2 in the output's type waves 2.00":      {id: 67, tile: 900, splitK: 2, reduction: 4, waves: 2},
-		"algo 67 tile 128x128x64 stages auto splitk 2 in place waves 2.00": {id: 67, tile: 20, stages: 35, splitK: 2, reduction: 1, waves: 2},
+	transposed := func(m, n, k, split int, waves float64) kernels.Tiling {
+		return kernels.Tiling{Tile: [3]int{m, n, k}, Waves: waves, Split: split, Orientation: kernels.OrientationTransposed}
+	}
+	for want, c := range map[string]struct {
+		ltConfig
+		tiling kernels.Tiling
+	}{
+		"algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1": {
+			ltConfig{id: 66, tile: 23, stages: 16, cluster: 3, splitK: 1, waves: 0.97}, transposed(256, 128, 64, 1, 0.97)},
+		"algo 13 tile 64x64x32 stages 6 splitk 4 in fp32 swizzle 1 option 2 inner 3": {
+			ltConfig{id: 13, tile: 15, stages: 12, splitK: 4, reduction: 2, swizzle: 1, customOption: 2, inside: 3, waves: 1.2121}, transposed(64, 64, 32, 4, 1.2121)},
+		"algo 0 splitk 1": {ltConfig{waves: math.NaN()}, transposed(0, 0, 0, 1, 0)},
+		"algo 67 tile id900 splitk 2 in the output's type":      {ltConfig{id: 67, tile: 900, splitK: 2, reduction: 4, waves: math.Inf(1)}, transposed(0, 0, 0, 2, 0)},
+		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{id: 67, tile: 20, stages: 35, splitK: 2, reduction: 1, waves: 2}, transposed(128, 128, 64, 2, 2)},
+		"algo 71 tile 96x128 stages id29 splitk 1":              {ltConfig{id: 71, tile: 28, stages: 29}, transposed(128, 96, 0, 1, 0)},
 	} {
 		if got := c.label(); got != want {
-			t.Errorf("%+v: label %q, want %q", c, got, want)
+			t.Errorf("%+v: label %q, want %q", c.ltConfig, got, want)
+		}
+		if got := c.ltConfig.tiling(); got != c.tiling || got.Validate() != nil {
+			t.Errorf("%s: %+v, want %+v", want, got, c.tiling)
+		}
+		// What the attributes tell is what the label says to people.
+		if name, read := kernels.ReadLabel(want); name != want || read.Split != c.tiling.Split || read.Tiled() && [2]int(read.Tile[:2]) != [2]int(c.tiling.Tile[:2]) {
+			t.Errorf("%s: the label reads as %q %+v, the attributes say %+v", want, name, read, c.tiling)
+		}
+	}
+}
+
+// TestNamedTiling: of cuBLAS the kernel's name is all there is.
+func TestNamedTiling(t *testing.T) {
+	for name, want := range map[string]kernels.Tiling{
+		"nvjet_hsh_192x128_64x5_1x2_h_bz_coopB_NNT":                      {Tile: [3]int{128, 192}, Orientation: kernels.OrientationTransposed},
+		"nvjet_hsh_64x16_64x16_4x1_v_bz_splitK_NNT":                      {Tile: [3]int{16, 64}, Split: 2, Orientation: kernels.OrientationTransposed},
+		"ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_nn + x": {Tile: [3]int{128, 64}, Orientation: kernels.OrientationUnknown},
+		"gemv2T_kernel_val": {},
+	} {
+		if got, tiling := namedTiling(name); got != name || tiling != want {
+			t.Errorf("%s is read as %q %+v, want %+v", name, got, tiling, want)
 		}
 	}
 }

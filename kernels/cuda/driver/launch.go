@@ -61,16 +61,29 @@ type Launch struct {
 	// graph says that it is one; exec is the CUgraphExec that it launches, nil once closed.
 	exec  unsafe.Pointer
 	graph bool
-	// Named finds the label once the launch has run, where only that tells; nil else.
-	Named func(*Launch) string
+	// Tiled is how the launch divides its work, as far as that is known.
+	Tiled kernels.Tiling
+	// Named finds label and tiling once the launch has run, where only that tells; nil else.
+	Named func(*Launch) (string, kernels.Tiling)
 }
 
 // Label names what runs inside.
 func (l *Launch) Label() string {
-	if l.label == "" && l.Named != nil {
-		l.label = l.Named(l)
-	}
+	l.ask()
 	return l.label
+}
+
+// Tiling implements [kernels.TilingTeller].
+func (l *Launch) Tiling() kernels.Tiling {
+	l.ask()
+	return l.Tiled
+}
+
+// ask finds out what only a launch that has run tells.
+func (l *Launch) ask() {
+	if l.label == "" && l.Named != nil {
+		l.label, l.Tiled = l.Named(l)
+	}
 }
 
 // Steps makes steps of calls of our kernels.

@@ -138,5 +138,6 @@ func (r *Kernel) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
+	l.Tiled = plan.Tiling
 	return l, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // Family is one rung of a ladder: a kernel that one can select, in all the tile shapes it
@@ -32,6 +34,8 @@ type Chooser[P, A any] interface {
 type Plan[A any] struct {
 	// Label names the decision on every row: "128x256x64 stages 4 cluster 2".
 	Label string
+	// Tiling is how the launch divides its work.
+	Tiling kernels.Tiling
 	// Seconds is what the model expects of one launch, to be compared with that of
 	// other plans only.
 	Seconds float64

@@ -60,6 +60,10 @@ func WaveSeconds(a Arch, tiles, perSM int, latencyCycles, sharedCycles float64) 
 	return cycles / (a.ClockMHz * 1e6)
 }
 
+// Waves is how many times blocks fill a GPU that runs perSM of them at a time on each
+// multiprocessor.
+func Waves(a Arch, blocks, perSM int) float64 { return float64(blocks) / float64(perSM*a.SMs) }
+
 // MemorySeconds is the least time that the product's bytes take: each operand from
 // memory once, and C.
 func MemorySeconds(a Arch, p kernels.Problem) float64 {

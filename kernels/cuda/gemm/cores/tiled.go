@@ -50,20 +50,29 @@ func (Tiled) Supports(a planning.Arch, p gemm.Problem) string {
 	return planning.SizeReason(p.Problem, tiledTiles[2].m, tiledTiles[2].n)
 }
 
+// depth is how many elements of K a slab has.
+func (t tiledTile) depth(d kernels.DType) int {
+	if d == kernels.INT8 {
+		return 4 * t.words
+	}
+	return t.words
+}
+
+// tiles is how many cover C.
+func (t tiledTile) tiles(p kernels.Problem) int {
+	return planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
+}
+
 // seconds is what the model expects of a product with these tiles: waves of blocks that
 // share the multipliers, each of which takes as long as its multiply-adds, or as its loads
 // when it has too few neighbours to fill the wait; and memory's time as the floor.
 func (t tiledTile) seconds(a planning.Arch, p kernels.Problem) float64 {
-	depth := t.words
-	if p.DType == kernels.INT8 {
-		depth *= 4
-	}
+	depth := t.depth(p.DType)
 	slabs := float64(planning.DivideUp(p.K, depth))
 	multiply := float64(t.m*t.n*depth) / (planning.CoreRate(a, p.DType) * t.busy(a, p.DType))
 	latency := slabs*max(multiply, tiledLatency) + tiledEdge
 	shared := slabs*max(float64(t.perSM)*multiply, tiledLatency) + tiledEdge
-	tiles := planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
-	return planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, tiles, t.perSM, latency, shared))
+	return planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, t.tiles(p), t.perSM, latency, shared))
 }
 
 // busy is the part of the time in which the multipliers have work. A multiprocessor
@@ -100,6 +109,7 @@ func (t tiledTile) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	name := fmt.Sprintf("%dx%d", t.m, t.n)
 	return gemm.Plan{
 		Label:   name,
+		Tiling:  kernels.Tiling{Tile: [3]int{t.m, t.n, t.depth(p.DType)}, Waves: planning.Waves(a, t.tiles(p.Problem), t.perSM), Split: 1},
 		Seconds: t.seconds(a, p.Problem),
 		Bind: func(at gemm.Addresses) []planning.Call {
 			kernel := "ga_tiled_" + string(p.DType) + "_" + name

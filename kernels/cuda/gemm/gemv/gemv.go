@@ -115,12 +115,34 @@ func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave + float64(p.M-1)*m.Row
 }
 
+// tiling is how a product is divided: a block's warps share its rows of B along K, and add
+// up what they have before they leave.
+func (c gemvChoice) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
+	return kernels.Tiling{
+		Tile:  [3]int{tokens(p), Rows, c.warps * Step / p.DType.Size()},
+		Waves: planning.Waves(a, planning.DivideUp(p.N, Rows), c.resident(a, p.DType)), Split: 1,
+	}
+}
+
+// tokens is how many rows of A the kernel for p has room for.
+func tokens(p kernels.Problem) int {
+	if p.DType != kernels.FP32 {
+		return Most
+	}
+	n := 2
+	for n < p.M {
+		n *= 2
+	}
+	return n
+}
+
 // Candidates are the plans of all choices.
 func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, c := range g.choices(p.DType) {
 		plans = append(plans, gemm.Plan{
 			Label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
+			Tiling:  c.tiling(a, p.Problem),
 			Seconds: c.seconds(a, p.Problem),
 			Bind:    func(at gemm.Addresses) []planning.Call { return []planning.Call{c.call(a, p, at)} },
 		})
@@ -135,14 +157,9 @@ func (g Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 
 // call launches gemv.cu: struct Params there.
 func (c gemvChoice) call(a planning.Arch, p gemm.Problem, at gemm.Addresses) planning.Call {
-	tokens := Most
-	if p.DType == kernels.FP32 {
-		for tokens = 2; tokens < p.M; tokens *= 2 {
-		}
-	}
 	const padding = 4 // sums beside a block's rows
 	k := planning.Call{
-		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens),
+		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens(p.Problem)),
 		Grid:   planning.Dim3{X: planning.DivideUp(p.N, Rows)}, Block: planning.Dim3{X: 32 * c.warps},
 		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.CC >= 90,
 	}

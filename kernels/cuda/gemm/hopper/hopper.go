@@ -335,6 +335,21 @@ func (c hopperChoice) label() string {
 	return s
 }
 
+// tiling is what the label says, in numbers; clusters walk over the tiles.
+func (c hopperChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
+	t := kernels.Tiling{
+		Tile:  [3]int{c.rows, c.cols, hopperStepBytes / d.Size()},
+		Waves: float64(c.rowTiles*c.colTiles) / float64(a.SMs/c.size()), Split: 1,
+	}
+	if c.transposed {
+		t.Tile[0], t.Tile[1], t.Orientation = c.cols, c.rows, kernels.OrientationTransposed
+	}
+	if c.split > 0 {
+		t.Split = 2 // a tile has as many parts as clusters meet in it
+	}
+	return t
+}
+
 // What the ring's consumers and the walk over the tiles are told.
 const (
 	hopperGroup, hopperGroupOnce = 8, 4 // rows of tiles that are walked together
@@ -364,7 +379,7 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	if !storable {
 		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs).Elements
 	}
-	plan := gemm.Plan{Label: c.label(), Seconds: seconds, Scratch: rows.Copied}
+	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a, p.DType), Seconds: seconds, Scratch: rows.Copied}
 	blocks := c.clusters * c.size()
 	if c.split > 0 {
 		plan.Scratch += int64(blocks) * int64(c.rows*c.cols) * 4

@@ -236,6 +236,23 @@ func (c narrowChoice) label() string {
 	return s
 }
 
+// tiling is what the label says, in numbers; B's rows are those of wgmma, so that C is
+// computed transposed.
+func (c narrowChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
+	t := kernels.Tiling{
+		Tile:  [3]int{c.tokens, c.rows, c.depth() * narrowBlockBytes / d.Size()},
+		Waves: float64(c.tiles) / float64(clustersThatFit(a, c.size())), Split: 1,
+		Orientation: kernels.OrientationTransposed,
+	}
+	switch {
+	case c.streamed == c.tiles && c.clusters%c.tiles == 0:
+		t.Split = c.clusters / c.tiles
+	case c.streamed > 0:
+		t.Split = 2 // a tile has as many parts as clusters meet in it
+	}
+	return t
+}
+
 // narrowPlans are the plans for hopper_narrow.cu, none where p has too many rows.
 func narrowPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
@@ -247,7 +264,7 @@ func narrowPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
 
 // plan is the choice's, for a problem with operands so aligned.
 func (c narrowChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	plan := gemm.Plan{Label: c.label(), Seconds: c.seconds(a, p.Problem)}
+	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a, p.DType), Seconds: c.seconds(a, p.Problem)}
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
 	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
 	plan.Seconds += rows.Seconds(a)

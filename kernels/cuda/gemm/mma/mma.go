@@ -212,6 +212,11 @@ func (c mmaChoice) label(d kernels.DType) string {
 	return s
 }
 
+// tiling is what the label says, in numbers.
+func (c mmaChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
+	return kernels.Tiling{Tile: [3]int{c.m, c.n, c.row / d.Size()}, Waves: planning.Waves(a, c.blocks(), c.perSM), Split: c.splits}
+}
+
 // Plan decides how p, which is supported, runs on a.
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	c, seconds := f.choose(a, p.Problem)
@@ -234,7 +239,7 @@ func (c mmaChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.P
 	// cp.async takes 16 bytes at a time: A with other rows is copied first.
 	rows := gemm.Realign(p.Problem, p.Aligned.A < 16 || int64(p.K)*size != rowBytes)
 	seconds += rows.Seconds(a)
-	plan := gemm.Plan{Label: c.label(p.DType), Seconds: seconds, Scratch: rows.Copied}
+	plan := gemm.Plan{Label: c.label(p.DType), Tiling: c.tiling(a, p.DType), Seconds: seconds, Scratch: rows.Copied}
 	if c.splits > 1 {
 		plan.Scratch += int64(c.blocks()) * int64(c.m*c.n*4)
 		plan.Flags = int64(c.tilesM*c.tilesN) * 4

@@ -51,6 +51,20 @@ func (WMMA) Supports(a planning.Arch, p gemm.Problem) string {
 	return planning.SizeReason(p.Problem, wmmaTiles[2].m, wmmaTiles[2].n)
 }
 
+// blocksPerSM is how many blocks a multiprocessor runs at a time.
+func (t wmmaTile) blocksPerSM(a planning.Arch) int {
+	if a.CC < 80 {
+		return t.turing
+	}
+	return t.perSM
+}
+
+// tiling is how a product is divided into these tiles.
+func (t wmmaTile) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
+	tiles := planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
+	return kernels.Tiling{Tile: [3]int{t.m, t.n, wmmaSlab / p.DType.Size()}, Waves: planning.Waves(a, tiles, t.blocksPerSM(a)), Split: 1}
+}
+
 // seconds is what the model expects of one launch with these tiles. The resources are
 // those of mma's model, with the same constants; what differs is that two slabs, with a
 // barrier between them, overlap copying and multiplying less than mma's stages do: the
@@ -59,10 +73,7 @@ func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := models.For(a.CC, a.SMs)
 	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
-	perSM := t.perSM
-	if a.CC < 80 {
-		perSM = t.turing
-	}
+	perSM := t.blocksPerSM(a)
 	resident := min(rounds, perSM)
 	slabs := float64(planning.DivideUp(p.K*p.DType.Size(), wmmaSlab))
 	loaded := float64((t.m + t.n) * wmmaSlab)
@@ -92,6 +103,7 @@ func (WMMA) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 		name := fmt.Sprintf("%dx%d", t.m, t.n)
 		plans = append(plans, gemm.Plan{
 			Label:   name,
+			Tiling:  t.tiling(a, p.Problem),
 			Seconds: t.seconds(a, p.Problem),
 			Bind: func(at gemm.Addresses) []planning.Call {
 				kernel := "ga_wmma_" + string(p.DType) + "_" + name
