@@ -21,6 +21,9 @@ type launch struct {
 	c     C.ga_launch
 	label string
 	keep  []any // what must stay alive as long as the launch
+	// reason words the code with which a library's call failed; nil where there is no more
+	// to tell than the code.
+	reason func(code int) string
 }
 
 // Label names what runs inside.
