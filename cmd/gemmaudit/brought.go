@@ -216,7 +216,7 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 					"a new run, which diff compares with this one")
 			}
 		}
-		for name := range spec.Versions {
+		for _, name := range slices.Sorted(maps.Keys(spec.Versions)) {
 			if _, ok := here[name]; !ok && strings.Contains(name, "@") {
 				return hint(usagef("%s was measured with several versions of a library, among them %q", run.Path(), name),
 					"give them again, in the same order: --library NAME=PATH")

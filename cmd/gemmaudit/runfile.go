@@ -109,7 +109,10 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 		err = cmp.Or(sameDevices(run, devices), sameBrought(run, devices))
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, run.Close())
+		if closing := run.Close(); closing != nil { // else the hint stays the error's own
+			err = errors.Join(err, closing)
+		}
+		return nil, nil, err
 	}
 	a.keep(devices...)
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
