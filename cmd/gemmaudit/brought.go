@@ -24,8 +24,8 @@ type brought struct {
 // broughtFlags adds the flags to a command that measures.
 func broughtFlags(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&a.brought.files, "kernel-file", nil, "shared library with a kernel of yours, loaded into this process; see examples/README.md (repeatable)")
-	flags.StringArrayVar(&a.brought.libraries, "library", nil, "NAME=PATH, the file or folder of a library to open instead: cublas, openblas, onednn; two of a name are measured side by side (repeatable)")
+	flags.StringArrayVar(&a.brought.files, "kernel-file", nil, "load a kernel of yours from the shared library `PATH` into this process; see examples/README.md (repeatable)")
+	flags.StringArrayVar(&a.brought.libraries, "library", nil, "open cublas, openblas or onednn as `NAME=PATH`; two of a name are measured side by side (repeatable)")
 	complete(cmd, "kernel-file", filesWith("so", "dylib"))
 	complete(cmd, "library", cobra.NoFileCompletions)
 }
