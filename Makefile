@@ -30,7 +30,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet, and the scripts that add nothing to them: they go
 # through one command after another.
 CONCURRENT := ./results ./sweep ./cmd/...
-SERIAL     := algos|audit|badcells|badplan|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
+SERIAL     := algos|audit|badcells|badplan|brought|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
 
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'

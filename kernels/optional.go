@@ -16,6 +16,8 @@ import "context"
 //	Device          CardTeller      what doctor says of a card
 //	Device          Attender        attention, and its gate
 //	Device          AttentionLister attention swept kernel by kernel
+//	Device          KernelLoader    kernels that are brought as files
+//	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
 //	Buffer          Copier          copies of weights that are made fast
@@ -95,6 +97,27 @@ type Attender interface {
 type AttentionLister interface {
 	// AttentionKernels lists the ways, the best first.
 	AttentionKernels() []AttentionKernel
+}
+
+// KernelLoader is implemented by devices that run kernels brought from outside, as shared
+// libraries with the interface of kernels/plugin.
+type KernelLoader interface {
+	// LoadKernel opens the file, lists its kernel among those of the device, with the
+	// file's hash among the versions, and returns it; once more when it is listed. The
+	// error says why the file or its name can't be used, or that it is for another kind of
+	// device.
+	LoadKernel(path string) (Gemm, error)
+}
+
+// LibraryChooser is implemented by providers whose devices open libraries of vendors.
+type LibraryChooser interface {
+	Provider
+	// Libraries lists the names of these.
+	Libraries() []string
+	// WithLibraries returns a provider that opens the libraries at these paths in place
+	// of those that it would look for. One path of a name takes its place; several are
+	// listed as [VersionNames] has it.
+	WithLibraries(paths map[string][]string) Provider
 }
 
 // Candidates is implemented by kernels that choose among algorithms of their own

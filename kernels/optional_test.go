@@ -19,7 +19,7 @@ func TestOptionalInterfacesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^//\t(?:Device|Gemm|Buffer|Weights|Launch) +(\w+) `).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^//\t(?:Device|Gemm|Buffer|Weights|Launch|Provider) +(\w+) `).FindAllStringSubmatch(string(text), -1) {
 		if listed[m[1]] {
 			t.Errorf("%s is listed twice", m[1])
 		}

@@ -45,6 +45,9 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
 // DiffSummary is the outcome of a comparison in one line.
 func DiffSummary(d *rules.DiffResult) string {
 	if d.Invalid != "" {
+		if d.Run != "" {
+			return "the kernels can't be compared: " + d.Invalid
+		}
 		return "the runs can't be compared: " + d.Invalid
 	}
 	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
@@ -61,6 +64,9 @@ func DiffSummary(d *rules.DiffResult) string {
 // diffHead names the sides and warns when a change can't be put down to anything.
 func diffHead(d *rules.DiffResult) []Note {
 	head := []Note{{"A is " + d.A, Neutral}, {"B is " + d.B, Neutral}}
+	if d.Run != "" {
+		head = append(head, Note{"both were measured in the same rounds of " + d.Run, Neutral})
+	}
 	if d.Invalid != "" { // before the numbers that mean nothing
 		head = append(head, Note{DiffSummary(d), Bad})
 	}
@@ -84,7 +90,11 @@ func diffOutcome(d *rules.DiffResult) []Note {
 		tone = Open
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
-		notes = append(notes, Note{fmt.Sprintf("%s: times are those at %.0f MHz; cases differ from run to run by %s beyond what their samples show", id, d.Clocks[id], formatShare(d.BetweenRuns)), Faint})
+		note := fmt.Sprintf("%s: times are those at %.0f MHz", id, d.Clocks[id])
+		if d.Run == "" {
+			note += fmt.Sprintf("; cases differ from run to run by %s beyond what their samples show", formatShare(d.BetweenRuns))
+		}
+		notes = append(notes, Note{note, Faint})
 	}
 	notes = append(notes, Note{fmt.Sprintf("threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR, cmp.Or(d.Family, "Benjamini–Hochberg")), Faint})
 	if d.OnlyA+d.OnlyB > 0 {

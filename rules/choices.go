@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -62,8 +63,8 @@ func judged(curves []*curve) []*curve {
 // library. cuBLAS computes by cuBLASLt, so the two differ in nothing but who chose.
 func library(kernel string) string {
 	base, _ := kernels.SplitCandidate(kernel)
-	if base == "cublaslt" {
-		return "cublas"
+	if version, ok := strings.CutPrefix(base, "cublaslt"); ok && (version == "" || version[0] == '@') {
+		return "cublas" + version
 	}
 	return base
 }

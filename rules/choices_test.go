@@ -131,6 +131,7 @@ func TestChoicesOfOneLibrary(t *testing.T) {
 	for pair, same := range map[[2]string]bool{
 		{"cublas", "cublaslt:3"}: true, {"cublaslt", "cublas"}: true, {"lib:1", "lib:2"}: true,
 		{"cublas", "hopper"}: false, {"lib", "libs"}: false,
+		{"cublas@12.4.5", "cublaslt@12.4.5:2"}: true, {"cublaslt@12.4.5", "cublaslt@13.0.0"}: false, {"cublas", "cublasltx"}: false,
 	} {
 		if got := library(pair[0]) == library(pair[1]); got != same {
 			t.Errorf("%v: one library is %v", pair, got)

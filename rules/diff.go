@@ -37,6 +37,8 @@ type DiffResult struct {
 	Schema string `json:"schema"`
 	A      string `json:"a"`
 	B      string `json:"b"`
+	// Run is the run of both where A and B are two kernels of one; else it is empty.
+	Run string `json:"run,omitempty"`
 	// Factors are the conditions in which the runs differ.
 	Factors []results.FactorDiff `json:"factors"`
 	// Confounded says which factors differ when it is more than one: then no
@@ -131,8 +133,7 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	d := &DiffResult{Schema: DiffSchema, A: a.Name, B: b.Name, Threshold: cfg.Diff.Threshold, StretchThreshold: cfg.Diff.Stretch, SeriesThreshold: cfg.Diff.Series, FDR: cfg.FDR,
-		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
+	d := newDiff(a.Name, b.Name, cfg)
 	d.fingerprints(a.Meta, b.Meta)
 	clocksA, clocksB := d.clocks(a, b, cfg)
 	pa, pb := prepareAt(a, clocksA), prepareAt(b, clocksB)
@@ -152,6 +153,17 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	if len(d.Cases) == 0 {
 		d.Invalid = cmp.Or(d.Invalid, "the runs have no case in common"+nearest(a, b))
 	}
+	d.gate()
+	return d, nil
+}
+
+func newDiff(a, b string, cfg Config) *DiffResult {
+	return &DiffResult{Schema: DiffSchema, A: a, B: b, Threshold: cfg.Diff.Threshold, StretchThreshold: cfg.Diff.Stretch, SeriesThreshold: cfg.Diff.Series, FDR: cfg.FDR,
+		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
+}
+
+// gate counts what is slower beside cases, and says whether the gate fails.
+func (d *DiffResult) gate() {
 	for _, s := range d.Series {
 		d.SlowerStretches += len(s.Stretches)
 		if s.Change == Slower {
@@ -159,7 +171,6 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 		}
 	}
 	d.Gate = d.Invalid == "" && d.Slower+d.SlowerStretches+d.SlowerSeries > 0
-	return d, nil
 }
 
 // machineFactors are the lines of a fingerprint that change together when the
@@ -294,7 +305,10 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 		spans = append(spans, span{from, len(all)})
 	}
-	d.BetweenRuns = betweenRuns(all)
+	d.BetweenRuns = leastBetweenRuns
+	if d.Run == "" {
+		d.BetweenRuns = betweenRuns(all)
+	}
 	for i, e := range all {
 		all[i].se = math.Hypot(e.se, d.BetweenRuns)
 		ratio := all[i].interval(cfg.Confidence, pb.q).log()
@@ -321,7 +335,11 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			c.Change = AtThreshold
 		}
 	}
-	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both runs", cfg.FDR, len(tested))
+	both := "runs"
+	if d.Run != "" {
+		both = "kernels"
+	}
+	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both %s", cfg.FDR, len(tested), both)
 	// Means and stretches are of cases of which something can be said.
 	decidable, cases := make([][]estimate, len(pairs)), make([][]CaseDiff, len(pairs))
 	for k, at := 0, 0; k < len(pairs); k++ {

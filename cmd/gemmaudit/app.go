@@ -37,6 +37,8 @@ type app struct {
 	quiet   bool
 	noColor bool
 
+	brought brought
+
 	// command is the command line, as it is stored in runs.
 	command string
 
@@ -133,7 +135,7 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 
 // registry opens the devices at the first call.
 func (a *app) registry() *kernels.Registry {
-	a.open.Do(func() { a.reg = kernels.NewRegistry(a.providers()...) })
+	a.open.Do(func() { a.reg = kernels.NewRegistry(a.brought.choose(a.providers())...) })
 	return a.reg
 }
 
@@ -151,6 +153,9 @@ func (a *app) devices() ([]kernels.Device, error) {
 		return nil, devicef("device %q: this machine has none that can be used", a.device)
 	}
 	a.keep(devices...)
+	if err := a.bring(devices); err != nil {
+		return nil, err
+	}
 	if a.device == "auto" && devices[0].Spec().Kind.Facts().Host {
 		for _, m := range a.registry().Missing() {
 			if m.Broken {

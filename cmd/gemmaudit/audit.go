@@ -93,6 +93,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags.StringSliceVar(&opts.only, "rule", nil, "only these rules: "+rules.RuleNames())
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
 	opts.sustain.register(cmd)
+	broughtFlags(a, cmd)
 	gateFlag(cmd, &opts.gate)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {

@@ -48,6 +48,17 @@ func listOf(values func() []string) completionFunc {
 	}
 }
 
+// completeKernels offers kernels by name, and shared libraries once a path is begun.
+func (a *app) completeKernels(names func() []string) completionFunc {
+	named := listOf(names)
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if isFile(typed) || strings.HasPrefix(typed, ".") {
+			return []cobra.Completion{"so", "dylib"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+		return named(cmd, args, typed)
+	}
+}
+
 // completeDevices offers the devices of this machine.
 func (a *app) completeDevices(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	out := []cobra.Completion{cobra.CompletionWithDesc("auto", "the first GPU, else the CPU")}

@@ -24,6 +24,7 @@ func newDevicesCommand(a *app) *cobra.Command {
 			"gemmaudit devices",
 			"gemmaudit devices --measure=false   # without the second that measuring takes",
 			"gemmaudit devices -o json           # peaks and bandwidths for a script",
+			"gemmaudit devices --kernel-file ./mine.so",
 		),
 		Long: `Lists each device with its cores, caches and instruction sets, the peak rate of every data
 type (measured from registers and computed from units × width × clock; of a GPU the data
@@ -34,6 +35,7 @@ Without --device every device is shown. MFU in all other commands is relative to
 measured peak, or to the computed one where there is none, or to the data sheet's.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
+	broughtFlags(a, cmd)
 	outputFlag(cmd, &opts.output)
 	cmd.Flags().BoolVar(&opts.measure, "measure", true, "measure peaks and bandwidths")
 	return cmd
@@ -47,6 +49,8 @@ func (o *devicesOptions) run(ctx context.Context) error {
 		if devices, err = a.devices(); err != nil {
 			return err
 		}
+	} else if err := a.bring(devices); err != nil {
+		return err
 	}
 	var infos []report.DeviceInfo
 	var failure error // of the first device that can't be measured; it is shown all the same

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
@@ -16,17 +18,19 @@ type diffOptions struct {
 	maxUndecided float64
 	noGate       bool
 	marginal     bool
+	kernels      []string
 	output       report.Format
 }
 
 func newDiffCommand(a *app) *cobra.Command {
 	opts := &diffOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "diff A B",
-		Short: "Compare two runs, or two machines; fail when B is slower",
+		Use:   "diff A B | diff RUN --kernel A,B",
+		Short: "Compare two runs, machines or kernels; fail when B is slower",
 		Example: examples(
 			"gemmaudit diff baseline.db new.db",
 			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
+			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
@@ -36,16 +40,22 @@ undecided; and geometric means. Both runs are judged at one clock, and how much 
 differ from run to run is in every interval. The gate looks at single cases, at stretches
 of neighbouring M that are slower together, and at whole series; the rules file sets
 their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind are
-listed by the time at stake: loss times time, summed over their rows.` + exitHelp(
+listed by the time at stake: loss times time, summed over their rows.
+
+With --kernel two kernels of one run are compared: every case of B with the same product on A,
+measured in the same rounds.` + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
 			"1  the gate failed: something is slower, or with --fail-marginal cases lie at the threshold",
 			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
-		Args:              exactArgs("A", "B"),
+		Args:              opts.arguments,
 		ValidArgsFunction: runFiles(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := opts.config(cmd.Flags().Changed)
 			if err != nil {
 				return err
+			}
+			if len(opts.kernels) > 0 {
+				return opts.runKernels(cfg, args[0])
 			}
 			return opts.run(cfg, args[0], args[1])
 		},
@@ -56,13 +66,26 @@ listed by the time at stake: loss times time, summed over their rows.` + exitHel
 	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
 	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
+	complete(cmd, "kernel", cobra.NoFileCompletions)
 	return cmd
+}
+
+// arguments demands two runs, or one with two kernels.
+func (o *diffOptions) arguments(cmd *cobra.Command, args []string) error {
+	if len(o.kernels) == 0 {
+		return exactArgs("A", "B")(cmd, args)
+	}
+	if len(o.kernels) != 2 || o.kernels[0] == o.kernels[1] {
+		return usagef("--kernel: %q, expected two kernels as in openblas@1,openblas@2", strings.Join(o.kernels, ","))
+	}
+	return exactArgs("RUN")(cmd, args)
 }
 
 // config reads the rules file and lays the flags over it.
@@ -107,21 +130,47 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	a := o.app
 	var sides [2]rules.Data
 	for i, path := range []string{pathA, pathB} {
-		run, err := a.openRun(path, false)
-		if err != nil {
+		var err error
+		if sides[i], err = a.loadSide(path); err != nil {
 			return err
 		}
-		sides[i], err = rules.LoadData(run)
-		run.Close()
-		if err != nil {
-			return err
-		}
-		sides[i].Name = path // base names of runs are often equal
 	}
 	d, err := rules.Diff(sides[0], sides[1], cfg)
 	if err != nil {
 		return err
 	}
+	return o.finish(d)
+}
+
+// runKernels compares two kernels of one run.
+func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
+	data, err := o.app.loadSide(path)
+	if err != nil {
+		return err
+	}
+	d, err := rules.DiffKernels(data, o.kernels[0], o.kernels[1], cfg)
+	if err != nil {
+		return badFlag("kernel", err)
+	}
+	return o.finish(d)
+}
+
+// loadSide reads a run under the path that it was given by, since base names of runs are
+// often equal.
+func (a *app) loadSide(path string) (rules.Data, error) {
+	run, err := a.openRun(path, false)
+	if err != nil {
+		return rules.Data{}, err
+	}
+	defer run.Close()
+	data, err := rules.LoadData(run)
+	data.Name = path
+	return data, err
+}
+
+// finish prints a comparison and turns it into the command's outcome.
+func (o *diffOptions) finish(d *rules.DiffResult) error {
+	a := o.app
 	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
 		return err
 	}

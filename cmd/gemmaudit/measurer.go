@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -21,7 +23,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sameDevices(run, devices); err != nil {
+	if err := cmp.Or(sameDevices(run, devices), sameBrought(run, devices)); err != nil {
 		return nil, err
 	}
 	a.keep(devices...)

@@ -24,6 +24,9 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err := checkThreads(devices, o.Threads); err != nil {
 		return nil, nil, err
 	}
+	if o.Kernels, err = a.kernelsNamed(devices, o.Kernels); err != nil {
+		return nil, nil, err
+	}
 	ceilings, err := measureCeilings(ctx, devices)
 	if err != nil {
 		return nil, nil, err

@@ -34,7 +34,10 @@ as a table that an inference engine can load.` + exitHelp(
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return refuseEmptyValues(cmd.Flags())
+			if err := refuseEmptyValues(cmd.Flags()); err != nil {
+				return err
+			}
+			return a.brought.check(a.providers)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -150,7 +150,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
-	o.goOn = resumeRun(cmd, folder)
+	o.goOn = o.resumeRun(cmd, folder)
 	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, o.goOn)
 	if run != nil {
 		defer run.Close()
@@ -168,7 +168,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if o.out == "" {
 		return usagef("--resume: --out is missing: expected the folder of the run to go on with")
 	}
-	o.goOn = resumeRun(cmd, o.out)
+	o.goOn = o.resumeRun(cmd, o.out)
 	if err := o.plan.refuseWithResume(o.goOn); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 
 // resumeRun is the command that goes on with a run in a folder: what its command
 // line said of the verdict and of the output is in no run file, so it is repeated.
-func resumeRun(cmd *cobra.Command, folder string) string {
+func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
@@ -198,7 +198,7 @@ func resumeRun(cmd *cobra.Command, folder string) string {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
-	return commandLine(args)
+	return commandLine(append(args, o.app.brought.args()...))
 }
 
 // evaluate judges what a sweep has measured and writes everything that follows

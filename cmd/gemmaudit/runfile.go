@@ -106,10 +106,13 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	}
 	devices, _, err := a.presentDevices(plan.Devices())
 	if err == nil {
-		err = sameDevices(run, devices)
+		err = cmp.Or(sameDevices(run, devices), sameBrought(run, devices))
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, run.Close())
+		if closing := run.Close(); closing != nil { // else the hint stays the error's own
+			err = errors.Join(err, closing)
+		}
+		return nil, nil, err
 	}
 	a.keep(devices...)
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
@@ -187,6 +190,9 @@ func (a *app) presentDevices(ids []string) (devices []kernels.Device, absent []s
 		devices = append(devices, found...)
 	}
 	if len(devices) == 0 {
+		return nil, nil, err
+	}
+	if err := a.bring(devices); err != nil {
 		return nil, nil, err
 	}
 	for i, id := range absent {
@@ -273,6 +279,6 @@ func outsideKernels(sum *sweep.Summary) string {
 }
 
 // resumeSweep is the command that goes on with a sweep.
-func resumeSweep(path string) string {
-	return commandLine([]string{"sweep", "--resume", "--out", path})
+func (a *app) resumeSweep(path string) string {
+	return commandLine(append([]string{"sweep", "--resume", "--out", path}, a.brought.args()...))
 }

@@ -124,6 +124,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -133,6 +137,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PUBLISHED", sweeps)
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("SCHEMA1", schema1)
+			env.Setenv("ROOT", root)
 			// Nothing of the person who runs the tests shows.
 			env.Setenv("TERM", "dumb")
 			return nil

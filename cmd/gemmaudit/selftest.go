@@ -39,6 +39,7 @@ func newSelftestCommand(a *app) *cobra.Command {
 			"gemmaudit selftest",
 			"gemmaudit selftest --kernel amx,tiled --dtype bf16",
 			"gemmaudit selftest --noise=false                   # only correctness",
+			"gemmaudit selftest --kernel ./mine.so              # a kernel of yours",
 			"gemmaudit selftest --pairs 200 --shape m64n4096k4096",
 			"gemmaudit selftest --simulate                      # verdicts, on 1000 machines of known truth",
 			"gemmaudit selftest --simulate --machines 50 --noise-kind clock --worst 10",
@@ -48,6 +49,10 @@ reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
 So is attention, where a device has it: one row and many, windows, and caches that have
 wrapped around, on normal, peaked and level scores.
+
+A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
+examples/README.md). It runs in this process: a fault in it ends the program, and it can do
+whatever you can do.
 
 Noise floor: one case is measured against itself under two names, interleaved, many times.
 How often the two are called different is the rate of false alarms of this machine.
@@ -71,7 +76,8 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one, and the path of a --kernel-file as in ./mine.so")
+	broughtFlags(a, cmd)
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
 	flags.IntVar(&opts.pairs, "pairs", 40, "A/A pairs of the noise floor")
@@ -81,7 +87,7 @@ tables.` + exitHelp(
 	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
 	opts.trust.register(cmd)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "kernel", listOf(func() []string { return append(a.kernelNames(), attentionKernel) }))
+	complete(cmd, "kernel", a.completeKernels(func() []string { return append(a.kernelNames(), attentionKernel) }))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "shape", completeShapes)
 	for _, free := range []string{"pairs", "rounds", "block", "seed"} {
@@ -126,6 +132,9 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	}
 	devices, err := a.devices()
 	if err != nil {
+		return err
+	}
+	if o.kernels, err = a.kernelsNamed(devices, o.kernels); err != nil {
 		return err
 	}
 	if err := o.checkAttention(devices); err != nil {

@@ -46,7 +46,7 @@ func (o *simulateOptions) check(cmd *cobra.Command) error {
 			return usagef("--%s: expected together with --simulate", name)
 		}
 	}
-	for _, name := range []string{"kernel", "dtype", "noise", "pairs", "rounds", "shape", "device"} {
+	for _, name := range []string{"kernel", "dtype", "noise", "pairs", "rounds", "shape", "device", "kernel-file", "library"} {
 		if f := cmd.Flag(name); o.simulate && f != nil && f.Changed {
 			return usagef("--%s can't be combined with --simulate", name)
 		}

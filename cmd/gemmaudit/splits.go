@@ -75,6 +75,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 		},
 	}
 	opts.rules.register(cmd)
+	broughtFlags(a, cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.Float64Var(&opts.ratio, "ratio", 0, "largest share of the direct time that a prediction may take, 0 for the rules' margin")

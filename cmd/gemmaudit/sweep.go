@@ -38,6 +38,8 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
 			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next choices too",
+			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours beside ours",
+			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
 			"gemmaudit sweep --resume --out night.db                       # go on after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
@@ -63,6 +65,17 @@ that was measured, a killed process the one or two blocks in flight, and
 --resume goes on. Resuming takes the plan from the run file, with its deadline, which counts
 anew; --deadline gives another, 0 none. It goes on without devices of the plan that are not
 there any more: they are named, and the exit code is 3. Cases that failed are tried once more.
+
+A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
+examples/README.md). It is loaded into this process: a fault in it ends the program, and it can
+do whatever you can do. The run knows it by its name and the file's SHA-256, not by its path:
+--resume, audit --confirm and splits --execute take the same file with --kernel-file.
+
+--library opens the library at a path in place of the one that is found. Two versions of one
+are two kernels, openblas@0.3.21 and openblas@0.3.30, or openblas@1 and openblas@2 where the
+versions are equal, measured in one interleaved run; --kernel openblas selects both, and
+diff RUN --kernel A,B compares them. Two versions of cuBLAS need different major versions, or
+are compared as cublaslt: see examples/README.md.
 
 --algos N also measures the next N algorithms of each library that can list its choices, each
 as a kernel of its own. The audit then knows whether the library's first choice was the best.
@@ -95,7 +108,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if o.dryRun {
 			return usagef("--resume can't be combined with --dry-run")
 		}
-		if err := o.plan.refuseWithResume(resumeSweep(o.out)); err != nil {
+		if err := o.plan.refuseWithResume(a.resumeSweep(o.out)); err != nil {
 			return err
 		}
 		run, plan, err := a.reopen(o.out)
@@ -106,7 +119,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if err := o.plan.renewDeadline(plan); err != nil {
 			return err
 		}
-		return o.finish(a.measure(ctx, run, plan, resumeSweep(o.out)))
+		return o.finish(a.measure(ctx, run, plan, a.resumeSweep(o.out)))
 	}
 	options, err := o.plan.options()
 	if err != nil {
@@ -127,7 +140,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		out = filepath.Join(folder, "run.db")
 	}
-	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), resumeSweep(out))
+	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), a.resumeSweep(out))
 	if run != nil {
 		defer run.Close()
 	}
@@ -167,7 +180,7 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if why, all := allFailed(series); all {
 		return devicef("%s: no case could be measured: %s", run.Path(), why)
 	}
-	if err := besides(missing(run, sum, resumeSweep(run.Path())), someFailed(run, series)); err != nil {
+	if err := besides(missing(run, sum, a.resumeSweep(run.Path())), someFailed(run, series)); err != nil {
 		return err
 	}
 	if sum.Invalid != "" {

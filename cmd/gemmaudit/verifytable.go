@@ -52,6 +52,7 @@ is rejected.` + exitHelp(
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
 	}
 	opts.rules.register(cmd)
+	broughtFlags(a, cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.anyway, "anyway", false, "measure although conditions differ")
 	flags.DurationVar(&opts.deadline, "deadline", 0, "stop after this long; the rest stays unchecked")
@@ -150,7 +151,7 @@ func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 		for _, d := range a.registry().Devices() {
 			if d.Spec().Name == t.Validators.Device {
 				a.keep(d)
-				return d, nil
+				return d, a.bring([]kernels.Device{d})
 			}
 		}
 	}

@@ -25,14 +25,35 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// Provider offers the CPU as one device. Threads is the number of threads of its
-// pool, 0 for one per CPU that the process may use.
-type Provider struct{ Threads int }
+// Provider offers the CPU as one device.
+type Provider struct {
+	// Threads is the number of threads of its pool, 0 for one per CPU that the process may
+	// use.
+	Threads int
+	// LibraryPaths are files or folders of libraries, by name, in place of those that are
+	// looked for.
+	LibraryPaths map[string][]string
+}
+
+// Libraries implements [kernels.LibraryChooser].
+func (Provider) Libraries() []string {
+	var names []string
+	for _, s := range systemLibraries {
+		names = append(names, s.name.kernel)
+	}
+	return names
+}
+
+// WithLibraries implements [kernels.LibraryChooser].
+func (p Provider) WithLibraries(paths map[string][]string) kernels.Provider {
+	p.LibraryPaths = paths
+	return p
+}
 
 // Open returns the CPU. It is missing only when its threads can't be started or
 // GEMMAUDIT_ISA names no instruction set.
 func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
-	d, err := Open(p.Threads)
+	d, err := openWith(p)
 	if err != nil {
 		return nil, []kernels.Missing{{Name: "cpu", Reason: err.Error()}}
 	}
@@ -42,6 +63,7 @@ func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 // Device is the processor that the program runs on.
 type Device struct {
 	pool     *pool
+	opened   Provider // with which it was
 	spec     kernels.Spec
 	features features // what our kernels may use: the CPU's, capped by GEMMAUDIT_ISA
 	ceilings *kernels.Ceilings
@@ -53,26 +75,27 @@ type Device struct {
 	slabs    slabs
 }
 
-// The order in which kernels are listed: ours from the best to the plainest,
-// then the libraries.
+// The order in which our kernels are listed, from the best to the plainest. The libraries
+// follow in the order of systemLibraries, then what was brought as a file.
 const (
 	slotAuto = iota
 	slotGemv
 	slotAMX
 	slotTiled
 	slotNaive
-	slotOpenBLAS
-	slotOneDNN
 	slots
 )
 
-// constructors make the kernels of a device, or say why one is missing. Each
+// constructors make our kernels of a device, or say why one is missing. Each
 // kernel's file puts its own into its slot.
 var constructors [slots]func(*Device) (kernels.Gemm, *kernels.Missing)
 
 // Open starts a pool of that many threads (0: one per allowed CPU) and finds the
 // kernels that run here.
-func Open(threads int) (*Device, error) {
+func Open(threads int) (*Device, error) { return openWith(Provider{Threads: threads}) }
+
+func openWith(from Provider) (*Device, error) {
+	threads := from.Threads
 	if threads < 0 {
 		return nil, fmt.Errorf("open cpu with %d threads: expected at least 1, or 0 for all", threads)
 	}
@@ -84,7 +107,7 @@ func Open(threads int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{pool: p, spec: readSpec(), features: have, memory: newMemoryMeter(p, detect())}
+	d := &Device{pool: p, opened: from, spec: readSpec(), features: have, memory: newMemoryMeter(p, detect())}
 	d.steal.open()
 	for _, construct := range constructors {
 		if construct == nil {
@@ -97,6 +120,7 @@ func Open(threads int) (*Device, error) {
 		}
 		d.gemms = append(d.gemms, g)
 	}
+	d.openLibraries(from.LibraryPaths)
 	return d, nil
 }
 
@@ -155,14 +179,23 @@ func (d *Device) Missing() []kernels.Missing { return d.missing }
 func (d *Device) Threads() int { return d.pool.threads() }
 
 // WithThreads opens the processor once more with a pool of n threads, so that kernels,
-// libraries and the measured ceilings are those of n.
+// libraries, brought kernels and the measured ceilings are those of n.
 func (d *Device) WithThreads(n int) (kernels.Device, error) {
 	if n < 1 || n > d.Threads() {
 		return nil, fmt.Errorf("%d threads on %s, expected 1 to %d", n, d.spec.ID, d.Threads())
 	}
-	fewer, err := Open(n)
+	from := d.opened
+	from.Threads = n
+	fewer, err := openWith(from)
 	if err != nil {
 		return nil, err // a nil *Device would be a kernels.Device that isn't nil
+	}
+	for _, g := range d.gemms {
+		if b, ok := g.(*brought); ok {
+			if _, err := fewer.LoadKernel(b.k.Path); err != nil {
+				return nil, errors.Join(err, fewer.Close())
+			}
+		}
 	}
 	return fewer, nil
 }
@@ -209,8 +242,12 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	C.ga_execute(d.pool.c, &block[0], C.int64_t(len(block)), C.int64_t(n), stop, &span)
 	runtime.KeepAlive(launches)
 	if span.failed != 0 {
+		failed := launches[int(span.failed_at)%len(launches)].(*launch)
+		if failed.reason != nil {
+			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d: %s", d.spec.ID, int(span.failed_at), failed.reason(int(span.failed)))
+		}
 		return kernels.Span{}, fmt.Errorf("execute on %s: %s returned %d at launch %d",
-			d.spec.ID, launches[int(span.failed_at)%len(launches)].Label(), int(span.failed), int(span.failed_at))
+			d.spec.ID, failed.label, int(span.failed), int(span.failed_at))
 	}
 	if int64(span.done) < int64(n) {
 		return kernels.Span{}, ctx.Err()

@@ -16,6 +16,7 @@ static void ga_open_request_run(ga_open_request *r) { ga_library_run(ga_open_the
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +24,6 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // libraryName says where a library is looked for, and what to install when it
@@ -51,32 +50,45 @@ var opened struct {
 // open loads the library, or says why it can't be had. A path in the environment
 // is the only one tried, so that an audit never measures another library than
 // the one that was named.
-func (n libraryName) open() (*library, *kernels.Missing) {
-	candidates := n.sonames
-	if path := os.Getenv(n.env); path != "" {
-		candidates = []string{path}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			candidates = nil
-			for _, soname := range n.sonames {
-				candidates = append(candidates, filepath.Join(path, soname))
-			}
+func (n libraryName) open() (*library, error) {
+	path := os.Getenv(n.env)
+	if path != "" {
+		lib, err := n.openAt(path)
+		if err != nil {
+			err = fmt.Errorf("%w (%s is set)", err, n.env)
 		}
+		return lib, err
 	}
+	lib, err := openFirst(n.sonames)
+	if err != nil {
+		err = fmt.Errorf("%w; %s, or set %s to its path", err, n.install, n.env)
+	}
+	return lib, err
+}
+
+// openAt loads the library from a file, or from the folder that it lies in.
+func (n libraryName) openAt(path string) (*library, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return openLibrary(path)
+	}
+	var files []string
+	for _, soname := range n.sonames {
+		files = append(files, filepath.Join(path, soname))
+	}
+	return openFirst(files)
+}
+
+// openFirst loads the first library that can be had, or says why none can.
+func openFirst(names []string) (*library, error) {
 	var reasons []string
-	for _, name := range candidates {
+	for _, name := range names {
 		lib, err := openLibrary(name)
 		if err == nil {
 			return lib, nil
 		}
 		reasons = append(reasons, err.Error())
 	}
-	reason := strings.Join(reasons, "; ")
-	if os.Getenv(n.env) != "" {
-		reason += " (" + n.env + " is set)"
-	} else {
-		reason += "; " + n.install + ", or set " + n.env + " to its path"
-	}
-	return nil, &kernels.Missing{Name: n.kernel, Reason: reason}
+	return nil, errors.New(strings.Join(reasons, "; "))
 }
 
 func openLibrary(name string) (*library, error) {
@@ -94,6 +106,11 @@ func openLibrary(name string) (*library, error) {
 		return nil, fmt.Errorf("%s", C.GoString(&r.err[0]))
 	}
 	lib := &library{handle: r.handle, name: name}
+	for _, known := range opened.byName {
+		if known.handle == lib.handle { // the same file under another name
+			lib = known
+		}
+	}
 	if opened.byName == nil {
 		opened.byName = map[string]*library{}
 	}

@@ -23,6 +23,9 @@ type launch struct {
 	// tiling is how our kernels divide the product; libraries do not tell.
 	tiling kernels.Tiling
 	keep   []any // what must stay alive as long as the launch
+	// reason words the code with which a library's call failed; nil where there is no more
+	// to tell than the code.
+	reason func(code int) string
 }
 
 // Label names what runs inside.

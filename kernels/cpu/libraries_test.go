@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -326,13 +328,13 @@ func TestMissingLibraries(t *testing.T) {
 func TestMissingLibraryHint(t *testing.T) {
 	t.Setenv("GEMMAUDIT_NOSUCH", "")
 	name := libraryName{kernel: "nosuch", env: "GEMMAUDIT_NOSUCH", sonames: []string{"libnosuch-gemmaudit.so.7"}, install: "install libnosuch"}
-	_, missing := name.open()
-	if missing == nil {
+	_, err := name.open()
+	if err == nil {
 		t.Fatal("a library that doesn't exist was opened")
 	}
 	for _, want := range []string{"libnosuch-gemmaudit.so.7", "install libnosuch, or set GEMMAUDIT_NOSUCH to its path"} {
-		if !strings.Contains(missing.Reason, want) {
-			t.Errorf("reason %q lacks %q", missing.Reason, want)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("reason %q lacks %q", err, want)
 		}
 	}
 }
@@ -353,5 +355,102 @@ func TestLibrariesRefuse(t *testing.T) {
 		if !errors.As(err, &u) || !strings.Contains(u.Reason, c.want) {
 			t.Errorf("%s %v: %v, want a refusal with %q", c.kernel, c.p.Shape, err, c.want)
 		}
+	}
+}
+
+// TestTwoVersionsOfALibrary: each calls its own functions and has its own state.
+func TestTwoVersionsOfALibrary(t *testing.T) {
+	config := func(version string) string { return `-DCONFIG="OpenBLAS ` + version + ` MAX_THREADS=1"` }
+	right, other := buildFake(t, config("1.0")), buildFake(t, config("2.0"))
+	wrong := buildFake(t, config("2.1"), "-DBIAS=1")
+	for _, c := range []struct {
+		paths    []string
+		names    []string
+		versions []string
+		missing  string
+	}{
+		{paths: []string{right}, names: []string{"openblas"}, versions: []string{"1.0 Fake"}},
+		{paths: []string{filepath.Dir(right)}, names: []string{"openblas"}, versions: []string{"1.0 Fake"}},
+		{paths: []string{right, other}, names: []string{"openblas@1.0", "openblas@2.0"}, versions: []string{"1.0 Fake", "2.0 Fake"}},
+		{paths: []string{other, right}, names: []string{"openblas@2.0", "openblas@1.0"}, versions: []string{"2.0 Fake", "1.0 Fake"}},
+		{paths: []string{right, buildFake(t, config("1.0"))}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake", "1.0 Fake"}},
+		{paths: []string{right, buildFake(t, config("a,b"))}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake", "a,b Fake"}},
+		{paths: []string{right, right}, missing: "is a file that was given before"},
+		{paths: []string{right, "/nonexistent/lib.so"}, missing: "/nonexistent/lib.so"},
+	} {
+		devices, missing := Provider{}.WithLibraries(map[string][]string{"openblas": c.paths}).Open()
+		if len(devices) != 1 {
+			t.Fatal(missing)
+		}
+		d := devices[0].(*Device)
+		t.Cleanup(func() { d.Close() })
+		var names, versions []string
+		for _, g := range d.Gemms() {
+			if strings.HasPrefix(g.Name(), "openblas") {
+				names, versions = append(names, g.Name()), append(versions, d.Spec().Versions[g.Name()])
+			}
+		}
+		if !slices.Equal(names, c.names) || !slices.Equal(versions, c.versions) {
+			t.Errorf("%v: kernels %v of versions %v", c.paths, names, versions)
+		}
+		_, err := kernels.FindGemm(d, "openblas")
+		if c.missing != "" && (err == nil || !strings.Contains(err.Error(), c.missing)) {
+			t.Errorf("%v: %v, want %q", c.paths, err, c.missing)
+		}
+		fewer, err := d.WithThreads(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(fewer.Gemms()) != len(d.Gemms()) {
+			t.Errorf("%v: %d kernels on one thread, %d on all", c.paths, len(fewer.Gemms()), len(d.Gemms()))
+		}
+		fewer.Close()
+	}
+	devices, _ := Provider{}.WithLibraries(map[string][]string{"openblas": {right, wrong}}).Open()
+	d := devices[0].(*Device)
+	t.Cleanup(func() { d.Close() })
+	for name, sound := range map[string]bool{"openblas@1.0": true, "openblas@2.1": false} {
+		g, err := kernels.FindGemm(d, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *kernels.GateError
+		if _, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); errors.As(err, &wrong) == sound || sound && err != nil {
+			t.Errorf("%s: the gate says %v", name, err)
+		}
+	}
+}
+
+// TestTwoCopiesOfRealLibraries: two files of one build run in turn in one block of rounds.
+func TestTwoCopiesOfRealLibraries(t *testing.T) {
+	for _, name := range []string{"openblas", "onednn"} {
+		t.Run(name, func(t *testing.T) {
+			libraryKernel(t, name)
+			maps, err := os.ReadFile("/proc/self/maps")
+			if err != nil {
+				t.Skip("the system does not tell where the library lies")
+			}
+			file := regexp.MustCompile(`/\S*lib(?:` + map[string]string{"openblas": "openblas", "onednn": "dnnl"}[name] + `)\S*`).FindString(string(maps))
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copied := filepath.Join(t.TempDir(), "copy.so")
+			if err := os.WriteFile(copied, text, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			devices, _ := Provider{}.WithLibraries(map[string][]string{name: {file, copied}}).Open()
+			d := devices[0].(*Device)
+			defer d.Close()
+			for _, version := range []string{"1", "2"} {
+				g, err := kernels.FindGemm(d, kernels.VersionedName(name, version))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); err != nil || s.Passed == 0 {
+					t.Errorf("%s: %+v, %v", g.Name(), s, err)
+				}
+			}
+		})
 	}
 }

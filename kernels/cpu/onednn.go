@@ -1,7 +1,6 @@
 package cpu
 
 /*
-#include "buffer.h"
 #include "onednn.h"
 */
 import "C"
@@ -15,8 +14,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-func init() { constructors[slotOneDNN] = newOneDNN }
-
 var onednnName = libraryName{
 	kernel:  "onednn",
 	env:     "GEMMAUDIT_ONEDNN",
@@ -28,29 +25,33 @@ var onednnName = libraryName{
 // form that it asks for, as an inference engine does, and a primitive is made for
 // each M.
 type onednn struct {
-	dev *Device
-	api dnnAPI
+	dev  *Device
+	name string
+	api  dnnAPI
 	// refusals holds what oneDNN said of each type on this CPU, nil when it has
 	// an implementation.
 	refusals map[kernels.DType]error
-	scratch  *Buffer // of the launches bound last, which share it
+	scratch  sharedScratch
 }
 
-func newOneDNN(d *Device) (kernels.Gemm, *kernels.Missing) {
-	l, missing := onednnName.open()
-	if missing != nil {
-		return nil, missing
-	}
+func bindOneDNN(d *Device, l *library) (boundLibrary, error) {
 	api, err := dnnOpen(l)
 	if err != nil {
-		return nil, &kernels.Missing{Name: onednnName.kernel, Reason: l.name + ": " + err.Error()}
+		return nil, err
 	}
-	k := &onednn{dev: d, api: api, refusals: map[kernels.DType]error{}}
-	d.noteVersion("onednn", api.version())
-	return k, nil
+	return &onednn{dev: d, name: onednnName.kernel, api: api, refusals: map[kernels.DType]error{}}, nil
 }
 
-func (*onednn) Name() string { return onednnName.kernel }
+func (k *onednn) Name() string { return k.name }
+
+func (k *onednn) release() string { return k.api.version() }
+
+func (*onednn) build() string { return "" }
+
+func (k *onednn) named(name string) kernels.Gemm {
+	k.name = name
+	return k
+}
 
 func (k *onednn) Describe() string {
 	return fmt.Sprintf("oneDNN %s matmul, weights reordered ahead, OpenMP threads", k.api.version())
@@ -175,25 +176,6 @@ func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 	return w, nil
 }
 
-// scratchFor returns memory for a launch's scratchpad. Launches run one at a
-// time, so they share it; one that needs more gets a larger one, and the launches
-// before it keep theirs until they are gone.
-func (k *onednn) scratchFor(bytes int64) (*Buffer, error) {
-	if k.scratch == nil || k.scratch.Bytes() < bytes {
-		b, err := k.dev.alloc(max(bytes, slabLimit)) // a mapping of its own, for the cleanup
-		if err != nil {
-			return nil, err
-		}
-		type mapping struct {
-			data  unsafe.Pointer
-			bytes int64
-		}
-		runtime.AddCleanup(b, func(m mapping) { C.ga_unmap(m.data, C.size_t(m.bytes)) }, mapping{b.data, b.bytes})
-		k.scratch = b
-	}
-	return k.scratch, nil
-}
-
 // onednnMatmul owns a primitive and its memories. A cleanup frees them once
 // nothing refers to the launch any more.
 type onednnMatmul struct{ c *C.ga_dnn_matmul }
@@ -228,7 +210,7 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 		}
 		weights, held = packed.data, packed
 	}
-	scratch, err := k.scratchFor(int64(C.ga_dnn_plan_scratch_bytes(plan)))
+	scratch, err := k.scratch.of(k.dev, int64(C.ga_dnn_plan_scratch_bytes(plan)))
 	if err != nil {
 		return fail(err)
 	}

@@ -7,6 +7,7 @@ package cpu
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -16,8 +17,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
-
-func init() { constructors[slotOpenBLAS] = newOpenBLAS }
 
 var openblasName = libraryName{
 	kernel: "openblas",
@@ -31,20 +30,14 @@ var openblasName = libraryName{
 // way to do so ahead, so its weights are B as it was given.
 type openblas struct {
 	dev     *Device
+	name    string
 	lib     *C.ga_openblas // never freed, like the library
 	version string         // "0.3.21"
 	core    string         // the kernels that it chose: "SkylakeX"
 	limit   int            // threads that it was built for, 0 when it doesn't tell
 }
 
-func newOpenBLAS(d *Device) (kernels.Gemm, *kernels.Missing) {
-	l, missing := openblasName.open()
-	if missing != nil {
-		return nil, missing
-	}
-	refuse := func(reason string) (kernels.Gemm, *kernels.Missing) {
-		return nil, &kernels.Missing{Name: openblasName.kernel, Reason: l.name + ": " + reason}
-	}
+func bindOpenBLAS(d *Device, l *library) (boundLibrary, error) {
 	call := func(name string) string {
 		f := l.symbol(name)
 		if f == nil {
@@ -55,19 +48,20 @@ func newOpenBLAS(d *Device) (kernels.Gemm, *kernels.Missing) {
 	sgemm, set := l.symbol("cblas_sgemm"), l.symbol("openblas_set_num_threads")
 	switch {
 	case sgemm == nil:
-		return refuse("it has no cblas_sgemm")
+		return nil, errors.New("it has no cblas_sgemm")
 	case set == nil:
-		return refuse("it has no openblas_set_num_threads, so it is another BLAS or one whose threads can't be chosen")
+		return nil, errors.New("it has no openblas_set_num_threads, so it is another BLAS or one whose threads can't be chosen")
 	}
 	config := call("openblas_get_config")
 	if strings.Contains(config, "USE64BITINT") {
-		return refuse("it was built with 64-bit integers: expected the usual 32-bit interface")
+		return nil, errors.New("it was built with 64-bit integers: expected the usual 32-bit interface")
 	}
 	lib := (*C.ga_openblas)(C.calloc(1, C.sizeof_ga_openblas))
 	*lib = C.ga_openblas{sgemm: sgemm, sbgemm: l.symbol("cblas_sbgemm"), set_num_threads: set}
-	k := openblas{dev: d, lib: lib, version: openblasVersion(config), core: call("openblas_get_corename"), limit: openblasLimit(config)}
-	d.noteVersion("openblas", strings.TrimSpace(k.version+" "+k.core))
-	return k, nil
+	return openblas{
+		dev: d, name: openblasName.kernel, lib: lib,
+		version: openblasVersion(config), core: call("openblas_get_corename"), limit: openblasLimit(config),
+	}, nil
 }
 
 // openblasVersion is the word after the name in "OpenBLAS 0.3.21 DYNAMIC_ARCH ...".
@@ -89,15 +83,16 @@ func openblasLimit(config string) int {
 	return 0
 }
 
-// noteVersion adds a library to what the device says of itself.
-func (d *Device) noteVersion(name, version string) {
-	if d.spec.Versions == nil {
-		d.spec.Versions = map[string]string{}
-	}
-	d.spec.Versions[name] = version
-}
+func (k openblas) Name() string { return k.name }
 
-func (openblas) Name() string { return openblasName.kernel }
+func (k openblas) release() string { return k.version }
+
+func (k openblas) build() string { return k.core }
+
+func (k openblas) named(name string) kernels.Gemm {
+	k.name = name
+	return k
+}
 
 func (k openblas) Describe() string {
 	return strings.TrimSpace(fmt.Sprintf("OpenBLAS %s %s, packs B in every call", k.version, k.core))

@@ -5,6 +5,13 @@
 
 enum { TRANS = 112 };
 
+#ifndef BIAS
+#define BIAS 0
+#endif
+// bias is what sgemm gets wrong. It is found by name, as the functions of a real library are
+// that call each other.
+float fake_bias(void) { return BIAS; }
+
 static int threads = 1;
 
 void openblas_set_num_threads(int n) { threads = n; }
@@ -19,7 +26,7 @@ void cblas_sgemm(int order, int transa, int transb, int m, int n, int k, float a
                  const float *b, int ldb, float beta, float *c, int ldc) {
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) {
-      float sum = 0;
+      float sum = fake_bias();
       for (int p = 0; p < k; p++) sum += a[(size_t)i * lda + p] * (transb == TRANS ? b[(size_t)j * ldb + p] : b[(size_t)p * ldb + j]);
       c[(size_t)i * ldc + j] = sum;
     }

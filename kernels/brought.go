@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// fileVersion begins the version of a kernel that was brought as a file.
+const fileVersion = "sha256:"
+
+// FileVersion is the version in [Spec].Versions of a kernel that was brought as a file with
+// this SHA-256.
+func FileVersion(sha256 string) string { return fileVersion + sha256 }
+
+// BroughtKernels lists the kernels among a device's versions that were brought as files, by
+// name.
+func BroughtKernels(versions map[string]string) []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name, version := range versions {
+			if strings.HasPrefix(version, fileVersion) && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// VersionedName is the name of a library's kernel where several versions of the library are
+// measured beside each other: "openblas@0.3.21".
+func VersionedName(kernel, version string) string { return kernel + "@" + version }
+
+// IsVersionOf says whether a name is that of one version of a library's kernel.
+func IsVersionOf(name, kernel string) bool { return strings.HasPrefix(name, kernel+"@") }
+
+// nameableVersion is a version that can stand in a name; libraries tell theirs as any text.
+var nameableVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,32}$`)
+
+// VersionNames names the versions of a library: by version where all differ and can stand in a
+// name, else by position from 1.
+func VersionNames(kernel string, versions []string) []string {
+	if len(versions) == 1 {
+		return []string{kernel}
+	}
+	names, seen := make([]string, len(versions)), map[string]bool{}
+	for i, v := range versions {
+		names[i] = VersionedName(kernel, v)
+		if nameableVersion.MatchString(v) {
+			seen[v] = true
+		}
+	}
+	if len(seen) == len(versions) {
+		return names
+	}
+	for i := range names {
+		names[i] = VersionedName(kernel, fmt.Sprint(i+1))
+	}
+	return names
+}
+
+// AddVersion adds what takes part to what the device says of itself. The map is not changed:
+// copies of the specification keep theirs.
+func (s *Spec) AddVersion(name, version string) {
+	versions := maps.Clone(s.Versions)
+	if versions == nil {
+		versions = map[string]string{}
+	}
+	versions[name] = version
+	s.Versions = versions
+}
+
+// ClashingName says whether d has something under the name that a kernel is brought with, or
+// knows it as missing.
+func ClashingName(d Device, name string) bool {
+	taken := func(g Gemm) bool { return g.Name() == name }
+	if name == "attention" || slices.ContainsFunc(d.Gemms(), taken) ||
+		slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {
+		return true
+	}
+	for _, o := range Operations() {
+		if o != GEMM && slices.ContainsFunc(Implementations(d, o), func(i Implementation) bool { return i.Name() == name }) {
+			return true
+		}
+	}
+	_, version := d.Spec().Versions[name]
+	return version
+}

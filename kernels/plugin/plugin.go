@@ -1,0 +1,289 @@
+// Package plugin opens kernels that are brought from outside as shared libraries, through
+// the C interface in include/gemmaudit_kernel.h. The devices run them.
+package plugin
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/include
+#cgo linux LDFLAGS: -ldl
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <dlfcn.h>
+#include "gemmaudit_kernel.h"
+
+static const gemmaudit_kernel *ga_kernel_open(const char *path, char *error, size_t bytes) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) {
+    const char *why = dlerror();
+    snprintf(error, bytes, "%s", why != NULL ? why : "dlopen gave no reason");
+    return NULL;
+  }
+  gemmaudit_kernel_get_fn get = (gemmaudit_kernel_get_fn)dlsym(library, "gemmaudit_kernel_get");
+  const gemmaudit_kernel *k = get != NULL ? get() : NULL;
+  if (get == NULL) snprintf(error, bytes, "it exports no gemmaudit_kernel_get");
+  else if (k == NULL) snprintf(error, bytes, "its gemmaudit_kernel_get returned NULL");
+  if (k == NULL) dlclose(library);
+  return k;
+}
+
+static int ga_kernel_supports(const gemmaudit_kernel *k, const gemmaudit_problem *p, char *error) {
+  return k->supports != NULL ? k->supports(p, error) : 0;
+}
+static int64_t ga_kernel_workspace(const gemmaudit_kernel *k, const gemmaudit_problem *p) {
+  return k->workspace_bytes != NULL ? k->workspace_bytes(p) : 0;
+}
+static int64_t ga_kernel_packed(const gemmaudit_kernel *k, const gemmaudit_problem *p) {
+  return k->packed_bytes != NULL ? k->packed_bytes(p) : 0;
+}
+*/
+import "C"
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Kernel is an opened library with its kernel. It stays loaded until the process ends.
+type Kernel struct {
+	Path        string
+	Name        string
+	Description string
+	// SHA256 of the file, in hexadecimal, tells builds apart.
+	SHA256 string
+	c      *C.gemmaudit_kernel
+}
+
+var opened struct {
+	sync.Mutex
+	byPath map[string]*Kernel
+}
+
+// Open loads the shared library at path. The error says why it is none that can be used. The
+// same path gives the same kernel, though the file may have changed since.
+func Open(path string) (*Kernel, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %q: %w", path, err)
+	}
+	opened.Lock()
+	defer opened.Unlock()
+	if k := opened.byPath[full]; k != nil {
+		return k, nil
+	}
+	k, err := open(full)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %q: %w", path, err)
+	}
+	if opened.byPath == nil {
+		opened.byPath = map[string]*Kernel{}
+	}
+	opened.byPath[full] = k
+	return k, nil
+}
+
+func open(path string) (*Kernel, error) {
+	sum, err := hash(path)
+	if err != nil {
+		return nil, err
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	const room = 1024
+	message := (*C.char)(C.calloc(1, room))
+	defer C.free(unsafe.Pointer(message))
+	c := C.ga_kernel_open(name, message, room)
+	if c == nil {
+		return nil, errors.New(C.GoString(message))
+	}
+	if c.abi != C.GEMMAUDIT_KERNEL_ABI {
+		return nil, fmt.Errorf("it was built for version %d of the interface, expected %d", c.abi, C.GEMMAUDIT_KERNEL_ABI)
+	}
+	k := &Kernel{Path: path, SHA256: sum, c: (*C.gemmaudit_kernel)(unsafe.Pointer(c))}
+	return k, k.describe()
+}
+
+// hash is the SHA-256 of a file.
+func hash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return "", errors.New("it is not a file")
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// mostDescription is the most bytes of a description.
+const mostDescription = 200
+
+// describe reads and checks what the library says of its kernel.
+func (k *Kernel) describe() error {
+	text := func(s *C.char) string {
+		if s == nil {
+			return ""
+		}
+		return C.GoStringN(s, C.int(C.strnlen(s, mostDescription+1)))
+	}
+	k.Name, k.Description = text(k.c.name), text(k.c.description)
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case !validName.MatchString(k.Name):
+		return fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", k.Name)
+	case len(k.Description) > mostDescription || !utf8.ValidString(k.Description) || strings.ContainsFunc(k.Description, unprintable):
+		return fmt.Errorf("its description %q is not one line of at most %d bytes of UTF-8", k.Description, mostDescription)
+	case (k.c.packed_bytes == nil) != (k.c.prepare == nil):
+		return errors.New("it has one of packed_bytes and prepare: expected both or neither")
+	}
+	runs := 0
+	for _, set := range []bool{k.c.run != nil, k.c.run_team != nil, k.c.enqueue != nil} {
+		if set {
+			runs++
+		}
+	}
+	switch {
+	case k.Kind() == "":
+		return fmt.Errorf("its device is %d: expected GEMMAUDIT_CPU or GEMMAUDIT_CUDA", k.c.device)
+	case runs != 1:
+		return fmt.Errorf("it has %d of run, run_team and enqueue: expected one", runs)
+	case (k.c.enqueue != nil) != (k.Kind() == kernels.CUDA):
+		return fmt.Errorf("it is for a device of kind %s: expected run or run_team on the CPU, enqueue on a GPU", k.Kind())
+	}
+	return nil
+}
+
+// Kind is the kind of device that the kernel is for, empty when the library names none.
+func (k *Kernel) Kind() kernels.Kind {
+	switch k.c.device {
+	case C.GEMMAUDIT_CPU:
+		return kernels.CPU
+	case C.GEMMAUDIT_CUDA:
+		return kernels.CUDA
+	}
+	return ""
+}
+
+// Version is what a device's specification says of the kernel.
+func (k *Kernel) Version() string { return kernels.FileVersion(k.SHA256) }
+
+// Descriptor is the address of the library's gemmaudit_kernel, for the C code of a device.
+func (k *Kernel) Descriptor() unsafe.Pointer { return unsafe.Pointer(k.c) }
+
+// Packs says that the kernel reads B in a form of its own.
+func (k *Kernel) Packs() bool { return k.c.prepare != nil }
+
+// Team says that the kernel runs on threads of gemmaudit.
+func (k *Kernel) Team() bool { return k.c.run_team != nil }
+
+// ProblemBytes is the size of what [Kernel.WriteProblem] writes.
+const ProblemBytes = C.sizeof_gemmaudit_problem
+
+var dtypes = map[kernels.DType]C.int32_t{
+	kernels.FP32: C.GEMMAUDIT_FP32, kernels.TF32: C.GEMMAUDIT_TF32, kernels.FP16: C.GEMMAUDIT_FP16,
+	kernels.BF16: C.GEMMAUDIT_BF16, kernels.FP8: C.GEMMAUDIT_FP8, kernels.INT8: C.GEMMAUDIT_INT8,
+}
+
+// problem is p, normalized, as the interface has it.
+func problem(p kernels.Problem, threads, ordinal int) C.gemmaudit_problem {
+	c := C.gemmaudit_problem{
+		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K),
+		lda: C.int64_t(p.LDA), ldb: C.int64_t(p.LDB), ldc: C.int64_t(p.LDC),
+		dtype: dtypes[p.DType], threads: C.int32_t(threads), ordinal: C.int32_t(ordinal),
+	}
+	if p.BLayout == kernels.Transposed {
+		c.b_transposed = 1
+	}
+	return c
+}
+
+// WriteProblem writes a normalized problem as a gemmaudit_problem to memory at to.
+func WriteProblem(to unsafe.Pointer, p kernels.Problem, threads, ordinal int) {
+	*(*C.gemmaudit_problem)(to) = problem(p, threads, ordinal)
+}
+
+// Supports asks the kernel. It returns nil, or an [*kernels.Unsupported] with the library's
+// reason.
+func (k *Kernel) Supports(p kernels.Problem, threads, ordinal int) error {
+	refuse := func(reason string) error {
+		return &kernels.Unsupported{Kernel: k.Name, DType: p.DType, Reason: reason}
+	}
+	q, err := p.Normalized()
+	if err != nil {
+		return refuse(err.Error())
+	}
+	if q.PackInside && k.Packs() && k.Team() {
+		return refuse("it packs on one thread, which can't be done inside the timing of a team")
+	}
+	c := problem(q, threads, ordinal)
+	message := (*C.char)(C.calloc(1, C.GEMMAUDIT_ERROR_BYTES))
+	defer C.free(unsafe.Pointer(message))
+	if rc := C.ga_kernel_supports(k.c, &c, message); rc != 0 {
+		return refuse(Reason(unsafe.Pointer(message), int(rc)))
+	}
+	return nil
+}
+
+// Reason is the text that a library left at message, of GEMMAUDIT_ERROR_BYTES, made fit to be
+// printed; without text it names the code.
+func Reason(message unsafe.Pointer, code int) string {
+	c := (*C.char)(message)
+	text := C.GoStringN(c, C.int(C.strnlen(c, C.GEMMAUDIT_ERROR_BYTES)))
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "?")))
+	if text == "" {
+		return fmt.Sprintf("the library gave code %d and no reason", code)
+	}
+	return text
+}
+
+// WorkspaceBytes is the memory that a launch of a normalized problem needs. The error says
+// that the library asks for less than none.
+func (k *Kernel) WorkspaceBytes(p kernels.Problem, threads, ordinal int) (int64, error) {
+	c := problem(p, threads, ordinal)
+	return k.size("workspace_bytes", int64(C.ga_kernel_workspace(k.c, &c)))
+}
+
+// PackedBytes is the size of the packed B of a normalized problem.
+func (k *Kernel) PackedBytes(p kernels.Problem, threads, ordinal int) (int64, error) {
+	c := problem(p, threads, ordinal)
+	n, err := k.size("packed_bytes", int64(C.ga_kernel_packed(k.c, &c)))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("kernel %s: packed_bytes is 0, expected at least 1", k.Name)
+	}
+	return n, err
+}
+
+func (k *Kernel) size(what string, n int64) (int64, error) {
+	if n < 0 {
+		return 0, fmt.Errorf("kernel %s: %s is %d, expected at least 0", k.Name, what, n)
+	}
+	return n, nil
+}
