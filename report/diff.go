@@ -35,7 +35,7 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
 		doc.Sheets[i].Title = title
 	}
 	if hidden := len(d.Cases) - len(cases); hidden > 0 {
-		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s did not change or can't be told; -o wide has them", count(hidden, "case")), Faint})
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s did not change or are undecided; -o wide lists them", count(hidden, "case")), Faint})
 	}
 	doc.Notes = append(doc.Notes, warningNotes(d.Warnings)...)
 	doc.Notes = append(doc.Notes, diffOutcome(d)...)

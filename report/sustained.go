@@ -29,8 +29,8 @@ func (s *Sheet) column(key string) *Column {
 	return &s.Columns[i]
 }
 
-// addSustained puts what findings lose when their cases run alone beside what they lose at
-// the common clock; nothing where none ran alone.
+// addSustained puts what findings lose when their cases run sustained next to what they lose at
+// the common clock; nothing where none ran so.
 func (s *Sheet) addSustained(findings []rules.Finding) {
 	if !slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Sustained != nil }) {
 		return
@@ -99,7 +99,7 @@ func (c seenCell) Text() string {
 }
 func (c seenCell) Raw() any { return string(c) }
 
-// sustainedNotes say how many of the findings that ran alone are seen there too.
+// sustainedNotes say how many of the findings that ran sustained are seen there too.
 func sustainedNotes(a *rules.Audit) []Note {
 	ran := 0
 	seen := map[rules.SeenIn]int{}
@@ -121,5 +121,5 @@ func sustainedNotes(a *rules.Audit) []Note {
 			words = append(words, fmt.Sprintf("%d %s", n, s.text))
 		}
 	}
-	return []Note{{fmt.Sprintf("%s also ran alone: seen %s", count(ran, "finding"), strings.Join(words, ", ")), Neutral}}
+	return []Note{{fmt.Sprintf("%s also ran sustained: seen %s", count(ran, "finding"), strings.Join(words, ", ")), Neutral}}
 }

@@ -68,7 +68,7 @@ func TestReportAtClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"times are those at 2900 MHz", "2 findings also ran alone: seen 1 in both, 1 at one clock only",
+		"times are those at 2900 MHz", "2 findings also ran sustained: seen 1 in both, 1 at one clock only",
 		"loss at one clock", "loss sustained", "mJ a launch", "one clock only", "18.1 %", "2310.5",
 		"gain sustained", "direct mJ", "remedy mJ", "sustained only", "us at clock", "observed us", "fast level us",
 	} {

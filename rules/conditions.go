@@ -140,7 +140,7 @@ func (a *Audit) warnConditions(p *prepared, found conditions) {
 	for i, c := range p.curves {
 		id := c.series.Key.Device
 		if correlation := found.correlation[i]; correlation != 0 {
-			a.warn(c.series.Key.String(), "the order was not random: M and the time of measurement go together (rank correlation %.2f), so a drift can't be told from what M does", correlation)
+			a.warn(c.series.Key.String(), "the order was not random: M and the time of measurement go together (rank correlation %.2f), so drift can't be separated from the effect of M", correlation)
 		}
 		if !seen[id] {
 			seen[id] = true

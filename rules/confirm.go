@@ -164,7 +164,7 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 		}
 	}
 	if refuted > 0 {
-		a.warn("run", "%s did not stand when measured again", plural(refuted, "suspect interval"))
+		a.warn("run", "%s did not hold up when measured again", plural(refuted, "suspect interval"))
 	}
 	return failure
 }

@@ -85,7 +85,7 @@ func TestConfirmationRefutes(t *testing.T) {
 	if len(a.Findings) != 0 || len(a.Flagged) != 0 {
 		t.Errorf("findings %+v, flagged %v stand against fresh samples", a.Findings, a.Flagged)
 	}
-	if !hasWarning(a.Warnings, "did not stand") {
+	if !hasWarning(a.Warnings, "did not hold up") {
 		t.Errorf("warnings %v do not say that a suspect fell", a.Warnings)
 	}
 }

@@ -160,12 +160,12 @@ func DriftPast(sentinels []results.Sample, device map[int64]string, bound float6
 func (d *drift) invalid(bound float64) string {
 	if d.noise > bound/2 {
 		// A scatter that hides the drift is no excuse for it.
-		return fmt.Sprintf("the sentinels scatter so much that a drift of %.1f %% can't be told from none: the machine was too unsteady", 100*bound)
+		return fmt.Sprintf("the sentinels scatter so much that a drift of %.1f %% can't be distinguished from none: the machine was too unsteady", 100*bound)
 	}
 	if !d.past(bound) {
 		return ""
 	}
-	return fmt.Sprintf("the sentinels drifted by %.1f %%, more than the bound of %.1f %%: the machine was not the same machine throughout",
+	return fmt.Sprintf("the sentinels drifted by %.1f %%, more than the bound of %.1f %%: the machine did not keep its speed",
 		100*d.span, 100*bound)
 }
 

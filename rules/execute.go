@@ -238,7 +238,7 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 		}
 	}
 	if unsteady > 0 {
-		r.warn("run", "%d of %d executed rows took more than %.4g times as long as in the run, so other work slowed them: nothing is concluded of their remedies",
+		r.warn("run", "%d of %d executed rows took more than %.4g times as long as in the run, so other work slowed them: their remedies are left open",
 			unsteady, len(contests), 1+cfg.Remedy.Slower)
 	}
 	byStretch := map[*stretchPlan][]*contest{}

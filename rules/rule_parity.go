@@ -32,7 +32,7 @@ func (p ParityPair) String() string {
 
 var parityRule = rule{
 	name:    Parity,
-	meaning: "one data type takes longer than it should compared with another",
+	meaning: "one data type is slower than it should be relative to another",
 	claim:   "another data type, which should not be faster, is",
 	help: "The row of a data type is held against the row of another at the same shape and kernel. It breaks the " +
 		"rule when it takes more than `ratio` times the other's time. A pair is written as " +

@@ -58,7 +58,7 @@ func (p *part) settle(ctx context.Context) error {
 	}
 	switch cfg := p.warmUpConfig(); {
 	case len(p.sentinels) == 0:
-		p.r.note("%s: no case could serve as a sentinel, so drift is not watched", p.bench.spec.ID)
+		p.r.note("%s: no case could serve as a sentinel, so drift is not monitored", p.bench.spec.ID)
 	case !p.warm.Settled && ctx.Err() == nil && p.warm.Spread <= cfg.SettleSpread:
 		p.r.note("%s: the warm-up ended after %v, too early to tell whether the device has settled", p.bench.spec.ID, cfg.SettleCap)
 	case !p.warm.Settled && ctx.Err() == nil:

@@ -46,7 +46,7 @@ loss times time, summed over their rows.
 
 ` + rulesHelp() + `
 
-With --confirm, suspects and what they are held against are measured again, interleaved,
+With --confirm, suspects and the cases they are compared with are measured again, interleaved,
 on fresh samples that are added to the run. What this proves is kept in the run, for each rule.
 
 Without --confirm, the sweep's samples are judged, and kept proof counts where it holds.
@@ -64,7 +64,7 @@ samples of the sweep decide, and --gate none lets it pass.
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
-With --sustained, the worst row of each confirmed finding and what it is held against run by
+With --sustained, the worst row of each confirmed finding and the case it is compared with run by
 themselves for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
 at the power limit, gets a higher clock. So do remedies that splits has executed and that pay,
 with their direct products. What has the most time at stake runs first, until --sustained-limit.
@@ -137,7 +137,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 		cfg = cfg.Only(on...)
 	}
 	if o.confirm && cfg.Method == rules.MethodArticle {
-		return usagef("--confirm can't be combined with --method article, which knows no confirmation")
+		return usagef("--confirm can't be combined with --method article, which has no confirmation")
 	}
 	if err := o.sustain.check(); err != nil {
 		return err

@@ -56,8 +56,8 @@ func TestResumeUnderOtherConditions(t *testing.T) {
 		{"another device", func(s *kernels.Spec) { s.Name = "a faster one" }, exitDevice,
 			`was measured on sim "simulated device", this machine has "a faster one": figures of two machines are not mixed`},
 		{"another driver", func(s *kernels.Spec) { s.Versions["driver"] = "580.1"; s.Versions["kerneltest"] = "2" }, exitClean,
-			"warning: " + path + " goes on under other conditions than it began: sim kerneltest was 1 and is 2; sim driver was unknown and is 580.1\n"},
-		{"another card", func(s *kernels.Spec) { s.UUID = "GPU-1" }, exitClean, "began: sim uuid was unknown and is GPU-1\n"},
+			"warning: " + path + " continues under other conditions than it began with: sim kerneltest was 1 and is 2; sim driver was unknown and is 580.1\n"},
+		{"another card", func(s *kernels.Spec) { s.UUID = "GPU-1" }, exitClean, "began with: sim uuid was unknown and is GPU-1\n"},
 		{"none", nil, exitDevice,
 			`device "sim", on which the run was measured, can't be used here: sim: it is busy`},
 	} {

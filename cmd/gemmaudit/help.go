@@ -28,7 +28,7 @@ Flags:
 Global flags:
 {{. | trimTrailingWhitespaces}}
 {{end}}{{if .HasAvailableSubCommands}}
-"{{.CommandPath}} COMMAND --help" teaches one command.
+"{{.CommandPath}} COMMAND --help" explains one command.
 {{end}}`
 
 func init() {

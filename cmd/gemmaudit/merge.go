@@ -76,7 +76,7 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 	})
 	var merge *results.MergeError
 	if errors.As(err, &merge) && merge.Machine {
-		return hint(err, "--different-machines joins them all the same")
+		return hint(err, "use --different-machines to join them regardless")
 	}
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ func newMistralCommand(a *app) *cobra.Command {
 safetensors) and runs it with the very kernels that an audit times, on a GPU or a CPU, so
 that a verdict on a product can be followed to the tokens a second that it costs.
 
-Understood are Mistral v0.1 to v0.3 and Llama 2 and 3 by their config.json; anything in
-it that is not known is an error, not a guess. Weights come in fp32, fp16 or bf16 and
+Mistral v0.1 to v0.3 and Llama 2 and 3 are understood by their config.json; anything
+unknown in it is an error, not a guess. Weights come in fp32, fp16 or bf16 and
 run in any of the three.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -59,7 +59,7 @@ context.`,
 	flags.Float64Var(&opts.sampling.MinP, "min-p", 0, "draw among tokens of this share of the likeliest one's probability")
 	flags.Uint64Var(&opts.sampling.Seed, "seed", 1, "of the draws")
 	flags.StringArrayVar(&opts.stop, "stop", nil, "end before this text; may be given several times")
-	flags.BoolVar(&opts.ignoreEOS, "ignore-eos", false, "go on past the token that ends a text")
+	flags.BoolVar(&opts.ignoreEOS, "ignore-eos", false, "continue past the token that ends a text")
 	flags.BoolVar(&opts.raw, "no-special", false, "put no beginning-of-text token before the prompt")
 	flags.BoolVar(&opts.json, "json", false, "one JSON object with text, tokens and timing instead of the text")
 	complete(cmd, "prompt-file", nil)

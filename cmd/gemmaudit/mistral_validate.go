@@ -40,14 +40,14 @@ func newValidateCommand(a *app) *cobra.Command {
 	opts := &validateOptions{modelOptions: modelOptions{app: a}}
 	cmd := &cobra.Command{
 		Use:   "validate MODEL",
-		Short: "Hold a model's logits against float64, kernel by kernel, and see where the time goes",
+		Short: "Compare every kernel's logits with float64, and see where the time goes",
 		Example: examples(
 			"gemmaudit mistral validate ./Mistral-7B-v0.3",
 			"gemmaudit mistral validate ./model --kernel auto,cublas --rows 4096 --context 4000",
 			"gemmaudit mistral validate ./model --table gemm.json --kernel cublas   # does the table shorten prompts?",
 			"gemmaudit mistral validate ./model --reference-tokens 0 -o json        # only times",
 		),
-		Long: `Every kernel of the device computes the same prompt. Its logits are held against a
+		Long: `Every kernel of the device computes the same prompt. Its logits are compared with a
 reference in float64, computed on the host from the stored weights by code that shares
 nothing with the kernels; allowed is an error of 0.001 of the logits' range in fp32, 0.02 in
 fp16 and bf16. The reference of a model of 7 billion parameters takes about ten seconds a
@@ -82,7 +82,7 @@ those of the kernel "NAME+table", in the phase remedy, as those without are.` + 
 	flags.StringSliceVar(&opts.families, "kernel", nil, "only these kernels (default: all of the device)")
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "text to compute (default: a line of prose, code and other scripts)")
 	flags.StringVar(&opts.promptFile, "prompt-file", "", "a file with the text to compute")
-	flags.IntVar(&opts.reference, "reference-tokens", 32, "tokens of the text that are held against float64, 0 for none")
+	flags.IntVar(&opts.reference, "reference-tokens", 32, "tokens of the text that are compared with float64, 0 for none")
 	flags.IntVar(&opts.rows, "rows", 512, "tokens of the prompt that is timed, 0 for none")
 	flags.IntVar(&opts.context, "context", 512, "tokens before the one that is timed")
 	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each time; the interval of a gain takes 6")

@@ -69,14 +69,14 @@ func newRunCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit run --preset quick                      # under two minutes",
 			"gemmaudit run --preset overnight --deadline 8h",
-			"gemmaudit run --resume --out out/20060102-150405-cpu   # go on after Ctrl-C or the deadline",
+			"gemmaudit run --resume --out out/20060102-150405-cpu   # continue after Ctrl-C or the deadline",
 			"gemmaudit run --model mistral-7b:o_proj --dtype bf16 --out o_proj",
 			"gemmaudit run --preset quick --gate any -o markdown >> $GITHUB_STEP_SUMMARY",
 		),
-		Long: `The whole way on this machine: measures the plan into run.db, judges it, measures suspects
+		Long: `Does everything on this machine: measures the plan into run.db, judges it, measures suspects
 again, executes splits, padding and other kernels where they promise a gain, and writes
-findings, tables and a report with plots. Remedies are sought for every row, as by
-splits --among all. The folder is out/TIME-DEVICE unless --out names one.
+findings, tables and a report with plots. Remedies are searched for every row, as
+splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 
   run.db                     every sample
   index.html, report.md      the report, with plots/
@@ -86,13 +86,13 @@ splits --among all. The folder is out/TIME-DEVICE unless --out names one.
 			"1    the gate failed; everything has been written",
 			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
 			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
-			"130  interrupted; the hint says how to go on"),
+			"130  interrupted; the hint says how to continue"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
 	opts.plan.register(a, cmd, defaultPreset)
 	opts.rules.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume goes on with that")
+	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume continues it")
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
@@ -166,7 +166,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []report.Image) error {
 	ctx, a := cmd.Context(), o.app
 	if o.out == "" {
-		return usagef("--resume: --out is missing: expected the folder of the run to go on with")
+		return usagef("--resume: --out is missing: expected the folder of the run to continue")
 	}
 	o.goOn = o.resumeRun(cmd, o.out)
 	if err := o.plan.refuseWithResume(o.goOn); err != nil {

@@ -39,7 +39,7 @@ const stateRules = "rules"
 // createRun makes the run file of a plan whose rounds are chosen by cfg.
 func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, hint(devicef("%q exists and is not overwritten", path), "--resume goes on with it, or give another --out")
+		return nil, hint(devicef("%q exists and is not overwritten", path), "use --resume to continue it, or give another --out")
 	}
 	devices, err := a.planDevices(plan)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	}
 	a.keep(devices...)
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
-		a.warnf("%s goes on under other conditions than it began: %s", path, strings.Join(changed, "; "))
+		a.warnf("%s continues under other conditions than it began with: %s", path, strings.Join(changed, "; "))
 	}
 	return run, plan, nil
 }
@@ -258,7 +258,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		a.notef("outside of kernels: %s", outside)
 	}
 	if sum.Status == sweep.StatusDeadline {
-		a.notef("the deadline of %s ended it after %d of %d samples: %s goes on", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
+		a.notef("the deadline of %s ended it after %d of %d samples: %s continues", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
 	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))

@@ -44,7 +44,7 @@ func newSelftestCommand(a *app) *cobra.Command {
 			"gemmaudit selftest --simulate                      # verdicts, on 1000 machines of known truth",
 			"gemmaudit selftest --simulate --machines 50 --noise-kind clock --worst 10",
 		),
-		Long: `Correctness: every kernel and data type of this machine is held against a float64
+		Long: `Correctness: every kernel and data type of this machine is compared with a float64
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
 So is attention, where a device has it: one row and many, windows, and caches that have
@@ -59,12 +59,12 @@ How often the two are called different is the rate of false alarms of this machi
 
 Verdicts (--simulate): the sweeper and the rules run on simulated machines whose true times
 are known, under many kinds of noise. What they get wrong is counted, and the upper 95 %
-limit of each rate is held against its bound. No device is used; docs/trust.md explains the
+limit of each rate is compared with its bound. No device is used; docs/trust.md explains the
 tables.` + exitHelp(
 			"0  every kernel is right and the false alarms stay within their level",
-			"1  a kernel computed something else, there are more false alarms than allowed, or a rate passes its bound",
+			"1  a kernel's result is wrong, there are more false alarms than allowed, or a rate passes its bound",
 			"3  the device or a library failed, so that kernels could not be checked",
-			"4  too few machines were simulated to hold every rate against its bound"),
+			"4  too few machines were simulated to compare every rate with its bound"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := opts.trust.check(cmd); err != nil {
 				return err
@@ -249,7 +249,7 @@ func selftestVerdict(test *report.Selftest, failures []error) error {
 	}
 	var verdict error
 	if wrong > 0 {
-		verdict = gatef("%s computed something else than the reference", plural(wrong, "kernel", "kernels"))
+		verdict = gatef("%s failed the comparison with the reference", plural(wrong, "kernel", "kernels"))
 	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
 		verdict = hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
 			"`gemmaudit doctor` shows what disturbs this machine")

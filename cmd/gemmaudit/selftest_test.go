@@ -42,7 +42,7 @@ func TestSelftestOfAttention(t *testing.T) {
 		{"wrong", func(d kernels.Device, a kernels.Attention) (kernels.Launch, error) {
 			a.Scale *= 2
 			return d.(kernels.Attender).Attend(a)
-		}, exitGate, `"wrong": true`, "1 kernel computed something else than the reference"},
+		}, exitGate, `"wrong": true`, "1 kernel failed the comparison with the reference"},
 		{"broken", func(kernels.Device, kernels.Attention) (kernels.Launch, error) {
 			return nil, errors.New("no memory left")
 		}, exitDevice, `"failure": "gate: cpu: attention fp32 rows 1 `, "no memory left"},

@@ -27,7 +27,7 @@ const mostMachines = 1_000_000
 
 func (o *simulateOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&o.simulate, "simulate", false, "hold the verdicts against simulated machines of known truth; no device is used")
+	flags.BoolVar(&o.simulate, "simulate", false, "check the verdicts on simulated machines of known truth; no device is used")
 	flags.IntVar(&o.machines, "machines", 1000, "simulated machines, dealt to the kinds of noise")
 	flags.StringSliceVar(&o.kinds, "noise-kind", nil, "simulate only these kinds of noise (see docs/trust.md)")
 	flags.IntVar(&o.worst, "worst", 0, "also list this many of the worst errors of each rate")
@@ -104,7 +104,7 @@ func trustVerdict(result *trust.Result) error {
 		return gatef("%s past the bound: %s", plural(n, "rate is", "rates are"), text)
 	}
 	if n := len(result.Thin); n > 0 {
-		return hint(inconclusivef("%s too few machines to be held against the bound: %s under %s was counted %d times",
+		return hint(inconclusivef("%s too few machines to be compared with the bound: %s under %s was counted %d times",
 			plural(n, "rate has", "rates have"), result.Thin[0].Measure, result.Thin[0].Kind, result.Thin[0].Of), "more --machines")
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestTrustVerdict(t *testing.T) {
 		{"broken", trust.Result{Broken: []trust.Rate{broken}, Thin: []trust.Rate{thin}}, exitGate,
 			"1 rate is past the bound: missed-rows under clock is 9 of 100, bound 5.00 %"},
 		{"several", trust.Result{Broken: []trust.Rate{broken, broken, broken}}, exitGate, "3 rates are past the bound: missed-rows under clock is 9 of 100, bound 5.00 %, and 2 more"},
-		{"thin", trust.Result{Thin: []trust.Rate{thin}}, exitInconclusive, "1 rate has too few machines to be held against the bound: false-rows under quiet was counted 20 times"},
+		{"thin", trust.Result{Thin: []trust.Rate{thin}}, exitInconclusive, "1 rate has too few machines to be compared with the bound: false-rows under quiet was counted 20 times"},
 	} {
 		err := trustVerdict(&c.result)
 		if code := exitCode(err); code != c.code {

@@ -63,7 +63,7 @@ run command does: a split may pay where no rule complains.
 Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package. Without a
 remedy that was executed and pays there is nothing to write: no file appears, and the exit
 code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitHelp(
-			"0    searched, and the tables written that were asked for",
+			"0    searched, and the requested tables are written",
 			"3    --execute: the device failed, or it is not on this machine; a table can't be written",
 			"4    no remedy to write to the table, or kept remedies are undone",
 			"130  interrupted; no table is written"),

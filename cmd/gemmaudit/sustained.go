@@ -25,7 +25,7 @@ const sustainLimit = 2 * time.Minute
 
 func (f *sustainFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "sustained", false, "also run the cases of confirmed findings and of remedies that pay, each by itself for 0.6 s: time, clock and energy per launch")
+	flags.BoolVar(&f.on, "sustained", false, "also run the cases of confirmed findings and of paying remedies, each by itself for 0.6 s: time, clock and energy per launch")
 	flags.DurationVar(&f.limit, "sustained-limit", 0, "time that --sustained may take, the largest time at stake first (default: by the preset, else 2m)")
 	complete(cmd, "sustained-limit", fixed("30s", "2m", "10m"))
 }
@@ -50,7 +50,7 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 		return nil
 	}
 	cases := affordable(all, most)
-	a.notef("running %s, each by itself", plural(len(cases), "case", "cases"))
+	a.notef("running %s sustained", plural(len(cases), "case", "cases"))
 	measurer, err := a.newMeasurer(run)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 	}
 	if left := leftOut(all, cases, samples); left > 0 {
 		audit.Warnings = append(audit.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
-			"%d of %d findings and remedies were not run by themselves: the limit of %v was reached, or they failed", left, len(all), most)})
+			"%d of %d findings and remedies did not run sustained: the limit of %v was reached, or they failed", left, len(all), most)})
 	}
 	data, err := rules.LoadData(run)
 	if err != nil {

@@ -37,15 +37,15 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model llama3-8b:gate_up_proj+down_proj --tp 2 --batch pow2:4096 --out run.db",
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
-			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next choices too",
-			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours beside ours",
+			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next algorithms too",
+			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours with ours",
 			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
-			"gemmaudit sweep --resume --out night.db                       # go on after Ctrl-C or the deadline",
+			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
 		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
 launches that fills a few milliseconds; each round takes one sample of every case, in a new
-random order; sentinel cases recur, and their drift is watched. Weights rotate past the
+random order; sentinel cases recur, and their drift is monitored. Weights rotate past the
 last-level cache, so that they come from memory as in an inference engine (--regime).
 
 After the screening rounds over all cases, time goes where a verdict is open: to cases
@@ -60,11 +60,11 @@ the sentinels' over the sweep, rounded to 50 MHz, or --clock.
 Operands are allocated anew between rounds, as often as one percent of the time allows, so
 that a row's interval includes the effect of their place in memory.
 
-Samples are stored one by one, on a GPU while the next block runs: an interrupt costs nothing
+Samples are stored one by one, on a GPU while the next block runs: an interrupt loses nothing
 that was measured, a killed process the one or two blocks in flight, and
---resume goes on. Resuming takes the plan from the run file, with its deadline, which counts
-anew; --deadline gives another, 0 none. It goes on without devices of the plan that are not
-there any more: they are named, and the exit code is 3. Cases that failed are tried once more.
+--resume continues. Resuming takes the plan from the run file, with its deadline, which counts
+anew; --deadline gives another, 0 none. It continues without devices of the plan that are
+missing: they are named, and the exit code is 3. Cases that failed are tried once more.
 
 A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
 examples/README.md). It is loaded into this process: a fault in it ends the program, and it can
@@ -86,13 +86,13 @@ The preset decides what the flags leave open.` + exitHelp(
 			"2    the plan is not possible: unknown shape, M below 1, a deadline shorter than one round",
 			"3    a device, the disk or the run file failed; or cases did, and all others are measured",
 			"4    measured, but the sentinels drifted too far for the run to be judged",
-			"130  interrupted; --resume goes on"),
+			"130  interrupted; --resume continues"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
 	opts.plan.register(a, cmd, "standard")
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
-	flags.BoolVar(&opts.resume, "resume", false, "go on with the run in --out")
+	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
@@ -103,7 +103,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 	ctx, a := cmd.Context(), o.app
 	if o.resume {
 		if o.out == "" {
-			return usagef("--resume: --out is missing: expected the run file to go on with")
+			return usagef("--resume: --out is missing: expected the run file to continue")
 		}
 		if o.dryRun {
 			return usagef("--resume can't be combined with --dry-run")

@@ -137,7 +137,7 @@ func (o *verifyOptions) verdict(v *report.Verification) error {
 	case len(v.Differences) > 0 && !o.anyway:
 		d := v.Differences[0]
 		return hint(gatef("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
-			"--anyway measures it all the same")
+			"use --anyway to measure it regardless")
 	case v.Open > 0:
 		return inconclusivef("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))
 	}

@@ -32,7 +32,7 @@ func checkCards(m *machine) []Finding {
 	var out []Finding
 	for _, c := range m.Cards {
 		if c.Err != nil {
-			out = append(out, Finding{"gpu", Note, c.ID + ": its clock, power and neighbours can't be looked at: " + c.Err.Error(),
+			out = append(out, Finding{"gpu", Note, c.ID + ": its clock, power and neighbours can't be read: " + c.Err.Error(),
 				"each block measures the clock for itself; throttling and other load stay unseen"})
 			continue
 		}

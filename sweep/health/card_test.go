@@ -83,7 +83,7 @@ func TestCards(t *testing.T) {
 
 func TestCardsThatDoNotTell(t *testing.T) {
 	got := cardFindings(Card{ID: "cuda:1", Err: errors.New("libnvidia-ml.so.1 is not on this machine")})
-	if len(got) != 1 || !strings.HasPrefix(got[0], "note gpu: cuda:1: its clock, power and neighbours can't be looked at: libnvidia-ml.so.1 is not on this machine [") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "note gpu: cuda:1: its clock, power and neighbours can't be read: libnvidia-ml.so.1 is not on this machine [") {
 		t.Errorf("no NVML: %q", got)
 	}
 	s := kernels.CardState{TempC: 40, Unknown: []kernels.Missing{{Name: "clock", Reason: "no"}, {Name: "power", Reason: "old"}, {Name: "ECC mode", Reason: "no"}}}
