@@ -33,7 +33,7 @@ var jumpRule = rule{
 
 // jumps judges the rows of one curve. blank gives a row without a say, hold the p-value, the
 // interval and the sides of the bound; the verdict is made of all rows together.
-func jumps(f *evidence, c *curve) []judgement {
+func jumps(f *family, c *curve) []judgement {
 	rows := f.blank(c)
 	for i, p := range c.points {
 		if i == 0 || !p.judged(f.cfg.MinSamples) || !c.points[i-1].serves(f.cfg.MinSamples) {

@@ -42,7 +42,7 @@ type entry struct {
 // Benjamini–Hochberg over all that were executed, and the direct product was not
 // slowed by other work. A stretch stands as far as
 // the rows that pay reach.
-func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretchPlan, m Measurer) error {
+func execute(ctx context.Context, r *SplitsResult, f *family, found []*stretchPlan, m Measurer) error {
 	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
 	var contests []*contest
 	skipped := 0

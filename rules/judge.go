@@ -76,7 +76,7 @@ type panel struct {
 
 // judge makes the panels of all rules that are on, in the order of [AllRules].
 func judge(p *prepared, cfg Config) []panel {
-	f := newEvidence(p, cfg)
+	f := newFamily(p, cfg)
 	var panels []panel
 	for _, r := range ruleTable {
 		if r.on(cfg) {
@@ -87,7 +87,7 @@ func judge(p *prepared, cfg Config) []panel {
 }
 
 // panel judges every curve by one rule.
-func (f *evidence) panel(r rule) panel {
+func (f *family) panel(r rule) panel {
 	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
 	for i, c := range f.curves {
 		if !c.unjudged && r.appliesTo(c.series.Key.Operation) {
@@ -139,8 +139,8 @@ func (pn *panel) decide(cfg Config, looks float64) {
 	}
 }
 
-// evidence is what the tests of a run share.
-type evidence struct {
+// family holds what the tests of a run share.
+type family struct {
 	*prepared
 	cfg Config
 	// looks is how often the samples of a row may have been looked at before it was
@@ -161,8 +161,8 @@ func LooksAt(screening, rounds int) int {
 	return 1 + len(results.Looks(screening, rounds))
 }
 
-func newEvidence(p *prepared, cfg Config) *evidence {
-	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
+func newFamily(p *prepared, cfg Config) *family {
+	f := &family{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
 	least, most := 0, 0
 	for _, c := range p.curves {
 		upper := make([]float64, len(c.points))
@@ -188,7 +188,7 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 }
 
 // blank is a judgement of every point: untested, undecided where samples lack.
-func (f *evidence) blank(c *curve) []judgement {
+func (f *family) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
 		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Clean, against: nothing}
@@ -200,20 +200,20 @@ func (f *evidence) blank(c *curve) []judgement {
 }
 
 // half is the half-width of the interval around an estimate.
-func (f *evidence) half(e estimate) float64 {
+func (f *family) half(e estimate) float64 {
 	return f.q.upper((1-f.cfg.Confidence)/2, e.df) * e.se
 }
 
 // decisive is the half-width on which verdicts rest: that of an interval which pays
 // for all looks at the samples.
-func (f *evidence) decisive(e estimate) float64 {
+func (f *family) decisive(e estimate) float64 {
 	return f.q.upper((1-f.cfg.Confidence)/2/f.looks, e.df) * e.se
 }
 
 // hold fills in a judgement of a row whose log-time should not be above that of
 // something else by more than margin. least is the log-time that is enough, with
 // its error.
-func (f *evidence) hold(j *judgement, least estimate, margin float64) {
+func (f *family) hold(j *judgement, least estimate, margin float64) {
 	p := j.curve.points[j.point]
 	j.tested, j.bound, j.enough = true, margin, least.y
 	fast, slow := p.us, p.us
@@ -234,7 +234,7 @@ func (f *evidence) hold(j *judgement, least estimate, margin float64) {
 }
 
 // monotonic: MFU may not fall below threshold × what a smaller M reached.
-func (f *evidence) monotonic(c *curve) []judgement {
+func (f *family) monotonic(c *curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
 	// rival is the smaller M that would be the best if its few samples are right: against
@@ -271,7 +271,7 @@ func (f *evidence) monotonic(c *curve) []judgement {
 
 // split: T(N1)+T(N2) may not be below T(N). Of thousands of pairs the cheapest is
 // cheap by luck too, so pairs are chosen by some samples and priced by others.
-func (f *evidence) split(c *curve) []judgement {
+func (f *family) split(c *curve) []judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.points))
 	for i, p := range c.points {
@@ -355,7 +355,7 @@ func (c *curve) priced(parts []int) estimate {
 }
 
 // pad: no larger M may be faster.
-func (f *evidence) pad(c *curve) []judgement {
+func (f *family) pad(c *curve) []judgement {
 	rows := f.blank(c)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
 	top := newBest()

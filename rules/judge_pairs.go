@@ -11,7 +11,7 @@ import (
 // parity: a data type may not take more than its ratio of another's time at the
 // same shape and kernel. A row with several partners keeps the accusation of the one that accuses most,
 // and its p-value pays for all of them.
-func (f *evidence) parity(c *curve) []judgement {
+func (f *family) parity(c *curve) []judgement {
 	var rows []judgement
 	partners := 0.0
 	for _, pair := range f.cfg.Rules.Parity.Pairs {
@@ -48,7 +48,7 @@ func (f *evidence) parity(c *curve) []judgement {
 }
 
 // alternative: no other kernel of the device may be faster at the same product.
-func (f *evidence) alternative(c *curve) []judgement {
+func (f *family) alternative(c *curve) []judgement {
 	others := f.elsewhere(c)
 	if len(others) == 0 || slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
 		return nil
@@ -79,7 +79,7 @@ func (f *evidence) alternative(c *curve) []judgement {
 }
 
 // elsewhere lists the curves of other kernels for the products of a curve.
-func (f *evidence) elsewhere(c *curve) []*curve {
+func (f *family) elsewhere(c *curve) []*curve {
 	var out []*curve
 	for _, other := range f.curves {
 		k := other.series.Key
@@ -95,7 +95,7 @@ func (f *evidence) elsewhere(c *curve) []*curve {
 
 // bestElsewhere finds the series of another kernel whose upper bound at M is
 // least; nil when M was measured nowhere else.
-func (f *evidence) bestElsewhere(c *curve, m int) (*curve, int) {
+func (f *family) bestElsewhere(c *curve, m int) (*curve, int) {
 	var best *curve
 	at := -1
 	for _, other := range f.elsewhere(c) {
@@ -115,7 +115,7 @@ func attainable(s results.Series, m int) float64 {
 // roofline: MFU may be neither far below what compute and bandwidth allow, nor
 // above what they can: that is an error of the measurement. Ceilings know no common
 // clock, so observed time is held against them.
-func (f *evidence) roofline(c *curve) []judgement {
+func (f *family) roofline(c *curve) []judgement {
 	s := c.series
 	if s.Peak.FLOPS <= 0 {
 		return nil

@@ -46,7 +46,7 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 
 // predict is the time of a row under the plan, in microseconds at the common clock:
 // mid from the estimates, high from upper bounds.
-func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
+func (p plan) predict(f *family, c *curve, m int) (mid, high float64) {
 	r, ok := p.remedy(m)
 	if !ok {
 		return math.Inf(1), math.Inf(1)
@@ -84,7 +84,7 @@ type stretchPlan struct {
 
 // remedySearch seeks plans for one series.
 type remedySearch struct {
-	f      *evidence
+	f      *family
 	c      *curve
 	search *partition
 	above  []int
@@ -93,7 +93,7 @@ type remedySearch struct {
 	all    bool // by estimates, and every plan competes
 }
 
-func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
+func newRemedySearch(f *family, c *curve, o SplitOptions) *remedySearch {
 	cost, ms := make([]float64, len(c.points)), make([]int, len(c.points))
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
@@ -255,7 +255,7 @@ func samePlan(a, b plan) bool {
 func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
 	cfg.Threshold = o.Threshold
 	p := prepare(data, cfg)
-	f := newEvidence(p, cfg)
+	f := newFamily(p, cfg)
 	var flags panel
 	if o.Among == AmongFlagged {
 		flags = f.panel(entryOf(Monotonic))
@@ -318,7 +318,7 @@ func (r *SplitsResult) warnFew(c *curve, least int) {
 }
 
 // predicted is the plan for one row as a remedy that nobody has run.
-func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
+func (s *stretchPlan) predicted(f *family, p plan, i int) Remedy {
 	pt := s.curve.points[i]
 	r, _ := p.remedy(pt.m)
 	r.PredictedUS, _ = p.predict(f, s.curve, pt.m)

@@ -24,7 +24,7 @@ var alternativeRule = rule{
 			value: func(c Config) string { return list(c.Rules.Alternative.Exclude) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Alternative.Enabled },
-	judge:   (*evidence).alternative,
+	judge:   (*family).alternative,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Alternative.Margin) },
 	cause:   (*witness).alternative,
 }

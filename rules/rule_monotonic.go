@@ -16,6 +16,6 @@ var monotonicRule = rule{
 		"its own MFU is below `threshold` of that. `threshold` is a key of its own at the top of the rules file, " +
 		"and the bound of the article's method too.",
 	enabled: func(s *RuleSet) *bool { return &s.Monotonic.Enabled },
-	judge:   (*evidence).monotonic,
+	judge:   (*family).monotonic,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 }

@@ -17,6 +17,6 @@ var padRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
 	applies: kernels.Operation.Divisible,
-	judge:   (*evidence).pad,
+	judge:   (*family).pad,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }

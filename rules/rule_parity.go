@@ -50,7 +50,7 @@ var parityRule = rule{
 		check: checkPairs,
 	}},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
-	judge:   (*evidence).parity,
+	judge:   (*family).parity,
 	bound:   parityBound,
 	cause:   (*witness).parity,
 }

@@ -25,6 +25,6 @@ var rooflineRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Roofline.Tolerance }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Roofline.Enabled },
-	judge:   (*evidence).roofline,
+	judge:   (*family).roofline,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
 }

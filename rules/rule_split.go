@@ -17,6 +17,6 @@ var splitRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Split.Enabled },
 	applies: kernels.Operation.Divisible,
-	judge:   (*evidence).split,
+	judge:   (*family).split,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }

@@ -27,7 +27,7 @@ type rule struct {
 	// applies says to which operations the rule does; nil is to all.
 	applies func(kernels.Operation) bool
 	// judge judges the rows of one curve, parallel to its points.
-	judge func(*evidence, *curve) []judgement
+	judge func(*family, *curve) []judgement
 	// bound is the loss from which on a finding's row breaks the rule.
 	bound func(Config, Finding) float64
 	// cause explains a candidate of which the judge itself did not say why; nil looks for

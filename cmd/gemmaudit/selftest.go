@@ -38,7 +38,7 @@ func newSelftestCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit selftest",
 			"gemmaudit selftest --kernel amx,tiled --dtype bf16",
-			"gemmaudit selftest --noise=false                   # only correctness",
+			"gemmaudit selftest --noise=false                   # correctness alone",
 			"gemmaudit selftest --pairs 200 --shape m64n4096k4096",
 			"gemmaudit selftest --simulate                      # verdicts, on 1000 machines of known truth",
 			"gemmaudit selftest --simulate --machines 50 --noise-kind clock --worst 10",

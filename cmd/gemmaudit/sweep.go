@@ -37,8 +37,8 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model llama3-8b:gate_up_proj+down_proj --tp 2 --batch pow2:4096 --out run.db",
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
-			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next algorithms too",
-			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
+			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next choices too",
+			"gemmaudit sweep --resume --out night.db                       # go on after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
 		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
@@ -64,9 +64,9 @@ that was measured, a killed process the one or two blocks in flight, and
 anew; --deadline gives another, 0 none. It continues without devices of the plan that are
 missing: they are named, and the exit code is 3. Cases that failed are tried once more.
 
---algos N also measures the next N algorithms of each library that can list its choices, each
-as a kernel of its own. The audit then knows whether the library's first choice was the best.
-Devices without such a library say so.
+Libraries that tell which other algorithms they would choose are asked for --algos of them;
+each is measured like a kernel of its own, and tells the audit whether the first choice was
+the best. Devices without such a library say so.
 
 The preset decides what the flags leave open.` + exitHelp(
 			"0    measured; also when a deadline ended it before all samples were taken",

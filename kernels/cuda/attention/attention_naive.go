@@ -31,10 +31,10 @@ func (naive) Plan(a planning.Arch, p Problem) attentionPlan {
 	keys, dim := p.pairs()/float64(p.rows), float64(p.heads.Dim)
 	busy := keys * (keyCycles*dim + valueCycles*float64(planning.DivideUp(p.heads.Dim, naiveAttentionThreads)*naiveAttentionThreads))
 	// Alone, a block waits out each group of four loads: a cache hit is some 35 cycles away.
-	latency := (math.Ceil(keys/naiveAttentionThreads)*dim + keys) / 4 * 40
+	alone := (math.Ceil(keys/naiveAttentionThreads)*dim + keys) / 4 * 40
 	return attentionPlan{
 		Label:   fmt.Sprintf("%d blocks", blocks),
-		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), planning.WaveSeconds(a, int(min(items, planning.LargestExtent)), naiveAttentionBlocks, max(busy, latency), naiveAttentionBlocks*max(busy, latency/naiveAttentionBlocks))),
+		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), planning.WaveSeconds(a, int(min(items, planning.LargestExtent)), naiveAttentionBlocks, max(busy, alone), naiveAttentionBlocks*max(busy, alone/naiveAttentionBlocks))),
 		Scratch: int64(blocks) * int64(p.width()) * 4,
 		Bind: func(at Addresses) []planning.Call {
 			c := planning.Call{Kernel: "ga_attention_naive_" + string(p.DType), Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: naiveAttentionThreads}}

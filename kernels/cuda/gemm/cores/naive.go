@@ -43,10 +43,10 @@ func (Naive) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	const perSM = 8
 	block := float64(p.K) * naiveCycles * float64(warps)
 	// Alone, a warp waits out each group of four steps: a cache hit is some 35 cycles away.
-	latency := float64(p.K) / 4 * 40
+	alone := float64(p.K) / 4 * 40
 	return gemm.Plan{
 		Label:   "16x16",
-		Seconds: planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p.Problem), planning.WaveSeconds(a, tilesM*tilesN, perSM, max(block, latency), perSM*block)),
+		Seconds: planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p.Problem), planning.WaveSeconds(a, tilesM*tilesN, perSM, max(block, alone), perSM*block)),
 		Bind: func(at gemm.Addresses) []planning.Call {
 			c := planning.Call{Kernel: "ga_naive_" + string(p.DType), Grid: planning.Dim3{X: tilesM * tilesN}, Block: planning.Dim3{X: naiveTile * naiveTile}}
 			c.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(p.LDA)).Int64(int64(at.LDB)).Int64(int64(p.LDC))

@@ -60,10 +60,10 @@ func (t tiledTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	}
 	slabs := float64(planning.DivideUp(p.K, depth))
 	multiply := float64(t.m*t.n*depth) / (planning.CoreRate(a, p.DType) * t.busy(a, p.DType))
-	latency := slabs*max(multiply, tiledLatency) + tiledEdge
+	alone := slabs*max(multiply, tiledLatency) + tiledEdge
 	shared := slabs*max(float64(t.perSM)*multiply, tiledLatency) + tiledEdge
 	tiles := planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
-	return planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, tiles, t.perSM, latency, shared))
+	return planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p), planning.WaveSeconds(a, tiles, t.perSM, alone, shared))
 }
 
 // busy is the part of the time in which the multipliers have work. A multiprocessor
