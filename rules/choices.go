@@ -25,7 +25,7 @@ func linkChoices(curves []*curve, further map[results.SeriesKey]bool) {
 		return k
 	}
 	for _, c := range curves {
-		c.unjudged = further[c.series.Key]
+		c.witness = further[c.series.Key]
 		libraries[key(c)] = append(libraries[key(c)], c)
 	}
 	for _, c := range curves {
@@ -56,7 +56,7 @@ func furtherChoices(series []results.Series) map[results.SeriesKey]bool {
 // judged leaves further choices out: between versions of a library its nth choice is another
 // algorithm, and a change of its time says nothing.
 func judged(curves []*curve) []*curve {
-	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.unjudged })
+	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.witness })
 }
 
 // library is the name that all kernels have in common which are choices of one

@@ -85,9 +85,9 @@ type curve struct {
 	stairs map[int]*stairs
 	least  []float64
 	// choices are the curves of the same library's other choices at the same
-	// products; unjudged is true for one that is not judged itself. See linkChoices.
-	choices  []*curve
-	unjudged bool
+	// products; witness is true for one that is not judged itself. See linkChoices.
+	choices []*curve
+	witness bool
 }
 
 // mfuOf is the MFU that an estimated time of a point stands for, with bounds.

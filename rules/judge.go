@@ -90,7 +90,7 @@ func judge(p *prepared, cfg Config) []panel {
 func (f *family) panel(r rule) panel {
 	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
 	for i, c := range f.curves {
-		if !c.unjudged && r.appliesTo(c.series.Key.Operation) {
+		if !c.witness && r.appliesTo(c.series.Key.Operation) {
 			pn.rows[i] = r.judge(f, c)
 		}
 	}

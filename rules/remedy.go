@@ -262,7 +262,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	}
 	var found []*stretchPlan
 	for at, c := range p.curves {
-		if c.unjudged {
+		if c.witness {
 			continue
 		}
 		r.warnFew(c, cfg.MinSamples)
