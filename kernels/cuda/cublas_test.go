@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +29,8 @@ const (
 	kernelEnv = "GEMMAUDIT_TEST_KERNEL"
 	dtypeEnv  = "GEMMAUDIT_TEST_DTYPE"
 	layoutEnv = "GEMMAUDIT_TEST_LAYOUT"
+	// productsEnv makes a batch of the product.
+	productsEnv = "GEMMAUDIT_TEST_PRODUCTS"
 )
 
 // scenarioDevice opens the first GPU; the kernel is nil when it isn't there.
@@ -76,6 +79,10 @@ func productScenario() {
 	if p.LDB = 10; p.BLayout == kernels.Transposed {
 		p.LDB = 40
 	}
+	if products, _ := strconv.Atoi(os.Getenv(productsEnv)); products > 0 {
+		runBatch(d, g, kernels.Batch{Problem: p, Products: products, StrideB: 50 * p.LDB})
+		return
+	}
 	var buffers [3]kernels.Buffer
 	for i := range buffers {
 		b, err := d.Alloc(1 << 16)
@@ -106,6 +113,32 @@ func productScenario() {
 func printTiling(l kernels.Launch) {
 	t := kernels.TilingOf(l)
 	fmt.Printf("tiling: %v waves %.2f split %d %s\n", t.Tile, t.Waves, t.Split, t.Orientation)
+}
+
+// runBatch runs a batch once.
+func runBatch(d kernels.Device, g kernels.Gemm, b kernels.Batch) {
+	var buffers [3]kernels.Buffer
+	for i := range buffers {
+		var err error
+		buffers[i], err = d.Alloc(1 << 16)
+		report(err)
+	}
+	batcher := g.(kernels.Batcher)
+	w, err := batcher.PrepareBatch(b, buffers[1])
+	report(err)
+	if err == nil {
+		l, err := batcher.BindBatch(b, kernels.Operand{Buffer: buffers[0], Offset: 48}, w, kernels.Operand{Buffer: buffers[2], Offset: 12})
+		report(err)
+		if err == nil {
+			_, err := d.Execute(context.Background(), []kernels.Launch{l}, 1)
+			report(err)
+		}
+		// The last product's C would end behind its buffer.
+		_, err = batcher.BindBatch(b, kernels.Operand{Buffer: buffers[0]}, w, kernels.Operand{Buffer: buffers[2], Offset: 1 << 15})
+		report(err)
+		report(w.Close())
+	}
+	report(d.Close())
 }
 
 // subjectsScenario says what there is of cuBLAS.
@@ -147,7 +180,7 @@ func TestBlasPassesGate(t *testing.T) {
 	for _, kernel := range []string{"cublas", "cublaslt", "cublaslt:2"} {
 		for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 			out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
-			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.GateProblems(dtype))); out != want {
+			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.GateProblems(dtype))+len(kernels.GateBatches(dtype))); out != want {
 				t.Errorf("%s %s: %q, want %q", kernel, dtype, out, want)
 			}
 		}
@@ -197,6 +230,29 @@ func TestBlasCalls(t *testing.T) {
 		}
 		if !strings.Contains(out, c.out) || c.want != nil && strings.Contains(out, "error") && !strings.Contains(c.out, "offers") {
 			t.Errorf("%s: printed %q, want %q", name, out, c.out)
+		}
+	}
+}
+
+// Batches are asked for as such, in one call, with the distances between their operands.
+func TestBlasBatches(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	for _, c := range []struct{ kernel, dtype, layout, trace, out string }{
+		{"cublas", "bf16", "kn", "batch 4 of 0 m8 n3 k32 lda10+500 ldb48+144 ldc12+36 types 14 14 68 algo -1\n", "operand C: "},
+		{"cublas", "fp32", "nk", "batch 4 of 1 m8 n3 k32 lda40+2000 ldb48+144 ldc12+36 types 0 0 68 algo -1\n", "operand C: "},
+		{"cublas", "int8", "nk", "batch 4 of 1 m8 n3 k32 lda32+1600 ldb48+144 ldc12+36 types 3 10 72 algo -1\n", "operand C: "},
+		{"cublas", "int8", "kn", "", "kernel cublas does not support int8: weights of 8 bits are read with K contiguous, and those of a batch are not turned round: it takes layout nk"},
+		{"cublaslt", "fp16", "kn", "lt batch 4: a+500 b+144 c+36\n", "operand C: "},
+		{"cublaslt", "fp8", "nk", "lt batch 4: a+1600 b+144 c+36\n", "operand C: "},
+		{"cublaslt:1", "bf16", "nk", "lt gemm algo 67", "operand C: "},
+	} {
+		name := c.kernel + " " + c.dtype + " " + c.layout
+		out, trace := child(t, "product", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_TRACE=1", kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype, layoutEnv+"="+c.layout, productsEnv+"=4")
+		if !strings.Contains(trace, c.trace) {
+			t.Errorf("%s: no %q in the trace\n%s", name, c.trace, trace)
+		}
+		if !strings.Contains(out, c.out) || strings.Count(out, "error") != 1 {
+			t.Errorf("%s: printed %q, want %q and no other error", name, out, c.out)
 		}
 	}
 }

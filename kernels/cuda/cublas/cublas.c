@@ -21,7 +21,10 @@
   F(SetWorkspace_v2, (void *handle, void *workspace, size_t bytes)) \
   F(SetMathMode, (void *handle, int mode)) \
   F(GemmEx, (void *handle, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, \
-             const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm))
+             const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm)) \
+  F(GemmStridedBatchedEx, (void *handle, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type, \
+                           int lda, long long stride_a, const void *b, int b_type, int ldb, long long stride_b, const void *beta, \
+                           void *c, int c_type, int ldc, long long stride_c, int count, int compute, int algorithm))
 
 struct ga_cublas {
   ga_blas_about about;
@@ -131,6 +134,11 @@ int ga_cublas_enqueue(void *call, CUstream stream) {
     s->stream = stream;
     s->has_stream = 1;
   }
+  if (g->products > 0)
+    return s->lib->GemmStridedBatchedEx(s->handle, g->b_transposed, 0, (int)g->m, (int)g->n, (int)g->k, ga_blas_one(g->scale),
+                                        (const void *)p->b, g->in, (int)g->ldb, g->stride_b, (const void *)p->a, g->in, (int)g->lda,
+                                        g->stride_a, ga_blas_zero(g->scale), (void *)p->c, g->out, (int)g->ldc, g->stride_c,
+                                        (int)g->products, g->compute, ALGO_DEFAULT);
   return s->lib->GemmEx(s->handle, g->b_transposed, 0, (int)g->m, (int)g->n, (int)g->k, ga_blas_one(g->scale), (const void *)p->b, g->in,
                         (int)g->ldb, (const void *)p->a, g->in, (int)g->lda, ga_blas_zero(g->scale), (void *)p->c, g->out, (int)g->ldc,
                         g->compute, ALGO_DEFAULT);

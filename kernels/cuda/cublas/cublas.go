@@ -6,6 +6,7 @@ package cublas
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -68,16 +69,22 @@ func (k *cublas) Describe() string {
 }
 
 func (k *cublas) Supports(p kernels.Problem) error {
-	return blasSupports(k.Name(), p, func(p kernels.Problem) string { return cublasRefusal(k.dev.Arch(), p) })
+	return k.SupportsBatch(kernels.Batch{Problem: p})
 }
 
-// blasSupports turns the reason that why has against a problem into an error.
-func blasSupports(kernel string, p kernels.Problem, why func(kernels.Problem) string) error {
-	q, err := p.Normalized()
+// SupportsBatch implements [kernels.Batcher].
+func (k *cublas) SupportsBatch(b kernels.Batch) error {
+	return blasSupports(k.Name(), b, func(p kernels.Problem) string { return cublasRefusal(k.dev.Arch(), p) })
+}
+
+// blasSupports turns the reason that why has against the products of a batch, or against a
+// single one, into an error.
+func blasSupports(kernel string, b kernels.Batch, why func(kernels.Problem) string) error {
+	q, err := normalize(b)
 	if err != nil {
-		return &kernels.Unsupported{Kernel: kernel, DType: p.DType, Reason: err.Error()}
+		return &kernels.Unsupported{Kernel: kernel, DType: b.DType, Reason: err.Error()}
 	}
-	if reason := why(q); reason != "" {
+	if reason := cmp.Or(why(q.Problem), batchRefusal(q)); reason != "" {
 		return &kernels.Unsupported{Kernel: kernel, DType: q.DType, Reason: reason}
 	}
 	return nil
@@ -85,14 +92,24 @@ func blasSupports(kernel string, p kernels.Problem, why func(kernels.Problem) st
 
 // PrepareWeights leaves B where it is, but for int8.
 func (k *cublas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(p); err != nil {
-		return nil, err
-	}
-	return blasWeights(k.dev, p, raw)
+	return k.PrepareBatch(kernels.Batch{Problem: p}, raw)
 }
 
-// blasWeights brings B into the form that the libraries read.
-func blasWeights(d *driver.Device, p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+// PrepareBatch implements [kernels.Batcher].
+func (k *cublas) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.SupportsBatch(b); err != nil {
+		return nil, err
+	}
+	return blasWeights(k.dev, b, raw)
+}
+
+// blasWeights brings B, of every product of a batch, into the form that the libraries read.
+func blasWeights(d *driver.Device, b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	b, err := normalize(b)
+	if err != nil {
+		return nil, err
+	}
+	p, _ := stackedB(b)
 	if blasPacks(p.DType) {
 		w, err := d.Pack(p, raw)
 		if err != nil {
@@ -110,37 +127,50 @@ func blasWeights(d *driver.Device, p kernels.Problem, raw kernels.Buffer) (kerne
 // blasOperands are a product with the addresses of its operands.
 type blasOperands struct {
 	product blasProduct
+	dtype   kernels.DType
 	b, a, c uint64
 	first   []planning.Call // the packing of B where each launch does it
 }
 
-// bindBLAS finds the operands of a normalized problem.
-func bindBLAS(d *driver.Device, kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (o blasOperands, err error) {
+// bindBLAS finds the operands of a normalized batch or a single product.
+func bindBLAS(d *driver.Device, kernel string, b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (o blasOperands, err error) {
+	p := b.Problem
+	stack, strideRows := stackedB(b)
 	if blasPacks(p.DType) {
-		packed, first, err := d.BindPacked(kernel, p, w)
+		packed, first, err := d.BindPacked(kernel, stack, w)
 		if err != nil {
 			return o, err
 		}
-		o.b, o.first, o.product = packed.Address, first, blasProductOf(p, packed.LDB, true)
+		o.b, o.first = packed.Address, first
+		o.product = blasProductOf(p, packed.LDB, true).batched(b, strideRows*packed.LDB)
 	} else {
-		if o.b, err = d.BindRaw(kernel, p, w); err != nil {
+		if o.b, err = d.BindRaw(kernel, stack, w); err != nil {
 			return o, err
 		}
-		o.product = blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed)
+		o.product = blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed).batched(b, b.StrideB)
 	}
-	if o.a, err = d.Matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
-		return o, fmt.Errorf("%v: %w", p.Shape, err)
+	// matrix looks at the last product's operand and returns the address of the first.
+	matrix := func(name string, at kernels.Operand, cols, ld, stride int, t kernels.DType) (uint64, error) {
+		behind := max(0, b.Products-1) * stride
+		address, err := d.Matrix(name, kernels.Operand{Buffer: at.Buffer, Offset: at.Offset + behind}, p.M, cols, ld, t)
+		if err != nil {
+			return 0, fmt.Errorf("%v: %w", p.Shape, err)
+		}
+		return address - uint64(behind)*uint64(t.Size()), nil
 	}
-	if o.c, err = d.Matrix("C", c, p.M, p.N, p.LDC, p.DType.Output()); err != nil {
-		return o, fmt.Errorf("%v: %w", p.Shape, err)
+	if o.a, err = matrix("A", a, p.K, p.LDA, b.StrideA, p.DType); err != nil {
+		return o, err
 	}
-	return o, nil
+	o.c, err = matrix("C", c, p.N, p.LDC, b.StrideC, p.DType.Output())
+	o.dtype = p.DType
+	return o, err
 }
 
 // aligned names how the operands' addresses are aligned, on which the library's choice
-// depends.
+// depends: those of every product of a batch.
 func (o blasOperands) aligned() [3]int {
-	return [3]int{addressAlignment(o.b), addressAlignment(o.a), addressAlignment(o.c)}
+	s := alignedStrides(o.product, o.dtype)
+	return [3]int{min(s[0], addressAlignment(o.b)), min(s[1], addressAlignment(o.a)), min(s[2], addressAlignment(o.c))}
 }
 
 // gemm is the product as the C side has it.
@@ -148,6 +178,7 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 	g := C.ga_blas_gemm{
 		m: C.int64_t(b.m), n: C.int64_t(b.n), k: C.int64_t(b.k),
 		ldb: C.int64_t(b.ldb), lda: C.int64_t(b.lda), ldc: C.int64_t(b.ldc),
+		products: C.int64_t(b.products), stride_b: C.int64_t(b.strideB), stride_a: C.int64_t(b.strideA), stride_c: C.int64_t(b.strideC),
 		in: C.int(b.in), out: C.int(b.out), compute: C.int(b.compute), scale: C.int(b.scaleTypes),
 	}
 	if b.transposed {
@@ -206,18 +237,25 @@ func (k *cublas) open() error {
 type cublasCall struct{ c *C.ga_cublas_call }
 
 func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+	return k.BindBatch(kernels.Batch{Problem: p}, a, w, c)
+}
+
+// BindBatch implements [kernels.Batcher] by cublasGemmStridedBatchedEx; a batch without
+// products is a single one, by cublasGemmEx.
+func (k *cublas) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.SupportsBatch(b); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
+	b, err := normalize(b)
 	if err != nil {
 		return nil, err
 	}
-	o, err := bindBLAS(k.dev, k.Name(), p, a, w, c)
+	p := b.Problem
+	o, err := bindBLAS(k.dev, k.Name(), b, a, w, c)
 	if err != nil {
 		return nil, err
 	}
-	if p.DType == kernels.INT8 && min(addressAlignment(o.a), addressAlignment(o.c)) < 4 {
+	if at := o.aligned(); p.DType == kernels.INT8 && min(at[1], at[2]) < 4 {
 		return nil, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: "cublasGemmEx takes int8 at addresses that are multiples of 4"}
 	}
 	if err := k.open(); err != nil {

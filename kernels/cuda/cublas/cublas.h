@@ -19,11 +19,13 @@ const char *ga_blas_status(int status);
 
 // ga_blas_gemm is a product as the libraries take it, column-major: the m×n matrix
 // c = op(b)·a, where op transposes if b_transposed. b is m×k, or k×m when
-// transposed, and a is k×n.
+// transposed, and a is k×n. Of a batch there are so many products, their operands strides
+// of elements apart; products is 0 where it is none.
 typedef struct {
   int b_transposed;
   int64_t m, n, k;
   int64_t ldb, lda, ldc;
+  int64_t products, stride_b, stride_a, stride_c;
   int in, out, compute, scale; // types
 } ga_blas_gemm;
 
@@ -59,8 +61,8 @@ typedef struct {
   CUdeviceptr b, a, c;
 } ga_cublas_call;
 
-// ga_cublas_enqueue puts a ga_cublas_call on a stream by cublasGemmEx and returns the
-// library's status.
+// ga_cublas_enqueue puts a ga_cublas_call on a stream by cublasGemmEx, a batch by
+// cublasGemmStridedBatchedEx, and returns the library's status.
 int ga_cublas_enqueue(void *call, CUstream stream);
 
 typedef struct ga_cublaslt_session ga_cublaslt_session;

@@ -28,6 +28,7 @@ _Static_assert(sizeof(heuristic) == 96, "the layout of a heuristic's result");
   F(MatmulDescSetAttribute, (void *desc, int attribute, const void *value, size_t bytes)) \
   F(MatrixLayoutCreate, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld)) \
   F(MatrixLayoutDestroy, (void *layout)) \
+  F(MatrixLayoutSetAttribute, (void *layout, int attribute, const void *value, size_t bytes)) \
   F(MatmulPreferenceCreate, (void **preference)) \
   F(MatmulPreferenceDestroy, (void *preference)) \
   F(MatmulPreferenceSetAttribute, (void *preference, int attribute, const void *value, size_t bytes)) \
@@ -60,8 +61,9 @@ struct ga_cublaslt_plan {
   heuristic *offered;
 };
 
-// cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t and
-// cublasLtMatmulAlgoConfigAttributes_t.
+// cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t,
+// cublasLtMatmulPreferenceAttributes_t and cublasLtMatmulAlgoConfigAttributes_t.
+enum { LAYOUT_BATCH_COUNT = 5, LAYOUT_BATCH_STRIDE = 6 };
 enum { DESC_TRANSA = 3, DESC_FAST_ACCUM = 25 };
 enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D };
 enum { CONFIG_ID, CONFIG_TILE, CONFIG_SPLIT_K, CONFIG_REDUCTION, CONFIG_SWIZZLE, CONFIG_CUSTOM_OPTION, CONFIG_STAGES, CONFIG_INNER_SHAPE, CONFIG_CLUSTER_SHAPE };
@@ -122,6 +124,14 @@ static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsig
   return status == 0 && plan->count == 0 ? GA_BLAS_NOT_SUPPORTED : status;
 }
 
+// batch makes a layout that of count matrices, stride elements apart; 0 leaves it as it is.
+static int batch(const ga_cublaslt *lib, void *layout, int64_t count, int64_t stride) {
+  if (count == 0) return 0;
+  int32_t matrices = (int32_t)count;
+  int status = lib->MatrixLayoutSetAttribute(layout, LAYOUT_BATCH_COUNT, &matrices, sizeof matrices);
+  return status != 0 ? status : lib->MatrixLayoutSetAttribute(layout, LAYOUT_BATCH_STRIDE, &stride, sizeof stride);
+}
+
 ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_blas_gemm *g, unsigned align_b, unsigned align_a,
                                        unsigned align_c, int most, int *status) {
   const ga_cublaslt *lib = session->lib;
@@ -143,6 +153,9 @@ ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_bl
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->b, g->in, transposed ? k : m, transposed ? m : k, g->ldb);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->a, g->in, k, n, g->lda);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->c, g->out, m, n, g->ldc);
+  if (*status == 0) *status = batch(lib, plan->b, g->products, g->stride_b);
+  if (*status == 0) *status = batch(lib, plan->a, g->products, g->stride_a);
+  if (*status == 0) *status = batch(lib, plan->c, g->products, g->stride_c);
   if (*status == 0) *status = ask(plan, align_b, align_a, align_c, most);
   if (*status != 0) {
     ga_cublaslt_plan_free(plan);

@@ -34,7 +34,11 @@ type cublasLtChoice struct {
 	n int
 }
 
-var _ kernels.Candidates = (*cublasLtChoice)(nil)
+var (
+	_ kernels.Candidates = (*cublasLtChoice)(nil)
+	_ kernels.Batcher    = (*cublasLtChoice)(nil)
+	_ kernels.Batcher    = (*cublas)(nil)
+)
 
 // ltKey is everything that the heuristic's answer depends on.
 type ltKey struct {
@@ -79,19 +83,26 @@ func (k *cublasLtChoice) Candidate(n int) kernels.Gemm { return &cublasLtChoice{
 
 // Supports asks the heuristic, which knows better than any list of conditions.
 func (k *cublasLtChoice) Supports(p kernels.Problem) error {
-	if err := blasSupports(k.Name(), p, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
+	return k.SupportsBatch(kernels.Batch{Problem: p})
+}
+
+// SupportsBatch implements [kernels.Batcher] by asking the heuristic.
+func (k *cublasLtChoice) SupportsBatch(b kernels.Batch) error {
+	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
 		return err
 	}
-	p, err := p.Normalized()
+	b, err := normalize(b)
 	if err != nil {
 		return err
 	}
-	product := blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed)
+	p, ldb, transposed := b.Problem, b.LDB, b.BLayout == kernels.Transposed
 	if blasPacks(p.DType) {
-		product = blasProductOf(p, support.PackedLDB(p.DType, p.K), true)
+		ldb, transposed = support.PackedLDB(p.DType, p.K), true
 	}
+	_, strideRows := stackedB(b)
+	product := blasProductOf(p, ldb, transposed).batched(b, strideRows*ldb)
 	// As a buffer's beginning is aligned.
-	_, _, err = k.choose(p, product, [3]int{256, 256, 256})
+	_, _, err = k.choose(p, product, alignedStrides(product, p.DType))
 	return err
 }
 
@@ -196,10 +207,15 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 const statusInvalidValue = 7
 
 func (k *cublasLtChoice) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(p); err != nil {
+	return k.PrepareBatch(kernels.Batch{Problem: p}, raw)
+}
+
+// PrepareBatch implements [kernels.Batcher].
+func (k *cublasLtChoice) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.SupportsBatch(b); err != nil {
 		return nil, err
 	}
-	return blasWeights(k.dev, p, raw)
+	return blasWeights(k.dev, b, raw)
 }
 
 // ltCall owns the memory of one launch.
@@ -209,14 +225,20 @@ type ltCall struct {
 }
 
 func (k *cublasLtChoice) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := blasSupports(k.Name(), p, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
+	return k.BindBatch(kernels.Batch{Problem: p}, a, w, c)
+}
+
+// BindBatch implements [kernels.Batcher]; a batch without products is a single one.
+func (k *cublasLtChoice) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
+	b, err := normalize(b)
 	if err != nil {
 		return nil, err
 	}
-	o, err := bindBLAS(k.dev, k.Name(), p, a, w, c)
+	p := b.Problem
+	o, err := bindBLAS(k.dev, k.Name(), b, a, w, c)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ type blasProduct struct {
 	ldb, lda, ldc       int
 	in, out             int // cudaDataType
 	compute, scaleTypes int // cublasComputeType_t, and cudaDataType of alpha and beta
+	// products is how many a batch has, 0 where it is none; the strides are the elements
+	// from one product's operand to the next one's.
+	products, strideB, strideA, strideC int
 }
 
 // The types of the library's interface that are used: cudaDataType and

@@ -93,6 +93,16 @@ static void multiply(int transposed, int64_t m, int64_t n, int64_t k, const void
   free(column);
 }
 
+static int64_t element_bytes(int type) { return type == FP32 || type == INT32 ? 4 : type == FP16 || type == BF16 ? 2 : 1; }
+
+// multiply_all is multiply for count products, strides of elements apart.
+static void multiply_all(int64_t count, int transposed, int64_t m, int64_t n, int64_t k, const char *a, int64_t lda, int64_t stride_a, const char *b,
+                         int64_t ldb, int64_t stride_b, int in, char *c, int64_t ldc, int64_t stride_c, int out) {
+  for (int64_t i = 0; i < count; i++)
+    multiply(transposed, m, n, k, a + i * stride_a * element_bytes(in), lda, b + i * stride_b * element_bytes(in), ldb, in,
+             c + i * stride_c * element_bytes(out), ldc, out);
+}
+
 #ifndef LT
 
 typedef struct { void *stream; int has_stream, workspace; } handle;
@@ -144,14 +154,28 @@ int cublasGemmEx(handle *h, int transa, int transb, int m, int n, int k, const v
   if (integers ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0) return INVALID_VALUE;
   if (lda < (transa ? k : m) || ldb < k || ldc < m) return INVALID_VALUE;
   TRACE("gemm %d m%d n%d k%d lda%d ldb%d ldc%d types %d %d %d algo %d\n", transa, m, n, k, lda, ldb, ldc, a_type, c_type, compute, algorithm);
-  multiply(transa, m, n, k, a, lda, b, ldb, a_type, c, ldc, c_type);
+  multiply_all(1, transa, m, n, k, a, lda, 0, b, ldb, 0, a_type, c, ldc, 0, c_type);
+  return 0;
+}
+
+int cublasGemmStridedBatchedEx(handle *h, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda,
+                               long long stride_a, const void *b, int b_type, int ldb, long long stride_b, const void *beta, void *c, int c_type,
+                               int ldc, long long stride_c, int count, int compute, int algorithm) {
+  BEGIN;
+  int integers = c_type == INT32;
+  if (!h->has_stream || !h->workspace || transb != 0 || a_type != b_type || count < 1) return INVALID_VALUE;
+  if (integers ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0) return INVALID_VALUE;
+  if (lda < (transa ? k : m) || ldb < k || ldc < m) return INVALID_VALUE;
+  TRACE("batch %d of %d m%d n%d k%d lda%d+%lld ldb%d+%lld ldc%d+%lld types %d %d %d algo %d\n", count, transa, m, n, k, lda, stride_a, ldb, stride_b,
+        ldc, stride_c, a_type, c_type, compute, algorithm);
+  multiply_all(count, transa, m, n, k, a, lda, stride_a, b, ldb, stride_b, a_type, c, ldc, stride_c, c_type);
   return 0;
 }
 
 #else
 
 typedef struct { int compute, scale; int32_t transa; int8_t fast; } desc;
-typedef struct { int type; uint64_t rows, cols; int64_t ld; } layout;
+typedef struct { int type; uint64_t rows, cols; int64_t ld, stride; int32_t count; } layout;
 typedef struct { uint64_t workspace; uint32_t reductions, align[4]; } preference;
 typedef struct { uint64_t data[8]; } algorithm;
 typedef struct { algorithm algo; size_t workspace; int state; float waves; int reserved[4]; } heuristic;
@@ -194,9 +218,16 @@ int cublasLtMatmulDescDestroy(void *d) { return destroy(d); }
 int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols, int64_t ld) {
   BEGIN;
   if (ld < (int64_t)rows) return INVALID_VALUE;
-  return create(l, &(layout){type, rows, cols, ld}, sizeof(layout));
+  return create(l, &(layout){type, rows, cols, ld, 0, 1}, sizeof(layout));
 }
 int cublasLtMatrixLayoutDestroy(void *l) { return destroy(l); }
+int cublasLtMatrixLayoutSetAttribute(layout *l, int attribute, const void *value, size_t bytes) {
+  BEGIN;
+  if (attribute == 5 && bytes == 4) memcpy(&l->count, value, 4);
+  else if (attribute == 6 && bytes == 8) memcpy(&l->stride, value, 8);
+  else return INVALID_VALUE;
+  return 0;
+}
 int cublasLtMatmulPreferenceCreate(void **p) {
   BEGIN;
   return create(p, &(preference){0, 7, {256, 256, 256, 256}}, sizeof(preference));
@@ -230,6 +261,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layou
         d->transa, (int)a->rows, (int)a->cols, (int)a->ld, (int)b->rows, (int)b->cols, (int)b->ld, (int)c->rows, (int)c->cols, (int)c->ld,
         a->type, c->type, d->compute, d->scale, d->fast, (int)p->workspace, (int)p->reductions, (int)p->align[0], (int)p->align[1],
         (int)p->align[2], (int)p->align[3]);
+  if (a->count > 1 || a->stride > 0) TRACE("lt batch %d: a+%d b+%d c+%d\n", (int)a->count, (int)a->stride, (int)b->stride, (int)c->stride);
+  if (a->count != b->count || a->count != c->count) return INVALID_VALUE;
   if (a->type != b->type || c != dd || b->rows != (d->transa ? a->rows : a->cols)) return INVALID_VALUE;
   if ((a->type == INT8 || a->type == E4M3) && (!d->transa || b->ld % 4 || b->rows % 4 || p->align[1] < 4)) return NOT_SUPPORTED;
   const char *text = getenv("FAKE_CUBLAS_ALGOS");
@@ -261,7 +294,8 @@ int cublasLtMatmul(void *h, desc *d, const void *alpha, const void *a, layout *l
   if (d->scale == INT32 ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0)
     return INVALID_VALUE;
   TRACE("lt gemm algo %d workspace %zu\n", (int)algo->data[0], bytes);
-  multiply(d->transa, (int64_t)lc->rows, (int64_t)lc->cols, (int64_t)lb->rows, a, la->ld, b, lb->ld, la->type, out, lc->ld, lc->type);
+  multiply_all(lc->count, d->transa, (int64_t)lc->rows, (int64_t)lc->cols, (int64_t)lb->rows, a, la->ld, la->stride, b, lb->ld, lb->stride, la->type,
+               out, lc->ld, lc->stride, lc->type);
   return 0;
 }
 
