@@ -69,7 +69,8 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 		if err := g.device.take(need); err != nil {
 			return nil, err
 		}
-		w.packed = true
+		w.packed, w.seconds = true, g.cfg.PackTime.Seconds()
+		g.device.Advance(g.cfg.PackTime)
 	}
 	g.device.mu.Lock()
 	g.device.weights++
@@ -77,6 +78,9 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 	g.device.mu.Unlock()
 	return w, nil
 }
+
+// Packs implements kernels.Packer.
+func (g *gemm) Packs(kernels.Problem) bool { return g.cfg.Packs }
 
 func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	p, err := p.Normalized()
@@ -129,8 +133,13 @@ type weights struct {
 	raw    *buffer
 	bytes  int64
 	packed bool
-	id     int
+	// seconds is how long packing took.
+	seconds float64
+	id      int
 }
+
+// Packing implements kernels.Packed.
+func (w *weights) Packing() (seconds float64, ok bool) { return w.seconds, w.packed }
 
 func (w *weights) Bytes() int64 { return w.bytes }
 func (w *weights) Close() error {

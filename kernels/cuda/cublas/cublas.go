@@ -91,6 +91,9 @@ func (k *cublas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 	return blasWeights(k.dev, p, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k *cublas) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+
 // blasWeights brings B into the form that the libraries read.
 func blasWeights(d *driver.Device, p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
 	if blasPacks(p.DType) {

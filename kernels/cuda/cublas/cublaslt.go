@@ -202,6 +202,9 @@ func (k *cublasLtChoice) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (
 	return blasWeights(k.dev, p, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k *cublasLtChoice) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+
 // ltCall owns the memory of one launch.
 type ltCall struct {
 	c    *C.ga_cublaslt_call
