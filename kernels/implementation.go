@@ -101,6 +101,17 @@ func CandidateOf(i Implementation, n int) Implementation {
 	return nil
 }
 
+// Packs says that an implementation brings the weights of tasks like t into a form of its own
+// before they run. See [Packer].
+func Packs(i Implementation, t Task) bool {
+	if p, ok := i.(product); ok {
+		if g, ok := p.Gemm.(Packer); ok {
+			return g.Packs(t.problem())
+		}
+	}
+	return false
+}
+
 // Extent is the M that the operand which stays in memory serves, those below it
 // included: it is the same for M that share one. It is 0 where the operand does not depend
 // on M, and else a power of two.

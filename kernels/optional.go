@@ -20,9 +20,11 @@ import "context"
 //	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
+//	Gemm            Packer          whether a kernel packs its weights
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
 //	Weights         Detached        freeing the raw B
+//	Weights         Packed          how long packing took
 //	Launch          TilingTeller    tile, waves, split and orientation beside the label
 //
 // A decoder needs more of a device: see package mistral's Backend.
@@ -164,6 +166,21 @@ type Copyable interface {
 type Detached interface {
 	// Detached says that the raw B is no longer read.
 	Detached() bool
+}
+
+// Packer is implemented by kernels that bring weights into a form of their own.
+type Packer interface {
+	Gemm
+	// Packs says that PrepareWeights copies B into another form for problems like p, unless
+	// p.PackInside leaves that to the launches.
+	Packs(p Problem) bool
+}
+
+// Packed is implemented by weights that may be such a copy.
+type Packed interface {
+	// Packing is how many seconds it took to bring B into this form, ahead of all launches.
+	// ok is false where B is read as it was given, or each launch packs it.
+	Packing() (seconds float64, ok bool)
 }
 
 // TilingTeller is implemented by launches whose tiles are known to whoever made them.

@@ -27,6 +27,9 @@ type KernelInfo struct {
 	// Operations are those that the kernel computes.
 	Operations []kernels.Operation `json:"operations"`
 	DTypes     []kernels.DType     `json:"dtypes"`
+	// Packs lists the data types whose weights the kernel brings into a form of its own, by
+	// the layout in which they are given.
+	Packs map[kernels.Layout][]kernels.DType `json:"packs,omitempty"`
 	// Unsupported gives the reason for each data type that the kernel refuses.
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
 }
@@ -83,6 +86,7 @@ func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 		err := takes(k, o, dtype)
 		if err == nil {
 			info.DTypes = append(info.DTypes, dtype)
+			info.packs(k, o, dtype)
 			continue
 		}
 		if info.Unsupported == nil {
@@ -95,6 +99,50 @@ func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 		info.Unsupported[dtype] = reason
 	}
 	return info
+}
+
+// packs notes the layouts in which an engine's weights of a type are packed.
+func (i *KernelInfo) packs(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) {
+	if !o.HasWeights() {
+		return
+	}
+	for _, layout := range weightLayouts {
+		task := probes(o, dtype)[0]
+		if task.Layout = layout; kernels.Packs(k, task) {
+			if i.Packs == nil {
+				i.Packs = map[kernels.Layout][]kernels.DType{}
+			}
+			i.Packs[layout] = append(i.Packs[layout], dtype)
+		}
+	}
+}
+
+// weightLayouts are those in which weights may be given.
+var weightLayouts = []kernels.Layout{kernels.RowMajor, kernels.Transposed}
+
+// packsText words for which layouts a kernel packs weights: "kn nk", "kn (int8 fp8)" where it
+// does so for some of its types.
+func (i KernelInfo) packsText() string {
+	var words []string
+	for _, layout := range weightLayouts {
+		switch packed := i.Packs[layout]; {
+		case len(packed) == 0:
+		case len(packed) == len(i.DTypes):
+			words = append(words, layout.String())
+		default:
+			words = append(words, fmt.Sprintf("%v (%s)", layout, dtypesText(packed)))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// dtypesText lists data types.
+func dtypesText(dtypes []kernels.DType) string {
+	words := make([]string, len(dtypes))
+	for i, t := range dtypes {
+		words[i] = string(t)
+	}
+	return strings.Join(words, " ")
 }
 
 // WriteDevices prints what can be audited on this machine. missing are devices
@@ -203,26 +251,22 @@ func operationsText(operations []kernels.Operation) string {
 func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 	s := Sheet{Title: "Kernels", Columns: []Column{
 		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "state", Key: "state"},
-		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "what it is, or why not", Key: "text", Flex: true},
+		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "packs", Key: "packs"}, {Name: "what it is, or why not", Key: "text", Flex: true},
 	}}
 	for _, d := range devices {
 		for _, k := range d.Kernels {
-			var dtypes []string
-			for _, t := range k.DTypes {
-				dtypes = append(dtypes, string(t))
-			}
 			state := word{"available", Good}
-			if len(dtypes) == 0 {
+			if len(k.DTypes) == 0 {
 				state = word{"unusable", Open}
 			}
-			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), strings.Join(dtypes, " "), k.Description})
+			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), dtypesText(k.DTypes), k.packsText(), k.Description})
 		}
 		for _, m := range d.Missing {
-			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, m.Reason})
+			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, nil, m.Reason})
 		}
 	}
 	for _, m := range missing {
-		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, m.Reason})
+		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, nil, m.Reason})
 	}
 	return s
 }

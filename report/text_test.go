@@ -24,7 +24,9 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 	return []DeviceInfo{{
 		Spec: fixtureSpec(), Ceilings: &ceilings,
 		Kernels: []KernelInfo{
-			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
+			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8},
+				Packs:       map[kernels.Layout][]kernels.DType{kernels.RowMajor: {kernels.BF16, kernels.INT8}, kernels.Transposed: {kernels.INT8}},
+				Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
 			{Name: "tiled", Description: "AVX-512, 6×64 register tile", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
 			{Name: "flash", Description: "online softmax over tiles of keys", Operations: []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
 		},

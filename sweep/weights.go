@@ -112,14 +112,39 @@ type Rotation struct {
 	Kernel  string `json:"kernel"`
 	Copies  int    `json:"copies"`
 	Bytes   int64  `json:"bytes"` // of all copies, in the kernel's form
+	// Packing is what the kernel made of each copy ahead of all launches; nil where it reads
+	// the weights as they are, or packs in each launch.
+	Packing *Packing `json:"packing,omitempty"`
 	// Enough is false when they are less than the regime asks for: three times
 	// the last-level cache.
 	Enough bool `json:"enough"`
 }
 
+// Packing is what it takes to bring weights into the form that a kernel reads.
+type Packing struct {
+	Seconds float64 `json:"seconds"` // for a copy, the median
+	Bytes   int64   `json:"bytes"`   // of a copy in that form
+}
+
+// packing is that of a form, nil where it has none.
+func (f *weightForm) packing() *Packing {
+	var seconds []float64
+	for _, w := range f.copies {
+		if p, ok := w.(kernels.Packed); ok {
+			if s, ok := p.Packing(); ok {
+				seconds = append(seconds, s)
+			}
+		}
+	}
+	if len(seconds) == 0 {
+		return nil
+	}
+	return &Packing{Seconds: median(seconds), Bytes: f.copies[0].Bytes()}
+}
+
 // rotation checks a form against the device's last-level cache.
 func (f *weightForm) rotation(regime results.Regime, llc int64) Rotation {
-	r := Rotation{Weights: f.set.key.String(), Kernel: f.kernel.Name(), Copies: len(f.copies)}
+	r := Rotation{Weights: f.set.key.String(), Kernel: f.kernel.Name(), Copies: len(f.copies), Packing: f.packing()}
 	for _, w := range f.copies {
 		r.Bytes += w.Bytes()
 	}

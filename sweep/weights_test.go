@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -147,5 +149,36 @@ func TestLeastMemory(t *testing.T) {
 	c.Regime, c.N, c.K = results.Hot, MaxDimension, MaxDimension
 	if need, _ := LeastMemory(d, c); need < 4*MaxDimension*MaxDimension*2 {
 		t.Errorf("%d bytes for the largest matrix", need)
+	}
+}
+
+// TestPackingIsTold: the run holds what packing took and makes, for kernels that pack ahead of
+// timing and no others.
+func TestPackingIsTold(t *testing.T) {
+	d := simulated(func(c *kerneltest.Config) { c.Gemms[1].PackTime = 3 * time.Millisecond })
+	p := planned(t, d, "1:10", nil)
+	run := newRun(t, p)
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var rotations []Rotation
+	if err := json.Unmarshal([]byte(state(t, run, StateRotation)), &rotations); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	for _, r := range rotations {
+		told[r.Kernel]++
+		if r.Kernel == "ours" {
+			if r.Packing != nil {
+				t.Errorf("ours packs nothing: %+v", r.Packing)
+			}
+			continue
+		}
+		if r.Packing == nil || math.Abs(r.Packing.Seconds-0.003) > 1e-9 || r.Packing.Bytes*int64(r.Copies) != r.Bytes {
+			t.Errorf("%s of %s: packing %+v, expected 3 ms and %d bytes in %d copies", r.Weights, r.Kernel, r.Packing, r.Bytes, r.Copies)
+		}
+	}
+	if told["ours"] == 0 || told["theirs"] == 0 {
+		t.Errorf("rotations %+v", rotations)
 	}
 }

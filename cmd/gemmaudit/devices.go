@@ -29,7 +29,8 @@ func newDevicesCommand(a *app) *cobra.Command {
 		Long: `Lists each device with its cores, caches and instruction sets, the peak rate of every data
 type (measured from registers and computed from units × width × clock; of a GPU the data
 sheet's, dense, with the clock it belongs to), the measured memory bandwidth, and the kernels
-and libraries that run on it or the reason why not.
+and libraries that run on it or the reason why not, with the layouts of weights (kn, nk) that
+a kernel packs ahead of timing.
 
 Without --device every device is shown. MFU in all other commands is relative to the
 measured peak, or to the computed one where there is none, or to the data sheet's.`,

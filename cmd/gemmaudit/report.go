@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -179,6 +181,11 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	} else if ok {
 		notes = append([]string{"share of the sweep's wall time inside kernels: " + asPercent(share)}, notes...)
 	}
+	packing, err := packingNotes(run)
+	if err != nil {
+		return err
+	}
+	notes = append(notes, packing...)
 	err = report.Write(ctx, folder, report.Input{
 		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found,
 		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes,
@@ -189,6 +196,34 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	}
 	a.notef("report: %s", filepath.Join(folder, "index.html"))
 	return nil
+}
+
+// packingNotes say of each kernel that packs its weights ahead of timing what that takes.
+func packingNotes(run *results.Run) ([]string, error) {
+	text, ok, err := run.State(sweep.StateRotation)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var rotations []sweep.Rotation
+	if err := json.Unmarshal([]byte(text), &rotations); err != nil {
+		return nil, &results.FormatError{Path: run.Path(), Reason: fmt.Sprintf("state %s is not readable: %v", sweep.StateRotation, err)}
+	}
+	var names []string // of kernels, in the order of the file
+	packed := map[string][]string{}
+	for _, r := range rotations {
+		if r.Packing == nil {
+			continue
+		}
+		if packed[r.Kernel] == nil {
+			names = append(names, r.Kernel)
+		}
+		packed[r.Kernel] = append(packed[r.Kernel], fmt.Sprintf("%s takes %.3g ms and %s a copy", r.Weights, 1e3*r.Packing.Seconds, report.Bytes(r.Packing.Bytes)))
+	}
+	notes := make([]string, len(names))
+	for i, k := range names {
+		notes[i] = fmt.Sprintf("%s packs weights ahead of timing: %s", k, strings.Join(packed[k], "; "))
+	}
+	return notes, nil
 }
 
 // asPercent prints a share that is kept as text for people; what is no number

@@ -68,6 +68,9 @@ func (k amx) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weig
 	return k.dev.pack(p, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k amx) Packs(kernels.Problem) bool { return true }
+
 func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	if err := k.Supports(p); err != nil {
 		return nil, err

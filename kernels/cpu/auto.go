@@ -32,6 +32,9 @@ func (k *auto) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 	return k.dev.pack(p, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k *auto) Packs(kernels.Problem) bool { return true }
+
 func (k *auto) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	if err := k.Supports(p); err != nil {
 		return nil, err

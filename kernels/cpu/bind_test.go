@@ -109,6 +109,17 @@ func detached(t *testing.T, _ string) {
 		if got := ok && detached.Detached(); got != c.want {
 			t.Errorf("%s, packing inside %v: detached %v", c.kernel, c.inside, got)
 		}
+		seconds, packed := 0.0, false
+		if p, ok := w.(kernels.Packed); ok {
+			seconds, packed = p.Packing()
+		}
+		if packed != c.want || packed && seconds <= 0 {
+			t.Errorf("%s, packing inside %v: packed %v in %g s", c.kernel, c.inside, packed, seconds)
+		}
+		packer, ok := dev.gemm(c.kernel).(kernels.Packer)
+		if got := ok && packer.Packs(p); got != (c.kernel != "naive") {
+			t.Errorf("%s says that it packs: %v", c.kernel, got)
+		}
 		if !c.want {
 			continue
 		}

@@ -82,6 +82,9 @@ func (b *blocked) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels
 	return b.dev.pack(p, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (b *blocked) Packs(kernels.Problem) bool { return true }
+
 func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	if err := b.Supports(p); err != nil {
 		return nil, err

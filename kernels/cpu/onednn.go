@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -96,7 +97,8 @@ func (k *onednn) refuse(d kernels.DType, err error) error {
 // added when the product is bound, ahead of timing.
 type onednnWeights struct {
 	rawWeights
-	forms []onednnForm
+	forms   []onednnForm
+	seconds float64 // that the first form took
 }
 
 type onednnForm struct {
@@ -111,6 +113,9 @@ func (w *onednnWeights) Bytes() int64 {
 	}
 	return w.rawWeights.Bytes()
 }
+
+// Packing implements [kernels.Packed].
+func (w *onednnWeights) Packing() (seconds float64, ok bool) { return w.seconds, len(w.forms) > 0 }
 
 // Close frees every form.
 func (w *onednnWeights) Close() error {
@@ -147,6 +152,9 @@ func (w *onednnWeights) pick(k *onednn, g C.ga_gemm, plan *C.ga_dnn_plan) (*Buff
 	return packed, nil
 }
 
+// Packs implements [kernels.Packer].
+func (k *onednn) Packs(kernels.Problem) bool { return true }
+
 // PrepareWeights reorders B to the form that oneDNN wants for p.M; with
 // p.PackInside B stays as it is and oneDNN copies what it needs in each launch.
 func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
@@ -170,9 +178,11 @@ func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 		return nil, k.refuse(p.DType, err)
 	}
 	defer C.ga_dnn_plan_free(plan)
+	began := time.Now()
 	if _, err := w.pick(k, g, plan); err != nil {
 		return nil, fmt.Errorf("%v %s: prepare weights for oneDNN: %w", p.Shape, p.DType, err)
 	}
+	w.seconds = time.Since(began).Seconds()
 	return w, nil
 }
 

@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -19,8 +20,11 @@ type packedWeights struct {
 	packed  *Buffer
 	// raw is B as it was given when each launch packs it anew into packed.
 	raw kernels.Buffer
+	// seconds is how long packing took.
+	seconds float64
 }
 
+var _ kernels.Packed = (*packedWeights)(nil)
 var _ kernels.Copyable = (*packedWeights)(nil)
 
 // Bytes is the size of the packed form, padding and column sums included.
@@ -28,6 +32,9 @@ func (w *packedWeights) Bytes() int64 { return w.packed.bytes }
 
 // Detached says that the packed form is all that launches read, unless they pack.
 func (w *packedWeights) Detached() bool { return w.raw == nil }
+
+// Packing implements [kernels.Packed].
+func (w *packedWeights) Packing() (seconds float64, ok bool) { return w.seconds, w.raw == nil }
 
 // Copy implements [kernels.Copyable].
 func (w *packedWeights) Copy(raw kernels.Buffer) (kernels.Weights, error) {
@@ -39,7 +46,7 @@ func (w *packedWeights) Copy(raw kernels.Buffer) (kernels.Weights, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: copy weights: %w", w.problem.Shape, err)
 	}
-	again := &packedWeights{problem: w.problem, packed: packed}
+	again := &packedWeights{problem: w.problem, packed: packed, seconds: w.seconds}
 	if w.raw != nil {
 		again.raw = raw
 		return again, nil
@@ -94,7 +101,9 @@ func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
 	if p.BLayout == kernels.Transposed {
 		transposed = 1
 	}
+	began := time.Now()
 	C.ga_pack(d.pool.c, b, C.int64_t(p.LDB), transposed, dtypeCodes[p.DType], C.int64_t(p.N), C.int64_t(p.K), w.packed.data)
+	w.seconds = time.Since(began).Seconds()
 	return nil
 }
 

@@ -59,6 +59,8 @@ type GemmConfig struct {
 	Arithmetic bool
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.
 	Packs bool
+	// PackTime is virtual time that packing a copy takes.
+	PackTime time.Duration
 	// Candidates are the choices after the first, as kernels.Candidates has them.
 	// Their names follow from this one's.
 	Candidates []GemmConfig

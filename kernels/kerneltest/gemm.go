@@ -78,7 +78,8 @@ func (g *gemm) PrepareBatch(p kernels.Batch, raw kernels.Buffer) (kernels.Weight
 		if err := g.device.take(need); err != nil {
 			return nil, err
 		}
-		w.packed = true
+		w.packed, w.seconds = true, g.cfg.PackTime.Seconds()
+		g.device.Advance(g.cfg.PackTime)
 	}
 	g.device.mu.Lock()
 	g.device.weights++
@@ -86,6 +87,9 @@ func (g *gemm) PrepareBatch(p kernels.Batch, raw kernels.Buffer) (kernels.Weight
 	g.device.mu.Unlock()
 	return w, nil
 }
+
+// Packs implements kernels.Packer.
+func (g *gemm) Packs(kernels.Problem) bool { return g.cfg.Packs }
 
 func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	l, err := g.bind(kernels.Batch{Problem: p, Products: 1}, a, w, c)
@@ -157,8 +161,13 @@ type weights struct {
 	raw    *buffer
 	bytes  int64
 	packed bool
-	id     int
+	// seconds is how long packing took.
+	seconds float64
+	id      int
 }
+
+// Packing implements kernels.Packed.
+func (w *weights) Packing() (seconds float64, ok bool) { return w.seconds, w.packed }
 
 func (w *weights) Bytes() int64 { return w.bytes }
 func (w *weights) Close() error {

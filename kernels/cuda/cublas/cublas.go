@@ -103,6 +103,9 @@ func (k *cublas) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weig
 	return blasWeights(k.dev, b, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k *cublas) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+
 // blasWeights brings B, of every product of a batch, into the form that the libraries read.
 func blasWeights(d *driver.Device, b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
 	b, err := normalize(b)

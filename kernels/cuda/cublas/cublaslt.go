@@ -218,6 +218,9 @@ func (k *cublasLtChoice) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kern
 	return blasWeights(k.dev, b, raw)
 }
 
+// Packs implements [kernels.Packer].
+func (k *cublasLtChoice) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+
 // ltCall owns the memory of one launch.
 type ltCall struct {
 	c    *C.ga_cublaslt_call

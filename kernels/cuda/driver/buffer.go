@@ -75,12 +75,17 @@ func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed 
 
 // Run launches one of our kernels and waits for it.
 func (d *Device) Run(c planning.Call) error {
+	_, err := d.timed(c)
+	return err
+}
+
+// timed is Run, with the seconds that the call took.
+func (d *Device) timed(c planning.Call) (seconds float64, err error) {
 	l, err := d.NewLaunch(c.Kernel, c.Kernel, Steps([]planning.Call{c}))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = d.Once(l)
-	return err
+	return d.Once(l)
 }
 
 // span checks that bytes off to off+n lie inside.

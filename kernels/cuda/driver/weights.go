@@ -66,6 +66,8 @@ type packedForm struct {
 	key    packedKey
 	buffer *Buffer
 	users  int
+	// seconds is how long packing took, on the device.
+	seconds float64
 }
 
 // packedKey says when two packed forms are the same: of the same content of the same
@@ -103,6 +105,21 @@ func (w *PackedWeights) Close() error {
 	return w.form.buffer.Close()
 }
 
+// Packing implements [kernels.Packed]. Kernels that share a packed form share the time that it
+// took.
+func (w *PackedWeights) Packing() (seconds float64, ok bool) {
+	if w.form == nil || w.problem.PackInside {
+		return 0, false
+	}
+	return w.form.seconds, true
+}
+
+// Packs says whether [Device.Pack] makes a packed form of B for problems like p.
+func Packs(p kernels.Problem) bool {
+	q, err := p.Normalized()
+	return err == nil && !packed(q)
+}
+
 // packed says whether raw weights are in the packed form as they are.
 func packed(p kernels.Problem) bool {
 	return p.BLayout == kernels.Transposed && p.LDB == p.K && p.K*p.DType.Size()%16 == 0
@@ -130,13 +147,13 @@ func (d *Device) Pack(p kernels.Problem, raw kernels.Buffer) (*PackedWeights, er
 		if err != nil {
 			return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
 		}
+		w.form = &packedForm{key: key, buffer: buffer}
 		if !p.PackInside {
-			if err := d.Run(support.PackCall(d.arch, p, address, buffer.Address)); err != nil {
+			if w.form.seconds, err = d.timed(support.PackCall(d.arch, p, address, buffer.Address)); err != nil {
 				buffer.Close()
 				return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
 			}
 		}
-		w.form = &packedForm{key: key, buffer: buffer}
 		if d.shared == nil {
 			d.shared = sharedWeights{}
 		}

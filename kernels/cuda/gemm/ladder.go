@@ -77,6 +77,9 @@ func (r *Kernel) Supports(p kernels.Problem) error {
 	return &kernels.Unsupported{Kernel: r.name, DType: q.DType, Reason: planning.Refusals(r.among, r.dev.Arch(), Problem{Problem: q})}
 }
 
+// Packs implements [kernels.Packer].
+func (r *Kernel) Packs(p kernels.Problem) bool { return driver.Packs(p) }
+
 // PrepareWeights packs B. All our kernels share what was packed of one matrix.
 func (r *Kernel) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
 	w, err := r.dev.Pack(p, raw)
