@@ -10,14 +10,14 @@
 typedef struct {
   const gemmaudit_kernel *kernel;
   gemmaudit_launch launch;
-  const void *raw;  // B as it was given, for ga_brought_prepare
+  const void *raw;  // B as it was given, for ga_cuda_brought_prepare
   void *packed;
   char error[GEMMAUDIT_ERROR_BYTES];
-} ga_brought_call;
+} ga_cuda_brought_call;
 
-// ga_brought_enqueue and ga_brought_prepare are ga_cuda_enqueue on a ga_brought_call: the
+// ga_cuda_brought_enqueue and ga_cuda_brought_prepare are ga_cuda_enqueue on a ga_cuda_brought_call: the
 // product, and the packing. They return what the library did.
-int ga_brought_enqueue(void *call, CUstream stream);
-int ga_brought_prepare(void *call, CUstream stream);
+int ga_cuda_brought_enqueue(void *call, CUstream stream);
+int ga_cuda_brought_prepare(void *call, CUstream stream);
 
 #endif

@@ -67,14 +67,14 @@ func (w *weights) Detached() bool { return !w.problem.PackInside }
 
 // call is a launch without operands, in memory of C that a cleanup of the owner frees.
 func (k *Kernel) call(p kernels.Problem) *owner {
-	o := &owner{(*C.ga_brought_call)(C.calloc(1, C.sizeof_ga_brought_call))}
+	o := &owner{(*C.ga_cuda_brought_call)(C.calloc(1, C.sizeof_ga_cuda_brought_call))}
 	o.c.kernel = (*C.gemmaudit_kernel)(k.File.Descriptor())
 	plugin.WriteProblem(unsafe.Pointer(&o.c.launch.problem), p, 0, k.ordinal)
-	runtime.AddCleanup(o, func(c *C.ga_brought_call) { C.free(unsafe.Pointer(c)) }, o.c)
+	runtime.AddCleanup(o, func(c *C.ga_cuda_brought_call) { C.free(unsafe.Pointer(c)) }, o.c)
 	return o
 }
 
-type owner struct{ c *C.ga_brought_call }
+type owner struct{ c *C.ga_cuda_brought_call }
 
 // failed words what the library returned.
 func (o *owner) failed(code int) error {
@@ -88,7 +88,7 @@ func setPointer(to *unsafe.Pointer, address uint64) { *(*uint64)(unsafe.Pointer(
 func (o *owner) packing(raw uint64, packed *driver.Buffer) driver.Step {
 	setPointer(&o.c.raw, raw)
 	setPointer(&o.c.packed, packed.Address)
-	return driver.Step{Enqueue: C.ga_brought_prepare, Self: unsafe.Pointer(o.c), Launches: mostLaunches}
+	return driver.Step{Enqueue: C.ga_cuda_brought_prepare, Self: unsafe.Pointer(o.c), Launches: mostLaunches}
 }
 
 // PrepareWeights has the library pack B; B stays as it is where the library does not pack.
@@ -205,7 +205,7 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	setPointer(&call.c.launch.b, b)
 	setPointer(&call.c.launch.c, to)
 	setPointer(&call.c.launch.workspace, workspace)
-	steps = append(steps, driver.Step{Enqueue: C.ga_brought_enqueue, Self: unsafe.Pointer(call.c), Launches: mostLaunches})
+	steps = append(steps, driver.Step{Enqueue: C.ga_cuda_brought_enqueue, Self: unsafe.Pointer(call.c), Launches: mostLaunches})
 	plan := fmt.Sprintf("%s %s %v %v lda%d ldb%d ldc%d", k.Name(), p.DType, p.Shape, p.BLayout, p.LDA, p.LDB, p.LDC)
 	if p.PackInside {
 		plan += " packs"
