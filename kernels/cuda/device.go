@@ -3,12 +3,16 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/brought"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/decoder"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
 
 // Device is one GPU with everything that runs on it. It works in the device's primary
@@ -18,19 +22,21 @@ type Device struct {
 	attention.Ladder
 	decoder.Operations
 
+	ordinal int
 	gemms   []kernels.Gemm
 	missing []kernels.Missing
 }
 
-// openDevice opens one GPU and finds what runs on it.
-func openDevice(ordinal int) (*Device, error) {
+// openDevice opens one GPU and finds what runs on it. blas are the paths of cuBLAS in place of
+// the one that is found.
+func openDevice(ordinal int, blas []string) (*Device, error) {
 	d, err := driver.Open(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	all := &Device{Device: d, Ladder: attention.Ladder{Device: d}, Operations: decoder.Operations{Device: d}}
+	all := &Device{Device: d, Ladder: attention.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal}
 	all.gemms, all.missing = gemm.Ladder(d, families)
-	gemms, missing := cublas.Open(d)
+	gemms, missing := cublas.Open(d, blas...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
 	return all, nil
 }
@@ -40,3 +46,26 @@ func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
 
 // Missing lists the kernels and libraries that don't, with reasons.
 func (d *Device) Missing() []kernels.Missing { return d.missing }
+
+// LoadKernel implements [kernels.KernelLoader].
+func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
+	file, err := plugin.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range d.gemms {
+		if k, ok := g.(*brought.Kernel); ok && k.File == file {
+			return k, nil
+		}
+	}
+	switch id := d.Spec().ID; {
+	case file.Kind() != d.Spec().Kind:
+		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, file.Kind(), id)
+	case kernels.ClashingName(d, file.Name):
+		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, file.Name, id)
+	}
+	k := brought.New(d.Device, d.ordinal, file)
+	d.gemms = append(d.gemms, k)
+	d.SetVersion(k.Name(), file.Version())
+	return k, nil
+}

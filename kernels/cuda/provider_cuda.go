@@ -11,7 +11,7 @@ import (
 )
 
 // Open opens every GPU of the driver.
-func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
+func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	if reason := driver.Unusable(); reason != "" {
 		return missing(reason, driver.Broken())
 	}
@@ -25,7 +25,7 @@ func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	var devices []kernels.Device
 	var missing []kernels.Missing
 	for i := range count {
-		d, err := openDevice(i)
+		d, err := openDevice(i, p.BLAS)
 		if err != nil {
 			missing = append(missing, kernels.Missing{Name: driver.ID(i), Reason: strings.TrimPrefix(err.Error(), driver.ID(i)+": "), Broken: true})
 			continue

@@ -80,6 +80,10 @@ int ga_blas_open(const char *name, const ga_blas_function *functions, int (**pro
   }
   Dl_info where;
   if (dladdr((void *)*property, &where) && where.dli_fname) snprintf(about->path, sizeof about->path, "%s", where.dli_fname);
+  about->handle = handle;
+  // Searches the library, then what it was linked with.
+  void *lt = dlsym(handle, "cublasLtGetProperty");
+  if (lt != NULL && dladdr(lt, &where) && where.dli_fname) snprintf(about->lt_path, sizeof about->lt_path, "%s", where.dli_fname);
   return 0;
 }
 

@@ -54,6 +54,7 @@ func (s splitSums) String() string {
 // PyTorch's matmul calls it.
 type cublas struct {
 	dev     *driver.Device
+	kernel  string // its name
 	lib     *C.ga_cublas
 	about   string
 	sums    splitSums
@@ -61,7 +62,7 @@ type cublas struct {
 	names   map[string]string    // of the kernels that were chosen, by plan
 }
 
-func (k *cublas) Name() string { return "cublas" }
+func (k *cublas) Name() string { return k.kernel }
 
 func (k *cublas) Describe() string {
 	return fmt.Sprintf("%s, cublasGemmEx with its default choice, %s of workspace, %v",
@@ -268,7 +269,7 @@ func (k *cublas) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights
 	*call.c = C.ga_cublas_call{on: k.session, gemm: o.product.gemm(), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c)}
 	runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublas_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
-	plan := fmt.Sprintf("cublas %s %v, %+v aligned to %v", p.DType, p.Shape, o.product, o.aligned())
+	plan := fmt.Sprintf("%s %s %v, %+v aligned to %v", k.kernel, p.DType, p.Shape, o.product, o.aligned())
 	l, err := k.dev.NewLaunch("", plan, steps, call, a.Buffer, w, c.Buffer)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)

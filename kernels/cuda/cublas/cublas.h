@@ -33,6 +33,9 @@ typedef struct {
 typedef struct {
   int version[3];
   char path[GA_BLAS_ERROR];
+  void *handle;
+  // The file of the cuBLASLt that the library is linked with, empty where that is not known.
+  char lt_path[GA_BLAS_ERROR];
 } ga_blas_about;
 
 // One opened library of either kind.

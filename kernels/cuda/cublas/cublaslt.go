@@ -20,6 +20,7 @@ import (
 // library's heuristic offers.
 type cublasLt struct {
 	dev     *driver.Device
+	kernel  string // the name of its first choice
 	lib     *C.ga_cublaslt
 	about   string
 	sums    splitSums
@@ -64,9 +65,9 @@ const (
 
 func (k *cublasLtChoice) Name() string {
 	if k.n == 0 {
-		return "cublaslt"
+		return k.kernel
 	}
-	return kernels.CandidateName("cublaslt", k.n)
+	return kernels.CandidateName(k.kernel, k.n)
 }
 
 func (k *cublasLtChoice) Describe() string {

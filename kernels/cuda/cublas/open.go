@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -113,25 +114,91 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 	return blasLibraries{}, errors.New(reason)
 }
 
-// Open makes the kernels cublas and cublaslt of a GPU.
-func Open(d *driver.Device) ([]kernels.Gemm, []kernels.Missing) {
+// Open makes the kernels cublas and cublaslt of a GPU, with the library at the given path, a
+// file or a folder, or with the one that is found. Of several paths each is a version of its
+// own, which [kernels.VersionNames] names; then all are there or none.
+func Open(d *driver.Device, paths ...string) ([]kernels.Gemm, []kernels.Missing) {
 	var driver C.int
 	C.cuDriverGetVersion(&driver)
 	folder, _ := os.Getwd() // where it is not known, relative paths lead nowhere
-	l, err := findBLAS(librarySearch{root: os.DirFS("/"), getenv: os.Getenv, folder: folder, driver: int(driver)})
-	if err != nil {
+	search := librarySearch{root: os.DirFS("/"), getenv: os.Getenv, folder: folder, driver: int(driver)}
+	if len(paths) == 0 {
+		l, err := findBLAS(search)
+		if err != nil {
+			return nil, []kernels.Missing{{Name: "cublas", Reason: err.Error()}, {Name: "cublaslt", Reason: err.Error()}}
+		}
+		return kernelsOf(d, l, "cublas", "cublaslt", nil)
+	}
+	var found []blasLibraries
+	var versions []string
+	var failures []error
+	for _, at := range paths {
+		search.getenv = func(name string) string {
+			if name == Env {
+				return at
+			}
+			return ""
+		}
+		l, err := findBLAS(search)
+		if err == nil && slices.ContainsFunc(found, func(other blasLibraries) bool { return other.handle() == l.handle() }) {
+			err = fmt.Errorf("%s is a file that was given before: expected another", at)
+		}
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		version, _ := versionOf(C.ga_cublas_about(l.cublas))
+		found, versions = append(found, l), append(versions, versionText(version))
+	}
+	if err := errors.Join(failures...); err != nil {
 		return nil, []kernels.Missing{{Name: "cublas", Reason: err.Error()}, {Name: "cublaslt", Reason: err.Error()}}
 	}
-	version, path := versionOf(C.ga_cublas_about(l.cublas))
-	d.SetVersion("cublas", versionText(version))
-	gemms := []kernels.Gemm{&cublas{dev: d, lib: l.cublas, about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)}}
+	var gemms []kernels.Gemm
+	var missing []kernels.Missing
+	names, ltNames := kernels.VersionNames("cublas", versions), kernels.VersionNames("cublaslt", versions)
+	for i, l := range found {
+		g, m := kernelsOf(d, l, names[i], ltNames[i], l.borrowed())
+		gemms, missing = append(gemms, g...), append(missing, m...)
+	}
+	return gemms, missing
+}
+
+// handle tells opened files apart.
+func (l blasLibraries) handle() unsafe.Pointer {
+	return unsafe.Pointer(C.ga_cublas_about(l.cublas).handle)
+}
+
+// borrowed is an error where cuBLAS computes by a cuBLASLt that does not lie beside it: the
+// loader gives it the one of that name that is loaded already, which is another version's.
+func (l blasLibraries) borrowed() error {
 	if l.lt == nil {
-		return gemms, []kernels.Missing{{Name: "cublaslt", Reason: l.ltProblem.Error()}}
+		return nil
+	}
+	_, path := versionOf(C.ga_cublaslt_about(l.lt))
+	used := C.GoString(&C.ga_cublas_about(l.cublas).lt_path[0])
+	if used == "" || used == path {
+		return nil
+	}
+	return fmt.Errorf("it computes by %s, which is loaded already under the name that it asks for: two versions of cublas need different major versions, or are compared as cublaslt", used)
+}
+
+// kernelsOf makes the kernels of one installation. why is the reason against cublas, nil for
+// none.
+func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error) (gemms []kernels.Gemm, missing []kernels.Missing) {
+	version, path := versionOf(C.ga_cublas_about(l.cublas))
+	if why == nil {
+		d.SetVersion(name, versionText(version))
+		gemms = append(gemms, &cublas{dev: d, kernel: name, lib: l.cublas, about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
+	} else {
+		missing = append(missing, kernels.Missing{Name: name, Reason: why.Error()})
+	}
+	if l.lt == nil {
+		return gemms, append(missing, kernels.Missing{Name: ltName, Reason: l.ltProblem.Error()})
 	}
 	version, path = versionOf(C.ga_cublaslt_about(l.lt))
-	d.SetVersion("cublaslt", versionText(version))
-	lt := &cublasLt{dev: d, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
-	return append(gemms, &cublasLtChoice{lt, 0}), nil
+	d.SetVersion(ltName, versionText(version))
+	lt := &cublasLt{dev: d, kernel: ltName, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
+	return append(gemms, &cublasLtChoice{lt, 0}), missing
 }
 
 // blasError is a status of the library in words.

@@ -70,6 +70,9 @@ typedef struct gemmaudit_team {
 // The size of the buffers for error texts.
 #define GEMMAUDIT_ERROR_BYTES 256
 
+// How many kernels one call of enqueue or prepare may launch on a GPU.
+#define GEMMAUDIT_MAX_LAUNCHES 8
+
 // The description of a kernel. It and its strings stay valid as long as the library is loaded.
 // Functions return 0 for success; else they write the reason, one line of text, to error, which
 // has room for GEMMAUDIT_ERROR_BYTES.
@@ -108,7 +111,7 @@ typedef struct gemmaudit_kernel {
   void (*run_team)(const gemmaudit_launch *l, const gemmaudit_team *team);
   // enqueue puts a product onto stream, a CUstream of the current context, and returns without
   // waiting for it. It must neither synchronise nor allocate, and every call with the same launch
-  // enqueues the same work.
+  // enqueues the same work: at most GEMMAUDIT_MAX_LAUNCHES kernels.
   int (*enqueue)(const gemmaudit_launch *l, void *stream, char *error);
 } gemmaudit_kernel;
 

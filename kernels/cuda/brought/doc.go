@@ -1,0 +1,2 @@
+// Package brought runs kernels on a GPU that were brought as shared libraries (kernels/plugin).
+package brought

@@ -1,0 +1,136 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func init() {
+	scenarios["brought"] = broughtScenario
+	scenarios["versions"] = versionsScenario
+}
+
+// broughtScenario loads a file twice, and runs the gate and a product that packs inside.
+func broughtScenario() {
+	devices, _ := Provider{}.Open()
+	d := devices[0]
+	loader := d.(kernels.KernelLoader)
+	g, err := loader.LoadKernel(os.Getenv(kernelEnv))
+	report(err)
+	if err != nil {
+		return
+	}
+	again, err := loader.LoadKernel(os.Getenv(kernelEnv))
+	found, findErr := kernels.FindGemm(d, "mine")
+	report(err, findErr)
+	fmt.Println("once:", again == g && found == g, "version:", d.Spec().Versions["mine"][:7])
+	s, err := kernels.GateKernel(context.Background(), d, g, kernels.FP32, 1)
+	report(err)
+	fmt.Printf("%d of %d passed\n", s.Passed, len(kernels.GateProblems(kernels.FP32)))
+	fmt.Println(g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP16}))
+	report(bindOne(d, g, kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 7}, DType: kernels.FP32, PackInside: true}))
+	report(d.Close())
+}
+
+// fakeKernel compiles testdata/fake_kernel.c.
+func fakeKernel(t *testing.T, options ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "mine.so")
+	args := append([]string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I../plugin/include", "-o", out, "testdata/fake_kernel.c"}, options...)
+	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return out
+}
+
+func TestBroughtKernelPassesGate(t *testing.T) {
+	driver := fakeDriver(t)
+	problems := len(kernels.GateProblems(kernels.FP32))
+	for _, options := range [][]string{nil, {"-DRAW"}} {
+		out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, options...))
+		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes fp32 alone\n", problems, problems)
+		if out != want {
+			t.Errorf("%v: %q, want %q", options, out, want)
+		}
+	}
+	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DWRONG")); !strings.Contains(out, "error: cuda:0/mine") && !strings.Contains(out, "element") {
+		t.Errorf("a wrong kernel: %s", out)
+	}
+	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DFAILS")); !strings.Contains(out, "launch 0: it does not want to") {
+		t.Errorf("a kernel that fails: %s", out)
+	}
+	if out, _ := child(t, "brought", driver, kernelEnv+"=/nonexistent/mine.so"); !strings.Contains(out, `kernel "/nonexistent/mine.so": no such file`) {
+		t.Errorf("no kernel: %s", out)
+	}
+}
+
+// versionsScenario opens cuBLAS at several paths and runs the gate on what is there.
+func versionsScenario() {
+	provider := Provider{}.WithLibraries(map[string][]string{"cublas": strings.Split(os.Getenv(kernelEnv), ":")})
+	devices, _ := provider.Open()
+	d := devices[0]
+	for _, g := range d.Gemms() {
+		if strings.HasPrefix(g.Name(), "cublas") {
+			s, err := kernels.GateKernel(context.Background(), d, g, kernels.FP32, 1)
+			report(err)
+			fmt.Println(g.Name(), d.Spec().Versions[g.Name()], s.Passed > 0 && len(s.Skipped) == 0)
+		}
+	}
+	for _, m := range d.Missing() {
+		if strings.HasPrefix(m.Name, "cublas") {
+			fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
+		}
+	}
+	report(d.Close())
+}
+
+// linkedBLAS is fakeBLAS as vendors build it: cuBLAS asks for cuBLASLt by name, beside it.
+func linkedBLAS(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"-DLT", "-Wl,-soname,libcublasLt.so.12", "-o", filepath.Join(dir, "libcublasLt.so.12")},
+		{"-Wl,-soname,libcublas.so.12", "-Wl,--no-as-needed", "-L" + dir, "-l:libcublasLt.so.12", "-Wl,-rpath,$ORIGIN", "-o", filepath.Join(dir, "libcublas.so.12")},
+	} {
+		args = append([]string{"-shared", "-fPIC", "-O2", filepath.Join("testdata", "fake_cublas.c")}, args...)
+		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+func TestTwoVersionsOfBLAS(t *testing.T) {
+	driver := fakeDriver(t)
+	one, two := fakeBLAS(t, t.TempDir()), fakeBLAS(t, t.TempDir())
+	linked, other := linkedBLAS(t), linkedBLAS(t)
+	for _, c := range []struct {
+		paths []string
+		want  []string
+	}{
+		{[]string{one}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
+		{[]string{one, two}, []string{"cublas@1 12.4.5 true\ncublaslt@1 12.4.5 true\ncublas@2 12.4.5 true\ncublaslt@2 12.4.5 true\n"}},
+		{[]string{linked}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
+		// The loader takes the cuBLASLt that it has by that name.
+		{[]string{linked, other}, []string{"cublas@1 12.4.5 true\ncublaslt@1 12.4.5 true\ncublaslt@2 12.4.5 true\n",
+			"cublas@2 is missing: it computes by " + linked + "/libcublasLt.so.12, which is loaded already"}},
+		{[]string{one, one}, []string{"cublas is missing: " + one + " is a file that was given before"}},
+		{[]string{one, "/nonexistent"}, []string{"cublas is missing: libcublas is not there"}},
+	} {
+		out, _ := child(t, "versions", driver, kernelEnv+"="+strings.Join(c.paths, ":"))
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: want %q in\n%s", c.paths, want, out)
+			}
+		}
+	}
+}
