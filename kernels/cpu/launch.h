@@ -28,6 +28,9 @@ typedef struct {
   const void *b_raw;  // set when packing happens inside the timing, else NULL
   void *b_inside;     // where to pack it to
   const void *plan;   // what the kernel chose when it was bound: its own, read only
+  // Of a batch that a library computes in one call, 0 for a single product: how many, and
+  // the elements from one product's operand to the next one's.
+  int64_t products, stride_a, stride_b, stride_c;
 } ga_gemm;
 
 // A kernel: called by every thread of the team with its own tid and its own

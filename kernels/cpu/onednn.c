@@ -151,22 +151,24 @@ static void free_desc(ga_dnn *lib, void *md) {
   else lib->memory_desc_destroy(md);
 }
 
-// describe makes the descriptor of a rows×cols matrix with the given strides, or
-// of one whose layout oneDNN chooses when they are both 0.
-static status describe(ga_dnn *lib, void **md, int64_t rows, int64_t cols, int type, int64_t row_stride, int64_t col_stride) {
-  dims size = {rows, cols}, strides = {row_stride, col_stride};
-  int any = row_stride == 0 && col_stride == 0;
+// describe makes the descriptor of a rows×cols matrix with the given strides, or of one
+// whose layout oneDNN chooses when those of rows and columns are both 0; of a batch, when
+// there are products, of so many matrices that are stride elements apart.
+static status describe(ga_dnn *lib, void **md, int64_t products, int64_t stride, int64_t rows, int64_t cols, int type, int64_t row_stride,
+                       int64_t col_stride) {
+  dims size = {products, rows, cols}, strides = {stride, row_stride, col_stride};
+  int any = row_stride == 0 && col_stride == 0, from = products == 0, n = 3 - from;
   *md = NULL;
   if (lib->major == 2) {
     void *mem = calloc(1, V2_MEMORY_DESC_BYTES);
-    status s = any ? lib->memory_desc_init_by_tag(mem, 2, size, type, TAG_ANY)
-                   : lib->memory_desc_init_by_strides(mem, 2, size, type, strides);
+    status s = any ? lib->memory_desc_init_by_tag(mem, n, size + from, type, TAG_ANY)
+                   : lib->memory_desc_init_by_strides(mem, n, size + from, type, strides + from);
     if (s == 0) *md = mem;
     else free(mem);
     return s;
   }
-  return any ? lib->memory_desc_create_with_tag(md, 2, size, type, TAG_ANY)
-             : lib->memory_desc_create_with_strides(md, 2, size, type, strides);
+  return any ? lib->memory_desc_create_with_tag(md, n, size + from, type, TAG_ANY)
+             : lib->memory_desc_create_with_strides(md, n, size + from, type, strides + from);
 }
 
 static int type_of(ga_dtype d) {
@@ -175,8 +177,8 @@ static int type_of(ga_dtype d) {
 }
 
 static status describe_raw_b(ga_dnn *lib, const ga_gemm *g, void **md) {
-  return g->b_transposed ? describe(lib, md, g->k, g->n, type_of(g->dtype), 1, g->ldb)
-                         : describe(lib, md, g->k, g->n, type_of(g->dtype), g->ldb, 1);
+  int64_t row = g->b_transposed ? 1 : g->ldb, col = g->b_transposed ? g->ldb : 1;
+  return describe(lib, md, g->products, g->stride_b, g->k, g->n, type_of(g->dtype), row, col);
 }
 
 ga_dnn_plan *ga_dnn_plan_create(ga_dnn *lib, const ga_gemm *g, int threads, int plain, int *refused, char *err) {
@@ -188,9 +190,9 @@ ga_dnn_plan *ga_dnn_plan_create(ga_dnn *lib, const ga_gemm *g, int threads, int 
   lib->set_threads(threads);
   int type = type_of(g->dtype), out = g->dtype == GA_INT8 ? TYPE_S32 : type;
   void *weights = NULL;
-  status s = describe(lib, &plan->src, g->m, g->k, type, g->lda, 1);
-  if (s == 0) s = describe(lib, &plan->dst, g->m, g->n, out, g->ldc, 1);
-  if (s == 0) s = plain ? describe_raw_b(lib, g, &weights) : describe(lib, &weights, g->k, g->n, type, 0, 0);
+  status s = describe(lib, &plan->src, g->products, g->stride_a, g->m, g->k, type, g->lda, 1);
+  if (s == 0) s = describe(lib, &plan->dst, g->products, g->stride_c, g->m, g->n, out, g->ldc, 1);
+  if (s == 0) s = plain ? describe_raw_b(lib, g, &weights) : describe(lib, &weights, g->products, 0, g->k, g->n, type, 0, 0);
   if (s != 0) {
     fail(err, "describe the operands", s);
   } else if (lib->major == 2) {
@@ -278,7 +280,7 @@ ga_dnn_form *ga_dnn_form_create(ga_dnn *lib, const ga_gemm *g, const ga_dnn_plan
   lib->set_threads(plan->threads);
   status s = lib->memory_create(&packed, want, lib->engine, memory);
   if (s == 0) s = reorder(lib, g, g->b_raw, packed, want);
-  if (s == UNIMPLEMENTED) {
+  if (s == UNIMPLEMENTED && g->products == 0) {
     // Reorders of int8 that add up columns want B without gaps between its rows.
     ga_gemm tight = *g;
     void *copy = tight_copy(&tight);

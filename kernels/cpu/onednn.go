@@ -97,6 +97,7 @@ func (k *onednn) refuse(d kernels.DType, err error) error {
 // added when the product is bound, ahead of timing.
 type onednnWeights struct {
 	rawWeights
+	batch kernels.Batch // normalized, of which these are the weights; no products for a single one
 	forms   []onednnForm
 	seconds float64 // that the first form took
 }
@@ -111,7 +112,7 @@ func (w *onednnWeights) Bytes() int64 {
 	if len(w.forms) > 0 {
 		return w.forms[0].packed.Bytes()
 	}
-	return w.rawWeights.Bytes()
+	return w.rawWeights.Bytes() * int64(max(1, w.batch.Products))
 }
 
 // Packing implements [kernels.Packed].
@@ -199,6 +200,15 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return nil, err
 	}
+	if dw.batch.Products > 0 {
+		return nil, fmt.Errorf("%v: weights are those of a batch, %v", p.Shape, dw.batch)
+	}
+	return k.bind(p, g, dw, a.Buffer, c.Buffer)
+}
+
+// bind makes the primitive for g, which is the normalized p or a batch of such products and
+// lacks only B.
+func (k *onednn) bind(p kernels.Problem, g C.ga_gemm, dw *onednnWeights, a, c kernels.Buffer) (kernels.Launch, error) {
 	plan, err := k.api.plan(g, k.dev.threadsOf(p), p.PackInside)
 	if err != nil {
 		return nil, k.refuse(p.DType, err)
@@ -231,18 +241,5 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	owner := &onednnMatmul{mm}
 	runtime.AddCleanup(owner, func(mm *C.ga_dnn_matmul) { C.ga_dnn_matmul_free(mm) }, mm)
 	return callLaunch(C.ga_call(C.ga_dnn_matmul_run), unsafe.Pointer(mm), C.GoString(C.ga_dnn_plan_label(plan)),
-		owner, scratch, held, a.Buffer, c.Buffer), nil
-}
-
-// SupportsBatch implements [kernels.Batcher].
-func (k *onednn) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (k *onednn) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.batchPrepare(k, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (k *onednn) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.dev.batchBind(k, batch, a, w, c)
+		owner, scratch, held, a, c), nil
 }

@@ -214,7 +214,7 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return fail(err)
 	}
-	l.Library, l.Named = call.failed, k.name
+	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) { return k.name(l), kernels.Tiling{} }
 	return l, nil
 }
 
