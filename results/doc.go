@@ -38,8 +38,9 @@
 // noise, sustained), seq and started_us (the order), launches, throttle, disturbance,
 // regime, threads, pack_inside, parts, pad_to, label, distribution and seed; allocation
 // (of the buffers), energy_mj (of a launch), utils (MFU as it was published); tile_m,
-// tile_n, tile_k, waves, split and orientation of the launch; run, host, card and labels
-// (a JSON object) of the machine that measured.
+// tile_n, tile_k, waves, split and orientation of the launch (see [Launch]; what these leave
+// open is read from the label, by [kernels.ReadLabel]); run, host, card and labels (a JSON
+// object) of the machine that measured.
 //
 // Import also reads published sweeps, with the columns batch (M) and kernel_time
 // (microseconds), whose device, library, K, N and data type stand in the file's name;

@@ -97,7 +97,7 @@ func (k *onednn) refuse(d kernels.DType, err error) error {
 // added when the product is bound, ahead of timing.
 type onednnWeights struct {
 	rawWeights
-	batch kernels.Batch // normalized, of which these are the weights; no products for a single one
+	batch   kernels.Batch // normalized, of which these are the weights; no products for a single one
 	forms   []onednnForm
 	seconds float64 // that the first form took
 }

@@ -351,3 +351,41 @@ func BenchmarkExecute(b *testing.B) {
 		s.block(b, Ours, grid[i%len(grid)])
 	}
 }
+
+// TestTilings: launches tell the tiles that their rows were drawn with, and nothing where there
+// are none.
+func TestTilings(t *testing.T) {
+	waves, wrong := 0, 0
+	for seed := range uint64(4) {
+		m := newMachine(t, Config{Seed: seed, Depths: []float64{0.2}, Switches: seed%2 == 1, Waves: seed%2 == 0})
+		s := newStand(t, m.Open(Session{}))
+		for _, c := range m.curves {
+			for _, r := range c.rows {
+				g, err := kernels.FindGemm(s.d, c.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := g.Bind(kernels.Problem{Shape: kernels.Shape{M: r.m, N: 4096, K: 4096}, DType: kernels.BF16},
+					kernels.Operand{Buffer: s.a}, s.w[c.name], kernels.Operand{Buffer: s.c})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := kernels.Tiling{}
+				switch {
+				case l.Label() == wrongAlgorithm:
+					wrong++
+					want = kernels.Tiling{Tile: [3]int{64, 64}, Split: 2}
+				case c.waves:
+					waves++
+					want = kernels.Tiling{Tile: [3]int{128, 256}, Waves: float64((r.m+127)/128*16) / 132, Split: 1}
+				}
+				if got := kernels.TilingOf(l); got != want {
+					t.Errorf("%s m%d tells %+v, want %+v", c.name, r.m, got, want)
+				}
+			}
+		}
+	}
+	if waves == 0 || wrong == 0 {
+		t.Errorf("%d rows of waves, %d planted ones: nothing is shown", waves, wrong)
+	}
+}
