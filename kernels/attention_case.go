@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// AttentionCase is a launch of attention as the gate runs it: the sizes of
+// AttentionCase is a launch of attention as the correctness check runs it: the sizes of
 // [Attention], and where in the sequence its first row stands. Zero fields stand for
 // defaults: Capacity for the least that holds what the rows see, Length for
 // Position+Rows, LDQ for Heads.Query·Dim, Scale for 1/√Dim.

@@ -9,13 +9,13 @@ import (
 	"math"
 )
 
-// AttentionError says how attention failed its gate.
+// AttentionError says how attention failed its correctness check.
 type AttentionError struct {
 	Device string
 	Case   AttentionCase
 	// Data is the kind of operands: normal, peaked or level.
 	Data  string
-	Check GateCheck
+	Check CheckStep
 	// Row, Head and Element are of the first output that is wrong; a row outside of the
 	// case's for CheckPadding.
 	Row, Head, Element int
@@ -28,7 +28,7 @@ type AttentionError struct {
 }
 
 func (e *AttentionError) Error() string {
-	s := fmt.Sprintf("gate: %s: %v, %s scores: %s: row %d head %d element %d is %g",
+	s := fmt.Sprintf("check: %s: %v, %s scores: %s: row %d head %d element %d is %g",
 		e.Device, e.Case, e.Data, e.Check, e.Row, e.Head, e.Element, e.Got)
 	if e.Bound > 0 {
 		s += fmt.Sprintf(", expected %g ± %.3g", e.Want, e.Bound)
@@ -42,7 +42,7 @@ func (e *AttentionError) Error() string {
 	return s
 }
 
-// AttentionCheck is a case of the gate with its operands and its reference, which
+// AttentionCheck is a case of the correctness check with its operands and its reference, which
 // serve any number of kernels.
 type AttentionCheck struct {
 	c     AttentionCase
@@ -171,7 +171,7 @@ func (o attentionOperands) cacheRow(c AttentionCase, x []float64, i int) []float
 func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, error), o attentionKind) error {
 	c := r.c
 	fail := func(err error) error {
-		return fmt.Errorf("gate: %s: %v, %s scores: %w", r.device.Spec().ID, c, r.data, err)
+		return fmt.Errorf("check: %s: %v, %s scores: %w", r.device.Spec().ID, c, r.data, err)
 	}
 	width := c.Heads.Query * c.Heads.Dim
 	a := Attention{Rows: c.Rows, Heads: c.Heads, DType: c.DType, Window: c.Window, Scale: c.Scale, LDQ: c.LDQ, Length: c.Length}
@@ -313,12 +313,12 @@ func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
 	return nil
 }
 
-func (r *attentionRun) failure(check GateCheck) *AttentionError {
+func (r *attentionRun) failure(check CheckStep) *AttentionError {
 	return &AttentionError{Device: r.device.Spec().ID, Case: r.c, Data: string(r.data), Check: check}
 }
 
 // element is a failure at a byte of the output's buffer.
-func (r *attentionRun) element(check GateCheck, at int, got []byte) *AttentionError {
+func (r *attentionRun) element(check CheckStep, at int, got []byte) *AttentionError {
 	e := r.failure(check)
 	width := r.c.Heads.Query * r.c.Heads.Dim
 	index := at / r.c.DType.Size()

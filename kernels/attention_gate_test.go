@@ -213,7 +213,7 @@ func TestAttentionGateCatchesFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faulty hostAttention
-		check  GateCheck
+		check  CheckStep
 		dtypes []DType
 	}{
 		{"a tile of keys dropped", hostAttention{dropTile: true}, CheckAccuracy, attentionTypes},
@@ -284,7 +284,7 @@ func TestAttentionGateSeesOneKey(t *testing.T) {
 func TestAttentionGateReportsAndRefuses(t *testing.T) {
 	c := AttentionCase{Rows: 2, Heads: Heads{4, 2, 8}, DType: FP16, Position: 3}
 	err := AttentionGate(t.Context(), &hostDevice{}, (&hostAttention{lastRow: true}).attend, c, 1)
-	want := "gate: host: attention fp16 rows 2 heads 4/2 of 8 window 0 position 3 capacity 256 length 5, normal scores: unwritten: row 1 head 0 element 0 is NaN: it was not written (32 outputs)"
+	want := "check: host: attention fp16 rows 2 heads 4/2 of 8 window 0 position 3 capacity 256 length 5, normal scores: unwritten: row 1 head 0 element 0 is NaN: it was not written (32 outputs)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// attentionData is a kind of operands that the gate of attention draws.
+// attentionData is a kind of operands that the correctness check of attention draws.
 type attentionData string
 
 const (
@@ -144,7 +144,7 @@ func (o attentionOperands) level(c AttentionCase, rng *rand.Rand) {
 	}
 }
 
-// attend returns the exact outputs and what the gate allows each to be off by, both
+// attend returns the exact outputs and what the correctness check allows each to be off by, both
 // [Rows, Heads.Query*Dim].
 func (o attentionOperands) attend(c AttentionCase) (out, bound []float64) {
 	n := c.Rows * c.Heads.Query
@@ -213,11 +213,11 @@ func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitud
 	}
 }
 
-// exponentialError is the relative error that the gate allows of an exponential in
+// exponentialError is the relative error that the correctness check allows of an exponential in
 // fp32: twice that of the GPU's instruction (2^-22).
 const exponentialError = 0x1p-21
 
-// attentionBound is the largest error that the gate accepts of an output whose exact
+// attentionBound is the largest error that the correctness check accepts of an output whose exact
 // value is ref = Σp·v over n keys, with magnitude = Σp|v| and every score at most score
 // in the sum of its terms' magnitudes (by Cauchy and Schwarz, Scale·‖q‖·‖k‖):
 //
@@ -227,7 +227,7 @@ const exponentialError = 0x1p-21
 //	+ u_type·(magnitude + |ref|) + η_type/2·Σ|v|/Σe^(s-m)  rounding of p = e^(s-m) to fp16 or bf16
 //	+ n·2^-126                                             subnormals taken for zero
 //
-// with u of fp32, c = [GateConstant] and ε = 2^-21. An error of p moves the numerator by
+// with u of fp32, c = [ErrorConstant] and ε = 2^-21. An error of p moves the numerator by
 // p·|v| and, through the denominator, the result by p·|ref|. p is rounded to the operands' type
 // because tensor cores multiply it with values of that type; not so in fp32. Here the
 // constant of independent errors would be wrong: equal scores round alike. weightless
@@ -235,8 +235,8 @@ const exponentialError = 0x1p-21
 func attentionBound(c AttentionCase, n int, ref, magnitude, score, weightless float64) float64 {
 	u, both := FP32.UnitRoundoff(), magnitude+math.Abs(ref)
 	b := c.DType.UnitRoundoff()*math.Abs(ref) + smallestStep(c.DType)/2
-	b += (GateConstant*math.Sqrt(float64(c.Heads.Dim))*u*score + exponentialError) * both
-	b += 2*GateConstant*math.Sqrt(float64(n))*u*magnitude + float64(n)*0x1p-126
+	b += (ErrorConstant*math.Sqrt(float64(c.Heads.Dim))*u*score + exponentialError) * both
+	b += 2*ErrorConstant*math.Sqrt(float64(n))*u*magnitude + float64(n)*0x1p-126
 	if c.DType != FP32 {
 		b += c.DType.UnitRoundoff()*both + smallestStep(c.DType)/2*weightless
 	}

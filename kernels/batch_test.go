@@ -128,7 +128,7 @@ func TestGateSeesWrongBatches(t *testing.T) {
 		"B the other way": {transposedly: true},
 	} {
 		for _, d := range []DType{FP32, BF16, INT8} {
-			var failed *GateError
+			var failed *CheckError
 			for _, b := range smallBatches(d) {
 				_, err := GateBatch(t.Context(), &hostWithRoom{}, &hostBatcher{batchFaults: f}, b, 1)
 				if errors.As(err, &failed) {
@@ -157,7 +157,7 @@ func TestGateBatchMessages(t *testing.T) {
 		faults batchFaults
 		want   string
 	}{
-		{batchFaults{neighboursB: true}, "gate: host/host/fp32/m3 n4 k5 x3 (lda 5 ldb 4 ldc 4, B kn): integers: product 1, element (0,"},
+		{batchFaults{neighboursB: true}, "check: host/host/fp32/m3 n4 k5 x3 (lda 5 ldb 4 ldc 4, B kn): integers: product 1, element (0,"},
 		{batchFaults{oneShort: true}, "unwritten: product 2, element (0,0) is NaN"},
 		{batchFaults{behind: true}, "padding: product 0, element (3,0) is 0: written outside of C (3 elements)"},
 	} {
@@ -172,18 +172,18 @@ func TestGateBatchMessages(t *testing.T) {
 	}
 }
 
-// TestGateKernelCountsBatches: they are part of the gate beside single products, and those
+// TestGateKernelCountsBatches: they are part of the correctness check beside single products, and those
 // that a kernel refuses are told.
 func TestGateKernelCountsBatches(t *testing.T) {
 	refusing := hostGemm{refuses: true}
-	s, err := GateKernel(t.Context(), &hostDevice{}, &hostBatcher{hostGemm: refusing}, FP32, 1)
-	skipped := len(GateProblems(FP32)) + len(GateBatches(FP32)) - len(smallBatches(FP32))
+	s, err := CheckKernel(t.Context(), &hostDevice{}, &hostBatcher{hostGemm: refusing}, FP32, 1)
+	skipped := len(CheckProblems(FP32)) + len(GateBatches(FP32)) - len(smallBatches(FP32))
 	if err != nil || s.Passed != len(smallBatches(FP32)) || len(s.Skipped) != skipped {
 		t.Errorf("%d passed, %d skipped, %v", s.Passed, len(s.Skipped), err)
 	}
-	var failed *GateError
+	var failed *CheckError
 	wrong := &hostBatcher{hostGemm: refusing, batchFaults: batchFaults{sharedB: true}}
-	if _, err := GateKernel(t.Context(), &hostDevice{}, wrong, FP32, 1); !errors.As(err, &failed) || failed.Products == 0 {
+	if _, err := CheckKernel(t.Context(), &hostDevice{}, wrong, FP32, 1); !errors.As(err, &failed) || failed.Products == 0 {
 		t.Errorf("a kernel that reads the wrong B came back as %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestBatchGateProperty(t *testing.T) {
 		if b.Products == 1 || b.K*b.N < 8 {
 			return // by chance the operands of two products may be alike
 		}
-		var failed *GateError
+		var failed *CheckError
 		_, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{batchFaults: batchFaults{neighboursB: true}}, b, seed)
 		if !errors.As(err, &failed) || failed.Product == 0 {
 			r.Fatalf("B of another product: %v", err)

@@ -205,17 +205,17 @@ func Example_device() {
 	// kernel "gopherblas" is not available on gopher:0: libgopherblas.so was not found
 }
 
-// A kernel is done when it passes the gate.
+// A kernel is done when it passes the correctness check.
 func Example_kernel() {
 	//docs:begin use of a kernel
 	ctx, d := context.Background(), &device{}
 	for _, dtype := range []kernels.DType{kernels.FP32, kernels.BF16} {
 		p := kernels.Problem{Shape: kernels.Shape{M: 7, N: 19, K: 33}, DType: dtype, BLayout: kernels.Transposed, LDC: 24}
-		if err := kernels.Gate(ctx, d, loops{}, p, 1); err != nil {
+		if err := kernels.CheckGemm(ctx, d, loops{}, p, 1); err != nil {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println(kernels.Gate(ctx, d, loops{}, kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, 1))
+	fmt.Println(kernels.CheckGemm(ctx, d, loops{}, kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, 1))
 	//docs:end
 	// Output:
 	// kernel loops does not support int8: it computes in floating point

@@ -8,44 +8,44 @@ import (
 	"math"
 )
 
-// GateCheck is one thing that the correctness gate looks at.
-type GateCheck string
+// CheckStep is one thing that the correctness gate looks at.
+type CheckStep string
 
 // The checks, in the order in which a kernel meets them. The first that fails
-// ends the gate.
+// ends the correctness check.
 const (
 	// CheckPadding: nothing was written outside C: not between N and ldc, not
 	// before the offset, not after the last row.
-	CheckPadding GateCheck = "padding"
+	CheckPadding CheckStep = "padding"
 	// CheckUnwritten: every element of C was written, and none was read first
 	// (C begins as NaN, so C·0 shows as well).
-	CheckUnwritten GateCheck = "unwritten"
+	CheckUnwritten CheckStep = "unwritten"
 	// CheckOverRead: nothing beside A and B took part; what lies beside them is
 	// NaN. For int8 there is no NaN: 127 lies there, and the sums come out wrong.
-	CheckOverRead GateCheck = "over-read"
+	CheckOverRead CheckStep = "over-read"
 	// CheckIntegers: on whole numbers in [-4,4] every sum is exact in the
 	// accumulator, so C is the correctly rounded sum, bit for bit.
-	CheckIntegers GateCheck = "integers"
-	// CheckAccuracy: on N(0,1) every element is within the bound of [GateBound];
+	CheckIntegers CheckStep = "integers"
+	// CheckAccuracy: on N(0,1) every element is within the bound of [ErrorBound];
 	// int8 must be exact.
-	CheckAccuracy GateCheck = "accuracy"
+	CheckAccuracy CheckStep = "accuracy"
 	// CheckExtremes: int8 only: on ±127 no intermediate sum saturates.
-	CheckExtremes GateCheck = "extremes"
+	CheckExtremes CheckStep = "extremes"
 	// CheckInputs: A and B are as they were.
-	CheckInputs GateCheck = "inputs"
+	CheckInputs CheckStep = "inputs"
 	// CheckRepeat: a second run gave the same bits.
-	CheckRepeat GateCheck = "repeat"
+	CheckRepeat CheckStep = "repeat"
 )
 
-// GateError says how a kernel failed the gate.
-type GateError struct {
+// CheckError says how a kernel failed the correctness check.
+type CheckError struct {
 	Device  string
 	Kernel  string
 	Problem Problem
 	// Products is how many a batch has, 0 where no batch was computed; Product is the one
 	// that is wrong, from 0.
 	Products, Product int
-	Check             GateCheck
+	Check             CheckStep
 	// Row and Col are the first element of C that is wrong; they may lie outside
 	// of C for CheckPadding (Row is -1 before it, M or more after it). For
 	// CheckInputs they point into the operand that Detail names.
@@ -59,14 +59,14 @@ type GateError struct {
 	Detail string
 }
 
-func (e *GateError) Error() string {
+func (e *CheckError) Error() string {
 	var size fmt.Stringer = e.Problem.Shape
 	product := ""
 	if e.Products > 0 {
 		size = Batch{Problem: e.Problem, Products: e.Products}
 		product = fmt.Sprintf("product %d, ", e.Product)
 	}
-	s := fmt.Sprintf("gate: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: %selement (%d,%d) is %g",
+	s := fmt.Sprintf("check: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: %selement (%d,%d) is %g",
 		e.Device, e.Kernel, e.Problem.DType, size, e.Problem.LDA, e.Problem.LDB, e.Problem.LDC,
 		e.Problem.BLayout, e.Check, product, e.Row, e.Col, e.Got)
 	switch e.Check {
@@ -86,16 +86,16 @@ func (e *GateError) Error() string {
 	return s
 }
 
-// GateConstant is c of [GateBound]. Under the model of independent, mean-zero
+// ErrorConstant is c of [ErrorBound]. Under the model of independent, mean-zero
 // rounding errors (Higham and Mary, "A new approach to probabilistic rounding
 // error analysis", 2019) a sum of K products stays within λ·√K·u·Σ|a||b| except
 // with probability 2·exp(-λ²/2) a rounding; λ = 6 makes that 3e-8. Measured
 // errors of sound kernels use about a tenth of it, since operands of mean zero
 // keep the partial sums near √K where the bound allows K; that also leaves room
 // for accumulators that truncate, as tensor cores do.
-const GateConstant = 6
+const ErrorConstant = 6
 
-// GateBound is the largest error that the gate accepts of an output whose exact
+// ErrorBound is the largest error that the correctness check accepts of an output whose exact
 // value is ref and whose terms' magnitudes sum up to magnitude = Σ|a||b|:
 //
 //	u_out·|ref| + c·√K·u_acc·magnitude + η_out/2 + K·2^-126
@@ -108,13 +108,13 @@ const GateConstant = 6
 // TDPBF16PS), which treat subnormal operands and sums as zero.
 //
 // u_acc is that of the accumulator's type but for fp8, where it is [FP8Accumulator].
-func GateBound(p Problem, ref, magnitude float64) float64 {
+func ErrorBound(p Problem, ref, magnitude float64) float64 {
 	if p.DType == INT8 {
 		return 0
 	}
 	out := p.DType.Output()
 	k := float64(p.K)
-	return out.UnitRoundoff()*math.Abs(ref) + GateConstant*math.Sqrt(k)*accumulatorRoundoff(p.DType)*magnitude +
+	return out.UnitRoundoff()*math.Abs(ref) + ErrorConstant*math.Sqrt(k)*accumulatorRoundoff(p.DType)*magnitude +
 		smallestStep(out)/2 + k*0x1p-126
 }
 
@@ -145,19 +145,19 @@ func smallestStep(d DType) float64 {
 	return 0x1p-149
 }
 
-// Gate runs p on g with every check and returns nil, a [*GateError], an
+// CheckGemm runs p on g with every check and returns nil, a [*CheckError], an
 // [*Unsupported] where the kernel refuses the problem, or the device's error. It
 // uses nothing but the interfaces of this package, so it serves every device.
-func Gate(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) error {
-	_, err := GateMargin(ctx, d, g, p, seed)
+func CheckGemm(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) error {
+	_, err := CheckMargin(ctx, d, g, p, seed)
 	return err
 }
 
-// GateMargin is [Gate] that tells also how much of the accumulator's part of the
+// CheckMargin is [CheckGemm] that tells also how much of the accumulator's part of the
 // bound was used: the largest (|err| - u_out·|ref|) ÷ (bound - u_out·|ref|) over
 // the elements, 0 to 1, 0 for int8. The rounding to the output is left out since a
 // correct kernel uses all of it.
-func GateMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (float64, error) {
+func CheckMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (float64, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return 0, err
@@ -169,10 +169,10 @@ func GateMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (
 	if err != nil {
 		return 0, err
 	}
-	return gateChecks(ctx, gateRun{device: d, gemm: g, p: p, batch: one}, seed)
+	return gateChecks(ctx, checkRun{device: d, gemm: g, p: p, batch: one}, seed)
 }
 
-// GateBatch is [GateMargin] of a batch, whose strides must be whole rows. Where they leave
+// GateBatch is [CheckMargin] of a batch, whose strides must be whole rows. Where they leave
 // a gap between products, poison lies in it.
 func GateBatch(ctx context.Context, d Device, g Batcher, b Batch, seed uint64) (float64, error) {
 	b, err := b.Normalized()
@@ -184,19 +184,19 @@ func GateBatch(ctx context.Context, d Device, g Batcher, b Batch, seed uint64) (
 		stride, ld int
 	}{{"A", b.StrideA, b.LDA}, {"B", b.StrideB, b.LDB}, {"C", b.StrideC, b.LDC}} {
 		if s.stride%s.ld != 0 {
-			return 0, fmt.Errorf("gate: %v: the stride of %s is %d, expected whole rows of %d", b, s.name, s.stride, s.ld)
+			return 0, fmt.Errorf("check: %v: the stride of %s is %d, expected whole rows of %d", b, s.name, s.stride, s.ld)
 		}
 	}
 	if err := g.SupportsBatch(b); err != nil {
 		return 0, err
 	}
-	return gateChecks(ctx, gateRun{device: d, gemm: g, p: b.Problem, batch: b, batched: true}, seed)
+	return gateChecks(ctx, checkRun{device: d, gemm: g, p: b.Problem, batch: b, batched: true}, seed)
 }
 
 // gateChecks runs every check of what a run describes and returns the largest margin.
-func gateChecks(ctx context.Context, of gateRun, seed uint64) (float64, error) {
+func gateChecks(ctx context.Context, of checkRun, seed uint64) (float64, error) {
 	var margin float64
-	checks := []GateCheck{CheckIntegers, CheckAccuracy}
+	checks := []CheckStep{CheckIntegers, CheckAccuracy}
 	if of.p.DType == INT8 {
 		checks = append(checks, CheckExtremes)
 	}
@@ -212,22 +212,22 @@ func gateChecks(ctx context.Context, of gateRun, seed uint64) (float64, error) {
 	return margin, nil
 }
 
-// GateSummary is what [GateKernel] found.
-type GateSummary struct {
+// CheckSummary is what [CheckKernel] found.
+type CheckSummary struct {
 	Passed int // problems and batches
 	// Skipped are problems that the kernel refuses, with its reason.
 	Skipped []error
-	// Margin is the largest of [GateMargin].
+	// Margin is the largest of [CheckMargin].
 	Margin float64
 }
 
-// GateKernel runs the standing table of type dt on g, and that of batches where g is a
+// CheckKernel runs the standing table of type dt on g, and that of batches where g is a
 // [Batcher], and ends at the first failure. A kernel that refuses all of it has Passed 0
 // and no error.
-func GateKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (GateSummary, error) {
-	var s GateSummary
-	for _, p := range GateProblems(dt) {
-		margin, err := GateMargin(ctx, d, g, p, seed)
+func CheckKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (CheckSummary, error) {
+	var s CheckSummary
+	for _, p := range CheckProblems(dt) {
+		margin, err := CheckMargin(ctx, d, g, p, seed)
 		if err := s.add(ctx, margin, err); err != nil {
 			return s, err
 		}
@@ -245,8 +245,8 @@ func GateKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (G
 	return s, nil
 }
 
-// add counts what became of a problem, and returns the error that ends the gate.
-func (s *GateSummary) add(ctx context.Context, margin float64, err error) error {
+// add counts what became of a problem, and returns the error that ends the correctness check.
+func (s *CheckSummary) add(ctx context.Context, margin float64, err error) error {
 	var unsupported *Unsupported
 	switch {
 	case errors.As(err, &unsupported):
@@ -260,11 +260,11 @@ func (s *GateSummary) add(ctx context.Context, margin float64, err error) error 
 	return ctx.Err()
 }
 
-// GateProblems is the standing table of problems for type d: products smaller than
+// CheckProblems is the standing table of problems for type d: products smaller than
 // every tile, tails of M, N and K around the widths of vectors and tiles, both
 // layouts of B, tight and loose leading dimensions, one and all threads, packing
 // ahead and inside, and one product of many tiles.
-func GateProblems(d DType) []Problem {
+func CheckProblems(d DType) []Problem {
 	var out []Problem
 	add := func(m, n, k int, change func(*Problem)) {
 		p := Problem{Shape: Shape{M: m, N: n, K: k}, DType: d}

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// gateOperands are the operands of one check as float64, tight: a is M×K, b is
+// checkOperands are the operands of one check as float64, tight: a is M×K, b is
 // K×N whatever the problem's layout. Every value is representable in the
 // problem's type.
-type gateOperands struct {
+type checkOperands struct {
 	a, b []float64
 }
 
-// newGateOperands draws the operands of a check. The numbers depend on the
+// newCheckOperands draws the operands of a check. The numbers depend on the
 // shape, the type, the check and the seed alone, not on layout or strides.
-func newGateOperands(p Problem, check GateCheck, seed uint64) gateOperands {
+func newCheckOperands(p Problem, check CheckStep, seed uint64) checkOperands {
 	src := rand.New(rand.NewPCG(seed, uint64(p.M)<<42^uint64(p.N)<<21^uint64(p.K)))
 	draw := func() float64 { return src.NormFloat64() }
 	switch {
@@ -27,7 +27,7 @@ func newGateOperands(p Problem, check GateCheck, seed uint64) gateOperands {
 	case p.DType == INT8:
 		draw = func() float64 { return src.NormFloat64() * 32 }
 	}
-	o := gateOperands{a: make([]float64, p.M*p.K), b: make([]float64, p.K*p.N)}
+	o := checkOperands{a: make([]float64, p.M*p.K), b: make([]float64, p.K*p.N)}
 	for _, v := range [][]float64{o.a, o.b} {
 		for i := range v {
 			v[i] = roundTo(p.DType, draw())
@@ -58,7 +58,7 @@ func roundTo(d DType, x float64) float64 {
 // product returns Σ a·b and, when magnitudes are wanted, Σ |a||b| of every
 // output, M×N. Its own error is √K·2^-53 relative to Σ|a||b|, nothing beside
 // that of an fp32 accumulator; integers are exact.
-func (o gateOperands) product(s Shape, magnitudes bool) (sum, magnitude []float64) {
+func (o checkOperands) product(s Shape, magnitudes bool) (sum, magnitude []float64) {
 	sum = make([]float64, s.M*s.N)
 	if magnitudes {
 		magnitude = make([]float64, s.M*s.N)

@@ -8,19 +8,19 @@ import (
 	"math"
 )
 
-// gateGuard is the least number of poisoned elements before and after A and C: a
+// checkGuard is the least number of poisoned elements before and after A and C: a
 // row of the widest register tile.
-const gateGuard = 64
+const checkGuard = 64
 
-// gateRun is one check of one problem, or of a batch: its buffers, and what was found.
-type gateRun struct {
+// checkRun is one check of one problem, or of a batch: its buffers, and what was found.
+type checkRun struct {
 	device Device
 	gemm   Gemm
 	p      Problem // normalized
 	// batch is the normalized batch; of a single problem it has one product.
 	batch   Batch
 	batched bool // the kernel is asked for the batch, not for the problem
-	check   GateCheck
+	check   CheckStep
 	margin  float64
 
 	closers []func() error
@@ -28,7 +28,7 @@ type gateRun struct {
 
 // close releases what the run holds, the newest first: weights before the
 // buffer they may read.
-func (r *gateRun) close() error {
+func (r *checkRun) close() error {
 	var errs []error
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		errs = append(errs, r.closers[i]())
@@ -39,7 +39,7 @@ func (r *gateRun) close() error {
 // guardRows is the number of rows of ld elements that make up a guard. Guards are
 // whole rows, as the parts of a split begin at whole rows: so the address of
 // element (0,0) has the alignment that a split gives it.
-func guardRows(ld int) int { return (gateGuard + ld - 1) / ld }
+func guardRows(ld int) int { return (checkGuard + ld - 1) / ld }
 
 // inputPoison is one element that stands beside A and B: a quiet NaN, or the
 // largest int8.
@@ -112,7 +112,7 @@ func (s stack) lay(d DType, matrices [][]float64, cols int) ([]byte, error) {
 }
 
 // upload puts bytes into a new buffer of the device, which close releases.
-func (r *gateRun) upload(content []byte) (Buffer, error) {
+func (r *checkRun) upload(content []byte) (Buffer, error) {
 	b, err := r.device.Alloc(int64(len(content)))
 	if err != nil {
 		return nil, err
@@ -122,14 +122,14 @@ func (r *gateRun) upload(content []byte) (Buffer, error) {
 }
 
 // run draws the operands, executes the product twice and judges it.
-func (r *gateRun) run(ctx context.Context, seed uint64) error {
+func (r *checkRun) run(ctx context.Context, seed uint64) error {
 	p, n := r.p, r.batch.Products
-	operands := make([]gateOperands, n)
+	operands := make([]checkOperands, n)
 	as, bs := make([][]float64, n), make([][]float64, n)
 	rowsB, colsB := p.sidesOfB()
 	for i := range operands {
 		// No two products have operands in common.
-		operands[i] = newGateOperands(p, r.check, seed+uint64(i)*0x9e3779b97f4a7c15)
+		operands[i] = newCheckOperands(p, r.check, seed+uint64(i)*0x9e3779b97f4a7c15)
 		as[i], bs[i] = operands[i].a, operands[i].b
 		if p.BLayout == Transposed {
 			bs[i] = transpose(bs[i], p.K, p.N)
@@ -150,7 +150,7 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 	blank := bytes.Repeat(outputPoison(out), stackC.elements())
 
 	fail := func(err error) error {
-		return fmt.Errorf("gate: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, r.size(), err)
+		return fmt.Errorf("check: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, r.size(), err)
 	}
 	bufA, err := r.upload(hostA)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *gateRun) run(ctx context.Context, seed uint64) error {
 }
 
 // size is what is computed, for people.
-func (r *gateRun) size() fmt.Stringer {
+func (r *checkRun) size() fmt.Stringer {
 	if r.batched {
 		return r.batch
 	}
@@ -233,18 +233,18 @@ func (r *gateRun) size() fmt.Stringer {
 }
 
 // output is how C lies in its buffer.
-func (r *gateRun) output() stack {
+func (r *checkRun) output() stack {
 	return newStack(r.batch.Products, r.p.M, r.p.LDC, r.batch.StrideC, guardRows(r.p.LDC))
 }
 
-func (r *gateRun) prepare(raw Buffer) (Weights, error) {
+func (r *checkRun) prepare(raw Buffer) (Weights, error) {
 	if r.batched {
 		return r.gemm.(Batcher).PrepareBatch(r.batch, raw)
 	}
 	return r.gemm.PrepareWeights(r.p, raw)
 }
 
-func (r *gateRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
+func (r *checkRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
 	if r.batched {
 		return r.gemm.(Batcher).BindBatch(r.batch, a, w, c)
 	}
@@ -252,11 +252,11 @@ func (r *gateRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
 }
 
 // checkWritten looks at what was written and what was not.
-func (r *gateRun) checkWritten(got, blank []byte) error {
+func (r *checkRun) checkWritten(got, blank []byte) error {
 	out := r.p.DType.Output()
 	size := out.Size()
-	var padding, unwritten, overRead *GateError
-	note := func(e **GateError, check GateCheck, at int, detail string) {
+	var padding, unwritten, overRead *CheckError
+	note := func(e **CheckError, check CheckStep, at int, detail string) {
 		if *e == nil {
 			*e = r.element(check, at)
 			(*e).Got, (*e).Detail = valueAt(out, got, at), detail
@@ -288,7 +288,7 @@ func (r *gateRun) checkWritten(got, blank []byte) error {
 			}
 		}
 	}
-	for _, e := range []*GateError{padding, unwritten, overRead} {
+	for _, e := range []*CheckError{padding, unwritten, overRead} {
 		if e != nil {
 			return e
 		}
@@ -297,8 +297,8 @@ func (r *gateRun) checkWritten(got, blank []byte) error {
 }
 
 // checkValues compares every C with its reference.
-func (r *gateRun) checkValues(got []byte, operands []gateOperands) error {
-	var failure *GateError
+func (r *checkRun) checkValues(got []byte, operands []checkOperands) error {
+	var failure *CheckError
 	for product, o := range operands {
 		if err := r.compare(got, product, o, &failure); err != nil {
 			return err
@@ -312,7 +312,7 @@ func (r *gateRun) checkValues(got []byte, operands []gateOperands) error {
 
 // compare holds the C of one product against its reference, element by element. The first
 // element of all that is wrong makes the failure, the others are counted in it.
-func (r *gateRun) compare(got []byte, product int, operands gateOperands, failure **GateError) error {
+func (r *checkRun) compare(got []byte, product int, operands checkOperands, failure **CheckError) error {
 	p, out, lies := r.p, r.p.DType.Output(), r.output()
 	exact := r.check != CheckAccuracy || p.DType == INT8
 	ref, magnitude := operands.product(p.Shape, !exact)
@@ -327,7 +327,7 @@ func (r *gateRun) compare(got []byte, product int, operands gateOperands, failur
 			if exact {
 				want = roundTo(out, want)
 			} else {
-				bound = GateBound(p, want, magnitude[i*p.N+j])
+				bound = ErrorBound(p, want, magnitude[i*p.N+j])
 			}
 			diff := math.Abs(v - want)
 			if v == want { // also equal infinities, whose difference is NaN
@@ -351,8 +351,8 @@ func (r *gateRun) compare(got []byte, product int, operands gateOperands, failur
 	return nil
 }
 
-func (r *gateRun) failure(check GateCheck) *GateError {
-	e := &GateError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Check: check}
+func (r *checkRun) failure(check CheckStep) *CheckError {
+	e := &CheckError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Check: check}
 	if r.batched {
 		e.Products = r.batch.Products
 	}
@@ -360,7 +360,7 @@ func (r *gateRun) failure(check GateCheck) *GateError {
 }
 
 // element is a failure at a byte of C's buffer.
-func (r *gateRun) element(check GateCheck, at int) *GateError {
+func (r *checkRun) element(check CheckStep, at int) *CheckError {
 	e := r.failure(check)
 	index := at / r.p.DType.Output().Size()
 	e.Product, e.Row = r.output().at(index / r.p.LDC)

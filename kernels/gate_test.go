@@ -194,7 +194,7 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 // too slow for.
 func small(d DType) []Problem {
 	var out []Problem
-	for _, p := range GateProblems(d) {
+	for _, p := range CheckProblems(d) {
 		if p.M*p.N*p.K < 100000 {
 			out = append(out, p)
 		}
@@ -208,7 +208,7 @@ func TestGatePassesCorrectKernel(t *testing.T) {
 	for _, dt := range gateTypes() {
 		t.Run(string(dt), func(t *testing.T) {
 			for _, p := range small(dt) {
-				margin, err := GateMargin(t.Context(), &hostDevice{}, &hostGemm{}, p, 1)
+				margin, err := CheckMargin(t.Context(), &hostDevice{}, &hostGemm{}, p, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -226,7 +226,7 @@ func TestGateCatchesFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults faults
-		check  GateCheck
+		check  CheckStep
 		dtypes []DType
 	}{
 		{"one K-tile dropped", faults{dropTile: true}, CheckIntegers, all},
@@ -251,14 +251,14 @@ func TestGateCatchesFaults(t *testing.T) {
 	} {
 		for _, dt := range c.dtypes {
 			t.Run(fmt.Sprintf("%s/%s", c.name, dt), func(t *testing.T) {
-				var found *GateError
+				var found *CheckError
 				for _, p := range small(dt) {
-					err := Gate(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults}, p, 1)
+					err := CheckGemm(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults}, p, 1)
 					if err == nil {
 						continue // a shape that does not meet the fault
 					}
 					if !errors.As(err, &found) {
-						t.Fatalf("%v: %v is no GateError", p.Shape, err)
+						t.Fatalf("%v: %v is no CheckError", p.Shape, err)
 					}
 					if found.Check == c.check {
 						return
@@ -278,9 +278,9 @@ func TestGateBoundSeesOneTerm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &gateRun{device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, p: must(t, p), batch: one, check: CheckAccuracy}
+	r := &checkRun{device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, p: must(t, p), batch: one, check: CheckAccuracy}
 	err = r.run(t.Context(), 3)
-	var e *GateError
+	var e *CheckError
 	if !errors.As(err, &e) || e.Check != CheckAccuracy {
 		t.Fatalf("got %v, want a failed accuracy check", err)
 	}
@@ -304,14 +304,14 @@ func TestGateReportsWhereAndWhat(t *testing.T) {
 		faults faults
 		want   string
 	}{
-		{faults{pastRow: true}, "gate: host/host/bf16/m3 n4 k40 (lda 40 ldb 4 ldc 9, B kn): padding: element (0,4) is 0: written outside of C (3 elements)"},
+		{faults{pastRow: true}, "check: host/host/bf16/m3 n4 k40 (lda 40 ldb 4 ldc 9, B kn): padding: element (0,4) is 0: written outside of C (3 elements)"},
 		{faults{beforeC: true}, "padding: element (-1,8) is 0: written outside of C"},
 		{faults{pastEnd: true}, "padding: element (3,0) is 0"},
 		{faults{skipElement: true}, "unwritten: element (1,2) is NaN: C was not written here"},
 		{faults{swapColumns: true}, "integers: element (0,"},
 		{faults{writeA: true}, "inputs: element (0,0) is 3, expected "},
 	} {
-		err := Gate(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults}, p, 1)
+		err := CheckGemm(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults}, p, 1)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want it to contain %q", err, c.want)
 		}
@@ -321,23 +321,23 @@ func TestGateReportsWhereAndWhat(t *testing.T) {
 func TestGateRefusalsAndFailures(t *testing.T) {
 	p := Problem{Shape: Shape{M: 2, N: 2, K: 2}, DType: FP32}
 	var u *Unsupported
-	if err := Gate(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, p, 1); !errors.As(err, &u) {
+	if err := CheckGemm(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, p, 1); !errors.As(err, &u) {
 		t.Errorf("a refusal came back as %v", err)
 	}
-	s, err := GateKernel(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, FP32, 1)
-	if err != nil || s.Passed != 0 || len(s.Skipped) != len(GateProblems(FP32)) {
+	s, err := CheckKernel(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, FP32, 1)
+	if err != nil || s.Passed != 0 || len(s.Skipped) != len(CheckProblems(FP32)) {
 		t.Errorf("a kernel that refuses everything: %d passed, %d skipped, %v", s.Passed, len(s.Skipped), err)
 	}
-	var e *GateError
-	err = Gate(t.Context(), &hostDevice{}, &hostGemm{faults: faults{fails: true}}, p, 1)
+	var e *CheckError
+	err = CheckGemm(t.Context(), &hostDevice{}, &hostGemm{faults: faults{fails: true}}, p, 1)
 	if err == nil || errors.As(err, &e) || !strings.Contains(err.Error(), "the kernel died") {
 		t.Errorf("a launch that fails came back as %v", err)
 	}
-	if _, err := GateKernel(t.Context(), &hostDevice{}, &hostGemm{faults: faults{dropTile: true}}, FP16, 1); !errors.As(err, &e) {
+	if _, err := CheckKernel(t.Context(), &hostDevice{}, &hostGemm{faults: faults{dropTile: true}}, FP16, 1); !errors.As(err, &e) {
 		t.Errorf("a faulty kernel came back as %v", err)
 	}
 	p.N = 0
-	if Gate(t.Context(), &hostDevice{}, &hostGemm{}, p, 1) == nil {
+	if CheckGemm(t.Context(), &hostDevice{}, &hostGemm{}, p, 1) == nil {
 		t.Error("N = 0 passed")
 	}
 }
@@ -346,7 +346,7 @@ func TestGateRefusalsAndFailures(t *testing.T) {
 func TestGateProblemsCover(t *testing.T) {
 	for _, dt := range DTypes() {
 		var layouts, loose, tight, inside, threads, decode int
-		for _, p := range GateProblems(dt) {
+		for _, p := range CheckProblems(dt) {
 			n, err := p.Normalized()
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import "context"
 //	Device          BandwidthMeter  bandwidths, as often as they are asked for
 //	Device          EnergyMeter     the energy of sustained running
 //	Device          CardTeller      what doctor says of a card
-//	Device          Attender        attention, and its gate
+//	Device          Attender        attention, and its correctness check
 //	Device          AttentionLister attention swept kernel by kernel
 //	Device          KernelLoader    kernels that are brought as files
 //	Provider        LibraryChooser  libraries that are named, in several versions

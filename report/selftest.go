@@ -10,13 +10,13 @@ import (
 
 // Selftest is the outcome of the correctness gate and of the A/A measurement.
 type Selftest struct {
-	Checks []GateCheck `json:"checks"`
+	Checks []CheckStep `json:"checks"`
 	// Noise is nil when the noise floor was not measured.
 	Noise *Noise `json:"noise,omitempty"`
 }
 
-// GateCheck is one kernel with one data type, held against the reference.
-type GateCheck struct {
+// CheckStep is one kernel with one data type, held against the reference.
+type CheckStep struct {
 	Device string        `json:"device"`
 	Kernel string        `json:"kernel"`
 	DType  kernels.DType `json:"dtype"`

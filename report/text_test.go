@@ -36,7 +36,7 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 
 func fixtureSelftest() *Selftest {
 	return &Selftest{
-		Checks: []GateCheck{
+		Checks: []CheckStep{
 			{Device: "cpu", Kernel: "attention", DType: kernels.FP16, Passed: true, Cases: 68, WorstRatio: 0.0092},
 			{Device: "cpu", Kernel: "attention", DType: kernels.INT8, Skipped: "attention has operands of fp32, fp16 and bf16"},
 			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127},

@@ -284,8 +284,8 @@ func TestADeadlineEndsEveryCard(t *testing.T) {
 			t.Errorf("%s worked for %v", d.Spec().ID, busy)
 		}
 	}
-	est := NewEstimator(nil).Plan(p, llcOf(h.devices()))
-	if one := NewEstimator(nil).Block(p, p.Cases()[0]); est.Round > 11*one || est.Round < 9*one {
+	est := NewPredictor(nil).Plan(p, llcOf(h.devices()))
+	if one := NewPredictor(nil).Block(p, p.Cases()[0]); est.Round > 11*one || est.Round < 9*one {
 		t.Errorf("a round of ten blocks of %v a card is estimated at %v", one, est.Round)
 	}
 }

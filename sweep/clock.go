@@ -30,5 +30,5 @@ func (p *part) storeClock() error {
 	if mhz <= 0 {
 		return nil
 	}
-	return p.r.Out.SetReferenceClock(p.bench.spec.ID, mhz)
+	return p.r.Out.SetReferenceClock(p.rig.spec.ID, mhz)
 }

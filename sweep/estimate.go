@@ -17,22 +17,22 @@ func expectedMFU(kernel string) float64 {
 	return 0.5
 }
 
-// Estimator predicts times from the ceilings of devices, before anything was
+// Predictor predicts times from the ceilings of devices, before anything was
 // measured. A running sweep replaces its predictions by what pilots find.
-type Estimator struct {
+type Predictor struct {
 	ceilings map[string]kernels.Ceilings
 }
 
-// NewEstimator returns an estimator for devices by id.
-func NewEstimator(ceilings map[string]kernels.Ceilings) *Estimator {
-	return &Estimator{ceilings: ceilings}
+// NewPredictor returns an estimator for devices by id.
+func NewPredictor(ceilings map[string]kernels.Ceilings) *Predictor {
+	return &Predictor{ceilings: ceilings}
 }
 
 // launchOverhead is what a launch costs at least, on any device.
 const launchOverhead = 2e-6
 
 // Launch is the expected time of one execution of a case, all its parts, in seconds.
-func (e *Estimator) Launch(c results.Case) float64 {
+func (e *Predictor) Launch(c results.Case) float64 {
 	switch {
 	case len(c.Parts) > 0:
 		var sum float64
@@ -46,7 +46,7 @@ func (e *Estimator) Launch(c results.Case) float64 {
 	return e.launch(c, c.M)
 }
 
-func (e *Estimator) launch(c results.Case, m int) float64 {
+func (e *Predictor) launch(c results.Case, m int) float64 {
 	ceilings := e.ceilings[c.Device]
 	flops := 100e9 // a core or two; used where a device knows nothing of itself
 	if peak, ok := ceilings.Peak(c.DType); ok && peak.FLOPS > 0 {
@@ -60,7 +60,7 @@ func (e *Estimator) launch(c results.Case, m int) float64 {
 }
 
 // Block is the expected time of one block of a case under a plan.
-func (e *Estimator) Block(p *Plan, c results.Case) time.Duration {
+func (e *Predictor) Block(p *Plan, c results.Case) time.Duration {
 	one := e.Launch(c)
 	t := max(one*float64(p.MinLaunches), p.BlockTarget.Seconds()+one/2)
 	if one >= p.BlockTarget.Seconds() {
@@ -70,12 +70,12 @@ func (e *Estimator) Block(p *Plan, c results.Case) time.Duration {
 }
 
 // Case is the expected time of all blocks of a case under a plan.
-func (e *Estimator) Case(p *Plan, c results.Case) time.Duration {
+func (e *Predictor) Case(p *Plan, c results.Case) time.Duration {
 	return time.Duration(float64(e.Block(p, c)) * p.expectedRounds())
 }
 
-// Estimate is how long a plan takes.
-type Estimate struct {
+// Prediction is how long a plan takes.
+type Prediction struct {
 	Cases int
 	// Samples counts blocks of all rounds; a chooser may ask for fewer.
 	Samples int
@@ -101,9 +101,9 @@ func (p *Plan) expectedRounds() float64 {
 const setUpBytesPerSecond = 500e6
 
 // Plan estimates a plan on devices of the given last-level caches.
-func (e *Estimator) Plan(p *Plan, llc map[string]int64) Estimate {
+func (e *Predictor) Plan(p *Plan, llc map[string]int64) Prediction {
 	cases := p.Cases()
-	est := Estimate{Cases: len(cases), Samples: len(cases) * p.Rounds}
+	est := Prediction{Cases: len(cases), Samples: len(cases) * p.Rounds}
 	rounds, setUp := map[string]time.Duration{}, map[string]time.Duration{}
 	type weights struct {
 		device  string

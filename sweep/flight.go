@@ -31,7 +31,7 @@ type landing func(started time.Time, span kernels.Span, err error) error
 // begin or land where the device runs blocks by itself, else at once. All parts of one
 // execution use the same copy, as they would. Where launches are to be serial, they do not
 // overlap. The error is one of a landing.
-func (b *bench) begin(ctx context.Context, s *station, n int, serial bool, then landing) error {
+func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then landing) error {
 	if b.unready(s) {
 		if err := b.land(); err != nil {
 			return err
@@ -59,13 +59,13 @@ func (b *bench) begin(ctx context.Context, s *station, n int, serial bool, then 
 
 // unready says whether something must run on the device before a case can be launched: what
 // its kernel makes of the weights is not there.
-func (b *bench) unready(s *station) bool {
+func (b *rig) unready(s *station) bool {
 	set := b.sets[matrixOf(s.c)]
 	return set != nil && set.forms[formOf(s.c)] == nil
 }
 
 // stage puts together what a block launches.
-func (b *bench) stage(ctx context.Context, f *flight) error {
+func (b *rig) stage(ctx context.Context, f *flight) error {
 	began := b.watch.time()
 	s := f.station
 	if err := b.ready(ctx, s); err != nil {
@@ -90,7 +90,7 @@ func (b *bench) stage(ctx context.Context, f *flight) error {
 }
 
 // start puts a block behind the one in flight.
-func (b *bench) start(ctx context.Context, f *flight, serial bool) (err error) {
+func (b *rig) start(ctx context.Context, f *flight, serial bool) (err error) {
 	// A block that has begun is finished: what it measured is not thrown away.
 	ctx = context.WithoutCancel(ctx)
 	block := kernels.Block{Launches: f.window, N: f.n * len(ms(f.station.c)), Serial: serial}
@@ -117,7 +117,7 @@ func (b *bench) start(ctx context.Context, f *flight, serial bool) (err error) {
 }
 
 // landFirst waits for the block that was started first.
-func (b *bench) landFirst() error {
+func (b *rig) landFirst() error {
 	f := b.flights[0]
 	span, err := f.wait()
 	ended := b.watch.time()
@@ -146,7 +146,7 @@ func (b *bench) landFirst() error {
 }
 
 // land waits for all blocks in flight and returns the first error of their landings.
-func (b *bench) land() (err error) {
+func (b *rig) land() (err error) {
 	for len(b.flights) > 0 {
 		if landed := b.landFirst(); err == nil {
 			err = landed
@@ -156,7 +156,7 @@ func (b *bench) land() (err error) {
 }
 
 // aloft is how long the blocks in flight are expected to take.
-func (b *bench) aloft() (t time.Duration) {
+func (b *rig) aloft() (t time.Duration) {
 	for _, f := range b.flights {
 		t += time.Duration(f.station.seconds * float64(f.n) * 1e9)
 	}
@@ -165,7 +165,7 @@ func (b *bench) aloft() (t time.Duration) {
 
 // run executes a case n times as a block of its own and waits for it. What is in flight lands
 // before.
-func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (span kernels.Span, err error) {
+func (b *rig) run(ctx context.Context, s *station, n int, serial bool) (span kernels.Span, err error) {
 	if err := b.land(); err != nil {
 		return kernels.Span{}, err
 	}
@@ -180,6 +180,6 @@ func (b *bench) run(ctx context.Context, s *station, n int, serial bool) (span k
 }
 
 // block is run with launches that overlap as they do.
-func (b *bench) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
+func (b *rig) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
 	return b.run(ctx, s, n, false)
 }

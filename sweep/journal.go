@@ -66,8 +66,8 @@ func (g *gauge) at(now time.Time) kernels.Telemetry {
 	return g.last
 }
 
-// sample describes a block of n executions of a case on this bench.
-func (b *bench) sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span, t kernels.Telemetry) results.Sample {
+// sample describes a block of n executions of a case on this rig.
+func (b *rig) sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span, t kernels.Telemetry) results.Sample {
 	return results.Sample{
 		CaseID: c.ID, Phase: phase, Round: round, StartedUnixMicro: started.UnixMicro(),
 		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance,

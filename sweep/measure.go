@@ -38,7 +38,7 @@ type MeasureConfig struct {
 type Measurer struct {
 	cfg     MeasureConfig
 	journal *journal
-	benches map[string]*lab
+	rigs    map[string]*lab
 	rounds  map[results.Phase]map[int64]int // the next free one of each case
 	local   map[results.CaseKey]int64       // ids given here, without a run
 	calls   uint64
@@ -47,7 +47,7 @@ type Measurer struct {
 
 // lab is a device with what its cases have taught so far.
 type lab struct {
-	*bench
+	*rig
 	gauge    gauge
 	stations map[results.CaseKey]*station
 	idle     time.Time // since when
@@ -91,15 +91,15 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Measurer{cfg: cfg, journal: j, benches: map[string]*lab{},
+	m := &Measurer{cfg: cfg, journal: j, rigs: map[string]*lab{},
 		rounds: map[results.Phase]map[int64]int{}, local: map[results.CaseKey]int64{}}
 	for _, d := range cfg.Devices {
-		b := newBench(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches)
+		b := newRig(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches)
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
 		b.watch.now = cfg.Now
-		m.benches[b.spec.ID] = &lab{bench: b, gauge: gauge{device: d}, stations: map[results.CaseKey]*station{}}
+		m.rigs[b.spec.ID] = &lab{rig: b, gauge: gauge{device: d}, stations: map[results.CaseKey]*station{}}
 	}
 	return m, nil
 }
@@ -107,7 +107,7 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 // Close frees weights and operands on every device.
 func (m *Measurer) Close() error {
 	var errs []error
-	for _, l := range m.benches {
+	for _, l := range m.rigs {
 		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
@@ -133,7 +133,7 @@ func (m *Measurer) Measure(ctx context.Context, requests []results.Request, roun
 
 // holdCollector keeps the collector from running while blocks are timed that need the host.
 func (m *Measurer) holdCollector() (release func()) {
-	for _, l := range m.benches {
+	for _, l := range m.rigs {
 		if l.ahead == 0 {
 			return holdCollector()
 		}
@@ -162,7 +162,7 @@ func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, membe
 		}
 	}
 	for _, id := range ids {
-		l := m.benches[id]
+		l := m.rigs[id]
 		if l == nil {
 			continue
 		}
@@ -206,7 +206,7 @@ func (m *Measurer) learn() error {
 	device := make(map[int64]string, len(cases))
 	of := map[string][]results.Case{}
 	for _, c := range cases {
-		if m.benches[c.Device] != nil {
+		if m.rigs[c.Device] != nil {
 			device[c.ID] = c.Device
 			of[c.Device] = append(of[c.Device], c)
 		}
@@ -229,7 +229,7 @@ func (m *Measurer) learn() error {
 	if err != nil {
 		return err
 	}
-	for id, l := range m.benches {
+	for id, l := range m.rigs {
 		named := make(map[int64]results.Case, len(of[id]))
 		for _, c := range of[id] {
 			named[c.ID] = c
@@ -296,7 +296,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 			continue
 		}
 		if l.thermal == nil && (l.idle.IsZero() || m.cfg.Now().Sub(l.idle) > idleLimit) {
-			_, gone[at] = warmUp(ctx, l.bench, s, m.cfg.Sentinel, m.cfg.Now)
+			_, gone[at] = warmUp(ctx, l.rig, s, m.cfg.Sentinel, m.cfg.Now)
 		} else {
 			gone[at] = l.pilot(ctx, s)
 		}

@@ -17,7 +17,7 @@ func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 		if err := checkCase(c); err != nil {
 			return nil, err
 		}
-		if m.benches[c.Device] == nil && !slices.Contains(m.cfg.Absent, c.Device) {
+		if m.rigs[c.Device] == nil && !slices.Contains(m.cfg.Absent, c.Device) {
 			return nil, fmt.Errorf("%v can't be measured again: there is no device %q here", c, c.Device)
 		}
 		cases[i] = c

@@ -15,7 +15,7 @@ import (
 // part is one device's share of a sweep.
 type part struct {
 	r        *Runner
-	bench    *bench
+	rig      *rig
 	gauge    gauge
 	past     *past
 	cases    []results.Case
@@ -45,11 +45,11 @@ type part struct {
 }
 
 func newPart(r *Runner, d kernels.Device, past *past) *part {
-	b := newBench(d, r.Plan.Distribution, r.Plan.Seed, r.Plan.BlockTarget, r.Plan.MinLaunches)
+	b := newRig(d, r.Plan.Distribution, r.Plan.Seed, r.Plan.BlockTarget, r.Plan.MinLaunches)
 	if r.MemoryBudget > 0 {
 		b.budget = r.MemoryBudget
 	}
-	p := &part{r: r, bench: b, gauge: gauge{device: d}, past: past, loadedG: -1}
+	p := &part{r: r, rig: b, gauge: gauge{device: d}, past: past, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
 	b.watch.now = r.Now
 	return p
@@ -59,7 +59,7 @@ func (p *part) add(c results.Case) {
 	s := &station{c: c, seconds: p.r.est.Launch(c)}
 	if last, ok := p.past.last[c.ID]; ok {
 		s.learn(last.US/1e6, last.Launches)
-		p.bench.paces.learn(c, last.US/1e6)
+		p.rig.paces.learn(c, last.US/1e6)
 	}
 	have := map[int]bool{}
 	for _, round := range p.past.rounds[c.ID] {
@@ -77,7 +77,7 @@ func (p *part) recall() {
 	}
 	for _, s := range p.past.samples {
 		if mine[s.CaseID] {
-			p.bench.allocation = max(p.bench.allocation, s.Allocation)
+			p.rig.allocation = max(p.rig.allocation, s.Allocation)
 			p.taken = append(p.taken, s)
 		}
 	}
@@ -102,12 +102,12 @@ func (p *part) promised(i int) int {
 // prepare deals the weights to sets, counts what is missing and holds the first
 // round against the deadline.
 func (p *part) prepare() error {
-	p.demands = demands(p.cases, p.bench.spec.LastLevelCacheBytes)
-	for _, note := range fit(p.demands, p.bench.budget) {
-		p.r.note("%s: %s", p.bench.spec.ID, note)
+	p.demands = demands(p.cases, p.rig.spec.LastLevelCacheBytes)
+	for _, note := range fit(p.demands, p.rig.budget) {
+		p.r.note("%s: %s", p.rig.spec.ID, note)
 	}
-	if of, n := groups(p.demands, p.bench.budget); n > 1 {
-		p.r.note("%s: weights need %d sets that take turns in memory", p.bench.spec.ID, n)
+	if of, n := groups(p.demands, p.rig.budget); n > 1 {
+		p.r.note("%s: weights need %d sets that take turns in memory", p.rig.spec.ID, n)
 		p.group = make([]int, len(p.cases))
 		for i, c := range p.cases {
 			p.group[i] = of[matrixOf(c)]
@@ -151,7 +151,7 @@ func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
 		// What has begun is finished and stored.
-		if landed := p.bench.land(); landed != nil && (err == nil || errors.Is(err, errHalted)) {
+		if landed := p.rig.land(); landed != nil && (err == nil || errors.Is(err, errHalted)) {
 			err = landed
 		}
 		p.wall = p.r.Now().Sub(began)
@@ -163,7 +163,7 @@ func (p *part) run(ctx context.Context) (err error) {
 		}
 		if err != nil {
 			p.stopped = StatusInterrupted
-			err = fmt.Errorf("%s: %w", p.bench.spec.ID, err)
+			err = fmt.Errorf("%s: %w", p.rig.spec.ID, err)
 		}
 	}()
 	opened := false
@@ -194,7 +194,7 @@ func (p *part) run(ctx context.Context) (err error) {
 				}
 				p.setUp = p.r.Now().Sub(began)
 				// What was bound and launched so far is part of it.
-				p.bench.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.bench.busy)}
+				p.rig.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.rig.busy)}
 				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
 				}
@@ -230,7 +230,7 @@ func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
 	}
-	if err := p.bench.land(); err != nil {
+	if err := p.rig.land(); err != nil {
 		return false, err
 	}
 	p.until, p.looked = min(results.NextLook(round), p.r.Plan.Rounds), true
@@ -243,7 +243,7 @@ func (p *part) look(round int) (more bool, err error) {
 	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
 	began := p.r.Now()
 	ids, err := p.r.Chooser.Open(p.cases, earlier)
-	p.bench.watch.took(&p.bench.watch.Chooser, began)
+	p.rig.watch.took(&p.rig.watch.Chooser, began)
 	if err != nil {
 		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
 	}
@@ -276,18 +276,18 @@ func (p *part) look(round int) (more bool, err error) {
 func (p *part) renew(ctx context.Context) error {
 	must := p.looked
 	p.looked = false
-	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) || !p.bench.stale(must) {
+	if p.group != nil || p.loadedG < 0 || ctx.Err() != nil || p.late(0) || !p.rig.stale(must) {
 		return nil
 	}
-	if err := p.bench.land(); err != nil {
+	if err := p.rig.land(); err != nil {
 		return err
 	}
-	err := p.bench.renew(ctx, must)
+	err := p.rig.renew(ctx, must)
 	if err == nil || deviceLost(err) || errors.Is(err, errHalted) {
 		return err
 	}
 	p.loadedG = -1
-	p.r.note("%s: %v", p.bench.spec.ID, err)
+	p.r.note("%s: %v", p.rig.spec.ID, err)
 	return nil
 }
 
@@ -307,7 +307,7 @@ func (p *part) ended(ctx context.Context, next time.Duration) bool {
 // late says whether the deadline does not leave the time next after what is in flight.
 func (p *part) late(next time.Duration) bool {
 	d := p.r.Plan.Deadline
-	return d > 0 && p.r.Now().Sub(p.r.start)+p.bench.aloft()+next > d
+	return d > 0 && p.r.Now().Sub(p.r.start)+p.rig.aloft()+next > d
 }
 
 func (p *part) firstMissing(i int) int {
@@ -336,20 +336,20 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	if err := p.forgive(i); err != nil {
 		return err
 	}
-	if p.bench.rests(s) {
-		if err := p.bench.land(); err != nil {
+	if p.rig.rests(s) {
+		if err := p.rig.land(); err != nil {
 			return err
 		}
 	}
-	if err := p.bench.pilot(ctx, s); err != nil {
+	if err := p.rig.pilot(ctx, s); err != nil {
 		return p.fails(i, round, err)
 	}
 	n := s.perBlock
-	return p.bench.begin(ctx, s, n, false, func(started time.Time, span kernels.Span, err error) error {
+	return p.rig.begin(ctx, s, n, false, func(started time.Time, span kernels.Span, err error) error {
 		if err != nil {
 			return p.fails(i, round, err)
 		}
-		return p.landed(block{s, p.bench.sample(s.c, results.PhaseSweep, round, n, started, span, p.telemetry(started)), expected}, i, span)
+		return p.landed(block{s, p.rig.sample(s.c, results.PhaseSweep, round, n, started, span, p.telemetry(started)), expected}, i, span)
 	})
 }
 
@@ -360,10 +360,10 @@ func (p *part) landed(b block, i int, span kernels.Span) error {
 	}
 	s := b.station
 	s.seconds = b.sample.US / 1e6
-	p.bench.paces.learn(s.c, s.seconds)
-	p.bench.refine(s, b.sample.Launches, span)
+	p.rig.paces.learn(s.c, s.seconds)
+	p.rig.refine(s, b.sample.Launches, span)
 	began := p.r.Now()
-	defer func() { p.bench.watch.took(&p.bench.watch.Journal, began) }()
+	defer func() { p.rig.watch.took(&p.rig.watch.Journal, began) }()
 	if p.failure = p.store(b); p.failure != nil {
 		return p.failure
 	}
@@ -426,11 +426,11 @@ const heapGrowth = 64 << 20
 // collect frees memory between blocks: after each round, and within one when
 // much has piled up.
 func (p *part) collect(now bool) {
-	if p.bench.ahead > 0 {
+	if p.rig.ahead > 0 {
 		return // the collector runs by itself, beside blocks of which it is no part
 	}
 	began := p.r.Now()
-	defer func() { p.bench.watch.took(&p.bench.watch.Collector, began) }()
+	defer func() { p.rig.watch.took(&p.rig.watch.Collector, began) }()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc < p.heap+heapGrowth && (!now || m.HeapAlloc < p.heap+heapGrowth/8) {

@@ -38,7 +38,7 @@ func (p *part) load(ctx context.Context, g int) error {
 			ds = append(ds, d)
 		}
 	}
-	failed, err := p.bench.load(ctx, ds)
+	failed, err := p.rig.load(ctx, ds)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 	for _, d := range slices.Sorted(maps.Keys(byType)) {
 		of := byType[d]
 		slices.SortStableFunc(of, func(i, j int) int {
-			return cmp.Compare(p.bench.operandBytes(p.cases[i]), p.bench.operandBytes(p.cases[j]))
+			return cmp.Compare(p.rig.operandBytes(p.cases[i]), p.rig.operandBytes(p.cases[j]))
 		})
 		var why error // of the smallest number of cases that failed
 		first := func(n int) error {
@@ -76,7 +76,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 			for k, i := range of[:n] {
 				cases[k] = p.cases[i]
 			}
-			return p.bench.reserve(ctx, cases)
+			return p.rig.reserve(ctx, cases)
 		}
 		// fits ≤ what is known to fit < fails.
 		fits, fails := 0, len(of)+1
@@ -108,7 +108,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 // rotation lists how weights rotated, and notes what did not rotate enough.
 func (p *part) rotation() []Rotation {
 	var out []Rotation
-	for _, r := range p.bench.rotations {
+	for _, r := range p.rig.rotations {
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b Rotation) int {
@@ -117,7 +117,7 @@ func (p *part) rotation() []Rotation {
 	for _, r := range out {
 		if !r.Enough {
 			p.r.note("%s: weights %s of %s rotate over %d bytes, less than %d times the last-level cache of %d",
-				p.bench.spec.ID, r.Weights, r.Kernel, r.Bytes, kernels.RotationFactor, p.bench.spec.LastLevelCacheBytes)
+				p.rig.spec.ID, r.Weights, r.Kernel, r.Bytes, kernels.RotationFactor, p.rig.spec.LastLevelCacheBytes)
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ func (p *part) reckon(round int) {
 		}
 	}
 	p.r.mu.Lock()
-	p.r.left[p.bench.spec.ID] = left
+	p.r.left[p.rig.spec.ID] = left
 	p.r.mu.Unlock()
 }
 
@@ -33,7 +33,7 @@ func (p *part) report(s *station, smp results.Sample, round int, expected time.D
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done++
-	id := p.bench.spec.ID
+	id := p.rig.spec.ID
 	r.left[id] = max(0, r.left[id]-expected)
 	now := r.Now()
 	prog := Progress{
@@ -44,7 +44,7 @@ func (p *part) report(s *station, smp results.Sample, round int, expected time.D
 		prog.Left = max(prog.Left, left)
 	}
 	if prog.Elapsed > 0 {
-		prog.Busy = p.bench.busy / prog.Elapsed.Seconds()
+		prog.Busy = p.rig.busy / prog.Elapsed.Seconds()
 	}
 	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
 		prog.MFU = s.c.FLOPs() / (smp.US / 1e6) / peak.FLOPS

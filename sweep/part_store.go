@@ -18,7 +18,7 @@ type block struct {
 func (p *part) telemetry(now time.Time) kernels.Telemetry {
 	began := p.r.Now()
 	t := p.gauge.at(now)
-	p.bench.watch.took(&p.bench.watch.Telemetry, began)
+	p.rig.watch.took(&p.rig.watch.Telemetry, began)
 	return t
 }
 

@@ -37,9 +37,9 @@ func (p *part) settle(ctx context.Context) error {
 		}
 		var err error
 		if len(p.sentinels) == 0 {
-			p.warm, err = warmUp(ctx, p.bench, &g.station, p.warmUpConfig(), p.r.Now)
+			p.warm, err = warmUp(ctx, p.rig, &g.station, p.warmUpConfig(), p.r.Now)
 		} else {
-			err = p.bench.pilot(ctx, &g.station)
+			err = p.rig.pilot(ctx, &g.station)
 		}
 		if deviceLost(err) || errors.Is(err, errHalted) {
 			return err
@@ -58,12 +58,12 @@ func (p *part) settle(ctx context.Context) error {
 	}
 	switch cfg := p.warmUpConfig(); {
 	case len(p.sentinels) == 0:
-		p.r.note("%s: no case could serve as a sentinel, so drift is not monitored", p.bench.spec.ID)
+		p.r.note("%s: no case could serve as a sentinel, so drift is not monitored", p.rig.spec.ID)
 	case !p.warm.Settled && ctx.Err() == nil && p.warm.Spread <= cfg.SettleSpread:
-		p.r.note("%s: the warm-up ended after %v, too early to tell whether the device has settled", p.bench.spec.ID, cfg.SettleCap)
+		p.r.note("%s: the warm-up ended after %v, too early to tell whether the device has settled", p.rig.spec.ID, cfg.SettleCap)
 	case !p.warm.Settled && ctx.Err() == nil:
 		p.r.note("%s: the warm-up did not settle in %v: the last %d windows are spread over %.1f %%, expected %.1f %%",
-			p.bench.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
+			p.rig.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
 	}
 	return nil
 }
@@ -89,15 +89,15 @@ func (p *part) watch(ctx context.Context, always bool) error {
 		return nil
 	}
 	for _, g := range p.sentinels {
-		if p.group != nil && p.bench.sets[matrixOf(g.c)] == nil {
+		if p.group != nil && p.rig.sets[matrixOf(g.c)] == nil {
 			continue // its weights are not in memory now; the visit waits for them
 		}
 		n := g.perBlock
-		err := p.bench.begin(ctx, &g.station, n, false, func(started time.Time, span kernels.Span, err error) error {
+		err := p.rig.begin(ctx, &g.station, n, false, func(started time.Time, span kernels.Span, err error) error {
 			if err != nil {
 				return p.guardFails(g, err)
 			}
-			return p.visit(g, p.bench.sample(g.c, results.PhaseSentinel, g.round, n, started, span, p.telemetry(started)))
+			return p.visit(g, p.rig.sample(g.c, results.PhaseSentinel, g.round, n, started, span, p.telemetry(started)))
 		})
 		if err != nil {
 			return err
@@ -130,6 +130,6 @@ func (p *part) guardFails(g *guard, why error) error {
 	if deviceLost(why) || errors.Is(why, errHalted) {
 		return why
 	}
-	p.r.note("%s: sentinel %v: %v", p.bench.spec.ID, g.c, why)
+	p.r.note("%s: sentinel %v: %v", p.rig.spec.ID, g.c, why)
 	return nil
 }

@@ -151,7 +151,7 @@ func TestQuickFits(t *testing.T) {
 			Gemms: []kerneltest.GemmConfig{{Name: "a", Cost: kerneltest.Linear(1, 0)}, {Name: "b", Cost: kerneltest.Linear(1, 0)},
 				{Name: "c", Cost: kerneltest.Linear(1, 0)}}})
 		c, _ := d.Ceilings(t.Context())
-		est := NewEstimator(map[string]kernels.Ceilings{"sim": c})
+		est := NewPredictor(map[string]kernels.Ceilings{"sim": c})
 		p, err := NewPlan([]kernels.Device{d}, Options{Preset: "quick"}, est)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 		Gemms: []kerneltest.GemmConfig{{Name: "k", Cost: kerneltest.Linear(5e11, 2e-6)}}}) // half of the peak, as is expected
 	p := planned(t, d, "8:512:8", func(o *Options) { o.Targets = []Target{{N: 1024, K: 1024}} })
 	c, _ := d.Ceilings(t.Context())
-	e := NewEstimator(map[string]kernels.Ceilings{"sim": c}).Plan(p, llcOf([]kernels.Device{d}))
+	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, llcOf([]kernels.Device{d}))
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ var notByDefault = map[string]string{
 
 // NewPlan turns options into a plan for devices. est supplies the times to which
 // a preset's budget is fitted; it may know nothing.
-func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error) {
+func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("plan: no device to measure on")
 	}
@@ -146,7 +146,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Estimator) (*Plan, error)
 // deadline leaves the preset's out where it would cut what was asked for: batches and
 // rounds, of which a part would be another measurement, and weight matrices that need
 // longer than that with the fewest batches.
-func (p *Plan) deadline(o Options, preset Preset, est *Estimator, llc map[string]int64) {
+func (p *Plan) deadline(o Options, preset Preset, est *Predictor, llc map[string]int64) {
 	whole := len(o.Batches) > 0 || o.Rounds > 0
 	if !whole && len(o.Targets) == 0 {
 		return
@@ -411,7 +411,7 @@ func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
 }
 
 // supported returns the Ms that the kernel can run. The error is why others, or
-// all, were dropped. Of which it can't tell, since the device or a library failed at the
+// all, were dropped. Those that could not be checked, since the device or a library failed at the
 // question, are kept: they are measured, or fail with their reason.
 func (b *planner) supported(g kernels.Implementation, s PlannedSeries, ms Batches) (Batches, error) {
 	var kept Batches
@@ -435,7 +435,7 @@ const wholeBatches = 16
 // nothing is left to drop. At first those go that lie closer together than a share
 // of their size, since the time goes into large Ms and neighbours there are most
 // alike, then the largest.
-func (p *Plan) thin(est *Estimator, llc map[string]int64, budget time.Duration) {
+func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) {
 	before := len(p.Cases())
 	fits := func() bool { return est.Plan(p, llc).Expected <= budget }
 	fit := fits()

@@ -12,7 +12,7 @@ import (
 
 // machine is a device as fast as two cores of a server times scale, with kernels
 // of the types and limits that the CPU has, and its estimator.
-func machine(t *testing.T, scale float64) (kernels.Device, *Estimator) {
+func machine(t *testing.T, scale float64) (kernels.Device, *Predictor) {
 	t.Helper()
 	var peaks []kernels.Peak
 	for dtype, flops := range map[kernels.DType]float64{
@@ -33,7 +33,7 @@ func machine(t *testing.T, scale float64) (kernels.Device, *Estimator) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, NewEstimator(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
+	return d, NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
 }
 
 // Every preset is a plan that fits its budget on two cores, and one that reaches

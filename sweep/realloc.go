@@ -28,7 +28,7 @@ const (
 // renew allocates the operands anew where that is due: whenever what the last time took is
 // within allocationShare of what blocks have taken since, and at once where it must be. The
 // first time, after one round, shows what it takes.
-func (b *bench) renew(ctx context.Context, must bool) error {
+func (b *rig) renew(ctx context.Context, must bool) error {
 	if !b.stale(must) {
 		return nil
 	}
@@ -42,16 +42,16 @@ func (b *bench) renew(ctx context.Context, must bool) error {
 }
 
 // stale says whether renew allocates anew.
-func (b *bench) stale(must bool) bool {
+func (b *rig) stale(must bool) bool {
 	worked := b.busy - b.renewed
 	return worked > 0 && (must || b.renewal <= allocationShare*worked)
 }
 
 // reallocate moves all operands to other memory: weights, what kernels made of them, and A
 // and C. Their content stays. Launches are bound anew when they are used next. Operands that
-// are lost in this, which takes a device with no memory left, are gone from the bench like
+// are lost in this, which takes a device with no memory left, are gone from the rig like
 // those that were never loaded.
-func (b *bench) reallocate(ctx context.Context, src *rand.PCG) error {
+func (b *rig) reallocate(ctx context.Context, src *rand.PCG) error {
 	var moves []func() error
 	for _, key := range slices.SortedFunc(maps.Keys(b.sets), compareKeys) {
 		moves = append(moves, func() error { return b.moveSet(ctx, key, src) })
@@ -78,13 +78,13 @@ func (b *bench) reallocate(ctx context.Context, src *rand.PCG) error {
 }
 
 // roomFor says whether bytes can be allocated while all operands stay, and some are left.
-func (b *bench) roomFor(bytes int64) bool {
+func (b *rig) roomFor(bytes int64) bool {
 	return bytes+bytes/8 <= freeMemory(b.device)
 }
 
 // moveSet moves a weight matrix and its forms. Where memory has no room for both at once,
 // the old ones are freed first and all is made anew.
-func (b *bench) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
+func (b *rig) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
 	old := b.sets[key]
 	if b.roomFor(old.cost) {
 		s, err := b.copySet(old, src)
@@ -112,7 +112,7 @@ func (b *bench) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error
 }
 
 // copySet makes a second set of the same weights, in memory taken in another order.
-func (b *bench) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
+func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	s := &weightSet{key: old.key, cost: old.cost, copies: old.copies, budgeted: maps.Clone(old.budgeted), next: old.next,
 		raw: make([]kernels.Buffer, len(old.raw)), forms: map[formKey]*weightForm{}}
 	defer func() {
@@ -154,7 +154,7 @@ func (b *bench) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error)
 }
 
 // copyTo gives a buffer the content that another one was filled with from a seed.
-func (b *bench) copyTo(to, from kernels.Buffer, d kernels.DType, seed uint64) error {
+func (b *rig) copyTo(to, from kernels.Buffer, d kernels.DType, seed uint64) error {
 	if c, ok := to.(kernels.Copier); ok {
 		return c.CopyFrom(from)
 	}
@@ -162,7 +162,7 @@ func (b *bench) copyTo(to, from kernels.Buffer, d kernels.DType, seed uint64) er
 }
 
 // moveOperands moves A and C of a data type.
-func (b *bench) moveOperands(ctx context.Context, d kernels.DType) error {
+func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	old := b.activations[d]
 	if b.roomFor(old.aBytes + old.cBytes) {
 		o, err := b.newOperands(d, old.aBytes, old.cBytes, old.a)
@@ -191,7 +191,7 @@ func (b *bench) moveOperands(ctx context.Context, d kernels.DType) error {
 
 // newOperands allocates A and C; A is copied from another one where there is one, else
 // filled.
-func (b *bench) newOperands(d kernels.DType, aBytes, cBytes int64, from kernels.Buffer) (_ *operands, err error) {
+func (b *rig) newOperands(d kernels.DType, aBytes, cBytes int64, from kernels.Buffer) (_ *operands, err error) {
 	o := &operands{aBytes: aBytes, cBytes: cBytes}
 	if o.a, err = b.device.Alloc(aBytes); err != nil {
 		return nil, fmt.Errorf("operand A of %s, %d bytes: %w", d, aBytes, err)

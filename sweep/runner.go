@@ -55,7 +55,7 @@ type Runner struct {
 
 	mu       sync.Mutex // of what follows, and of the observer
 	journal  *journal
-	est      *Estimator
+	est      *Predictor
 	ceilings map[string]kernels.Ceilings
 	device   map[int64]string // of every case, those of missing devices too
 	missing  []string
@@ -144,7 +144,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	for i, p := range parts {
 		wait.Go(func() {
 			err := p.run(inner)
-			if err = errors.Join(err, p.bench.close()); err != nil && !deviceLost(err) {
+			if err = errors.Join(err, p.rig.close()); err != nil && !deviceLost(err) {
 				stop(err) // the run file can't be written: nobody need go on
 			}
 			errs[i] = err
@@ -157,7 +157,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 // allStart says whether every device runs blocks by itself, so that nothing that the host does
 // is part of their time.
 func allStart(parts []*part) bool {
-	return !slices.ContainsFunc(parts, func(p *part) bool { return p.bench.ahead == 0 })
+	return !slices.ContainsFunc(parts, func(p *part) bool { return p.rig.ahead == 0 })
 }
 
 // open finds out what is to be done, and by whom.
@@ -197,7 +197,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	for _, id := range r.missing {
 		r.notes = append(r.notes, id+" was not there: its cases are left for a later start")
 	}
-	r.est = NewEstimator(r.ceilings)
+	r.est = NewPredictor(r.ceilings)
 	cases, err := r.Out.AddCases(r.Plan.Cases())
 	if err != nil {
 		return nil, err
@@ -290,10 +290,10 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		sum.Samples += p.samples
 		sum.Failures += p.failures
 		sum.SetUp = max(sum.SetUp, p.setUp)
-		busy += p.bench.busy
+		busy += p.rig.busy
 		wall += p.wall.Seconds()
-		times := p.bench.watch.Times
-		times.Other = max(0, p.wall.Seconds()-p.bench.busy-times.known())
+		times := p.rig.watch.Times
+		times.Other = max(0, p.wall.Seconds()-p.rig.busy-times.known())
 		sum.Times.add(times)
 		if p.stopped == StatusDeadline && sum.Status == StatusComplete {
 			sum.Status = StatusDeadline

@@ -50,7 +50,7 @@ const sentinelTime = 2e-3
 // sentinelCandidates orders the cases of a device by how well they would serve:
 // those that served before, then those closest to sentinelTime, of the kernel
 // with the most cases first, since it stands for most of the run.
-func sentinelCandidates(cases []results.Case, est *Estimator, served map[int64][]int) []results.Case {
+func sentinelCandidates(cases []results.Case, est *Predictor, served map[int64][]int) []results.Case {
 	count := map[string]int{}
 	var main string
 	for _, c := range cases {
@@ -92,7 +92,7 @@ type WarmUp struct {
 
 // warmUp runs blocks of a station until their times have settled, the cap is
 // reached, or the context ends.
-func warmUp(ctx context.Context, b *bench, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
+func warmUp(ctx context.Context, b *rig, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
 	w := WarmUp{Device: b.spec.ID}
 	start := now()
 	if err := b.pilot(ctx, s); err != nil {

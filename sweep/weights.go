@@ -36,9 +36,9 @@ type weightForm struct {
 }
 
 // newWeightSet allocates and fills copies of a matrix. All of them may take many
-// seconds, so that the bench is asked before each whether to go on; a single one
+// seconds, so that the rig is asked before each whether to go on; a single one
 // is filled at the pace of memory and is not divided.
-func (b *bench) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
+func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{}, budgeted: map[formKey]bool{}}
 	for _, f := range dm.forms {
 		s.budgeted[f] = true

@@ -77,10 +77,10 @@ func TestFillingWeightsIsInterrupted(t *testing.T) {
 }
 
 // TestPackingStopsBetweenCopies asks a kernel for its form of the copies while
-// the bench says that it must not go on.
+// the rig says that it must not go on.
 func TestPackingStopsBetweenCopies(t *testing.T) {
 	d := simulated(nil)
-	b := newBench(d, kernels.Normal, 1, time.Millisecond, 1)
+	b := newRig(d, kernels.Normal, 1, time.Millisecond, 1)
 	c := simCase(8)
 	c.Kernel = "theirs"
 	if failed, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {

@@ -16,7 +16,7 @@ import (
 
 // planFor turns options into a plan for the selected devices, and returns what
 // estimates its time. Ceilings are measured for that.
-func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep.Estimator, error) {
+func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep.Predictor, error) {
 	devices, err := a.devices()
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +31,7 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err != nil {
 		return nil, nil, err
 	}
-	est := sweep.NewEstimator(ceilings)
+	est := sweep.NewPredictor(ceilings)
 	plan, err := sweep.NewPlan(devices, o, est)
 	if err != nil {
 		return nil, nil, planError(err)
@@ -100,7 +100,7 @@ func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]
 }
 
 // describePlan words a plan for a dry run.
-func (a *app) describePlan(plan *sweep.Plan, est *sweep.Estimator) *report.Plan {
+func (a *app) describePlan(plan *sweep.Plan, est *sweep.Predictor) *report.Plan {
 	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,

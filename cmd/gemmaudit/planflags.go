@@ -79,7 +79,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
 	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, or the path of a --kernel-file as in ./mine.so"
 	broughtFlags(a, cmd)
-	flags.IntVar(&f.algos, "algos", 0, "measure as many more choices of libraries that tell them, cublaslt's as cublaslt:1, cublaslt:2")
+	flags.IntVar(&f.algos, "algos", 0, "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2")
 	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
@@ -185,7 +185,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 	}
 	if tp := slices.Max(f.tp); tp != 1 && len(f.models) == 0 {
-		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model beside it", tp))
+		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model with it", tp))
 	}
 	if o.Layout, err = kernels.ParseLayout(f.layout); err != nil {
 		return bad("layout", err)

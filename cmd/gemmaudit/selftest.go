@@ -148,7 +148,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 		}
 	}
 	test := &report.Selftest{}
-	failures, err := o.gates(ctx, devices, dtypes, test)
+	failures, err := o.checks(ctx, devices, dtypes, test)
 	if err != nil {
 		return err
 	}
@@ -166,16 +166,16 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	return selftestVerdict(test, failures)
 }
 
-// gates runs the gate of every kernel into test. failures are what kept kernels from
+// checks runs the check of every kernel into test. failures are what kept kernels from
 // being checked; a device that is lost is not asked again. err ends the command.
-func (o *selftestOptions) gates(ctx context.Context, devices []kernels.Device, dtypes []kernels.DType, test *report.Selftest) (failures []error, err error) {
+func (o *selftestOptions) checks(ctx context.Context, devices []kernels.Device, dtypes []kernels.DType, test *report.Selftest) (failures []error, err error) {
 devices:
 	for _, d := range devices {
-		gates, err := o.gatesOf(d, dtypes)
+		checks, err := o.checksOf(d, dtypes)
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range gates {
+		for _, g := range checks {
 			o.app.notef("checking %s/%s/%s", d.Spec().ID, g.kernel, g.dtype)
 			check, failure, err := g.check(ctx, d)
 			if err != nil {
@@ -196,37 +196,37 @@ devices:
 // attentionKernel is what attention is called among the kernels.
 const attentionKernel = "attention"
 
-// selftestGate is the gate of one kernel and data type.
-type selftestGate struct {
+// kernelCheck is the check of one kernel and data type.
+type kernelCheck struct {
 	kernel string
 	dtype  kernels.DType
-	run    func(context.Context) (kernels.GateSummary, error)
+	run    func(context.Context) (kernels.CheckSummary, error)
 }
 
-// gatesOf are the gates of a device: those of its products, then those of attention.
-func (o *selftestOptions) gatesOf(d kernels.Device, dtypes []kernels.DType) ([]selftestGate, error) {
+// checksOf are the checks of a device: those of its products, then those of attention.
+func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]kernelCheck, error) {
 	gemms, err := chooseGemms(d, o.kernels)
 	if err != nil {
 		return nil, err
 	}
-	var gates []selftestGate
+	var checks []kernelCheck
 	for _, g := range gemms {
 		for _, dtype := range dtypes {
-			gates = append(gates, selftestGate{g.Name(), dtype, func(ctx context.Context) (kernels.GateSummary, error) {
-				return kernels.GateKernel(ctx, d, g, dtype, o.seed)
+			checks = append(checks, kernelCheck{g.Name(), dtype, func(ctx context.Context) (kernels.CheckSummary, error) {
+				return kernels.CheckKernel(ctx, d, g, dtype, o.seed)
 			}})
 		}
 	}
 	attender, ok := d.(kernels.Attender)
 	if !ok || len(o.kernels) > 0 && !slices.Contains(o.kernels, attentionKernel) {
-		return gates, nil
+		return checks, nil
 	}
 	for _, dtype := range dtypes {
-		gates = append(gates, selftestGate{attentionKernel, dtype, func(ctx context.Context) (kernels.GateSummary, error) {
-			return kernels.GateAttention(ctx, d, attender.Attend, dtype, o.seed)
+		checks = append(checks, kernelCheck{attentionKernel, dtype, func(ctx context.Context) (kernels.CheckSummary, error) {
+			return kernels.CheckAttention(ctx, d, attender.Attend, dtype, o.seed)
 		}})
 	}
-	return gates, nil
+	return checks, nil
 }
 
 // checkAttention returns an error when attention was asked for and no device has it.
@@ -287,16 +287,16 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	return out, nil
 }
 
-// check runs the gate. failure is what kept the kernel from being checked; err is one of
+// check runs the check. failure is what kept the kernel from being checked; err is one of
 // ctx alone.
-func (g selftestGate) check(ctx context.Context, d kernels.Device) (check report.GateCheck, failure, err error) {
-	check = report.GateCheck{Device: d.Spec().ID, Kernel: g.kernel, DType: g.dtype}
+func (g kernelCheck) check(ctx context.Context, d kernels.Device) (check report.CheckStep, failure, err error) {
+	check = report.CheckStep{Device: d.Spec().ID, Kernel: g.kernel, DType: g.dtype}
 	summary, err := g.run(ctx)
 	if ctx.Err() != nil {
 		return check, nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, g.dtype)
 	}
 	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
-	var wrong *kernels.GateError
+	var wrong *kernels.CheckError
 	var attention *kernels.AttentionError
 	switch {
 	case errors.As(err, &wrong), errors.As(err, &attention):

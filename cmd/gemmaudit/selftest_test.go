@@ -45,7 +45,7 @@ func TestSelftestOfAttention(t *testing.T) {
 		}, exitGate, `"wrong": true`, "1 kernel failed the comparison with the reference"},
 		{"broken", func(kernels.Device, kernels.Attention) (kernels.Launch, error) {
 			return nil, errors.New("no memory left")
-		}, exitDevice, `"failure": "gate: cpu: attention fp32 rows 1 `, "no memory left"},
+		}, exitDevice, `"failure": "check: cpu: attention fp32 rows 1 `, "no memory left"},
 		{"refusing", func(kernels.Device, kernels.Attention) (kernels.Launch, error) {
 			return nil, &kernels.Unsupported{Kernel: "attention", DType: kernels.FP32, Reason: "no unit for it"}
 		}, exitClean, `"skipped": "no unit for it"`, ""},

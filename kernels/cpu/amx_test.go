@@ -42,7 +42,7 @@ func TestAMXGate(t *testing.T) {
 		t.Run(fmt.Sprintf("tuning%d", i), func(t *testing.T) {
 			defer tuneAMX(tuneAMX(tuning))
 			for _, dt := range []kernels.DType{kernels.BF16, kernels.INT8} {
-				s, err := kernels.GateKernel(context.Background(), d, g, dt, 7)
+				s, err := kernels.CheckKernel(context.Background(), d, g, dt, 7)
 				if err != nil {
 					t.Error(err)
 				}
@@ -69,7 +69,7 @@ func TestAMXGateRandom(t *testing.T) {
 		}
 		p.LDA = p.K + rapid.IntRange(0, 3).Draw(t, "lda")
 		p.LDC = p.N + rapid.IntRange(0, 3).Draw(t, "ldc")
-		if err := kernels.Gate(context.Background(), d, g, p, 3); err != nil {
+		if err := kernels.CheckGemm(context.Background(), d, g, p, 3); err != nil {
 			t.Error(err)
 		}
 	})
@@ -90,7 +90,7 @@ func TestAMXGateLongK(t *testing.T) {
 	} {
 		before := tuneAMX(tc.tuning)
 		p := kernels.Problem{Shape: tc.shape, DType: kernels.BF16, Threads: tc.threads}
-		if err := kernels.Gate(context.Background(), d, g, p, 5); err != nil {
+		if err := kernels.CheckGemm(context.Background(), d, g, p, 5); err != nil {
 			t.Error(err)
 		}
 		tuneAMX(before)

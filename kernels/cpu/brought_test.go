@@ -69,7 +69,7 @@ func TestExamplePassesGate(t *testing.T) {
 	if v := d.Spec().Versions["example"]; !strings.HasPrefix(v, "sha256:") || len(v) != len("sha256:")+64 {
 		t.Errorf("version is %q", v)
 	}
-	s, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1)
+	s, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP32, 1)
 	if err != nil || s.Passed < 50 {
 		t.Errorf("gate: %+v, %v", s, err)
 	}
@@ -78,7 +78,7 @@ func TestExamplePassesGate(t *testing.T) {
 			t.Error(skipped)
 		}
 	}
-	s, err = kernels.GateKernel(t.Context(), d, g, kernels.BF16, 1)
+	s, err = kernels.CheckKernel(t.Context(), d, g, kernels.BF16, 1)
 	if err != nil || s.Passed > 0 || len(s.Skipped) == 0 || !strings.Contains(s.Skipped[0].Error(), "fp32 alone") {
 		t.Errorf("gate of bf16: %+v, %v", s, err)
 	}
@@ -110,7 +110,7 @@ func TestBroughtKernelPacksInside(t *testing.T) {
 	d := openDevice(t)
 	source := strings.Replace(edited(t, "const gemmaudit_kernel *gemmaudit_kernel_get", whole), ".run_team = run_team", ".run = run", 1)
 	g := load(t, d, compile(t, "whole", strings.Replace(source, "l->problem.m == 3", "0", 1)))
-	if s, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); err != nil || s.Passed == 0 {
+	if s, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP32, 1); err != nil || s.Passed == 0 {
 		t.Fatalf("gate: %+v, %v", s, err)
 	}
 	p := kernels.Problem{Shape: kernels.Shape{M: 5, N: 40, K: 9}, DType: kernels.FP32}
@@ -197,8 +197,8 @@ func TestGateCatchesWrongBroughtKernels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := openDevice(t)
 			g := load(t, d, compile(t, name, edited(t, change[0], change[1])))
-			var wrong *kernels.GateError
-			if _, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); !errors.As(err, &wrong) {
+			var wrong *kernels.CheckError
+			if _, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP32, 1); !errors.As(err, &wrong) {
 				t.Errorf("the gate says %v", err)
 			}
 		})

@@ -24,11 +24,11 @@ func TestGate(t *testing.T) {
 			}
 			for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
-					for i, p := range kernels.GateProblems(d) {
+					for i, p := range kernels.CheckProblems(d) {
 						if testing.Short() && i%4 > 0 {
 							continue
 						}
-						err := kernels.Gate(context.Background(), dev, g, p, uint64(i))
+						err := kernels.CheckGemm(context.Background(), dev, g, p, uint64(i))
 						var unsupported *kernels.Unsupported
 						if errors.As(err, &unsupported) && g.Name() == "gemv" && p.M > gemvRows {
 							continue
@@ -66,7 +66,7 @@ func TestGateDeepK(t *testing.T) {
 		dev := open(t, 2)
 		for _, test := range tests {
 			p := kernels.Problem{Shape: test.shape, DType: test.dtype}
-			if err := kernels.Gate(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
+			if err := kernels.CheckGemm(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
 				t.Error(err)
 			}
 		}

@@ -43,7 +43,7 @@ func TestLibrariesPassGate(t *testing.T) {
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 			t.Run(name+"/"+string(dt), func(t *testing.T) {
 				d, g := libraryKernel(t, name)
-				s, err := kernels.GateKernel(t.Context(), d, g, dt, 1)
+				s, err := kernels.CheckKernel(t.Context(), d, g, dt, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -245,7 +245,7 @@ func buildFake(t *testing.T, flags ...string) string {
 func TestOpenBLASWithSBGEMM(t *testing.T) {
 	t.Setenv("GEMMAUDIT_OPENBLAS", buildFake(t))
 	d, g := libraryKernel(t, "openblas")
-	s, err := kernels.GateKernel(t.Context(), d, g, kernels.BF16, 1)
+	s, err := kernels.CheckKernel(t.Context(), d, g, kernels.BF16, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,8 +414,8 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var wrong *kernels.GateError
-		if _, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); errors.As(err, &wrong) == sound || sound && err != nil {
+		var wrong *kernels.CheckError
+		if _, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP32, 1); errors.As(err, &wrong) == sound || sound && err != nil {
 			t.Errorf("%s: the gate says %v", name, err)
 		}
 	}
@@ -447,7 +447,7 @@ func TestTwoCopiesOfRealLibraries(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s, err := kernels.GateKernel(t.Context(), d, g, kernels.FP32, 1); err != nil || s.Passed == 0 {
+				if s, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP32, 1); err != nil || s.Passed == 0 {
 					t.Errorf("%s: %+v, %v", g.Name(), s, err)
 				}
 			}

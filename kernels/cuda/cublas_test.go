@@ -48,7 +48,7 @@ func scenarioDevice() (kernels.Device, kernels.Gemm) {
 // gateScenario runs the whole gate of one kernel and type.
 func gateScenario() {
 	d, g := scenarioDevice()
-	s, err := kernels.GateKernel(context.Background(), d, g, kernels.DType(os.Getenv(dtypeEnv)), 1)
+	s, err := kernels.CheckKernel(context.Background(), d, g, kernels.DType(os.Getenv(dtypeEnv)), 1)
 	report(err, d.Close())
 	fmt.Printf("%d passed, %d skipped\n", s.Passed, len(s.Skipped))
 	if len(s.Skipped) > 0 {
@@ -180,7 +180,7 @@ func TestBlasPassesGate(t *testing.T) {
 	for _, kernel := range []string{"cublas", "cublaslt", "cublaslt:2"} {
 		for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 			out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
-			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.GateProblems(dtype))+len(kernels.GateBatches(dtype))); out != want {
+			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype))); out != want {
 				t.Errorf("%s %s: %q, want %q", kernel, dtype, out, want)
 			}
 		}

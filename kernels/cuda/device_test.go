@@ -41,7 +41,7 @@ func TestGate(t *testing.T) {
 	for _, g := range d.Gemms() {
 		for _, dt := range kernels.DTypes() {
 			t.Run(g.Name()+"/"+dt.String(), func(t *testing.T) {
-				s, err := kernels.GateKernel(context.Background(), d, g, dt, 1)
+				s, err := kernels.CheckKernel(context.Background(), d, g, dt, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

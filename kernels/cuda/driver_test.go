@@ -69,7 +69,7 @@ func bindAll() {
 		bound := map[string]int{}
 		for _, g := range d.Gemms() {
 			for _, dt := range kernels.DTypes() {
-				problems := kernels.GateProblems(dt)
+				problems := kernels.CheckProblems(dt)
 				for _, m := range []int{1, 8, 64, 300, 4096} {
 					for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
 						problems = append(problems, kernels.Problem{Shape: kernels.Shape{M: m, N: 1024, K: 512}, DType: dt, BLayout: layout})

@@ -73,7 +73,7 @@ func TestSmall(t *testing.T) {
 					}
 					for _, one := range variants(d.Arch(), f, gemm.Problem{Problem: q, Aligned: o}, ran) {
 						r := gemm.NewKernel(d.Device, f.Name(), "", one)
-						if err := kernels.Gate(context.Background(), d, r, p, 1); err != nil {
+						if err := kernels.CheckGemm(context.Background(), d, r, p, 1); err != nil {
 							t.Error(err)
 						}
 					}

@@ -20,10 +20,10 @@ func TestArithmeticPassesTheGate(t *testing.T) {
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
 			p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 17}, DType: dt, LDA: 19, LDC: 8, BLayout: layout}
-			if err := kernels.Gate(context.Background(), d, d.Gemms()[0], p, 1); err != nil {
+			if err := kernels.CheckGemm(context.Background(), d, d.Gemms()[0], p, 1); err != nil {
 				t.Errorf("%s %s: %v", dt, layout, err)
 			}
-			if err := kernels.Gate(context.Background(), d, d.Gemms()[1], p, 1); err == nil {
+			if err := kernels.CheckGemm(context.Background(), d, d.Gemms()[1], p, 1); err == nil {
 				t.Errorf("%s %s: a kernel that computes nothing passed", dt, layout)
 			}
 			b := kernels.Batch{Problem: p, Products: 3, StrideA: 5 * 19, StrideC: 4 * 8}

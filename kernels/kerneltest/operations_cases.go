@@ -97,7 +97,7 @@ func embeddings(dt kernels.DType) []operation {
 }
 
 // normalizations: sums with Delta are exact in fp32. The mean of squares is off by
-// c·√Hidden·u at most (c = 6, kernels.GateConstant), its root by half of that; the rest
+// c·√Hidden·u at most (c = 6, kernels.ErrorConstant), its root by half of that; the rest
 // is a few operations, for which there are 8·u.
 func normalizations(dt kernels.DType) []operation {
 	var out []operation
@@ -155,7 +155,7 @@ func normalizations(dt kernels.DType) []operation {
 						out[j] = v * r * w[j]
 					}
 				}
-				relative := (kernels.GateConstant/2*math.Sqrt(float64(c.hidden)) + 8) * u32
+				relative := (kernels.ErrorConstant/2*math.Sqrt(float64(c.hidden)) + 8) * u32
 				result.bound = func(i int) float64 {
 					return rounding(dt, result.want[i]) + relative*math.Abs(result.want[i])
 				}

@@ -43,7 +43,7 @@ func TestBlasTypes(t *testing.T) {
 	for _, name := range []string{"cublaslt:1", "cublaslt:3"} {
 		g := kernelOf(t, d, name)
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP8, kernels.INT8} {
-			s, err := kernels.GateKernel(t.Context(), d, g, dt, 7)
+			s, err := kernels.CheckKernel(t.Context(), d, g, dt, 7)
 			if err != nil {
 				t.Errorf("%s %s: %v", name, dt, err)
 				continue
@@ -187,7 +187,7 @@ func TestBlasSplitSums(t *testing.T) {
 	}
 	for _, g := range gemms {
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
-			_, err := kernels.GateKernel(t.Context(), d, g, dt, 7)
+			_, err := kernels.CheckKernel(t.Context(), d, g, dt, 7)
 			t.Logf("%s %s: %v", g.Describe(), dt, err)
 		}
 	}

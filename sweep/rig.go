@@ -18,9 +18,9 @@ const boundLimit = 1 << 20
 // maxLaunches bounds the launches of one block.
 const maxLaunches = 1 << 20
 
-// bench is one device with the operands of what is being measured on it. It is
+// rig is one device with the operands of what is being measured on it. It is
 // used by one goroutine.
-type bench struct {
+type rig struct {
 	device kernels.Device
 	spec   kernels.Spec
 	dist   kernels.Distribution
@@ -58,7 +58,7 @@ type operands struct {
 	aBytes, cBytes int64
 }
 
-// station is a case on the bench: how to run it and for how long.
+// station is a case on the rig: how to run it and for how long.
 type station struct {
 	c results.Case
 	// form is what launches were bound to; another one means they are stale.
@@ -72,8 +72,8 @@ type station struct {
 	asked bool
 }
 
-func newBench(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *bench {
-	b := &bench{
+func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *rig {
+	b := &rig{
 		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
 		budget:      int64(memoryShare * float64(freeMemory(d))),
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
@@ -91,7 +91,7 @@ var errHalted = errors.New("stopped before the weights were in place")
 
 // halted is asked between the steps of setting up, which may take longer than
 // anybody wants to wait for a sample that won't be taken.
-func (b *bench) halted(ctx context.Context) error {
+func (b *rig) halted(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errHalted, context.Cause(ctx))
@@ -122,7 +122,7 @@ type kernelKey struct {
 }
 
 // kernel finds what computes a case.
-func (b *bench) kernel(c results.Case) (kernels.Implementation, error) {
+func (b *rig) kernel(c results.Case) (kernels.Implementation, error) {
 	key := kernelKey{c.Operation, c.Kernel}
 	if k := b.kernels[key]; k != nil {
 		return k, nil
@@ -135,7 +135,7 @@ func (b *bench) kernel(c results.Case) (kernels.Implementation, error) {
 }
 
 // ready makes sure that a station's weights are there and its launches belong to them.
-func (b *bench) ready(ctx context.Context, s *station) error {
+func (b *rig) ready(ctx context.Context, s *station) error {
 	set := b.sets[matrixOf(s.c)]
 	if set == nil {
 		return fmt.Errorf("weights %v are not in memory", matrixOf(s.c))
@@ -167,7 +167,7 @@ func (b *bench) ready(ctx context.Context, s *station) error {
 }
 
 // bind joins part i of a case with copy of the weights.
-func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
+func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	parts, slot := ms(s.c), int64(copy%b.slots(s.c))
 	row := 0
 	for _, m := range parts[:i] {
@@ -182,7 +182,7 @@ func (b *bench) bind(s *station, copy, i int) (kernels.Launch, error) {
 }
 
 // launch is a part of a case on one copy of its weights, bound at first use.
-func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
+func (b *rig) launch(s *station, copy, part int) (kernels.Launch, error) {
 	at := copy*len(ms(s.c)) + part
 	if s.launches != nil && s.launches[at] != nil {
 		return s.launches[at], nil
@@ -200,7 +200,7 @@ func (b *bench) launch(s *station, copy, part int) (kernels.Launch, error) {
 // prime runs a case for the first time, where the device tells that from later times,
 // and returns roughly how long it takes: 0 where it doesn't tell, or parts have run. Blocks in
 // flight have landed.
-func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err error) {
+func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error) {
 	device, ok := b.device.(kernels.Primer)
 	if !ok {
 		return 0, nil
@@ -233,7 +233,7 @@ func (b *bench) prime(ctx context.Context, s *station) (seconds float64, err err
 // pilot finds out how many executions a block of the case needs. The first one
 // also brings memory and libraries into the state in which they stay; a second block, which
 // is long enough to be timed, runs only where neighbours do not tell.
-func (b *bench) pilot(ctx context.Context, s *station) error {
+func (b *rig) pilot(ctx context.Context, s *station) error {
 	if s.perBlock > 0 {
 		return nil
 	}
@@ -276,14 +276,14 @@ func (b *bench) pilot(ctx context.Context, s *station) error {
 }
 
 // primes says whether the device tells first runs from later ones.
-func (b *bench) primes() bool {
+func (b *rig) primes() bool {
 	_, ok := b.device.(kernels.Primer)
 	return ok
 }
 
 // rests says whether a station's pilot runs blocks of its own, which those in flight do not
 // go together with.
-func (b *bench) rests(s *station) bool {
+func (b *rig) rests(s *station) bool {
 	if s.perBlock > 0 {
 		return false
 	}
@@ -292,13 +292,13 @@ func (b *bench) rests(s *station) bool {
 }
 
 // executions is how many come nearest to a block when each takes the seconds.
-func (b *bench) executions(seconds float64) int {
+func (b *rig) executions(seconds float64) int {
 	return int(max(float64(b.least), min(maxLaunches, math.Round(b.target.Seconds()/seconds))))
 }
 
 // refine corrects the length of a case's blocks after one of n executions that came out as
 // less than half or more than twice of what it is meant to be.
-func (b *bench) refine(s *station, n int, span kernels.Span) {
+func (b *rig) refine(s *station, n int, span kernels.Span) {
 	if goal := b.target.Seconds(); span.Seconds < goal/2 || span.Seconds > 2*goal {
 		s.perBlock = b.executions(span.Seconds / float64(n))
 	}
@@ -321,7 +321,7 @@ func (s *station) told() (label string, launch results.Launch) {
 	return "", results.Launch{}
 }
 
-func (b *bench) close() error {
+func (b *rig) close() error {
 	errs := []error{b.land()}
 	for _, s := range b.sets {
 		errs = append(errs, s.close())

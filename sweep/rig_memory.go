@@ -12,7 +12,7 @@ import (
 // slots is over how many places of A and C a case rotates: one, except in the
 // cold regime, where a place must have left the cache when it comes round again.
 // The number divides that of the copies, so that both rotations stay in step.
-func (b *bench) slots(c results.Case) int {
+func (b *rig) slots(c results.Case) int {
 	if c.Regime != results.Cold {
 		return 1
 	}
@@ -50,13 +50,13 @@ func outputBytes(c results.Case) int64 {
 }
 
 // operandBytes is what A and C of a case take.
-func (b *bench) operandBytes(c results.Case) int64 {
+func (b *rig) operandBytes(c results.Case) int64 {
 	return int64(b.slots(c)) * (inputBytes(c) + outputBytes(c))
 }
 
 // reserve makes A and C large enough for cases. Buffers that are already large
 // enough are kept, and with them what was bound to them.
-func (b *bench) reserve(ctx context.Context, cases []results.Case) error {
+func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 	need := map[kernels.DType]*operands{}
 	for _, c := range cases {
 		n := need[c.DType]
@@ -108,7 +108,7 @@ func (o *operands) close() error {
 
 // load brings the weights of ds into memory. Others give way when there is no
 // room for both. A matrix that can't be had is returned with its error.
-func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
+func (b *rig) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
 	keep := map[matrixKey]bool{}
 	var need int64
 	for _, d := range ds {
@@ -160,7 +160,7 @@ func (b *bench) load(ctx context.Context, ds []demand) (failed map[matrixKey]err
 
 // admit says whether the weights of a case are in memory, and the form that its kernel
 // makes of them too or the budget leaves room for it, which is then taken.
-func (b *bench) admit(c results.Case) bool {
+func (b *rig) admit(c results.Case) bool {
 	s, form := b.sets[matrixOf(c)], formOf(c)
 	if s == nil {
 		return false
@@ -179,7 +179,7 @@ func (b *bench) admit(c results.Case) bool {
 }
 
 // holds says whether A and C in memory are large enough for a case.
-func (b *bench) holds(c results.Case) bool {
+func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
 	return have != nil && have.aBytes >= slots*inputBytes(c) && have.cBytes >= slots*outputBytes(c)
 }
