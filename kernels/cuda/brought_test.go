@@ -62,7 +62,7 @@ func TestBroughtKernelPassesGate(t *testing.T) {
 			t.Errorf("%v: %q, want %q", options, out, want)
 		}
 	}
-	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DWRONG")); !strings.Contains(out, "error: gate: cuda:0/mine/fp32/") {
+	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DWRONG")); !strings.Contains(out, "error: check: cuda:0/mine/fp32/") {
 		t.Errorf("a wrong kernel: %s", out)
 	}
 	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DFAILS")); !strings.Contains(out, "launch 0: it does not want to") {
