@@ -260,6 +260,16 @@ func (s Subject) Traits() string {
 	return b.String()
 }
 
+// String prints a subject: "bf16 n4096 k4096 nk"; an operation that is no matrix product
+// stands first.
+func (s Subject) String() string {
+	text := string(s.DType) + " " + s.Size() + s.Traits()
+	if s.Operation != GEMM {
+		text = s.Operation.String() + " " + text
+	}
+	return text
+}
+
 // Compare orders subjects by their fields.
 func (s Subject) Compare(o Subject) int {
 	order := cmp.Or(cmp.Compare(s.Operation, o.Operation), cmp.Compare(s.DType, o.DType))

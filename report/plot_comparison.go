@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -21,11 +20,11 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 		return f
 	}
 	key := curves[0].Key
-	what := key.Device + "/" + subjectText(key)
+	what := key.Device + "/" + key.Subject.String()
 	f.Name, f.Title = fileName("compare "+what), what+" — kernels compared"
 	across := curves[len(curves)-1].Key.Device != key.Device
 	if across {
-		what = key.Kernel + "/" + subjectText(key)
+		what = key.Kernel + "/" + key.Subject.String()
 		f.Name, f.Title = fileName("cards "+what), what+" — cards compared"
 	}
 	f.Subtitle = subtitle(machine, curves[0])
@@ -55,15 +54,6 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 		}
 	}
 	return f
-}
-
-// subjectText is what a series computes: "bf16 n4096 k4096 nk".
-func subjectText(k results.SeriesKey) string {
-	s := string(k.DType) + " " + k.Size() + k.Traits()
-	if k.Operation != kernels.GEMM {
-		s = k.Operation.String() + " " + s
-	}
-	return s
 }
 
 // curveName says what sets a series apart from the first.

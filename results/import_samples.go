@@ -281,7 +281,9 @@ func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
 	if c.Parts, err = splitParts(f.in(parts)); err != nil {
 		return f.fail(parts.name, "is not a sum of parts: %v", err)
 	}
-	if err := c.Validate(); err != nil {
+	// M and the subject were looked at where they were read, the subject once for all lines
+	// that share it.
+	if err := c.checkExecution(); err != nil {
 		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
 	return nil

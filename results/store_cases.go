@@ -37,6 +37,11 @@ func (c Case) Validate() error {
 	if err := c.Subject.Validate(); err != nil {
 		return fmt.Errorf("case %v: %w", c, err)
 	}
+	return c.checkExecution()
+}
+
+// checkExecution is the part of Validate that does not look at M and the subject.
+func (c Case) checkExecution() error {
 	for _, f := range []struct{ name, value string }{{"device", c.Device}, {"kernel", c.Kernel}} {
 		if f.value == "" {
 			return fmt.Errorf("case %v has no %s", c, f.name)

@@ -105,19 +105,26 @@ func referenceClocks(data Data, cfg Config) map[string]float64 {
 // sweepClocks are the clocks in MHz that the samples of a device tell.
 func sweepClocks(series []results.Series, device string) []float64 {
 	clocks := make([]float64, 0, samplesOf(series, device))
+	eachSample(series, device, func(x *results.Sample) {
+		if clocked(x) {
+			clocks = append(clocks, x.ClockMHz)
+		}
+	})
+	return clocks
+}
+
+// eachSample gives every sample of a device to each.
+func eachSample(series []results.Series, device string, each func(*results.Sample)) {
 	for _, s := range series {
 		if s.Key.Device != device {
 			continue
 		}
 		for _, r := range s.Rows {
 			for i := range r.Samples {
-				if x := &r.Samples[i]; clocked(x) {
-					clocks = append(clocks, x.ClockMHz)
-				}
+				each(&r.Samples[i])
 			}
 		}
 	}
-	return clocks
 }
 
 // samplesOf counts the samples of a device.

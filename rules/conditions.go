@@ -21,18 +21,11 @@ const (
 // blockTimes are the lengths of all blocks of a device in microseconds, ascending.
 func blockTimes(series []results.Series, device string) []float64 {
 	blocks := make([]float64, 0, samplesOf(series, device))
-	for _, s := range series {
-		if s.Key.Device != device {
-			continue
+	eachSample(series, device, func(x *results.Sample) {
+		if usable(x) {
+			blocks = append(blocks, x.US*float64(max(x.Launches, 1)))
 		}
-		for _, r := range s.Rows {
-			for i := range r.Samples {
-				if x := &r.Samples[i]; usable(x) {
-					blocks = append(blocks, x.US*float64(max(x.Launches, 1)))
-				}
-			}
-		}
-	}
+	})
 	slices.Sort(blocks)
 	return blocks
 }

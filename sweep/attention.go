@@ -12,46 +12,17 @@ const headsExpected = "heads of queries, heads of keys and values and elements o
 
 // ParseHeads reads the sizes of an attention, "q32kv8d128" or "m512q32kv8d128w4096".
 func ParseHeads(s string) (Target, error) {
-	t := Target{}
-	fields := []struct {
-		name  string
-		value *int
-		need  bool
-	}{{"kv", &t.Heads.KV, true}, {"q", &t.Heads.Query, true}, {"d", &t.Heads.Dim, true}, {"w", &t.Window, false}, {"m", &t.M, false}}
-	bad := func(format string, args ...any) (Target, error) {
-		return Target{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), headsExpected}
-	}
-	rest := strings.ToLower(strings.TrimSpace(s))
-next:
-	for rest != "" {
-		for _, f := range fields {
-			if !strings.HasPrefix(rest, f.name) {
-				continue
-			}
-			digits := rest[len(f.name):]
-			end := 0
-			for end < len(digits) && digits[end] >= '0' && digits[end] <= '9' {
-				end++
-			}
-			n, reason := parseDimension(digits[:end])
-			switch {
-			case reason != "":
-				return bad("%s: %s", f.name, reason)
-			case *f.value != 0:
-				return bad("%s is given twice", f.name)
-			}
-			*f.value, rest = n, strings.TrimLeft(digits[end:], " \t")
-			continue next
-		}
-		return bad("%q is none of q, kv, d, w and m", rest[:1])
-	}
-	for _, f := range fields {
-		if f.need && *f.value == 0 {
-			return bad("%s is missing", f.name)
+	var t Target
+	reason := scanSizes(strings.ToLower(strings.TrimSpace(s)), "q, kv, d, w and m", []sizeField{
+		{"kv", &t.Heads.KV, true}, {"q", &t.Heads.Query, true}, {"d", &t.Heads.Dim, true}, {"w", &t.Window, false}, {"m", &t.M, false},
+	})
+	if reason == "" {
+		if err := t.Heads.Validate(); err != nil {
+			reason = err.Error()
 		}
 	}
-	if err := t.Heads.Validate(); err != nil {
-		return bad("%v", err)
+	if reason != "" {
+		return Target{}, &SyntaxError{"shape", s, reason, headsExpected}
 	}
 	return t, nil
 }

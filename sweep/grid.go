@@ -201,50 +201,52 @@ func ParseShape(s string) (kernels.Shape, error) {
 // of that size.
 func ParseProduct(s string) (Target, error) {
 	var t Target
-	bad := func(format string, args ...any) (Target, error) {
-		return Target{}, &SyntaxError{"shape", s, fmt.Sprintf(format, args...), shapeExpected}
-	}
 	rest := strings.ToLower(strings.TrimSpace(s))
 	if named := namedSides(rest); named != "" {
 		return Target{}, &SyntaxError{"shape", s, "numbers without names", "them with their names, as in " + named}
 	}
-	for rest != "" {
-		var field *int
-		switch rest[0] {
-		case 'm':
-			field = &t.M
-		case 'n':
-			field = &t.N
-		case 'k':
-			field = &t.K
-		case 'x':
-			field = &t.Products
-		default:
-			return bad("%q is none of the letters m, n, k and x", rest[:1])
-		}
-		name := rest[:1]
-		rest = rest[1:]
-		end := 0
-		for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
-			end++
-		}
-		n, reason := parseDimension(rest[:end])
-		if reason != "" {
-			return bad("%s: %s", name, reason)
-		}
-		if *field != 0 {
-			return bad("%s is given twice", name)
-		}
-		*field = n
-		rest = strings.TrimLeft(rest[end:], " \t")
-	}
-	switch {
-	case t.N == 0:
-		return bad("n is missing")
-	case t.K == 0:
-		return bad("k is missing")
+	reason := scanSizes(rest, "the letters m, n, k and x", []sizeField{
+		{"m", &t.M, false}, {"n", &t.N, true}, {"k", &t.K, true}, {"x", &t.Products, false},
+	})
+	if reason != "" {
+		return Target{}, &SyntaxError{"shape", s, reason, shapeExpected}
 	}
 	return t, nil
+}
+
+// sizeField is a size with its name before it, as in "n4096".
+type sizeField struct {
+	name   string
+	value  *int // 0 where it was not given
+	needed bool
+}
+
+// scanSizes reads sizes in any order, each once at most, in lower case. The reason says what
+// is wrong with the first that can't be read, or is missing; among names what there is.
+func scanSizes(rest, among string, fields []sizeField) (reason string) {
+	for rest != "" {
+		i := slices.IndexFunc(fields, func(f sizeField) bool { return strings.HasPrefix(rest, f.name) })
+		if i < 0 {
+			return fmt.Sprintf("%q is none of %s", rest[:1], among)
+		}
+		f := fields[i]
+		rest = rest[len(f.name):]
+		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		n, reason := parseDimension(digits)
+		switch {
+		case reason != "":
+			return f.name + ": " + reason
+		case *f.value != 0:
+			return f.name + " is given twice"
+		}
+		*f.value, rest = n, strings.TrimLeft(rest[len(digits):], " \t")
+	}
+	for _, f := range fields {
+		if f.needed && *f.value == 0 {
+			return f.name + " is missing"
+		}
+	}
+	return ""
 }
 
 // namedSides spells "4096x4096" with the names of the sides, three numbers being

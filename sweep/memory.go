@@ -38,11 +38,10 @@ func compareKeys(a, b matrixKey) int {
 }
 
 func (k matrixKey) String() string {
-	s := string(k.DType) + " " + k.Size() + k.Traits()
 	if k.extent > 0 {
-		s = fmt.Sprintf("%s %v up to m%d", k.Operation, s, k.extent)
+		return fmt.Sprintf("%v up to m%d", k.Subject, k.extent)
 	}
-	return s
+	return k.Subject.String()
 }
 
 // bytes is the size of one copy.

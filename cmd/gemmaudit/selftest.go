@@ -166,7 +166,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	return selftestVerdict(test, failures)
 }
 
-// checks runs the check of every kernel into test. failures are what kept kernels from
+// checks compares every kernel with the reference, into test. failures are what kept kernels from
 // being checked; a device that is lost is not asked again. err ends the command.
 func (o *selftestOptions) checks(ctx context.Context, devices []kernels.Device, dtypes []kernels.DType, test *report.Selftest) (failures []error, err error) {
 devices:
@@ -287,7 +287,7 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	return out, nil
 }
 
-// check runs the check. failure is what kept the kernel from being checked; err is one of
+// check compares the kernel with the reference. failure is what kept the kernel from being checked; err is one of
 // ctx alone.
 func (g kernelCheck) check(ctx context.Context, d kernels.Device) (check report.CheckStep, failure, err error) {
 	check = report.CheckStep{Device: d.Spec().ID, Kernel: g.kernel, DType: g.dtype}

@@ -196,8 +196,9 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 const blasKernels = 2
 
 // withWorkspace lets open make a session of a library with the workspace that both
-// share; open returns false, and the library's status, when it can't.
-func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool) error {
+// share; open returns false, and the library's status, when it can't. free gives the session
+// back when the device is closed.
+func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool, free func()) error {
 	bytes := blasWorkspaceBytes(d.Arch())
 	workspace, err := d.Scratch(bytes)
 	if err != nil {
@@ -212,6 +213,10 @@ func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdev
 	if !open(C.CUdeviceptr(workspace), C.size_t(bytes), &status) {
 		return blasError(d.Spec().ID+": open "+library, status)
 	}
+	d.OnClose(func() error {
+		free()
+		return nil
+	})
 	return nil
 }
 
@@ -221,19 +226,13 @@ func (k *cublas) open() error {
 	if k.session != nil {
 		return nil
 	}
-	err := withWorkspace(k.dev, "cuBLAS", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+	return withWorkspace(k.dev, "cuBLAS", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
 		k.session = C.ga_cublas_session_new(k.lib, workspace, bytes, k.sums.mathMode(), status)
 		return k.session != nil
-	})
-	if err != nil {
-		return err
-	}
-	k.dev.OnClose(func() error {
+	}, func() {
 		C.ga_cublas_session_free(k.session)
 		k.session = nil
-		return nil
 	})
-	return nil
 }
 
 // cublasCall owns the memory of one launch, which a cleanup frees once nothing refers

@@ -112,19 +112,13 @@ func (k *cublasLt) open() error {
 	if k.session != nil {
 		return nil
 	}
-	err := withWorkspace(k.dev, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+	return withWorkspace(k.dev, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
 		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), status)
 		return k.session != nil
-	})
-	if err != nil {
-		return err
-	}
-	k.dev.OnClose(func() error {
+	}, func() {
 		C.ga_cublaslt_session_free(k.session)
 		k.session, k.plans = nil, nil
-		return nil
 	})
-	return nil
 }
 
 // ask returns the heuristic's answer for a product with up to most algorithms.
