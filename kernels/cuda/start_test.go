@@ -19,8 +19,9 @@ import (
 
 func init() { scenarios["start"] = startBlocks }
 
-// startBlocks runs blocks of a launch of one kernel that may overlap its predecessor, and of
-// one of two such kernels: as they are, serial, and in the wrong order.
+// startBlocks runs blocks of a launch of one kernel that may overlap its predecessor and whose
+// blocks wait for each other, and of one of two such kernels: as they are, serial, and in the
+// wrong order.
 func startBlocks() {
 	devices, missing := Provider{}.Open()
 	if len(devices) == 0 {
@@ -30,7 +31,7 @@ func startBlocks() {
 	d := devices[0].(*Device)
 	step := func() planning.Call {
 		c := support.PackCall(d.Arch(), kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
-		c.Overlap = true
+		c.Overlap, c.Cooperative = true, true
 		return c
 	}
 	one, err := d.NewLaunch("", "one", driver.Steps([]planning.Call{step()}))
@@ -130,23 +131,35 @@ func queueBlocks() {
 }
 
 // Launches of a serial block wait for their predecessor; kernels inside of a launch overlap
-// as ever. A block in progress is not disturbed.
+// as ever. Those that do not overlap are launched cooperatively where the GPU can. A block in
+// progress is not disturbed.
 func TestStart(t *testing.T) {
-	out, trace := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1")
-	for _, c := range []struct{ name, want string }{
-		// The blocking kernel and the stamp before the block, three launches, the stamp after it.
-		{"one", "00 111 0"}, {"two", "00 111111 0"}, {"one serial", "00 000 0"}, {"two serial", "00 010101 0"},
-	} {
-		_, rest, _ := strings.Cut(trace, "begin "+c.name+"\n")
-		block, _, _ := strings.Cut(rest, "end "+c.name+"\n")
+	flags := func(trace, name, flag string) string {
+		_, rest, _ := strings.Cut(trace, "begin "+name+"\n")
+		block, _, _ := strings.Cut(rest, "end "+name+"\n")
 		var got strings.Builder
 		for line := range strings.Lines(block) {
-			if flag, ok := strings.CutPrefix(strings.TrimSpace(line), "launch overlaps "); ok {
-				got.WriteString(flag)
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "launch "+flag+" "); ok {
+				got.WriteString(value)
 			}
 		}
-		if want := strings.ReplaceAll(c.want, " ", ""); got.String() != want {
-			t.Errorf("%s: kernels overlap as %s, want %s", c.name, got.String(), want)
+		return got.String()
+	}
+	out, trace := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1")
+	_, never := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1", "FAKE_CUDA_COOPERATIVE=0")
+	for _, c := range []struct{ name, overlaps, cooperates string }{
+		// The blocking kernel and the stamp before the block, three launches, the stamp after it.
+		{"one", "001110", "000000"}, {"two", "001111110", "000000000"},
+		{"one serial", "000000", "001110"}, {"two serial", "000101010", "001010100"},
+	} {
+		if got := flags(trace, c.name, "overlaps"); got != c.overlaps {
+			t.Errorf("%s: kernels overlap as %s, want %s", c.name, got, c.overlaps)
+		}
+		if got := flags(trace, c.name, "cooperates"); got != c.cooperates {
+			t.Errorf("%s: kernels are launched cooperatively as %s, want %s", c.name, got, c.cooperates)
+		}
+		if got := flags(never, c.name, "cooperates"); strings.Contains(got, "1") || got == "" {
+			t.Errorf("%s, on a GPU that can't: kernels are launched cooperatively as %s", c.name, got)
 		}
 	}
 	want := "one took 0.5 ms\n" +

@@ -180,14 +180,20 @@ struct Factors {
     }
 };
 
-// put stores four floats for another block, and get waits for them and leaves zeros.
+// Seconds of polling: a block that is waited for as long is not on the GPU.
+constexpr uint32_t MOST_POLLS = 1u << 23;
+
+// put stores four floats for another block, and get waits for them and leaves zeros. A wait
+// without an end becomes a launch that failed.
 __device__ __forceinline__ uint32_t sealed(float v) { return ~__float_as_uint(v); }
 __device__ __forceinline__ void put(uint4* to, const float (&v)[4]) {
     asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(sealed(v[0])), "r"(sealed(v[1])), "r"(sealed(v[2])), "r"(sealed(v[3])) : "memory");
 }
 __device__ __forceinline__ float4 get(uint4* from) {
     uint4 v;
+    uint32_t polls = 0;
     do {
+        if (polls++ == MOST_POLLS) __trap();
         asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
     } while (v.x == 0 || v.y == 0 || v.z == 0 || v.w == 0);
     *from = make_uint4(0, 0, 0, 0);

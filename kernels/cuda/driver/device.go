@@ -20,6 +20,8 @@ import (
 type Device struct {
 	spec kernels.Spec
 	arch planning.Arch
+	// cooperative says that a launch can ask for all its blocks at once.
+	cooperative bool
 	// card is what NVML knows of the GPU.
 	*management.Card
 

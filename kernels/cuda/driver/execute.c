@@ -34,6 +34,13 @@ static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream, int overl
     memset(a, 0, sizeof *a);
     a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     a->value.programmaticStreamSerializationAllowed = 1;
+  } else if (s->cooperative) {
+    // The driver then refuses a grid that does not fit, and starts all of it or none. An
+    // overlapped launch needs a promise less: what is in its way ends by itself.
+    CUlaunchAttribute *a = &attributes[config.numAttrs++];
+    memset(a, 0, sizeof *a);
+    a->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    a->value.cooperative = 1;
   }
   void *params[] = {s->params};
   return cuLaunchKernelEx(&config, s->function, params, NULL);

@@ -148,6 +148,9 @@ func (d *Device) place(c planning.Call, to *C.ga_cuda_step, params unsafe.Pointe
 	if c.Overlap && d.arch.CC >= 90 {
 		to.overlap = 1
 	}
+	if c.Cooperative && d.cooperative {
+		to.cooperative = 1
+	}
 	copy(unsafe.Slice((*byte)(params), len(c.Args.Bytes)), c.Args.Bytes)
 	for _, m := range c.Args.Maps {
 		if err := encodeTensorMap(m.Map, unsafe.Add(params, m.At)); err != nil {

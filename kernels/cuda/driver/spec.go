@@ -39,6 +39,7 @@ func (d *Device) readSpec() error {
 		return v
 	}
 	const sharedOptIn = cu.DeviceAttribute(C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+	d.cooperative = get(cu.DeviceAttribute(C.CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)) != 0
 	d.arch = planning.Arch{
 		CC:        10*get(cu.ComputeCapabilityMajor) + get(cu.ComputeCapabilityMinor),
 		SMs:       get(cu.MultiprocessorCount),

@@ -20,6 +20,7 @@ typedef struct {
   unsigned grid[3], block[3], cluster[3];  // cluster[0] is 0 for none
   unsigned shared;                         // dynamic shared memory in bytes
   int overlap;                             // may begin while its predecessor drains
+  int cooperative;                         // its blocks wait for each other
   void *params;                            // the struct that is the kernel's parameter
 } ga_cuda_step;
 

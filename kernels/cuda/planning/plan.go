@@ -39,6 +39,10 @@ type Call struct {
 	// dependent launch, compute capability 9.0). The kernel then waits, with
 	// griddepcontrol.wait, before it touches anything but weights.
 	Overlap bool
+	// Cooperative says that the blocks wait for each other, so that all of them must be on
+	// the GPU at once: the driver is asked for that where the launch does not overlap its
+	// predecessor and the GPU offers it.
+	Cooperative bool
 }
 
 // Args is the struct that a kernel takes, laid out as the device compiler does:

@@ -132,6 +132,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1980000; break;
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3201000; break;
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; break;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = (int)number("FAKE_CUDA_COOPERATIVE", 1); break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: *value = (int)number("FAKE_CUDA_MODE", 0); break;
     default: *value = 0;
   }
@@ -337,10 +338,12 @@ CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
   BEGIN;
   (void)extra;
-  int overlaps = 0;
-  for (unsigned i = 0; i < config->numAttrs; i++)
+  int overlaps = 0, cooperates = 0;
+  for (unsigned i = 0; i < config->numAttrs; i++) {
     if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) overlaps = 1;
-  if (getenv("FAKE_CUDA_TRACE")) fprintf(stderr, "launch overlaps %d\n", overlaps);
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperates = config->attrs[i].value.cooperative;
+  }
+  if (getenv("FAKE_CUDA_TRACE")) fprintf(stderr, "launch overlaps %d\nlaunch cooperates %d\n", overlaps, cooperates);
   if (overlaps && capturing && number("FAKE_CUDA_PLAIN_EDGES", 0)) return CUDA_ERROR_NOT_SUPPORTED;
   if (config->gridDimX == 0 || config->blockDimX == 0 || function == NULL || params[0] == NULL) return CUDA_ERROR_INVALID_VALUE;
   launched++;

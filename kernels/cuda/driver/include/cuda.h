@@ -139,6 +139,7 @@ typedef union CUlaunchAttributeValue_union {
   struct {
     unsigned int x, y, z;
   } clusterDim;
+  int cooperative;
   int programmaticStreamSerializationAllowed;
   uint64_t alignment; // other members hold pointers
 } CUlaunchAttributeValue;
