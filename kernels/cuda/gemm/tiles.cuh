@@ -3,6 +3,7 @@
 #pragma once
 
 #include "numeric.cuh"
+#include "raster.cuh"
 
 struct TileParams {
     const void* a;          // row-major M×K
@@ -30,16 +31,7 @@ __device__ __forceinline__ int threadNumber() {
     return n;
 }
 
-// TileOrigin is the tile of a block: tiles in groups of p.group rows, column by column
-// within a group.
-struct TileOrigin {
-    int row, column;  // in tiles
-
-    __device__ __forceinline__ explicit TileOrigin(const TileParams& p) {
-        const int block = blockNumber();
-        const int perGroup = p.group * p.tilesN, group = block / perGroup, inGroup = block % perGroup;
-        const int rows = min(p.group, p.tilesM - group * p.group);
-        row = group * p.group + inGroup % rows;
-        column = inGroup / rows;
-    }
+// TileOrigin is the tile of a block.
+struct TileOrigin : Raster<int> {
+    __device__ __forceinline__ explicit TileOrigin(const TileParams& p) : Raster(blockNumber(), p.group, p.tilesM, p.tilesN) {}
 };

@@ -24,8 +24,8 @@
 //           between tiles.
 // Grid      Persistent: every SM runs one block. Tiles are dealt out whole, in groups of
 //           rows so that what runs at one time shares its operands in L2. Where whole
-//           tiles would leave SMs idle in the last round, the first `splitTiles` tiles are
-//           cut along K into equal shares (stream-K): see Work.
+//           tiles would leave SMs idle in the last round, the first tiles are cut
+//           along K into equal shares (stream-K): see Walk.
 // Repeats   Sums of a cut tile are added in the order of K from the last part to the
 //           first, by whoever holds the last part, so results repeat bit for bit.
 
@@ -144,12 +144,12 @@ struct Hopper {
     };
 
     static __device__ __forceinline__ void produce(const HopperParams &p, uint32_t shared, int rank, int size) {
-        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Walk work(p.cut, p.rowTiles * p.colTiles, p.steps, blockIdx.x / size, gridDim.x / size);
         Fetch fetch(p, shared, rank, size);
         int row, col;
 
         // Weights do not depend on the launch before: fill the ring with them while it ends.
-        bool more = work.advance();
+        bool more = work.next();
         int ahead = 0;
         if (more) {
             fetch.start(work.tile, rank, size, row, col);
@@ -184,14 +184,14 @@ struct Hopper {
                 fetch.loadB(x, col);
                 fetch.advance();
             }
-            more = work.advance();
+            more = work.next();
             if (more) fetch.start(work.tile, rank, size, row, col);
         }
     }
 
     static __device__ __forceinline__ void consume(const HopperParams &p, uint32_t shared, int rank, int size) {
         int consumer = threadIdx.x / GROUP - 1, thread = threadIdx.x % GROUP;
-        Work work(p, blockIdx.x / size, gridDim.x / size);
+        Walk work(p.cut, p.rowTiles * p.colTiles, p.steps, blockIdx.x / size, gridDim.x / size);
         Stage<STAGES> stage;
         int box = 0;
 
@@ -207,7 +207,7 @@ struct Hopper {
         };
 
         waitForPredecessor();
-        while (work.advance()) {
+        while (work.next()) {
             int row, col;
             origin(p, work.tile, rank, size, row, col);
             if (BESIDE)
@@ -260,12 +260,12 @@ struct Hopper {
                 continue;
             }
             if (work.begin > 0) {
-                int total = p.splitTiles * p.steps, first = work.tile * p.steps;
+                const int first = work.tile * p.steps;
                 int other = work.cluster;
                 do {
                     --other;
                     Held::take(p, other * size + rank, consumer, sum);
-                } while (Work::bound(other, work.clusters, total) > first);
+                } while (p.cut.runBegin(other, work.clusters) > first);
             }
             if constexpr (TRANSPOSED)
                 Held::storeTransposed(p, shared + BOXES_AT, sum, row, col, box);

@@ -437,7 +437,8 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	}
 	rows, cols := c.extent(p)
 	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)
-	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, stackedBlocks, lead, aligned)
+	cut := c.split * c.steps
+	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, cut/c.clusters, cut%c.clusters, stackedBlocks, lead, aligned)
 	k.Args.Align(64)
 	return k
 }

@@ -19,12 +19,10 @@
 // 128-byte rows), scratch of each consumer warp for turning fragments into rows of C, then
 // the barriers of the ring.
 //
-// Work: tiles times steps of K. Tiles that fill whole waves are done whole; the rest,
-// `streamed` tiles, are cut into equal runs of steps, one for each cluster (stream-K).
-// A run is walked from its end to its beginning: what it holds of a tile that the next
-// run finishes is done first and handed over in `partials`, so that whoever finishes a
-// tile seldom waits, and waits only for runs before its own, which were started before
-// it. Sums are added in the order of the runs: the same bits every time.
+// Work: tiles times steps of K. Tiles that fill whole waves are done whole; the rest are
+// cut into equal runs of steps, one for each cluster (stream-K): see Walk. What a run holds
+// of a tile that the next run finishes is handed over in `partials`. Sums are added in the
+// order of the runs: the same bits every time.
 //
 // Clusters: a cluster's tile is `clusterRows` by `clusterTokens` tiles. Blocks of the
 // same weights each fetch a part and send it to all of them, and so do blocks of the
@@ -35,6 +33,7 @@
 // weights move while this kernel's last tiles are added up.
 #include "hopper_handover.cuh"
 #include "hopper_narrow_tiles.cuh"
+#include "hopper_stream.cuh"
 #include "pair.cuh"
 #include "wgmma.cuh"
 
@@ -51,8 +50,7 @@ struct Params {
     int steps;      // stages of K a tile takes
     int tokenTiles; // clusters' tiles of the m tokens
     int tiles;      // clusters' tiles, those of the same weights side by side
-    int streamed;   // the first tiles, which are cut
-    int run, rest;  // steps of a run of them: run, and one more in `rest` of all runs
+    Cut cut;        // which of them are cut along K
     int stages;
     int vector; // rows of C are aligned to 16 bytes
     int reread; // weights are needed more than once
@@ -61,43 +59,6 @@ struct Params {
 
 constexpr int K_BYTES = 128;         // of a swizzled row, and of a block of K
 constexpr int WARP_SCRATCH = 8 * 80; // bytes of a consumer warp: 8 rows of 64 and padding
-
-// Walk goes through the segments of one cluster: pieces of tiles, steps [first, last)
-// each.
-struct Walk {
-    int begin, end, steps, whole, tiles, stride;
-    int tile, first, last;
-
-    __device__ Walk(const Params &p, int cluster, int clusters) : steps(p.steps), tiles(p.tiles), stride(clusters) {
-        begin = start(p, cluster, clusters);
-        end = start(p, cluster + 1, clusters);
-        whole = p.streamed + cluster;
-    }
-
-    // start is the first of the streamed steps that a cluster has.
-    static __device__ int start(const Params &p, int cluster, int clusters) {
-        return p.run * cluster + static_cast<int>(static_cast<uint32_t>(p.rest * cluster) / static_cast<uint32_t>(clusters));
-    }
-
-    __device__ bool next() {
-        if (end > begin) {
-            tile = (end - 1) / steps;
-            int from = max(begin, tile * steps);
-            first = from - tile * steps;
-            last = end - tile * steps;
-            end = from;
-            return true;
-        }
-        if (whole < tiles) {
-            tile = whole;
-            first = 0;
-            last = steps;
-            whole += stride;
-            return true;
-        }
-        return false;
-    }
-};
 
 template <Operand T>
 struct Element {
@@ -301,10 +262,10 @@ struct Narrow {
         const Part part = weightsPart();
         const uint64_t policy = weightsPolicy();
         uint32_t stage = ring, bar = full;
-        for (Walk w(p, index, clusters); w.next();) {
+        for (Walk w(p.cut, p.tiles, p.steps, index, clusters); w.next();) {
             const int y = firstRow(w.tile) + part.shift;
 #pragma unroll 1
-            for (int step = w.first; step < w.last; step++) {
+            for (int step = w.begin; step < w.end; step++) {
                 if (bar == empty) return;
                 barrierExpect(bar, STAGE);
                 fetch(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
@@ -322,11 +283,11 @@ struct Narrow {
         const uint32_t toEmpty = empty - full;
         int parity = 1; // of `empty`: the first round was filled ahead
         bool ahead = true;
-        for (Walk w(p, index, clusters); w.next();) {
+        for (Walk w(p.cut, p.tiles, p.steps, index, clusters); w.next();) {
             const int yWeights = firstRow(w.tile) + weights.shift, yTokens = firstToken(w.tile) + tokens.shift;
-            int x = w.first * (DEPTH * K);
+            int x = w.begin * (DEPTH * K);
 #pragma unroll 1
-            for (int step = w.first; step < w.last; step++) {
+            for (int step = w.begin; step < w.end; step++) {
                 if (!ahead) {
                     barrierWait(bar + toEmpty, parity);
                     barrierExpect(bar, STAGE);
@@ -427,7 +388,7 @@ struct Narrow {
         Slot slot = firstSlot(group);
         Value sums[TOKENS / 2];
         waitForPredecessor();
-        for (Walk w(p, index, clusters); w.next();) {
+        for (Walk w(p.cut, p.tiles, p.steps, index, clusters); w.next();) {
 #pragma unroll
             for (int i = 0; i < TOKENS / 2; i++) sums[i] = 0;
             pin(sums);
@@ -435,7 +396,7 @@ struct Narrow {
             uint32_t held = slot.bar;
             multiply(sums, slot);
 #pragma unroll 1
-            for (int left = w.last - w.first - 1; left > 0; left--) {
+            for (int left = w.end - w.begin - 1; left > 0; left--) {
                 const uint32_t bar = slot.bar;
                 multiply(sums, slot);
                 wgmmaWait<1>();
@@ -445,11 +406,11 @@ struct Narrow {
             wgmmaWait<0>();
             pin(sums);
             release(held, distance);
-            if (w.last < w.steps) {
+            if (w.end < w.steps) {
                 handOver(sums);
                 continue;
             }
-            if (w.first > 0) takeOver(sums, w.tile);
+            if (w.begin > 0) takeOver(sums, w.tile);
             const int token = firstToken(w.tile);
             const int n = firstRow(w.tile) + group * 64 + threadIdx.x % 128 / 32 * 16;
             putBlock<T, TOKENS>(p, sums, token, n, scratch + threadIdx.x / 32 * WARP_SCRATCH);
@@ -458,47 +419,28 @@ struct Narrow {
 
     // partial is where this thread's sums of a block's partial tile lie, in units of 16
     // bytes that are 128 apart.
-    __device__ uint4 *partial(int block) const {
+    __device__ float4 *partial(int block) const {
         const int64_t slot = static_cast<int64_t>(block) * GROUPS + threadIdx.x / 128;
-        return reinterpret_cast<uint4 *>(p.partials) + slot * (TOKENS / 8 * 128) + threadIdx.x % 128;
+        return reinterpret_cast<float4 *>(p.partials) + slot * (TOKENS / 8 * 128) + threadIdx.x % 128;
     }
 
     __device__ uint32_t *flag(int block) const { return p.flags + block * GROUPS + threadIdx.x / 128; }
 
     // handOver leaves the sums of a tile to the run that finishes it.
     __device__ void handOver(const Value (&sums)[TOKENS / 2]) {
-        uint4 *to = partial(blockIdx.x);
-#pragma unroll
-        for (int j = 0; j < TOKENS / 8; j++) {
-            const Value *v = &sums[4 * j];
-            to[j * 128] = make_uint4(bits(v[0]), bits(v[1]), bits(v[2]), bits(v[3]));
-        }
+        putPartial<TOKENS / 8>(partial(blockIdx.x), sums);
         GA_HAND_OVER(1 + threadIdx.x / 128, flag(blockIdx.x));
     }
 
     // takeOver adds what the runs before this one have of a tile.
     __device__ void takeOver(Value (&sums)[TOKENS / 2], int tile) {
         int first = index;
-        while (Walk::start(p, first, clusters) > tile * p.steps) first--;
+        while (p.cut.runBegin(first, clusters) > tile * p.steps) first--;
         for (int i = first + threadIdx.x % 128; i < index; i += 128) {
             awaitHandOver(flag(i * cluster + rank));
         }
         groupSync(1 + threadIdx.x / 128, 128);
-        for (int i = first; i < index; i++) {
-            const uint4 *from = partial(i * cluster + rank);
-#pragma unroll
-            for (int j = 0; j < TOKENS / 8; j++) {
-                const uint4 v = __ldcg(from + j * 128);
-                Value *s = &sums[4 * j];
-                if constexpr (T == Operand::S8) {
-                    s[0] += static_cast<int>(v.x), s[1] += static_cast<int>(v.y);
-                    s[2] += static_cast<int>(v.z), s[3] += static_cast<int>(v.w);
-                } else {
-                    s[0] += __uint_as_float(v.x), s[1] += __uint_as_float(v.y);
-                    s[2] += __uint_as_float(v.z), s[3] += __uint_as_float(v.w);
-                }
-            }
-        }
+        for (int i = first; i < index; i++) addPartial<TOKENS / 8>(partial(i * cluster + rank), sums);
     }
 };
 

@@ -4,7 +4,6 @@
 #include "hopper_handover.cuh"
 #include "hopper_walk.cuh"
 #include "pair.cuh"
-#include "sums.cuh"
 
 namespace {
 
@@ -168,15 +167,7 @@ struct Sums {
     }
 
     static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
-        float4 *to = slot(p, block, consumer);
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma)
-#pragma unroll
-            for (int i = 0; i < WIDTH / 8; ++i) {
-                Acc *d = &sum[mma][4 * i];
-                __stcg(to + (mma * WIDTH / 8 + i) * GROUP,
-                       make_float4(asFloat(d[0]), asFloat(d[1]), asFloat(d[2]), asFloat(d[3])));
-            }
+        putPartial<MMAS * WIDTH / 8>(slot(p, block, consumer), &sum[0][0]);
         GA_HAND_OVER(GROUP_BARRIER + consumer, p.ready + block * CONSUMERS + consumer);
     }
 
@@ -185,18 +176,7 @@ struct Sums {
             awaitHandOver(p.ready + block * CONSUMERS + consumer);
         }
         groupSync(GROUP_BARRIER + consumer, GROUP);
-        const float4 *at = slot(p, block, consumer);
-#pragma unroll
-        for (int mma = 0; mma < MMAS; ++mma)
-#pragma unroll
-            for (int i = 0; i < WIDTH / 8; ++i) {
-                Acc *d = &sum[mma][4 * i];
-                float4 v = __ldcg(at + (mma * WIDTH / 8 + i) * GROUP);
-                addTo(d[0], v.x);
-                addTo(d[1], v.y);
-                addTo(d[2], v.z);
-                addTo(d[3], v.w);
-            }
+        addPartial<MMAS * WIDTH / 8>(slot(p, block, consumer), &sum[0][0]);
     }
 };
 

@@ -42,6 +42,7 @@
 #include "mma_sync.cuh"
 #include "mma_tiles.cuh"
 #include "pair.cuh"
+#include "raster.cuh"
 #include "sums.cuh"
 
 namespace ga_mma {
@@ -137,17 +138,6 @@ __device__ __forceinline__ void storePair(unsigned to, int x, int y) {
     asm volatile("st.shared.v2.s32 [%0], {%1,%2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }
 
-// tileOf walks the output in groups of tile rows, column by column within a group,
-// so that blocks that run at the same time share rows of A and of B in L2.
-__device__ __forceinline__ void tileOf(const Params& p, int tile, int& row, int& column) {
-    const int perGroup = p.group * p.tilesN;
-    const int first = tile / perGroup * p.group;
-    const int rows = min(p.group, p.tilesM - first);
-    const int within = tile % perGroup;
-    row = first + within % rows;
-    column = within / rows;
-}
-
 template <Type T, int BM, int BN, int WarpsM, int WarpsN, int Row, int Stages>
 struct Kernel {
     using Acc = typename Traits<T>::Acc;
@@ -177,9 +167,8 @@ struct Kernel {
 
     __device__ __forceinline__ void run(const Params& p, char* shared) {
         const int tile = blockIdx.x / p.splits, split = blockIdx.x % p.splits;
-        int tileM, tileN;
-        tileOf(p, tile, tileM, tileN);
-        const int firstM = tileM * BM, firstN = tileN * BN;
+        const Raster<int> at(tile, p.group, p.tilesM, p.tilesN);
+        const int firstM = at.row * BM, firstN = at.column * BN;
         const unsigned base = sharedAddress(shared);
 
 #pragma unroll
