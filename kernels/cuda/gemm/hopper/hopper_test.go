@@ -243,7 +243,7 @@ func TestHopperArgs(t *testing.T) {
 			t.Errorf("word at %d: %#x, expected %#x", 384+8*i, got, want)
 		}
 	}
-	for i, want := range []uint32{4096, 1000, 9, 16, 6, hopperGroup, 30, 1, hopperLead, 1} {
+	for i, want := range []uint32{4096, 1000, 9, 16, 6, hopperGroup, 30, 4, 6, 1, hopperLead, 1} {
 		if got := binary.LittleEndian.Uint32(k.Args.Bytes[416+4*i:]); got != want {
 			t.Errorf("integer at %d: %d, expected %d", 416+4*i, got, want)
 		}
@@ -254,7 +254,7 @@ func TestHopperArgs(t *testing.T) {
 	if k.Args.Maps[0].Map.BoxRows != 64 || k.Args.Maps[1].Map.BoxRows != 192 || len(k.Args.Maps) != 2 {
 		t.Errorf("maps of a pair side by side, without TMA for C: %+v", k.Args.Maps)
 	}
-	if got := binary.LittleEndian.Uint32(k.Args.Bytes[416+4*9:]); got != 0 {
+	if got := binary.LittleEndian.Uint32(k.Args.Bytes[416+4*11:]); got != 0 {
 		t.Errorf("C counts as aligned: %d", got)
 	}
 }
