@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
@@ -27,7 +26,7 @@ func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	for i := range count {
 		d, err := openDevice(i, p.BLAS)
 		if err != nil {
-			missing = append(missing, kernels.Missing{Name: driver.ID(i), Reason: strings.TrimPrefix(err.Error(), driver.ID(i)+": "), Broken: true})
+			missing = append(missing, kernels.Missing{Name: driver.ID(i), Reason: err.Error(), Broken: true})
 			continue
 		}
 		devices = append(devices, d)

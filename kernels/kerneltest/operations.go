@@ -28,7 +28,8 @@ type OperationsDevice interface {
 // buffers. Outputs begin as NaN among NaN; what lies beside them and what is only
 // read must stay as it was, and a second run must give the same bits. Operands that
 // can't be are to be refused by name. A device may refuse odd sizes and offsets with a
-// [*kernels.Unsupported]; it may not refuse those of a decoder.
+// [*kernels.Unsupported]; it may not refuse those of a decoder. A type whose every case is
+// refused so is one that the device lacks, and is skipped where it may lack it.
 func Operations(t *testing.T, d OperationsDevice) {
 	for _, op := range []struct {
 		name  string
@@ -38,18 +39,55 @@ func Operations(t *testing.T, d OperationsDevice) {
 	} {
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 			t.Run(fmt.Sprintf("%s/%s", op.name, dt), func(t *testing.T) {
-				for _, c := range op.cases(dt) {
-					err := c.run(t.Context(), d)
-					var refused *kernels.Unsupported
-					if errors.As(err, &refused) && !c.required {
-						t.Logf("%s: %v", c.name, err)
-					} else if err != nil {
-						t.Errorf("%s: %v", c.name, err)
-					}
+				o := holdOperations(t.Context(), d, dt, op.cases(dt))
+				if o.lacking != nil {
+					t.Skip(o.lacking)
+				}
+				for _, refusal := range o.refused {
+					t.Log(refusal)
+				}
+				for _, err := range o.failed {
+					t.Error(err)
 				}
 			})
 		}
 	}
+}
+
+// operationsOutcome is what came of the cases of one operation in one type.
+type operationsOutcome struct {
+	refused, failed []error // each names its case
+	// lacking is why the device lacks the type; nil where it has it, or has to have it.
+	lacking error
+}
+
+// holdOperations runs the cases of an operation in a type.
+func holdOperations(ctx context.Context, d OperationsDevice, dt kernels.DType, cases []operation) (o operationsOutcome) {
+	var last error
+	lacks := mayLack(d, dt)
+	for _, c := range cases {
+		err := c.run(ctx, d)
+		var refused *kernels.Unsupported
+		unsupported := errors.As(err, &refused) && refused.DType == dt
+		last, lacks = err, lacks && unsupported
+		switch {
+		case err == nil:
+		case unsupported && !c.required:
+			o.refused = append(o.refused, fmt.Errorf("%s: %w", c.name, err))
+		default:
+			o.failed = append(o.failed, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	if lacks {
+		return operationsOutcome{lacking: last}
+	}
+	return o
+}
+
+// mayLack says whether a device may be without a type: every device has fp32 and fp16, and
+// the processor of the host converts what it has no instructions for.
+func mayLack(d OperationsDevice, dt kernels.DType) bool {
+	return dt != kernels.FP32 && dt != kernels.FP16 && !d.Spec().Kind.Facts().Host
 }
 
 // operation is one launch to be judged.

@@ -14,8 +14,12 @@ import (
 // goDevice has the operations in plain Go, correct unless a fault is set.
 type goDevice struct {
 	kernels.Device
+	kind  kernels.Kind
 	fault string
 	runs  int
+	// lacks is a type of which no embedding of lacksFrom rows and more is taken.
+	lacks     kernels.DType
+	lacksFrom int
 }
 
 type goBuffer struct {
@@ -31,6 +35,8 @@ func (b *goBuffer) Close() error                       { return nil }
 type goLaunch func()
 
 func (goLaunch) Label() string { return "" }
+
+func (d *goDevice) Spec() kernels.Spec { return kernels.Spec{Kind: d.kind} }
 
 func (d *goDevice) Alloc(n int64) (kernels.Buffer, error) {
 	return &goBuffer{mem: make([]byte, n)}, nil
@@ -97,6 +103,9 @@ func (c *checker) launch(dt kernels.DType, l goLaunch) (kernels.Launch, error) {
 }
 
 func (d *goDevice) Embed(e kernels.Embedding) (kernels.Launch, error) {
+	if e.DType == d.lacks && e.Rows >= d.lacksFrom {
+		return nil, fmt.Errorf("embedding: %w", &kernels.Unsupported{Kernel: "embed", DType: e.DType, Reason: "there is no unit for it"})
+	}
 	c := checker{d: d}
 	c.size("rows", e.Rows > 0)
 	c.size("hidden", e.Hidden > 0)
@@ -292,6 +301,32 @@ var operationCases = map[string]func(kernels.DType) []operation{
 }
 
 func TestOperationsPassACorrectDevice(t *testing.T) { Operations(t, &goDevice{}) }
+
+// TestOperationsOfALackingType: a type that a card refuses in every case is lacking; fp32,
+// fp16, and every type of the processor have to be there.
+func TestOperationsOfALackingType(t *testing.T) {
+	for _, c := range []struct {
+		kind    kernels.Kind
+		dtype   kernels.DType
+		from    int
+		lacking bool
+	}{
+		{kernels.CUDA, kernels.BF16, 0, true},
+		{kernels.CUDA, kernels.BF16, 2, false},
+		{kernels.CUDA, kernels.FP16, 0, false},
+		{kernels.CUDA, kernels.FP32, 0, false},
+		{kernels.CPU, kernels.BF16, 0, false},
+	} {
+		o := holdOperations(t.Context(), &goDevice{kind: c.kind, lacks: c.dtype, lacksFrom: c.from}, c.dtype, embeddings(c.dtype))
+		if (o.lacking != nil) != c.lacking || (len(o.failed) > 0) == c.lacking {
+			t.Errorf("%s without %s from %d rows on: lacking %v, failed %v", c.kind, c.dtype, c.from, o.lacking, o.failed)
+		}
+	}
+	o := holdOperations(t.Context(), &goDevice{kind: kernels.CUDA, lacks: kernels.FP16}, kernels.BF16, embeddings(kernels.BF16))
+	if o.lacking != nil || len(o.failed) > 0 {
+		t.Errorf("a device with bf16: lacking %v, failed %v", o.lacking, o.failed)
+	}
+}
 
 // TestOperationsCatchFaults: every fault is found in every type.
 func TestOperationsCatchFaults(t *testing.T) {

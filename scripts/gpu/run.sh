@@ -3,13 +3,12 @@
 # a compiler. Made by `make gpu-bundle`; run from any folder.
 #
 #   ./run.sh                  everything below, in this order
-#   ./run.sh test             the GPU tests: the correctness gate of every kernel, the driver
-#                             layer, the libraries beside our kernels
+#   ./run.sh test             the GPU tests: the correctness check of every kernel, the driver
+#                             layer, the libraries that are compared with our kernels
 #   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
-#                             racecheck, synccheck and initcheck, as many at a time as
-#                             there are processors
+#                             racecheck, synccheck and initcheck
 #   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
-#                             gate and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
+#                             checks and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
 #                             ahead of `make gpu-bundle`)
 #   ./run.sh reach            our kernels beside cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
@@ -30,10 +29,13 @@
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
 # takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
-# compute capabilities of older (default 75 80 86 89).
+# compute capabilities of older (default 75 80 86 89). The programs of test, sanitize and older
+# mostly wait for the host, so those of sections named one after the other run side by side, JOBS
+# at a time (default: one for each processor), first the tests, then the sanitizers.
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
-# SANITIZE a regular expression of the tests that sanitize runs (default: all).
+# SANITIZE a regular expression of the tests that run under the sanitizers (default: all),
+# SANITIZE_TOOLS the sanitizers (default: racecheck memcheck initcheck synccheck).
 set -uo pipefail
 started_in=$PWD
 cd "$(dirname "$0")" || exit
@@ -45,8 +47,11 @@ device=${DEVICE:-cuda:0}
 declare -a summary
 failed=0
 
-# The folders of kernels that have a test program, mistral's aside, which has a section.
-rooms=(cuda cuda/attention cuda/cublas cuda/decoder cuda/management)
+# The folders of kernels that have a test program, mistral's aside, which has a section. The
+# longest run first.
+rooms=(cuda cuda/attention cuda/decoder cuda/cublas cuda/management)
+older_rooms=(cuda cuda/attention cuda/decoder)
+older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
@@ -78,82 +83,122 @@ gpu_test() {
   step "$name" "$lines" env -C "kernels/$room" "$here/tests/$room.test" -test.timeout 20m "$@"
 }
 
+# Test programs that run side by side, and those that do under a sanitizer: one line each of a
+# name, a tool ("none"), the compute capability that the GPU is taken for ("own"), a room
+# and a pattern of tests.
+programs=() sanitized=()
+
 run_test() {
-  local room name
-  for room in "${rooms[@]}"; do
-    name=test-${room//\//-}
-    gpu_test "$name" 40 "$room" -test.v
-    passed
-    grep -aoE -e '--- (FAIL|SKIP): .*' "$out/$name.log" | sort | head -n 40
-  done
-}
-
-# sanitize_one runs one of compute-sanitizer's tools over the tests of a room of a pattern.
-# racecheck, which keeps an account of every access, gets fewer sizes.
-sanitize_one() {
-  local tool=$1 room=$2 pattern=$3 less= log code
-  [[ $tool == racecheck ]] && less=-test.short
-  log=$out/sanitize-$tool-$(tr -dc a-zA-Z0-9 <<<"$pattern").log
-  env -C "kernels/$room" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-    "$here/tests/$room.test" -test.run "$pattern" -test.timeout 20m -test.v $less >"$log" 2>&1
-  code=$?
-  if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
-    code=8 # nothing of that name was run
-  fi
-  echo "$tool $pattern exit $code: $(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
-  return $code
-}
-
-# Most of a tool's time is the host's, which instruments code: so they run side by side.
-run_sanitize() {
-  local tool kernel dtype pattern started=$SECONDS code patterns=()
-  if ! command -v compute-sanitizer >/dev/null; then
-    summary+=("sanitize               skipped: compute-sanitizer is not on the PATH")
-    return
-  fi
-  export -f sanitize_one
-  export here out
-  # The longest first.
-  patterns+=('cuda/attention ^TestSmallAttention$')
-  for kernel in RotateAttend Fuse OverlappedChain; do patterns+=("cuda/decoder ^Test$kernel\$"); done
-  patterns+=('cuda ^TestOperations$')
-  for kernel in hopper mma gemv wmma tiled naive; do
-    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("cuda ^TestSmall\$/^$kernel\$/^$dtype\$"); done
-  done
-  for pattern in "${patterns[@]}"; do
-    [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
-    for tool in racecheck memcheck initcheck synccheck; do echo "$tool $pattern"; done
-  done | xargs -P "$(nproc)" -n 3 bash -c 'sanitize_one "$@"' sanitize >"$out/sanitize.log" 2>&1
-  code=$?
-  grep -v 'exit 0' "$out/sanitize.log"
-  summary+=("$(printf '%-22s exit %-3d %4d s   %s, %d of %d without a finding' sanitize $code $((SECONDS - started)) \
-    "$out/sanitize.log" "$(grep -c 'exit 0' "$out/sanitize.log")" "$(wc -l <"$out/sanitize.log")")")
-  [[ $code == 0 ]] || failed=1
+  local room
+  for room in "${rooms[@]}"; do programs+=("test-${room//\//-} none own $room ."); done
 }
 
 # A GPU that is taken for an older one; see kernels/cuda/gputest.
 run_older() {
-  local cc room families here_out=$out
+  local cc room
   if [[ ! -d $here/older ]]; then
     summary+=("older                  skipped: there is no PTX for older GPUs beside this script")
     return
   fi
-  export GEMMAUDIT_TEST_PTX=$here/older
-  for cc in ${OLDER:-75 80 86 89}; do
-    export GEMMAUDIT_TEST_CC=$cc
-    families="gemv|wmma|tiled|naive"
-    [[ $cc == 75 ]] || families="mma|$families"
-    for room in cuda cuda/attention cuda/decoder; do
-      gpu_test "older-$cc-${room//\//-}" 3 "$room" -test.v -test.run '^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
-      passed
-      grep -aoE -e '--- (FAIL|SKIP): .*' "$out/older-$cc-${room//\//-}.log" | sort | head -n 10
-    done
-    out=$here_out/older-$cc
-    mkdir -p "$out"
-    SANITIZE="^\^Test(SmallAttention|RotateAttend|Fuse|OverlappedChain|Operations)|Small[$]/\^($families)[$]" run_sanitize
-    out=$here_out
+  for room in "${older_rooms[@]}"; do
+    for cc in ${OLDER:-75 80 86 89}; do programs+=("older-$cc-${room//\//-} none $cc $room $older_tests"); done
   done
-  unset GEMMAUDIT_TEST_PTX GEMMAUDIT_TEST_CC
+  for cc in ${OLDER:-75 80 86 89}; do sanitize_gpu "older-$cc" "$cc"; done
+}
+
+run_sanitize() { sanitize_gpu sanitize own; }
+
+# sanitize_gpu plans the sanitizers of a GPU: sanitize_gpu NAME CC.
+sanitize_gpu() {
+  local name=$1 cc=$2 tool kernel dtype pattern patterns=()
+  if ! command -v compute-sanitizer >/dev/null; then
+    summary+=("$(printf '%-22s skipped: compute-sanitizer is not on the PATH' "$name")")
+    return
+  fi
+  for kernel in hopper mma gemv wmma tiled naive; do
+    # The kernels of 9.0 are not built for older GPUs, those of mma.sync not for 7.5.
+    [[ $kernel == hopper && $cc != own || $kernel == mma && $cc == 75 ]] && continue
+    for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("cuda ^TestSmall\$/^$kernel\$/^$dtype\$"); done
+  done
+  patterns+=('cuda ^TestOperations$' 'cuda/attention ^TestSmallAttention$')
+  for kernel in OverlappedChain Fuse RotateAttend; do patterns+=("cuda/decoder ^Test$kernel\$"); done
+  for pattern in "${patterns[@]}"; do
+    [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
+    for tool in ${SANITIZE_TOOLS:-racecheck memcheck initcheck synccheck}; do
+      sanitized+=("$name-$tool-$(tr -dc a-zA-Z0-9 <<<"${pattern#* }") $tool $cc $pattern")
+    done
+  done
+}
+
+# longest_first sorts lines of sanitized: the tests that take longest under each tool, as an
+# H200 showed, then the others.
+longest_first() {
+  awk '{
+    rank = 5
+    if ($2 == "racecheck") rank = $5 ~ /Operations|hopper/ ? 0 : $5 ~ /Attention|Chain|RotateAttend/ ? 2 : 4
+    else if ($5 ~ /Chain/) rank = 1
+    else if ($5 ~ /hopper|SmallAttention|Fuse/) rank = 2
+    else if ($5 ~ /Operations|mma/) rank = 3
+    else if ($5 ~ /RotateAttend/) rank = 6
+    print rank, $0
+  }' | sort -s -n -k 1,1 | cut -d " " -f 2-
+}
+
+# job runs a line of programs or sanitized and says in one line what came of it. racecheck, which
+# keeps an account of every access, gets fewer sizes.
+job() {
+  local name tool cc room pattern run=() less=() log code
+  read -r name tool cc room pattern <<<"$1"
+  log=$out/$name.log
+  [[ $cc == own ]] || export GEMMAUDIT_TEST_CC=$cc GEMMAUDIT_TEST_PTX=$here/older
+  [[ $tool == none ]] || run=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+  [[ $tool == racecheck ]] && less=(-test.short)
+  SECONDS=0
+  env -C "$here/kernels/$room" "${run[@]}" "$here/tests/$room.test" -test.run "$pattern" -test.timeout 20m -test.v "${less[@]}" >"$log" 2>&1
+  code=$?
+  if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
+    code=8 # nothing of that name was run
+  fi
+  printf '%-46s exit %-3d %4d s   passed %d, skipped %d, failed %d   %s\n' "$name" $code $SECONDS \
+    "$(grep -acE -e '^--- PASS: ' "$log")" "$(grep -acE -e '^--- SKIP: ' "$log")" "$(grep -acE -e '^--- FAIL: ' "$log")" \
+    "$(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
+  return $code
+}
+
+# side_by_side runs lines of standard input, JOBS at a time, and leaves what each came to
+# in NAME.txt: side_by_side NAME
+side_by_side() {
+  xargs -d '\n' -n 1 -P "${JOBS:-$(nproc)}" bash -c 'job "$1"' job 2>&1 | tee "$out/$1.txt"
+}
+
+# run_planned runs what test, sanitize and older have planned. Of programs that failed or
+# skipped something the names are shown, the sanitizers have a row for each GPU.
+run_planned() {
+  local name started count
+  export -f job
+  export here out
+  if [[ ${#programs[@]} != 0 ]]; then
+    started=$SECONDS
+    echo "== ${#programs[@]} test programs side by side"
+    printf '%s\n' "${programs[@]}" | side_by_side programs || failed=1
+    for name in "${programs[@]%% *}"; do
+      grep -aoE -e '--- (FAIL|SKIP): .*' "$out/$name.log" | sort | head -n 40 | sed "s/^/$name /"
+      summary+=("$(grep -aE "^$name " "$out/programs.txt")")
+    done
+    summary+=("$(printf '%-22s %4d s   %s' programs $((SECONDS - started)) "$out/programs.txt")")
+  fi
+  if [[ ${#sanitized[@]} != 0 ]]; then
+    started=$SECONDS
+    echo "== ${#sanitized[@]} test programs under sanitizers, side by side"
+    printf '%s\n' "${sanitized[@]}" | longest_first | side_by_side sanitized || failed=1
+    grep -v ' exit 0 ' "$out/sanitized.txt" | sed 's/^/with a finding: /'
+    while read -r name; do
+      count=$(grep -c "^$name-" "$out/sanitized.txt")
+      summary+=("$(printf '%-22s %d of %d without a finding' "$name" "$(grep "^$name-" "$out/sanitized.txt" | grep -c ' exit 0 ')" "$count")")
+    done < <(printf '%s\n' "${sanitized[@]}" | sed -E 's/-(racecheck|memcheck|initcheck|synccheck)-.*//' | uniq)
+    summary+=("$(printf '%-22s %4d s   %s' sanitizers $((SECONDS - started)) "$out/sanitized.txt")")
+  fi
+  programs=() sanitized=()
 }
 
 run_reach() {
@@ -277,7 +322,11 @@ for section in "${sections[@]}"; do
   esac
 done
 mkdir -p "$out" || exit
-for section in "${sections[@]}"; do "run_$section"; done
+for section in "${sections[@]}"; do
+  [[ $section =~ ^(test|sanitize|older)$ ]] || run_planned
+  "run_$section"
+done
+run_planned
 echo
 printf '%s\n' "${summary[@]}"
 exit $failed

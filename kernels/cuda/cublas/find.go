@@ -225,6 +225,23 @@ func (s librarySearch) exists(at string) bool {
 	return err == nil
 }
 
+// loaderDirs are the folders in which the loader looks for a bare name, as far as they are the
+// same on every system.
+var loaderDirs = []string{
+	"/lib", "/usr/lib", "/lib64", "/usr/lib64",
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+}
+
+// present says whether there is a file at a place, so that not opening it is worth telling.
+func (s librarySearch) present(f libraryFile) bool {
+	if strings.Contains(f.path, "/") {
+		return s.exists(f.path)
+	}
+	return slices.ContainsFunc(append(filepath.SplitList(s.getenv("LD_LIBRARY_PATH")), loaderDirs...), func(dir string) bool {
+		return s.exists(path.Join(dir, f.path))
+	})
+}
+
 // glob lists what matches, later versions first within a pattern.
 func (s librarySearch) glob(patterns ...string) []string {
 	var out []string

@@ -79,6 +79,26 @@ func TestFindCuBLAS(t *testing.T) {
 	}
 }
 
+// TestPresent: a file that can't be opened is told from one that is not there.
+func TestPresent(t *testing.T) {
+	s := librarySearch{
+		root: fstest.MapFS{
+			"opt/libcublas.so.12":                      {},
+			"usr/lib/x86_64-linux-gnu/libcublas.so.11": {},
+			"home/me/lib/libcublas.so.13":              {},
+		},
+		getenv: func(name string) string { return map[string]string{"LD_LIBRARY_PATH": "/nowhere:/home/me/lib"}[name] },
+	}
+	for path, want := range map[string]bool{
+		"/opt/libcublas.so.12": true, "/opt/libcublas.so.13": false,
+		"libcublas.so.11": true, "libcublas.so.12": false, "libcublas.so.13": true,
+	} {
+		if got := s.present(libraryFile{path: path}); got != want {
+			t.Errorf("%s: present %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestLibraryNames(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/a/libcublas.so.12.4.5.8": {"/a/libcublas.so.12.4.5.8", "/a/libcublasLt.so.12.4.5.8"},

@@ -93,8 +93,8 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 	for _, f := range files {
 		l := openBLAS(f)
 		if l.cublas == nil {
-			if text := l.cublasProblem.Error(); !strings.Contains(text, "No such file") {
-				problems = append(problems, text)
+			if s.present(f) {
+				problems = append(problems, l.cublasProblem.Error())
 			}
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // rotatedCases are the gate's cases of one row that end at the position which is rotated.
@@ -36,6 +37,9 @@ func TestRotateAttendGate(t *testing.T) {
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		for _, dim := range []int{64, 80, 128} {
 			t.Run(fmt.Sprintf("%s/%d", dt, dim), func(t *testing.T) {
+				if reason := planning.TypeReason(d.Arch(), dt); reason != "" {
+					t.Skip(reason)
+				}
 				for _, c := range rotatedCases(dt, dim) {
 					c.LDQ = max(c.LDQ, c.Heads.Width())
 					attend := func(o kernels.Attention) (kernels.Launch, error) { return rotateLevel(t, d, o, c.Position) }
@@ -96,88 +100,99 @@ func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int)
 func TestRotateAttend(t *testing.T) {
 	d := gputest.First(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-		for _, h := range []kernels.Heads{{Query: 32, KV: 8, Dim: 128}, {Query: 12, KV: 1, Dim: 64}, {Query: 3, KV: 3, Dim: 30}} {
-			const capacity, position = 512, 700
-			slots := h.KV * capacity * h.Dim
-			var results [2][2][]float64
-			for i := range results {
-				filled := func(n int, d2 kernels.DType, seed uint64) kernels.Buffer {
-					b := gputest.Buffer(t, d, int64(n*d2.Size()))
-					if err := b.Fill(kernels.Normal, d2, int64(n), seed); err != nil {
-						t.Fatal(err)
-					}
-					return b
-				}
-				qkv := kernels.Operand{Buffer: filled(h.Width(), dt, 1)}
-				where, token := gputest.Buffer(t, d, 4), gputest.Buffer(t, d, 4)
-				stand := func(at int) {
-					if err := where.Upload(0, []byte{byte(at), byte(at >> 8), 0, 0}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				stand(position)
-				choice := kernels.Choice{
-					Vocab: 1 << 18, DType: dt, Logits: kernels.Operand{Buffer: filled(1<<18, dt, 6)},
-					Token: kernels.Operand{Buffer: token}, Position: kernels.Operand{Buffer: where},
-				}
-				out := filled(h.Query*h.Dim, dt, 4)
-				r := kernels.Rotation{
-					Rows: 1, Heads: h, DType: dt, QKV: qkv, Position: kernels.Operand{Buffer: where},
-					Table: kernels.Operand{Buffer: filled(1000*h.Dim, kernels.FP32, 5)}, Positions: 1000,
-					Cache: kernels.KVCache{Capacity: capacity, Keys: kernels.Operand{Buffer: filled(slots, dt, 2)}, Values: kernels.Operand{Buffer: filled(slots, dt, 3)}},
-				}
-				o := kernels.Attention{
-					Rows: 1, Heads: h, DType: dt, Window: 400, Scale: 0.1, Q: qkv, LDQ: h.Width(), Position: r.Position, Length: 1000,
-					Cache: r.Cache, Out: kernels.Operand{Buffer: out},
-				}
-				var launches []kernels.Launch
-				add := func(l kernels.Launch, err error) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					launches = append(launches, l)
-				}
-				add(Operations{d.Device}.Choose(choice))
-				if i == 0 {
-					add(Operations{d.Device}.Rotate(r))
-					add(attention.Ladder{Device: d.Device}.Attend(o))
-				} else {
-					add(Operations{d.Device}.RotateAttend(r, o))
-					o.Window++
-					r.Rows++
-					if _, err := (Operations{d.Device}).RotateAttend(r, o); err == nil {
-						t.Error("two rows and one were taken for the same")
-					}
-				}
-				// First by itself, as the first of a plan would run once more. Then the choice moves
-				// the position on, of which launches that overlap with it find the old value.
-				if _, err := d.Prime(context.Background(), launches[len(launches)-1]); err != nil {
-					t.Fatal(err)
-				}
-				stand(position - 1)
-				if _, err := d.Execute(context.Background(), launches, len(launches)); err != nil {
-					t.Fatal(err)
-				}
-				for j, b := range []kernels.Buffer{out, r.Cache.Keys.Buffer} {
-					raw := make([]byte, b.Bytes())
-					if err := b.Download(0, raw); err != nil {
-						t.Fatal(err)
-					}
-					results[i][j] = make([]float64, len(raw)/dt.Size())
-					if err := kernels.Decode(dt, raw, results[i][j]); err != nil {
-						t.Fatal(err)
-					}
-				}
+		t.Run(dt.String(), func(t *testing.T) {
+			if reason := planning.TypeReason(d.Arch(), dt); reason != "" {
+				t.Skip(reason)
 			}
-			for j, name := range []string{"output", "keys"} {
-				var diff, norm float64
-				for i, v := range results[0][j] {
-					diff, norm = diff+math.Pow(v-results[1][j][i], 2), norm+v*v
-				}
-				if !(math.Sqrt(diff/norm) < 4*dt.UnitRoundoff()) {
-					t.Errorf("%s %+v: %s differ by %.2g", dt, h, name, math.Sqrt(diff/norm))
-				}
+			for _, h := range []kernels.Heads{{Query: 32, KV: 8, Dim: 128}, {Query: 12, KV: 1, Dim: 64}, {Query: 3, KV: 3, Dim: 30}} {
+				compareRotateAttend(t, d, dt, h)
 			}
+		})
+	}
+}
+
+// compareRotateAttend runs both ways on equal operands and compares what they leave.
+func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernels.Heads) {
+	t.Helper()
+	const capacity, position = 512, 700
+	slots := h.KV * capacity * h.Dim
+	var results [2][2][]float64
+	for i := range results {
+		filled := func(n int, d2 kernels.DType, seed uint64) kernels.Buffer {
+			b := gputest.Buffer(t, d, int64(n*d2.Size()))
+			if err := b.Fill(kernels.Normal, d2, int64(n), seed); err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		qkv := kernels.Operand{Buffer: filled(h.Width(), dt, 1)}
+		where, token := gputest.Buffer(t, d, 4), gputest.Buffer(t, d, 4)
+		stand := func(at int) {
+			if err := where.Upload(0, []byte{byte(at), byte(at >> 8), 0, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stand(position)
+		choice := kernels.Choice{
+			Vocab: 1 << 18, DType: dt, Logits: kernels.Operand{Buffer: filled(1<<18, dt, 6)},
+			Token: kernels.Operand{Buffer: token}, Position: kernels.Operand{Buffer: where},
+		}
+		out := filled(h.Query*h.Dim, dt, 4)
+		r := kernels.Rotation{
+			Rows: 1, Heads: h, DType: dt, QKV: qkv, Position: kernels.Operand{Buffer: where},
+			Table: kernels.Operand{Buffer: filled(1000*h.Dim, kernels.FP32, 5)}, Positions: 1000,
+			Cache: kernels.KVCache{Capacity: capacity, Keys: kernels.Operand{Buffer: filled(slots, dt, 2)}, Values: kernels.Operand{Buffer: filled(slots, dt, 3)}},
+		}
+		o := kernels.Attention{
+			Rows: 1, Heads: h, DType: dt, Window: 400, Scale: 0.1, Q: qkv, LDQ: h.Width(), Position: r.Position, Length: 1000,
+			Cache: r.Cache, Out: kernels.Operand{Buffer: out},
+		}
+		var launches []kernels.Launch
+		add := func(l kernels.Launch, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches = append(launches, l)
+		}
+		add(Operations{d.Device}.Choose(choice))
+		if i == 0 {
+			add(Operations{d.Device}.Rotate(r))
+			add(attention.Ladder{Device: d.Device}.Attend(o))
+		} else {
+			add(Operations{d.Device}.RotateAttend(r, o))
+			o.Window++
+			r.Rows++
+			if _, err := (Operations{d.Device}).RotateAttend(r, o); err == nil {
+				t.Error("two rows and one were taken for the same")
+			}
+		}
+		// First by itself, as the first of a plan would run once more. Then the choice moves
+		// the position on, of which launches that overlap with it find the old value.
+		if _, err := d.Prime(context.Background(), launches[len(launches)-1]); err != nil {
+			t.Fatal(err)
+		}
+		stand(position - 1)
+		if _, err := d.Execute(context.Background(), launches, len(launches)); err != nil {
+			t.Fatal(err)
+		}
+		for j, b := range []kernels.Buffer{out, r.Cache.Keys.Buffer} {
+			raw := make([]byte, b.Bytes())
+			if err := b.Download(0, raw); err != nil {
+				t.Fatal(err)
+			}
+			results[i][j] = make([]float64, len(raw)/dt.Size())
+			if err := kernels.Decode(dt, raw, results[i][j]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for j, name := range []string{"output", "keys"} {
+		var diff, norm float64
+		for i, v := range results[0][j] {
+			diff, norm = diff+math.Pow(v-results[1][j][i], 2), norm+v*v
+		}
+		if !(math.Sqrt(diff/norm) < 4*dt.UnitRoundoff()) {
+			t.Errorf("%s %+v: %s differ by %.2g", dt, h, name, math.Sqrt(diff/norm))
 		}
 	}
 }

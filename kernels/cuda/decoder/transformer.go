@@ -28,13 +28,14 @@ type transformerAddresses struct {
 	scratch                          uint64
 }
 
-// transformerType says why an operation can't be done in a type.
-func transformerType(a planning.Arch, d kernels.DType) error {
+// transformerType says why an operation can't be done in a type: with a
+// [*kernels.Unsupported] where it is the architecture that lacks it.
+func transformerType(a planning.Arch, operation string, d kernels.DType) error {
 	if d != kernels.FP32 && d != kernels.FP16 && d != kernels.BF16 {
 		return fmt.Errorf("dtype: %q, expected fp32, fp16 or bf16", d)
 	}
 	if reason := planning.TypeReason(a, d); reason != "" {
-		return fmt.Errorf("dtype: %s", reason)
+		return &kernels.Unsupported{Kernel: operation, DType: d, Reason: reason}
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func embedCall(a planning.Arch, o kernels.Embedding, at transformerAddresses) (p
 	if err := checkSizes(namedSize{"rows", o.Rows}, namedSize{"hidden", o.Hidden}, namedSize{"vocab", o.Vocab}); err != nil {
 		return planning.Call{}, err
 	}
-	if err := transformerType(a, o.DType); err != nil {
+	if err := transformerType(a, "embed", o.DType); err != nil {
 		return planning.Call{}, err
 	}
 	pieces := planning.DivideUp(o.Hidden, pieceOf(o.DType))
@@ -104,7 +105,7 @@ func normalizeCall(a planning.Arch, o kernels.Normalization, at transformerAddre
 	if err := checkSizes(namedSize{"rows", o.Rows}, namedSize{"hidden", o.Hidden}); err != nil {
 		return planning.Call{}, err
 	}
-	if err := transformerType(a, o.DType); err != nil {
+	if err := transformerType(a, "normalize", o.DType); err != nil {
 		return planning.Call{}, err
 	}
 	switch {
@@ -137,7 +138,7 @@ func checkRotation(a planning.Arch, o kernels.Rotation) error {
 		namedSize{"elements of a head", o.Heads.Dim}, namedSize{"capacity of the cache", o.Cache.Capacity}); err != nil {
 		return err
 	}
-	if err := transformerType(a, o.DType); err != nil {
+	if err := transformerType(a, "rotate", o.DType); err != nil {
 		return err
 	}
 	switch {
@@ -170,7 +171,7 @@ func gatedCall(a planning.Arch, o kernels.GatedUnit, at transformerAddresses) (p
 	if err := checkSizes(namedSize{"rows", o.Rows}, namedSize{"inner", o.Inner}); err != nil {
 		return planning.Call{}, err
 	}
-	if err := transformerType(a, o.DType); err != nil {
+	if err := transformerType(a, "gated", o.DType); err != nil {
 		return planning.Call{}, err
 	}
 	pieces := planning.DivideUp(o.Inner, pieceOf(o.DType))
@@ -196,7 +197,7 @@ func chooseCalls(a planning.Arch, o kernels.Choice, at transformerAddresses) ([]
 	if err := checkSizes(namedSize{"vocab", o.Vocab}); err != nil {
 		return nil, err
 	}
-	if err := transformerType(a, o.DType); err != nil {
+	if err := transformerType(a, "choose", o.DType); err != nil {
 		return nil, err
 	}
 	historyLen := 0

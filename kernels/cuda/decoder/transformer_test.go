@@ -136,7 +136,7 @@ func TestOperationSizes(t *testing.T) {
 		{rotation(func(o *kernels.Rotation) { o.Positions = 0 }), "positions: 0, expected at least 1"},
 		{normalization(func(o *kernels.Normalization) { o.FromRow = 2 }), "from row: 2, expected one of the 2 rows"},
 		{normalization(func(o *kernels.Normalization) { o.Epsilon = math.NaN() }), "epsilon: NaN"},
-		{turing, "dtype: bf16 needs compute capability 8.0"},
+		{turing, "kernel embed does not support bf16: bf16 needs compute capability 8.0"},
 		{empty, "vocab: 0, expected at least 1"},
 		{history, "history: 0, expected at least 1"},
 		{wide, "rows: 2147483647, expected at most 2147482623"},

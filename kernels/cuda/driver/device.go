@@ -40,12 +40,13 @@ type Device struct {
 // leastCapability is the oldest compute capability × 10 that kernels are built for.
 const leastCapability = 75
 
-// Open opens the GPU of that number, in the driver's order.
+// Open opens the GPU of that number, in the driver's order. Its errors leave the GPU's name to
+// the caller.
 func Open(ordinal int) (d *Device, err error) {
 	d = &Device{spec: kernels.Spec{ID: ID(ordinal), Kind: kernels.CUDA}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.Close())
+			err = errors.Join(unnamed(err), d.Close())
 			d = nil
 		}
 	}()

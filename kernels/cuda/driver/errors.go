@@ -77,5 +77,22 @@ func (d *Device) failed(err error, format string, args ...any) error {
 	if d.lost != nil {
 		return d.lost
 	}
-	return fmt.Errorf("%s: %s: %w", d.spec.ID, what, err)
+	return &callError{d.spec.ID, what, err}
+}
+
+// callError is a call that failed on a GPU that is still usable.
+type callError struct {
+	device, what string
+	err          error
+}
+
+func (e *callError) Error() string { return e.device + ": " + e.what + ": " + e.err.Error() }
+func (e *callError) Unwrap() error { return e.err }
+
+// unnamed leaves the GPU out of a failed call's error, for a caller that names it.
+func unnamed(err error) error {
+	if e, ok := errors.AsType[*callError](err); ok {
+		return fmt.Errorf("%s: %w", e.what, e.err)
+	}
+	return err
 }
