@@ -9,7 +9,7 @@
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them)
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
-#   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
+#   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")

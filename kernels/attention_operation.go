@@ -25,8 +25,8 @@ type keysAndValues struct {
 func (k *keysAndValues) Bytes() int64 { return k.raw.Bytes() }
 func (k *keysAndValues) Close() error { return k.positions.Close() }
 
-// describe is the attention of a task without operands.
-func (t Task) describe() Attention {
+// Attention is the attention of a task, without operands.
+func (t Task) Attention() Attention {
 	a := Attention{
 		Rows: t.M, Heads: t.Heads(), DType: t.DType, Window: t.Window, Scale: 1 / math.Sqrt(float64(t.HeadDim)),
 		LDQ: t.QueryHeads * t.HeadDim, Length: t.M, Cache: KVCache{Capacity: t.capacity(t.M)},
@@ -49,7 +49,7 @@ func (k attention) Supports(t Task) error {
 	if d, ok := k.device.(Threaded); ok && t.Threads != 0 && t.Threads != d.Threads() {
 		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
 	}
-	return k.AttentionKernel.Supports(t.describe())
+	return k.AttentionKernel.Supports(t.Attention())
 }
 
 func (k attention) PrepareWeights(t Task, raw Buffer) (Weights, error) {
@@ -77,7 +77,7 @@ func (k attention) Bind(t Task, in Operand, w Weights, out Operand) (Launch, err
 	if !ok {
 		return nil, fmt.Errorf("%s: keys and values were prepared by another kernel", k.Name())
 	}
-	a := t.describe()
+	a := t.Attention()
 	if extent := t.Extent(t.M); extent != cache.extent || a.Cache.Capacity != cache.capacity {
 		return nil, fmt.Errorf("%s: M %d needs keys and values up to M %d, these are for M up to %d", k.Name(), t.M, extent, cache.extent)
 	}

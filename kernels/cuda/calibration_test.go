@@ -25,7 +25,7 @@ func TestCalibratedModels(t *testing.T) {
 			t.Errorf("%s has %d models, want %d", c.Card, len(c.Models), len(want))
 		}
 	}
-	if a := cudatest.H200; cards[0].Capability != a.CC || cards[0].SMs != a.SMs {
-		t.Errorf("the reference is of %d with %d multiprocessors", cards[0].Capability, cards[0].SMs)
+	if a, c := cudatest.H200, cards[0]; c.Capability != a.CC || c.SMs != a.SMs || c.Bandwidth != a.Bandwidth {
+		t.Errorf("the reference is of %d with %d multiprocessors and %.4g B/s", c.Capability, c.SMs, c.Bandwidth)
 	}
 }

@@ -5,6 +5,7 @@
 //
 // The rooms import each other in one direction, from the bottom to the top:
 //
+//	calibration the constants of the models by which plans are chosen, for each card
 //	planning    what plans are made of, families of kernels and the choice among them
 //	artefacts   the compiled device code
 //	datasheet   cards by their data sheets
@@ -15,6 +16,7 @@
 //	attention   its ladder, for one row and for many
 //	decoder     operations between products, and fused ones; stands on attention and gemv
 //	cublas      the vendor's libraries
+//	candidates  what is measured to calibrate a card, to which fit, a program, fits the constants
 //
 // Device code lies beside the Go that plans it, headers of several rooms in include. A
 // source includes headers by name alone, wherever they lie.

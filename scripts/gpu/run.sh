@@ -26,10 +26,14 @@
 #                             more that executes all candidates for remedies; then the two compared.
 #                             `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
 #   ./run.sh noise            4096 comparisons of one kernel with itself under two names
+#   ./run.sh candidates       what all plans among which our kernels choose take, in five minutes' worth of
+#                             products and attentions; `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json`
+#                             then fits the constants of this card to that
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
 # takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
-# compute capabilities of older (default 75 80 86 89). The programs of test, sanitize and older
+# compute capabilities of older (default 75 80 86 89), CANDIDATES how many seconds candidates may
+# take (default 300). The programs of test, sanitize and older
 # mostly wait for the host, so those of sections named one after the other run side by side, JOBS
 # at a time (default: one for each processor), first the tests, then the sanitizers.
 # OUT is the folder for logs and results (default ./out beside this script); DEVICE the
@@ -274,6 +278,13 @@ run_noise() {
   passed 1
 }
 
+run_candidates() {
+  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300}
+  gpu_test candidates 4 cuda -test.run '^$' -test.bench '^BenchmarkCandidates$' -test.benchtime 7x
+  passed
+  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS
+}
+
 # A model of random weights is as fast as a trained one. MODEL names another folder.
 run_mistral() {
   local model=${MODEL:-$out/mistral-7b} shape shapes=()
@@ -307,16 +318,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach attention article audit mistral pair noise)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach attention article audit mistral pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | attention | article | audit | mistral | pair | noise) ;;
+    test | sanitize | older | reach | attention | article | audit | mistral | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, attention, article, audit, mistral, pair, noise" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, attention, article, audit, mistral, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

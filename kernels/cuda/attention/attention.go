@@ -5,6 +5,7 @@ package attention
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -41,9 +42,12 @@ type (
 // attentionFamilies are the rungs of the ladder, the best first.
 var attentionFamilies = []attentionFamily{Decode{}, flash{}, naive{}}
 
-// newProblem checks the sizes of an attention; the error names the first that is
+// Families are the rungs of the ladder, the best first.
+func Families() []planning.Family[Problem, Addresses] { return slices.Clone(attentionFamilies) }
+
+// NewProblem checks the sizes of an attention; the error names the first that is
 // impossible.
-func newProblem(o kernels.Attention) (Problem, error) {
+func NewProblem(o kernels.Attention) (Problem, error) {
 	p := Problem{
 		rows: o.Rows, heads: o.Heads, DType: o.DType, window: o.Window, scale: o.Scale,
 		LDQ: o.LDQ, length: o.Length, capacity: o.Cache.Capacity, aligned: 16,
@@ -125,7 +129,7 @@ func (p Problem) memorySeconds(a planning.Arch) float64 {
 	if a.Bandwidth <= 0 {
 		return 0
 	}
-	return p.bytes() / (a.Bandwidth * models.For(a.CC, a.SMs).Memory)
+	return p.bytes() / (a.Bandwidth * models.For(a.CC, a.SMs, a.Bandwidth).Memory)
 }
 
 // model is the constants of all of attention.

@@ -114,7 +114,7 @@ func (k decodeKernel) steps() float64 {
 // seconds is what the model expects: rounds in which every warp loads a tile, in steps of
 // a load's latency, or of what memory or a multiprocessor takes for them.
 func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
-	m := decodeModels.For(a.CC, a.SMs)
+	m := decodeModels.For(a.CC, a.SMs, a.Bandwidth)
 	blocks := p.heads.KV * c.chunks(p.heads) * c.splits
 	tiles := float64(planning.DivideUp(p.width(), decodeTile)) / float64(c.splits) // of a block
 	perSM := float64(planning.DivideUp(blocks, a.SMs))

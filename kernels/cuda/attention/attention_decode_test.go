@@ -11,7 +11,7 @@ import (
 // decodeProblem is one row that attends to length keys, as models have it.
 func decodeProblem(t *testing.T, h kernels.Heads, d kernels.DType, length int) Problem {
 	t.Helper()
-	p, err := newProblem(kernels.Attention{
+	p, err := NewProblem(kernels.Attention{
 		Rows: 1, Heads: h, DType: d, Scale: 0.1, LDQ: h.Width(), Length: length,
 		Cache: kernels.KVCache{Capacity: planning.DivideUp(length, kernels.CacheGranule) * kernels.CacheGranule},
 	})

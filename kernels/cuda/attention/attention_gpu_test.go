@@ -21,7 +21,7 @@ import (
 
 // attends binds one way; the errors of plans would show here.
 func attends(d gputest.GPU, f attentionFamily) func(kernels.Attention) (kernels.Launch, error) {
-	return (&Way{dev: d.Device, name: f.Name(), among: []attentionFamily{f}}).Attend
+	return NewWay(d.Device, f.Name(), "", f).Attend
 }
 
 // caseProblem is what a rung will be asked to plan for a case of the gate, whose operands
@@ -32,7 +32,7 @@ func caseProblem(t *testing.T, c kernels.AttentionCase) Problem {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newProblem(kernels.Attention{
+	p, err := NewProblem(kernels.Attention{
 		Rows: c.Rows, Heads: c.Heads, DType: c.DType, Window: c.Window, Scale: c.Scale, LDQ: c.LDQ, Length: c.Length,
 		Cache: kernels.KVCache{Capacity: c.Capacity},
 	})

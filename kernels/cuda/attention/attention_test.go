@@ -28,7 +28,7 @@ func attentionProblems(t *testing.T, d kernels.DType) []Problem {
 						Rows: rows, Heads: heads, DType: d, Window: window, Scale: 0.1, LDQ: heads.Width(), Length: rows + before,
 						Cache: kernels.KVCache{Capacity: planning.DivideUp(need, kernels.CacheGranule) * kernels.CacheGranule},
 					}
-					p, err := newProblem(o)
+					p, err := NewProblem(o)
 					if err != nil {
 						t.Fatalf("%+v: %v", o, err)
 					}
@@ -135,7 +135,7 @@ func TestAttentionSizes(t *testing.T) {
 		Rows: 4, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 64}, DType: kernels.FP16, Scale: 0.125, LDQ: 256, Length: 256,
 		Cache: kernels.KVCache{Capacity: 256},
 	}
-	if _, err := newProblem(sound); err != nil {
+	if _, err := NewProblem(sound); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -160,13 +160,13 @@ func TestAttentionSizes(t *testing.T) {
 	} {
 		o := sound
 		c.change(&o)
-		if _, err := newProblem(o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewProblem(o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
 	within := sound
 	within.Length, within.Window = 1000, 253
-	if p, err := newProblem(within); err != nil || p.before() != 252 || p.width() != 253 {
+	if p, err := NewProblem(within); err != nil || p.before() != 252 || p.width() != 253 {
 		t.Errorf("got %s, %v", fmt.Sprint(p), err)
 	}
 }

@@ -77,7 +77,7 @@ var flashModels = calibration.Of[flashModel]("flash")
 
 // flashPlan is the plan of flash.cu.
 func flashPlan(a planning.Arch, p Problem) attentionPlan {
-	m := flashModels.For(a.CC, a.SMs)
+	m := flashModels.For(a.CC, a.SMs, a.Bandwidth)
 	shared := 4 * flashKeys * p.heads.Dim * p.DType.Size() // two tiles of keys, two of values
 	registers := flashRegisters
 	if p.heads.Dim == 64 {

@@ -52,7 +52,7 @@ var flashHopperModels = calibration.Of[flashHopperModel]("flash_hopper")
 
 // seconds is what the model expects of one launch.
 func (t flashHopperTile) seconds(a planning.Arch, p Problem) float64 {
-	m := flashHopperModels.For(a.CC, a.SMs)
+	m := flashHopperModels.For(a.CC, a.SMs, a.Bandwidth)
 	rate := m.Rate
 	if t.dim == 64 {
 		rate = m.Rate64

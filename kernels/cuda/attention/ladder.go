@@ -19,15 +19,20 @@ type Way struct {
 	among    []attentionFamily
 }
 
+// NewWay makes a way of families on a device, with a line about it for people.
+func NewWay(d *driver.Device, name, describe string, among ...planning.Family[Problem, Addresses]) *Way {
+	return &Way{dev: d, name: name, describe: describe, among: among}
+}
+
 // Ladder is the attention of a GPU.
 type Ladder struct{ *driver.Device }
 
 // AttentionKernels implements kernels.AttentionLister: auto first, then the rungs from the
 // best to the plainest: decode, flash, naive.
 func (d Ladder) AttentionKernels() []kernels.AttentionKernel {
-	all := []kernels.AttentionKernel{&Way{dev: d.Device, name: "auto", describe: "picks the least expected time among the others", among: attentionFamilies}}
+	all := []kernels.AttentionKernel{NewWay(d.Device, "auto", "picks the least expected time among the others", attentionFamilies...)}
 	for _, f := range attentionFamilies {
-		all = append(all, &Way{dev: d.Device, name: f.Name(), describe: f.Describe(d.Arch()), among: []attentionFamily{f}})
+		all = append(all, NewWay(d.Device, f.Name(), f.Describe(d.Arch()), f))
 	}
 	return all
 }
@@ -40,7 +45,7 @@ func (t *Way) Describe() string { return t.describe }
 
 // Supports looks at sizes and types; operands are taken to be aligned.
 func (t *Way) Supports(o kernels.Attention) error {
-	p, err := newProblem(o)
+	p, err := NewProblem(o)
 	if err != nil {
 		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: err.Error()}
 	}
@@ -100,7 +105,7 @@ func (d Ladder) attend(name string, among []attentionFamily, o kernels.Attention
 
 // Operands checks sizes and operands and finds the operands' addresses.
 func (d Ladder) Operands(o kernels.Attention) (p Problem, at Addresses, err error) {
-	if p, err = newProblem(o); err != nil {
+	if p, err = NewProblem(o); err != nil {
 		return p, at, err
 	}
 	width := o.Heads.Query * o.Heads.Dim

@@ -33,8 +33,11 @@ type Card struct {
 	Card       string `json:"card"`       // the driver's name for it
 	Capability int    `json:"capability"` // compute capability × 10
 	SMs        int    `json:"sms"`        // streaming multiprocessors
-	Driver     string `json:"driver"`     // its version, "unrecorded" where nobody wrote it down
-	Date       string `json:"date"`       // of the last fit: "2026-11-21"
+	// Bandwidth is that of memory in bytes a second, as the data sheet has it: cards of one
+	// chip differ by it.
+	Bandwidth float64 `json:"bandwidth"`
+	Driver    string  `json:"driver"` // its version, "unrecorded" where nobody wrote it down
+	Date      string  `json:"date"`   // of the last measurement: "2026-11-21"
 	// Models are by name: "hopper".
 	Models map[string]Model `json:"models"`
 }
@@ -65,8 +68,8 @@ func Parse(text []byte) (*Card, error) {
 	switch {
 	case c.Format != Format:
 		return nil, fmt.Errorf("calibration: format %d, expected %d", c.Format, Format)
-	case c.Card == "" || c.Capability == 0 || c.SMs == 0 || c.Driver == "" || c.Date == "":
-		return nil, fmt.Errorf("calibration of %q: card, capability, sms, driver or date is missing", c.Card)
+	case c.Card == "" || c.Capability <= 0 || c.SMs <= 0 || !(c.Bandwidth > 0) || c.Driver == "" || c.Date == "":
+		return nil, fmt.Errorf("calibration of %q: card, capability, sms, bandwidth, driver or date is missing", c.Card)
 	}
 	return &c, nil
 }
@@ -134,46 +137,3 @@ var Cards = sync.OnceValues(func() ([]*Card, error) {
 	}
 	return cards, nil
 })
-
-// Models are the constants of one model for all cards, of a struct type that [Card.Decode]
-// takes.
-type Models[T any] struct {
-	of func() []fitted[T]
-}
-
-type fitted[T any] struct {
-	card      *Card
-	constants T
-}
-
-// Of reads a model of every card when it is first asked for. What is embedded and does
-// not fit the type is a mistake of the program, which a test of the model finds: it
-// panics.
-func Of[T any](model string) Models[T] {
-	return Models[T]{sync.OnceValue(func() []fitted[T] {
-		cards, err := Cards()
-		if err != nil {
-			panic(err)
-		}
-		all := make([]fitted[T], len(cards))
-		for i, c := range cards {
-			all[i].card = c
-			if err := c.Decode(model, &all[i].constants); err != nil {
-				panic(err)
-			}
-		}
-		return all
-	})}
-}
-
-// For is the model of the card with this compute capability (× 10) and number of
-// multiprocessors, and the reference's where there is none.
-func (m Models[T]) For(capability, sms int) *T {
-	all := m.of()
-	for i := range all {
-		if c := all[i].card; c.Capability == capability && c.SMs == sms {
-			return &all[i].constants
-		}
-	}
-	return &all[0].constants
-}

@@ -1,7 +1,11 @@
 package calibration
 
 import (
+	"bytes"
+	"math"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -10,7 +14,7 @@ type model struct {
 	Rate  float64 `constant:"rate" unit:"B/s"`
 }
 
-const sound = `{"format": 1, "card": "NVIDIA T4", "capability": 75, "sms": 40, "driver": "550.54", "date": "2026-01-02", "models":
+const sound = `{"format": 1, "card": "NVIDIA T4", "capability": 75, "sms": 40, "bandwidth": 3.2e11, "driver": "550.54", "date": "2026-01-02", "models":
 {"gemv": {"fitted_to": "nothing", "constants": {"start": {"value": 2e-6, "unit": "s"}, "rate": {"value": 3e11, "unit": "B/s"}}}}}`
 
 func TestDecode(t *testing.T) {
@@ -28,7 +32,8 @@ func TestDecode(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"format": 1`, `"format": 2`, "calibration: format 2, expected 1"},
-		{`"driver": "550.54"`, `"driver": ""`, `calibration of "NVIDIA T4": card, capability, sms, driver or date is missing`},
+		{`"driver": "550.54"`, `"driver": ""`, `calibration of "NVIDIA T4": card, capability, sms, bandwidth, driver or date is missing`},
+		{`3.2e11, "driver"`, `0, "driver"`, "bandwidth, driver or date is missing"},
 		{`"driver"`, `"drivers"`, `unknown field "drivers"`},
 		{`}}}}}`, `}}}}} {}`, "more than one object"},
 		{`"gemv"`, `"mma"`, "calibration of NVIDIA T4: no model gemv"},
@@ -57,22 +62,186 @@ func TestCards(t *testing.T) {
 	if cards[0].Card != "NVIDIA H200" {
 		t.Errorf("the first card is %s", cards[0].Card)
 	}
-	seen := map[[2]int]string{}
+	seen := map[[3]float64]string{}
 	for _, c := range cards {
-		key := [2]int{c.Capability, c.SMs}
+		key := [3]float64{float64(c.Capability), float64(c.SMs), c.Bandwidth}
 		if other := seen[key]; other != "" {
 			t.Errorf("%s and %s are told apart by nothing", other, c.Card)
 		}
 		seen[key] = c.Card
 	}
-	type common struct {
-		Launch float64 `constant:"launch" unit:"s"`
-		Memory float64 `constant:"memory" unit:"1"`
-		L2     float64 `constant:"l2" unit:"B/cycle"`
-	}
-	models := Of[common]("common")
-	if models.For(90, 132) != models.For(75, 40) {
+	if models := Of[common]("common"); models.For(90, 132, 4.8e12) != models.For(75, 40, 3.2e11) {
 		t.Error("a card that is not calibrated has other constants than the reference")
+	}
+}
+
+// common is the part of a model that every card has.
+type common struct {
+	Launch float64 `constant:"launch" unit:"s"`
+	Memory float64 `constant:"memory" unit:"1"`
+	L2     float64 `constant:"l2" unit:"B/cycle"`
+}
+
+// Cards of one capability are told apart by multiprocessors and memory; those of another are
+// never near.
+func TestDistance(t *testing.T) {
+	cards := []*Card{
+		{Card: "H200", Capability: 90, SMs: 132, Bandwidth: 4.8e12},
+		{Card: "H100", Capability: 90, SMs: 132, Bandwidth: 3.35e12},
+		{Card: "H100 PCIe", Capability: 90, SMs: 114, Bandwidth: 2e12},
+	}
+	for _, c := range []struct {
+		capability, sms int
+		bandwidth       float64
+		want            string // empty for none
+	}{
+		{90, 132, 4.8e12, "H200"},
+		{90, 132, 4.9e12, "H200"},
+		{90, 132, 3.35e12, "H100"},
+		{90, 132, 3.9e12, "H100"}, // an H100 NVL
+		{90, 132, 0, "H200"},      // the first of those that nothing tells apart
+		{90, 114, 2.04e12, "H100 PCIe"},
+		{90, 114, 0, "H100 PCIe"},
+		{80, 108, 1.555e12, ""},
+	} {
+		got, least := "", math.Inf(1)
+		for _, card := range cards {
+			if far := card.distance(c.capability, c.sms, c.bandwidth); far < least {
+				got, least = card.Card, far
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d with %d multiprocessors and %.4g B/s: nearest to %q, want %q", c.capability, c.sms, c.bandwidth, got, c.want)
+		}
+	}
+}
+
+// A card that is tried stands for every GPU, until what was there before is put back.
+func TestTry(t *testing.T) {
+	models := Of[common]("common")
+	before := *models.For(90, 132, 4.8e12)
+	cards, err := Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(c *Card, l2 float64) (restore func()) {
+		t.Helper()
+		c = c.Clone()
+		c.Models["common"].Constants["l2"] = Quantity{l2, "B/cycle"}
+		restore, err := Try(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Models["common"].Constants["l2"] = Quantity{1, "B/cycle"} // a copy is tried
+		return restore
+	}
+	expect := func(want float64) {
+		t.Helper()
+		for _, capability := range []int{90, 75} {
+			if got := models.For(capability, 132, 0).L2; got != want {
+				t.Errorf("L2 is %v on %d, want %v", got, capability, want)
+			}
+		}
+	}
+	first := try(cards[0], 70)
+	expect(70)
+	second := try(cards[0], 80)
+	expect(80)
+	second()
+	expect(70)
+	first()
+	expect(before.L2)
+
+	broken := cards[0].Clone()
+	delete(broken.Models["common"].Constants, "l2")
+	if restore, err := Try(broken); err == nil || restore != nil || !strings.Contains(err.Error(), "no constant l2") {
+		t.Errorf("a card without a constant that is read was tried: %v", err)
+	}
+	expect(before.L2)
+}
+
+// Trials may change while models are asked: each answer is that of one card.
+func TestTryWhileAsked(t *testing.T) {
+	models := Of[common]("common")
+	cards, err := Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if m := models.For(90, 132, 4.8e12); m.L2 != m.Launch && m.L2 < 50 {
+					t.Errorf("constants of two cards: %+v", *m)
+					return
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		c := cards[0].Clone()
+		both := float64(i%40 + 1)
+		c.Models["common"].Constants["l2"] = Quantity{both, "B/cycle"}
+		c.Models["common"].Constants["launch"] = Quantity{both, "s"}
+		restore, err := Try(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restore()
+	}
+	close(stop)
+	asking.Wait()
+}
+
+// What is encoded is read as it was, with a model's constants in the order of its fields and
+// what the program does not know behind them.
+func TestEncode(t *testing.T) {
+	Of[model]("gemv")
+	c, err := Parse([]byte(sound))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Models["gemv"].Constants["more"] = Quantity{5, "1"}
+	c.Models["flash"] = Model{FittedTo: `"<&>" ÷ 2`, Constants: map[string]Quantity{"b": {1e22, "1"}, "a": {0.25, "cycles"}}}
+	const want = `{
+ "format": 1,
+ "card": "NVIDIA T4",
+ "capability": 75,
+ "sms": 40,
+ "bandwidth": 3.2e+11,
+ "driver": "550.54",
+ "date": "2026-01-02",
+ "models": {
+  "flash": {
+   "fitted_to": "\"<&>\" ÷ 2",
+   "constants": {
+    "a": {"value": 0.25, "unit": "cycles"},
+    "b": {"value": 1e+22, "unit": "1"}
+   }
+  },
+  "gemv": {
+   "fitted_to": "nothing",
+   "constants": {
+    "start": {"value": 2e-06, "unit": "s"},
+    "rate": {"value": 3e+11, "unit": "B/s"},
+    "more": {"value": 5, "unit": "1"}
+   }
+  }
+ }
+}
+`
+	got := string(c.Encode())
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if again, err := Parse([]byte(got)); err != nil || !reflect.DeepEqual(again, c) {
+		t.Errorf("read again: %+v, %v", again, err)
 	}
 }
 
@@ -83,6 +252,9 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse(text)
 		if err != nil {
 			return
+		}
+		if again, err := Parse(c.Encode()); err != nil || !bytes.Equal(again.Encode(), c.Encode()) {
+			t.Errorf("%s, encoded and read again: %v", text, err)
 		}
 		for name := range c.Models {
 			if err := c.Decode(name, &model{}); err != nil && !strings.HasPrefix(err.Error(), "calibration of ") {

@@ -70,11 +70,11 @@ func MemorySeconds(a Arch, p kernels.Problem) float64 {
 	if a.Bandwidth <= 0 {
 		return 0
 	}
-	return p.Shape.Bytes(p.DType) / (a.Bandwidth * common.For(a.CC, a.SMs).Memory)
+	return p.Shape.Bytes(p.DType) / (a.Bandwidth * common.For(a.CC, a.SMs, a.Bandwidth).Memory)
 }
 
 // LaunchSeconds is what a launch costs that does nothing, inside of a graph.
-func LaunchSeconds(a Arch) float64 { return common.For(a.CC, a.SMs).Launch }
+func LaunchSeconds(a Arch) float64 { return common.For(a.CC, a.SMs, a.Bandwidth).Launch }
 
 // TensorClocks is how many clocks the tensor cores of an SM take for a product of 16×8
 // outputs, 32 bytes deep, accumulating in fp32 or int32: measured on 9.0, where wgmma
@@ -92,7 +92,7 @@ func TensorClocks(a Arch, d kernels.DType) float64 {
 }
 
 // L2PerClock is how many bytes L2 gives each multiprocessor in a cycle.
-func L2PerClock(a Arch) float64 { return common.For(a.CC, a.SMs).L2 }
+func L2PerClock(a Arch) float64 { return common.For(a.CC, a.SMs, a.Bandwidth).L2 }
 
 // commonModel is the constants of several models.
 type commonModel struct {

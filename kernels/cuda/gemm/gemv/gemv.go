@@ -98,7 +98,7 @@ var models = calibration.Of[model]("gemv")
 
 // seconds is what the model expects of one launch.
 func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
-	m := models.For(a.CC, a.SMs)
+	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
 	inFlight := float64(min(blocks, slots)*c.warps) * Rows * Step
 	if c.ahead == 2 {

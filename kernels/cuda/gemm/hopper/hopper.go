@@ -152,7 +152,7 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 
 // each yields every tile, single and in pairs, whole and with the last rounds cut.
 func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, seconds float64)) {
-	m := wideModels.For(a.CC, a.SMs)
+	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	for _, t := range hopperTiles(p.DType) {
 		step := t.stepCycles(m)
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
@@ -271,7 +271,7 @@ func (c hopperChoice) absent(p kernels.Problem) float64 {
 // seconds is what the model expects of one launch: that of the cluster with the most
 // to do.
 func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
-	m := wideModels.For(a.CC, a.SMs)
+	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
 	once := c.split == 0 && rounds == 1
@@ -377,7 +377,7 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
 	if !storable {
-		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs).Elements
+		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs, a.Bandwidth).Elements
 	}
 	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a, p.DType), Seconds: seconds, Scratch: rows.Copied}
 	blocks := c.clusters * c.size()

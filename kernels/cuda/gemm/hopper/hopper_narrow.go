@@ -180,7 +180,7 @@ var narrowModels = calibration.Of[narrowModel]("hopper_narrow")
 
 // seconds is what the model expects of one launch.
 func (c narrowChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
-	m := narrowModels.For(a.CC, a.SMs)
+	m := narrowModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.ClockMHz * 1e6
 	steps := float64(c.busiest())
 	blockBytes := float64(c.depth() * narrowBlockBytes)

@@ -167,7 +167,7 @@ func L2Bytes(a planning.Arch) float64 {
 // some time: tensor cores, shared memory and the latency of copies on the SM with the
 // most blocks, L2, and memory.
 func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
-	m := models.For(a.CC, a.SMs)
+	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(c.blocks(), a.SMs)
 	resident := min(rounds, c.perSM)

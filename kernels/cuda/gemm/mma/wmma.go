@@ -70,7 +70,7 @@ func (t wmmaTile) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
 // barrier between them, overlap copying and multiplying less than mma's stages do: the
 // times of the resources are added as squares.
 func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
-	m := models.For(a.CC, a.SMs)
+	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
 	perSM := t.blocksPerSM(a)

@@ -1,0 +1,137 @@
+package candidates
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// Format is the version of the files.
+const Format = 1
+
+// Card is the first line of a file: on which card its times were taken.
+type Card struct {
+	Format     int     `json:"format"`
+	Card       string  `json:"card"`       // the driver's name for it
+	Driver     string  `json:"driver"`     // its version, "unrecorded" where it does not tell
+	Date       string  `json:"date"`       // "2026-11-21"
+	Capability int     `json:"capability"` // compute capability × 10
+	SMs        int     `json:"sms"`        // streaming multiprocessors
+	Shared     int     `json:"shared"`     // bytes of shared memory that one block may opt in to
+	L2         int64   `json:"l2"`         // bytes
+	ClockMHz   float64 `json:"clock_mhz"`  // the highest SM clock
+	Bandwidth  float64 `json:"bandwidth"`  // of memory, bytes a second, as the data sheet has it
+}
+
+// Describe is the first line for a GPU.
+func Describe(name, driver, date string, a planning.Arch) Card {
+	return Card{
+		Format: Format, Card: name, Driver: driver, Date: date,
+		Capability: a.CC, SMs: a.SMs, Shared: a.SharedMax, L2: a.L2, ClockMHz: a.ClockMHz, Bandwidth: a.Bandwidth,
+	}
+}
+
+// Arch is what plans know of the card.
+func (c Card) Arch() planning.Arch {
+	return planning.Arch{CC: c.Capability, SMs: c.SMs, SharedMax: c.Shared, L2: c.L2, ClockMHz: c.ClockMHz, Bandwidth: c.Bandwidth}
+}
+
+func (c Card) validate() error {
+	switch {
+	case c.Format != Format:
+		return fmt.Errorf("format %d, expected %d", c.Format, Format)
+	case c.Card == "" || c.Driver == "" || c.Date == "":
+		return fmt.Errorf("card, driver or date is missing")
+	case c.Capability < 1 || c.SMs < 1 || c.Shared < 1 || c.L2 < 1 || !positive(c.ClockMHz) || !positive(c.Bandwidth):
+		return fmt.Errorf("card %q: capability, sms, shared, l2, clock_mhz or bandwidth is not positive", c.Card)
+	}
+	return nil
+}
+
+// Time is one of the further lines: how long a launch of a candidate takes.
+type Time struct {
+	Case
+	Family  string  `json:"family"`
+	Index   int     `json:"index"` // among the family's candidates for the case
+	Label   string  `json:"label"` // what the candidate is called
+	Seconds float64 `json:"seconds"`
+	// Interval encloses the true median with a probability of 95 %, as far as there were
+	// rounds enough.
+	Interval [2]float64 `json:"interval"`
+}
+
+func (t Time) validate() error {
+	switch {
+	case t.Index < 0:
+		return fmt.Errorf("index is %d, expected at least 0", t.Index)
+	case !positive(t.Seconds) || !positive(t.Interval[0]) || !positive(t.Interval[1]):
+		return fmt.Errorf("%v seconds in %v, expected positive numbers", t.Seconds, t.Interval)
+	case t.Seconds < t.Interval[0] || t.Seconds > t.Interval[1]:
+		return fmt.Errorf("%v seconds are outside of %v", t.Seconds, t.Interval)
+	}
+	return t.Validate()
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+
+// WriteCard writes the first line.
+func WriteCard(w io.Writer, c Card) error { return json.NewEncoder(w).Encode(c) }
+
+// WriteTimes writes further lines, in one piece.
+func WriteTimes(w io.Writer, times []Time) error {
+	var b bytes.Buffer
+	for _, t := range times {
+		if err := json.NewEncoder(&b).Encode(t); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Read reads a file and checks it; the error names the line.
+func Read(r io.Reader) (c Card, times []Time, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	n := 0
+	for lines.Scan() {
+		n++
+		var t Time
+		if n == 1 {
+			if err = decode(lines.Bytes(), &c); err == nil {
+				err = c.validate()
+			}
+		} else if err = decode(lines.Bytes(), &t); err == nil {
+			err = t.validate()
+			times = append(times, t)
+		}
+		if err != nil {
+			return c, nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return c, nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	if len(times) == 0 {
+		return c, nil, fmt.Errorf("%d lines, expected a card and at least one time", n)
+	}
+	return c, times, nil
+}
+
+// decode reads one object without fields that to lacks.
+func decode(line []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("more than one object")
+	}
+	return nil
+}

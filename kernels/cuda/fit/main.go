@@ -1,0 +1,115 @@
+// Fit calibrates a card: it fits the constants of the models by which kernels are planned to
+// the times of candidates that BenchmarkCandidates measured on it, and writes the card's file
+// for package calibration. It needs no GPU.
+//
+//	go run ./kernels/cuda/fit candidates.jsonl --out kernels/cuda/calibration/h100.json
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// options are what is asked for.
+type options struct {
+	file        string
+	out         string
+	models      []string // empty for all
+	evaluations int      // of a model, at most
+	seed        uint64
+}
+
+// run is the program; it returns its exit code: 2 for arguments that can't be, 1 for all
+// else that fails.
+func run(args []string, stdout, stderr io.Writer) int {
+	o, code := parse(args, stderr)
+	if code >= 0 {
+		return code
+	}
+	if err := o.fit(stdout); err != nil {
+		fmt.Fprintf(stderr, "fit: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// parse reads arguments. The code is negative where there is something to do.
+func parse(args []string, stderr io.Writer) (o options, code int) {
+	flags := pflag.NewFlagSet("fit", pflag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.SortFlags = false
+	flags.StringVar(&o.out, "out", "", "write the card's file here (default: only print)")
+	flags.StringSliceVar(&o.models, "model", nil, "fit these models, the others stay as they are: "+strings.Join(calibration.Names(), ", "))
+	flags.IntVar(&o.evaluations, "evaluations", 800, "try at most this many sets of constants for each model")
+	flags.Uint64Var(&o.seed, "seed", 1, "draws the shapes that are held out")
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, "usage: fit CANDIDATES.jsonl [flags]\n\nFits the constants of a card's models to the times of candidates (BenchmarkCandidates).\n\n%s", flags.FlagUsages())
+	}
+	if err := flags.Parse(args); err != nil {
+		if err == pflag.ErrHelp {
+			return o, 0
+		}
+		fmt.Fprintf(stderr, "fit: %v\n", err)
+		return o, 2
+	}
+	switch {
+	case flags.NArg() != 1:
+		fmt.Fprintf(stderr, "fit: %d files, expected one file of candidates\n", flags.NArg())
+		return o, 2
+	case o.evaluations < 1:
+		fmt.Fprintf(stderr, "fit: --evaluations %d, expected at least 1\n", o.evaluations)
+		return o, 2
+	}
+	for _, name := range o.models {
+		if !slices.Contains(calibration.Names(), name) {
+			fmt.Fprintf(stderr, "fit: --model %q, expected %s\n", name, strings.Join(calibration.Names(), ", "))
+			return o, 2
+		}
+	}
+	o.file = flags.Arg(0)
+	return o, -1
+}
+
+// fit reads the times, fits, prints what came of it and writes the file.
+func (o options) fit(stdout io.Writer) error {
+	f, err := os.Open(o.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	on, times, err := candidates.Read(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	start, err := calibration.Nearest(on.Capability, on.SMs, on.Bandwidth)
+	if err != nil {
+		return err
+	}
+	s, err := newSamples(on.Arch(), times, o.seed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	r, err := refit(s, start, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	r.describe(on)
+	if err := r.print(stdout, on); err != nil || o.out == "" {
+		return err
+	}
+	if err := os.WriteFile(o.out, r.card.Encode(), 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "wrote %s\n", o.out)
+	return err
+}

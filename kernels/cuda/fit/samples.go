@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// How much a time counts. What is far from the fastest is never picked, so that its time need
+// not be met: from farAway times the fastest on, weights fall off with the power decay of
+// the ratio. A time whose interval is as wide as scatter to either side counts half.
+const (
+	farAway = 1.25
+	decay   = 4
+	scatter = 0.03
+)
+
+// heldOut is the part of the shapes that nothing is fitted to: they tell what the constants
+// are worth for shapes that nobody measured.
+const heldOut = 0.2
+
+// heldOutStream tells this use of the seed from others.
+const heldOutStream = 0x68656c64
+
+// measured is the time of one candidate.
+type measured struct {
+	index  int     // among the family's candidates for the case
+	log    float64 // of its seconds
+	weight float64
+	near   bool // the fastest, or less than farAway times that
+}
+
+// group is the candidates of one family for one case that were measured.
+type group struct {
+	c      candidates.Case
+	family string
+	times  []measured
+	held   bool // out: not fitted to
+}
+
+// samples is all that was measured.
+type samples struct {
+	arch   planning.Arch
+	groups []*group
+}
+
+// newSamples sorts times into groups and holds the plans of this program against those that
+// were measured.
+func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples, error) {
+	type key struct {
+		c      candidates.Case
+		family string
+	}
+	s := &samples{arch: a}
+	byKey := map[key]*group{}
+	labels := map[*group][]candidates.Expected{}
+	seen := map[*group]map[int]bool{}
+	for _, t := range times {
+		k := key{t.Case, t.Family}
+		g := byKey[k]
+		if g == nil {
+			g = &group{c: t.Case, family: t.Family}
+			all, err := candidates.Expect(a, t.Case, t.Family)
+			if err != nil {
+				return nil, err
+			}
+			byKey[k], labels[g], seen[g] = g, all, map[int]bool{}
+			s.groups = append(s.groups, g)
+		}
+		switch all := labels[g]; {
+		case t.Index >= len(all) || all[t.Index].Label != t.Label:
+			return nil, fmt.Errorf("%v: %s has no candidate %d %q: it was measured by another build", t.Case, t.Family, t.Index, t.Label)
+		case seen[g][t.Index]:
+			return nil, fmt.Errorf("%v: candidate %d of %s was measured twice", t.Case, t.Index, t.Family)
+		}
+		seen[g][t.Index] = true
+		half := (t.Interval[1] - t.Interval[0]) / 2 / t.Seconds
+		g.times = append(g.times, measured{index: t.Index, log: math.Log(t.Seconds), weight: 1 / (1 + half*half/(scatter*scatter))})
+	}
+	for _, g := range s.groups {
+		best := g.best()
+		for i := range g.times {
+			t := &g.times[i]
+			beyond := t.log - best - math.Log(farAway)
+			t.near = beyond <= 0
+			t.weight *= math.Exp(-decay * max(0, beyond))
+		}
+	}
+	s.holdOut(seed)
+	return s, nil
+}
+
+// best is the least of a group's times, as a logarithm.
+func (g *group) best() float64 {
+	best := math.Inf(1)
+	for _, t := range g.times {
+		best = min(best, t.log)
+	}
+	return best
+}
+
+// shape is a case without its data type: what is held out is so in all of them.
+func shape(c candidates.Case) candidates.Case {
+	c.DType = ""
+	return c
+}
+
+// holdOut draws the shapes that are held out.
+func (s *samples) holdOut(seed uint64) {
+	var shapes []candidates.Case
+	groups := map[candidates.Case][]*group{}
+	for _, g := range s.groups {
+		k := shape(g.c)
+		if groups[k] == nil {
+			shapes = append(shapes, k)
+		}
+		groups[k] = append(groups[k], g)
+	}
+	order := rand.New(rand.NewPCG(seed, heldOutStream)).Perm(len(shapes))
+	for _, i := range order[:int(heldOut*float64(len(shapes)))] {
+		for _, g := range groups[shapes[i]] {
+			g.held = true
+		}
+	}
+}
+
+// expected are the logarithms of what a card's models expect of what was measured, a slice
+// for each group.
+func (s *samples) expected(groups []*group, card *calibration.Card) ([][]float64, error) {
+	restore, err := calibration.Try(card)
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
+	logs := make([][]float64, len(groups))
+	var parts errgroup.Group
+	workers := min(runtime.GOMAXPROCS(0), len(groups))
+	for w := range workers {
+		parts.Go(func() error {
+			for i := w; i < len(groups); i += workers {
+				all, err := candidates.Expect(s.arch, groups[i].c, groups[i].family)
+				if err != nil {
+					return err
+				}
+				logs[i] = make([]float64, len(groups[i].times))
+				for j, t := range groups[i].times {
+					logs[i][j] = math.Log(all[t.index].Seconds)
+				}
+			}
+			return nil
+		})
+	}
+	return logs, parts.Wait()
+}
