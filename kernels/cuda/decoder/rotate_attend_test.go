@@ -116,7 +116,7 @@ func TestRotateAttend(t *testing.T) {
 					}
 				}
 				stand(position)
-				choice := kernels.Choice{
+				choice := kernels.TokenChoice{
 					Vocab: 1 << 18, DType: dt, Logits: kernels.Operand{Buffer: filled(1<<18, dt, 6)},
 					Token: kernels.Operand{Buffer: token}, Position: kernels.Operand{Buffer: where},
 				}
