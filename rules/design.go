@@ -175,9 +175,16 @@ func (f *family) seeds() []int {
 //   - all rows of a family whose control rows lie off its line;
 //   - the middle between two measured rows that ran different kernels, where nothing was told.
 func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, error) {
+	more, _, err := d.Look(asked, choices, cases, samples)
+	return more, err
+}
+
+// Look is [Designer.More], and says what is known of the rows so far.
+func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, Inference, error) {
+	var known Inference
 	cfg := d.Config
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, known, err
 	}
 	cfg.Method = MethodInterval
 	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
@@ -192,6 +199,9 @@ func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.Se
 	verdictHangs(p, cfg, wanted)
 	var out []results.Case
 	for k, c := range p.curves {
+		if c.inference != nil {
+			known.add(c.inference.count)
+		}
 		has := map[int]bool{}
 		for _, r := range c.series.Rows {
 			has[r.Case.M] = true
@@ -202,7 +212,7 @@ func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.Se
 			}
 		}
 	}
-	return out, nil
+	return out, known, nil
 }
 
 // wanting lists the Ms of a curve that are foretold too loosely, by what was measured.

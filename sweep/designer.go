@@ -14,33 +14,27 @@ type Designer interface {
 	// run; choices is nil where nothing was told.
 	Seeds(s PlannedSeries, choices results.Choices) (Batches, error)
 	// More returns further cases of the plan to measure, given the samples of all earlier
-	// rounds; none when every row is known well enough. It answers equal questions equally,
-	// or a resumed sweep would choose differently.
+	// rounds; none when every row is known well enough. inferred is how many rows are known
+	// though they were not measured. It answers equal questions equally, or a resumed sweep
+	// would choose differently.
 	//
 	// The plan is that of one device and of the sweep's shard. The cases are those that are
 	// measured, of series that are not inferred too.
-	More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, error)
-}
-
-// Knower is implemented by designers that tell how much of a plan is known.
-type Knower interface {
-	// Known counts the rows of the plan's inferred series that were not measured and are
-	// known well enough all the same. Its arguments are those of [Designer.More].
-	Known(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (inferred int, err error)
+	More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
 }
 
 // Known says what is known of the rows of a plan: those of the shard, on the devices that
 // are there.
 type Known struct {
 	// Rows is how many there are, Measured how many have the samples of the screening at
-	// least. Inferred are known without being measured; 0 where nothing tells.
+	// least. Inferred rows are known without being measured.
 	Rows     int `json:"rows"`
 	Measured int `json:"measured"`
 	Inferred int `json:"inferred"`
 }
 
 // Open is how many rows are neither measured nor inferred.
-func (k Known) Open() int { return k.Rows - k.Measured - k.Inferred }
+func (k Known) Open() int { return max(0, k.Rows-k.Measured-k.Inferred) }
 
 func (k *Known) add(o Known) {
 	k.Rows += o.Rows

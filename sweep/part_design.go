@@ -86,32 +86,20 @@ func (p *part) join(cases []results.Case, round int) error {
 // extend takes in the seeds of the next step or, when none wait, what the designer asks for,
 // and opens the control rows for as many rounds as they take; false when there is nothing.
 func (p *part) extend(round int, earlier []results.Sample) (more bool, err error) {
-	d := p.design
-	if d == nil {
+	if p.design == nil {
 		return false, nil
 	}
 	before := len(p.cases)
 	next := p.step()
 	if len(next) == 0 {
-		began := p.r.Now()
-		next, err = p.r.Designer.More(d.plan, d.choices, p.cases, earlier)
-		p.rig.watch.took(&p.rig.watch.Chooser, began)
-		if err != nil {
-			return false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
-		}
-		if next, err = d.planned(next); err != nil {
+		if next, err = p.more(earlier); err != nil {
 			return false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
 		}
 	}
-	if err := p.join(next, round); err != nil {
+	if err := p.join(next, round); err != nil || len(p.cases) == before {
 		return false, err
 	}
-	if err := p.know(earlier); err != nil {
-		return false, err
-	}
-	if len(p.cases) == before {
-		return false, nil
-	}
+	p.inferred = max(0, p.inferred-(len(p.cases)-before)) // until they are measured, nothing is known of them
 	for _, c := range p.cases[before:] {
 		if !p.rig.holds(c) {
 			p.loadedG = -1 // so that A and C are made larger
@@ -124,10 +112,22 @@ func (p *part) extend(round int, earlier []results.Sample) (more bool, err error
 			}
 		}
 	}
-	d.rounds += p.certain()
+	p.design.rounds += p.certain()
 	p.until = round + p.certain()
 	p.plan(round)
 	return true, nil
+}
+
+// more asks the designer for further rows, and notes how much is known.
+func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
+	d, began := p.design, p.r.Now()
+	more, inferred, err := p.r.Designer.More(d.plan, d.choices, p.cases, earlier)
+	p.rig.watch.took(&p.rig.watch.Chooser, began)
+	if err != nil {
+		return nil, err
+	}
+	p.inferred = inferred
+	return d.planned(more)
 }
 
 // planned refuses rows that are not in the inferred series of the plan.
@@ -144,22 +144,6 @@ func (d *design) planned(cases []results.Case) ([]results.Case, error) {
 		}
 	}
 	return cases, nil
-}
-
-// know asks the designer how much is known without being measured.
-func (p *part) know(earlier []results.Sample) error {
-	of, ok := p.r.Designer.(Knower)
-	if !ok || p.design == nil {
-		return nil
-	}
-	began := p.r.Now()
-	n, err := of.Known(p.design.plan, p.design.choices, p.cases, earlier)
-	p.rig.watch.took(&p.rig.watch.Chooser, began)
-	if err != nil {
-		return fmt.Errorf("counting the rows that are known: %w", err)
-	}
-	p.inferred = n
-	return nil
 }
 
 // known is what is known of the part's rows.
