@@ -16,7 +16,7 @@ const (
 	wavesReach = 1.4
 	// caution widens what is foretold: the scatter is estimated from few rows, chosen where least was
 	// known.
-	caution = 1.1
+	caution = 1.15
 	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
 	// each term is known beforehand.
 	termDoubt = 0.02
