@@ -16,7 +16,7 @@ const (
 	// seedWidth is the half-width, as a share of the time, that seeds are thought to leave.
 	seedWidth = 0.002
 	// coarse is the largest number of rows from one measured to the next in series of which nothing
-	// is told; in longer series than coarseRows it doubles with each doubling twice.
+	// is told; it doubles in series of more than coarseRows, and again of 16 times as many.
 	coarse, coarseRows = 8, 1024
 )
 
@@ -47,11 +47,8 @@ func (d Designer) Seeds(key results.SeriesKey, ms []int, choices results.Choices
 	wanted := map[int]bool{}
 	if len(choices) == 0 {
 		step := coarse
-		for n := 4 * coarseRows; len(ms) > n/4 && step < 4*coarse; n *= 16 {
+		for n := coarseRows; len(ms) > n && step < 4*coarse; n *= 16 {
 			step *= 2
-		}
-		if len(ms) <= coarseRows {
-			step = coarse
 		}
 		for i := 0; i < len(ms); i += step {
 			wanted[ms[i]] = true
@@ -169,8 +166,8 @@ func (f *family) seeds() []int {
 // known well enough. cases and samples are those of the run, asked the Ms of the series of which
 // not every one has to be measured, choices what was told of them. Wanted are
 //
-//   - rows that their family's line foretells with an interval wider than 0.5 %, or than that of
-//     measured rows;
+//   - rows whose time their family's line does not foretell to 0.5 %, or where noise is large hardly
+//     worse than it is known of measured rows;
 //   - rows on which a verdict hangs: undecided ones, and the reference of rows that are not clean;
 //   - all rows of a family whose control rows lie off its line;
 //   - the middle between two measured rows that ran different kernels, where nothing was told.

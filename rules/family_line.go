@@ -11,9 +11,12 @@ const (
 	// beside the family's line.
 	nearRows = 8
 	// nearReach is the distance in log M over which what the line leaves stays alike, and
-	// acrossWaves how alike it is for rows that need another number of waves.
-	nearReach   = 0.15
-	acrossWaves = 0.7
+	// wavesReach the share of the waves by which rows may differ for that.
+	nearReach  = 0.15
+	wavesReach = 1.4
+	// caution widens what is foretold: the scatter is estimated from few rows, chosen where least was
+	// known.
+	caution = 1.15
 	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
 	// each term is known beforehand.
 	termDoubt = 0.02
@@ -197,10 +200,11 @@ func (l *line) doubt(x [terms]float64, y float64) (h [terms]float64) {
 
 // alike is the covariance of two rows' log-times beside their noise.
 func (l *line) alike(a, b *told) float64 {
-	near := l.scatter * l.scatter * math.Exp(-math.Abs(a.logM-b.logM)/nearReach)
-	if a.x[termWaves] != b.x[termWaves] {
-		near *= acrossWaves
+	apart := math.Abs(a.logM-b.logM) / nearReach
+	if p, q := a.x[termWaves], b.x[termWaves]; p != q {
+		apart += math.Abs(p-q) / (wavesReach * math.Max(p, q))
 	}
+	near := l.scatter * l.scatter * math.Exp(-apart)
 	for j := range terms {
 		near += a.h[j] * b.h[j]
 	}
@@ -244,7 +248,7 @@ func (l *line) foretell(s *system, r *told) prediction {
 		p.y += weight[i] * (l.rows[at].y - l.rows[at].line)
 		variance -= weight[i] * k[i]
 	}
-	p.se = math.Sqrt(math.Max(variance, 1e-10))
+	p.se = caution * math.Sqrt(math.Max(variance, 1e-10))
 	p.from, p.weight = s.from, slices.Clone(weight[:n])
 	return p
 }

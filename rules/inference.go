@@ -14,9 +14,10 @@ import (
 
 const (
 	// wideInference is the half-width of the interval around the time of an inferred row, as a
-	// share, above which measuring the row is worth its time: intervals are 0.5 % wide.
-	// Where rows that were measured are known no better, neither are inferred ones.
-	wideInference = 0.0025
+	// share, above which measuring the row is worth its time. Where the family's measured
+	// rows are known hardly better, by wideNoise, that is enough.
+	wideInference = 0.005
+	wideNoise     = 1.5
 	// looseInference is the half-width above which nothing is said of a row.
 	looseInference = 0.05
 	// controlInference is the share of the rows of families that are measured to hold what is
@@ -26,8 +27,10 @@ const (
 	controlInside = 0.95
 	// controlLevel is how unlikely the control rows of a family may be by its line.
 	controlLevel = 0.02
-	// surelyOutside is the probability of a single control row that breaks a family's line.
-	surelyOutside = 0.002
+	// surelyOutside is the probability of a single control row that breaks a family's line, and
+	// farOutside how far off it has to lie, in half-widths of wideInference.
+	surelyOutside = 0.001
+	farOutside    = 2
 )
 
 // Inference is what is known of the rows of series of which not every one was measured.
@@ -208,9 +211,12 @@ func (f *fitted) measureControl(points []point, serves func(point) bool, usual f
 		if z <= q.upper(outside, p.df) {
 			f.inside++
 		}
-		least = math.Min(least, 2*upperP(z, p.df))
+		if math.Abs(us.y-p.y) > farOutside*wideInference {
+			least = math.Min(least, 2*upperP(z, p.df))
+		}
 	}
-	f.failed = f.control > 0 && (least*float64(f.control) < surelyOutside || atLeast(f.control-f.inside, f.control, 1-controlInside) < controlLevel && f.control-f.inside > 1)
+	out := f.control - f.inside
+	f.failed = least*float64(max(f.control, 1)) < surelyOutside || out > 1 && atLeast(out, f.control, 1-controlInside) < controlLevel
 }
 
 // outside is the probability of either side of a 95 % interval.
@@ -222,7 +228,7 @@ func (l *line) wide(q quantiles) float64 {
 	for i, r := range l.rows {
 		own[i] = r.se
 	}
-	return math.Max(wideInference, q.upper(outside, l.df)*median(own))
+	return math.Max(wideInference, wideNoise*q.upper(outside, l.df)*median(own))
 }
 
 // infer fits the families of a series to its points. Rows that were measured alone stay as
