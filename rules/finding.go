@@ -211,6 +211,8 @@ type Audit struct {
 	// Marginal and Undecided count the rows with these verdicts.
 	Marginal  int `json:"marginal"`
 	Undecided int `json:"undecided"`
+	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.
+	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of
