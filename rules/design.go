@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -177,12 +176,7 @@ func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.Se
 		return nil, err
 	}
 	cfg.Method = MethodInterval
-	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
-	data.Meta.Seed, data.Meta.Fingerprint.Devices = d.Seed, d.Devices
-	if d.Clocks != nil {
-		data.Meta.ReferenceClock = d.Clocks()
-	}
-	p := prepare(data, cfg)
+	p := prepare(d.data(asked, choices, cases, samples), cfg)
 	p.looks = d.Looks
 	wanted := make([]map[int]bool, len(p.curves))
 	each(len(p.curves), func(k int) { wanted[k] = p.curves[k].wanting(quantiles{}) })
@@ -327,8 +321,25 @@ func verdictHangs(p *prepared, cfg Config, wanted []map[int]bool) {
 	}
 }
 
-// String says what a designer would do, for plans.
-func (i Inference) String() string {
-	return fmt.Sprintf("%d of %s measured, %d inferred, %d open; %d of %d control rows inside their interval",
-		i.Measured, plural(i.Asked, "row"), i.Inferred, i.Open, i.Inside, i.Control)
+// Known counts the rows of the series that were asked for and are inferred, and those that are
+// neither measured nor inferred. Its arguments are those of [Designer.More].
+func (d Designer) Known(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (inferred, open int) {
+	p := prepare(d.data(asked, choices, cases, samples), d.Config)
+	for _, c := range p.curves {
+		if c.inference != nil {
+			inferred += c.inference.count.Inferred
+			open += c.inference.count.Open
+		}
+	}
+	return inferred, open
+}
+
+// data is what was measured so far, as a run would give it.
+func (d Designer) data(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) Data {
+	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
+	data.Meta.Seed, data.Meta.Fingerprint.Devices = d.Seed, d.Devices
+	if d.Clocks != nil {
+		data.Meta.ReferenceClock = d.Clocks()
+	}
+	return data
 }
