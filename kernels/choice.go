@@ -11,6 +11,8 @@ type Choice struct {
 	Stages int `json:"stages,omitempty"`
 	// Cluster is the shape of a cluster in blocks of the launch's grid: zeros for none.
 	Cluster [3]int `json:"cluster,omitzero"`
+	// Slots is how many tiles the device computes at the same time.
+	Slots float64 `json:"slots,omitempty"`
 	// Grid is the shape of the launch in blocks.
 	Grid [3]int `json:"grid,omitzero"`
 }

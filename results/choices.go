@@ -36,7 +36,8 @@ type LaunchKind struct {
 // where several products make up a launch.
 const slotsDigits = 1e3
 
-// KindOf is the kind of a choice that was told for a product of m by n.
+// KindOf is the kind of a choice that was told for a product of m by n. Slots that were not
+// told follow from the waves.
 func KindOf(c kernels.Choice, m, n int) LaunchKind {
 	label, told := c.Label, kernels.Tiling{}
 	if label != "" {
@@ -44,6 +45,9 @@ func KindOf(c kernels.Choice, m, n int) LaunchKind {
 	}
 	t := c.Tiling.Or(told)
 	k := LaunchKind{Label: label, Tile: t.Tile, Stages: c.Stages, Split: t.Split, Cluster: c.Cluster, Orientation: t.Orientation}
+	if k.Slots = c.Slots; k.Slots > 0 {
+		return k
+	}
 	if tiles := k.Tiles(m, n); tiles > 0 && t.Waves > 0 {
 		k.Slots = math.Round(float64(tiles)/t.Waves*slotsDigits) / slotsDigits
 	}

@@ -171,9 +171,16 @@ func (f *family) seeds() []int {
 //   - all rows of a family whose control rows lie off its line;
 //   - the middle between two measured rows that ran different kernels, where nothing was told.
 func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, error) {
+	more, _, err := d.Look(asked, choices, cases, samples)
+	return more, err
+}
+
+// Look is [Designer.More], and says what is known of the rows so far.
+func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, Inference, error) {
+	var known Inference
 	cfg := d.Config
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, known, err
 	}
 	cfg.Method = MethodInterval
 	p := prepare(d.data(asked, choices, cases, samples), cfg)
@@ -183,6 +190,9 @@ func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.Se
 	verdictHangs(p, cfg, wanted)
 	var out []results.Case
 	for k, c := range p.curves {
+		if c.inference != nil {
+			known.add(c.inference.count)
+		}
 		has := map[int]bool{}
 		for _, r := range c.series.Rows {
 			has[r.Case.M] = true
@@ -193,7 +203,7 @@ func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.Se
 			}
 		}
 	}
-	return out, nil
+	return out, known, nil
 }
 
 // wanting lists the Ms of a curve that are foretold too loosely, by what was measured.
@@ -319,19 +329,6 @@ func verdictHangs(p *prepared, cfg Config, wanted []map[int]bool) {
 			}
 		}
 	}
-}
-
-// Known counts the rows of the series that were asked for and are inferred, and those that are
-// neither measured nor inferred. Its arguments are those of [Designer.More].
-func (d Designer) Known(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (inferred, open int) {
-	p := prepare(d.data(asked, choices, cases, samples), d.Config)
-	for _, c := range p.curves {
-		if c.inference != nil {
-			inferred += c.inference.count.Inferred
-			open += c.inference.count.Open
-		}
-	}
-	return inferred, open
 }
 
 // data is what was measured so far, as a run would give it.
