@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -184,12 +183,7 @@ func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.Se
 		return nil, known, err
 	}
 	cfg.Method = MethodInterval
-	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
-	data.Meta.Seed, data.Meta.Fingerprint.Devices = d.Seed, d.Devices
-	if d.Clocks != nil {
-		data.Meta.ReferenceClock = d.Clocks()
-	}
-	p := prepare(data, cfg)
+	p := prepare(d.data(asked, choices, cases, samples), cfg)
 	p.looks = d.Looks
 	wanted := make([]map[int]bool, len(p.curves))
 	each(len(p.curves), func(k int) { wanted[k] = p.curves[k].wanting(quantiles{}) })
@@ -337,8 +331,12 @@ func verdictHangs(p *prepared, cfg Config, wanted []map[int]bool) {
 	}
 }
 
-// String says what a designer would do, for plans.
-func (i Inference) String() string {
-	return fmt.Sprintf("%d of %s measured, %d inferred, %d open; %d of %d control rows inside their interval",
-		i.Measured, plural(i.Asked, "row"), i.Inferred, i.Open, i.Inside, i.Control)
+// data is what was measured so far, as a run would give it.
+func (d Designer) data(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) Data {
+	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
+	data.Meta.Seed, data.Meta.Fingerprint.Devices = d.Seed, d.Devices
+	if d.Clocks != nil {
+		data.Meta.ReferenceClock = d.Clocks()
+	}
+	return data
 }

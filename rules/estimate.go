@@ -95,6 +95,8 @@ type curve struct {
 	// cases of such rows, by point.
 	inference *inference
 	made      map[int]*results.Case
+	// fitted are the families of a curve of which every row was measured; see lines.
+	fitted []*fitted
 }
 
 // mfuOf is the MFU that an estimated time of a point stands for, with bounds.

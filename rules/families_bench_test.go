@@ -167,7 +167,7 @@ func compareFamilies(b *testing.B, path string, dense Data) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fmt.Printf("families of %s: blocks %d of %d, %.1f %%; %v\n", path, blocks, dense.Samples(), 100*float64(blocks)/float64(dense.Samples()), got.Inference)
+	fmt.Printf("families of %s: blocks %d of %d, %.1f %%; %+v\n", path, blocks, dense.Samples(), 100*float64(blocks)/float64(dense.Samples()), *got.Inference)
 	for i, s := range full.Series {
 		var c score
 		verdict := map[int]RowVerdict{}
@@ -220,7 +220,7 @@ func compareFamilies(b *testing.B, path string, dense Data) {
 				own += (Data{Series: []results.Series{d}}).Samples()
 			}
 		}
-		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %v\n",
-			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), got.Series[i].Inference)
+		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
+			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
 	}
 }

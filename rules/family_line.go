@@ -127,6 +127,9 @@ func (l *line) settle(usual float64) {
 func (l *line) findWild() (wild []int) {
 	z := make([]float64, len(l.rows))
 	for i, r := range l.rows {
+		if l.alongside(i) {
+			continue
+		}
 		p := l.without(i)
 		if off := math.Abs(r.y - p.y); off > wildStep {
 			z[i] = off / math.Hypot(p.se, r.se)
@@ -138,6 +141,14 @@ func (l *line) findWild() (wild []int) {
 		}
 	}
 	return wild
+}
+
+// alongside says whether a row lies off the line as the rows next to it do, so that it can't be
+// wild.
+func (l *line) alongside(i int) bool {
+	off := func(k int) float64 { return l.rows[k].y - l.rows[k].line }
+	below, above := max(i-1, 0), min(i+1, len(l.rows)-1)
+	return math.Abs(off(i)-off(below)) < wildStep/2 && math.Abs(off(i)-off(above)) < wildStep/2
 }
 
 // draw fits the terms, robustly.
@@ -264,6 +275,29 @@ func (l *line) without(i int) prediction {
 	return l.foretell(l.system(from), &l.rows[i])
 }
 
+// leaving predicts a row that may be one of those that the line rests on from the others.
+func (l *line) leaving(r familyRow) prediction {
+	if i := slices.IndexFunc(l.rows, func(t told) bool { return t.m == r.m }); i >= 0 {
+		return l.without(i)
+	}
+	return l.foretellAt(r)
+}
+
+// foretellAt predicts a row from those around it.
+func (l *line) foretellAt(r familyRow) prediction {
+	t := l.row(r)
+	at := sort.Search(len(l.rows), func(i int) bool { return l.rows[i].m >= r.m })
+	return l.foretell(l.system(l.around(at)), &t)
+}
+
+// around lists the rows nearest to a place, on either side.
+func (l *line) around(at int) (from []int) {
+	for k := max(0, at-nearRows); k < min(len(l.rows), at+nearRows); k++ {
+		from = append(from, k)
+	}
+	return from
+}
+
 // measureScatter estimates the scatter around the line from how far rows lie off what the
 // others foretell, drawn towards the usual one.
 func (l *line) measureScatter(usual float64) {
@@ -313,11 +347,7 @@ func (f *forecaster) predict(r familyRow) prediction {
 	t := f.row(r)
 	at := sort.Search(len(f.rows), func(i int) bool { return f.rows[i].m >= r.m })
 	if at != f.at {
-		var from []int
-		for k := max(0, at-nearRows); k < min(len(f.rows), at+nearRows); k++ {
-			from = append(from, k)
-		}
-		f.at, f.system = at, f.line.system(from)
+		f.at, f.system = at, f.line.system(f.around(at))
 	}
 	p := f.foretell(f.system, &t)
 	below, above := 0, math.MaxInt
