@@ -21,6 +21,7 @@ import "context"
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
 //	Gemm            Packer          whether a kernel packs its weights
+//	Gemm            ChoiceTeller    what would run, without running it
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
 //	Weights         Detached        freeing the raw B
@@ -174,6 +175,15 @@ type Packer interface {
 	// Packs says that PrepareWeights copies B into another form for problems like p, unless
 	// p.PackInside leaves that to the launches.
 	Packs(p Problem) bool
+}
+
+// ChoiceTeller is implemented by kernels that say what they would run without running it.
+type ChoiceTeller interface {
+	Gemm
+	// Choice is what a launch of p would run, its operands aligned as a device allocates
+	// them. Nothing of their size is allocated and nothing runs. The error is an
+	// [*Unsupported] where p is not supported, and else says why nothing can be told.
+	Choice(p Problem) (Choice, error)
 }
 
 // Packed is implemented by weights that may be such a copy.

@@ -111,10 +111,10 @@ type GatedUnit struct {
 	Out         Operand // [Rows, Inner]
 }
 
-// Choice takes the largest of Logits, the first of equal ones, as the next token:
+// TokenChoice takes the largest of Logits, the first of equal ones, as the next token:
 // Token[0] becomes its index, Position[0] grows by one, and History[n mod len] the token
 // too, where n is what Position was. NaN is never the largest.
-type Choice struct {
+type TokenChoice struct {
 	Vocab    int
 	DType    DType   // of Logits: the output type of a product
 	Logits   Operand // [Vocab]

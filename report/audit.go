@@ -23,6 +23,8 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit)}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
+	doc.Sheets = append(doc.Sheets, launchDiffersSheet(audit, f == Wide))
+	doc.Head = append(doc.Head, launchDiffersNotes(audit)...)
 	doc.Head = append(doc.Head, cardNotes(audit.Cards)...)
 	doc.Notes = warningNotes(audit.Warnings)
 	if f == Table && meta.Source == "" {
@@ -83,6 +85,22 @@ func AuditSummary(a *rules.Audit) string {
 			s += fmt.Sprintf("%d marginal, ", a.Marginal)
 		}
 		s += fmt.Sprintf("%d undecided", a.Undecided)
+	}
+	if a.Inference != nil {
+		s += "; " + inferenceText(*a.Inference)
+	}
+	return s
+}
+
+// inferenceText says how many rows were measured, how many are inferred, and how far the latter are
+// to be relied on.
+func inferenceText(i rules.Inference) string {
+	s := fmt.Sprintf("%s measured, %d inferred", count(i.Measured, "row"), i.Inferred)
+	if i.Open > 0 {
+		s += fmt.Sprintf(", %d not known", i.Open)
+	}
+	if i.Control > 0 {
+		s += fmt.Sprintf("; %d of %s (%s) inside the interval inferred", i.Inside, count(i.Control, "control row"), formatShare(i.Share()))
 	}
 	return s
 }
@@ -161,7 +179,7 @@ func auditHead(a *rules.Audit) []Note {
 	switch {
 	case a.Invalid != "" || confirmed > 0:
 		tone = Bad
-	case unconfirmed > 0 || a.Undecided+a.Marginal > 0:
+	case unconfirmed > 0 || a.Undecided+a.Marginal > 0 || a.Inference != nil && !a.Inference.Kept():
 		tone = Open
 	}
 	return []Note{{AuditSummary(a), tone}, {auditText(a), Faint}}

@@ -152,8 +152,20 @@ func verdictSheet(a *rules.Audit) Sheet {
 		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "observed", Key: "best_mfu_observed", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
 		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
 	}}
+	if a.Inference != nil {
+		s.Columns = append(s.Columns, Column{Name: "inferred", Key: "inferred", Align: Right}, Column{Name: "control", Key: "control_inside", Align: Right})
+	}
 	for _, series := range a.Series {
 		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil, nil, nil, nil}
+		if a.Inference != nil {
+			row = append(row, nil, nil)
+			if i := series.Inference; i != nil {
+				row[13] = i.Inferred
+				if i.Control > 0 {
+					row[14] = share(i.Share())
+				}
+			}
+		}
 		if len(series.Rows) > 0 {
 			clean, marginal, undecided := 0, 0, 0
 			best := series.Rows[0]

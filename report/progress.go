@@ -35,6 +35,8 @@ type Progress struct {
 	now   func() time.Time
 
 	total   int
+	rows    int // of which known are known; 0 where all are measured
+	known   int
 	started time.Time
 	shown   time.Time // when the last state was drawn
 	open    bool      // a live line stands on the terminal
@@ -78,6 +80,13 @@ func (p *Progress) Plan(samples int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = samples
+}
+
+// Known tells how many rows of how many are known, of a sweep that does not measure them all.
+func (p *Progress) Known(known, rows int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known, p.rows = known, rows
 }
 
 // Update tells how many of the planned samples are taken, at which
@@ -164,6 +173,9 @@ func (p *Progress) describe() string {
 	words := []string{fmt.Sprintf("%d/%d", s.done, p.total)}
 	if s.rate > 0 && isFinite(s.rate) {
 		words = append(words, significant(s.rate, 3)+" samples/s")
+	}
+	if p.rows > 0 {
+		words = append(words, fmt.Sprintf("%d/%s known", p.known, count(p.rows, "row")))
 	}
 	if s.remaining > 0 {
 		words = append(words, Duration(s.remaining)+" left")

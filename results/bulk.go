@@ -15,6 +15,7 @@ type bulkWriter struct {
 
 	insertOrigin, insertSeries, insertCase, insertSample *direct.Stmt
 	insertFailure, insertState, putMeta                  *direct.Stmt
+	insertKind, insertChoice                             *direct.Stmt
 }
 
 // buildBulk writes a whole run with fill, as build does, for a run that nobody may be
@@ -75,7 +76,7 @@ func (w *bulkWriter) statements() []preparation {
 	return []preparation{
 		{&w.insertOrigin, insertOrigin}, {&w.insertSeries, insertSeries}, {&w.insertCase, insertCase},
 		{&w.insertSample, insertSample}, {&w.insertFailure, insertFailure}, {&w.insertState, insertState},
-		{&w.putMeta, putMeta},
+		{&w.putMeta, putMeta}, {&w.insertKind, insertKind}, {&w.insertChoice, insertChoice},
 	}
 }
 

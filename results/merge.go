@@ -35,7 +35,7 @@ func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (
 	if err := refuseExisting(out); err != nil {
 		return nil, err
 	}
-	m := &merger{ids: map[CaseKey]int64{}}
+	m := &merger{ids: map[CaseKey]int64{}, choices: map[SeriesKey]Choices{}}
 	for _, path := range inputs {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("merge: %w", err)
@@ -74,6 +74,7 @@ type merger struct {
 	origins  []Origin // ID is the index + 1
 	samples  []sourced[Sample]
 	failures []sourced[Failure]
+	choices  map[SeriesKey]Choices
 }
 
 // sourced is something together with the index of the run it came from, and a sample
@@ -116,6 +117,9 @@ func (m *merger) add(path string, opt MergeOptions) error {
 	}
 	failures, err := r.Failures()
 	if err != nil {
+		return err
+	}
+	if err := m.addChoices(r); err != nil {
 		return err
 	}
 	unify := func(id *int64, what string) error {
@@ -193,6 +197,28 @@ func (m *merger) addOrigins(r *Run) (originIndex, error) {
 	return index, nil
 }
 
+// addChoices adds the choices of a run. All shards of a sweep are told the same, so of a
+// series that was told before the first word stands.
+func (m *merger) addChoices(r *Run) error {
+	choices, err := r.Choices()
+	if err != nil {
+		return err
+	}
+	differ := 0
+	for key, c := range choices {
+		first, told := m.choices[key]
+		if !told {
+			m.choices[key] = c
+		} else if !slices.Equal(first, c) {
+			differ++
+		}
+	}
+	if differ > 0 {
+		m.warnings = append(m.warnings, fmt.Sprintf("%s: other kernels were foretold for %d series than in the runs before it, which stand", r.Path(), differ))
+	}
+	return nil
+}
+
 // unify orders and numbers what was collected, and removes copies.
 func (m *merger) unify() error {
 	slices.SortStableFunc(m.samples, func(a, b sourced[Sample]) int {
@@ -254,14 +280,18 @@ func (m *merger) store(ctx context.Context, w *bulkWriter) error {
 		}
 	}
 	series := map[SeriesKey]int64{}
+	seriesOf := func(key SeriesKey) (int64, error) {
+		if id, ok := series[key]; ok {
+			return id, nil
+		}
+		id := int64(len(series)) + 1
+		series[key] = id
+		return id, w.series(id, key)
+	}
 	for _, c := range m.cases {
-		id, ok := series[c.SeriesKey]
-		if !ok {
-			id = int64(len(series)) + 1
-			series[c.SeriesKey] = id
-			if err := w.series(id, c.SeriesKey); err != nil {
-				return err
-			}
+		id, err := seriesOf(c.SeriesKey)
+		if err != nil {
+			return err
 		}
 		if err := w.addCase(id, c); err != nil {
 			return err
@@ -280,9 +310,37 @@ func (m *merger) store(ctx context.Context, w *bulkWriter) error {
 			return err
 		}
 	}
+	if err := m.storeChoices(w, seriesOf); err != nil {
+		return err
+	}
 	for k, v := range mergeStates(m.states) {
 		if err := w.state(k, v); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// storeChoices writes the choices; seriesOf is the id of a series, which it stores.
+func (m *merger) storeChoices(w *bulkWriter, seriesOf func(SeriesKey) (int64, error)) error {
+	kinds := map[LaunchKind]int64{}
+	for _, key := range ChosenSeries(m.choices) {
+		id, err := seriesOf(key)
+		if err != nil {
+			return err
+		}
+		for _, s := range m.choices[key] {
+			kind, ok := kinds[s.Kind]
+			if !ok {
+				kind = int64(len(kinds)) + 1
+				kinds[s.Kind] = kind
+				if err := runWith(w.insertKind, s.Kind.bind(kind)...); err != nil {
+					return err
+				}
+			}
+			if err := runWith(w.insertChoice, id, s.From, s.To, kind); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func moveTables(ctx context.Context, tx *sql.Tx, meta Meta, series map[int64]Ser
 			return err
 		}
 	}
-	if err := exec(ddlOfSamples); err != nil {
+	if err := exec(ddlOfSamples + ddlOfChoices); err != nil {
 		return err
 	}
 	for _, o := range origins {

@@ -40,7 +40,33 @@ CREATE TABLE failures (
 	reason  TEXT NOT NULL,
 	PRIMARY KEY (case_id, phase, round)
 ) WITHOUT ROWID;
-` + ddlOfSamples
+` + ddlOfSamples + ddlOfChoices
+
+// ddlOfChoices are the tables of what would run, told without timing. A run of version 2 that
+// lacks them has no choices; they are added when it gets some.
+const ddlOfChoices = `
+CREATE TABLE IF NOT EXISTS launch_kinds (
+	id          INTEGER PRIMARY KEY,
+	label       TEXT NOT NULL,
+	tile_m      INTEGER NOT NULL,
+	tile_n      INTEGER NOT NULL,
+	tile_k      INTEGER NOT NULL,
+	stages      INTEGER NOT NULL,
+	split       INTEGER NOT NULL,
+	cluster_x   INTEGER NOT NULL,
+	cluster_y   INTEGER NOT NULL,
+	cluster_z   INTEGER NOT NULL,
+	orientation TEXT NOT NULL,
+	slots       REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS choices (
+	series INTEGER NOT NULL REFERENCES series(id),
+	from_m INTEGER NOT NULL,
+	to_m   INTEGER NOT NULL,
+	kind   INTEGER NOT NULL REFERENCES launch_kinds(id),
+	PRIMARY KEY (series, from_m)
+) WITHOUT ROWID;
+`
 
 // ddlOfSamples are the tables in which version 2 differs from version 1.
 const ddlOfSamples = `

@@ -43,6 +43,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)
+	a.LaunchDiffers = launchDiffers(data)
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}
@@ -139,6 +140,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
+		a.countInferred(c)
 		last := &a.Series[len(a.Series)-1]
 		few := 0
 		for _, r := range last.Rows {
@@ -148,7 +150,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			case Marginal:
 				a.Marginal++
 			}
-			if r.Samples < cfg.MinSamples {
+			if r.Samples < cfg.MinSamples && !r.Inferred {
 				few++
 			}
 		}
@@ -167,6 +169,10 @@ const suspectP = 0.05
 // them: the monotonic one, unless it was switched off.
 func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
 	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}}
+	if c.inference != nil {
+		count := c.inference.count
+		s.Cases, s.Inference = count.Asked, &count
+	}
 	if len(c.points) > 0 {
 		s.Rows = make([]RowVerdict, 0, len(c.points))
 	}
@@ -177,7 +183,7 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	for i := range c.points {
 		p := &c.points[i]
 		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
-			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta}
+			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta, Inferred: p.inferred}
 		if p.us.y != p.seen.y {
 			r.ObservedUS = p.seen.interval(cfg.Confidence, q)
 		}

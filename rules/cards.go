@@ -153,7 +153,7 @@ func (b *cardBench) group(name string, devices []string) {
 		var ms []int
 		for _, c := range curves[key] {
 			for i, pt := range c.points {
-				if !pt.judged(b.cfg.MinSamples) {
+				if pt.inferred || !pt.judged(b.cfg.MinSamples) {
 					continue
 				}
 				if rows[pt.m] == nil {

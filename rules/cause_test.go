@@ -131,8 +131,35 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			label: func(m int) string { return map[bool]string{true: "slow", false: "fast"}[m == 832] },
 			says:  "m848, which is 16 rows more, takes only 52.4",
 		},
-		"the same kernel at a larger M": {
+		"a row off the line of its kernel": {
 			ms: grid(64, 1536, 16), label: named("only"), cause: Implementation,
+			us: func(m int) float64 {
+				if m == 832 {
+					return 1.3 * smooth(m)
+				}
+				return smooth(m)
+			},
+			says: "by the line of 92 rows from m64 to m1536 it would take 51.6",
+		},
+		"another kernel by its line": {
+			ms: grid(128, 1536, 128), cause: HeuristicChoice,
+			us: func(m int) float64 {
+				us := 5 + 10*math.Ceil(float64(m)/128)
+				if m > 640 && m < 1200 {
+					return 1.25 * us
+				}
+				return us
+			},
+			label: func(m int) string {
+				if m > 640 && m < 1200 {
+					return "lib_256x64"
+				}
+				return "lib_64x64"
+			},
+			says: "the library's own lib_64x64 would take no more than",
+		},
+		"the same kernel at a larger M": {
+			ms: grid(800, 864, 16), label: named("only"), cause: Implementation,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)

@@ -45,14 +45,16 @@ type look struct {
 }
 
 // looks are tried from the most certain: what proves that a faster choice of kernel was at hand,
-// the limits of the machine, tiles and waves that are known, then what neighbouring rows tell, steps in
-// the times alone, and several of these together.
+// the limits of the machine, what the kernel does elsewhere, tiles and waves that are known, then what
+// neighbouring rows tell, steps in the times alone, and several of these together.
 var looks = []look{
 	{HeuristicChoice, (*witness).choice},
 	{MemoryBound, (*witness).memory},
 	{Alignment, (*witness).alignment},
+	{Implementation, (*witness).offLine},
 	{HeuristicChoice, (*witness).larger},
 	{HeuristicChoice, (*witness).kept},
+	{HeuristicChoice, (*witness).otherLine},
 	{WaveQuantisation, (*witness).waveCliff},
 	{TileQuantisation, (*witness).tileCliff},
 	{HeuristicChoice, (*witness).neighbours},
@@ -67,6 +69,7 @@ var choices = []look{
 	{HeuristicChoice, (*witness).choice},
 	{HeuristicChoice, (*witness).larger},
 	{HeuristicChoice, (*witness).kept},
+	{HeuristicChoice, (*witness).otherLine},
 	{HeuristicChoice, (*witness).neighbours},
 }
 

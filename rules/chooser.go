@@ -38,6 +38,13 @@ type OpenRows struct {
 	// Clocks tells the devices' reference clocks in MHz as the sweep has stored them so far; nil
 	// takes them from the samples.
 	Clocks func() map[string]float64
+	// Asked are the Ms of series of which not every one has to be measured, Choices what would
+	// run at them, Devices what is known of the devices and Seed that of the plan: rows
+	// that were not measured are inferred and judged as in the audit.
+	Asked   map[results.SeriesKey][]int
+	Choices map[results.SeriesKey]results.Choices
+	Devices []kernels.Spec
+	Seed    uint64
 }
 
 // Open returns the ids of the open ones of cases, in their order. It depends on
@@ -53,7 +60,8 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 		cfg.Rules.Split.Enabled = false
 	}
 	series := o.series(cases, samples)
-	data := Data{Series: series}
+	data := Data{Series: series, Asked: o.Asked, Choices: o.Choices}
+	data.Meta.Seed, data.Meta.Fingerprint.Devices = o.Seed, o.Devices
 	if o.Clocks != nil {
 		data.Meta.ReferenceClock = o.Clocks()
 	}
@@ -164,13 +172,20 @@ func (j *judgement) open() bool {
 	return false
 }
 
-// contenders is how many rows that may be the reference as well are better known for an
+// mostContenders is how many rows that may be the reference as well are better known for an
 // open row.
-const contenders = 4
+const mostContenders = 4
 
-// openContenders adds the rows of smaller M that may well be faster than the reference:
-// the largest of what noise leaves possible.
+// openContenders adds the rows that contend for the reference.
 func (j *judgement) openContenders(open map[int64]bool, cfg Config, q quantiles) {
+	for _, i := range j.contenders(cfg, q) {
+		open[j.id(i)] = true
+	}
+}
+
+// contenders are the rows of smaller M that may well be faster than the reference: the largest
+// of what noise leaves possible.
+func (j *judgement) contenders(cfg Config, q quantiles) (points []int) {
 	reference := j.curve.points[j.point].flops - j.enough
 	type row struct {
 		point int
@@ -185,14 +200,15 @@ func (j *judgement) openContenders(open map[int64]bool, cfg Config, q quantiles)
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(b.most, a.most) })
-	for _, r := range rows[:min(contenders, len(rows))] {
-		open[j.id(r.point)] = true
+	for _, r := range rows[:min(mostContenders, len(rows))] {
+		points = append(points, r.point)
 	}
+	return points
 }
 
 // id is the case of a point of the judged curve.
 func (j *judgement) id(point int) int64 {
-	return j.curve.series.Rows[j.curve.points[point].row].Case.ID
+	return j.curve.caseOf(point).ID
 }
 
 // openReference adds what the row is held against.

@@ -22,6 +22,12 @@ type Data struct {
 	Sentinels []results.Sample
 	// Sustained are the cases that ran alone for a while, with their samples of that phase.
 	Sustained []results.Row
+	// Choices are what was told, before anything was timed, to run at each M of a series.
+	// A series of which nothing was told is not in it.
+	Choices map[results.SeriesKey]results.Choices
+	// Asked are the Ms, ascending, of the series of which not every one has to be measured: the
+	// others are inferred. A series that is not in it is what its rows are.
+	Asked map[results.SeriesKey][]int
 }
 
 // LoadData reads a run. What it returns is shared with the run, which reads its file
@@ -34,6 +40,12 @@ func LoadData(run *results.Run) (Data, error) {
 	data := Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels}
 	if data.Sustained, err = sustainedRows(run, loaded.Sustained); err != nil {
 		return Data{}, fmt.Errorf("read the cases of %q: %w", run.Path(), err)
+	}
+	if data.Choices, err = run.Choices(); err != nil {
+		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
+	}
+	if data.Asked, err = askedOf(data.Meta.Plan); err != nil {
+		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
 	return data, nil
 }

@@ -29,7 +29,7 @@ func (e estimate) interval(confidence float64, q quantiles) Interval {
 
 // point is a row of a series, made ready for the rules.
 type point struct {
-	row   int // index into Series.Rows
+	row   int // index into Series.Rows; -1 for an inferred row
 	m     int
 	label string
 	// launch is how the kernel runs, as far as that is known.
@@ -52,10 +52,13 @@ type point struct {
 	// own; empty for rows with too few samples. See [crossFit].
 	without, of [folds]float64
 	folded      bool
+	// inferred is true of a row that was not measured: its estimates are what the line of
+	// its family says.
+	inferred bool
 }
 
 // judged says whether the point has enough samples for a verdict.
-func (p point) judged(least int) bool { return p.n >= least && !p.away }
+func (p point) judged(least int) bool { return (p.n >= least || p.inferred) && !p.away }
 
 // serves says whether other rows may be held against the point: one with two
 // levels has no time of its own.
@@ -88,6 +91,12 @@ type curve struct {
 	// products; unjudged is true for one that is not judged itself. See linkChoices.
 	choices  []*curve
 	unjudged bool
+	// inference is how rows that were not measured are inferred, nil where none are; made are the
+	// cases of such rows, by point.
+	inference *inference
+	made      map[int]*results.Case
+	// fitted are the families of a curve of which every row was measured; see lines.
+	fitted []*fitted
 }
 
 // mfuOf is the MFU that an estimated time of a point stands for, with bounds.
@@ -139,7 +148,11 @@ type prepared struct {
 
 // prepare turns samples into estimates: of the time at the common clock, by which
 // rows are judged, and of the time as it was observed.
-func prepare(data Data, cfg Config) *prepared { return prepareAt(data, referenceClocks(data, cfg)) }
+func prepare(data Data, cfg Config) *prepared {
+	p := prepareAt(data, referenceClocks(data, cfg))
+	p.inferRows(data, cfg)
+	return p
+}
 
 // prepareAt is prepare with the clocks, in MHz, that the devices' times are brought to.
 func prepareAt(data Data, clocks map[string]float64) *prepared {

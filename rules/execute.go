@@ -189,7 +189,7 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 	}
 	var pairs []pair
 	for i, c := range contests {
-		direct := c.stretch.curve.series.Rows[c.stretch.curve.points[c.point].row].Case
+		direct := *c.stretch.curve.caseOf(c.point)
 		d := ask(direct, false, i+1)
 		for _, e := range c.entries {
 			pairs = append(pairs, pair{e, d, ask(remedyCase(direct, e.remedy), e.remedy.Kind == RemedyOther, i+1)})

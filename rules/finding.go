@@ -64,6 +64,9 @@ type RowVerdict struct {
 	AdjustedP float64 `json:"p_adjusted"`
 	Samples   int     `json:"samples"`
 	Label     string  `json:"label,omitempty"`
+	// Inferred is true of a row that was not measured: its time is what the line of its family
+	// says, the rows of the series that the same kernel runs.
+	Inferred bool `json:"inferred,omitempty"`
 	// Cause is that of the row's finding.
 	Cause Cause `json:"cause,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 when unknown.
@@ -131,6 +134,8 @@ type Finding struct {
 	FromM int `json:"from_m"`
 	ToM   int `json:"to_m"`
 	Rows  int `json:"rows"`
+	// Inferred counts the rows of them that were not measured.
+	Inferred int `json:"rows_inferred,omitempty"`
 	// WorstM is the row that loses most; Loss is the share of its time that
 	// the rule says is wasted, with bounds.
 	WorstM int      `json:"worst_m"`
@@ -181,6 +186,9 @@ type SeriesAudit struct {
 	Cases   int               `json:"cases"`
 	Flagged []int             `json:"flagged"` // ascending M, anomalous by Audit.RowRule
 	Rows    []RowVerdict      `json:"rows,omitempty"`
+	// Inference says how many rows were measured and inferred; nil where every row had to be
+	// measured.
+	Inference *Inference `json:"inference,omitempty"`
 }
 
 // Audit is the result of the rules on one run.
@@ -211,6 +219,10 @@ type Audit struct {
 	// Marginal and Undecided count the rows with these verdicts.
 	Marginal  int `json:"marginal"`
 	Undecided int `json:"undecided"`
+	// Inference sums up what was inferred in all series; nil where nothing was.
+	Inference *Inference `json:"inference,omitempty"`
+	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.
+	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of

@@ -56,7 +56,7 @@ var nothing = &results.Case{}
 
 // direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
-	c := j.curve.series.Rows[j.curve.points[j.point].row].Case
+	c := *j.curve.caseOf(j.point)
 	c.ID = 0
 	return c
 }
@@ -242,7 +242,7 @@ func (f *evidence) monotonic(c *curve) []judgement {
 	rival := math.Inf(-1)
 	for i, ref := range references(c.points, f.cfg.MinSamples) {
 		p := c.points[i]
-		if p.n < f.cfg.MinSamples && !p.away {
+		if !p.judged(f.cfg.MinSamples) && !p.away {
 			if rate := p.rate() + p.us.se; rate > rival {
 				rival = rate
 			}
@@ -258,7 +258,7 @@ func (f *evidence) monotonic(c *curve) []judgement {
 			continue
 		}
 		against := c.points[ref.point]
-		j.against, j.base = &c.series.Rows[against.row].Case, ref.window
+		j.against, j.base = c.caseOf(ref.point), ref.window
 		j.expected = expo(threshold + ref.rate.y - c.peak)
 		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
 		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach

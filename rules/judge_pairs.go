@@ -33,7 +33,7 @@ func (f *evidence) parity(c *curve) []judgement {
 				if rows == nil {
 					rows = f.blank(c)
 				}
-				j := judgement{curve: c, point: i, sign: 1, against: &other.series.Rows[other.points[o].row].Case, p: 1, adjusted: 1, verdict: Clean}
+				j := judgement{curve: c, point: i, sign: 1, against: other.caseOf(o), p: 1, adjusted: 1, verdict: Clean}
 				f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
 				if !rows[i].tested || j.p < rows[i].p {
 					rows[i] = j
@@ -72,7 +72,7 @@ func (f *evidence) alternative(c *curve) []judgement {
 		other := others[top.point]
 		o, _ := other.at(p.m)
 		e := other.points[o]
-		rows[i].against = &other.series.Rows[e.row].Case
+		rows[i].against = other.caseOf(o)
 		f.hold(&rows[i], estimate{-top.estimate(), e.us.se, e.us.df}, margin)
 	}
 	return rows

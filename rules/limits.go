@@ -18,8 +18,7 @@ func (w *witness) memory() (Cause, string) {
 	case s.Peak.FLOPS <= 0 || s.ReadBandwidth <= 0:
 		return "", "the bandwidth of the memory is not known"
 	}
-	row := s.Rows[w.row.row].Case
-	intensity := row.FLOPs() / row.Bytes()
+	intensity := s.Key.FLOPs(w.row.m) / s.Key.Bytes(w.row.m)
 	attainable := intensity * s.ReadBandwidth / s.Peak.FLOPS
 	reached := w.mfu(w.row)
 	switch expected := reached / (1 - math.Min(w.loss, 0.999)); {

@@ -163,6 +163,11 @@ func (c *candidate) finding() Finding {
 		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
 	}
 	f.StakeUS = c.stake()
+	for _, j := range c.rows {
+		if j.curve.points[j.point].inferred {
+			f.Inferred++
+		}
+	}
 	if t := c.tests[c.worst]; t != nil && t.confirmed {
 		f.Status, f.Loss, f.AdjustedP = Confirmed, t.loss, t.adjusted
 	}

@@ -308,7 +308,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 func (r *SplitsResult) warnFew(c *curve, least int) {
 	few := 0
 	for _, p := range c.points {
-		if p.n < least {
+		if p.n < least && !p.inferred {
 			few++
 		}
 	}

@@ -48,5 +48,13 @@
 // # Shards
 //
 // "3/8" is the third of eight parts of a plan. The parts are disjoint, together
-// they are the plan, and their sizes differ by one case at most.
+// they are the plan, and their sizes differ by one case at most. Series that are inferred are
+// dealt as they are, each to one part.
+//
+// # Inferred series
+//
+// Of an inferred series not every M is measured. A [Designer] names its seeds, which the
+// screening rounds measure, and then, given their samples, further rows, which get as many
+// samples as the screening takes, until it asks for no more. What follows of the rows that
+// were not measured is for package rules to say.
 package sweep

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -76,8 +77,10 @@ func (e *Predictor) Case(p *Plan, c results.Case) time.Duration {
 
 // Prediction is how long a plan takes.
 type Prediction struct {
-	Cases int
-	// Samples counts blocks of all rounds; a chooser may ask for fewer.
+	// Rows is how many Ms the series have. Cases are those that are measured, of inferred
+	// series the seeds: a designer may ask for more of these, up to all.
+	Rows, Cases int
+	// Samples counts blocks of all rounds of the cases; a chooser may ask for fewer.
 	Samples int
 	// Round is the time of one round over every case, Screening that of the rounds
 	// that cover every case, Expected that of the later rounds too, of which each
@@ -85,6 +88,9 @@ type Prediction struct {
 	Round, Screening, Expected time.Duration
 	// SetUp is the time for filling and packing weights and for pilots.
 	SetUp time.Duration
+	// First is the time of a round over what the first rounds measure: all cases, but for
+	// the seeds that a [Plan].Step leaves for later.
+	First time.Duration
 }
 
 // openShare is the share of the cases that a round after the screening is taken to
@@ -100,37 +106,99 @@ func (p *Plan) expectedRounds() float64 {
 // second; random numbers set the pace.
 const setUpBytesPerSecond = 500e6
 
-// Plan estimates a plan on devices of the given last-level caches.
-func (e *Predictor) Plan(p *Plan, llc map[string]int64) Prediction {
-	cases := p.Cases()
-	est := Prediction{Cases: len(cases), Samples: len(cases) * p.Rounds}
-	rounds, setUp := map[string]time.Duration{}, map[string]time.Duration{}
+// Plan predicts a plan on devices of the given last-level caches. Of inferred series that have
+// no seeds in seeds, which may be nil, some are assumed.
+func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction {
+	var out Prediction
+	type device struct{ all, seeds, setUp time.Duration }
+	devices := map[string]*device{}
 	type weights struct {
 		device  string
 		subject kernels.Subject
 		kernel  string
 	}
 	seen := map[weights]bool{}
-	for _, c := range cases {
-		rounds[c.Device] += e.Block(p, c)
-		// A pilot is one launch to touch memory and a short block.
-		one := e.Launch(c)
-		setUp[c.Device] += time.Duration(min(2*one, one+p.BlockTarget.Seconds()/4) * 1e9)
-		w := weights{c.Device, c.Subject, c.Kernel}
-		if !seen[w] {
-			seen[w] = true
-			bytes := weightBytes(c)
-			total := float64(bytes * int64(copiesFor(p.Regime, bytes, llc[c.Device])))
-			setUp[c.Device] += time.Duration(total / setUpBytesPerSecond * 1e9)
+	for _, s := range p.Own() {
+		of := devices[s.Device]
+		if of == nil {
+			of = &device{}
+			devices[s.Device] = of
+		}
+		ms := s.Ms
+		if s.Infer {
+			if ms = seeds[s.SeriesKey]; len(ms) == 0 {
+				ms = assumedSeeds(s.Ms)
+			}
+		}
+		out.Rows += len(s.Ms)
+		out.Cases += len(ms)
+		for _, m := range ms {
+			c := s.Case(m)
+			block := e.Block(p, c)
+			of.all += block
+			if s.Infer {
+				of.seeds += block
+			}
+			// A pilot is one launch to touch memory and a short block.
+			one := e.Launch(c)
+			of.setUp += time.Duration(min(2*one, one+p.BlockTarget.Seconds()/4) * 1e9)
+			w := weights{c.Device, c.Subject, c.Kernel}
+			if !seen[w] {
+				seen[w] = true
+				bytes := weightBytes(c)
+				total := float64(bytes * int64(copiesFor(p.Regime, bytes, llc[c.Device])))
+				of.setUp += time.Duration(total / setUpBytesPerSecond * 1e9)
+			}
 		}
 	}
-	for device, t := range rounds {
-		est.Round = max(est.Round, t)
-		est.Screening = max(est.Screening, t*time.Duration(p.Screening)+setUp[device])
-		est.Expected = max(est.Expected, time.Duration(float64(t)*p.expectedRounds())+setUp[device])
-		est.SetUp = max(est.SetUp, setUp[device])
+	out.Samples = out.Cases * p.Rounds
+	for _, d := range devices {
+		first := d.all
+		if step := p.Step / time.Duration(p.Screening); step > 0 {
+			first -= max(0, d.seeds-step)
+		}
+		out.First = max(out.First, first)
+		out.Round = max(out.Round, d.all)
+		out.Screening = max(out.Screening, d.all*time.Duration(p.Screening)+d.setUp)
+		out.Expected = max(out.Expected, time.Duration(float64(d.all)*p.expectedRounds())+d.setUp)
+		out.SetUp = max(out.SetUp, d.setUp)
 	}
-	return est
+	return out
+}
+
+// assumedSpread and assumedStep are how far apart the seeds of an inferred series are taken to
+// lie at most, as a share of M and in rows, before a designer has chosen them: between those of
+// kernels that tell what they run and of those that do not.
+const assumedSpread, assumedStep = 1.0 / 32, 32
+
+// assumedSeeds are some of ms, about as many as a designer would choose.
+func assumedSeeds(ms Batches) Batches {
+	if len(ms) <= wholeBatches {
+		return ms
+	}
+	out := slices.Clone(ms[:wholeBatches])
+	for i, at := wholeBatches, wholeBatches; i < len(ms); i++ {
+		if i-at >= assumedStep || float64(ms[i]) >= float64(ms[at])*(1+assumedSpread) || i == len(ms)-1 {
+			out, at = append(out, ms[i]), i
+		}
+	}
+	return out
+}
+
+// EveryRow is the time that the screening takes when every row of inferred series has to be
+// measured, on the device that takes longest.
+func (e *Predictor) EveryRow(p *Plan) time.Duration {
+	devices := map[string]time.Duration{}
+	for _, s := range p.Own() {
+		for _, m := range s.Ms {
+			devices[s.Device] += e.Block(p, s.Case(m)) * time.Duration(p.Screening)
+		}
+	}
+	var most time.Duration
+	for _, t := range devices {
+		most = max(most, t)
+	}
+	return most
 }
 
 // weightBytes is the size of a case's raw weights.

@@ -109,9 +109,11 @@ func appendItem(out Batches, item string) (Batches, error) {
 	if from > to {
 		return nil, bad("the range is empty, %d is above %d", from, to)
 	}
-	if n := (to-from)/step + 1; n > MaxBatches-len(out) {
+	n := (to-from)/step + 1
+	if n > MaxBatches-len(out) {
 		return nil, bad("the grid has more than %d entries", MaxBatches)
 	}
+	out = slices.Grow(out, n)
 	for m := from; m <= to; m += step {
 		out = append(out, m)
 	}

@@ -109,8 +109,12 @@ func sweepAsChild(path string) error {
 	d := simulated(nil)
 	plan := killPlan
 	var chooser Chooser
+	var designer Designer
 	if os.Getenv(chooseVariable) != "" {
 		d, plan, chooser = doubtful(), choosingPlan, rules.OpenRows{Config: rules.Default()}
+	}
+	if os.Getenv(designVariable) != "" {
+		d, plan, chooser, designer = stepped(), inferring, rules.OpenRows{Config: rules.Default()}, halver{every: 32}
 	}
 	var run *results.Run
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +142,7 @@ func sweepAsChild(path string) error {
 	if text := os.Getenv(deathVariable); text != "" {
 		o.d = parseDeath(text)
 	}
-	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: o, Now: d.Now, Chooser: chooser}).Run(context.Background())
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: o, Now: d.Now, Chooser: chooser, Designer: designer}).Run(context.Background())
 	return err
 }
 

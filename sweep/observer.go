@@ -37,6 +37,8 @@ type Progress struct {
 	MFU float64
 	// Busy is the share of wall time spent inside blocks so far.
 	Busy float64
+	// Known says of a plan that infers rows what is known of them; else it is zero.
+	Known Known
 }
 
 // Drift is how far a sentinel's time is from what is usual in the run so far.

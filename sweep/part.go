@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -20,28 +21,33 @@ type part struct {
 	past     *past
 	cases    []results.Case
 	stations []*station
+	index    map[int64]int    // stations by case
+	joined   []int            // the first round of each station
 	have     []map[int]bool   // rounds done, by station
 	failure  error            // of storing a sample, after which nothing more is stored
 	gone     []bool           // stations given up
 	failed   []bool           // stations that an earlier start gave up, not tried since
 	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
 	looked   bool             // a look came before this round
-	open     []bool           // stations that the rounds until the next look measure
+	open     []bool           // stations that the chooser has the rounds until the next look measure
 	until    int              // the next look, or the number of rounds
+	design   *design          // of the inferred series, nil when there are none
 
 	demands []demand
-	group   []int // set of weights by station; nil when all fit together
-	loadedG int   // the set in memory, -1 for none
+	sets    map[matrixKey]int // of weights, by matrix; nil when all fit together
+	group   []int             // set of weights by station; nil likewise
+	loadedG int               // the set in memory, -1 for none
 
 	sentinels []*guard
 	visited   time.Time // when sentinels last ran
 	since     int       // blocks since then
 	heap      uint64    // bytes after the last collection
 
-	warm              WarmUp
-	setUp, wall       time.Duration
-	samples, failures int
-	stopped           string // why it ended early
+	warm               WarmUp
+	setUp, wall        time.Duration
+	samples, failures  int
+	measured, inferred int    // rows, see [Known]
+	stopped            string // why it ended early
 }
 
 func newPart(r *Runner, d kernels.Device, past *past) *part {
@@ -49,13 +55,14 @@ func newPart(r *Runner, d kernels.Device, past *past) *part {
 	if r.MemoryBudget > 0 {
 		b.budget = r.MemoryBudget
 	}
-	p := &part{r: r, rig: b, gauge: gauge{device: d}, past: past, loadedG: -1}
+	p := &part{r: r, rig: b, gauge: gauge{device: d}, past: past, index: map[int64]int{}, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
 	b.watch.now = r.Now
 	return p
 }
 
-func (p *part) add(c results.Case) {
+// add takes in a case that is measured from a round on.
+func (p *part) add(c results.Case, round int) {
 	s := &station{c: c, seconds: p.r.est.Launch(c)}
 	if last, ok := p.past.last[c.ID]; ok {
 		s.learn(last.US/1e6, last.Launches)
@@ -65,18 +72,19 @@ func (p *part) add(c results.Case) {
 	for _, round := range p.past.rounds[c.ID] {
 		have[round] = true
 	}
+	p.index[c.ID] = len(p.cases)
 	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
+	p.joined, p.open = append(p.joined, round), append(p.open, false)
 	p.gone, p.failed = append(p.gone, false), append(p.failed, p.past.failed[c.ID])
+	if len(have) >= p.r.Plan.Screening {
+		p.measured++
+	}
 }
 
-// recall takes over the samples of earlier starts, of the cases added.
+// recall takes over the samples of earlier starts, those of cases that are added later too.
 func (p *part) recall() {
-	mine := make(map[int64]bool, len(p.cases))
-	for _, c := range p.cases {
-		mine[c.ID] = true
-	}
 	for _, s := range p.past.samples {
-		if mine[s.CaseID] {
+		if p.r.device[s.CaseID] == p.rig.spec.ID {
 			p.rig.allocation = max(p.rig.allocation, s.Allocation)
 			p.taken = append(p.taken, s)
 		}
@@ -91,35 +99,40 @@ func (p *part) certain() int {
 	return p.r.Plan.Rounds
 }
 
-// promised is the number of rounds, of those counted as planned, that a station gets.
+// awaits says whether a round measures a station, as far as that is decided.
+func (p *part) awaits(i, round int) bool {
+	age := round - p.joined[i]
+	return age >= 0 && (age < p.certain() || p.open[i] && round < p.until)
+}
+
+// promised is the number of rounds, of those counted as planned, until a station has all.
 func (p *part) promised(i int) int {
-	if p.open == nil || p.open[i] {
-		return max(p.until, p.certain())
+	own := p.joined[i] + p.certain()
+	if p.open[i] {
+		return max(p.until, own)
 	}
-	return p.certain()
+	return own
 }
 
 // prepare deals the weights to sets, counts what is missing and holds the first
 // round against the deadline.
 func (p *part) prepare() error {
-	p.demands = demands(p.cases, p.rig.spec.LastLevelCacheBytes)
+	p.demands = demands(p.forms(), p.rig.spec.LastLevelCacheBytes)
 	for _, note := range fit(p.demands, p.rig.budget) {
 		p.r.note("%s: %s", p.rig.spec.ID, note)
 	}
 	if of, n := groups(p.demands, p.rig.budget); n > 1 {
 		p.r.note("%s: weights need %d sets that take turns in memory", p.rig.spec.ID, n)
-		p.group = make([]int, len(p.cases))
-		for i, c := range p.cases {
-			p.group[i] = of[matrixOf(c)]
-		}
+		p.sets = of
+		p.regroup()
 	}
+	p.until = p.certain()
+	p.plan(0)
 	round := -1
 	var first time.Duration
 	for n := range p.certain() {
 		for i := range p.stations {
-			p.r.planned++
 			if p.have[i][n] || p.gone[i] {
-				p.r.done++
 				continue
 			}
 			t := p.blockTime(p.stations[i])
@@ -135,6 +148,48 @@ func (p *part) prepare() error {
 		return &DeadlineError{Deadline: d, Round: first}
 	}
 	return nil
+}
+
+// forms lists cases of which each matrix, in each form, is that of one at least: those that
+// are measured, and one of each inferred series, of which others may be.
+func (p *part) forms() []results.Case {
+	if p.design == nil {
+		return p.cases
+	}
+	out := slices.Clone(p.cases)
+	for _, s := range p.design.plan.Series {
+		if s.Infer {
+			out = append(out, s.Case(s.Ms[0]))
+		}
+	}
+	return out
+}
+
+// regroup tells the sets of weights of the stations.
+func (p *part) regroup() {
+	if p.sets == nil {
+		return
+	}
+	for _, c := range p.cases[len(p.group):] {
+		p.group = append(p.group, p.sets[matrixOf(c)])
+	}
+}
+
+// plan counts what the rounds from one to the next look measure.
+func (p *part) plan(from int) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	for i := range p.stations {
+		for n := from; n < p.until; n++ {
+			if !p.awaits(i, n) {
+				continue
+			}
+			p.r.planned++
+			if p.have[i][n] || p.gone[i] {
+				p.r.done++
+			}
+		}
+	}
 }
 
 // blockTime is how long the next block of a station will take, pilot included.
@@ -154,6 +209,9 @@ func (p *part) run(ctx context.Context) (err error) {
 		if landed := p.rig.land(); landed != nil && (err == nil || errors.Is(err, errHalted)) {
 			err = landed
 		}
+		if err == nil && p.stopped == StatusDeadline && p.design != nil {
+			_, err = p.more(p.before(math.MaxInt)) // for what is known
+		}
 		p.wall = p.r.Now().Sub(began)
 		if !deviceLost(err) && p.samples > 0 {
 			err = errors.Join(err, p.storeClock())
@@ -167,7 +225,7 @@ func (p *part) run(ctx context.Context) (err error) {
 		}
 	}()
 	opened := false
-	for round := range p.r.Plan.Rounds {
+	for round := 0; ; round++ {
 		if more, err := p.look(round); err != nil {
 			return err
 		} else if !more {
@@ -178,7 +236,7 @@ func (p *part) run(ctx context.Context) (err error) {
 			return err
 		}
 		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
-			return !p.open[i] || p.have[i][round]
+			return !p.awaits(i, round) || p.have[i][round]
 		})
 		for _, i := range order {
 			if p.gone[i] {
@@ -215,59 +273,6 @@ func (p *part) run(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// look decides at the rounds of [Looks] which stations are measured until the next
-// one; false ends the sweep. What is decided depends on the samples of the rounds
-// before, so that a resumed sweep decides alike.
-func (p *part) look(round int) (more bool, err error) {
-	if p.open == nil {
-		p.open, p.until = make([]bool, len(p.stations)), p.certain()
-		for i := range p.open {
-			p.open[i] = true
-		}
-	}
-	if round < p.until {
-		return true, nil
-	}
-	if err := p.rig.land(); err != nil {
-		return false, err
-	}
-	p.until, p.looked = min(results.NextLook(round), p.r.Plan.Rounds), true
-	if round == p.certain() {
-		// The chooser judges at it.
-		if err := p.storeClock(); err != nil {
-			return false, err
-		}
-	}
-	earlier := slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool { return s.Round >= round })
-	began := p.r.Now()
-	ids, err := p.r.Chooser.Open(p.cases, earlier)
-	p.rig.watch.took(&p.rig.watch.Chooser, began)
-	if err != nil {
-		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
-	}
-	mine := map[int64]int{}
-	for i, c := range p.cases {
-		mine[c.ID] = i
-	}
-	clear(p.open)
-	for _, id := range ids {
-		if i, ok := mine[id]; ok && !p.gone[i] {
-			p.open[i], more = true, true
-		}
-	}
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	for i, open := range p.open {
-		for n := round; open && n < p.until; n++ {
-			p.r.planned++
-			if p.have[i][n] {
-				p.r.done++
-			}
-		}
-	}
-	return more, nil
 }
 
 // renew allocates operands anew before a round, at looks in any case. Sets of weights that
@@ -311,12 +316,11 @@ func (p *part) late(next time.Duration) bool {
 }
 
 func (p *part) firstMissing(i int) int {
-	for round := range p.r.Plan.Rounds {
-		if !p.have[i][round] {
-			return round
-		}
+	round := p.joined[i]
+	for p.have[i][round] {
+		round++
 	}
-	return 0
+	return round
 }
 
 // measure begins the block of a station in a round.
@@ -368,6 +372,9 @@ func (p *part) landed(b block, i int, span kernels.Span) error {
 		return p.failure
 	}
 	p.have[i][b.sample.Round] = true
+	if len(p.have[i]) == p.r.Plan.Screening {
+		p.measured++
+	}
 	p.samples++
 	return nil
 }
@@ -413,7 +420,7 @@ func (p *part) giveUp(i, round int, why error) error {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	for n := round; n < p.promised(i); n++ {
-		if !p.have[i][n] {
+		if !p.have[i][n] && p.awaits(i, n) {
 			p.r.done++
 		}
 	}

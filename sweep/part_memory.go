@@ -15,7 +15,7 @@ import (
 func (p *part) loadFor(ctx context.Context, c results.Case) error {
 	g := 0
 	if p.group != nil {
-		g = p.group[slices.IndexFunc(p.cases, func(o results.Case) bool { return o.ID == c.ID })]
+		g = p.group[p.index[c.ID]]
 	}
 	return p.load(ctx, g)
 }

@@ -13,11 +13,11 @@ func (p *part) reckon(round int) {
 		if p.gone[i] {
 			continue
 		}
-		if p.open[i] && !p.have[i][round] {
+		if p.awaits(i, round) && !p.have[i][round] {
 			left += p.blockTime(s)
 		}
 		for n := round + 1; n < p.promised(i); n++ {
-			if !p.have[i][n] {
+			if p.awaits(i, n) && !p.have[i][n] {
 				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
 			}
 		}
@@ -42,6 +42,12 @@ func (p *part) report(s *station, smp results.Sample, round int, expected time.D
 	}
 	for _, left := range r.left {
 		prog.Left = max(prog.Left, left)
+	}
+	if p.design != nil {
+		r.known[id] = p.known()
+	}
+	for _, k := range r.known {
+		prog.Known.add(k)
 	}
 	if prog.Elapsed > 0 {
 		prog.Busy = p.rig.busy / prog.Elapsed.Seconds()

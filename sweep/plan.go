@@ -3,6 +3,7 @@ package sweep
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -18,8 +19,9 @@ type Plan struct {
 	Schema string          `json:"schema"`
 	Preset string          `json:"preset,omitempty"`
 	Series []PlannedSeries `json:"series"`
-	// Screening rounds cover every case. Further rounds, up to Rounds, cover the
-	// cases that a [Chooser] still finds open, or all when there is none.
+	// Screening rounds cover every case, of inferred series those that a [Designer] chooses.
+	// Further rounds, up to Rounds for a case, cover the cases that a [Chooser] still finds
+	// open, or all when there is none.
 	Screening int    `json:"screening"`
 	Rounds    int    `json:"rounds"`
 	Seed      uint64 `json:"seed"`
@@ -38,6 +40,9 @@ type Plan struct {
 	ReferenceClock float64 `json:"reference_clock_mhz,omitempty"`
 	// Deadline bounds the wall time of one start of the sweep; 0 is no bound.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
+	// Step is how much time the screening of the seeds of inferred series may take at once;
+	// where all need more, those that tell most come first. 0 is no bound.
+	Step time.Duration `json:"step_ns,omitempty"`
 	// Notes say what was left out of the plan and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -46,8 +51,12 @@ type Plan struct {
 type PlannedSeries struct {
 	results.SeriesKey
 	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
-	Name string  `json:"name,omitempty"`
-	Ms   Batches `json:"ms"`
+	Name string `json:"name,omitempty"`
+	// Ms may be shared with other series, and are not changed.
+	Ms Batches `json:"ms"`
+	// Infer says that not every M has to be measured: a [Designer] chooses those that are,
+	// and the others follow from them.
+	Infer bool `json:"infer,omitempty"`
 }
 
 // Case is the series' product with m rows.
@@ -125,12 +134,13 @@ func (p *Plan) Validate() error {
 	if p.Shard.Count != 0 && (p.Shard.Index < 1 || p.Shard.Index > p.Shard.Count || p.Shard.Count > maxShards) {
 		return fmt.Errorf("plan: shard %d/%d, expected 1/1 up to %d/%d", p.Shard.Index, p.Shard.Count, maxShards, maxShards)
 	}
+	if p.Step < 0 {
+		return fmt.Errorf("plan: a step of %v, expected at least 0", p.Step)
+	}
 	cases := 0
 	for _, s := range p.Series {
-		for _, m := range s.Ms {
-			if err := checkCase(s.Case(m)); err != nil {
-				return fmt.Errorf("plan: %w", err)
-			}
+		if err := s.check(); err != nil {
+			return fmt.Errorf("plan: %w", err)
 		}
 		cases += len(s.Ms)
 	}
@@ -138,6 +148,23 @@ func (p *Plan) Validate() error {
 		return fmt.Errorf("plan: there is nothing to measure%s", notesHint(p.Notes))
 	}
 	return nil
+}
+
+// check refuses a series of which a case can't be executed. What a case must be like holds
+// between two Ms when it holds for them.
+func (s PlannedSeries) check() error {
+	for i, m := range s.Ms {
+		if i > 0 && m <= s.Ms[i-1] {
+			return fmt.Errorf("%v: m%d follows m%d, expected batches in ascending order", s.SeriesKey, m, s.Ms[i-1])
+		}
+	}
+	if len(s.Ms) == 0 {
+		return nil
+	}
+	if err := checkCase(s.Case(s.Ms[0])); err != nil {
+		return err
+	}
+	return checkCase(s.Case(s.Ms[len(s.Ms)-1]))
 }
 
 // notesHint is the last note: the first ones say which kernels are left out by
@@ -160,23 +187,81 @@ func ParseRegime(s string) (results.Regime, error) {
 	return "", fmt.Errorf("unknown regime %q: expected engine, cold or hot", s)
 }
 
-// Cases lists what the plan's shard measures, series by series, M ascending.
-func (p *Plan) Cases() []results.Case {
-	var out []results.Case
-	total := 0
+// Own lists the series with what the plan's shard has of each: of a series that is inferred
+// all or nothing, since its rows tell of each other. Series of which it has nothing are left
+// out.
+func (p *Plan) Own() []PlannedSeries {
+	cases, inferred := 0, 0
 	for _, s := range p.Series {
-		total += len(s.Ms)
+		if s.Infer {
+			inferred++
+		} else {
+			cases += len(s.Ms)
+		}
 	}
-	keep, i := p.Shard.keep(p.Seed, total), 0
+	if p.Shard.Count <= 1 {
+		return slices.DeleteFunc(slices.Clone(p.Series), func(s PlannedSeries) bool { return len(s.Ms) == 0 })
+	}
+	var out []PlannedSeries
+	kept, whole := p.Shard.keep(p.Seed, cases), p.Shard.keep(^p.Seed, inferred)
 	for _, s := range p.Series {
-		for _, m := range s.Ms {
-			if keep[i] {
-				out = append(out, s.Case(m))
+		switch {
+		case s.Infer:
+			if !whole[0] {
+				s.Ms = nil
 			}
-			i++
+			whole = whole[1:]
+		default:
+			var ms Batches
+			for i, m := range s.Ms {
+				if kept[i] {
+					ms = append(ms, m)
+				}
+			}
+			s.Ms, kept = ms, kept[len(s.Ms):]
+		}
+		if len(s.Ms) > 0 {
+			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// Cases lists what the plan's shard measures of series that are not inferred, series by
+// series, M ascending.
+func (p *Plan) Cases() []results.Case {
+	var out []results.Case
+	for _, s := range p.Own() {
+		if s.Infer {
+			continue
+		}
+		for _, m := range s.Ms {
+			out = append(out, s.Case(m))
+		}
+	}
+	return out
+}
+
+// Rows is how many Ms the series of the plan's shard have in all, inferred ones included.
+func (p *Plan) Rows() int {
+	n := 0
+	for _, s := range p.Own() {
+		n += len(s.Ms)
+	}
+	return n
+}
+
+// Infers says whether a series of the plan's shard is inferred.
+func (p *Plan) Infers() bool {
+	return slices.ContainsFunc(p.Own(), func(s PlannedSeries) bool { return s.Infer })
+}
+
+// of is the plan of what the shard measures on one device.
+func (p *Plan) of(device string) *Plan {
+	mine := *p
+	mine.Series = slices.DeleteFunc(p.Own(), func(s PlannedSeries) bool { return s.Device != device })
+	mine.Shard = Shard{}
+	return &mine
 }
 
 // Devices lists the ids of the devices that the plan needs, in order of appearance.

@@ -156,7 +156,7 @@ func TestQuickFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := est.Plan(p, map[string]int64{"sim": m.llc})
+		e := est.Plan(p, nil, map[string]int64{"sim": m.llc})
 		if e.Expected > 45*time.Second || e.Cases < 6*8 {
 			t.Errorf("%g FLOP/s: %d cases in %v", m.flops, e.Cases, e.Expected)
 		}
@@ -168,7 +168,7 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 		Gemms: []kerneltest.GemmConfig{{Name: "k", Cost: kerneltest.Linear(5e11, 2e-6)}}}) // half of the peak, as is expected
 	p := planned(t, d, "8:512:8", func(o *Options) { o.Targets = []Target{{N: 1024, K: 1024}} })
 	c, _ := d.Ceilings(t.Context())
-	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, llcOf([]kernels.Device{d}))
+	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, nil, llcOf([]kernels.Device{d}))
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

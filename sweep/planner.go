@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +21,8 @@ type Options struct {
 	Operations []kernels.Operation
 	Layout     kernels.Layout // of the weights
 	Batches    Batches
-	Kernels    []string // names; empty takes all but those of notByDefault
+	// Kernels are names, or [LadderKernels]; none takes libraries, auto and what was brought.
+	Kernels []string
 	// Algorithms is how many choices after the first of a kernel with
 	// [kernels.Candidates] are measured as well.
 	Algorithms int
@@ -48,12 +48,9 @@ type Options struct {
 	// Batches that were asked for stay.
 	Budget   time.Duration
 	Sentinel SentinelConfig
-}
-
-// notByDefault are kernels that a sweep takes only when they are asked for.
-var notByDefault = map[string]string{
-	"naive": "it is the slow reference",
-	"auto":  "it picks one of the other kernels",
+	// Infer says whether long series are inferred: see [PlannedSeries].Infer. nil leaves it
+	// to the preset.
+	Infer *bool
 }
 
 // NewPlan turns options into a plan for devices. est supplies the times to which
@@ -81,6 +78,13 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 		return nil, fmt.Errorf("%d threads, expected at least 1", o.Threads)
 	}
 	p.Screening = min(orElse(o.Screening, preset.Screening), p.Rounds)
+	infer := preset.Infer
+	if o.Infer != nil {
+		infer = *o.Infer
+	}
+	if infer && p.Deadline > 0 {
+		p.Step = p.Deadline / steps
+	}
 	if o.Algorithms < 0 || o.Algorithms > kernels.MaxCandidates {
 		return nil, fmt.Errorf("%d algorithms, expected 0 to %d", o.Algorithms, kernels.MaxCandidates)
 	}
@@ -105,7 +109,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 			return nil, err
 		}
 	}
-	b := planner{plan: p, options: o, preset: preset, grid: grid}
+	b := planner{plan: p, options: o, preset: preset, grid: grid, infer: infer}
 	for _, d := range devices {
 		for _, t := range targets {
 			if err := b.target(d, t); err != nil {
@@ -153,7 +157,7 @@ func (p *Plan) deadline(o Options, preset Preset, est *Predictor, llc map[string
 	}
 	var all time.Duration
 	if est != nil {
-		all = est.Plan(p, llc).Expected
+		all = est.Plan(p, nil, llc).Expected
 	}
 	if all > preset.Deadline {
 		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one",
@@ -186,6 +190,7 @@ type planner struct {
 	options Options
 	preset  Preset
 	grid    Batches
+	infer   bool
 	found   map[string]bool  // explicitly chosen kernels that some device has
 	missing map[string]error // why one has not been found so far
 	noted   map[string]bool
@@ -301,7 +306,7 @@ func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Imple
 			continue
 		}
 		choosing = true
-		for n := range b.options.Algorithms {
+		for n := range b.algorithms() {
 			next := kernels.CandidateOf(k, n+1)
 			if !slices.ContainsFunc(chosen, func(k kernels.Implementation) bool { return k.Name() == next.Name() }) {
 				out = append(out, next)
@@ -314,6 +319,15 @@ func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Imple
 	return out
 }
 
+// algorithms is how many further choices of a library are measured: where kernels were asked
+// for, as many as were too.
+func (b *planner) algorithms() int {
+	if b.options.Algorithms == 0 && len(b.options.Kernels) == 0 {
+		return b.preset.Algorithms
+	}
+	return b.options.Algorithms
+}
+
 // chosen returns the kernels of d that were asked for, or those taken by default.
 func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implementation {
 	var out []kernels.Implementation
@@ -322,22 +336,28 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implem
 			b.found, b.missing = map[string]bool{}, map[string]error{}
 		}
 		for _, name := range b.options.Kernels {
-			k, err := kernels.FindImplementation(d, o, name)
+			named, err := b.named(d, o, name)
 			if err != nil {
 				b.missing[name] = err
 				continue
 			}
 			b.found[name] = true
-			if !slices.ContainsFunc(out, func(k kernels.Implementation) bool { return k.Name() == name }) {
-				out = append(out, k)
+			for _, k := range named {
+				if !slices.ContainsFunc(out, func(have kernels.Implementation) bool { return have.Name() == k.Name() }) {
+					out = append(out, k)
+				}
 			}
 		}
 		return out
 	}
 	all := kernels.Implementations(d, o)
+	left := func(k kernels.Implementation) bool { return leftOut(o, k.Name()) != "" }
+	if !slices.ContainsFunc(all, func(k kernels.Implementation) bool { return !left(k) }) {
+		left = func(kernels.Implementation) bool { return false } // there is nothing else
+	}
 	for _, k := range all {
-		if why, skip := notByDefault[k.Name()]; skip && len(all) > 1 {
-			b.note("kernel %s on %s is left out: %s", k.Name(), d.Spec().ID, why)
+		if left(k) {
+			b.note("kernel %s on %s is left out: %s", k.Name(), d.Spec().ID, leftOut(o, k.Name()))
 			continue
 		}
 		out = append(out, k)
@@ -348,11 +368,26 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implem
 	return out
 }
 
+// named returns the kernels of d that a name of the options selects.
+func (b *planner) named(d kernels.Device, o kernels.Operation, name string) ([]kernels.Implementation, error) {
+	if name == LadderKernels {
+		if all := rungs(o, kernels.Implementations(d, o)); len(all) > 0 {
+			return all, nil
+		}
+		return nil, fmt.Errorf("%s has no kernels of our ladder for %v", d.Spec().ID, o)
+	}
+	k, err := kernels.FindImplementation(d, o, name)
+	if err != nil {
+		return nil, err
+	}
+	return []kernels.Implementation{k}, nil
+}
+
 // target adds the series of one weight matrix, or attention, on one device.
 func (b *planner) target(d kernels.Device, t Target) error {
 	dtypes, chosen := b.options.DTypes, true
 	if len(dtypes) == 0 {
-		dtypes, chosen = b.preset.DTypes, false
+		dtypes, chosen = b.preset.dtypes(d), false
 	}
 	ms := b.grid
 	if t.M > 0 {
@@ -376,6 +411,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			if !d.Spec().Kind.Facts().Host {
 				s.Threads = 0
 			}
+			s.Infer = b.infer && infers(t.Operation, ms)
 			kept, err := b.supported(g, s, ms)
 			var no *kernels.Unsupported
 			if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
@@ -408,72 +444,4 @@ func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
 		}
 	}
 	return false
-}
-
-// supported returns the Ms that the kernel can run. The error is why others, or
-// all, were dropped. Those that could not be checked, since the device or a library failed at the
-// question, are kept: they are measured, or fail with their reason.
-func (b *planner) supported(g kernels.Implementation, s PlannedSeries, ms Batches) (Batches, error) {
-	var kept Batches
-	var why error
-	for _, m := range ms {
-		var no *kernels.Unsupported
-		if err := g.Supports(task(s.Case(m), m)); errors.As(err, &no) {
-			why = cmp.Or(why, err)
-			continue
-		}
-		kept = append(kept, m)
-	}
-	return kept, why
-}
-
-// wholeBatches is the number of Ms of each series that thinning leaves for last:
-// those of decoding, of which every one is a product of its own.
-const wholeBatches = 16
-
-// thin drops Ms above the 16th of each series until all rounds fit the budget or
-// nothing is left to drop. At first those go that lie closer together than a share
-// of their size, since the time goes into large Ms and neighbours there are most
-// alike, then the largest.
-func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) {
-	before := len(p.Cases())
-	fits := func() bool { return est.Plan(p, llc).Expected <= budget }
-	fit := fits()
-	for spread := 1.0 / 64; !fit && spread <= 1.0/8; spread *= 2 {
-		for i := range p.Series {
-			p.Series[i].Ms = spaced(p.Series[i].Ms, spread)
-		}
-		fit = fits()
-	}
-	for !fit {
-		changed := false
-		for i := range p.Series {
-			if n := len(p.Series[i].Ms); n > 4 {
-				p.Series[i].Ms, changed = p.Series[i].Ms[:n-1:n-1], true
-			}
-		}
-		if !changed {
-			break
-		}
-		fit = fits()
-	}
-	if after := len(p.Cases()); after < before {
-		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v: --batch names others", p.Preset, after, before, budget))
-	}
-}
-
-// spaced keeps the first Ms, the last, and of those between whatever is larger
-// than the one before by at least the share spread.
-func spaced(ms Batches, spread float64) Batches {
-	if len(ms) <= wholeBatches+1 {
-		return ms
-	}
-	kept := slices.Clone(ms[:wholeBatches])
-	last := len(ms) - 1
-	for _, m := range ms[wholeBatches:last] {
-		if float64(m) >= float64(kept[len(kept)-1])*(1+spread) {
-			kept = append(kept, m)
-		}
-	}
-	return append(kept, ms[last])
 }

@@ -15,7 +15,12 @@ type Preset struct {
 	Description string
 	Models      []string // as ParseModel reads them
 	Batches     string   // as ParseBatches reads them
-	DTypes      []kernels.DType
+	// DTypes are measured where a device has them; fp32 too where the device is the host.
+	DTypes []kernels.DType
+	// Algorithms is how many further choices of each library are measured.
+	Algorithms int
+	// Infer says that long series are inferred from the rows that a designer chooses.
+	Infer bool
 	// MaxKernels bounds the kernels of a data type, ours first; 0 is no bound.
 	MaxKernels        int
 	Screening, Rounds int
@@ -34,7 +39,7 @@ var presets = []Preset{
 		Models:      []string{"llama3-8b:k_proj"},
 		// Fine where the edges of tiles cost most.
 		Batches:   "1,2,4:128:4,160:512:32",
-		DTypes:    []kernels.DType{kernels.BF16, kernels.FP32},
+		DTypes:    []kernels.DType{kernels.BF16},
 		Screening: 7, Rounds: 35,
 		BlockTarget: 4 * time.Millisecond,
 		Budget:      45 * time.Second, Deadline: 65 * time.Second,
@@ -44,18 +49,21 @@ var presets = []Preset{
 		Description: "the four products of a Llama 3 8B layer, decode to long prefill, half an hour",
 		Models:      []string{"llama3-8b"},
 		Batches:     "1:32,40:256:8,272:1024:16,1088:4096:64",
-		DTypes:      []kernels.DType{kernels.BF16, kernels.FP32},
+		DTypes:      []kernels.DType{kernels.BF16},
 		Screening:   7, Rounds: 35,
 		BlockTarget: 5 * time.Millisecond,
 		Budget:      25 * time.Minute, Deadline: 35 * time.Minute,
 	},
 	{
 		Name:        "overnight",
-		Description: "every projection of Llama 3 8B at batches up to 32768, every fourth where time allows, eight hours",
-		Models:      []string{"llama3-8b:all"},
-		Batches:     "1:4,4:32768:4",
-		DTypes:      []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8, kernels.FP32},
-		Screening:   7, Rounds: 35,
+		Description: "five products of Llama 3 8B at every batch up to 32768, most of them inferred, eight hours",
+		// As engines run them, with the gate and the up projection in one and each by itself.
+		Models:     []string{"llama3-8b:qkv_proj+o_proj+gate_up_proj+gate_proj+down_proj"},
+		Batches:    "1:32768",
+		DTypes:     []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8},
+		Algorithms: 2,
+		Infer:      true,
+		Screening:  7, Rounds: 35,
 		BlockTarget: 5 * time.Millisecond,
 		Budget:      6*time.Hour + 30*time.Minute, Deadline: 8 * time.Hour,
 	},

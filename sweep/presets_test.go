@@ -51,7 +51,7 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := est.Plan(p, llcOf([]kernels.Device{d}))
+				e := est.Plan(p, nil, llcOf([]kernels.Device{d}))
 				if e.Expected > preset.Budget || e.Round > preset.Deadline {
 					t.Errorf("%g times the speed: %v for %d cases, budget %v", scale, e.Expected, e.Cases, preset.Budget)
 				}
@@ -78,7 +78,7 @@ func TestBudgetsYield(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := est.Plan(p, llcOf(devices)); e.Expected > time.Hour {
+	if e := est.Plan(p, nil, llcOf(devices)); e.Expected > time.Hour {
 		t.Errorf("%v for a deadline of an hour", e.Expected)
 	}
 	grid := Batches{1, 2, 4096, 8192, 16384, 32768}
@@ -137,7 +137,7 @@ func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 		{"few batches", Options{Targets: small, Batches: Batches{1, 2}}, 0, false},
 		{"many batches", Options{Targets: small, Batches: many}, 0, true},
 		{"few rounds", Options{Rounds: 2}, 0, false},
-		{"many rounds", Options{Rounds: 5000}, 0, true},
+		{"many rounds", Options{Rounds: 50000}, 0, true},
 		{"many batches and a deadline", Options{Targets: small, Batches: many, Deadline: time.Minute}, time.Minute, false},
 	} {
 		c.o.Preset = "quick"

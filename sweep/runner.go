@@ -33,6 +33,7 @@ const (
 	StateRotation   = "rotation"   // JSON, []Rotation
 	StateNotes      = "notes"      // JSON, []string
 	StateTimes      = "times"      // JSON, Times: where the rest of the time went
+	StateKnown      = "known"      // JSON, Known: of a plan that infers rows
 )
 
 // Runner measures a plan into a run file.
@@ -43,6 +44,7 @@ type Runner struct {
 	Out      *results.Run
 	Observer Observer // nil observes nothing
 	Chooser  Chooser  // nil finds every case open
+	Designer Designer // of the plan's inferred series, by the choices that Out holds; needed where there are any
 	// DriftTest says why the drift of the sentinels makes the run invalid, empty when it
 	// doesn't; device names the device of each case, and bound is the plan's
 	// [SentinelConfig.DriftBound]. nil, or a bound of 0, tests nothing.
@@ -63,6 +65,7 @@ type Runner struct {
 	planned  int
 	done     int
 	left     map[string]time.Duration
+	known    map[string]Known // by device
 	notes    []string
 }
 
@@ -74,6 +77,8 @@ type Summary struct {
 	// Done of Planned samples are in the run, earlier starts' among them.
 	Done, Planned int
 	Wall          time.Duration
+	// Known says of a plan that infers rows what is known of them; else it is zero.
+	Known Known
 	// Efficiency is the time inside blocks ÷ wall time, set-up included.
 	Efficiency float64
 	// SetUp is the wall time for weights and warm-up, before the first sample, of
@@ -126,6 +131,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 		r.Now = time.Now
 	}
 	r.start, r.left, r.notes, r.missing, r.done = r.Now(), map[string]time.Duration{}, nil, nil, 0
+	r.known = map[string]Known{}
 	parts, err := r.open(ctx)
 	if err != nil {
 		return &Summary{}, err
@@ -213,6 +219,19 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	for _, c := range cases {
 		r.device[c.ID] = c.Device
 	}
+	var choices map[results.SeriesKey]results.Choices
+	if r.Plan.Infers() {
+		if choices, err = r.Out.Choices(); err != nil {
+			return nil, err
+		}
+		all, err := r.Out.Cases() // those that earlier starts added
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range all {
+			r.device[c.ID] = c.Device
+		}
+	}
 	var parts []*part
 	r.planned = 0
 	for _, id := range r.Plan.Devices() {
@@ -222,8 +241,11 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 		p := newPart(r, devices[id], past)
 		for _, c := range cases {
 			if c.Device == id {
-				p.add(c)
+				p.add(c, 0)
 			}
+		}
+		if err := p.seed(choices); err != nil {
+			return nil, err
 		}
 		if len(p.stations) > 0 {
 			p.recall()
@@ -285,7 +307,8 @@ func readPast(run *results.Run) (*past, error) {
 func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Summary, error) {
 	sum := &Summary{Status: StatusComplete, Done: r.done, Planned: r.planned, Wall: r.Now().Sub(r.start)}
 	var busy, wall float64
-	interrupted := false
+	interrupted, infers := false, false
+	var known Known
 	for _, p := range parts {
 		sum.Samples += p.samples
 		sum.Failures += p.failures
@@ -299,6 +322,10 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 			sum.Status = StatusDeadline
 		}
 		interrupted = interrupted || p.stopped == StatusInterrupted
+		if p.design != nil {
+			infers = true
+		}
+		known.add(p.known())
 		if p.warm.Blocks > 0 {
 			sum.WarmUp = append(sum.WarmUp, p.warm)
 		}
@@ -309,6 +336,9 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	}
 	if wall > 0 {
 		sum.Efficiency = busy / wall
+	}
+	if infers {
+		sum.Known = known
 	}
 	sum.Notes = r.notes
 	err := failure
@@ -327,7 +357,11 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		StateStatus: sum.Status, StateInvalid: sum.Invalid,
 		StateEfficiency: strconv.FormatFloat(sum.Efficiency, 'f', 4, 64),
 	}
-	for key, v := range map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes, StateTimes: sum.Times} {
+	facts := map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes, StateTimes: sum.Times}
+	if infers {
+		facts[StateKnown] = sum.Known
+	}
+	for key, v := range facts {
 		data, jsonErr := json.Marshal(v)
 		if jsonErr != nil {
 			return sum, errors.Join(err, jsonErr)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
-	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -36,7 +36,7 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err != nil {
 		return nil, nil, planError(err)
 	}
-	if round := est.Plan(plan, cacheSizes(devices)).Round; plan.Deadline > 0 && round > plan.Deadline {
+	if round := est.Plan(plan, nil, cacheSizes(devices)).First; plan.Deadline > 0 && round > plan.Deadline {
 		return nil, nil, deadlineError(&sweep.DeadlineError{Deadline: plan.Deadline, Round: round})
 	}
 	return plan, est, nil
@@ -99,28 +99,49 @@ func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]
 	return out, nil
 }
 
-// describePlan words a plan for a dry run.
-func (a *app) describePlan(plan *sweep.Plan, est *sweep.Predictor) *report.Plan {
-	total := est.Plan(plan, cacheSizes(a.registry().Devices()))
+// describePlan words a plan for a dry run. For a plan that infers rows it asks what would run.
+func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Predictor) (*report.Plan, error) {
+	var seeds sweep.Seeds
+	if plan.Infers() {
+		devices, err := a.planDevices(plan)
+		if err != nil {
+			return nil, err
+		}
+		told, err := a.askChoices(ctx, plan, devices)
+		if err != nil {
+			return nil, err
+		}
+		specs := make([]kernels.Spec, len(devices))
+		for i, d := range devices {
+			specs[i] = d.Spec()
+		}
+		if seeds, err = plan.Seeds(designerOf(rules.Default(), plan, nil, specs), told.Choices); err != nil {
+			return nil, err
+		}
+	}
+	total := est.Plan(plan, seeds, cacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
 		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.Expected),
 	}
+	if plan.Infers() {
+		p.Inference = &report.PlanInference{Rows: total.Rows, Measured: total.Cases, Inferred: total.Rows - total.Cases,
+			Screening: report.Seconds(total.Screening), EveryRow: report.Seconds(est.EveryRow(plan))}
+	}
 	if plan.Shard.Count > 1 {
 		p.Shard = plan.Shard.String()
 	}
-	cases := map[results.SeriesKey][]results.Case{}
-	for _, c := range plan.Cases() {
-		cases[c.SeriesKey] = append(cases[c.SeriesKey], c)
-	}
-	for _, s := range plan.Series {
-		mine := cases[s.SeriesKey]
-		if len(mine) == 0 {
-			continue
+	for _, s := range plan.Own() {
+		ms := s.Ms
+		if s.Infer {
+			ms = seeds[s.SeriesKey]
 		}
-		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(mine), FromM: mine[0].M, ToM: mine[len(mine)-1].M}
-		for _, c := range mine {
-			row.Estimate += report.Seconds(est.Case(plan, c))
+		row := report.PlanSeries{Series: s.SeriesKey, From: s.Name, Cases: len(ms), FromM: ms[0], ToM: ms[len(ms)-1]}
+		if p.Inference != nil {
+			row.Rows, row.FromM, row.ToM = len(s.Ms), s.Ms[0], s.Ms[len(s.Ms)-1]
+		}
+		for _, m := range ms {
+			row.Estimate += report.Seconds(est.Case(plan, s.Case(m)))
 		}
 		p.Series = append(p.Series, row)
 	}
@@ -139,7 +160,7 @@ func (a *app) describePlan(plan *sweep.Plan, est *sweep.Predictor) *report.Plan 
 		{Name: "set-up", Value: report.Duration(total.SetUp)},
 		{Name: "one round", Value: report.Duration(total.Round)},
 	}
-	return p
+	return p, nil
 }
 
 // roundsText says which rounds measure what.

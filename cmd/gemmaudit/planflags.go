@@ -29,6 +29,7 @@ type planFlags struct {
 	dtypes       []string
 	kernels      []string
 	algos        int
+	infer        bool
 	regime       string
 	distribution string
 	threads      int
@@ -56,7 +57,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "regime",
+var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "infer", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -77,9 +78,10 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
-	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, or the path of a --kernel-file as in ./mine.so"
+	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, ladder for all of ours, or a --kernel-file as in ./mine.so"
 	broughtFlags(a, cmd)
 	flags.IntVar(&f.algos, "algos", 0, "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2")
+	flags.BoolVar(&f.infer, "infer", false, "measure some rows of each long series and infer the others from them (on with --preset overnight)")
 	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
@@ -144,6 +146,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 		Sentinel: sweep.DefaultSentinel(),
 	}
 	o.Sentinel.DriftBound = rules.Default().DriftBound
+	if f.changed("infer") {
+		o.Infer = &f.infer
+	}
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
 	preset, err := sweep.FindPreset(f.preset)
 	if err != nil {

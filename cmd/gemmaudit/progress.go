@@ -30,6 +30,9 @@ func (m *meter) Message(text string) { m.display.Message("note: " + text) }
 func (m *meter) Progress(p sweep.Progress) {
 	m.rate.add(p.Elapsed, p.Done)
 	m.display.Plan(p.Planned)
+	if k := p.Known; k.Rows > 0 {
+		m.display.Known(k.Measured+k.Inferred, k.Rows)
+	}
 	m.display.Update(p.Done, m.rate.value(), p.Left, p.Case.String(), p.MFU, m.worstDrift())
 }
 

@@ -77,21 +77,32 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	return run, nil
 }
 
-// chooser returns what decides on the rounds after screening, as it was when the
-// run was created.
-func chooser(run *results.Run, plan *sweep.Plan) (sweep.Chooser, error) {
+// judgesOf returns what decides on the rounds after screening, and on the rows of inferred
+// series, by the rules as they were when the run was created.
+func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer, error) {
 	text, stored, err := run.State(stateRules)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cfg := rules.Default()
 	if stored {
 		if cfg, err = rules.ParseConfig(run.Path(), []byte(text)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return rules.OpenRows{Config: cfg, Ceilings: run.Meta().Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
-		Clocks: func() map[string]float64 { return run.Meta().ReferenceClock }}, nil
+	meta := run.Meta()
+	clocks := func() map[string]float64 { return run.Meta().ReferenceClock }
+	chooser := rules.OpenRows{Config: cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Clocks: clocks}
+	if !plan.Infers() {
+		return chooser, nil, nil
+	}
+	chooser.Asked, chooser.Devices, chooser.Seed = asked(plan), meta.Fingerprint.Devices, plan.Seed
+	if chooser.Choices, err = run.Choices(); err != nil {
+		return nil, nil, err
+	}
+	d := designerOf(cfg, plan, meta.Ceilings, meta.Fingerprint.Devices)
+	d.rules.Clocks = clocks
+	return chooser, d, nil
 }
 
 // reopen opens a run to go on with its plan, on devices like those that it began on.
@@ -221,13 +232,20 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	if err != nil {
 		return run, nil, err
 	}
-	open, err := chooser(run, plan)
+	if err := a.tellChoices(ctx, run, plan, devices); err != nil {
+		return run, nil, err
+	}
+	open, design, err := judgesOf(run, plan)
+	if err != nil {
+		return run, nil, err
+	}
+	first, err := firstCases(run, plan, design)
 	if err != nil {
 		return run, nil, err
 	}
 	meter := a.newMeter()
-	meter.display.Start(len(plan.Cases()), plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, DriftTest: rules.DriftPast, Now: a.now}
+	meter.display.Start(first, plan.Screening, 0)
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}
@@ -253,6 +271,9 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		a.notef("%s: 0 samples were left to measure", sum.Status)
 	default:
 		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
+	}
+	if k := sum.Known; k.Rows > 0 {
+		a.notef("%s", knownText(k))
 	}
 	if outside := outsideKernels(sum); outside != "" {
 		a.notef("outside of kernels: %s", outside)

@@ -38,6 +38,8 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
 			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next algorithms too",
+			"gemmaudit sweep --shape n4096k4096 --batch 1:8192 --infer --out all.db   # every M, most inferred",
+			"gemmaudit sweep --kernel ladder --dtype fp32 --out rungs.db    # our own kernels, rung by rung",
 			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours with ours",
 			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
 			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
@@ -53,6 +55,20 @@ that the rules can neither flag nor clear, or whose loss is not known well enoug
 cases that they are compared with, and to a few control cases that tell a slow round from
 slow cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and what they find
 open is measured until the next look. --rounds-for all measures every case in every round.
+
+--infer knows every M of a series without measuring every M. It asks each kernel what it would
+run at each M, measures some rows of whatever would run, at its ends and between them, and
+infers the other rows from these: their time with an interval, and their verdict. It goes on to
+measure rows that are not known to half a percent, or on which a verdict hangs, and one row in
+fifty, drawn by --seed, which tells how often such an interval is wrong. Where nothing can be
+asked, it searches from a grid of every eighth row, or fewer. A table that is made from such a run
+serves every M between its ends. --dry-run counts the rows that would be measured and inferred.
+The preset overnight infers unless --infer=false is given. Attention, and series of fewer than
+64 Ms, are always measured row by row; a shard has inferred series whole or not at all.
+
+Without --kernel a sweep takes what people run: libraries, auto, and kernels of yours that
+are loaded. --kernel ladder takes our own kernels, rung by rung (naive, tiled, mma and others),
+of which auto picks one. Without --dtype it takes the preset's types, and on a CPU fp32 too.
 
 Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
 the sentinels' over the sweep, rounded to 50 MHz, or --clock.
@@ -130,7 +146,11 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.dryRun {
-		return a.wrapPrint(report.WritePlan(a.stream(a.stdout), o.output, a.describePlan(plan, est)))
+		described, err := a.describePlan(ctx, plan, est)
+		if err != nil {
+			return err
+		}
+		return a.wrapPrint(report.WritePlan(a.stream(a.stdout), o.output, described))
 	}
 	out := o.out
 	if out == "" {

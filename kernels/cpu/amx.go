@@ -81,9 +81,17 @@ func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c ker
 	}
 	g.plan = unsafe.Pointer(k.dev.path(p.DType))
 	l := kernelLaunch(C.ga_kernel(C.ga_amx), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer)
-	l.tiling = kernels.Tiling{Tile: [3]int{amxRows(p.M), panelColumns, amxStepBytes / p.DType.Size()}, Split: 1}
+	l.tiling = k.tiling(p)
 	return l, nil
 }
+
+// tiling is how the launch of a normalized problem divides its work.
+func (amx) tiling(p kernels.Problem) kernels.Tiling {
+	return kernels.Tiling{Tile: [3]int{amxRows(p.M), panelColumns, amxStepBytes / p.DType.Size()}, Split: 1}
+}
+
+// Choice implements [kernels.ChoiceTeller].
+func (k amx) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(k, p) }
 
 // amxStepBytes is what a tile register's row holds of K.
 const amxStepBytes = 64

@@ -57,6 +57,24 @@ func (k *auto) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	return &labelled, nil
 }
 
+// tiling is that of the kernel that is picked.
+func (k *auto) tiling(p kernels.Problem) kernels.Tiling {
+	if own, ok := k.dev.gemm(k.pick(p).kernel).(planner); ok {
+		return own.tiling(p)
+	}
+	return kernels.Tiling{}
+}
+
+// Choice implements [kernels.ChoiceTeller].
+func (k *auto) Choice(p kernels.Problem) (kernels.Choice, error) {
+	c, err := plannedChoice(k, p)
+	if err == nil {
+		p, err = p.Normalized()
+		c.Label = k.pick(p).label()
+	}
+	return c, err
+}
+
 // estimate is what the model says of one kernel, in cycles of the busiest thread.
 type estimate struct {
 	kernel          string

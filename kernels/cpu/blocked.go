@@ -95,12 +95,22 @@ func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	}
 	g.plan = unsafe.Pointer(b.dev.path(q.DType))
 	l := kernelLaunch(b.kernel, g, b.dev.threadsOf(q), "", a.Buffer, w, c.Buffer)
-	l.tiling = kernels.Tiling{Tile: [3]int{b.dev.tileRows(q), panelColumns, int(b.dev.path(q.DType).group)}, Split: 1}
-	if b.maxM > 0 {
-		l.tiling.Split = int(C.ga_gemv_parts(&g, C.int(b.dev.threadsOf(q))))
-	}
+	l.tiling = b.tiling(q)
 	return l, nil
 }
+
+// tiling is how the launch of a normalized problem divides its work.
+func (b *blocked) tiling(p kernels.Problem) kernels.Tiling {
+	t := kernels.Tiling{Tile: [3]int{b.dev.tileRows(p), panelColumns, int(b.dev.path(p.DType).group)}, Split: 1}
+	if b.maxM > 0 {
+		g := sizes(p)
+		t.Split = int(C.ga_gemv_parts(&g, C.int(b.dev.threadsOf(p))))
+	}
+	return t
+}
+
+// Choice implements [kernels.ChoiceTeller].
+func (b *blocked) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(b, p) }
 
 // panelColumns is the width of the register tiles, all of which read panels of B.
 const panelColumns = C.GA_PANEL

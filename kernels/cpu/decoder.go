@@ -201,7 +201,7 @@ func (d *Device) Activate(g kernels.GatedUnit) (kernels.Launch, error) {
 }
 
 // Choose binds the choice of the largest logit.
-func (d *Device) Choose(ch kernels.Choice) (kernels.Launch, error) {
+func (d *Device) Choose(ch kernels.TokenChoice) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "choose"}
 	c := C.ga_choice{vocab: o.size("vocab", ch.Vocab, 1), dtype: o.dtype(ch.DType)}
 	c.logits = o.operand("Logits", ch.Logits, 1, ch.Vocab, ch.DType)

@@ -33,9 +33,17 @@ func (k naive) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 		return nil, err
 	}
 	l := kernelLaunch(C.ga_kernel(C.ga_naive), g, k.dev.threadsOf(p), "", a.Buffer, w, c.Buffer)
-	l.tiling = kernels.Tiling{Tile: [3]int{1, 1, 1}, Split: 1}
+	l.tiling = k.tiling(p)
 	return l, nil
 }
+
+// tiling is how the launch of a normalized problem divides its work.
+func (naive) tiling(kernels.Problem) kernels.Tiling {
+	return kernels.Tiling{Tile: [3]int{1, 1, 1}, Split: 1}
+}
+
+// Choice implements [kernels.ChoiceTeller].
+func (k naive) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(k, p) }
 
 // SupportsBatch implements [kernels.Batcher].
 func (k naive) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }

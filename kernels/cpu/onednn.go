@@ -206,6 +206,24 @@ func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	return k.bind(p, g, dw, a.Buffer, c.Buffer)
 }
 
+// Choice implements [kernels.ChoiceTeller]: the name of the implementation, for which no
+// primitive is made.
+func (k *onednn) Choice(p kernels.Problem) (kernels.Choice, error) {
+	if err := k.Supports(p); err != nil {
+		return kernels.Choice{}, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return kernels.Choice{}, err
+	}
+	plan, err := k.api.plan(sizes(p), k.dev.threadsOf(p), p.PackInside)
+	if err != nil {
+		return kernels.Choice{}, k.refuse(p.DType, err)
+	}
+	defer C.ga_dnn_plan_free(plan)
+	return kernels.Choice{Label: C.GoString(C.ga_dnn_plan_label(plan))}, nil
+}
+
 // bind makes the primitive for g, which is the normalized p or a batch of such products and
 // lacks only B.
 func (k *onednn) bind(p kernels.Problem, g C.ga_gemm, dw *onednnWeights, a, c kernels.Buffer) (kernels.Launch, error) {

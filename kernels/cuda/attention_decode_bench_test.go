@@ -191,7 +191,7 @@ func BenchmarkOperations(b *testing.B) {
 				}
 				return o
 			}
-			l, err := g.d.Choose(kernels.Choice{Vocab: n, DType: kernels.FP32, Logits: g.buffer(n, kernels.FP32), Token: one(), Position: one()})
+			l, err := g.d.Choose(kernels.TokenChoice{Vocab: n, DType: kernels.FP32, Logits: g.buffer(n, kernels.FP32), Token: one(), Position: one()})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -55,6 +55,9 @@ type GemmConfig struct {
 	Label func(p kernels.Problem) string
 	// Tiling is what launches tell of how they divide their work; nil is nothing.
 	Tiling func(p kernels.Problem) kernels.Tiling
+	// Choice is what the kernel says that it would run, in place of what Label and Tiling
+	// say. Without any of the three it says that it tells nothing.
+	Choice func(p kernels.Problem) (kernels.Choice, error)
 	// Arithmetic computes products for real; shapes must then be small.
 	Arithmetic bool
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.

@@ -20,6 +20,7 @@ type chooser struct{ *gemm }
 
 var _ kernels.Candidates = (*chooser)(nil)
 var _ kernels.Batcher = (*gemm)(nil)
+var _ kernels.ChoiceTeller = (*gemm)(nil)
 
 // Candidate implements kernels.Candidates. Past the declared ones there is a
 // kernel that supports nothing.
@@ -86,6 +87,31 @@ func (g *gemm) PrepareBatch(p kernels.Batch, raw kernels.Buffer) (kernels.Weight
 	w.id = g.device.weights
 	g.device.mu.Unlock()
 	return w, nil
+}
+
+// Choice implements kernels.ChoiceTeller.
+func (g *gemm) Choice(p kernels.Problem) (kernels.Choice, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return kernels.Choice{}, err
+	}
+	if err := g.Supports(p); err != nil {
+		return kernels.Choice{}, err
+	}
+	switch {
+	case g.cfg.Choice != nil:
+		return g.cfg.Choice(p)
+	case g.cfg.Label == nil && g.cfg.Tiling == nil:
+		return kernels.Choice{}, fmt.Errorf("kernel %s does not tell what it would run", g.cfg.Name)
+	}
+	var c kernels.Choice
+	if g.cfg.Label != nil {
+		c.Label = g.cfg.Label(p)
+	}
+	if g.cfg.Tiling != nil {
+		c.Tiling = g.cfg.Tiling(p)
+	}
+	return c, nil
 }
 
 // Packs implements kernels.Packer.

@@ -20,7 +20,7 @@ type OperationsDevice interface {
 	Normalize(kernels.Normalization) (kernels.Launch, error)
 	Rotate(kernels.Rotation) (kernels.Launch, error)
 	Activate(kernels.GatedUnit) (kernels.Launch, error)
-	Choose(kernels.Choice) (kernels.Launch, error)
+	Choose(kernels.TokenChoice) (kernels.Launch, error)
 }
 
 // Operations holds every operation of d to a float64 reference in fp32, fp16 and bf16:

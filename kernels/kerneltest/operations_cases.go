@@ -400,7 +400,7 @@ func choices(dt kernels.DType) []operation {
 				}
 				logits := l.put("Logits", dt, v)
 				token, position := l.blank("Token", kernels.INT32, 1), l.put("Position", kernels.INT32, []float64{float64(c.position)})
-				good := kernels.Choice{Vocab: c.vocab, DType: dt, Logits: logits.Operand, Token: token.Operand, Position: position.Operand}
+				good := kernels.TokenChoice{Vocab: c.vocab, DType: dt, Logits: logits.Operand, Token: token.Operand, Position: position.Operand}
 				token.want, position.want = []float64{float64(first)}, []float64{float64(c.position + c.launches)}
 				if c.history > 0 {
 					history := l.blank("History", kernels.INT32, c.history)
@@ -420,7 +420,7 @@ func choices(dt kernels.DType) []operation {
 				if err != nil {
 					return nil, err
 				}
-				type choice = kernels.Choice
+				type choice = kernels.TokenChoice
 				changes := [][]wrong[choice]{
 					wrongOperands("Logits", func(c *choice) *kernels.Operand { return &c.Logits }),
 					wrongOperands("Token", func(c *choice) *kernels.Operand { return &c.Token }),

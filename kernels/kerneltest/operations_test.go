@@ -261,7 +261,7 @@ func (d *goDevice) Activate(g kernels.GatedUnit) (kernels.Launch, error) {
 	})
 }
 
-func (d *goDevice) Choose(ch kernels.Choice) (kernels.Launch, error) {
+func (d *goDevice) Choose(ch kernels.TokenChoice) (kernels.Launch, error) {
 	c := checker{d: d}
 	c.size("vocab", ch.Vocab > 0)
 	logits, token := c.operand("Logits", ch.Logits, ch.DType, ch.Vocab), c.operand("Token", ch.Token, kernels.INT32, 1)

@@ -16,7 +16,7 @@ type Backend interface {
 	Rotate(kernels.Rotation) (kernels.Launch, error)
 	Attend(kernels.Attention) (kernels.Launch, error)
 	Activate(kernels.GatedUnit) (kernels.Launch, error)
-	Choose(kernels.Choice) (kernels.Launch, error)
+	Choose(kernels.TokenChoice) (kernels.Launch, error)
 }
 
 // fuser is a backend that has products of one row fused with their neighbours. Either

@@ -181,7 +181,7 @@ func (s *Session) singleToken() (steps []step, fused bool, err error) {
 		b.body(1, s.token, nil)
 		b.output(1, 0)
 	}
-	l, err := s.m.dev.Choose(kernels.Choice{
+	l, err := s.m.dev.Choose(kernels.TokenChoice{
 		Vocab: s.m.config.Vocab, DType: s.m.dtype.Output(), Logits: all(s.logits),
 		Token: all(s.token), Position: all(s.position), History: all(s.history), HistoryLen: historyLen,
 	})

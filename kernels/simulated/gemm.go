@@ -73,6 +73,20 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	return l, nil
 }
 
+var _ kernels.ChoiceTeller = (*gemm)(nil)
+
+// Choice implements [kernels.ChoiceTeller].
+func (g *gemm) Choice(p kernels.Problem) (kernels.Choice, error) {
+	if err := g.Supports(p); err != nil {
+		return kernels.Choice{}, err
+	}
+	if err := p.Shape.Validate(); err != nil {
+		return kernels.Choice{}, err
+	}
+	r := g.device.row(g.name, p.M)
+	return kernels.Choice{Label: r.label, Tiling: r.tiling}, nil
+}
+
 // normal is a standard normal number that follows from a hash.
 func normal(h uint64) float64 {
 	u := (float64(h>>11) + 0.5) / (1 << 53)

@@ -148,7 +148,7 @@ func (d Operations) Activate(o kernels.GatedUnit) (kernels.Launch, error) {
 }
 
 // Choose binds a choice.
-func (d Operations) Choose(o kernels.Choice) (kernels.Launch, error) {
+func (d Operations) Choose(o kernels.TokenChoice) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("choice: %w", err) }
 	var at transformerAddresses
 	if _, err := chooseCalls(d.Arch(), o, at); err != nil {

@@ -133,7 +133,7 @@ func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernel
 			}
 		}
 		stand(position)
-		choice := kernels.Choice{
+		choice := kernels.TokenChoice{
 			Vocab: 1 << 18, DType: dt, Logits: kernels.Operand{Buffer: filled(1<<18, dt, 6)},
 			Token: kernels.Operand{Buffer: token}, Position: kernels.Operand{Buffer: where},
 		}

@@ -183,7 +183,7 @@ func gatedCall(a planning.Arch, o kernels.GatedUnit, at transformerAddresses) (p
 
 // chooseParts is how many blocks look at logits. A block of 1024 threads has enough with
 // 16 bytes a thread; where blocks are one cluster, there are no more than that has.
-func chooseParts(a planning.Arch, o kernels.Choice) int {
+func chooseParts(a planning.Arch, o kernels.TokenChoice) int {
 	parts := planning.DivideUp(o.Vocab, pieceOf(o.DType)*widestBlock)
 	if a.CC >= 90 {
 		return min(parts, chooseCluster)
@@ -193,7 +193,7 @@ func chooseParts(a planning.Arch, o kernels.Choice) int {
 
 // chooseCalls is one launch where blocks can be a cluster, else two, the first of which
 // leaves 8 bytes a block in at.scratch.
-func chooseCalls(a planning.Arch, o kernels.Choice, at transformerAddresses) ([]planning.Call, error) {
+func chooseCalls(a planning.Arch, o kernels.TokenChoice, at transformerAddresses) ([]planning.Call, error) {
 	if err := checkSizes(namedSize{"vocab", o.Vocab}); err != nil {
 		return nil, err
 	}

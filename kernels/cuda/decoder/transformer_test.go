@@ -44,7 +44,7 @@ func plannedOperations(t *testing.T, a planning.Arch, d kernels.DType) []plannin
 			}
 		}
 		for _, n := range []int{1, 100, 32000, 128256, 1 << 18, 1 << 24} {
-			cs, err := chooseCalls(a, kernels.Choice{Vocab: n, DType: d, HistoryLen: 9}, at)
+			cs, err := chooseCalls(a, kernels.TokenChoice{Vocab: n, DType: d, HistoryLen: 9}, at)
 			add(err, cs...)
 		}
 	}
@@ -98,7 +98,7 @@ func TestOperationDecisions(t *testing.T) {
 		vocab, blocks int
 		launches      int
 	}{{cudatest.H200, 1000, 1, 1}, {cudatest.H200, 32000, 4, 1}, {cudatest.H200, 1 << 18, 8, 1}, {cudatest.Archs[1], 1 << 18, 32, 2}} {
-		cs, err := chooseCalls(c.a, kernels.Choice{Vocab: c.vocab, DType: kernels.FP16}, at)
+		cs, err := chooseCalls(c.a, kernels.TokenChoice{Vocab: c.vocab, DType: kernels.FP16}, at)
 		if err != nil || len(cs) != c.launches || cs[0].Grid.X != c.blocks {
 			t.Errorf("vocab %d on %d: %+v, %v", c.vocab, c.a.CC, cs, err)
 		}
@@ -122,8 +122,8 @@ func TestOperationSizes(t *testing.T) {
 		return err
 	}
 	_, turing := embedCall(cudatest.Archs[0], kernels.Embedding{Rows: 1, Hidden: 1, Vocab: 1, DType: kernels.BF16}, at)
-	_, empty := chooseCalls(cudatest.H200, kernels.Choice{Vocab: 0, DType: kernels.FP16}, at)
-	_, history := chooseCalls(cudatest.H200, kernels.Choice{Vocab: 1, DType: kernels.FP16}, transformerAddresses{history: 16})
+	_, empty := chooseCalls(cudatest.H200, kernels.TokenChoice{Vocab: 0, DType: kernels.FP16}, at)
+	_, history := chooseCalls(cudatest.H200, kernels.TokenChoice{Vocab: 1, DType: kernels.FP16}, transformerAddresses{history: 16})
 	_, wide := gatedCall(cudatest.H200, kernels.GatedUnit{Rows: math.MaxInt32, Inner: 1, DType: kernels.FP16}, at)
 	_, many := gatedCall(cudatest.H200, kernels.GatedUnit{Rows: 1 << 30, Inner: 1 << 30, DType: kernels.FP16}, at)
 	for _, c := range []struct {

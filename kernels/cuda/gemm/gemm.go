@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
 // Problem is what a family of kernels is asked to do: a normalized product, and how its
@@ -42,6 +43,38 @@ type (
 	Family = planning.Family[Problem, Addresses]
 	Plan   = planning.Plan[Addresses]
 )
+
+// labelOf names a plan among several families by its family as well.
+func labelOf(among []Family, best Family, plan Plan) string {
+	if len(among) > 1 {
+		return planning.JoinLabel(best.Name(), plan.Label)
+	}
+	return plan.Label
+}
+
+// bufferAlignment is how the address of a buffer is aligned at least, in bytes.
+const bufferAlignment = 256
+
+// ChoiceOf is what the best of families would launch on a for p, normalized, with operands at
+// the beginning of buffers. ok is false when none runs it.
+func ChoiceOf(among []Family, a planning.Arch, p kernels.Problem) (c kernels.Choice, ok bool) {
+	q := Problem{p, Alignment{
+		A: planning.AlignmentOf(bufferAlignment, int64(p.LDA)*int64(p.DType.Size())),
+		C: planning.AlignmentOf(bufferAlignment, int64(p.LDC)*int64(p.DType.Output().Size())),
+	}}
+	best, plan, ok := planning.Pick(among, a, q)
+	if !ok {
+		return c, false
+	}
+	calls := plan.Bind(Addresses{LDB: support.PackedLDB(p.DType, p.K)})
+	main := calls[len(calls)-1]
+	c = kernels.Choice{Label: labelOf(among, best, plan), Tiling: plan.Tiling, Stages: plan.Stages, Slots: float64(plan.Slots)}
+	c.Grid = [3]int{max(1, main.Grid.X), max(1, main.Grid.Y), max(1, main.Grid.Z)}
+	if main.Cluster != (planning.Dim3{}) {
+		c.Cluster = [3]int{max(1, main.Cluster.X), max(1, main.Cluster.Y), max(1, main.Cluster.Z)}
+	}
+	return c, true
+}
 
 // DescribeAuto says among what auto picks.
 func DescribeAuto(among []Family) string {

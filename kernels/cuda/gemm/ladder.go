@@ -131,11 +131,9 @@ func (r *Kernel) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if at.Flags, err = d.Flags(plan.Flags); err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape, err)
 	}
-	label, full := plan.Label, planning.JoinLabel(choice.best.Name(), plan.Label)
+	full := planning.JoinLabel(choice.best.Name(), plan.Label)
 	name := fmt.Sprintf("%s %s %v lda %d ldc %d", full, p.DType, p.Shape, p.LDA, p.LDC)
-	if len(r.among) > 1 {
-		label = full
-	}
+	label := labelOf(r.among, choice.best, plan)
 	key := fmt.Sprintf("%s, aligned to %d and %d, %d calls first", name, o.A, o.C, len(first))
 	l, err := d.NewLaunch(label, key, driver.Steps(append(first, plan.Bind(at)...)), a.Buffer, w, c.Buffer)
 	if err != nil {
@@ -143,4 +141,19 @@ func (r *Kernel) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	}
 	l.Tiled = plan.Tiling
 	return l, nil
+}
+
+var _ kernels.ChoiceTeller = (*Kernel)(nil)
+
+// Choice implements [kernels.ChoiceTeller]: a plan follows from the GPU and the problem.
+func (r *Kernel) Choice(p kernels.Problem) (kernels.Choice, error) {
+	q, err := p.Normalized()
+	if err != nil {
+		return kernels.Choice{}, r.Supports(p)
+	}
+	c, ok := ChoiceOf(r.among, r.dev.Arch(), q)
+	if !ok {
+		return kernels.Choice{}, r.Supports(p)
+	}
+	return c, nil
 }

@@ -36,6 +36,9 @@ type Plan[A any] struct {
 	Label string
 	// Tiling is how the launch divides its work.
 	Tiling kernels.Tiling
+	// Stages is how many steps along K are in flight at the same time, Slots how many tiles
+	// the GPU computes at the same time; 0 where that is not known.
+	Stages, Slots int
 	// Seconds is what the model expects of one launch, to be compared with that of
 	// other plans only.
 	Seconds float64
@@ -44,7 +47,8 @@ type Plan[A any] struct {
 	// zeros when the last one ends. Calls that overlap their predecessor touch
 	// neither before they have waited for it.
 	Scratch, Flags int64
-	// Bind makes the launches for operands at given addresses.
+	// Bind makes the launches for operands at given addresses. The last one is that of the
+	// kernel that the label names.
 	Bind func(at A) []Call
 }
 

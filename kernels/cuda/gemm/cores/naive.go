@@ -47,6 +47,7 @@ func (Naive) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return gemm.Plan{
 		Label:   "16x16",
 		Tiling:  kernels.Tiling{Tile: [3]int{naiveTile, naiveTile, 1}, Waves: planning.Waves(a, tilesM*tilesN, perSM), Split: 1},
+		Slots:   perSM * a.SMs,
 		Seconds: planning.LaunchSeconds(a) + max(planning.MemorySeconds(a, p.Problem), planning.WaveSeconds(a, tilesM*tilesN, perSM, max(block, latency), perSM*block)),
 		Bind: func(at gemm.Addresses) []planning.Call {
 			c := planning.Call{Kernel: "ga_naive_" + string(p.DType), Grid: planning.Dim3{X: tilesM * tilesN}, Block: planning.Dim3{X: naiveTile * naiveTile}}

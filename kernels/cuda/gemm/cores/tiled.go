@@ -110,6 +110,7 @@ func (t tiledTile) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return gemm.Plan{
 		Label:   name,
 		Tiling:  kernels.Tiling{Tile: [3]int{t.m, t.n, t.depth(p.DType)}, Waves: planning.Waves(a, t.tiles(p.Problem), t.perSM), Split: 1},
+		Slots:   t.perSM * a.SMs,
 		Seconds: t.seconds(a, p.Problem),
 		Bind: func(at gemm.Addresses) []planning.Call {
 			kernel := "ga_tiled_" + string(p.DType) + "_" + name

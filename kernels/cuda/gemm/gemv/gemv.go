@@ -143,6 +143,8 @@ func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 		plans = append(plans, gemm.Plan{
 			Label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
 			Tiling:  c.tiling(a, p.Problem),
+			Stages:  c.ahead,
+			Slots:   c.resident(a, p.DType) * a.SMs,
 			Seconds: c.seconds(a, p.Problem),
 			Bind:    func(at gemm.Addresses) []planning.Call { return []planning.Call{c.call(a, p, at)} },
 		})

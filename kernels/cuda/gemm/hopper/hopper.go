@@ -139,19 +139,33 @@ func (c hopperChoice) size() int {
 	return 2
 }
 
-// choose takes the least expected time.
+// choose takes the least expected time. Of most choices it takes no more than their bound to
+// see that they are slower than the one whose bound is the lowest.
 func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, seconds float64) {
+	var first hopperChoice
+	var firstStep float64
+	lowest := math.Inf(1)
+	f.each(a, p, func(c hopperChoice, step float64) {
+		if this := c.least(a, step); this < lowest {
+			first, firstStep, lowest = c, step, this
+		}
+	})
+	enough := first.seconds(a, p, firstStep)
 	seconds = math.Inf(1)
-	f.each(a, p, func(c hopperChoice, this float64) {
-		if this < seconds {
+	f.each(a, p, func(c hopperChoice, step float64) {
+		if c.least(a, step) > min(enough, seconds) {
+			return
+		}
+		if this := c.seconds(a, p, step); this < seconds {
 			best, seconds = c, this
 		}
 	})
 	return best, seconds
 }
 
-// each yields every tile, single and in pairs, whole and with the last rounds cut.
-func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, seconds float64)) {
+// each yields every tile, single and in pairs, whole and with the last rounds cut, with the
+// cycles that it takes for a step.
+func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, step float64)) {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	for _, t := range hopperTiles(p.DType) {
 		step := t.stepCycles(m)
@@ -169,12 +183,13 @@ func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice
 			}
 			rows, cols := t.extent(p)
 			c.rowTiles, c.colTiles = planning.DivideUp(rows, high), planning.DivideUp(cols, wide)
-			for _, split := range c.splits(a) {
+			splits, n := c.splits(a)
+			for _, split := range splits[:n] {
 				c.clusters, c.split = a.SMs/c.size(), split
 				if split == 0 {
 					c.clusters = min(c.clusters, c.rowTiles*c.colTiles)
 				}
-				yield(c, c.seconds(a, p, step))
+				yield(c, step)
 			}
 		}
 	}
@@ -185,20 +200,21 @@ const hopperLeast = 8
 
 // splits are the numbers of tiles that are worth cutting: none, those of the last,
 // incomplete round, and those of the last two.
-func (c hopperChoice) splits(a planning.Arch) []int {
+func (c hopperChoice) splits(a planning.Arch) (splits [3]int, count int) {
 	tiles, clusters := c.rowTiles*c.colTiles, a.SMs/c.size()
 	rest := tiles % clusters
-	splits := []int{0}
+	count = 1 // none
 	if rest == 0 {
-		return splits
+		return splits, count
 	}
-	for _, n := range []int{rest, rest + clusters} {
+	for _, n := range [2]int{rest, rest + clusters} {
 		work := float64(n) * float64(c.steps)
 		if n <= tiles && work >= float64(hopperLeast*clusters) && work*float64(clusters) < math.MaxInt32 {
-			splits = append(splits, n)
+			splits[count] = n
+			count++
 		}
 	}
-	return splits
+	return splits, count
 }
 
 // wideModel is the constants of hopper.cu's times.
@@ -268,23 +284,38 @@ func (c hopperChoice) absent(p kernels.Problem) float64 {
 	return float64(rows*tiles - p.M)
 }
 
-// seconds is what the model expects of one launch: that of the cluster with the most
-// to do.
-func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
-	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	clock := a.ClockMHz * 1e6 * m.Clock
+// cores is how long the cluster with the most to do keeps its tensor cores busy, at which
+// clock in hertz. share is how many steps it gets of the tiles that are cut; once says that all
+// work is one round of whole tiles.
+func (c hopperChoice) cores(a planning.Arch, m *wideModel, step float64) (t, clock, share float64, once bool) {
+	clock = a.ClockMHz * 1e6 * m.Clock
 	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
-	once := c.split == 0 && rounds == 1
+	once = c.split == 0 && rounds == 1
 	if once {
 		clock *= m.Once
 	}
-	share := float64(c.split) * float64(c.steps) / float64(c.clusters)
+	share = float64(c.split) * float64(c.steps) / float64(c.clusters)
 	// A stretch of cut tiles begins and ends inside of one.
 	pieces := float64(rounds)
 	if c.split > 0 {
 		pieces += share/float64(c.steps) + 1
 	}
-	t := ((float64(rounds)*float64(c.steps)+share)*step + pieces*m.TileCycles) / clock
+	return ((float64(rounds)*float64(c.steps)+share)*step + pieces*m.TileCycles) / clock, clock, share, once
+}
+
+// least is below seconds, for a fraction of what that takes: the tensor cores alone, with
+// all that a cluster may gain.
+func (c hopperChoice) least(a planning.Arch, step float64) float64 {
+	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
+	t, _, _, _ := c.cores(a, m, step)
+	return (t + m.Launch) * (1 - m.ClusterGain) * (1 - 1e-9) // what rounding may take
+}
+
+// seconds is what the model expects of one launch: that of the cluster with the most
+// to do.
+func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
+	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
+	t, clock, share, once := c.cores(a, m, step)
 	if a.Bandwidth > 0 {
 		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 		if once {
@@ -365,7 +396,7 @@ func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 // Candidates are the plans among which plan chooses.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	f.each(a, p.Problem, func(c hopperChoice, seconds float64) { plans = append(plans, c.plan(a, p, seconds)) })
+	f.each(a, p.Problem, func(c hopperChoice, step float64) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, step))) })
 	return append(plans, narrowPlans(a, p)...)
 }
 
@@ -379,7 +410,10 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	if !storable {
 		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs, a.Bandwidth).Elements
 	}
-	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a, p.DType), Seconds: seconds, Scratch: rows.Copied}
+	plan := gemm.Plan{
+		Label: c.label(), Tiling: c.tiling(a, p.DType), Stages: c.stages(), Slots: a.SMs / c.size() * c.size(),
+		Seconds: seconds, Scratch: rows.Copied,
+	}
 	blocks := c.clusters * c.size()
 	if c.split > 0 {
 		plan.Scratch += int64(blocks) * int64(c.rows*c.cols) * 4

@@ -264,7 +264,10 @@ func narrowPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
 
 // plan is the choice's, for a problem with operands so aligned.
 func (c narrowChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a, p.DType), Seconds: c.seconds(a, p.Problem)}
+	plan := gemm.Plan{
+		Label: c.label(), Tiling: c.tiling(a, p.DType), Stages: c.stages, Slots: clustersThatFit(a, c.size()) * c.size(),
+		Seconds: c.seconds(a, p.Problem),
+	}
 	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
 	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
 	plan.Seconds += rows.Seconds(a)

@@ -239,7 +239,10 @@ func (c mmaChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.P
 	// cp.async takes 16 bytes at a time: A with other rows is copied first.
 	rows := gemm.Realign(p.Problem, p.Aligned.A < 16 || int64(p.K)*size != rowBytes)
 	seconds += rows.Seconds(a)
-	plan := gemm.Plan{Label: c.label(p.DType), Tiling: c.tiling(a, p.DType), Seconds: seconds, Scratch: rows.Copied}
+	plan := gemm.Plan{
+		Label: c.label(p.DType), Tiling: c.tiling(a, p.DType), Stages: c.stages, Slots: c.perSM * a.SMs,
+		Seconds: seconds, Scratch: rows.Copied,
+	}
 	if c.splits > 1 {
 		plan.Scratch += int64(c.blocks()) * int64(c.m*c.n*4)
 		plan.Flags = int64(c.tilesM*c.tilesN) * 4

@@ -104,6 +104,7 @@ func (WMMA) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 		plans = append(plans, gemm.Plan{
 			Label:   name,
 			Tiling:  t.tiling(a, p.Problem),
+			Slots:   t.blocksPerSM(a) * a.SMs,
 			Seconds: t.seconds(a, p.Problem),
 			Bind: func(at gemm.Addresses) []planning.Call {
 				kernel := "ga_wmma_" + string(p.DType) + "_" + name

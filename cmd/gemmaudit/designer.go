@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// designer lets the rules choose the rows of a sweep's inferred series.
+type designer struct{ rules rules.Designer }
+
+var _ sweep.Designer = designer{}
+
+// Seeds implements [sweep.Designer].
+func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.Batches, error) {
+	return d.rules.Seeds(s.SeriesKey, s.Ms, choices), nil
+}
+
+// More implements [sweep.Designer].
+func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+	more, known, err := d.rules.Look(asked(plan), choices, cases, samples)
+	return more, known.Inferred, err
+}
+
+// asked are the Ms of the inferred series that a plan's shard has.
+func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
+	out := map[results.SeriesKey][]int{}
+	for _, s := range plan.Own() {
+		if s.Infer {
+			out[s.SeriesKey] = s.Ms
+		}
+	}
+	return out
+}
+
+// designerOf is what chooses the rows of a plan's inferred series by cfg.
+func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) designer {
+	return designer{rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Seed: plan.Seed}}
+}
+
+// tellChoices asks what would run in the inferred series of a plan, and stores it in its run; a
+// run that knows, or that was begun without, stays as it is.
+func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Plan, devices []kernels.Device) error {
+	if !plan.Infers() {
+		return nil
+	}
+	if cases, err := run.Cases(); err != nil || len(cases) > 0 {
+		return err
+	}
+	told, err := a.askChoices(ctx, plan, devices)
+	if err != nil {
+		return err
+	}
+	return told.Store(run)
+}
+
+// askChoices asks what would run in the inferred series of a plan, and says how long it took.
+func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
+	began := a.now()
+	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return s.Infer }, nil)
+	if err != nil {
+		return told, err
+	}
+	stretches := 0
+	for _, c := range told.Choices {
+		stretches += len(c)
+	}
+	if len(told.Choices) > 0 {
+		a.notef("what would run was told of %s in %s: %s", plural(len(told.Choices), "series", "series"),
+			report.Duration(a.now().Sub(began)), plural(stretches, "stretch of M", "stretches of M"))
+	}
+	if len(told.Untold) > 0 {
+		key := slices.SortedFunc(maps.Keys(told.Untold), func(a, b results.SeriesKey) int { return strings.Compare(a.String(), b.String()) })[0]
+		a.notef("not all of it was told of %s, of which a coarse grid is searched: %v: %s", plural(len(told.Untold), "series", "series"), key, told.Untold[key])
+	}
+	return told, nil
+}
+
+// firstCases is how many cases the screening of a plan measures, before the designer asks for more.
+func firstCases(run *results.Run, plan *sweep.Plan, d sweep.Designer) (int, error) {
+	n := len(plan.Cases())
+	if d == nil {
+		return n, nil
+	}
+	choices, err := run.Choices()
+	if err != nil {
+		return 0, err
+	}
+	seeds, err := plan.Seeds(d, choices)
+	for _, ms := range seeds {
+		n += len(ms)
+	}
+	return n, err
+}
+
+// knownText words what is known of the rows of a plan.
+func knownText(k sweep.Known) string {
+	return fmt.Sprintf("%s: %d measured, %d inferred, %d open", plural(k.Rows, "row", "rows"), k.Measured, k.Inferred, k.Open())
+}

@@ -1,0 +1,25 @@
+package rules
+
+import "github.com/gemmaudit/gemmaudit/results"
+
+// Controls returns the ids of the control rows of cases, in their order: those that the audit
+// tells the pace of the machine by. Of more cases they are some of these.
+func (o OpenRows) Controls(cases []results.Case) []int64 {
+	series := o.series(cases, nil)
+	rows := rowsByDevice(series)
+	is := map[int64]bool{}
+	for _, s := range series {
+		for i, control := range controls(s, rows[s.Key.Device]) {
+			if control {
+				is[s.Rows[i].Case.ID] = true
+			}
+		}
+	}
+	var out []int64
+	for _, c := range cases {
+		if is[c.ID] {
+			out = append(out, c.ID)
+		}
+	}
+	return out
+}

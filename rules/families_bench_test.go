@@ -1,0 +1,226 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// familiesVariable names run files, separated by commas, in which every row was measured.
+const familiesVariable = "FAMILIES"
+
+// toldBy are the choices that the labels and launches of measured rows amount to.
+func toldBy(s results.Series) results.Choices {
+	var out results.Choices
+	for _, r := range s.Rows {
+		kind := results.LaunchKind{Label: r.Case.Label, Tile: r.Case.Launch.Tile, Split: r.Case.Launch.Split, Orientation: r.Case.Launch.Orientation}
+		if tiles := kind.Tiles(r.Case.M, s.Key.N); tiles > 0 && r.Case.Launch.Waves > 0 {
+			kind.Slots = math.Round(float64(tiles) / r.Case.Launch.Waves)
+		}
+		out = out.Add(r.Case.M, kind, true)
+	}
+	return out
+}
+
+// designed sweeps a dense run again as if only designed rows were measured: what it holds beyond
+// them is not looked at. The blocks are those of all rounds.
+func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey]results.Choices) (sparse Data, blocks int, err error) {
+	const screening, most = 7, 35
+	asked := map[results.SeriesKey][]int{}
+	type place struct{ series, row int }
+	at := map[results.CaseKey]place{}
+	ceilings := map[string]kernels.Ceilings{}
+	for i, s := range dense.Series {
+		for k, r := range s.Rows {
+			asked[s.Key] = append(asked[s.Key], r.Case.M)
+			c := r.Case
+			at[c.Key()] = place{i, k}
+		}
+		e := ceilings[s.Key.Device]
+		e.ReadBandwidth = s.ReadBandwidth
+		e.Peaks = append(e.Peaks, s.Peak)
+		ceilings[s.Key.Device] = e
+	}
+	clocks := func() map[string]float64 { return dense.Meta.ReferenceClock }
+	devices := dense.Meta.Fingerprint.Devices
+	d := Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: LooksAt(screening, most), Clocks: clocks, Seed: seed}
+	rounds := map[int64]int{} // taken of each case
+	var cases []results.Case
+	add := func(key results.SeriesKey, ms []int) {
+		for _, m := range ms {
+			p := at[results.Case{SeriesKey: key, M: m}.Key()]
+			c := dense.Series[p.series].Rows[p.row].Case
+			cases = append(cases, c)
+			rounds[c.ID] = screening
+		}
+	}
+	for _, s := range dense.Series {
+		add(s.Key, d.Seeds(s.Key, asked[s.Key], choices[s.Key]))
+	}
+	taken := func() (samples []results.Sample) {
+		for _, c := range cases {
+			p := at[c.Key()]
+			row := dense.Series[p.series].Rows[p.row]
+			samples = append(samples, row.Samples[:min(len(row.Samples), rounds[c.ID])]...)
+		}
+		return samples
+	}
+	for pass := range 12 {
+		further, err := d.More(asked, choices, cases, taken())
+		if err != nil {
+			return sparse, 0, err
+		}
+		if len(further) == 0 {
+			break
+		}
+		fmt.Printf("families: look %d wants %d more rows beside %d\n", pass, len(further), len(cases))
+		for _, c := range further {
+			add(c.SeriesKey, []int{c.M})
+		}
+	}
+	chooser := OpenRows{Config: cfg, Ceilings: ceilings, Looks: LooksAt(screening, most), Clocks: clocks, Asked: asked, Choices: choices, Devices: devices, Seed: seed}
+	looks := append(results.Looks(screening, most), most)
+	for i, to := range looks {
+		if i == 0 && to <= screening {
+			continue
+		}
+		open, err := chooser.Open(cases, taken())
+		if err != nil {
+			return sparse, 0, err
+		}
+		for _, id := range open {
+			rounds[id] = to
+		}
+	}
+	sparse = dense
+	sparse.Meta.Seed, sparse.Asked, sparse.Choices = seed, asked, choices
+	sparse.Series = chooser.series(cases, taken())
+	for i, s := range sparse.Series {
+		for _, r := range s.Rows {
+			blocks += len(r.Samples)
+		}
+		for _, full := range dense.Series {
+			if full.Key == s.Key {
+				sparse.Series[i].Peak, sparse.Series[i].ReadBandwidth = full.Peak, full.ReadBandwidth
+			}
+		}
+	}
+	return sparse, blocks, nil
+}
+
+// score is how a designed sweep compares with the dense one.
+type score struct {
+	rows, decided, equal, false int
+	// short counts measured rows that stayed undecided because the file holds no more rounds of them.
+	short                                 int
+	slow, found, estimated, near, covered int
+}
+
+// BenchmarkFamilies says how much of dense runs a sweep that infers what it can would have measured,
+// and how well it would have known the rest. It measures nothing: the files do.
+// FAMILIES=cold.db,hot.db go test -run '^$' -bench Families ./rules
+func BenchmarkFamilies(b *testing.B) {
+	names := os.Getenv(familiesVariable)
+	if names == "" {
+		b.Skipf("%s=first.db,second.db names no runs", familiesVariable)
+	}
+	for _, path := range strings.Split(names, ",") {
+		run, err := results.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		dense, err := LoadData(run)
+		if err != nil {
+			b.Fatal(err)
+		}
+		compareFamilies(b, path, dense)
+		if err := run.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func compareFamilies(b *testing.B, path string, dense Data) {
+	b.Helper()
+	cfg := Default()
+	choices := map[results.SeriesKey]results.Choices{}
+	if os.Getenv("FAMILIES_UNTOLD") == "" {
+		for _, s := range dense.Series {
+			choices[s.Key] = toldBy(s)
+		}
+	}
+	sparse, blocks, err := designed(dense, cfg, 1, choices)
+	if err != nil {
+		b.Fatal(err)
+	}
+	rowRule := cfg.Only(Monotonic)
+	full, err := RunAudit(b.Context(), dense, rowRule, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	got, err := RunAudit(b.Context(), sparse, rowRule, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Printf("families of %s: blocks %d of %d, %.1f %%; %+v\n", path, blocks, dense.Samples(), 100*float64(blocks)/float64(dense.Samples()), *got.Inference)
+	for i, s := range full.Series {
+		var c score
+		verdict := map[int]RowVerdict{}
+		for _, r := range got.Series[i].Rows {
+			verdict[r.M] = r
+		}
+		for _, r := range s.Rows {
+			g, ok := verdict[r.M]
+			c.rows++
+			if r.Verdict == Anomalous {
+				c.slow++
+				if ok && (g.Verdict == Anomalous || g.Verdict == Marginal || !g.Inferred && g.Samples == r.Samples) {
+					c.found++
+				}
+			}
+			if r.Verdict != Marginal && r.Verdict != Undecided && g.Verdict != Marginal {
+				c.decided++
+				if ok && g.Verdict == r.Verdict {
+					c.equal++
+				} else if g.Verdict == Undecided && !g.Inferred && g.Samples == r.Samples {
+					c.short++
+				} else if testing.Verbose() {
+					fmt.Printf("  m%d %s instead of %s: MFU %.4f of %.4f instead of %.4f of %.4f, reference m%d instead of m%d, inferred %v, us %.2f [%.2f %.2f] instead of %.2f\n", r.M, g.Verdict, r.Verdict,
+						g.MFU.Mid, g.Expected, r.MFU.Mid, r.Expected, g.Reference, r.Reference, g.Inferred, g.US.Mid, g.US.Lo, g.US.Hi, r.US.Mid)
+				}
+				if g.Verdict == Anomalous && r.Verdict == Clean {
+					c.false++
+				}
+			}
+			if g.Inferred {
+				c.estimated++
+				if math.Abs(math.Log(g.US.Mid/r.US.Mid)) <= 0.01 {
+					c.near++
+				}
+				own := math.Log(r.US.Hi/r.US.Lo) / 2
+				if math.Abs(math.Log(g.US.Mid/r.US.Mid)) <= math.Hypot(own, math.Log(g.US.Hi/g.US.Lo)/2) {
+					c.covered++
+				}
+			}
+		}
+		share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
+		own, whole := 0, 0
+		for _, d := range dense.Series {
+			if d.Key == s.Key {
+				whole += (Data{Series: []results.Series{d}}).Samples()
+			}
+		}
+		for _, d := range sparse.Series {
+			if d.Key == s.Key {
+				own += (Data{Series: []results.Series{d}}).Samples()
+			}
+		}
+		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
+			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
+	}
+}

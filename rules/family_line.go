@@ -1,0 +1,366 @@
+package rules
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+const (
+	// nearRows is how many measured rows on either side of a row its prediction rests on
+	// beside the family's line.
+	nearRows = 8
+	// nearReach is the distance in log M over which what the line leaves stays alike, and
+	// wavesReach the share of the waves by which rows may differ for that.
+	nearReach  = 0.15
+	wavesReach = 1.4
+	// caution widens what is foretold: the scatter is estimated from few rows, chosen where least was
+	// known.
+	caution = 1.15
+	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
+	// each term is known beforehand.
+	termDoubt = 0.02
+	// usualScatter is the standard deviation around the line of a family of which nothing is
+	// known yet, and usualDF what that is worth in degrees of freedom. On two cards and 350
+	// families of cuBLAS' and our kernels it was 0.1 to 0.5 %.
+	usualScatter = 0.0035
+	usualDF      = 4
+	// leastScatter is that of the tidiest family.
+	leastScatter = 0.0004
+	// scatterRows is how many rows a family's scatter is estimated from at most, evenly spread.
+	scatterRows = 64
+	// wildZ and wildStep are by how many standard deviations, and by what share of its time, a
+	// row has to lie off what the others foretell for it to say nothing of them.
+	wildZ, wildStep = 4, 0.01
+	// wildShare is the largest share of a family's rows that are left out for that.
+	wildShare = 0.2
+	// wildPasses is how often wild rows are sought.
+	wildPasses = 6
+)
+
+// told is a measured row that a line rests on.
+type told struct {
+	m     int
+	logM  float64
+	x     [terms]float64
+	h     [terms]float64 // what a doubt of each term moves the row's log-time by
+	y, se float64
+	line  float64 // log-time by the line alone
+	point int
+}
+
+// line foretells the rows of a family.
+type line struct {
+	family *family
+	layout layout
+	factor [terms]float64 // microseconds each
+	top    [terms]float64 // the largest share of each term over the measured rows
+	rows   []told         // ascending in M
+	wild   []told         // ascending in M
+	// scatter is the standard deviation around the line in log-time, df what it is worth.
+	scatter, df float64
+	// score is how badly measured rows are foretold by the others, as minus twice the log
+	// of their likelihood.
+	score float64
+}
+
+// prediction is the log-time of a row that was not measured.
+type prediction struct {
+	estimate
+	// from are the positions in line.rows that it rests on, with their weights.
+	from   []int
+	weight []float64
+}
+
+// fitLine fits the line of a family to the measured rows that may serve; skip leaves rows out, by
+// position. usual is the scatter to expect. nil where nothing was measured.
+func fitLine(f *family, points []point, serves func(point) bool, skip func(familyRow) bool, usual float64) *line {
+	var best *line
+	for _, l := range f.layouts() {
+		fit := &line{family: f, layout: l}
+		for _, r := range f.rows {
+			if r.point < 0 || skip(r) || !serves(points[r.point]) {
+				continue
+			}
+			p := points[r.point]
+			fit.rows = append(fit.rows, told{m: r.m, logM: math.Log(float64(r.m)), x: f.terms(r, l), y: p.us.y, se: math.Max(p.us.se, scaleFloor/8), point: r.point})
+		}
+		if len(fit.rows) == 0 {
+			return nil
+		}
+		fit.settle(usual)
+		if best == nil || fit.score < best.score-layoutGain {
+			best = fit
+		}
+	}
+	return best
+}
+
+// layoutGain is by how much less likely layouts must be for a less usual one to be taken.
+const layoutGain = 2
+
+// settle fits the terms and the scatter, and leaves wild rows out.
+func (l *line) settle(usual float64) {
+	most := int(wildShare * float64(len(l.rows)))
+	for range wildPasses {
+		l.draw()
+		l.measureScatter(usual)
+		wild := l.findWild()
+		if len(wild) == 0 || len(l.rows) < 4 || len(l.wild)+len(wild) > most {
+			break
+		}
+		rows := l.rows[:0:0]
+		for i, r := range l.rows {
+			if slices.Contains(wild, i) {
+				place := sort.Search(len(l.wild), func(i int) bool { return l.wild[i].m > r.m })
+				l.wild = slices.Insert(l.wild, place, r)
+			} else {
+				rows = append(rows, r)
+			}
+		}
+		l.rows = rows
+	}
+}
+
+// findWild lists the rows that lie far off what the others foretell, of neighbours the one
+// that does most: it spoils what is foretold of the others.
+func (l *line) findWild() (wild []int) {
+	z := make([]float64, len(l.rows))
+	for i, r := range l.rows {
+		if l.alongside(i) {
+			continue
+		}
+		p := l.without(i)
+		if off := math.Abs(r.y - p.y); off > wildStep {
+			z[i] = off / math.Hypot(p.se, r.se)
+		}
+	}
+	for i, v := range z {
+		if v > wildZ && (i == 0 || v >= z[i-1]) && (i+1 == len(z) || v > z[i+1]) {
+			wild = append(wild, i)
+		}
+	}
+	return wild
+}
+
+// alongside says whether a row lies off the line as the rows next to it do, so that it can't be
+// wild.
+func (l *line) alongside(i int) bool {
+	off := func(k int) float64 { return l.rows[k].y - l.rows[k].line }
+	below, above := max(i-1, 0), min(i+1, len(l.rows)-1)
+	return math.Abs(off(i)-off(below)) < wildStep/2 && math.Abs(off(i)-off(above)) < wildStep/2
+}
+
+// draw fits the terms, robustly.
+func (l *line) draw() {
+	x := make([][terms]float64, len(l.rows))
+	weight := make([]float64, len(l.rows))
+	for i, r := range l.rows {
+		t := math.Exp(r.y)
+		for j := range terms {
+			x[i][j] = r.x[j] / t
+		}
+		weight[i] = 1
+	}
+	off := make([]float64, len(l.rows))
+	for range 4 {
+		l.factor = combine(x, weight)
+		for i := range x {
+			sum := -1.0
+			for j := range terms {
+				sum += l.factor[j] * x[i][j]
+			}
+			off[i] = math.Abs(sum)
+		}
+		bound := 2 * math.Max(1.4826*median(off), leastScatter)
+		for i := range weight {
+			weight[i] = math.Min(1, bound/math.Max(off[i], 1e-12))
+		}
+	}
+	l.top = [terms]float64{}
+	for i := range l.rows {
+		r := &l.rows[i]
+		r.line = l.at(r.x)
+		for j := range terms {
+			l.top[j] = math.Max(l.top[j], r.x[j]/math.Exp(r.line))
+		}
+	}
+	for i := range l.rows {
+		l.rows[i].h = l.doubt(l.rows[i].x, l.rows[i].line)
+	}
+}
+
+// at is the log-time of terms by the line alone.
+func (l *line) at(x [terms]float64) float64 {
+	sum := 0.0
+	for j := range terms {
+		sum += l.factor[j] * x[j]
+	}
+	return math.Log(math.Max(sum, 1e-9))
+}
+
+func (l *line) doubt(x [terms]float64, y float64) (h [terms]float64) {
+	t := math.Exp(y)
+	for j := range terms {
+		if l.top[j] > 0 {
+			h[j] = termDoubt * x[j] / t / l.top[j]
+		}
+	}
+	return h
+}
+
+// alike is the covariance of two rows' log-times beside their noise.
+func (l *line) alike(a, b *told) float64 {
+	apart := math.Abs(a.logM-b.logM) / nearReach
+	if p, q := a.x[termWaves], b.x[termWaves]; p != q {
+		apart += math.Abs(p-q) / (wavesReach * math.Max(p, q))
+	}
+	near := l.scatter * l.scatter * math.Exp(-apart)
+	for j := range terms {
+		near += a.h[j] * b.h[j]
+	}
+	return near
+}
+
+// system is what rows say together of any other.
+type system struct {
+	from   []int
+	factor matrix
+	ok     bool
+}
+
+func (l *line) system(from []int) *system {
+	s := &system{from: from}
+	for i, p := range from {
+		for j, q := range from[:i+1] {
+			s.factor[i][j] = l.alike(&l.rows[p], &l.rows[q])
+		}
+		s.factor[i][i] += l.rows[p].se * l.rows[p].se
+	}
+	s.ok = s.factor.factor(len(from))
+	return s
+}
+
+// foretell predicts a row from a system.
+func (l *line) foretell(s *system, r *told) prediction {
+	p := prediction{estimate: estimate{y: r.line, se: math.Sqrt(l.alike(r, r)), df: l.df}}
+	if !s.ok || len(s.from) == 0 {
+		return p
+	}
+	var k, weight [mostSystem]float64
+	n := len(s.from)
+	for i, at := range s.from {
+		k[i] = l.alike(r, &l.rows[at])
+		weight[i] = k[i]
+	}
+	s.factor.solve(weight[:n])
+	variance := p.se * p.se
+	for i, at := range s.from {
+		p.y += weight[i] * (l.rows[at].y - l.rows[at].line)
+		variance -= weight[i] * k[i]
+	}
+	p.se = caution * math.Sqrt(math.Max(variance, 1e-10))
+	p.from, p.weight = s.from, slices.Clone(weight[:n])
+	return p
+}
+
+// without predicts a measured row from the others.
+func (l *line) without(i int) prediction {
+	var from []int
+	for k := max(0, i-nearRows); k < min(len(l.rows), i+nearRows+1); k++ {
+		if k != i {
+			from = append(from, k)
+		}
+	}
+	return l.foretell(l.system(from), &l.rows[i])
+}
+
+// leaving predicts a row that may be one of those that the line rests on from the others.
+func (l *line) leaving(r familyRow) prediction {
+	if i := slices.IndexFunc(l.rows, func(t told) bool { return t.m == r.m }); i >= 0 {
+		return l.without(i)
+	}
+	return l.foretellAt(r)
+}
+
+// foretellAt predicts a row from those around it.
+func (l *line) foretellAt(r familyRow) prediction {
+	t := l.row(r)
+	at := sort.Search(len(l.rows), func(i int) bool { return l.rows[i].m >= r.m })
+	return l.foretell(l.system(l.around(at)), &t)
+}
+
+// around lists the rows nearest to a place, on either side.
+func (l *line) around(at int) (from []int) {
+	for k := max(0, at-nearRows); k < min(len(l.rows), at+nearRows); k++ {
+		from = append(from, k)
+	}
+	return from
+}
+
+// measureScatter estimates the scatter around the line from how far rows lie off what the
+// others foretell, drawn towards the usual one.
+func (l *line) measureScatter(usual float64) {
+	l.scatter, l.df = usual, usualDF+float64(len(l.rows))
+	if len(l.rows) < 3 {
+		l.score = 0
+		return
+	}
+	step := (len(l.rows) + scatterRows - 1) / scatterRows
+	for range 3 {
+		sum, n := 0.0, 0.0
+		l.score = 0
+		for i := 0; i < len(l.rows); i += step {
+			p := l.without(i)
+			variance := p.se*p.se + l.rows[i].se*l.rows[i].se
+			off := l.rows[i].y - p.y
+			z := math.Min(off*off/variance, 9)
+			sum += z
+			l.score += z + math.Log(variance)
+			n++
+		}
+		was := l.scatter * l.scatter
+		l.scatter = math.Max(math.Sqrt(was*(usualDF*usual*usual/was+sum)/(usualDF+n)), leastScatter)
+	}
+}
+
+// row is an M of the family as the line sees it.
+func (l *line) row(r familyRow) told {
+	t := told{m: r.m, logM: math.Log(float64(r.m)), x: l.family.terms(r, l.layout)}
+	t.line = l.at(t.x)
+	t.h = l.doubt(t.x, t.line)
+	return t
+}
+
+// forecaster predicts rows in ascending order of M, and remembers what lies around them.
+type forecaster struct {
+	*line
+	at     int
+	system *system
+}
+
+func (l *line) forecaster() *forecaster { return &forecaster{line: l, at: -1} }
+
+// predict foretells a row that the line does not rest on. A wild neighbour leaves open what the
+// row is like.
+func (f *forecaster) predict(r familyRow) prediction {
+	t := f.row(r)
+	at := sort.Search(len(f.rows), func(i int) bool { return f.rows[i].m >= r.m })
+	if at != f.at {
+		f.at, f.system = at, f.line.system(f.around(at))
+	}
+	p := f.foretell(f.system, &t)
+	below, above := 0, math.MaxInt
+	if at > 0 {
+		below = f.rows[at-1].m
+	}
+	if at < len(f.rows) {
+		above = f.rows[at].m
+	}
+	for _, w := range f.wild {
+		if below < w.m && w.m < above {
+			p.se = math.Hypot(p.se, (w.y-f.line.at(w.x))/2)
+		}
+	}
+	return p
+}

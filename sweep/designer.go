@@ -1,0 +1,132 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Designer chooses which rows of inferred series are measured: see [PlannedSeries].Infer.
+type Designer interface {
+	// Seeds returns the Ms of s that the screening rounds measure, ascending, given what would
+	// run; choices is nil where nothing was told.
+	Seeds(s PlannedSeries, choices results.Choices) (Batches, error)
+	// More returns further cases of the plan to measure, given the samples of all earlier
+	// rounds; none when every row is known well enough. inferred is how many rows are known
+	// though they were not measured. It answers equal questions equally, or a resumed sweep
+	// would choose differently.
+	//
+	// The plan is that of one device and of the sweep's shard. The cases are those that are
+	// measured, of series that are not inferred too.
+	More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
+}
+
+// Known says what is known of the rows of a plan: those of the shard, on the devices that
+// are there.
+type Known struct {
+	// Rows is how many there are, Measured how many have the samples of the screening at
+	// least. Inferred rows are known without being measured.
+	Rows     int `json:"rows"`
+	Measured int `json:"measured"`
+	Inferred int `json:"inferred"`
+}
+
+// Open is how many rows are neither measured nor inferred.
+func (k Known) Open() int { return max(0, k.Rows-k.Measured-k.Inferred) }
+
+func (k *Known) add(o Known) {
+	k.Rows += o.Rows
+	k.Measured += o.Measured
+	k.Inferred += o.Inferred
+}
+
+// Seeds are the Ms of inferred series that the screening rounds measure.
+type Seeds map[results.SeriesKey]Batches
+
+// Seeds asks a designer for the seeds of the inferred series of the plan's shard.
+func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) (Seeds, error) {
+	out := Seeds{}
+	for _, s := range p.Own() {
+		if !s.Infer {
+			continue
+		}
+		ms, err := d.Seeds(s, choices[s.SeriesKey])
+		if err != nil {
+			return nil, fmt.Errorf("choosing the seeds of %v: %w", s.SeriesKey, err)
+		}
+		if len(ms) == 0 {
+			return nil, fmt.Errorf("choosing the seeds of %v: there are none", s.SeriesKey)
+		}
+		for _, m := range ms {
+			if !s.Ms.has(m) {
+				return nil, fmt.Errorf("choosing the seeds of %v: m%d is not in the plan", s.SeriesKey, m)
+			}
+		}
+		out[s.SeriesKey] = ms
+	}
+	return out, nil
+}
+
+// worth orders the seeds of a series so that the first ones tell most: of each kind of
+// launch the ends, then what halves the widest gaps, of all kinds alike. rank is the same for
+// seeds that tell equally much, in whatever series.
+func worth(ms Batches, choices results.Choices) (rank []int) {
+	rank = make([]int, len(ms))
+	of := map[results.LaunchKind][]int{}
+	for i, m := range ms {
+		kind, _ := choices.At(m)
+		of[kind] = append(of[kind], i)
+	}
+	for _, places := range of {
+		for i, r := range halvings(len(places)) {
+			rank[places[i]] = r
+		}
+	}
+	return rank
+}
+
+// halvings ranks n places: both ends 0, the middle 1, the middles of what that leaves 2.
+func halvings(n int) []int {
+	rank := make([]int, n)
+	var halve func(from, to, r int)
+	halve = func(from, to, r int) {
+		if to-from < 2 {
+			return
+		}
+		middle := from + (to-from)/2
+		rank[middle] = r
+		halve(from, middle, r+1)
+		halve(middle, to, r+1)
+	}
+	halve(0, n-1, 1)
+	return rank
+}
+
+// has says whether m is one of them.
+func (b Batches) has(m int) bool {
+	_, ok := slices.BinarySearch(b, m)
+	return ok
+}
+
+// seedCases lists the cases of a plan's seeds, those first that tell most.
+func (p *Plan) seedCases(seeds Seeds, choices map[results.SeriesKey]results.Choices) []results.Case {
+	type ranked struct {
+		rank int
+		c    results.Case
+	}
+	var all []ranked
+	for _, s := range p.Series {
+		ms := seeds[s.SeriesKey]
+		for i, r := range worth(ms, choices[s.SeriesKey]) {
+			all = append(all, ranked{r, s.Case(ms[i])})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	out := make([]results.Case, len(all))
+	for i, r := range all {
+		out[i] = r.c
+	}
+	return out
+}

@@ -1,0 +1,546 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// halver is a designer that measures every so many rows first, and then the middle between
+// two that differ by more than their Ms do, until these are neighbours.
+type halver struct {
+	every int
+	calls *int
+}
+
+func (h halver) Seeds(s PlannedSeries, _ results.Choices) (Batches, error) {
+	var out Batches
+	for i := 0; i < len(s.Ms); i += h.every {
+		out = append(out, s.Ms[i])
+	}
+	if last := s.Ms[len(s.Ms)-1]; out[len(out)-1] != last {
+		out = append(out, last)
+	}
+	return out, nil
+}
+
+func (h halver) More(plan *Plan, _ map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+	if h.calls != nil {
+		*h.calls++
+	}
+	us := map[int64][]float64{}
+	for _, s := range samples {
+		us[s.CaseID] = append(us[s.CaseID], s.US)
+	}
+	var more []results.Case
+	inferred := 0
+	for _, s := range plan.Series {
+		var mine []results.Case
+		for _, c := range cases {
+			if c.SeriesKey == s.SeriesKey {
+				mine = append(mine, c)
+			}
+		}
+		slices.SortFunc(mine, func(a, b results.Case) int { return a.M - b.M })
+		for i := 1; i < len(mine); i++ {
+			a, b := mine[i-1], mine[i]
+			between := b.M - a.M - 1
+			if len(us[a.ID]) == 0 || len(us[b.ID]) == 0 || between == 0 {
+				continue
+			}
+			// Of a kernel whose time is proportional to M.
+			if r := median(us[b.ID]) / median(us[a.ID]) * float64(a.M) / float64(b.M); math.Abs(r-1) > 0.2 {
+				more = append(more, s.Case(a.M+(b.M-a.M)/2))
+			} else {
+				inferred += between
+			}
+		}
+	}
+	return more, inferred, nil
+}
+
+// stepped is a device with a kernel that takes twice as long per row from m100 to m150.
+func stepped() *kerneltest.Device {
+	return simulated(func(c *kerneltest.Config) {
+		c.ClockMHz = 0
+		c.Gemms = c.Gemms[:1]
+		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 100, 150, 2)
+	})
+}
+
+// inferring is a plan of one inferred series of stepped: seven rounds of screening of fifteen.
+func inferring(d kernels.Device) (*Plan, error) {
+	yes := true
+	return hurriedPlan(d, "8:400", Options{Targets: []Target{{N: 64, K: 64}}, Screening: 7, BlockTarget: 200 * time.Microsecond, Infer: &yes})
+}
+
+// designedAsAsked checks that a run holds what its designer asked for, row by row, given the
+// samples before each of its looks, and returns what it has of each row.
+func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[int][]results.Sample {
+	t.Helper()
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byCase, m := map[int64][]results.Sample{}, map[int64]int{}
+	for _, c := range cases {
+		m[c.ID] = c.M
+	}
+	for _, s := range samples {
+		byCase[s.CaseID] = append(byCase[s.CaseID], s)
+	}
+	first := func(id int64) int {
+		return slices.MinFunc(byCase[id], func(a, b results.Sample) int { return a.Round - b.Round }).Round
+	}
+	seeds, err := p.Seeds(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]int{} // the first round of each row
+	for _, m := range seeds[p.Series[0].SeriesKey] {
+		want[m] = 0
+	}
+	for round := p.Screening; ; round += p.Screening {
+		var earlier []results.Sample
+		var known []results.Case
+		for _, c := range cases {
+			if first(c.ID) < round {
+				known = append(known, c)
+			}
+		}
+		for _, s := range samples {
+			if s.Round < round {
+				earlier = append(earlier, s)
+			}
+		}
+		more, _, err := d.More(p, nil, known, earlier)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(more) == 0 {
+			break
+		}
+		for _, c := range more {
+			want[c.M] = round
+		}
+	}
+	out := map[int][]results.Sample{}
+	for id, of := range byCase {
+		out[m[id]] = of
+		from, ok := want[m[id]]
+		if !ok {
+			t.Errorf("m%d was measured and not asked for", m[id])
+			continue
+		}
+		rounds := map[int]int{}
+		for _, s := range of {
+			rounds[s.Round]++
+		}
+		for n := range p.Screening {
+			if rounds[from+n] != 1 {
+				t.Errorf("m%d has %d samples of round %d, its first is %d", m[id], rounds[from+n], from+n, from)
+			}
+		}
+	}
+	for m := range want {
+		if len(out[m]) == 0 {
+			t.Errorf("m%d was asked for and not measured", m)
+		}
+	}
+	return out
+}
+
+func TestDesignerChoosesTheRows(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Cases()) != 0 || p.Rows() != 393 {
+		t.Fatalf("%d cases, %d rows", len(p.Cases()), p.Rows())
+	}
+	run := newRun(t, p)
+	w := &watcher{}
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Designer: halver{every: 32},
+		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := designedAsAsked(t, p, run, halver{every: 32})
+	for _, m := range []int{99, 100, 150, 151} {
+		if len(rows[m]) < p.Screening {
+			t.Errorf("m%d, an end of what is slow, has %d samples", m, len(rows[m]))
+		}
+	}
+	if len(rows) > 30 {
+		t.Errorf("%d rows were measured", len(rows))
+	}
+	for m, of := range rows {
+		if len(of) > p.Rounds+4*p.Screening {
+			t.Errorf("m%d has %d samples", m, len(of))
+		}
+	}
+	want := Known{Rows: 393, Measured: len(rows), Inferred: 393 - len(rows)}
+	if sum.Known != want || sum.Known.Open() != 0 || w.last.Known.Rows != 393 || w.last.Done != w.last.Planned {
+		t.Errorf("known %+v, expected %+v; progress %+v", sum.Known, want, w.last)
+	}
+	var stored Known
+	if err := json.Unmarshal([]byte(state(t, run, StateKnown)), &stored); err != nil || stored != want {
+		t.Errorf("stored %+v, %v", stored, err)
+	}
+	// Another start finds nothing to do, and knows as much.
+	again, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 32},
+		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+	if err != nil || again.Samples != 0 || again.Known != want {
+		t.Errorf("another start: %+v, %v", again, err)
+	}
+}
+
+// TestControlsAreMeasuredWithLateRows: what tells a slow moment from slow rows is there
+// whenever rows are.
+func TestControlsAreMeasuredWithLateRows(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := newRun(t, p)
+	chooser := rules.OpenRows{Config: rules.Default()}
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 8}, Chooser: chooser}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := map[int64]bool{}
+	var seeds []results.Case
+	for _, c := range cases {
+		late[c.ID] = !slices.ContainsFunc(samples, func(s results.Sample) bool { return s.CaseID == c.ID && s.Round == 0 })
+		if !late[c.ID] {
+			seeds = append(seeds, c)
+		}
+	}
+	ids := chooser.Controls(seeds)
+	if len(ids) == 0 || len(ids) > len(seeds)/2 {
+		t.Fatalf("%d control rows of %d", len(ids), len(seeds))
+	}
+	for _, s := range samples {
+		if !late[s.CaseID] || s.Round >= 2*p.Screening {
+			continue
+		}
+		for _, id := range ids {
+			if !slices.ContainsFunc(samples, func(o results.Sample) bool { return o.CaseID == id && o.Round == s.Round }) {
+				t.Fatalf("round %d has no sample of control row %d", s.Round, id)
+			}
+		}
+	}
+}
+
+// designVariable makes the child sweep a plan that infers.
+const designVariable = "GEMMAUDIT_TEST_DESIGN"
+
+// TestKilledDesignGoesOn kills a sweep among the rounds of rows that were added, and wants what an
+// undisturbed one would have measured.
+func TestKilledDesignGoesOn(t *testing.T) {
+	kills := 6
+	if testing.Short() {
+		kills = 2
+	}
+	path := filepath.Join(t.TempDir(), "run.db")
+	rng := rand.New(rand.NewPCG(5, 12))
+	for kill := range kills {
+		d := death{Samples: 1 + rng.IntN(6), Round: 5, After: time.Duration(rng.Int64N(int64(300 * time.Microsecond)))}
+		if _, finished := start(t, path, designVariable+"=1", deathVariable+"="+d.String()); finished {
+			t.Fatalf("the sweep was complete before kill %d: it is too short for this test", kill+1)
+		}
+	}
+	p, run := finished(t, path, designVariable+"=1")
+	if rows := designedAsAsked(t, p, run, halver{every: 32}); len(rows[100]) < p.Screening {
+		t.Errorf("m100 has %d samples", len(rows[100]))
+	}
+}
+
+// TestStepsComeInTheOrderOfWorth: seeds that there is no time for at once wait, and what tells
+// most comes first, so that an early end still has the ends of the series.
+func TestStepsComeInTheOrderOfWorth(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Step = time.Duration(p.Screening) * 4 * p.BlockTarget
+	run := newRun(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := &watcher{at: func(n int) {
+		if n == p.Screening*5 {
+			cancel()
+		}
+	}}
+	runner := &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 16}, Observer: stop}
+	var interrupted *InterruptedError
+	sum, err := runner.Run(ctx)
+	if !errors.As(err, &interrupted) {
+		t.Fatal(err)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []int
+	for _, c := range cases {
+		ms = append(ms, c.M)
+	}
+	if len(ms) > 12 || !slices.Contains(ms, 8) || !slices.Contains(ms, 400) || sum.Known.Measured > len(ms) {
+		t.Errorf("rows %v were begun with; known %+v", ms, sum.Known)
+	}
+	runner.Observer = nil
+	if sum, err = runner.Run(t.Context()); err != nil || sum.Status != StatusComplete || sum.Known.Open() != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	seeds, err := p.Seeds(runner.Designer, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cases, err = run.Cases(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range seeds[p.Series[0].SeriesKey] {
+		if !slices.ContainsFunc(cases, func(c results.Case) bool { return c.M == m }) {
+			t.Errorf("seed m%d was left", m)
+		}
+	}
+}
+
+func TestDeadlineKeepsWhatIsKnown(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Deadline = 60 * time.Millisecond
+	run := newRun(t, p)
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 32}}).Run(t.Context())
+	if err != nil || sum.Status != StatusDeadline || sum.Samples == 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if k := sum.Known; k.Inferred == 0 || k.Rows != p.Rows() {
+		t.Errorf("known %+v", k)
+	}
+}
+
+// greedy asks for what it is told to.
+type greedy struct {
+	halver
+	cases []results.Case
+	err   error
+}
+
+func (g greedy) More(*Plan, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
+	return g.cases, 0, g.err
+}
+
+type wild struct{ halver }
+
+func (wild) Seeds(PlannedSeries, results.Choices) (Batches, error) { return Batches{7}, nil }
+
+func TestDesignersAreHeldToThePlan(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := p.Series[0]
+	other := of
+	other.N = 128
+	for name, c := range map[string]struct {
+		designer Designer
+		want     string
+	}{
+		"none":                 {nil, "nothing chooses"},
+		"a seed outside":       {wild{}, "m7 is not in the plan"},
+		"a row outside":        {greedy{halver: halver{every: 100}, cases: []results.Case{of.Case(401)}}, "m401 n64 k64"},
+		"a series outside":     {greedy{halver: halver{every: 100}, cases: []results.Case{other.Case(8)}}, "m8 n128 k64"},
+		"a padded row":         {greedy{halver: halver{every: 100}, cases: []results.Case{{SeriesKey: of.SeriesKey, M: 9, PadTo: 16}}}, "is not in an inferred series"},
+		"an error":             {greedy{halver: halver{every: 100}, err: errors.New("no idea")}, "choosing the rows of round 7: no idea"},
+		"what is there, again": {greedy{halver: halver{every: 100}, cases: []results.Case{of.Case(8)}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Designer: c.designer,
+				Chooser: rules.OpenRows{Config: rules.Default()}}).Run(t.Context())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, expected %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestLateRowsMayBeLarger: A and C grow with the rows that are added.
+func TestLateRowsMayBeLarger(t *testing.T) {
+	d := stepped()
+	p, err := inferring(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := p.Series[0].Case(400)
+	run := newRun(t, p)
+	g := greedy{halver: halver{every: 200}, cases: []results.Case{late}}
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: short{g}}).Run(t.Context())
+	if err != nil || sum.Failures > 0 || sum.Known.Measured != 3 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// short leaves the last seed out.
+type short struct{ greedy }
+
+func (s short) Seeds(p PlannedSeries, c results.Choices) (Batches, error) {
+	ms, err := s.greedy.Seeds(p, c)
+	return ms[:len(ms)-1], err
+}
+
+func TestShardsTakeInferredSeriesWhole(t *testing.T) {
+	d, _ := machine(t, 1)
+	yes := true
+	var targets []Target
+	for n := range 7 {
+		targets = append(targets, Target{N: 64 * (n + 1), K: 64})
+	}
+	p, err := NewPlan([]kernels.Device{d}, Options{Targets: append(targets, Target{N: 32, K: 32, M: 5}), Batches: Batches(upTo(100)), Infer: &yes,
+		DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"tiled"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parts = 3
+	seen := map[results.SeriesKey]int{}
+	rows, cases := 0, 0
+	for i := range parts {
+		p.Shard = Shard{i + 1, parts}
+		whole := 0
+		for _, s := range p.Own() {
+			seen[s.SeriesKey]++
+			if s.Infer {
+				whole++
+				if len(s.Ms) != 100 {
+					t.Errorf("%v has %d Ms", s.SeriesKey, len(s.Ms))
+				}
+			}
+		}
+		if whole < 2 || whole > 3 {
+			t.Errorf("shard %v has %d series", p.Shard, whole)
+		}
+		rows += p.Rows()
+		cases += len(p.Cases())
+	}
+	if rows != 701 || cases != 1 || len(seen) != 8 {
+		t.Errorf("%d rows, %d cases, series %v", rows, cases, seen)
+	}
+	for key, n := range seen {
+		if n != 1 {
+			t.Errorf("%v is in %d shards", key, n)
+		}
+	}
+}
+
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i + 1
+	}
+	return out
+}
+
+func TestWorth(t *testing.T) {
+	if got := halvings(9); !slices.Equal(got, []int{0, 3, 2, 3, 1, 3, 2, 3, 0}) {
+		t.Errorf("%v", got)
+	}
+	for n := range 5 {
+		if got := halvings(n); len(got) != n {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+	a, b := results.LaunchKind{Label: "a"}, results.LaunchKind{Label: "b"}
+	choices := results.Choices{{From: 1, To: 4, Kind: a}, {From: 5, To: 6, Kind: b}, {From: 7, To: 9, Kind: a}}
+	if got := worth(Batches{1, 4, 5, 6, 7, 9}, choices); !slices.Equal(got, []int{0, 1, 0, 0, 2, 0}) {
+		t.Errorf("of two kinds: %v", got)
+	}
+}
+
+// night is a plan of a million and a half rows: five products in three types on six kernels.
+func night(tb testing.TB) (*Plan, *Predictor, map[string]int64) {
+	tb.Helper()
+	var gemms []kerneltest.GemmConfig
+	for k := range 6 {
+		gemms = append(gemms, kerneltest.GemmConfig{Name: fmt.Sprint("library", k), Cost: kerneltest.Linear(4e14, 2e-6)})
+	}
+	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 50 << 20, Gemms: gemms,
+		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12, Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}, {DType: kernels.FP16, FLOPS: 9e14, Origin: kernels.Measured}, {DType: kernels.INT8, FLOPS: 18e14, Origin: kernels.Measured}}}})
+	ceilings, err := d.Ceilings(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
+	p, err := NewPlan([]kernels.Device{d}, Options{Preset: "overnight", Seed: 3,
+		DTypes: []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8}}, est)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p, est, llcOf([]kernels.Device{d})
+}
+
+func TestANightIsPlannedInLittle(t *testing.T) {
+	p, est, llc := night(t)
+	if n := p.Rows(); n != 5*3*6*32768 {
+		t.Errorf("%d rows; notes %q", n, p.Notes)
+	}
+	data, err := p.Encode()
+	if err != nil || len(data) > 40_000 {
+		t.Errorf("the plan takes %d bytes (%v)", len(data), err)
+	}
+	seeds, err := p.Seeds(halver{every: 64}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := est.Plan(p, seeds, llc)
+	if e.Rows != p.Rows() || e.Cases != 5*3*6*513 || e.Expected > 8*time.Hour || est.EveryRow(p) < 10*e.Expected {
+		t.Errorf("%+v, every row %v", e, est.EveryRow(p))
+	}
+	if e.First > p.Step/time.Duration(p.Screening)+time.Second || e.First > e.Round {
+		t.Errorf("the first round takes %v, all %v; a step %v", e.First, e.Round, p.Step)
+	}
+}
+
+func BenchmarkPlanNight(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		p, _, _ := night(b)
+		data, err := p.Encode()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := DecodePlan(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package sweep
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Controls is implemented by choosers that name the rows which every round measures, by which
+// a slow round is told from slow rows.
+type Controls interface {
+	// Controls returns the ids of those of the cases. It answers equal questions equally.
+	Controls(cases []results.Case) []int64
+}
+
+// design is how the rows of a device's inferred series come to be measured.
+type design struct {
+	plan    *Plan // of the device
+	choices map[results.SeriesKey]results.Choices
+	seeds   []results.Case // that wait, those that tell most first
+	rounds  int            // that the rows of later steps have taken so far
+}
+
+// designRounds is how many rounds were for rows that were added after the first step.
+func (p *part) designRounds() int {
+	if p.design == nil {
+		return 0
+	}
+	return p.design.rounds
+}
+
+// seed sets up the design and takes the first step's seeds in.
+func (p *part) seed(choices map[results.SeriesKey]results.Choices) error {
+	plan := p.r.Plan.of(p.rig.spec.ID)
+	if !plan.Infers() {
+		return nil
+	}
+	if p.r.Designer == nil {
+		return fmt.Errorf("the plan infers rows of series on %s, and nothing chooses those that are measured", p.rig.spec.ID)
+	}
+	seeds, err := plan.Seeds(p.r.Designer, choices)
+	if err != nil {
+		return err
+	}
+	p.design = &design{plan: plan, choices: choices, seeds: plan.seedCases(seeds, choices)}
+	return p.join(p.step(), 0)
+}
+
+// step takes the seeds of the next step from those that wait: as many as the plan's Step
+// allows for, one at least.
+func (p *part) step() []results.Case {
+	d, most := p.design, p.r.Plan.Step
+	var takes time.Duration
+	n := 0
+	for ; n < len(d.seeds); n++ {
+		takes += p.r.est.Block(p.r.Plan, d.seeds[n]) * time.Duration(p.certain())
+		if n > 0 && most > 0 && takes > most {
+			break
+		}
+	}
+	step := d.seeds[:n]
+	d.seeds = d.seeds[n:]
+	return step
+}
+
+// join stores cases and takes them in as stations that are measured from a round on.
+func (p *part) join(cases []results.Case, round int) error {
+	cases, err := p.r.Out.AddCases(cases)
+	if err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if _, there := p.index[c.ID]; there {
+			continue
+		}
+		p.r.mu.Lock()
+		p.r.device[c.ID] = c.Device
+		p.r.mu.Unlock()
+		p.add(c, round)
+	}
+	p.regroup()
+	return nil
+}
+
+// extend takes in the seeds of the next step or, when none wait, what the designer asks for,
+// and opens the control rows for as many rounds as they take; false when there is nothing.
+func (p *part) extend(round int, earlier []results.Sample) (more bool, err error) {
+	if p.design == nil {
+		return false, nil
+	}
+	before := len(p.cases)
+	next := p.step()
+	if len(next) == 0 {
+		if next, err = p.more(earlier); err != nil {
+			return false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
+		}
+	}
+	if err := p.join(next, round); err != nil || len(p.cases) == before {
+		return false, err
+	}
+	p.inferred = max(0, p.inferred-(len(p.cases)-before)) // until they are measured, nothing is known of them
+	for _, c := range p.cases[before:] {
+		if !p.rig.holds(c) {
+			p.loadedG = -1 // so that A and C are made larger
+		}
+	}
+	if of, ok := p.r.Chooser.(Controls); ok {
+		for _, id := range of.Controls(p.cases[:before]) {
+			if i, ok := p.index[id]; ok && !p.gone[i] {
+				p.open[i] = true
+			}
+		}
+	}
+	p.design.rounds += p.certain()
+	p.until = round + p.certain()
+	p.plan(round)
+	return true, nil
+}
+
+// more asks the designer for further rows, and notes how much is known.
+func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
+	d, began := p.design, p.r.Now()
+	more, inferred, err := p.r.Designer.More(d.plan, d.choices, p.cases, earlier)
+	p.rig.watch.took(&p.rig.watch.Chooser, began)
+	if err != nil {
+		return nil, err
+	}
+	p.inferred = inferred
+	return d.planned(more)
+}
+
+// planned refuses rows that are not in the inferred series of the plan.
+func (d *design) planned(cases []results.Case) ([]results.Case, error) {
+	ms := map[results.SeriesKey]Batches{}
+	for _, s := range d.plan.Series {
+		if s.Infer {
+			ms[s.SeriesKey] = s.Ms
+		}
+	}
+	for _, c := range cases {
+		if len(c.Parts) > 0 || c.PadTo > 0 || !ms[c.SeriesKey].has(c.M) {
+			return nil, fmt.Errorf("%v is not in an inferred series of the plan", c)
+		}
+	}
+	return cases, nil
+}
+
+// known is what is known of the part's rows.
+func (p *part) known() Known {
+	k := Known{Rows: len(p.cases), Measured: p.measured}
+	if p.design != nil {
+		k.Rows, k.Inferred = p.design.plan.Rows(), p.inferred
+	}
+	return k
+}

@@ -1,0 +1,72 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// look decides, at the rounds that it sets itself, which stations are measured until the next
+// of them; false ends the sweep. What is decided depends on the samples of the rounds before,
+// so that a resumed sweep decides alike.
+//
+// First come the rows that a designer asks for, which get as many rounds as the screening
+// has. When it asks for none, the chooser looks, at the rounds of [results.Looks]; those of
+// the designer are not counted among them.
+func (p *part) look(round int) (more bool, err error) {
+	if round < p.until {
+		return true, nil
+	}
+	if p.design == nil && (p.r.Chooser == nil || round >= p.r.Plan.Rounds) {
+		return false, nil
+	}
+	if err := p.rig.land(); err != nil {
+		return false, err
+	}
+	p.looked = true
+	if round == p.certain() {
+		// Who chooses judges at it.
+		if err := p.storeClock(); err != nil {
+			return false, err
+		}
+	}
+	clear(p.open)
+	earlier := p.before(round)
+	if more, err := p.extend(round, earlier); more || err != nil {
+		return more, err
+	}
+	return p.choose(round, earlier)
+}
+
+// before lists the samples of the rounds before one, of the stations.
+func (p *part) before(round int) []results.Sample {
+	return slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool {
+		_, mine := p.index[s.CaseID]
+		return s.Round >= round || !mine
+	})
+}
+
+// choose has the chooser open stations for the rounds until its next look.
+func (p *part) choose(round int, earlier []results.Sample) (more bool, err error) {
+	counted := round - p.designRounds() // that the chooser knows of
+	if p.r.Chooser == nil || counted >= p.r.Plan.Rounds {
+		return false, nil
+	}
+	began := p.r.Now()
+	ids, err := p.r.Chooser.Open(p.cases, earlier)
+	p.rig.watch.took(&p.rig.watch.Chooser, began)
+	if err != nil {
+		return false, fmt.Errorf("choosing the cases of round %d: %w", round, err)
+	}
+	if len(ids) > 0 {
+		p.until = min(results.NextLook(counted), p.r.Plan.Rounds) + p.designRounds()
+	}
+	for _, id := range ids {
+		if i, ok := p.index[id]; ok && !p.gone[i] {
+			p.open[i], more = true, true
+		}
+	}
+	p.plan(round)
+	return more, nil
+}
