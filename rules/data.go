@@ -44,7 +44,7 @@ func LoadData(run *results.Run) (Data, error) {
 	if data.Choices, err = run.Choices(); err != nil {
 		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
 	}
-	if data.Asked, err = askedOf(data.Meta.Plan); err != nil {
+	if data.Asked, err = inferredMs(data.Meta.Plan); err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
 	return data, nil

@@ -9,9 +9,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// askedOf lists the Ms of the series of a run's plan of which not every M has to be measured.
+// inferredMs lists the Ms of the series of a run's plan of which not every M has to be measured.
 // A run without a plan has none.
-func askedOf(plan json.RawMessage) (map[results.SeriesKey][]int, error) {
+func inferredMs(plan json.RawMessage) (map[results.SeriesKey][]int, error) {
 	if len(plan) == 0 {
 		return nil, nil
 	}
