@@ -263,3 +263,11 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkFor is what each candidate plan costs for its model.
+func BenchmarkFor(b *testing.B) {
+	models := Of[common]("common")
+	for b.Loop() {
+		models.For(90, 132, 4.8e12)
+	}
+}

@@ -81,7 +81,7 @@ func (c *Card) distance(capability, sms int, bandwidth float64) float64 {
 		return math.Inf(1)
 	}
 	ratio := func(a, b float64) float64 {
-		if a <= 0 || b <= 0 {
+		if a == b || a <= 0 || b <= 0 {
 			return 1
 		}
 		return max(a/b, b/a)
@@ -105,6 +105,9 @@ func nearest(capability, sms int, bandwidth float64) int {
 	for i, c := range cards {
 		if far := c.distance(capability, sms, bandwidth); far < least {
 			best, least = i, far
+		}
+		if least == 1 {
+			break // this very card
 		}
 	}
 	return best

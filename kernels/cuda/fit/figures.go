@@ -16,22 +16,21 @@ type figures struct {
 	// mean and worst tell what picking by the expectation costs: the time of the pick over
 	// the fastest that was measured, less 1.
 	mean, worst float64
+	unmeasured  int // picks that were not measured
 }
 
-// regret is the logarithm of the time of what is expected to be fastest over the fastest.
-func (g *group) regret(expected []float64) float64 {
-	pick := 0
-	for i := range g.times {
-		if expected[i] < expected[pick] {
-			pick = i
-		}
+// regret is the logarithm of the time of what is picked over the fastest. A pick that was not
+// measured, since it seemed hopeless, is taken to be as slow as the slowest that was.
+func (g *group) regret(e expectation) float64 {
+	if e.pick < 0 {
+		return g.worst() - g.best()
 	}
-	return g.times[pick].log - g.best()
+	return g.times[e.pick].log - g.best()
 }
 
 // assess makes the figures of the groups that are held out, or of those that are not. moved
 // tells which times of a group count; nil stands for all.
-func assess(groups []*group, expected [][]float64, moved [][]bool, held bool) figures {
+func assess(groups []*group, expected []expectation, moved [][]bool, held bool) figures {
 	var f figures
 	square, total := 0., 0.
 	for i, g := range groups {
@@ -46,11 +45,14 @@ func assess(groups []*group, expected [][]float64, moved [][]bool, held bool) fi
 			f.times++
 			if t.near {
 				f.near++
-				square += (expected[i][j] - t.log) * (expected[i][j] - t.log)
+				square += (expected[i].logs[j] - t.log) * (expected[i].logs[j] - t.log)
 			}
 		}
 		r := math.Expm1(g.regret(expected[i]))
 		total += r
+		if expected[i].pick < 0 {
+			f.unmeasured++
+		}
 		f.worst = max(f.worst, r)
 	}
 	if f.near > 0 {
@@ -62,19 +64,25 @@ func assess(groups []*group, expected [][]float64, moved [][]bool, held bool) fi
 	return f
 }
 
-// joined puts the groups of one case together, as auto chooses among all families. The
-// times of a case are in the order of its groups.
-func joined(groups []*group, expected [][]float64) (all []*group, logs [][]float64) {
+// joined puts the groups of one case together, as auto chooses among all families.
+func joined(groups []*group, expected []expectation) (all []*group, together []expectation) {
 	at := map[candidates.Case]int{}
 	for i, g := range groups {
 		n, ok := at[g.c]
 		if !ok {
 			n = len(all)
 			at[g.c] = n
-			all, logs = append(all, &group{c: g.c, held: g.held}), append(logs, nil)
+			all, together = append(all, &group{c: g.c, held: g.held}), append(together, expectation{least: math.Inf(1)})
+		}
+		e := &together[n]
+		if expected[i].least < e.least {
+			e.least, e.pick = expected[i].least, expected[i].pick
+			if e.pick >= 0 {
+				e.pick += len(all[n].times)
+			}
 		}
 		all[n].times = append(all[n].times, g.times...)
-		logs[n] = append(logs[n], expected[i]...)
+		e.logs = append(e.logs, expected[i].logs...)
 	}
 	for _, g := range all {
 		best := g.best()
@@ -82,5 +90,5 @@ func joined(groups []*group, expected [][]float64) (all []*group, logs [][]float
 			g.times[i].near = g.times[i].log-best <= math.Log(farAway)
 		}
 	}
-	return all, logs
+	return all, together
 }

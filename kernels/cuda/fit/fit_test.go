@@ -112,7 +112,7 @@ func TestConstantsAreRecovered(t *testing.T) {
 		return few(c, family) || family == "mma" && c.DType == kernels.BF16 && c.N != 6144
 	}
 	s := samplesOf(t, times(t, another(t, "gemv", "attention_decode", "mma"), noise, 0, keep))
-	r, err := refit(s, reference(t), options{evaluations: 240, models: []string{"gemv", "attention_decode", "mma"}})
+	r, err := refit(s, reference(t), options{evaluations: 160, models: []string{"gemv", "attention_decode", "mma"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +204,50 @@ func TestFigures(t *testing.T) {
 	}
 	g := &group{times: []measured{{log: math.Log(10), near: true}, {log: math.Log(11), near: true}, {log: math.Log(20)}}}
 	held := &group{held: true, times: []measured{{log: 0, near: true}}}
-	got := assess([]*group{g, held, g}, [][]float64{log(12, 11, 13), {1}, log(10, 11, 9)}, nil, false)
-	want := figures{cases: 2, times: 6, near: 4, rms: math.Log(1.2) / 2, mean: (0.1 + 1) / 2, worst: 1}
-	if got.cases != want.cases || got.times != want.times || got.near != want.near || math.Abs(got.rms-want.rms) > 1e-12 ||
-		math.Abs(got.mean-want.mean) > 1e-12 || math.Abs(got.worst-want.worst) > 1e-12 {
+	got := assess([]*group{g, held, g, g}, []expectation{
+		{logs: log(12, 11, 13), pick: 1},
+		{logs: []float64{1}},
+		{logs: log(10, 11, 9), pick: 2},
+		{logs: log(10, 11, 20), pick: -1}, // another one, which was not measured
+	}, nil, false)
+	want := figures{cases: 3, times: 9, near: 6, rms: math.Log(1.2) / math.Sqrt(6), mean: (0.1 + 1 + 1) / 3, worst: 1, unmeasured: 1}
+	if got.cases != want.cases || got.times != want.times || got.near != want.near || got.unmeasured != want.unmeasured ||
+		math.Abs(got.rms-want.rms) > 1e-12 || math.Abs(got.mean-want.mean) > 1e-12 || math.Abs(got.worst-want.worst) > 1e-12 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := assess([]*group{g, held}, [][]float64{log(1, 1, 1), {1}}, [][]bool{{true, true, true}, {true}}, true); got.rms != 1 || got.times != 1 || got.mean != 0 {
+	if got := assess([]*group{g, held}, []expectation{{}, {logs: []float64{1}}}, [][]bool{{true, true, true}, {true}}, true); got.rms != 1 || got.times != 1 || got.mean != 0 {
 		t.Errorf("held out: %+v", got)
+	}
+}
+
+// Auto picks what any family expects to be fastest, and no family's other times are near then.
+func TestJoined(t *testing.T) {
+	c := candidates.Grid(1)[0]
+	groups := []*group{
+		{c: c, family: "mma", times: []measured{{log: 2, near: true}, {log: 2.1, near: true}}},
+		{c: c, family: "hopper", times: []measured{{log: 1, near: true}, {log: 1.1, near: true}}},
+	}
+	for _, x := range []struct {
+		mma, hopper expectation
+		pick        int
+		regret      float64
+	}{
+		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 1, pick: 1}, 3, 0.1},
+		{expectation{logs: []float64{1, 2}, least: 1}, expectation{logs: []float64{2, 2}, least: 2}, 0, 1},
+		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 0.5, pick: -1}, -1, 1.1},
+	} {
+		all, e := joined(groups, []expectation{x.mma, x.hopper})
+		if len(all) != 1 || len(all[0].times) != 4 || len(e[0].logs) != 4 {
+			t.Fatalf("joined %+v, %+v", all, e)
+		}
+		if got := all[0].regret(e[0]); e[0].pick != x.pick || math.Abs(got-x.regret) > 1e-12 {
+			t.Errorf("%+v and %+v: pick %d with regret %v, want %d and %v", x.mma, x.hopper, e[0].pick, got, x.pick, x.regret)
+		}
+		for i, near := range []bool{false, false, true, true} {
+			if all[0].times[i].near != near {
+				t.Errorf("time %d: near is %v", i, !near)
+			}
+		}
 	}
 }
 
@@ -255,10 +291,12 @@ func write(t *testing.T, all []candidates.Time) string {
 
 // TestRun is the program: the table that it prints, and the file that it writes.
 func TestRun(t *testing.T) {
-	in := write(t, times(t, another(t, "gemv", "attention_decode"), 0, 60, few))
+	in := write(t, times(t, another(t, "gemv", "attention_decode", "mma"), 0, 60, func(c candidates.Case, family string) bool {
+		return few(c, family) || family == "mma" && c.M <= 8 && c.DType != kernels.FP8
+	}))
 	out := filepath.Join(t.TempDir(), "h100.json")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode", "--evaluations", "300"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "160"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	got := strings.ReplaceAll(stdout.String(), out, "h100.json")

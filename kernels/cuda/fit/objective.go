@@ -112,7 +112,7 @@ func (s *samples) moved(groups []*group, card *calibration.Card, model string, c
 		}
 		for i := range groups {
 			for j := range moved[i] {
-				moved[i][j] = moved[i][j] || before[i][j] != after[i][j]
+				moved[i][j] = moved[i][j] || before[i].logs[j] != after[i].logs[j]
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 	for i, g := range groups {
 		for j, t := range g.times {
 			if p.fitted.moved[i][j] {
-				r := expected[i][j] - t.log
+				r := expected[i].logs[j] - t.log
 				at.residuals = append(at.residuals, r)
 				at.smooth += t.weight * huber(r) / p.weights
 			}

@@ -112,12 +112,12 @@ func (r *result) choose(s *samples) error {
 		if err != nil {
 			return err
 		}
-		all, logs := joined(groups, before)
+		all, started := joined(groups, before)
 		_, refitted := joined(groups, after)
 		r.choices = append(r.choices, outcome{
 			name:   "auto, " + o.String(),
-			fitted: comparison{assess(all, logs, nil, false), assess(all, refitted, nil, false)},
-			held:   comparison{assess(all, logs, nil, true), assess(all, refitted, nil, true)},
+			fitted: comparison{assess(all, started, nil, false), assess(all, refitted, nil, false)},
+			held:   comparison{assess(all, started, nil, true), assess(all, refitted, nil, true)},
 		})
 	}
 	return nil

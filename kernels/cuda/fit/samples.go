@@ -97,13 +97,21 @@ func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples
 	return s, nil
 }
 
-// best is the least of a group's times, as a logarithm.
+// best and worst are the least and the greatest of a group's times, as logarithms.
 func (g *group) best() float64 {
 	best := math.Inf(1)
 	for _, t := range g.times {
 		best = min(best, t.log)
 	}
 	return best
+}
+
+func (g *group) worst() float64 {
+	worst := math.Inf(-1)
+	for _, t := range g.times {
+		worst = max(worst, t.log)
+	}
+	return worst
 }
 
 // shape is a case without its data type: what is held out is so in all of them.
@@ -131,31 +139,52 @@ func (s *samples) holdOut(seed uint64) {
 	}
 }
 
-// expected are the logarithms of what a card's models expect of what was measured, a slice
-// for each group.
-func (s *samples) expected(groups []*group, card *calibration.Card) ([][]float64, error) {
+// expectation is what models expect of a group.
+type expectation struct {
+	logs  []float64 // of the seconds of what was measured, as the group's times
+	least float64   // that of the candidate that is picked among all
+	pick  int       // its place among the times; negative where it was not measured
+}
+
+// expected is what a card's models expect of groups.
+func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
 	restore, err := calibration.Try(card)
 	if err != nil {
 		return nil, err
 	}
 	defer restore()
-	logs := make([][]float64, len(groups))
+	all := make([]expectation, len(groups))
 	var parts errgroup.Group
 	workers := min(runtime.GOMAXPROCS(0), len(groups))
 	for w := range workers {
 		parts.Go(func() error {
 			for i := w; i < len(groups); i += workers {
-				all, err := candidates.Expect(s.arch, groups[i].c, groups[i].family)
+				plans, err := candidates.Expect(s.arch, groups[i].c, groups[i].family)
 				if err != nil {
 					return err
 				}
-				logs[i] = make([]float64, len(groups[i].times))
-				for j, t := range groups[i].times {
-					logs[i][j] = math.Log(all[t.index].Seconds)
-				}
+				all[i] = groups[i].expect(plans)
 			}
 			return nil
 		})
 	}
-	return logs, parts.Wait()
+	return all, parts.Wait()
+}
+
+// expect is what is expected of the group among all plans of its family.
+func (g *group) expect(plans []candidates.Expected) expectation {
+	first := 0
+	for i, plan := range plans {
+		if plan.Seconds < plans[first].Seconds {
+			first = i
+		}
+	}
+	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: -1}
+	for i, t := range g.times {
+		e.logs[i] = math.Log(plans[t.index].Seconds)
+		if t.index == first {
+			e.pick = i
+		}
+	}
+	return e
 }
