@@ -27,10 +27,11 @@ LDFLAGS := -X main.version=$(VERSION)
 # Pinned, so that a new release of the tool can't fail an old commit.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Packages in which goroutines meet, and the scripts that add nothing to them: they go
-# through one command after another.
-CONCURRENT := ./results ./sweep ./cmd/...
-SERIAL     := algos|audit|badcells|badplan|brought|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
+# Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
+# go through one command, or one plan, after another.
+CONCURRENT   := ./results ./sweep ./cmd/...
+SERIAL       := algos|audit|badcells|badplan|brought|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
+SERIAL_TESTS := TestPresetsFitTheirBudgets
 
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
@@ -44,11 +45,12 @@ TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Li
 ifneq (,$(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)))
 GPU := 1
 endif
+DEBUG       := -g
 ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-CUDA_ENV    := CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/driver/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
+CUDA_ENV     = CGO_CFLAGS='-O2 $(DEBUG) -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/driver/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
 
@@ -101,17 +103,22 @@ run: build
 # One build serves all tests but those of the race detector and of AMX in software; the
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
 # for a test needs no symbols for a debugger, and no version, with which it would be
-# linked anew after each commit.
-TEST := $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
+# linked anew after each commit. Nor do C files, a third of whose compilation it is.
+test check vet: DEBUG := -g0
+TEST = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
 ifdef GPU
 TEST_FLAGS := $(TAGS) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
 else
 TEST_FLAGS := -ldflags '-s -w'
 endif
 
+# SQLite is not ours to search for races: its code, most of what -race would compile anew,
+# stays as it is.
+UNRACED := -gcflags='modernc.org/...=-race=false'
+
 test: vet
 	$(TEST) $(TEST_FLAGS) ./...
-	$(TEST) -ldflags '-s -w' -race -short -skip '^TestScripts$$/^($(SERIAL))$$' $(CONCURRENT)
+	$(TEST) -ldflags '-s -w' -race $(UNRACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
 	$(TEST) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
 check: vet formatted

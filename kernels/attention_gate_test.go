@@ -346,9 +346,9 @@ func TestAttentionCasesCover(t *testing.T) {
 	}
 }
 
-// TestGateAttentions runs several cases: all pass, one that is refused is counted as such, the
-// first that is wrong ends it, and so does the caller.
-func TestGateAttentions(t *testing.T) {
+// TestCheckAttentions runs several cases: all pass, one that is refused is counted as such, the
+// first that is wrong ends it, and so does the caller. Ways in common fail one by one.
+func TestCheckAttentions(t *testing.T) {
 	heads := Heads{Query: 2, KV: 1, Dim: 4}
 	var cases []AttentionCase
 	for rows := range 9 {
@@ -362,12 +362,19 @@ func TestGateAttentions(t *testing.T) {
 			return (&hostAttention{noScale: a.Rows == fault}).attend(a)
 		}
 	}
-	s, err := gateAttentions(t.Context(), &hostDevice{}, attend(0, 3), cases, 1)
+	check := func(ctx context.Context, cases []AttentionCase, ways ...func(Attention) (Launch, error)) ([]CheckSummary, []error) {
+		return checkAttentions(ctx, &hostDevice{}, ways, cases, 1)
+	}
+	one := func(ctx context.Context, cases []AttentionCase, way func(Attention) (Launch, error)) (CheckSummary, error) {
+		s, errs := check(ctx, cases, way)
+		return s[0], errs[0]
+	}
+	s, err := one(t.Context(), cases, attend(0, 3))
 	if err != nil || s.Passed != 8 || len(s.Skipped) != 1 || s.Margin <= 0 || s.Margin > 1 {
 		t.Errorf("%+v: %v", s, err)
 	}
 	var wrong *AttentionError
-	if s, err = gateAttentions(t.Context(), &hostDevice{}, attend(5, 0), cases, 1); !errors.As(err, &wrong) || wrong.Case.Rows != 5 || s.Passed != 4 {
+	if s, err = one(t.Context(), cases, attend(5, 0)); !errors.As(err, &wrong) || wrong.Case.Rows != 5 || s.Passed != 4 {
 		t.Errorf("%+v: %v", s, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -377,10 +384,15 @@ func TestGateAttentions(t *testing.T) {
 		}
 		return attend(0, 0)(a)
 	}
-	if s, err = gateAttentions(ctx, &hostDevice{}, stopping, cases, 1); !errors.Is(err, context.Canceled) || s.Passed > 3 {
+	if s, err = one(ctx, cases, stopping); !errors.Is(err, context.Canceled) || s.Passed > 3 {
 		t.Errorf("%+v: %v", s, err)
 	}
-	if _, err := gateAttentions(t.Context(), &hostDevice{}, attend(0, 0), []AttentionCase{{Rows: 1, DType: INT8, Heads: heads}}, 1); err == nil {
+	if _, err := one(t.Context(), []AttentionCase{{Rows: 1, DType: INT8, Heads: heads}}, attend(0, 0)); err == nil {
 		t.Error("a case that can't be was run")
+	}
+	// One that is wrong ends by itself.
+	all, errs := check(t.Context(), cases, attend(5, 0), attend(0, 3), attend(0, 0))
+	if !errors.As(errs[0], &wrong) || errs[1] != nil || errs[2] != nil || all[0].Passed != 4 || all[1].Passed != 8 || all[2].Passed != 9 {
+		t.Errorf("%+v: %v", all, errs)
 	}
 }

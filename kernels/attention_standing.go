@@ -1,9 +1,10 @@
 package kernels
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"runtime"
+	"slices"
 )
 
 // standingDims are the sizes of a head that the standing table is run with, in turns.
@@ -13,11 +14,18 @@ var standingDims = []int{128, 64}
 // attention and ends at the first failure, which is an [*AttentionError] where attention
 // computed something else. A type that attention is not defined for and a device that refuses all
 // have Passed 0 and no error.
-// Operands and references of the cases ahead are computed meanwhile.
 func CheckAttention(ctx context.Context, d Device, attend func(Attention) (Launch, error), dt DType, seed uint64) (CheckSummary, error) {
+	summaries, errs := CheckAttentions(ctx, d, []func(Attention) (Launch, error){attend}, dt, seed)
+	return summaries[0], errs[0]
+}
+
+// CheckAttentions is [CheckAttention] of several ways to attend, which have the operands and
+// references in common. Each has its summary and its error, at which it ends and the others go on.
+// Operands and references of the cases ahead are computed meanwhile.
+func CheckAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), dt DType, seed uint64) ([]CheckSummary, []error) {
 	if dt != FP32 && dt != FP16 && dt != BF16 {
 		refused := &Unsupported{Kernel: "attention", DType: dt, Reason: "attention has operands of fp32, fp16 and bf16"}
-		return CheckSummary{Skipped: []error{refused}}, nil
+		return slices.Repeat([]CheckSummary{{Skipped: []error{refused}}}, len(ways)), make([]error, len(ways))
 	}
 	var cases []AttentionCase
 	for turn, dim := range standingDims {
@@ -27,7 +35,7 @@ func CheckAttention(ctx context.Context, d Device, attend func(Attention) (Launc
 			}
 		}
 	}
-	return gateAttentions(ctx, d, attend, cases, seed)
+	return checkAttentions(ctx, d, ways, cases, seed)
 }
 
 // mostAhead bounds how many cases are computed ahead: the largest takes some 100 MB.
@@ -39,7 +47,7 @@ type drawn struct {
 	err   error
 }
 
-func gateAttentions(ctx context.Context, d Device, attend func(Attention) (Launch, error), cases []AttentionCase, seed uint64) (CheckSummary, error) {
+func checkAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), cases []AttentionCase, seed uint64) ([]CheckSummary, []error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ahead := make(chan chan drawn, min(runtime.GOMAXPROCS(0), mostAhead))
@@ -58,26 +66,21 @@ func gateAttentions(ctx context.Context, d Device, attend func(Attention) (Launc
 			}()
 		}
 	}()
-	var s CheckSummary
+	summaries, errs := make([]CheckSummary, len(ways)), make([]error, len(ways))
 	for one := range ahead {
-		if err := ctx.Err(); err != nil {
-			return s, err
-		}
 		drawn := <-one
-		if drawn.err != nil {
-			return s, drawn.err
+		for i, attend := range ways {
+			if errs[i] = cmp.Or(errs[i], ctx.Err(), drawn.err); errs[i] == nil {
+				margin, err := drawn.check.Margin(ctx, d, attend)
+				errs[i] = summaries[i].add(ctx, margin, err)
+			}
 		}
-		margin, err := drawn.check.Margin(ctx, d, attend)
-		var unsupported *Unsupported
-		switch {
-		case errors.As(err, &unsupported):
-			s.Skipped = append(s.Skipped, err)
-		case err != nil:
-			return s, err
-		default:
-			s.Passed++
-			s.Margin = max(s.Margin, margin)
+		if !slices.Contains(errs, nil) {
+			break
 		}
 	}
-	return s, ctx.Err()
+	for i := range errs {
+		errs[i] = cmp.Or(errs[i], ctx.Err())
+	}
+	return summaries, errs
 }

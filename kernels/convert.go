@@ -64,6 +64,19 @@ func (f smallFloat) encode(x float64) uint16 {
 	return sign | uint16(min(uint64(field)<<f.mantissa+q, infinity))
 }
 
+// round is decode of encode, in one step where the result is a normal number for sure.
+func (f smallFloat) round(x float64) float64 {
+	bits := math.Float64bits(x)
+	bias := 1<<(f.exponent-1) - 1
+	if e := int(bits>>52&(1<<11-1)) - 1023; e < 1-bias || e >= bias {
+		return f.decode(f.encode(x))
+	}
+	shift := 52 - f.mantissa
+	// To nearest, ties to even; a carry runs into the exponent.
+	bits += uint64(1)<<(shift-1) - 1 + bits>>shift&1
+	return math.Float64frombits(bits &^ (1<<shift - 1))
+}
+
 // decode is exact: every small format is a subset of binary64.
 func (f smallFloat) decode(h uint16) float64 {
 	top := 1<<f.exponent - 1

@@ -151,3 +151,24 @@ func TestEncodeRoundsToNearest(t *testing.T) {
 		}
 	})
 }
+
+// TestRoundIsDecodeOfEncode: the shortcut for normal numbers gives what the way by bits gives.
+func TestRoundIsDecodeOfEncode(t *testing.T) {
+	for _, f := range []smallFloat{binary16, bfloat16, e4m3} {
+		same := func(x float64) {
+			if got, want := f.round(x), f.decode(f.encode(x)); got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) {
+				t.Errorf("%+v: %g (%#x) becomes %g, want %g", f, x, math.Float64bits(x), got, want)
+			}
+		}
+		for e := -160; e < 160; e++ {
+			for _, significand := range []float64{1, 1 + 0x1p-52, 1.5, 1 + 0x1p-8, 1 + 3*0x1p-8, 1 + 0x1p-11, 1 + 3*0x1p-11, 1 + 0x1p-4, 1 + 3*0x1p-4, 2 - 0x1p-52, 2 - 0x1p-8, 2 - 0x1p-11} {
+				same(math.Ldexp(significand, e))
+				same(-math.Ldexp(significand, e))
+			}
+		}
+		for _, x := range []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 5e-324, 65504, 65519, 65520, 448, 464, 465} {
+			same(x)
+		}
+		rapid.Check(t, func(t *rapid.T) { same(rapid.Float64Range(-1e5, 1e5).Draw(t, "x")) })
+	}
+}

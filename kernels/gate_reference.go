@@ -44,11 +44,11 @@ func roundTo(d DType, x float64) float64 {
 	case TF32:
 		return RoundTF32(x)
 	case FP16:
-		return DecodeFP16(EncodeFP16(x))
+		return binary16.round(x)
 	case BF16:
-		return DecodeBF16(EncodeBF16(x))
+		return bfloat16.round(x)
 	case FP8:
-		return DecodeFP8(EncodeFP8(x))
+		return e4m3.round(x)
 	case INT8:
 		return max(-127, min(127, math.RoundToEven(x)))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,8 +48,8 @@ func newSelftestCommand(a *app) *cobra.Command {
 		Long: `Correctness: every kernel and data type of this machine is compared with a float64
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
-So is attention, where a device has it: one row and many, windows, and caches that have
-wrapped around, on normal, peaked and level scores.
+So is every way in which a device computes attention: one row and many, windows, and caches
+that have wrapped around, on normal, peaked and level scores.
 
 A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
 examples/README.md). It runs in this process: a fault in it ends the program, and it can do
@@ -76,7 +77,7 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one, and the path of a --kernel-file as in ./mine.so")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one, or attention:flash, and the path of a --kernel-file as in ./mine.so")
 	broughtFlags(a, cmd)
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
@@ -176,66 +177,119 @@ devices:
 			return nil, err
 		}
 		for _, g := range checks {
-			o.app.notef("checking %s/%s/%s", d.Spec().ID, g.kernel, g.dtype)
-			check, failure, err := g.check(ctx, d)
-			if err != nil {
-				return nil, err
+			for _, kernel := range g.kernels {
+				o.app.notef("checking %s/%s/%s", d.Spec().ID, kernel, g.dtype)
 			}
-			test.Checks = append(test.Checks, check)
-			if failure != nil {
-				failures = append(failures, failure)
-			}
-			if errors.Is(failure, kernels.ErrDeviceLost) {
-				continue devices
+			found, problems := g.run(ctx)
+			for i, kernel := range g.kernels {
+				check := report.CheckStep{Device: d.Spec().ID, Kernel: kernel, DType: g.dtype}
+				if ctx.Err() != nil {
+					return nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, g.dtype)
+				}
+				failure := outcome(&check, found[i], problems[i])
+				test.Checks = append(test.Checks, check)
+				if failure != nil {
+					failures = append(failures, failure)
+				}
+				if errors.Is(failure, kernels.ErrDeviceLost) {
+					continue devices
+				}
 			}
 		}
 	}
 	return failures, nil
 }
 
-// attentionKernel is what attention is called among the kernels.
+// attentionKernel is what attention is called among the kernels. One of several ways in which a
+// device computes it is called "attention:flash".
 const attentionKernel = "attention"
 
-// kernelCheck is the check of one kernel and data type.
-type kernelCheck struct {
-	kernel string
-	dtype  kernels.DType
-	run    func(context.Context) (kernels.CheckSummary, error)
+// kernelChecks are the checks of one data type of one kernel, or of several that have
+// operands and references in common.
+type kernelChecks struct {
+	kernels []string
+	dtype   kernels.DType
+	run     func(context.Context) ([]kernels.CheckSummary, []error) // of each kernel
 }
 
 // checksOf are the checks of a device: those of its products, then those of attention.
-func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]kernelCheck, error) {
+func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]kernelChecks, error) {
 	gemms, err := chooseGemms(d, o.kernels)
 	if err != nil {
 		return nil, err
 	}
-	var checks []kernelCheck
+	var checks []kernelChecks
 	for _, g := range gemms {
 		for _, dtype := range dtypes {
-			checks = append(checks, kernelCheck{g.Name(), dtype, func(ctx context.Context) (kernels.CheckSummary, error) {
-				return kernels.CheckKernel(ctx, d, g, dtype, o.seed)
+			checks = append(checks, kernelChecks{[]string{g.Name()}, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
+				s, err := kernels.CheckKernel(ctx, d, g, dtype, o.seed)
+				return []kernels.CheckSummary{s}, []error{err}
 			}})
 		}
 	}
-	attender, ok := d.(kernels.Attender)
-	if !ok || len(o.kernels) > 0 && !slices.Contains(o.kernels, attentionKernel) {
+	names, ways := o.attentions(d)
+	if len(ways) == 0 {
 		return checks, nil
 	}
 	for _, dtype := range dtypes {
-		checks = append(checks, kernelCheck{attentionKernel, dtype, func(ctx context.Context) (kernels.CheckSummary, error) {
-			return kernels.CheckAttention(ctx, d, attender.Attend, dtype, o.seed)
+		checks = append(checks, kernelChecks{names, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
+			return kernels.CheckAttentions(ctx, d, ways, dtype, o.seed)
 		}})
 	}
 	return checks, nil
 }
 
+// attentions are the ways in which a device computes attention, of those that were asked for.
+func (o *selftestOptions) attentions(d kernels.Device) (names []string, ways []func(kernels.Attention) (kernels.Launch, error)) {
+	a, ok := d.(kernels.Attender)
+	if !ok { // simulated kernels of attention are listed too, and compute nothing
+		return nil, nil
+	}
+	if l, ok := d.(kernels.AttentionLister); ok {
+		for _, k := range l.AttentionKernels() {
+			names, ways = append(names, attentionKernel+":"+k.Name()), append(ways, k.Attend)
+		}
+	} else {
+		names, ways = []string{attentionKernel}, append(ways, a.Attend)
+	}
+	if len(o.kernels) == 0 || slices.Contains(o.kernels, attentionKernel) {
+		return names, ways
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		if !slices.Contains(o.kernels, names[i]) {
+			names, ways = slices.Delete(names, i, i+1), slices.Delete(ways, i, i+1)
+		}
+	}
+	return names, ways
+}
+
+// isAttention says whether a name of --kernel is one of attention.
+func isAttention(name string) bool {
+	return name == attentionKernel || strings.HasPrefix(name, attentionKernel+":")
+}
+
 // checkAttention returns an error when attention was asked for and no device has it.
 func (o *selftestOptions) checkAttention(devices []kernels.Device) error {
-	has := func(d kernels.Device) bool { _, ok := d.(kernels.Attender); return ok }
-	if !slices.Contains(o.kernels, attentionKernel) || slices.ContainsFunc(devices, has) {
-		return nil
+	for _, name := range o.kernels {
+		if !isAttention(name) {
+			continue
+		}
+		var have []string
+		one := selftestOptions{kernels: []string{name}}
+		if slices.ContainsFunc(devices, func(d kernels.Device) bool {
+			all, _ := (&selftestOptions{}).attentions(d)
+			have = append(have, all...)
+			_, ways := one.attentions(d)
+			return len(ways) > 0
+		}) {
+			continue
+		}
+		if len(have) == 0 {
+			return usagef("--kernel: %s has no attention", devices[0].Spec().ID)
+		}
+		return usagef("--kernel: unknown kernel %q on %s: expected one of %s", name, devices[0].Spec().ID, strings.Join(have, ", "))
 	}
-	return usagef("--kernel: %s has no attention", devices[0].Spec().ID)
+	return nil
 }
 
 // selftestVerdict is the command's outcome. What failed says nothing of a kernel's
@@ -275,7 +329,7 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	}
 	var out []kernels.Gemm
 	for _, name := range names {
-		if name == attentionKernel {
+		if isAttention(name) {
 			continue
 		}
 		g, err := kernels.FindGemm(d, name)
@@ -287,14 +341,8 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	return out, nil
 }
 
-// check compares the kernel with the reference. failure is what kept the kernel from being checked; err is one of
-// ctx alone.
-func (g kernelCheck) check(ctx context.Context, d kernels.Device) (check report.CheckStep, failure, err error) {
-	check = report.CheckStep{Device: d.Spec().ID, Kernel: g.kernel, DType: g.dtype}
-	summary, err := g.run(ctx)
-	if ctx.Err() != nil {
-		return check, nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, g.dtype)
-	}
+// outcome fills in what came of a kernel's checks. failure is what kept it from being checked.
+func outcome(check *report.CheckStep, summary kernels.CheckSummary, err error) (failure error) {
 	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
 	var wrong *kernels.CheckError
 	var attention *kernels.AttentionError
@@ -303,16 +351,16 @@ func (g kernelCheck) check(ctx context.Context, d kernels.Device) (check report.
 		check.Failure, check.Wrong = err.Error(), true
 	case err != nil:
 		check.Failure = err.Error()
-		failure = err
+		return err
 	case summary.Passed == 0:
-		check.Skipped = "no problem of the gate is supported"
+		check.Skipped = "no problem of the check is supported"
 		if len(summary.Skipped) > 0 {
 			check.Skipped = skipReason(summary.Skipped[0])
 		}
 	default:
 		check.Passed = true
 	}
-	return check, failure, nil
+	return nil
 }
 
 // skipReason is the reason of a refusal without the names that stand beside it.

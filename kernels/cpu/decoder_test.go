@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -42,31 +41,54 @@ func TestAttention(t *testing.T) {
 			best = isa
 		}
 	}
-	eachISA(t, func(t *testing.T, dev *Device) {
-		part := 3
-		if dev.Threads() == 1 {
-			part = 6
-		} else if os.Getenv("GEMMAUDIT_ISA") == best {
-			part = 1
+	type share struct {
+		name string
+		dev  *Device
+		part int // one case in so many
+	}
+	var devices []share
+	for _, isa := range []string{"portable", "avx2", "avx512"} {
+		for _, threads := range []int{1, 2} {
+			if !has(detect(), isa) {
+				t.Logf("this CPU has no %s", isa)
+				continue
+			}
+			t.Setenv("GEMMAUDIT_ISA", isa)
+			s := share{fmt.Sprintf("%s/%d threads", isa, threads), open(t, threads), 3}
+			if threads == 1 {
+				s.part = 6
+			} else if isa == best {
+				s.part = 1
+			}
+			if testing.Short() {
+				s.part = 24
+			}
+			devices = append(devices, s)
 		}
-		if testing.Short() {
-			part = 24
-		}
-		for turn, dt := range []kernels.DType{kernels.FP16, kernels.BF16, kernels.FP32} {
-			for i, c := range kernels.AttentionCases(dt, 64) {
-				if part > 1 && i%part != turn {
+	}
+	for turn, dt := range []kernels.DType{kernels.FP16, kernels.BF16, kernels.FP32} {
+		for i, c := range kernels.AttentionCases(dt, 64) {
+			c.Heads.Dim = dims[(i+3*turn)%len(dims)]
+			if c.LDQ > 0 {
+				c.LDQ = c.Heads.Query*c.Heads.Dim + 3
+			}
+			var check *kernels.AttentionCheck
+			for _, on := range devices {
+				if on.part > 1 && i%on.part != turn {
 					continue
 				}
-				c.Heads.Dim = dims[(i+3*turn)%len(dims)]
-				if c.LDQ > 0 {
-					c.LDQ = c.Heads.Query*c.Heads.Dim + 3
+				if check == nil {
+					var err error
+					if check, err = kernels.NewAttentionCheck(c, uint64(i)); err != nil {
+						t.Fatal(err)
+					}
 				}
-				if err := kernels.AttentionGate(context.Background(), dev, dev.Attend, c, uint64(i)); err != nil {
-					t.Error(err)
+				if _, err := check.Margin(t.Context(), on.dev, on.dev.Attend); err != nil {
+					t.Errorf("%s: %v", on.name, err)
 				}
 			}
 		}
-	})
+	}
 }
 
 // TestThreadsDoNotChangeAttention: work is divided by rows, heads and the sequence,

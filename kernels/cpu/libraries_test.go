@@ -430,8 +430,14 @@ func TestTwoCopiesOfRealLibraries(t *testing.T) {
 			if err != nil {
 				t.Skip("the system does not tell where the library lies")
 			}
-			file := regexp.MustCompile(`/\S*lib(?:` + map[string]string{"openblas": "openblas", "onednn": "dnnl"}[name] + `)\S*`).FindString(string(maps))
-			text, err := os.ReadFile(file)
+			// Fakes of other tests, whose files are gone, are mapped still.
+			var file string
+			var text []byte
+			for _, file = range regexp.MustCompile(`/\S*lib(?:`+map[string]string{"openblas": "openblas", "onednn": "dnnl"}[name]+`)\S*`).FindAllString(string(maps), -1) {
+				if text, err = os.ReadFile(file); err == nil {
+					break
+				}
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
