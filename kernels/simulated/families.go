@@ -25,10 +25,10 @@ type familyKernel struct {
 const (
 	// beliefSigma is how far a library errs about a kernel, and stretchSigma how far it errs
 	// about it over beliefRows rows, in log time.
-	beliefSigma, stretchSigma = 0.02, 0.015
+	beliefSigma, stretchSigma = 0.012, 0.01
 	beliefRows                = 96
 	// waveShare is how much of a kernel's time goes by whole waves, the rest by tiles.
-	waveShare = 0.8
+	waveShare = 0.4
 	// familyRoughness is that of rows of one kernel, in log time.
 	familyRoughness = 0.0008
 	// isolatedLeast and isolatedMost are the losses of isolated rows.

@@ -71,8 +71,9 @@ func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser 
 		chooser.Choices = told
 	}
 	chooser.Asked, chooser.Seed, chooser.Devices = asked(r.Plan), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
+	chooser.Launched = v.run.Cases
 	r.Chooser = chooser
-	r.Designer = designer{rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Seed: r.Plan.Seed}}
+	r.Designer = designer{rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}}
 	return nil
 }
 
