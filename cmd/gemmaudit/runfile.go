@@ -96,12 +96,13 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
+	chooser.Launched = run.Cases
 	chooser.Asked, chooser.Devices, chooser.Seed = asked(plan), meta.Fingerprint.Devices, plan.Seed
 	if chooser.Choices, err = run.Choices(); err != nil {
 		return nil, nil, err
 	}
 	d := designerOf(cfg, plan, meta.Ceilings, meta.Fingerprint.Devices)
-	d.rules.Clocks = clocks
+	d.rules.Clocks, d.rules.Launched = clocks, run.Cases
 	return chooser, d, nil
 }
 
