@@ -105,8 +105,8 @@ func BenchmarkNight(b *testing.B) {
 		of := map[string]kernels.Ceilings{d.Spec().ID: ceilings}
 		specs := []kernels.Spec{d.Spec()}
 		looks := rules.LooksAt(p.Screening, p.Rounds)
-		timed := &timing{Designer: byRules{rules.Designer{Config: rules.Default(), Ceilings: of, Devices: specs, Looks: looks, Seed: p.Seed}}}
-		chooser := rules.OpenRows{Config: rules.Default(), Ceilings: of, Looks: looks, Devices: specs, Seed: p.Seed, Choices: told.Choices, Asked: map[results.SeriesKey][]int{}}
+		timed := &timing{Designer: byRules{rules.Designer{Config: rules.Default(), Ceilings: of, Devices: specs, Looks: looks, Seed: p.Seed, Launched: run.Cases}}}
+		chooser := rules.OpenRows{Config: rules.Default(), Ceilings: of, Looks: looks, Devices: specs, Seed: p.Seed, Choices: told.Choices, Asked: map[results.SeriesKey][]int{}, Launched: run.Cases}
 		for _, s := range p.Series {
 			chooser.Asked[s.SeriesKey] = s.Ms
 		}

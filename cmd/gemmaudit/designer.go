@@ -26,12 +26,12 @@ func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.B
 
 // More implements [sweep.Designer].
 func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	more, known, err := d.rules.Look(asked(plan), choices, cases, samples)
+	more, known, err := d.rules.Look(inferredMs(plan), choices, cases, samples)
 	return more, known.Inferred, err
 }
 
-// asked are the Ms of the inferred series that a plan's shard has.
-func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
+// inferredMs are the Ms of the inferred series that a plan's shard has.
+func inferredMs(plan *sweep.Plan) map[results.SeriesKey][]int {
 	out := map[results.SeriesKey][]int{}
 	for _, s := range plan.Own() {
 		if s.Infer {
