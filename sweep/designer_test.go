@@ -348,6 +348,11 @@ func TestDeadlineKeepsWhatIsKnown(t *testing.T) {
 	if k := sum.Known; k.Inferred == 0 || k.Rows != p.Rows() {
 		t.Errorf("known %+v", k)
 	}
+	// What was done ahead of the sweep is part of its time.
+	late, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Began: d.Now().Add(-p.Deadline / 2), Designer: halver{every: 32}}).Run(t.Context())
+	if err != nil || late.Status != StatusDeadline || late.Samples >= sum.Samples || late.Samples == 0 {
+		t.Errorf("begun earlier: %d samples, %d otherwise; %v", late.Samples, sum.Samples, err)
+	}
 }
 
 // greedy asks for what it is told to.
