@@ -45,6 +45,9 @@ type OpenRows struct {
 	Choices map[results.SeriesKey]results.Choices
 	Devices []kernels.Spec
 	Seed    uint64
+	// Launched tells the cases of the run as it has stored them so far, with the kernels that ran;
+	// nil takes the cases as they are given.
+	Launched func() ([]results.Case, error)
 }
 
 // Open returns the ids of the open ones of cases, in their order. It depends on
@@ -58,6 +61,10 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	cfg.Method = MethodInterval // the article's knows no open verdict
 	if cfg.Rules.Monotonic.Enabled {
 		cfg.Rules.Split.Enabled = false
+	}
+	cases, err := o.launched(cases)
+	if err != nil {
+		return nil, err
 	}
 	series := o.series(cases, samples)
 	data := Data{Series: series, Asked: o.Asked, Choices: o.Choices}
@@ -109,6 +116,28 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	for _, c := range cases {
 		if open[c.ID] {
 			out = append(out, c.ID)
+		}
+	}
+	return out, nil
+}
+
+// launched are the cases with the kernels that ran, as far as those are known.
+func (o OpenRows) launched(cases []results.Case) ([]results.Case, error) {
+	if o.Launched == nil {
+		return cases, nil
+	}
+	stored, err := o.Launched()
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[int64]*results.Case, len(stored))
+	for i := range stored {
+		by[stored[i].ID] = &stored[i]
+	}
+	out := slices.Clone(cases)
+	for i := range out {
+		if s := by[out[i].ID]; s != nil {
+			out[i].Label, out[i].Launch = s.Label, s.Launch
 		}
 	}
 	return out, nil

@@ -14,6 +14,10 @@ const (
 	seedRows, fewRows = 5, 3
 	// seedWidth is the half-width, as a share of the time, that seeds are thought to leave.
 	seedWidth = 0.002
+	// leastAdded and growth bound the rows that are added to a family at one look, the latter as a
+	// multiple of those that were measured: how far rows scatter around its line is not known
+	// before some lie near each other.
+	leastAdded, growth = 4, 2
 	// coarse is the largest number of rows from one measured to the next in series of which nothing
 	// is told; it doubles in series of more than coarseRows, and again of 16 times as many.
 	coarse, coarseRows = 8, 1024
@@ -31,6 +35,8 @@ type Designer struct {
 	// Clocks tells the devices' reference clocks in MHz as the sweep has stored them so far; nil
 	// takes them from the samples.
 	Clocks func() map[string]float64
+	// Launched tells the cases of the run as it has stored them so far; see [OpenRows].
+	Launched func() ([]results.Case, error)
 	// Seed is that of the plan, by which control rows are drawn.
 	Seed uint64
 }
@@ -183,6 +189,10 @@ func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.Se
 		return nil, known, err
 	}
 	cfg.Method = MethodInterval
+	cases, err := OpenRows{Launched: d.Launched}.launched(cases)
+	if err != nil {
+		return nil, known, err
+	}
 	p := prepare(d.data(asked, choices, cases, samples), cfg)
 	p.looks = d.Looks
 	wanted := make([]map[int]bool, len(p.curves))
@@ -270,7 +280,7 @@ func (f *fitted) narrow(q quantiles, out map[int]bool) {
 		}
 	}
 	estimate(0, len(open))
-	for {
+	for range leastAdded + growth*len(f.line.rows) {
 		at := -1
 		for i, h := range half {
 			if h > f.wide && (at < 0 || h > half[at]) {

@@ -117,7 +117,7 @@ func diffChoices(a, b Chosen, pair func(results.SeriesKey) results.SeriesKey) (*
 		}
 		delete(inA, pair(kb))
 		s := SeriesChoicesDiff{A: ka, B: kb}
-		s.compare(a.Choices[ka], b.Choices[kb], askedOf(b, kb))
+		s.compare(a.Choices[ka], b.Choices[kb], both(askedIn(a, ka), askedIn(b, kb)))
 		d.Series = append(d.Series, s)
 		d.Asked += s.Asked
 		d.Changed += s.Changed
@@ -133,8 +133,8 @@ func diffChoices(a, b Chosen, pair func(results.SeriesKey) results.SeriesKey) (*
 	return d, nil
 }
 
-// askedOf are the Ms of a series that were asked.
-func askedOf(c Chosen, k results.SeriesKey) []int {
+// askedIn are the Ms of a series that were asked.
+func askedIn(c Chosen, k results.SeriesKey) []int {
 	if ms, ok := c.Ms[k]; ok {
 		return ms
 	}
@@ -145,6 +145,17 @@ func askedOf(c Chosen, k results.SeriesKey) []int {
 		}
 	}
 	return ms
+}
+
+// both are the Ms in two ascending lists.
+func both(a, b []int) []int {
+	var out []int
+	for _, m := range a {
+		if _, there := slices.BinarySearch(b, m); there {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // compare goes through the Ms of which both sides tell something.

@@ -35,8 +35,9 @@ type familyKind struct {
 	cluster     [3]int
 	orientation string
 	// alone is the M of a row that is of no family, piece the number of the stretch of a
-	// series of which no kernel is known.
-	alone, piece int
+	// series of which no kernel is known, and octave that of M where no tile is: time is a line
+	// in M alone, if at all, over some stretch of it.
+	alone, piece, octave int
 }
 
 // tailSplit is what a label says of tiles in the last wave that are cut along K: it differs

@@ -14,9 +14,8 @@ const (
 	// wavesReach the share of the waves by which rows may differ for that.
 	nearReach  = 0.15
 	wavesReach = 1.4
-	// caution widens what is foretold: the scatter is estimated from few rows, chosen where least was
-	// known.
-	caution = 1.15
+	// ownShare is the share of the variance around the line that a row has to itself.
+	ownShare = 0.06
 	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
 	// each term is known beforehand.
 	termDoubt = 0.02
@@ -216,6 +215,9 @@ func (l *line) alike(a, b *told) float64 {
 		apart += math.Abs(p-q) / (wavesReach * math.Max(p, q))
 	}
 	near := l.scatter * l.scatter * math.Exp(-apart)
+	if a.m != b.m {
+		near *= 1 - ownShare
+	}
 	for j := range terms {
 		near += a.h[j] * b.h[j]
 	}
@@ -259,7 +261,7 @@ func (l *line) foretell(s *system, r *told) prediction {
 		p.y += weight[i] * (l.rows[at].y - l.rows[at].line)
 		variance -= weight[i] * k[i]
 	}
-	p.se = caution * math.Sqrt(math.Max(variance, 1e-10))
+	p.se = math.Sqrt(math.Max(variance, 1e-10))
 	p.from, p.weight = s.from, slices.Clone(weight[:n])
 	return p
 }

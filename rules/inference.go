@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"slices"
 
 	"gonum.org/v1/gonum/mathext"
@@ -148,6 +149,9 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 		if !ok {
 			unknown = append(unknown, m)
 			continue
+		}
+		if kind.Tile[0] == 0 {
+			key.octave = bits.Len(uint(m))
 		}
 		f := by[key]
 		if f == nil {

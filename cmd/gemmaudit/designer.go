@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
@@ -26,12 +27,12 @@ func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.B
 
 // More implements [sweep.Designer].
 func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	more, known, err := d.rules.Look(asked(plan), choices, cases, samples)
+	more, known, err := d.rules.Look(inferredMs(plan), choices, cases, samples)
 	return more, known.Inferred, err
 }
 
-// asked are the Ms of the inferred series that a plan's shard has.
-func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
+// inferredMs are the Ms of the inferred series that a plan's shard has.
+func inferredMs(plan *sweep.Plan) map[results.SeriesKey][]int {
 	out := map[results.SeriesKey][]int{}
 	for _, s := range plan.Own() {
 		if s.Infer {
@@ -62,10 +63,23 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 	return told.Store(run)
 }
 
+// askedEvery is the time between two lines that say how much has been asked.
+const askedEvery = 10 * time.Second
+
 // askChoices asks what would run in the inferred series of a plan, and says how long it took.
 func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
 	began := a.now()
-	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return s.Infer }, nil)
+	said := began
+	inferred, all := inferredMs(plan), 0
+	for _, ms := range inferred {
+		all += len(ms)
+	}
+	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return inferred[s.SeriesKey] != nil }, func(asked int) {
+		if now := a.now(); now.Sub(said) >= askedEvery {
+			said = now
+			a.notef("asked what would run at %d of %d Ms", asked, all)
+		}
+	})
 	if err != nil {
 		return told, err
 	}

@@ -117,7 +117,9 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))
 	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
-	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
+	complete(cmd, "kernel", a.completeKernels(func() []string {
+		return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
+	}))
 	complete(cmd, "algos", fixed("1", "3", "8"))
 	complete(cmd, "regime", fixed(
 		cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),

@@ -96,12 +96,13 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
-	chooser.Asked, chooser.Devices, chooser.Seed = asked(plan), meta.Fingerprint.Devices, plan.Seed
+	chooser.Launched = run.Cases
+	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = inferredMs(plan), meta.Fingerprint.Devices, plan.Seed, run.Cases
 	if chooser.Choices, err = run.Choices(); err != nil {
 		return nil, nil, err
 	}
 	d := designerOf(cfg, plan, meta.Ceilings, meta.Fingerprint.Devices)
-	d.rules.Clocks = clocks
+	d.rules.Clocks, d.rules.Launched = clocks, run.Cases
 	return chooser, d, nil
 }
 
@@ -232,7 +233,11 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	if err != nil {
 		return run, nil, err
 	}
+	began := a.now()
 	if err := a.tellChoices(ctx, run, plan, devices); err != nil {
+		if ctx.Err() != nil {
+			err = hint(interruptedf("%s: nothing was measured yet", run.Path()), "%s", goOn)
+		}
 		return run, nil, err
 	}
 	open, design, err := judgesOf(run, plan)
@@ -245,7 +250,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now}
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}

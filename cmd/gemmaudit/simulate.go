@@ -139,12 +139,20 @@ func trustDocument(r *trust.Result) *report.Document {
 			return fmt.Sprintf("%+.2f %%", 100*of(k))
 		}}
 	}
-	sheet := func(title string, columns ...column) {
+	share := func(name string, m trust.Measure) column {
+		return column{name, string(m), func(k trust.KindResult) string {
+			if x := k.Rate(m); x.Of > 0 {
+				return fmt.Sprintf("%.1f %% of %d", 100*x.Share, x.Of)
+			}
+			return ""
+		}}
+	}
+	sheetOf := func(kinds []trust.KindResult, title string, columns ...column) {
 		s := report.Sheet{Title: title, Columns: []report.Column{{Name: "noise", Key: "noise"}}}
 		for _, c := range columns {
 			s.Columns = append(s.Columns, report.Column{Name: c.name, Key: c.key, Align: report.Right})
 		}
-		for _, k := range r.Kinds {
+		for _, k := range kinds {
 			row := []any{k.Name}
 			for _, c := range columns {
 				row = append(row, c.cell(k))
@@ -153,6 +161,7 @@ func trustDocument(r *trust.Result) *report.Document {
 		}
 		doc.Sheets = append(doc.Sheets, s)
 	}
+	sheet := func(title string, columns ...column) { sheetOf(r.Kinds, title, columns...) }
 	sheet("Verdicts",
 		column{"machines", "machines", func(k trust.KindResult) string { return strconv.Itoa(k.Machines) }},
 		column{"samples a row", "samples", func(k trust.KindResult) string { return fmt.Sprintf("%.1f", k.Samples) }},
@@ -185,6 +194,18 @@ func trustDocument(r *trust.Result) *report.Document {
 		bias("predicted ÷ true gain", "predicted", func(k trust.KindResult) float64 { return k.Predicted }))
 	sheet("Stopped sweeps that contradict the full one",
 		rate("cut short", trust.PrefixContradict), rate("deadline", trust.DeadlineContradict))
+	var inferred []trust.KindResult
+	for _, k := range r.Kinds {
+		if k.Rate(trust.InferredRows).Of > 0 {
+			inferred = append(inferred, k)
+		}
+	}
+	if len(inferred) > 0 {
+		sheetOf(inferred, "Rows that were not measured", share("inferred", trust.InferredRows), rate("not known", trust.UnknownRows),
+			rate("outside of the interval", trust.UncoveredInferred), rate("off by over 1 %", trust.FarInferred),
+			rate("control rows outside", trust.ControlOutside), rate("slow, called clean", trust.MissedInferred),
+			rate("slow by themselves, called clean", trust.MissedIsolated))
+	}
 	if len(r.Worst) > 0 {
 		doc.Sheets = append(doc.Sheets, worstSheet(r.Worst))
 	}

@@ -13,7 +13,9 @@
 // maximum rounded off, with a roughness of a few tenths of a per cent. Slow intervals are
 // planted: their rate is (1 − depth) × the best of smaller M, at [NominalClockMHz].
 // Staircases round the tiles up to whole waves; kernel switches are a library's
-// heuristic that takes another algorithm from some M on and errs at others.
+// heuristic that takes another algorithm from some M on and errs at others. A library with
+// families has kernels of several tiles, and tells which it takes; isolated rows are slow for
+// no reason that could be told.
 //
 // # Clock
 //

@@ -44,6 +44,12 @@ type Config struct {
 	// Switches makes the library change its algorithm with M. Its slow intervals are
 	// then where it takes the wrong one.
 	Switches bool
+	// Families makes the library choose, at each M, among kernels of several tiles, as it believes
+	// to be fastest, and tell its choice. Rows of one kernel are alike.
+	Families bool
+	// Isolated is the share of the rows that are slower than the kernel that they run and their
+	// neighbours let expect.
+	Isolated float64
 	Disturbances
 }
 
@@ -115,7 +121,8 @@ type curve struct {
 	soft       float64 // share of a wave's quantisation that shows
 	waves      bool
 	switches   []algorithm // ascending in from; nil without a choice
-	rows       []*row      // of the grid
+	families   []familyKernel
+	rows       []*row // of the grid
 }
 
 // algorithm is what a library takes from an M on.
@@ -157,6 +164,9 @@ func NewMachine(cfg Config) (*Machine, error) {
 		}
 		if cfg.Switches && name == Library {
 			c.switches = drawSwitches(rng, cfg.Ms)
+		}
+		if cfg.Families && name == Library {
+			c.families = drawFamilies(rng)
 		}
 		m.curves = append(m.curves, c)
 		var planted []Planted
@@ -251,11 +261,20 @@ func (m *Machine) base(c *curve, at int) *row {
 		work *= 1 + c.soft*(math.Ceil(waves)/waves-1)
 		work *= math.Ceil(float64(at)/tileM) * tileM / float64(at)
 	}
+	roughness := 0.0025
+	if m.cfg.Families {
+		roughness = familyRoughness
+	}
+	if c.families != nil {
+		var k familyKernel
+		k, work, tiling = m.choose(c, at)
+		label = k.label
+	}
 	const sharpness = 6 // of the corner between memory and arithmetic
 	core := math.Pow(work/(peakFLOPS*efficiency), sharpness)
 	memory := math.Pow(shape.Bytes(m.cfg.DType)/bandwidth, sharpness)
 	share := core / (core + memory)
-	rough := 0.0025 * rng.NormFloat64()
+	rough := roughness*rng.NormFloat64() - math.Log1p(-m.isolated(c.name, at))
 	r := &row{
 		kernel: c.name, m: at, id: id, label: label, tiling: tiling,
 		seconds: (c.overhead + math.Pow(core+memory, 1.0/sharpness)) * math.Exp(rough),

@@ -19,6 +19,9 @@ type Kind struct {
 	// inOrder measures round after round in ascending M, with rests between the rounds,
 	// as data may have been taken that is imported.
 	inOrder bool
+	// infers lets the rules choose which rows are measured, of a library that takes kernels
+	// of several tiles; untold does so without asking it what it would run.
+	infers, untold bool
 	// mostOpen bounds the share of marginal and undecided rows; 0 is no bound.
 	mostOpen float64
 	// finds says that a slow interval of [PromisedDepth] must be found.
@@ -51,6 +54,10 @@ func Kinds() []Kind {
 			disturbances: simulated.Disturbances{Sigma: 0.01}, mostOpen: MostOpen},
 		{Name: "switches", Means: "a library that changes its algorithm, now and then for a worse one; noise of 1 %", switches: true,
 			disturbances: simulated.Disturbances{Sigma: 0.01}, mostOpen: MostOpen},
+		{Name: "inferred", Means: "few rows are measured, by what a library says that it would run, and the others inferred; 0.4 % of the rows are slow by themselves; noise of 0.2 %",
+			infers: true, disturbances: simulated.Disturbances{Sigma: 0.002}, mostOpen: MostOpenQuiet},
+		{Name: "untold", Means: "the same of a library that does not say what it would run", infers: true, untold: true,
+			disturbances: simulated.Disturbances{Sigma: 0.002}, mostOpen: MostOpenQuiet},
 		{Name: "all", Means: "all of these at once, each smaller", waves: true, switches: true, mostOpen: MostOpen,
 			disturbances: simulated.Disturbances{Sigma: 0.004, HeavyTailed: true, Stray: 0.01, Modes: 0.03, Drift: 0.02, Wander: 0.004,
 				Cache: 0.004, Allocation: 0.0015, PowerLimited: true}},

@@ -64,10 +64,14 @@ func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder stri
 			planted = append(planted, d)
 		}
 	}
-	machine, err := simulated.NewMachine(simulated.Config{
-		Seed: rng.Uint64(), N: weightsN, K: weightsK, Ms: grid(), Depths: planted,
+	machineOf := simulated.Config{
+		Seed: rng.Uint64(), N: weightsN, K: weightsK, Ms: kind.grid(), Depths: planted,
 		Waves: kind.waves, Switches: kind.switches, Disturbances: kind.disturbances,
-	})
+	}
+	if kind.infers {
+		machineOf.Families, machineOf.Isolated, machineOf.Depths = true, isolatedShare, nil
+	}
+	machine, err := simulated.NewMachine(machineOf)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +89,7 @@ func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs them as often as one of minutes
 	for _, kernel := range []string{simulated.Library, simulated.Ours} {
 		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
-		p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: key, Ms: grid()})
+		p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: key, Ms: s.kind.grid(), Infer: s.kind.infers})
 	}
 	return p
 }
@@ -121,12 +125,18 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	if v.run, err = results.Create(filepath.Join(s.folder, fmt.Sprintf("%s-%d-%s.db", s.kind.Name, s.index, name)), meta); err != nil {
 		return nil, err
 	}
+	chooser := rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
+		Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }}
 	runner := &sweep.Runner{
-		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: rules.DriftPast,
-		Chooser: rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
-			Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }},
+		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: rules.DriftPast, Chooser: chooser,
 	}
-	sum, err := runner.Run(ctx)
+	if s.kind.infers {
+		err = s.infer(ctx, v, runner, chooser)
+	}
+	var sum *sweep.Summary
+	if err == nil {
+		sum, err = runner.Run(ctx)
+	}
 	if err == nil {
 		v.wall = sum.Wall
 		v.data, err = rules.LoadData(v.run)
@@ -149,6 +159,9 @@ func (v *visit) measurer() (*sweep.Measurer, error) {
 func (s *subject) examine(ctx context.Context) (err error) {
 	if s.kind.inOrder {
 		return s.examineInOrder(ctx)
+	}
+	if s.kind.infers {
+		return s.examineInferred(ctx)
 	}
 	seeds := [2]uint64{s.rng.Uint64(), s.rng.Uint64()}
 	a, err := s.sweep(ctx, "a", simulated.Session{Seed: seeds[0]}, 0)

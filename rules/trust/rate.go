@@ -27,6 +27,10 @@ const (
 	// PaysBeyond is by how much more than the margin of remedies a true gain must be for
 	// a table to have to know it.
 	PaysBeyond = 0.01
+	// FarBeyond is how far off, as a share, the time of an inferred row may not be.
+	FarBeyond = 0.01
+	// MostFar bounds the share of inferred rows that are farther off.
+	MostFar = 0.02
 	// MostContradicted bounds the share of rows, of those that a sweep that was stopped
 	// and the full one both decide, on which they contradict each other.
 	MostContradicted = 0.001
@@ -66,6 +70,16 @@ const (
 	FalseTableRows Measure = "false-table-rows" // of rows that the table serves, proven or not, those that gain nothing by it
 	MissedRemedies Measure = "missed-remedies"  // of rows that a remedy would serve by PaysBeyond more than the margin, those that the table does not serve
 
+	// Of rows that were not measured. Those that are slow by themselves are counted apart: nothing
+	// foretells them.
+	InferredRows      Measure = "inferred-rows"      // of all rows
+	UnknownRows       Measure = "unknown-rows"       // of all rows asked for, those neither measured nor inferred
+	UncoveredInferred Measure = "uncovered-inferred" // of inferred rows, those whose time lies outside of its interval
+	FarInferred       Measure = "far-inferred"       // of inferred rows, those whose time is off by more than FarBeyond
+	ControlOutside    Measure = "control-outside"    // of control rows, those outside of the interval inferred
+	MissedInferred    Measure = "missed-inferred"    // of slow rows that were inferred, those called clean
+	MissedIsolated    Measure = "missed-isolated"    // of rows that are slow by themselves, those called clean
+
 	PrefixContradict   Measure = "prefix-contradict"   // of rows decided by part of a run's samples and by all, those that contradict
 	DeadlineContradict Measure = "deadline-contradict" // the same of a sweep with a deadline and one without
 )
@@ -76,6 +90,7 @@ func Measures() []Measure {
 		FalseRows, FalseFindings, MissedRows, OpenRows, MarginalRows, ModesMissed, ModesFalse, UnfoundPromised, InvalidRuns,
 		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffAlarms, DiffMarginal, DiffOpen, NoiseFlagged,
 		UncoveredTime, UncoveredLoss, UncoveredGain, UncoveredRatio, RemediesUnpaid, FalseRemedies, FalseTableRows, MissedRemedies,
+		InferredRows, UnknownRows, UncoveredInferred, FarInferred, ControlOutside, MissedInferred, MissedIsolated,
 		PrefixContradict, DeadlineContradict,
 	}
 }
@@ -92,6 +107,10 @@ func (k Kind) bound(m Measure) float64 {
 	case UnfoundPromised:
 		if k.finds {
 			return MostUnfound
+		}
+	case FarInferred:
+		if k.infers && !k.untold {
+			return MostFar
 		}
 	case PrefixContradict, DeadlineContradict:
 		return MostContradicted

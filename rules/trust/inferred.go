@@ -1,0 +1,144 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// isolatedShare is the share of rows that are slow by themselves where rows are inferred.
+const isolatedShare = 0.004
+
+// inferredGrid is the Ms of a sweep of which not every one is measured.
+func inferredGrid() sweep.Batches {
+	var ms sweep.Batches
+	for m := 8; m <= 4096; m += 8 {
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// grid is the Ms of a sweep under the kind of noise.
+func (k Kind) grid() sweep.Batches {
+	if k.infers {
+		return inferredGrid()
+	}
+	return grid()
+}
+
+// designer lets the rules choose the rows of a sweep.
+type designer struct{ rules.Designer }
+
+// Seeds implements [sweep.Designer].
+func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.Batches, error) {
+	return d.Designer.Seeds(s.SeriesKey, s.Ms, choices), nil
+}
+
+// More implements [sweep.Designer].
+func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+	more, known, err := d.Look(asked(plan), choices, cases, samples)
+	return more, known.Inferred, err
+}
+
+func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
+	out := map[results.SeriesKey][]int{}
+	for _, s := range plan.Series {
+		if s.Infer {
+			out[s.SeriesKey] = s.Ms
+		}
+	}
+	return out
+}
+
+// infer prepares a runner whose plan infers rows, by what would run where the machine is asked.
+func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
+	if !s.kind.untold {
+		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, nil, nil)
+		if err == nil {
+			err = told.Store(v.run)
+		}
+		if err != nil {
+			return err
+		}
+		chooser.Choices = told.Choices
+	}
+	chooser.Asked, chooser.Seed, chooser.Devices = asked(r.Plan), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
+	chooser.Launched = v.run.Cases
+	r.Chooser = chooser
+	r.Designer = designer{rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}}
+	return nil
+}
+
+// examineInferred judges a machine of which few rows are measured.
+func (s *subject) examineInferred(ctx context.Context) (err error) {
+	v, err := s.sweep(ctx, "inferred", simulated.Session{Seed: s.rng.Uint64()}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	audit, err := s.audit(ctx, v, false)
+	if err == nil {
+		s.scoreInferred(v, audit)
+	}
+	return err
+}
+
+// scoreInferred counts what is known of rows that were not measured. A row that is slow by itself,
+// and was not measured, nothing can tell.
+func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
+	t := s.tally
+	bound := 1 - s.cfg.Threshold
+	var offs []float64
+	for _, series := range a.Series {
+		if i := series.Inference; i != nil {
+			t.count(ControlOutside).Hits += i.Control - i.Inside
+			t.count(ControlOutside).Of += i.Control
+			t.count(UnknownRows).Hits += i.Open
+			t.count(UnknownRows).Of += i.Asked
+		}
+		for _, r := range series.Rows {
+			offs = append(offs, math.Log(r.US.Mid/(v.truth.seconds(results.Case{SeriesKey: series.Key, M: r.M}).Lo*1e6)))
+		}
+	}
+	common := middle(offs)
+	for _, series := range a.Series {
+		kernel := series.Key.Kernel
+		for _, r := range series.Rows {
+			t.count(InferredRows).add(r.Inferred)
+			alone := s.machine.Isolated(kernel, r.M)
+			loss := v.truth.loss(kernel, r.M)
+			if alone && loss.Lo >= bound+SlowBeyond {
+				t.count(MissedIsolated).add(r.Verdict == rules.Clean)
+			}
+			if !r.Inferred || alone {
+				continue
+			}
+			us := v.truth.seconds(results.Case{SeriesKey: series.Key, M: r.M}).Lo * 1e6 * math.Exp(common)
+			o := Offence{Kernel: kernel, M: r.M, Rule: string(rules.Monotonic), Verdict: string(r.Verdict), Truth: simulated.Range{Lo: us, Hi: us}, Claimed: r.US}
+			off := math.Max(math.Log(r.US.Lo/us), math.Log(us/r.US.Hi))
+			if t.count(UncoveredInferred).add(off > 0); off > 0 {
+				o.Measure, o.Beyond = UncoveredInferred, off
+				s.offend(v, o)
+			}
+			far := math.Abs(math.Log(r.US.Mid / us))
+			if t.count(FarInferred).add(far > FarBeyond); far > FarBeyond {
+				o.Measure, o.Beyond = FarInferred, far
+				s.offend(v, o)
+			}
+			if loss.Lo >= bound+SlowBeyond {
+				t.count(MissedInferred).add(r.Verdict == rules.Clean)
+			}
+		}
+	}
+}
+
+// alone says whether a row is slow for no reason that could be told without measuring it.
+func (s *subject) alone(kernel string, m int) bool {
+	return s.kind.infers && s.machine.Isolated(kernel, m)
+}
