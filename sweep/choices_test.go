@@ -127,3 +127,38 @@ func TestUntoldImplementations(t *testing.T) {
 		t.Errorf("another output: %v", err)
 	}
 }
+
+// Which side of a tile lies along M is told by the blocks of a kernel's launches, of all of
+// them together.
+func TestSidesOfTilesAreToldByBlocks(t *testing.T) {
+	// A library's kernels of 128×64, one with 64 rows of M and one with 128; a third walks over
+	// its tiles with as many blocks as there are multiprocessors, and one splits K in three.
+	blocks := map[string]func(m int) int{
+		"a 128x64": func(m int) int { return (m + 63) / 64 * 8 },
+		"b 128x64": func(m int) int { return (m + 127) / 128 * 16 },
+		"c 128x64": func(int) int { return 132 },
+		"splitk d": func(m int) int { return 3 * ((m + 63) / 64 * 8) },
+	}
+	for label, want := range map[string]results.LaunchKind{
+		"a 128x64": {Label: "a 128x64", Tile: [3]int{64, 128, 0}, Split: 1, Slots: 132},
+		"b 128x64": {Label: "b 128x64", Tile: [3]int{128, 64, 0}, Split: 1, Slots: 132},
+		"c 128x64": {Label: "c 128x64", Tile: [3]int{128, 64, 0}, Split: 1, Slots: 132, Orientation: kernels.OrientationUnknown},
+		"splitk d": {Label: "splitk d", Tile: [3]int{64, 128, 0}, Split: 2, Slots: 132},
+	} {
+		d := tellers("sim", func(p kernels.Problem) (kernels.Choice, error) {
+			tiling := kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: want.Split, Orientation: kernels.OrientationUnknown}
+			return kernels.Choice{Label: label, Tiling: tiling, Slots: 132, Grid: [3]int{blocks[label](p.M * 32), 1, 1}}, nil
+		})
+		var told []toldM
+		for m := 32; m <= 1024; m += 32 {
+			c, err := kernels.ChoiceOf(kernels.Implementations(d, kernels.GEMM)[0], kernels.Task{Subject: kernels.Product(kernels.FP32, 1024, 64), M: m / 32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, toldM{m, c, true})
+		}
+		if got, want := joinTold(told, 1024), (results.Choices{{From: 32, To: 1024, Kind: want}}); cmp.Diff(want, got) != "" {
+			t.Errorf("%s (-want +got):\n%s", label, cmp.Diff(want, got))
+		}
+	}
+}
