@@ -135,8 +135,8 @@ func joinTold(told []toldM, n int) results.Choices {
 		}
 		votes[t.choice.Label] = v
 	}
-	var out results.Choices
-	for _, t := range told {
+	kinds := make([]results.LaunchKind, len(told))
+	for i, t := range told {
 		c := t.choice
 		if c.Orientation == kernels.OrientationUnknown {
 			switch v := votes[c.Label]; {
@@ -146,9 +146,42 @@ func joinTold(told []toldM, n int) results.Choices {
 				c.Orientation, c.Tile[0], c.Tile[1] = "", c.Tile[1], c.Tile[0]
 			}
 		}
-		out = out.Add(t.m, results.KindOf(c, t.m, n), t.joined)
+		kinds[i] = results.KindOf(c, t.m, n)
+	}
+	usualSlots(kinds)
+	var out results.Choices
+	for i, t := range told {
+		out = out.Add(t.m, kinds[i], t.joined)
 	}
 	return out
+}
+
+// usualSlots gives launches that differ in nothing else the number of tiles at a time that
+// most of them tell: it belongs to the kernel, and a library's waves, from which it follows, are
+// rounded up to whole clusters at some M. Of equally many the largest counts.
+func usualSlots(kinds []results.LaunchKind) {
+	told := map[results.LaunchKind]map[float64]int{}
+	for _, k := range kinds {
+		slots := k.Slots
+		k.Slots = 0
+		if told[k] == nil {
+			told[k] = map[float64]int{}
+		}
+		told[k][slots]++
+	}
+	usual := map[results.LaunchKind]float64{}
+	for k, counts := range told {
+		most := 0
+		for slots, n := range counts {
+			if n > most || n == most && slots > usual[k] {
+				usual[k], most = slots, n
+			}
+		}
+	}
+	for i := range kinds {
+		kinds[i].Slots = 0
+		kinds[i].Slots = usual[kinds[i]]
+	}
 }
 
 // Store keeps what was told in a run.

@@ -32,7 +32,8 @@ func TestAskChoices(t *testing.T) {
 		case p.M == 10:
 			return kernels.Choice{}, &kernels.Unsupported{Kernel: "teller", DType: p.DType, Reason: "not ten"}
 		case p.M > 12:
-			return kernels.Choice{Label: "large", Tiling: kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: 0.5}}, nil
+			waves := map[bool]float64{true: 1, false: 0.5}[p.M == 18]
+			return kernels.Choice{Label: "large", Tiling: kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: waves}}, nil
 		}
 		return kernels.Choice{Label: "small"}, nil
 	}
@@ -53,9 +54,8 @@ func TestAskChoices(t *testing.T) {
 	small := results.LaunchKind{Label: "small"}
 	want := map[results.SeriesKey]results.Choices{key("sim:0", "teller"): {
 		{From: 2, To: 4, Kind: small}, {From: 8, To: 8, Kind: small}, {From: 12, To: 12, Kind: small},
-		// Of m14 on there is one tile, half as many as fit, and from m18 on there are two.
-		{From: 14, To: 16, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 2}},
-		{From: 18, To: 20, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 4}},
+		// Of m14 on there is one tile, half as many as fit, and once that is told of two.
+		{From: 14, To: 20, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 2}},
 	}}
 	if d := cmp.Diff(want, told.Choices); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
