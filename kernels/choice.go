@@ -16,3 +16,28 @@ type Choice struct {
 	// Grid is the shape of the launch in blocks.
 	Grid [3]int `json:"grid,omitzero"`
 }
+
+// Untold is the error of an implementation that has no way of saying what it would run.
+type Untold struct{ Kernel string }
+
+func (e *Untold) Error() string {
+	return "kernel " + e.Kernel + " has no interface that tells what it would run"
+}
+
+// ChoiceOf is what an implementation would run for a task. The error is an [*Unsupported]
+// where the task is not supported, an [*Untold] where the implementation can't be asked, and
+// else says why nothing can be told.
+func ChoiceOf(i Implementation, t Task) (Choice, error) {
+	p, ok := i.(product)
+	if !ok {
+		return Choice{}, &Untold{i.Name()}
+	}
+	teller, ok := p.Gemm.(ChoiceTeller)
+	if !ok || t.Products > 0 {
+		return Choice{}, &Untold{i.Name()}
+	}
+	if t.Weights != (WeightFormat{}) || t.Output != "" || t.Accumulator != "" {
+		return Choice{}, p.Supports(t)
+	}
+	return teller.Choice(t.problem())
+}

@@ -48,6 +48,7 @@ func newPage(in Input, figures []*Figure) *page {
 		p.add(section{heading: verdictTitle("Verdicts", in.Audit), text: []string{auditText(in.Audit) + "."}, sheet: &verdicts})
 		p.cards(in.Audit.Cards)
 		p.findings(in.Meta, in.Audit)
+		p.launchDiffers(in.Audit)
 		p.reading(in)
 	}
 	if in.Splits != nil && len(in.Splits.Splits)+len(in.Splits.Rejected) > 0 {
@@ -69,6 +70,7 @@ func (p *page) summarise(in Input) {
 		p.summary = append(p.summary, sustainedNotes(in.Audit)...)
 		p.summary = append(p.summary, disturbanceNotes(in.Series)...)
 		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
+		p.summary = append(p.summary, launchDiffersNotes(in.Audit)...)
 	} else {
 		p.summary = append(p.summary, Note{fmt.Sprintf("%s measured, not judged", count(len(in.Series), "series")), Neutral})
 	}

@@ -75,6 +75,8 @@ func fixtureRunFile() *RunFile {
 // documents are all things that are printed in every format.
 func documents() map[string]func(io.Writer, Format) error {
 	return map[string]func(io.Writer, Format) error{
+		"choices":      func(w io.Writer, f Format) error { return WriteChoices(w, f, fixtureChoices()) },
+		"choices-diff": func(w io.Writer, f Format) error { return WriteChoicesDiff(w, f, fixtureChoicesDiff()) },
 		"devices": func(w io.Writer, f Format) error {
 			d, m := fixtureDevices()
 			return WriteDevices(w, f, d, m)

@@ -73,10 +73,10 @@ func (k LaunchKind) Waves(m, n int) float64 {
 	return float64(k.Tiles(m, n)) / k.Slots
 }
 
-// Runs says whether a launch that was timed, of a label and a tiling, is of this kind: the
-// label is the same, and so are tile and split where both are known.
+// Runs says whether a launch that was timed, of a label and a tiling, is of this kind: label,
+// tile and split are the same where both are known.
 func (k LaunchKind) Runs(label string, launch Launch) bool {
-	return k.Label == label &&
+	return (k.Label == "" || label == "" || k.Label == label) &&
 		(k.Tile == [3]int{} || launch.Tile == [3]int{} || k.Tile == launch.Tile) &&
 		(k.Split == 0 || launch.Split == 0 || k.Split == launch.Split)
 }

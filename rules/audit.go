@@ -43,6 +43,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)
+	a.LaunchDiffers = launchDiffers(data)
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}

@@ -221,6 +221,8 @@ type Audit struct {
 	Undecided int `json:"undecided"`
 	// Inference sums up what was inferred in all series; nil where nothing was.
 	Inference *Inference `json:"inference,omitempty"`
+	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.
+	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
 	// Invalid is the reason when the run as a whole can't be judged (drift of

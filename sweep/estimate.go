@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -126,7 +127,7 @@ func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction 
 		ms := s.Ms
 		if s.Infer {
 			if ms = seeds[s.SeriesKey]; len(ms) == 0 {
-				ms = spaced(s.Ms, assumedSpread)
+				ms = assumedSeeds(s.Ms)
 			}
 		}
 		out.Rows += len(s.Ms)
@@ -165,9 +166,24 @@ func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction 
 	return out
 }
 
-// assumedSpread is how far apart the seeds of an inferred series are taken to lie, as a share
-// of M, before a designer has chosen them.
-const assumedSpread = 1.0 / 32
+// assumedSpread and assumedStep are how far apart the seeds of an inferred series are taken to
+// lie at most, as a share of M and in rows, before a designer has chosen them: between those of
+// kernels that tell what they run and of those that do not.
+const assumedSpread, assumedStep = 1.0 / 32, 32
+
+// assumedSeeds are some of ms, about as many as a designer would choose.
+func assumedSeeds(ms Batches) Batches {
+	if len(ms) <= wholeBatches {
+		return ms
+	}
+	out := slices.Clone(ms[:wholeBatches])
+	for i, at := wholeBatches, wholeBatches; i < len(ms); i++ {
+		if i-at >= assumedStep || float64(ms[i]) >= float64(ms[at])*(1+assumedSpread) || i == len(ms)-1 {
+			out, at = append(out, ms[i]), i
+		}
+	}
+	return out
+}
 
 // EveryRow is the time that the screening takes when every row of inferred series has to be
 // measured, on the device that takes longest.

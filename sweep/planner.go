@@ -96,6 +96,9 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 		}
 		for _, operation := range operations {
 			for _, spec := range preset.Models {
+				if !operation.HasWeights() {
+					spec, _, _ = strings.Cut(spec, ":") // of projections
+				}
 				t, err := ModelTargets(operation, spec, 1)
 				if err != nil {
 					return nil, err

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
@@ -23,12 +26,12 @@ func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.B
 
 // More implements [sweep.Designer].
 func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	more, known, err := d.rules.Look(asked(plan), choices, cases, samples)
+	more, known, err := d.rules.Look(inferredMs(plan), choices, cases, samples)
 	return more, known.Inferred, err
 }
 
-// asked are the Ms of the inferred series that a plan's shard has.
-func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
+// inferredMs are the Ms of the inferred series that a plan's shard has.
+func inferredMs(plan *sweep.Plan) map[results.SeriesKey][]int {
 	out := map[results.SeriesKey][]int{}
 	for _, s := range plan.Own() {
 		if s.Infer {
@@ -52,36 +55,33 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 	if cases, err := run.Cases(); err != nil || len(cases) > 0 {
 		return err
 	}
-	choices, err := a.askChoices(ctx, plan, devices)
+	told, err := a.askChoices(ctx, plan, devices)
 	if err != nil {
 		return err
 	}
-	for _, key := range results.ChosenSeries(choices) {
-		if err := run.SetChoices(key, choices[key]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return told.Store(run)
 }
 
 // askChoices asks what would run in the inferred series of a plan, and says how long it took.
-func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (map[results.SeriesKey]results.Choices, error) {
+func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
 	began := a.now()
-	choices, err := sweep.AskChoices(ctx, devices, plan)
+	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return s.Infer }, nil)
 	if err != nil {
-		return nil, err
+		return told, err
 	}
 	stretches := 0
-	for _, c := range choices {
+	for _, c := range told.Choices {
 		stretches += len(c)
 	}
-	told := "what would run was told of no series: their rows are searched from a coarse grid"
-	if len(choices) > 0 {
-		told = fmt.Sprintf("what would run was told of %s in %s: %s", plural(len(choices), "series", "series"),
+	if len(told.Choices) > 0 {
+		a.notef("what would run was told of %s in %s: %s", plural(len(told.Choices), "series", "series"),
 			report.Duration(a.now().Sub(began)), plural(stretches, "stretch of M", "stretches of M"))
 	}
-	a.notef("%s", told)
-	return choices, nil
+	if len(told.Untold) > 0 {
+		key := slices.SortedFunc(maps.Keys(told.Untold), func(a, b results.SeriesKey) int { return strings.Compare(a.String(), b.String()) })[0]
+		a.notef("not all of it was told of %s, of which a coarse grid is searched: %v: %s", plural(len(told.Untold), "series", "series"), key, told.Untold[key])
+	}
+	return told, nil
 }
 
 // firstCases is how many cases the screening of a plan measures, before the designer asks for more.

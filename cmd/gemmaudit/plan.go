@@ -107,7 +107,7 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		if err != nil {
 			return nil, err
 		}
-		choices, err := a.askChoices(ctx, plan, devices)
+		told, err := a.askChoices(ctx, plan, devices)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		for i, d := range devices {
 			specs[i] = d.Spec()
 		}
-		if seeds, err = plan.Seeds(designerOf(rules.Default(), plan, nil, specs), choices); err != nil {
+		if seeds, err = plan.Seeds(designerOf(rules.Default(), plan, nil, specs), told.Choices); err != nil {
 			return nil, err
 		}
 	}

@@ -78,10 +78,10 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
-	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, or the path of a --kernel-file as in ./mine.so; ladder for our own, rung by rung (default: libraries and auto)"
+	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, ladder for all of ours, or a --kernel-file as in ./mine.so"
 	broughtFlags(a, cmd)
 	flags.IntVar(&f.algos, "algos", 0, "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2")
-	flags.BoolVar(&f.infer, "infer", false, "know every M of a long series from the rows of each kernel that have to be measured (default with --preset overnight)")
+	flags.BoolVar(&f.infer, "infer", false, "measure some rows of each long series and infer the others from them (on with --preset overnight)")
 	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
@@ -117,7 +117,9 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))
 	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
-	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
+	complete(cmd, "kernel", a.completeKernels(func() []string {
+		return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
+	}))
 	complete(cmd, "algos", fixed("1", "3", "8"))
 	complete(cmd, "regime", fixed(
 		cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),

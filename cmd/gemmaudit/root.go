@@ -65,6 +65,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newRunCommand(a),
 		newDevicesCommand(a),
 		newSweepCommand(a),
+		newChoicesCommand(a),
 		newAuditCommand(a),
 		newSplitsCommand(a),
 		newReportCommand(a),

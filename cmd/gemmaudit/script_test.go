@@ -82,10 +82,10 @@ func newSimulation() simulation {
 			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not, and
 			// where it has an algorithm that it would not choose and that does not either.
 			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, Candidates: []kerneltest.GemmConfig{
-				{DTypes: float, Cost: kerneltest.Slow(flat, 1, 64, 1.3), Packs: true, Label: func(kernels.Problem) string { return "algo 7" }},
+				{DTypes: float, Cost: kerneltest.Slow(flat, 1, 64, 1.3), Packs: true, Label: func(kernels.Problem) string { return "algo 7" }, Choice: foretold},
 			}},
 			// As fast as its peak lets it be, everywhere.
-			{Name: "flat", DTypes: float, Cost: flat, Packs: true},
+			{Name: "flat", DTypes: float, Cost: flat, Packs: true, Choice: tilesOf},
 			// Computes for real, for selftest.
 			{Name: "exact", DTypes: []kernels.DType{kernels.FP32}, Cost: flat, Arithmetic: true},
 			// Computes nothing, which selftest must notice.
@@ -105,6 +105,24 @@ func newSimulation() simulation {
 			{Name: "short", MaxRows: 1, Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
 		},
 	})}
+}
+
+// foretold says that one algorithm runs up to m128 and another one above, where there is none.
+func foretold(p kernels.Problem) (kernels.Choice, error) {
+	if p.M > 128 {
+		return kernels.Choice{Label: "algo 8"}, nil
+	}
+	return kernels.Choice{Label: "algo 7"}, nil
+}
+
+// tilesOf are tiles of 16 units at a time, larger ones from m100 on, or from m64 on where the
+// weights are [K,N].
+func tilesOf(p kernels.Problem) (kernels.Choice, error) {
+	tile := 32
+	if p.M >= 100 || p.BLayout == kernels.RowMajor && p.M >= 64 {
+		tile = 64
+	}
+	return kernels.Choice{Tiling: kernels.Tiling{Tile: [3]int{tile, tile, 32}, Split: 1}, Stages: 3, Slots: 16}, nil
 }
 
 // attentionTime is that of attention at a rate in FLOP/s.

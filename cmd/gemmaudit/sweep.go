@@ -38,7 +38,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --model path/to/config.json --dry-run         # the plan and its time",
 			"gemmaudit sweep --preset overnight --deadline 8h --out night.db",
 			"gemmaudit sweep --kernel cublaslt --algos 4 --out run.db       # the library's next algorithms too",
-			"gemmaudit sweep --shape n4096k4096 --batch 1:8192 --infer --out every.db   # every M, most of them inferred",
+			"gemmaudit sweep --shape n4096k4096 --batch 1:8192 --infer --out all.db   # every M, most inferred",
 			"gemmaudit sweep --kernel ladder --dtype fp32 --out rungs.db    # our own kernels, rung by rung",
 			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours with ours",
 			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
@@ -57,18 +57,18 @@ slow cases. The rules look after 7, 11, 17 and 26 rounds, up to --rounds, and wh
 open is measured until the next look. --rounds-for all measures every case in every round.
 
 --infer knows every M of a series without measuring every M. It asks each kernel what it would
-run, measures some rows of each kernel that would, those at its ends and between them, and
-infers the others from these: their time, with an interval, and their verdict. Rows that are
-not known to half a percent, or on which a verdict hangs, are measured too, and so is one
-row in fifty, drawn by --seed, which tells how often such an interval is wrong. Where nothing
-can be asked, as on a CPU's libraries, the search begins with every eighth row or fewer. A table that is made
-from such a run serves every M between its ends. The preset overnight infers; --infer=false measures every row.
---dry-run says how many rows would be measured and inferred. Series of fewer than 64 Ms, and
-attention, are always measured row by row. A shard has whole series of those that are inferred.
+run at each M, measures some rows of whatever would run, at its ends and between them, and
+infers the other rows from these: their time with an interval, and their verdict. It goes on to
+measure rows that are not known to half a percent, or on which a verdict hangs, and one row in
+fifty, drawn by --seed, which tells how often such an interval is wrong. Where nothing can be
+asked, it searches from a grid of every eighth row, or fewer. A table that is made from such a run
+serves every M between its ends. --dry-run counts the rows that would be measured and inferred.
+The preset overnight infers unless --infer=false is given. Attention, and series of fewer than
+64 Ms, are always measured row by row; a shard has inferred series whole or not at all.
 
-Without --kernel a sweep takes what people run: libraries, auto, and kernels that were
-brought. --kernel ladder takes our own kernels, rung by rung (naive, tiled, mma and others), of
-which auto picks one. Without --dtype it takes the preset's types, and on a CPU fp32 too.
+Without --kernel a sweep takes what people run: libraries, auto, and kernels of yours that
+are loaded. --kernel ladder takes our own kernels, rung by rung (naive, tiled, mma and others),
+of which auto picks one. Without --dtype it takes the preset's types, and on a CPU fp32 too.
 
 Under a power limit a GPU's clock wanders, and times are judged at one clock: the median of
 the sentinels' over the sweep, rounded to 50 MHz, or --clock.

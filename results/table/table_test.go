@@ -338,3 +338,40 @@ func BenchmarkLookup(b *testing.B) {
 		table.Lookup(table.Series[0].Product, m)
 	}
 }
+
+// everyM is the table of a night: five products, in which every M to 32768 has an action of its own.
+func everyM() *Table {
+	t := &Table{Schema: Schema, Created: "2024-01-01T00:00:00Z", Validators: Validators{Device: "card"}}
+	for i := range 5 {
+		s := Series{Product: Product{Kernel: "library", DType: "bf16", Layout: NK, N: 1024 * (i + 1), K: 4096}, Default: Action{Kind: Direct}}
+		for m := 1; m <= 32768; m++ {
+			s.Intervals = append(s.Intervals, Interval{From: m, To: m, Action: Action{Kind: Pad, PadTo: m + 1 + m%2}})
+		}
+		t.Series = append(t.Series, s)
+	}
+	return t
+}
+
+// BenchmarkParseEveryM reads the largest table that a night can make.
+func BenchmarkParseEveryM(b *testing.B) {
+	text, err := everyM().Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := Parse(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLookupEveryM looks an action up among 32768 intervals.
+func BenchmarkLookupEveryM(b *testing.B) {
+	t := everyM()
+	m := 0
+	for b.Loop() {
+		m = (m + 7919) & 32767
+		t.Lookup(t.Series[4].Product, m)
+	}
+}

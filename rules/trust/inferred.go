@@ -59,16 +59,14 @@ func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
 // infer prepares a runner whose plan infers rows, by what would run where the machine is asked.
 func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
 	if !s.kind.untold {
-		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan)
+		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, nil, nil)
+		if err == nil {
+			err = told.Store(v.run)
+		}
 		if err != nil {
 			return err
 		}
-		for _, key := range results.ChosenSeries(told) {
-			if err := v.run.SetChoices(key, told[key]); err != nil {
-				return err
-			}
-		}
-		chooser.Choices = told
+		chooser.Choices = told.Choices
 	}
 	chooser.Asked, chooser.Seed, chooser.Devices = asked(r.Plan), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
 	chooser.Launched = v.run.Cases

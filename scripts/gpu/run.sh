@@ -21,6 +21,8 @@
 #                             model of random weights: tokens a second, where the time goes,
 #                             perplexity against transformers (needs it, numpy and PyTorch),
 #                             and prompts with the lookup table of this card's own audit
+#   ./run.sh choices          what kernels say that they would run: held against what runs, timed by case, then 32768
+#                             M of five products in four types, the two layouts compared, and cuBLASLt's fp8
 #   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
 #                             square product through cuBLAS, its next choices and our kernels
 #   ./run.sh pair             two audits of 4096 cases, the second after two minutes of load, and one
@@ -199,6 +201,27 @@ run_article() {
   passed
 }
 
+# What it takes is in the lines that say how many cases were asked about.
+run_choices() {
+  local model=llama3-8b:qkv_proj+o_proj+gate_up_proj+down_proj+lm_head
+  local of=(--device "$device" --model "$model" --batch 1:32768)
+  gpu_test choices-test 40 cuda -test.v -test.run '^TestToldIsWhatRuns$'
+  passed
+  gpu_test choices-bench 20 cuda -test.run '^$' -test.bench '^BenchmarkChoices$' -test.benchtime 20000x
+  passed
+  rm -f "$out"/choices-*.db*
+  for kernel in cublas auto; do
+    step "choices-$kernel" 3 ./gemmaudit choices "${of[@]}" --dtype bf16,fp16,tf32,int8 --kernel "$kernel" --out "$out/choices-$kernel.db" -o csv
+    passed
+    grep '^asked about' "$out/choices-$kernel.log"
+  done
+  step choices-fp8 3 ./gemmaudit choices "${of[@]}" --dtype fp8 --kernel cublaslt --algos 1 --out "$out/choices-fp8.db" -o csv
+  passed
+  grep '^asked about' "$out/choices-fp8.log"
+  step choices-layouts 40 ./gemmaudit choices --diff "${of[@]}" --dtype bf16 --kernel cublas --layout kn,nk
+  passed
+}
+
 run_audit() {
   step audit 60 ./gemmaudit run --device "$device" --preset quick --parent "$out/audit"
   passed 1 4
@@ -262,16 +285,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach attention article audit mistral pair noise)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention article audit mistral pair noise)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | attention | article | audit | mistral | pair | noise) ;;
+    test | sanitize | older | reach | choices | attention | article | audit | mistral | pair | noise) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, attention, article, audit, mistral, pair, noise" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, article, audit, mistral, pair, noise" >&2
       exit 2
       ;;
   esac

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
 // normalize is the batch normalized; one without products stands for a single product.
@@ -58,6 +59,17 @@ func (p blasProduct) batched(b kernels.Batch, strideB int) blasProduct {
 		p.products, p.strideB, p.strideA, p.strideC = b.Products, strideB, b.StrideA, b.StrideC
 	}
 	return p
+}
+
+// productAsked is a normalized batch, or single product, with tight weights in the form that
+// the libraries read, as they are asked about it before there are operands.
+func productAsked(b kernels.Batch) blasProduct {
+	ldb, transposed := b.LDB, b.BLayout == kernels.Transposed
+	if blasPacks(b.DType) {
+		ldb, transposed = support.PackedLDB(b.DType, b.K), true
+	}
+	_, strideRows := stackedB(b)
+	return blasProductOf(b.Problem, ldb, transposed).batched(b, strideRows*ldb)
 }
 
 // alignedStrides is how the operands of a batch's later products are aligned when those of

@@ -60,6 +60,7 @@ type cublas struct {
 	sums    splitSums
 	session *C.ga_cublas_session // nil before the first product
 	names   map[string]string    // of the kernels that were chosen, by plan
+	asked   *askedCall           // of Choice, nil before the first
 }
 
 func (k *cublas) Name() string { return k.kernel }
@@ -231,7 +232,7 @@ func (k *cublas) open() error {
 		return k.session != nil
 	}, func() {
 		C.ga_cublas_session_free(k.session)
-		k.session = nil
+		k.session, k.asked = nil, nil
 	})
 }
 

@@ -88,6 +88,14 @@ typedef struct ga_cublaslt_plan ga_cublaslt_plan;
 // status when there is none.
 ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_blas_gemm *g, unsigned align_b, unsigned align_a,
                                        unsigned align_c, int most, int *status);
+
+// ga_cublaslt_plan_describe describes a product for questions about up to most algorithms,
+// without asking any. It returns NULL and the library's status when it can't be described.
+ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const ga_blas_gemm *g, int most, int *status);
+// ga_cublaslt_plan_ask has the product n columns, which are our M, and asks anew, in place of
+// what was offered before. It returns the library's status. Calls must not use the plan.
+int ga_cublaslt_plan_ask(ga_cublaslt_plan *plan, int64_t n, unsigned align_b, unsigned align_a, unsigned align_c);
+
 int ga_cublaslt_plan_count(const ga_cublaslt_plan *plan);
 void ga_cublaslt_plan_config(const ga_cublaslt_plan *plan, int algorithm, ga_cublaslt_config *config);
 void ga_cublaslt_plan_free(ga_cublaslt_plan *plan);

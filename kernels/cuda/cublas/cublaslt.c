@@ -57,13 +57,13 @@ struct ga_cublaslt_plan {
   const ga_cublaslt *lib; // which outlives the session
   const ga_cublaslt_session *on;
   void *desc, *b, *a, *c;
-  int scale, count;
-  heuristic *offered;
+  int scale, count, most;
+  heuristic *offered; // room for most
 };
 
 // cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t,
 // cublasLtMatmulPreferenceAttributes_t and cublasLtMatmulAlgoConfigAttributes_t.
-enum { LAYOUT_BATCH_COUNT = 5, LAYOUT_BATCH_STRIDE = 6 };
+enum { LAYOUT_COLS = 3, LAYOUT_BATCH_COUNT = 5, LAYOUT_BATCH_STRIDE = 6 };
 enum { DESC_TRANSA = 3, DESC_FAST_ACCUM = 25 };
 enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D };
 enum { CONFIG_ID, CONFIG_TILE, CONFIG_SPLIT_K, CONFIG_REDUCTION, CONFIG_SWIZZLE, CONFIG_CUSTOM_OPTION, CONFIG_STAGES, CONFIG_INNER_SHAPE, CONFIG_CLUSTER_SHAPE };
@@ -98,7 +98,7 @@ void ga_cublaslt_session_free(ga_cublaslt_session *s) {
 }
 
 // ask fills plan->offered with what the heuristic has.
-static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsigned align_c, int most) {
+static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsigned align_c) {
   const ga_cublaslt_session *on = plan->on;
   const ga_cublaslt *lib = plan->lib;
   void *preference = NULL;
@@ -116,8 +116,9 @@ static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsig
     status = lib->MatmulPreferenceSetAttribute(preference, wants[i].attribute, wants[i].value, wants[i].bytes);
   int returned = 0;
   if (status == 0)
-    status = lib->MatmulAlgoGetHeuristic(on->handle, plan->desc, plan->b, plan->a, plan->c, plan->c, preference, most, plan->offered, &returned);
+    status = lib->MatmulAlgoGetHeuristic(on->handle, plan->desc, plan->b, plan->a, plan->c, plan->c, preference, plan->most, plan->offered, &returned);
   // Those that can't run are marked rather than left out.
+  plan->count = 0;
   for (int i = 0; i < returned && status == 0; i++)
     if (plan->offered[i].state == 0) plan->offered[plan->count++] = plan->offered[i];
   lib->MatmulPreferenceDestroy(preference);
@@ -132,13 +133,13 @@ static int batch(const ga_cublaslt *lib, void *layout, int64_t count, int64_t st
   return status != 0 ? status : lib->MatrixLayoutSetAttribute(layout, LAYOUT_BATCH_STRIDE, &stride, sizeof stride);
 }
 
-ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_blas_gemm *g, unsigned align_b, unsigned align_a,
-                                       unsigned align_c, int most, int *status) {
+ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const ga_blas_gemm *g, int most, int *status) {
   const ga_cublaslt *lib = session->lib;
   ga_cublaslt_plan *plan = calloc(1, sizeof *plan);
   plan->lib = lib;
   plan->on = session;
   plan->scale = g->scale;
+  plan->most = most;
   plan->offered = calloc((size_t)most, sizeof *plan->offered);
   uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
   *status = lib->MatmulDescCreate(&plan->desc, g->compute, g->scale);
@@ -156,12 +157,26 @@ ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_bl
   if (*status == 0) *status = batch(lib, plan->b, g->products, g->stride_b);
   if (*status == 0) *status = batch(lib, plan->a, g->products, g->stride_a);
   if (*status == 0) *status = batch(lib, plan->c, g->products, g->stride_c);
-  if (*status == 0) *status = ask(plan, align_b, align_a, align_c, most);
   if (*status != 0) {
     ga_cublaslt_plan_free(plan);
     return NULL;
   }
   return plan;
+}
+
+ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_blas_gemm *g, unsigned align_b, unsigned align_a,
+                                       unsigned align_c, int most, int *status) {
+  ga_cublaslt_plan *plan = ga_cublaslt_plan_describe(session, g, most, status);
+  if (plan == NULL || (*status = ask(plan, align_b, align_a, align_c)) == 0) return plan;
+  ga_cublaslt_plan_free(plan);
+  return NULL;
+}
+
+int ga_cublaslt_plan_ask(ga_cublaslt_plan *plan, int64_t n, unsigned align_b, unsigned align_a, unsigned align_c) {
+  uint64_t cols = (uint64_t)n;
+  int status = plan->lib->MatrixLayoutSetAttribute(plan->a, LAYOUT_COLS, &cols, sizeof cols);
+  if (status == 0) status = plan->lib->MatrixLayoutSetAttribute(plan->c, LAYOUT_COLS, &cols, sizeof cols);
+  return status != 0 ? status : ask(plan, align_b, align_a, align_c);
 }
 
 int ga_cublaslt_plan_count(const ga_cublaslt_plan *plan) { return plan->count; }

@@ -13,7 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
 // cublasLt is cuBLASLt on one device: cublasLtMatmul with algorithms that the
@@ -26,6 +25,8 @@ type cublasLt struct {
 	sums    splitSums
 	session *C.ga_cublaslt_session // nil before the first product
 	plans   map[ltKey]*ltPlan
+	// questions are about products of which only M changes.
+	questions map[ltKey]*ltPlan
 }
 
 // cublasLtChoice is the kernel of one choice: the heuristic's first, or the nth after
@@ -36,9 +37,11 @@ type cublasLtChoice struct {
 }
 
 var (
-	_ kernels.Candidates = (*cublasLtChoice)(nil)
-	_ kernels.Batcher    = (*cublasLtChoice)(nil)
-	_ kernels.Batcher    = (*cublas)(nil)
+	_ kernels.Candidates   = (*cublasLtChoice)(nil)
+	_ kernels.ChoiceTeller = (*cublasLtChoice)(nil)
+	_ kernels.ChoiceTeller = (*cublas)(nil)
+	_ kernels.Batcher      = (*cublasLtChoice)(nil)
+	_ kernels.Batcher      = (*cublas)(nil)
 )
 
 // ltKey is everything that the heuristic's answer depends on.
@@ -96,14 +99,9 @@ func (k *cublasLtChoice) SupportsBatch(b kernels.Batch) error {
 	if err != nil {
 		return err
 	}
-	p, ldb, transposed := b.Problem, b.LDB, b.BLayout == kernels.Transposed
-	if blasPacks(p.DType) {
-		ldb, transposed = support.PackedLDB(p.DType, p.K), true
-	}
-	_, strideRows := stackedB(b)
-	product := blasProductOf(p, ldb, transposed).batched(b, strideRows*ldb)
 	// As a buffer's beginning is aligned.
-	_, _, err = k.choose(p, product, alignedStrides(product, p.DType))
+	product := productAsked(b)
+	_, _, err = k.choose(b.Problem, product, alignedStrides(product, b.DType), k.ask)
 	return err
 }
 
@@ -117,7 +115,7 @@ func (k *cublasLt) open() error {
 		return k.session != nil
 	}, func() {
 		C.ga_cublaslt_session_free(k.session)
-		k.session, k.plans = nil, nil
+		k.session, k.plans, k.questions = nil, nil, nil
 	})
 }
 
@@ -139,16 +137,8 @@ func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, 
 	gemm := product.gemm()
 	plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(aligned[0]), C.uint(aligned[1]), C.uint(aligned[2]), C.int(most), &plan.status)
 	if plan.c != nil {
-		runtime.AddCleanup(plan, func(c *C.ga_cublaslt_plan) { C.ga_cublaslt_plan_free(c) }, plan.c)
-		for i := range int(C.ga_cublaslt_plan_count(plan.c)) {
-			var c C.ga_cublaslt_config
-			C.ga_cublaslt_plan_config(plan.c, C.int(i), &c)
-			plan.configs = append(plan.configs, ltConfig{
-				id: int(c.id), tile: int(c.tile), stages: int(c.stages), cluster: int(c.cluster_shape),
-				splitK: int(c.split_k), reduction: int(c.reduction), swizzle: int(c.swizzle), customOption: int(c.custom_option),
-				inside: int(c.inner_shape), waves: float64(c.waves), workspace: int64(c.workspace),
-			})
-		}
+		plan.own()
+		plan.read()
 	}
 	if len(k.plans) >= planning.KeptPlans || k.plans == nil {
 		k.plans = map[ltKey]*ltPlan{} // launches hold on to theirs
@@ -159,6 +149,58 @@ func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, 
 	return plan, nil
 }
 
+// askAgain is ask for a question of which only M changes from one call to the next: the
+// product's description is kept, and the answer is valid until the next question.
+func (k *cublasLt) askAgain(product blasProduct, aligned [3]int, most int) (*ltPlan, error) {
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	leave, err := k.dev.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	key := ltKey{product, aligned, most}
+	key.product.n = 0
+	plan := k.questions[key]
+	if plan == nil {
+		plan = &ltPlan{}
+		gemm := product.gemm()
+		if plan.c = C.ga_cublaslt_plan_describe(k.session, &gemm, C.int(most), &plan.status); plan.c == nil {
+			return plan, nil
+		}
+		plan.own()
+		if len(k.questions) >= planning.KeptPlans || k.questions == nil {
+			k.questions = map[ltKey]*ltPlan{}
+		}
+		k.questions[key] = plan
+	}
+	plan.configs = plan.configs[:0]
+	plan.status = C.ga_cublaslt_plan_ask(plan.c, C.int64_t(product.n), C.uint(aligned[0]), C.uint(aligned[1]), C.uint(aligned[2]))
+	if plan.status == 0 {
+		plan.read()
+	}
+	return plan, nil
+}
+
+// own has the library's memory freed with the plan.
+func (p *ltPlan) own() {
+	runtime.AddCleanup(p, func(c *C.ga_cublaslt_plan) { C.ga_cublaslt_plan_free(c) }, p.c)
+}
+
+// read appends the algorithms that the library offers.
+func (p *ltPlan) read() {
+	for i := range int(C.ga_cublaslt_plan_count(p.c)) {
+		var c C.ga_cublaslt_config
+		C.ga_cublaslt_plan_config(p.c, C.int(i), &c)
+		p.configs = append(p.configs, ltConfig{
+			id: int(c.id), tile: int(c.tile), stages: int(c.stages), cluster: int(c.cluster_shape),
+			splitK: int(c.split_k), reduction: int(c.reduction), swizzle: int(c.swizzle), customOption: int(c.custom_option),
+			inside: int(c.inner_shape), waves: float64(c.waves), workspace: int64(c.workspace),
+		})
+	}
+}
+
 // refused says that the library has nothing for a product. Any other status is of the
 // moment, such as a lack of memory.
 func (p *ltPlan) refused() bool {
@@ -166,9 +208,9 @@ func (p *ltPlan) refused() bool {
 }
 
 // choose returns the plan that holds the kernel's choice for a product, and which of
-// its algorithms that is.
-func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned [3]int) (*ltPlan, int, error) {
-	first, err := k.ask(product, aligned, 1)
+// its algorithms that is. ask is how the heuristic is asked.
+func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned [3]int, ask ltAsk) (*ltPlan, int, error) {
+	first, err := ask(product, aligned, 1)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -176,9 +218,9 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case first.c == nil && !first.refused():
+	case len(first.configs) == 0 && !first.refused():
 		return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("ask cuBLASLt for an algorithm", first.status))
-	case first.c == nil:
+	case len(first.configs) == 0:
 		return refuse("cuBLASLt has no algorithm for it (%s)%s", C.GoString(C.ga_blas_status(first.status)), ltNeeds(p.DType))
 	case k.n == 0:
 		return first, 0, nil
@@ -187,7 +229,7 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 	if k.n >= most {
 		most = ltMany
 	}
-	more, err := k.ask(product, aligned, most)
+	more, err := ask(product, aligned, most)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -195,6 +237,27 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 		return more, at, nil
 	}
 	return refuse("cuBLASLt offers %d algorithms for it", max(1, len(more.configs)))
+}
+
+// ltAsk asks the heuristic for up to most algorithms for a product.
+type ltAsk func(product blasProduct, aligned [3]int, most int) (*ltPlan, error)
+
+// Choice implements [kernels.ChoiceTeller] by the heuristic alone.
+func (k *cublasLtChoice) Choice(p kernels.Problem) (kernels.Choice, error) {
+	b := kernels.Batch{Problem: p}
+	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
+		return kernels.Choice{}, err
+	}
+	b, err := normalize(b)
+	if err != nil {
+		return kernels.Choice{}, err
+	}
+	product := productAsked(b)
+	plan, at, err := k.choose(b.Problem, product, alignedStrides(product, b.DType), k.askAgain)
+	if err != nil {
+		return kernels.Choice{}, err
+	}
+	return plan.configs[at].choice(), nil
 }
 
 // statusInvalidValue is CUBLAS_STATUS_INVALID_VALUE, which the library also returns for
@@ -240,7 +303,7 @@ func (k *cublasLtChoice) BindBatch(b kernels.Batch, a kernels.Operand, w kernels
 	if err != nil {
 		return nil, err
 	}
-	plan, at, err := k.choose(p, o.product, o.aligned())
+	plan, at, err := k.choose(p, o.product, o.aligned(), k.ask)
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,17 @@ func (c ltConfig) tiling() kernels.Tiling {
 	return t
 }
 
+// choice is what the attributes say would be launched.
+func (c ltConfig) choice() kernels.Choice {
+	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling()}
+	_, stages := ltStages(c.stages)
+	choice.Stages, _ = strconv.Atoi(stages) // 0 where the library chooses them
+	if x, y, ok := sides(ltCluster(c.cluster)); ok {
+		choice.Cluster = [3]int{x, y, 1}
+	}
+	return choice
+}
+
 // sides are those of a tile by its name, "128x256"; ok is false where the name has none.
 func sides(tile string) (rows, cols int, ok bool) {
 	a, b, _ := strings.Cut(tile, "x")

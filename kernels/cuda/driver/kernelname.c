@@ -3,6 +3,7 @@
 #include "kernelname.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // CUstreamCaptureMode and CUgraphNodeType. Relaxed, since what else the thread or the
 // library does meanwhile is not part of the stream.
@@ -10,37 +11,54 @@ enum { CAPTURE_RELAXED = 2, NODE_KERNEL = 0 };
 
 enum { MOST_NODES = 16 }; // a product takes one to three
 
+enum { CLUSTER_DIMENSION = 4 }; // CUlaunchAttributeID
+
+// describe tells the launch of the first kernel.
+static void describe(CUgraphNode node, const ga_kernel_node_params *p, ga_cuda_captured *found) {
+  const unsigned grid[3] = {p->gridDimX, p->gridDimY, p->gridDimZ};
+  memcpy(found->grid, grid, sizeof grid);
+  CUlaunchAttributeValue value;
+  memset(&value, 0, sizeof value);
+  if (cuGraphKernelNodeGetAttribute(node, CLUSTER_DIMENSION, &value) == CUDA_SUCCESS) {
+    const unsigned cluster[3] = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+    if (cluster[0] * cluster[1] * cluster[2] > 1) memcpy(found->cluster, cluster, sizeof cluster);
+  }
+  // Where a function is asked for, the driver takes a library's kernel as well.
+  CUfunction function = p->kern != NULL ? (CUfunction)p->kern : p->func;
+  int threads = (int)(p->blockDimX * p->blockDimY * p->blockDimZ), blocks = 0;
+  if (cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, p->sharedMemBytes) == CUDA_SUCCESS) found->per_sm = blocks;
+}
+
 // append writes the symbol of a node's kernel behind what is in text already.
-static int append(CUgraphNode node, char *text, size_t bytes, size_t *used) {
+static void append(CUgraphNode node, ga_cuda_captured *found, char *text, size_t bytes, size_t *used) {
   int type = -1;
-  if (cuGraphNodeGetType(node, &type) != CUDA_SUCCESS || type != NODE_KERNEL) return 0;
+  if (cuGraphNodeGetType(node, &type) != CUDA_SUCCESS || type != NODE_KERNEL) return;
   ga_kernel_node_params p = {0};
   const char *name = NULL;
-  if (cuGraphKernelNodeGetParams(node, &p) != CUDA_SUCCESS) return 0;
+  if (cuGraphKernelNodeGetParams(node, &p) != CUDA_SUCCESS) return;
   CUresult code = p.kern != NULL ? cuKernelGetName(&name, p.kern) : cuFuncGetName(&name, p.func);
-  if (code != CUDA_SUCCESS || name == NULL) return 0;
+  if (code != CUDA_SUCCESS || name == NULL) return;
   int n = snprintf(text + *used, bytes - *used, "%s\n", name);
   if (n < 0 || (size_t)n >= bytes - *used) {
     text[*used] = 0;
-    return 0;
+    return;
   }
   *used += (size_t)n;
-  return 1;
+  if (found->kernels++ == 0) describe(node, &p, found);
 }
 
-int ga_cuda_kernel_symbols(const ga_cuda_launch *launch, CUstream stream, char *text, size_t bytes) {
+ga_cuda_captured ga_cuda_kernel_symbols(const ga_cuda_launch *launch, CUstream stream, char *text, size_t bytes) {
+  ga_cuda_captured found = {0};
   text[0] = 0;
-  if (cuStreamBeginCapture(stream, CAPTURE_RELAXED) != CUDA_SUCCESS) return 0;
-  int status = 0;
-  for (int i = 0; i < launch->count && status == 0; i++)
-    if (launch->steps[i].enqueue != NULL) status = launch->steps[i].enqueue(launch->steps[i].self, stream);
+  if ((found.code = cuStreamBeginCapture(stream, CAPTURE_RELAXED)) != CUDA_SUCCESS) return found;
+  for (int i = 0; i < launch->count && found.library == 0; i++)
+    if (launch->steps[i].enqueue != NULL) found.library = launch->steps[i].enqueue(launch->steps[i].self, stream);
   CUgraph graph = NULL;
-  CUresult end = cuStreamEndCapture(stream, &graph);
-  int found = 0;
+  found.code = cuStreamEndCapture(stream, &graph);
   CUgraphNode nodes[MOST_NODES];
   size_t count = MOST_NODES, used = 0;
-  if (end == CUDA_SUCCESS && status == 0 && graph != NULL && cuGraphGetNodes(graph, nodes, &count) == CUDA_SUCCESS)
-    for (size_t i = 0; i < count && i < MOST_NODES; i++) found += append(nodes[i], text, bytes, &used);
+  if (found.code == CUDA_SUCCESS && found.library == 0 && graph != NULL && cuGraphGetNodes(graph, nodes, &count) == CUDA_SUCCESS)
+    for (size_t i = 0; i < count && i < MOST_NODES; i++) append(nodes[i], &found, text, bytes, &used);
   if (graph != NULL) cuGraphDestroy(graph);
   return found;
 }

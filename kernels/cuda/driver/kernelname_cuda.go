@@ -6,6 +6,7 @@ package driver
 import "C"
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -21,17 +22,50 @@ func (d *Device) KernelNames(l *Launch) string {
 	if !d.blocks.primed[l.Plan] {
 		return ""
 	}
-	leave, err := d.Enter()
+	captured, err := d.Capture(l)
 	if err != nil {
 		return ""
+	}
+	return captured.Names
+}
+
+// Captured is what a library launches for a call.
+type Captured struct {
+	// Names are those of its kernels, empty where the driver (before 12.3) does not tell.
+	Names string
+	// Grid and Cluster are the shapes of the first kernel's launch in blocks, zeros for what
+	// is not known.
+	Grid, Cluster [3]int
+	// PerSM is how many of its blocks a multiprocessor runs at the same time, 0 unknown.
+	PerSM int
+}
+
+// Capture reads what a library launches for l from a graph that never runs: nothing is
+// read or written at the addresses of l. The error is the library's, or the driver's; where
+// the library has not loaded its code yet, both may refuse.
+func (d *Device) Capture(l *Launch) (Captured, error) {
+	leave, err := d.Enter()
+	if err != nil {
+		return Captured{}, err
 	}
 	defer leave()
 	text := (*C.char)(C.malloc(symbolBytes))
 	defer C.free(unsafe.Pointer(text))
-	n := C.ga_cuda_kernel_symbols(l.c, C.CUstream(handle(&d.blocks.stream)), text, symbolBytes)
+	found := C.ga_cuda_kernel_symbols(l.c, C.CUstream(handle(&d.blocks.stream)), text, symbolBytes)
 	runtime.KeepAlive(l)
-	if n == 0 {
-		return ""
+	switch {
+	case found.library != 0 && l.Library != nil:
+		return Captured{}, l.Library(int(found.library))
+	case found.library != 0:
+		return Captured{}, fmt.Errorf("capture a call: code %d", int(found.library))
+	case found.code != C.CUDA_SUCCESS:
+		return Captured{}, fmt.Errorf("capture a call: %w", result(found.code))
+	case found.kernels == 0:
+		return Captured{}, nil
 	}
-	return kernelNames(strings.Fields(C.GoString(text)))
+	c := Captured{Names: kernelNames(strings.Fields(C.GoString(text))), PerSM: int(found.per_sm)}
+	for i := range c.Grid {
+		c.Grid[i], c.Cluster[i] = int(found.grid[i]), int(found.cluster[i])
+	}
+	return c, nil
 }

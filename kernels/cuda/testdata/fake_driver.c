@@ -394,8 +394,32 @@ CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
   return CUDA_SUCCESS;
 }
 
+// The first kernel is launched as 8×4 blocks in clusters of two.
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, CUlaunchAttributeValue *value) {
+  BEGIN;
+  value->clusterDim.x = node == (CUgraphNode)1 ? 2 : 1;
+  value->clusterDim.y = value->clusterDim.z = 1;
+  return attribute == 4 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared) {
+  BEGIN;
+  *blocks = 1;
+  return function == (CUfunction)&kinds && threads == 384 && shared == 1024 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// cuStreamIsCapturing lets a library on this driver leave its arithmetic undone.
+CUresult cuStreamIsCapturing(CUstream stream, int *status) {
+  (void)stream;
+  *status = capturing;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuGraphKernelNodeGetParams(CUgraphNode node, ga_kernel_node_params *params) {
   BEGIN;
+  params->gridDimX = 8, params->gridDimY = 4, params->gridDimZ = 1;
+  params->blockDimX = 384, params->blockDimY = params->blockDimZ = 1;
+  params->sharedMemBytes = 1024;
   if (node == (CUgraphNode)1) params->kern = &kinds;
   else params->func = (CUfunction)&kinds;
   return CUDA_SUCCESS;

@@ -92,6 +92,7 @@ GA_CUDA(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec
 GA_CUDA(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))
 GA_CUDA(cuGraphUpload, "cuGraphUpload", (CUgraphExec, CUstream))
 GA_CUDA(cuGraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2", (CUgraphNode, ga_kernel_node_params *))
+GA_CUDA(cuGraphKernelNodeGetAttribute, "cuGraphKernelNodeGetAttribute", (CUgraphNode, int, CUlaunchAttributeValue *))
 GA_CUDA(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int))
 GA_CUDA(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *))
 GA_CUDA(cuFuncGetName, "cuFuncGetName", (const char **, CUfunction))

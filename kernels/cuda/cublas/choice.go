@@ -1,0 +1,119 @@
+//go:build cuda
+
+package cublas
+
+// #include "cublas.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+)
+
+// askedCall is a call that is captured again and again, for one product after the other, and
+// never made.
+type askedCall struct {
+	call *cublasCall
+	l    *driver.Launch
+}
+
+// The operands of such a call lie at addresses that nobody reads or writes: in the workspace,
+// this far from each other, and so aligned as well as a buffer's beginning.
+const askedApart = 1 << 20
+
+// Choice implements [kernels.ChoiceTeller]: the library puts its kernels into a graph that
+// never runs, and the graph tells what they are.
+func (k *cublas) Choice(p kernels.Problem) (kernels.Choice, error) {
+	b := kernels.Batch{Problem: p}
+	if err := k.SupportsBatch(b); err != nil {
+		return kernels.Choice{}, err
+	}
+	b, err := normalize(b)
+	if err != nil {
+		return kernels.Choice{}, err
+	}
+	captured, err := k.capture(b)
+	if err != nil {
+		// What the library loads at the first use of a kernel may not be loaded in a capture.
+		if loading := k.runOnce(b.Problem); loading != nil {
+			return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape, b.DType, errors.Join(err, loading))
+		}
+		captured, err = k.capture(b)
+	}
+	switch {
+	case err != nil:
+		return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape, b.DType, err)
+	case captured.Names == "":
+		return kernels.Choice{}, fmt.Errorf("%s: the driver does not tell what %s launches: expected one for CUDA 12.3 or later", k.dev.Spec().ID, k.Name())
+	}
+	c := kernels.Choice{Grid: captured.Grid, Cluster: captured.Cluster, Slots: float64(captured.PerSM * k.dev.Arch().SMs)}
+	c.Label, c.Tiling = namedTiling(captured.Names)
+	return c, nil
+}
+
+// capture reads what the library launches for a normalized product.
+func (k *cublas) capture(b kernels.Batch) (driver.Captured, error) {
+	if err := k.open(); err != nil {
+		return driver.Captured{}, err
+	}
+	workspace, err := k.dev.Scratch(blasWorkspaceBytes(k.dev.Arch()))
+	if err != nil {
+		return driver.Captured{}, err
+	}
+	if k.asked == nil {
+		call := &cublasCall{(*C.ga_cublas_call)(C.calloc(1, C.sizeof_ga_cublas_call))}
+		runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
+		step := driver.Step{Enqueue: C.ga_cublas_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels}
+		l, err := k.dev.NewLaunch("", k.kernel+" is asked", []driver.Step{step}, call)
+		if err != nil {
+			return driver.Captured{}, err
+		}
+		k.asked = &askedCall{call, l}
+	}
+	*k.asked.call.c = C.ga_cublas_call{on: k.session, gemm: productAsked(b).gemm(),
+		b: C.CUdeviceptr(workspace), a: C.CUdeviceptr(workspace + askedApart), c: C.CUdeviceptr(workspace + 2*askedApart)}
+	k.asked.l.Library = blasReturned(k.Name(), b.DType)
+	return k.dev.Capture(k.asked.l)
+}
+
+// runOnce runs a normalized product on operands of its own, so that its code is loaded.
+func (k *cublas) runOnce(p kernels.Problem) (err error) {
+	var held []interface{ Close() error }
+	defer func() {
+		for i := len(held) - 1; i >= 0; i-- {
+			err = errors.Join(err, held[i].Close())
+		}
+	}()
+	rowsOfB := p.K
+	if p.BLayout == kernels.Transposed {
+		rowsOfB = p.N
+	}
+	var buffers [3]kernels.Buffer
+	for i, elements := range []int64{int64(p.M) * int64(p.LDA), int64(rowsOfB) * int64(p.LDB), int64(p.M) * int64(p.LDC)} {
+		size := p.DType.Size()
+		if i == 2 {
+			size = p.DType.Output().Size()
+		}
+		if buffers[i], err = k.dev.Alloc(elements * int64(size)); err != nil {
+			return err
+		}
+		held = append(held, buffers[i])
+	}
+	w, err := k.PrepareWeights(p, buffers[1])
+	if err != nil {
+		return err
+	}
+	held = append(held, w)
+	l, err := k.Bind(p, kernels.Operand{Buffer: buffers[0]}, w, kernels.Operand{Buffer: buffers[2]})
+	if err != nil {
+		return err
+	}
+	_, err = k.dev.Prime(context.Background(), l)
+	return err
+}

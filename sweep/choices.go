@@ -1,0 +1,116 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Told is what the kernels of a plan say that they would run, without anything being timed.
+type Told struct {
+	// Choices are those of the series of which something was told.
+	Choices map[results.SeriesKey]results.Choices
+	// Untold says of the others, and of series of which some Ms could not be told, why.
+	Untold map[results.SeriesKey]string
+	// Asked is how many Ms were asked about, of all series.
+	Asked int
+}
+
+// mostUntold is how many Ms of a series may fail to be told before it is left alone: what
+// fails so often fails everywhere, and may take long each time.
+const mostUntold = 8
+
+// AskChoices asks the devices what they would run at every M of those series of the plan for
+// which of is true; nil takes all. All shards of a plan ask the same, so that their answers
+// agree. Devices are asked side by side; none may measure meanwhile. Progress, which may be
+// nil, is told how many Ms have been asked about. The error is that of ctx.
+func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, of func(PlannedSeries) bool, progress func(asked int)) (Told, error) {
+	told := Told{Choices: map[results.SeriesKey]results.Choices{}, Untold: map[results.SeriesKey]string{}}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for _, d := range devices {
+		group.Go(func() error {
+			for _, s := range plan.Series {
+				if s.Device != d.Spec().ID || of != nil && !of(s) {
+					continue
+				}
+				choices, asked, err := askSeries(ctx, d, s)
+				if ended := ctx.Err(); ended != nil {
+					return ended
+				}
+				mu.Lock()
+				if told.Asked += asked; len(choices) > 0 {
+					told.Choices[s.SeriesKey] = choices
+				}
+				if err != nil {
+					told.Untold[s.SeriesKey] = err.Error()
+				}
+				if progress != nil {
+					progress(told.Asked)
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Told{}, err
+	}
+	return told, nil
+}
+
+// askSeries asks about the Ms of one series. The error says why the first M that was not
+// told was not. An M that is not supported ends a stretch and is no error, unless all are.
+func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices results.Choices, asked int, err error) {
+	k, err := kernels.FindImplementation(d, s.Operation, s.Kernel)
+	if err != nil {
+		return nil, 0, err
+	}
+	var refused, failed error
+	failures, joined := 0, false
+	for _, m := range s.Ms {
+		if ctx.Err() != nil {
+			return nil, asked, ctx.Err()
+		}
+		asked++
+		c, err := kernels.ChoiceOf(k, task(s.Case(m), m))
+		var no *kernels.Unsupported
+		var never *kernels.Untold
+		switch {
+		case err == nil:
+			choices = choices.Add(m, results.KindOf(c, m, s.N), joined)
+		case errors.As(err, &never):
+			return nil, 0, err
+		case errors.As(err, &no):
+			refused = err
+		default:
+			if failures++; failed == nil {
+				failed = fmt.Errorf("m%d: %w", m, err)
+			}
+			if failures == mostUntold {
+				return choices, asked, failed
+			}
+		}
+		joined = err == nil
+	}
+	if failed == nil && len(choices) == 0 {
+		failed = refused
+	}
+	return choices, asked, failed
+}
+
+// Store keeps what was told in a run.
+func (t Told) Store(run *results.Run) error {
+	for _, key := range results.ChosenSeries(t.Choices) {
+		if err := run.SetChoices(key, t.Choices[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"pgregory.net/rapid"
+)
+
+// TestWhatPeopleRun: without names a plan has libraries, their next choices where the preset
+// wants them, auto, and what was brought; the ladder has a name, and its rungs theirs.
+func TestWhatPeopleRun(t *testing.T) {
+	gemm := func(name string, candidates ...kerneltest.GemmConfig) kerneltest.GemmConfig {
+		return kerneltest.GemmConfig{Name: name, Cost: kerneltest.Linear(1e10, 0), Candidates: candidates}
+	}
+	next := gemm("")
+	all := []kerneltest.GemmConfig{gemm("auto"), gemm("hopper"), gemm("mma"), gemm("wmma"), gemm("gemv"), gemm("tiled"), gemm("naive"),
+		gemm("cublas"), gemm("cublaslt", next, next, next), gemm("mine")}
+	for _, c := range []struct {
+		name    string
+		kind    kernels.Kind
+		o       Options
+		kernels string
+		dtypes  string
+	}{
+		{"overnight on a card", kernels.CUDA, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine", "bf16 fp16 fp8 int8"},
+		{"overnight on a host", kernels.CPU, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine", "bf16 fp16 fp8 int8 fp32"},
+		{"standard on a card", kernels.CUDA, Options{Preset: "standard"}, "auto cublas cublaslt mine", "bf16"},
+		{"quick on a host", kernels.CPU, Options{Preset: "quick"}, "auto cublas cublaslt mine", "bf16 fp32"},
+		{"the ladder", kernels.CUDA, Options{Preset: "overnight", Kernels: []string{LadderKernels, "cublaslt"}, DTypes: []kernels.DType{kernels.FP32}},
+			"hopper mma wmma gemv tiled naive cublaslt", "fp32"},
+		{"algorithms", kernels.CUDA, Options{Preset: "overnight", Algorithms: 1}, "auto cublas cublaslt cublaslt:1 mine", "bf16 fp16 fp8 int8"},
+	} {
+		d := kerneltest.New(kerneltest.Config{Kind: c.kind, Gemms: all})
+		c.o.Targets, c.o.Batches = []Target{{N: 64, K: 64}}, Batches{1, 2}
+		p, err := NewPlan([]kernels.Device{d}, c.o, nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var names, dtypes []string
+		for _, s := range p.Series {
+			if !slices.Contains(names, s.Kernel) {
+				names = append(names, s.Kernel)
+			}
+			if !slices.Contains(dtypes, string(s.DType)) {
+				dtypes = append(dtypes, string(s.DType))
+			}
+		}
+		if got := strings.Join(names, " "); got != c.kernels {
+			t.Errorf("%s: %s, expected %s", c.name, got, c.kernels)
+		}
+		if got := strings.Join(dtypes, " "); got != c.dtypes {
+			t.Errorf("%s: %s, expected %s", c.name, got, c.dtypes)
+		}
+	}
+	// A device that has nothing else runs its ladder.
+	bare := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{gemm("tiled"), gemm("naive")}})
+	p, err := NewPlan([]kernels.Device{bare}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1}, DTypes: []kernels.DType{kernels.FP32}}, nil)
+	if err != nil || len(p.Series) != 2 {
+		t.Errorf("a bare ladder: %+v, %v", p, err)
+	}
+	if _, err := NewPlan([]kernels.Device{simulated(nil)}, Options{Kernels: []string{LadderKernels}}, nil); err == nil || !strings.Contains(err.Error(), "sim has no kernels of our ladder") {
+		t.Errorf("a ladder where there is none: %v", err)
+	}
+}
+
+// TestPresetsPlanAttention: projections are of products.
+func TestPresetsPlanAttention(t *testing.T) {
+	d := kerneltest.New(kerneltest.Config{Attentions: []kerneltest.AttentionConfig{{Name: "flash", Cost: func(kernels.Attention) float64 { return 1e-5 }}}})
+	for _, preset := range Presets() {
+		p, err := NewPlan([]kernels.Device{d}, Options{Preset: preset.Name, Operations: []kernels.Operation{kernels.AttentionDecode}}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", preset.Name, err)
+			continue
+		}
+		for _, s := range p.Series {
+			if s.Infer {
+				t.Errorf("%s infers %v", preset.Name, s.SeriesKey)
+			}
+		}
+	}
+}
+
+// TestAlike: what is found by asking about some Ms is what asking about each finds.
+func TestAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 5000).Draw(t, "n")
+		most := rapid.IntRange(0, n).Draw(t, "most")
+		ms, asked := Batches(upTo(n)), 0
+		refusal := func(m int) error {
+			asked++
+			if m > most {
+				return &kernels.Unsupported{Kernel: "k", Reason: "too large"}
+			}
+			return nil
+		}
+		kept, why, ok := alike(ms, refusal)
+		if !ok || kept != most || (why == nil) != (most == n) {
+			t.Fatalf("%d of %d are supported; found %d, %v, %v", most, n, kept, why, ok)
+		}
+		if asked > 250 {
+			t.Fatalf("asked %d times about %d", asked, n)
+		}
+	})
+	for name, supports := range map[string]func(m int) bool{
+		"multiples of 16": func(m int) bool { return m%16 == 0 },
+		"from 9":          func(m int) bool { return m > 8 },
+	} {
+		_, _, ok := alike(Batches(upTo(1000)), func(m int) error {
+			if !supports(m) {
+				return &kernels.Unsupported{}
+			}
+			return nil
+		})
+		if ok {
+			t.Errorf("%s: taken for a largest M", name)
+		}
+	}
+}
