@@ -129,6 +129,7 @@ func BenchmarkFamilies(b *testing.B) {
 	if names == "" {
 		b.Skipf("%s=first.db,second.db names no runs", familiesVariable)
 	}
+	var sparse Data
 	for _, path := range strings.Split(names, ",") {
 		run, err := results.Open(path)
 		if err != nil {
@@ -138,14 +139,21 @@ func BenchmarkFamilies(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		compareFamilies(b, path, dense)
+		sparse = compareFamilies(b, path, dense)
 		if err := run.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := RunAudit(b.Context(), sparse, Default(), nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func compareFamilies(b *testing.B, path string, dense Data) {
+// compareFamilies prints how a sweep that infers what it can compares with a dense one, and
+// returns it.
+func compareFamilies(b *testing.B, path string, dense Data) Data {
 	b.Helper()
 	cfg := Default()
 	choices := map[results.SeriesKey]results.Choices{}
@@ -223,6 +231,7 @@ func compareFamilies(b *testing.B, path string, dense Data) {
 		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
 			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
 	}
+	return sparse
 }
 
 // BenchmarkLook asks for rows of a series of 32 768 Ms, of which the seeds were measured.
