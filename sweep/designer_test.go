@@ -117,7 +117,15 @@ func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[in
 	for _, m := range seeds[p.Series[0].SeriesKey] {
 		want[m] = 0
 	}
-	for round := p.Screening; ; round += p.Screening {
+	// Rows that were added begin at a look; after the last round nothing more is asked for.
+	looks := []int{math.MaxInt}
+	for _, c := range cases {
+		if n := first(c.ID); n > 0 {
+			looks = append(looks, n)
+		}
+	}
+	slices.Sort(looks)
+	for _, round := range slices.Compact(looks) {
 		var earlier []results.Sample
 		var known []results.Case
 		for _, c := range cases {
@@ -134,8 +142,9 @@ func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[in
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(more) == 0 {
-			break
+		if round == math.MaxInt && len(more) > 0 {
+			t.Errorf("%v were asked for at last", more)
+			continue
 		}
 		for _, c := range more {
 			want[c.M] = round

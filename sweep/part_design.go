@@ -83,31 +83,51 @@ func (p *part) join(cases []results.Case, round int) error {
 	return nil
 }
 
-// extend takes in the seeds of the next step or, when none wait, what the designer asks for,
-// and opens the control rows for as many rounds as they take; false when there is nothing.
-func (p *part) extend(round int, earlier []results.Sample) (more bool, err error) {
+// ownShare is the share of the stations that rows must come to for rounds of their own.
+const ownShare = 1. / 8
+
+// fewestControls is how many control rows such rounds have at least, where there are as many.
+const fewestControls = 8
+
+// extend takes in the seeds of the next step or, when none wait, what the designer asks for:
+// so many stations are added. own says that the rounds until the next look are theirs, which
+// they share with control rows.
+func (p *part) extend(round int, earlier []results.Sample) (added int, own bool, err error) {
 	if p.design == nil {
-		return false, nil
+		return 0, false, nil
 	}
 	before := len(p.cases)
 	next := p.step()
-	if len(next) == 0 {
+	seeds := len(next) > 0
+	if !seeds {
 		if next, err = p.more(earlier); err != nil {
-			return false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
+			return 0, false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
 		}
+		own = !p.choosing(round) || float64(len(next)) >= ownShare*float64(before)
 	}
 	if err := p.join(next, round); err != nil || len(p.cases) == before {
-		return false, err
+		return 0, false, err
 	}
-	p.inferred = max(0, p.inferred-(len(p.cases)-before)) // until they are measured, nothing is known of them
+	added = len(p.cases) - before
+	p.inferred = max(0, p.inferred-added) // until they are measured, nothing is known of them
 	for _, c := range p.cases[before:] {
 		if !p.rig.holds(c) {
 			p.loadedG = -1 // so that A and C are made larger
 		}
 	}
+	if seeds || own {
+		p.own(round, added)
+	}
+	return added, seeds || own, nil
+}
+
+// own begins rounds for the stations that were added last, and control rows.
+func (p *part) own(round, added int) {
 	if of, ok := p.r.Chooser.(Controls); ok {
-		for _, id := range of.Controls(p.cases[:before]) {
-			if i, ok := p.index[id]; ok && !p.gone[i] {
+		ids := of.Controls(p.cases[:len(p.cases)-added])
+		most := min(len(ids), max(fewestControls, added))
+		for k := range most {
+			if i, ok := p.index[ids[k*len(ids)/most]]; ok && !p.gone[i] {
 				p.open[i] = true
 			}
 		}
@@ -115,7 +135,30 @@ func (p *part) extend(round int, earlier []results.Sample) (more bool, err error
 	p.design.rounds += p.certain()
 	p.until = round + p.certain()
 	p.plan(round)
-	return true, nil
+}
+
+// complete begins rounds for stations that lack some of the rounds that every station gets,
+// those that were added last among them, where the chooser opens nothing; false when there
+// are none.
+func (p *part) complete(round, added int) bool {
+	if p.design == nil {
+		return false
+	}
+	lacking := 0
+	for _, joined := range p.joined {
+		lacking = max(lacking, joined+p.certain()-round)
+	}
+	if lacking == 0 {
+		return false
+	}
+	if added > 0 {
+		p.own(round, added)
+		return true
+	}
+	p.design.rounds += lacking
+	p.until = round + lacking
+	p.plan(round)
+	return true
 }
 
 // more asks the designer for further rows, and notes how much is known.

@@ -12,8 +12,9 @@ import (
 // so that a resumed sweep decides alike.
 //
 // First come the rows that a designer asks for, which get as many rounds as the screening
-// has. When it asks for none, the chooser looks, at the rounds of [results.Looks]; those of
-// the designer are not counted among them.
+// has. Where they are few beside those that there are, they go along with what the chooser
+// opens: in rounds of their own, most blocks would be those of control rows. The chooser
+// looks at the rounds of [results.Looks]; those of the designer are not counted among them.
 func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
@@ -33,10 +34,15 @@ func (p *part) look(round int) (more bool, err error) {
 	}
 	clear(p.open)
 	earlier := p.before(round)
-	if more, err := p.extend(round, earlier); more || err != nil {
+	added, more, err := p.extend(round, earlier)
+	if more || err != nil {
 		return more, err
 	}
-	return p.choose(round, earlier)
+	more, err = p.choose(round, earlier)
+	if more || err != nil {
+		return more, err
+	}
+	return p.complete(round, added), nil
 }
 
 // before lists the samples of the rounds before one, of the stations.
@@ -47,12 +53,17 @@ func (p *part) before(round int) []results.Sample {
 	})
 }
 
+// choosing says whether the chooser still has rounds to give.
+func (p *part) choosing(round int) bool {
+	return p.r.Chooser != nil && round-p.designRounds() < p.r.Plan.Rounds
+}
+
 // choose has the chooser open stations for the rounds until its next look.
 func (p *part) choose(round int, earlier []results.Sample) (more bool, err error) {
-	counted := round - p.designRounds() // that the chooser knows of
-	if p.r.Chooser == nil || counted >= p.r.Plan.Rounds {
+	if !p.choosing(round) {
 		return false, nil
 	}
+	counted := round - p.designRounds() // that the chooser knows of
 	began := p.r.Now()
 	ids, err := p.r.Chooser.Open(p.cases, earlier)
 	p.rig.watch.took(&p.rig.watch.Chooser, began)
