@@ -152,6 +152,8 @@ type Finding struct {
 	Waiver string `json:"waiver,omitempty"`
 	// Reproduce is the command that measures the worst row and its reference again.
 	Reproduce string `json:"reproduce"`
+	// NeedsPaths says that PATH stands in Reproduce for files that were given to the run.
+	NeedsPaths bool `json:"needs_paths,omitempty"`
 	// ReferenceM is the M of what the worst row is held against, 0 for a ceiling;
 	// Reference is the case in words.
 	ReferenceM int    `json:"reference_m,omitempty"`
