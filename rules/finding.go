@@ -116,7 +116,7 @@ type Remedy struct {
 	// StakeUS is the time that the remedy saves, in microseconds × weight of traffic:
 	// measured when it was Executed, else predicted.
 	StakeUS float64 `json:"stake_us"`
-	// Sustained is what the direct product and the remedy take when each runs alone; nil
+	// Sustained is what the direct product and the remedy take when each runs by itself; nil
 	// where they did not.
 	Sustained *Sustained `json:"sustained,omitempty"`
 }
@@ -160,7 +160,7 @@ type Finding struct {
 	Reference  string `json:"reference,omitempty"`
 	// Against is that case, nil for a ceiling.
 	Against *results.Case `json:"against,omitempty"`
-	// Sustained is what the worst row and its reference take when each runs alone; nil
+	// Sustained is what the worst row and its reference take when each runs by itself; nil
 	// where they did not.
 	Sustained *Sustained `json:"sustained,omitempty"`
 }

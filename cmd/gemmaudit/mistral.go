@@ -176,7 +176,7 @@ type words struct {
 	vocab int
 }
 
-// openWords reads the tokenizer that lies beside a model.
+// openWords reads the tokenizer that lies next to a model.
 func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
 	w := &words{path: filepath.Join(dir, "tokenizer.json"), vocab: c.Config().Vocab}
 	var err error
