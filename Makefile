@@ -5,7 +5,7 @@
 #   make test    everything, as a clean clone runs it (some minutes)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
-#   make bench   what the kernels reach here, beside registers, memory and libraries; with PAIR=cold.db,hot.db
+#   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them), with
 #                FAMILIES=run.db how much of such a run could have been inferred
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
@@ -31,8 +31,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
 CONCURRENT   := ./results ./sweep ./cmd/...
-SERIAL       := algos|audit|badcells|badplan|brought|completion|cpu|devices|diff|import|mistral|proof|published|rounds|runfiles|schema1|selftest|splits|usage
-SERIAL_TESTS := TestPresetsFitTheirBudgets
+SERIAL       := algos|audit|badcells|badplan|batched|brought|completion|cpu|damagedproof|devices|diff|import|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|splits|usage
+SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'

@@ -27,6 +27,34 @@ func BroughtKernels(versions map[string]string) []string {
 	})
 }
 
+// BroughtFlags are the flags of the command line that bring kernels of these names to a device
+// with these versions again: the file of a kernel, and all versions of a library. A run keeps no
+// paths, so PATH stands for each. There are none for kernels that a device has by itself.
+func BroughtFlags(versions map[string]string, names ...string) []string {
+	var flags []string
+	brought := BroughtKernels(versions)
+	seen := map[string]bool{}
+	for _, name := range names {
+		name, _, _ = strings.Cut(name, ":") // a further choice
+		library, _, versioned := strings.Cut(name, "@")
+		// Both libraries of cuBLAS come with one path.
+		library = strings.Replace(library, "cublaslt", "cublas", 1)
+		switch {
+		case slices.Contains(brought, name) && !seen[name]:
+			seen[name] = true
+			flags = append(flags, "--kernel-file", "PATH")
+		case versioned && !seen[library]:
+			seen[library] = true
+			for other := range versions {
+				if IsVersionOf(other, library) {
+					flags = append(flags, "--library", library+"=PATH")
+				}
+			}
+		}
+	}
+	return flags
+}
+
 // VersionedName is the name of a library's kernel where several versions of the library are
 // measured beside each other: "openblas@0.3.21".
 func VersionedName(kernel, version string) string { return kernel + "@" + version }

@@ -14,7 +14,7 @@ const (
 	CUDA Kind = "cuda"
 )
 
-// KindFacts is what differs between devices by their kind alone.
+// KindFacts is what differs between devices only by their kind.
 type KindFacts struct {
 	Kind Kind
 	Name string // for people: "CUDA device"

@@ -238,11 +238,14 @@ func MethodText(a *rules.Audit) string {
 	return s
 }
 
+// pathsNote explains the commands of findings that need paths.
+const pathsNote = "PATH stands for a file that was given to the run, which does not keep its path"
+
 // reproduceNotes are the commands of the first findings that count.
 func reproduceNotes(findings []rules.Finding) []Note {
 	const most = 5
 	var notes []Note
-	left := 0
+	left, paths := 0, false
 	for _, f := range findings {
 		if f.Status == rules.Waived || f.Reproduce == "" {
 			continue
@@ -252,6 +255,10 @@ func reproduceNotes(findings []rules.Finding) []Note {
 			continue
 		}
 		notes = append(notes, Note{fmt.Sprintf("reproduce %s m%d: %s", f.Rule, f.WorstM, f.Reproduce), Neutral})
+		paths = paths || f.NeedsPaths
+	}
+	if paths {
+		notes = append(notes, Note{pathsNote, Faint})
 	}
 	if left > 0 {
 		notes = append(notes, Note{fmt.Sprintf("-o wide lists the commands for %s", plural(left, "more finding", "more findings")), Faint})

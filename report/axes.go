@@ -258,7 +258,7 @@ func tickMarker(a axis) plot.Ticker {
 	})
 }
 
-// verticalAxisWidth is how much room the y axis takes beside the area.
+// verticalAxisWidth is how much room the y axis takes next to the area.
 func verticalAxisWidth(y axis) vg.Length {
 	style := lettering(8.5, ink, false)
 	var widest vg.Length

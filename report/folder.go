@@ -77,7 +77,7 @@ func Replaceable(dir string) (bool, error) {
 
 // Write leaves the report folder at dir: index.html, report.md, findings.json,
 // splits.json, series.csv and plots. Files are complete before they appear: they
-// are made in a temporary folder beside their place and renamed. In a folder
+// are made in a temporary folder next to their place and renamed. In a folder
 // that exists already, files of the same name are replaced and all others stay.
 // When it fails, or ctx ends, nothing appears; the error names the folder.
 func Write(ctx context.Context, dir string, in Input, images []Image) (err error) {
@@ -231,7 +231,7 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 }
 
 // moveInto renames every file of from to its place in to. The pages come last:
-// until then the old ones stand beside plots of the same names.
+// until then the old ones stand next to plots of the same names.
 func moveInto(from, to string) error {
 	if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
 		return err

@@ -93,7 +93,7 @@ func squeezeLabels(regions []region, width func(string) vg.Length, lo, hi vg.Len
 		want := max(lo, min(r.centre()-w/2, hi-w))
 		best, found := placedLabel{region: r, width: w}, false
 		for lane := range lanes {
-			// A free place begins where the label wants to be, or beside a
+			// A free place begins where the label wants to be, or next to a
 			// label that is in its way.
 			candidates := []vg.Length{want}
 			for _, p := range placed {
@@ -144,7 +144,7 @@ func mergeRegions(sorted []region, gap vg.Length) []region {
 
 // fitLabels puts labels into lanes from left to right, each as near to its
 // region's middle as the lane allows. ok is false when one found no place, or
-// would stand beside its region.
+// would stand next to its region.
 func fitLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length, lanes int) (placed []placedLabel, ok bool) {
 	ends := make([]vg.Length, lanes)
 	for i := range ends {

@@ -38,7 +38,7 @@ type Median struct {
 	Failed     string         `json:"failed,omitempty"`
 }
 
-// summaryConfidence is the level of the intervals beside medians. They describe
+// summaryConfidence is the level of the intervals next to medians. They describe
 // one row each; verdicts rest on intervals of their own, made by the rules.
 const summaryConfidence = 0.95
 
@@ -137,7 +137,7 @@ func median(values []float64) float64 {
 
 // WriteMedians prints one row a case: median time with interval, rate and MFU.
 // The benchmark format holds every sample instead. With an audit, nil for none, the time by
-// which a row was judged stands beside the observed one, and what else was found of it.
+// which a row was judged stands next to the observed one, and what else was found of it.
 func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	if f == Bench {
 		return WriteBench(w, meta, series)

@@ -118,6 +118,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 	if meta.Source != "" {
 		why.heading = "Why"
 	}
+	paths := false
 	for i, f := range a.Findings {
 		if i == pageCommands {
 			break
@@ -142,7 +143,11 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		why.text = append(why.text, line)
 		if f.Reproduce != "" && meta.Source == "" {
 			why.code = append(why.code, f.Reproduce)
+			paths = paths || f.NeedsPaths
 		}
+	}
+	if paths {
+		why.text = append(why.text, pathsNote)
 	}
 	p.add(why)
 	all := FindingSheet(meta, a)

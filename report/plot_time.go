@@ -19,7 +19,7 @@ type Boundary struct {
 	Kind string // "wave", "tile"
 }
 
-// PlotTime draws the time of a launch over M as a staircase, beside the least
+// PlotTime draws the time of a launch over M as a staircase, next to the least
 // time that peak and bandwidth allow where they are known. Boundaries of waves
 // or tiles, when known, are light verticals.
 func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {

@@ -9,7 +9,7 @@ import (
 )
 
 // fixtureAtClock is the audit with times that are not the observed ones, a row of two
-// levels, and cases that ran alone.
+// levels, and cases that ran by themselves.
 func fixtureAtClock() *rules.Audit {
 	a := fixtureAudit()
 	a.Clocks = map[string]float64{"cpu": 2900}
@@ -49,7 +49,7 @@ func TestSustainedIsShownOnlyWhereItIs(t *testing.T) {
 		}
 		for _, word := range []string{"sustained", "seen", "at one clock"} {
 			if strings.Contains(audit.String(), word) || strings.Contains(splits.String(), word) {
-				t.Errorf("%s: %q of a run in which nothing ran alone", f, word)
+				t.Errorf("%s: %q of a run in which nothing ran by itself", f, word)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestMFUAtClock(t *testing.T) {
 	c := NewCurve(series, fixtureAtClock())
 	for _, r := range c.Rows {
 		if at := observedMFU(r); at/r.MFU.Mid < 1.05 || at/r.MFU.Mid > 1.06 {
-			t.Errorf("m%d: observed MFU %.3f beside %.3f", r.M, at, r.MFU.Mid)
+			t.Errorf("m%d: observed MFU %.3f next to %.3f", r.M, at, r.MFU.Mid)
 		}
 	}
 	img := decode(t, PlotMFU(c, ""))

@@ -437,7 +437,7 @@ func TestExcludedCauses(t *testing.T) {
 		}
 	}
 	if strings.Contains(md.String(), "memory allows more") {
-		t.Error("the page says what was excluded beside a cause")
+		t.Error("the page says what was excluded together with a cause")
 	}
 }
 

@@ -171,7 +171,7 @@ const (
 	PhaseConfirm  Phase = "confirm" // a suspect or its reference, measured again
 	PhaseRemedy   Phase = "remedy"  // a split, padding or alternative, or its direct twin
 	PhaseNoise    Phase = "noise"   // A/A
-	// PhaseSustained is a case that runs alone for half a second and more, in the
+	// PhaseSustained is a case that runs by itself for half a second and more, in the
 	// thermal state that it brings about.
 	PhaseSustained Phase = "sustained"
 )

@@ -350,9 +350,9 @@ func TestJournalLeftBehind(t *testing.T) {
 	}
 }
 
-// TestCloseBesideReader closes a run while somebody reads it: the journal can't
+// TestCloseDuringRead closes a run while somebody reads it: the journal can't
 // be folded then, which is no error and loses nothing.
-func TestCloseBesideReader(t *testing.T) {
+func TestCloseDuringRead(t *testing.T) {
 	w, cases := newRun(t, 4)
 	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
 	reader, err := Open(w.Path())

@@ -17,7 +17,7 @@ type Loaded struct {
 	Series []Series
 	// Sentinels are the samples of the recurring cases, by seq.
 	Sentinels []Sample
-	// Sustained are the samples of cases that ran alone, by seq.
+	// Sustained are the samples of cases that ran by themselves, by seq.
 	Sustained []Sample
 }
 
@@ -147,7 +147,7 @@ func (r *Run) forget(phase Phase) {
 }
 
 // load reads the samples of the rows, each at once to the place where it stays, and
-// those of sentinels and of cases that ran alone.
+// those of sentinels and of cases that ran by themselves.
 func (r *Run) load(t *tally) (*Loaded, error) {
 	starts := make([]int, len(t.rows)+1)
 	for i := range t.rows {

@@ -50,9 +50,9 @@ func (c *candidate) majority() (Cause, string) {
 	why := map[Cause]string{}
 	looked := min(len(c.rows), majorityRows)
 	for i := range looked {
-		alone := *c
-		alone.worst = c.rows[i*len(c.rows)/looked]
-		w := newWitness(&alone)
+		single := *c
+		single.worst = c.rows[i*len(c.rows)/looked]
+		w := newWitness(&single)
 		if cause, text := w.seek(looks); cause != "" {
 			rows[cause]++
 			if w.loss > worst[cause] {

@@ -146,7 +146,7 @@ func (w *witness) neighbours() (Cause, string) {
 		}
 		if p.m < w.row.m {
 			below[name] = p.m
-		} else if from, ok := below[name]; ok && float64(p.m) <= besideRatio*float64(from) {
+		} else if from, ok := below[name]; ok && float64(p.m) <= neighbourRatio*float64(from) {
 			return HeuristicChoice, fmt.Sprintf("the library chose %s, while %s runs m%d and m%d on both sides of it at MFU %s and more",
 				short(label), short(name), from, p.m, percent(math.Exp(wanted-w.curve.peak)))
 		}
@@ -162,9 +162,9 @@ func (w *witness) neighbours() (Cause, string) {
 		short(label), percent(math.Exp(own-w.curve.peak)), w.row.m/2, w.row.m*2, short(p.label), p.m, percent(w.mfu(p)))
 }
 
-// besideRatio is how far apart, as a ratio of M, two rows of one kernel may lie that speak for
+// neighbourRatio is how far apart, as a ratio of M, two rows of one kernel may lie that speak for
 // the rows between them.
-const besideRatio = 1.25
+const neighbourRatio = 1.25
 
 // together: no mechanism accounts for enough of the loss by itself, but a better choice for a larger M and the
 // step behind which that M stands too do. The greater is named.

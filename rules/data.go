@@ -20,7 +20,7 @@ type Data struct {
 	// Sentinels are the samples of the recurring cases, in order of Seq. None
 	// means that drift is unknown and not corrected for.
 	Sentinels []results.Sample
-	// Sustained are the cases that ran alone for a while, with their samples of that phase.
+	// Sustained are the cases that ran by themselves for a while, with their samples of that phase.
 	Sustained []results.Row
 	// Choices are what was told, before anything was timed, to run at each M of a series.
 	// A series of which nothing was told is not in it.

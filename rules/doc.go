@@ -115,7 +115,7 @@
 //
 // A kernel that wastes cycles draws less power, and alone at the power limit it gets a higher
 // clock, so that it loses less than at the common clock. Where the worst row of a finding and
-// its reference, or a direct product and its remedy, ran alone (phase sustained, see
+// its reference, or a direct product and its remedy, ran by itself (phase sustained, see
 // [Sustainer]), [Sustained] holds both times, clocks and energies, and in which of the two
 // states the loss is above the rule's bound. Verdicts and proof do not rest on it.
 //

@@ -356,7 +356,7 @@ func pool(points []point, y func(int) []float64, target func(*point) *estimate) 
 				rows++
 			}
 		}
-		alone := len(scratch) == 0 // one sample a row: nothing is known of the noise
+		single := len(scratch) == 0 // one sample a row: nothing is known of the noise
 		common := math.Max(shamosFactor*selectMedian(scratch), scaleFloor)
 		prior := 0.0
 		if rows > 0 {
@@ -372,7 +372,7 @@ func pool(points []point, y func(int) []float64, target func(*point) *estimate) 
 				variance = (prior*variance + d*math.Exp(own[i])) / (prior + d)
 			}
 			e.se = math.Hypot(e.se, centreFactor*math.Max(math.Sqrt(variance), scaleFloor)/math.Sqrt(n))
-			if alone {
+			if single {
 				e.se = 0
 			}
 			e.df = math.Max(1, math.Min(prior+d, tailIndex*(n+1)))

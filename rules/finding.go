@@ -119,7 +119,7 @@ type Remedy struct {
 	// StakeUS is the time that the remedy saves, in microseconds × weight of traffic:
 	// measured when it was Executed, else predicted.
 	StakeUS float64 `json:"stake_us"`
-	// Sustained is what the direct product and the remedy take when each runs alone; nil
+	// Sustained is what the direct product and the remedy take when each runs by itself; nil
 	// where they did not.
 	Sustained *Sustained `json:"sustained,omitempty"`
 }
@@ -157,13 +157,15 @@ type Finding struct {
 	Waiver string `json:"waiver,omitempty"`
 	// Reproduce is the command that measures the worst row and its reference again.
 	Reproduce string `json:"reproduce"`
+	// NeedsPaths says that PATH stands in Reproduce for files that were given to the run.
+	NeedsPaths bool `json:"needs_paths,omitempty"`
 	// ReferenceM is the M of what the worst row is held against, 0 for a ceiling;
 	// Reference is the case in words.
 	ReferenceM int    `json:"reference_m,omitempty"`
 	Reference  string `json:"reference,omitempty"`
 	// Against is that case, nil for a ceiling.
 	Against *results.Case `json:"against,omitempty"`
-	// Sustained is what the worst row and its reference take when each runs alone; nil
+	// Sustained is what the worst row and its reference take when each runs by itself; nil
 	// where they did not.
 	Sustained *Sustained `json:"sustained,omitempty"`
 }

@@ -156,8 +156,10 @@ func (c *candidate) finding() Finding {
 		Loss:      c.worstLoss(),
 		AdjustedP: c.worst.adjusted,
 		Status:    Unconfirmed,
-		Reproduce: reproduce(c.worst.direct(), *c.worst.against),
 	}
+	direct, other := c.worst.direct(), *c.worst.against
+	brought := kernels.BroughtFlags(c.worst.curve.spec.Versions, direct.Kernel, other.Kernel)
+	f.Reproduce, f.NeedsPaths = reproduce(direct, other, brought), len(brought) > 0
 	if against := *c.worst.against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}
 		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
@@ -208,8 +210,9 @@ func findingID(rule Rule, key results.SeriesKey, from, to int) string {
 	return fmt.Sprintf("%s:%s:m%d-%d", rule, strings.ReplaceAll(key.String(), " ", ""), from, to)
 }
 
-// reproduce is the command that measures a row beside what it is held against.
-func reproduce(row, against results.Case) string {
+// reproduce is the command that measures a row and what it is compared with; brought are the
+// flags that it takes for their kernels.
+func reproduce(row, against results.Case, brought []string) string {
 	words := []string{"gemmaudit sweep", "--device", row.Device, "--kernel", row.Kernel}
 	dtypes := string(row.DType)
 	if against.M > 0 && against.Kernel != "" && against.Kernel != row.Kernel {
@@ -246,6 +249,7 @@ func reproduce(row, against results.Case) string {
 	if row.Regime != "" && row.Regime != results.Engine {
 		words = append(words, "--regime", string(row.Regime))
 	}
+	words = append(words, brought...)
 	for i, w := range words {
 		if i > 0 && strings.ContainsFunc(w, func(r rune) bool { // names may come from an imported file
 			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%", r)

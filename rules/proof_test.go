@@ -66,8 +66,8 @@ func TestProofIsTheAudit(t *testing.T) {
 	if len(kept.Rules) == 0 || len(kept.Rules[0].Rows) == 0 {
 		t.Fatal("measuring again has changed no row: there is nothing to keep")
 	}
-	alone, _ := swept(t, data, cfg, &Proof{})
-	if cmp.Equal(want, alone, cmpopts.IgnoreUnexported(Audit{})) {
+	unproven, _ := swept(t, data, cfg, &Proof{})
+	if cmp.Equal(want, unproven, cmpopts.IgnoreUnexported(Audit{})) {
 		t.Error("the sweep alone says the same: the test shows nothing")
 	}
 }

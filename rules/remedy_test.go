@@ -275,9 +275,9 @@ func TestTableIntervals(t *testing.T) {
 	}
 }
 
-// TestGainStandsBesideItsTimes: a machine that has become slower since the sweep is
+// TestGainAgreesWithItsTimes: a machine that has become slower since the sweep is
 // slower for both sides of a pair, so the times beside a gain are those of the pairs.
-func TestGainStandsBesideItsTimes(t *testing.T) {
+func TestGainAgreesWithItsTimes(t *testing.T) {
 	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
 	data := w.sweep(grid(4, 1024, 4), 9)
 	fast := w.time

@@ -17,10 +17,39 @@ func TestReproduceIsQuoted(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, name := range []string{"cpu", "cuda:0", "a b", "$(echo x)", "`echo x`", "a;echo x", "a|b", "a>b", "it's", `q"q`, `b\n`, "*", "~", "#"} {
-		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name, Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{})
+		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name, Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, nil)
 		out, err := exec.Command(shell, "-c", strings.Replace(line, "gemmaudit", `printf '%s\n'`, 1)).Output()
 		if words := strings.Split(string(out), "\n"); err != nil || len(words) < 5 || words[2] != name || words[4] != name {
 			t.Errorf("%q: %s is read as %q, %v", name, line, words, err)
+		}
+	}
+}
+
+// TestReproduceBringsKernels: kernels from files and libraries in two versions need their files
+// again, whose paths a run does not keep.
+func TestReproduceBringsKernels(t *testing.T) {
+	versions := map[string]string{
+		"mine": kernels.FileVersion("12ab"), "openblas@0.3.21": "0.3.21", "openblas@0.3.30": "0.3.30", "onednn": "2.6",
+		"cublas@1": "12.4", "cublas@2": "12.4", "cublaslt@1": "12.4", "cublaslt@2": "12.4",
+	}
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"onednn", "tiled"}, ""},
+		{[]string{"mine", "tiled"}, "--kernel-file PATH"},
+		{[]string{"mine", "mine"}, "--kernel-file PATH"},
+		{[]string{"openblas@0.3.21", "openblas@0.3.30"}, "--library openblas=PATH --library openblas=PATH"},
+		{[]string{"cublas@1", "cublaslt@2:3"}, "--library cublas=PATH --library cublas=PATH"},
+		{[]string{"onednn", "mine"}, "--kernel-file PATH"},
+	} {
+		flags := kernels.BroughtFlags(versions, c.names...)
+		if got := strings.Join(flags, " "); got != c.want {
+			t.Errorf("%v: %q, want %q", c.names, got, c.want)
+		}
+		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: "cpu", Kernel: c.names[0], Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, flags)
+		if !strings.HasSuffix(line, c.want) {
+			t.Errorf("%v: %s", c.names, line)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func Steps(data Data, key results.SeriesKey) []Step {
 	if at < 0 {
 		return nil
 	}
-	alone := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
-	c := prepare(alone, Config{}).curves[0]
+	single := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
+	c := prepare(single, Config{}).curves[0]
 	s := stairsOf(c, allOctaves)
 	rises := map[int]bool{}
 	for _, i := range s.steps {

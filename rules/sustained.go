@@ -10,17 +10,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Sustainer measures cases as they run alone for long, at the clock that the device
+// Sustainer measures cases as they run by themselves for long, at the clock that the device
 // then settles at. Package sweep satisfies it.
 type Sustainer interface {
-	// Sustain runs each case alone for span, half a second or more, and returns one
+	// Sustain runs each case by itself for span, half a second or more, and returns one
 	// sample of phase sustained for each, in order: what a launch takes once the device
 	// has settled, at which clock, power and energy. A case that failed has no launches
 	// in its sample.
 	Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error)
 }
 
-// Sustained is what a slow case and what it is held against take when each runs alone at
+// Sustained is what a slow case and what it is held against take when each runs by itself at
 // the clock that the device then settles at: of a finding the worst row and its reference,
 // of a remedy the direct product and the remedy.
 type Sustained struct {
@@ -65,7 +65,7 @@ func seenIn(atClock, sustained bool) SeenIn {
 	return SeenInNeither
 }
 
-// sustainedTimes are what cases take alone, by [results.Case.Key]: medians over all times that each
+// sustainedTimes are what cases take by themselves, by [results.Case.Key]: medians over all times that each
 // of them ran.
 type sustainedTimes map[results.CaseKey]results.Sample
 
@@ -104,7 +104,7 @@ func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustaine
 		ClockMHz: a.ClockMHz, AgainstClockMHz: b.ClockMHz, EnergyMJ: a.EnergyMJ, AgainstEnergyMJ: b.EnergyMJ}
 }
 
-// AddSustained fills in, from the samples of cases that ran alone, what each finding takes
+// AddSustained fills in, from the samples of cases that ran by themselves, what each finding takes
 // then, and clears it where there are none. It can be called again when there are more.
 func (a *Audit) AddSustained(data Data, cfg Config) {
 	times := newSustainedTimes(data.Sustained)
@@ -173,7 +173,7 @@ func (r *SplitsResult) AddSustained(data Data, cfg Config) {
 // marginLoss is the share of its time that a row loses to what is faster by margin.
 func marginLoss(margin float64) float64 { return lost(-math.Log1p(margin)) }
 
-// ToSustain lists what is worth running alone, the largest time at stake first: of each
+// ToSustain lists what is worth running by themselves, the largest time at stake first: of each
 // confirmed finding the worst row and what it is held against, of each remedy that pays the
 // direct product and the remedy. Cases of one element belong together, and no element comes
 // twice. Either argument may be nil.

@@ -12,8 +12,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// alone is a case with the samples of its runs alone: time, clock, energy.
-func alone(c results.Case, runs ...[3]float64) results.Row {
+// sustainedRow is a case with the samples of its sustained runs: time, clock, energy.
+func sustainedRow(c results.Case, runs ...[3]float64) results.Row {
 	r := results.Row{Case: c}
 	for i, v := range runs {
 		r.Samples = append(r.Samples, results.Sample{Phase: results.PhaseSustained, Round: i, Launches: 100, US: v[0], ClockMHz: v[1], EnergyMJ: v[2]})
@@ -44,45 +44,45 @@ func TestSustainedFindings(t *testing.T) {
 		want    *Sustained
 	}{
 		{"monotonic: per FLOP", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{108, 1545, 60}), alone(small, [3]float64{50, 1490, 31})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{108, 1545, 60}), sustainedRow(small, [3]float64{50, 1490, 31})},
 			&Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60, AgainstEnergyMJ: 31, SeenIn: SeenInBoth}},
 		{"monotonic: vanishes", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.06,
-			[]results.Row{alone(syntheticCase(64), [3]float64{104, 1545, 0}), alone(small, [3]float64{50, 1490, 0})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{104, 1545, 0}), sustainedRow(small, [3]float64{50, 1490, 0})},
 			&Sustained{US: 104, AgainstUS: 50, Loss: 4.0 / 104, ClockMHz: 1545, AgainstClockMHz: 1490, SeenIn: SeenAtClock}},
 		{"unconfirmed and appears", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
-			[]results.Row{alone(syntheticCase(64), [3]float64{110}), alone(small, [3]float64{50})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{110}), sustainedRow(small, [3]float64{50})},
 			&Sustained{US: 110, AgainstUS: 50, Loss: 10.0 / 110, SeenIn: SeenSustained}},
 		{"unconfirmed in neither", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
-			[]results.Row{alone(syntheticCase(64), [3]float64{101}), alone(small, [3]float64{50})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{101}), sustainedRow(small, [3]float64{50})},
 			&Sustained{US: 101, AgainstUS: 50, Loss: 1.0 / 101, SeenIn: SeenInNeither}},
 		{"split, median of three runs", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}), alone(split, [3]float64{99})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}), sustainedRow(split, [3]float64{99})},
 			&Sustained{US: 110, AgainstUS: 99, Loss: 0.1, SeenIn: SeenInBoth}},
 		{"split below its margin", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(split, [3]float64{96})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(split, [3]float64{96})},
 			&Sustained{US: 100, AgainstUS: 96, Loss: 0.04, SeenIn: SeenAtClock}},
 		{"pad", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{90}), alone(split, [3]float64{10})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90}), sustainedRow(split, [3]float64{10})},
 			&Sustained{US: 100, AgainstUS: 90, Loss: 0.1, SeenIn: SeenInBoth}},
 		{"another kernel", Finding{Rule: Alternative, Status: Confirmed, Against: &other}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(other, [3]float64{80})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(other, [3]float64{80})},
 			&Sustained{US: 100, AgainstUS: 80, Loss: 0.2, SeenIn: SeenInBoth}},
 		{"parity: 0.9 where 0.8 may be", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
-			[]results.Row{alone(results.Case{SeriesKey: fp8, M: 64}, [3]float64{90}), alone(bf16, [3]float64{100})},
+			[]results.Row{sustainedRow(results.Case{SeriesKey: fp8, M: 64}, [3]float64{90}), sustainedRow(bf16, [3]float64{100})},
 			&Sustained{US: 90, AgainstUS: 100, Loss: 1 - 100.0/90, SeenIn: SeenInBoth}},
 		{"parity kept", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
-			[]results.Row{alone(results.Case{SeriesKey: fp8, M: 64}, [3]float64{79}), alone(bf16, [3]float64{100})},
+			[]results.Row{sustainedRow(results.Case{SeriesKey: fp8, M: 64}, [3]float64{79}), sustainedRow(bf16, [3]float64{100})},
 			&Sustained{US: 79, AgainstUS: 100, Loss: 1 - 100.0/79, SeenIn: SeenAtClock}},
 		// 2·64·4096² FLOPs at 1 TFLOP/s.
 		{"ceiling", Finding{Rule: Roofline, Status: Confirmed}, 0.6,
-			[]results.Row{alone(syntheticCase(64), [3]float64{4000, 1500, 9})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{4000, 1500, 9})},
 			&Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9, SeenIn: SeenAtClock}},
-		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1, []results.Row{alone(syntheticCase(64), [3]float64{10})}, nil},
-		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100})}, nil},
-		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{0})}, nil},
-		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1, []results.Row{alone(syntheticCase(64), [3]float64{100})}, nil},
+		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{10})}, nil},
+		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
+		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{0})}, nil},
+		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
 		{"of a rule that there is not", Finding{Rule: "beauty", Status: Confirmed, Against: &padded}, 0.1,
-			[]results.Row{alone(syntheticCase(64), [3]float64{100}), alone(padded, [3]float64{90})}, nil},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90})}, nil},
 	} {
 		f := tc.finding
 		if f.Series == (results.SeriesKey{}) {
@@ -108,7 +108,7 @@ func TestSustainedRemedies(t *testing.T) {
 	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
 	split, elsewhere := remedyCase(syntheticCase(64), remedy), remedyCase(syntheticCase(64), other)
 	data := Data{Sustained: []results.Row{
-		alone(syntheticCase(64), [3]float64{100, 1500, 60}), alone(split, [3]float64{96.875, 1480, 62}), alone(elsewhere, [3]float64{80, 1400, 50}),
+		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}), sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}
 	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, remedy}}, Rejected: []SplitRow{{syntheticKey, other}},
 		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{remedy}}}}
@@ -178,11 +178,11 @@ func TestSustainedOfAnAudit(t *testing.T) {
 	}
 	pairs := ToSustain(a, nil)
 	if len(pairs) != 1 || len(pairs[0]) != 2 || pairs[0][0].M != m || pairs[0][1].M != a.Findings[0].ReferenceM {
-		t.Fatalf("to run alone: %+v", pairs)
+		t.Fatalf("to run by themselves: %+v", pairs)
 	}
 	for i, c := range pairs[0] {
 		faster := []float64{1.04, 1}[i]
-		data.Sustained = append(data.Sustained, alone(c, [3]float64{us(c.M) / faster, 1500 * faster, 40}))
+		data.Sustained = append(data.Sustained, sustainedRow(c, [3]float64{us(c.M) / faster, 1500 * faster, 40}))
 	}
 	if a, err = RunAudit(t.Context(), data, cfg, w); err != nil {
 		t.Fatal(err)

@@ -44,8 +44,8 @@ func TestTheTableOfRulesIsWhole(t *testing.T) {
 		if !r.on(defaults) {
 			t.Errorf("%s is off by default", r.name)
 		}
-		alone := defaults.Only(r.name)
-		if got := alone.On(); !slices.Equal(got, []Rule{r.name}) {
+		only := defaults.Only(r.name)
+		if got := only.On(); !slices.Equal(got, []Rule{r.name}) {
 			t.Errorf("%s alone: %v", r.name, got)
 		}
 		if parsed, err := ParseRule(string(r.name)); err != nil || parsed != r.name {

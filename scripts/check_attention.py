@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch's attention reaches on this machine, beside which our own is read.
+"""What PyTorch's attention reaches on this machine, with which our own is compared.
 
     scripts/check_attention.py [--rows 2048,8192,16384] [--dims 128,64] [--dtypes bfloat16,float16]
 

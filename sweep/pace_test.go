@@ -71,8 +71,8 @@ func TestPilotsAreFewWhereNeighboursTell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if beside := blocks - sum.Samples - len(sentinels); beside > c.most {
-				t.Errorf("%d blocks beside %d samples and %d visits, want at most %d", beside, sum.Samples, len(sentinels), c.most)
+			if others := blocks - sum.Samples - len(sentinels); others > c.most {
+				t.Errorf("%d blocks beside %d samples and %d visits, want at most %d", others, sum.Samples, len(sentinels), c.most)
 			}
 			cases, err := run.Cases()
 			if err != nil {

@@ -22,10 +22,10 @@ type dawdler struct {
 
 func (o *dawdler) Sample(results.Case, results.Sample) { o.device.Advance(o.takes) }
 
-// TestHostWorksBesideBlocks sweeps under an observer that takes a fifth of a block's time: on a
+// TestHostWorksDuringBlocks sweeps under an observer that takes a fifth of a block's time: on a
 // device that needs the host for its blocks that is wall time, on one that runs them by itself
 // it is not. What is measured and stored is the same.
-func TestHostWorksBesideBlocks(t *testing.T) {
+func TestHostWorksDuringBlocks(t *testing.T) {
 	var runs [2][]results.Sample
 	var sums [2]*Summary
 	for i := range runs {

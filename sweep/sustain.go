@@ -14,7 +14,7 @@ import (
 // A kernel that wastes cycles draws less power, and under a power limit it gets a higher
 // clock for that, once the device runs nothing else.
 const (
-	// SustainSpan is how long a case runs alone unless said otherwise, LeastSustain how
+	// SustainSpan is how long a case runs by itself unless said otherwise, LeastSustain how
 	// long it must at least: the governor of a GPU comes to rest within some 100 ms, and
 	// counters of energy move every 20 to 100 ms.
 	SustainSpan  = 600 * time.Millisecond
@@ -32,7 +32,7 @@ const (
 	sustainBefore = 200 * time.Millisecond
 )
 
-// Sustain runs each case alone for span, half a second or more, and returns one sample of
+// Sustain runs each case by itself for span, half a second or more, and returns one sample of
 // phase sustained for each, in order: what a launch takes once the device has settled, at
 // which clock, power and energy. A case that failed has no launches in its sample. Cases
 // run in the order given, as far as their weights are in memory together. When ctx ends, the
@@ -80,7 +80,7 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 	return out, err
 }
 
-// sustain runs one case alone and stores its sample.
+// sustain runs one case by itself and stores its sample.
 func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Duration) (_ results.Sample, err error) {
 	defer func() {
 		if landed := l.land(); err == nil {

@@ -35,7 +35,7 @@ func (d meteredStarter) Start(ctx context.Context, b kernels.Block) (func() (ker
 	return d.starter.Start(ctx, b)
 }
 
-// TestSustain runs cases alone on devices whose counters move seldom, and whose power is not
+// TestSustain runs cases by themselves on devices whose counters move seldom, and whose power is not
 // what the telemetry says.
 func TestSustain(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -67,8 +67,8 @@ func TestSustain(t *testing.T) {
 				t.Fatalf("%s: %d samples, %v", name, len(got), err)
 			}
 			busy, _ := d.Busy()
-			if alone := (busy - began) / 2; alone < SustainSpan || alone > sustainLonger*SustainSpan+100*time.Millisecond {
-				t.Errorf("%s: each case ran for %v", name, alone)
+			if each := (busy - began) / 2; each < SustainSpan || each > sustainLonger*SustainSpan+100*time.Millisecond {
+				t.Errorf("%s: each case ran for %v", name, each)
 			}
 			for i, s := range got {
 				us := 5 + simCase([]int{64, 2000}[i]).FLOPs()/1e10*1e6
@@ -109,7 +109,7 @@ func TestSustainedClock(t *testing.T) {
 		for i, s := range got {
 			want := 1980 * 600 / (400 + 7.5*float64(order[i]))
 			if want = min(want, 1980); math.Abs(s.ClockMHz/want-1) > 0.005 {
-				t.Errorf("M %d runs alone at %.0f MHz, expected %.0f; the sweep ran at %.0f", order[i], s.ClockMHz, want, usual)
+				t.Errorf("M %d runs by itself at %.0f MHz, expected %.0f; the sweep ran at %.0f", order[i], s.ClockMHz, want, usual)
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 	return o.app.printRunFile("imported", o.out, run, nil, o.output)
 }
 
-// buildRun lets make write a new run beside path and moves it there. The run is
+// buildRun lets make write a new run next to path and moves it there. The run is
 // returned as make opened it, with its warnings.
 func buildRun(path string, make func(path string) (*results.Run, error)) (*results.Run, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -67,9 +67,10 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)")
 	if !families {
-		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them")
-		complete(cmd, "kernel", listOf(o.app.kernelNames))
+		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them, or the path of a --kernel-file")
+		complete(cmd, "kernel", o.app.completeKernels(o.app.kernelNames))
 	}
+	broughtFlags(o.app, cmd)
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
 	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
 	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "most tokens of a prompt in one pass")
@@ -175,7 +176,7 @@ type words struct {
 	vocab int
 }
 
-// openWords reads the tokenizer that lies beside a model.
+// openWords reads the tokenizer that lies next to a model.
 func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
 	w := &words{path: filepath.Join(dir, "tokenizer.json"), vocab: c.Config().Vocab}
 	var err error
@@ -233,13 +234,16 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if l.device, err = a.oneDevice(); err != nil {
 		return nil, err
 	}
+	if options.Kernel, err = o.app.oneKernelNamed(l.device, o.kernel); err != nil {
+		return nil, err
+	}
 	if o.threads > 0 {
 		if l.device, err = onThreads(l.device, o.threads); err != nil {
 			return nil, err
 		}
 		l.own = true
 	}
-	if err := knownKernel(l.device, o.kernel); err != nil {
+	if err := knownKernel(l.device, options.Kernel); err != nil {
 		return nil, err
 	}
 	if limit := c.Config().Context; positions > limit {
@@ -272,6 +276,18 @@ func onThreads(d kernels.Device, threads int) (kernels.Device, error) {
 		return nil, usagef("--threads: %w", err)
 	}
 	return fewer, err
+}
+
+// oneKernelNamed is the kernel that --kernel selects, see [app.kernelsNamed].
+func (a *app) oneKernelNamed(d kernels.Device, name string) (string, error) {
+	names, err := a.kernelsNamed([]kernels.Device{d}, []string{name})
+	if err != nil {
+		return "", err
+	}
+	if len(names) > 1 {
+		return "", usagef("--kernel: %s is there in %d versions, expected one of %s", name, len(names), strings.Join(names, ", "))
+	}
+	return names[0], nil
 }
 
 // knownKernel refuses a kernel that a device does not have.

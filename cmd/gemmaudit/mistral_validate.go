@@ -79,7 +79,7 @@ those of the kernel "NAME+table", in the phase remedy, as those without are.` + 
 	opts.flags(cmd, true)
 	opts.outFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.families, "kernel", nil, "only these kernels (default: all of the device)")
+	flags.StringSliceVar(&opts.families, "kernel", nil, "only these kernels, or the path of a --kernel-file (default: all of the device)")
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "text to compute (default: a line of prose, code and other scripts)")
 	flags.StringVar(&opts.promptFile, "prompt-file", "", "a file with the text to compute")
 	flags.IntVar(&opts.reference, "reference-tokens", 32, "tokens of the text that are compared with float64, 0 for none")
@@ -156,6 +156,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	o.batch = max(o.batch, o.rows, slices.Max(append(o.batches, 0)))
 	device, err := a.oneDevice()
 	if err != nil {
+		return err
+	}
+	if o.families, err = a.kernelsNamed([]kernels.Device{device}, o.families); err != nil {
 		return err
 	}
 	families, err := familiesOf(device, o.families)

@@ -73,7 +73,7 @@ func refuseExisting(path string, force bool) error {
 }
 
 // writeFile writes a file that is either whole or not there: the content goes
-// to a temporary file beside path, which takes path's place at the end. "-" is
+// to a temporary file next to path, which takes path's place at the end. "-" is
 // stdout; a pipe or a device is written to directly.
 func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (err error) {
 	if path == "-" {
@@ -98,7 +98,7 @@ func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (e
 	}))
 }
 
-// replaceWhole lets write fill a temporary file beside path and moves it to
+// replaceWhole lets write fill a temporary file next to path and moves it to
 // path when that succeeded. Nothing is left behind when it did not.
 func replaceWhole(path string, write func(tmp string) error) error {
 	d, err := draft.File(path)

@@ -169,7 +169,7 @@ func pairFindings(x, y pairRun) {
 			overlap++
 		}
 	}
-	fmt.Printf("pair findings: %d and %d; %d confirmed in both at the same row beside the same reference, intervals overlap in %.1f %%; median half-width %.2f points; cause unknown in %.1f %%\n",
+	fmt.Printf("pair findings: %d and %d; %d confirmed in both at the same row with the same reference, intervals overlap in %.1f %%; median half-width %.2f points; cause unknown in %.1f %%\n",
 		len(x.findings), len(y.findings), n, 100*float64(overlap)/float64(max(n, 1)), medianOf(widths), 100*float64(unknown)/float64(max(all, 1)))
 }
 

@@ -24,7 +24,7 @@ import (
 
 // limits are the most that confirmation and execution may take after a sweep;
 // what is not reached stays unconfirmed, or a prediction, and says so. Zero is
-// no limit, but for running cases alone, which has one of its own.
+// no limit, but for running cases by themselves, which has one of its own.
 type limits struct{ confirm, execute, sustain time.Duration }
 
 // presetLimits keep `run --preset quick` under two minutes on two cores, since its

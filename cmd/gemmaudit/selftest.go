@@ -363,7 +363,7 @@ func outcome(check *report.CheckStep, summary kernels.CheckSummary, err error) (
 	return nil
 }
 
-// skipReason is the reason of a refusal without the names that stand beside it.
+// skipReason is the reason of a refusal without the names that stand next to it.
 func skipReason(err error) string {
 	var unsupported *kernels.Unsupported
 	if errors.As(err, &unsupported) {

@@ -20,7 +20,7 @@ type sustainFlags struct {
 	limit time.Duration // 0 for the preset's, or sustainLimit
 }
 
-// sustainLimit is how long running cases alone may take where nothing else is said.
+// sustainLimit is how long running cases by themselves may take where nothing else is said.
 const sustainLimit = 2 * time.Minute
 
 func (f *sustainFlags) register(cmd *cobra.Command) {

@@ -42,7 +42,7 @@ func newVerifyTableCommand(a *app) *cobra.Command {
 		),
 		Long: `Compares the table's validators with this machine: device and its instruction sets, driver,
 library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed
-again beside the direct product, at the batches of its proofs. An entry that no longer pays
+again together with the direct product, at the batches of its proofs. An entry that no longer pays
 is rejected.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",

@@ -14,7 +14,7 @@ static int64_t panels(const gemmaudit_problem *p) { return (p->n + WIDTH - 1) / 
 
 static int supports(const gemmaudit_problem *p, char *error) {
   if (p->dtype == GEMMAUDIT_FP32) return 0;
-  snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes fp32 alone");
+  snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes only fp32");
   return 1;
 }
 

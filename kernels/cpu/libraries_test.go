@@ -345,7 +345,7 @@ func TestLibrariesRefuse(t *testing.T) {
 		p      kernels.Problem
 		want   string
 	}{
-		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, "fp32 and bf16 alone"},
+		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, "only fp32 and bf16"},
 		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP32, LDA: 1 << 33}, "32-bit integers"},
 		{"onednn", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP8}, "CPU kernels compute"},
 	} {

@@ -110,7 +110,7 @@ func (k openblas) Supports(p kernels.Problem) error {
 			reason = "this build has no cblas_sbgemm (OpenBLAS is built without BUILD_BFLOAT16 by default)"
 		}
 	default:
-		reason = "OpenBLAS multiplies fp32 and bf16 alone"
+		reason = "OpenBLAS multiplies only fp32 and bf16"
 	}
 	if reason == "" && max(p.M, p.N, p.K, p.LDA, p.LDB, p.LDC) > math.MaxInt32 {
 		reason = "its interface has 32-bit integers"

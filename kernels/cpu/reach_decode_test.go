@@ -35,8 +35,8 @@ func BenchmarkReachDecode(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			alone := add(fmt.Sprintf("auto/%s/%v", dt, s), r.bandwidth)
-			goals = append(goals, goal{fmt.Sprintf("%s_n%d_k%d/read", dt, s.N, s.K), alone, read, 0})
+			single := add(fmt.Sprintf("auto/%s/%v", dt, s), r.bandwidth)
+			goals = append(goals, goal{fmt.Sprintf("%s_n%d_k%d/read", dt, s.N, s.K), single, read, 0})
 			copies := 22 // layers
 			if s.N == 32000 {
 				copies = 1

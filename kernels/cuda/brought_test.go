@@ -58,7 +58,7 @@ func TestBroughtKernelPassesGate(t *testing.T) {
 	problems := len(kernels.CheckProblems(kernels.FP32))
 	for _, options := range [][]string{nil, {"-DRAW"}} {
 		out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, options...))
-		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes fp32 alone\n", problems, problems)
+		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes only fp32\n", problems, problems)
 		if out != want {
 			t.Errorf("%v: %q, want %q", options, out, want)
 		}

@@ -302,8 +302,8 @@ func TestBlasMissing(t *testing.T) {
 	driver := fakeDriver(t)
 	sound := fakeBLAS(t, t.TempDir())
 	lacking := fakeBLAS(t, t.TempDir(), "-DcublasSetWorkspace_v2=other", "-DcublasLtMatmul=other")
-	alone := fakeBLAS(t, t.TempDir())
-	if err := os.Remove(filepath.Join(alone, "libcublasLt.so.12")); err != nil {
+	withoutLt := fakeBLAS(t, t.TempDir())
+	if err := os.Remove(filepath.Join(withoutLt, "libcublasLt.so.12")); err != nil {
 		t.Fatal(err)
 	}
 	text := filepath.Join(t.TempDir(), "libcublas.so.12")
@@ -329,7 +329,7 @@ func TestBlasMissing(t *testing.T) {
 		{"not where it should be", []string{cublas.Env + "=/nonexistent/libcublas.so.12"}, []string{"cublas is missing: libcublas is not there (looked at " + cublas.Env + "=/nonexistent/libcublas.so.12)"}},
 		{"no library", []string{cublas.Env + "=" + text}, []string{"cublas is missing: " + text + ": file too short"}},
 		{"lacking", []string{cublas.Env + "=" + lacking}, []string{"libcublas.so.12 has no cublasSetWorkspace_v2", "cublaslt is missing"}},
-		{"without cuBLASLt", []string{cublas.Env + "=" + alone}, []string{"cublas: cuBLAS 12.4.5", "cublaslt is missing: " + alone + "/libcublasLt.so.12: cannot open"}},
+		{"without cuBLASLt", []string{cublas.Env + "=" + withoutLt}, []string{"cublas: cuBLAS 12.4.5", "cublaslt is missing: " + withoutLt + "/libcublasLt.so.12: cannot open"}},
 		{"newer than the driver", []string{cublas.Env + "=" + sound, "FAKE_CUBLAS_VERSION=13.1.0"}, []string{"libcublas.so.12 is version 13.1.0, the driver is for CUDA 12.4"}},
 	} {
 		out, _ := child(t, "subjects", driver, c.env...)

@@ -10,7 +10,7 @@
 #   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
 #                             checks and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
 #                             ahead of `make gpu-bundle`)
-#   ./run.sh reach            our kernels beside cuBLAS, interleaved
+#   ./run.sh reach            our kernels compared with cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
@@ -38,7 +38,7 @@
 # take (default 300). The programs of test, sanitize and older
 # mostly wait for the host, so those of sections named one after the other run side by side, JOBS
 # at a time (default: one for each processor), first the tests, then the sanitizers.
-# OUT is the folder for logs and results (default ./out beside this script); DEVICE the
+# OUT is the folder for logs and results (default ./out next to this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
 # SANITIZE a regular expression of the tests that run under the sanitizers (default: all),
 # SANITIZE_TOOLS the sanitizers (default: racecheck memcheck initcheck synccheck).
@@ -81,7 +81,7 @@ passed() {
   failed=1
 }
 
-# gpu_test runs a test program of a room, which reads sources and data beside it, with
+# gpu_test runs a test program of a room, which reads sources and data next to it, with
 # further arguments: gpu_test test-cuda 40 cuda -test.v
 gpu_test() {
   local name=$1 lines=$2 room=$3
@@ -103,7 +103,7 @@ run_test() {
 run_older() {
   local cc room
   if [[ ! -d $here/older ]]; then
-    summary+=("older                  skipped: there is no PTX for older GPUs beside this script")
+    summary+=("older                  skipped: there is no PTX for older GPUs next to this script")
     return
   fi
   for room in "${older_rooms[@]}"; do

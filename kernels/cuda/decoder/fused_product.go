@@ -23,11 +23,11 @@ const fusedSums, fusedMargin = gemv.Most * (gemv.Rows + 4) * 4, 32 + 16
 
 // The layout of fused_ring.cu, as it has it.
 const (
-	ringWarps  = 8
-	ringStep   = ringWarps * 512 // bytes of a row that its warps take at once
-	ringSteps  = 2               // of a row in a stage, at most
-	ringBatch  = 64              // pairs of rows whose sums it keeps
-	ringBeside = ringBatch*2*ringWarps*4 + ringWarps*4
+	ringWarps = 8
+	ringStep  = ringWarps * 512 // bytes of a row that its warps take at once
+	ringSteps = 2               // of a row in a stage, at most
+	ringBatch = 64              // pairs of rows whose sums it keeps
+	ringExtra = ringBatch*2*ringWarps*4 + ringWarps*4
 	// ringBytes is what a ring takes: with two blocks on each of an H200's multiprocessors
 	// 21 MB are in flight, where 64 KiB a ring are as fast, 48 are not, and more keep the
 	// norms and sums of neighbours waiting. ringLeast is how few stages are of use.
@@ -106,7 +106,7 @@ func ringFor(a planning.Arch, p kernels.FusedProduct) (r ring, ok bool) {
 // ringShared is the shared memory of fused_ring.cu.
 func ringShared(p kernels.FusedProduct, stages int) int {
 	row := planning.DivideUp(support.PackedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
-	return stages*(2*min(row, ringSteps*ringStep)+16) + row + ringBeside
+	return stages*(2*min(row, ringSteps*ringStep)+16) + row + ringExtra
 }
 
 // ringPairs is how many pairs of rows there are.

@@ -8,7 +8,7 @@
 
 static int supports(const gemmaudit_problem *p, char *error) {
   if (p->dtype == GEMMAUDIT_FP32 && p->threads == 0 && p->ordinal == 0) return 0;
-  snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes fp32 alone");
+  snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes only fp32");
   return 1;
 }
 

@@ -106,8 +106,8 @@ func TestNarrowAbsent(t *testing.T) {
 	}
 }
 
-// TestNarrowBesideWide: among all tiles, those that an H200 ran faster.
-func TestNarrowBesideWide(t *testing.T) {
+// TestNarrowComparedWithWide: among all tiles, those that an H200 ran faster.
+func TestNarrowComparedWithWide(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
 		narrow  bool
