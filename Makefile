@@ -6,7 +6,8 @@
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
 #   make bench   what the kernels reach here, beside registers, memory and libraries; with PAIR=cold.db,hot.db
-#                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them)
+#                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them), with
+#                FAMILIES=run.db how much of such a run could have been inferred
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh

@@ -139,7 +139,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				}
 				return smooth(m)
 			},
-			says: "by the line of 92 rows from m64 to m1536 it would take 51.6",
+			says: "by the line of 31 rows from m512 to m1008 it would take 51.6",
 		},
 		"another kernel by its line": {
 			ms: grid(128, 1536, 128), cause: HeuristicChoice,

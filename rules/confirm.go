@@ -81,7 +81,8 @@ func (t *trial) estimateLoss(confidence float64) {
 	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
 }
 
-// confirm measures candidates again, those that the sweep proved first. Of each
+// confirm measures candidates again, those that the sweep proved first, and of them those that
+// rest on rows that were not measured at all. Of each
 // interval three rows are measured: the worst, which stands for the interval,
 // and both ends, which are trimmed when they do not stand. Interior rows of a
 // confirmed interval are taken on the sweep's word. What is not reached, for the
@@ -91,6 +92,12 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 	slices.SortStableFunc(order, func(x, y *candidate) int {
 		if x.screened != y.screened {
 			if x.screened {
+				return -1
+			}
+			return 1
+		}
+		if a, b := x.restsOnInferred(), y.restsOnInferred(); a != b {
+			if a {
 				return -1
 			}
 			return 1
@@ -167,6 +174,12 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 		a.warn("run", "%s did not hold up when measured again", plural(refuted, "suspect interval"))
 	}
 	return failure
+}
+
+// restsOnInferred says whether the worst row, or what sets its expectation, was not measured.
+func (c *candidate) restsOnInferred() bool {
+	points := c.worst.curve.points
+	return points[c.worst.point].inferred || slices.ContainsFunc(c.worst.base, func(i int) bool { return points[i].inferred })
 }
 
 // chosen is the rows of a candidate that are measured again.

@@ -53,6 +53,37 @@
 // of MFU over smaller M, times the threshold, is above its own. It is there for
 // comparison with published numbers.
 //
+// # Families
+//
+// Of a series that is inferred ([Data.Asked]) not every row is measured. The rows that one
+// kernel runs, wherever they lie in M, are a family, by what was told of each row beforehand
+// ([Data.Choices]) or, where nothing was, by what ran on both sides of it.
+//
+//   - The line of a family is the combination without negative factors of (1, waves rounded up,
+//     tiles, M) that comes nearest to its measured rows, robustly. Memory's floor is in it: a
+//     product's bytes are a constant and a share of M. Where no tile is known it is one in (1, M)
+//     over an octave of M.
+//   - What the line leaves is alike for rows that lie near each other in M and waves. A row that was not measured is
+//     predicted by the line and by what its nearest measured rows leave (kriging), with an interval
+//     that holds how loosely the terms are known, the family's scatter, estimated by leaving
+//     measured rows out and drawn towards that of all families, the noise of those rows, and
+//     how far away they are.
+//   - Where it is not known which side of a tile lies along M, or how many tiles run at once, that
+//     is taken which foretells measured rows better.
+//   - A measured row that lies far off what the others foretell says nothing of its neighbours.
+//   - A [Designer] chooses the rows: first the ends of each family and where least is known between them,
+//     then more until the time of each row is known to 0.5 %, or where noise is large half again as
+//     well as that of measured rows, and rows on which a verdict hangs.
+//   - Control rows, 2 % drawn with the seed, are held against what would have been inferred
+//     of them ([Inference]). A family of which too many lie outside of their 95 % interval, or
+//     one far outside, is measured row by row; until then nothing is inferred from it.
+//
+// An inferred row ([RowVerdict].Inferred) is judged as others are, and may be a reference or
+// part of a remedy. A finding is confirmed, and a remedy emitted, only where its rows were executed. What no
+// choice and no neighbour foretells, a single slow row between measured ones, is found only
+// where it is measured; docs/trust.md counts how often it is missed. Comparisons of runs and of
+// cards rest on measured rows alone.
+//
 // # Causes
 //
 // A finding has a cause, in the order in which they are looked for, or says of each why it is
@@ -60,14 +91,16 @@
 //
 //   - heuristic-choice: another choice of the library that was measured is faster; or a larger M with
 //     another kernel takes less time, and what runs there would serve the row too; or the kernel that ran
-//     below the row needs no more waves for it; or another kernel is faster on both sides.
+//     below the row needs no more waves for it; or another of its kernels would take less time, by the line of
+//     the rows that it runs; or another kernel is faster on both sides.
 //   - memory-bound, alignment: what the machine and multiples of 8 allow.
 //   - wave-quantisation, tile-quantisation: the tiles of the row's kernel, or of its
 //     reference's, predict where time steps up, and there it does, within a step of the grid. A
 //     cliff that is predicted and not seen is excluded, with both places. Where no tile is known, the
 //     steps themselves have to follow a period, or stand where waves are full as steps anywhere
 //     rarely would.
-//   - implementation: the same kernel computes a larger product faster, or somebody else's this one.
+//   - implementation: the kernel takes longer than its own line says, computes a larger product
+//     faster, or somebody else's computes this one faster.
 //
 // The cause is that of the worst row; where it has none, that of most rows.
 //

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 		}
 		return samples
 	}
-	for pass := range 12 {
+	for range 12 {
 		further, err := d.More(asked, choices, cases, taken())
 		if err != nil {
 			return sparse, 0, err
@@ -78,7 +79,6 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 		if len(further) == 0 {
 			break
 		}
-		fmt.Printf("families: look %d wants %d more rows beside %d\n", pass, len(further), len(cases))
 		for _, c := range further {
 			add(c.SeriesKey, []int{c.M})
 		}
@@ -129,6 +129,7 @@ func BenchmarkFamilies(b *testing.B) {
 	if names == "" {
 		b.Skipf("%s=first.db,second.db names no runs", familiesVariable)
 	}
+	var sparse Data
 	for _, path := range strings.Split(names, ",") {
 		run, err := results.Open(path)
 		if err != nil {
@@ -138,14 +139,21 @@ func BenchmarkFamilies(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		compareFamilies(b, path, dense)
+		sparse = compareFamilies(b, path, dense)
 		if err := run.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := RunAudit(b.Context(), sparse, Default(), nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func compareFamilies(b *testing.B, path string, dense Data) {
+// compareFamilies prints how a sweep that infers what it can compares with a dense one, and
+// returns it.
+func compareFamilies(b *testing.B, path string, dense Data) Data {
 	b.Helper()
 	cfg := Default()
 	choices := map[results.SeriesKey]results.Choices{}
@@ -222,5 +230,34 @@ func compareFamilies(b *testing.B, path string, dense Data) {
 		}
 		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
 			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
+	}
+	return sparse
+}
+
+// BenchmarkLook asks for rows of a series of 32 768 Ms, of which the seeds were measured.
+func BenchmarkLook(b *testing.B) {
+	ms := grid(1, 32768, 1)
+	w := byM(func(m int) float64 { us, _ := workshop(m); return us }, gaussian(0.002), rand.New(rand.NewPCG(1, 2)))
+	var choices results.Choices
+	for _, m := range ms {
+		_, kind := workshop(m)
+		choices = choices.Add(m, kind, true)
+	}
+	d := Designer{Config: Default(), Devices: []kernels.Spec{{ID: "sim", Units: 132}}, Seed: 7}
+	var cases []results.Case
+	var samples []results.Sample
+	for _, s := range w.sweep(d.Seeds(syntheticKey, ms, choices), 7).Series {
+		for _, r := range s.Rows {
+			_, kind := workshop(r.Case.M)
+			r.Case.Label = kind.Label
+			cases, samples = append(cases, r.Case), append(samples, r.Samples...)
+		}
+	}
+	told := map[results.SeriesKey]results.Choices{syntheticKey: choices}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := d.Look(map[results.SeriesKey][]int{syntheticKey: ms}, told, cases, samples); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -96,7 +96,6 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
-	chooser.Launched = run.Cases
 	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = inferredMs(plan), meta.Fingerprint.Devices, plan.Seed, run.Cases
 	if chooser.Choices, err = run.Choices(); err != nil {
 		return nil, nil, err
