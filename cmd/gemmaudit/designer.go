@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
@@ -62,9 +61,6 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 	}
 	return told.Store(run)
 }
-
-// askedEvery is the time between two lines that say how much has been asked.
-const askedEvery = 10 * time.Second
 
 // askChoices asks what would run in the inferred series of a plan, and says how long it took.
 func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
