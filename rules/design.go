@@ -101,7 +101,7 @@ func (d Designer) asking(key results.SeriesKey, ms []int, choices results.Choice
 	if i := slices.IndexFunc(d.Devices, func(s kernels.Spec) bool { return s.ID == key.Device }); i >= 0 {
 		units = unitsOf(d.Devices[i])
 	}
-	return asking{key: key, ms: ms, choices: choices, control: drawControl(key, d.Seed), units: units}
+	return asking{key: key, ms: ms, choices: choices, control: drawControl(key, d.Seed, len(choices) > 0), units: units}
 }
 
 // beforehand is by how much of a row's time each term is doubted before anything of a family

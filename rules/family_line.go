@@ -78,7 +78,7 @@ func fitLine(f *family, points []point, serves func(point) bool, skip func(famil
 	for _, l := range f.layouts() {
 		fit := &line{family: f, layout: l}
 		for _, r := range f.rows {
-			if r.point < 0 || skip(r) || !serves(points[r.point]) {
+			if r.point < 0 || r.other || skip(r) || !serves(points[r.point]) {
 				continue
 			}
 			p := points[r.point]

@@ -137,7 +137,7 @@ func TestIsolatedRow(t *testing.T) {
 // it, and the designer measures them all.
 func TestFailedFamily(t *testing.T) {
 	dense := workshopRun(t, 5, nil)
-	control := drawControl(syntheticKey, 7)
+	control := drawControl(syntheticKey, 7, true)
 	slow := map[int]float64{}
 	for m := 1208; m <= 4096; m += 8 {
 		if control(m) {
@@ -219,7 +219,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("m%d is no seed of %v", m, seeds)
 		}
 	}
-	control := drawControl(syntheticKey, 7)
+	control := drawControl(syntheticKey, 7, true)
 	drawn := 0
 	for _, m := range ms {
 		if control(m) {
@@ -242,7 +242,7 @@ func TestSeeds(t *testing.T) {
 				t.Fatalf("of %d rows nothing is measured between m%d and m%d", n, untold[i-1], untold[i])
 			}
 		}
-		if len(untold) > n/step+n/30+2 || untold[0] != 1 || untold[len(untold)-1] != n {
+		if len(untold) > n/step+n/12+2 || untold[0] != 1 || untold[len(untold)-1] != n {
 			t.Errorf("%d seeds of %d rows", len(untold), n)
 		}
 	}

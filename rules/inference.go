@@ -22,8 +22,9 @@ const (
 	// looseInference is the half-width above which nothing is said of a row.
 	looseInference = 0.05
 	// controlInference is the share of the rows of families that are measured to hold what is
-	// inferred against them.
+	// inferred against them, controlGuessed that where nothing tells what would run.
 	controlInference = 0.02
+	controlGuessed   = 0.06
 	// controlInside is the share of them that has to lie inside its interval.
 	controlInside = 0.95
 	// controlLevel is how unlikely the control rows of a family may be by its line.
@@ -105,11 +106,15 @@ type fitted struct {
 
 // drawControl draws the control rows of a series by the seed: a sweep and its audits agree on them
 // without a word.
-func drawControl(key results.SeriesKey, seed uint64) func(m int) bool {
+func drawControl(key results.SeriesKey, seed uint64, told bool) func(m int) bool {
+	share := controlGuessed
+	if told {
+		share = controlInference
+	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "inferred %+v %d", key, seed)
 	base := h.Sum64()
-	return func(m int) bool { return uniform(base, m) < controlInference }
+	return func(m int) bool { return uniform(base, m) < share }
 }
 
 // uniform is a number from 0 to 1 that is drawn for an M: the finaliser of SplitMix64 spreads
@@ -159,7 +164,9 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 			by[key] = f
 			out = append(out, f)
 		}
-		f.rows = append(f.rows, familyRow{m: m, kind: kind, point: at, control: a.control(m)})
+		row := familyRow{m: m, kind: kind, point: at, control: a.control(m)}
+		row.other = at >= 0 && len(a.choices) == 0 && !runs(kind, points[at])
+		f.rows = append(f.rows, row)
 	}
 	return out, unknown
 }
@@ -261,6 +268,9 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 	}
 	for _, f := range out.families {
 		if f.line == nil {
+			if f.measured() > 0 {
+				f.failed = true // whatever runs there, it is not what was guessed
+			}
 			continue
 		}
 		f.wide = f.line.wide(q)
@@ -272,6 +282,16 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 		out.count.Inside += f.inside
 		if f.failed {
 			out.count.Failed++
+		}
+	}
+	if len(a.choices) == 0 && !out.count.Kept() {
+		// What runs was guessed alike everywhere.
+		out.count.Failed = 0
+		for _, f := range out.families {
+			f.failed = true
+			if len(f.rows) > 1 {
+				out.count.Failed++
+			}
 		}
 	}
 	return out
@@ -338,7 +358,7 @@ func (p *prepared) inferRows(data Data, cfg Config) {
 		if len(ms) == 0 {
 			return
 		}
-		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key], control: drawControl(c.series.Key, data.Meta.Seed), units: unitsOf(c.spec)}
+		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key], control: drawControl(c.series.Key, data.Meta.Seed, len(data.Choices[c.series.Key]) > 0), units: unitsOf(c.spec)}
 		q := quantiles{}
 		c.inference = a.infer(c.points, cfg.MinSamples, q)
 		c.takeIn(c.inference.points(c, q), len(ms))
