@@ -8,18 +8,18 @@ import (
 )
 
 // TestInference: summaries and tables count rows that were measured, that are inferred, and
-// how many control rows lie inside what would have been inferred of them.
+// how many check rows lie inside what would have been inferred of them.
 func TestInference(t *testing.T) {
-	i := &rules.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Control: 20, Inside: 19}
+	i := &rules.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Checked: 20, Inside: 19}
 	a := &rules.Audit{Method: rules.MethodInterval, RowRule: rules.Monotonic, Cases: 1000, Inference: i,
 		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 1000, Inference: i, Rows: []rules.RowVerdict{{M: 1, Inferred: true}}}, {Key: fixtureKey, Cases: 3}}}
-	const want = "; 200 rows measured, 790 inferred, 10 not known; 19 of 20 control rows (95.0 %) inside the interval inferred"
+	const want = "; 200 rows measured, 790 inferred, 10 not known; 19 of 20 check rows (95.0 %) inside the interval inferred"
 	if s := AuditSummary(a); !strings.HasSuffix(s, want) {
 		t.Errorf("%q, expected it to end in %q", s, want)
 	}
 	sheet := verdictSheet(a)
 	last := len(sheet.Columns) - 1
-	if sheet.Columns[last-1].Key != "inferred" || sheet.Columns[last].Key != "control_inside" {
+	if sheet.Columns[last-1].Key != "inferred" || sheet.Columns[last].Key != "checked_inside" {
 		t.Fatalf("columns %+v", sheet.Columns)
 	}
 	for k, row := range sheet.Rows {
