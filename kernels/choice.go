@@ -17,6 +17,38 @@ type Choice struct {
 	Grid [3]int `json:"grid,omitzero"`
 }
 
+// Sides says how the tile of a choice for m by n lies in C, by how many blocks are launched: 1
+// where its first side lies along M, as it is told, -1 where that is its second side, and 0
+// where the blocks don't tell. Kernels whose blocks walk over the tiles launch fewer.
+func (c Choice) Sides(m, n int) int {
+	blocks := c.Grid[0] * c.Grid[1] * c.Grid[2]
+	if blocks < 1 || !c.Tiled() {
+		return 0
+	}
+	told, turned := c.covers(c.Tile[0], c.Tile[1], m, n, blocks), c.covers(c.Tile[1], c.Tile[0], m, n, blocks)
+	switch {
+	case told && !turned:
+		return 1
+	case turned && !told:
+		return -1
+	}
+	return 0
+}
+
+// covers says whether so many blocks cover m by n with tiles of a by b: a block for each tile,
+// or for each part along K of it, whole clusters of them.
+func (c Choice) covers(a, b, m, n, blocks int) bool {
+	tiles := (m + a - 1) / a * ((n + b - 1) / b)
+	if c.Split > 1 { // how many parts is mostly not told
+		return blocks > tiles && blocks%tiles == 0 && blocks/tiles <= mostParts
+	}
+	cluster := max(1, c.Cluster[0]*c.Cluster[1]*c.Cluster[2])
+	return blocks == tiles || blocks == (tiles+cluster-1)/cluster*cluster
+}
+
+// mostParts is more parts along K than libraries make.
+const mostParts = 64
+
 // Untold is the error of an implementation that has no way of saying what it would run.
 type Untold struct{ Kernel string }
 

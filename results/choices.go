@@ -74,10 +74,15 @@ func (k LaunchKind) Waves(m, n int) float64 {
 }
 
 // Runs says whether a launch that was timed, of a label and a tiling, is of this kind: label,
-// tile and split are the same where both are known.
+// tile and split are the same where both are known. The tile may be the other way round where
+// the launch does not tell how it lies.
 func (k LaunchKind) Runs(label string, launch Launch) bool {
+	tile := launch.Tile
+	if turned := [3]int{tile[1], tile[0], tile[2]}; launch.Orientation == kernels.OrientationUnknown && turned == k.Tile {
+		tile = turned
+	}
 	return (k.Label == "" || label == "" || k.Label == label) &&
-		(k.Tile == [3]int{} || launch.Tile == [3]int{} || k.Tile == launch.Tile) &&
+		(k.Tile == [3]int{} || tile == [3]int{} || k.Tile == tile) &&
 		(k.Split == 0 || launch.Split == 0 || k.Split == launch.Split)
 }
 

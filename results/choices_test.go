@@ -57,6 +57,7 @@ func TestKindRuns(t *testing.T) {
 		{"a", Launch{Tile: [3]int{128, 256, 64}, Split: 2, Waves: 3}, true},
 		{"a", Launch{}, true},
 		{"", Launch{}, true},
+		{"a", Launch{Tile: [3]int{256, 128, 64}, Orientation: kernels.OrientationUnknown}, true},
 		{"b", Launch{Tile: [3]int{128, 256, 64}, Split: 2}, false},
 		{"a", Launch{Tile: [3]int{256, 128, 64}, Split: 2}, false},
 		{"a", Launch{Split: 1}, false},

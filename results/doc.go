@@ -14,6 +14,9 @@
 //	          the launch of what ran
 //	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature,
 //	          allocation, energy a launch, published MFU, origin
+//	choices   what kernels say that they would run at the Ms of a series: stretches from_m to to_m
+//	          of one kind of launch; in runs that asked
+//	launch_kinds  label, tile, stages, split, cluster, orientation and tiles at a time of these
 //	failures  cases that could not be measured, with the reason
 //	state     how the sweep went (efficiency, drift), and verdicts that were proven
 //

@@ -185,8 +185,15 @@ func (s *SeriesChoicesDiff) compare(a, b results.Choices, ms []int) {
 	s.Stretches = slices.Clip(s.Stretches)
 }
 
-// alike says whether two kinds are the same launch: on another card it fills other waves.
+// alike says whether two kinds are the same launch: on another card it fills other waves, and
+// how its tile lies may be known on one side alone.
 func alike(a, b results.LaunchKind) bool {
+	if a.Orientation == kernels.OrientationUnknown || b.Orientation == kernels.OrientationUnknown {
+		for _, k := range []*results.LaunchKind{&a, &b} {
+			k.Tile[0], k.Tile[1] = min(k.Tile[0], k.Tile[1]), max(k.Tile[0], k.Tile[1])
+			k.Orientation = ""
+		}
+	}
 	a.Slots, b.Slots = 0, 0
 	return a == b
 }

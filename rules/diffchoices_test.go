@@ -69,6 +69,25 @@ func TestDiffChoices(t *testing.T) {
 	}
 }
 
+func TestAlikeLaunches(t *testing.T) {
+	kind := func(m, n int, orientation string, split int) results.LaunchKind {
+		return results.LaunchKind{Label: "a", Tile: [3]int{m, n, 32}, Orientation: orientation, Split: split}
+	}
+	for _, c := range []struct {
+		a, b results.LaunchKind
+		want bool
+	}{
+		{kind(64, 128, "", 1), kind(64, 128, "", 1), true},
+		{kind(64, 128, "", 1), kind(128, 64, "", 1), false},
+		{kind(64, 128, "", 1), kind(128, 64, kernels.OrientationUnknown, 1), true},
+		{kind(64, 128, kernels.OrientationUnknown, 1), kind(128, 64, "", 2), false},
+	} {
+		if got := alike(c.a, c.b); got != c.want {
+			t.Errorf("%+v and %+v: %v", c.a, c.b, got)
+		}
+	}
+}
+
 func TestDiffChosenOfOneSide(t *testing.T) {
 	ms := []int{1, 2, 3}
 	one, two, turned := syntheticKey, syntheticKey, syntheticKey

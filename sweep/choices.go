@@ -73,7 +73,9 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices 
 		return nil, 0, err
 	}
 	var refused, failed error
+	var told []toldM
 	failures, joined := 0, false
+	defer func() { choices = joinTold(told, s.N) }()
 	for _, m := range s.Ms {
 		if ctx.Err() != nil {
 			return nil, asked, ctx.Err()
@@ -84,7 +86,7 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices 
 		var never *kernels.Untold
 		switch {
 		case err == nil:
-			choices = choices.Add(m, results.KindOf(c, m, s.N), joined)
+			told = append(told, toldM{m, c, joined})
 		case errors.As(err, &never):
 			return nil, 0, err
 		case errors.As(err, &no):
@@ -94,15 +96,92 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices 
 				failed = fmt.Errorf("m%d: %w", m, err)
 			}
 			if failures == mostUntold {
-				return choices, asked, failed
+				return nil, asked, failed
 			}
 		}
 		joined = err == nil
 	}
-	if failed == nil && len(choices) == 0 {
+	if failed == nil && len(told) == 0 {
 		failed = refused
 	}
-	return choices, asked, failed
+	return nil, asked, failed
+}
+
+// toldM is what was told for an M. joined says that something was told for the M before it.
+type toldM struct {
+	m      int
+	choice kernels.Choice
+	joined bool
+}
+
+// mostAgainst is how many blocks that tell that a tile lies one way outweigh one that tells
+// the other: a few agree with both by chance.
+const mostAgainst = 9
+
+// joinTold makes stretches of what was told of a series of n columns. Where a kernel's name
+// does not tell which side of its tile lies along M, the blocks of all its launches do.
+func joinTold(told []toldM, n int) results.Choices {
+	votes := map[string][2]int{} // for the tile as it is told, and turned
+	for _, t := range told {
+		if t.choice.Orientation != kernels.OrientationUnknown {
+			continue
+		}
+		v := votes[t.choice.Label]
+		switch t.choice.Sides(t.m, n) {
+		case 1:
+			v[0]++
+		case -1:
+			v[1]++
+		}
+		votes[t.choice.Label] = v
+	}
+	kinds := make([]results.LaunchKind, len(told))
+	for i, t := range told {
+		c := t.choice
+		if c.Orientation == kernels.OrientationUnknown {
+			switch v := votes[c.Label]; {
+			case v[0] > mostAgainst*v[1]:
+				c.Orientation = ""
+			case v[1] > mostAgainst*v[0]:
+				c.Orientation, c.Tile[0], c.Tile[1] = "", c.Tile[1], c.Tile[0]
+			}
+		}
+		kinds[i] = results.KindOf(c, t.m, n)
+	}
+	usualSlots(kinds)
+	var out results.Choices
+	for i, t := range told {
+		out = out.Add(t.m, kinds[i], t.joined)
+	}
+	return out
+}
+
+// usualSlots gives launches that differ in nothing else the number of tiles at a time that
+// most of them tell: it belongs to the kernel, and a library's waves, from which it follows, are
+// rounded up to whole clusters at some M. Of equally many the largest counts.
+func usualSlots(kinds []results.LaunchKind) {
+	told := map[results.LaunchKind]map[float64]int{}
+	for _, k := range kinds {
+		slots := k.Slots
+		k.Slots = 0
+		if told[k] == nil {
+			told[k] = map[float64]int{}
+		}
+		told[k][slots]++
+	}
+	usual := map[results.LaunchKind]float64{}
+	for k, counts := range told {
+		most := 0
+		for slots, n := range counts {
+			if n > most || n == most && slots > usual[k] {
+				usual[k], most = slots, n
+			}
+		}
+	}
+	for i := range kinds {
+		kinds[i].Slots = 0
+		kinds[i].Slots = usual[kinds[i]]
+	}
 }
 
 // Store keeps what was told in a run.

@@ -32,7 +32,8 @@ func TestAskChoices(t *testing.T) {
 		case p.M == 10:
 			return kernels.Choice{}, &kernels.Unsupported{Kernel: "teller", DType: p.DType, Reason: "not ten"}
 		case p.M > 12:
-			return kernels.Choice{Label: "large", Tiling: kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: 0.5}}, nil
+			waves := map[bool]float64{true: 1, false: 0.5}[p.M == 18]
+			return kernels.Choice{Label: "large", Tiling: kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: waves}}, nil
 		}
 		return kernels.Choice{Label: "small"}, nil
 	}
@@ -53,9 +54,8 @@ func TestAskChoices(t *testing.T) {
 	small := results.LaunchKind{Label: "small"}
 	want := map[results.SeriesKey]results.Choices{key("sim:0", "teller"): {
 		{From: 2, To: 4, Kind: small}, {From: 8, To: 8, Kind: small}, {From: 12, To: 12, Kind: small},
-		// Of m14 on there is one tile, half as many as fit, and from m18 on there are two.
-		{From: 14, To: 16, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 2}},
-		{From: 18, To: 20, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 4}},
+		// Of m14 on there is one tile, half as many as fit, and once that is told of two.
+		{From: 14, To: 20, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 2}},
 	}}
 	if d := cmp.Diff(want, told.Choices); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -125,5 +125,40 @@ func TestUntoldImplementations(t *testing.T) {
 	var no *kernels.Unsupported
 	if _, err := kernels.ChoiceOf(product, kernels.Task{Subject: subject, M: 1}); !errors.As(err, &no) {
 		t.Errorf("another output: %v", err)
+	}
+}
+
+// Which side of a tile lies along M is told by the blocks of a kernel's launches, of all of
+// them together.
+func TestSidesOfTilesAreToldByBlocks(t *testing.T) {
+	// A library's kernels of 128×64, one with 64 rows of M and one with 128; a third walks over
+	// its tiles with as many blocks as there are multiprocessors, and one splits K in three.
+	blocks := map[string]func(m int) int{
+		"a 128x64": func(m int) int { return (m + 63) / 64 * 8 },
+		"b 128x64": func(m int) int { return (m + 127) / 128 * 16 },
+		"c 128x64": func(int) int { return 132 },
+		"splitk d": func(m int) int { return 3 * ((m + 63) / 64 * 8) },
+	}
+	for label, want := range map[string]results.LaunchKind{
+		"a 128x64": {Label: "a 128x64", Tile: [3]int{64, 128, 0}, Split: 1, Slots: 132},
+		"b 128x64": {Label: "b 128x64", Tile: [3]int{128, 64, 0}, Split: 1, Slots: 132},
+		"c 128x64": {Label: "c 128x64", Tile: [3]int{128, 64, 0}, Split: 1, Slots: 132, Orientation: kernels.OrientationUnknown},
+		"splitk d": {Label: "splitk d", Tile: [3]int{64, 128, 0}, Split: 2, Slots: 132},
+	} {
+		d := tellers("sim", func(p kernels.Problem) (kernels.Choice, error) {
+			tiling := kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: want.Split, Orientation: kernels.OrientationUnknown}
+			return kernels.Choice{Label: label, Tiling: tiling, Slots: 132, Grid: [3]int{blocks[label](p.M * 32), 1, 1}}, nil
+		})
+		var told []toldM
+		for m := 32; m <= 1024; m += 32 {
+			c, err := kernels.ChoiceOf(kernels.Implementations(d, kernels.GEMM)[0], kernels.Task{Subject: kernels.Product(kernels.FP32, 1024, 64), M: m / 32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, toldM{m, c, true})
+		}
+		if got, want := joinTold(told, 1024), (results.Choices{{From: 32, To: 1024, Kind: want}}); cmp.Diff(want, got) != "" {
+			t.Errorf("%s (-want +got):\n%s", label, cmp.Diff(want, got))
+		}
 	}
 }

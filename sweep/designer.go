@@ -70,21 +70,33 @@ func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) 
 }
 
 // worth orders the seeds of a series so that the first ones tell most: of each kind of
-// launch the ends, then what halves the widest gaps, of all kinds alike. rank is the same for
-// seeds that tell equally much, in whatever series.
-func worth(ms Batches, choices results.Choices) (rank []int) {
-	rank = make([]int, len(ms))
+// launch the ends, then what halves the widest gaps, of all kinds alike; kinds that run at more
+// Ms come first. ranks are equal for seeds of equal standing, in whatever series.
+func worth(ms Batches, choices results.Choices) (order, ranks []int) {
+	covered := map[results.LaunchKind]int{}
+	for _, s := range choices {
+		covered[s.Kind] += s.To - s.From + 1
+	}
+	rank, covers := make([]int, len(ms)), make([]int, len(ms))
 	of := map[results.LaunchKind][]int{}
 	for i, m := range ms {
 		kind, _ := choices.At(m)
 		of[kind] = append(of[kind], i)
+		covers[i] = covered[kind]
+		order = append(order, i)
 	}
 	for _, places := range of {
 		for i, r := range halvings(len(places)) {
 			rank[places[i]] = r
 		}
 	}
-	return rank
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(covers[b], covers[a]))
+	})
+	for _, i := range order {
+		ranks = append(ranks, rank[i])
+	}
+	return order, ranks
 }
 
 // halvings ranks n places: both ends 0, the middle 1, the middles of what that leaves 2.
@@ -110,20 +122,27 @@ func (b Batches) has(m int) bool {
 	return ok
 }
 
-// seedCases lists the cases of a plan's seeds, those first that tell most.
+// seedCases lists the cases of a plan's seeds, those first that tell most; of equal standing,
+// those of all series in turn.
 func (p *Plan) seedCases(seeds Seeds, choices map[results.SeriesKey]results.Choices) []results.Case {
 	type ranked struct {
-		rank int
-		c    results.Case
+		rank, turn int
+		c          results.Case
 	}
 	var all []ranked
 	for _, s := range p.Series {
 		ms := seeds[s.SeriesKey]
-		for i, r := range worth(ms, choices[s.SeriesKey]) {
-			all = append(all, ranked{r, s.Case(ms[i])})
+		order, ranks := worth(ms, choices[s.SeriesKey])
+		turn := 0
+		for i, at := range order {
+			if i > 0 && ranks[i] != ranks[i-1] {
+				turn = 0
+			}
+			all = append(all, ranked{ranks[i], turn, s.Case(ms[at])})
+			turn++
 		}
 	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn)) })
 	out := make([]results.Case, len(all))
 	for i, r := range all {
 		out[i] = r.c

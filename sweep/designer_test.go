@@ -348,6 +348,11 @@ func TestDeadlineKeepsWhatIsKnown(t *testing.T) {
 	if k := sum.Known; k.Inferred == 0 || k.Rows != p.Rows() {
 		t.Errorf("known %+v", k)
 	}
+	// What was done ahead of the sweep is part of its time.
+	late, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Began: d.Now().Add(-p.Deadline / 2), Designer: halver{every: 32}}).Run(t.Context())
+	if err != nil || late.Status != StatusDeadline || late.Samples >= sum.Samples || late.Samples == 0 {
+		t.Errorf("begun earlier: %d samples, %d otherwise; %v", late.Samples, sum.Samples, err)
+	}
 }
 
 // greedy asks for what it is told to.
@@ -481,9 +486,62 @@ func TestWorth(t *testing.T) {
 		}
 	}
 	a, b := results.LaunchKind{Label: "a"}, results.LaunchKind{Label: "b"}
-	choices := results.Choices{{From: 1, To: 4, Kind: a}, {From: 5, To: 6, Kind: b}, {From: 7, To: 9, Kind: a}}
-	if got := worth(Batches{1, 4, 5, 6, 7, 9}, choices); !slices.Equal(got, []int{0, 1, 0, 0, 2, 0}) {
-		t.Errorf("of two kinds: %v", got)
+	choices := results.Choices{{From: 1, To: 1, Kind: a}, {From: 4, To: 40, Kind: b}, {From: 70, To: 70, Kind: a}}
+	order, ranks := worth(Batches{1, 4, 20, 40, 70}, choices)
+	if !slices.Equal(order, []int{1, 3, 0, 4, 2}) || !slices.Equal(ranks, []int{0, 0, 0, 0, 1}) {
+		t.Errorf("of two kinds: %v, %v", order, ranks)
+	}
+	key := func(n int) results.SeriesKey {
+		return results.SeriesKey{Device: "sim", Kernel: "k", Subject: kernels.Product(kernels.FP32, n, 8)}
+	}
+	one, two := PlannedSeries{SeriesKey: key(8)}, PlannedSeries{SeriesKey: key(16)}
+	p := &Plan{Series: []PlannedSeries{one, two}}
+	var got []string
+	for _, c := range p.seedCases(Seeds{one.SeriesKey: {1, 2, 3}, two.SeriesKey: {4, 5, 6}}, nil) {
+		got = append(got, fmt.Sprintf("n%dm%d", c.N, c.M))
+	}
+	if want := "n8m1 n16m4 n8m3 n16m6 n8m2 n16m5"; strings.Join(got, " ") != want {
+		t.Errorf("seeds come as %v, expected %s", got, want)
+	}
+}
+
+// TestCardsInferSideBySide: each device has a design of its own, in the sets of weights that its
+// memory holds, and one that was missing finds its own again.
+func TestCardsInferSideBySide(t *testing.T) {
+	h := cards(2, func(card int, c *kerneltest.Config) {
+		c.ClockMHz = 0
+		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 100+20*card, 150, 2)
+	})
+	yes := true
+	p := h.plan(t, "8:400", func(o *Options) {
+		o.Infer, o.Rounds, o.Screening, o.Targets = &yes, 15, 7, []Target{{N: 256, K: 128}, {N: 128, K: 256}}
+	})
+	run := newRun(t, p)
+	r := &Runner{Plan: p, Devices: h.devices()[:1], Out: run, Now: h.now, Designer: halver{every: 32}, MemoryBudget: 3 << 20,
+		Chooser: rules.OpenRows{Config: rules.Default()}}
+	sum, err := r.Run(t.Context())
+	if err != nil || len(sum.Missing) != 1 || sum.Known.Rows != 2*393 {
+		t.Fatalf("one card: %+v, %v", sum, err)
+	}
+	r.Devices = h.devices()
+	if sum, err = r.Run(t.Context()); err != nil || sum.Known.Rows != 4*393 || sum.Known.Open() != 0 || sum.Status != StatusComplete {
+		t.Fatalf("both: %+v, %v", sum, err)
+	}
+	if !slices.ContainsFunc(sum.Notes, func(n string) bool { return strings.Contains(n, "2 sets that take turns") }) {
+		t.Errorf("notes %q", sum.Notes)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for card, ends := range map[string][]int{"cuda:0": {99, 100, 150, 151}, "cuda:1": {119, 120, 150, 151}} {
+		for _, n := range []int{256, 128} {
+			for _, m := range ends {
+				if !slices.ContainsFunc(cases, func(c results.Case) bool { return c.Device == card && c.N == n && c.M == m }) {
+					t.Errorf("%s n%d: m%d was not found", card, n, m)
+				}
+			}
+		}
 	}
 }
 

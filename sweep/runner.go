@@ -51,6 +51,8 @@ type Runner struct {
 	DriftTest func(sentinels []results.Sample, device map[int64]string, bound float64) (invalid string)
 	// Now is the clock by which deadlines and rates are kept; nil is time.Now.
 	Now func() time.Time
+	// Began is when the time of the deadline began to run; zero is when Run is called.
+	Began time.Time
 	// MemoryBudget bounds the weights on each device, in bytes; 0 is a share of
 	// what is free.
 	MemoryBudget int64
@@ -132,6 +134,9 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	}
 	r.start, r.left, r.notes, r.missing, r.done = r.Now(), map[string]time.Duration{}, nil, nil, 0
 	r.known = map[string]Known{}
+	if !r.Began.IsZero() {
+		r.start = r.Began
+	}
 	parts, err := r.open(ctx)
 	if err != nil {
 		return &Summary{}, err

@@ -24,9 +24,12 @@ type choicesOptions struct {
 	output report.Format
 }
 
+// askedEvery is how often it is told how many cases have been asked about.
+const askedEvery = 5 * time.Second
+
 // timingFlagNames are plan flags that say how something is timed: they change nothing about
 // what would run.
-var timingFlagNames = []string{"regime", "distribution", "rounds", "rounds-for", "block", "deadline", "clock", "shard", "seed"}
+var timingFlagNames = []string{"infer", "regime", "distribution", "rounds", "rounds-for", "block", "deadline", "clock", "shard", "seed"}
 
 func newChoicesCommand(a *app) *cobra.Command {
 	opts := &choicesOptions{app: a}
@@ -129,7 +132,13 @@ func (o *choicesOptions) ask(ctx context.Context) error {
 		return err
 	}
 	began := a.now()
-	told, err := sweep.AskChoices(ctx, devices, plan, nil, nil)
+	next := began.Add(askedEvery)
+	told, err := sweep.AskChoices(ctx, devices, plan, nil, func(asked int) {
+		if now := a.now(); now.After(next) {
+			a.notef("asked about %s so far", plural(asked, "case", "cases"))
+			next = now.Add(askedEvery)
+		}
+	})
 	if err != nil {
 		return &commandError{code: exitInterrupted, err: err}
 	}

@@ -65,7 +65,17 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 // askChoices asks what would run in the inferred series of a plan, and says how long it took.
 func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
 	began := a.now()
-	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return s.Infer }, nil)
+	said := began
+	inferred, all := inferredMs(plan), 0
+	for _, ms := range inferred {
+		all += len(ms)
+	}
+	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return inferred[s.SeriesKey] != nil }, func(asked int) {
+		if now := a.now(); now.Sub(said) >= askedEvery {
+			said = now
+			a.notef("asked what would run at %d of %d Ms", asked, all)
+		}
+	})
 	if err != nil {
 		return told, err
 	}

@@ -232,7 +232,11 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	if err != nil {
 		return run, nil, err
 	}
+	began := a.now()
 	if err := a.tellChoices(ctx, run, plan, devices); err != nil {
+		if ctx.Err() != nil {
+			err = hint(interruptedf("%s: nothing was measured yet", run.Path()), "%s", goOn)
+		}
 		return run, nil, err
 	}
 	open, design, err := judgesOf(run, plan)
@@ -245,7 +249,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now}
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}

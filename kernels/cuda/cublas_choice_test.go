@@ -70,7 +70,7 @@ func TestChoicesAreWhatRuns(t *testing.T) {
 func TestAskedLibraries(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
 	const nvjet = "nvjet_128x256 + cublasLt::splitK: tile [256 128 0] split 2 transposed stages 0 cluster [2 1 1] grid [8 4 1] slots 132\n"
-	const algo = "algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1: tile [256 128 64] split 1 transposed stages 4 cluster [2 1 1] grid [0 0 0] slots 0\n"
+	const algo = "algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1: tile [256 128 64] split 1 transposed stages 4 cluster [2 1 1] grid [0 0 0] slots 132\n"
 	ran := func(trace string) int { return strings.Count(trace, "calls cuEventElapsedTime") }
 	_, idle := child(t, "asked", driver, cublas.Env+"="+blas, "FAKE_CUDA_TRACE=1", kernelEnv+"=cublaslt:7")
 	for _, c := range []struct {

@@ -257,7 +257,7 @@ func (k *cublasLtChoice) Choice(p kernels.Problem) (kernels.Choice, error) {
 	if err != nil {
 		return kernels.Choice{}, err
 	}
-	return plan.configs[at].choice(), nil
+	return plan.configs[at].choice(b.M, b.N, k.dev.Arch().SMs), nil
 }
 
 // statusInvalidValue is CUBLAS_STATUS_INVALID_VALUE, which the library also returns for

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // ltConfig is what cuBLASLt tells of an algorithm that its heuristic offers
@@ -85,9 +86,15 @@ func (c ltConfig) tiling() kernels.Tiling {
 	return t
 }
 
-// choice is what the attributes say would be launched.
-func (c ltConfig) choice() kernels.Choice {
+// choice is what the attributes say would be launched for m by n of C on so many
+// multiprocessors. Each of these runs whole blocks at a time, so that the tiles at a time follow
+// from the waves, however the library rounds them.
+func (c ltConfig) choice(m, n, sms int) kernels.Choice {
 	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling()}
+	if t := choice.Tiling; t.Tiled() && t.Waves > 0 {
+		tiles := planning.DivideUp(m, t.Tile[0]) * planning.DivideUp(n, t.Tile[1]) * t.Split
+		choice.Slots = float64(sms) * max(1, math.Round(float64(tiles)/(t.Waves*float64(sms))))
+	}
 	_, stages := ltStages(c.stages)
 	choice.Stages, _ = strconv.Atoi(stages) // 0 where the library chooses them
 	if x, y, ok := sides(ltCluster(c.cluster)); ok {

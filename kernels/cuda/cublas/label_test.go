@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,22 @@ func TestNamedTiling(t *testing.T) {
 	} {
 		if got, tiling := namedTiling(name); got != name || tiling != want {
 			t.Errorf("%s is read as %q %+v, want %+v", name, got, tiling, want)
+		}
+	}
+}
+
+// TestLtChoice: tiles at a time are whole blocks a multiprocessor, whatever the waves are
+// rounded to.
+func TestLtChoice(t *testing.T) {
+	tile := slices.Index(ltTiles(), "128x256") // N by M
+	for _, c := range []struct {
+		waves float64
+		m     int
+		slots float64
+	}{{16. / 132, 128, 132}, {32. / 132, 512, 132}, {34. / 132, 512, 132}, {16. / 264, 256, 264}, {0.66, 1, 132}, {0, 1, 0}, {math.Inf(1), 1, 0}} {
+		got := ltConfig{id: 66, tile: tile, stages: 16, cluster: 3, waves: c.waves}.choice(c.m, 2048, 132)
+		if got.Slots != c.slots || got.Tile != [3]int{256, 128, 64} || got.Stages != 4 || got.Cluster != [3]int{2, 1, 1} {
+			t.Errorf("waves %v: %+v, expected %v at a time", c.waves, got, c.slots)
 		}
 	}
 }

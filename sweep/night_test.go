@@ -1,7 +1,10 @@
 package sweep
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"runtime"
@@ -50,7 +53,7 @@ func chosenTiling(p kernels.Problem) (kind int, t kernels.Tiling) {
 }
 
 // library is an accelerator with a library whose kernels' times are lines in waves, tiles and M.
-func library(subjects int) *kerneltest.Device {
+func library(subjects int, noise float64) *kerneltest.Device {
 	var gemms []kerneltest.GemmConfig
 	for k := range subjects {
 		gemms = append(gemms, kerneltest.GemmConfig{
@@ -68,9 +71,98 @@ func library(subjects int) *kerneltest.Device {
 			},
 		})
 	}
-	return kerneltest.New(kerneltest.Config{Seed: 4, Gemms: gemms, Noise: kerneltest.Noise{Sigma: 0.002}, ClockMHz: 1700,
+	return kerneltest.New(kerneltest.Config{Seed: 4, Gemms: gemms, Noise: kerneltest.Noise{Sigma: noise}, ClockMHz: 1700,
 		LastLevelCacheBytes: 50 << 20, MemoryBytes: 140 << 30,
 		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12, Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}}}})
+}
+
+// ruled is a runner of a plan, by the rules as the program connects them.
+func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
+	tb.Helper()
+	ceilings, err := d.Ceilings(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	choices, err := run.Choices()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	chooser := rules.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings}, Devices: []kernels.Spec{d.Spec()},
+		Looks: rules.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{}, Launched: run.Cases}
+	for _, s := range p.Series {
+		chooser.Asked[s.SeriesKey] = s.Ms
+	}
+	return &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser, Designer: byRules{rules.Designer{Config: chooser.Config,
+		Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Seed: p.Seed, Launched: run.Cases}}}
+}
+
+// told asks what would run, and stores it.
+func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
+	tb.Helper()
+	told, err := AskChoices(tb.Context(), []kernels.Device{d}, p, nil, nil)
+	if err == nil {
+		err = told.Store(run)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return told
+}
+
+// TestInterruptedNightIsTheSame: however often a sweep is stopped, the rules have it measure the
+// same rows in the same rounds.
+func TestInterruptedNightIsTheSame(t *testing.T) {
+	yes := true
+	sweep := func(stops ...int) map[string]int {
+		d := library(2, 0)
+		p := planned(t, d, "1:300", func(o *Options) {
+			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &yes, []kernels.DType{kernels.BF16}, 15, 7, []Target{{N: 1024, K: 1024}}
+		})
+		p.Step = 2 * time.Second
+		run := newRun(t, p)
+		told(t, d, p, run)
+		for _, stop := range append(stops, 0) {
+			ctx, cancel := context.WithCancel(t.Context())
+			r := ruled(t, d, p, run)
+			r.Now, r.Observer = d.Now, &watcher{at: func(n int) {
+				if n == stop {
+					cancel()
+				}
+			}}
+			_, err := r.Run(ctx)
+			cancel()
+			var interrupted *InterruptedError
+			if stop == 0 && err != nil || stop > 0 && !errors.As(err, &interrupted) {
+				t.Fatalf("stopped after %d: %v", stop, err)
+			}
+		}
+		cases, err := run.Cases()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := map[int64]string{}
+		for _, c := range cases {
+			name[c.ID] = c.String()
+		}
+		samples, err := run.Samples(results.PhaseSweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]int{}
+		for _, s := range samples {
+			out[fmt.Sprintf("%s round %d", name[s.CaseID], s.Round)]++
+		}
+		return out
+	}
+	whole, parts := sweep(), sweep(3, 300, 200, 90)
+	if len(whole) < 700 || !maps.Equal(whole, parts) {
+		for name, n := range whole {
+			if parts[name] != n {
+				t.Logf("%s: %d and %d samples", name, n, parts[name])
+			}
+		}
+		t.Errorf("%d samples without an interruption, %d with some", len(whole), len(parts))
+	}
 }
 
 // BenchmarkNight sweeps every M to 32768 of one product through a library, by the rules' design, on a
@@ -81,7 +173,7 @@ func BenchmarkNight(b *testing.B) {
 		series = 1
 	}
 	for b.Loop() {
-		d := library(series)
+		d := library(series, 0.002)
 		yes := true
 		p, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 4096, K: 4096}}, Batches: Batches(upTo(32768)), Infer: &yes,
 			DTypes: []kernels.DType{kernels.BF16}, Seed: 1}, nil)
@@ -90,33 +182,17 @@ func BenchmarkNight(b *testing.B) {
 		}
 		run := newRun(b, p)
 		began := time.Now()
-		told, err := AskChoices(b.Context(), []kernels.Device{d}, p, nil, nil)
-		if err == nil {
-			err = told.Store(run)
-		}
-		if err != nil {
-			b.Fatal(err)
+		stretches := 0
+		for _, c := range told(b, d, p, run).Choices {
+			stretches += len(c)
 		}
 		asked := time.Since(began)
-		ceilings, err := d.Ceilings(b.Context())
+		r := ruled(b, d, p, run)
+		timed := &timing{Designer: r.Designer}
+		r.Designer, r.Now = timed, d.Now
+		sum, err := r.Run(b.Context())
 		if err != nil {
 			b.Fatal(err)
-		}
-		of := map[string]kernels.Ceilings{d.Spec().ID: ceilings}
-		specs := []kernels.Spec{d.Spec()}
-		looks := rules.LooksAt(p.Screening, p.Rounds)
-		timed := &timing{Designer: byRules{rules.Designer{Config: rules.Default(), Ceilings: of, Devices: specs, Looks: looks, Seed: p.Seed, Launched: run.Cases}}}
-		chooser := rules.OpenRows{Config: rules.Default(), Ceilings: of, Looks: looks, Devices: specs, Seed: p.Seed, Choices: told.Choices, Asked: map[results.SeriesKey][]int{}, Launched: run.Cases}
-		for _, s := range p.Series {
-			chooser.Asked[s.SeriesKey] = s.Ms
-		}
-		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: timed, Chooser: chooser}).Run(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		stretches := 0
-		for _, c := range told.Choices {
-			stretches += len(c)
 		}
 		b.ReportMetric(100*float64(sum.Known.Measured)/float64(sum.Known.Rows), "%measured")
 		b.ReportMetric(timed.seeds.Seconds(), "s/seeds")
