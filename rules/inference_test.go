@@ -136,7 +136,6 @@ func TestIsolatedRow(t *testing.T) {
 // TestFailedFamily: where check rows lie off the line of their family, no row is inferred from
 // it, and the designer measures them all.
 func TestFailedFamily(t *testing.T) {
-	dense := workshopRun(t, 5, nil)
 	check := drawChecks(syntheticKey, 7, true)
 	slow := map[int]float64{}
 	for m := 1208; m <= 4096; m += 8 {
@@ -147,7 +146,7 @@ func TestFailedFamily(t *testing.T) {
 	if len(slow) < 3 {
 		t.Fatalf("%d check rows", len(slow))
 	}
-	dense = workshopRun(t, 5, slow)
+	dense := workshopRun(t, 5, slow)
 	sparse, audit := inferWorkshop(t, dense, true)
 	have := map[int]bool{}
 	for _, r := range sparse.Series[0].Rows {
