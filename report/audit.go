@@ -99,8 +99,8 @@ func inferenceText(i rules.Inference) string {
 	if i.Open > 0 {
 		s += fmt.Sprintf(", %d not known", i.Open)
 	}
-	if i.Control > 0 {
-		s += fmt.Sprintf("; %d of %s (%s) inside the interval inferred", i.Inside, count(i.Control, "control row"), formatShare(i.Share()))
+	if i.Checked > 0 {
+		s += fmt.Sprintf("; %d of %s (%s) inside the interval inferred", i.Inside, count(i.Checked, "check row"), formatShare(i.Share()))
 	}
 	return s
 }

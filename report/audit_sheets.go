@@ -153,7 +153,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
 	}}
 	if a.Inference != nil {
-		s.Columns = append(s.Columns, Column{Name: "inferred", Key: "inferred", Align: Right}, Column{Name: "control", Key: "control_inside", Align: Right})
+		s.Columns = append(s.Columns, Column{Name: "inferred", Key: "inferred", Align: Right}, Column{Name: "checked", Key: "checked_inside", Align: Right})
 	}
 	for _, series := range a.Series {
 		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil, nil, nil, nil}
@@ -161,7 +161,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 			row = append(row, nil, nil)
 			if i := series.Inference; i != nil {
 				row[13] = i.Inferred
-				if i.Control > 0 {
+				if i.Checked > 0 {
 					row[14] = share(i.Share())
 				}
 			}

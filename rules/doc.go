@@ -74,7 +74,7 @@
 //   - A [Designer] chooses the rows: first the ends of each family and where least is known between them,
 //     then more until the time of each row is known to 0.5 %, or where noise is large half again as
 //     well as that of measured rows, and rows on which a verdict hangs.
-//   - Control rows, 2 % drawn with the seed, 6 % where nothing was told, are held against what would have been inferred
+//   - Check rows, 2 % drawn with the seed, 6 % where nothing was told, are held against what would have been inferred
 //     of them ([Inference]). A family of which too many lie outside of their 95 % interval, or
 //     one far outside, is measured row by row; until then nothing is inferred from it. Where
 //     nothing was told, that holds for the whole series.

@@ -119,6 +119,8 @@ type score struct {
 	// short counts measured rows that stayed undecided because the file holds no more rounds of them.
 	short                                 int
 	slow, found, estimated, near, covered int
+	// foundShort are slow rows that were measured, and undecided for the same reason.
+	foundShort int
 }
 
 // BenchmarkFamilies says how much of dense runs a sweep that infers what it can would have measured,
@@ -187,8 +189,11 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 			c.rows++
 			if r.Verdict == Anomalous {
 				c.slow++
-				if ok && (g.Verdict == Anomalous || g.Verdict == Marginal || !g.Inferred && g.Samples == r.Samples) {
+				switch {
+				case ok && (g.Verdict == Anomalous || g.Verdict == Marginal):
 					c.found++
+				case ok && g.Verdict == Undecided && !g.Inferred && g.Samples == r.Samples:
+					c.foundShort++
 				}
 			}
 			if r.Verdict != Marginal && r.Verdict != Undecided && g.Verdict != Marginal {
@@ -228,8 +233,8 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 				own += (Data{Series: []results.Series{d}}).Samples()
 			}
 		}
-		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d, inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
-			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
+		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d (and %d undecided for want of rounds), inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
+			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, c.foundShort, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
 	}
 	return sparse
 }

@@ -58,9 +58,9 @@ type familyRow struct {
 	kind results.LaunchKind
 	// point is where the curve has the row, -1 where it was not measured.
 	point int
-	// control is true for a row that is measured to hold the family's line against it, other for
+	// check is true for a row that is measured to hold the family's line against it, other for
 	// one that turned out to run another kernel than was guessed.
-	control, other bool
+	check, other bool
 }
 
 // family is the rows of one kernel, M ascending.

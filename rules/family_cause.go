@@ -21,7 +21,7 @@ func (c *curve) lines() []*fitted {
 	}
 	if c.fitted == nil {
 		c.fitted = []*fitted{}
-		a := asking{key: c.series.Key, control: func(int) bool { return false }, units: unitsOf(c.spec)}
+		a := asking{key: c.series.Key, check: func(int) bool { return false }, units: unitsOf(c.spec)}
 		for _, p := range c.points {
 			if p.label != "" {
 				a.ms = append(a.ms, p.m)

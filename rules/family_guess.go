@@ -14,12 +14,12 @@ import (
 // breakStep is the least jump of the time, as a share, that cuts a series of unnamed kernels.
 const breakStep = 0.01
 
-// guessed returns kinds by what ran on both sides of an M. Control rows are no such sides: they
+// guessed returns kinds by what ran on both sides of an M. Check rows are no such sides: they
 // are there to be held against what is guessed.
 func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, familyKind, bool) {
 	var sides []int // the points between which kinds are guessed
 	for i, p := range points {
-		if !a.control(p.m) {
+		if !a.check(p.m) {
 			sides = append(sides, i)
 		}
 	}
@@ -36,7 +36,7 @@ func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, fam
 		case next > 0 && next < len(sides) && alikeKernels(points[sides[next-1]], points[sides[next]]) && piece[next-1] == piece[next]:
 			of, in = sides[next], piece[next]
 		case at >= 0:
-			of, in = at, -m // a control row of which nothing was guessed
+			of, in = at, -m // a check row of which nothing was guessed
 		default:
 			return results.LaunchKind{}, familyKind{}, false
 		}

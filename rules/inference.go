@@ -2,13 +2,9 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
-	"hash/fnv"
 	"math"
 	"math/bits"
 	"slices"
-
-	"gonum.org/v1/gonum/mathext"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -21,69 +17,7 @@ const (
 	wideNoise     = 1.5
 	// looseInference is the half-width above which nothing is said of a row.
 	looseInference = 0.05
-	// controlInference is the share of the rows of families that are measured to hold what is
-	// inferred against them, controlGuessed that where nothing tells what would run.
-	controlInference = 0.02
-	controlGuessed   = 0.06
-	// controlInside is the share of them that has to lie inside its interval.
-	controlInside = 0.95
-	// controlLevel is how unlikely the control rows of a family may be by its line.
-	controlLevel = 0.02
-	// surelyOutside is the probability of a single control row that breaks a family's line, and
-	// farOutside how far off it has to lie, in half-widths of wideInference.
-	surelyOutside = 0.001
-	farOutside    = 2
 )
-
-// Inference is what is known of the rows of series of which not every one was measured.
-type Inference struct {
-	// Asked rows are those of the plan: Measured, Inferred, and Open, of which nothing is known.
-	Asked    int `json:"asked"`
-	Measured int `json:"measured"`
-	Inferred int `json:"inferred"`
-	Open     int `json:"open"`
-	// Families are the kernels that rows were inferred by; Failed are those whose control rows lie
-	// too far from their line, of which no row is inferred.
-	Families int `json:"families"`
-	Failed   int `json:"families_failed"`
-	// Control are the rows that were measured to be held against what would have been inferred
-	// of them, Inside those in their 95 % interval.
-	Control int `json:"control"`
-	Inside  int `json:"control_inside"`
-}
-
-// Share is the share of the control rows that lie inside their interval; 1 of none.
-func (i Inference) Share() float64 {
-	if i.Control == 0 {
-		return 1
-	}
-	return float64(i.Inside) / float64(i.Control)
-}
-
-// Kept says whether the control rows are consistent with the share that has to lie inside: at
-// least that share does, or so few lie outside that chance would bring as many.
-func (i Inference) Kept() bool {
-	return i.Share() >= controlInside || atLeast(i.Control-i.Inside, i.Control, 1-controlInside) > controlLevel
-}
-
-func (i *Inference) add(o Inference) {
-	i.Asked += o.Asked
-	i.Measured += o.Measured
-	i.Inferred += o.Inferred
-	i.Open += o.Open
-	i.Families += o.Families
-	i.Failed += o.Failed
-	i.Control += o.Control
-	i.Inside += o.Inside
-}
-
-// atLeast is the probability of hits and more of n, each of probability p.
-func atLeast(hits, n int, p float64) float64 {
-	if hits <= 0 {
-		return 1
-	}
-	return mathext.RegIncBeta(float64(hits), float64(n-hits+1), p)
-}
 
 // inference is how the rows of a curve are inferred.
 type inference struct {
@@ -98,33 +32,10 @@ type fitted struct {
 	*family
 	line   *line // nil where nothing was measured
 	failed bool
-	// control and inside count its control rows.
-	control, inside int
+	// checked and inside count its check rows.
+	checked, inside int
 	// wide is the half-width above which its rows want to be measured.
 	wide float64
-}
-
-// drawControl draws the control rows of a series by the seed: a sweep and its audits agree on them
-// without a word.
-func drawControl(key results.SeriesKey, seed uint64, told bool) func(m int) bool {
-	share := controlGuessed
-	if told {
-		share = controlInference
-	}
-	h := fnv.New64a()
-	fmt.Fprintf(h, "inferred %+v %d", key, seed)
-	base := h.Sum64()
-	return func(m int) bool { return uniform(base, m) < share }
-}
-
-// uniform is a number from 0 to 1 that is drawn for an M: the finaliser of SplitMix64 spreads
-// neighbours evenly.
-func uniform(seed uint64, m int) float64 {
-	x := seed + uint64(m)*0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(x>>11) / (1 << 53)
 }
 
 // asking is a series of which not every row has to be measured.
@@ -132,7 +43,7 @@ type asking struct {
 	key     results.SeriesKey
 	ms      []int // ascending
 	choices results.Choices
-	control func(m int) bool
+	check   func(m int) bool
 	units   int // tiles that the device computes at the same time, 0 unknown
 }
 
@@ -164,7 +75,7 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 			by[key] = f
 			out = append(out, f)
 		}
-		row := familyRow{m: m, kind: kind, point: at, control: a.control(m)}
+		row := familyRow{m: m, kind: kind, point: at, check: a.check(m)}
 		row.other = at >= 0 && len(a.choices) == 0 && !runs(kind, points[at])
 		f.rows = append(f.rows, row)
 	}
@@ -197,37 +108,6 @@ func (a asking) kinds(points []point) func(m, at int) (results.LaunchKind, famil
 // runs says whether a measured row ran what was told.
 func runs(k results.LaunchKind, p point) bool {
 	return p.label == "" || k.Runs(p.label, p.launch) || tailSplit.ReplaceAllString(p.label, "") == tailSplit.ReplaceAllString(k.Label, "")
-}
-
-// measureControl holds the control rows of a family against the line of the others.
-func (f *fitted) measureControl(points []point, serves func(point) bool, usual float64, q quantiles) {
-	without := fitLine(f.family, points, serves, func(r familyRow) bool { return r.control }, usual)
-	if without == nil || len(without.rows) < 2 {
-		return
-	}
-	caster := without.forecaster()
-	wide := without.wide(q)
-	least := 1.0
-	for _, r := range f.rows {
-		if !r.control || r.point < 0 || !serves(points[r.point]) {
-			continue
-		}
-		p := caster.predict(r)
-		if q.upper(outside, p.df)*p.se > wide {
-			continue // it would have been measured, control or not
-		}
-		us := points[r.point].us
-		z := math.Abs(us.y-p.y) / math.Hypot(p.se, us.se)
-		f.control++
-		if z <= q.upper(outside, p.df) {
-			f.inside++
-		}
-		if math.Abs(us.y-p.y) > farOutside*wideInference {
-			least = math.Min(least, 2*upperP(z, p.df))
-		}
-	}
-	out := f.control - f.inside
-	f.failed = least*float64(max(f.control, 1)) < surelyOutside || out > 1 && atLeast(out, f.control, 1-controlInside) < controlLevel
 }
 
 // outside is the probability of either side of a 95 % interval.
@@ -274,11 +154,11 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 			continue
 		}
 		f.wide = f.line.wide(q)
-		f.measureControl(points, serves, usual, q)
+		f.check(points, serves, usual, q)
 		if len(f.rows) > 1 {
 			out.count.Families++
 		}
-		out.count.Control += f.control
+		out.count.Checked += f.checked
 		out.count.Inside += f.inside
 		if f.failed {
 			out.count.Failed++
@@ -358,7 +238,7 @@ func (p *prepared) inferRows(data Data, cfg Config) {
 		if len(ms) == 0 {
 			return
 		}
-		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key], control: drawControl(c.series.Key, data.Meta.Seed, len(data.Choices[c.series.Key]) > 0), units: unitsOf(c.spec)}
+		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key], check: drawChecks(c.series.Key, data.Meta.Seed, len(data.Choices[c.series.Key]) > 0), units: unitsOf(c.spec)}
 		q := quantiles{}
 		c.inference = a.infer(c.points, cfg.MinSamples, q)
 		c.takeIn(c.inference.points(c, q), len(ms))
@@ -422,27 +302,4 @@ func (c *curve) caseOf(i int) *results.Case {
 	made := &results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
 	c.made[i] = made
 	return made
-}
-
-// countInferred adds what was inferred of a curve to the audit.
-func (a *Audit) countInferred(c *curve) {
-	if c.inference == nil {
-		return
-	}
-	if a.Inference == nil {
-		a.Inference = &Inference{}
-	}
-	count := c.inference.count
-	a.Inference.add(count)
-	a.Cases += count.Asked - len(c.series.Rows)
-	subject := c.series.Key.String()
-	if !count.Kept() {
-		a.warn(subject, "%d of %d control rows lie inside what would have been inferred of them, fewer than %.0f %%: inferred rows are not to be relied on", count.Inside, count.Control, 100*controlInside)
-	}
-	if count.Failed > 0 {
-		a.warn(subject, "of %s no row is inferred: their control rows lie off their lines", plural(count.Failed, "kernel"))
-	}
-	if count.Open > 0 {
-		a.warn(subject, "%s neither measured nor inferred", plural(count.Open, "row"))
-	}
 }

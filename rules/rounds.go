@@ -28,12 +28,7 @@ func controls(s results.Series, rows int) []bool {
 	share := min(controlShare, controlRows/float64(max(rows, 1)))
 	out := make([]bool, len(s.Rows))
 	for i, r := range s.Rows {
-		// The finaliser of SplitMix64 spreads neighbouring Ms evenly.
-		x := seed + uint64(r.Case.M)*0x9e3779b97f4a7c15
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		x ^= x >> 31
-		out[i] = float64(x>>11)/(1<<53) < share
+		out[i] = uniform(seed, r.Case.M) < share
 	}
 	return out
 }

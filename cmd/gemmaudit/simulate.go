@@ -203,7 +203,7 @@ func trustDocument(r *trust.Result) *report.Document {
 	if len(inferred) > 0 {
 		sheetOf(inferred, "Rows that were not measured", share("inferred", trust.InferredRows), rate("not known", trust.UnknownRows),
 			rate("outside of the interval", trust.UncoveredInferred), rate("off by over 1 %", trust.FarInferred),
-			rate("control rows outside", trust.ControlOutside), rate("slow, called clean", trust.MissedInferred),
+			rate("check rows outside", trust.ChecksOutside), rate("slow, called clean", trust.MissedInferred),
 			rate("slow by themselves, called clean", trust.MissedIsolated))
 	}
 	if len(r.Worst) > 0 {

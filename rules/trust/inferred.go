@@ -97,8 +97,8 @@ func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 	var offs []float64
 	for _, series := range a.Series {
 		if i := series.Inference; i != nil {
-			t.count(ControlOutside).Hits += i.Control - i.Inside
-			t.count(ControlOutside).Of += i.Control
+			t.count(ChecksOutside).Hits += i.Checked - i.Inside
+			t.count(ChecksOutside).Of += i.Checked
 			t.count(UnknownRows).Hits += i.Open
 			t.count(UnknownRows).Of += i.Asked
 		}

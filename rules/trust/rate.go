@@ -76,7 +76,7 @@ const (
 	UnknownRows       Measure = "unknown-rows"       // of all rows asked for, those neither measured nor inferred
 	UncoveredInferred Measure = "uncovered-inferred" // of inferred rows, those whose time lies outside of its interval
 	FarInferred       Measure = "far-inferred"       // of inferred rows, those whose time is off by more than FarBeyond
-	ControlOutside    Measure = "control-outside"    // of control rows, those outside of the interval inferred
+	ChecksOutside     Measure = "checks-outside"     // of check rows, those outside of the interval inferred
 	MissedInferred    Measure = "missed-inferred"    // of slow rows that were inferred, those called clean
 	MissedIsolated    Measure = "missed-isolated"    // of rows that are slow by themselves, those called clean
 
@@ -90,7 +90,7 @@ func Measures() []Measure {
 		FalseRows, FalseFindings, MissedRows, OpenRows, MarginalRows, ModesMissed, ModesFalse, UnfoundPromised, InvalidRuns,
 		PairDisagree, PairDisagreeLenient, PairContradict, DiffChanged, DiffAlarms, DiffMarginal, DiffOpen, NoiseFlagged,
 		UncoveredTime, UncoveredLoss, UncoveredGain, UncoveredRatio, RemediesUnpaid, FalseRemedies, FalseTableRows, MissedRemedies,
-		InferredRows, UnknownRows, UncoveredInferred, FarInferred, ControlOutside, MissedInferred, MissedIsolated,
+		InferredRows, UnknownRows, UncoveredInferred, FarInferred, ChecksOutside, MissedInferred, MissedIsolated,
 		PrefixContradict, DeadlineContradict,
 	}
 }

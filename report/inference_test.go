@@ -1,0 +1,50 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// TestInference: summaries and tables count rows that were measured, that are inferred, and
+// how many check rows lie inside what would have been inferred of them.
+func TestInference(t *testing.T) {
+	i := &rules.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Checked: 20, Inside: 19}
+	a := &rules.Audit{Method: rules.MethodInterval, RowRule: rules.Monotonic, Cases: 1000, Inference: i,
+		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 1000, Inference: i, Rows: []rules.RowVerdict{{M: 1, Inferred: true}}}, {Key: fixtureKey, Cases: 3}}}
+	const want = "; 200 rows measured, 790 inferred, 10 not known; 19 of 20 check rows (95.0 %) inside the interval inferred"
+	if s := AuditSummary(a); !strings.HasSuffix(s, want) {
+		t.Errorf("%q, expected it to end in %q", s, want)
+	}
+	sheet := verdictSheet(a)
+	last := len(sheet.Columns) - 1
+	if sheet.Columns[last-1].Key != "inferred" || sheet.Columns[last].Key != "checked_inside" {
+		t.Fatalf("columns %+v", sheet.Columns)
+	}
+	for k, row := range sheet.Rows {
+		if len(row) != len(sheet.Columns) {
+			t.Fatalf("row %d has %d cells, %d columns", k, len(row), len(sheet.Columns))
+		}
+	}
+	if row := sheet.Rows[0]; row[last-1] != 790 || row[last] != share(0.95) {
+		t.Errorf("row %v", row)
+	}
+	if row := sheet.Rows[1]; row[last-1] != nil || row[last] != nil {
+		t.Errorf("a series that is not inferred: %v", row)
+	}
+	if auditHead(a)[0].Tone != Neutral && auditHead(a)[0].Tone != Good {
+		t.Errorf("tone %v of an inference that is kept", auditHead(a)[0].Tone)
+	}
+	i.Inside = 10
+	if auditHead(a)[0].Tone != Open {
+		t.Errorf("tone %v of an inference that is not kept", auditHead(a)[0].Tone)
+	}
+	a.Inference = nil
+	if s := AuditSummary(a); strings.Contains(s, "inferred") {
+		t.Errorf("%q", s)
+	}
+	if n := len(verdictSheet(a).Columns); n != last-1 {
+		t.Errorf("%d columns where nothing was inferred, expected %d", n, last-1)
+	}
+}

@@ -1,0 +1,376 @@
+package rules
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// workshop is a library with two kernels: one of large tiles for many rows and one of small
+// tiles for few, and a wrong choice between m1000 and m1200.
+func workshop(m int) (us float64, kind results.LaunchKind) {
+	kind = results.LaunchKind{Label: "small", Tile: [3]int{64, 64, 32}, Split: 1, Slots: 132}
+	each := 3.0
+	if m > 512 && (m < 1000 || m >= 1200) {
+		kind, each = results.LaunchKind{Label: "large", Tile: [3]int{128, 256, 32}, Split: 1, Slots: 132}, 20.0
+	}
+	return 4 + each*math.Ceil(kind.Waves(m, 4096)) + 0.004*float64(kind.Tiles(m, 4096)), kind
+}
+
+// workshopRun is a run in which every row was measured; extra slows rows down.
+func workshopRun(t testing.TB, seed uint64, extra map[int]float64) Data {
+	t.Helper()
+	w := byM(func(m int) float64 {
+		us, _ := workshop(m)
+		return us * math.Exp(extra[m])
+	}, gaussian(0.002), rand.New(rand.NewPCG(seed, 2)))
+	data := w.sweep(grid(8, 4096, 8), 14)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Name: "sim", Units: 132}}
+	for i := range data.Series[0].Rows {
+		r := &data.Series[0].Rows[i]
+		_, kind := workshop(r.Case.M)
+		r.Case.Label = kind.Label
+		r.Case.Launch = results.Launch{Tile: kind.Tile, Split: 1, Waves: kind.Waves(r.Case.M, 4096)}
+	}
+	return data
+}
+
+// inferWorkshop designs a sweep of a run, and judges it.
+func inferWorkshop(t testing.TB, dense Data, told bool) (sparse Data, audit *Audit) {
+	t.Helper()
+	choices := map[results.SeriesKey]results.Choices{}
+	if told {
+		choices[syntheticKey] = toldBy(dense.Series[0])
+	}
+	cfg := Default().Only(Monotonic)
+	sparse, _, err := designed(dense, cfg, 7, choices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if audit, err = RunAudit(t.Context(), sparse, cfg, nil); err != nil {
+		t.Fatal(err)
+	}
+	return sparse, audit
+}
+
+// TestInferred: few rows are measured, the others are known as well, and judged as if they had
+// been measured.
+func TestInferred(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		dense := workshopRun(t, 1, nil)
+		full, err := RunAudit(t.Context(), dense, Default().Only(Monotonic), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got := inferWorkshop(t, dense, told)
+		i := got.Inference
+		if i == nil || i.Asked != 512 || i.Measured+i.Inferred != 512 || i.Open != 0 || i.Measured > 220 || got.Cases != 512 {
+			t.Fatalf("told %v: %+v of %d cases", told, i, got.Cases)
+		}
+		if !i.Kept() || i.Checked == 0 || i.Failed != 0 {
+			t.Errorf("told %v: check rows %+v", told, i)
+		}
+		inside, inferred := 0, 0
+		for k, r := range got.Series[0].Rows {
+			want := full.Series[0].Rows[k]
+			if r.M != want.M || r.Inferred != (r.Samples == 0) {
+				t.Fatalf("told %v: row %+v, want m%d", told, r, want.M)
+			}
+			decided := func(v Verdict) bool { return v == Anomalous || v == Clean }
+			if decided(r.Verdict) && decided(want.Verdict) && r.Verdict != want.Verdict {
+				t.Errorf("told %v: m%d is %s, %s when all rows are measured", told, r.M, r.Verdict, want.Verdict)
+			}
+			if !r.Inferred {
+				continue
+			}
+			us, kind := workshop(r.M)
+			inferred++
+			if r.US.Lo <= us && us <= r.US.Hi {
+				inside++
+			}
+			if off := math.Abs(math.Log(r.US.Mid / us)); off > 0.01 {
+				t.Errorf("told %v: m%d takes %.3f us, inferred were %.3f", told, r.M, us, r.US.Mid)
+			}
+			if r.Label != kind.Label || r.MFU.Mid <= 0 {
+				t.Errorf("told %v: inferred row %+v", told, r)
+			}
+		}
+		if share := float64(inside) / float64(inferred); share < 0.93 {
+			t.Errorf("told %v: %d of %d true times lie inside their interval", told, inside, inferred)
+		}
+	}
+}
+
+// TestIsolatedRow: a slow row that nothing foretells is found when it is measured, and says
+// nothing of its neighbours.
+func TestIsolatedRow(t *testing.T) {
+	dense := workshopRun(t, 3, nil)
+	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
+	ms := grid(8, 4096, 8)
+	seeds := d.Seeds(syntheticKey, ms, toldBy(dense.Series[0]))
+	at := seeds[len(seeds)/2]
+	if i, _ := slices.BinarySearch(ms, at); i == 0 || i == len(ms)-1 {
+		t.Fatalf("m%d is an end", at)
+	}
+	_, audit := inferWorkshop(t, workshopRun(t, 3, map[int]float64{at: 0.15}), true)
+	for _, r := range audit.Series[0].Rows {
+		us, _ := workshop(r.M)
+		switch off := math.Log(r.US.Mid / us); {
+		case r.M == at && (r.Verdict != Anomalous || off < 0.13):
+			t.Errorf("m%d, which is slow by itself, is %s and %.3f off", at, r.Verdict, off)
+		case r.M != at && math.Abs(off) > 0.01:
+			t.Errorf("m%d beside it is %.3f off", r.M, off)
+		}
+	}
+}
+
+// TestFailedFamily: where check rows lie off the line of their family, no row is inferred from
+// it, and the designer measures them all.
+func TestFailedFamily(t *testing.T) {
+	check := drawChecks(syntheticKey, 7, true)
+	slow := map[int]float64{}
+	for m := 1208; m <= 4096; m += 8 {
+		if check(m) {
+			slow[m] = 0.06
+		}
+	}
+	if len(slow) < 3 {
+		t.Fatalf("%d check rows", len(slow))
+	}
+	dense := workshopRun(t, 5, slow)
+	sparse, audit := inferWorkshop(t, dense, true)
+	have := map[int]bool{}
+	for _, r := range sparse.Series[0].Rows {
+		have[r.Case.M] = true
+	}
+	for m := 1208; m <= 4096; m += 8 {
+		if !have[m] {
+			t.Fatalf("m%d of the family was not measured", m)
+		}
+	}
+	if audit.Inference.Failed != 1 || audit.Inference.Kept() {
+		t.Errorf("%+v", audit.Inference)
+	}
+	if !slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "their check rows lie off their lines") }) ||
+		!slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "inferred rows are not to be relied on") }) {
+		t.Errorf("warnings %v", audit.Warnings)
+	}
+	// Of what is not measured after all, nothing is said.
+	kept := sparse
+	kept.Series = slices.Clone(sparse.Series)
+	kept.Series[0].Rows = slices.DeleteFunc(slices.Clone(sparse.Series[0].Rows), func(r results.Row) bool {
+		return r.Case.M > 1208 && r.Case.M < 4096 && !check(r.Case.M) && r.Case.M%64 != 0
+	})
+	part, err := RunAudit(t.Context(), kept, Default().Only(Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range part.Series[0].Rows {
+		if r.Inferred && r.Label == "large" {
+			t.Fatalf("m%d is inferred from a family that failed", r.M)
+		}
+	}
+	if part.Inference.Open == 0 {
+		t.Errorf("%+v", part.Inference)
+	}
+}
+
+// TestOtherLaunch: a row that ran another kernel than was told is of no family.
+func TestOtherLaunch(t *testing.T) {
+	dense := workshopRun(t, 1, nil)
+	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), choices: toldBy(dense.Series[0]), check: func(int) bool { return false }, units: 132}
+	dense.Series[0].Rows[100].Case.Label = "another"
+	c := prepare(dense, Default()).curves[0]
+	families, unknown := a.families(c.points)
+	if len(families) != 3 || len(unknown) != 0 {
+		t.Fatalf("%d families, %d unknown", len(families), len(unknown))
+	}
+	for _, f := range families {
+		if alone := f.kind.alone == 808; alone != (len(f.rows) == 1) {
+			t.Errorf("%+v has %d rows", f.kind, len(f.rows))
+		}
+	}
+}
+
+// TestSeeds: the ends of each kernel's rows are measured, small families whole, and check rows.
+func TestSeeds(t *testing.T) {
+	dense := workshopRun(t, 1, nil)
+	ms, choices := grid(8, 4096, 8), toldBy(dense.Series[0])
+	choices = append(slices.Clone(choices[:len(choices)-1]),
+		results.Stretch{From: choices[len(choices)-1].From, To: 4072, Kind: choices[len(choices)-1].Kind},
+		results.Stretch{From: 4080, To: 4096, Kind: results.LaunchKind{Label: "few"}})
+	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
+	seeds := d.Seeds(syntheticKey, ms, choices)
+	if !slices.IsSorted(seeds) || !reflect.DeepEqual(seeds, d.Seeds(syntheticKey, ms, choices)) {
+		t.Fatalf("seeds %v", seeds)
+	}
+	for _, m := range []int{8, 1192, 520, 4072, 4080, 4088, 4096} {
+		if !slices.Contains(seeds, m) {
+			t.Errorf("m%d is no seed of %v", m, seeds)
+		}
+	}
+	check := drawChecks(syntheticKey, 7, true)
+	drawn := 0
+	for _, m := range ms {
+		if check(m) {
+			drawn++
+			if !slices.Contains(seeds, m) {
+				t.Errorf("check row m%d is no seed", m)
+			}
+		}
+	}
+	if drawn < 4 || drawn > 25 || len(seeds) > 2*seedRows+3+drawn {
+		t.Errorf("%d check rows of %d, %d seeds", drawn, len(ms), len(seeds))
+	}
+	if other := (Designer{Config: Default(), Seed: 8}).Seeds(syntheticKey, ms, choices); reflect.DeepEqual(other, seeds) {
+		t.Error("another seed draws the same check rows")
+	}
+	for n, step := range map[int]int{1000: 8, 8192: 16, 32768: 32} {
+		untold := d.Seeds(syntheticKey, grid(1, n, 1), nil)
+		for i := 1; i < len(untold); i++ {
+			if untold[i]-untold[i-1] > step {
+				t.Fatalf("of %d rows nothing is measured between m%d and m%d", n, untold[i-1], untold[i])
+			}
+		}
+		if len(untold) > n/step+n/12+2 || untold[0] != 1 || untold[len(untold)-1] != n {
+			t.Errorf("%d seeds of %d rows", len(untold), n)
+		}
+	}
+}
+
+// TestLookRepeats: what a designer asks for depends on the samples, not on their order.
+func TestLookRepeats(t *testing.T) {
+	dense := workshopRun(t, 9, nil)
+	ms, choices := grid(8, 4096, 8), map[results.SeriesKey]results.Choices{syntheticKey: toldBy(dense.Series[0])}
+	asked := map[results.SeriesKey][]int{syntheticKey: ms}
+	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
+	var cases []results.Case
+	var samples []results.Sample
+	for _, m := range d.Seeds(syntheticKey, ms, choices[syntheticKey]) {
+		r := dense.Series[0].Rows[m/8-1]
+		cases, samples = append(cases, r.Case), append(samples, r.Samples...)
+	}
+	first, known, err := d.Look(asked, choices, cases, samples)
+	if err != nil || len(first) == 0 || known.Asked != 512 {
+		t.Fatalf("%d cases, %+v, %v", len(first), known, err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	rng.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
+	again, err := d.More(asked, choices, cases, samples)
+	if err != nil || !reflect.DeepEqual(first, again) {
+		t.Errorf("%d cases, then %d: %v", len(first), len(again), err)
+	}
+	for _, c := range first {
+		if slices.ContainsFunc(cases, func(o results.Case) bool { return o.M == c.M }) || !slices.Contains(ms, c.M) {
+			t.Errorf("%v is asked for again, or was not asked", c)
+		}
+	}
+	d.Config.FDR = 2
+	if _, err := d.More(asked, choices, cases, samples); err == nil {
+		t.Error("a false discovery rate of 2 is accepted")
+	}
+}
+
+// TestConfirmedInferred: a finding that rests on inferred rows is measured, and counts them.
+func TestConfirmedInferred(t *testing.T) {
+	dense := workshopRun(t, 11, nil)
+	sparse, _ := inferWorkshop(t, dense, true)
+	w := byM(func(m int) float64 { us, _ := workshop(m); return us }, gaussian(0.002), rand.New(rand.NewPCG(12, 2)))
+	audit, err := RunAudit(t.Context(), sparse, Default().Only(Monotonic), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, f := range audit.Findings {
+		if f.Status != Confirmed {
+			t.Errorf("%s is %s", f.ID, f.Status)
+		}
+		if f.Inferred > f.Rows {
+			t.Errorf("%s: %d of %d rows are inferred", f.ID, f.Inferred, f.Rows)
+		}
+		found = found || f.Inferred > 0
+		if us, _ := workshop(f.WorstM); f.Against != nil {
+			best, _ := workshop(f.ReferenceM)
+			if loss := 1 - float64(f.WorstM)/us/(float64(f.ReferenceM)/best); math.Abs(loss-f.Loss.Mid) > 0.01 {
+				t.Errorf("m%d loses %.3f, the finding says %.3f", f.WorstM, loss, f.Loss.Mid)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("none of %d findings rests on an inferred row", len(audit.Findings))
+	}
+	splits, err := FindSplits(t.Context(), sparse, Default(), SplitOptions{Among: AmongAll}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := map[int]bool{}
+	for _, r := range sparse.Series[0].Rows {
+		measured[r.Case.M] = true
+	}
+	served := 0
+	for _, s := range splits.Stretches {
+		for _, p := range s.Proofs {
+			if !p.Executed || !p.Pays {
+				t.Errorf("stretch m%d-%d rests on %+v", s.FromM, s.ToM, p)
+			}
+		}
+		for _, m := range s.Ms {
+			if !measured[m] {
+				served++
+			}
+		}
+	}
+	if served == 0 {
+		t.Error("no inferred row is served by a remedy")
+	}
+}
+
+// TestReadGrid reads what package sweep writes.
+func TestReadGrid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.SliceOfDistinct(rapid.IntRange(1, 300), func(m int) int { return m }).Draw(t, "ms")
+		slices.Sort(ms)
+		got, err := readGrid(sweep.Batches(ms).String())
+		if err != nil || !slices.Equal(got, ms) {
+			t.Fatalf("%v is read as %v, %v", ms, got, err)
+		}
+	})
+	for _, bad := range []string{"a", "1:", "0", "1:2:3:4", "5,4", "1:3,3", "99999999", "1:2:0"} {
+		if got, err := readGrid(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
+
+// TestAsked: only series that are inferred are asked for more than was measured.
+func TestAsked(t *testing.T) {
+	p := &sweep.Plan{Series: []sweep.PlannedSeries{{SeriesKey: syntheticKey, Ms: sweep.Batches{1, 2, 3, 9}, Infer: true}}}
+	other := syntheticKey
+	other.Kernel = "other"
+	p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: other, Ms: sweep.Batches{4}})
+	text, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := askedOf(text)
+	if err != nil || len(got) != 1 || !slices.Equal(got[syntheticKey], []int{1, 2, 3, 9}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := askedOf(nil); got != nil || err != nil {
+		t.Errorf("no plan: %v, %v", got, err)
+	}
+	for _, bad := range []string{`{`, `{"series":[{"ms":"x","infer":true}]}`} {
+		if _, err := askedOf([]byte(bad)); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}
