@@ -361,15 +361,15 @@ func TestAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := askedOf(text)
+	got, err := inferredMs(text)
 	if err != nil || len(got) != 1 || !slices.Equal(got[syntheticKey], []int{1, 2, 3, 9}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := askedOf(nil); got != nil || err != nil {
+	if got, err := inferredMs(nil); got != nil || err != nil {
 		t.Errorf("no plan: %v, %v", got, err)
 	}
 	for _, bad := range []string{`{`, `{"series":[{"ms":"x","infer":true}]}`} {
-		if _, err := askedOf([]byte(bad)); err == nil {
+		if _, err := inferredMs([]byte(bad)); err == nil {
 			t.Errorf("%s is read", bad)
 		}
 	}
