@@ -56,13 +56,19 @@ func Implementations(d Device, o Operation) []Implementation {
 			out = append(out, product{g})
 		}
 	case AttentionPrefill, AttentionDecode:
-		if a, ok := d.(AttentionLister); ok {
-			for _, k := range a.AttentionKernels() {
-				out = append(out, attention{k, d})
-			}
+		for _, k := range AttentionKernels(d) {
+			out = append(out, attention{k, d})
 		}
 	}
 	return out
+}
+
+// AttentionKernels lists the ways in which d computes attention, none where it does not tell.
+func AttentionKernels(d Device) []AttentionKernel {
+	if l, ok := d.(AttentionLister); ok {
+		return l.AttentionKernels()
+	}
+	return nil
 }
 
 // FindImplementation returns what computes an operation on d under a name, which may be

@@ -245,11 +245,10 @@ func (o *selftestOptions) attentions(d kernels.Device) (names []string, ways []f
 	if !ok { // simulated kernels of attention are listed too, and compute nothing
 		return nil, nil
 	}
-	if l, ok := d.(kernels.AttentionLister); ok {
-		for _, k := range l.AttentionKernels() {
-			names, ways = append(names, attentionKernel+":"+k.Name()), append(ways, k.Attend)
-		}
-	} else {
+	for _, k := range kernels.AttentionKernels(d) {
+		names, ways = append(names, attentionKernel+":"+k.Name()), append(ways, k.Attend)
+	}
+	if len(ways) == 0 {
 		names, ways = []string{attentionKernel}, append(ways, a.Attend)
 	}
 	if len(o.kernels) == 0 || slices.Contains(o.kernels, attentionKernel) {
