@@ -7,7 +7,8 @@
 #   make lint    formatting, go vet and staticcheck
 #   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them), with
-#                FAMILIES=run.db how much of such a run could have been inferred
+#                FAMILIES=run.db how much of such a run could have been inferred, with
+#                INFERRED=inferred.db,dense.db how well an inferred sweep agrees with a measured one
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh

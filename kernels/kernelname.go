@@ -44,6 +44,16 @@ func ReadLabel(label string) (name string, t Tiling) {
 	return name, t
 }
 
+// cutTiles finds what labels say of tiles that are cut along K, where it is a number of tiles.
+var cutTiles = regexp.MustCompile(` split \d+ of \d+`)
+
+// KernelOf is the part of a label that is equal wherever the same kernel runs with the same
+// tile: how many tiles are cut along K differs from M to M.
+func KernelOf(label string) string {
+	name, _ := cutWaves(label)
+	return cutTiles.ReplaceAllString(name, "")
+}
+
 // cutWaves takes the waves off the end of a label.
 func cutWaves(label string) (name string, waves float64) {
 	const word = " waves "

@@ -90,3 +90,17 @@ func TestTilingValidate(t *testing.T) {
 		}
 	}
 }
+
+func TestKernelOf(t *testing.T) {
+	for label, want := range map[string]string{
+		"hopper 128x192 stages 4 cluster 2x1 split 60 of 120": "hopper 128x192 stages 4 cluster 2x1",
+		"hopper narrow 112x64 stages 10 cluster 2x1":          "hopper narrow 112x64 stages 10 cluster 2x1",
+		"algo 66 tile 128x256 splitk 4 waves 1.5":             "algo 66 tile 128x256 splitk 4",
+		"nvjet_sm90_tst_256x152_64x4_1x2_h_bz_coopA_NNT":      "nvjet_sm90_tst_256x152_64x4_1x2_h_bz_coopA_NNT",
+		"": "",
+	} {
+		if got := KernelOf(label); got != want {
+			t.Errorf("%q: %q, want %q", label, got, want)
+		}
+	}
+}

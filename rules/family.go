@@ -2,7 +2,6 @@ package rules
 
 import (
 	"math"
-	"regexp"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -40,14 +39,10 @@ type familyKind struct {
 	alone, piece, octave int
 }
 
-// tailSplit is what a label says of tiles in the last wave that are cut along K: it differs
-// from M to M, and the kernel is the same.
-var tailSplit = regexp.MustCompile(` split \d+ of \d+`)
-
 // familyOf is the family of a kind.
 func familyOf(k results.LaunchKind) familyKind {
 	return familyKind{
-		label: tailSplit.ReplaceAllString(k.Label, ""), tile: k.Tile, stages: k.Stages, split: k.Split, cluster: k.Cluster,
+		label: kernels.KernelOf(k.Label), tile: k.Tile, stages: k.Stages, split: k.Split, cluster: k.Cluster,
 		orientation: k.Orientation,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 const (
@@ -107,7 +109,7 @@ func (w *witness) otherLine() (Cause, string) {
 }
 
 func alikeLabels(a, b string) bool {
-	return tailSplit.ReplaceAllString(a, "") == tailSplit.ReplaceAllString(b, "")
+	return kernels.KernelOf(a) == kernels.KernelOf(b)
 }
 
 func distance(a, b int) int { return max(a-b, b-a) }
