@@ -47,6 +47,9 @@ func familyOf(k results.LaunchKind) familyKind {
 	}
 }
 
+// alikeLabels says whether two labels are of one kernel with the same tile.
+func alikeLabels(a, b string) bool { return kernels.KernelOf(a) == kernels.KernelOf(b) }
+
 // familyRow is an M that was asked for, with what would run.
 type familyRow struct {
 	m    int

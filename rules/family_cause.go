@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 const (
@@ -106,10 +104,6 @@ func (w *witness) otherLine() (Cause, string) {
 	}
 	return HeuristicChoice, fmt.Sprintf("the library's own %s would take no more than %s us at m%d, by %s, where the row runs %s",
 		short(best.family.kind.label), figure(math.Exp(least)), w.row.m, best.span(), short(w.row.label))
-}
-
-func alikeLabels(a, b string) bool {
-	return kernels.KernelOf(a) == kernels.KernelOf(b)
 }
 
 func distance(a, b int) int { return max(a-b, b-a) }

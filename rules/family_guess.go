@@ -3,7 +3,6 @@ package rules
 import (
 	"math"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -56,7 +55,7 @@ func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, fam
 
 // alikeKernels says whether two rows ran the same kernel, as far as is known.
 func alikeKernels(p, q point) bool {
-	return kernels.KernelOf(p.label) == kernels.KernelOf(q.label) && p.launch.Tile == q.launch.Tile && p.launch.Split == q.launch.Split
+	return alikeLabels(p.label, q.label) && p.launch.Tile == q.launch.Tile && p.launch.Split == q.launch.Split
 }
 
 // pieces numbers the stretches of a series of unnamed kernels in which the time is a line in

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -108,7 +107,7 @@ func (a asking) kinds(points []point) func(m, at int) (results.LaunchKind, famil
 
 // runs says whether a measured row ran what was told.
 func runs(k results.LaunchKind, p point) bool {
-	return p.label == "" || k.Runs(p.label, p.launch) || kernels.KernelOf(p.label) == kernels.KernelOf(k.Label)
+	return p.label == "" || k.Runs(p.label, p.launch) || alikeLabels(p.label, k.Label)
 }
 
 // outside is the probability of either side of a 95 % interval.

@@ -98,8 +98,7 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 	}
 	before := len(p.cases)
 	next := p.step()
-	seeds := len(next) > 0
-	if !seeds {
+	if own = len(next) > 0; !own {
 		if next, err = p.more(earlier); err != nil {
 			return 0, false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
 		}
@@ -115,10 +114,10 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 			p.loadedG = -1 // so that A and C are made larger
 		}
 	}
-	if seeds || own {
+	if own {
 		p.own(round, added)
 	}
-	return added, seeds || own, nil
+	return added, own, nil
 }
 
 // own begins rounds for the stations that were added last, and control rows.
