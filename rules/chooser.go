@@ -73,7 +73,7 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 		data.Meta.ReferenceClock = o.Clocks()
 	}
 	p := prepare(data, cfg)
-	p.looks = o.Looks
+	p.looks, p.planned = o.Looks, o.Looks
 	open := map[int64]bool{}
 	for _, c := range p.curves {
 		if len(c.points) < len(c.series.Rows) {

@@ -28,6 +28,9 @@ type Data struct {
 	// Asked are the Ms, ascending, of the series of which not every one has to be measured: the
 	// others are inferred. A series that is not in it is what its rows are.
 	Asked map[results.SeriesKey][]int
+	// Looks is the most looks at its samples that the run's plan allows; see [LooksAt]. 0 is that
+	// no plan says, and verdicts pay for the looks that the numbers of samples suggest.
+	Looks int
 }
 
 // LoadData reads a run. What it returns is shared with the run, which reads its file
@@ -45,6 +48,9 @@ func LoadData(run *results.Run) (Data, error) {
 		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
 	}
 	if data.Asked, err = inferredMs(data.Meta.Plan); err != nil {
+		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
+	}
+	if data.Looks, err = plannedLooks(data.Meta.Plan); err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
 	return data, nil

@@ -196,7 +196,7 @@ func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.Se
 		return nil, known, err
 	}
 	p := prepare(d.data(asked, choices, cases, samples), cfg)
-	p.looks = d.Looks
+	p.looks, p.planned = d.Looks, d.Looks
 	wanted := make([]map[int]bool, len(p.curves))
 	each(len(p.curves), func(k int) { wanted[k] = p.curves[k].wanting(quantiles{}) })
 	verdictHangs(p, cfg, wanted)

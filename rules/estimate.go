@@ -143,13 +143,16 @@ type prepared struct {
 	paced  map[string]bool
 	// looks is the least number of looks at the samples that verdicts pay for.
 	looks int
-	q     quantiles
+	// planned is how many looks the sweep's plan allows, 0 where that is not known.
+	planned int
+	q       quantiles
 }
 
 // prepare turns samples into estimates: of the time at the common clock, by which
 // rows are judged, and of the time as it was observed.
 func prepare(data Data, cfg Config) *prepared {
 	p := prepareAt(data, referenceClocks(data, cfg))
+	p.planned = data.Looks
 	p.inferRows(data, cfg)
 	return p
 }

@@ -190,3 +190,28 @@ func golden(t *testing.T, name, text string) {
 		t.Errorf("%s differs; run with -update to accept\n--- want\n%s--- got\n%s", path, want, text)
 	}
 }
+
+// TestPlannedLooks: verdicts pay for the looks that a plan allows, not for those that the rounds
+// of control rows suggest.
+func TestPlannedLooks(t *testing.T) {
+	w := byM(func(m int) float64 { return float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(1, 2)))
+	d := w.sweep(grid(16, 320, 16), 7)
+	d.Series[0].Rows[3] = w.sweep(grid(16, 320, 16), 35).Series[0].Rows[3]
+	for _, c := range []struct {
+		name    string
+		planned int
+		want    float64
+	}{
+		{"no plan", 0, 5},
+		{"one look", 1, 1},
+		{"more than were taken", 9, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d.Looks = c.planned
+			cfg := Default()
+			if got := newEvidence(prepare(d, cfg), cfg).looks; got != c.want {
+				t.Errorf("verdicts pay for %g looks, want %g", got, c.want)
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -161,6 +163,24 @@ func LooksAt(screening, rounds int) int {
 	return 1 + len(results.Looks(screening, rounds))
 }
 
+// plannedLooks is how many looks a run's plan allows, 0 without a plan.
+func plannedLooks(plan json.RawMessage) (int, error) {
+	if len(plan) == 0 {
+		return 0, nil
+	}
+	var p struct {
+		Rounds    int `json:"rounds"`
+		Screening int `json:"screening"`
+	}
+	if err := json.Unmarshal(plan, &p); err != nil {
+		return 0, fmt.Errorf("plan: %w", err)
+	}
+	if p.Screening < 1 || p.Rounds < p.Screening {
+		return 0, nil
+	}
+	return LooksAt(p.Screening, p.Rounds), nil
+}
+
 func newEvidence(p *prepared, cfg Config) *evidence {
 	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
 	least, most := 0, 0
@@ -180,9 +200,14 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 		}
 		f.upper[c] = upper
 	}
-	// A failed block here and there is no look.
+	// A failed block here and there is no look, nor are the rounds that control rows get whatever
+	// they show: rows may have more samples than the plan's rounds.
 	if float64(most) >= results.LookGrowth*float64(least) {
-		f.looks = math.Max(f.looks, float64(LooksAt(least, most)))
+		taken := LooksAt(least, most)
+		if p.planned > 0 {
+			taken = min(taken, p.planned)
+		}
+		f.looks = math.Max(f.looks, float64(taken))
 	}
 	return f
 }

@@ -1,6 +1,10 @@
 package sweep
 
-import "math"
+import (
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
 
 // clockStep is what reference clocks are rounded to, in MHz. Cards set their clock in
 // steps of 15 MHz, and the medians of two sweeps of one card lie a step or two apart:
@@ -8,15 +12,20 @@ import "math"
 const clockStep = 50
 
 // referenceClock is the clock at which times of a device are judged, in MHz: the plan's,
-// else the median of its sentinels' samples, rounded; 0 while no clock is known. The
-// sentinels recur through the whole sweep, so that theirs is the clock of the sweep.
-func (p *part) referenceClock() float64 {
+// else the median of its sentinels' samples up to the one of number seq in the run, rounded;
+// 0 while no clock is known. The sentinels recur through the whole sweep, so that theirs is
+// the clock of the sweep.
+func (p *part) referenceClock(seq int64) float64 {
 	if mhz := p.r.Plan.ReferenceClock; mhz > 0 {
 		return mhz
 	}
 	var all []float64
 	for _, g := range p.sentinels {
-		all = append(all, g.mhz...)
+		for _, c := range g.mhz {
+			if c.seq <= seq {
+				all = append(all, c.mhz)
+			}
+		}
 	}
 	if len(all) == 0 {
 		return 0
@@ -24,9 +33,15 @@ func (p *part) referenceClock() float64 {
 	return math.Round(median(all)/clockStep) * clockStep
 }
 
-// storeClock stores the reference clock in the run, if there is one.
-func (p *part) storeClock() error {
-	mhz := p.referenceClock()
+// storeClock stores the reference clock in the run, if there is one. Who chooses rows judges
+// them at the one of the samples that it is shown, which a resumed sweep finds again; the clock
+// of the last look is that of the audit, so that the two agree on what is known well enough.
+func (p *part) storeClock(shown []results.Sample) error {
+	last := int64(math.MinInt64)
+	for _, s := range shown {
+		last = max(last, s.Seq)
+	}
+	mhz := p.referenceClock(last)
 	if mhz <= 0 {
 		return nil
 	}

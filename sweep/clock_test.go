@@ -39,7 +39,7 @@ func TestReferenceClock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := simulated(func(k *kerneltest.Config) {
 				k.Clock = func(seconds float64) float64 {
-					if seconds < 0.8 {
+					if seconds < 0.2 {
 						return c.before
 					}
 					return c.after
@@ -56,6 +56,9 @@ func TestReferenceClock(t *testing.T) {
 			}
 			if len(seen.seen) == 0 || seen.seen[0] != c.atLook {
 				t.Errorf("the chooser saw reference clocks of %v MHz, want first %g", seen.seen, c.atLook)
+			}
+			if last := seen.seen[len(seen.seen)-1]; last != c.atTheEnd {
+				t.Errorf("the chooser's last look was at %g MHz, %g are stored at the end", last, c.atTheEnd)
 			}
 			clock, stored := run.Meta().ReferenceClock["sim"]
 			if clock != c.atTheEnd || stored != (c.atTheEnd > 0) {

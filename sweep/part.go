@@ -214,7 +214,7 @@ func (p *part) run(ctx context.Context) (err error) {
 		}
 		p.wall = p.r.Now().Sub(began)
 		if !deviceLost(err) && p.samples > 0 {
-			err = errors.Join(err, p.storeClock())
+			err = errors.Join(err, p.storeClock(p.taken))
 		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
 			err = nil // as if it had been looked for before that block

@@ -26,14 +26,11 @@ func (p *part) look(round int) (more bool, err error) {
 		return false, err
 	}
 	p.looked = true
-	if round == p.certain() {
-		// Who chooses judges at it.
-		if err := p.storeClock(); err != nil {
-			return false, err
-		}
-	}
 	clear(p.open)
 	earlier := p.before(round)
+	if err := p.storeClock(earlier); err != nil {
+		return false, err
+	}
 	added, more, err := p.extend(round, earlier)
 	if more || err != nil {
 		return more, err

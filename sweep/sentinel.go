@@ -21,14 +21,20 @@ type sentinel struct {
 	station
 	round int
 	us    []float64 // all samples of the run, in order
-	mhz   []float64 // the clocks of those that tell one
+	mhz   []seenClock
+}
+
+// seenClock is the clock in MHz that a sample told, and the sample's place in the run.
+type seenClock struct {
+	seq int64
+	mhz float64
 }
 
 // add takes a sample in and returns what it means.
 func (s *sentinel) add(smp results.Sample) Drift {
 	s.us = append(s.us, smp.US)
 	if smp.ClockMHz > 0 {
-		s.mhz = append(s.mhz, smp.ClockMHz)
+		s.mhz = append(s.mhz, seenClock{smp.Seq, smp.ClockMHz})
 	}
 	d := Drift{Case: s.c, Samples: len(s.us), UsualUS: median(s.us)}
 	d.LastUS = median(s.us[max(0, len(s.us)-SentinelWindow):])
