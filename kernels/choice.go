@@ -73,3 +73,25 @@ func ChoiceOf(i Implementation, t Task) (Choice, error) {
 	}
 	return teller.Choice(t.problem())
 }
+
+// Tellers are up to n implementations that tell what i does, the first being i itself, and that
+// goroutines can ask at once, each by one of them: see [ManyTellers].
+func Tellers(i Implementation, n int) ([]Implementation, error) {
+	p, ok := i.(product)
+	if !ok {
+		return []Implementation{i}, nil
+	}
+	many, ok := p.Gemm.(ManyTellers)
+	if !ok {
+		return []Implementation{i}, nil
+	}
+	tellers, err := many.Tellers(n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Implementation, len(tellers))
+	for k, t := range tellers {
+		out[k] = product{t}
+	}
+	return out, nil
+}

@@ -22,6 +22,7 @@ import "context"
 //	Gemm            Candidates      the further choices of a library
 //	Gemm            Packer          whether a kernel packs its weights
 //	Gemm            ChoiceTeller    what would run, without running it
+//	Gemm            ManyTellers     the same of several problems at once
 //	Buffer          Copier          copies of weights that are made fast
 //	Weights         Copyable        the same of packed weights
 //	Weights         Detached        freeing the raw B
@@ -184,6 +185,15 @@ type ChoiceTeller interface {
 	// them. Nothing of their size is allocated and nothing runs. The error is an
 	// [*Unsupported] where p is not supported, and else says why nothing can be told.
 	Choice(p Problem) (Choice, error)
+}
+
+// ManyTellers is implemented by kernels that several goroutines can ask at once.
+type ManyTellers interface {
+	ChoiceTeller
+	// Tellers are n kernels that tell what this one does, which is the first of them. Each is asked by
+	// one goroutine at a time; they live as long as the device. Nothing else may be done with
+	// the device meanwhile.
+	Tellers(n int) ([]ChoiceTeller, error)
 }
 
 // Packed is implemented by weights that may be such a copy.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,39 +74,101 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices 
 	if err != nil {
 		return nil, 0, err
 	}
+	answers, err := askTogether(ctx, k, s)
+	if err != nil {
+		return nil, 0, err
+	}
 	var refused, failed error
 	var told []toldM
 	failures, joined := 0, false
-	defer func() { choices = joinTold(told, s.N) }()
-	for _, m := range s.Ms {
-		if ctx.Err() != nil {
-			return nil, asked, ctx.Err()
-		}
-		asked++
-		c, err := kernels.ChoiceOf(k, task(s.Case(m), m))
+	for i, a := range answers {
+		m := s.Ms[i]
 		var no *kernels.Unsupported
 		var never *kernels.Untold
 		switch {
-		case err == nil:
-			told = append(told, toldM{m, c, joined})
-		case errors.As(err, &never):
-			return nil, 0, err
-		case errors.As(err, &no):
-			refused = err
+		case a.err == nil:
+			told = append(told, toldM{m, a.choice, joined})
+		case errors.As(a.err, &never):
+			return nil, 0, a.err
+		case errors.As(a.err, &no):
+			refused = a.err
 		default:
 			if failures++; failed == nil {
-				failed = fmt.Errorf("m%d: %w", m, err)
+				failed = fmt.Errorf("m%d: %w", m, a.err)
 			}
 			if failures == mostUntold {
-				return nil, asked, failed
+				return joinTold(told, s.N), i + 1, failed
 			}
 		}
-		joined = err == nil
+		joined = a.err == nil
 	}
 	if failed == nil && len(told) == 0 {
 		failed = refused
 	}
-	return nil, asked, failed
+	return joinTold(told, s.N), len(answers), failed
+}
+
+// mostTellers bounds the goroutines that ask about one series, and together is how many Ms one
+// of them asks about at a time.
+const mostTellers, together = 8, 64
+
+// answer is what was told for one M, or why nothing was.
+type answer struct {
+	choice kernels.Choice
+	err    error
+}
+
+// askTogether asks about the Ms of a series from several goroutines, where the kernel allows for
+// that: a library's heuristic takes some 90 us for one. The answers are those of the first Ms, up to
+// the one that makes any further question needless. The error is that of ctx, or why nobody
+// could be asked.
+func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries) ([]answer, error) {
+	tellers, err := kernels.Tellers(k, min(mostTellers, runtime.GOMAXPROCS(0), 1+len(s.Ms)/together))
+	if err != nil {
+		return nil, fmt.Errorf("%s: make ready to be asked: %w", k.Name(), err)
+	}
+	answers := make([]answer, len(s.Ms))
+	var next, failures atomic.Int64
+	var never atomic.Bool
+	group, ctx := errgroup.WithContext(ctx)
+	for _, t := range tellers {
+		group.Go(func() error {
+			for failures.Load() < mostUntold && !never.Load() {
+				from := int(next.Add(together)) - together
+				if from >= len(s.Ms) {
+					return nil
+				}
+				// A batch that was begun is finished, so that all Ms ahead of the first that nobody asked
+				// about have an answer.
+				for i := from; i < min(from+together, len(s.Ms)); i++ {
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					a := &answers[i]
+					a.choice, a.err = kernels.ChoiceOf(t, task(s.Case(s.Ms[i]), s.Ms[i]))
+					if a.err != nil && untold(a.err, &never) {
+						failures.Add(1)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return answers[:min(int(next.Load()), len(s.Ms))], nil
+}
+
+// untold says whether an error is a failure to tell, and not that an M is not supported. never
+// is set when the kernel tells nothing at all.
+func untold(err error, never *atomic.Bool) bool {
+	var no *kernels.Unsupported
+	var nothing *kernels.Untold
+	if errors.As(err, &nothing) {
+		never.Store(true)
+	}
+	return !errors.As(err, &no)
 }
 
 // toldM is what was told for an M. joined says that something was told for the M before it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +22,75 @@ func tellers(id string, choice func(p kernels.Problem) (kernels.Choice, error)) 
 	return kerneltest.New(kerneltest.Config{ID: id, Gemms: []kerneltest.GemmConfig{
 		{Name: "teller", Cost: cost, MaxM: 40, Choice: choice}, {Name: "mute", Cost: cost},
 	}})
+}
+
+// TestManyTellers: what several goroutines were told is what one would have been.
+func TestManyTellers(t *testing.T) {
+	const most = 3000
+	for _, c := range []struct {
+		name  string
+		fails func(m int) error
+		least int // asked
+		why   string
+	}{
+		{"all tell", func(int) error { return nil }, most, ""},
+		{"some fail", func(m int) error {
+			if m%500 == 499 {
+				return errors.New("busy")
+			}
+			return nil
+		}, most, "m499: busy"},
+		{"many fail", func(m int) error {
+			if m > 1000 && m%2 == 1 {
+				return errors.New("busy")
+			}
+			return nil
+		}, 1015, "m1001: busy"},
+		{"not one", func(int) error { return &kernels.Unsupported{Kernel: "teller", Reason: "not on this card"} }, most, "not on this card"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked atomic.Int64
+			d := kerneltest.New(kerneltest.Config{ID: "sim:0", Gemms: []kerneltest.GemmConfig{{Name: "teller", Cost: kerneltest.Linear(1e10, 0),
+				Choice: func(p kernels.Problem) (kernels.Choice, error) {
+					asked.Add(1)
+					return kernels.Choice{Label: strconv.Itoa(p.M / 7 % 3)}, c.fails(p.M)
+				}}}})
+			var ms Batches
+			for m := range most {
+				ms = append(ms, m+1)
+			}
+			plan, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: ms, DTypes: []kernels.DType{kernels.FP32}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := results.SeriesKey{Device: "sim:0", Kernel: "teller", Subject: kernels.Product(kernels.FP32, 64, 64), Regime: results.Engine}
+			if told.Asked != c.least || asked.Load() < int64(c.least) {
+				t.Errorf("%d counted and %d asked, want %d", told.Asked, asked.Load(), c.least)
+			}
+			if got := told.Untold[key]; got != c.why && !strings.HasSuffix(got, c.why) || (got == "") != (c.why == "") {
+				t.Errorf("untold: %q, want %q", got, c.why)
+			}
+			var want results.Choices
+			for m := 1; m <= c.least; m++ {
+				if c.fails(m) != nil {
+					continue
+				}
+				kind := results.LaunchKind{Label: strconv.Itoa(m / 7 % 3)}
+				if n := len(want); n > 0 && want[n-1].To == m-1 && want[n-1].Kind == kind {
+					want[n-1].To = m
+				} else {
+					want = append(want, results.Stretch{From: m, To: m, Kind: kind})
+				}
+			}
+			if d := cmp.Diff(want, told.Choices[key]); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
 }
 
 func TestAskChoices(t *testing.T) {

@@ -4,8 +4,11 @@ package cuda_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda"
@@ -53,8 +56,65 @@ func TestToldIsWhatRuns(t *testing.T) {
 	}
 }
 
+// askAll asks tellers of one kernel, side by side, about count products of M from 1 to 32768.
+func askAll(tellers []kernels.ChoiceTeller, dtype kernels.DType, count int) ([]kernels.Choice, error) {
+	out := make([]kernels.Choice, count)
+	var group errgroup.Group
+	for i, t := range tellers {
+		group.Go(func() error {
+			for k := i; k < count; k += len(tellers) {
+				p := kernels.Problem{Shape: kernels.Shape{M: 1 + k*37%32768, N: 14336, K: 4096}, DType: dtype, BLayout: kernels.Transposed}
+				var err error
+				var no *kernels.Unsupported
+				if out[k], err = t.Choice(p); err != nil && !errors.As(err, &no) {
+					return fmt.Errorf("m%d: %w", p.M, err)
+				}
+			}
+			return nil
+		})
+	}
+	return out, group.Wait()
+}
+
+// tellersOf are those that are asked at once in a sweep on 8 cores.
+func tellersOf(tb testing.TB, g kernels.ChoiceTeller) []kernels.ChoiceTeller {
+	many, ok := g.(kernels.ManyTellers)
+	if !ok {
+		return []kernels.ChoiceTeller{g}
+	}
+	tellers, err := many.Tellers(8)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tellers
+}
+
+// TestTellersAgree: asked from several goroutines, a kernel tells what it tells to one.
+func TestTellersAgree(t *testing.T) {
+	d := openGPU(t)
+	for _, g := range kerneltest.Tellers(d, 1) {
+		p := kernels.Problem{Shape: kernels.Shape{M: 16, N: 14336, K: 4096}, DType: kernels.BF16, BLayout: kernels.Transposed}
+		if g.Supports(p) != nil {
+			continue
+		}
+		together, err := askAll(tellersOf(t, g), kernels.BF16, 2000)
+		if err != nil {
+			t.Fatalf("%s: %v", g.Name(), err)
+		}
+		alone, err := askAll([]kernels.ChoiceTeller{g}, kernels.BF16, 2000)
+		if err != nil {
+			t.Fatalf("%s: %v", g.Name(), err)
+		}
+		for k := range alone {
+			if alone[k] != together[k] {
+				t.Errorf("%s m%d: %+v was told to one, %+v to one of several", g.Name(), 1+k*37%32768, alone[k], together[k])
+			}
+		}
+	}
+}
+
 // BenchmarkChoices is what it takes to be told what a product would run, on average over M from
-// 1 to 32768: at most 50 us.
+// 1 to 32768, as a sweep asks: at most 50 us.
 func BenchmarkChoices(b *testing.B) {
 	d := openGPU(b)
 	for _, g := range kerneltest.Tellers(d, 2) {
@@ -65,21 +125,20 @@ func BenchmarkChoices(b *testing.B) {
 			if g.Supports(kernels.Problem{Shape: kernels.Shape{M: 16, N: 14336, K: 4096}, DType: dtype, BLayout: kernels.Transposed}) != nil {
 				continue
 			}
-			b.Run(g.Name()+"/"+string(dtype), func(b *testing.B) {
-				told := map[string]bool{}
-				cases := 0
-				for ; b.Loop(); cases++ {
-					p := kernels.Problem{Shape: kernels.Shape{M: 1 + cases*37%32768, N: 14336, K: 4096}, DType: dtype, BLayout: kernels.Transposed}
-					c, err := g.Choice(p)
-					var no *kernels.Unsupported
-					if err != nil && !errors.As(err, &no) {
+			for _, tellers := range [][]kernels.ChoiceTeller{{g}, tellersOf(b, g)} {
+				b.Run(fmt.Sprintf("%s/%s/%d", g.Name(), dtype, len(tellers)), func(b *testing.B) {
+					choices, err := askAll(tellers, dtype, b.N)
+					if err != nil {
 						b.Fatal(err)
 					}
-					told[c.Label] = true
-				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(cases), "us/case")
-				b.ReportMetric(float64(len(told)), "kernels")
-			})
+					told := map[string]bool{}
+					for _, c := range choices {
+						told[c.Label] = true
+					}
+					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N), "us/case")
+					b.ReportMetric(float64(len(told)), "kernels")
+				})
+			}
 		}
 	}
 }

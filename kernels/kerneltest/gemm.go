@@ -20,7 +20,7 @@ type chooser struct{ *gemm }
 
 var _ kernels.Candidates = (*chooser)(nil)
 var _ kernels.Batcher = (*gemm)(nil)
-var _ kernels.ChoiceTeller = (*gemm)(nil)
+var _ kernels.ManyTellers = (*gemm)(nil)
 
 // Candidate implements kernels.Candidates. Past the declared ones there is a
 // kernel that supports nothing.
@@ -112,6 +112,12 @@ func (g *gemm) Choice(p kernels.Problem) (kernels.Choice, error) {
 		c.Tiling = g.cfg.Tiling(p)
 	}
 	return c, nil
+}
+
+// Tellers implements kernels.ManyTellers: a device that tells of more than a few products has
+// settings that goroutines may use at once.
+func (g *gemm) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+	return slices.Repeat([]kernels.ChoiceTeller{g}, n), nil
 }
 
 // Packs implements kernels.Packer.

@@ -254,7 +254,7 @@ run_article() {
 run_choices() {
   local model=llama3-8b:qkv_proj+o_proj+gate_up_proj+down_proj+lm_head
   local of=(--device "$device" --model "$model" --batch 1:32768)
-  gpu_test choices-test 40 cuda -test.v -test.run '^TestToldIsWhatRuns$'
+  gpu_test choices-test 40 cuda -test.v -test.run '^Test(ToldIsWhatRuns|TellersAgree)$'
   passed
   gpu_test choices-bench 20 cuda -test.run '^$' -test.bench '^BenchmarkChoices$' -test.benchtime 20000x
   passed

@@ -21,6 +21,23 @@ import (
 type askedCall struct {
 	call *cublasCall
 	l    *driver.Launch
+	on   *driver.CaptureStream
+}
+
+// Tellers implements [kernels.ManyTellers]: each has a handle and a stream of its own.
+func (k *cublas) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+	for len(k.tellers) < n-1 {
+		t := &cublas{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, loading: k.loading}
+		if err := t.ready(); err != nil {
+			return nil, err
+		}
+		k.tellers = append(k.tellers, t)
+	}
+	out := []kernels.ChoiceTeller{k}
+	for _, t := range k.tellers[:n-1] {
+		out = append(out, t)
+	}
+	return out, k.ready()
 }
 
 // The operands of such a call lie at addresses that nobody reads or writes: in the workspace,
@@ -41,7 +58,10 @@ func (k *cublas) Choice(p kernels.Problem) (kernels.Choice, error) {
 	captured, err := k.capture(b)
 	if err != nil {
 		// What the library loads at the first use of a kernel may not be loaded in a capture.
-		if loading := k.runOnce(b.Problem); loading != nil {
+		k.loading.Lock()
+		loading := k.runOnce(b.Problem)
+		k.loading.Unlock()
+		if loading != nil {
 			return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape, b.DType, errors.Join(err, loading))
 		}
 		captured, err = k.capture(b)
@@ -57,29 +77,39 @@ func (k *cublas) Choice(p kernels.Problem) (kernels.Choice, error) {
 	return c, nil
 }
 
+// ready makes what Choice needs at its first call.
+func (k *cublas) ready() error {
+	if err := k.open(); err != nil || k.asked != nil {
+		return err
+	}
+	call := &cublasCall{(*C.ga_cublas_call)(C.calloc(1, C.sizeof_ga_cublas_call))}
+	runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
+	step := driver.Step{Enqueue: C.ga_cublas_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels}
+	l, err := k.dev.NewLaunch("", k.kernel+" is asked", []driver.Step{step}, call)
+	if err != nil {
+		return err
+	}
+	on, err := k.dev.NewCaptureStream()
+	if err != nil {
+		return err
+	}
+	k.asked = &askedCall{call, l, on}
+	return nil
+}
+
 // capture reads what the library launches for a normalized product.
 func (k *cublas) capture(b kernels.Batch) (driver.Captured, error) {
-	if err := k.open(); err != nil {
+	if err := k.ready(); err != nil {
 		return driver.Captured{}, err
 	}
 	workspace, err := k.dev.Scratch(blasWorkspaceBytes(k.dev.Arch()))
 	if err != nil {
 		return driver.Captured{}, err
 	}
-	if k.asked == nil {
-		call := &cublasCall{(*C.ga_cublas_call)(C.calloc(1, C.sizeof_ga_cublas_call))}
-		runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
-		step := driver.Step{Enqueue: C.ga_cublas_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels}
-		l, err := k.dev.NewLaunch("", k.kernel+" is asked", []driver.Step{step}, call)
-		if err != nil {
-			return driver.Captured{}, err
-		}
-		k.asked = &askedCall{call, l}
-	}
 	*k.asked.call.c = C.ga_cublas_call{on: k.session, gemm: productAsked(b).gemm(),
 		b: C.CUdeviceptr(workspace), a: C.CUdeviceptr(workspace + askedApart), c: C.CUdeviceptr(workspace + 2*askedApart)}
 	k.asked.l.Library = blasReturned(k.Name(), b.DType)
-	return k.dev.Capture(k.asked.l)
+	return k.asked.on.Capture(k.asked.l)
 }
 
 // runOnce runs a normalized product on operands of its own, so that its code is loaded.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -61,6 +62,8 @@ type cublas struct {
 	session *C.ga_cublas_session // nil before the first product
 	names   map[string]string    // of the kernels that were chosen, by plan
 	asked   *askedCall           // of Choice, nil before the first
+	tellers []*cublas            // that tell what this one does
+	loading *sync.Mutex          // held by the teller that runs something, shared by all
 }
 
 func (k *cublas) Name() string { return k.kernel }
@@ -232,7 +235,7 @@ func (k *cublas) open() error {
 		return k.session != nil
 	}, func() {
 		C.ga_cublas_session_free(k.session)
-		k.session, k.asked = nil, nil
+		k.session, k.asked, k.tellers = nil, nil, nil
 	})
 }
 

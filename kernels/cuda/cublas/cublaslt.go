@@ -27,6 +27,23 @@ type cublasLt struct {
 	plans   map[ltKey]*ltPlan
 	// questions are about products of which only M changes.
 	questions map[ltKey]*ltPlan
+	tellers   []*cublasLt // that are asked beside this one
+}
+
+// Tellers implements [kernels.ManyTellers]: each has a handle and questions of its own.
+func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+	for len(k.tellers) < n-1 {
+		t := &cublasLt{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums}
+		if err := t.open(); err != nil {
+			return nil, err
+		}
+		k.tellers = append(k.tellers, t)
+	}
+	out := []kernels.ChoiceTeller{k}
+	for _, t := range k.tellers[:n-1] {
+		out = append(out, &cublasLtChoice{t, k.n})
+	}
+	return out, k.open()
 }
 
 // cublasLtChoice is the kernel of one choice: the heuristic's first, or the nth after
@@ -115,7 +132,7 @@ func (k *cublasLt) open() error {
 		return k.session != nil
 	}, func() {
 		C.ga_cublaslt_session_free(k.session)
-		k.session, k.plans, k.questions = nil, nil, nil
+		k.session, k.plans, k.questions, k.tellers = nil, nil, nil, nil
 	})
 }
 

@@ -182,7 +182,7 @@ func TestBlasSplitSums(t *testing.T) {
 	exact := kernelOf(t, d, "cublas").(*cublas)
 	first := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
 	gemms := []kernels.Gemm{
-		exact, &cublas{dev: d.Device, lib: exact.lib, about: exact.about, sums: sumsRounded},
+		exact, &cublas{dev: d.Device, lib: exact.lib, loading: exact.loading, about: exact.about, sums: sumsRounded},
 		first, &cublasLtChoice{&cublasLt{dev: d.Device, lib: first.lib, about: first.about, sums: sumsRounded}, 0},
 	}
 	for _, g := range gemms {

@@ -188,7 +188,7 @@ func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error
 	version, path := versionOf(C.ga_cublas_about(l.cublas))
 	if why == nil {
 		d.SetVersion(name, versionText(version))
-		gemms = append(gemms, &cublas{dev: d, kernel: name, lib: l.cublas, about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
+		gemms = append(gemms, &cublas{dev: d, kernel: name, lib: l.cublas, loading: new(sync.Mutex), about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
 	} else {
 		missing = append(missing, kernels.Missing{Name: name, Reason: why.Error()})
 	}

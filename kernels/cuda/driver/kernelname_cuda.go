@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"unsafe"
+
+	"gorgonia.org/cu"
 )
 
 // symbolBytes is room for the symbols of a call, some of which are C++ names of a few
@@ -43,7 +45,33 @@ type Captured struct {
 // Capture reads what a library launches for l from a graph that never runs: nothing is
 // read or written at the addresses of l. The error is the library's, or the driver's; where
 // the library has not loaded its code yet, both may refuse.
-func (d *Device) Capture(l *Launch) (Captured, error) {
+func (d *Device) Capture(l *Launch) (Captured, error) { return d.captureOn(&d.blocks.stream, l) }
+
+// CaptureStream is a stream for captures alone: several can be used at once, each by one goroutine.
+type CaptureStream struct {
+	dev    *Device
+	stream cu.Stream
+}
+
+// NewCaptureStream makes one, which is destroyed when the device is closed.
+func (d *Device) NewCaptureStream() (*CaptureStream, error) {
+	leave, err := d.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s := &CaptureStream{dev: d}
+	if s.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return nil, d.failed(driver(err), "create a stream")
+	}
+	d.OnClose(func() error { return driver(s.stream.Destroy()) })
+	return s, nil
+}
+
+// Capture is [Device.Capture] on the stream.
+func (s *CaptureStream) Capture(l *Launch) (Captured, error) { return s.dev.captureOn(&s.stream, l) }
+
+func (d *Device) captureOn(on *cu.Stream, l *Launch) (Captured, error) {
 	leave, err := d.Enter()
 	if err != nil {
 		return Captured{}, err
@@ -51,7 +79,7 @@ func (d *Device) Capture(l *Launch) (Captured, error) {
 	defer leave()
 	text := (*C.char)(C.malloc(symbolBytes))
 	defer C.free(unsafe.Pointer(text))
-	found := C.ga_cuda_kernel_symbols(l.c, C.CUstream(handle(&d.blocks.stream)), text, symbolBytes)
+	found := C.ga_cuda_kernel_symbols(l.c, C.CUstream(handle(on)), text, symbolBytes)
 	runtime.KeepAlive(l)
 	switch {
 	case found.library != 0 && l.Library != nil:

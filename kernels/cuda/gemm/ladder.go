@@ -4,6 +4,7 @@ package gemm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
@@ -143,7 +144,12 @@ func (r *Kernel) bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	return l, nil
 }
 
-var _ kernels.ChoiceTeller = (*Kernel)(nil)
+var _ kernels.ManyTellers = (*Kernel)(nil)
+
+// Tellers implements [kernels.ManyTellers]: to plan changes nothing.
+func (r *Kernel) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+	return slices.Repeat([]kernels.ChoiceTeller{r}, n), nil
+}
 
 // Choice implements [kernels.ChoiceTeller]: a plan follows from the GPU and the problem.
 func (r *Kernel) Choice(p kernels.Problem) (kernels.Choice, error) {
