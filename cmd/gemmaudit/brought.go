@@ -19,6 +19,8 @@ type brought struct {
 	libraries []string // NAME=PATH
 	// paths are those of the libraries by name.
 	paths map[string][]string
+	// warned are the versions of which it was said that they are left out.
+	warned map[string]bool
 }
 
 // broughtFlags adds the flags to a command that measures.
@@ -44,7 +46,7 @@ func (b *brought) check(providers func() []kernels.Provider) error {
 			known = append(known, c.Libraries()...)
 		}
 	}
-	b.paths = map[string][]string{}
+	b.paths, b.warned = map[string][]string{}, map[string]bool{}
 	for _, word := range b.libraries {
 		name, path, ok := strings.Cut(word, "=")
 		switch {
@@ -104,6 +106,14 @@ func (a *app) bring(devices []kernels.Device) error {
 	for _, name := range slices.Sorted(maps.Keys(a.brought.paths)) {
 		if err := opensLibrary(devices, name); err != nil {
 			return usagef("--library: %w", err)
+		}
+		for _, d := range devices {
+			for _, m := range d.Missing() {
+				if kernels.IsVersionOf(m.Name, name) && !a.brought.warned[m.Name] {
+					a.brought.warned[m.Name] = true
+					a.warnf("%s on %s is left out: %s", m.Name, d.Spec().ID, m.Reason)
+				}
+			}
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func newChoicesCommand(a *app) *cobra.Command {
 			"gemmaudit choices --model llama3-8b --dtype bf16 --kernel cublas --batch 1:8192",
 			"gemmaudit choices --shape n4096k4096 --kernel cublas,auto --batch 8:32768:8 -o csv > stretches.csv",
 			"gemmaudit choices --diff --layout kn,nk --shape n4096k4096 --kernel cublas --batch 1:4096",
-			"gemmaudit choices --diff --library cublaslt=old.so --library cublaslt=new.so --kernel cublaslt --batch 1:4096",
+			"gemmaudit choices --diff --library cublas=old.so --library cublas=new.so --kernel cublaslt --batch 1:4096",
 			"gemmaudit choices --shape n4096k4096 --kernel cublas --batch 1:4096 --out before.db   # keep them",
 			"gemmaudit choices before.db                                   # those that a run keeps",
 			"gemmaudit choices --diff before.db after.db                   # versions, drivers or cards",
