@@ -32,7 +32,7 @@ func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
 			changes.Rows = append(changes.Rows, append(append(row, launchCells(x.A)...), launchCells(x.B)...))
 		}
 	}
-	lonely := Sheet{Title: "On one side alone", Columns: []Column{{Name: "side", Key: "side"}, {Name: "series", Key: "series"}}}
+	lonely := Sheet{Title: "On one side only", Columns: []Column{{Name: "side", Key: "side"}, {Name: "series", Key: "series"}}}
 	for i, keys := range [][]results.SeriesKey{d.OnlyA, d.OnlyB} {
 		for _, k := range keys {
 			lonely.Rows = append(lonely.Rows, []any{string("AB"[i]), seriesCell(k)})

@@ -234,7 +234,7 @@ func (c *curve) wanting(q quantiles) map[int]bool {
 				}
 			}
 		default:
-			f.narrow(q, out)
+			f.refine(q, out)
 		}
 	}
 	return out
@@ -254,9 +254,9 @@ func (c *curve) halve(unknown []int, out map[int]bool) {
 	}
 }
 
-// narrow adds rows, always the one that is known least, until each is known well enough: how
+// refine adds rows, always the one that is known least, until each is known well enough: how
 // well does not depend on what will be measured.
-func (f *fitted) narrow(q quantiles, out map[int]bool) {
+func (f *fitted) refine(q quantiles, out map[int]bool) {
 	l := *f.line
 	l.rows = slices.Clone(l.rows)
 	own := make([]float64, len(l.rows))

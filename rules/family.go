@@ -33,10 +33,10 @@ type familyKind struct {
 	split       int
 	cluster     [3]int
 	orientation string
-	// alone is the M of a row that is of no family, piece the number of the stretch of a
+	// ownM is the M of a row that is of no family, piece the number of the stretch of a
 	// series of which no kernel is known, and octave that of M where no tile is: time is a line
 	// in M alone, if at all, over some stretch of it.
-	alone, piece, octave int
+	ownM, piece, octave int
 }
 
 // familyOf is the family of a kind.

@@ -99,7 +99,7 @@ func (a asking) kinds(points []point) func(m, at int) (results.LaunchKind, famil
 		kind := a.choices[next].Kind
 		key := familyOf(kind)
 		if at >= 0 && !runs(kind, points[at]) {
-			key.alone = m // another kernel ran than was told
+			key.ownM = m // another kernel ran than was told
 		}
 		return kind, key, true
 	}

@@ -195,7 +195,7 @@ func TestOtherLaunch(t *testing.T) {
 		t.Fatalf("%d families, %d unknown", len(families), len(unknown))
 	}
 	for _, f := range families {
-		if alone := f.kind.alone == 808; alone != (len(f.rows) == 1) {
+		if single := f.kind.ownM == 808; single != (len(f.rows) == 1) {
 			t.Errorf("%+v has %d rows", f.kind, len(f.rows))
 		}
 	}

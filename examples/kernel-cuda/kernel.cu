@@ -42,7 +42,7 @@ int64_t blocks(const gemmaudit_problem *p) { return ((p->m + TILE - 1) / TILE) *
 
 int supports(const gemmaudit_problem *p, char *error) {
   if (p->dtype != GEMMAUDIT_FP32) {
-    snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes fp32 alone");
+    snprintf(error, GEMMAUDIT_ERROR_BYTES, "it computes fp32 only");
     return 1;
   }
   if (blocks(p) > INT32_MAX) {

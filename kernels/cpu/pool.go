@@ -1,7 +1,8 @@
 package cpu
 
 /*
-#cgo CFLAGS: -O3 -std=c11 -Wall
+#cgo CFLAGS: -std=c11 -Wall
+#cgo !race,!amxemu CFLAGS: -O3
 #cgo LDFLAGS: -lm -lpthread
 #include <stdlib.h>
 #include "pool.h"

@@ -17,6 +17,9 @@
 // families has kernels of several tiles, and tells which it takes; isolated rows are slow for
 // no reason that could be told.
 //
+// A batch of products is one launch: one overhead, the arithmetic and the memory of all, and
+// the tiles of all in the same waves. It so takes less time than its products one by one.
+//
 // # Clock
 //
 // Under a power limit the clock heads for the frequency at which the product that runs

@@ -47,9 +47,9 @@ func drawFamilies(rng *rand.Rand) []familyKernel {
 	return out
 }
 
-// work is what a kernel does for an M, in FLOPs of busy units.
-func (k familyKernel) work(at, n, depth int) (work, waves float64) {
-	tiles := math.Ceil(float64(at)/float64(k.tile[0])) * math.Ceil(float64(n)/float64(k.tile[1]))
+// work is what a kernel does for an M of so many products, in FLOPs of busy units.
+func (k familyKernel) work(at, n, depth int, products float64) (work, waves float64) {
+	tiles := math.Ceil(float64(at)/float64(k.tile[0])) * math.Ceil(float64(n)/float64(k.tile[1])) * products
 	waves = tiles / units
 	each := 2 * float64(k.tile[0]) * float64(k.tile[1]) * float64(depth)
 	return units * each * (waveShare*math.Ceil(waves) + (1-waveShare)*waves) / k.efficiency, waves
@@ -59,7 +59,7 @@ func (k familyKernel) work(at, n, depth int) (work, waves float64) {
 func (m *Machine) choose(c *curve, at int) (k familyKernel, work float64, tiling kernels.Tiling) {
 	least := math.Inf(1)
 	for i, candidate := range c.families {
-		w, waves := candidate.work(at, m.cfg.N, m.cfg.K)
+		w, waves := candidate.work(at, m.cfg.N, m.cfg.K, m.products())
 		error := stretchSigma * normal(mix(m.cfg.Seed, uint64(i), uint64(at/beliefRows)))
 		if believed := math.Log(w) + candidate.belief + error; believed < least {
 			least, k, work = believed, candidate, w
@@ -71,7 +71,7 @@ func (m *Machine) choose(c *curve, at int) (k familyKernel, work float64, tiling
 
 // isolated is the loss of a row that is slow by itself, 0 of others.
 func (m *Machine) isolated(kernel string, at int) float64 {
-	rng := rand.New(rand.NewPCG(mix(m.cfg.Seed, hashName(kernel), uint64(at)), 0x616c6f6e65))
+	rng := rand.New(rand.NewPCG(m.hash(kernel, at), 0x616c6f6e65))
 	if rng.Float64() >= m.cfg.Isolated {
 		return 0
 	}

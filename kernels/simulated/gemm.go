@@ -17,11 +17,23 @@ type gemm struct {
 func (g *gemm) Name() string     { return g.name }
 func (g *gemm) Describe() string { return "simulated kernel of known time" }
 
-// Supports refuses all but the machine's product.
-func (g *gemm) Supports(p kernels.Problem) error {
+var _ kernels.Batcher = (*gemm)(nil)
+
+// Supports refuses all but the machine's product, and that too where the machine computes batches of it.
+func (g *gemm) Supports(p kernels.Problem) error { return g.supports(p, 0) }
+
+// SupportsBatch implements [kernels.Batcher]: it refuses all but batches of as many products
+// as the machine computes.
+func (g *gemm) SupportsBatch(b kernels.Batch) error { return g.supports(b.Problem, b.Products) }
+
+func (g *gemm) supports(p kernels.Problem, products int) error {
 	cfg := g.device.machine.cfg
-	if p.DType != cfg.DType || p.N != cfg.N || p.K != cfg.K {
-		return &kernels.Unsupported{Kernel: g.name, DType: p.DType, Reason: fmt.Sprintf("this machine knows only %s n%d k%d", cfg.DType, cfg.N, cfg.K)}
+	if p.DType != cfg.DType || p.N != cfg.N || p.K != cfg.K || products != cfg.Products {
+		only := fmt.Sprintf("%s n%d k%d", cfg.DType, cfg.N, cfg.K)
+		if cfg.Products > 0 {
+			only += fmt.Sprintf(" x%d", cfg.Products)
+		}
+		return &kernels.Unsupported{Kernel: g.name, DType: p.DType, Reason: "this machine knows only " + only}
 	}
 	return nil
 }
@@ -31,8 +43,25 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 	if err := g.Supports(p); err != nil {
 		return nil, err
 	}
+	return g.prepare(kernels.Batch{Problem: p, Products: 1}, raw)
+}
+
+// PrepareBatch implements [kernels.Batcher].
+func (g *gemm) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := g.SupportsBatch(b); err != nil {
+		return nil, err
+	}
+	return g.prepare(b, raw)
+}
+
+func (g *gemm) prepare(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
 	own, ok := raw.(*buffer)
-	if need := int64(p.N) * int64(p.K) * int64(p.DType.Size()); !ok || own.Bytes() < need {
+	b, err := b.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	need := int64(b.Products) * int64(b.StrideB) * int64(b.DType.Size())
+	if !ok || own.Bytes() < need {
 		return nil, fmt.Errorf("%s: weights need a buffer of this device with %d bytes", g.name, need)
 	}
 	return &weights{own}, nil
@@ -40,11 +69,23 @@ func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.We
 
 // Bind implements [kernels.Gemm].
 func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	p, err := p.Normalized()
-	if err != nil {
+	if err := g.Supports(p); err != nil {
 		return nil, err
 	}
-	if err := g.Supports(p); err != nil {
+	return g.bind(kernels.Batch{Problem: p, Products: 1}, a, w, c)
+}
+
+// BindBatch implements [kernels.Batcher].
+func (g *gemm) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := g.SupportsBatch(b); err != nil {
+		return nil, err
+	}
+	return g.bind(b, a, w, c)
+}
+
+func (g *gemm) bind(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	b, err := b.Normalized()
+	if err != nil {
 		return nil, err
 	}
 	if _, ok := w.(*weights); !ok {
@@ -53,20 +94,25 @@ func (g *gemm) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	in, okA := a.Buffer.(*buffer)
 	out, okC := c.Buffer.(*buffer)
 	if !okA || !okC {
-		return nil, fmt.Errorf("%s: %v: operands are not on this device", g.name, p.Shape)
+		return nil, fmt.Errorf("%s: %v: operands are not on this device", g.name, b.Shape)
+	}
+	// bytes is what an operand takes up to the last element of its last row.
+	bytes := func(offset, stride, ld, cols int, d kernels.DType) int64 {
+		last := int64(b.Products-1)*int64(stride) + int64(b.M-1)*int64(ld)
+		return (int64(offset) + last + int64(cols)) * int64(d.Size())
 	}
 	for _, o := range []struct {
 		name       string
 		have, need int64
 	}{
-		{"A", in.Bytes(), (int64(a.Offset) + int64(p.M)*int64(p.K)) * int64(p.DType.Size())},
-		{"C", out.Bytes(), (int64(c.Offset) + int64(p.M)*int64(p.N)) * int64(p.DType.Output().Size())},
+		{"A", in.Bytes(), bytes(a.Offset, b.StrideA, b.LDA, b.K, b.DType)},
+		{"C", out.Bytes(), bytes(c.Offset, b.StrideC, b.LDC, b.N, b.DType.Output())},
 	} {
 		if o.need > o.have {
-			return nil, fmt.Errorf("%s: %v: %s needs %d bytes, its buffer has %d", g.name, p.Shape, o.name, o.need, o.have)
+			return nil, fmt.Errorf("%s: %v: %s needs %d bytes, its buffer has %d", g.name, b.Shape, o.name, o.need, o.have)
 		}
 	}
-	l := &launch{device: g.device, row: g.device.row(g.name, p.M)}
+	l := &launch{device: g.device, row: g.device.row(g.name, b.M)}
 	if size := g.device.machine.cfg.Allocation; size > 0 {
 		l.placed = size * normal(mix(l.row.id, in.place, out.place))
 	}

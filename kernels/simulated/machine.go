@@ -29,9 +29,12 @@ const (
 // Config describes a machine. The zero value of every field but N, K and Ms is
 // something that the machine has not.
 type Config struct {
-	Seed  uint64
-	N, K  int
-	DType kernels.DType // bfloat16 when empty
+	Seed uint64
+	N, K int
+	// Products is how many products of that size, each with weights of its own, a launch
+	// computes. 0 is a machine of single products.
+	Products int
+	DType    kernels.DType // bfloat16 when empty
 	// Ms is the grid, ascending, that is going to be measured: planted losses are
 	// relative to the best row of the grid below.
 	Ms []int
@@ -147,6 +150,9 @@ func NewMachine(cfg Config) (*Machine, error) {
 	if cfg.N < 1 || cfg.K < 1 || len(cfg.Ms) == 0 {
 		return nil, fmt.Errorf("simulated machine: n%d k%d with %d batches, expected at least 1 of each", cfg.N, cfg.K, len(cfg.Ms))
 	}
+	if cfg.Products < 0 {
+		return nil, fmt.Errorf("simulated machine: %d products a launch, expected at least 0", cfg.Products)
+	}
 	if cfg.Ms[0] < 1 || !slices.IsSorted(cfg.Ms) {
 		return nil, fmt.Errorf("simulated machine: batches from %d, expected them ascending from 1", cfg.Ms[0])
 	}
@@ -239,14 +245,20 @@ func (m *Machine) draw(c *curve, planted []Planted) {
 	}
 }
 
-func (m *Machine) flopsPerRow() float64 { return 2 * float64(m.cfg.N) * float64(m.cfg.K) }
+// products is how many products a launch computes.
+func (m *Machine) products() float64 { return float64(max(1, m.cfg.Products)) }
+
+// flopsPerRow is the work of one row of each product of a launch.
+func (m *Machine) flopsPerRow() float64 {
+	return 2 * float64(m.cfg.N) * float64(m.cfg.K) * m.products()
+}
 
 // base is a row with nothing planted.
 func (m *Machine) base(c *curve, at int) *row {
-	id := mix(m.cfg.Seed, hashName(c.name), uint64(at))
+	id := m.hash(c.name, at)
 	rng := rand.New(rand.NewPCG(id, 0x726f77))
 	shape := kernels.Shape{M: at, N: m.cfg.N, K: m.cfg.K}
-	work := shape.FLOPs()
+	work := shape.FLOPs() * m.products()
 	efficiency, label, tiling := c.efficiency, "", kernels.Tiling{}
 	for _, a := range c.switches {
 		if at >= a.from {
@@ -255,7 +267,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	}
 	if c.waves {
 		// Whole waves of whole tiles, as far as the kernel is not soft about it.
-		tiles := math.Ceil(float64(at)/tileM) * math.Ceil(float64(m.cfg.N)/tileN)
+		tiles := math.Ceil(float64(at)/tileM) * math.Ceil(float64(m.cfg.N)/tileN) * m.products()
 		waves := tiles / units
 		tiling = kernels.Tiling{Tile: [3]int{tileM, tileN}, Waves: waves, Split: 1}
 		work *= 1 + c.soft*(math.Ceil(waves)/waves-1)
@@ -272,7 +284,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	}
 	const sharpness = 6 // of the corner between memory and arithmetic
 	core := math.Pow(work/(peakFLOPS*efficiency), sharpness)
-	memory := math.Pow(shape.Bytes(m.cfg.DType)/bandwidth, sharpness)
+	memory := math.Pow(shape.Bytes(m.cfg.DType)*m.products()/bandwidth, sharpness)
 	share := core / (core + memory)
 	rough := roughness*rng.NormFloat64() - math.Log1p(-m.isolated(c.name, at))
 	r := &row{
@@ -287,6 +299,15 @@ func (m *Machine) base(c *curve, at int) *row {
 		r.slowBy, r.slowShare = by, often
 	}
 	return r
+}
+
+// hash is what everything drawn for an M of a kernel follows from.
+func (m *Machine) hash(kernel string, at int) uint64 {
+	seeds := []uint64{m.cfg.Seed, hashName(kernel), uint64(at)}
+	if m.cfg.Products > 0 {
+		seeds = append(seeds, uint64(m.cfg.Products))
+	}
+	return mix(seeds...)
 }
 
 // find is the row of an M on a kernel, on the grid or off it; nil when there is no such

@@ -111,12 +111,12 @@ func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 		kernel := series.Key.Kernel
 		for _, r := range series.Rows {
 			t.count(InferredRows).add(r.Inferred)
-			alone := s.machine.Isolated(kernel, r.M)
+			isolated := s.machine.Isolated(kernel, r.M)
 			loss := v.truth.loss(kernel, r.M)
-			if alone && loss.Lo >= bound+SlowBeyond {
+			if isolated && loss.Lo >= bound+SlowBeyond {
 				t.count(MissedIsolated).add(r.Verdict == rules.Clean)
 			}
-			if !r.Inferred || alone {
+			if !r.Inferred || isolated {
 				continue
 			}
 			us := v.truth.seconds(results.Case{SeriesKey: series.Key, M: r.M}).Lo * 1e6 * math.Exp(common)
@@ -138,7 +138,7 @@ func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 	}
 }
 
-// alone says whether a row is slow for no reason that could be told without measuring it.
-func (s *subject) alone(kernel string, m int) bool {
+// isolated says whether a row is slow for no reason that could be told without measuring it.
+func (s *subject) isolated(kernel string, m int) bool {
 	return s.kind.infers && s.machine.Isolated(kernel, m)
 }

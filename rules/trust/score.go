@@ -114,7 +114,7 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 					s.offend(v, o)
 				}
 			}
-			if loss.Lo >= bound+SlowBeyond && !s.alone(series.Key.Kernel, r.M) {
+			if loss.Lo >= bound+SlowBeyond && !s.isolated(series.Key.Kernel, r.M) {
 				missed := r.Verdict == rules.Clean
 				if t.count(MissedRows).add(missed); missed {
 					o.Measure, o.Beyond = MissedRows, loss.Lo-bound

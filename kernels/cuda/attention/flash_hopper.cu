@@ -9,7 +9,7 @@
 //           are 8.4 MFLOP on 64 KB fetched, 128 FLOP a byte. Heads of 64 need as many
 //           exponents for half of the products, and fewer registers: three consumers.
 // Threads   Warpgroup 0, with few registers: one thread feeds the ring by TMA, one warp
-//           mends values. The others are consumers: scores, weights, output in registers.
+//           masks values. The others are consumers: scores, weights, output in registers.
 // Shared    Queries: a box of 128 bytes × all rows for each 64 elements of a head. The
 //           ring: slots for 128 keys or as many values, boxes of 128 bytes × 128. Output: boxes
 //           of 16 rows for each warp. All with 128-byte swizzle. Then the barriers.
@@ -23,7 +23,7 @@
 //           product; their sum is that of the weights before rounding, in fp32.
 // Grid      Persistent. Tiles are dealt out the heaviest first, there and back again, so
 //           that blocks end together; neighbours have heads that share keys in L2.
-// Mending   A weight of zero does not help against NaN: values beyond what any row of the
+// Masking   A weight of zero does not help against NaN: values beyond what any row of the
 //           launch sees, which may never have been written, are made zero in shared memory.
 //
 // Of an H200's tensor cores it keeps 71 % busy with heads of 128. Clusters of two that
@@ -96,7 +96,7 @@ struct Flash {
         __device__ __forceinline__ uint32_t empty(int i) const { return base + BARRIERS_AT + 8 * (STAGES + i); }
         __device__ __forceinline__ uint32_t queriesFull() const { return base + BARRIERS_AT + 8 * (2 * STAGES); }
         __device__ __forceinline__ uint32_t queriesEmpty() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 1); }
-        __device__ __forceinline__ uint32_t mending() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 2); }
+        __device__ __forceinline__ uint32_t valuesToMask() const { return base + BARRIERS_AT + 8 * (2 * STAGES + 2); }
     };
 
     // Work deals out the tiles of a block, the same to all of its warps.
@@ -104,7 +104,7 @@ struct Flash {
         int round = 0;
         int row, head;         // the first row of the tile, the head of queries
         int firstTile, lastTile; // of keys
-        bool mendFirst, mendLast; // their values: they go beyond what any row of the launch sees
+        bool maskFirst, maskLast; // their values: they go beyond what any row of the launch sees
 
         __device__ __forceinline__ bool advance(const FlashParams &p, int first) {
             const int blocks = gridDim.x, block = blockIdx.x;
@@ -117,8 +117,8 @@ struct Flash {
             firstTile = seenFrom(first + row, p.window).begin / BN;
             lastTile = (seenFrom(first + min(row + BM, p.rows) - 1, p.window).end - 1) / BN;
             const int begin = seenFrom(first, p.window).begin, end = first + p.rows;
-            mendFirst = firstTile * BN < begin || (firstTile + 1) * BN > end;
-            mendLast = lastTile * BN < begin || (lastTile + 1) * BN > end;
+            maskFirst = firstTile * BN < begin || (firstTile + 1) * BN > end;
+            maskLast = lastTile * BN < begin || (lastTile + 1) * BN > end;
             return true;
         }
     };
@@ -153,11 +153,11 @@ struct Flash {
             next(&p.keys, row, bar);
             advance();
         }
-        // Values that the mender looks at before consumers do are waited for: there is one
-        // mender.
-        __device__ __forceinline__ void values(int row, bool mended) {
-            next(&p.values, row, mended ? shared.mending() : bar);
-            if (mended) barrierWait(bar, parity ^ 1);
+        // Values that the masking warp looks at before consumers do are waited for: there is one
+        // such warp.
+        __device__ __forceinline__ void values(int row, bool masked) {
+            next(&p.values, row, masked ? shared.valuesToMask() : bar);
+            if (masked) barrierWait(bar, parity ^ 1);
             advance();
         }
     };
@@ -183,21 +183,21 @@ struct Flash {
 #pragma unroll
             for (int box = 0; box < BOXES; ++box)
                 loadBox(shared.base + box * (BM * BOX), &p.q, work.head * D + box * 64, work.row, shared.queriesFull());
-            bool mend = work.mendLast;
+            bool masked = work.maskLast;
 #pragma unroll 1
             for (int tile = work.lastTile - 1; tile >= work.firstTile; --tile) {
                 down(keys);
                 fetch.keys(keys);
-                fetch.values(values, mend);
+                fetch.values(values, masked);
                 down(values);
-                mend = false;
+                masked = false;
             }
-            fetch.values(values, work.mendFirst);
+            fetch.values(values, work.maskFirst);
         }
     }
 
-    // mend is what the mender does, a warp: it finds the values as the producer does.
-    static __device__ __forceinline__ void mend(const FlashParams &p, Shared shared) {
+    // maskValues is the work of the masking warp, which finds the values as the producer does.
+    static __device__ __forceinline__ void maskValues(const FlashParams &p, Shared shared) {
         waitForPredecessor();
         const int first = firstPosition(p.position, p.rows, p.length);
         const int begin = seenFrom(first, p.window).begin, end = first + p.rows;
@@ -208,9 +208,9 @@ struct Flash {
             const int tiles = work.lastTile - work.firstTile + 1;
 #pragma unroll 1
             for (int i = 0; i < 2; ++i) {
-                if (i == 0 ? !work.mendLast || tiles == 1 : !work.mendFirst) continue;
+                if (i == 0 ? !work.maskLast || tiles == 1 : !work.maskFirst) continue;
                 const int at = (slot + (i == 0 ? 2 : 2 * tiles - 1)) % STAGES, tile = i == 0 ? work.lastTile : work.firstTile;
-                barrierWait(shared.mending(), parity);
+                barrierWait(shared.valuesToMask(), parity);
                 parity ^= 1;
                 clear(shared.slot(at), begin - tile * BN, end - tile * BN);
                 if (electOne()) barrierArrive(shared.full(at));
@@ -449,7 +449,7 @@ struct Flash {
             }
             barrierInit(shared.queriesFull(), 1);
             barrierInit(shared.queriesEmpty(), CONSUMERS);
-            barrierInit(shared.mending(), 1);
+            barrierInit(shared.valuesToMask(), 1);
             barrierInitFence();
         }
         __syncthreads();
@@ -460,7 +460,7 @@ struct Flash {
             if (threadIdx.x < 32) {
                 if (electOne()) produce(p, shared);
             } else if (threadIdx.x < 64) {
-                mend(p, shared);
+                maskValues(p, shared);
             }
         } else {
             registersUp<CONSUMER_REGISTERS>();

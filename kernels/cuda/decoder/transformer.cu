@@ -298,19 +298,19 @@ __device__ __forceinline__ void take(const ChooseParams& p, uint64_t best) {
 }
 
 // choose: where there are clusters, the blocks are one and the first takes what the others
-// put into its memory; else ga_choose_last does in a launch of its own. A block that is
-// alone is no cluster, and stores into one are not defined there.
+// put into its memory; else ga_choose_last does in a launch of its own. A single block
+// is no cluster, and stores into one are not defined there.
 template <class T>
 __device__ __forceinline__ void choose(const ChooseParams& p) {
     dependentsMayStart();
 #if __CUDA_ARCH__ >= 900
     __shared__ uint64_t bests[8], bar;
     const uint32_t first = sharedAddress(&bar);
-    const bool alone = gridDim.x == 1;
-    if (!alone) clusterArrive(first, blockIdx.x == 0 ? gridDim.x * 8 : 0);
+    const bool singleBlock = gridDim.x == 1;
+    if (!singleBlock) clusterArrive(first, blockIdx.x == 0 ? gridDim.x * 8 : 0);
     waitForPredecessor();
     const uint64_t best = chooseAmong<T>(p);
-    if (alone) {
+    if (singleBlock) {
         if (threadIdx.x == 0) take(p, best);
         return;
     }

@@ -13,7 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Family is hopper.cu for many rows of A and hopper_narrow.cu for few: TMA and wgmma, on
+// Family is hopper.cu for many rows of A and hopper_narrow.cu for small M: TMA and wgmma, on
 // compute capability 9.0 only.
 type Family struct{}
 
@@ -22,7 +22,7 @@ func (Family) Name() string { return "hopper" }
 
 // Describe is one line for people.
 func (Family) Describe(planning.Arch) string {
-	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and narrow ones for few rows",
+	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and others for small M",
 		len(hopperTiles(kernels.FP16)))
 }
 
@@ -390,14 +390,14 @@ const (
 // Plan decides how p, which is supported, runs on a.
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	c, seconds := f.choose(a, p.Problem)
-	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, narrowPlans(a, p)...))
+	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, smallMPlans(a, p)...))
 }
 
 // Candidates are the plans among which plan chooses.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	f.each(a, p.Problem, func(c hopperChoice, step float64) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, step))) })
-	return append(plans, narrowPlans(a, p)...)
+	return append(plans, smallMPlans(a, p)...)
 }
 
 func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.Plan {

@@ -1,6 +1,6 @@
 // arch: 90a
 //
-// The narrow variant of the hopper kernel, for few tokens: C = A·Bᵀ computed as its
+// The small-M variant of the hopper kernel, for few tokens: C = A·Bᵀ computed as its
 // transpose, so that weights lie on the side of wgmma that comes in 64s and tokens on
 // the side that comes in 8s. Compute capability 9.0a.
 //
@@ -446,14 +446,14 @@ struct Narrow {
 
 } // namespace narrow
 
-#define GA_NARROW(DTYPE, T, ROWS, TOKENS)                                                  \
+#define GA_SMALL_M(DTYPE, T, ROWS, TOKENS)                                                  \
     extern "C" __global__ void __launch_bounds__(128 * (ROWS / 64) + 32, 1)               \
         ga_hopper_##DTYPE##_narrow_##ROWS##x##TOKENS(const __grid_constant__ narrow::Params p) { \
         narrow::Narrow<Operand::T, ROWS / 64, TOKENS>(p).run();                             \
     }
 
-GA_NARROW_TILES(GA_NARROW, bf16, BF16)
-GA_NARROW_TILES(GA_NARROW, fp16, FP16)
-GA_NARROW_TILES(GA_NARROW, tf32, TF32)
-GA_NARROW_TILES(GA_NARROW, int8, S8)
-GA_NARROW_TILES(GA_NARROW, fp8, E4M3)
+GA_SMALL_M_TILES(GA_SMALL_M, bf16, BF16)
+GA_SMALL_M_TILES(GA_SMALL_M, fp16, FP16)
+GA_SMALL_M_TILES(GA_SMALL_M, tf32, TF32)
+GA_SMALL_M_TILES(GA_SMALL_M, int8, S8)
+GA_SMALL_M_TILES(GA_SMALL_M, fp8, E4M3)

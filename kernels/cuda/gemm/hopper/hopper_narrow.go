@@ -10,45 +10,48 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// narrowMost is how many rows of A hopper_narrow.cu is considered for: with more,
-// tiles as high as wide need less of everything.
-const narrowMost = 512
+// hopper_narrow.cu is the kernel for small M. Narrow are its tiles, and so it is called in
+// labels, which run files hold, and in the symbols of its machine code.
 
-// narrowTile is one tile shape that hopper_narrow.cu was built in: rows of B by rows of A.
-type narrowTile struct{ rows, tokens int }
+// smallMRows is how many rows of A the kernel for small M is considered for: with more,
+// tiles as high as wide need less of everything.
+const smallMRows = 512
+
+// smallMTile is one tile shape that the kernel was built in: rows of B by rows of A.
+type smallMTile struct{ rows, tokens int }
 
 // What hopper_narrow.cu fixes.
 const (
-	narrowBlockBytes  = 128    // of K, the width of the swizzle
-	narrowWarpScratch = 8 * 80 // bytes of shared memory of a consumer warp
-	narrowMostStages  = 32
+	smallMBlockBytes  = 128    // of K, the width of the swizzle
+	smallMWarpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	smallMMostStages  = 32
 )
 
 // depth is how many blocks of K a stage has.
-func (t narrowTile) depth() int {
+func (t smallMTile) depth() int {
 	if t.rows == 64 && t.tokens < 96 {
 		return 2
 	}
 	return 1
 }
 
-func (t narrowTile) stageBytes() int { return t.depth() * (t.rows + t.tokens) * narrowBlockBytes }
+func (t smallMTile) stageBytes() int { return t.depth() * (t.rows + t.tokens) * smallMBlockBytes }
 
 // warps are those that consume; one more produces.
-func (t narrowTile) warps() int { return t.rows / 16 }
+func (t smallMTile) warps() int { return t.rows / 16 }
 
 // shared is the ring, each consumer warp's scratch, and two barriers a stage.
-func (t narrowTile) shared(stages int) int {
-	return stages*(t.stageBytes()+16) + t.warps()*narrowWarpScratch
+func (t smallMTile) shared(stages int) int {
+	return stages*(t.stageBytes()+16) + t.warps()*smallMWarpScratch
 }
 
-// narrowClusters are the shapes of clusters: tiles of different rows of B that share
+// smallMClusters are the shapes of clusters: tiles of different rows of B that share
 // tokens, by tiles of different tokens that share rows of B.
-var narrowClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
+var smallMClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
 
-// narrowChoice is a tile and how the work is dealt out.
-type narrowChoice struct {
-	narrowTile
+// smallMChoice is a tile and how the work is dealt out.
+type smallMChoice struct {
+	smallMTile
 	clusterRows, clusterTokens int
 	stages                     int
 	steps                      int // stages of K that a tile takes
@@ -58,7 +61,7 @@ type narrowChoice struct {
 	streamed                   int // tiles that are cut along K
 }
 
-func (c narrowChoice) size() int { return c.clusterRows * c.clusterTokens }
+func (c smallMChoice) size() int { return c.clusterRows * c.clusterTokens }
 
 // clustersThatFit is how many clusters run at a time, one block to a multiprocessor.
 // Clusters lie within a GPC, and GPCs have odd numbers of multiprocessors to spare: of
@@ -70,18 +73,18 @@ func clustersThatFit(a planning.Arch, size int) int {
 	return a.SMs / size
 }
 
-// narrowChoices are the tiles, clusters and divisions of K that may be best for p.
-func narrowChoices(a planning.Arch, p kernels.Problem) []narrowChoice {
-	var all []narrowChoice
-	if p.M > narrowMost {
+// smallMChoices are the tiles, clusters and divisions of K that may be best for p.
+func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
+	var all []smallMChoice
+	if p.M > smallMRows {
 		return nil
 	}
 	bytes := p.K * p.DType.Size()
-	for _, t := range narrowTiles {
-		for _, cluster := range narrowClusters {
-			c := narrowChoice{
-				narrowTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,
-				steps:      planning.DivideUp(bytes, t.depth()*narrowBlockBytes),
+	for _, t := range smallMTiles {
+		for _, cluster := range smallMClusters {
+			c := smallMChoice{
+				smallMTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,
+				steps:      planning.DivideUp(bytes, t.depth()*smallMBlockBytes),
 				tokenTiles: planning.DivideUp(p.M, t.tokens*cluster.tokens),
 			}
 			c.tiles = c.tokenTiles * planning.DivideUp(p.N, t.rows*c.clusterRows)
@@ -94,7 +97,7 @@ func narrowChoices(a planning.Arch, p kernels.Problem) []narrowChoice {
 			}
 			for _, cut := range c.cuts(fit) {
 				c.streamed, c.clusters = cut[0], cut[1]
-				c.stages = min(narrowMostStages, int(c.busiest()), (a.SharedMax-t.shared(0))/(t.shared(1)-t.shared(0)))
+				c.stages = min(smallMMostStages, int(c.busiest()), (a.SharedMax-t.shared(0))/(t.shared(1)-t.shared(0)))
 				if c.stages >= min(2, c.steps) {
 					all = append(all, c)
 				}
@@ -107,7 +110,7 @@ func narrowChoices(a planning.Arch, p kernels.Problem) []narrowChoice {
 // cuts are pairs of how many tiles are cut and among how many clusters, where fit
 // clusters run at a time: none, each into the same number of parts, or as many as makes
 // all clusters equally busy.
-func (c narrowChoice) cuts(fit int) [][2]int {
+func (c smallMChoice) cuts(fit int) [][2]int {
 	cuts := [][2]int{{0, min(c.tiles, fit)}}
 	add := func(streamed, clusters int) {
 		if work := int64(streamed) * int64(c.steps); work >= 2*int64(clusters) && work < math.MaxInt32 {
@@ -131,13 +134,13 @@ func (c narrowChoice) cuts(fit int) [][2]int {
 }
 
 // busiest is how many steps the cluster with the most to do has.
-func (c narrowChoice) busiest() int64 {
+func (c smallMChoice) busiest() int64 {
 	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.clusters) - 1) / int64(c.clusters)
 	return streamed + int64(planning.DivideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
 }
 
-// narrowModel is the constants of hopper_narrow.cu's times.
-type narrowModel struct {
+// smallMModel is the constants of the kernel's times.
+type smallMModel struct {
 	// Start is what a launch takes beside its work, when its predecessor lets it
 	// begin early.
 	Start float64 `constant:"start" unit:"s"`
@@ -176,14 +179,14 @@ type narrowModel struct {
 	Behind   float64 `constant:"behind" unit:"1"`
 }
 
-var narrowModels = calibration.Of[narrowModel]("hopper_narrow")
+var smallMModels = calibration.Of[smallMModel]("hopper_narrow")
 
 // seconds is what the model expects of one launch.
-func (c narrowChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
-	m := narrowModels.For(a.CC, a.SMs, a.Bandwidth)
+func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := smallMModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.ClockMHz * 1e6
 	steps := float64(c.busiest())
-	blockBytes := float64(c.depth() * narrowBlockBytes)
+	blockBytes := float64(c.depth() * smallMBlockBytes)
 	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
 	fetched := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
@@ -225,7 +228,7 @@ func (c narrowChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 
 // label is "narrow 16x128 stages 11 cluster 1x2 split 64 of 112": rows and columns of C,
 // ring, blocks of a cluster along both, and how many of the tiles are cut along K.
-func (c narrowChoice) label() string {
+func (c smallMChoice) label() string {
 	s := fmt.Sprintf("narrow %dx%d stages %d", c.tokens, c.rows, c.stages)
 	if c.size() > 1 {
 		s += fmt.Sprintf(" cluster %dx%d", c.clusterTokens, c.clusterRows)
@@ -238,9 +241,9 @@ func (c narrowChoice) label() string {
 
 // tiling is what the label says, in numbers; B's rows are those of wgmma, so that C is
 // computed transposed.
-func (c narrowChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
+func (c smallMChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 	t := kernels.Tiling{
-		Tile:  [3]int{c.tokens, c.rows, c.depth() * narrowBlockBytes / d.Size()},
+		Tile:  [3]int{c.tokens, c.rows, c.depth() * smallMBlockBytes / d.Size()},
 		Waves: float64(c.tiles) / float64(clustersThatFit(a, c.size())), Split: 1,
 		Orientation: kernels.OrientationTransposed,
 	}
@@ -253,17 +256,17 @@ func (c narrowChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 	return t
 }
 
-// narrowPlans are the plans for hopper_narrow.cu, none where p has too many rows.
-func narrowPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
+// smallMPlans are the plans for small M, none where p has too many rows.
+func smallMPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	for _, c := range narrowChoices(a, p.Problem) {
+	for _, c := range smallMChoices(a, p.Problem) {
 		plans = append(plans, c.plan(a, p))
 	}
 	return plans
 }
 
 // plan is the choice's, for a problem with operands so aligned.
-func (c narrowChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	plan := gemm.Plan{
 		Label: c.label(), Tiling: c.tiling(a, p.DType), Stages: c.stages, Slots: clustersThatFit(a, c.size()) * c.size(),
 		Seconds: c.seconds(a, p.Problem),
@@ -285,7 +288,7 @@ func (c narrowChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 
 // call launches hopper_narrow.cu: struct Params there. wide says whether rows of C are
 // aligned to 16 bytes.
-func (c narrowChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide bool) planning.Call {
+func (c smallMChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide bool) planning.Call {
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
 		Shared: c.shared(c.stages), Overlap: true,
@@ -294,7 +297,7 @@ func (c narrowChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide b
 	if c.size() > 1 {
 		k.Cluster = planning.Dim3{X: c.size()}
 	}
-	depth := narrowBlockBytes / p.DType.Size()
+	depth := smallMBlockBytes / p.DType.Size()
 	k.Args.TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.B, Rows: p.N, Cols: p.K, LD: at.LDB,
 		BoxRows: c.rows / c.clusterTokens, BoxCols: depth, Swizzle: 128,

@@ -13,13 +13,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-func narrowBest(t *testing.T, a planning.Arch, p kernels.Problem) narrowChoice {
+func smallMBest(t *testing.T, a planning.Arch, p kernels.Problem) smallMChoice {
 	t.Helper()
-	choices := narrowChoices(a, p)
+	choices := smallMChoices(a, p)
 	if len(choices) == 0 {
 		t.Fatalf("%v: no choice", p.Shape)
 	}
-	return slices.MinFunc(choices, func(x, y narrowChoice) int {
+	return slices.MinFunc(choices, func(x, y smallMChoice) int {
 		switch xs, ys := x.seconds(a, p), y.seconds(a, p); {
 		case xs < ys:
 			return -1
@@ -30,8 +30,8 @@ func narrowBest(t *testing.T, a planning.Arch, p kernels.Problem) narrowChoice {
 	})
 }
 
-// TestNarrowDecisions: what measurements on an H200 found best, or within 3 % of it.
-func TestNarrowDecisions(t *testing.T) {
+// TestSmallMDecisions: what measurements on an H200 found best, or within 3 % of it.
+func TestSmallMDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
 		label   string
@@ -49,17 +49,17 @@ func TestNarrowDecisions(t *testing.T) {
 		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
 	} {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
-		if got := narrowBest(t, cudatest.H200, p).label(); got != c.label {
+		if got := smallMBest(t, cudatest.H200, p).label(); got != c.label {
 			t.Errorf("%v: %q, want %q", p.Shape, got, c.label)
 		}
 	}
-	if plans := narrowPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, narrowMost+1, 4096, 4096, kernels.BF16), 16, 16)); plans != nil {
-		t.Errorf("%d plans for %d rows", len(plans), narrowMost+1)
+	if plans := smallMPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, smallMRows+1, 4096, 4096, kernels.BF16), 16, 16)); plans != nil {
+		t.Errorf("%d plans for %d rows", len(plans), smallMRows+1)
 	}
 }
 
-// TestNarrowSeconds: measured times of an H200, which the model must stay near.
-func TestNarrowSeconds(t *testing.T) {
+// TestSmallMSeconds: measured times of an H200, which the model must stay near.
+func TestSmallMSeconds(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k      int
 		microseconds float64
@@ -70,16 +70,16 @@ func TestNarrowSeconds(t *testing.T) {
 		{164, 4096, 4096, 14.6}, {329, 6144, 4096, 32.2}, {416, 6144, 4096, 43.5},
 	} {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
-		got := narrowBest(t, cudatest.H200, p).seconds(cudatest.H200, p) * 1e6
+		got := smallMBest(t, cudatest.H200, p).seconds(cudatest.H200, p) * 1e6
 		if got < 0.9*c.microseconds || got > 1.1*c.microseconds {
 			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape, got, c.microseconds)
 		}
 	}
 }
 
-// TestNarrowAbsent: tokens that are not there cost time where blocks share operands at
+// TestSmallMAbsent: tokens that are not there cost time where blocks share operands at
 // the same depth of K, as an H200 was measured to take 16.2 and 38.6 us for these.
-func TestNarrowAbsent(t *testing.T) {
+func TestSmallMAbsent(t *testing.T) {
 	for _, c := range []struct {
 		m, n         int
 		label        string
@@ -91,7 +91,7 @@ func TestNarrowAbsent(t *testing.T) {
 		{144, 14336, "narrow 160x128 stages 6", 34.7},
 	} {
 		p, found := cudatest.Normalized(t, c.m, c.n, 4096, kernels.BF16), false
-		for _, choice := range narrowChoices(cudatest.H200, p) {
+		for _, choice := range smallMChoices(cudatest.H200, p) {
 			if choice.label() != c.label {
 				continue
 			}
@@ -106,8 +106,8 @@ func TestNarrowAbsent(t *testing.T) {
 	}
 }
 
-// TestNarrowComparedWithWide: among all tiles, those that an H200 ran faster.
-func TestNarrowComparedWithWide(t *testing.T) {
+// TestSmallMComparedWithWide: among all tiles, those that an H200 ran faster.
+func TestSmallMComparedWithWide(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
 		narrow  bool
@@ -123,14 +123,14 @@ func TestNarrowComparedWithWide(t *testing.T) {
 	}
 }
 
-// TestNarrowCoverage walks every choice as the device does: each step of each tile is
+// TestSmallMCoverage walks every choice as the device does: each step of each tile is
 // done once, a cut tile by runs that follow each other, and no cluster waits for a later
 // one.
-func TestNarrowCoverage(t *testing.T) {
+func TestSmallMCoverage(t *testing.T) {
 	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {512, 32768, 64}} {
 		p := cudatest.Normalized(t, s[0], s[1], s[2], kernels.FP16)
-		for _, c := range narrowChoices(cudatest.H200, p) {
-			if err := walkNarrow(c); err != nil {
+		for _, c := range smallMChoices(cudatest.H200, p) {
+			if err := walkSmallM(c); err != nil {
 				t.Fatalf("%v, %s: %v", p.Shape, c.label(), err)
 			}
 			covered := c.tokenTiles * c.tokens * c.clusterTokens
@@ -145,7 +145,7 @@ func TestNarrowCoverage(t *testing.T) {
 	}
 }
 
-func walkNarrow(c narrowChoice) error {
+func walkSmallM(c smallMChoice) error {
 	total := c.streamed * c.steps
 	run, rest := total/c.clusters, total%c.clusters
 	start := func(i int) int { return run*i + rest*i/c.clusters }
@@ -181,12 +181,12 @@ func walkNarrow(c narrowChoice) error {
 	return nil
 }
 
-// TestNarrowCall: the launch as hopper_narrow.cu's struct Params has it.
-func TestNarrowCall(t *testing.T) {
+// TestSmallMCall: the launch as hopper_narrow.cu's struct Params has it.
+func TestSmallMCall(t *testing.T) {
 	p := cudatest.Normalized(t, 100, 1000, 776, kernels.FP16)
 	p.LDA, p.LDC = 777, 1001
-	c := narrowChoice{
-		narrowTile: narrowTile{64, 48}, clusterRows: 2, clusterTokens: 2, stages: 7,
+	c := smallMChoice{
+		smallMTile: smallMTile{64, 48}, clusterRows: 2, clusterTokens: 2, stages: 7,
 		steps: 7, tokenTiles: 2, tiles: 16, clusters: 30, streamed: 16,
 	}
 	plan := c.plan(cudatest.H200, gemm.NewProblem(p, 2, 2))
@@ -221,14 +221,14 @@ func TestNarrowCall(t *testing.T) {
 	}
 }
 
-// TestNarrowWholeTypes: every type has a plan at every size.
-func TestNarrowWholeTypes(t *testing.T) {
+// TestSmallMWholeTypes: every type has a plan at every size.
+func TestSmallMWholeTypes(t *testing.T) {
 	for _, d := range kernels.DTypes() {
 		if d == kernels.FP32 {
 			continue
 		}
 		for _, s := range [][3]int{{1, 1, 1}, {7, 13, 5}, {8, 14336, 4096}, {512, 65, 100000}} {
-			plans := narrowPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, s[0], s[1], s[2], d), 16, 16))
+			plans := smallMPlans(cudatest.H200, gemm.NewProblem(cudatest.Normalized(t, s[0], s[1], s[2], d), 16, 16))
 			if len(plans) == 0 {
 				t.Errorf("%s %v: no plan", d, s)
 			}

@@ -4,7 +4,7 @@
 #pragma once
 
 // Every tile: rows of B by rows of A.
-#define GA_NARROW_TILES(K, ...) \
+#define GA_SMALL_M_TILES(K, ...) \
     K(__VA_ARGS__, 64, 8) \
     K(__VA_ARGS__, 64, 16) \
     K(__VA_ARGS__, 64, 24) \

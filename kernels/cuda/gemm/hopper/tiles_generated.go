@@ -55,8 +55,8 @@ var hopperTilesCoarse = []hopperTile{
 	{rows: 128, cols: 256},
 }
 
-// narrowTiles is every tile: rows of B by rows of A.
-var narrowTiles = []narrowTile{
+// smallMTiles is every tile: rows of B by rows of A.
+var smallMTiles = []smallMTile{
 	{rows: 64, tokens: 8},
 	{rows: 64, tokens: 16},
 	{rows: 64, tokens: 24},
