@@ -13,14 +13,14 @@ type Designer interface {
 	// Seeds returns the Ms of s that the screening rounds measure, ascending, given what would
 	// run; choices is nil where nothing was told.
 	Seeds(s PlannedSeries, choices results.Choices) (Batches, error)
-	// More returns further cases of the plan to measure, given the samples of all earlier
+	// More returns further cases of series to measure, given the samples of all earlier
 	// rounds; none when every row is known well enough. inferred is how many rows are known
 	// though they were not measured. It answers equal questions equally, or a resumed sweep
 	// would choose differently.
 	//
-	// The plan is that of one device and of the sweep's shard. The cases are those that are
-	// measured, of series that are not inferred too.
-	More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
+	// The series are the inferred ones of one device and of the sweep's shard. The cases are
+	// those that are measured, of other series too.
+	More(series []PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
 }
 
 // Known says what is known of the rows of a plan: those of the shard, on the devices that
@@ -42,16 +42,18 @@ func (k *Known) add(o Known) {
 	k.Inferred += o.Inferred
 }
 
+// inferred lists the series of the plan's shard of which not every M has to be measured.
+func (p *Plan) inferred() []PlannedSeries {
+	return slices.DeleteFunc(p.Own(), func(s PlannedSeries) bool { return !s.Infer })
+}
+
 // Seeds are the Ms of inferred series that the screening rounds measure.
 type Seeds map[results.SeriesKey]Batches
 
 // Seeds asks a designer for the seeds of the inferred series of the plan's shard.
 func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) (Seeds, error) {
 	out := Seeds{}
-	for _, s := range p.Own() {
-		if !s.Infer {
-			continue
-		}
+	for _, s := range p.inferred() {
 		ms, err := d.Seeds(s, choices[s.SeriesKey])
 		if err != nil {
 			return nil, fmt.Errorf("choosing the seeds of %v: %w", s.SeriesKey, err)
@@ -60,7 +62,7 @@ func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) 
 			return nil, fmt.Errorf("choosing the seeds of %v: there are none", s.SeriesKey)
 		}
 		for _, m := range ms {
-			if !s.Ms.has(m) {
+			if !s.Ms.Has(m) {
 				return nil, fmt.Errorf("choosing the seeds of %v: m%d is not in the plan", s.SeriesKey, m)
 			}
 		}
@@ -114,12 +116,6 @@ func halvings(n int) []int {
 	}
 	halve(0, n-1, 1)
 	return rank
-}
-
-// has says whether m is one of them.
-func (b Batches) has(m int) bool {
-	_, ok := slices.BinarySearch(b, m)
-	return ok
 }
 
 // seedCases lists the cases of a plan's seeds, those first that tell most; of equal standing,

@@ -213,7 +213,7 @@ type greedy struct {
 	err   error
 }
 
-func (g greedy) More(*Plan, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
+func (g greedy) More([]PlannedSeries, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
 	return g.cases, 0, g.err
 }
 

@@ -163,7 +163,7 @@ func (p *part) complete(round, added int) bool {
 // more asks the designer for further rows, and notes how much is known.
 func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 	d, began := p.design, p.r.Now()
-	more, inferred, err := p.r.Designer.More(d.plan, d.choices, p.cases, earlier)
+	more, inferred, err := p.r.Designer.More(d.plan.inferred(), d.choices, p.cases, earlier)
 	p.rig.watch.took(&p.rig.watch.Chooser, began)
 	if err != nil {
 		return nil, err
@@ -175,13 +175,11 @@ func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 // planned refuses rows that are not in the inferred series of the plan.
 func (d *design) planned(cases []results.Case) ([]results.Case, error) {
 	ms := map[results.SeriesKey]Batches{}
-	for _, s := range d.plan.Series {
-		if s.Infer {
-			ms[s.SeriesKey] = s.Ms
-		}
+	for _, s := range d.plan.inferred() {
+		ms[s.SeriesKey] = s.Ms
 	}
 	for _, c := range cases {
-		if len(c.Parts) > 0 || c.PadTo > 0 || !ms[c.SeriesKey].has(c.M) {
+		if len(c.Parts) > 0 || c.PadTo > 0 || !ms[c.SeriesKey].Has(c.M) {
 			return nil, fmt.Errorf("%v is not in an inferred series of the plan", c)
 		}
 	}

@@ -34,7 +34,7 @@ func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) 
 	for !fit {
 		changed := false
 		for i := range p.Series {
-			if n := p.Series[i].fewer(); n < len(p.Series[i].Ms) {
+			if n := fewer(p.Series[i]); n < len(p.Series[i].Ms) {
 				p.Series[i].Ms, changed = p.Series[i].Ms[:n:n], true
 			}
 		}
@@ -50,7 +50,7 @@ func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) 
 
 // fewer is how many Ms of a series remain when the largest go: one of those that are measured,
 // and of an inferred series what lies above fifteen sixteenths of the largest. A few stay.
-func (s PlannedSeries) fewer() int {
+func fewer(s PlannedSeries) int {
 	n := len(s.Ms)
 	if !s.Infer {
 		return max(min(n, 4), n-1)
