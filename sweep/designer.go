@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -69,79 +68,4 @@ func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) 
 		out[s.SeriesKey] = ms
 	}
 	return out, nil
-}
-
-// worth orders the seeds of a series so that the first ones tell most: of each kind of
-// launch the ends, then what halves the widest gaps, of all kinds alike; kinds that run at more
-// Ms come first. ranks are equal for seeds of equal standing, in whatever series.
-func worth(ms Batches, choices results.Choices) (order, ranks []int) {
-	covered := map[results.LaunchKind]int{}
-	for _, s := range choices {
-		covered[s.Kind] += s.To - s.From + 1
-	}
-	rank, covers := make([]int, len(ms)), make([]int, len(ms))
-	of := map[results.LaunchKind][]int{}
-	for i, m := range ms {
-		kind, _ := choices.At(m)
-		of[kind] = append(of[kind], i)
-		covers[i] = covered[kind]
-		order = append(order, i)
-	}
-	for _, places := range of {
-		for i, r := range halvings(len(places)) {
-			rank[places[i]] = r
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(covers[b], covers[a]))
-	})
-	for _, i := range order {
-		ranks = append(ranks, rank[i])
-	}
-	return order, ranks
-}
-
-// halvings ranks n places: both ends 0, the middle 1, the middles of what that leaves 2.
-func halvings(n int) []int {
-	rank := make([]int, n)
-	var halve func(from, to, r int)
-	halve = func(from, to, r int) {
-		if to-from < 2 {
-			return
-		}
-		middle := from + (to-from)/2
-		rank[middle] = r
-		halve(from, middle, r+1)
-		halve(middle, to, r+1)
-	}
-	halve(0, n-1, 1)
-	return rank
-}
-
-// seedCases lists the cases of a plan's seeds, those first that tell most; of equal standing,
-// those of all series in turn.
-func (p *Plan) seedCases(seeds Seeds, choices map[results.SeriesKey]results.Choices) []results.Case {
-	type ranked struct {
-		rank, turn int
-		c          results.Case
-	}
-	var all []ranked
-	for _, s := range p.Series {
-		ms := seeds[s.SeriesKey]
-		order, ranks := worth(ms, choices[s.SeriesKey])
-		turn := 0
-		for i, at := range order {
-			if i > 0 && ranks[i] != ranks[i-1] {
-				turn = 0
-			}
-			all = append(all, ranked{ranks[i], turn, s.Case(ms[at])})
-			turn++
-		}
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn)) })
-	out := make([]results.Case, len(all))
-	for i, r := range all {
-		out[i] = r.c
-	}
-	return out
 }

@@ -94,13 +94,23 @@ func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 // TestInterruptedNightIsTheSame: however often a sweep is stopped, the rules have it measure the
 // same rows in the same rounds.
 func TestInterruptedNightIsTheSame(t *testing.T) {
+	t.Run("worth", func(t *testing.T) { interruptedNight(t, nil) })
+	t.Run("traffic", func(t *testing.T) {
+		interruptedNight(t, results.Traffic{{M: 50, Weight: 1}, {M: 200, Weight: 5}, {M: 300, Weight: 1}})
+	})
+}
+
+func interruptedNight(t *testing.T, traffic results.Traffic) {
 	yes := true
 	sweep := func(stops ...int) map[string]int {
 		d := library(2, 0)
 		p := planned(t, d, "1:300", func(o *Options) {
 			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &yes, []kernels.DType{kernels.BF16}, 15, 7, []Target{{N: 1024, K: 1024}}
 		})
-		p.Step = 2 * time.Second
+		p.Step, p.Traffic = 2*time.Second, traffic
+		if traffic != nil {
+			p.Step /= 20
+		}
 		run := newRun(t, p)
 		told(t, d, p, run)
 		for _, stop := range append(stops, 0) {

@@ -43,6 +43,9 @@ type Plan struct {
 	// Step is how much time the screening of the seeds of inferred series may take at once;
 	// where all need more, those that tell most come first. 0 is no bound.
 	Step time.Duration `json:"step_ns,omitempty"`
+	// Traffic says where time goes first: with a Step, the rows of all series are taken in step
+	// by step, those of most traffic first. Empty is nothing known.
+	Traffic results.Traffic `json:"traffic,omitempty"`
 	// Notes say what was left out of the plan and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -125,6 +128,9 @@ func (p *Plan) Validate() error {
 	}
 	if p.Step < 0 {
 		return fmt.Errorf("plan: a step of %v, expected at least 0", p.Step)
+	}
+	if err := p.Traffic.Validate(); err != nil {
+		return fmt.Errorf("plan: %w", err)
 	}
 	cases := 0
 	for _, s := range p.Series {
