@@ -65,7 +65,7 @@ func (t Traffic) Validate() error {
 func ReadTraffic(path string) (Traffic, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("traffic: %w", err)
+		return nil, err // which names the file and what was tried
 	}
 	defer f.Close()
 	return readTraffic(path, f)
