@@ -141,6 +141,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
 		a.countInferred(c)
+		if len(panels) > 0 {
+			panels[0].rows[i] = nil
+		}
+		c.points, c.made, c.inference = nil, nil, nil // the verdicts take their place
 		last := &a.Series[len(a.Series)-1]
 		few := 0
 		for _, r := range last.Rows {

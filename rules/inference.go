@@ -303,7 +303,25 @@ func (c *curve) caseOf(i int) *results.Case {
 	if c.made == nil {
 		c.made = map[int]*results.Case{}
 	}
-	made := &results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
-	c.made[i] = made
-	return made
+	made := c.copyOf(i)
+	c.made[i] = &made
+	return &made
+}
+
+// copyOf is a copy of [curve.caseOf].
+func (c *curve) copyOf(i int) results.Case {
+	p := &c.points[i]
+	if p.row >= 0 {
+		return c.series.Rows[p.row].Case
+	}
+	return results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
+}
+
+// against is what a row is held against at a point of the curve; none is made up for a row that
+// keeps the rule.
+func (c *curve) against(i int, kept bool) *results.Case {
+	if kept && c.points[i].row < 0 {
+		return nothing
+	}
+	return c.caseOf(i)
 }

@@ -46,7 +46,7 @@ type judgement struct {
 	ideal float64
 	// cause and text are set by rules that know what they found.
 	cause   Cause
-	explain func() string
+	explain func(*judgement) string
 }
 
 func (j *judgement) m() int { return j.curve.points[j.point].m }
@@ -56,7 +56,7 @@ var nothing = &results.Case{}
 
 // direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
-	c := *j.curve.caseOf(j.point)
+	c := j.curve.copyOf(j.point)
 	c.ID = 0
 	return c
 }

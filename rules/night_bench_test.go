@@ -22,13 +22,17 @@ const (
 )
 
 // fickle is a library with eighty kernels that takes another one every dozen rows or so, as those of
-// vendors do; the time of each is a line in waves, tiles and M.
+// vendors do; the time of each is a line in waves, tiles and M. Most are equally fast, one in sixteen
+// is not.
 func fickle(key results.SeriesKey, m int) (us float64, kind results.LaunchKind) {
 	stretch := uint64(math.Log2(float64(m))*24) + uint64(m/13)
 	h := (stretch + uint64(key.N)*31 + uint64(key.K)*7 + uint64(len(key.Kernel))) * 0x9e3779b97f4a7c15
 	name := int(h >> 32 % 80)
-	kind = results.LaunchKind{Label: fmt.Sprint("kernel", name), Tile: [3]int{64 << (name % 3), 64 << (name / 3 % 3), 64}, Split: 1 + name/9%2, Slots: 132}
-	wave := 2 * float64(kind.Tile[0]*kind.Tile[1]) * float64(key.K/kind.Split) / 5e6 * (1 + 0.3*float64(name%7)/7)
+	kind = results.LaunchKind{Label: fmt.Sprint("kernel", name), Tile: [3]int{64 << (name % 2), 64 << (name / 2 % 2), 64}, Split: 1 + name/9%2, Slots: 132}
+	wave := 2 * float64(kind.Tile[0]*kind.Tile[1]) * float64(key.K/kind.Split) / 5e6 * (1 + 0.02*float64(name%7)/7)
+	if name%16 == 0 {
+		wave *= 1.15
+	}
 	return 3 + wave*math.Ceil(kind.Waves(m, key.N)) + 0.002*float64(m), kind
 }
 
@@ -126,7 +130,7 @@ func (d Data) write(tb testing.TB, path string) {
 // BenchmarkAuditNight judges a night in which few rows were measured, by all rules, and says how much
 // memory is held in the end. With NIGHT_FILE the run is written first, for the program itself:
 // NIGHT=45 NIGHT_FILE=night.db go test -run '^$' -bench AuditNight -benchtime 1x ./rules
-// and then /usr/bin/time -v gemmaudit audit night.db.
+// and then /usr/bin/time -v gemmaudit audit night.db, which takes 2.9 GB and 35 s of two processors.
 func BenchmarkAuditNight(b *testing.B) {
 	series, err := strconv.Atoi(os.Getenv(nightVariable))
 	if err != nil {
