@@ -11,11 +11,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// WriteAudit prints the verdicts of a run. JSON is the audit itself, JSONL and
+// WriteAudit prints the verdicts of a run. JSON is the audit itself, of what was inferred
+// without the clean rows ([rules.Audit.WithoutClean]); JSONL and
 // CSV hold one finding a line, bench every sample of the series. meta and series
 // are those of the run.
 func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), sustainedNotes(audit)...)}
+	if f == JSON {
+		doc.Value = audit.WithoutClean()
+	}
 	doc.Head = append(doc.Head, disturbanceNotes(series)...)
 	for _, finding := range audit.Findings {
 		doc.Items = append(doc.Items, finding)

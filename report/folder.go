@@ -156,15 +156,14 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		// Markdown can't show what is only there as PDF.
 		md.sections = slices.DeleteFunc(slices.Clone(p.sections), func(s section) bool { return len(s.figures) > 0 })
 	}
-	findings, splits := any(in.Audit), any(in.Splits)
 	files := []struct {
 		name  string
 		write func(io.Writer) error
 	}{
 		{"index.html", func(w io.Writer) error { return p.html(w, picture) }},
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
-		{"findings.json", func(w io.Writer) error { return writeJSON(w, findings) }},
-		{"splits.json", func(w io.Writer) error { return writeJSON(w, splits) }},
+		{"findings.json", func(w io.Writer) error { return writeJSON(w, in.Audit.WithoutClean()) }},
+		{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }},
 		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series, in.Audit) }},
 	}
 	for _, f := range files {

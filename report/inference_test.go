@@ -1,6 +1,9 @@
 package report
 
 import (
+	"encoding/json"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -46,5 +49,36 @@ func TestInference(t *testing.T) {
 	}
 	if n := len(verdictSheet(a).Columns); n != last-1 {
 		t.Errorf("%d columns where nothing was inferred, expected %d", n, last-1)
+	}
+}
+
+// TestInferredRowsInJSON: what files list of inferred rows are those that are not clean, in the
+// folder and on stdout alike.
+func TestInferredRowsInJSON(t *testing.T) {
+	in := fixtureInput()
+	in.Audit.Series[0].Inference = &rules.Inference{}
+	for i := range in.Audit.Series[0].Rows {
+		in.Audit.Series[0].Rows[i].Inferred = i%2 == 0
+	}
+	want := in.Audit.WithoutClean().Series[0]
+	if want.Counts.LeftOut == 0 || len(want.Rows)+want.Counts.LeftOut != len(in.Audit.Series[0].Rows) {
+		t.Fatalf("%+v, %d rows of %d", want.Counts, len(want.Rows), len(in.Audit.Series[0].Rows))
+	}
+	var out strings.Builder
+	if err := WriteAudit(&out, JSON, in.Meta, in.Series, in.Audit); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "r")
+	if err := Write(t.Context(), dir, in, []Image{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"stdout": out.String(), "findings.json": read(t, dir, "findings.json")} {
+		var got rules.Audit
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if s := got.Series[0]; len(s.Rows) != len(want.Rows) || !reflect.DeepEqual(s.Counts, want.Counts) {
+			t.Errorf("%s: %d rows, %+v; expected %d, %+v", name, len(s.Rows), s.Counts, len(want.Rows), want.Counts)
+		}
 	}
 }

@@ -89,7 +89,9 @@ func judgedMedians(series []results.Series, audit *rules.Audit) []Median {
 	for i := range audit.Series {
 		s := &audit.Series[i]
 		for k := range s.Rows {
-			rows[place{s.Key, s.Rows[k].M}] = &s.Rows[k]
+			if !s.Rows[k].Inferred { // the others, of which there may be millions, are no case
+				rows[place{s.Key, s.Rows[k].M}] = &s.Rows[k]
+			}
 		}
 	}
 	for i := range out {

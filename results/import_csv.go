@@ -208,19 +208,12 @@ func foreignForm(start []byte) string {
 	return ""
 }
 
+// newCSVFile opens a CSV of samples or of a published sweep, and reads its header.
 func newCSVFile(path string, in io.Reader) (*csvFile, error) {
-	bound := &recordReader{in: in}
-	buffered := bufio.NewReaderSize(bound, 1<<16)
-	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
-		buffered.Discard(3)
+	f, err := newRecords(path, in, "a CSV: a published sweep (columns batch and kernel_time) or samples (columns m and us)", convertHint)
+	if err != nil {
+		return nil, err
 	}
-	if start, _ := buffered.Peek(sniffBytes); foreignForm(start) != "" {
-		return nil, &ImportError{Path: path, Reason: fmt.Sprintf("the file is %s, expected a CSV: a published sweep (columns batch and kernel_time) or samples (columns m and us)", foreignForm(start)),
-			Hint: convertHint}
-	}
-	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}, words: map[string]string{}}
-	f.r.FieldsPerRecord = -1
-	f.r.ReuseRecord = true
 	ok, err := f.next()
 	if err != nil {
 		return nil, err
@@ -228,15 +221,45 @@ func newCSVFile(path string, in io.Reader) (*csvFile, error) {
 	if !ok {
 		return nil, &ImportError{Path: path, Reason: "the file is empty"}
 	}
+	return f, f.header()
+}
+
+// newRecords opens a CSV of which no line is read; expected and hint are for files that are none.
+func newRecords(path string, in io.Reader, expected, hint string) (*csvFile, error) {
+	bound := &recordReader{in: in}
+	buffered := bufio.NewReaderSize(bound, 1<<16)
+	if bom, err := buffered.Peek(3); err == nil && string(bom) == "\ufeff" {
+		buffered.Discard(3)
+	}
+	if start, _ := buffered.Peek(sniffBytes); foreignForm(start) != "" {
+		return nil, &ImportError{Path: path, Reason: fmt.Sprintf("the file is %s, expected %s", foreignForm(start), expected), Hint: hint}
+	}
+	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}, words: map[string]string{}}
+	f.r.FieldsPerRecord = -1
+	f.r.ReuseRecord = true
+	return f, nil
+}
+
+// header takes the present line as the names of the columns.
+func (f *csvFile) header() error {
+	names := make([]string, len(f.record))
+	at := map[string]int{}
 	for i, name := range f.record {
 		name = strings.ToLower(strings.TrimSpace(name))
-		f.names = append(f.names, name)
-		if first, twice := f.at[name]; twice && name != "" {
-			return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)}
+		if first, twice := at[name]; twice && name != "" {
+			return &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)}
 		}
+		names[i], at[name] = name, i
+	}
+	f.setHeader(names)
+	return nil
+}
+
+func (f *csvFile) setHeader(names []string) {
+	f.names = names
+	for i, name := range names {
 		f.at[name] = i
 	}
-	return f, nil
 }
 
 // next reads a line; false at the end of the file.

@@ -25,7 +25,7 @@ type Meta struct {
 	// Ceilings are the rates of each device, by its id.
 	Ceilings map[string]kernels.Ceilings `json:"ceilings,omitempty"`
 	// Plan is the sweep's own account of what it set out to do. This package
-	// stores it and compares it on a merge, but does not know what is in it.
+	// stores it and compares it on a merge, and knows of it the series alone: see [Meta.Series].
 	Plan         json.RawMessage      `json:"plan,omitempty"`
 	Regime       Regime               `json:"regime"`
 	Distribution kernels.Distribution `json:"distribution"`

@@ -83,29 +83,12 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	a.warnConditions(p, <-looked)
 	a.Cards = compareCards(p, cfg)
-	panels := judge(p, cfg)
-	var swept [][][]RowProof
-	if m != nil {
-		swept = verdictsOf(panels)
-	}
-	if len(panels) > 0 {
-		a.RowRule = panels[0].rule
-	}
-	tested := 0
-	for _, pn := range panels {
-		for _, rows := range pn.rows {
-			for i := range rows {
-				if rows[i].tested {
-					tested++
-				}
-			}
-		}
-	}
-	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families)",
-		cfg.FDR, tested, len(panels))
-
+	var panels []panel
 	var candidates []*candidate
-	for _, pn := range panels {
+	tested := 0
+	judgeEach(p, cfg, func(pn panel) {
+		tested += pn.tests()
+		first := len(candidates)
 		for _, rows := range pn.rows {
 			isOpen := func(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
 			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, isOpen) {
@@ -118,6 +101,23 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 				}, bridges)...)
 			}
 		}
+		if m == nil && len(panels) > 0 {
+			// Only the first rule's verdicts are listed, and none will change.
+			for _, c := range candidates[first:] {
+				c.detach()
+			}
+			pn.rows = nil
+		}
+		panels = append(panels, pn)
+	})
+	if len(panels) > 0 {
+		a.RowRule = panels[0].rule
+	}
+	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families)",
+		cfg.FDR, tested, len(panels))
+	var swept [][][]RowProof
+	if m != nil {
+		swept = verdictsOf(panels)
 	}
 	var err error
 	if m != nil && a.Invalid == "" {
@@ -141,6 +141,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
 		a.countInferred(c)
+		if len(panels) > 0 {
+			panels[0].rows[i] = nil
+		}
+		c.points, c.made, c.inference = nil, nil, nil // the verdicts take their place
 		last := &a.Series[len(a.Series)-1]
 		few := 0
 		for _, r := range last.Rows {

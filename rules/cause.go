@@ -22,7 +22,7 @@ func explained(c *candidate) Finding {
 	f := c.finding()
 	j := c.worst
 	if j.cause != "" || j.explain != nil {
-		f.Cause, f.Explanation = j.cause, j.explain()
+		f.Cause, f.Explanation = j.cause, j.explain(j)
 		return f
 	}
 	w := newWitness(c)

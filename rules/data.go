@@ -47,9 +47,11 @@ func LoadData(run *results.Run) (Data, error) {
 	if data.Choices, err = run.Choices(); err != nil {
 		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
 	}
-	if data.Asked, err = inferredMs(data.Meta.Plan); err != nil {
+	series, err := data.Meta.Series()
+	if err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
+	data.Asked = results.Inferred(series)
 	if data.Looks, err = plannedLooks(data.Meta.Plan); err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}

@@ -23,8 +23,8 @@ const (
 	coarse, coarseRows = 8, 1024
 )
 
-// Designer chooses the rows of series of which not every one has to be measured. It answers
-// equal questions equally. An M that is measured is never given back.
+// Designer chooses the rows of series of which not every one has to be measured, for a sweep. It
+// answers equal questions equally. An M that is measured is never given back.
 type Designer struct {
 	Config Config
 	// Ceilings are the devices' by id, Devices what is known of them.
@@ -49,8 +49,9 @@ type Designer struct {
 // or 16 384: what begins and ends between two of them is found by check rows alone. Of cuBLAS
 // on an H200, every eighth M of a grid of 8, a third of what would be inferred is wrong for
 // that, and half of the check rows say so: such a series is measured row by row.
-func (d Designer) Seeds(key results.SeriesKey, ms []int, choices results.Choices) []int {
-	a := d.asking(key, ms, choices)
+func (d Designer) Seeds(s results.PlannedSeries, choices results.Choices) (results.Ms, error) {
+	ms := s.Ms
+	a := d.asking(s.SeriesKey, ms, choices)
 	wanted := map[int]bool{}
 	if len(choices) == 0 {
 		step := coarse
@@ -68,7 +69,7 @@ func (d Designer) Seeds(key results.SeriesKey, ms []int, choices results.Choices
 				wanted[m] = true
 			}
 		}
-		return ascending(wanted)
+		return ascending(wanted), nil
 	}
 	families, unknown := a.families(nil)
 	for _, m := range unknown {
@@ -86,7 +87,7 @@ func (d Designer) Seeds(key results.SeriesKey, ms []int, choices results.Choices
 			}
 		}
 	}
-	return ascending(wanted)
+	return ascending(wanted), nil
 }
 
 func ascending(set map[int]bool) []int {
@@ -170,21 +171,22 @@ func (f *family) seeds() []int {
 }
 
 // More returns further cases to measure, given what was measured so far; none when every row is
-// known well enough. cases and samples are those of the run, asked the Ms of the series of which
-// not every one has to be measured, choices what was told of them. Wanted are
+// known well enough. cases and samples are those of the run, series those of which not every M has
+// to be measured, choices what was told of them; inferred is how many rows are known without being
+// measured. Wanted are
 //
 //   - rows whose time their family's line does not foretell to 0.5 %, or where noise is large hardly
 //     worse than it is known of measured rows;
 //   - rows on which a verdict hangs: undecided ones, and the reference of rows that are not clean;
 //   - all rows of a family whose check rows lie off its line;
 //   - the middle between two measured rows that ran different kernels, where nothing was told.
-func (d Designer) More(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, error) {
-	more, _, err := d.Look(asked, choices, cases, samples)
-	return more, err
+func (d Designer) More(series []results.PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error) {
+	more, known, err := d.look(results.Inferred(series), choices, cases, samples)
+	return more, known.Inferred, err
 }
 
-// Look is [Designer.More], and says what is known of the rows so far.
-func (d Designer) Look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, Inference, error) {
+// look is [Designer.More], and says what is known of the rows so far.
+func (d Designer) look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, Inference, error) {
 	var known Inference
 	cfg := d.Config
 	if err := cfg.Validate(); err != nil {

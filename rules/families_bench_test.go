@@ -61,7 +61,11 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 		}
 	}
 	for _, s := range dense.Series {
-		add(s.Key, d.Seeds(s.Key, asked[s.Key], choices[s.Key]))
+		seeds, err := d.Seeds(results.PlannedSeries{SeriesKey: s.Key, Ms: asked[s.Key]}, choices[s.Key])
+		if err != nil {
+			return sparse, 0, err
+		}
+		add(s.Key, seeds)
 	}
 	taken := func() (samples []results.Sample) {
 		for _, c := range cases {
@@ -72,7 +76,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 		return samples
 	}
 	for range 12 {
-		further, err := d.More(asked, choices, cases, taken())
+		further, _, err := d.look(asked, choices, cases, taken())
 		if err != nil {
 			return sparse, 0, err
 		}
@@ -239,6 +243,16 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 	return sparse
 }
 
+// seedsOf are the seeds of the synthetic series.
+func seedsOf(t testing.TB, d Designer, ms []int, choices results.Choices) []int {
+	t.Helper()
+	seeds, err := d.Seeds(results.PlannedSeries{SeriesKey: syntheticKey, Ms: ms}, choices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seeds
+}
+
 // BenchmarkLook asks for rows of a series of 32 768 Ms, of which the seeds were measured.
 func BenchmarkLook(b *testing.B) {
 	ms := grid(1, 32768, 1)
@@ -251,7 +265,7 @@ func BenchmarkLook(b *testing.B) {
 	d := Designer{Config: Default(), Devices: []kernels.Spec{{ID: "sim", Units: 132}}, Seed: 7}
 	var cases []results.Case
 	var samples []results.Sample
-	for _, s := range w.sweep(d.Seeds(syntheticKey, ms, choices), 7).Series {
+	for _, s := range w.sweep(seedsOf(b, d, ms, choices), 7).Series {
 		for _, r := range s.Rows {
 			_, kind := workshop(r.Case.M)
 			r.Case.Label = kind.Label
@@ -261,7 +275,7 @@ func BenchmarkLook(b *testing.B) {
 	told := map[results.SeriesKey]results.Choices{syntheticKey: choices}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := d.Look(map[results.SeriesKey][]int{syntheticKey: ms}, told, cases, samples); err != nil {
+		if _, _, err := d.look(map[results.SeriesKey][]int{syntheticKey: ms}, told, cases, samples); err != nil {
 			b.Fatal(err)
 		}
 	}

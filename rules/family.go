@@ -53,7 +53,7 @@ func alikeLabels(a, b string) bool { return kernels.KernelOf(a) == kernels.Kerne
 // familyRow is an M that was asked for, with what would run.
 type familyRow struct {
 	m    int
-	kind results.LaunchKind
+	kind *results.LaunchKind // shared by many rows, and not changed
 	// point is where the curve has the row, -1 where it was not measured.
 	point int
 	// check is true for a row that is measured to hold the family's line against it, other for
@@ -99,7 +99,7 @@ func (f *family) layouts() []layout {
 // terms are what a row's time is a combination of.
 func (f *family) terms(r familyRow, l layout) (x [terms]float64) {
 	x[termLaunch], x[termRows] = 1, float64(r.m)
-	kind := r.kind
+	kind := *r.kind
 	if l.turned {
 		kind.Tile[0], kind.Tile[1] = kind.Tile[1], kind.Tile[0]
 	}

@@ -50,8 +50,8 @@ func (w *witness) offLine() (Cause, string) {
 		return "", ""
 	}
 	for _, f := range w.curve.lines() {
-		at := slices.IndexFunc(f.rows, func(r familyRow) bool { return r.m == w.row.m })
-		if at < 0 || f.line == nil {
+		at, found := f.at(w.row.m)
+		if !found || f.line == nil {
 			continue
 		}
 		row := f.rows[at]
@@ -88,7 +88,7 @@ func (w *witness) otherLine() (Cause, string) {
 				continue
 			}
 			// What the family runs at this M has the waves of its nearest row's launch.
-			near := slices.MinFunc(f.rows, func(a, b familyRow) int { return distance(a.m, w.row.m) - distance(b.m, w.row.m) })
+			near := f.nearest(w.row.m)
 			near.m, near.point = w.row.m, -1
 			p := l.foretellAt(near)
 			if half := clearly * p.se; half <= lineWidth && p.y+half < least {
@@ -106,4 +106,16 @@ func (w *witness) otherLine() (Cause, string) {
 		short(best.family.kind.label), figure(math.Exp(least)), w.row.m, best.span(), short(w.row.label))
 }
 
-func distance(a, b int) int { return max(a-b, b-a) }
+// at is where the family has a row, or would have it.
+func (f *family) at(m int) (int, bool) {
+	return slices.BinarySearchFunc(f.rows, m, func(r familyRow, m int) int { return r.m - m })
+}
+
+// nearest is the row of the family nearest to m.
+func (f *family) nearest(m int) familyRow {
+	at, _ := f.at(m)
+	if at == len(f.rows) || at > 0 && m-f.rows[at-1].m <= f.rows[at].m-m {
+		at--
+	}
+	return f.rows[at]
+}

@@ -16,7 +16,7 @@ const breakStep = 0.01
 
 // guessed returns kinds by what ran on both sides of an M. Check rows are no such sides: they
 // are there to be held against what is guessed.
-func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, familyKind, bool) {
+func (a asking) guessed(points []point) func(m, at int) (*results.LaunchKind, familyKind, bool) {
 	var sides []int // the points between which kinds are guessed
 	for i, p := range points {
 		if !a.check(p.m) {
@@ -25,7 +25,8 @@ func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, fam
 	}
 	piece := pieces(points, sides)
 	next := 0
-	return func(m, at int) (results.LaunchKind, familyKind, bool) {
+	last := &results.LaunchKind{}
+	return func(m, at int) (*results.LaunchKind, familyKind, bool) {
 		for next < len(sides) && points[sides[next]].m < m {
 			next++
 		}
@@ -38,7 +39,7 @@ func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, fam
 		case at >= 0:
 			of, in = at, -m // a check row of which nothing was guessed
 		default:
-			return results.LaunchKind{}, familyKind{}, false
+			return nil, familyKind{}, false
 		}
 		p := points[of]
 		kind := results.LaunchKind{Label: p.label, Tile: p.launch.Tile, Split: p.launch.Split, Orientation: p.launch.Orientation}
@@ -49,7 +50,10 @@ func (a asking) guessed(points []point) func(m, at int) (results.LaunchKind, fam
 		if p.label == "" || in < 0 {
 			key.piece = 1 + in
 		}
-		return kind, key, true
+		if kind != *last {
+			last = &kind
+		}
+		return last, key, true
 	}
 }
 

@@ -113,7 +113,7 @@ func TestOrientation(t *testing.T) {
 				truth.Tile[0], truth.Tile[1] = truth.Tile[1], truth.Tile[0]
 			}
 			waves := math.Ceil(float64(truth.Tiles(m, 4096)) / 132)
-			f.rows = append(f.rows, familyRow{m: m, kind: kind, point: len(points)})
+			f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: len(points)})
 			points = append(points, point{m: m, n: 7, us: estimate{math.Log(3+20*waves) + 0.001*rng.NormFloat64(), 0.001, 12}})
 		}
 		l := fitLine(f, points, func(point) bool { return true }, func(familyRow) bool { return false }, usualScatter)

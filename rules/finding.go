@@ -191,6 +191,8 @@ type SeriesAudit struct {
 	// Inference says how many rows were measured and inferred; nil where every row had to be
 	// measured.
 	Inference *Inference `json:"inference,omitempty"`
+	// Counts counts the rows where Rows lacks some of them, else nil: see [Audit.WithoutClean].
+	Counts *RowCounts `json:"rows_by_verdict,omitempty"`
 }
 
 // Audit is the result of the rules on one run.

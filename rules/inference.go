@@ -76,7 +76,7 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 			out = append(out, f)
 		}
 		row := familyRow{m: m, kind: kind, point: at, check: a.check(m)}
-		row.other = at >= 0 && len(a.choices) == 0 && !runs(kind, points[at])
+		row.other = at >= 0 && len(a.choices) == 0 && !runs(*kind, points[at])
 		f.rows = append(f.rows, row)
 	}
 	return out, unknown
@@ -84,21 +84,21 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 
 // kinds returns a function that says what runs at an M, asked in ascending order: what was told
 // beforehand, or, where nothing was, what ran on both sides.
-func (a asking) kinds(points []point) func(m, at int) (results.LaunchKind, familyKind, bool) {
+func (a asking) kinds(points []point) func(m, at int) (*results.LaunchKind, familyKind, bool) {
 	if len(a.choices) == 0 {
 		return a.guessed(points)
 	}
 	next := 0
-	return func(m, at int) (results.LaunchKind, familyKind, bool) {
+	return func(m, at int) (*results.LaunchKind, familyKind, bool) {
 		for next < len(a.choices) && a.choices[next].To < m {
 			next++
 		}
 		if next == len(a.choices) || a.choices[next].From > m {
-			return results.LaunchKind{}, familyKind{}, false
+			return nil, familyKind{}, false
 		}
-		kind := a.choices[next].Kind
-		key := familyOf(kind)
-		if at >= 0 && !runs(kind, points[at]) {
+		kind := &a.choices[next].Kind
+		key := familyOf(*kind)
+		if at >= 0 && !runs(*kind, points[at]) {
 			key.ownM = m // another kernel ran than was told
 		}
 		return kind, key, true
@@ -179,7 +179,11 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 
 // points makes points of the rows that were not measured, ascending in M.
 func (i *inference) points(c *curve, q quantiles) []point {
-	var out []point
+	unmeasured := 0
+	for _, f := range i.families {
+		unmeasured += len(f.rows) - f.measured()
+	}
+	out := make([]point, 0, unmeasured)
 	for _, f := range i.families {
 		if f.line == nil || f.failed {
 			continue
@@ -299,7 +303,25 @@ func (c *curve) caseOf(i int) *results.Case {
 	if c.made == nil {
 		c.made = map[int]*results.Case{}
 	}
-	made := &results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
-	c.made[i] = made
-	return made
+	made := c.copyOf(i)
+	c.made[i] = &made
+	return &made
+}
+
+// copyOf is a copy of [curve.caseOf].
+func (c *curve) copyOf(i int) results.Case {
+	p := &c.points[i]
+	if p.row >= 0 {
+		return c.series.Rows[p.row].Case
+	}
+	return results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
+}
+
+// against is what a row is held against at a point of the curve; none is made up for a row that
+// keeps the rule.
+func (c *curve) against(i int, kept bool) *results.Case {
+	if kept && c.points[i].row < 0 {
+		return nothing
+	}
+	return c.caseOf(i)
 }

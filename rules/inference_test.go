@@ -8,11 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 // workshop is a library with two kernels: one of large tiles for many rows and one of small
@@ -116,7 +113,7 @@ func TestIsolatedRow(t *testing.T) {
 	dense := workshopRun(t, 3, nil)
 	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
 	ms := grid(8, 4096, 8)
-	seeds := d.Seeds(syntheticKey, ms, toldBy(dense.Series[0]))
+	seeds := seedsOf(t, d, ms, toldBy(dense.Series[0]))
 	at := seeds[len(seeds)/2]
 	if i, _ := slices.BinarySearch(ms, at); i == 0 || i == len(ms)-1 {
 		t.Fatalf("m%d is an end", at)
@@ -209,8 +206,8 @@ func TestSeeds(t *testing.T) {
 		results.Stretch{From: choices[len(choices)-1].From, To: 4072, Kind: choices[len(choices)-1].Kind},
 		results.Stretch{From: 4080, To: 4096, Kind: results.LaunchKind{Label: "few"}})
 	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
-	seeds := d.Seeds(syntheticKey, ms, choices)
-	if !slices.IsSorted(seeds) || !reflect.DeepEqual(seeds, d.Seeds(syntheticKey, ms, choices)) {
+	seeds := seedsOf(t, d, ms, choices)
+	if !slices.IsSorted(seeds) || !reflect.DeepEqual(seeds, seedsOf(t, d, ms, choices)) {
 		t.Fatalf("seeds %v", seeds)
 	}
 	for _, m := range []int{8, 1192, 520, 4072, 4080, 4088, 4096} {
@@ -231,11 +228,11 @@ func TestSeeds(t *testing.T) {
 	if drawn < 4 || drawn > 25 || len(seeds) > 2*seedRows+3+drawn {
 		t.Errorf("%d check rows of %d, %d seeds", drawn, len(ms), len(seeds))
 	}
-	if other := (Designer{Config: Default(), Seed: 8}).Seeds(syntheticKey, ms, choices); reflect.DeepEqual(other, seeds) {
+	if other := seedsOf(t, Designer{Config: Default(), Seed: 8}, ms, choices); reflect.DeepEqual(other, seeds) {
 		t.Error("another seed draws the same check rows")
 	}
 	for n, step := range map[int]int{1000: 8, 8192: 16, 32768: 32} {
-		untold := d.Seeds(syntheticKey, grid(1, n, 1), nil)
+		untold := seedsOf(t, d, grid(1, n, 1), nil)
 		for i := 1; i < len(untold); i++ {
 			if untold[i]-untold[i-1] > step {
 				t.Fatalf("of %d rows nothing is measured between m%d and m%d", n, untold[i-1], untold[i])
@@ -251,21 +248,21 @@ func TestSeeds(t *testing.T) {
 func TestLookRepeats(t *testing.T) {
 	dense := workshopRun(t, 9, nil)
 	ms, choices := grid(8, 4096, 8), map[results.SeriesKey]results.Choices{syntheticKey: toldBy(dense.Series[0])}
-	asked := map[results.SeriesKey][]int{syntheticKey: ms}
+	series := []results.PlannedSeries{{SeriesKey: syntheticKey, Ms: ms, Infer: true}}
 	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
 	var cases []results.Case
 	var samples []results.Sample
-	for _, m := range d.Seeds(syntheticKey, ms, choices[syntheticKey]) {
+	for _, m := range seedsOf(t, d, ms, choices[syntheticKey]) {
 		r := dense.Series[0].Rows[m/8-1]
 		cases, samples = append(cases, r.Case), append(samples, r.Samples...)
 	}
-	first, known, err := d.Look(asked, choices, cases, samples)
-	if err != nil || len(first) == 0 || known.Asked != 512 {
-		t.Fatalf("%d cases, %+v, %v", len(first), known, err)
+	first, inferred, err := d.More(series, choices, cases, samples)
+	if err != nil || len(first) == 0 || inferred == 0 {
+		t.Fatalf("%d cases, %d inferred, %v", len(first), inferred, err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
-	again, err := d.More(asked, choices, cases, samples)
+	again, _, err := d.More(series, choices, cases, samples)
 	if err != nil || !reflect.DeepEqual(first, again) {
 		t.Errorf("%d cases, then %d: %v", len(first), len(again), err)
 	}
@@ -275,7 +272,7 @@ func TestLookRepeats(t *testing.T) {
 		}
 	}
 	d.Config.FDR = 2
-	if _, err := d.More(asked, choices, cases, samples); err == nil {
+	if _, _, err := d.More(series, choices, cases, samples); err == nil {
 		t.Error("a false discovery rate of 2 is accepted")
 	}
 }
@@ -331,46 +328,5 @@ func TestConfirmedInferred(t *testing.T) {
 	}
 	if served == 0 {
 		t.Error("no inferred row is served by a remedy")
-	}
-}
-
-// TestReadGrid reads what package sweep writes.
-func TestReadGrid(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ms := rapid.SliceOfDistinct(rapid.IntRange(1, 300), func(m int) int { return m }).Draw(t, "ms")
-		slices.Sort(ms)
-		got, err := readGrid(sweep.Batches(ms).String())
-		if err != nil || !slices.Equal(got, ms) {
-			t.Fatalf("%v is read as %v, %v", ms, got, err)
-		}
-	})
-	for _, bad := range []string{"a", "1:", "0", "1:2:3:4", "5,4", "1:3,3", "99999999", "1:2:0"} {
-		if got, err := readGrid(bad); err == nil {
-			t.Errorf("%q is read as %v", bad, got)
-		}
-	}
-}
-
-// TestAsked: only series that are inferred are asked for more than was measured.
-func TestAsked(t *testing.T) {
-	p := &sweep.Plan{Series: []sweep.PlannedSeries{{SeriesKey: syntheticKey, Ms: sweep.Batches{1, 2, 3, 9}, Infer: true}}}
-	other := syntheticKey
-	other.Kernel = "other"
-	p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: other, Ms: sweep.Batches{4}})
-	text, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := inferredMs(text)
-	if err != nil || len(got) != 1 || !slices.Equal(got[syntheticKey], []int{1, 2, 3, 9}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := inferredMs(nil); got != nil || err != nil {
-		t.Errorf("no plan: %v, %v", got, err)
-	}
-	for _, bad := range []string{`{`, `{"series":[{"ms":"x","infer":true}]}`} {
-		if _, err := inferredMs([]byte(bad)); err == nil {
-			t.Errorf("%s is read", bad)
-		}
 	}
 }

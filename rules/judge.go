@@ -48,7 +48,7 @@ type judgement struct {
 	ideal float64
 	// cause and text are set by rules that know what they found.
 	cause   Cause
-	explain func() string
+	explain func(*judgement) string
 }
 
 func (j *judgement) m() int { return j.curve.points[j.point].m }
@@ -58,7 +58,7 @@ var nothing = &results.Case{}
 
 // direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
-	c := *j.curve.caseOf(j.point)
+	c := j.curve.copyOf(j.point)
 	c.ID = 0
 	return c
 }
@@ -78,14 +78,33 @@ type panel struct {
 
 // judge makes the panels of all rules that are on, in the order of [AllRules].
 func judge(p *prepared, cfg Config) []panel {
-	f := newEvidence(p, cfg)
 	var panels []panel
+	judgeEach(p, cfg, func(pn panel) { panels = append(panels, pn) })
+	return panels
+}
+
+// judgeEach is [judge], one panel after another: of many rows each takes as much memory as the
+// samples do.
+func judgeEach(p *prepared, cfg Config, take func(panel)) {
+	f := newEvidence(p, cfg)
 	for _, r := range ruleTable {
 		if r.on(cfg) {
-			panels = append(panels, f.panel(r))
+			take(f.panel(r))
 		}
 	}
-	return panels
+}
+
+// tests counts the rows that the rule judges.
+func (pn *panel) tests() int {
+	n := 0
+	for _, rows := range pn.rows {
+		for i := range rows {
+			if rows[i].tested {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // panel judges every curve by one rule.
@@ -105,15 +124,7 @@ func (f *evidence) panel(r rule) panel {
 // row that is slower than the bound by marginalReach is called clean with at most half of
 // 1 − confidence. Both levels are spent evenly over the looks.
 func (pn *panel) decide(cfg Config, looks float64) {
-	count := 0
-	for _, rows := range pn.rows {
-		for i := range rows {
-			if rows[i].tested {
-				count++
-			}
-		}
-	}
-	tested := make([]*judgement, 0, count)
+	tested := make([]*judgement, 0, pn.tests())
 	for _, rows := range pn.rows {
 		for i := range rows {
 			if rows[i].tested {

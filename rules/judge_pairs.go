@@ -33,9 +33,10 @@ func (f *evidence) parity(c *curve) []judgement {
 				if rows == nil {
 					rows = f.blank(c)
 				}
-				j := judgement{curve: c, point: i, sign: 1, against: other.caseOf(o), p: 1, adjusted: 1, verdict: Clean}
+				j := judgement{curve: c, point: i, sign: 1, p: 1, adjusted: 1, verdict: Clean}
 				f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
 				if !rows[i].tested || j.p < rows[i].p {
+					j.against = other.against(o, j.kept)
 					rows[i] = j
 				}
 			}
@@ -72,8 +73,8 @@ func (f *evidence) alternative(c *curve) []judgement {
 		other := others[top.point]
 		o, _ := other.at(p.m)
 		e := other.points[o]
-		rows[i].against = other.caseOf(o)
 		f.hold(&rows[i], estimate{-top.estimate(), e.us.se, e.us.df}, margin)
+		rows[i].against = other.against(o, rows[i].kept)
 	}
 	return rows
 }
@@ -112,6 +113,47 @@ func attainable(s results.Series, m int) float64 {
 	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), math.Log(s.Key.Bytes(m)/s.ReadBandwidth*1e6))
 }
 
+// leastTime is the log of the microseconds below which an M of a series was measured wrongly: what
+// the peak allows, or reading once what lies in memory.
+func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
+	us = math.Log(s.Key.FLOPs(m) / s.Peak.FLOPS * 1e6)
+	if s.ReadBandwidth > 0 && s.Key.Regime != results.Hot {
+		if t := math.Log(s.Key.StoredBytes(m) / s.ReadBandwidth * 1e6); t > us {
+			return t, true
+		}
+	}
+	return us, false
+}
+
+// past explains rows of a series that are faster than they can be.
+func past(s results.Series) func(*judgement) string {
+	return func(j *judgement) string {
+		p := j.curve.points[j.point]
+		ceiling, memoryBound := leastTime(s, p.m)
+		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
+		if memoryBound {
+			what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.ReadBandwidth/1e9))
+		}
+		return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.seen.y)), math.Exp(ceiling-p.seen.y), what)
+	}
+}
+
+// below explains rows of a series that are far slower than its ceilings allow.
+func below(s results.Series) func(*judgement) string {
+	return func(j *judgement) string {
+		p := j.curve.points[j.point]
+		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
+		attainable := attainable(s, p.m)
+		text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(attainable)))
+		if math.Log(bytes/s.ReadBandwidth*1e6) >= attainable {
+			return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
+				figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.seen.y))
+		}
+		return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
+			rates(flops/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
+	}
+}
+
 // roofline: MFU may be neither far below what compute and bandwidth allow, nor
 // above what they can: that is an error of the measurement. Ceilings know no common
 // clock, so observed time is held against them.
@@ -122,35 +164,22 @@ func (f *evidence) roofline(c *curve) []judgement {
 	}
 	rows := f.blank(c)
 	r := f.cfg.Rules.Roofline
+	tooFast, tooSlow := past(s), below(s)
 	for i, p := range c.points {
 		if !p.judged(f.cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
-		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
 		half := f.half(p.seen)
 		j.tested = true
-		// Too fast: past the peak, or past reading once what lies in memory.
-		ceiling, memoryBound := math.Log(flops/s.Peak.FLOPS*1e6), false
-		if s.ReadBandwidth > 0 && s.Key.Regime != results.Hot {
-			if t := math.Log(s.Key.StoredBytes(p.m) / s.ReadBandwidth * 1e6); t > ceiling {
-				ceiling, memoryBound = t, true
-			}
-		}
+		ceiling, _ := leastTime(s, p.m)
 		limit := ceiling - math.Log1p(r.Tolerance)
 		fast := upperP((limit-p.seen.y)/p.seen.se, p.seen.df)
 		j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
 		j.broken, j.kept = p.seen.y+half < limit, p.seen.y-half >= limit
 		over := ceiling - p.seen.y
 		j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
-		j.cause = MeasurementError
-		j.explain = func() string {
-			what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
-			if memoryBound {
-				what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.ReadBandwidth/1e9))
-			}
-			return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.seen.y)), math.Exp(over), what)
-		}
+		j.cause, j.explain = MeasurementError, tooFast
 		if s.ReadBandwidth <= 0 || s.Key.Regime == results.Hot {
 			continue
 		}
@@ -162,18 +191,8 @@ func (f *evidence) roofline(c *curve) []judgement {
 			j.p, j.bound, j.sign = math.Min(1, 2*slow), limit, 1
 			j.broken = p.seen.y-half > limit
 			j.loss = Interval{lost(attainable - p.seen.y + half), lost(attainable - p.seen.y), lost(attainable - p.seen.y - half)}
-			memory := math.Log(bytes/s.ReadBandwidth*1e6) >= attainable
 			// Memory that is mostly idle is not what the kernel waits for.
-			j.cause = Implementation
-			j.explain = func() string {
-				text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(attainable)))
-				if memory {
-					return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
-						figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.seen.y))
-				}
-				return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
-					rates(flops/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
-			}
+			j.cause, j.explain = Implementation, tooSlow
 		}
 		j.kept = keptBoth
 	}

@@ -61,6 +61,17 @@ func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) [
 	return out
 }
 
+// detach gives a candidate judgements of its own, so that those of its panel can go.
+func (c *candidate) detach() {
+	for i, j := range c.rows {
+		own := *j
+		if c.worst == j {
+			c.worst = &own
+		}
+		c.rows[i] = &own
+	}
+}
+
 // rejoin joins confirmed candidates of one rule and series that measuring again
 // has made neighbours. A suspect that the sweep left undecided and that stood is
 // otherwise a finding of its own, beside the interval that it belongs to or even

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,14 +12,14 @@ type Designer interface {
 	// Seeds returns the Ms of s that the screening rounds measure, ascending, given what would
 	// run; choices is nil where nothing was told.
 	Seeds(s PlannedSeries, choices results.Choices) (Batches, error)
-	// More returns further cases of the plan to measure, given the samples of all earlier
+	// More returns further cases of series to measure, given the samples of all earlier
 	// rounds; none when every row is known well enough. inferred is how many rows are known
 	// though they were not measured. It answers equal questions equally, or a resumed sweep
 	// would choose differently.
 	//
-	// The plan is that of one device and of the sweep's shard. The cases are those that are
-	// measured, of series that are not inferred too.
-	More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
+	// The series are the inferred ones of one device and of the sweep's shard. The cases are
+	// those that are measured, of other series too.
+	More(series []PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error)
 }
 
 // Known says what is known of the rows of a plan: those of the shard, on the devices that
@@ -42,16 +41,18 @@ func (k *Known) add(o Known) {
 	k.Inferred += o.Inferred
 }
 
+// inferred lists the series of the plan's shard of which not every M has to be measured.
+func (p *Plan) inferred() []PlannedSeries {
+	return slices.DeleteFunc(p.Own(), func(s PlannedSeries) bool { return !s.Infer })
+}
+
 // Seeds are the Ms of inferred series that the screening rounds measure.
 type Seeds map[results.SeriesKey]Batches
 
 // Seeds asks a designer for the seeds of the inferred series of the plan's shard.
 func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) (Seeds, error) {
 	out := Seeds{}
-	for _, s := range p.Own() {
-		if !s.Infer {
-			continue
-		}
+	for _, s := range p.inferred() {
 		ms, err := d.Seeds(s, choices[s.SeriesKey])
 		if err != nil {
 			return nil, fmt.Errorf("choosing the seeds of %v: %w", s.SeriesKey, err)
@@ -60,92 +61,11 @@ func (p *Plan) Seeds(d Designer, choices map[results.SeriesKey]results.Choices) 
 			return nil, fmt.Errorf("choosing the seeds of %v: there are none", s.SeriesKey)
 		}
 		for _, m := range ms {
-			if !s.Ms.has(m) {
+			if !s.Ms.Has(m) {
 				return nil, fmt.Errorf("choosing the seeds of %v: m%d is not in the plan", s.SeriesKey, m)
 			}
 		}
 		out[s.SeriesKey] = ms
 	}
 	return out, nil
-}
-
-// worth orders the seeds of a series so that the first ones tell most: of each kind of
-// launch the ends, then what halves the widest gaps, of all kinds alike; kinds that run at more
-// Ms come first. ranks are equal for seeds of equal standing, in whatever series.
-func worth(ms Batches, choices results.Choices) (order, ranks []int) {
-	covered := map[results.LaunchKind]int{}
-	for _, s := range choices {
-		covered[s.Kind] += s.To - s.From + 1
-	}
-	rank, covers := make([]int, len(ms)), make([]int, len(ms))
-	of := map[results.LaunchKind][]int{}
-	for i, m := range ms {
-		kind, _ := choices.At(m)
-		of[kind] = append(of[kind], i)
-		covers[i] = covered[kind]
-		order = append(order, i)
-	}
-	for _, places := range of {
-		for i, r := range halvings(len(places)) {
-			rank[places[i]] = r
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(covers[b], covers[a]))
-	})
-	for _, i := range order {
-		ranks = append(ranks, rank[i])
-	}
-	return order, ranks
-}
-
-// halvings ranks n places: both ends 0, the middle 1, the middles of what that leaves 2.
-func halvings(n int) []int {
-	rank := make([]int, n)
-	var halve func(from, to, r int)
-	halve = func(from, to, r int) {
-		if to-from < 2 {
-			return
-		}
-		middle := from + (to-from)/2
-		rank[middle] = r
-		halve(from, middle, r+1)
-		halve(middle, to, r+1)
-	}
-	halve(0, n-1, 1)
-	return rank
-}
-
-// has says whether m is one of them.
-func (b Batches) has(m int) bool {
-	_, ok := slices.BinarySearch(b, m)
-	return ok
-}
-
-// seedCases lists the cases of a plan's seeds, those first that tell most; of equal standing,
-// those of all series in turn.
-func (p *Plan) seedCases(seeds Seeds, choices map[results.SeriesKey]results.Choices) []results.Case {
-	type ranked struct {
-		rank, turn int
-		c          results.Case
-	}
-	var all []ranked
-	for _, s := range p.Series {
-		ms := seeds[s.SeriesKey]
-		order, ranks := worth(ms, choices[s.SeriesKey])
-		turn := 0
-		for i, at := range order {
-			if i > 0 && ranks[i] != ranks[i-1] {
-				turn = 0
-			}
-			all = append(all, ranked{ranks[i], turn, s.Case(ms[at])})
-			turn++
-		}
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn)) })
-	out := make([]results.Case, len(all))
-	for i, r := range all {
-		out[i] = r.c
-	}
-	return out
 }

@@ -29,7 +29,7 @@ func (h halver) Seeds(s PlannedSeries, _ results.Choices) (Batches, error) {
 	return out, nil
 }
 
-func (h halver) More(plan *Plan, _ map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+func (h halver) More(series []PlannedSeries, _ map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
 	if h.calls != nil {
 		*h.calls++
 	}
@@ -39,7 +39,7 @@ func (h halver) More(plan *Plan, _ map[results.SeriesKey]results.Choices, cases 
 	}
 	var more []results.Case
 	inferred := 0
-	for _, s := range plan.Series {
+	for _, s := range series {
 		var mine []results.Case
 		for _, c := range cases {
 			if c.SeriesKey == s.SeriesKey {
@@ -130,7 +130,7 @@ func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[in
 				earlier = append(earlier, s)
 			}
 		}
-		more, _, err := d.More(p, nil, known, earlier)
+		more, _, err := d.More(p.inferred(), nil, known, earlier)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -213,7 +212,7 @@ type greedy struct {
 	err   error
 }
 
-func (g greedy) More(*Plan, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
+func (g greedy) More([]PlannedSeries, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
 	return g.cases, 0, g.err
 }
 
@@ -325,35 +324,6 @@ func upTo(n int) []int {
 		out[i] = i + 1
 	}
 	return out
-}
-
-func TestWorth(t *testing.T) {
-	if got := halvings(9); !slices.Equal(got, []int{0, 3, 2, 3, 1, 3, 2, 3, 0}) {
-		t.Errorf("%v", got)
-	}
-	for n := range 5 {
-		if got := halvings(n); len(got) != n {
-			t.Errorf("%d: %v", n, got)
-		}
-	}
-	a, b := results.LaunchKind{Label: "a"}, results.LaunchKind{Label: "b"}
-	choices := results.Choices{{From: 1, To: 1, Kind: a}, {From: 4, To: 40, Kind: b}, {From: 70, To: 70, Kind: a}}
-	order, ranks := worth(Batches{1, 4, 20, 40, 70}, choices)
-	if !slices.Equal(order, []int{1, 3, 0, 4, 2}) || !slices.Equal(ranks, []int{0, 0, 0, 0, 1}) {
-		t.Errorf("of two kinds: %v, %v", order, ranks)
-	}
-	key := func(n int) results.SeriesKey {
-		return results.SeriesKey{Device: "sim", Kernel: "k", Subject: kernels.Product(kernels.FP32, n, 8)}
-	}
-	one, two := PlannedSeries{SeriesKey: key(8)}, PlannedSeries{SeriesKey: key(16)}
-	p := &Plan{Series: []PlannedSeries{one, two}}
-	var got []string
-	for _, c := range p.seedCases(Seeds{one.SeriesKey: {1, 2, 3}, two.SeriesKey: {4, 5, 6}}, nil) {
-		got = append(got, fmt.Sprintf("n%dm%d", c.N, c.M))
-	}
-	if want := "n8m1 n16m4 n8m3 n16m6 n8m2 n16m5"; strings.Join(got, " ") != want {
-		t.Errorf("seeds come as %v, expected %s", got, want)
-	}
 }
 
 // TestCardsInferSideBySide: each device has a design of its own, in the sets of weights that its

@@ -57,4 +57,10 @@
 // screening rounds measure, and then, given their samples, further rows, which get as many
 // samples as the screening takes, until it asks for no more. What follows of the rows that
 // were not measured is for package rules to say.
+//
+// # Traffic
+//
+// Where it is known how often each M is served ([Plan].Traffic) and there is a deadline, rows of all
+// series are taken in by steps ([Plan].Step), each of which gets all its screening rounds before
+// the next one: those first that tell of most traffic.
 package sweep

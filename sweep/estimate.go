@@ -89,7 +89,7 @@ type Prediction struct {
 	// SetUp is the time for filling and packing weights and for pilots.
 	SetUp time.Duration
 	// First is the time of a round over what the first rounds measure: all cases, but for
-	// the seeds that a [Plan].Step leaves for later.
+	// those that a [Plan].Step leaves for later.
 	First time.Duration
 }
 
@@ -110,7 +110,7 @@ const setUpBytesPerSecond = 500e6
 // no seeds in seeds, which may be nil, some are assumed.
 func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction {
 	var out Prediction
-	type device struct{ all, seeds, setUp time.Duration }
+	type device struct{ all, stepped, setUp time.Duration }
 	devices := map[string]*device{}
 	type weights struct {
 		device  string
@@ -136,8 +136,8 @@ func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction 
 			c := s.Case(m)
 			block := e.Block(p, c)
 			of.all += block
-			if s.Infer {
-				of.seeds += block
+			if s.Infer || p.staged() {
+				of.stepped += block
 			}
 			// A pilot is one launch to touch memory and a short block.
 			one := e.Launch(c)
@@ -155,7 +155,7 @@ func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction 
 	for _, d := range devices {
 		first := d.all
 		if step := p.Step / time.Duration(p.Screening); step > 0 {
-			first -= max(0, d.seeds-step)
+			first -= max(0, d.stepped-step)
 		}
 		out.First = max(out.First, first)
 		out.Round = max(out.Round, d.all)

@@ -1,21 +1,21 @@
 package sweep
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 const (
 	// MaxDimension bounds every M, N and K that a user may write: products of
 	// three such numbers stay far inside a float64 and two inside an int64.
-	MaxDimension = 1 << 22
+	MaxDimension = results.MaxM
 	// MaxBatches bounds the Ms of one grid, before anything is allocated for them.
-	MaxBatches = 1 << 17
+	MaxBatches = results.MaxMs
 	// DefaultMaxBatch is where a bare "pow2" ends.
 	DefaultMaxBatch = 32768
 )
@@ -34,9 +34,8 @@ func (e *SyntaxError) Error() string {
 
 const batchesExpected = "numbers (1,2,4), a range from:to:step (4:32768:4), pow2 or pow2:4096"
 
-// Batches are the Ms of a series, ascending, each once. In JSON they are
-// written as a grid, which for regular ones is a few characters.
-type Batches []int
+// Batches are the Ms of a series.
+type Batches = results.Ms
 
 // ParseBatches reads a grid of Ms; the package comment specifies the language.
 func ParseBatches(s string) (Batches, error) {
@@ -139,49 +138,6 @@ func parseDimension(s string) (n int, reason string) {
 		return 0, fmt.Sprintf("%s is below 1", s)
 	}
 	return n, ""
-}
-
-// String writes the grid in its shortest regular form: runs of three and more
-// Ms at equal distance as ranges, the others as they are.
-func (b Batches) String() string {
-	var items []string
-	for i := 0; i < len(b); {
-		j := i + 1
-		for j+1 < len(b) && b[j+1]-b[j] == b[j]-b[j-1] {
-			j++
-		}
-		if j < len(b) && j-i >= 2 {
-			item := fmt.Sprintf("%d:%d", b[i], b[j])
-			if step := b[i+1] - b[i]; step != 1 {
-				item += ":" + strconv.Itoa(step)
-			}
-			items = append(items, item)
-			i = j + 1
-			continue
-		}
-		items = append(items, strconv.Itoa(b[i]))
-		i++
-	}
-	return strings.Join(items, ",")
-}
-
-// MarshalJSON writes the grid as one string.
-func (b Batches) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
-
-// UnmarshalJSON reads a grid; an empty string is an empty grid here, because a
-// shard of a plan may leave nothing of a series.
-func (b *Batches) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("batches: %w", err)
-	}
-	if s == "" {
-		*b = nil
-		return nil
-	}
-	got, err := ParseBatches(s)
-	*b = got
-	return err
 }
 
 const shapeExpected = "n and k, as in n14336k4096, and possibly m and x, as in m512n14336k4096x8"

@@ -18,24 +18,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// byRules is the rules' designer, as the program connects it.
-type byRules struct{ rules.Designer }
-
-func (d byRules) Seeds(s PlannedSeries, choices results.Choices) (Batches, error) {
-	return d.Designer.Seeds(s.SeriesKey, s.Ms, choices), nil
-}
-
-func (d byRules) More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	asked := map[results.SeriesKey][]int{}
-	for _, s := range plan.Series {
-		if s.Infer {
-			asked[s.SeriesKey] = s.Ms
-		}
-	}
-	more, known, err := d.Look(asked, choices, cases, samples)
-	return more, known.Inferred, err
-}
-
 // slots is how many tiles the accelerator of nights computes at the same time.
 const slots = 132
 
@@ -92,8 +74,8 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 	for _, s := range p.Series {
 		chooser.Asked[s.SeriesKey] = s.Ms
 	}
-	return &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser, Designer: byRules{rules.Designer{Config: chooser.Config,
-		Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Seed: p.Seed, Launched: run.Cases}}}
+	return &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser, Designer: rules.Designer{Config: chooser.Config,
+		Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Seed: p.Seed, Launched: run.Cases}}
 }
 
 // told asks what would run, and stores it.
@@ -112,13 +94,23 @@ func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 // TestInterruptedNightIsTheSame: however often a sweep is stopped, the rules have it measure the
 // same rows in the same rounds.
 func TestInterruptedNightIsTheSame(t *testing.T) {
+	t.Run("worth", func(t *testing.T) { interruptedNight(t, nil) })
+	t.Run("traffic", func(t *testing.T) {
+		interruptedNight(t, results.Traffic{{M: 50, Weight: 1}, {M: 200, Weight: 5}, {M: 300, Weight: 1}})
+	})
+}
+
+func interruptedNight(t *testing.T, traffic results.Traffic) {
 	yes := true
 	sweep := func(stops ...int) map[string]int {
 		d := library(2, 0)
 		p := planned(t, d, "1:300", func(o *Options) {
 			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &yes, []kernels.DType{kernels.BF16}, 15, 7, []Target{{N: 1024, K: 1024}}
 		})
-		p.Step = 2 * time.Second
+		p.Step, p.Traffic = 2*time.Second, traffic
+		if traffic != nil {
+			p.Step /= 20
+		}
 		run := newRun(t, p)
 		told(t, d, p, run)
 		for _, stop := range append(stops, 0) {
@@ -216,9 +208,9 @@ func (t *timing) Seeds(s PlannedSeries, choices results.Choices) (Batches, error
 	return t.Designer.Seeds(s, choices)
 }
 
-func (t *timing) More(plan *Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+func (t *timing) More(series []PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
 	began := time.Now()
-	more, inferred, err := t.Designer.More(plan, choices, cases, samples)
+	more, inferred, err := t.Designer.More(series, choices, cases, samples)
 	took := time.Since(began)
 	t.looks, t.all, t.longest = t.looks+1, t.all+took, max(t.longest, took)
 	var m runtime.MemStats

@@ -151,14 +151,14 @@ func (p *part) prepare() error {
 }
 
 // forms lists cases of which each matrix, in each form, is that of one at least: those that
-// are measured, and one of each inferred series, of which others may be.
+// are measured, and one of each series of which others may be.
 func (p *part) forms() []results.Case {
 	if p.design == nil {
 		return p.cases
 	}
 	out := slices.Clone(p.cases)
 	for _, s := range p.design.plan.Series {
-		if s.Infer {
+		if s.Infer || p.design.plan.staged() {
 			out = append(out, s.Case(s.Ms[0]))
 		}
 	}

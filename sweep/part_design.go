@@ -14,11 +14,12 @@ type Controls interface {
 	Controls(cases []results.Case) []int64
 }
 
-// design is how the rows of a device's inferred series come to be measured.
+// design is how the rows of a device's inferred series, and all rows of a staged plan, come to be
+// measured.
 type design struct {
 	plan    *Plan // of the device
 	choices map[results.SeriesKey]results.Choices
-	seeds   []results.Case // that wait, those that tell most first
+	waiting []results.Case // those that tell most first
 	rounds  int            // that the rows of later steps have taken so far
 }
 
@@ -30,37 +31,40 @@ func (p *part) designRounds() int {
 	return p.design.rounds
 }
 
-// seed sets up the design and takes the first step's seeds in.
+// seed sets up the design and takes the rows of the first step in.
 func (p *part) seed(choices map[results.SeriesKey]results.Choices) error {
 	plan := p.r.Plan.of(p.rig.spec.ID)
-	if !plan.Infers() {
+	if len(plan.Series) == 0 || !plan.Infers() && !plan.staged() {
 		return nil
 	}
-	if p.r.Designer == nil {
-		return fmt.Errorf("the plan infers rows of series on %s, and nothing chooses those that are measured", p.rig.spec.ID)
+	var seeds Seeds
+	if plan.Infers() {
+		if p.r.Designer == nil {
+			return fmt.Errorf("the plan infers rows of series on %s, and nothing chooses those that are measured", p.rig.spec.ID)
+		}
+		var err error
+		if seeds, err = plan.Seeds(p.r.Designer, choices); err != nil {
+			return err
+		}
 	}
-	seeds, err := plan.Seeds(p.r.Designer, choices)
-	if err != nil {
-		return err
-	}
-	p.design = &design{plan: plan, choices: choices, seeds: plan.seedCases(seeds, choices)}
+	p.design = &design{plan: plan, choices: choices, waiting: plan.waiting(seeds, choices)}
 	return p.join(p.step(), 0)
 }
 
-// step takes the seeds of the next step from those that wait: as many as the plan's Step
+// step takes the rows of the next step from those that wait: as many as the plan's Step
 // allows for, one at least.
 func (p *part) step() []results.Case {
 	d, most := p.design, p.r.Plan.Step
 	var takes time.Duration
 	n := 0
-	for ; n < len(d.seeds); n++ {
-		takes += p.r.est.Block(p.r.Plan, d.seeds[n]) * time.Duration(p.certain())
+	for ; n < len(d.waiting); n++ {
+		takes += p.r.est.Block(p.r.Plan, d.waiting[n]) * time.Duration(p.certain())
 		if n > 0 && most > 0 && takes > most {
 			break
 		}
 	}
-	step := d.seeds[:n]
-	d.seeds = d.seeds[n:]
+	step := d.waiting[:n]
+	d.waiting = d.waiting[n:]
 	return step
 }
 
@@ -89,7 +93,7 @@ const ownShare = 1. / 8
 // fewestControls is how many control rows such rounds have at least, where there are as many.
 const fewestControls = 8
 
-// extend takes in the seeds of the next step or, when none wait, what the designer asks for:
+// extend takes in the rows of the next step or, when none wait, what the designer asks for:
 // so many stations are added. own says that the rounds until the next look are theirs, which
 // they share with control rows.
 func (p *part) extend(round int, earlier []results.Sample) (added int, own bool, err error) {
@@ -101,6 +105,11 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 	if own = len(next) > 0; !own {
 		if next, err = p.more(earlier); err != nil {
 			return 0, false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
+		}
+		if p.design.plan.staged() {
+			p.design.plan.byTraffic(next)
+			p.design.waiting = next
+			next = p.step()
 		}
 		own = !p.choosing(round) || float64(len(next)) >= ownShare*float64(before)
 	}
@@ -163,7 +172,10 @@ func (p *part) complete(round, added int) bool {
 // more asks the designer for further rows, and notes how much is known.
 func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 	d, began := p.design, p.r.Now()
-	more, inferred, err := p.r.Designer.More(d.plan, d.choices, p.cases, earlier)
+	if !d.plan.Infers() {
+		return nil, nil
+	}
+	more, inferred, err := p.r.Designer.More(d.plan.inferred(), d.choices, p.cases, earlier)
 	p.rig.watch.took(&p.rig.watch.Chooser, began)
 	if err != nil {
 		return nil, err
@@ -175,13 +187,11 @@ func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 // planned refuses rows that are not in the inferred series of the plan.
 func (d *design) planned(cases []results.Case) ([]results.Case, error) {
 	ms := map[results.SeriesKey]Batches{}
-	for _, s := range d.plan.Series {
-		if s.Infer {
-			ms[s.SeriesKey] = s.Ms
-		}
+	for _, s := range d.plan.inferred() {
+		ms[s.SeriesKey] = s.Ms
 	}
 	for _, c := range cases {
-		if len(c.Parts) > 0 || c.PadTo > 0 || !ms[c.SeriesKey].has(c.M) {
+		if len(c.Parts) > 0 || c.PadTo > 0 || !ms[c.SeriesKey].Has(c.M) {
 			return nil, fmt.Errorf("%v is not in an inferred series of the plan", c)
 		}
 	}

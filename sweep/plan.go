@@ -43,24 +43,16 @@ type Plan struct {
 	// Step is how much time the screening of the seeds of inferred series may take at once;
 	// where all need more, those that tell most come first. 0 is no bound.
 	Step time.Duration `json:"step_ns,omitempty"`
+	// Traffic says where time goes first: with a Step, the rows of all series are taken in step
+	// by step, those of most traffic first. Empty is nothing known.
+	Traffic results.Traffic `json:"traffic,omitempty"`
 	// Notes say what was left out of the plan and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// PlannedSeries is a curve over M that a plan measures.
-type PlannedSeries struct {
-	results.SeriesKey
-	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
-	Name string `json:"name,omitempty"`
-	// Ms may be shared with other series, and are not changed.
-	Ms Batches `json:"ms"`
-	// Infer says that not every M has to be measured: a [Designer] chooses those that are,
-	// and the others follow from them.
-	Infer bool `json:"infer,omitempty"`
-}
-
-// Case is the series' product with m rows.
-func (s PlannedSeries) Case(m int) results.Case { return results.Case{SeriesKey: s.SeriesKey, M: m} }
+// PlannedSeries is a curve over M that a plan measures. Of an inferred one a [Designer] chooses
+// the Ms that are measured.
+type PlannedSeries = results.PlannedSeries
 
 // task is what a case computes in one launch: padded when the case is. Cases in parts
 // have one task for each part; see [results.Case].
@@ -137,9 +129,12 @@ func (p *Plan) Validate() error {
 	if p.Step < 0 {
 		return fmt.Errorf("plan: a step of %v, expected at least 0", p.Step)
 	}
+	if err := p.Traffic.Validate(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
 	cases := 0
 	for _, s := range p.Series {
-		if err := s.check(); err != nil {
+		if err := checkSeries(s); err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
 		cases += len(s.Ms)
@@ -150,9 +145,9 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// check refuses a series of which a case can't be executed. What a case must be like holds
+// checkSeries refuses a series of which a case can't be executed. What a case must be like holds
 // between two Ms when it holds for them.
-func (s PlannedSeries) check() error {
+func checkSeries(s PlannedSeries) error {
 	for i, m := range s.Ms {
 		if i > 0 && m <= s.Ms[i-1] {
 			return fmt.Errorf("%v: m%d follows m%d, expected batches in ascending order", s.SeriesKey, m, s.Ms[i-1])

@@ -51,6 +51,9 @@ type Options struct {
 	// Infer says whether long series are inferred: see [PlannedSeries].Infer. nil leaves it
 	// to the preset.
 	Infer *bool
+	// Traffic says which Ms are measured first where there is a deadline, and kept where the
+	// plan is thinned; empty is nothing known.
+	Traffic results.Traffic
 }
 
 // NewPlan turns options into a plan for devices. est supplies the times to which
@@ -69,7 +72,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 		Regime: orElse(o.Regime, results.Engine), Distribution: orElse(o.Distribution, kernels.Normal),
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
-		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock,
+		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock, Traffic: o.Traffic,
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
@@ -82,7 +85,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 	if o.Infer != nil {
 		infer = *o.Infer
 	}
-	if infer && p.Deadline > 0 {
+	if (infer || len(p.Traffic) > 0) && p.Deadline > 0 {
 		p.Step = p.Deadline / steps
 	}
 	if o.Algorithms < 0 || o.Algorithms > kernels.MaxCandidates {
@@ -129,6 +132,7 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 		return nil, err
 	}
 	b.noteCuts()
+	b.noteTraffic()
 	if len(p.Series) == 0 {
 		if err := b.unsupported(devices, targets); err != nil {
 			return nil, err
@@ -146,6 +150,9 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 	}
 	if o.Deadline == 0 {
 		p.deadline(o, preset, est, llcOf(devices))
+	}
+	if p.Deadline == 0 && !infer {
+		p.Step = 0
 	}
 	return p, p.Validate()
 }

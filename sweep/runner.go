@@ -33,7 +33,7 @@ const (
 	StateRotation   = "rotation"   // JSON, []Rotation
 	StateNotes      = "notes"      // JSON, []string
 	StateTimes      = "times"      // JSON, Times: where the rest of the time went
-	StateKnown      = "known"      // JSON, Known: of a plan that infers rows
+	StateKnown      = "known"      // JSON, Known: see [Summary]
 )
 
 // Runner measures a plan into a run file.
@@ -79,7 +79,8 @@ type Summary struct {
 	// Done of Planned samples are in the run, earlier starts' among them.
 	Done, Planned int
 	Wall          time.Duration
-	// Known says of a plan that infers rows what is known of them; else it is zero.
+	// Known says what is known of the rows of a plan of which not all are measured from the first
+	// round on, since they are inferred or wait for others; else it is zero.
 	Known Known
 	// Efficiency is the time inside blocks ÷ wall time, set-up included.
 	Efficiency float64
@@ -209,10 +210,14 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 		r.notes = append(r.notes, id+" was not there: its cases are left for a later start")
 	}
 	r.est = NewPredictor(r.ceilings)
-	cases, err := r.Out.AddCases(r.Plan.Cases())
-	if err != nil {
-		return nil, err
+	var cases []results.Case // that are measured from the first round on
+	if !r.Plan.staged() {
+		var err error
+		if cases, err = r.Out.AddCases(r.Plan.Cases()); err != nil {
+			return nil, err
+		}
 	}
+	var err error
 	if r.journal, err = openJournal(r.Out); err != nil {
 		return nil, err
 	}
@@ -225,7 +230,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 		r.device[c.ID] = c.Device
 	}
 	var choices map[results.SeriesKey]results.Choices
-	if r.Plan.Infers() {
+	if r.Plan.Infers() || r.Plan.staged() {
 		if choices, err = r.Out.Choices(); err != nil {
 			return nil, err
 		}
@@ -312,7 +317,7 @@ func readPast(run *results.Run) (*past, error) {
 func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Summary, error) {
 	sum := &Summary{Status: StatusComplete, Done: r.done, Planned: r.planned, Wall: r.Now().Sub(r.start)}
 	var busy, wall float64
-	interrupted, infers := false, false
+	interrupted, designed := false, false
 	var known Known
 	for _, p := range parts {
 		sum.Samples += p.samples
@@ -327,9 +332,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 			sum.Status = StatusDeadline
 		}
 		interrupted = interrupted || p.stopped == StatusInterrupted
-		if p.design != nil {
-			infers = true
-		}
+		designed = designed || p.design != nil
 		known.add(p.known())
 		if p.warm.Blocks > 0 {
 			sum.WarmUp = append(sum.WarmUp, p.warm)
@@ -342,7 +345,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	if wall > 0 {
 		sum.Efficiency = busy / wall
 	}
-	if infers {
+	if designed {
 		sum.Known = known
 	}
 	sum.Notes = r.notes
@@ -363,7 +366,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		StateEfficiency: strconv.FormatFloat(sum.Efficiency, 'f', 4, 64),
 	}
 	facts := map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes, StateTimes: sum.Times}
-	if infers {
+	if designed {
 		facts[StateKnown] = sum.Known
 	}
 	for key, v := range facts {

@@ -1,13 +1,14 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// steps is how many steps of the seeds of inferred series a sweep's deadline has room for at
-// least: see [Plan].Step.
+// steps is how many steps, of the seeds of inferred series or of a plan's traffic, a sweep's deadline
+// has room for at least: see [Plan].Step.
 const steps = 8
 
 // wholeBatches is the number of Ms of each series that thinning leaves for last:
@@ -18,11 +19,15 @@ const wholeBatches = 16
 // nothing is left to drop. At first those go that lie closer together than a share
 // of their size, since the time goes into large Ms and neighbours there are most
 // alike, then the largest. Of inferred series, which take no longer for being dense, the
-// largest go.
+// largest go. Where the traffic is known, the Ms of least traffic go instead.
 func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) {
 	before := p.Rows()
 	fits := func() bool { return est.Plan(p, nil, llc).Expected <= budget }
 	fit := fits()
+	if !fit && len(p.Traffic) > 0 {
+		p.lighten(fits)
+		fit = true
+	}
 	for spread := 1.0 / 64; !fit && spread <= 1.0/8; spread *= 2 {
 		for i := range p.Series {
 			if !p.Series[i].Infer {
@@ -34,7 +39,7 @@ func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) 
 	for !fit {
 		changed := false
 		for i := range p.Series {
-			if n := p.Series[i].fewer(); n < len(p.Series[i].Ms) {
+			if n := fewer(p.Series[i]); n < len(p.Series[i].Ms) {
 				p.Series[i].Ms, changed = p.Series[i].Ms[:n:n], true
 			}
 		}
@@ -50,7 +55,7 @@ func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) 
 
 // fewer is how many Ms of a series remain when the largest go: one of those that are measured,
 // and of an inferred series what lies above fifteen sixteenths of the largest. A few stay.
-func (s PlannedSeries) fewer() int {
+func fewer(s PlannedSeries) int {
 	n := len(s.Ms)
 	if !s.Infer {
 		return max(min(n, 4), n-1)
@@ -73,4 +78,59 @@ func spaced(ms Batches, spread float64) Batches {
 		}
 	}
 	return append(kept, ms[last])
+}
+
+// lighten drops Ms of least traffic, of equal ones the largest, until the plan fits: first those
+// without traffic, then a sixteenth of what is left at a time. A few of each series stay.
+func (p *Plan) lighten(fits func() bool) {
+	order := make([]Batches, len(p.Series)) // those of most traffic first
+	keep := make([]int, len(p.Series))
+	for i, s := range p.Series {
+		order[i] = slices.Clone(s.Ms)
+		slices.SortStableFunc(order[i], func(a, b int) int { return cmp.Compare(p.Traffic.Weight(b), p.Traffic.Weight(a)) })
+		keep[i] = len(s.Ms)
+	}
+	take := func(next func(i int) int) (changed bool) {
+		for i := range p.Series {
+			s := &p.Series[i]
+			least := 4
+			if s.Infer {
+				least = leastInferred
+			}
+			n := max(min(keep[i], least), next(i))
+			if n >= keep[i] {
+				continue
+			}
+			keep[i], changed = n, true
+			s.Ms = slices.Clone(order[i][:n])
+			slices.Sort(s.Ms)
+		}
+		return changed
+	}
+	take(func(i int) int {
+		none := slices.IndexFunc(order[i], func(m int) bool { return p.Traffic.Weight(m) == 0 })
+		if none < 0 {
+			return keep[i]
+		}
+		return none
+	})
+	for !fits() {
+		if !take(func(i int) int { return keep[i] - (keep[i]+15)/16 }) {
+			return
+		}
+	}
+}
+
+// noteTraffic says what of the traffic lies beyond the Ms of the plan.
+func (b *planner) noteTraffic() {
+	missed, all, count := 0.0, 0.0, 0
+	for _, l := range b.plan.Traffic {
+		all += l.Weight
+		if l.Weight > 0 && !slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.Ms[0] <= l.M && l.M <= s.Ms[len(s.Ms)-1] }) {
+			missed, count = missed+l.Weight, count+1
+		}
+	}
+	if count > 0 {
+		b.note("traffic: %d of its %d Ms lie beyond the plan's, with %.1f %% of the weight", count, len(b.plan.Traffic), 100*missed/all)
+	}
 }

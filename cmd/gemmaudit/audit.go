@@ -62,6 +62,9 @@ in time and in cycles. A card that is surely slower than the rules' cards.thresh
 some case or as a whole, is named and fails the gate, as a slower run does in diff; the
 samples of the sweep decide, and --gate none lets it pass.
 
+-o json, like findings.json of a report, lists every row that was measured. Of rows that were
+inferred it lists those that are not clean; rows_by_verdict counts them all.
+
 A waiver that matches nothing is a warning with the nearest series of the run.
 
 With --sustained, the worst row of each confirmed finding and the case it is compared with run by

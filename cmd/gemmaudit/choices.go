@@ -29,7 +29,7 @@ const askedEvery = 5 * time.Second
 
 // timingFlagNames are plan flags that say how something is timed: they change nothing about
 // what would run.
-var timingFlagNames = []string{"infer", "regime", "distribution", "rounds", "rounds-for", "block", "deadline", "clock", "shard", "seed"}
+var timingFlagNames = []string{"infer", "regime", "distribution", "rounds", "rounds-for", "block", "deadline", "traffic", "clock", "shard", "seed"}
 
 func newChoicesCommand(a *app) *cobra.Command {
 	opts := &choicesOptions{app: a}

@@ -14,36 +14,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// designer lets the rules choose the rows of a sweep's inferred series.
-type designer struct{ rules rules.Designer }
-
-var _ sweep.Designer = designer{}
-
-// Seeds implements [sweep.Designer].
-func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.Batches, error) {
-	return d.rules.Seeds(s.SeriesKey, s.Ms, choices), nil
-}
-
-// More implements [sweep.Designer].
-func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	more, known, err := d.rules.Look(inferredMs(plan), choices, cases, samples)
-	return more, known.Inferred, err
-}
-
-// inferredMs are the Ms of the inferred series that a plan's shard has.
-func inferredMs(plan *sweep.Plan) map[results.SeriesKey][]int {
-	out := map[results.SeriesKey][]int{}
-	for _, s := range plan.Own() {
-		if s.Infer {
-			out[s.SeriesKey] = s.Ms
-		}
-	}
-	return out
-}
-
 // designerOf is what chooses the rows of a plan's inferred series by cfg.
-func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) designer {
-	return designer{rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Seed: plan.Seed}}
+func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) rules.Designer {
+	return rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Seed: plan.Seed}
 }
 
 // tellChoices asks what would run in the inferred series of a plan, and stores it in its run; a
@@ -66,7 +39,7 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
 	began := a.now()
 	said := began
-	inferred, all := inferredMs(plan), 0
+	inferred, all := results.Inferred(plan.Own()), 0
 	for _, ms := range inferred {
 		all += len(ms)
 	}

@@ -160,6 +160,9 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		{Name: "set-up", Value: report.Duration(total.SetUp)},
 		{Name: "one round", Value: report.Duration(total.Round)},
 	}
+	if t := plan.Traffic; len(t) > 0 {
+		p.Settings = append(p.Settings, report.PlanSetting{Name: "traffic", Value: fmt.Sprintf("%s from %d to %d", plural(len(t), "M", "Ms"), t[0].M, t[len(t)-1].M)})
+	}
 	return p, nil
 }
 

@@ -38,6 +38,7 @@ type planFlags struct {
 	roundsFor    string
 	block        time.Duration
 	deadline     time.Duration
+	traffic      string
 	clock        float64
 	shard        string
 	seed         uint64
@@ -58,7 +59,7 @@ const (
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
 var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "infer", "regime",
-	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "shard", "seed"}
+	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
 // where --shape or --model say what is measured.
@@ -91,6 +92,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
 	flags.Float64Var(&f.clock, "clock", 0, "reference clock in MHz at which times are judged, 0 for the sentinels' median clock")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
+	flags.StringVar(&f.traffic, "traffic", "", "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first")
 	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
 	flags.Lookup("shard").Usage = "measure one part of the plan, as in 3/8; the merge command joins the parts"
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")
@@ -130,6 +132,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
 		cobra.CompletionWithDesc(roundsForAll, "every case")))
 	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
+	complete(cmd, "traffic", filesWith("csv"))
 	complete(cmd, "shard", fixed("1/2", "2/2"))
 	for _, free := range []string{"threads", "rounds", "block", "clock", "seed"} {
 		complete(cmd, free, cobra.NoFileCompletions)
@@ -200,6 +203,11 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if f.batches != "" {
 		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {
 			return bad("batch", err)
+		}
+	}
+	if f.traffic != "" {
+		if o.Traffic, err = results.ReadTraffic(f.traffic); err != nil {
+			return bad("traffic", err)
 		}
 	}
 	for _, d := range f.dtypes {

@@ -96,12 +96,12 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
-	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = inferredMs(plan), meta.Fingerprint.Devices, plan.Seed, run.Cases
+	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = results.Inferred(plan.Own()), meta.Fingerprint.Devices, plan.Seed, run.Cases
 	if chooser.Choices, err = run.Choices(); err != nil {
 		return nil, nil, err
 	}
 	d := designerOf(cfg, plan, meta.Ceilings, meta.Fingerprint.Devices)
-	d.rules.Clocks, d.rules.Launched = clocks, run.Cases
+	d.Clocks, d.Launched = clocks, run.Cases
 	return chooser, d, nil
 }
 

@@ -42,6 +42,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --kernel ladder --dtype fp32 --out rungs.db    # our own kernels, rung by rung",
 			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours with ours",
 			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
+			"gemmaudit sweep --model llama3-8b --batch 1:8192 --deadline 1h --traffic m.csv --out served.db",
 			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
@@ -65,6 +66,13 @@ asked, it searches from a grid of every eighth row, or fewer. A table that is ma
 serves every M between its ends. --dry-run counts the rows that would be measured and inferred.
 The preset overnight infers unless --infer=false is given. Attention, and series of fewer than
 64 Ms, are always measured row by row; a shard has inferred series whole or not at all.
+
+--traffic names a CSV with the columns m and weight: how often each M is computed where the model
+is served. The weight of a listed M holds up to the next listed one, so a line with weight 0 ends
+a range; below the first and above the last there is none. With a deadline, rows are then taken in
+by steps of an eighth of it, those of most traffic first, each step with all its screening rounds:
+what is not reached is what is seldom computed. Where a preset's grid does not fit its time,
+the Ms of least traffic are left out. Verdicts do not depend on it.
 
 Without --kernel a sweep takes what people run: libraries, auto, and kernels of yours that
 are loaded. --kernel ladder takes our own kernels, rung by rung (naive, tiled, mma and others),

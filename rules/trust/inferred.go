@@ -32,30 +32,6 @@ func (k Kind) grid() sweep.Batches {
 	return grid()
 }
 
-// designer lets the rules choose the rows of a sweep.
-type designer struct{ rules.Designer }
-
-// Seeds implements [sweep.Designer].
-func (d designer) Seeds(s sweep.PlannedSeries, choices results.Choices) (sweep.Batches, error) {
-	return d.Designer.Seeds(s.SeriesKey, s.Ms, choices), nil
-}
-
-// More implements [sweep.Designer].
-func (d designer) More(plan *sweep.Plan, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
-	more, known, err := d.Look(asked(plan), choices, cases, samples)
-	return more, known.Inferred, err
-}
-
-func asked(plan *sweep.Plan) map[results.SeriesKey][]int {
-	out := map[results.SeriesKey][]int{}
-	for _, s := range plan.Series {
-		if s.Infer {
-			out[s.SeriesKey] = s.Ms
-		}
-	}
-	return out
-}
-
 // infer prepares a runner whose plan infers rows, by what would run where the machine is asked.
 func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
 	if !s.kind.untold {
@@ -68,10 +44,10 @@ func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser 
 		}
 		chooser.Choices = told.Choices
 	}
-	chooser.Asked, chooser.Seed, chooser.Devices = asked(r.Plan), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
+	chooser.Asked, chooser.Seed, chooser.Devices = results.Inferred(r.Plan.Own()), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
 	chooser.Launched = v.run.Cases
 	r.Chooser = chooser
-	r.Designer = designer{rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}}
+	r.Designer = rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}
 	return nil
 }
 

@@ -1,0 +1,147 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// MaxM bounds an M that is planned.
+	MaxM = 1 << 22
+	// MaxMs bounds the Ms of one series of a plan.
+	MaxMs = 1 << 17
+)
+
+// Ms are the Ms of a series, ascending, each once. In JSON they are written as [Ms.String]
+// does, which for regular ones is a few characters.
+type Ms []int
+
+// PlannedSeries is a curve over M of the plan that a run holds: see [Meta].Plan.
+type PlannedSeries struct {
+	SeriesKey
+	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
+	Name string `json:"name,omitempty"`
+	// Ms may be shared with other series, and are not changed.
+	Ms Ms `json:"ms"`
+	// Infer says that not every M has to be measured: some are chosen, and the others follow
+	// from them.
+	Infer bool `json:"infer,omitempty"`
+}
+
+// Case is the series' product with m rows.
+func (s PlannedSeries) Case(m int) Case { return Case{SeriesKey: s.SeriesKey, M: m} }
+
+// Inferred lists the Ms of those of the series of which not every M has to be measured; nil
+// where there are none.
+func Inferred(series []PlannedSeries) map[SeriesKey][]int {
+	var out map[SeriesKey][]int
+	for _, s := range series {
+		if s.Infer {
+			if out == nil {
+				out = map[SeriesKey][]int{}
+			}
+			out[s.SeriesKey] = s.Ms
+		}
+	}
+	return out
+}
+
+// Series are the series of the run's plan; none where the run has no plan.
+func (m Meta) Series() ([]PlannedSeries, error) {
+	if len(m.Plan) == 0 {
+		return nil, nil
+	}
+	var p struct {
+		Series []PlannedSeries `json:"series"`
+	}
+	if err := json.Unmarshal(m.Plan, &p); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return p.Series, nil
+}
+
+// Has says whether m is one of them.
+func (ms Ms) Has(m int) bool {
+	_, ok := slices.BinarySearch(ms, m)
+	return ok
+}
+
+// String writes the Ms in their shortest regular form: runs of three and more at equal
+// distance as ranges from:to and from:to:step, the others as they are, with commas between.
+func (ms Ms) String() string {
+	var items []string
+	for i := 0; i < len(ms); {
+		j := i + 1
+		for j+1 < len(ms) && ms[j+1]-ms[j] == ms[j]-ms[j-1] {
+			j++
+		}
+		if j < len(ms) && j-i >= 2 {
+			item := fmt.Sprintf("%d:%d", ms[i], ms[j])
+			if step := ms[i+1] - ms[i]; step != 1 {
+				item += ":" + strconv.Itoa(step)
+			}
+			items = append(items, item)
+			i = j + 1
+			continue
+		}
+		items = append(items, strconv.Itoa(ms[i]))
+		i++
+	}
+	return strings.Join(items, ",")
+}
+
+// MarshalJSON writes the Ms as one string.
+func (ms Ms) MarshalJSON() ([]byte, error) { return json.Marshal(ms.String()) }
+
+// UnmarshalJSON reads what [Ms.MarshalJSON] writes. The string may be empty, because a shard of
+// a plan may leave nothing of a series.
+func (ms *Ms) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("ms: %w", err)
+	}
+	got, err := parseMs(s)
+	*ms = got
+	return err
+}
+
+// parseMs reads what [Ms.String] writes.
+func parseMs(s string) (Ms, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out Ms
+	for item := range strings.SplitSeq(s, ",") {
+		bounds := [3]int{0, 0, 1}
+		fields := strings.Split(item, ":")
+		if len(fields) > len(bounds) {
+			return nil, fmt.Errorf("ms %.40q: %.40q is no range", s, item)
+		}
+		for i, f := range fields {
+			n, err := strconv.Atoi(f)
+			if err != nil || n < 1 || n > MaxM {
+				return nil, fmt.Errorf("ms %.40q: %.40q is not a number from 1 to %d", s, f, MaxM)
+			}
+			bounds[i] = n
+		}
+		if len(fields) == 1 {
+			bounds[1] = bounds[0]
+		}
+		from, to, step := bounds[0], bounds[1], bounds[2]
+		if from > to || len(out) > 0 && from <= out[len(out)-1] {
+			return nil, fmt.Errorf("ms %.40q: they do not ascend at %.40q", s, item)
+		}
+		n := (to-from)/step + 1
+		if n > MaxMs-len(out) {
+			return nil, fmt.Errorf("ms %.40q: there are more than %d", s, MaxMs)
+		}
+		out = slices.Grow(out, n)
+		for m := from; m <= to; m += step {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,139 @@
+package sweep
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// knownTraffic sweeps a plan until its deadline, on a library's device, and returns which share of the
+// traffic is known then: of rows that have the samples of the screening or are inferred.
+func knownTraffic(t *testing.T, p *Plan, traffic results.Traffic) float64 {
+	t.Helper()
+	d := library(1, 0.002)
+	run := newRun(t, p)
+	if p.Infers() {
+		told(t, d, p, run)
+	}
+	r := ruled(t, d, p, run)
+	r.Now = d.Now
+	sum, err := r.Run(t.Context())
+	if err != nil || sum.Status != StatusDeadline {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	data, err := rules.LoadData(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit, err := rules.RunAudit(t.Context(), data, rules.Default().Only(rules.Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known, all float64
+	for _, s := range p.Series {
+		for _, m := range s.Ms {
+			all += traffic.Weight(m)
+		}
+	}
+	for _, s := range audit.Series {
+		for _, row := range s.Rows {
+			if row.Inferred || row.Samples >= p.Screening {
+				known += traffic.Weight(row.M)
+			}
+		}
+	}
+	return known / all
+}
+
+// TestTrafficIsKnownFirst: where the deadline leaves time for a part, what is known are the Ms with
+// traffic.
+func TestTrafficIsKnownFirst(t *testing.T) {
+	// Nearly all of it between two bounds that are no edges of a tile.
+	traffic := results.Traffic{{M: 1, Weight: 0.001}, {M: 1500, Weight: 1}, {M: 1600, Weight: 0.001}, {M: 4096, Weight: 0.001}}
+	for _, c := range []struct {
+		name     string
+		batches  string
+		infer    bool
+		deadline time.Duration
+	}{
+		{"inferred", "1:4096", true, 500 * time.Millisecond},
+		{"measured", "4:4096:4", false, 3 * time.Second},
+	} {
+		sweep := func(traffic results.Traffic) *Plan {
+			return planned(t, library(1, 0.002), c.batches, func(o *Options) {
+				o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &c.infer, []kernels.DType{kernels.BF16}, 15, 7, []Target{{N: 1024, K: 1024}}
+				o.Deadline, o.Traffic = c.deadline, traffic
+			})
+		}
+		with, without := knownTraffic(t, sweep(traffic), traffic), knownTraffic(t, sweep(nil), traffic)
+		if with < 0.9 || with-without < 0.3 {
+			t.Errorf("%s: %.3f of the traffic is known, %.3f where the sweep does not know it", c.name, with, without)
+		}
+	}
+}
+
+// TestThinKeepsTraffic: where the grid does not fit the budget, Ms without traffic go first, then
+// those of least.
+func TestThinKeepsTraffic(t *testing.T) {
+	traffic := results.Traffic{{M: 100, Weight: 1}, {M: 200, Weight: 9}, {M: 250, Weight: 0}, {M: 900, Weight: 3}, {M: 1000, Weight: 3}}
+	d := library(1, 0)
+	ceilings, err := d.Ceilings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		budget time.Duration
+		infer  bool
+	}{{8 * time.Second, false}, {4 * time.Second, false}, {time.Second, false}, {time.Millisecond, false}, {400 * time.Millisecond, true}} {
+		p := planned(t, d, "1:1000", func(o *Options) {
+			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Traffic = &c.infer, []kernels.DType{kernels.BF16}, 15, 7, traffic
+		})
+		est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
+		p.thin(est, nil, c.budget)
+		ms := p.Series[0].Ms
+		if err := p.Validate(); err != nil || len(ms) == 1000 {
+			t.Fatalf("budget %v: %d Ms, %v", c.budget, len(ms), err)
+		}
+		fits := est.Plan(p, nil, nil).Expected <= c.budget
+		if !fits && len(ms) > leastInferred {
+			t.Errorf("budget %v: %d Ms take %v", c.budget, len(ms), est.Plan(p, nil, nil).Expected)
+		}
+		lightest := 9.0 // of those that were kept
+		for _, m := range ms {
+			lightest = min(lightest, traffic.Weight(m))
+		}
+		for m := 1; m <= 1000; m++ {
+			if !ms.Has(m) && traffic.Weight(m) > lightest {
+				t.Errorf("budget %v: m%d of weight %g went, and weight %g is kept", c.budget, m, traffic.Weight(m), lightest)
+				break
+			}
+		}
+	}
+}
+
+func TestTrafficOfAPlan(t *testing.T) {
+	beyond := results.Traffic{{M: 1, Weight: 3}, {M: 64, Weight: 1}}
+	p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic, o.Deadline = beyond, time.Minute })
+	if !p.staged() || !slices.Contains(p.Notes, "traffic: 2 of its 2 Ms lie beyond the plan's, with 100.0 % of the weight") {
+		t.Errorf("staged %v, notes %q", p.staged(), p.Notes)
+	}
+	text, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := DecodePlan(text); err != nil || !slices.Equal(back.Traffic, beyond) {
+		t.Errorf("read as %v, %v", back.Traffic, err)
+	}
+	p.Traffic = results.Traffic{{M: 2, Weight: -1}}
+	if err := p.Validate(); err == nil {
+		t.Error("a negative weight is accepted")
+	}
+	// Without a deadline there is time for all, in the order of any plan.
+	if p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic = results.Traffic{{M: 8, Weight: 1}} }); p.staged() {
+		t.Errorf("a step of %v without a deadline", p.Step)
+	}
+}
