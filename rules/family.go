@@ -75,6 +75,10 @@ type family struct {
 type layout struct {
 	turned bool    // the first side of the tile lies along N
 	slots  float64 // tiles at the same time, where the kind does not tell
+	// padded is of how many tiles along M and N a cluster is made up, zeros for single tiles: a
+	// cluster of which tiles lie outside of C takes as many slots as any. What a library tells
+	// of a cluster is its shape among the blocks of a launch, not how they lie in C.
+	padded [2]int
 }
 
 // layouts are those that a family may have, the most likely first.
@@ -86,11 +90,17 @@ func (f *family) layouts() []layout {
 	if f.units > 0 && slices.ContainsFunc(f.rows, func(r familyRow) bool { return r.kind.Slots <= 0 }) {
 		slots = append(slots, 2*f.units)
 	}
+	padded := [][2]int{{}}
+	if blocks := f.kind.cluster[0] * f.kind.cluster[1] * f.kind.cluster[2]; blocks > 1 {
+		padded = append(padded, [2]int{blocks, 1}, [2]int{1, blocks})
+	}
 	var out []layout
 	for _, s := range slots {
-		out = append(out, layout{slots: s})
-		if f.kind.orientation == kernels.OrientationUnknown && f.kind.tile[0] != f.kind.tile[1] {
-			out = append(out, layout{true, s})
+		for _, p := range padded {
+			out = append(out, layout{slots: s, padded: p})
+			if f.kind.orientation == kernels.OrientationUnknown && f.kind.tile[0] != f.kind.tile[1] {
+				out = append(out, layout{true, s, p})
+			}
 		}
 	}
 	return out
@@ -103,15 +113,19 @@ func (f *family) terms(r familyRow, l layout) (x [terms]float64) {
 	if l.turned {
 		kind.Tile[0], kind.Tile[1] = kind.Tile[1], kind.Tile[0]
 	}
-	tiles := float64(kind.Tiles(r.m, f.n))
 	slots := kind.Slots
 	if slots <= 0 {
 		slots = l.slots
 	}
 	if slots > 0 {
-		x[termWaves] = math.Ceil(tiles/slots - 1e-6)
+		wide := kind // as if a cluster were one tile
+		for i, n := range l.padded {
+			wide.Tile[i] *= max(1, n)
+		}
+		clusters := float64(wide.Tiles(r.m, f.n) * max(1, l.padded[0]) * max(1, l.padded[1]))
+		x[termWaves] = math.Ceil(clusters/slots - 1e-6)
 	}
-	x[termTiles] = tiles
+	x[termTiles] = float64(kind.Tiles(r.m, f.n))
 	return x
 }
 

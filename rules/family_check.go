@@ -17,7 +17,8 @@ const (
 	checkedGuessed = 0.06
 	// insideShare is the share of them that has to lie inside its interval.
 	insideShare = 0.95
-	// chanceLevel is how unlikely the check rows of a family may be by its line.
+	// chanceLevel is how unlikely the check rows of the families of a series may be by their
+	// lines: each family gets an even share of it, or else some of a hundred would fail by chance.
 	chanceLevel = 0.02
 	// surelyOutside is the probability of a single check row that breaks a family's line, and
 	// farOutside how far off it has to lie, in half-widths of wideInference.
@@ -98,8 +99,26 @@ func uniform(seed uint64, m int) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// check holds the check rows of a family against the line of the others.
-func (f *fitted) check(points []point, serves func(point) bool, usual float64, q quantiles) {
+// held counts the families that more than one check row may speak against.
+func held(families []*fitted) int {
+	n := 0
+	for _, f := range families {
+		checks := 0
+		for _, r := range f.rows {
+			if r.check && r.point >= 0 {
+				checks++
+			}
+		}
+		if checks > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// check holds the check rows of a family against the line of the others; level is how unlikely
+// they may be by it.
+func (f *fitted) check(points []point, serves func(point) bool, usual, level float64, q quantiles) {
 	without := fitLine(f.family, points, serves, func(r familyRow) bool { return r.check }, usual)
 	if without == nil || len(without.rows) < 2 {
 		return
@@ -126,7 +145,7 @@ func (f *fitted) check(points []point, serves func(point) bool, usual float64, q
 		}
 	}
 	out := f.checked - f.inside
-	f.failed = least*float64(max(f.checked, 1)) < surelyOutside || out > 1 && atLeast(out, f.checked, 1-insideShare) < chanceLevel
+	f.failed = least*float64(max(f.checked, 1)) < surelyOutside || out > 1 && atLeast(out, f.checked, 1-insideShare) < level
 }
 
 // countInferred adds what was inferred of a curve to the audit.

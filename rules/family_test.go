@@ -122,3 +122,76 @@ func TestOrientation(t *testing.T) {
 		}
 	}
 }
+
+// TestClusters: a cluster takes slots for tiles that lie outside of C, and the times tell along
+// which side clusters lie.
+func TestClusters(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		padded [2]int
+	}{{"along M", [2]int{2, 1}}, {"along N", [2]int{1, 2}}, {"none", [2]int{}}} {
+		t.Run(c.name, func(t *testing.T) {
+			kind := results.LaunchKind{Label: "k", Tile: [3]int{192, 192, 64}, Split: 1, Slots: 132}
+			if c.padded != [2]int{} {
+				kind.Cluster = [3]int{2, 1, 1}
+			}
+			f := &family{kind: familyOf(kind), n: 14336, units: 132}
+			rng := rand.New(rand.NewPCG(1, 1))
+			var points []point
+			var truth []float64
+			for m := 192; m <= 192*120; m += 192 {
+				tiles := [2]int{m / 192, 75}
+				for i, n := range c.padded {
+					tiles[i] = (tiles[i] + max(n, 1) - 1) / max(n, 1) * max(n, 1)
+				}
+				waves := math.Ceil(float64(tiles[0]*tiles[1]) / 132)
+				truth = append(truth, math.Log(3+20*waves))
+				p := -1
+				if len(truth)%5 < 2 {
+					p = len(points)
+					points = append(points, point{m: m, n: 7, us: estimate{truth[len(truth)-1] + 0.001*rng.NormFloat64(), 0.001, 12}})
+				}
+				f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: p})
+			}
+			l := fitLine(f, points, func(point) bool { return true }, func(familyRow) bool { return false }, usualScatter)
+			if l.layout.padded != c.padded {
+				t.Errorf("layout %+v", l.layout)
+			}
+			for i, r := range f.rows {
+				if off := l.at(f.terms(r, l.layout)) - truth[i]; math.Abs(off) > 0.003 {
+					t.Errorf("m%d is foretold %.2f %% off", r.m, 100*off)
+				}
+			}
+		})
+	}
+}
+
+// TestChecksByChance: check rows that lie outside as often as chance has it in one of many
+// families do not fail it.
+func TestChecksByChance(t *testing.T) {
+	kind := results.LaunchKind{Label: "k", Tile: [3]int{128, 128, 64}, Split: 1, Slots: 132}
+	f := &fitted{family: &family{kind: familyOf(kind), n: 4096, units: 132}}
+	var points []point
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range 120 {
+		m := 128 * (i + 1)
+		off := 0.001 * rng.NormFloat64()
+		check := i%6 == 3
+		if check && i%24 == 3 {
+			off = 0.006
+		}
+		f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: i, check: check})
+		points = append(points, point{m: m, n: 7, us: estimate{math.Log(3+20*math.Ceil(float64(32*(i+1))/132)) + off, 0.001, 12}})
+	}
+	serves := func(point) bool { return true }
+	for _, c := range []struct {
+		families int
+		failed   bool
+	}{{1, true}, {40, false}} {
+		g := &fitted{family: f.family}
+		g.check(points, serves, usualScatter, chanceLevel/float64(c.families), quantiles{})
+		if out := g.checked - g.inside; out != 4 || g.failed != c.failed {
+			t.Errorf("one of %d: %d checked, %d inside, failed %v", c.families, g.checked, g.inside, g.failed)
+		}
+	}
+}

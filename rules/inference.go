@@ -146,6 +146,7 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 			usual = math.Sqrt(sum / n)
 		}
 	}
+	level := chanceLevel / float64(max(1, held(out.families)))
 	for _, f := range out.families {
 		if f.line == nil {
 			if f.measured() > 0 {
@@ -154,7 +155,7 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 			continue
 		}
 		f.wide = f.line.wide(q)
-		f.check(points, serves, usual, q)
+		f.check(points, serves, usual, level, q)
 		if len(f.rows) > 1 {
 			out.count.Families++
 		}
