@@ -17,7 +17,7 @@ type SoftmaxProblem struct {
 	Scale float32
 	// Queries makes the mask causal, unless it is 0: the rows are sequences of so many
 	// queries, at most Columns, and row r sees the columns up to r mod Queries + Columns - Queries.
-	// What is masked is not read, and is 0 in Out, or -Inf of the logarithm.
+	// What is masked takes no part, whatever it is, and is 0 in Out, or -Inf of the logarithm.
 	Queries int
 	Log     bool
 	In, Out Operand
