@@ -61,7 +61,7 @@ build: $(TRAMPOLINES)
 	$(call resolved,bin/gemmaudit)
 
 # A program for each folder below kernels whose tests look for a GPU, to be started in it.
-GPU_TESTS := cuda cuda/attention cuda/cublas cuda/decoder cuda/management mistral
+GPU_TESTS := cuda cuda/attention cuda/cublas cuda/decoder cuda/management cuda/softmax mistral
 cuda-test: $(GPU_TESTS:%=bin/tests/%.test)
 
 bin/tests/%.test: $(TRAMPOLINES) FORCE

@@ -13,6 +13,8 @@
 #   ./run.sh reach            our kernels compared with cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
+#   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
+#                             bytes; then small ones
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -55,9 +57,9 @@ failed=0
 
 # The folders of kernels that have a test program, mistral's aside, which has a section. The
 # longest run first.
-rooms=(cuda cuda/attention cuda/decoder cuda/cublas cuda/management)
-older_rooms=(cuda cuda/attention cuda/decoder)
-older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
+older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
+older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
@@ -127,6 +129,7 @@ sanitize_gpu() {
     for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("cuda ^TestSmall\$/^$kernel\$/^$dtype\$"); done
   done
   patterns+=('cuda ^TestOperations$' 'cuda/attention ^TestSmallAttention$')
+  for dtype in fp32 fp16 bf16; do patterns+=("cuda/softmax ^TestSmallSoftmax\$/^$dtype\$"); done
   for kernel in OverlappedChain Fuse RotateAttend; do patterns+=("cuda/decoder ^Test$kernel\$"); done
   for pattern in "${patterns[@]}"; do
     [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
@@ -230,6 +233,11 @@ run_attention() {
   step attention-audit 60 ./gemmaudit run --device "$device" --op attention --shape q32kv8d128 --batch 64:8192:64 --dtype bf16 \
     --kernel auto,flash,decode --block 1ms --images png --out "$out/attention-audit"
   passed 1 4
+}
+
+run_softmax() {
+  gpu_test softmax 200 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
+  passed
 }
 
 run_article() {
@@ -341,16 +349,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention article audit mistral pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention softmax article audit mistral pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | choices | attention | article | audit | mistral | pair | noise | candidates) ;;
+    test | sanitize | older | reach | choices | attention | softmax | article | audit | mistral | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, article, audit, mistral, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, softmax, article, audit, mistral, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

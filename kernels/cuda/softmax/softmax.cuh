@@ -121,7 +121,9 @@ struct Row {
         pieces = there ? (head + columns + N - 1) / N : 0;
         visible = (head + seen + N - 1) / N;
         if (!there) visible = 0;
-        whole = row == p.rows - 1 && (head + columns) % N != 0 ? pieces - 1 : pieces;
+        // Rows of a few columns share the piece that the end of the matrix cuts.
+        const int64_t left = (head + static_cast<int64_t>(p.rows - row) * p.columns) / N;
+        whole = left < pieces ? static_cast<int>(left) : pieces;
     }
 
     // load reads piece v, which is visible; what is not of the row may be anything.
