@@ -90,13 +90,13 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 // NewCopies are launches that copy bytes from address to address, both multiples of 16, as is the
 // number of bytes: by a kernel, and by the driver. keep is held as long as they are.
 func (d *Device) NewCopies(to, from uint64, bytes int64, keep ...any) ([]*Launch, error) {
-	kernel, err := d.NewLaunch("copy", "copy memory", Steps([]planning.Call{support.CopyCall(d.arch, from, to, bytes)}), keep...)
+	kernel, err := d.NewLaunch("copy", "copy memory by ga_copy", Steps([]planning.Call{support.CopyCall(d.arch, from, to, bytes)}), keep...)
 	if err != nil {
 		return nil, err
 	}
 	own := (*C.ga_cuda_copy)(C.malloc(C.sizeof_ga_cuda_copy))
 	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(to), src: C.CUdeviceptr(from), bytes: C.size_t(bytes)}
-	drivers, err := d.NewLaunch("driver's copy", "copy memory by the driver", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}}, keep...)
+	drivers, err := d.NewLaunch("driver's copy", "copy memory", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}}, keep...)
 	if err != nil {
 		C.free(unsafe.Pointer(own))
 		return nil, err
