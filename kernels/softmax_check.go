@@ -257,6 +257,10 @@ func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
 	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
 	for _, inside := range []bool{false, true} {
 		var failure *SoftmaxError
+		before, behind := guard*size, (guard+n)*size
+		if !inside && bytes.Equal(got[:before], blank[:before]) && bytes.Equal(got[behind:], blank[behind:]) {
+			continue
+		}
 		for at := -guard; at < n+guard; at++ {
 			bytesAt := (at + guard) * size
 			same := bytes.Equal(got[bytesAt:][:size], blank[bytesAt:][:size])
