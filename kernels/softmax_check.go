@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // SoftmaxError says how a softmax failed its correctness check.
@@ -50,43 +51,73 @@ func (e *SoftmaxError) Error() string {
 // was used, 0 to 1. The error is a [*SoftmaxError], an [*Unsupported] where the kernel refuses the
 // problem, one that names a field of p, or the device's. Operands that p has are not used.
 func SoftmaxGate(ctx context.Context, d Device, k SoftmaxKernel, p SoftmaxProblem, seed uint64) (margin float64, err error) {
-	p, err = p.Normalized()
-	if err != nil {
-		return 0, err
-	}
-	if err := k.Supports(p); err != nil {
-		return 0, err
+	margins, errs := softmaxGates(ctx, d, []SoftmaxKernel{k}, p, seed)
+	return margins[0], errs[0]
+}
+
+// softmaxGates is [SoftmaxGate] of several kernels, which have the operands and references in
+// common. Each has its margin and its error, at which it ends and the others go on.
+func softmaxGates(ctx context.Context, d Device, ks []SoftmaxKernel, p SoftmaxProblem, seed uint64) ([]float64, []error) {
+	margins, errs := make([]float64, len(ks)), make([]error, len(ks))
+	p, err := p.Normalized()
+	for i, k := range ks {
+		if errs[i] = err; err == nil {
+			errs[i] = k.Supports(p)
+		}
 	}
 	for _, data := range softmaxKinds {
-		r := &softmaxRun{device: d, kernel: k, p: p, data: data}
-		err := r.run(ctx, softmaxOperand(p, data, seed))
-		for i := len(r.held) - 1; i >= 0; i-- {
-			err = errors.Join(err, r.held[i].Close())
+		if !slices.Contains(errs, nil) {
+			break
 		}
-		if err != nil {
-			return 0, err
+		x := softmaxOperand(p, data, seed)
+		ref, bound := softmaxOf(p, x)
+		for i, k := range ks {
+			if errs[i] != nil {
+				continue
+			}
+			r := &softmaxRun{device: d, kernel: k, p: p, data: data}
+			errs[i] = r.run(ctx, x, ref, bound)
+			for at := len(r.held) - 1; at >= 0; at-- {
+				errs[i] = errors.Join(errs[i], r.held[at].Close())
+			}
+			margins[i] = max(margins[i], r.margin)
 		}
-		margin = max(margin, r.margin)
 	}
-	return margin, nil
+	return margins, errs
 }
 
 // CheckSoftmax runs the standing table of type dt, see [SoftmaxProblems], on k and ends at
 // the first failure. A kernel that refuses all of it, and a type that softmax is not defined for, have Passed 0
 // and no error.
 func CheckSoftmax(ctx context.Context, d Device, k SoftmaxKernel, dt DType, seed uint64) (CheckSummary, error) {
-	var s CheckSummary
+	summaries, errs := CheckSoftmaxes(ctx, d, []SoftmaxKernel{k}, dt, seed)
+	return summaries[0], errs[0]
+}
+
+// CheckSoftmaxes is [CheckSoftmax] of several kernels, which have the operands and references in
+// common. Each has its summary and its error, at which it ends and the others go on.
+func CheckSoftmaxes(ctx context.Context, d Device, ks []SoftmaxKernel, dt DType, seed uint64) ([]CheckSummary, []error) {
+	summaries, errs := make([]CheckSummary, len(ks)), make([]error, len(ks))
 	if dt != FP32 && dt != FP16 && dt != BF16 {
-		s.Skipped = []error{&Unsupported{Kernel: k.Name(), DType: dt, Reason: "softmax has operands of fp32, fp16 and bf16"}}
-		return s, nil
+		for i, k := range ks {
+			summaries[i].Skipped = []error{&Unsupported{Kernel: k.Name(), DType: dt, Reason: "softmax has operands of fp32, fp16 and bf16"}}
+		}
+		return summaries, errs
 	}
 	for _, p := range SoftmaxProblems(dt) {
-		margin, err := SoftmaxGate(ctx, d, k, p, seed)
-		if err := s.add(ctx, margin, err); err != nil {
-			return s, err
+		var going []int
+		var of []SoftmaxKernel
+		for i, k := range ks {
+			if errs[i] == nil {
+				going, of = append(going, i), append(of, k)
+			}
+		}
+		margins, problems := softmaxGates(ctx, d, of, p, seed)
+		for at, i := range going {
+			errs[i] = summaries[i].add(ctx, margins[at], problems[at])
 		}
 	}
-	return s, nil
+	return summaries, errs
 }
 
 // SoftmaxProblems is the standing table of softmax and its logarithm for a type: one column to
@@ -118,24 +149,23 @@ func SoftmaxProblems(d DType) []SoftmaxProblem {
 		both(13, columns, 0, 1)
 	}
 	for _, columns := range []int{4095, 4096, 4097, 5000, 8192, 8193, 12288, 16384, 16385} {
-		both(7, columns, 0, 1)
+		both(3, columns, 0, 1)
 	}
 	both(8, 4096, 0, 3)
 	// Longer than shared memory or a cache, in few rows.
 	add(3, 24576, 0, 1)
-	add(2, 32768, 0, 0.5)
+	add(1, 32768, 0, 0.5)
 	add(3, 32771, 0, 1)
-	add(2, 65536, 0, 1)
+	add(1, 65536, 0, 1)
 	add(1, 65537, 0, 1)
 	add(1, 131072, 0, 1)
-	add(2, 131075, 0, 1)
+	add(2, 131075, 0, 0.125)
 	add(1, 262144, 0, 1)
-	add(1, 300001, 0, 0.125)
 	// Causal masks: squares, a part of a sequence behind whole ones, more columns than queries,
 	// one query, and rows whose whole length is one element.
 	for _, m := range []struct{ rows, columns, queries int }{
 		{1, 1, 1}, {5, 5, 5}, {48, 16, 16}, {70, 33, 33}, {96, 64, 32}, {130, 100, 100}, {131, 128, 128},
-		{9, 300, 1}, {40, 257, 7}, {70, 512, 64}, {200, 1024, 1024}, {33, 1030, 1000}, {8, 5000, 3}, {4, 20000, 20000}, {3, 70000, 2},
+		{9, 300, 1}, {40, 257, 7}, {70, 512, 64}, {60, 1024, 1024}, {33, 1030, 1000}, {8, 5000, 3}, {3, 20000, 20000}, {2, 70000, 1},
 	} {
 		both(m.rows, m.columns, m.queries, 0.125)
 	}
@@ -162,7 +192,7 @@ func (r *softmaxRun) upload(content []byte) (Buffer, error) {
 }
 
 // run uploads the operand, executes softmax twice and judges it.
-func (r *softmaxRun) run(ctx context.Context, x []float64) error {
+func (r *softmaxRun) run(ctx context.Context, x, ref, bound []float64) error {
 	p := r.p
 	fail := func(err error) error {
 		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), p, r.data, err)
@@ -201,7 +231,7 @@ func (r *softmaxRun) run(ctx context.Context, x []float64) error {
 	if err := r.checkWritten(results[0], blank, guard); err != nil {
 		return err
 	}
-	if err := r.checkValues(results[0], x, guard); err != nil {
+	if err := r.checkValues(results[0], ref, bound, guard); err != nil {
 		return err
 	}
 	after := make([]byte, len(in))
@@ -227,6 +257,10 @@ func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
 	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
 	for _, inside := range []bool{false, true} {
 		var failure *SoftmaxError
+		before, behind := guard*size, (guard+n)*size
+		if !inside && bytes.Equal(got[:before], blank[:before]) && bytes.Equal(got[behind:], blank[behind:]) {
+			continue
+		}
 		for at := -guard; at < n+guard; at++ {
 			bytesAt := (at + guard) * size
 			same := bytes.Equal(got[bytesAt:][:size], blank[bytesAt:][:size])
@@ -250,8 +284,7 @@ func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
 }
 
 // checkValues compares the output with the reference.
-func (r *softmaxRun) checkValues(got []byte, x []float64, guard int) error {
-	ref, bound := softmaxOf(r.p, x)
+func (r *softmaxRun) checkValues(got []byte, ref, bound []float64, guard int) error {
 	values := make([]float64, len(ref))
 	if err := Decode(r.p.DType, got[guard*r.p.DType.Size():], values); err != nil {
 		return err

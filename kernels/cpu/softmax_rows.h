@@ -271,7 +271,8 @@ static void NAME(softmax)(const ga_softmax *s, int tid, int nthreads, char *scra
     ga_softmax_part *parts = ga_softmax_parts(s) + tid * s->segments;
     int64_t row, end, until;
     ga_share(s->rows, nthreads, tid, &row, &end);
-    int staged = s->stream && bytes < DIRECT;
+    int whole = bytes % 64 == 0 && (uintptr_t)s->out % 64 == 0; // lines
+    int staged = s->stream && bytes < (whole ? DIRECT_LINES : DIRECT);
     for (; row < end; row = until) {
       until = staged && row + STAGE / bytes < end ? row + STAGE / bytes : end;
       char *out = (char *)s->out + row * bytes, *stage = scratch + (uintptr_t)out % 64;
