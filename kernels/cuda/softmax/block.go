@@ -85,7 +85,7 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 		if len(all) > 0 && threads == 32 && share <= 32*t.vectors/2 {
 			break // more pieces than there are
 		}
-		kernel := fmt.Sprintf("ga_softmax_%s_%s_%d", name, p.DType, t.vectors)
+		kernel := fmt.Sprintf("%s_%d", p.kernel(name), t.vectors)
 		w := work{
 			blocks: p.rows * blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
 			held: float64(share*pieceBytes) * p.seen(), passes: 1, meeting: blockMeeting,

@@ -31,7 +31,7 @@ func (r reread) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(
 
 func (reread) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
-	resident := max(1, residentBlocks(a, rereadKernel(p), rereadThreads)) * a.SMs
+	resident := max(1, residentBlocks(a, p.kernel("reread"), rereadThreads)) * a.SMs
 	for blocks := 1; blocks <= min(resident, rereadMost); blocks *= 2 {
 		if blocks > 1 && (blocks-1)*rereadThreads >= p.pieces() {
 			break // blocks without a piece
@@ -40,8 +40,6 @@ func (reread) Candidates(a planning.Arch, p Problem) []plan {
 	}
 	return all
 }
-
-func rereadKernel(p Problem) string { return "ga_softmax_reread_" + string(p.DType) }
 
 // rereadPlan is that of so many blocks to a row, on a GPU that runs resident of them.
 func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
@@ -70,7 +68,7 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 		result.Flags = 2 * 8 * int64(groups) * int64(blocks) * int64(blocks)
 	}
 	result.Bind = func(at Addresses) []planning.Call {
-		c := p.call(a, rereadKernel(p), groups*blocks, rereadThreads, blocks, at)
+		c := p.call(a, p.kernel("reread"), groups*blocks, rereadThreads, blocks, at)
 		c.Cooperative = blocks > 1
 		return []planning.Call{c}
 	}

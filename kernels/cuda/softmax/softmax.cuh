@@ -93,8 +93,9 @@ __device__ __forceinline__ int seenOf(const SoftmaxParams& p, int row) {
 }
 
 // Row is where a row lies: in pieces of 16 bytes, of which element i of piece v is column
-// v · N + i - head.
-template <class T>
+// v · N + i - head. Where WHOLE, all rows of input and output begin and end at multiples of 16 bytes and
+// see all columns.
+template <class T, bool WHOLE>
 struct Row {
     static constexpr int N = lanesOf<T>;
 
@@ -111,6 +112,13 @@ struct Row {
     __device__ __forceinline__ Row(const SoftmaxParams& p, int row) {
         const bool there = row < p.rows;
         const int64_t at = there ? static_cast<int64_t>(row) * p.columns : 0;
+        if constexpr (WHOLE) {
+            in = static_cast<const T*>(p.in) + at;
+            out = static_cast<T*>(p.out) + at;
+            head = 0, columns = seen = p.columns, together = true;
+            pieces = visible = whole = there ? p.columns / N : 0;
+            return;
+        }
         const T* const from = static_cast<const T*>(p.in) + at;
         head = static_cast<int>(reinterpret_cast<uint64_t>(from) % 16 / sizeof(T));
         in = from - head;
@@ -129,7 +137,7 @@ struct Row {
     // load reads piece v, which is visible; what is not of the row may be anything.
     __device__ __forceinline__ uint4 load(int v) const {
         const T* const from = in + static_cast<int64_t>(v) * N;
-        if (v < whole) return loadOnce(from);
+        if (WHOLE || v < whole) return loadOnce(from);
         uint4 raw = make_uint4(0, 0, 0, 0); // the end of the matrix, element by element
 #pragma unroll 1
         for (int i = head + columns - v * N - 1; i >= 0; i--) {
@@ -146,6 +154,7 @@ struct Row {
 
     // mask puts -infinity where piece v holds no column that is seen.
     __device__ __forceinline__ void mask(uint4& raw, int v) const {
+        if constexpr (WHOLE) return;
         const int from = v == 0 ? head : 0, to = head + seen - v * N;
         if (from == 0 && to >= N) return;
         uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
@@ -163,19 +172,27 @@ struct Row {
         raw = make_uint4(words[0], words[1], words[2], words[3]);
     }
 
+    __device__ __forceinline__ static void storeWhole(T* to, const Floats<T>& f, bool stream) {
+        if (stream)
+            __stcs(reinterpret_cast<uint4*>(to), pack<T>(f));
+        else
+            *reinterpret_cast<uint4*>(to) = pack<T>(f);
+    }
+
     // store writes piece v, those of its elements that are columns; of those that are not seen, fill.
     __device__ __forceinline__ void store(int v, Floats<T> f, float fill, bool stream) const {
+        T* const at = out + static_cast<int64_t>(v) * N;
+        if constexpr (WHOLE) {
+            storeWhole(at, f, stream);
+            return;
+        }
         const int from = v == 0 ? head : 0, to = head + columns - v * N, shown = head + seen - v * N;
         if (shown < N) {
 #pragma unroll
             for (int i = 0; i < N; i++) f.v[i] = i < shown ? f.v[i] : fill;
         }
-        T* const at = out + static_cast<int64_t>(v) * N;
         if (from == 0 && to >= N && together) {
-            if (stream)
-                __stcs(reinterpret_cast<uint4*>(at), pack<T>(f));
-            else
-                *reinterpret_cast<uint4*>(at) = pack<T>(f);
+            storeWhole(at, f, stream);
             return;
         }
 #pragma unroll

@@ -68,6 +68,15 @@ func (p Problem) pieces() int {
 	return planning.DivideUp((before+p.columns)*size, pieceBytes)
 }
 
+// kernel is the symbol of a kernel for p: those of rows that begin and end at multiples of 16 bytes
+// and are not masked are built apart, since they have nothing to look out for.
+func (p Problem) kernel(name string) string {
+	if p.aligned == pieceBytes && p.queries == 0 {
+		return fmt.Sprintf("ga_softmax_%s_%s_whole", name, p.DType)
+	}
+	return fmt.Sprintf("ga_softmax_%s_%s", name, p.DType)
+}
+
 // seen is the part of the elements that is not masked, more than 0 to 1.
 func (p Problem) seen() float64 {
 	if p.queries == 0 {

@@ -18,12 +18,14 @@ namespace ga_softmax_block {
 
 constexpr int THREADS = 1024;
 
-#define SOFTMAX_BLOCK(name, T, vectors)                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS)                              \
-        ga_softmax_block_##name##_##vectors(const __grid_constant__ SoftmaxParams p) { \
-        rowInRegisters<T, vectors, false>(p);                                          \
+#define SOFTMAX_BLOCK(name, T, suffix, whole, vectors)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1)                                  \
+        ga_softmax_block_##name##suffix##_##vectors(const __grid_constant__ SoftmaxParams p) { \
+        rowInRegisters<T, whole, vectors, false>(p);                                       \
     }
-#define SOFTMAX_BLOCK_OF(name, T) GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T)
+#define SOFTMAX_BLOCK_OF(name, T)                            \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, , false)  \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, _whole, true)
 
 SOFTMAX_TYPES(SOFTMAX_BLOCK_OF)
 

@@ -17,12 +17,14 @@ namespace ga_softmax_cluster {
 
 constexpr int THREADS = 1024;
 
-#define SOFTMAX_CLUSTER(name, T, vectors)                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                \
-        ga_softmax_cluster_##name##_##vectors(const __grid_constant__ SoftmaxParams p) { \
-        rowInRegisters<T, vectors, true>(p);                                             \
+#define SOFTMAX_CLUSTER(name, T, suffix, whole, vectors)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                    \
+        ga_softmax_cluster_##name##suffix##_##vectors(const __grid_constant__ SoftmaxParams p) { \
+        rowInRegisters<T, whole, vectors, true>(p);                                       \
     }
-#define SOFTMAX_CLUSTER_OF(name, T) GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T)
+#define SOFTMAX_CLUSTER_OF(name, T)                            \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, , false)  \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, _whole, true)
 
 SOFTMAX_TYPES(SOFTMAX_CLUSTER_OF)
 

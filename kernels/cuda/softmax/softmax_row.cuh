@@ -39,7 +39,7 @@ struct ClusterMeeting {
 
 // rowInRegisters does a row whose pieces each thread has up to VECTORS of: block blockIdx.x,
 // or the cluster that it is of.
-template <class T, int VECTORS, bool CLUSTER>
+template <class T, bool WHOLE, int VECTORS, bool CLUSTER>
 __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     __shared__ Weights parts[32];
     uint32_t rank = 0, blocks = 1;
@@ -53,7 +53,8 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     dependentsMayStart();
     waitForPredecessor();
 
-    const Row<T> row(p, blockIdx.x / blocks);
+    int number = blockIdx.x / blocks;
+    const Row<T, WHOLE> row(p, number);
     const int share = (row.pieces + blocks - 1) / blocks, begin = rank * share, end = min(begin + share, row.pieces);
     const int first = begin + threadIdx.x, visible = min(end, row.visible);
     uint4 x[VECTORS];
@@ -82,9 +83,12 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     if constexpr (CLUSTER) w = meeting.merged(w, rank, blocks, p.scale2);
 #endif
     const Outcome outcome(p, w);
+    // Where pieces leave no registers for it, what is known of the row is found out again.
+    if constexpr (VECTORS >= 8) asm volatile("" : "+r"(number));
+    const Row<T, WHOLE> to(p, number);
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) {
         const int v = first + j * blockDim.x;
-        if (v < end) row.store(v, outcome.of<T>(x[j]), outcome.fill, p.stream);
+        if (v < end) to.store(v, outcome.of<T>(x[j]), outcome.fill, p.stream);
     }
 }

@@ -19,7 +19,7 @@ namespace ga_softmax_warp {
 
 constexpr int THREADS = 128;
 
-template <class T, int LANES, int VECTORS, int ROWS>
+template <class T, bool WHOLE, int LANES, int VECTORS, int ROWS>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {
     constexpr int GROUPS = THREADS / LANES;
     const int lane = threadIdx.x % LANES;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     uint4 x[ROWS][VECTORS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) x[r][j] = row.load(lane + j * LANES);
@@ -39,7 +39,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     Weights w[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
         w[r] = {lowest(), 0};
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     for (int r = 0; r < ROWS; r++) w[r].top = largestOf<LANES>(w[r].top);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) w[r].sum += weightsIn<T>(x[r][j], baseOf(w[r].top), p.scale2);
@@ -62,7 +62,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     for (int r = 0; r < ROWS; r++) w[r].sum = sumOf<LANES>(w[r].sum);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
         const Outcome outcome(p, w[r]);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
@@ -71,12 +71,14 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     }
 }
 
-#define SOFTMAX_WARP(name, T, lanes, vectors, rows)                                                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, 8)                                                  \
-        ga_softmax_warp_##name##_##lanes##x##vectors(const __grid_constant__ SoftmaxParams p) {               \
-        run<T, lanes, vectors, rows>(p);                                                                      \
+#define SOFTMAX_WARP(name, T, suffix, whole, lanes, vectors, rows)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 8)                                               \
+        ga_softmax_warp_##name##suffix##_##lanes##x##vectors(const __grid_constant__ SoftmaxParams p) {    \
+        run<T, whole, lanes, vectors, rows>(p);                                                            \
     }
-#define SOFTMAX_WARP_OF(name, T) GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T)
+#define SOFTMAX_WARP_OF(name, T)                             \
+    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, , false)    \
+    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, _whole, true)
 
 SOFTMAX_TYPES(SOFTMAX_WARP_OF)
 

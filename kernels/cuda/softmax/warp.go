@@ -59,7 +59,7 @@ func (w warp) Candidates(a planning.Arch, p Problem) []plan {
 
 // plan is that of groups that take each rows.
 func (t warpTile) plan(a planning.Arch, p Problem, each int) plan {
-	kernel := fmt.Sprintf("ga_softmax_warp_%s_%dx%d", p.DType, t.lanes, t.vectors)
+	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("warp"), t.lanes, t.vectors)
 	groups := warpThreads / t.lanes
 	w := work{
 		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads)),
