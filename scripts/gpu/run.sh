@@ -14,7 +14,8 @@
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
 #   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
-#                             bytes; then small ones
+#                             bytes; then small ones; then 200 counts of columns beside PyTorch's, and the
+#                             sizes of an article beside FasterTransformer's
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -238,6 +239,17 @@ run_attention() {
 run_softmax() {
   gpu_test softmax 200 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
   passed
+  grep '^softmax ' "$out/softmax.log"
+  if python3 -c 'import torch' 2>/dev/null; then
+    step softmax-torch 24 python3 check_softmax.py
+    passed
+    step softmax-small 24 python3 check_softmax.py --rows 64
+    passed
+    step softmax-article 16 python3 check_softmax.py --article
+    passed
+  else
+    summary+=("softmax-torch          skipped: python3 has no PyTorch")
+  fi
 }
 
 run_article() {
