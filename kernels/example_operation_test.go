@@ -8,29 +8,29 @@ import (
 
 //docs:begin operation
 
-// Softmax is that of M rows of N elements.
-const Softmax = DecoderToken + 1
+// RMSNorm divides each of M rows of N elements by the root of the mean of their squares.
+const RMSNorm = LogSoftmax + 1
 
-// softmaxDefinition goes into definitions. Nothing stays in memory from launch to launch, so
+// rmsNormDefinition goes into definitions. Nothing stays in memory from launch to launch, so
 // that stored is left out; weights is false, so that there is no layout.
-var softmaxDefinition = definition{
-	name: "softmax", title: "softmax", swept: "rows", divisible: true,
+var rmsNormDefinition = definition{
+	name: "rmsnorm", title: "RMS normalization", swept: "rows", divisible: true,
 	dims: []Dim{dimN},
-	// The largest, a difference, an exponential, a sum and a quotient for each element.
-	flops:  func(s Subject, m float64) float64 { return 5 * m * float64(s.N) },
+	// A square, a sum and a quotient for each element.
+	flops:  func(s Subject, m float64) float64 { return 3 * m * float64(s.N) },
 	input:  func(s Subject, m float64) float64 { return m * float64(s.N) },
 	output: func(s Subject, m float64) float64 { return m * float64(s.N) },
 }
 
-// plainSoftmax is one way to compute it, in Go.
-type plainSoftmax struct{}
+// plainRMSNorm is one way to compute it, in Go.
+type plainRMSNorm struct{}
 
-func (plainSoftmax) Name() string { return "plain" }
-func (plainSoftmax) Describe() string {
-	return "one pass for the largest, one for the sum, one to divide"
+func (plainRMSNorm) Name() string { return "plain" }
+func (plainRMSNorm) Describe() string {
+	return "one pass for the sum of squares, one to divide"
 }
 
-func (plainSoftmax) Supports(t Task) error {
+func (plainRMSNorm) Supports(t Task) error {
 	if t.DType != FP32 {
 		return &Unsupported{Kernel: "plain", DType: t.DType, Reason: "it computes in fp32"}
 	}
@@ -38,23 +38,22 @@ func (plainSoftmax) Supports(t Task) error {
 }
 
 // PrepareWeights has nothing to prepare.
-func (plainSoftmax) PrepareWeights(Task, Buffer) (Weights, error) { return noWeights{}, nil }
+func (plainRMSNorm) PrepareWeights(Task, Buffer) (Weights, error) { return noWeights{}, nil }
 
-func (k plainSoftmax) Bind(t Task, in Operand, _ Weights, out Operand) (Launch, error) {
+func (k plainRMSNorm) Bind(t Task, in Operand, _ Weights, out Operand) (Launch, error) {
 	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
 	return hostLaunch(func() error {
 		for row := range t.M {
-			largest, sum := math.Inf(-1), 0.0
+			squares := 0.0
 			for i := range t.N {
-				largest = max(largest, in.get(t.DType, row*t.N+i))
+				x := in.get(t.DType, row*t.N+i)
+				squares += x * x
 			}
+			rms := math.Sqrt(squares / float64(t.N))
 			for i := range t.N {
-				sum += math.Exp(in.get(t.DType, row*t.N+i) - largest)
-			}
-			for i := range t.N {
-				out.put(t.OutputType(), row*t.N+i, math.Exp(in.get(t.DType, row*t.N+i)-largest)/sum)
+				out.put(t.OutputType(), row*t.N+i, in.get(t.DType, row*t.N+i)/rms)
 			}
 		}
 		return nil
@@ -72,11 +71,11 @@ func (noWeights) Close() error { return nil }
 // Another operation is an entry of the table, and something that computes it.
 func Example_operation() {
 	before := definitions
-	definitions = append(definitions[:len(definitions):len(definitions)], softmaxDefinition)
+	definitions = append(definitions[:len(definitions):len(definitions)], rmsNormDefinition)
 	defer func() { definitions = before }()
 
 	//docs:begin use of an operation
-	o, err := ParseOperation("softmax")
+	o, err := ParseOperation("rmsnorm")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -88,10 +87,10 @@ func Example_operation() {
 	in, _ := d.Alloc(4 * t.InputElements(t.M))
 	out, _ := d.Alloc(4 * t.OutputElements(t.M))
 	x := Operand{Buffer: in}
-	for i, v := range []float64{0, 0, 0, 0, 1000, 1000, -1000, -1000} {
+	for i, v := range []float64{3, 3, 3, 3, -4, 0, 0, 0} {
 		x.put(FP32, i, v)
 	}
-	l, err := plainSoftmax{}.Bind(t, x, noWeights{}, Operand{Buffer: out})
+	l, err := plainRMSNorm{}.Bind(t, x, noWeights{}, Operand{Buffer: out})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -105,6 +104,6 @@ func Example_operation() {
 	}
 	//docs:end
 	// Output:
-	// softmax of n4: rows of M 2, 40 FLOPs, 64 bytes
-	// 0.25 0.25 0.25 0.25 0.5 0.5 0 0
+	// rmsnorm of n4: rows of M 2, 24 FLOPs, 64 bytes
+	// 1 1 1 1 -2 0 0 0
 }

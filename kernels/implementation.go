@@ -59,6 +59,10 @@ func Implementations(d Device, o Operation) []Implementation {
 		for _, k := range AttentionKernels(d) {
 			out = append(out, attention{k, d})
 		}
+	case Softmax, LogSoftmax:
+		for _, k := range SoftmaxKernels(d) {
+			out = append(out, softmax{k, d})
+		}
 	}
 	return out
 }
@@ -122,7 +126,7 @@ func Packs(i Implementation, t Task) bool {
 // included: it is the same for M that share one. It is 0 where the operand does not depend
 // on M, and else a power of two.
 func (s Subject) Extent(m int) int {
-	if s.Operation.HasWeights() {
+	if s.Operation.HasWeights() || !s.Operation.Stores() {
 		return 0
 	}
 	return powerOfTwo(m)
@@ -138,9 +142,9 @@ func powerOfTwo(least int) int {
 
 // Stored is the size in bytes of that operand, as it is given to
 // [Implementation.PrepareWeights]: weights, or a cache with room for the keys and values
-// that are read at M = [Subject.Extent].
+// that are read at M = [Subject.Extent]; 0 where the operation has no such operand.
 func (s Subject) Stored(m int) int64 {
-	if s.Operation.HasWeights() {
+	if s.Operation.HasWeights() || !s.Operation.Stores() {
 		return int64(s.StoredBytes(m))
 	}
 	return int64(s.cacheBits(float64(s.capacity(m))) / 8)

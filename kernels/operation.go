@@ -23,6 +23,10 @@ const (
 	DecoderPrompt
 	// DecoderToken is the pass of a whole decoder over one token behind M others.
 	DecoderToken
+	// Softmax is that of each of M rows of a matrix, see [SoftmaxProblem].
+	Softmax
+	// LogSoftmax is the logarithm of it.
+	LogSoftmax
 )
 
 // Dim is a dimension that does not change along a curve over M.
@@ -50,8 +54,10 @@ type definition struct {
 	// launch, and operand what that is called.
 	input, output, stored func(s Subject, m float64) float64
 	operand               string
-	weights               bool // that operand is weights, which have a layout
-	divisible             bool // rows are independent of each other
+	// read is the elements of the input that are read, where that is not all of them.
+	read      func(s Subject, m float64) float64
+	weights   bool // that operand is weights, which have a layout
+	divisible bool // rows are independent of each other
 }
 
 var (
@@ -63,6 +69,10 @@ var (
 		{Name: "kv_heads", Short: "kv", In: func(d *Dims) *int { return &d.KVHeads }},
 		{Name: "head_dim", Short: "d", In: func(d *Dims) *int { return &d.HeadDim }},
 		{Name: "window", Short: "w", Optional: true, In: func(d *Dims) *int { return &d.Window }},
+	}
+	dimSoftmax = []Dim{
+		{Name: "columns", Short: "c", In: func(d *Dims) *int { return &d.Columns }},
+		{Name: "queries", Short: "q", Optional: true, In: func(d *Dims) *int { return &d.Queries }},
 	}
 	dimDecoder = slices.Concat([]Dim{
 		{Name: "layers", Short: "l", In: func(d *Dims) *int { return &d.Layers }},
@@ -117,6 +127,21 @@ var definitions = []definition{
 			return decoderBits(s, m) + float64(s.Layers)*s.cacheBits(s.context(m+1))
 		},
 	},
+	Softmax:    softmaxDefinition("softmax", "softmax"),
+	LogSoftmax: softmaxDefinition("log-softmax", "logarithm of softmax"),
+}
+
+// softmaxDefinition is that of softmax and of its logarithm. The largest, a difference, an
+// exponential, a sum and a quotient, or another difference, count one each for every element
+// that is not masked.
+func softmaxDefinition(name, title string) definition {
+	matrix := func(s Subject, m float64) float64 { return m * float64(s.Columns) }
+	return definition{
+		name: name, title: title, swept: "rows", divisible: true,
+		dims: dimSoftmax, check: checkQueries,
+		flops: func(s Subject, m float64) float64 { return 5 * s.unmasked(m) },
+		input: matrix, output: matrix, read: Subject.unmasked,
+	}
 }
 
 // Operations lists the operations.
@@ -163,6 +188,10 @@ func (o Operation) Dims() []Dim { return o.definition().dims }
 // HasWeights says that an operand is the same for every M and stays from launch to
 // launch, so that it has a layout and a format of its own.
 func (o Operation) HasWeights() bool { return o.definition().weights }
+
+// Stores says that an operand stays in memory from launch to launch: weights, or keys and
+// values. Where none does, all that a launch reads is new to it.
+func (o Operation) Stores() bool { return o.definition().stored != nil }
 
 // Stored is what the operand is called that stays in memory from launch to launch:
 // "weights".

@@ -16,6 +16,7 @@ import "context"
 //	Device          CardTeller      what doctor says of a card
 //	Device          Attender        attention, and its correctness check
 //	Device          AttentionLister attention swept kernel by kernel
+//	Device          SoftmaxLister   softmax and its logarithm, and their correctness check
 //	Device          KernelLoader    kernels that are brought as files
 //	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            Batcher         several products in one launch
@@ -101,6 +102,12 @@ type Attender interface {
 type AttentionLister interface {
 	// AttentionKernels lists the ways, the best first.
 	AttentionKernels() []AttentionKernel
+}
+
+// SoftmaxLister is implemented by devices that compute softmax.
+type SoftmaxLister interface {
+	// SoftmaxKernels lists the ways in which they do, the best first.
+	SoftmaxKernels() []SoftmaxKernel
 }
 
 // KernelLoader is implemented by devices that run kernels brought from outside, as shared

@@ -3,6 +3,7 @@ package kernels
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -23,6 +24,8 @@ type Dims struct {
 	Inner      int `json:"inner,omitempty"`    // columns between the projections of a gated unit
 	Layers     int `json:"layers,omitempty"`
 	Vocab      int `json:"vocab,omitempty"`
+	Columns    int `json:"columns,omitempty"` // of a row that is normalized
+	Queries    int `json:"queries,omitempty"` // rows of a sequence under a causal mask, 0 for no mask
 }
 
 // WeightFormat is how weights are stored that are not plain elements of the activations'
@@ -128,6 +131,24 @@ func seenPairs(m, window float64) float64 {
 	return window*(window+1)/2 + (m-window)*window
 }
 
+// unmasked is how many elements of m rows are seen, see [SoftmaxProblem.Seen].
+func (s Subject) unmasked(m float64) float64 {
+	q := float64(s.Queries)
+	if q == 0 {
+		return m * float64(s.Columns)
+	}
+	whole := math.Floor(m / q)
+	rest := m - whole*q
+	return m*(float64(s.Columns)-q) + whole*q*(q+1)/2 + rest*(rest+1)/2
+}
+
+func checkQueries(s Subject) error {
+	if s.Queries > s.Columns {
+		return fmt.Errorf("queries is %d, expected at most the %d columns", s.Queries, s.Columns)
+	}
+	return nil
+}
+
 func checkHeads(s Subject) error { return s.Heads().Validate() }
 
 // layerWeights and headWeights are how many weights the products of all layers of a decoder
@@ -158,10 +179,14 @@ func (s Subject) FLOPs(m int) float64 {
 	return 0
 }
 
-// Bytes is the least traffic of one execution at M = m: every operand read once, the
-// output written once.
+// Bytes is the least traffic of one execution at M = m: every operand read once, less what is
+// masked of it, and the output written once.
 func (s Subject) Bytes(m int) float64 {
-	in, out := float64(s.InputElements(m))*float64(s.DType.Bits()), float64(s.OutputElements(m))*float64(s.OutputType().Bits())
+	read := float64(s.InputElements(m))
+	if f := s.Operation.definition().read; f != nil {
+		read = f(s, float64(m))
+	}
+	in, out := read*float64(s.DType.Bits()), float64(s.OutputElements(m))*float64(s.OutputType().Bits())
 	return (in+out)/8 + s.StoredBytes(m)
 }
 
@@ -197,8 +222,9 @@ func (s Subject) Paddable() bool { return s.Operation.definition().divisible }
 
 // Divisible says that M rows may be computed as parts, one launch each. Those of a batch of
 // products may not: the rows of a part lie apart in A and C, one stretch for each product,
-// where the operands of a launch are contiguous.
-func (s Subject) Divisible() bool { return s.Paddable() && s.Products == 0 }
+// where the operands of a launch are contiguous. Nor may rows under a causal mask: a part would
+// begin inside of a sequence.
+func (s Subject) Divisible() bool { return s.Paddable() && s.Products == 0 && s.Queries == 0 }
 
 // Validate returns an error that names the first field that can't be.
 func (s Subject) Validate() error {

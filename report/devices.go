@@ -41,6 +41,10 @@ func probes(o kernels.Operation, dtype kernels.DType) []kernels.Task {
 		big, least := kernels.Product(dtype, 4096, 4096), kernels.Product(dtype, 1, 1)
 		return []kernels.Task{{Subject: big, M: 1}, {Subject: big, M: 4096}, {Subject: least, M: 1}}
 	}
+	if !o.Stores() {
+		s := kernels.Subject{Operation: o, DType: dtype, Dims: kernels.Dims{Columns: 1024}}
+		return []kernels.Task{{Subject: s, M: 1}, {Subject: s, M: 4096}}
+	}
 	s := kernels.Subject{Operation: o, DType: dtype, Dims: kernels.Dims{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
 	return []kernels.Task{{Subject: s, M: 1}, {Subject: s, M: 4096}}
 }
@@ -239,6 +243,9 @@ func deviceSheet(d DeviceInfo) Sheet {
 func operationsText(operations []kernels.Operation) string {
 	if slices.Equal(operations, []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}) {
 		return "attention"
+	}
+	if slices.Equal(operations, []kernels.Operation{kernels.Softmax, kernels.LogSoftmax}) {
+		return "softmax"
 	}
 	words := make([]string, len(operations))
 	for i, o := range operations {

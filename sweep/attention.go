@@ -62,6 +62,9 @@ func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject 
 		s.Layout, s.Products = layout, t.Products
 		return s
 	}
+	if isSoftmax(t.Operation) {
+		return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{Columns: t.Columns, Queries: t.Queries}}
+	}
 	return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{
 		QueryHeads: t.Heads.Query, KVHeads: t.Heads.KV, HeadDim: t.Heads.Dim, Window: t.Window,
 	}}
@@ -70,7 +73,7 @@ func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject 
 // Operations lists what can be swept: the passes of a whole decoder are timed by the
 // decoder.
 func Operations() []kernels.Operation {
-	return []kernels.Operation{kernels.GEMM, kernels.AttentionPrefill, kernels.AttentionDecode}
+	return []kernels.Operation{kernels.GEMM, kernels.AttentionPrefill, kernels.AttentionDecode, kernels.Softmax, kernels.LogSoftmax}
 }
 
 // ParseOperations reads names of [Operations]; "attention" stands for those of prefill and
@@ -95,23 +98,32 @@ func ParseOperations(names []string) ([]kernels.Operation, error) {
 	return out, nil
 }
 
-// ParseTarget reads a shape of an operation; see [ParseProduct] and [ParseHeads].
+// ParseTarget reads a shape of an operation; see [ParseProduct], [ParseHeads] and
+// [ParseColumns].
 func ParseTarget(o kernels.Operation, s string) (Target, error) {
-	if o != kernels.GEMM {
-		t, err := ParseHeads(s)
-		t.Operation = o
-		return t, err
+	parse := ParseHeads
+	switch {
+	case o == kernels.GEMM:
+		parse = ParseProduct
+	case isSoftmax(o):
+		parse = ParseColumns
 	}
-	return ParseProduct(s)
+	t, err := parse(s)
+	t.Operation = o
+	return t, err
 }
 
 // ModelTargets are what a model asks of an operation, as one of tp ranks computes it; see
-// [ParseModel] and [ParseModelHeads].
+// [ParseModel], [ParseModelHeads] and [ParseModelColumns].
 func ModelTargets(o kernels.Operation, spec string, tp int) ([]Target, error) {
-	if o != kernels.GEMM {
-		t, err := ParseModelHeads(spec, tp)
-		t.Operation = o
-		return []Target{t}, err
+	if o == kernels.GEMM {
+		return ParseModel(spec, tp)
 	}
-	return ParseModel(spec, tp)
+	parse := ParseModelHeads
+	if isSoftmax(o) {
+		parse = ParseModelColumns
+	}
+	t, err := parse(spec, tp)
+	t.Operation = o
+	return []Target{t}, err
 }

@@ -24,20 +24,31 @@ var ladder = map[string]string{
 	"wmma": rung, "mma": rung, "hopper": rung, // of GPUs
 }
 
+// softmaxLadder is the same of softmax. What it does not name is a baseline, or auto.
+var softmaxLadder = map[string]string{
+	"naive": slowReference,
+	"warp":  rung, "block": rung, "cluster": rung, "reread": rung,
+}
+
 // leftOut is why a kernel is measured only when it is asked for; empty where it is by default.
 func leftOut(o kernels.Operation, kernel string) string {
-	if o != kernels.GEMM {
-		if kernel == "naive" {
-			return slowReference
-		}
-		return ""
+	return ladderOf(o)[kernel]
+}
+
+// ladderOf are our own kernels of an operation beside auto, with why they are left out.
+func ladderOf(o kernels.Operation) map[string]string {
+	switch {
+	case o == kernels.GEMM:
+		return ladder
+	case isSoftmax(o):
+		return softmaxLadder
 	}
-	return ladder[kernel]
+	return map[string]string{"naive": slowReference}
 }
 
 // rungs lists the kernels of our own ladder among those of an operation.
 func rungs(o kernels.Operation, all []kernels.Implementation) []kernels.Implementation {
-	return slices.DeleteFunc(slices.Clone(all), func(k kernels.Implementation) bool { return o != kernels.GEMM || ladder[k.Name()] == "" })
+	return slices.DeleteFunc(slices.Clone(all), func(k kernels.Implementation) bool { return ladderOf(o)[k.Name()] == "" })
 }
 
 // dtypes are the preset's data types for a device: a host has fp32 too, which is often what it

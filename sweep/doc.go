@@ -35,6 +35,10 @@
 // makes a batch of it, "n4096k4096x8": eight products of that size in one launch, each
 // with weights of its own.
 //
+// Attention is written by its heads, "q32kv8d128", and softmax by its columns, "c4096", with the
+// queries of a sequence behind them where it has a causal mask, "c512q512": see [ParseHeads] and
+// [ParseColumns].
+//
 // # Models
 //
 // "llama3-8b" stands for the four products of one layer as engines run them:

@@ -222,6 +222,28 @@ func copiesFor(regime results.Regime, bytes, llc int64) int {
 	return n
 }
 
+// placesFor is over how many places of input and output a case rotates whose operation has no operand
+// that stays in memory: so many that each has left the cache when it comes round again, and a power of two,
+// so that those of all Ms divide the most there are. In the hot regime it is one.
+func placesFor(c results.Case, llc int64) int {
+	n := 1
+	if c.Regime != results.Hot {
+		touched := inputBytes(c) + outputBytes(c)
+		for n < maxCopies && int64(n)*touched < kernels.RotationFactor*llc {
+			n *= 2
+		}
+	}
+	return n
+}
+
+// rotated is how many copies of its weights, or places, a case rotates over.
+func rotated(c results.Case, llc int64) int {
+	if !c.Operation.Stores() {
+		return placesFor(c, llc)
+	}
+	return copiesFor(c.Regime, weightBytes(c), llc)
+}
+
 // divisible is n, or up to an eighth more, with a divisor within twice of any
 // number: a power of two times 8 to 15. In the cold regime the places of A and C
 // must divide the copies; of a prime number of them every copy would need its own.

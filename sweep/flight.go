@@ -75,7 +75,7 @@ func (b *rig) stage(ctx context.Context, f *flight) error {
 		f.window, b.windows = b.windows[n-1][:0], b.windows[:n-1]
 	}
 	copies, parts := len(s.form.copies), len(ms(s.c))
-	for i := range min(f.n, copies) {
+	for i := range min(f.n, b.turns(s)) {
 		copy := (s.form.set.next + i) % copies
 		for part := range parts {
 			l, err := b.launch(s, copy, part)

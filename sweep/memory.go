@@ -89,7 +89,7 @@ func demands(cases []results.Case, llc int64) []demand {
 			out = append(out, demand{key: key})
 		}
 		d := &out[i]
-		d.copies = max(d.copies, copiesFor(c.Regime, key.bytes(), llc))
+		d.copies = max(d.copies, rotated(c, llc))
 		if f := formOf(c); !slices.Contains(d.forms, f) {
 			d.forms = append(d.forms, f)
 		}
@@ -102,7 +102,7 @@ func demands(cases []results.Case, llc int64) []demand {
 // take turns, and A and C. The case is one that [MaxDimension] allows.
 func LeastMemory(d kernels.Device, c results.Case) (need, free int64) {
 	weights := demand{key: matrixOf(c), forms: []formKey{formOf(c)}}
-	copies := min(2, copiesFor(c.Regime, weights.key.bytes(), d.Spec().LastLevelCacheBytes))
+	copies := min(2, rotated(c, d.Spec().LastLevelCacheBytes))
 	need = weights.bytes(copies) + inputBytes(c) + outputBytes(c)
 	return need, freeMemory(d)
 }

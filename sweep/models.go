@@ -70,7 +70,7 @@ func ProjectionNames() []string {
 // means that the dimension does not divide.
 type rank struct{ heads, kvHeads, intermediate, vocab int }
 
-// Target is what is to be swept, a weight matrix or an attention: its sizes, and where
+// Target is what is to be swept, a weight matrix, an attention or a softmax: its sizes, and where
 // they come from.
 type Target struct {
 	// Name is "llama3-8b:o_proj", with " tp2" when it is split; empty for a bare shape.
@@ -80,6 +80,8 @@ type Target struct {
 	Products  int           // of a batch, each with weights of its own; 0 for a single one
 	Heads     kernels.Heads // of an attention
 	Window    int           // of an attention; 0 for none
+	Columns   int           // of a softmax
+	Queries   int           // of a softmax with a causal mask; 0 for none
 	// M replaces the batch grid when it is not 0.
 	M int
 }

@@ -125,6 +125,9 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 		order[i] = i
 	}
 	shuffle(src, order)
+	if old.key.bytes() == 0 {
+		order = nil // there is nothing to copy
+	}
 	for _, i := range order {
 		if s.raw[i], err = b.device.Alloc(old.key.bytes()); err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func (b *rig) ready(ctx context.Context, s *station) error {
 	if err != nil {
 		return err
 	}
-	if key := formOf(s.c); b.rotations[key].Copies == 0 {
+	if key := formOf(s.c); s.c.Operation.Stores() && b.rotations[key].Copies == 0 {
 		b.rotations[key] = f.rotation(s.c.Regime, b.spec.LastLevelCacheBytes)
 	}
 	ops := b.activations[s.c.DType]
@@ -158,12 +158,21 @@ func (b *rig) ready(ctx context.Context, s *station) error {
 	if s.form != f || s.operands != ops {
 		b.bound -= len(s.launches)
 		s.form, s.operands, s.launches = f, ops, nil
-		if n := len(f.copies) * len(ms(s.c)); b.bound+n <= boundLimit {
+		if n := b.turns(s) * len(ms(s.c)); b.bound+n <= boundLimit {
 			s.launches = make([]kernels.Launch, n)
 			b.bound += n
 		}
 	}
 	return nil
+}
+
+// turns is after how many executions of a case its launches come round again: as many as there
+// are copies of its weights, or places where there are none.
+func (b *rig) turns(s *station) int {
+	if !s.c.Operation.Stores() {
+		return min(len(s.form.copies), b.slots(s.c))
+	}
+	return len(s.form.copies)
 }
 
 // bind joins part i of a case with copy of the weights.
@@ -183,6 +192,7 @@ func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 
 // launch is a part of a case on one copy of its weights, bound at first use.
 func (b *rig) launch(s *station, copy, part int) (kernels.Launch, error) {
+	copy %= b.turns(s)
 	at := copy*len(ms(s.c)) + part
 	if s.launches != nil && s.launches[at] != nil {
 		return s.launches[at], nil

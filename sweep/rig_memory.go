@@ -12,7 +12,11 @@ import (
 // slots is over how many places of A and C a case rotates: one, except in the
 // cold regime, where a place must have left the cache when it comes round again.
 // The number divides that of the copies, so that both rotations stay in step.
+// Of an operation without an operand that stays in memory the places are all that rotates.
 func (b *rig) slots(c results.Case) int {
+	if !c.Operation.Stores() {
+		return placesFor(c, b.spec.LastLevelCacheBytes)
+	}
 	if c.Regime != results.Cold {
 		return 1
 	}

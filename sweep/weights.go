@@ -45,7 +45,9 @@ func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	}
 	for i := range dm.copies {
 		err := b.halted(ctx)
-		if err == nil {
+		if err == nil && dm.key.bytes() == 0 {
+			s.raw = append(s.raw, nil) // the operation has no such operand
+		} else if err == nil {
 			var raw kernels.Buffer
 			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
 				s.raw = append(s.raw, raw)

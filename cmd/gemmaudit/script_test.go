@@ -104,6 +104,18 @@ func newSimulation() simulation {
 			{Name: "flat", Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
 			{Name: "short", MaxRows: 1, Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
 		},
+		Softmaxes: []kerneltest.SoftmaxConfig{
+			// Takes four times as long for 192 to 224 rows.
+			{Name: "dented", Cost: func(p kernels.SoftmaxProblem) float64 {
+				t := softmaxTime(p, overhead)
+				if p.Rows >= 192 && p.Rows <= 224 {
+					t *= 4
+				}
+				return t
+			}},
+			{Name: "flat", Cost: func(p kernels.SoftmaxProblem) float64 { return softmaxTime(p, overhead) }},
+			{Name: "short", MaxColumns: 64, Cost: func(p kernels.SoftmaxProblem) float64 { return 2 * softmaxTime(p, overhead) }},
+		},
 	})}
 }
 
@@ -129,6 +141,12 @@ func tilesOf(p kernels.Problem) (kernels.Choice, error) {
 func attentionTime(a kernels.Attention, rate, overhead float64) float64 {
 	pairs := float64(a.Rows) * (float64(a.Length) - float64(a.Rows-1)/2)
 	return overhead + 4*float64(a.Heads.Query*a.Heads.Dim)*pairs/rate
+}
+
+// softmaxTime is that of softmax at nine tenths of the simulated bandwidth.
+func softmaxTime(p kernels.SoftmaxProblem, overhead float64) float64 {
+	s := kernels.Subject{Operation: p.Operation(), DType: p.DType, Dims: kernels.Dims{Columns: p.Columns, Queries: p.Queries}}
+	return overhead + s.Bytes(p.Rows)/90e9
 }
 
 func TestScripts(t *testing.T) {

@@ -49,7 +49,9 @@ func newSelftestCommand(a *app) *cobra.Command {
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
 whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
 So is every way in which a device computes attention: one row and many, windows, and caches
-that have wrapped around, on normal, peaked and level scores.
+that have wrapped around, on normal, peaked and level scores; and every way in which it computes
+softmax and its logarithm: one column to many, causal masks, on normal, peaked and level rows and
+on rows with infinities and NaN.
 
 A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
 examples/README.md). It runs in this process: a fault in it ends the program, and it can do
@@ -77,7 +79,7 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention is one, or attention:flash, and the path of a --kernel-file as in ./mine.so")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention and softmax are two, or attention:flash, softmax:auto, and the path of a --kernel-file as in ./mine.so")
 	broughtFlags(a, cmd)
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
@@ -88,7 +90,7 @@ tables.` + exitHelp(
 	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
 	opts.trust.register(cmd)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "kernel", a.completeKernels(func() []string { return append(a.kernelNames(), attentionKernel) }))
+	complete(cmd, "kernel", a.completeKernels(func() []string { return append(a.kernelNames(), attentionKernel, softmaxKernel) }))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "shape", completeShapes)
 	for _, free := range []string{"pairs", "rounds", "block", "seed"} {
@@ -139,6 +141,9 @@ func (o *selftestOptions) run(ctx context.Context) error {
 		return err
 	}
 	if err := o.checkAttention(devices); err != nil {
+		return err
+	}
+	if err := o.checkSoftmax(devices); err != nil {
 		return err
 	}
 	// What can't be measured in the end is no reason to have the gate run first.
@@ -227,16 +232,14 @@ func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]
 			}})
 		}
 	}
-	names, ways := o.attentions(d)
-	if len(ways) == 0 {
-		return checks, nil
+	if names, ways := o.attentions(d); len(ways) > 0 {
+		for _, dtype := range dtypes {
+			checks = append(checks, kernelChecks{names, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
+				return kernels.CheckAttentions(ctx, d, ways, dtype, o.seed)
+			}})
+		}
 	}
-	for _, dtype := range dtypes {
-		checks = append(checks, kernelChecks{names, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
-			return kernels.CheckAttentions(ctx, d, ways, dtype, o.seed)
-		}})
-	}
-	return checks, nil
+	return append(checks, o.softmaxChecks(d, dtypes)...), nil
 }
 
 // attentions are the ways in which a device computes attention, of those that were asked for.
@@ -328,7 +331,7 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	}
 	var out []kernels.Gemm
 	for _, name := range names {
-		if isAttention(name) {
+		if isAttention(name) || isSoftmax(name) {
 			continue
 		}
 		g, err := kernels.FindGemm(d, name)
@@ -345,8 +348,9 @@ func outcome(check *report.CheckStep, summary kernels.CheckSummary, err error) (
 	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
 	var wrong *kernels.CheckError
 	var attention *kernels.AttentionError
+	var softmax *kernels.SoftmaxError
 	switch {
-	case errors.As(err, &wrong), errors.As(err, &attention):
+	case errors.As(err, &wrong), errors.As(err, &attention), errors.As(err, &softmax):
 		check.Failure, check.Wrong = err.Error(), true
 	case err != nil:
 		check.Failure = err.Error()

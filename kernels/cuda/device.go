@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/decoder"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/softmax"
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
 
@@ -20,12 +21,16 @@ import (
 type Device struct {
 	*driver.Device
 	attention.Ladder
+	softmaxLadder
 	decoder.Operations
 
 	ordinal int
 	gemms   []kernels.Gemm
 	missing []kernels.Missing
 }
+
+// softmaxLadder is embedded beside the ladder of attention, under another name.
+type softmaxLadder = softmax.Ladder
 
 // openDevice opens one GPU and finds what runs on it. blas are the paths of cuBLAS in place of
 // the one that is found.
@@ -34,7 +39,9 @@ func openDevice(ordinal int, blas []string) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &Device{Device: d, Ladder: attention.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal}
+	all := &Device{
+		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal,
+	}
 	all.gemms, all.missing = gemm.Ladder(d, families)
 	gemms, missing := cublas.Open(d, blas...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)

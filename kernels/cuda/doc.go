@@ -14,6 +14,7 @@
 //	driver      context, memory, code, launches, blocks, graphs
 //	gemm        what families of products share; below it hopper, mma, gemv, cores
 //	attention   its ladder, for one row and for many
+//	softmax     that of rows: by a warp, a block, a cluster, or read twice; and baselines
 //	decoder     operations between products, and fused ones; stands on attention and gemv
 //	cublas      the vendor's libraries
 //	candidates  what is measured to calibrate a card, to which fit, a program, fits the constants

@@ -22,6 +22,8 @@ type Config struct {
 	Gemms []GemmConfig
 	// Attentions are simulated kernels of attention.
 	Attentions []AttentionConfig
+	// Softmaxes are kernels of softmax.
+	Softmaxes []SoftmaxConfig
 	// Ceilings default to 1 TFLOP/s measured for every type and 100 GB/s.
 	Ceilings kernels.Ceilings
 	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
@@ -82,8 +84,9 @@ type LaunchInfo struct {
 	Problem          kernels.Problem
 	Products         int               // of a batch of products; 0 where it is none
 	Attention        kernels.Attention // where it is no product
-	Weights          int               // identifies the weight copy, from 1 in order of preparation
-	AOffset, COffset int               // in elements
+	Softmax          kernels.SoftmaxProblem
+	Weights          int // identifies the weight copy, from 1 in order of preparation
+	AOffset, COffset int // in elements
 }
 
 // Device is a simulated device. Its virtual clock may be read by any goroutine.
@@ -91,6 +94,7 @@ type Device struct {
 	cfg        Config
 	gemms      []kernels.Gemm
 	attentions []kernels.AttentionKernel
+	softmaxes  []kernels.SoftmaxKernel
 	rng        *rand.Rand
 
 	mu      sync.Mutex
@@ -107,6 +111,7 @@ type Device struct {
 var _ kernels.Device = (*Device)(nil)
 var _ kernels.MemoryTeller = (*Device)(nil)
 var _ kernels.AttentionLister = (*Device)(nil)
+var _ kernels.SoftmaxLister = (*Device)(nil)
 var _ kernels.Starter = (*Starter)(nil)
 var _ kernels.Primer = (*Starter)(nil)
 
@@ -147,6 +152,9 @@ func New(cfg Config) *Device {
 	for _, a := range cfg.Attentions {
 		d.attentions = append(d.attentions, &attention{device: d, cfg: a})
 	}
+	for _, s := range cfg.Softmaxes {
+		d.softmaxes = append(d.softmaxes, &softmax{device: d, cfg: s})
+	}
 	return d
 }
 
@@ -167,6 +175,9 @@ func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
 
 // AttentionKernels implements kernels.AttentionLister.
 func (d *Device) AttentionKernels() []kernels.AttentionKernel { return d.attentions }
+
+// SoftmaxKernels implements kernels.SoftmaxLister.
+func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel { return d.softmaxes }
 
 // Missing implements kernels.Device.
 func (d *Device) Missing() []kernels.Missing { return nil }

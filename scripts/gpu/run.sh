@@ -13,6 +13,9 @@
 #   ./run.sh reach            our kernels compared with cuBLAS, interleaved
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
+#   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
+#                             bytes; then small ones; then 200 counts of columns beside PyTorch's, and the
+#                             sizes of an article beside FasterTransformer's
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -55,9 +58,9 @@ failed=0
 
 # The folders of kernels that have a test program, mistral's aside, which has a section. The
 # longest run first.
-rooms=(cuda cuda/attention cuda/decoder cuda/cublas cuda/management)
-older_rooms=(cuda cuda/attention cuda/decoder)
-older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
+older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
+older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
@@ -130,6 +133,7 @@ sanitize_gpu() {
   done
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
+  news "$cc" softmax_warp softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
   news "$cc" fused_product && patterns+=('cuda/decoder ^TestFuse$')
   news "$cc" transformer && patterns+=('cuda/decoder ^TestRotateAttend$')
   [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$')
@@ -257,6 +261,22 @@ run_attention() {
   passed 1 4
 }
 
+run_softmax() {
+  gpu_test softmax 200 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
+  passed
+  grep '^softmax ' "$out/softmax.log"
+  if python3 -c 'import torch' 2>/dev/null; then
+    step softmax-torch 24 python3 check_softmax.py
+    passed
+    step softmax-small 24 python3 check_softmax.py --rows 64
+    passed
+    step softmax-article 16 python3 check_softmax.py --article
+    passed
+  else
+    summary+=("softmax-torch          skipped: python3 has no PyTorch")
+  fi
+}
+
 run_article() {
   rm -f "$out"/article.db*
   step article 20 ./gemmaudit sweep --device "$device" --shape n14336k4096 --layout kn --batch 4:32768:4 --dtype fp16 \
@@ -366,16 +386,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention article audit mistral pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention softmax article audit mistral pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | choices | attention | article | audit | mistral | pair | noise | candidates) ;;
+    test | sanitize | older | reach | choices | attention | softmax | article | audit | mistral | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, article, audit, mistral, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, softmax, article, audit, mistral, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

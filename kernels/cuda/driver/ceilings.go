@@ -11,6 +11,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -60,38 +61,53 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 	if c, ok := support.ReadBulkCall(d.arch, memory.Address, bytes, sink); ok {
 		reads = append(reads, Step{call: c})
 	}
-	own := (*C.ga_cuda_copy)(C.malloc(C.sizeof_ga_cuda_copy))
-	defer C.free(unsafe.Pointer(own))
-	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(target), src: C.CUdeviceptr(memory.Address), bytes: C.size_t(half)}
-	copies := append(Steps([]planning.Call{support.CopyCall(d.arch, memory.Address, target, half)}),
-		Step{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1})
-	for _, m := range []struct {
-		name  string
-		steps []Step
-		to    *float64
-	}{
-		{"read memory", reads, &read},
-		{"copy memory", copies, &copied},
-	} {
-		// The best of several ways is what the card can do. All move the same bytes.
-		for _, s := range m.steps {
-			seconds, err := d.timeStep(ctx, m.name, s)
-			if err != nil {
-				return fail(err)
-			}
-			*m.to = max(*m.to, float64(bytes)/seconds)
+	copies, err := d.NewCopies(target, memory.Address, half)
+	if err != nil {
+		return fail(err)
+	}
+	// The best of several ways is what the card can do. All move the same bytes.
+	for _, s := range reads {
+		l, err := d.NewLaunch("read memory", "read memory"+s.call.Kernel, []Step{s})
+		if err != nil {
+			return fail(err)
 		}
+		seconds, err := d.timeLaunch(ctx, l)
+		if err != nil {
+			return fail(err)
+		}
+		read = max(read, float64(bytes)/seconds)
+	}
+	for _, l := range copies {
+		seconds, err := d.timeLaunch(ctx, l)
+		if err != nil {
+			return fail(err)
+		}
+		copied = max(copied, float64(bytes)/seconds)
 	}
 	return read, copied, nil
 }
 
-// timeStep is the time of one step, the median of blocks of it.
-func (d *Device) timeStep(ctx context.Context, name string, s Step) (float64, error) {
-	l, err := d.NewLaunch(name, name+s.call.Kernel, []Step{s})
+// NewCopies are launches that copy bytes from address to address, both multiples of 16, as is the
+// number of bytes: by a kernel, and by the driver. keep is held as long as they are.
+func (d *Device) NewCopies(to, from uint64, bytes int64, keep ...any) ([]*Launch, error) {
+	kernel, err := d.NewLaunch("copy", "copy memory by ga_copy", Steps([]planning.Call{support.CopyCall(d.arch, from, to, bytes)}), keep...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	l.Library = func(code int) error { return result(C.CUresult(code)) } // the driver's copy
+	own := (*C.ga_cuda_copy)(C.malloc(C.sizeof_ga_cuda_copy))
+	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(to), src: C.CUdeviceptr(from), bytes: C.size_t(bytes)}
+	drivers, err := d.NewLaunch("driver's copy", "copy memory", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}}, keep...)
+	if err != nil {
+		C.free(unsafe.Pointer(own))
+		return nil, err
+	}
+	runtime.AddCleanup(drivers, func(own *C.ga_cuda_copy) { C.free(unsafe.Pointer(own)) }, own)
+	drivers.Library = func(code int) error { return result(C.CUresult(code)) }
+	return []*Launch{kernel, drivers}, nil
+}
+
+// timeLaunch is the time of a launch, the median of blocks of it.
+func (d *Device) timeLaunch(ctx context.Context, l *Launch) (float64, error) {
 	var seconds []float64
 	n := 1
 	for i := range ceilingSamples + 1 {

@@ -1,0 +1,220 @@
+// Softmax over the vectors of lanes.h. Beside what that asks of the includer, it uses
+// GA_MAX(a, b), which is b where either is NaN, GA_STREAM(p, v) for a vector of floats and
+// GA_STREAM_HALVES(p, v) for one of 16-bit words, both past the cache to aligned addresses, GA_FENCE()
+// behind them, GA_FLUSH_BEGIN and GA_FLUSH_END, which take subnormals for zero between them, and
+// where there are such instructions GA_POWER(p, n), p·2^n, with GA_ROUND(x), GA_PERMUTE(v,
+// indices) over all lanes, and GA_LOAD_PART and GA_STORE_PART of the first n elements.
+//
+// block   A row's exponentials stay in cache as fp32, so that memory is read once. While a row is
+//         written, the next one is fetched. Rows of up to REGISTERS vectors stay in registers,
+//         and as many whole rows as fit lie side by side in a vector.
+// reread  The row is read again when it is written, and its exponentials computed again. With
+//         a maximum for each segment the first reading takes one pass (Milakov and Gimelshein
+//         2018).
+// naive   Three passes over the row: maximum, sum, quotient.
+//
+// Threads have rows of their own; of few long rows they have segments of each.
+#ifndef GEMMAUDIT_SOFTMAX_LANES_H
+#define GEMMAUDIT_SOFTMAX_LANES_H
+
+#include <math.h>
+
+#include "lanes.h"
+#include "softmax.h"
+
+// STAGE is the bytes of short rows that are collected before they are stored past the
+// cache, where rows of fewer than DIRECT bytes would leave too many lines begun; those of whole lines
+// are collected below DIRECT_LINES bytes, where they are computed in registers.
+// FETCHED is how many bytes of the next row are fetched while one is written.
+enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144 };
+
+// softmax_exp2 is 2^x for x <= 0 and for what rounding leaves above, and NaN for NaN of any kind.
+GA_INLINE lanes softmax_exp2(lanes x) {
+#if defined(GA_POWER)
+  x = GA_MAX(all(-150), x);
+  lanes n = GA_ROUND(x), f = x - n;
+#else
+  words none = x < all(-126);
+  x = pick(none, all(-126), x);
+  lanes shifted = x + all(0x1.8000fep23f), n = shifted - all(0x1.8000fep23f), f = x - n; // the exponent's bits are the low ones
+#endif
+  // That of exp2_of.
+  lanes p = all(0x1.41a6fep-13f);
+  p = GA_FUSED(p, f, all(0x1.5f44f0p-10f));
+  p = GA_FUSED(p, f, all(0x1.3b2dfep-7f));
+  p = GA_FUSED(p, f, all(0x1.c6aed6p-5f));
+  p = GA_FUSED(p, f, all(0x1.ebfbdap-3f));
+  p = GA_FUSED(p, f, all(0x1.62e430p-1f));
+  p = GA_FUSED(p, f, all(1.0f));
+#if defined(GA_POWER)
+  return GA_POWER(p, n);
+#else
+  lanes y = p * (lanes)((words)shifted << 23);
+  return (lanes)((words)y & ~none);
+#endif
+}
+
+// to_halves rounds to fp16 or bf16. Of a NaN the low 16 bits are zero, as they come from one of bf16 or
+// from an instruction, so that rounding can't carry it away.
+GA_INLINE halves to_halves(const ga_dtype type, lanes x) {
+  if (type == GA_FP16) {
+    halves h;
+    store(GA_FP16, &h, 0, x);
+    return h;
+  }
+  words u = (words)x;
+  return __builtin_convertvector((u + (((u >> 16) & 1) + 0x7fff)) >> 16, halves);
+}
+
+GA_INLINE void put(const ga_dtype type, const int past, char *p, lanes x) {
+  if (type == GA_FP32) {
+    if (past) GA_STREAM((float *)(void *)p, x);
+    else store(GA_FP32, p, 0, x);
+    return;
+  }
+  halves h = to_halves(type, x);
+  if (past) GA_STREAM_HALVES((uint16_t *)(void *)p, h);
+  else *(halves_anywhere *)(void *)p = h;
+}
+
+// get_part fills up with -Inf.
+GA_INLINE lanes get_part(const ga_dtype type, const char *p, int64_t n) {
+#if defined(GA_LOAD_PART)
+  return GA_LOAD_PART(type, p, n);
+#else
+  float edge[LANES];
+  for (int l = 0; l < LANES; l++) edge[l] = -INFINITY;
+  lanes x = load_some(type, p, 0, n);
+  memcpy(edge, &x, (size_t)n * 4);
+  return load(GA_FP32, edge, 0);
+#endif
+}
+
+GA_INLINE void put_part(const ga_dtype type, char *p, int64_t n, lanes x) {
+#if defined(GA_STORE_PART)
+  GA_STORE_PART(type, p, n, x);
+#else
+  store_some(type, p, 0, n, x);
+#endif
+}
+
+// What is written: exponentials that were kept, times a factor; of elements that are read
+// again, their exponentials or the logarithm; or the same everywhere.
+enum { KEPT, AGAIN, LOGARITHM, FILL };
+
+typedef struct {
+  const float *kept;
+  const char *x;
+  float top, k, by, log;
+  const char *ahead; // to be fetched meanwhile
+} emission;
+
+// joined is the maximum and the sum of a row. They are NaN, or give NaN, where the row is.
+static ga_softmax_part joined(const ga_softmax_part *parts, int64_t segments, float k) {
+  if (segments == 1) return parts[0];
+  float top = -INFINITY;
+  for (int64_t s = 0; s < segments; s++)
+    if (parts[s].top > top) top = parts[s].top;
+  double sum = 0;
+  for (int64_t s = 0; s < segments; s++) sum += parts[s].sum * exp2(((double)parts[s].top - top) * k);
+  return (ga_softmax_part){top, (float)sum};
+}
+
+// seen_of is how many columns a row sees.
+GA_INLINE int64_t seen_of(const ga_softmax *s, int64_t row) {
+  return s->queries == 0 ? s->columns : row % s->queries + s->columns - s->queries + 1;
+}
+
+#if defined(GA_PERMUTE)
+// in_groups are the indices that exchange lanes step apart.
+GA_INLINE words in_groups(int step) {
+  words w;
+  for (int l = 0; l < LANES; l++) w[l] = l ^ step;
+  return w;
+}
+
+// group_max and group_sum leave that of each group of width lanes, a power of two, in all of them.
+GA_INLINE lanes group_max(lanes x, int width) {
+  if (width > 8 && LANES > 8) x = GA_MAX(GA_PERMUTE(x, in_groups(8)), x);
+  if (width > 4) x = GA_MAX(GA_PERMUTE(x, in_groups(4)), x);
+  if (width > 2) x = GA_MAX(GA_PERMUTE(x, in_groups(2)), x);
+  if (width > 1) x = GA_MAX(GA_PERMUTE(x, in_groups(1)), x);
+  return x;
+}
+
+GA_INLINE lanes group_sum(lanes x, int width) {
+  if (width > 8 && LANES > 8) x += GA_PERMUTE(x, in_groups(8));
+  if (width > 4) x += GA_PERMUTE(x, in_groups(4));
+  if (width > 2) x += GA_PERMUTE(x, in_groups(2));
+  if (width > 1) x += GA_PERMUTE(x, in_groups(1));
+  return x;
+}
+
+#endif
+
+// log_of is the natural logarithm of x >= 1, and NaN of NaN. With s = (m-1)/(m+1) for the
+// mantissa m between √½ and √2, log m is 2·(s + s³/3 + s⁵/5 + s⁷/7), off by less than 2^-24.
+GA_INLINE lanes log_of(lanes x) {
+  words w = (words)x - 0x3f3504f3;
+  lanes exponent = __builtin_convertvector(w >> 23, lanes);
+  lanes m = (lanes)((w & 0x7fffff) + 0x3f3504f3);
+  lanes s = (m - 1) / (m + 1), t = s * s;
+  lanes p = GA_FUSED(GA_FUSED(GA_FUSED(t, all(1.0f / 7), all(1.0f / 5)), t, all(1.0f / 3)), t, all(1));
+  return GA_FUSED(exponent, all(0.693147180559945f), 2 * s * p) + (x - x);
+}
+
+// copy_past stores bytes past the cache. Both addresses lie alike within a vector.
+GA_INLINE void copy_past(char *out, const char *from, int64_t bytes) {
+  const int64_t vector = LANES * 4;
+  int64_t head = (vector - (int64_t)((uintptr_t)out % (uintptr_t)vector)) % vector, i;
+  if (head > bytes) head = bytes;
+  memcpy(out, from, (size_t)head);
+  for (i = head; i + vector <= bytes; i += vector) GA_STREAM((float *)(void *)(out + i), load(GA_FP32, from + i, 0));
+  memcpy(out + i, from + i, (size_t)(bytes - i));
+}
+
+// together says whether threads have segments of every row: where rows are long, and too few for each
+// thread to have as many.
+GA_INLINE int together(const ga_softmax *s, int nthreads) {
+  return nthreads > 1 && s->segments >= 2 * nthreads && s->rows % nthreads != 0 && s->rows < 8 * nthreads;
+}
+
+#define GA_JOIN(a, b) a##_##b
+#define GA_NAMED(a, b) GA_JOIN(a, b)
+
+#define TYPE GA_FP32
+#define NAME(function) GA_NAMED(function, fp32)
+#include "softmax_rows.h"
+#undef TYPE
+#undef NAME
+
+#define TYPE GA_FP16
+#define NAME(function) GA_NAMED(function, fp16)
+#include "softmax_rows.h"
+#undef TYPE
+#undef NAME
+
+#define TYPE GA_BF16
+#define NAME(function) GA_NAMED(function, bf16)
+#include "softmax_rows.h"
+#undef TYPE
+#undef NAME
+
+// GA_SOFTMAX_KERNEL is a kernel that runs a function of the type of its plan.
+#define GA_SOFTMAX_KERNEL(kernel, function, ...)                                                        \
+  static void kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {             \
+    const ga_softmax *s = g->plan;                                                                        \
+    GA_FLUSH_BEGIN                                                                                        \
+    switch (s->dtype) {                                                                                   \
+      case GA_FP16: GA_NAMED(function, fp16)(s, tid, nthreads, scratch, team, __VA_ARGS__); break;         \
+      case GA_BF16: GA_NAMED(function, bf16)(s, tid, nthreads, scratch, team, __VA_ARGS__); break;         \
+      default: GA_NAMED(function, fp32)(s, tid, nthreads, scratch, team, __VA_ARGS__); break;              \
+    }                                                                                                     \
+    GA_FLUSH_END                                                                                          \
+  }
+
+GA_SOFTMAX_KERNEL(softmax_block, softmax, 1)
+GA_SOFTMAX_KERNEL(softmax_reread, softmax, 0)
+GA_SOFTMAX_KERNEL(softmax_naive, naive, 0)
+
+#endif

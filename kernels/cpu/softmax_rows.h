@@ -1,0 +1,304 @@
+// The rows of softmax for one type, TYPE, as functions that are called NAME(function):
+// included by softmax_lanes.h once for each.
+
+// emitted is what is written of elements that are read as x.
+GA_INLINE lanes NAME(emitted)(const int how, const emission *m, lanes x) {
+  switch (how) {
+    case KEPT: return x * m->by;
+    case AGAIN: return softmax_exp2((x - m->top) * m->k) * m->by;
+    case LOGARITHM: return (x - m->top) * m->k - m->log;
+    default: return all(m->by);
+  }
+}
+
+GA_INLINE lanes NAME(source)(const int how, const emission *m, int64_t i) {
+  if (how == FILL) return (lanes){0};
+  return how == KEPT ? load(GA_FP32, m->kept, i) : load(TYPE, m->x, i);
+}
+
+GA_INLINE void NAME(emit_part)(const int how, const emission *m, int64_t i, int64_t n, char *out) {
+  lanes x = {0};
+  if (how == KEPT) x = get_part(GA_FP32, (const char *)(m->kept + i), n);
+  else if (how != FILL) x = get_part(TYPE, m->x + i * ga_size(TYPE), n);
+  put_part(TYPE, out + i * ga_size(TYPE), n, NAME(emitted)(how, m, x));
+}
+
+// emit_as writes n elements.
+GA_INLINE void NAME(emit_as)(const int how, const int past, const emission *m, int64_t n, char *out) {
+  const int64_t size = ga_size(TYPE), vector = LANES * size;
+  int64_t i = 0;
+  if (past) {
+    i = (vector - (int64_t)((uintptr_t)out % (uintptr_t)vector)) % vector / size;
+    if (i > n) i = n;
+    if (i > 0) NAME(emit_part)(how, m, 0, i, out);
+  }
+  for (; i + LANES <= n; i += LANES) {
+    if (how == KEPT || how == LOGARITHM) __builtin_prefetch(m->ahead + i * size, 0, 2);
+    put(TYPE, past, out + i * size, NAME(emitted)(how, m, NAME(source)(how, m, i)));
+  }
+  if (i < n) NAME(emit_part)(how, m, i, n - i, out);
+}
+
+static void NAME(emit)(int how, int past, const emission *m, int64_t n, char *out) {
+  switch (2 * how + (past != 0)) {
+    case 2 * KEPT: NAME(emit_as)(KEPT, 0, m, n, out); break;
+    case 2 * KEPT + 1: NAME(emit_as)(KEPT, 1, m, n, out); break;
+    case 2 * AGAIN: NAME(emit_as)(AGAIN, 0, m, n, out); break;
+    case 2 * AGAIN + 1: NAME(emit_as)(AGAIN, 1, m, n, out); break;
+    case 2 * LOGARITHM: NAME(emit_as)(LOGARITHM, 0, m, n, out); break;
+    case 2 * LOGARITHM + 1: NAME(emit_as)(LOGARITHM, 1, m, n, out); break;
+    default: NAME(emit_as)(FILL, 0, m, n, out);
+  }
+}
+
+// top_of is the largest of n elements, NaN left out; -Inf where there is nothing else.
+static float NAME(top_of)(const char *x, int64_t n) {
+  const int64_t size = ga_size(TYPE);
+  lanes top[4];
+  for (int t = 0; t < 4; t++) top[t] = all(-INFINITY);
+  int64_t i = 0;
+  for (; i + 4 * LANES <= n; i += 4 * LANES)
+    _Pragma("GCC unroll 4") for (int t = 0; t < 4; t++) top[t] = GA_MAX(load(TYPE, x, i + t * LANES), top[t]);
+  for (; i + LANES <= n; i += LANES) top[0] = GA_MAX(load(TYPE, x, i), top[0]);
+  if (i < n) top[1] = GA_MAX(get_part(TYPE, x + i * size, n - i), top[1]);
+  return largest_of(GA_MAX(GA_MAX(top[0], top[1]), GA_MAX(top[2], top[3])));
+}
+
+// exponentials sums 2^((x-top)·k), and keeps them where there is a place for that.
+GA_INLINE float NAME(exponentials)(const int keep, const char *x, int64_t n, float top, float k, float *kept) {
+  lanes sum[2] = {{0}};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+    _Pragma("GCC unroll 2") for (int t = 0; t < 2; t++) {
+      lanes e = softmax_exp2((load(TYPE, x, i + t * LANES) - top) * k);
+      if (keep) store(GA_FP32, kept, i + t * LANES, e);
+      sum[t] += e;
+    }
+  for (; i < n; i += LANES) {
+    lanes x_part = i + LANES <= n ? load(TYPE, x, i) : get_part(TYPE, x + i * ga_size(TYPE), n - i);
+    lanes e = softmax_exp2((x_part - top) * k);
+    if (keep) store(GA_FP32, kept, i, e);
+    sum[0] += e;
+  }
+  return sum_of(sum[0] + sum[1]);
+}
+
+static float NAME(kept_exponentials)(const char *x, int64_t n, float top, float k, float *kept) {
+  return NAME(exponentials)(1, x, n, top, k, kept);
+}
+
+static float NAME(sum_exponentials)(const char *x, int64_t n, float top, float k) {
+  return NAME(exponentials)(0, x, n, top, k, NULL);
+}
+
+// sum_segments finds maximum and sum of segments [from, to) of a row. Those that are masked as a
+// whole have none. Exponentials of the others go to kept, unless that is NULL; beside elements that are
+// all -Inf they are zeros.
+static void NAME(sum_segments)(const ga_softmax *s, int64_t row, int64_t from, int64_t to, ga_softmax_part *parts, float *kept) {
+  const int64_t size = ga_size(TYPE), seen = seen_of(s, row);
+  const char *x = (const char *)s->in + row * s->columns * size;
+  float k = s->scale * GA_LOG2_E;
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = i * SEGMENT, n = seen - at < SEGMENT ? seen - at : SEGMENT;
+    parts[i] = (ga_softmax_part){-INFINITY, 0};
+    if (n <= 0) continue;
+    float top = NAME(top_of)(x + at * size, n), from_top = top == -INFINITY ? 0 : top;
+    parts[i].top = top;
+    if (kept != NULL) parts[i].sum = NAME(kept_exponentials)(x + at * size, n, from_top, k, kept + (i - from) * SEGMENT);
+    else parts[i].sum = NAME(sum_exponentials)(x + at * size, n, from_top, k);
+  }
+}
+
+// write_segments writes segments [from, to) of a row, and what is masked among their columns. kept
+// are the exponentials of the first of them on, or NULL.
+static void NAME(write_segments)(const ga_softmax *s, int64_t row, int64_t from, int64_t to, const ga_softmax_part *parts,
+                                 const float *kept, char *out, int past) {
+  const int64_t size = ga_size(TYPE), seen = seen_of(s, row), bytes = s->columns * size;
+  const char *x = (const char *)s->in + row * bytes;
+  const int how = s->log ? LOGARITHM : kept != NULL ? KEPT : AGAIN;
+  float k = s->scale * GA_LOG2_E;
+  ga_softmax_part whole = joined(parts, s->segments, k);
+  emission m = {.top = whole.top, .k = s->log ? s->scale : k, .by = 1 / whole.sum, .log = s->log ? logf(whole.sum) : 0};
+  emission fill = {.by = s->log ? -INFINITY : 0};
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = i * SEGMENT, end = at + SEGMENT < s->columns ? at + SEGMENT : s->columns;
+    int64_t until = end < seen ? end : seen;
+    if (at >= until) {
+      NAME(emit)(FILL, past, &fill, end - at, out + at * size);
+      continue;
+    }
+    m.x = x + at * size;
+    if (how == KEPT) m.kept = kept + (i - from) * SEGMENT;
+    if (how == KEPT && s->segments > 1) m.by = (float)(exp2(((double)parts[i].top - whole.top) * k) / whole.sum);
+    // The same place of the next row. Prefetching is no access, so that there need not be one.
+    m.ahead = at * size < FETCHED ? m.x + bytes : m.x;
+    NAME(emit)(how, past, &m, until - at, out + at * size);
+    if (until < end) NAME(emit)(FILL, past, &fill, end - until, out + until * size);
+  }
+}
+
+// rows_together computes each row on all threads, which have segments of it.
+static void NAME(rows_together)(const ga_softmax *s, int tid, int nthreads, float *kept, ga_team *team) {
+  int64_t from, to;
+  ga_share(s->segments, nthreads, tid, &from, &to);
+  for (int64_t row = 0; row < s->rows; row++) {
+    // Two sets take turns: nobody is more than a row ahead of who still reads.
+    ga_softmax_part *parts = ga_softmax_parts(s) + row % 2 * s->segments;
+    NAME(sum_segments)(s, row, from, to, parts, kept);
+    ga_barrier(team);
+    NAME(write_segments)(s, row, from, to, parts, kept, (char *)s->out + row * s->columns * ga_size(TYPE), s->stream);
+  }
+}
+
+#if defined(GA_PERMUTE)
+// rows_in_vectors computes rows [row, end) of up to LANES columns, several in a vector: each
+// takes a group of width lanes.
+GA_INLINE void NAME(rows_in_vectors)(const int width, const ga_softmax *s, int64_t row, int64_t end, char *out) {
+  const int64_t size = ga_size(TYPE), n = s->columns, side_by_side = LANES / width;
+  const char *x = (const char *)s->in + row * n * size;
+  float k = s->scale * GA_LOG2_E;
+  // Where in memory each lane's element is, and where in a vector each element in memory.
+  int32_t lane_of[LANES], element_of[LANES], empty[LANES];
+  for (int64_t l = 0; l < LANES; l++) {
+    int64_t column = l % width;
+    empty[l] = column < n ? 0 : -1;
+    element_of[l] = (int32_t)(column < n ? l / width * n + column : 0);
+    lane_of[l] = (int32_t)(l < side_by_side * n ? l / n * width + l % n : 0);
+  }
+  words spread, pack, unused;
+  memcpy(&spread, element_of, sizeof spread);
+  memcpy(&pack, lane_of, sizeof pack);
+  memcpy(&unused, empty, sizeof unused);
+  while (row < end) {
+    int64_t rows = end - row < side_by_side ? end - row : side_by_side, count = rows * n;
+    lanes v = count >= LANES ? load(TYPE, x, 0) : get_part(TYPE, x, count);
+    v = pick(unused, all(-INFINITY), GA_PERMUTE(v, spread));
+    lanes top = group_max(v, width), e = softmax_exp2((v - top) * k), sum = group_sum(e, width);
+    lanes y = GA_PERMUTE(s->log ? (v - top) * s->scale - log_of(sum) : e / sum, pack);
+    if (count >= LANES) put(TYPE, 0, out, y);
+    else put_part(TYPE, out, count, y);
+    row += rows;
+    x += count * size;
+    out += count * size;
+  }
+}
+
+static void NAME(narrow_rows)(const ga_softmax *s, int64_t row, int64_t end, char *out) {
+  if (s->columns == 1) NAME(rows_in_vectors)(1, s, row, end, out);
+  else if (s->columns == 2) NAME(rows_in_vectors)(2, s, row, end, out);
+  else if (s->columns <= 4) NAME(rows_in_vectors)(4, s, row, end, out);
+  else if (s->columns <= 8) NAME(rows_in_vectors)(8, s, row, end, out);
+  else NAME(rows_in_vectors)(LANES, s, row, end, out);
+}
+
+// row_in_registers computes a row of which V vectors are seen, the last one perhaps in part.
+GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const char *x, int64_t seen, char *out) {
+  const int64_t size = ga_size(TYPE), last = seen - (V - 1) * LANES;
+  float k = s->scale * GA_LOG2_E;
+  lanes v[REGISTERS];
+  _Pragma("GCC unroll 8") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
+  v[V - 1] = last == LANES ? load(TYPE, x, (V - 1) * LANES) : get_part(TYPE, x + (V - 1) * LANES * size, last);
+  lanes top = v[0];
+  _Pragma("GCC unroll 8") for (int i = 1; i < V; i++) top = GA_MAX(v[i], top);
+  top = group_max(top, LANES);
+  lanes sum = {0}, e[REGISTERS];
+  _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) {
+    e[i] = softmax_exp2((v[i] - top) * k);
+    sum += e[i];
+  }
+  sum = group_sum(sum, LANES);
+  if (s->log) {
+    lanes less = log_of(sum);
+    _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) e[i] = (v[i] - top) * s->scale - less;
+  } else {
+    lanes by = 1 / sum;
+    _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) e[i] *= by;
+  }
+  _Pragma("GCC unroll 8") for (int i = 0; i < V - 1; i++) put(TYPE, 0, out + i * LANES * size, e[i]);
+  if (last == LANES) put(TYPE, 0, out + (V - 1) * LANES * size, e[V - 1]);
+  else put_part(TYPE, out + (V - 1) * LANES * size, last, e[V - 1]);
+}
+
+// short_rows computes rows [row, end) of up to REGISTERS vectors.
+static void NAME(short_rows)(const ga_softmax *s, int64_t row, int64_t end, char *out) {
+  const int64_t bytes = s->columns * ga_size(TYPE);
+  const char *x = (const char *)s->in + row * bytes;
+  emission fill = {.by = s->log ? -INFINITY : 0};
+  for (; row < end; row++, x += bytes, out += bytes) {
+    int64_t seen = seen_of(s, row);
+    switch ((seen + LANES - 1) / LANES) {
+      case 1: NAME(row_in_registers)(1, s, x, seen, out); break;
+      case 2: NAME(row_in_registers)(2, s, x, seen, out); break;
+      case 3: NAME(row_in_registers)(3, s, x, seen, out); break;
+      case 4: NAME(row_in_registers)(4, s, x, seen, out); break;
+      case 5: NAME(row_in_registers)(5, s, x, seen, out); break;
+      case 6: NAME(row_in_registers)(6, s, x, seen, out); break;
+      case 7: NAME(row_in_registers)(7, s, x, seen, out); break;
+      default: NAME(row_in_registers)(8, s, x, seen, out);
+    }
+    if (seen < s->columns) NAME(emit)(FILL, 0, &fill, s->columns - seen, out + seen * ga_size(TYPE));
+  }
+}
+#endif
+
+// some_rows computes rows [row, end).
+static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_softmax_part *parts, float *kept, char *out, int past) {
+  const int64_t bytes = s->columns * ga_size(TYPE);
+#if defined(GA_PERMUTE)
+  if (s->columns <= LANES && s->queries == 0) {
+    NAME(narrow_rows)(s, row, end, out);
+    return;
+  }
+  if (s->columns <= REGISTERS * LANES) {
+    NAME(short_rows)(s, row, end, out);
+    return;
+  }
+#endif
+  for (; row < end; row++, out += bytes) {
+    NAME(sum_segments)(s, row, 0, s->segments, parts, kept);
+    NAME(write_segments)(s, row, 0, s->segments, parts, kept, out, past);
+  }
+}
+
+// softmax computes the rows of a thread, or its part of all rows. Short ones that go past the cache are
+// collected first.
+static void NAME(softmax)(const ga_softmax *s, int tid, int nthreads, char *scratch, ga_team *team, int keep) {
+  const int64_t bytes = s->columns * ga_size(TYPE);
+  float *kept = keep && !s->log ? (float *)(void *)(scratch + STAGE + 64) : NULL;
+  if (together(s, nthreads)) {
+    NAME(rows_together)(s, tid, nthreads, kept, team);
+  } else {
+    ga_softmax_part *parts = ga_softmax_parts(s) + tid * s->segments;
+    int64_t row, end, until;
+    ga_share(s->rows, nthreads, tid, &row, &end);
+    int whole = bytes % 64 == 0 && (uintptr_t)s->out % 64 == 0; // lines
+    int staged = s->stream && bytes < (whole ? DIRECT_LINES : DIRECT);
+    for (; row < end; row = until) {
+      until = staged && row + STAGE / bytes < end ? row + STAGE / bytes : end;
+      char *out = (char *)s->out + row * bytes, *stage = scratch + (uintptr_t)out % 64;
+      NAME(some_rows)(s, row, until, parts, kept, staged ? stage : out, s->stream && !staged);
+      if (staged) copy_past(out, stage, (until - row) * bytes);
+    }
+  }
+  if (s->stream) GA_FENCE();
+}
+
+// naive computes the rows of a thread in three passes over each.
+static void NAME(naive)(const ga_softmax *s, int tid, int nthreads, char *scratch, ga_team *team, int keep) {
+  (void)scratch;
+  (void)team;
+  (void)keep;
+  const int64_t bytes = s->columns * ga_size(TYPE);
+  int64_t row, end;
+  ga_share(s->rows, nthreads, tid, &row, &end);
+  for (; row < end; row++) {
+    const char *x = (const char *)s->in + row * bytes;
+    char *out = (char *)s->out + row * bytes;
+    int64_t seen = seen_of(s, row);
+    float k = s->scale * GA_LOG2_E, top = NAME(top_of)(x, seen), sum = NAME(sum_exponentials)(x, seen, top, k);
+    emission m = {.x = x, .top = top, .k = s->log ? s->scale : k, .by = 1 / sum, .log = logf(sum), .ahead = x};
+    emission fill = {.by = s->log ? -INFINITY : 0};
+    NAME(emit)(s->log ? LOGARITHM : AGAIN, 0, &m, seen, out);
+    if (seen < s->columns) NAME(emit)(FILL, 0, &fill, s->columns - seen, out + seen * ga_size(TYPE));
+  }
+}

@@ -1,0 +1,195 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestSoftmaxGate runs every kernel of softmax through the correctness check, on each instruction
+// set that the machine has.
+func TestSoftmaxGate(t *testing.T) {
+	for _, c := range []struct {
+		isa    string
+		dtypes []kernels.DType
+	}{
+		{"", []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
+		{"avx2", []kernels.DType{kernels.FP16, kernels.BF16}},
+		{"portable", []kernels.DType{kernels.FP32}},
+	} {
+		t.Run("isa "+c.isa, func(t *testing.T) {
+			t.Setenv("GEMMAUDIT_ISA", c.isa)
+			d := open(t, 2)
+			ks := kernels.SoftmaxKernels(d)[1:] // auto is one of them
+			for _, dt := range c.dtypes {
+				found, errs := kernels.CheckSoftmaxes(t.Context(), d, ks, dt, 7)
+				for i, s := range found {
+					if errs[i] != nil {
+						t.Error(errs[i])
+					} else if s.Passed != len(kernels.SoftmaxProblems(dt)) {
+						t.Errorf("%s/%s: %d of %d problems passed: %v", ks[i].Name(), dt, s.Passed, len(kernels.SoftmaxProblems(dt)), s.Skipped)
+					}
+				}
+			}
+		})
+	}
+}
+
+// softmaxOf computes a problem of random elements and returns the bytes of its output.
+func softmaxOf(t *testing.T, d *Device, kernel string, p kernels.SoftmaxProblem) []byte {
+	t.Helper()
+	for _, k := range kernels.SoftmaxKernels(d) {
+		if k.Name() != kernel {
+			continue
+		}
+		n := p.Rows * p.Columns
+		in, out := alloc(t, d, n*p.DType.Size()), alloc(t, d, n*p.DType.Size())
+		if err := in.Fill(kernels.Normal, p.DType, int64(n), 3); err != nil {
+			t.Fatal(err)
+		}
+		p.In, p.Out = kernels.Operand{Buffer: in}, kernels.Operand{Buffer: out}
+		l, err := k.Bind(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, n*p.DType.Size())
+		if err := out.Download(0, got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	t.Fatalf("there is no kernel %s", kernel)
+	return nil
+}
+
+func alloc(t testing.TB, d *Device, bytes int) kernels.Buffer {
+	t.Helper()
+	b, err := d.Alloc(int64(bytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestSoftmaxThreads: neither the number of threads nor what is stored past the cache changes a
+// bit, where threads have rows and where they have segments of them.
+func TestSoftmaxThreads(t *testing.T) {
+	one, three := open(t, 1), open(t, 3)
+	past := open(t, 3)
+	past.spec.LastLevelCacheBytes = 1
+	for _, p := range []kernels.SoftmaxProblem{
+		{Rows: 7, Columns: 5, DType: kernels.FP32}, {Rows: 100, Columns: 100, DType: kernels.BF16},
+		{Rows: 11, Columns: 3001, DType: kernels.FP16}, {Rows: 2, Columns: 50_001, DType: kernels.FP32},
+		{Rows: 4, Columns: 40_000, DType: kernels.BF16, Queries: 30_000}, {Rows: 1, Columns: 99_999, DType: kernels.FP16, Log: true},
+	} {
+		for _, kernel := range []string{"block", "reread", "naive"} {
+			want := softmaxOf(t, one, kernel, p)
+			for name, d := range map[string]*Device{"three threads": three, "past the cache": past} {
+				if string(softmaxOf(t, d, kernel, p)) != string(want) {
+					t.Errorf("%s: %v: %s: other bits than one thread", kernel, p, name)
+				}
+			}
+		}
+	}
+}
+
+// TestSoftmaxPastTheCache runs the correctness check with stores past the cache, which only
+// large problems have else.
+func TestSoftmaxPastTheCache(t *testing.T) {
+	d := open(t, 2)
+	d.spec.LastLevelCacheBytes = 1
+	ks := kernels.SoftmaxKernels(d)[1:3]
+	for dt, k := range map[kernels.DType]kernels.SoftmaxKernel{kernels.FP32: ks[0], kernels.FP16: ks[0], kernels.BF16: ks[1]} {
+		if _, err := kernels.CheckSoftmax(t.Context(), d, k, dt, 5); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSoftmaxRefuses(t *testing.T) {
+	d := open(t, 1)
+	block, err := kernels.FindImplementation(d, kernels.Softmax, "block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 1<<20 + 1}}
+	for _, c := range []struct {
+		task kernels.Task
+		want string
+	}{
+		{kernels.Task{Subject: s, M: 1}, "kernel block does not support fp16: it keeps rows of up to 1048576 columns, the problem has 1048577"},
+		{kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.INT8, Dims: kernels.Dims{Columns: 4}}, M: 1},
+			"kernel block does not support int8: softmax is computed in fp32, fp16 and bf16"},
+		{kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 4}}, M: 1, Threads: 2},
+			"kernel block does not support fp16: softmax runs on all 1 threads of the device"},
+	} {
+		var no *kernels.Unsupported
+		if err := block.Supports(c.task); !errors.As(err, &no) || err.Error() != c.want {
+			t.Errorf("%v, expected %s", err, c.want)
+		}
+	}
+	small := alloc(t, d, 16)
+	_, err = d.SoftmaxKernels()[0].Bind(kernels.SoftmaxProblem{Rows: 2, Columns: 4, DType: kernels.FP32,
+		In: kernels.Operand{Buffer: small}, Out: kernels.Operand{Buffer: small}})
+	if err == nil {
+		t.Error("an operand that is too small was taken")
+	}
+}
+
+// BenchmarkSoftmax times softmax in bytes read and written, beside copying as much memory in the
+// fastest way: "copy" is the share of that. Operands rotate past three times the last-level cache.
+func BenchmarkSoftmax(b *testing.B) {
+	d := open(b, 0)
+	_, copied, err := d.memory.measure(b.Context(), d.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("copying: %.1f GB/s, read and written", copied/1e9)
+	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+		for _, columns := range []int{1, 3, 8, 16, 33, 64, 128, 256, 1000, 1024, 4096, 16384, 65536, 262144, 1 << 20} {
+			for _, k := range d.SoftmaxKernels() {
+				if k.Supports(kernels.SoftmaxProblem{Rows: 1, Columns: columns, DType: dt}) != nil || k.Name() == "auto" {
+					continue
+				}
+				b.Run(fmt.Sprintf("%s/c%d/%s", dt, columns, k.Name()), func(b *testing.B) { benchSoftmax(b, d, k, dt, columns, copied) })
+			}
+		}
+	}
+}
+
+func benchSoftmax(b *testing.B, d *Device, k kernels.SoftmaxKernel, dt kernels.DType, columns int, copied float64) {
+	const bytes = 128 << 20 // of input
+	p := kernels.SoftmaxProblem{Rows: bytes / dt.Size() / columns, Columns: columns, DType: dt}
+	n := p.Rows * columns * dt.Size()
+	p.In, p.Out = kernels.Operand{Buffer: alloc(b, d, n)}, kernels.Operand{Buffer: alloc(b, d, n)}
+	if err := p.In.Buffer.Fill(kernels.Normal, dt, int64(p.Rows*columns), 1); err != nil {
+		b.Fatal(err)
+	}
+	l, err := k.Bind(p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := d.Execute(context.Background(), []kernels.Launch{l}, 1); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	var rates []float64
+	for range b.N {
+		span, err := d.Execute(context.Background(), []kernels.Launch{l}, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		rates = append(rates, 2*float64(n)/span.Seconds)
+	}
+	b.StopTimer()
+	rate := undisturbed(rates)
+	b.ReportMetric(rate/1e9, "GB/s")
+	b.ReportMetric(rate/copied, "copy")
+}

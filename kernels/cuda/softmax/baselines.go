@@ -1,0 +1,88 @@
+package softmax
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// fasterTransformer is the two kernels that FasterTransformer 1.0 has, in
+// softmax_baselines.cu: an element to a thread.
+type fasterTransformer struct{}
+
+// naive is the third kernel of softmax_baselines.cu: three passes over a row.
+type naive struct{}
+
+// What softmax_baselines.cu and FasterTransformer fix: the most columns that the latter takes,
+// and above how many sequences a block has the rows of a whole one.
+const (
+	naiveThreads             = 256
+	fasterTransformerColumns = 1024
+	fasterTransformerFew     = 120
+)
+
+func (fasterTransformer) Name() string { return "fastertransformer" }
+func (naive) Name() string             { return "naive" }
+
+func (fasterTransformer) Describe(planning.Arch) string {
+	return "baseline, as FasterTransformer 1.0 does it: an element to a thread, a block for each row or for a square of them"
+}
+func (naive) Describe(planning.Arch) string {
+	return "baseline: a block for each row, three passes, element by element"
+}
+
+func (fasterTransformer) Supports(a planning.Arch, p Problem) string {
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	if p.columns > fasterTransformerColumns {
+		return fmt.Sprintf("takes up to %d columns, not %d", fasterTransformerColumns, p.columns)
+	}
+	return ""
+}
+func (naive) Supports(a planning.Arch, p Problem) string { return planning.TypeReason(a, p.DType) }
+
+// Plan takes rows for those of sequences that are as long as a row.
+func (fasterTransformer) Plan(a planning.Arch, p Problem) plan {
+	threads := 32
+	for threads < p.columns {
+		threads *= 2
+	}
+	which, blocks, each := "few", p.rows, 1
+	if sequences := planning.DivideUp(p.rows, p.columns); sequences > fasterTransformerFew {
+		which, blocks, each = "many", sequences, p.columns
+	}
+	kernel := fmt.Sprintf("ga_softmax_fastertransformer_%s_%s", p.DType, which)
+	w := work{
+		blocks: blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
+		held: float64(p.columns * p.DType.Size()), passes: float64(each), meeting: float64(each) * 2 * blockMeeting,
+		slots: float64(blocks*each) * float64(threads),
+	}
+	return plan{
+		Label:   fmt.Sprintf("%s %d threads", which, threads),
+		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
+		Seconds: w.seconds(a, p),
+		Bind: func(at Addresses) []planning.Call {
+			return []planning.Call{p.call(a, kernel, blocks, threads, each, at)}
+		},
+	}
+}
+
+func (naive) Plan(a planning.Arch, p Problem) plan {
+	kernel := "ga_softmax_naive_" + string(p.DType)
+	steps := planning.DivideUp(p.columns, naiveThreads)
+	w := work{
+		blocks: p.rows, threads: naiveThreads, perSM: max(1, residentBlocks(a, kernel, naiveThreads)),
+		held: float64(min(p.columns, naiveThreads) * p.DType.Size()), passes: 3 * float64(steps), meeting: 2 * blockMeeting,
+		again: 2, slots: 3 * float64(p.rows) * float64(steps*naiveThreads),
+	}
+	return plan{
+		Label:   fmt.Sprintf("%d blocks", p.rows),
+		Tiling:  kernels.Tiling{Tile: [3]int{1, p.columns, 0}, Waves: w.waves(a), Split: 1},
+		Seconds: w.seconds(a, p),
+		Bind: func(at Addresses) []planning.Call {
+			return []planning.Call{p.call(a, kernel, p.rows, naiveThreads, 1, at)}
+		},
+	}
+}

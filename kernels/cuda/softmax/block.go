@@ -1,0 +1,113 @@
+package softmax
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// block is softmax_block.cu: a row in the registers of a block.
+type block struct{}
+
+// cluster is softmax_cluster.cu: a row in the registers of the blocks of a cluster.
+type cluster struct{}
+
+// rowThreads is how many threads a block has at most, and mostCluster how many blocks a cluster has.
+const rowThreads, mostCluster = 1024, 8
+
+// blockTile is how many pieces a thread has.
+type blockTile struct{ vectors int }
+
+func (block) Name() string   { return "block" }
+func (cluster) Name() string { return "cluster" }
+
+func (block) Describe(planning.Arch) string { return "a row in the registers of a block, in one pass" }
+func (cluster) Describe(planning.Arch) string {
+	return "a row in the registers of the blocks of a cluster, which meet in distributed shared memory, in one pass"
+}
+
+// longReason says why a row does not fit into so many blocks, empty where it does.
+func (p Problem) longReason(blocks int) string {
+	most := blocks * rowThreads * blockTiles[len(blockTiles)-1].vectors
+	if p.pieces() > most {
+		return fmt.Sprintf("takes rows of up to %d bytes, not %d columns", most*pieceBytes, p.columns)
+	}
+	return ""
+}
+
+func (block) Supports(a planning.Arch, p Problem) string {
+	if reason := planning.TypeReason(a, p.DType); reason != "" {
+		return reason
+	}
+	return p.longReason(1)
+}
+
+func (cluster) Supports(a planning.Arch, p Problem) string {
+	switch reason := planning.TypeReason(a, p.DType); {
+	case reason != "":
+		return reason
+	case a.CC < 90:
+		return fmt.Sprintf("needs clusters of blocks, of compute capability 9.0; this GPU has %d.%d", a.CC/10, a.CC%10)
+	case p.rows > planning.LargestExtent/mostCluster:
+		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/mostCluster, p.rows)
+	case p.pieces() < 2:
+		return "takes rows of more than 16 bytes"
+	}
+	return p.longReason(mostCluster)
+}
+
+func (b block) Plan(a planning.Arch, p Problem) plan   { return planning.Fastest(b.Candidates(a, p)) }
+func (c cluster) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(c.Candidates(a, p)) }
+
+// Candidates differ in how many pieces a thread has.
+func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1) }
+
+// Candidates differ in that and in how many blocks share a row.
+func (cluster) Candidates(a planning.Arch, p Problem) []plan {
+	var all []plan
+	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
+		all = append(all, p.rowPlans(a, "cluster", blocks)...)
+	}
+	return all
+}
+
+// rowPlans are the plans by which so many blocks share a row. There is at least one for the
+// most blocks that a row which fits may have.
+func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
+	var all []plan
+	share := planning.DivideUp(p.pieces(), blocks)
+	for _, t := range blockTiles {
+		threads := planning.DivideUp(planning.DivideUp(share, t.vectors), 32) * 32
+		if threads > rowThreads {
+			continue
+		}
+		if len(all) > 0 && threads == 32 && share <= 32*t.vectors/2 {
+			break // more pieces than there are
+		}
+		kernel := fmt.Sprintf("%s_%d", p.kernel(name), t.vectors)
+		w := work{
+			blocks: p.rows * blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
+			held: float64(share*pieceBytes) * p.seen(), passes: 1, meeting: blockMeeting,
+			slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
+		}
+		label := fmt.Sprintf("%d threads %d vectors", threads, t.vectors)
+		if blocks > 1 {
+			w.meeting += clusterMeeting
+			label = fmt.Sprintf("%d blocks %s", blocks, label)
+		}
+		all = append(all, plan{
+			Label:   label,
+			Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: w.waves(a), Split: 1},
+			Seconds: w.seconds(a, p),
+			Bind: func(at Addresses) []planning.Call {
+				c := p.call(a, kernel, w.blocks, threads, 1, at)
+				if blocks > 1 {
+					c.Cluster = planning.Dim3{X: blocks}
+				}
+				return []planning.Call{c}
+			},
+		})
+	}
+	return all
+}

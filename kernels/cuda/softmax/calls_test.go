@@ -1,0 +1,117 @@
+//go:build cuda
+
+package softmax
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/artefacts"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// askedCall is a line that scripts/check_softmax.py writes.
+type askedCall struct {
+	Rows    int           `json:"rows"`
+	Columns int           `json:"columns"`
+	DType   kernels.DType `json:"dtype"`
+	Kernel  string        `json:"kernel"` // "auto", or another name
+}
+
+// toldCall is the launch of one, as the script makes it: args with the addresses of input, output and
+// exchange, 8 bytes each, in front, to be filled in.
+type toldCall struct {
+	Label       string `json:"label"`
+	Symbol      string `json:"symbol"`
+	Source      string `json:"source"`
+	Grid        int    `json:"grid"`
+	Block       int    `json:"block"`
+	Cluster     int    `json:"cluster"`
+	Cooperative bool   `json:"cooperative"`
+	Flags       int64  `json:"flags"`
+	Args        string `json:"args"`
+}
+
+// BenchmarkCalls answers scripts/check_softmax.py, which runs kernels beside PyTorch's in one process:
+// GEMMAUDIT_SOFTMAX_ASKED is a file with a line of JSON for each softmax, GEMMAUDIT_SOFTMAX_TOLD the
+// file for the launches; images of the kernels go beside that, under the names of their sources.
+func BenchmarkCalls(b *testing.B) {
+	from, to := os.Getenv("GEMMAUDIT_SOFTMAX_ASKED"), os.Getenv("GEMMAUDIT_SOFTMAX_TOLD")
+	if from == "" || to == "" {
+		b.Skip("nothing was asked")
+	}
+	a := gputest.First(b).Arch()
+	asked, err := os.Open(from)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer asked.Close()
+	told, err := os.Create(to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer told.Close()
+	written := map[string]bool{}
+	lines, out := json.NewDecoder(asked), json.NewEncoder(told)
+	for {
+		var ask askedCall
+		if err := lines.Decode(&ask); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			b.Fatal(err)
+		}
+		tell, err := tellCall(a, ask)
+		if err != nil {
+			b.Fatalf("%+v: %v", ask, err)
+		}
+		if !written[tell.Source] {
+			written[tell.Source] = true
+			image, _, err := artefacts.Image(tell.Source, a.CC)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := os.WriteFile(to+"."+tell.Source, image, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := out.Encode(tell); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// tellCall plans one softmax.
+func tellCall(a planning.Arch, ask askedCall) (toldCall, error) {
+	p, err := NewProblem(kernels.SoftmaxProblem{Rows: ask.Rows, Columns: ask.Columns, DType: ask.DType})
+	if err != nil {
+		return toldCall{}, err
+	}
+	var among []family
+	for _, f := range Families() {
+		if f.Name() == ask.Kernel {
+			among = []family{f}
+		}
+	}
+	if ask.Kernel == "auto" {
+		among = ladder
+	}
+	best, plan, ok := planning.Pick(among, a, p)
+	if !ok {
+		return toldCall{}, errors.New(planning.Refusals(among, a, p))
+	}
+	c := plan.Bind(Addresses{})[0]
+	k, err := artefacts.Find(c.Kernel, a.CC)
+	if err != nil {
+		return toldCall{}, err
+	}
+	return toldCall{
+		Label: planning.JoinLabel(best.Name(), plan.Label), Symbol: c.Kernel, Source: k.Source, Grid: c.Grid.X, Block: c.Block.X,
+		Cluster: c.Cluster.X, Cooperative: c.Cooperative, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
+	}, nil
+}

@@ -1,0 +1,218 @@
+//go:build cuda
+
+package softmax
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+const (
+	// reachBytes is the size of the input; what is moved, twice that, is several times an L2.
+	reachBytes = 256 << 20
+	// reachSample is the length of one sample in seconds, as far as launches are shorter.
+	reachSample = 1e-3
+)
+
+// reachColumns are those that are to reach the share of a copy's bandwidth: powers of two, and others.
+var reachColumns = []struct {
+	columns []int
+	asked   float64
+}{
+	{[]int{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144}, 0.92},
+	{[]int{257, 1000, 1023, 4097, 10007, 32767, 50257, 100003}, 0.85},
+}
+
+// reach is the memory that all cases of one type share.
+type reach struct {
+	gputest.GPU
+	in, out kernels.Buffer
+}
+
+func newReach(b *testing.B, d gputest.GPU, dt kernels.DType) reach {
+	r := reach{GPU: d, in: gputest.Buffer(b, d, reachBytes), out: gputest.Buffer(b, d, reachBytes)}
+	if err := r.in.Fill(kernels.Normal, dt, reachBytes/int64(dt.Size()), 1); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// series is the time of one launch, measured over as many as make a sample.
+func (r reach) series(b *testing.B, name string, l kernels.Launch) *kerneltest.Series {
+	seconds := func(n int) (float64, error) {
+		span, err := r.Execute(context.Background(), []kernels.Launch{l}, n)
+		return span.Seconds / float64(n), err
+	}
+	if _, err := seconds(1); err != nil { // code and clocks
+		b.Fatalf("%s: %v", name, err)
+	}
+	once, err := seconds(3)
+	if err != nil {
+		b.Fatalf("%s: %v", name, err)
+	}
+	n := int(min(max(reachSample/once, 1), 200))
+	return &kerneltest.Series{Name: name, Sample: func() (float64, error) { return seconds(n) }}
+}
+
+// copies are the project's copy of so many bytes and the driver's.
+func (r reach) copies(b *testing.B, bytes int64) []*kerneltest.Series {
+	elements := int(bytes / 4)
+	src, err := r.Matrix("In", kernels.Operand{Buffer: r.in}, 1, elements, elements, kernels.FP32)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dst, err := r.Matrix("Out", kernels.Operand{Buffer: r.out}, 1, elements, elements, kernels.FP32)
+	if err != nil {
+		b.Fatal(err)
+	}
+	launches, err := r.NewCopies(dst, src, bytes/16*16, r.in, r.out)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []*kerneltest.Series
+	for _, l := range launches {
+		all = append(all, r.series(b, l.Label(), l))
+	}
+	return all
+}
+
+// ways are auto and every way of every kernel.
+func (r reach) ways(b *testing.B, o kernels.SoftmaxProblem) (all []*kerneltest.Series, label string) {
+	o.In, o.Out = kernels.Operand{Buffer: r.in}, kernels.Operand{Buffer: r.out}
+	p, err := NewProblem(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	add := func(name string, among ...family) kernels.Launch {
+		l, err := NewWay(r.Device, name, "", among...).Bind(o)
+		if err != nil {
+			b.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, r.series(b, name, l))
+		return l
+	}
+	label = add("auto", ladder...).Label()
+	for _, f := range Families() {
+		for _, way := range cudatest.Ways(r.Arch(), f, p) {
+			add(planning.JoinLabel(f.Name(), way.Plan(r.Arch(), p).Label), way)
+		}
+	}
+	return all, label
+}
+
+// fastest is the series of least median.
+func fastest(all []*kerneltest.Series) *kerneltest.Series {
+	return slices.MinFunc(all, func(x, y *kerneltest.Series) int {
+		return int(math.Copysign(1, kerneltest.Median(x.Samples)-kerneltest.Median(y.Samples)))
+	})
+}
+
+// ofFamily are the series of one kernel's ways.
+func ofFamily(all []*kerneltest.Series, name string) []*kerneltest.Series {
+	var out []*kerneltest.Series
+	for _, s := range all {
+		if first, _, _ := strings.Cut(s.Name, " "); first == name {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// BenchmarkReach measures auto and every way of every kernel on rows of many lengths, 256 MiB in and
+// as much out, in one interleaved run with plain copies of as many bytes. A line has the bandwidth of the better
+// copy, auto's choice with its share of that, and the best share of each kernel. GEMMAUDIT_SOFTMAX selects
+// cases by a part of their name: "fp16 c4096 ".
+func BenchmarkReach(b *testing.B) {
+	d := gputest.First(b)
+	for _, dt := range types {
+		for _, goal := range reachColumns {
+			worst, missed := 1.0, 0
+			ran := false
+			for _, columns := range goal.columns {
+				o := kernels.SoftmaxProblem{Rows: reachBytes / dt.Size() / columns, Columns: columns, DType: dt}
+				name := fmt.Sprintf("%s c%d m%d", dt, columns, o.Rows)
+				if !strings.Contains(name+" ", os.Getenv("GEMMAUDIT_SOFTMAX")) {
+					continue
+				}
+				b.Run(strings.ReplaceAll(name, " ", "/"), func(b *testing.B) {
+					share := reachRow(b, newReach(b, d, dt), o, name)
+					b.ReportMetric(share, "of-copy")
+					b.ReportMetric(0, "ns/op")
+					worst, ran = min(worst, share), true
+					if share < goal.asked {
+						missed++
+					}
+				})
+			}
+			if ran {
+				fmt.Fprintf(os.Stderr, "softmax %s: worst share of a copy %.3f (asked %.2f), %d of %d below\n", dt, worst, goal.asked, missed, len(goal.columns))
+			}
+		}
+	}
+}
+
+// reachRow measures one case, prints its line and returns auto's share of the copy.
+func reachRow(b *testing.B, r reach, o kernels.SoftmaxProblem, name string) float64 {
+	bytes := int64(o.Rows) * int64(o.Columns) * int64(o.DType.Size())
+	copies := r.copies(b, bytes)
+	all, label := r.ways(b, o)
+	kerneltest.MeasureRounds(b, slices.Concat(copies, all))
+	copied := fastest(copies)
+	share := func(s *kerneltest.Series) float64 {
+		mid, _, _ := kerneltest.Interval(kerneltest.Ratios(copied, s))
+		return mid
+	}
+	line := fmt.Sprintf("%-20s copy %.2f TB/s; auto %.3f %s;", name, 2*float64(bytes)/kerneltest.Median(copied.Samples)/1e12, share(all[0]), label)
+	for _, f := range Families() {
+		if of := ofFamily(all, f.Name()); len(of) > 0 {
+			best := fastest(of)
+			line += fmt.Sprintf(" %s %.3f,", best.Name, share(best))
+		}
+	}
+	fmt.Fprintln(os.Stderr, strings.TrimSuffix(line, ","))
+	return share(all[0])
+}
+
+// BenchmarkSmall measures softmaxes that fit L2, where launches, latency and meetings decide: auto,
+// and the best of all ways.
+func BenchmarkSmall(b *testing.B) {
+	d := gputest.First(b)
+	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16} {
+		for _, columns := range []int{5, 64, 1000, 4096, 16384, 50257} {
+			for _, rows := range []int{1, 16, 264, 4096} {
+				o := kernels.SoftmaxProblem{Rows: rows, Columns: columns, DType: dt}
+				name := fmt.Sprintf("%s c%d m%d", dt, columns, rows)
+				if rows*columns > 1<<23 || !strings.Contains(name+" ", os.Getenv("GEMMAUDIT_SOFTMAX")) {
+					continue
+				}
+				b.Run(strings.ReplaceAll(name, " ", "/"), func(b *testing.B) {
+					r := newReach(b, d, dt)
+					all, label := r.ways(b, o)
+					kerneltest.MeasureRounds(b, all)
+					best := fastest(all)
+					mid, _, _ := kerneltest.Interval(kerneltest.Ratios(best, all[0]))
+					b.ReportMetric(mid, "of-best")
+					b.ReportMetric(0, "ns/op")
+					line := fmt.Sprintf("%-20s auto %.2f us %s; best %.3f of that, %s;", name, 1e6*kerneltest.Median(all[0].Samples), label, mid, best.Name)
+					for _, f := range Families() {
+						if of := ofFamily(all, f.Name()); len(of) > 0 {
+							line += fmt.Sprintf(" %s %.2f,", fastest(of).Name, 1e6*kerneltest.Median(fastest(of).Samples))
+						}
+					}
+					fmt.Fprintln(os.Stderr, strings.TrimSuffix(line, ","))
+				})
+			}
+		}
+	}
+}

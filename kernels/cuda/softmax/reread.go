@@ -1,0 +1,76 @@
+package softmax
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// reread is softmax_reread.cu: rows of any length in two passes, each by one block or several.
+type reread struct{}
+
+// What softmax_reread.cu fixes.
+const (
+	rereadThreads = 512
+	rereadAtOnce  = 4 // pieces that a thread has under way
+	// rereadMost is how many blocks share a row at most, which bounds the memory over which
+	// they meet.
+	rereadMost = 256
+)
+
+func (reread) Name() string { return "reread" }
+
+func (reread) Describe(planning.Arch) string {
+	return "rows of any length, one or more blocks to a row, largest and sum in a first pass, the output in a second"
+}
+
+func (reread) Supports(a planning.Arch, p Problem) string { return planning.TypeReason(a, p.DType) }
+
+func (r reread) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(r.Candidates(a, p)) }
+
+func (reread) Candidates(a planning.Arch, p Problem) []plan {
+	var all []plan
+	resident := max(1, residentBlocks(a, p.kernel("reread"), rereadThreads)) * a.SMs
+	for blocks := 1; blocks <= min(resident, rereadMost); blocks *= 2 {
+		if blocks > 1 && (blocks-1)*rereadThreads >= p.pieces() {
+			break // blocks without a piece
+		}
+		all = append(all, p.rereadPlan(a, blocks, resident))
+	}
+	return all
+}
+
+// rereadPlan is that of so many blocks to a row, on a GPU that runs resident of them.
+func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
+	groups := min(p.rows, resident/blocks)
+	share := planning.DivideUp(p.pieces(), blocks)
+	rounds := planning.DivideUp(p.rows, groups)
+	step := min(share, rereadThreads*rereadAtOnce)
+	w := work{
+		blocks: p.rows * blocks, threads: rereadThreads, perSM: resident / a.SMs,
+		held: float64(step*pieceBytes) * p.seen(), passes: 2 * float64(planning.DivideUp(share, step)), meeting: blockMeeting,
+		again: 1, slots: 2 * float64(p.rows) * float64(blocks) * float64(planning.DivideUp(share, rereadThreads)*rereadThreads),
+	}
+	// What all blocks have under way is read the second time from L2, if it fits beside the output.
+	if float64(groups)*float64(p.columns*p.DType.Size()) <= float64(a.L2)/3 {
+		w.again = 0.15
+	}
+	if blocks > 1 {
+		w.meeting += exchangeMeeting
+	}
+	result := plan{
+		Label:   fmt.Sprintf("%d blocks", blocks),
+		Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: float64(rounds) * planning.Waves(a, groups*blocks, w.perSM), Split: 1},
+		Seconds: w.seconds(a, p),
+	}
+	if blocks > 1 {
+		result.Flags = 2 * 8 * int64(groups) * int64(blocks) * int64(blocks)
+	}
+	result.Bind = func(at Addresses) []planning.Call {
+		c := p.call(a, p.kernel("reread"), groups*blocks, rereadThreads, blocks, at)
+		c.Cooperative = blocks > 1
+		return []planning.Call{c}
+	}
+	return result
+}

@@ -1,0 +1,156 @@
+//go:build cuda
+
+package softmax
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+)
+
+// gate runs problems past the correctness check in every way of every kernel, and auto.
+func gate(t *testing.T, of func(d kernels.DType) []kernels.SoftmaxProblem) {
+	d := gputest.First(t)
+	for _, dt := range types {
+		t.Run(string(dt), func(t *testing.T) {
+			ran, margins := map[string]int{}, map[string]float64{}
+			check := func(name, label string, k *Way, o kernels.SoftmaxProblem) {
+				m, err := kernels.SoftmaxGate(context.Background(), d, k, o, 1)
+				if err != nil {
+					t.Errorf("%s %s: %v", name, label, err)
+				}
+				margins[name] = max(margins[name], m)
+				ran[name]++
+			}
+			for _, o := range of(dt) {
+				p, err := NewProblem(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range Families() {
+					for _, way := range cudatest.Ways(d.Arch(), f, p) {
+						check(f.Name(), way.Plan(d.Arch(), p).Label, NewWay(d.Device, f.Name(), "", way), o)
+					}
+				}
+				if auto := NewWay(d.Device, "auto", "", ladder...); auto.Supports(o) == nil {
+					check("auto", "", auto, o)
+				}
+			}
+			if len(ran) == 0 {
+				t.Skip("nothing of this type")
+			}
+			for name, n := range ran {
+				t.Logf("%s: %d checks, margin %.3f", name, n, margins[name])
+			}
+		})
+	}
+}
+
+// TestSoftmaxGate holds every kernel, in every way, against the standing table and a few sizes that
+// these kernels have edges at.
+func TestSoftmaxGate(t *testing.T) {
+	gate(t, func(d kernels.DType) []kernels.SoftmaxProblem {
+		all := kernels.SoftmaxProblems(d)
+		for columns := 1; columns <= 70; columns++ {
+			all = append(all, kernels.SoftmaxProblem{Rows: 41, Columns: columns, DType: d, Log: columns%2 == 0, Queries: columns * (columns % 3) / 2})
+		}
+		for _, columns := range []int{100003, 262144, 524288, 700001} {
+			all = append(all, kernels.SoftmaxProblem{Rows: 3, Columns: columns, DType: d, Queries: columns % 2 * 2})
+		}
+		// Groups of blocks that have several rows.
+		return append(all, kernels.SoftmaxProblem{Rows: 700, Columns: 2100, DType: d, Scale: 0.5})
+	})
+}
+
+// TestSmallSoftmax runs few small softmaxes in every way, for tools that watch every access: rows
+// shorter and longer than a piece, aligned and not, behind a mask, and blocks that share rows.
+func TestSmallSoftmax(t *testing.T) {
+	gate(t, func(d kernels.DType) []kernels.SoftmaxProblem {
+		all := []kernels.SoftmaxProblem{
+			{Rows: 37, Columns: 3, DType: d},
+			{Rows: 9, Columns: 133, DType: d, Queries: 100, Log: true},
+			{Rows: 3, Columns: 2048, DType: d},
+		}
+		if testing.Short() {
+			return all[1:]
+		}
+		return append(all, kernels.SoftmaxProblem{Rows: 5, Columns: 9001, DType: d, Log: true}, kernels.SoftmaxProblem{Rows: 140, Columns: 600, DType: d, Queries: 7})
+	})
+}
+
+// TestOperandsApart: input and output at different distances to boundaries of 16 bytes give
+// what they give at equal ones, and nothing beside the output is written.
+func TestOperandsApart(t *testing.T) {
+	d := gputest.First(t)
+	const rows, columns, guard = 5, 301, 16
+	for _, dt := range types {
+		for _, f := range Families() {
+			t.Run(fmt.Sprintf("%s/%s", dt, f.Name()), func(t *testing.T) {
+				o := kernels.SoftmaxProblem{Rows: rows, Columns: columns, DType: dt}
+				k := NewWay(d.Device, f.Name(), "", f)
+				if err := k.Supports(o); err != nil {
+					t.Skip(err)
+				}
+				size := int64(dt.Size())
+				in := gputest.Buffer(t, d, (rows*columns+2*guard)*size)
+				var first []float64
+				for _, offsets := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {3, 2}, {1, 1}, {5, 12}} {
+					x := make([]float64, rows*columns)
+					for i := range x {
+						x[i] = float64(i%97)/16 - 3
+					}
+					bytes := make([]byte, len(x)*int(size))
+					if err := kernels.Encode(dt, x, bytes); err != nil {
+						t.Fatal(err)
+					}
+					if err := in.Upload(int64(offsets[0])*size, bytes); err != nil {
+						t.Fatal(err)
+					}
+					out := gputest.Buffer(t, d, (rows*columns+2*guard)*size)
+					blank := make([]byte, (rows*columns+2*guard)*size)
+					for i := range blank {
+						blank[i] = 0x55
+					}
+					if err := out.Upload(0, blank); err != nil {
+						t.Fatal(err)
+					}
+					o.In, o.Out = kernels.Operand{Buffer: in, Offset: offsets[0]}, kernels.Operand{Buffer: out, Offset: offsets[1]}
+					l, err := k.Bind(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := d.Execute(context.Background(), []kernels.Launch{l}, 1); err != nil {
+						t.Fatal(err)
+					}
+					got := make([]byte, len(blank))
+					if err := out.Download(0, got); err != nil {
+						t.Fatal(err)
+					}
+					begin, end := offsets[1]*int(size), (offsets[1]+rows*columns)*int(size)
+					for i, b := range got {
+						if (i < begin || i >= end) && b != 0x55 {
+							t.Fatalf("offsets %v: byte %d beside the output was written", offsets, i)
+						}
+					}
+					y := make([]float64, rows*columns)
+					if err := kernels.Decode(dt, got[begin:end], y); err != nil {
+						t.Fatal(err)
+					}
+					if first == nil {
+						first = y
+					}
+					for i := range y {
+						if !(math.Abs(y[i]-first[i]) <= 2*dt.UnitRoundoff()*first[i]+1e-6*first[i]+1e-7) {
+							t.Fatalf("offsets %v: element %d is %g, with equal ones %g", offsets, i, y[i], first[i])
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package softmax
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+var types = []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}
+
+// problem is one of aligned operands, or of operands that are aligned to their elements.
+func problem(t testing.TB, o kernels.SoftmaxProblem, aligned bool) Problem {
+	t.Helper()
+	p, err := NewProblem(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !aligned {
+		p.aligned = o.DType.Size()
+	}
+	return p
+}
+
+// problems are softmaxes of type d that are to be planned: rows of every length, alone, few
+// and many; behind a mask; aligned and not.
+func problems(t testing.TB, d kernels.DType) []Problem {
+	var out []Problem
+	for _, columns := range []int{1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025,
+		2048, 2049, 4096, 4097, 8192, 10007, 16384, 32767, 32768, 50257, 65536, 100003, 131072, 262144, 262145, 524288, 524289, 1 << 20, 3000001, 1 << 24} {
+		for _, rows := range []int{1, 2, 7, 100, 2048, 65536, 1 << 20} {
+			if float64(rows)*float64(columns) > 1<<33 {
+				continue
+			}
+			o := kernels.SoftmaxProblem{Rows: rows, Columns: columns, DType: d}
+			out = append(out, problem(t, o, true), problem(t, o, false))
+			o.Queries, o.Scale, o.Log = (columns+1)/2, 0.125, rows%2 == 1
+			out = append(out, problem(t, o, true))
+		}
+	}
+	return out
+}
+
+// candidatesOf are the plans among which a family chooses.
+func candidatesOf(f family, a planning.Arch, p Problem) []plan {
+	if c, ok := f.(planning.Chooser[Problem, Addresses]); ok {
+		return c.Candidates(a, p)
+	}
+	return []plan{f.Plan(a, p)}
+}
+
+// TestPlansAreKept holds what every kernel plans, over a grid of softmaxes and GPUs, against
+// testdata/plans.txt.gz. -update-plans accepts what is planned.
+func TestPlansAreKept(t *testing.T) {
+	var text bytes.Buffer
+	for _, a := range cudatest.Archs {
+		for _, d := range types {
+			fmt.Fprintf(&text, "%d with %d multiprocessors, %s\n", a.CC, a.SMs, d)
+			var times bytes.Buffer
+			for _, p := range problems(t, d) {
+				fmt.Fprintf(&text, "m%d c%d q%d aligned %d", p.rows, p.columns, p.queries, p.aligned)
+				for _, f := range Families() {
+					if f.Supports(a, p) != "" {
+						continue
+					}
+					fmt.Fprintf(&text, "; %s %s", f.Name(), f.Plan(a, p).Label)
+					for _, c := range candidatesOf(f, a, p) {
+						fmt.Fprintf(&times, "%s %.6g\n", c.Label, c.Seconds)
+					}
+				}
+				if best, _, ok := planning.Pick(ladder, a, p); ok {
+					fmt.Fprintf(&text, "; auto %s", best.Name())
+				}
+				fmt.Fprintln(&text)
+			}
+			fmt.Fprintf(&text, "times %x\n", sha256.Sum256(times.Bytes()))
+		}
+	}
+	cudatest.Golden(t, "plans.txt.gz", text.String())
+}
+
+// held is how many pieces of 16 bytes all threads of a call keep of one row, by the call's
+// kernel; 0 where it keeps none.
+func held(t testing.TB, f family, c planning.Call) int {
+	t.Helper()
+	var lanes, vectors int
+	name := c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:]
+	switch f.Name() {
+	case "warp":
+		if _, err := fmt.Sscanf(name, "%dx%d", &lanes, &vectors); err != nil {
+			t.Fatalf("kernel %s: %v", c.Kernel, err)
+		}
+		return lanes * vectors
+	case "block", "cluster":
+		if _, err := fmt.Sscanf(name, "%d", &vectors); err != nil {
+			t.Fatalf("kernel %s: %v", c.Kernel, err)
+		}
+		return vectors * c.Block.X * max(1, c.Cluster.X)
+	}
+	return 0
+}
+
+// checkPlan holds a plan of a family against the image that the GPU would load, against its
+// limits, and against the problem: rows that are kept on the chip fit, and no row is left out.
+func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) error {
+	if plan.Label == "" || !(plan.Seconds > 0) || plan.Scratch != 0 || plan.Flags < 0 {
+		return fmt.Errorf("plan %+v", plan)
+	}
+	l := plan.Tiling
+	if err := l.Validate(); err != nil || !l.Tiled() || l.Waves <= 0 || l.Split != 1 {
+		return fmt.Errorf("%s: %+v does not tell all: %v", plan.Label, l, err)
+	}
+	calls := plan.Bind(Addresses{in: 1 << 32, out: 2 << 32, exchange: 3 << 32})
+	if len(calls) != 1 {
+		return fmt.Errorf("%s: %d launches", plan.Label, len(calls))
+	}
+	c := calls[0]
+	if err := cudatest.CheckCall(a, c); err != nil {
+		return fmt.Errorf("%s: %w", plan.Label, err)
+	}
+	resident := residentBlocks(a, c.Kernel, c.Block.X)
+	if resident < 1 {
+		return fmt.Errorf("%s: no block of %s fits a multiprocessor", plan.Label, c.Kernel)
+	}
+	rows := 0
+	switch f.Name() {
+	case "warp", "fastertransformer":
+		rows = c.Grid.X * l.Tile[0]
+	case "block", "cluster", "naive":
+		rows = c.Grid.X / max(1, c.Cluster.X)
+	case "reread": // groups walk over the rows
+		rows = p.rows
+		blocks := planning.DivideUp(p.columns, l.Tile[1])
+		if c.Cooperative && c.Grid.X > resident*a.SMs {
+			return fmt.Errorf("%s: %d blocks wait for each other, %d run at a time", plan.Label, c.Grid.X, resident*a.SMs)
+		}
+		if c.Cooperative != (plan.Flags > 0) || c.Grid.X%blocks != 0 && p.columns >= 16*blocks {
+			return fmt.Errorf("%s: grid %v, %d bytes of flags, cooperative is %v", plan.Label, c.Grid, plan.Flags, c.Cooperative)
+		}
+	default:
+		return fmt.Errorf("nothing is known of %s", f.Name())
+	}
+	if rows < p.rows || rows > p.rows+max(l.Tile[0], 1) {
+		return fmt.Errorf("%s: %d rows, the problem has %d", plan.Label, rows, p.rows)
+	}
+	if n := held(t, f, c); n > 0 && n < p.pieces() {
+		return fmt.Errorf("%s: %s keeps %d pieces of a row of %d", plan.Label, c.Kernel, n, p.pieces())
+	}
+	return nil
+}
+
+// TestPlanned: whatever a kernel plans for a softmax that it supports, on any GPU, is in the
+// embedded device code, within the limits of both, and takes all rows; and all that is
+// embedded is planned somewhere.
+func TestPlanned(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range Families() {
+		for _, d := range types {
+			for _, p := range problems(t, d) {
+				for _, a := range cudatest.Archs {
+					if f.Supports(a, p) != "" {
+						continue
+					}
+					for _, plan := range candidatesOf(f, a, p) {
+						if err := checkPlan(a, f, p, plan, t); err != nil {
+							t.Fatalf("%s on %d, %+v: %v", f.Name(), a.CC, p, err)
+						}
+						used[plan.Bind(Addresses{})[0].Kernel] = true
+					}
+				}
+			}
+		}
+	}
+	cudatest.Unused(t, "ga_softmax_", used)
+}
+
+// anyProblem draws a softmax.
+func anyProblem(t *rapid.T) Problem {
+	o := kernels.SoftmaxProblem{
+		Rows:    rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(1, 1<<22)).Draw(t, "rows"),
+		Columns: rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(1, 1<<13), rapid.IntRange(1, 1<<21)).Draw(t, "columns"),
+		DType:   rapid.SampledFrom(types).Draw(t, "type"),
+		Log:     rapid.Bool().Draw(t, "log"),
+	}
+	if rapid.Bool().Draw(t, "masked") {
+		o.Queries = rapid.IntRange(1, o.Columns).Draw(t, "queries")
+	}
+	p, err := NewProblem(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.aligned = min(p.aligned, o.DType.Size()<<rapid.IntRange(0, 3).Draw(t, "aligned"))
+	return p
+}
+
+// TestAnyPlan holds plans of softmaxes that nobody thought of, on all GPUs: they keep the
+// limits, auto's is one of its kernels' and expected to take no longer than any, and a softmax of more rows is
+// not expected to take less time.
+func TestAnyPlan(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := anyProblem(r)
+		a := rapid.SampledFrom(cudatest.Archs).Draw(r, "GPU")
+		_, picked, ok := planning.Pick(ladder, a, p)
+		if ok != (planning.TypeReason(a, p.DType) == "") {
+			r.Fatalf("%d, %+v: picked is %v", a.CC, p, ok)
+		}
+		if !ok {
+			return
+		}
+		for _, f := range Families() {
+			if f.Supports(a, p) != "" {
+				continue
+			}
+			for _, plan := range candidatesOf(f, a, p) {
+				if err := checkPlan(a, f, p, plan, t); err != nil {
+					r.Fatalf("%s on %d, %+v: %v", f.Name(), a.CC, p, err)
+				}
+				if f.Name() != "naive" && f.Name() != "fastertransformer" && plan.Seconds < picked.Seconds {
+					r.Fatalf("%d, %+v: %s %s takes %g s, auto %s %g s", a.CC, p, f.Name(), plan.Label, plan.Seconds, picked.Label, picked.Seconds)
+				}
+			}
+		}
+		more := p
+		more.rows *= 2
+		if _, longer, _ := planning.Pick(ladder, a, more); longer.Seconds < 0.999*picked.Seconds {
+			r.Fatalf("%d, %+v: %g s, with twice the rows %g s", a.CC, p, picked.Seconds, longer.Seconds)
+		}
+	})
+}
+
+// TestChoice: on an H200, short rows go to warps, long ones to clusters, and those that fit
+// nowhere are read twice.
+func TestChoice(t *testing.T) {
+	for _, c := range []struct {
+		rows, columns int
+		dtype         kernels.DType
+		want          string
+	}{
+		{1 << 20, 64, kernels.FP32, "warp"},
+		{1 << 18, 256, kernels.FP32, "warp"},
+		{1 << 18, 512, kernels.BF16, "warp"},
+		{256, 1 << 18, kernels.FP32, "cluster"},
+		{1, 1 << 16, kernels.FP16, "cluster"},
+		{64, 1 << 20, kernels.FP32, "reread"},
+	} {
+		p := problem(t, kernels.SoftmaxProblem{Rows: c.rows, Columns: c.columns, DType: c.dtype}, true)
+		best, plan, ok := planning.Pick(ladder, cudatest.H200, p)
+		if !ok || best.Name() != c.want {
+			t.Errorf("%s m%d c%d: picked %s %s, want %s", c.dtype, c.rows, c.columns, best.Name(), plan.Label, c.want)
+		}
+	}
+}
+
+// TestPieces: a row touches as many pieces of 16 bytes as it does at the worst address that
+// its alignment permits.
+func TestPieces(t *testing.T) {
+	for _, d := range types {
+		for columns := 1; columns <= 70; columns++ {
+			for aligned := d.Size(); aligned <= 16; aligned *= 2 {
+				want := 0
+				for begin := 0; begin < 16; begin += aligned {
+					want = max(want, planning.DivideUp(begin+columns*d.Size(), 16))
+				}
+				p := Problem{rows: 3, columns: columns, DType: d, aligned: aligned}
+				if got := p.pieces(); got != want {
+					t.Errorf("%s c%d aligned to %d: %d pieces, want %d", d, columns, aligned, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestSeen: the part of the elements that is seen is that of counting them over whole sequences.
+func TestSeen(t *testing.T) {
+	for _, c := range []struct{ columns, queries int }{{1, 1}, {5, 5}, {9, 4}, {100, 1}, {64, 64}} {
+		o := kernels.SoftmaxProblem{Rows: 3 * c.queries, Columns: c.columns, Queries: c.queries}
+		want := 0
+		for row := range o.Rows {
+			want += o.Seen(row)
+		}
+		p := Problem{rows: o.Rows, columns: c.columns, queries: c.queries, DType: kernels.FP32}
+		in, out := p.bytes()
+		if in != float64(4*want) || out != float64(4*o.Rows*c.columns) {
+			t.Errorf("%+v: %v bytes in, %v out, want %d and %d", c, in, out, 4*want, 4*o.Rows*c.columns)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	huge := kernels.SoftmaxProblem{Rows: 4, Columns: 1 << 22, DType: kernels.FP32}
+	for _, c := range []struct {
+		f    family
+		a    planning.Arch
+		o    kernels.SoftmaxProblem
+		want string
+	}{
+		{warp{}, cudatest.H200, huge, "takes rows of up to 4096 bytes, not 4194304 columns"},
+		{block{}, cudatest.H200, huge, "takes rows of up to 131072 bytes, not 4194304 columns"},
+		{cluster{}, cudatest.H200, huge, "takes rows of up to 1048576 bytes, not 4194304 columns"},
+		{cluster{}, cudatest.T4, kernels.SoftmaxProblem{Rows: 4, Columns: 4096, DType: kernels.FP32}, "needs clusters of blocks, of compute capability 9.0; this GPU has 7.5"},
+		{cluster{}, cudatest.H200, kernels.SoftmaxProblem{Rows: 4, Columns: 1, DType: kernels.FP32}, "takes rows of more than 16 bytes"},
+		{reread{}, cudatest.T4, kernels.SoftmaxProblem{Rows: 4, Columns: 3, DType: kernels.BF16}, "bf16 needs compute capability 8.0, this GPU has 7.5"},
+		{fasterTransformer{}, cudatest.H200, huge, "takes up to 1024 columns, not 4194304"},
+	} {
+		if got := c.f.Supports(c.a, problem(t, c.o, true)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.f.Name(), got, c.want)
+		}
+	}
+	if _, err := NewProblem(kernels.SoftmaxProblem{Rows: 1 << 31, Columns: 1, DType: kernels.FP32}); err == nil || !strings.Contains(err.Error(), "an extent is beyond") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := NewProblem(kernels.SoftmaxProblem{Rows: 1, Columns: 1, DType: kernels.INT8}); err == nil {
+		t.Error("softmax of int8 is planned")
+	}
+}

@@ -1,0 +1,353 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// hostSoftmax is softmax in plain Go with sums in fp32, correct unless one of its faults is
+// set. A fault shows where a row has more than three columns.
+type hostSoftmax struct {
+	wrongElement   bool // one, by a tenth
+	wrongLast      bool // the last element of the last row, by a tenth
+	noMask         bool // sees what is masked
+	maskEarly      bool // does not see the last element that it should
+	maskLate       bool // sees one too many
+	maskByProduct  bool // multiplies what is masked by zero
+	maskedUnset    bool // leaves what is masked as it is
+	dropLast       bool // takes the last element for zero in the sum
+	dropLastMax    bool // and in the search for the largest
+	unnormalized   bool // divides by nothing
+	noMax          bool // exponentials of elements as they are
+	zeroMax        bool // the largest begins at zero
+	noScale        bool
+	wrongScale     bool // by a hundredth
+	neighboursSum  bool // divides by the sum of the row before
+	lastRow        bool // does not write it
+	lastColumn     bool // does not write it
+	naturalForLog  bool // gives the softmax where the logarithm is wanted
+	halfSums       bool // sums in the type of the operand
+	halfExponents  bool // rounds exponentials to it
+	nanIsLow       bool // the search for the largest passes over NaN, and NaN counts as -Inf
+	allLowIsZero   bool // gives zeros for a row of -Inf
+	pastEnd        bool
+	beforeBegin    bool
+	writeInput     bool
+	drift          bool
+	readsNeighbour bool // the sum takes in one element behind the row
+
+	runs int
+}
+
+func (*hostSoftmax) Name() string     { return "host" }
+func (*hostSoftmax) Describe() string { return "softmax in Go" }
+
+func (*hostSoftmax) Supports(p SoftmaxProblem) error {
+	if p.Columns == 13 {
+		return &Unsupported{Kernel: "host", DType: p.DType, Reason: "it has no thirteen columns"}
+	}
+	return nil
+}
+
+func (f *hostSoftmax) Bind(p SoftmaxProblem) (Launch, error) {
+	if err := f.Supports(p); err != nil {
+		return nil, err
+	}
+	return hostLaunch(func() error {
+		f.runs++
+		sum := float32(1)
+		for row := range p.Rows {
+			if f.lastRow && row == p.Rows-1 {
+				break
+			}
+			sum = f.row(p, row, sum)
+		}
+		n := p.Rows * p.Columns
+		if f.pastEnd {
+			p.Out.put(p.DType, n, 0)
+		}
+		if f.beforeBegin {
+			p.Out.put(p.DType, -1, 0)
+		}
+		if f.writeInput {
+			p.In.put(p.DType, n-1, 17)
+		}
+		if f.drift && f.runs%2 == 0 {
+			p.Out.put(p.DType, 0, p.Out.get(p.DType, 0)-0.25)
+		}
+		return nil
+	}), nil
+}
+
+// row computes a row, given the sum of the row before it, and returns its own.
+func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
+	at, seen := row*p.Columns, p.Seen(row)
+	switch {
+	case f.noMask:
+		seen = p.Columns
+	case f.maskEarly && p.Queries != 0:
+		seen = max(1, seen-1)
+	case f.maskLate:
+		seen = min(p.Columns, seen+1)
+	}
+	scale := p.Scale
+	if f.noScale {
+		scale = 1
+	}
+	if f.wrongScale {
+		scale *= 1.01
+	}
+	z := func(i int) float32 {
+		x := float32(p.In.get(p.DType, at+i))
+		if f.nanIsLow && x != x {
+			return float32(math.Inf(-1))
+		}
+		return x * scale
+	}
+	end := seen
+	if f.dropLastMax && seen > 3 {
+		end--
+	}
+	top := float32(math.Inf(-1))
+	if f.zeroMax {
+		top = 0
+	}
+	for i := range end {
+		top = max(top, z(i))
+	}
+	if f.noMax {
+		top = 0
+	}
+	e := func(i int) float32 {
+		v := float32(math.Exp(float64(z(i) - top)))
+		if f.halfExponents {
+			v = float32(roundTo(p.DType, float64(v)))
+		}
+		return v
+	}
+	end = seen
+	if f.dropLast && seen > 3 {
+		end--
+	}
+	if f.readsNeighbour {
+		end++
+	}
+	var sum float32
+	for i := range end {
+		sum += e(i)
+		if f.halfSums {
+			sum = float32(roundTo(p.DType, float64(sum)))
+		}
+	}
+	if f.maskByProduct {
+		for i := seen; i < p.Columns; i++ {
+			sum += 0 * e(i)
+		}
+	}
+	log := math.Log(float64(sum))
+	by := sum
+	if f.neighboursSum {
+		by = before
+	}
+	if f.unnormalized {
+		by, log = 1, 0
+	}
+	for i := range p.Columns {
+		if f.lastColumn && i == p.Columns-1 {
+			break
+		}
+		v := p.masked()
+		switch {
+		case i >= seen && f.maskedUnset:
+			continue
+		case i >= seen:
+		case p.Log && !f.naturalForLog:
+			v = float64(z(i)-top) - log
+		default:
+			v = float64(e(i) / by)
+		}
+		if f.allLowIsZero && math.IsInf(float64(top), -1) {
+			v = 0
+		}
+		if f.wrongElement && row == p.Rows/2 && i == seen/2 || f.wrongLast && row == p.Rows-1 && i == seen-1 {
+			v *= 1.1
+		}
+		p.Out.put(p.DType, at+i, v)
+	}
+	return sum
+}
+
+func TestSoftmaxGateAcceptsCorrect(t *testing.T) {
+	for _, d := range []DType{FP32, FP16, BF16} {
+		for _, p := range SoftmaxProblems(d) {
+			if p.Rows*p.Columns > 5000 {
+				continue // Go would take seconds
+			}
+			margin, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, p, 1)
+			if err != nil {
+				t.Error(err)
+			}
+			if margin > 0.5 {
+				t.Errorf("%v: margin %.3f, expected at most a half of the bound", p, margin)
+			}
+		}
+	}
+}
+
+// TestSoftmaxGateCatches: each fault fails at one problem at least, and at the check that is for
+// it.
+func TestSoftmaxGateCatches(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faulty hostSoftmax
+		check  CheckStep
+	}{
+		{"wrong element", hostSoftmax{wrongElement: true}, CheckAccuracy},
+		{"wrong last element", hostSoftmax{wrongLast: true}, CheckAccuracy},
+		{"no mask", hostSoftmax{noMask: true}, CheckAccuracy},
+		{"mask early", hostSoftmax{maskEarly: true}, CheckAccuracy},
+		{"mask late", hostSoftmax{maskLate: true}, CheckAccuracy},
+		{"mask by product", hostSoftmax{maskByProduct: true}, CheckAccuracy},
+		{"masked unset", hostSoftmax{maskedUnset: true}, CheckUnwritten},
+		{"drops the last", hostSoftmax{dropLast: true}, CheckAccuracy},
+		{"drops the last of the largest", hostSoftmax{dropLastMax: true}, CheckAccuracy},
+		{"unnormalized", hostSoftmax{unnormalized: true}, CheckAccuracy},
+		{"no max", hostSoftmax{noMax: true}, CheckAccuracy},
+		{"max from zero", hostSoftmax{zeroMax: true}, CheckAccuracy},
+		{"no scale", hostSoftmax{noScale: true}, CheckAccuracy},
+		{"wrong scale", hostSoftmax{wrongScale: true}, CheckAccuracy},
+		{"neighbour's sum", hostSoftmax{neighboursSum: true}, CheckAccuracy},
+		{"last row", hostSoftmax{lastRow: true}, CheckUnwritten},
+		{"last column", hostSoftmax{lastColumn: true}, CheckUnwritten},
+		{"no logarithm", hostSoftmax{naturalForLog: true}, CheckAccuracy},
+		{"sums in 16 bits", hostSoftmax{halfSums: true}, CheckAccuracy},
+		{"exponentials in 16 bits", hostSoftmax{halfExponents: true}, CheckAccuracy},
+		{"NaN as -Inf", hostSoftmax{nanIsLow: true}, CheckAccuracy},
+		{"zeros for a row of -Inf", hostSoftmax{allLowIsZero: true}, CheckAccuracy},
+		{"past the end", hostSoftmax{pastEnd: true}, CheckPadding},
+		{"before the beginning", hostSoftmax{beforeBegin: true}, CheckPadding},
+		{"writes its input", hostSoftmax{writeInput: true}, CheckInputs},
+		{"drift", hostSoftmax{drift: true}, CheckRepeat},
+		{"reads its neighbour", hostSoftmax{readsNeighbour: true}, CheckAccuracy},
+	} {
+		for _, d := range []DType{FP32, FP16, BF16} {
+			if d == FP32 && (c.faulty.halfSums || c.faulty.halfExponents) {
+				continue // no fault there
+			}
+			t.Run(fmt.Sprintf("%s/%s", c.name, d), func(t *testing.T) {
+				caught := 0
+				for _, log := range []bool{false, true} {
+					faulty := c.faulty
+					p := SoftmaxProblem{Rows: 23, Columns: 300, DType: d, Scale: 0.25, Queries: 300, Log: log}
+					_, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1)
+					var failure *SoftmaxError
+					if errors.As(err, &failure) {
+						caught++
+						if failure.Check != c.check {
+							t.Errorf("log %v: failed at %s, expected %s: %v", log, failure.Check, c.check, err)
+						}
+					} else if err != nil {
+						t.Error(err)
+					}
+				}
+				if c.faulty.naturalForLog || c.faulty.halfExponents || c.faulty.halfSums || c.faulty.neighboursSum {
+					caught *= 2 // there is nothing to catch in one of both
+				}
+				if caught < 2 {
+					t.Error("it passed")
+				}
+			})
+		}
+	}
+}
+
+// TestSoftmaxGateOnShortRows: what is mistaken about one element of a few is caught as well.
+func TestSoftmaxGateOnShortRows(t *testing.T) {
+	for _, columns := range []int{4, 5, 31, 1024} {
+		for _, faulty := range []hostSoftmax{{dropLast: true}, {dropLastMax: true}, {readsNeighbour: true}, {wrongLast: true}} {
+			p := SoftmaxProblem{Rows: 8, Columns: columns, DType: BF16}
+			var failure *SoftmaxError
+			if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1); !errors.As(err, &failure) {
+				t.Errorf("%d columns, %+v: %v", columns, faulty, err)
+			}
+		}
+	}
+}
+
+func TestSoftmaxGateReports(t *testing.T) {
+	p := SoftmaxProblem{Rows: 3, Columns: 8, DType: FP16, Queries: 2}
+	_, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{lastRow: true}, p, 1)
+	want := "check: host/host: softmax fp16 m3 c8 q2 scale 1, normal rows: unwritten: element (2,0) is NaN: it was not written (8 elements)"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, expected %s", err, want)
+	}
+	var refused *Unsupported
+	if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, SoftmaxProblem{Rows: 1, Columns: 13, DType: FP16}, 1); !errors.As(err, &refused) {
+		t.Errorf("a kernel that refuses: %v", err)
+	}
+	s, err := CheckSoftmax(t.Context(), &hostDevice{}, &hostSoftmax{}, INT8, 1)
+	if err != nil || s.Passed != 0 || len(s.Skipped) != 1 {
+		t.Errorf("int8: %+v, %v", s, err)
+	}
+}
+
+func TestSoftmaxProblemNormalized(t *testing.T) {
+	for _, c := range []struct {
+		p    SoftmaxProblem
+		want string
+	}{
+		{SoftmaxProblem{Columns: 4, DType: FP32}, "softmax fp32 m0 c4: expected at least 1 row and 1 column"},
+		{SoftmaxProblem{Rows: 4, DType: FP32, Log: true}, "log-softmax fp32 m4 c0: expected at least 1 row and 1 column"},
+		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP8}, "softmax fp8 m4 c4: expected fp32, fp16 or bf16"},
+		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Queries: 5}, "softmax fp32 m4 c4 q5: 5 queries, expected 0 to the 4 columns"},
+		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Scale: -1}, "softmax fp32 m4 c4: scale -1, expected 0 to 9.223372e+18"},
+		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Scale: float32(math.NaN())}, "softmax fp32 m4 c4: scale NaN, expected 0 to 9.223372e+18"},
+	} {
+		if _, err := c.p.Normalized(); err == nil || err.Error() != c.want {
+			t.Errorf("%v, expected %s", err, c.want)
+		}
+	}
+	p, err := SoftmaxProblem{Rows: 1, Columns: 1, DType: BF16}.Normalized()
+	if err != nil || p.Scale != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestSoftmaxSeen: rows of a mask see one more column each, the last of a sequence all, and
+// a subject counts what they see together.
+func TestSoftmaxSeen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.IntRange(1, 40).Draw(t, "columns")
+		queries := rapid.IntRange(0, columns).Draw(t, "queries")
+		s := Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: columns, Queries: queries}}
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		task := Task{Subject: s, M: rapid.IntRange(1, 100).Draw(t, "m")}
+		p := task.Softmax()
+		all := 0
+		for row := range task.M {
+			n := p.Seen(row)
+			if n < 1 || n > columns || queries != 0 && row%queries == queries-1 && n != columns {
+				t.Fatalf("row %d sees %d of %d columns", row, n, columns)
+			}
+			all += n
+		}
+		if got, want := s.Bytes(task.M), float64(2*all+2*task.M*columns); got != want {
+			t.Fatalf("%d bytes seen and written are counted as %g", int(want), got)
+		}
+		if got := s.FLOPs(task.M); got != float64(5*all) {
+			t.Fatalf("%d FLOPs are counted as %g", 5*all, got)
+		}
+	})
+	// Queries of more than the columns would see nothing.
+	s := Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: 4, Queries: 5}}
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "queries is 5, expected at most the 4 columns") {
+		t.Errorf("%v", err)
+	}
+}
