@@ -79,7 +79,7 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention and softmax are two, or attention:flash, softmax:auto, and the path of a --kernel-file as in ./mine.so")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention, softmax, or one way as in attention:flash, and the path of a --kernel-file as in ./mine.so")
 	broughtFlags(a, cmd)
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
