@@ -23,7 +23,7 @@ const quantisationExpected = "int4 or int8 with the length of a group, or column
 func ParseQuantisation(s string) (Quantisation, error) {
 	var q Quantisation
 	bad := func(reason string) (Quantisation, error) {
-		return Quantisation{}, fmt.Errorf("weights %q: %s: expected plain, or %s", s, reason, quantisationExpected)
+		return Quantisation{}, fmt.Errorf("%q: %s: expected plain, or %s", s, reason, quantisationExpected)
 	}
 	fields := strings.Split(strings.ToLower(strings.TrimSpace(s)), ":")
 	switch fields[0] {

@@ -24,6 +24,9 @@ var ladder = map[string]string{
 	"wmma": rung, "mma": rung, "hopper": rung, // of GPUs
 }
 
+// forQuantised are our kernels that take quantised weights only. auto has them all.
+var forQuantised = map[string]bool{"w4a16": true, "w8a16": true}
+
 // leftOut is why a kernel is measured only when it is asked for; empty where it is by default.
 func leftOut(o kernels.Operation, kernel string) string {
 	if o != kernels.GEMM {
@@ -31,6 +34,9 @@ func leftOut(o kernels.Operation, kernel string) string {
 			return slowReference
 		}
 		return ""
+	}
+	if forQuantised[kernel] {
+		return "auto picks among our kernels for quantised weights"
 	}
 	return ladder[kernel]
 }
