@@ -201,6 +201,23 @@ func TestQuantisation(t *testing.T) {
 	}
 }
 
+// TestWeightFormatReadsBack: what is printed of a format, as tables hold it, is read as the same.
+func TestWeightFormatReadsBack(t *testing.T) {
+	for _, q := range append(QuantisedCheckProblems(FP16), QuantisedCheckProblems(BF16)...) {
+		if got, err := ParseWeightFormat(q.Weights.String()); err != nil || got != q.Weights {
+			t.Errorf("%v was read as %v, %v", q.Weights, got, err)
+		}
+	}
+	if f, err := ParseWeightFormat("plain"); err != nil || f != (WeightFormat{}) {
+		t.Errorf("plain was read as %v, %v", f, err)
+	}
+	for _, bad := range []string{"", "int4", "int4 g0x1 fp16", "int4 g128x128 fp16", "int4 g128x1 fp32", "int4 g128x1 fp16 zint8", "fp4 g16x1 fp8"} {
+		if f, err := ParseWeightFormat(bad); err == nil {
+			t.Errorf("%q was read as %v", bad, f)
+		}
+	}
+}
+
 func TestQuantisedProblemRefuses(t *testing.T) {
 	good := QuantisedProblem{
 		Problem: Problem{Shape: Shape{M: 3, N: 5, K: 256}, DType: BF16, BLayout: Transposed},
