@@ -42,6 +42,7 @@ type CheckError struct {
 	Device  string
 	Kernel  string
 	Problem Problem
+	Weights WeightFormat // of quantised weights, zero for plain ones
 	// Products is how many a batch has, 0 where no batch was computed; Product is the one
 	// that is wrong, from 0.
 	Products, Product int
@@ -65,6 +66,9 @@ func (e *CheckError) Error() string {
 	if e.Products > 0 {
 		size = Batch{Problem: e.Problem, Products: e.Products}
 		product = fmt.Sprintf("product %d, ", e.Product)
+	}
+	if e.Weights != (WeightFormat{}) {
+		size = QuantisedProblem{e.Problem, e.Weights}
 	}
 	s := fmt.Sprintf("check: %s/%s/%s/%v (lda %d ldb %d ldc %d, B %s): %s: %selement (%d,%d) is %g",
 		e.Device, e.Kernel, e.Problem.DType, size, e.Problem.LDA, e.Problem.LDB, e.Problem.LDC,
@@ -214,15 +218,15 @@ func gateChecks(ctx context.Context, of checkRun, seed uint64) (float64, error) 
 
 // CheckSummary is what [CheckKernel] found.
 type CheckSummary struct {
-	Passed int // problems and batches
+	Passed int // problems, batches and problems with quantised weights
 	// Skipped are problems that the kernel refuses, with its reason.
 	Skipped []error
 	// Margin is the largest of [CheckMargin].
 	Margin float64
 }
 
-// CheckKernel runs the standing table of type dt on g, and that of batches where g is a
-// [Batcher], and ends at the first failure. A kernel that refuses all of it has Passed 0
+// CheckKernel runs the standing table of type dt on g, that of batches where g is a [Batcher]
+// and that of quantised weights where it is a [QuantisedGemm], and ends at the first failure. A kernel that refuses all of it has Passed 0
 // and no error.
 func CheckKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (CheckSummary, error) {
 	var s CheckSummary
@@ -232,14 +236,20 @@ func CheckKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (
 			return s, err
 		}
 	}
-	batcher, ok := g.(Batcher)
-	if !ok {
-		return s, nil
+	if batcher, ok := g.(Batcher); ok {
+		for _, b := range GateBatches(dt) {
+			margin, err := GateBatch(ctx, d, batcher, b, seed)
+			if err := s.add(ctx, margin, err); err != nil {
+				return s, err
+			}
+		}
 	}
-	for _, b := range GateBatches(dt) {
-		margin, err := GateBatch(ctx, d, batcher, b, seed)
-		if err := s.add(ctx, margin, err); err != nil {
-			return s, err
+	if quantised, ok := g.(QuantisedGemm); ok {
+		for _, q := range QuantisedCheckProblems(dt) {
+			margin, err := CheckQuantised(ctx, d, quantised, q, seed)
+			if err := s.add(ctx, margin, err); err != nil {
+				return s, err
+			}
 		}
 	}
 	return s, nil

@@ -20,8 +20,10 @@ type checkRun struct {
 	// batch is the normalized batch; of a single problem it has one product.
 	batch   Batch
 	batched bool // the kernel is asked for the batch, not for the problem
-	check   CheckStep
-	margin  float64
+	// format is that of quantised weights, zero for plain ones; there is one product then.
+	format WeightFormat
+	check  CheckStep
+	margin float64
 
 	closers []func() error
 }
@@ -142,8 +144,13 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	hostB, err := stackB.lay(p.DType, bs, colsB)
-	if err != nil {
+	var hostB []byte
+	if r.format != (WeightFormat{}) {
+		if hostB, err = r.quantise(&operands[0], seed); err != nil {
+			return err
+		}
+		stackB = stack{products: 1, rows: 1, ld: len(hostB), pitch: 1}
+	} else if hostB, err = stackB.lay(p.DType, bs, colsB); err != nil {
 		return err
 	}
 	out := p.DType.Output()
@@ -226,8 +233,11 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 
 // size is what is computed, for people.
 func (r *checkRun) size() fmt.Stringer {
-	if r.batched {
+	switch {
+	case r.batched:
 		return r.batch
+	case r.format != (WeightFormat{}):
+		return QuantisedProblem{r.p, r.format}
 	}
 	return r.p.Shape
 }
@@ -241,12 +251,18 @@ func (r *checkRun) prepare(raw Buffer) (Weights, error) {
 	if r.batched {
 		return r.gemm.(Batcher).PrepareBatch(r.batch, raw)
 	}
+	if r.format != (WeightFormat{}) {
+		return r.gemm.(QuantisedGemm).PrepareQuantised(QuantisedProblem{r.p, r.format}, raw)
+	}
 	return r.gemm.PrepareWeights(r.p, raw)
 }
 
 func (r *checkRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
 	if r.batched {
 		return r.gemm.(Batcher).BindBatch(r.batch, a, w, c)
+	}
+	if r.format != (WeightFormat{}) {
+		return r.gemm.(QuantisedGemm).BindQuantised(QuantisedProblem{r.p, r.format}, a, w, c)
 	}
 	return r.gemm.Bind(r.p, a, w, c)
 }
@@ -352,7 +368,7 @@ func (r *checkRun) compare(got []byte, product int, operands checkOperands, fail
 }
 
 func (r *checkRun) failure(check CheckStep) *CheckError {
-	e := &CheckError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Check: check}
+	e := &CheckError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Weights: r.format, Check: check}
 	if r.batched {
 		e.Products = r.batch.Products
 	}

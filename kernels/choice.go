@@ -69,7 +69,10 @@ func ChoiceOf(i Implementation, t Task) (Choice, error) {
 		return Choice{}, &Untold{i.Name()}
 	}
 	if t.Weights != (WeightFormat{}) || t.Output != "" || t.Accumulator != "" {
-		return Choice{}, p.Supports(t)
+		if err := p.Supports(t); err != nil {
+			return Choice{}, err
+		}
+		return Choice{}, &Untold{i.Name()}
 	}
 	return teller.Choice(t.problem())
 }

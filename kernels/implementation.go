@@ -112,9 +112,12 @@ func CandidateOf(i Implementation, n int) Implementation {
 }
 
 // Packs says that an implementation brings the weights of tasks like t into a form of its own
-// before they run. See [Packer].
+// before they run. See [Packer]. Kernels of quantised weights do.
 func Packs(i Implementation, t Task) bool {
 	if p, ok := i.(product); ok {
+		if t.Weights != (WeightFormat{}) {
+			return p.Supports(t) == nil
+		}
 		if g, ok := p.Gemm.(Packer); ok {
 			return g.Packs(t.problem())
 		}
@@ -145,6 +148,9 @@ func powerOfTwo(least int) int {
 // that are read at M = [Subject.Extent]; 0 where the operation has no such operand.
 func (s Subject) Stored(m int) int64 {
 	if s.Operation.HasWeights() || !s.Operation.Stores() {
+		if s.Weights != (WeightFormat{}) && s.Weights.checkIntegers(s.K) == nil {
+			return s.Weights.rawWeights(s.N, s.K).Bytes
+		}
 		return int64(s.StoredBytes(m))
 	}
 	return int64(s.cacheBits(float64(s.capacity(m))) / 8)
@@ -177,13 +183,16 @@ func (p product) Supports(t Task) error {
 		return &Unsupported{Kernel: p.Name(), DType: t.DType, Reason: reason}
 	}
 	batcher, batches := p.Gemm.(Batcher)
+	quantised, quantises := p.Gemm.(QuantisedGemm)
 	switch {
 	case t.Products > 0 && !batches:
 		return no("it computes one product a launch")
-	case t.Weights != (WeightFormat{}):
+	case t.Weights != (WeightFormat{}) && (!quantises || t.Products > 0):
 		return no("it takes plain weights, not " + t.Weights.String())
 	case t.Output != "" || t.Accumulator != "":
 		return no("its output and accumulator follow from the data type")
+	case t.Weights != (WeightFormat{}):
+		return quantised.SupportsQuantised(t.quantised())
 	case t.Products > 0:
 		return batcher.SupportsBatch(t.batch())
 	}
@@ -197,12 +206,18 @@ func (p product) PrepareWeights(t Task, raw Buffer) (Weights, error) {
 	if err := p.Supports(t); err != nil {
 		return nil, err
 	}
+	if g, ok := p.Gemm.(QuantisedGemm); ok && t.Weights != (WeightFormat{}) {
+		return g.PrepareQuantised(t.quantised(), raw)
+	}
 	return p.Gemm.PrepareWeights(t.problem(), raw)
 }
 
 func (p product) Bind(t Task, in Operand, w Weights, out Operand) (Launch, error) {
 	if b, ok := p.Gemm.(Batcher); ok && t.Products > 0 {
 		return b.BindBatch(t.batch(), in, w, out)
+	}
+	if g, ok := p.Gemm.(QuantisedGemm); ok && t.Weights != (WeightFormat{}) {
+		return g.BindQuantised(t.quantised(), in, w, out)
 	}
 	return p.Gemm.Bind(t.problem(), in, w, out)
 }

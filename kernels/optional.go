@@ -21,6 +21,7 @@ import "context"
 //	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
+//	Gemm            QuantisedGemm   weights that are integers with scales
 //	Gemm            Packer          whether a kernel packs its weights
 //	Gemm            ChoiceTeller    what would run, without running it
 //	Gemm            ManyTellers     the same of several problems at once
@@ -155,6 +156,18 @@ type Batcher interface {
 	PrepareBatch(b Batch, raw Buffer) (Weights, error)
 	// BindBatch joins a batch with its operands.
 	BindBatch(b Batch, a Operand, w Weights, c Operand) (Launch, error)
+}
+
+// QuantisedGemm is implemented by kernels that take weights as integers with scales. Its methods
+// are those of [Gemm] for a [QuantisedProblem], which says what raw holds.
+type QuantisedGemm interface {
+	Gemm
+	// SupportsQuantised returns nil, or an [*Unsupported] with the reason.
+	SupportsQuantised(q QuantisedProblem) error
+	// PrepareQuantised is PrepareWeights. The form does not depend on q.M.
+	PrepareQuantised(q QuantisedProblem, raw Buffer) (Weights, error)
+	// BindQuantised joins a product with its operands.
+	BindQuantised(q QuantisedProblem, a Operand, w Weights, c Operand) (Launch, error)
 }
 
 // Copier is implemented by buffers to which content is copied in less time than it is filled.

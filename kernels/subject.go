@@ -70,6 +70,29 @@ func (f WeightFormat) String() string {
 	return s
 }
 
+// ParseWeightFormat reads what [WeightFormat.String] prints of quantised weights, "int4 g128x1 fp16 zint4",
+// and "plain".
+func ParseWeightFormat(s string) (WeightFormat, error) {
+	var f WeightFormat
+	if s == f.String() {
+		return f, nil
+	}
+	for _, bits := range []int{4, 8} {
+		for _, zeros := range []bool{false, true} {
+			for _, scale := range []DType{FP16, BF16} {
+				q := Quantisation{Bits: bits, ZeroPoints: zeros}
+				if n, err := fmt.Sscanf(s, fmt.Sprintf("int%d g%%dx1 %s", bits, scale), &q.Group); err != nil || n != 1 || q.Group < 1 {
+					continue
+				}
+				if f = q.format(scale, q.Group); f.String() == s {
+					return f, nil
+				}
+			}
+		}
+	}
+	return WeightFormat{}, fmt.Errorf("weights of format %q are not known to this program", s)
+}
+
 // Subject is what is computed along a curve over M: an operation with everything about
 // its operands that does not change. It is comparable.
 type Subject struct {

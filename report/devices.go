@@ -30,6 +30,9 @@ type KernelInfo struct {
 	// Packs lists the data types whose weights the kernel brings into a form of its own, by
 	// the layout in which they are given.
 	Packs map[kernels.Layout][]kernels.DType `json:"packs,omitempty"`
+	// Quantised lists the types of activations that the kernel multiplies with quantised
+	// weights, by the weights' type: "int4".
+	Quantised map[string][]kernels.DType `json:"quantised,omitempty"`
 	// Unsupported gives the reason for each data type that the kernel refuses.
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
 }
@@ -71,7 +74,7 @@ func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 		for _, k := range kernels.Implementations(d, o) {
 			one := describeKernel(k, o)
 			same := slices.IndexFunc(info.Kernels, func(have KernelInfo) bool {
-				return have.Name == one.Name && have.Description == one.Description && slices.Equal(have.DTypes, one.DTypes)
+				return have.Name == one.Name && have.Description == one.Description && slices.Equal(have.DTypes, one.DTypes) && have.typesText() == one.typesText()
 			})
 			if same >= 0 {
 				info.Kernels[same].Operations = append(info.Kernels[same].Operations, o)
@@ -87,6 +90,7 @@ func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 	info := KernelInfo{Name: k.Name(), Description: k.Describe(), Operations: []kernels.Operation{o}}
 	for _, dtype := range kernels.DTypes() {
+		info.quantised(k, o, dtype)
 		err := takes(k, o, dtype)
 		if err == nil {
 			info.DTypes = append(info.DTypes, dtype)
@@ -103,6 +107,35 @@ func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 		info.Unsupported[dtype] = reason
 	}
 	return info
+}
+
+// quantised notes the types of quantised weights that a kernel takes with activations of a type, by
+// groups that all such kernels have.
+func (i *KernelInfo) quantised(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) {
+	if !o.HasWeights() {
+		return
+	}
+	for _, bits := range []int{4, 8} {
+		task := probes(o, dtype)[0]
+		task.Layout = kernels.Transposed
+		var err error
+		if task.Weights, err = (kernels.Quantisation{Bits: bits, Group: 128}).Format(dtype, task.K); err != nil || k.Supports(task) != nil {
+			continue
+		}
+		if i.Quantised == nil {
+			i.Quantised = map[string][]kernels.DType{}
+		}
+		i.Quantised[task.Weights.Type] = append(i.Quantised[task.Weights.Type], dtype)
+	}
+}
+
+// typesText lists the data types that a kernel takes, and the types of quantised weights.
+func (i KernelInfo) typesText() string {
+	words := []string{dtypesText(i.DTypes)}
+	if len(i.Quantised) > 0 {
+		words = append(words, "weights "+strings.Join(slices.Sorted(maps.Keys(i.Quantised)), " "))
+	}
+	return strings.TrimPrefix(strings.Join(words, ", "), ", ")
 }
 
 // packs notes the layouts in which an engine's weights of a type are packed.
@@ -263,10 +296,10 @@ func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 	for _, d := range devices {
 		for _, k := range d.Kernels {
 			state := word{"available", Good}
-			if len(k.DTypes) == 0 {
+			if len(k.DTypes)+len(k.Quantised) == 0 {
 				state = word{"unusable", Open}
 			}
-			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), dtypesText(k.DTypes), k.packsText(), k.Description})
+			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), k.typesText(), k.packsText(), k.Description})
 		}
 		for _, m := range d.Missing {
 			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, nil, m.Reason})

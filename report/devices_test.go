@@ -38,3 +38,28 @@ func TestDescribeAsksForMoreThanTheSmallest(t *testing.T) {
 		t.Errorf("fp32: %q", got)
 	}
 }
+
+// A kernel that takes quantised weights is of use, whether or not it takes plain ones.
+func TestDescribeQuantised(t *testing.T) {
+	cost := kerneltest.Linear(1e9, 0)
+	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
+		{Name: "both", Cost: cost, Quantised: cost, DTypes: []kernels.DType{kernels.FP32, kernels.BF16}}, {Name: "plain", Cost: cost, DTypes: []kernels.DType{kernels.BF16}},
+	}})
+	var got []string
+	for _, k := range Describe(d, nil).Kernels {
+		if k.Operations[0] == kernels.GEMM {
+			got = append(got, k.Name+": "+k.typesText())
+		}
+	}
+	if want := []string{"both: fp32 bf16, weights int4 int8", "plain: bf16"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	only := KernelInfo{Name: "w4a16", Quantised: map[string][]kernels.DType{"int4": {kernels.FP16}}}
+	if got := only.typesText(); got != "weights int4" {
+		t.Errorf("a kernel of quantised weights only: %q", got)
+	}
+	rows := kernelSheet([]DeviceInfo{{Kernels: []KernelInfo{only}}}, nil).Rows
+	if state := rows[0][2]; state != (word{"available", Good}) {
+		t.Errorf("it is %v", state)
+	}
+}

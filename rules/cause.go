@@ -98,6 +98,13 @@ func (w *witness) exclude(cause Cause, why string) {
 // bad choice or to the code.
 func (w *witness) parity() (Cause, string) {
 	own, than := w.curve.series.Key.DType, w.c.worst.against.DType
+	if weights := w.curve.series.Key.Weights; w.c.worst.against.Weights != weights {
+		text := fmt.Sprintf("%s; weights %v are slower than plain ones, by which %s multiplies at the same shape", w.versus(), weights, w.c.worst.against.Kernel)
+		if cause, why := w.seek(choices); cause != "" {
+			return cause, text + ": " + why
+		}
+		return Implementation, fmt.Sprintf("%s, though they have %s against %s", text, plural(weights.Bits, "bit"), plural(own.Bits(), "bit"))
+	}
 	text := fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), own, than)
 	if cause, why := w.seek(choices); cause != "" {
 		return cause, text + ": " + why

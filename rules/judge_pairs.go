@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -12,6 +13,9 @@ import (
 // same shape and kernel. A row with several partners keeps the accusation of the one that accuses most,
 // and its p-value pays for all of them.
 func (f *evidence) parity(c *curve) []judgement {
+	if c.series.Key.Weights != (kernels.WeightFormat{}) {
+		return f.quantised(c)
+	}
 	var rows []judgement
 	partners := 0.0
 	for _, pair := range f.cfg.Rules.Parity.Pairs {
@@ -48,14 +52,42 @@ func (f *evidence) parity(c *curve) []judgement {
 	return rows
 }
 
+// quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at
+// the same shape, by whatever kernel.
+func (f *evidence) quantised(c *curve) []judgement {
+	plain := f.onPlainWeights(c)
+	if len(plain) == 0 || slices.Contains(f.cfg.Rules.Parity.Dequantising, c.series.Key.Kernel) {
+		return nil
+	}
+	return f.fastest(c, plain, math.Log(f.cfg.Rules.Parity.Quantised))
+}
+
+// onPlainWeights lists the curves of any kernel for the products of a curve with plain weights.
+func (f *evidence) onPlainWeights(c *curve) []*curve {
+	var out []*curve
+	for _, other := range f.curves {
+		k := c.series.Key
+		k.Weights, k.Kernel = kernels.WeightFormat{}, other.series.Key.Kernel
+		if other.series.Key == k {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
 // alternative: no other kernel of the device may be faster at the same product.
 func (f *evidence) alternative(c *curve) []judgement {
 	others := f.elsewhere(c)
 	if len(others) == 0 || slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
 		return nil
 	}
+	return f.fastest(c, others, math.Log1p(f.cfg.Rules.Alternative.Margin))
+}
+
+// fastest judges the rows of a curve by the least time of other curves, which a row's log-time may
+// exceed by margin.
+func (f *evidence) fastest(c *curve, others []*curve, margin float64) []judgement {
 	rows := f.blank(c)
-	margin := math.Log1p(f.cfg.Rules.Alternative.Margin)
 	for i, p := range c.points {
 		if !p.judged(f.cfg.MinSamples) {
 			continue

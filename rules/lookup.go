@@ -96,7 +96,7 @@ func subjectOf(p table.Product) (kernels.Subject, error) {
 	s := kernels.Product(kernels.DType(p.DType), p.N, p.K)
 	var err error
 	if s.Layout, err = kernels.ParseLayout(p.Layout); err == nil && p.Weights != "" {
-		err = fmt.Errorf("weights of format %q are not known to this program", p.Weights)
+		s.Weights, err = kernels.ParseWeightFormat(p.Weights)
 	}
 	return s, err
 }

@@ -257,6 +257,13 @@ func reproduce(row, against results.Case, brought []string) string {
 	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
 		words = append(words, "--layout", row.Layout.String())
 	}
+	if q, ok := kernels.QuantisationOf(row.Weights, row.K); ok && q != (kernels.Quantisation{}) {
+		weights := q.String()
+		if against.M > 0 && against.Weights == (kernels.WeightFormat{}) {
+			weights = "plain," + weights
+		}
+		words = append(words, "--weights", weights)
+	}
 	if row.Regime != "" && row.Regime != results.Engine {
 		words = append(words, "--regime", string(row.Regime))
 	}

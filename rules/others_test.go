@@ -82,6 +82,43 @@ func TestParity(t *testing.T) {
 	}
 }
 
+// TestParityOfQuantisedWeights: quantised weights that are slower than plain ones by the fastest kernel
+// are a finding, but not where a library multiplies by their plain elements.
+func TestParityOfQuantisedWeights(t *testing.T) {
+	quantised := func(kernel string) results.SeriesKey {
+		k := keyed(kernel, kernels.BF16)
+		k.Weights = kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: k.K, GroupN: 1, Scale: kernels.BF16}
+		return k
+	}
+	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"), quantised("auto")}, func(c results.Case) float64 {
+		us := 10 + float64(c.M)
+		switch {
+		case c.Kernel == "auto" && c.M > 256:
+			us *= 1.3
+		case c.Kernel == "auto":
+			us *= 0.5
+		case c.Kernel == "slow":
+			us *= 3
+		}
+		return us
+	}, grid(16, 512, 16), 3)
+	f := only(t, Parity, data, w)
+	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed || f[0].Cause != Implementation {
+		t.Fatalf("findings %+v", f)
+	}
+	if against := f[0].Against; against == nil || against.Kernel != "cublas" || against.Weights != (kernels.WeightFormat{}) {
+		t.Errorf("held against %+v", against)
+	}
+	for _, want := range []string{"are slower than plain ones, by which cublas multiplies", "4 bits against 16 bits"} {
+		if !strings.Contains(f[0].Explanation, want) {
+			t.Errorf("%q lacks %q", f[0].Explanation, want)
+		}
+	}
+	if want := "--weights plain,int4:column"; !strings.Contains(f[0].Reproduce, want) || !strings.Contains(f[0].Reproduce, "--kernel auto,cublas") {
+		t.Errorf("%q lacks %q", f[0].Reproduce, want)
+	}
+}
+
 func TestAlternative(t *testing.T) {
 	data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("tiled", kernels.BF16), keyed("naive", kernels.BF16)}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)

@@ -9,13 +9,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Parity is the rule that one data type keeps up with another.
+// Parity is the rule that one data type keeps up with another, and quantised weights with plain
+// ones.
 const Parity Rule = "parity"
 
 // ParityConfig lists which data type is expected to keep up with which.
 type ParityConfig struct {
 	Enabled bool         `yaml:"enabled"`
 	Pairs   []ParityPair `yaml:"pairs"`
+	// Quantised is how many times the time of plain weights quantised ones may take.
+	Quantised float64 `yaml:"quantised"`
+	// Dequantising names kernels that are not judged so, since they multiply by the plain elements
+	// that quantised weights stand for.
+	Dequantising []string `yaml:"dequantising"`
 }
 
 // ParityPair says that DType may take at most Ratio times the time of Than.
@@ -32,11 +38,12 @@ func (p ParityPair) String() string {
 
 var parityRule = rule{
 	name:    Parity,
-	meaning: "one data type is slower than it should be relative to another",
-	claim:   "another data type, which should not be faster, is",
+	meaning: "one data type, or quantised weights, are slower than they should be relative to another",
+	claim:   "another data type, or plain weights, which should not be faster, are",
 	help: "The row of a data type is held against the row of another at the same shape and kernel. It breaks the " +
 		"rule when it takes more than `ratio` times the other's time. A pair is written as " +
-		"`{dtype: int8, than: bf16, ratio: 1.0}`.",
+		"`{dtype: int8, than: bf16, ratio: 1.0}`. The row of quantised weights is held against the fastest kernel " +
+		"on plain ones at the same shape and type of activations. It breaks the rule when it takes more than `quantised` times that time.",
 	settings: []setting{{
 		key: "pairs", meaning: "which data type is held against which, and the largest ratio of their times",
 		findings: true,
@@ -48,7 +55,11 @@ var parityRule = rule{
 			return list(pairs)
 		},
 		check: checkPairs,
-	}},
+	}, number("quantised", "the largest ratio of the time of quantised weights to that of plain ones", above(0, 100),
+		func(c *Config) *float64 { return &c.Rules.Parity.Quantised }),
+		{key: "dequantising", meaning: "kernels that multiply by the plain elements of quantised weights; they are not held against plain ones", findings: true,
+			value: func(c Config) string { return list(c.Rules.Parity.Dequantising) }},
+	},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
 	judge:   (*evidence).parity,
 	bound:   parityBound,
@@ -77,11 +88,15 @@ func checkPairs(path []string, c Config) error {
 	return nil
 }
 
-// parityBound is the loss from which on the pair of data types of a finding breaks the rule.
+// parityBound is the loss from which on the pair of data types of a finding breaks the rule, or
+// the quantised weights.
 func parityBound(cfg Config, f Finding) float64 {
 	var than kernels.DType
 	if f.Against != nil {
 		than = f.Against.DType
+		if f.Against.Weights != f.Series.Weights {
+			return lost(-math.Log(cfg.Rules.Parity.Quantised))
+		}
 	}
 	for _, p := range cfg.Rules.Parity.Pairs {
 		if p.DType == f.Series.DType && p.Than == than {

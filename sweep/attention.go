@@ -55,19 +55,31 @@ func ParseModelHeads(spec string, tp int) (Target, error) {
 	return t, nil
 }
 
-// subject is what a target computes with activations of a type.
-func (t Target) subject(d kernels.DType, layout kernels.Layout) kernels.Subject {
+// subject is what a target computes with activations of a type. The error says why its weights can't
+// be quantised so.
+func (t Target) subject(d kernels.DType, layout kernels.Layout, weights kernels.Quantisation) (kernels.Subject, error) {
 	if t.Operation == kernels.GEMM {
 		s := kernels.Product(d, t.N, t.K)
 		s.Layout, s.Products = layout, t.Products
-		return s
+		var err error
+		if s.Weights, err = weights.Format(d, t.K); err != nil {
+			err = fmt.Errorf("%s %s with weights %v: %w", d, s.Size(), weights, err)
+		}
+		return s, err
 	}
 	if isSoftmax(t.Operation) {
-		return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{Columns: t.Columns, Queries: t.Queries}}
+		if weights != (kernels.Quantisation{}) {
+			return kernels.Subject{}, fmt.Errorf("%v has no weights that could be %v", t.Operation, weights)
+		}
+		return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{Columns: t.Columns, Queries: t.Queries}}, nil
 	}
-	return kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{
+	s := kernels.Subject{Operation: t.Operation, DType: d, Dims: kernels.Dims{
 		QueryHeads: t.Heads.Query, KVHeads: t.Heads.KV, HeadDim: t.Heads.Dim, Window: t.Window,
 	}}
+	if weights != (kernels.Quantisation{}) {
+		return s, fmt.Errorf("%v has no weights that could be %v", t.Operation, weights)
+	}
+	return s, nil
 }
 
 // Operations lists what can be swept: the passes of a whole decoder are timed by the

@@ -30,8 +30,14 @@ var softmaxLadder = map[string]string{
 	"warp":  rung, "block": rung, "cluster": rung, "reread": rung,
 }
 
+// forQuantised are our kernels that take quantised weights only. auto has them all.
+var forQuantised = map[string]bool{"w4a16": true, "w8a16": true}
+
 // leftOut is why a kernel is measured only when it is asked for; empty where it is by default.
 func leftOut(o kernels.Operation, kernel string) string {
+	if o == kernels.GEMM && forQuantised[kernel] {
+		return "auto picks among our kernels for quantised weights"
+	}
 	return ladderOf(o)[kernel]
 }
 

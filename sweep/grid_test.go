@@ -159,7 +159,11 @@ func TestParseProduct(t *testing.T) {
 func TestProductSizeReadsBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		want := Target{N: rapid.IntRange(1, MaxDimension).Draw(r, "n"), K: rapid.IntRange(1, MaxDimension).Draw(r, "k"), Products: rapid.IntRange(0, 512).Draw(r, "products")}
-		size := strings.ReplaceAll(want.subject(kernels.BF16, kernels.Transposed).Size(), " ", "")
+		subject, err := want.subject(kernels.BF16, kernels.Transposed, kernels.Quantisation{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		size := strings.ReplaceAll(subject.Size(), " ", "")
 		if got, err := ParseTarget(kernels.GEMM, size); err != nil || got != want {
 			r.Fatalf("%q: %+v, %v; expected %+v", size, got, err, want)
 		}

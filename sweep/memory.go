@@ -47,6 +47,19 @@ func (k matrixKey) String() string {
 // bytes is the size of one copy.
 func (k matrixKey) bytes() int64 { return k.Stored(max(1, k.extent)) }
 
+// fill gives one copy its content.
+func (k matrixKey) fill(raw kernels.Buffer, dist kernels.Distribution, seed uint64) error {
+	return kernels.FillWeights(raw, k.Subject, max(1, k.extent), dist, seed)
+}
+
+// formBytes is what a kernel's form of one copy takes at most, but for [packedMargin]: that of
+// quantised weights may be the plain elements that they stand for.
+func (k matrixKey) formBytes() int64 {
+	plain := k.Subject
+	plain.Weights = kernels.WeightFormat{}
+	return max(k.bytes(), plain.Stored(max(1, k.extent)))
+}
+
 // formKey is a form of a weight matrix: what one kernel makes of it.
 type formKey struct {
 	matrixKey
@@ -72,8 +85,8 @@ const packedMargin = 1.06
 // bytes is the memory of all copies in all forms. Every kernel is taken to hold
 // a packed copy, since which ones don't is known only afterwards.
 func (d demand) bytes(copies int) int64 {
-	one := float64(d.key.bytes())
-	return int64(float64(copies) * one * (1 + packedMargin*float64(len(d.forms))))
+	raw, form := float64(d.key.bytes()), float64(d.key.formBytes())
+	return int64(float64(copies) * (raw + packedMargin*form*float64(len(d.forms))))
 }
 
 // demands lists the weight matrices of cases in order of first use.

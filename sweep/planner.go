@@ -20,7 +20,10 @@ type Options struct {
 	// stands for the matrix product.
 	Operations []kernels.Operation
 	Layout     kernels.Layout // of the weights
-	Batches    Batches
+	// Weights are the forms of the weights, each of which makes series of its own; none
+	// takes plain ones.
+	Weights []kernels.Quantisation
+	Batches Batches
 	// Kernels are names, or [LadderKernels]; none takes libraries, auto and what was brought.
 	Kernels []string
 	// Algorithms is how many choices after the first of a kernel with
@@ -275,7 +278,10 @@ func (b *planner) unsupported(devices []kernels.Device, targets []Target) error 
 		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
 			return slices.ContainsFunc(targets, func(t Target) bool {
 				return slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
-					return k.Supports(kernels.Task{Subject: t.subject(dtype, b.options.Layout), M: 1}) == nil
+					return slices.ContainsFunc(b.weights(), func(weights kernels.Quantisation) bool {
+						s, err := t.subject(dtype, b.options.Layout, weights)
+						return err == nil && k.Supports(kernels.Task{Subject: s, M: 1}) == nil
+					})
 				})
 			})
 		})
@@ -414,32 +420,61 @@ func (b *planner) target(d kernels.Device, t Target) error {
 					g.Name(), dtype, d.Spec().ID, b.preset.Name, b.preset.MaxKernels)
 				continue
 			}
-			s := PlannedSeries{Name: t.Name, SeriesKey: results.SeriesKey{
-				Device: d.Spec().ID, Kernel: g.Name(), Subject: t.subject(dtype, b.options.Layout), Regime: b.plan.Regime,
-				Threads: b.options.Threads, PackInside: b.options.PackInside && t.Operation.HasWeights(),
-			}}
-			if !d.Spec().Kind.Facts().Host {
-				s.Threads = 0
+			added := false
+			for _, weights := range b.weights() {
+				subject, err := t.subject(dtype, b.options.Layout, weights)
+				if err != nil && !chosen && dtype != kernels.FP16 && dtype != kernels.BF16 {
+					b.note("%s on %s is left out: %v", g.Name(), d.Spec().ID, err) // a type that nobody asked for
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				added = b.series(d, g, t.Name, subject, ms, chosen) || added
 			}
-			s.Infer = b.infer && infers(t.Operation, ms)
-			kept, err := b.supported(g, s, ms)
-			var no *kernels.Unsupported
-			if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
-				b.refused = append(b.refused, refusal{g.Name(), dtype, err}) // both were asked for by name
-			}
-			if err != nil && len(kept) > 0 {
-				b.cut(s, kept, ms)
-			} else if err != nil {
-				b.note("%s on %s: %v", g.Name(), d.Spec().ID, err)
-			}
-			if len(kept) > 0 && !b.merge(s.SeriesKey, kept) {
-				s.Ms = kept
+			if added {
 				taken[dtype]++
-				b.plan.Series = append(b.plan.Series, s)
 			}
 		}
 	}
 	return nil
+}
+
+// weights are the forms of weights that were asked for.
+func (b *planner) weights() []kernels.Quantisation {
+	if len(b.options.Weights) == 0 {
+		return []kernels.Quantisation{{}}
+	}
+	return b.options.Weights
+}
+
+// series adds what a kernel takes of ms of a subject on a device, whose type was chosen by name or
+// not. It says whether that is a series of its own.
+func (b *planner) series(d kernels.Device, g kernels.Implementation, name string, subject kernels.Subject, ms Batches, chosen bool) bool {
+	s := PlannedSeries{Name: name, SeriesKey: results.SeriesKey{
+		Device: d.Spec().ID, Kernel: g.Name(), Subject: subject, Regime: b.plan.Regime,
+		Threads: b.options.Threads, PackInside: b.options.PackInside && subject.Operation.HasWeights(),
+	}}
+	if !d.Spec().Kind.Facts().Host {
+		s.Threads = 0
+	}
+	s.Infer = b.infer && infers(subject.Operation, ms)
+	kept, err := b.supported(g, s, ms)
+	var no *kernels.Unsupported
+	if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
+		b.refused = append(b.refused, refusal{g.Name(), subject.DType, err}) // both were asked for by name
+	}
+	if err != nil && len(kept) > 0 {
+		b.cut(s, kept, ms)
+	} else if err != nil {
+		b.note("%s on %s: %v", g.Name(), d.Spec().ID, err)
+	}
+	if len(kept) == 0 || b.merge(s.SeriesKey, kept) {
+		return false
+	}
+	s.Ms = kept
+	b.plan.Series = append(b.plan.Series, s)
+	return true
 }
 
 // merge adds ms to the series when it is already there: projections of one model

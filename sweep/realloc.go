@@ -132,7 +132,9 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 		if s.raw[i], err = b.device.Alloc(old.key.bytes()); err != nil {
 			return nil, err
 		}
-		err = b.copyTo(s.raw[i], old.raw[i], old.key.DType, source(b.seed, streamFill, uint64(i)).Uint64())
+		err = copyTo(s.raw[i], old.raw[i], func() error {
+			return old.key.fill(s.raw[i], b.dist, source(b.seed, streamFill, uint64(i)).Uint64())
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -156,12 +158,12 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	return s, nil
 }
 
-// copyTo gives a buffer the content that another one was filled with from a seed.
-func (b *rig) copyTo(to, from kernels.Buffer, d kernels.DType, seed uint64) error {
+// copyTo gives a buffer the content of another one, which fill would give it too.
+func copyTo(to, from kernels.Buffer, fill func() error) error {
 	if c, ok := to.(kernels.Copier); ok {
 		return c.CopyFrom(from)
 	}
-	return to.Fill(b.dist, d, to.Bytes()/int64(d.Size()), seed)
+	return fill()
 }
 
 // moveOperands moves A and C of a data type.
@@ -201,7 +203,7 @@ func (b *rig) newOperands(d kernels.DType, aBytes, cBytes int64, from kernels.Bu
 	}
 	seed := source(b.seed, streamFill, math.MaxUint64).Uint64()
 	if from != nil {
-		err = b.copyTo(o.a, from, d, seed)
+		err = copyTo(o.a, from, func() error { return o.a.Fill(b.dist, d, o.a.Bytes()/int64(d.Size()), seed) })
 	} else {
 		err = o.a.Fill(b.dist, d, aBytes/int64(d.Size()), seed)
 	}

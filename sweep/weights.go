@@ -51,7 +51,7 @@ func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 			var raw kernels.Buffer
 			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
 				s.raw = append(s.raw, raw)
-				err = raw.Fill(b.dist, dm.key.DType, dm.key.bytes()/int64(dm.key.DType.Size()), source(b.seed, streamFill, uint64(i)).Uint64())
+				err = dm.key.fill(raw, b.dist, source(b.seed, streamFill, uint64(i)).Uint64())
 			}
 		}
 		if err != nil {

@@ -25,6 +25,7 @@ type planFlags struct {
 	models       []string
 	tp           []int
 	layout       string
+	weights      []string
 	batches      string
 	dtypes       []string
 	kernels      []string
@@ -58,7 +59,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "batch", "dtype", "kernel", "algos", "infer", "regime",
+var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "weights", "batch", "dtype", "kernel", "algos", "infer", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -76,6 +77,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
+	flags.StringSliceVar(&f.weights, "weights", []string{"plain"}, "weights: plain, or quantised as int4:128 (groups of K), int8:column, int4:64:zero (repeatable)")
 	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
 	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
@@ -117,6 +119,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	complete(cmd, "layout", fixed(
 		cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as a linear layer stores its weight"),
 		cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))
+	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column", "plain,int4:128"))
 	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
 	complete(cmd, "dtype", listOf(a.dtypeNames))
 	complete(cmd, "kernel", a.completeKernels(func() []string {
@@ -199,6 +202,15 @@ func (f *planFlags) options() (sweep.Options, error) {
 	}
 	if o.Layout, err = kernels.ParseLayout(f.layout); err != nil {
 		return bad("layout", err)
+	}
+	for _, w := range f.weights {
+		weights, err := kernels.ParseQuantisation(w)
+		if err != nil {
+			return bad("weights", err)
+		}
+		if !slices.Contains(o.Weights, weights) {
+			o.Weights = append(o.Weights, weights)
+		}
 	}
 	if f.batches != "" {
 		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/decoder"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/softmax"
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
@@ -43,6 +44,9 @@ func openDevice(ordinal int, blas []string) (*Device, error) {
 		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal,
 	}
 	all.gemms, all.missing = gemm.Ladder(d, families)
+	var missing []kernels.Missing
+	all.gemms, missing = quantised.Ladder(d, all.gemms)
+	all.missing = append(all.missing, missing...)
 	gemms, missing := cublas.Open(d, blas...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
 	return all, nil

@@ -12,7 +12,7 @@
 //	management  cards by NVML
 //	support     launches around products: fill, pack, copy, stamp
 //	driver      context, memory, code, launches, blocks, graphs
-//	gemm        what families of products share; below it hopper, mma, gemv, cores
+//	gemm        what families of products share; below it hopper, mma, gemv, cores, quantised
 //	attention   its ladder, for one row and for many
 //	softmax     that of rows: by a warp, a block, a cluster, or read twice; and baselines
 //	decoder     operations between products, and fused ones; stands on attention and gemv

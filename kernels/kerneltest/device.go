@@ -66,6 +66,8 @@ type GemmConfig struct {
 	Packs bool
 	// PackTime is virtual time that packing a copy takes.
 	PackTime time.Duration
+	// Quantised is the cost of products with quantised weights; nil takes none.
+	Quantised Cost
 	// Candidates are the choices after the first, as kernels.Candidates has them.
 	// Their names follow from this one's.
 	Candidates []GemmConfig
@@ -143,9 +145,12 @@ func New(cfg Config) *Device {
 	}
 	d := &Device{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6b65726e))}
 	for _, g := range cfg.Gemms {
-		if one := (&gemm{device: d, cfg: g}); len(g.Candidates) > 0 {
+		switch one := (&gemm{device: d, cfg: g}); {
+		case len(g.Candidates) > 0:
 			d.gemms = append(d.gemms, &chooser{one})
-		} else {
+		case g.Quantised != nil:
+			d.gemms = append(d.gemms, quantiser{one})
+		default:
 			d.gemms = append(d.gemms, one)
 		}
 	}

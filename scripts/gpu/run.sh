@@ -11,6 +11,8 @@
 #                             checks and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
 #                             ahead of `make gpu-bundle`)
 #   ./run.sh reach            our kernels compared with cuBLAS, interleaved
+#   ./run.sh quantised        our kernels on weights of 4 bits compared with cuBLAS on plain ones, interleaved, with
+#                             every plan that they choose among
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
 #   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
@@ -131,6 +133,11 @@ sanitize_gpu() {
     # Those of mma.sync are not built for 7.5.
     [[ $kernel == mma && $cc == 75 ]] || ! news "$cc" "$kernel" || patterns+=("cuda ^TestSmall\$/^$kernel\$")
   done
+  if [[ $cc == own ]]; then
+    for kernel in w4a16 w8a16; do
+      for dtype in bf16 fp16; do patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$"); done
+    done
+  fi
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
   news "$cc" softmax_warp softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
@@ -240,6 +247,14 @@ run_reach() {
   gpu_test reach 4 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x
   passed
   grep '^reach ' "$out/reach.log"
+}
+
+run_quantised() {
+  export GEMMAUDIT_QUANTISED_WAYS=1
+  gpu_test quantised 4 cuda -test.run '^$' -test.bench '^BenchmarkQuantised$' -test.benchtime 7x
+  passed
+  unset GEMMAUDIT_QUANTISED_WAYS
+  grep '^quantised ' "$out/quantised.log"
 }
 
 run_attention() {
@@ -386,16 +401,16 @@ run_mistral() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach choices attention softmax article audit mistral pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | choices | attention | softmax | article | audit | mistral | pair | noise | candidates) ;;
+    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, choices, attention, softmax, article, audit, mistral, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

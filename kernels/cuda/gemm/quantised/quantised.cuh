@@ -1,0 +1,334 @@
+// C = A·Wᵀ of 16-bit activations and weights of 4 or 8 bits, on compute capability 9.0a, computed
+// as its transpose: weights are the operand of wgmma that comes in 64s and lies in registers,
+// tokens that in shared memory.
+//
+// Tile: 128 rows of weights by TOKENS tokens by 128 of K. A step moves 8.25 KiB of weights (4
+// bits, groups of 128) for 128·TOKENS·256 operations: 4·TOKENS operations a byte, so memory
+// decides until about 64 tokens, and what counts is bytes in flight.
+//
+// Threads: two consumer warpgroups of 64 rows each, then one producer warp, or warpgroup, of which
+// one lane works. A consumer makes operands of one half of a step while wgmma works on the other.
+//
+// Shared memory: the ring of stages (tokens, as TMA swizzles them in 128-byte rows, then the
+// record of weights), scratch of each consumer warp for turning sums into rows of C, then the
+// barriers of the ring.
+//
+// Work: tiles times steps of K. Tiles that fill whole waves are done whole; the rest are cut into
+// equal runs of steps, one for each block (stream-K): see Walk. Sums of cut tiles are added in
+// the order of the runs: the same bits every time.
+//
+// Overlapped launches: weights are fetched before the predecessor has ended, all else after it.
+#pragma once
+
+#include "hopper_handover.cuh"
+#include "hopper_stream.cuh"
+#include "pair.cuh"
+#include "quantised_weights.cuh"
+#include "wgmma_registers.cuh"
+
+namespace quantised {
+
+struct Params {
+    TensorMap tokens; // m rows of k, boxes of TOKENS rows by 64 of K
+    const uint8_t *weights;
+    void *c;
+    float *partials; // of each block, as many floats as the tile has elements
+    uint32_t *flags; // of each consumer of each block, 1 while its partial waits
+    int64_t ldc;
+    int m, n;
+    int steps;      // of K a tile takes
+    int tokenTiles; // of the m tokens
+    int rowTiles;   // of the n rows of weights
+    int band;       // tiles of tokens that are walked together
+    Cut cut;        // which of the tiles are cut along K
+    int stages;
+    int vector; // rows of C are aligned to 16 bytes
+};
+
+constexpr int ROWS = 128;
+constexpr int CONSUMER_WARPS = 8;
+constexpr int K_BYTES = 128;         // of a swizzled row of tokens
+constexpr int WARP_SCRATCH = 8 * 80; // bytes of a consumer warp
+
+// threadsOf is how many threads a block has: consumers and one warp, or a warpgroup where the
+// sums need more registers than an even share, which it then gives away.
+__host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 192 ? 384 : 288; }
+
+// loadRecord fetches bytes, a multiple of 16, to shared memory; they count at barrier `bar`.
+__device__ __forceinline__ void loadRecord(uint32_t to, const uint8_t *from, int bytes, uint32_t bar, uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(bar), "l"(policy)
+        : "memory");
+}
+
+__device__ __forceinline__ void storeMatrices2Transposed(uint32_t to, uint32_t a, uint32_t b) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+
+// putRow writes eight elements of a row of C, from column n on, or what of them is inside.
+__device__ __forceinline__ void putRow(const Params &p, int token, int n, uint4 v) {
+    if (token >= p.m || n >= p.n) return;
+    uint16_t *to = static_cast<uint16_t *>(p.c) + token * p.ldc + n;
+    if (p.vector && n + 8 <= p.n) {
+        *reinterpret_cast<uint4 *>(to) = v;
+        return;
+    }
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (n + i < p.n) to[i] = static_cast<uint16_t>(words[i / 2] >> 16 * (i % 2));
+    }
+}
+
+template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
+struct Product {
+    using Weights = Record<T, BITS, GROUP, ZEROS>;
+    static constexpr int TOKEN_BYTES = TOKENS * K_BYTES; // of 64 of K
+    static constexpr int FETCHED = 2 * TOKEN_BYTES + Weights::BYTES;
+    static constexpr int STAGE = (FETCHED + 1023) / 1024 * 1024;
+    static constexpr bool WIDE = threadsOf(TOKENS) > 288;
+
+    const Params &p;
+    uint32_t ring, scratch, full, empty;
+
+    __device__ Product(const Params &params) : p(params) {
+        extern __shared__ __align__(1024) uint8_t shared[];
+        ring = sharedAddress(shared);
+        scratch = ring + p.stages * STAGE;
+        full = scratch + CONSUMER_WARPS * WARP_SCRATCH;
+        empty = full + p.stages * 8;
+    }
+
+    __device__ void run() {
+        const bool producer = threadIdx.x / 32 == CONSUMER_WARPS && electOne();
+        if (producer) {
+            prefetchMap(&p.tokens);
+            for (int s = 0; s < p.stages; s++) {
+                barrierInit(full + 8 * s, 1);
+                barrierInit(empty + 8 * s, CONSUMER_WARPS);
+            }
+            barrierInitFence();
+            fillWeights();
+        }
+        __syncthreads();
+        // The successor starts when every thread has said so or ended: the producer
+        // does it last.
+        if (!producer) dependentsMayStart();
+        if (threadIdx.x < 32 * CONSUMER_WARPS) {
+            if constexpr (WIDE) registersUp<240>();
+            consume();
+        } else {
+            if constexpr (WIDE) registersDown<24>();
+            // Again, so that the compiler knows that one lane is alone.
+            if (threadIdx.x / 32 == CONSUMER_WARPS && electOne()) produce();
+        }
+    }
+
+    __device__ Walk walk() const { return Walk(p.cut, p.tokenTiles * p.rowTiles, p.steps, blockIdx.x, gridDim.x); }
+
+    // Place is where a tile lies, in tiles: bands of tokens, and in each, rows of weights one
+    // after the other, so that blocks that run at the same time share both.
+    struct Place {
+        int row, token;
+    };
+    __device__ Place place(int tile) const {
+        const unsigned whole = static_cast<unsigned>(p.band) * p.rowTiles;
+        const unsigned first = static_cast<unsigned>(tile) / whole * p.band, within = static_cast<unsigned>(tile) % whole;
+        const unsigned wide = min(static_cast<unsigned>(p.band), p.tokenTiles - first);
+        return {static_cast<int>(within / wide), static_cast<int>(first + within % wide)};
+    }
+
+    __device__ const uint8_t *record(int row, int step) const {
+        return p.weights + (static_cast<int64_t>(row) * p.steps + step) * Weights::BYTES;
+    }
+
+    __device__ uint64_t policy() const { return p.tokenTiles > 1 ? EVICT_NORMAL : EVICT_FIRST; }
+
+    // fillWeights fetches the weights of the first stages.
+    __device__ void fillWeights() {
+        uint32_t stage = ring + 2 * TOKEN_BYTES, bar = full;
+        for (Walk w = walk(); w.next();) {
+            const uint8_t *from = record(place(w.tile).row, w.begin);
+#pragma unroll 1
+            for (int step = w.begin; step < w.end; step++) {
+                if (bar == empty) return;
+                barrierExpect(bar, FETCHED);
+                loadRecord(stage, from, Weights::BYTES, bar, policy());
+                from += Weights::BYTES;
+                stage += STAGE;
+                bar += 8;
+            }
+        }
+    }
+
+    __device__ void produce() {
+        waitForPredecessor();
+        uint32_t stage = ring, bar = full;
+        const uint32_t toEmpty = empty - full;
+        int parity = 1; // of `empty`: the first round was filled ahead
+        bool ahead = true;
+        for (Walk w = walk(); w.next();) {
+            const Place at = place(w.tile);
+            const uint8_t *from = record(at.row, w.begin);
+            const int y = at.token * TOKENS;
+            int x = w.begin * BLOCK_K;
+#pragma unroll 1
+            for (int step = w.begin; step < w.end; step++) {
+                if (!ahead) {
+                    barrierWait(bar + toEmpty, parity);
+                    barrierExpect(bar, FETCHED);
+                    loadRecord(stage + 2 * TOKEN_BYTES, from, Weights::BYTES, bar, policy());
+                }
+                loadBox(stage, &p.tokens, x, y, bar);
+                loadBox(stage + TOKEN_BYTES, &p.tokens, x + 64, y, bar);
+                from += Weights::BYTES;
+                x += BLOCK_K;
+                stage += STAGE;
+                bar += 8;
+                if (bar == empty) {
+                    stage = ring;
+                    bar = full;
+                    parity ^= 1;
+                    ahead = false;
+                }
+            }
+        }
+        dependentsMayStart();
+    }
+
+    static constexpr uint32_t DESCRIPTOR_HIGH = 64u | 1u << 30; // as wgmmaDescriptor has it
+
+    // multiply starts the products of half a step.
+    static __device__ __forceinline__ void multiply(float (&sums)[TOKENS / 2], const uint32_t (&a)[4][4], uint32_t tokens) {
+        wgmmaFence();
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            WgmmaRegisters<T, TOKENS>::add(sums, a[k], static_cast<uint64_t>(DESCRIPTOR_HIGH) << 32 | (tokens + 2 * k));
+        }
+        wgmmaCommit();
+    }
+
+    // pin keeps the compiler from moving what it does with the sums across this place, between
+    // wgmmas, which would then run one by one.
+    static __device__ __forceinline__ void pin(float (&sums)[TOKENS / 2]) {
+#pragma unroll
+        for (int i = 0; i < TOKENS / 2; i++) asm volatile("" : "+f"(sums[i])::"memory");
+    }
+
+    __device__ __forceinline__ void release(uint32_t bar) const {
+        if (threadIdx.x % 32 == 0) barrierArrive(bar + (empty - full));
+    }
+
+    __device__ void consume() {
+        const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
+        const uint32_t codes = 2 * TOKEN_BYTES + group * Weights::PART + thread * 16;
+        const uint32_t scales = 2 * TOKEN_BYTES + group * Weights::PART + Weights::CODES + (thread / 32 * 8 + thread % 32 / 4) * 4;
+        uint32_t stage = ring, bar = full;
+        int parity = 0;
+        float sums[TOKENS / 2];
+        waitForPredecessor();
+        for (Walk w = walk(); w.next();) {
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) sums[i] = 0;
+            pin(sums);
+            // While operands of one half are made, the products of the half before are in flight.
+            uint32_t held = 0; // the full barrier of the stage before this one
+#pragma unroll 1
+            for (int left = w.end - w.begin; left > 0; left--) {
+                uint32_t first[4][4], second[4][4];
+                Group g;
+                const uint32_t tokens = static_cast<uint32_t>(wgmmaDescriptor(stage));
+                barrierWait(bar, parity);
+                Weights::template operands<0>(stage + codes, stage + scales, g, first);
+                multiply(sums, first, tokens);
+                wgmmaWait<1>();
+                if (held) release(held);
+                Weights::template operands<1>(stage + codes, stage + scales, g, second);
+                multiply(sums, second, tokens + TOKEN_BYTES / 16);
+                wgmmaWait<1>();
+                held = bar;
+                stage += STAGE;
+                bar += 8;
+                if (bar == empty) {
+                    stage = ring;
+                    bar = full;
+                    parity ^= 1;
+                }
+            }
+            wgmmaWait<0>();
+            pin(sums);
+            release(held);
+            if (w.end < w.steps) {
+                handOver(sums);
+                continue;
+            }
+            if (w.begin > 0) takeOver(sums, w.tile);
+            const Place at = place(w.tile);
+            put(sums, at.token * TOKENS, at.row * ROWS + threadIdx.x / 32 * 16);
+        }
+    }
+
+    // put writes a warp's sums: 16 columns of C, from n on, of TOKENS tokens.
+    __device__ void put(const float (&d)[TOKENS / 2], int token0, int n) const {
+        constexpr bool BF16 = T == Operand::BF16;
+        const int lane = threadIdx.x % 32;
+        const uint32_t mine = scratch + threadIdx.x / 32 * WARP_SCRATCH;
+        // Rows of 32 bytes, a token each; halves of every second four rows change
+        // places, so that neither side meets a bank twice.
+        const int row = lane % 8 + lane / 16 * 8, half = lane / 8 % 2;
+        const uint32_t to = mine + row * 32 + (half ^ (row / 4 & 1)) * 16;
+        const int token = lane / 2, part = lane % 2;
+        const uint32_t from = mine + token * 32 + (part ^ (token / 4 & 1)) * 16;
+#pragma unroll
+        for (int j = 0; j < TOKENS / 8; j += 2) {
+            const bool pair = j + 1 < TOKENS / 8;
+            if (pair) {
+                storeMatrices4Transposed(to, packPair<BF16>(d[4 * j], d[4 * j + 1]), packPair<BF16>(d[4 * j + 2], d[4 * j + 3]),
+                                         packPair<BF16>(d[4 * j + 4], d[4 * j + 5]), packPair<BF16>(d[4 * j + 6], d[4 * j + 7]));
+            } else {
+                storeMatrices2Transposed(to, packPair<BF16>(d[4 * j], d[4 * j + 1]), packPair<BF16>(d[4 * j + 2], d[4 * j + 3]));
+            }
+            __syncwarp();
+            if (pair || token < 8) putRow(p, token0 + 8 * j + token, n + 8 * part, loadShared16(from));
+            __syncwarp();
+        }
+    }
+
+    // partial is where this thread's sums of a block's partial tile lie, in units of 16
+    // bytes that are 128 apart.
+    __device__ float4 *partial(int block) const {
+        const int64_t slot = static_cast<int64_t>(block) * 2 + threadIdx.x / 128;
+        return reinterpret_cast<float4 *>(p.partials) + slot * (TOKENS / 8 * 128) + threadIdx.x % 128;
+    }
+
+    __device__ uint32_t *flag(int block) const { return p.flags + block * 2 + threadIdx.x / 128; }
+
+    // handOver leaves the sums of a tile to the run that finishes it.
+    __device__ void handOver(const float (&sums)[TOKENS / 2]) {
+        putPartial<TOKENS / 8>(partial(blockIdx.x), sums);
+        GA_HAND_OVER(1 + threadIdx.x / 128, flag(blockIdx.x));
+    }
+
+    // takeOver adds what the runs before this one have of a tile.
+    __device__ void takeOver(float (&sums)[TOKENS / 2], int tile) {
+        const int index = blockIdx.x;
+        int first = index;
+        while (p.cut.runBegin(first, gridDim.x) > tile * p.steps) first--;
+        for (int i = first + threadIdx.x % 128; i < index; i += 128) awaitHandOver(flag(i));
+        groupSync(1 + threadIdx.x / 128, 128);
+        for (int i = first; i < index; i++) addPartial<TOKENS / 8>(partial(i), sums);
+    }
+};
+
+} // namespace quantised
+
+// GA_QUANTISED makes the kernel of a tile: ga_w4a16_bf16_g128_64, or _g128z_64 with zero points.
+#define GA_QUANTISED_KERNEL(DTYPE, T, BITS, GROUP, SUFFIX, ZEROS, TOKENS)                                          \
+    extern "C" __global__ void __launch_bounds__(quantised::threadsOf(TOKENS), TOKENS <= 32 ? 2 : 1)                \
+        ga_w##BITS##a16_##DTYPE##_g##GROUP##SUFFIX##_##TOKENS(const __grid_constant__ quantised::Params p) {       \
+        quantised::Product<Operand::T, BITS, GROUP, ZEROS, TOKENS>(p).run();                                       \
+    }
+#define GA_QUANTISED(BITS, DTYPE, T, GROUP, TOKENS)            \
+    GA_QUANTISED_KERNEL(DTYPE, T, BITS, GROUP, , false, TOKENS) \
+    GA_QUANTISED_KERNEL(DTYPE, T, BITS, GROUP, z, true, TOKENS)

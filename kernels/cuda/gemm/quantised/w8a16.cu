@@ -1,0 +1,12 @@
+// arch: 90a
+//
+// Products with weights of 8 bits; see quantised.cuh.
+#include "quantised.cuh"
+#include "quantised_tiles.cuh"
+
+GA_QUANTISED_TILES(GA_QUANTISED, 8, bf16, BF16, 32)
+GA_QUANTISED_TILES(GA_QUANTISED, 8, bf16, BF16, 64)
+GA_QUANTISED_TILES(GA_QUANTISED, 8, bf16, BF16, 128)
+GA_QUANTISED_TILES(GA_QUANTISED, 8, fp16, FP16, 32)
+GA_QUANTISED_TILES(GA_QUANTISED, 8, fp16, FP16, 64)
+GA_QUANTISED_TILES(GA_QUANTISED, 8, fp16, FP16, 128)

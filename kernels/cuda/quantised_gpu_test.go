@@ -1,0 +1,80 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// smallQuantised are few and small, as [smallProblems] are.
+func smallQuantised(t *testing.T, d kernels.DType, bits int) []kernels.QuantisedProblem {
+	t.Helper()
+	var out []kernels.QuantisedProblem
+	add := func(m, n, k, group int, zeros bool, longer int) {
+		f, err := kernels.Quantisation{Bits: bits, Group: group, ZeroPoints: zeros}.Format(d, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d, BLayout: kernels.Transposed, LDA: k + longer, LDC: n + longer}
+		out = append(out, kernels.QuantisedProblem{Problem: p, Weights: f})
+	}
+	for _, zeros := range []bool{false, true} {
+		for _, group := range []int{32, 64, 128} {
+			if testing.Short() { // what remains for a tool that is slower by orders of magnitude
+				add(67, 193, 384, group, zeros, 1)
+				continue
+			}
+			add(1, 72, 384, group, zeros, 0)
+			add(3, 130, 640, group, zeros, 3)
+			add(70, 200, 384, group, zeros, 1)
+			add(300, 264, 256, group, zeros, 0)
+		}
+		add(8, 136, 520, 0, zeros, 0)
+	}
+	return out
+}
+
+// TestSmallQuantised runs every kernel for quantised weights in every schedule that a plan may
+// choose, as TestSmall does those for plain ones.
+func TestSmallQuantised(t *testing.T) {
+	d := gpu(t)
+	for _, f := range quantised.Families {
+		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
+			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
+				ran := map[string]int{}
+				for _, q := range smallQuantised(t, dt, f.Bits) {
+					q, err := q.Normalized()
+					if err != nil {
+						t.Fatal(err)
+					}
+					// As binding finds it: the gate's operands begin at whole rows.
+					aligned := gemm.Alignment{A: planning.AlignmentOf(0, int64(q.LDA*dt.Size())), C: planning.AlignmentOf(0, int64(q.LDC*dt.Size()))}
+					p := quantised.Problem{Problem: gemm.Problem{Problem: q.Problem, Aligned: aligned}, Weights: q.Weights}
+					for _, way := range cudatest.Ways(d.Arch(), quantised.Family(f), p) {
+						plan := way.Plan(d.Arch(), p)
+						key := fmt.Sprint(symbolOf(plan), plan.Flags > 0)
+						if ran[key] >= 3 || testing.Short() && ran[key] > 0 {
+							continue
+						}
+						ran[key]++
+						if _, err := kernels.CheckQuantised(context.Background(), d, quantised.NewKernel(d.Device, way), q, 1); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if len(ran) == 0 {
+					t.Skip("nothing of this type")
+				}
+				t.Logf("%d ways", len(ran))
+			})
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// QuantisedMatrix is weights [N,K] as integers with scales.
+type QuantisedMatrix struct {
+	Format WeightFormat
+	N, K   int
+	Codes  []uint8   // N·K, unsigned
+	Scales []float64 // N · K ÷ GroupK, each representable in Format.Scale
+	Zeros  []uint8   // as many, nil where the format has no zero points
+}
+
+// Quantise rounds weights [N,K] to the nearest integers of a format. Each group's scale is the
+// smallest, in the scales' type, by which the codes reach from its least to its largest weight;
+// without zero points, as far to both sides of 0. The error names what can't be: the format, or
+// a weight that is no finite number.
+func Quantise(f WeightFormat, n, k int, values []float64) (*QuantisedMatrix, error) {
+	if err := f.checkIntegers(k); err != nil {
+		return nil, err
+	}
+	if len(values) != n*k {
+		return nil, fmt.Errorf("quantise n%d k%d: got %d weights, expected %d", n, k, len(values), n*k)
+	}
+	groups := n * (k / f.GroupK)
+	m := &QuantisedMatrix{Format: f, N: n, K: k, Codes: make([]uint8, n*k), Scales: make([]float64, groups)}
+	if f.ZeroPoint != "" {
+		m.Zeros = make([]uint8, groups)
+	}
+	for g := range groups {
+		first := g * f.GroupK
+		if at := m.quantise(g, values[first:first+f.GroupK]); at >= 0 {
+			return nil, fmt.Errorf("quantise n%d k%d: weight (%d,%d) is %g, too large for scales of %s or no number",
+				n, k, (first+at)/k, (first+at)%k, values[first+at], f.Scale)
+		}
+	}
+	return m, nil
+}
+
+// quantise does one group. It returns the index of a weight that has no code, or -1.
+func (m *QuantisedMatrix) quantise(g int, weights []float64) int {
+	most := float64(int(1)<<m.Format.Bits - 1)
+	low, high := 0.0, 0.0
+	for i, x := range weights {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return i
+		}
+		low, high = min(low, x), max(high, x)
+	}
+	zero := float64(int(1) << (m.Format.Bits - 1))
+	reach := 2 * max(-low, high)
+	if m.Zeros != nil {
+		reach = high - low
+	}
+	scale := roundTo(m.Format.Scale, reach/most)
+	switch {
+	case math.IsInf(scale, 0):
+		for i, x := range weights {
+			if x == low && -low > high || x == high {
+				return i
+			}
+		}
+	case scale == 0:
+		scale = 1 // of a group of zeros, or of weights below what the scales' type resolves
+	}
+	if m.Zeros != nil {
+		zero = max(0, min(most, math.RoundToEven(-low/scale)))
+		m.Zeros[g] = uint8(zero)
+	}
+	m.Scales[g] = scale
+	for i, x := range weights {
+		m.Codes[g*m.Format.GroupK+i] = uint8(max(0, min(most, math.RoundToEven(x/scale)+zero)))
+	}
+	return -1
+}
+
+// Values are the weights [N,K] as kernels take them with activations of type d: (code − zero
+// point) · scale, rounded once.
+func (m *QuantisedMatrix) Values(d DType) []float64 {
+	out := make([]float64, len(m.Codes))
+	zero := float64(int(1) << (m.Format.Bits - 1))
+	for g, scale := range m.Scales {
+		if m.Zeros != nil {
+			zero = float64(m.Zeros[g])
+		}
+		first := g * m.Format.GroupK
+		for i, code := range m.Codes[first : first+m.Format.GroupK] {
+			out[first+i] = roundTo(d, (float64(code)-zero)*scale)
+		}
+	}
+	return out
+}
+
+// Raw is the weights as [QuantisedProblem] describes them.
+func (m *QuantisedMatrix) Raw() []byte {
+	at := m.Format.rawWeights(m.N, m.K)
+	out := make([]byte, at.Bytes)
+	putCodes(out, m.Codes, m.Format.Bits)
+	for g, scale := range m.Scales {
+		bits := EncodeFP16(scale)
+		if m.Format.Scale == BF16 {
+			bits = EncodeBF16(scale)
+		}
+		binary.LittleEndian.PutUint16(out[at.Scales+int64(2*g):], bits)
+	}
+	if m.Zeros != nil {
+		putCodes(out[at.Zeros:], m.Zeros, m.Format.ZeroPointBits)
+	}
+	return out
+}
+
+// putCodes writes a stream of codes of 4 or 8 bits, the first one of a byte in its lower half.
+func putCodes(to []byte, codes []uint8, bits int) {
+	if bits == 8 {
+		copy(to, codes)
+		return
+	}
+	for i, code := range codes {
+		to[i/2] |= code << (i % 2 * 4)
+	}
+}
