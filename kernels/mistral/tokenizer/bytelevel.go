@@ -94,12 +94,12 @@ func each(cuts []cut, text string, yield func(string)) {
 
 // The expressions that the library has in its own code: of ByteLevel with use_regex, and
 // of Digits, whose digits are those of Unicode 17.0.
-var (
+const (
 	ofByteLevel = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	ofDigits    = `[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]`
 )
 
-// parts returns what a pre-tokenizer consists of: itself, if it is no Sequence.
+// preTokenizers returns what a pre-tokenizer consists of: itself, if it is no Sequence.
 func preTokenizers(part json.RawMessage) ([]json.RawMessage, error) {
 	if typeOf(part) != "Sequence" {
 		return []json.RawMessage{part}, nil

@@ -220,10 +220,11 @@ func TestResultsAreApart(t *testing.T) {
 
 // TestInvalidText also shows that nothing but UTF-8 changes a text.
 func TestInvalidText(t *testing.T) {
-	tok := open(t, "metaspace")
-	for text, same := range map[string]string{"a\xff\xfeb": "a\uFFFDb", "\xe2\x82": "\uFFFD", "\xed\xa0\x80x": "\uFFFDx"} {
-		if got, want := tok.Encode(text), tok.Encode(same); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want those of %q, %v", text, got, same, want)
+	for _, tok := range []*Tokenizer{open(t, "metaspace"), openByteLevel(t, "llama3"), openByteLevel(t, "tekken")} {
+		for text, same := range map[string]string{"a\xff\xfeb": "a\uFFFDb", "\xe2\x82": "\uFFFD", "\xed\xa0\x80x": "\uFFFDx"} {
+			if got, want := tok.Encode(text), tok.Encode(same); !slices.Equal(got, want) {
+				t.Errorf("%q: %v, want those of %q, %v", text, got, same, want)
+			}
 		}
 	}
 }
