@@ -14,7 +14,8 @@
 //	(?i:…) around ASCII
 //
 // No Go library is used: regexp has neither lookahead nor possessive repeats, and
-// github.com/dlclark/regexp2 classifies characters by Go's tables, which are of another
-// version of Unicode than those of both engines (5807 code points are assigned in 16.0
-// that 15.0 does not have). Classes come from unicode.txt, which was asked of the engines.
+// github.com/dlclark/regexp2 (v1.12.0) classifies characters by tables of another version of
+// Unicode than the 16.0 of both engines. With Llama 3's expression it cut 304 of the
+// 10 000 strings of package tokenizer's tests in other places, with GPT-4o's 331, and took
+// five times as long. Classes come from unicode.txt, which was asked of the engines.
 package regex
