@@ -37,7 +37,9 @@ that a verdict on a product can be followed to the tokens a second that it costs
 
 Mistral v0.1 to v0.3 and Llama 2 and 3 are understood by their config.json; anything
 unknown in it is an error, not a guess. Weights come in fp32, fp16 or bf16 and
-run in any of the three.
+run in any of the three. Weights of 4 or 8 bits are read as GPTQ, AWQ (gemm) and
+compressed-tensors (pack-quantized) store them, in groups or whole rows, with zero points
+or without, but not in act-order; they run as the numbers that they stand for.
 
 Tokenizers are tokenizer.json with BPE over characters, as Llama 2 and Mistral v0.1 to v0.3
 have it, or over bytes, as Llama 3, Qwen 2 and GPT-2 have it, and where that file is
