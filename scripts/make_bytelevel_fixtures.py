@@ -152,6 +152,7 @@ def tekken(kinds):
     model = train(kinds, TEKKEN, 1_800)
     words = [bytes([b]) for b in range(256)]
     words += [bytes(unwritten[char] for char in left + right) for left, right in model["merges"]]
+    words[1_400:1_400] = [" GEMM".encode(), "XMLHttp".encode(), " быстро".encode(), " THEY".encode(), " κόσμε".encode()]  # that no merges lead to
     words = list(dict.fromkeys(words))
 
     def text(word):
@@ -228,6 +229,7 @@ def variants(files):
     config = {**files["tekken"]["config"], "version": "v13"}
     yield "tekken-13", "tekken", [field("tekken", "config", becomes=config), ('"vocab":', f'"special_tokens":{compact(special)},"vocab":')]
     yield "tekken-cased", "tekken", [field("tekken", "config", "pattern", becomes=O200K)]
+    yield "tekken-gaps", "tekken", [field("tekken", "config", "pattern", becomes=r"\p{L}+|\s")]
     yield "tekken-small", "tekken", [field("tekken", "config", "default_vocab_size", becomes=100 + 256 + 40)]
 
 

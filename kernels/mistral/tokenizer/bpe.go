@@ -100,7 +100,6 @@ func (w *word) addBytes(text string) {
 		id := w.bytes[text[i]]
 		if id < 0 {
 			if w.unknown < 0 || unknown && w.fuse {
-				unknown = w.unknown >= 0
 				continue
 			}
 			id = w.unknown

@@ -83,7 +83,7 @@ func compose(run []rune, classes []uint8) []rune {
 	last := 0 // class of the last one in out behind the starter
 	for i, r := range run {
 		class := int(classes[i])
-		if starter >= 0 && (len(out) == starter+1 || last < class && last != 0) {
+		if starter >= 0 && (len(out) == starter+1 || last < class) {
 			if c, ok := composites().of[[2]rune{out[starter], r}]; ok {
 				out[starter] = c
 				continue
