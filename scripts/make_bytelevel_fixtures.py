@@ -152,8 +152,8 @@ def tekken(kinds):
     model = train(kinds, TEKKEN, 1_800)
     words = [bytes([b]) for b in range(256)]
     words += [bytes(unwritten[char] for char in left + right) for left, right in model["merges"]]
-    words[1_400:1_400] = [" GEMM".encode(), "XMLHttp".encode(), " быстро".encode(), " THEY".encode(), " κόσμε".encode()]  # that no merges lead to
-    words = list(dict.fromkeys(words))
+    words[1_400:1_400] = [b"reserved", b"header", b"SPECIAL", "👨‍👩‍👧‍👦".encode()]  # that no merges lead to
+    words = list(dict.fromkeys(words))[:1_800]
 
     def text(word):
         try:

@@ -84,13 +84,16 @@ func matches(t interface{ Fatalf(string, ...any) }, p *Pattern, text string) []s
 	return found
 }
 
-// TestMatches has what package regexp cannot do.
+// TestMatches has what package regexp cannot do, and repeats of single sets, which are
+// steps of their own.
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		expression, text string
 		want             []string
 	}{
 		{`\s+(?!\S)|\s+`, "a   b  ", []string{"  ", " ", "  "}},
+		{` ?\p{L}+|\d`, "ab c1", []string{"ab", " c", "1"}},
+		{`[ab]+b|\d`, "ab1aba", []string{"ab", "1", "ab"}},
 		{`a(?=b)`, "abaab", []string{"a", "a"}},
 		{`a++a|b`, "aaab", []string{"b"}},
 		{`(?>a|ab)c|b`, "abc", []string{"b"}},
