@@ -124,7 +124,7 @@ func quantizedFolder(t *testing.T, name string) (config string, tensors map[stri
 	}
 	tensors = map[string]stored{}
 	for name, e := range entries {
-		tensors[name] = stored{e.dtype, e.shape, e.data}
+		tensors[name] = stored(e)
 	}
 	return compact.String(), tensors
 }

@@ -42,14 +42,7 @@ func newSet(categories uint32, ranges []span, negate bool) *set {
 	return s
 }
 
-// has tells whether r is in the set.
-func (s *set) has(r rune) bool {
-	if r < 128 {
-		return s.ascii[r>>6]&(1<<(r&63)) != 0
-	}
-	return s.slow(r)
-}
-
+// slow tells whether r is in the set, without the table of ASCII.
 func (s *set) slow(r rune) bool {
 	if s.categories>>(s.table.of(r)&category)&1 != 0 {
 		return !s.negate
