@@ -17,5 +17,5 @@
 // github.com/dlclark/regexp2 (v1.12.0) classifies characters by tables of another version of
 // Unicode than the 16.0 of both engines. With Llama 3's expression it cut 304 of the
 // 10 000 strings of package tokenizer's tests in other places, with GPT-4o's 331, and took
-// five times as long. Classes come from unicode.txt, which was asked of the engines.
+// four to six times as long. Classes come from unicode.txt, which was asked of the engines.
 package regex
