@@ -37,7 +37,14 @@ that a verdict on a product can be followed to the tokens a second that it costs
 
 Mistral v0.1 to v0.3 and Llama 2 and 3 are understood by their config.json; anything
 unknown in it is an error, not a guess. Weights come in fp32, fp16 or bf16 and
-run in any of the three.`,
+run in any of the three. Weights of 4 or 8 bits are read as GPTQ, AWQ (gemm) and
+compressed-tensors (pack-quantized) store them, in groups or whole rows, with zero points
+or without, but not in act-order; they run as the numbers that they stand for.
+
+Tokenizers are tokenizer.json with BPE over characters, as Llama 2 and Mistral v0.1 to v0.3
+have it, or over bytes, as Llama 3, Qwen 2 and GPT-2 have it, and where that file is
+missing tekken.json, as Mistral Nemo and Small have it. Special tokens that are spelt out
+in a prompt count as such with tokenizer.json, as text with tekken.json.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -176,15 +183,20 @@ type words struct {
 	vocab int
 }
 
-// openWords reads the tokenizer that lies next to a model.
+// openWords reads the tokenizer that lies next to a model: tokenizer.json, or tekken.json
+// where there is none.
 func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
-	w := &words{path: filepath.Join(dir, "tokenizer.json"), vocab: c.Config().Vocab}
-	var err error
-	w.Tokenizer, err = tokenizer.Open(w.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(usagef("%s is missing", w.path), "a model's folder, as Hugging Face stores it, has one next to config.json")
+	w := &words{vocab: c.Config().Vocab}
+	for _, name := range []string{"tokenizer.json", "tekken.json"} {
+		var err error
+		w.path = filepath.Join(dir, name)
+		w.Tokenizer, err = tokenizer.Open(w.path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return w, usage(err)
+		}
 	}
-	return w, usage(err)
+	return nil, hint(usagef("%s is missing, and so is tekken.json", filepath.Join(dir, "tokenizer.json")),
+		"a model's folder, as Hugging Face stores it, has one of them next to config.json")
 }
 
 // encode turns a text into tokens, with what the tokenizer puts around texts when special

@@ -175,6 +175,14 @@ func otherWeights(dir string) string {
 func (c *Checkpoint) checkWeights() error {
 	known := map[string]bool{}
 	for _, w := range c.config.Weights() {
+		if len(w.Shape) == 2 && c.isPacked(w.Name) {
+			names, err := c.checkPacked(w.Name, w.Shape[0], w.Shape[1])
+			if err != nil {
+				return err
+			}
+			maps.Copy(known, set(names...))
+			continue
+		}
 		known[w.Name] = true
 		if _, err := c.find(w.Name, w.Shape); err != nil {
 			return err
@@ -196,24 +204,42 @@ func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", laye
 // Config is what config.json says.
 func (c *Checkpoint) Config() Config { return c.config }
 
-// Tensor returns a tensor by its full name, which must have the given shape. The error
-// is an [*Error] that names the tensor, what was found and what was expected.
+// Tensor returns a tensor by its full name, which must have the given shape. Weights that
+// are stored as integers are returned as what they stand for, in fp32, in memory of their
+// own. The error is an [*Error] that names the tensor, what was found and what was expected.
 func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {
-	return c.find(name, shape)
+	if len(shape) != 2 || !c.isPacked(name) {
+		return c.find(name, shape)
+	}
+	q, err := c.Quantized(name, shape[0], shape[1])
+	if err != nil {
+		return Tensor{}, err
+	}
+	return q.Dense()
 }
 
-func (c *Checkpoint) find(name string, shape []int) (Tensor, error) {
+// shaped returns a tensor as it is stored, which must have the given shape.
+func (c *Checkpoint) shaped(name string, shape []int) (entry, error) {
 	f := c.tensors[name]
 	if f == nil {
-		return Tensor{}, &Error{Path: c.dir, Tensor: name, Reason: fmt.Sprintf("missing, expected shape %v", shape)}
+		return entry{}, &Error{Path: c.dir, Tensor: name, Reason: fmt.Sprintf("missing, expected shape %v", shape)}
 	}
 	e, ok := f.tensors[name]
 	if !ok {
-		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: "asked for after the checkpoint was closed"}
+		return entry{}, &Error{Path: f.path, Tensor: name, Reason: "asked for after the checkpoint was closed"}
 	}
 	if !slices.Equal(e.shape, shape) {
-		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: fmt.Sprintf("shape %v, expected %v", e.shape, shape)}
+		return entry{}, &Error{Path: f.path, Tensor: name, Reason: fmt.Sprintf("shape %v, expected %v", e.shape, shape)}
 	}
+	return e, nil
+}
+
+func (c *Checkpoint) find(name string, shape []int) (Tensor, error) {
+	e, err := c.shaped(name, shape)
+	if err != nil {
+		return Tensor{}, err
+	}
+	f := c.tensors[name]
 	dtype, ok := readable[e.dtype]
 	if !ok {
 		return Tensor{}, &Error{Path: f.path, Tensor: name, Reason: fmt.Sprintf("of type %q, expected F32, F16 or BF16", e.dtype)}
@@ -238,7 +264,8 @@ type Tensor struct {
 	DType kernels.DType // fp32, fp16 or bf16
 	Shape []int
 	// Data are the elements, little-endian and row-major, at no particular alignment:
-	// memory of the file, for reading only, until [Checkpoint.Close].
+	// memory of the file, for reading only, until [Checkpoint.Close], but for weights that
+	// are stored as integers.
 	Data []byte
 
 	path string

@@ -4,7 +4,8 @@
 // Nothing in these files is trusted: every number is checked against the file or
 // against a bound before anything is allocated or computed from it, and a field of
 // config.json that is not known here is an error, since it may change what the model
-// computes. Weights are mapped into memory, not read.
+// computes. Weights are mapped into memory, not read. Those that GPTQ, AWQ or
+// compressed-tensors made integers of are unpacked where they are asked for.
 package checkpoint
 
 import (
@@ -35,6 +36,8 @@ type Config struct {
 	// DType is the type that the weights are declared to have: fp32, fp16 or bf16;
 	// empty when config.json does not say, and [Open] then takes the embedding table's.
 	DType kernels.DType
+	// Quantization says how weights are stored as integers; nil where none are.
+	Quantization *Quantization
 	// BOS is the token that begins a text, -1 for none.
 	BOS int
 	// EOS are the tokens that end one.

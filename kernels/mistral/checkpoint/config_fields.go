@@ -192,6 +192,7 @@ func parseConfig(path string, data []byte) (Config, error) {
 	c.Window = readWindow(f, d)
 	read(f, "tie_word_embeddings", "true or false", &c.Tied)
 	c.DType = readDType(f)
+	c.Quantization = readQuantization(f)
 	c.BOS, c.EOS = 1, []int{2}
 	readTokens(f, &c)
 	readRope(f, &c)

@@ -192,7 +192,7 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"pretraining_tp": 2`), "pretraining_tp is 2: only 1 is supported"},
 		{with(`"partial_rotary_factor": 0.5`), "partial_rotary_factor is 0.5: only 1 is supported"},
 		{with(`"auto_map": {"AutoModel": "x.Y"}`), `auto_map is {"AutoModel": "x.Y"}: only {} is supported`},
-		{with(`"quantization_config": {"bits": 4}`), `unknown field quantization_config with value {"bits": 4}`},
+		{with(`"quantization_config": {"bits": 4}`), `quantization_config.quant_method is "": expected gptq, awq or compressed-tensors`},
 		{with(`"layer_types": ["full_attention"]`), "unknown field layer_types"},
 		{with(`"final_logit_softcapping": 30`), "unknown field final_logit_softcapping with value 30"},
 		{with(`"notes": "` + strings.Repeat("x", 1000) + `"`), "xxxx…"},
@@ -221,6 +221,13 @@ func FuzzConfig(f *testing.F) {
 	for _, s := range []string{mistralV1, mistralV3, llama2, llama32, llama32v5, with(`"head_dim": 64, "rope_scaling": {"type": "linear"}`)} {
 		f.Add([]byte(s))
 	}
+	for _, name := range quantizedFixtures {
+		text, err := os.ReadFile(filepath.Join("testdata", name, configFile))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parseConfig("config.json", data)
 		if err != nil {
@@ -229,6 +236,9 @@ func FuzzConfig(f *testing.F) {
 				t.Fatalf("%T", err)
 			}
 			return
+		}
+		if q := c.Quantization; q != nil && (q.Bits != 4 && q.Bits != 8 || q.Group < 0 || q.Group > maxWidth) {
+			t.Fatalf("%+v", q)
 		}
 		if err := c.Heads.Validate(); err != nil {
 			t.Fatal(err)

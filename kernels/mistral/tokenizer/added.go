@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer/regex"
 )
 
 // added are the tokens that are found in a text before the model sees it: raw in the
@@ -111,16 +113,10 @@ func (m *matcher) cut(text string, yield func(id int32, start, stop int)) {
 
 func endsInWord(text string) bool {
 	r, _ := utf8.DecodeLastRuneInString(text)
-	return text != "" && isWord(r)
+	return text != "" && regex.IsWord(r)
 }
 
 func beginsWord(text string) bool {
 	r, _ := utf8.DecodeRuneInString(text)
-	return text != "" && isWord(r)
-}
-
-// isWord tells whether r is a word's character as Unicode's technical standard 18 has
-// it (\w): alphabetic, mark, decimal digit, connector or joiner.
-func isWord(r rune) bool {
-	return unicode.In(r, unicode.Letter, unicode.Nl, unicode.Other_Alphabetic, unicode.Mark, unicode.Nd, unicode.Pc, unicode.Join_Control)
+	return text != "" && regex.IsWord(r)
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,14 +14,24 @@ func megabyte(text string) string {
 // BenchmarkEncode takes one MB of each kind: all strings of the test; prose; one long
 // word, in which all merges compete; added tokens and their beginnings.
 func BenchmarkEncode(b *testing.B) {
-	for _, style := range []string{"normalizer", "metaspace"} {
-		tok := open(b, style)
+	for _, style := range append([]string{"normalizer", "metaspace"}, byteLevelKinds...) {
+		var tok *Tokenizer
+		if slices.Contains(byteLevelKinds, style) {
+			tok = openByteLevel(b, style)
+		} else {
+			tok = open(b, style)
+		}
 		for _, c := range []struct{ name, text string }{
 			{"mixture", strings.Join(texts(b, 10_000), "")},
 			{"prose", " the quick brown fox jumps over the lazy dog, which is under no condition limited"},
 			{"blanks", " "},
 			{"word", "contributionslicenseincluding"},
-			{"added", "[INST] <|im <tag> [INST"},
+			{"capitals", "CONTRIBUTIONS"},
+			{"lines", "\n   "},
+			{"digits", "1234567890"},
+			{"characters", "你好世界"},
+			{"marks", "e\u0301\u0323"},
+			{"added", "<|im_end|><|eot_id|>[INST] <|im <tag> [INST"},
 		} {
 			text := megabyte(c.text)
 			b.Run(style+"/"+c.name, func(b *testing.B) {

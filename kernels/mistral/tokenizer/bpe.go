@@ -2,9 +2,10 @@ package tokenizer
 
 import "unicode/utf8"
 
-// bpe is the model: which characters are tokens, and which neighbours become one token.
+// bpe is the model: which characters or bytes are tokens, and which neighbours become one
+// token.
 type bpe struct {
-	vocab   map[string]int32 // only asked for whole words, with ignoreMerges
+	vocab   map[string]int32 // of whole words, with ignoreMerges, and of what ranked merges
 	chars   map[rune]int32   // tokens of one character
 	bytes   [256]int32       // tokens of one byte, -1 where there is none
 	merges  map[uint64]merge // by pair
@@ -13,6 +14,8 @@ type bpe struct {
 	fallback     bool // characters without a token are spelt in bytes
 	fuse         bool // unknown characters in a row are one token
 	ignoreMerges bool // a word that is a token is that token, whatever the merges make of it
+	byteLevel    bool // words are merged from their bytes; bytes are never a fallback
+	ranked       bool // neighbours merge where the vocabulary has both as one, lowest id first
 
 	// joins are the neighbouring characters that some merge joins, as last of its left
 	// and first of its right side. Between all others a word falls into segments that
@@ -33,6 +36,7 @@ const none rune = -1
 // A word turns words into ids. It holds what can be used again from word to word.
 type word struct {
 	*bpe
+	text    string
 	ids     []int32
 	symbols []symbol
 	last    rune // the character of the last symbol
@@ -43,6 +47,7 @@ type word struct {
 type symbol struct {
 	id         int32 // -1 when it was merged into its left neighbour
 	prev, next int32
+	start      int32 // of its text, set and needed where the model is ranked
 }
 
 func (m *bpe) word() *word { return &word{bpe: m} }
@@ -54,7 +59,12 @@ func (w *word) encode(ids []int32, text string) []int32 {
 			return append(ids, id)
 		}
 	}
-	w.ids, w.last = ids, none
+	w.text, w.ids, w.last = text, ids, none
+	if w.byteLevel {
+		w.addBytes(text)
+		w.merge()
+		return w.ids
+	}
 	unknown := false // the token of an unknown character is still to be added
 	settle := func() {
 		if unknown {
@@ -81,6 +91,22 @@ func (w *word) encode(ids []int32, text string) []int32 {
 	settle()
 	w.merge()
 	return w.ids
+}
+
+// addBytes adds a symbol for each byte. Those without a token are unknown.
+func (w *word) addBytes(text string) {
+	unknown := false // so was the byte in front
+	for i := range len(text) {
+		id := w.bytes[text[i]]
+		if id < 0 {
+			if w.unknown < 0 || unknown && w.fuse {
+				continue
+			}
+			id = w.unknown
+		}
+		unknown = w.bytes[text[i]] < 0
+		w.symbols = append(w.symbols, symbol{id: id, start: int32(i)})
+	}
 }
 
 // spell adds the bytes of char and returns true, or false where one has no token.
@@ -130,11 +156,11 @@ func (w *word) merge() {
 	for len(w.queue) > 0 {
 		top := w.queue.pop()
 		left := &s[top.at]
-		if left.next < 0 {
+		if left.id < 0 || left.next < 0 {
 			continue
 		}
 		right := &s[left.next]
-		if m, ok := w.merges[pair(left.id, right.id)]; !ok || m.id != top.id {
+		if m, ok := w.joined(top.at); !ok || m.id != top.id {
 			continue // one of the two became something else since, or part of it
 		}
 		left.id, right.id = top.id, -1
@@ -156,10 +182,26 @@ func (w *word) consider(at int32) {
 	if at < 0 || w.symbols[at].next < 0 {
 		return
 	}
-	left := w.symbols[at]
-	if m, ok := w.merges[pair(left.id, w.symbols[left.next].id)]; ok {
+	if m, ok := w.joined(at); ok {
 		w.queue.push(candidate{m, at})
 	}
+}
+
+// joined returns what the symbol at that place and its right neighbour, which must be
+// there, become, and whether they are merged at all.
+func (w *word) joined(at int32) (merge, bool) {
+	left := &w.symbols[at]
+	right := &w.symbols[left.next]
+	if !w.ranked {
+		m, ok := w.merges[pair(left.id, right.id)]
+		return m, ok
+	}
+	end := int32(len(w.text))
+	if right.next >= 0 {
+		end = w.symbols[right.next].start
+	}
+	id, ok := w.vocab[w.text[left.start:end]]
+	return merge{id, id}, ok
 }
 
 // A candidate is a merge of the symbol at a place with its right neighbour.

@@ -8,14 +8,16 @@ import (
 // decoder is what turns ids into text.
 type decoder struct {
 	tokens []piece
+	bytes  bool   // tokens are bytes, of which only all together are a text
+	apart  bool   // a special token ends a character in bytes
 	strip  string // what is taken off the front of a text
 	most   int    // how often
 }
 
 // A piece is what a token gives to a text.
 type piece struct {
-	text   string
-	isByte bool // the token spells a byte
+	text   string // bytes, where the decoder says so
+	isByte bool   // the token spells a byte
 	byte   byte
 	skip   bool // special tokens give nothing
 }
@@ -53,10 +55,54 @@ func (d *decoder) piece(id int32) piece {
 // replacements returns U+FFFD for each of n bytes.
 func replacements(n int) string { return strings.Repeat(string(utf8.RuneError), n) }
 
+// characters writes the characters that text begins with and returns the beginning of
+// another at its end, up to 3 bytes; with end set, that is none. Bytes that are no part of
+// a character become U+FFFD, and so does the beginning of one that does not go on.
+func characters(to *strings.Builder, text string, end bool) (rest string) {
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && size == 1 {
+			size = 0
+			for size < len(text) && size < utf8.UTFMax-1 && !utf8.FullRuneInString(text[:size+1]) {
+				size++
+			}
+			if size == len(text) && !end {
+				return text
+			}
+			size = max(size, 1)
+		}
+		to.WriteRune(r)
+		text = text[size:]
+	}
+	return ""
+}
+
+// decodeBytes is Decode where tokens are bytes.
+func (t *Tokenizer) decodeBytes(ids []int32) string {
+	var text strings.Builder
+	var run []byte
+	for _, id := range ids {
+		p := t.decoder.piece(id)
+		if p.skip && t.decoder.apart {
+			characters(&text, string(run), true)
+			run = run[:0]
+		}
+		if !p.skip {
+			run = append(run, p.text...)
+		}
+	}
+	characters(&text, string(run), true)
+	return text.String()
+}
+
 // Decode returns the text of ids without special tokens; ids that do not exist are left
 // out, too. Where tokens of single bytes in a row are not UTF-8 as a whole, each of
-// them becomes U+FFFD.
+// them becomes U+FFFD. With byte-level BPE it is one U+FFFD for each byte that belongs to
+// no character and for each beginning of a character that does not go on.
 func (t *Tokenizer) Decode(ids []int32) string {
+	if t.decoder.bytes {
+		return t.decodeBytes(ids)
+	}
 	var text strings.Builder
 	var run []byte
 	flush := func() {
@@ -83,7 +129,7 @@ func (t *Tokenizer) Decode(ids []int32) string {
 }
 
 // A Stream decodes ids one by one. Its parts together are what [Tokenizer.Decode] makes
-// of all ids, with one difference: a character that is spelt in bytes comes as soon as
+// of all ids, with one difference where bytes are a fallback: a character that is spelt in bytes comes as soon as
 // it is whole, and stays even if bytes behind it turn out not to be UTF-8. Only those
 // then become U+FFFD, one for each byte.
 type Stream struct {
@@ -101,10 +147,16 @@ func (t *Tokenizer) Stream() *Stream {
 // special, unknown, or a byte inside of a character.
 func (s *Stream) Next(id int32) string {
 	p := s.decoder.piece(id)
+	var text strings.Builder
+	if s.decoder.bytes {
+		s.bytes = append(s.bytes, p.text...)
+		rest := characters(&text, string(s.bytes), p.skip && s.decoder.apart)
+		s.bytes = append(s.bytes[:0], rest...)
+		return text.String()
+	}
 	if p.skip {
 		return ""
 	}
-	var text strings.Builder
 	if p.isByte {
 		s.bytes = append(s.bytes, p.byte)
 		for len(s.bytes) > 0 && utf8.FullRune(s.bytes) {
@@ -121,8 +173,14 @@ func (s *Stream) Next(id int32) string {
 }
 
 // Flush ends the text: it returns U+FFFD for each byte of a character that was left
-// incomplete, and the next id begins a new text.
+// incomplete, one for all of them with byte-level BPE, and the next id begins a new text.
 func (s *Stream) Flush() string {
+	if s.decoder.bytes {
+		var text strings.Builder
+		characters(&text, string(s.bytes), true)
+		s.bytes = s.bytes[:0]
+		return text.String()
+	}
 	text := s.lead.cut(replacements(len(s.bytes)))
 	s.bytes, s.lead = s.bytes[:0], s.decoder.leading()
 	return text

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,7 +17,8 @@ import (
 // here have 2 to 4 MB, the largest vocabularies in the field 30 MB.
 const largest = 256 << 20
 
-// Open reads the tokenizer.json at path. A file that is damaged, or of a tokenizer of
+// Open reads the tokenizer.json at path, or the tekken.json if "tekken" is in its name, as
+// mistral-common tells them apart. A file that is damaged, or of a tokenizer of
 // another kind, is an error of one line that names the place, what was found there and
 // what was expected.
 func Open(path string) (*Tokenizer, error) {
@@ -33,7 +35,11 @@ func Open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read tokenizer: %w", err)
 	}
-	t, err := parse(data)
+	reader := parse
+	if strings.Contains(filepath.Base(path), "tekken") {
+		reader = parseTekken
+	}
+	t, err := reader(data)
 	if err != nil {
 		return nil, fmt.Errorf("read tokenizer %s: %w", path, err)
 	}
@@ -75,7 +81,7 @@ func parse(data []byte) (*Tokenizer, error) {
 	// Tokenizers of other kinds differ in several parts. The model and what comes in
 	// front of it say best which kind it is.
 	t := &Tokenizer{}
-	vocab, err := t.readModel(d.Model)
+	vocab, err := t.readModel(d.Model, isByteLevel(d.PreTokenizer))
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
@@ -118,6 +124,7 @@ func (t *Tokenizer) number(vocab vocabulary, added []addedToken) error {
 			total++
 		}
 	}
+	t.vocab = int(total)
 	owners := make([]string, total)
 	owned := make([]bool, total)
 	own := func(token string, id int64) error {
@@ -230,7 +237,7 @@ func quote(text string) string {
 		return fmt.Sprintf("%q", text)
 	}
 	cut := most
-	for !utf8.RuneStart(text[cut]) {
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
 	return fmt.Sprintf("%q…", text[:cut])

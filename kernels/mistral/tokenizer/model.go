@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,8 +24,9 @@ type model struct {
 	Merges   []mergeOf  `json:"merges"`
 }
 
-// readModel reads the model and returns its vocabulary, whose ids are still to be checked.
-func (t *Tokenizer) readModel(part json.RawMessage) (vocabulary, error) {
+// readModel reads the model, with bytes for characters if byteLevel is set, and returns its
+// vocabulary, whose ids are still to be checked.
+func (t *Tokenizer) readModel(part json.RawMessage, byteLevel bool) (vocabulary, error) {
 	if absent(part) {
 		return nil, errors.New("found null, expected BPE")
 	}
@@ -67,7 +69,14 @@ func (t *Tokenizer) readModel(part json.RawMessage) (vocabulary, error) {
 		}
 		b.unknown = int32(id)
 	}
-	b.readVocab(m.Vocab)
+	if !byteLevel {
+		b.readVocab(m.Vocab)
+		return m.Vocab, b.readMerges(m.Merges, m.Vocab)
+	}
+	b.readBytes(m.Vocab)
+	if m.Fallback && slices.Contains(b.bytes[:], -1) {
+		return nil, errors.New("found byte_fallback true in byte-level BPE whose vocabulary lacks bytes, expected false")
+	}
 	return m.Vocab, b.readMerges(m.Merges, m.Vocab)
 }
 

@@ -50,7 +50,7 @@ func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
 		}
 		for _, one := range s.Normalizers {
 			if typeOf(one) == "Sequence" {
-				return fmt.Errorf("found %s in a Sequence, expected Prepend and Replace", kind(one))
+				return fmt.Errorf("found %s in a Sequence, expected Prepend, Replace and NFC", kind(one))
 			}
 			if err := t.readNormalizer(one); err != nil {
 				return err
@@ -75,8 +75,10 @@ func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
 			return err
 		}
 		t.norm = append(t.norm, rewrite{old: old, new: r.Content})
+	case "NFC":
+		t.norm = append(t.norm, rewrite{compose: true})
 	default:
-		return fmt.Errorf("found %s, expected null or a Sequence of Prepend and Replace", kind(part))
+		return fmt.Errorf("found %s, expected null, NFC or a Sequence of Prepend, Replace and NFC", kind(part))
 	}
 	return nil
 }
@@ -86,11 +88,11 @@ func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
 	if absent(part) {
 		return nil
 	}
+	if isByteLevel(part) {
+		return t.readCuts(part)
+	}
 	if typeOf(part) != "Metaspace" {
-		if strings.Contains(kind(part), `"ByteLevel"`) {
-			return fmt.Errorf("found %s, which is byte-level BPE as in Llama 3 and GPT-2, expected null or Metaspace", kind(part))
-		}
-		return fmt.Errorf("found %s, expected null or Metaspace", kind(part))
+		return fmt.Errorf("found %s, expected null, Metaspace, ByteLevel or a Sequence of Split, Digits and ByteLevel", kind(part))
 	}
 	m := struct {
 		Type        string  `json:"type"`
@@ -128,8 +130,34 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	if absent(part) {
 		return nil
 	}
+	if typeOf(part) == "Sequence" {
+		var s struct {
+			Type       string            `json:"type"`
+			Processors []json.RawMessage `json:"processors"`
+		}
+		if err := read(part, &s); err != nil {
+			return err
+		}
+		templates := 0
+		for _, one := range s.Processors {
+			if typeOf(one) == "TemplateProcessing" {
+				templates++
+			}
+			if templates > 1 || typeOf(one) == "Sequence" {
+				return fmt.Errorf("found %s, expected a Sequence of ByteLevel and one TemplateProcessing", kind(part))
+			}
+			if err := t.readPostProcessor(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if typeOf(part) == "ByteLevel" { // it changes offsets, not ids
+		_, err := readByteLevel(part)
+		return err
+	}
 	if typeOf(part) != "TemplateProcessing" {
-		return fmt.Errorf("found %s, expected null or TemplateProcessing", kind(part))
+		return fmt.Errorf("found %s, expected null, ByteLevel, TemplateProcessing or a Sequence of both", kind(part))
 	}
 	type place struct {
 		ID     string `json:"id"`
@@ -162,8 +190,8 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 				return fmt.Errorf("single: found token %s, expected one of special_tokens", quote(s.Special.ID))
 			}
 			for _, id := range special.IDs {
-				if id < 0 || id >= int64(len(t.ids)) {
-					return fmt.Errorf("id %d of token %s: expected 0 to %d", id, quote(s.Special.ID), len(t.ids)-1)
+				if id < 0 || id >= int64(t.vocab) {
+					return fmt.Errorf("id %d of token %s: expected 0 to %d", id, quote(s.Special.ID), t.vocab-1)
 				}
 				if texts == 0 {
 					t.before = append(t.before, int32(id))
@@ -187,6 +215,9 @@ var steps = []string{"Replace", "ByteFallback", "Fuse", "Strip"}
 // readDecoder reads how tokens become text and makes the table of what each of them gives.
 func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error {
 	const expected = "a Sequence of Replace, ByteFallback, Fuse and Strip in this order"
+	if t.model.byteLevel {
+		return t.readByteDecoder(part, added)
+	}
 	parts := []json.RawMessage{part}
 	if !absent(part) && typeOf(part) == "Sequence" {
 		var s struct {
@@ -231,15 +262,7 @@ func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error 
 			}
 		}
 	}
-	forms := make([]string, len(t.ids))
-	for token, id := range t.ids {
-		forms[id] = token
-	}
-	for _, a := range added {
-		if a.Normalized {
-			forms[a.ID] = t.norm.apply(a.Content) // which is what it stands for in a text
-		}
-	}
+	forms := t.forms(added)
 	t.decoder.tokens = make([]piece, len(forms))
 	for id, form := range forms {
 		p := piece{text: replaces.apply(form)}
@@ -248,14 +271,32 @@ func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error 
 		}
 		t.decoder.tokens[id] = p
 	}
-	// Also those that are normalized, which the library forgets to leave out since
-	// it decodes their normal form (0.23).
+	t.decoder.skip(added)
+	return nil
+}
+
+// forms returns what each id stands for in a text that was normalized.
+func (t *Tokenizer) forms(added []addedToken) []string {
+	forms := make([]string, t.vocab)
+	for token, id := range t.ids {
+		forms[id] = token
+	}
 	for _, a := range added {
-		if a.Special {
-			t.decoder.tokens[a.ID].skip = true
+		if a.Normalized {
+			forms[a.ID] = t.norm.apply(a.Content)
 		}
 	}
-	return nil
+	return forms
+}
+
+// skip makes special tokens give nothing: also those that are normalized, which the
+// library forgets to leave out since it decodes their normal form (0.23).
+func (d *decoder) skip(added []addedToken) {
+	for _, a := range added {
+		if a.Special {
+			d.tokens[a.ID] = piece{skip: true}
+		}
+	}
 }
 
 func (d *decoder) readStrip(part json.RawMessage) error {

@@ -1,13 +1,21 @@
-// Package tokenizer turns text into the token ids of Mistral v0.1 to v0.3 and Llama 2,
-// and ids into text, as the tokenizer.json beside a model's weights says.
+// Package tokenizer turns text into the token ids of the models in this project's reach,
+// and ids into text, as the files beside a model's weights say. It reads
 //
-// These models have byte-pair encoding over characters: what the vocabulary lacks is
-// spelt in tokens of one byte each. The blank is written "▁" inside of tokens, either by
-// a normalizer or by a Metaspace pre-tokenizer. Ids and texts are those of Hugging Face's
-// tokenizers library, to which the tests hold 10 000 strings. No Go library is used
-// since none gives them: sugarme/tokenizer v0.3.0 lacks the byte fallback and was wrong
-// on two thirds of the strings, gomlx/go-huggingface v0.3.1 and eliben/go-sentencepiece
-// v0.6.0 do not read tokenizer.json.
+//   - tokenizer.json of Mistral v0.1 to v0.3 and Llama 2: byte-pair encoding over
+//     characters. What the vocabulary lacks is spelt in tokens of one byte each, and the
+//     blank is written "▁" inside of tokens, either by a normalizer or by a Metaspace
+//     pre-tokenizer.
+//   - tokenizer.json of Llama 3, Qwen 2, GPT-2 and their kind: byte-pair encoding over
+//     bytes ("ByteLevel"), in words that regular expressions cut (Split, Digits), after
+//     the normalizer NFC or none.
+//   - tekken.json of Mistral Nemo, Small and their kind: byte-pair encoding over bytes by
+//     the rank of what two tokens make together.
+//
+// Ids and texts are those of Hugging Face's tokenizers library and of mistral-common, to
+// which the tests hold 10 000 strings for each kind. Neither is at hand in Go: with
+// character tokens sugarme/tokenizer v0.3.0 lacks the byte fallback and was wrong on two
+// thirds of the strings, gomlx/go-huggingface v0.3.1 and eliben/go-sentencepiece v0.6.0
+// do not read tokenizer.json.
 //
 // Anything in a file that this package does not follow is an error of [Open], so that a
 // tokenizer that opens is a tokenizer that is right. Two fields are read over on
@@ -27,10 +35,12 @@ type Tokenizer struct {
 	model bpe
 	added added
 	norm  normalizer
-	space *metaspace // nil without a pre-tokenizer
+	space *metaspace // nil where the pre-tokenizer is none
+	cuts  []cut      // the pre-tokenizer of byte-level BPE
 
 	before, after []int32 // what the post-processor puts around a text
 	ids           map[string]int32
+	vocab         int // how many ids there are
 
 	decoder decoder
 }
@@ -50,10 +60,11 @@ func (t *Tokenizer) EncodeOrdinary(text string) []int32 {
 }
 
 // Vocab returns how many ids there are: each is at least 0 and below it.
-func (t *Tokenizer) Vocab() int { return len(t.ids) }
+func (t *Tokenizer) Vocab() int { return t.vocab }
 
-// ID returns the id of a token as the vocabulary spells it, as in "▁the" or "<0x0A>",
-// and whether there is such a token.
+// ID returns the id of a token as the vocabulary spells it, as in "▁the", "<0x0A>" or, in
+// tokenizer.json with byte-level BPE, "Ġthe", and whether there is such a token. Those of
+// tekken.json are spelt as they are, as in " the".
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
@@ -78,7 +89,7 @@ func (t *Tokenizer) encode(ids []int32, text string) []int32 {
 			}
 			part := normal[first:last]
 			if t.space == nil {
-				ids = word.encode(ids, part)
+				each(t.cuts, part, func(part string) { ids = word.encode(ids, part) })
 				return
 			}
 			t.space.each(part, start+first == 0, func(part string) {
@@ -92,16 +103,20 @@ func (t *Tokenizer) encode(ids []int32, text string) []int32 {
 // A normalizer rewrites the text between added tokens, step by step.
 type normalizer []rewrite
 
-// A rewrite puts a prefix in front of a text, or replaces all of old by new in it.
+// A rewrite puts a prefix in front of a text, replaces all of old by new in it, or brings
+// it into the composed normal form.
 type rewrite struct {
 	prefix   string
 	old, new string // old is empty for a prefix
+	compose  bool
 }
 
 // apply returns the normal form of text; that of an empty text is empty.
 func (n normalizer) apply(text string) string {
 	for _, r := range n {
 		switch {
+		case r.compose:
+			text = composed(text)
 		case r.old != "":
 			text = strings.ReplaceAll(text, r.old, r.new)
 		case text != "":

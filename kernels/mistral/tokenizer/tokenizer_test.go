@@ -18,13 +18,19 @@ import (
 // texts are the strings that scripts/make_tokenizer_fixtures.py gave to the library.
 func texts(t testing.TB, count int) []string {
 	t.Helper()
+	return textsOf(t, "pieces.json", count)
+}
+
+// textsOf makes the strings of the pieces in a file.
+func textsOf(t testing.TB, pieces string, count int) []string {
+	t.Helper()
 	var kinds []struct {
 		Name   string
 		Most   uint64
 		Pieces []string
 		Ranges [][2]uint64
 	}
-	if err := json.Unmarshal(contents(t, "pieces.json"), &kinds); err != nil {
+	if err := json.Unmarshal(contents(t, pieces), &kinds); err != nil {
 		t.Fatal(err)
 	}
 	state := uint64(1)
@@ -212,21 +218,13 @@ func TestResultsAreApart(t *testing.T) {
 	}
 }
 
-func TestIsWord(t *testing.T) {
-	for r, want := range map[rune]bool{'a': true, 'é': true, '世': true, '5': true, '٣': true, '_': true, '‿': true, 'Ⅷ': true, 'Ⓐ': true,
-		'\u0301': true, '\u200d': true, '\u200b': false, '-': false, '▁': false, '½': false, ' ': false, '€': false, '😀': false} {
-		if isWord(r) != want {
-			t.Errorf("%q: got %t, want %t", r, !want, want)
-		}
-	}
-}
-
 // TestInvalidText also shows that nothing but UTF-8 changes a text.
 func TestInvalidText(t *testing.T) {
-	tok := open(t, "metaspace")
-	for text, same := range map[string]string{"a\xff\xfeb": "a\uFFFDb", "\xe2\x82": "\uFFFD", "\xed\xa0\x80x": "\uFFFDx"} {
-		if got, want := tok.Encode(text), tok.Encode(same); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want those of %q, %v", text, got, same, want)
+	for _, tok := range []*Tokenizer{open(t, "metaspace"), openByteLevel(t, "llama3"), openByteLevel(t, "tekken")} {
+		for text, same := range map[string]string{"a\xff\xfeb": "a\uFFFDb", "\xe2\x82": "\uFFFD", "\xed\xa0\x80x": "\uFFFDx"} {
+			if got, want := tok.Encode(text), tok.Encode(same); !slices.Equal(got, want) {
+				t.Errorf("%q: %v, want those of %q, %v", text, got, same, want)
+			}
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// Quantization is what config.json says about weights that are stored as integers.
+type Quantization struct {
+	Method string // "gptq", "awq" or "compressed-tensors"
+	Bits   int    // of a weight: 4 or 8
+	Group  int    // how many weights of a row share a scale, 0 for all
+	// Zeros says that zero points are stored; else all are in the middle of the range.
+	Zeros bool
+
+	layout layout
+	lag    int // how much lower than they are zero points are stored
+}
+
+// A layout is how integers lie in words of 32 bits.
+type layout uint8
+
+const (
+	// layoutGPTQ has tensors of [in, out]: a word holds consecutive inputs of a weight,
+	// or consecutive outputs of zero points, the first in its lowest bits.
+	layoutGPTQ layout = iota
+	// layoutAWQ has tensors of [in, out]: a word holds eight outputs, in the order
+	// 0, 2, 4, 6, 1, 3, 5, 7.
+	layoutAWQ
+	// layoutPacked has tensors of [out, in]: a word holds consecutive inputs of a weight,
+	// or consecutive outputs of zero points.
+	layoutPacked
+)
+
+// notes are fields of quantization_config that tell how the weights were found, or what a
+// program is to do with them, by method.
+var notes = map[string][]string{
+	"gptq": {"backend", "batch_size", "block_name_to_quantize", "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset",
+		"disable_exllama", "exllama_config", "lm_head", "max_input_length", "meta", "model_file_base_name", "model_name_or_path", "model_seqlen",
+		"module_name_preceding_first_block", "modules_in_block_to_quantize", "mse", "pad_token_id", "static_groups", "tokenizer",
+		"true_sequential", "use_cuda_fp16", "use_exllama"},
+	"awq": {"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse", "modules_to_not_convert"},
+	// Which weights are packed shows in the tensors.
+	"compressed-tensors": {"global_compression_ratio", "ignore", "quantization_status", "version"},
+}
+
+// readQuantization reads quantization_config, which says how linear layers are stored.
+func readQuantization(f *fields) *Quantization {
+	value, _ := f.take("quantization_config")
+	if value == nil || f.err != nil {
+		return nil
+	}
+	q := &Quantization{}
+	g := readFields(f.path, f.in+"quantization_config.", value)
+	read(g, "quant_method", "a name", &q.Method)
+	switch q.Method {
+	case "gptq":
+		readGPTQ(g, q)
+	case "awq":
+		readAWQ(g, q)
+	case "compressed-tensors":
+		readPacked(g, q)
+	default:
+		g.failf("quant_method", strconv.Quote(q.Method), "expected gptq, awq or compressed-tensors")
+	}
+	for _, name := range notes[q.Method] {
+		g.take(name)
+	}
+	f.err = g.finish()
+	return q
+}
+
+// only refuses a field that has another value than the one that is understood.
+func (f *fields) only(name, want string) {
+	if value, _ := f.take(name); value != nil && !sameJSON(value, want) {
+		f.failf(name, brief(value), "only %s is supported", want)
+	}
+}
+
+// bits reads how many bits a weight has, which must be one of those given.
+func (f *fields) bits(name string, allowed ...int) int {
+	n := f.size(name, 0, 64)
+	var names []string
+	for _, a := range allowed {
+		if n == a {
+			return n
+		}
+		names = append(names, strconv.Itoa(a))
+	}
+	f.failf(name, n, "expected %s", strings.Join(names, " or "))
+	return n
+}
+
+// group reads the size of a group, 0 where -1 says that a row is one.
+func (f *fields) group(name string) int {
+	n := 0
+	if !read(f, name, "an integer", &n) && f.err == nil {
+		f.err = refusef(f.path, "%s%s is missing", f.in, name)
+	}
+	if n == -1 {
+		return 0
+	}
+	if n < 1 || n > maxWidth {
+		f.failf(name, n, "expected -1 for a whole row, or 1 to %d", maxWidth)
+	}
+	return n
+}
+
+func readGPTQ(f *fields, q *Quantization) {
+	q.layout, q.Zeros, q.lag = layoutGPTQ, true, 1
+	q.Bits = f.bits("bits", 4, 8)
+	q.Group = f.group("group_size")
+	var order, symmetric bool
+	read(f, "desc_act", "true or false", &order) // g_idx shows what it did
+	read(f, "sym", "true or false", &symmetric)  // and the zero points are stored
+	f.only("is_marlin_format", "false")
+	f.only("pack_dtype", `"int32"`)
+	f.only("dynamic", "{}")
+	for _, name := range []string{"checkpoint_format", "format"} {
+		format := "gptq"
+		read(f, name, "a name", &format)
+		switch format {
+		case "gptq":
+		case "gptq_v2":
+			q.lag = 0
+		default:
+			f.failf(name, strconv.Quote(format), "expected gptq or gptq_v2")
+		}
+	}
+}
+
+func readAWQ(f *fields, q *Quantization) {
+	q.layout, q.Zeros = layoutAWQ, true
+	bits, group := "bits", "group_size"
+	if _, old := f.left["w_bit"]; old {
+		bits = "w_bit"
+	}
+	if _, old := f.left["q_group_size"]; old {
+		group = "q_group_size"
+	}
+	q.Bits = f.bits(bits, 4)
+	q.Group = f.group(group)
+	f.only("zero_point", "true")
+	version := "gemm"
+	if read(f, "version", "a name", &version); strings.ToLower(version) != "gemm" {
+		f.failf("version", strconv.Quote(version), "expected gemm")
+	}
+}
+
+func readPacked(f *fields, q *Quantization) {
+	q.layout = layoutPacked
+	f.only("format", `"pack-quantized"`)
+	f.only("kv_cache_scheme", "{}")
+	f.only("sparsity_config", "{}")
+	f.only("transform_config", "{}")
+	f.only("moe_sparsity_config", "{}")
+	var groups map[string]json.RawMessage
+	if !read(f, "config_groups", "an object", &groups) && f.err == nil {
+		f.err = refusef(f.path, "%sconfig_groups is missing", f.in)
+	}
+	if len(groups) != 1 {
+		f.failf("config_groups", strconv.Itoa(len(groups))+" groups", "expected one, for all weights that are packed")
+	}
+	if f.err != nil {
+		return
+	}
+	for name, value := range groups {
+		in := f.in + "config_groups." + brief([]byte(name)) + "."
+		g := readFields(f.path, in, value)
+		g.only("format", `"pack-quantized"`)
+		g.only("input_activations", "{}")
+		g.only("output_activations", "{}")
+		g.take("targets") // the tensors show
+		weights, _ := g.take("weights")
+		if weights == nil && g.err == nil {
+			g.err = refusef(f.path, "%sweights is missing", in)
+		}
+		if f.err = g.finish(); f.err != nil {
+			return
+		}
+		f.err = readPackedWeights(readFields(f.path, in+"weights.", weights), q)
+	}
+}
+
+// readPackedWeights reads how the weights of a group are quantised.
+func readPackedWeights(f *fields, q *Quantization) error {
+	q.Bits = f.bits("num_bits", 4, 8)
+	f.only("type", `"int"`)
+	f.only("dynamic", "false")
+	f.only("block_structure", "null")
+	symmetric := true
+	read(f, "symmetric", "true or false", &symmetric)
+	q.Zeros = !symmetric
+	strategy := "group"
+	read(f, "strategy", "a name", &strategy)
+	switch strategy {
+	case "group":
+		if q.Group = f.group("group_size"); q.Group == 0 {
+			f.failf("group_size", -1, "expected 1 to %d, as the strategy is group", maxWidth)
+		}
+	case "channel":
+		f.take("group_size")
+	default:
+		f.failf("strategy", strconv.Quote(strategy), "expected group or channel")
+	}
+	for _, name := range []string{"actorder", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"} {
+		f.take(name) // weight_g_idx and the tensors' types show
+	}
+	return f.finish()
+}
