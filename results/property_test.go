@@ -101,6 +101,11 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 	if s.Output == s.DType.Output() {
 		s.Output = "" // it follows
 	}
+	if s.Operation == kernels.Softmax || s.Operation == kernels.LogSoftmax {
+		s.Columns = rapid.IntRange(1, 1<<18).Draw(t, "columns")
+		s.Queries = rapid.IntRange(0, s.Columns).Draw(t, "queries")
+		return s
+	}
 	if s.Operation != kernels.GEMM {
 		kv := rapid.IntRange(1, 8).Draw(t, "heads of keys and values")
 		s.Dims = kernels.Dims{

@@ -248,7 +248,7 @@ func TestMergeOfSchemas(t *testing.T) {
 // What this version does not know is refused by its name.
 func TestUnknownIdentity(t *testing.T) {
 	for _, tt := range []struct{ set, want string }{
-		{`operation = 'softmax'`, "operation softmax is not known to this program"},
+		{`operation = 'fft'`, "operation fft is not known to this program"},
 		{`layout = 'nkc'`, "layout nkc is not known to this program"},
 		{`dims = '{"batch":8,"k":4096,"n":4096}'`, `set of dimensions {"batch":8,"k":4096,"n":4096} is not known to this program`},
 		{`operands = replace(operands, '"group":null', '"group":{"k":128,"n":1}')`, `"group":{"k":128,"n":1}`},

@@ -70,8 +70,8 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	}
 	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
 	f.ofTargets, f.changed = ofTargets, flags.Changed
-	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "what is computed: gemm, attention-prefill, attention-decode; attention for both; softmax, log-softmax (repeatable)")
-	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such as n4096k4096x8, heads as q32kv8d128 or q32kv8d128w4096, columns of softmax as c4096 or causal c512q512; m512n4096k4096 fixes M (repeatable)")
+	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)")
+	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
@@ -82,7 +82,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	broughtFlags(a, cmd)
 	flags.IntVar(&f.algos, "algos", 0, "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2")
 	flags.BoolVar(&f.infer, "infer", false, "measure some rows of each long series and infer the others from them (on with --preset overnight)")
-	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory; what has none, all), cold (all from memory), hot (caches)")
+	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
 	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
 	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
 	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")

@@ -79,7 +79,7 @@ tables.` + exitHelp(
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention and softmax are two, or attention:flash, softmax:auto, and the path of a --kernel-file as in ./mine.so")
+	flags.StringSliceVar(&opts.kernels, "kernel", nil, "only these kernels; attention, softmax, or one way as in attention:flash, and the path of a --kernel-file as in ./mine.so")
 	broughtFlags(a, cmd)
 	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
@@ -323,15 +323,15 @@ func selftestVerdict(test *report.Selftest, failures []error) error {
 	return devicef("%w", err)
 }
 
-// chooseGemms returns the kernels of a device by name, all without names. Attention is not
-// among them.
+// chooseGemms returns the kernels of a device by name, all without names. Neither attention nor
+// softmax is among them.
 func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	if len(names) == 0 {
 		return d.Gemms(), nil
 	}
 	var out []kernels.Gemm
 	for _, name := range names {
-		if isAttention(name) || isSoftmax(name) {
+		if isAttention(name) || isSoftmax(name) || bringsSoftmax(d, name) {
 			continue
 		}
 		g, err := kernels.FindGemm(d, name)

@@ -18,12 +18,13 @@ import (
 )
 
 type sweepOptions struct {
-	app    *app
-	plan   planFlags
-	out    string
-	resume bool
-	dryRun bool
-	output report.Format
+	app     *app
+	plan    planFlags
+	out     string
+	resume  bool
+	dryRun  bool
+	against string // a kernel, the baseline of the table that is printed
+	output  report.Format
 }
 
 func newSweepCommand(a *app) *cobra.Command {
@@ -42,13 +43,15 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --kernel ladder --dtype fp32 --out rungs.db    # our own kernels, rung by rung",
 			"gemmaudit sweep --kernel ./mine.so,auto --out run.db           # a kernel of yours with ours",
 			"gemmaudit sweep --library openblas=old.so --library openblas=new.so --kernel openblas --out two.db",
+			"gemmaudit sweep --op softmax --shape m2048c512 --kernel auto,naive --against naive --out softmax.db",
 			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
 		),
 		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
 launches that fills a few milliseconds; each round takes one sample of every case, in a new
 random order; sentinel cases recur, and their drift is monitored. Weights rotate past the
-last-level cache, so that they come from memory as in an inference engine (--regime).
+last-level cache, so that they come from memory as in an inference engine (--regime). Softmax
+has no weights: its input and output do.
 
 After the screening rounds over all cases, time goes where a verdict is open: to cases
 that the rules can neither flag nor clear, or whose loss is not known well enough, to the
@@ -93,6 +96,9 @@ versions are equal, measured in one interleaved run; --kernel openblas selects b
 diff RUN --kernel A,B compares them. Two versions of cuBLAS need different major versions, or
 are compared as cublaslt: see examples/README.md.
 
+--against KERNEL prints a row for each case instead of one for each series: its time, its
+bandwidth, and how many times as fast it is as that kernel at the same M.
+
 --algos N also measures the next N algorithms of each library that can list its choices, each
 as a kernel of its own. The audit then knows whether the library's first choice was the best.
 Devices without such a library say so.
@@ -109,9 +115,11 @@ The preset decides what the flags leave open.` + exitHelp(
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
+	flags.StringVar(&opts.against, "against", "", "print each case beside this kernel's at the same M: time, bandwidth and ratio")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
+	complete(cmd, "against", a.completeKernels(a.kernelNames))
 	return cmd
 }
 
@@ -193,7 +201,12 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 		return err
 	}
 	a := o.app
-	if err := a.wrapPrint(report.WriteOverview(a.stream(a.stdout), o.output, run.Meta(), series)); err != nil {
+	if o.against != "" {
+		err = report.WriteAgainst(a.stream(a.stdout), o.output, series, o.against)
+	} else {
+		err = report.WriteOverview(a.stream(a.stdout), o.output, run.Meta(), series)
+	}
+	if err := a.wrapPrint(err); err != nil {
 		return err
 	}
 	a.notef("run file: %s", run.Path())
