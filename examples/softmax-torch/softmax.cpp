@@ -1,8 +1,9 @@
 // PyTorch's softmax and log_softmax as a kernel of gemmaudit, on the CPU or, compiled with
 // -DUSE_CUDA against a PyTorch that has CUDA, on a GPU. PyTorch writes into the operands that it is
 // given, so that nothing is copied; on a GPU it runs on gemmaudit's stream.
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/version.h>
 #if defined(USE_CUDA)
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
