@@ -18,6 +18,7 @@ import "context"
 //	Device          AttentionLister attention swept kernel by kernel
 //	Device          SoftmaxLister   softmax and its logarithm, and their correctness check
 //	Device          KernelLoader    kernels that are brought as files
+//	Device          SoftmaxLoader   softmax that is brought as a file
 //	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
@@ -119,6 +120,13 @@ type KernelLoader interface {
 	// error says why the file or its name can't be used, or that it is for another kind of
 	// device.
 	LoadKernel(path string) (Gemm, error)
+}
+
+// SoftmaxLoader is implemented by devices that run a softmax brought from outside likewise.
+type SoftmaxLoader interface {
+	// LoadSoftmax is LoadKernel for a library with a softmax. It returns nil, and no error, where
+	// the library has none.
+	LoadSoftmax(path string) (SoftmaxKernel, error)
 }
 
 // LibraryChooser is implemented by providers whose devices open libraries of vendors.

@@ -54,7 +54,8 @@ class Config(ctypes.Structure):
                 ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint)]
 
 
-CLUSTER_DIMENSION, COOPERATIVE = 4, 2
+CLUSTER_DIMENSION, COOPERATIVE = 4, 2  # of launches
+NON_PORTABLE_CLUSTER = 14  # of functions
 
 
 class Kernels:
@@ -94,6 +95,8 @@ class Kernels:
             attributes[0].value[0] = 1
             config.count = 1
         function = self.function(call["source"], call["symbol"])
+        if call["cluster"] > 8:
+            check(cuda.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTER, 1), f"let {call['symbol']} have wide clusters")
         keep = (flags, args, buffer)
 
         def launch():

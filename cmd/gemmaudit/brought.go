@@ -129,6 +129,17 @@ func loadKernel(devices []kernels.Device, path string) (name string, err error) 
 			failures = append(failures, fmt.Errorf("%s takes no kernels from outside", d.Spec().ID))
 			continue
 		}
+		if softmaxes, ok := d.(kernels.SoftmaxLoader); ok {
+			k, err := softmaxes.LoadSoftmax(path)
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			if k != nil {
+				name = k.Name()
+				continue
+			}
+		}
 		g, err := loader.LoadKernel(path)
 		if err != nil {
 			failures = append(failures, err)

@@ -323,15 +323,15 @@ func selftestVerdict(test *report.Selftest, failures []error) error {
 	return devicef("%w", err)
 }
 
-// chooseGemms returns the kernels of a device by name, all without names. Attention is not
-// among them.
+// chooseGemms returns the kernels of a device by name, all without names. Neither attention nor
+// softmax is among them.
 func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 	if len(names) == 0 {
 		return d.Gemms(), nil
 	}
 	var out []kernels.Gemm
 	for _, name := range names {
-		if isAttention(name) || isSoftmax(name) {
+		if isAttention(name) || isSoftmax(name) || bringsSoftmax(d, name) {
 			continue
 		}
 		g, err := kernels.FindGemm(d, name)

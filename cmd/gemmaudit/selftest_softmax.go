@@ -21,11 +21,19 @@ func isSoftmax(name string) bool {
 func (o *selftestOptions) softmaxes(d kernels.Device) (names []string, ways []kernels.SoftmaxKernel) {
 	for _, k := range kernels.SoftmaxKernels(d) {
 		name := softmaxKernel + ":" + k.Name()
-		if len(o.kernels) == 0 || slices.Contains(o.kernels, softmaxKernel) || slices.Contains(o.kernels, name) {
+		brought := bringsSoftmax(d, k.Name()) && slices.Contains(o.kernels, k.Name())
+		if len(o.kernels) == 0 || brought || slices.Contains(o.kernels, softmaxKernel) || slices.Contains(o.kernels, name) {
 			names, ways = append(names, name), append(ways, k)
 		}
 	}
 	return names, ways
+}
+
+// bringsSoftmax says whether a name is that of a softmax which was brought as a file: such a file
+// is asked for by itself.
+func bringsSoftmax(d kernels.Device, name string) bool {
+	return slices.Contains(kernels.BroughtKernels(d.Spec().Versions), name) &&
+		slices.ContainsFunc(kernels.SoftmaxKernels(d), func(k kernels.SoftmaxKernel) bool { return k.Name() == name })
 }
 
 // softmaxChecks are the checks of a device's softmax, one for each data type.

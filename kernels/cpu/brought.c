@@ -15,6 +15,11 @@ int ga_brought_run(void *arg) {
   return c->kernel->run(&c->launch, c->error);
 }
 
+int ga_brought_softmax_run(void *arg) {
+  ga_brought_softmax_call *c = arg;
+  return c->softmax->run(&c->launch, c->error);
+}
+
 static void barrier(const gemmaudit_team *team) { ga_barrier(team->host); }
 
 void ga_brought_team(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {

@@ -17,6 +17,15 @@ typedef struct {
 // ga_brought_run is a ga_call on a ga_brought_call: what the library returned.
 int ga_brought_run(void *call);
 
+// One launch of a softmax, and its ga_call.
+typedef struct {
+  const gemmaudit_softmax *softmax;
+  gemmaudit_softmax_launch launch;
+  char error[GEMMAUDIT_ERROR_BYTES];
+} ga_brought_softmax_call;
+
+int ga_brought_softmax_run(void *call);
+
 // ga_brought_team is a ga_kernel; the ga_brought_call is the product's plan.
 void ga_brought_team(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 

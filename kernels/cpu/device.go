@@ -69,10 +69,12 @@ type Device struct {
 	ceilings *kernels.Ceilings
 	memory   *memoryMeter
 	gemms    []kernels.Gemm
-	missing  []kernels.Missing
-	steal    stealMeter
-	energy   energyMeter
-	slabs    slabs
+	// softmaxFiles are the kernels of softmax that were brought as files.
+	softmaxFiles []*broughtSoftmax
+	missing      []kernels.Missing
+	steal        stealMeter
+	energy       energyMeter
+	slabs        slabs
 }
 
 // The order in which our kernels are listed, from the best to the plainest. The libraries
@@ -195,6 +197,11 @@ func (d *Device) WithThreads(n int) (kernels.Device, error) {
 			if _, err := fewer.LoadKernel(b.k.Path); err != nil {
 				return nil, errors.Join(err, fewer.Close())
 			}
+		}
+	}
+	for _, b := range d.softmaxFiles {
+		if _, err := fewer.LoadSoftmax(b.s.Path); err != nil {
+			return nil, errors.Join(err, fewer.Close())
 		}
 	}
 	return fewer, nil

@@ -26,7 +26,7 @@ var _ kernels.SoftmaxLister = (*Device)(nil)
 
 // SoftmaxKernels implements kernels.SoftmaxLister.
 func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
-	return []kernels.SoftmaxKernel{
+	all := []kernels.SoftmaxKernel{
 		softmax{d, "auto", "block where the exponentials of a row fit in the second-level cache, else reread", 0,
 			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) {
 				if p.Columns <= d.softmaxKept() {
@@ -41,6 +41,10 @@ func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
 		softmax{d, "naive", "three passes: maximum, sum, quotient", 0,
 			func(d *Device, _ kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes().naive, "" }},
 	}
+	for _, b := range d.softmaxFiles {
+		all = append(all, b)
+	}
+	return all
 }
 
 // softmaxes are the kernels for this device's instruction set.

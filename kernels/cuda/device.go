@@ -28,6 +28,8 @@ type Device struct {
 	ordinal int
 	gemms   []kernels.Gemm
 	missing []kernels.Missing
+	// softmaxes are those that were brought as files.
+	softmaxes []kernels.SoftmaxKernel
 }
 
 // softmaxLadder is embedded beside the ladder of attention, under another name.
@@ -77,6 +79,34 @@ func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
 	}
 	k := brought.New(d.Device, d.ordinal, file)
 	d.gemms = append(d.gemms, k)
+	d.SetVersion(k.Name(), file.Version())
+	return k, nil
+}
+
+// SoftmaxKernels lists the kernels of softmax, ours first.
+func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
+	return append(d.softmaxLadder.SoftmaxKernels(), d.softmaxes...)
+}
+
+// LoadSoftmax implements [kernels.SoftmaxLoader].
+func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
+	file, err := plugin.OpenSoftmax(path)
+	if file == nil || err != nil {
+		return nil, err
+	}
+	for _, k := range d.softmaxes {
+		if b, ok := k.(*brought.Softmax); ok && b.File.Path == file.Path {
+			return b, nil
+		}
+	}
+	switch id := d.Spec().ID; {
+	case file.Kind() != d.Spec().Kind:
+		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, file.Kind(), id)
+	case kernels.ClashingName(d, file.Name):
+		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, file.Name, id)
+	}
+	k := brought.NewSoftmax(d.Device, d.ordinal, file)
+	d.softmaxes = append(d.softmaxes, k)
 	d.SetVersion(k.Name(), file.Version())
 	return k, nil
 }

@@ -143,19 +143,11 @@ const mostDescription = 200
 
 // describe reads and checks what the library says of its kernel.
 func (k *Kernel) describe() error {
-	text := func(s *C.char) string {
-		if s == nil {
-			return ""
-		}
-		return C.GoStringN(s, C.int(C.strnlen(s, mostDescription+1)))
+	var err error
+	if k.Name, k.Description, err = words(k.c.name, k.c.description); err != nil {
+		return err
 	}
-	k.Name, k.Description = text(k.c.name), text(k.c.description)
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {
-	case !validName.MatchString(k.Name):
-		return fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", k.Name)
-	case len(k.Description) > mostDescription || !utf8.ValidString(k.Description) || strings.ContainsFunc(k.Description, unprintable):
-		return fmt.Errorf("its description %q is not one line of at most %d bytes of UTF-8", k.Description, mostDescription)
 	case (k.c.packed_bytes == nil) != (k.c.prepare == nil):
 		return errors.New("it has one of packed_bytes and prepare: expected both or neither")
 	}
@@ -176,9 +168,30 @@ func (k *Kernel) describe() error {
 	return nil
 }
 
+// words reads and checks the name and the description of a kernel.
+func words(name, description *C.char) (string, string, error) {
+	text := func(s *C.char) string {
+		if s == nil {
+			return ""
+		}
+		return C.GoStringN(s, C.int(C.strnlen(s, mostDescription+1)))
+	}
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	n, d := text(name), text(description)
+	switch {
+	case !validName.MatchString(n):
+		return "", "", fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", n)
+	case len(d) > mostDescription || !utf8.ValidString(d) || strings.ContainsFunc(d, unprintable):
+		return "", "", fmt.Errorf("its description %q is not one line of at most %d bytes of UTF-8", d, mostDescription)
+	}
+	return n, d, nil
+}
+
 // Kind is the kind of device that the kernel is for, empty when the library names none.
-func (k *Kernel) Kind() kernels.Kind {
-	switch k.c.device {
+func (k *Kernel) Kind() kernels.Kind { return kindOf(k.c.device) }
+
+func kindOf(device C.uint32_t) kernels.Kind {
+	switch device {
 	case C.GEMMAUDIT_CPU:
 		return kernels.CPU
 	case C.GEMMAUDIT_CUDA:

@@ -20,4 +20,13 @@ typedef struct {
 int ga_cuda_brought_enqueue(void *call, CUstream stream);
 int ga_cuda_brought_prepare(void *call, CUstream stream);
 
+// One launch of a softmax, and its ga_cuda_enqueue.
+typedef struct {
+  const gemmaudit_softmax *softmax;
+  gemmaudit_softmax_launch launch;
+  char error[GEMMAUDIT_ERROR_BYTES];
+} ga_cuda_brought_softmax_call;
+
+int ga_cuda_brought_softmax_enqueue(void *call, CUstream stream);
+
 #endif

@@ -214,16 +214,17 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	if err != nil {
 		return fail(err)
 	}
-	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) { return k.name(l), kernels.Tiling{} }
+	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) { return nameOf(k.dev, k.names, l), kernels.Tiling{} }
 	return l, nil
 }
 
-// name is what the library launches, which the graph tells that a call is captured into.
-func (k *Kernel) name(l *driver.Launch) string {
-	name, ok := k.names[l.Plan]
+// nameOf is what a library launches, which the graph tells that a call is captured into; names
+// keeps it by plan.
+func nameOf(d *driver.Device, names map[string]string, l *driver.Launch) string {
+	name, ok := names[l.Plan]
 	if !ok {
-		if name = k.dev.KernelNames(l); name != "" {
-			k.names[l.Plan] = name
+		if name = d.KernelNames(l); name != "" {
+			names[l.Plan] = name
 		}
 	}
 	return name

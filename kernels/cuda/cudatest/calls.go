@@ -54,7 +54,7 @@ func CheckCall(a planning.Arch, c planning.Call) error {
 		return fail("%d + %d bytes of shared memory of %d", c.Shared, k.Shared, a.SharedMax)
 	case c.Grid.X < 1 || c.Grid.X > 1<<31-1 || c.Grid.Y > 65535 || c.Grid.Z > 65535 || c.Grid.Y < 0 || c.Grid.Z < 0:
 		return fail("grid %v", c.Grid)
-	case volume(c.Cluster) > 8 || volume(c.Cluster) > 1 && a.CC < 90:
+	case volume(c.Cluster) > 16 || volume(c.Cluster) > 8 && a.CC >= 120 || volume(c.Cluster) > 1 && a.CC < 90:
 		return fail("cluster %v", c.Cluster)
 	case c.Grid.X%max(1, c.Cluster.X) != 0 || max(1, c.Grid.Y)%max(1, c.Cluster.Y) != 0:
 		return fail("grid %v of clusters %v", c.Grid, c.Cluster)

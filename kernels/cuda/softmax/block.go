@@ -13,8 +13,13 @@ type block struct{}
 // cluster is softmax_cluster.cu: a row in the registers of the blocks of a cluster.
 type cluster struct{}
 
-// rowThreads is how many threads a block has at most, and mostCluster how many blocks a cluster has.
-const rowThreads, mostCluster = 1024, 8
+// rowThreads is how many threads a block has at most.
+const rowThreads = 1024
+
+// mostCluster is how many blocks a cluster has at most on every GPU that has clusters;
+// wideCluster how many on 9.0 and 10.x, where two blocks fit a multiprocessor: a cluster lies within one
+// of the GPU's clusters of multiprocessors, of which not all have sixteen.
+const mostCluster, wideCluster = 8, 16
 
 // blockTile is how many pieces a thread has.
 type blockTile struct{ vectors int }
@@ -49,8 +54,8 @@ func (cluster) Supports(a planning.Arch, p Problem) string {
 		return reason
 	case a.CC < 90:
 		return fmt.Sprintf("needs clusters of blocks, of compute capability 9.0; this GPU has %d.%d", a.CC/10, a.CC%10)
-	case p.rows > planning.LargestExtent/mostCluster:
-		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/mostCluster, p.rows)
+	case p.rows > planning.LargestExtent/wideCluster:
+		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/wideCluster, p.rows)
 	case p.pieces() < 2:
 		return "takes rows of more than 16 bytes"
 	}
@@ -61,20 +66,23 @@ func (b block) Plan(a planning.Arch, p Problem) plan   { return planning.Fastest
 func (c cluster) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(c.Candidates(a, p)) }
 
 // Candidates differ in how many pieces a thread has.
-func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1) }
+func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1, 1) }
 
 // Candidates differ in that and in how many blocks share a row.
 func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
 	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
-		all = append(all, p.rowPlans(a, "cluster", blocks)...)
+		all = append(all, p.rowPlans(a, "cluster", blocks, 1)...)
+	}
+	if a.CC < 120 {
+		all = append(all, p.rowPlans(a, "cluster", wideCluster, 2)...)
 	}
 	return all
 }
 
-// rowPlans are the plans by which so many blocks share a row. There is at least one for the
-// most blocks that a row which fits may have.
-func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
+// rowPlans are the plans by which so many blocks share a row, and at least so many fit a
+// multiprocessor.
+func (p Problem) rowPlans(a planning.Arch, name string, blocks, atLeast int) []plan {
 	var all []plan
 	share := planning.DivideUp(p.pieces(), blocks)
 	for _, t := range blockTiles {
@@ -86,8 +94,12 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 			break // more pieces than there are
 		}
 		kernel := fmt.Sprintf("%s_%d", p.kernel(name), t.vectors)
+		perSM := residentBlocks(a, kernel, threads)
+		if perSM < atLeast {
+			continue
+		}
 		w := work{
-			blocks: p.rows * blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
+			blocks: p.rows * blocks, threads: threads, perSM: perSM,
 			held: float64(share*pieceBytes) * p.seen(), passes: 1, meeting: blockMeeting,
 			slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
 		}

@@ -87,6 +87,51 @@ template <>
 __device__ __forceinline__ uint32_t lowestBits<__nv_bfloat16>() { return 0xff80ff80; }
 #endif
 
+// Pair is the two elements of 16 bits in a word as floats, and back, rounded to
+// nearest even.
+template <class T>
+struct Pair;
+template <>
+struct Pair<__half> {
+    static __device__ __forceinline__ float2 in(uint32_t word) { return __half22float2(*reinterpret_cast<const __half2*>(&word)); }
+    static __device__ __forceinline__ uint32_t word(float low, float high) {
+        const __half2 pair = __floats2half2_rn(low, high);
+        return *reinterpret_cast<const uint32_t*>(&pair);
+    }
+};
+#ifdef GA_HAS_BF16
+template <>
+struct Pair<__nv_bfloat16> {
+    static __device__ __forceinline__ float2 in(uint32_t word) { return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)); }
+    static __device__ __forceinline__ uint32_t word(float low, float high) { return packPair<true>(low, high); }
+};
+#endif
+
+// logitsIn are the elements of a piece, and pieceOf is the piece of outputs.
+template <class T>
+__device__ __forceinline__ Floats<T> logitsIn(uint4 raw) {
+    if constexpr (sizeof(T) == 4) {
+        return unpack<T>(raw);
+    } else {
+        const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+        Floats<T> f;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float2 pair = Pair<T>::in(words[i]);
+            f.v[2 * i] = pair.x, f.v[2 * i + 1] = pair.y;
+        }
+        return f;
+    }
+}
+template <class T>
+__device__ __forceinline__ uint4 pieceOf(const Floats<T>& f) {
+    if constexpr (sizeof(T) == 4) {
+        return pack<T>(f);
+    } else {
+        return make_uint4(Pair<T>::word(f.v[0], f.v[1]), Pair<T>::word(f.v[2], f.v[3]), Pair<T>::word(f.v[4], f.v[5]), Pair<T>::word(f.v[6], f.v[7]));
+    }
+}
+
 // seenOf is how many columns a row sees, the first ones.
 __device__ __forceinline__ int seenOf(const SoftmaxParams& p, int row) {
     return p.queries == 0 ? p.columns : row % p.queries + p.columns - p.queries + 1;
@@ -174,9 +219,9 @@ struct Row {
 
     __device__ __forceinline__ static void storeWhole(T* to, const Floats<T>& f, bool stream) {
         if (stream)
-            __stcs(reinterpret_cast<uint4*>(to), pack<T>(f));
+            __stcs(reinterpret_cast<uint4*>(to), pieceOf<T>(f));
         else
-            *reinterpret_cast<uint4*>(to) = pack<T>(f);
+            *reinterpret_cast<uint4*>(to) = pieceOf<T>(f);
     }
 
     // store writes piece v, those of its elements that are columns; of those that are not seen, fill.
@@ -205,7 +250,7 @@ struct Row {
 // largestIn is the largest logit of a piece, and of what came before it.
 template <class T>
 __device__ __forceinline__ float largestIn(float largest, uint4 raw) {
-    const Floats<T> x = unpack<T>(raw);
+    const Floats<T> x = logitsIn<T>(raw);
 #pragma unroll
     for (int i = 0; i < x.N; i++) largest = fmaxf(largest, x.v[i]);
     return largest;
@@ -214,7 +259,7 @@ __device__ __forceinline__ float largestIn(float largest, uint4 raw) {
 // weightsIn is the sum of a piece's weights relative to base.
 template <class T>
 __device__ __forceinline__ float weightsIn(uint4 raw, float base, float scale2) {
-    const Floats<T> x = unpack<T>(raw);
+    const Floats<T> x = logitsIn<T>(raw);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < x.N; i++) sum += weightOfLogit(x.v[i], base, scale2);
@@ -234,14 +279,9 @@ struct Outcome {
             factor = 1 / w.sum;
     }
 
-    __device__ __forceinline__ float of(float logit) const {
-        const float x = (logit - top) * scale;
-        return log ? x - subtract : exp2Approximate(x) * factor;
-    }
-
     template <class T>
     __device__ __forceinline__ Floats<T> of(uint4 raw) const {
-        Floats<T> x = unpack<T>(raw);
+        Floats<T> x = logitsIn<T>(raw);
         if (log) {
 #pragma unroll
             for (int i = 0; i < x.N; i++) x.v[i] = (x.v[i] - top) * scale - subtract;

@@ -3,8 +3,10 @@
 // softmax_cluster: a row in the registers of the blocks of a cluster. Compute capability 9.0
 // and up.
 //
-// Threads   Up to 1024 a block, up to 8 blocks a cluster, each thread with up to `vectors` pieces of
-//           16 bytes: rows of up to 1 MiB. A block has a stretch of the row.
+// Threads   Up to 1024 a block, up to 16 blocks a cluster, each thread with up to `vectors` pieces of
+//           16 bytes: rows of up to 1 MiB. A block has a stretch of the row. Clusters of 16, which not
+//           every GPU has, let two blocks of the longest rows share a multiprocessor: one loads while
+//           the other writes.
 // Memory    Each element once in, once out.
 // Meeting   Within a block as in softmax_block. Then each block stores its largest logit and its
 //           sum into the shared memory of all, 8 bytes that count at a barrier there; that all blocks

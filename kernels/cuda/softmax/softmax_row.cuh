@@ -6,8 +6,8 @@
 #include "cluster.cuh"
 #endif
 
-// mostBlocks is how many blocks a cluster has at most.
-constexpr int mostBlocks = 8;
+// mostBlocks is how many blocks a cluster has at most, a power of two.
+constexpr int mostBlocks = 16;
 
 #if __CUDA_ARCH__ >= 900
 // ClusterMeeting is where the blocks of a cluster leave each other their weights.

@@ -119,6 +119,50 @@ typedef struct gemmaudit_kernel {
 const gemmaudit_kernel *gemmaudit_kernel_get(void);
 typedef const gemmaudit_kernel *(*gemmaudit_kernel_get_fn)(void);
 
+// Softmax. A library with a softmax exports gemmaudit_softmax_get in place of
+// gemmaudit_kernel_get: the softmax of each row of a matrix, or its logarithm. With
+// z = scale·x, out is e^(z-max z) ÷ Σe^(z-max z), or z - max z - log Σe^(z-max z). Both matrices are
+// row-major, tight, of type dtype (fp32, fp16 or bf16), and apart from each other. Sums are kept
+// in fp32 or better, rounded once. A row that sees NaN, +Inf or nothing but -Inf is NaN.
+
+// The version of this part of the interface. A library built for another one is refused.
+#define GEMMAUDIT_SOFTMAX_ABI 1
+
+typedef struct gemmaudit_softmax_problem {
+  int64_t rows, columns;
+  // With a causal mask row r sees the columns up to r mod queries + columns - queries; the others
+  // take no part, and are 0 in out, or -Inf of the logarithm. 0: there is no mask.
+  int64_t queries;
+  float scale;
+  int32_t dtype;
+  int32_t log;     // 1: the logarithm
+  int32_t threads; // CPU: how many threads compute it; 0 on a GPU
+  int32_t ordinal; // CUDA: the device's ordinal; 0 on a CPU
+} gemmaudit_softmax_problem;
+
+// A softmax with its operands: addresses on the host, or CUdeviceptr of a GPU.
+typedef struct gemmaudit_softmax_launch {
+  gemmaudit_softmax_problem problem;
+  const void *in;
+  void *out;
+} gemmaudit_softmax_launch;
+
+// The description of a softmax. What is said of gemmaudit_kernel's functions and strings holds here.
+typedef struct gemmaudit_softmax {
+  uint32_t abi;    // GEMMAUDIT_SOFTMAX_ABI
+  uint32_t device; // GEMMAUDIT_CPU or GEMMAUDIT_CUDA
+  const char *name;
+  const char *description;
+  int (*supports)(const gemmaudit_softmax_problem *p, char *error); // or NULL
+  // One of these is set: run on the CPU, enqueue on a GPU.
+  int (*run)(const gemmaudit_softmax_launch *l, char *error);
+  int (*enqueue)(const gemmaudit_softmax_launch *l, void *stream, char *error);
+} gemmaudit_softmax;
+
+// gemmaudit_softmax_get is what the library exports.
+const gemmaudit_softmax *gemmaudit_softmax_get(void);
+typedef const gemmaudit_softmax *(*gemmaudit_softmax_get_fn)(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,90 @@
+package cpu
+
+/*
+#include <stdlib.h>
+#include "brought.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/plugin"
+)
+
+var _ kernels.SoftmaxLoader = (*Device)(nil)
+
+// LoadSoftmax implements [kernels.SoftmaxLoader].
+func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
+	s, err := plugin.OpenSoftmax(path)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	for _, b := range d.softmaxFiles {
+		if b.s.Path == s.Path {
+			return b, nil
+		}
+	}
+	switch {
+	case s.Kind() != d.spec.Kind:
+		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, s.Kind(), d.spec.ID)
+	case kernels.ClashingName(d, s.Name):
+		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, s.Name, d.spec.ID)
+	}
+	b := &broughtSoftmax{dev: d, s: s}
+	d.softmaxFiles = append(d.softmaxFiles, b)
+	d.spec.AddVersion(s.Name, s.Version())
+	return b, nil
+}
+
+// broughtSoftmax is a softmax that was brought as a file.
+type broughtSoftmax struct {
+	dev *Device
+	s   *plugin.Softmax
+}
+
+func (b *broughtSoftmax) Name() string { return b.s.Name }
+
+func (b *broughtSoftmax) Describe() string {
+	if b.s.Description == "" {
+		return "brought as " + b.s.Path
+	}
+	return b.s.Description
+}
+
+// Supports implements kernels.SoftmaxKernel.
+func (b *broughtSoftmax) Supports(p kernels.SoftmaxProblem) error {
+	return b.s.Supports(p, b.dev.Threads(), 0)
+}
+
+// broughtSoftmaxCall owns the memory of a launch, which a cleanup frees.
+type broughtSoftmaxCall struct{ c *C.ga_brought_softmax_call }
+
+// Bind implements kernels.SoftmaxKernel.
+func (b *broughtSoftmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
+	if err := b.Supports(p); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	o := &operation{dev: b.dev, name: b.Name()}
+	in := o.operand("In", p.In, p.Rows, p.Columns, p.DType)
+	out := o.operand("Out", p.Out, p.Rows, p.Columns, p.DType)
+	if o.err != nil {
+		return nil, o.err
+	}
+	call := (*C.ga_brought_softmax_call)(C.calloc(1, C.sizeof_ga_brought_softmax_call))
+	call.softmax = (*C.gemmaudit_softmax)(b.s.Descriptor())
+	plugin.WriteSoftmax(unsafe.Pointer(&call.launch.problem), p, b.dev.Threads(), 0)
+	call.launch.in, call.launch.out = in, out
+	owner := &broughtSoftmaxCall{call}
+	runtime.AddCleanup(owner, func(call *C.ga_brought_softmax_call) { C.free(unsafe.Pointer(call)) }, call)
+	l := callLaunch(C.ga_call(C.ga_brought_softmax_run), unsafe.Pointer(call), "", append(o.keep, owner)...)
+	l.reason = func(code int) string { return plugin.Reason(unsafe.Pointer(&owner.c.error[0]), code) }
+	return l, nil
+}

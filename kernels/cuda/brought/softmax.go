@@ -1,0 +1,92 @@
+//go:build cuda
+
+package brought
+
+// #include <stdlib.h>
+// #include "brought.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/plugin"
+)
+
+// Softmax is a softmax that was brought as a file, on one GPU.
+type Softmax struct {
+	File    *plugin.Softmax
+	dev     *driver.Device
+	ordinal int
+	names   map[string]string // of the kernels that it launches, by plan
+}
+
+// NewSoftmax makes the softmax of a file for the GPU of an ordinal.
+func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
+	return &Softmax{File: file, dev: d, ordinal: ordinal, names: map[string]string{}}
+}
+
+// Name is the name that the library gives it.
+func (k *Softmax) Name() string { return k.File.Name }
+
+// Describe is the library's line, or its path.
+func (k *Softmax) Describe() string {
+	if k.File.Description == "" {
+		return "brought as " + k.File.Path
+	}
+	return k.File.Description
+}
+
+// Supports asks the library.
+func (k *Softmax) Supports(p kernels.SoftmaxProblem) error { return k.File.Supports(p, 0, k.ordinal) }
+
+// softmaxOwner owns the memory of a launch, which a cleanup frees.
+type softmaxOwner struct {
+	c *C.ga_cuda_brought_softmax_call
+}
+
+// failed words what the library returned.
+func (o *softmaxOwner) failed(code int) error {
+	return errors.New(plugin.Reason(unsafe.Pointer(&o.c.error[0]), code))
+}
+
+// Bind joins a problem with its operands.
+func (k *Softmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
+	if err := k.Supports(p); err != nil {
+		return nil, err
+	}
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("%v: %w", p, err) }
+	in, err := k.dev.Matrix("In", p.In, p.Rows, p.Columns, p.Columns, p.DType)
+	if err != nil {
+		return fail(err)
+	}
+	out, err := k.dev.Matrix("Out", p.Out, p.Rows, p.Columns, p.Columns, p.DType)
+	if err != nil {
+		return fail(err)
+	}
+	call := &softmaxOwner{(*C.ga_cuda_brought_softmax_call)(C.calloc(1, C.sizeof_ga_cuda_brought_softmax_call))}
+	runtime.AddCleanup(call, func(c *C.ga_cuda_brought_softmax_call) { C.free(unsafe.Pointer(c)) }, call.c)
+	call.c.softmax = (*C.gemmaudit_softmax)(k.File.Descriptor())
+	plugin.WriteSoftmax(unsafe.Pointer(&call.c.launch.problem), p, 0, k.ordinal)
+	setPointer(&call.c.launch.in, in)
+	setPointer(&call.c.launch.out, out)
+	step := driver.Step{Enqueue: C.ga_cuda_brought_softmax_enqueue, Self: unsafe.Pointer(call.c), Launches: mostLaunches}
+	plan := fmt.Sprintf("%s %v scale %g aligned %d", k.Name(), p, p.Scale, planning.AlignmentOf(in|out, 0))
+	l, err := k.dev.NewLaunch("", plan, []driver.Step{step}, call, p.In.Buffer, p.Out.Buffer)
+	if err != nil {
+		return fail(err)
+	}
+	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) {
+		return nameOf(k.dev, k.names, l), kernels.Tiling{}
+	}
+	return l, nil
+}
