@@ -25,8 +25,8 @@
 // STAGE is the bytes of short rows that are collected before they are stored past the
 // cache, where rows of fewer than DIRECT bytes would leave too many lines begun; those of whole lines
 // are collected below DIRECT_LINES bytes, where they are computed in registers.
-// FETCHED is how many bytes of the next row are fetched while one is written.
-enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144 };
+// FETCHED is how many bytes of the next row are fetched while one is written, AHEAD how far ahead at least.
+enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144, AHEAD = 16384 };
 
 // softmax_exp2 is 2^x for x <= 0 and for what rounding leaves above, and NaN for NaN of any kind.
 GA_INLINE lanes softmax_exp2(lanes x) {

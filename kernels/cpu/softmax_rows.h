@@ -130,8 +130,9 @@ static void NAME(write_segments)(const ga_softmax *s, int64_t row, int64_t from,
     m.x = x + at * size;
     if (how == KEPT) m.kept = kept + (i - from) * SEGMENT;
     if (how == KEPT && s->segments > 1) m.by = (float)(exp2(((double)parts[i].top - whole.top) * k) / whole.sum);
-    // The same place of the next row. Prefetching is no access, so that there need not be one.
-    m.ahead = at * size < FETCHED ? m.x + bytes : m.x;
+    // The same place of the next row, or of one behind it. Prefetching is no access, so that there
+    // need not be one.
+    m.ahead = at * size < FETCHED ? m.x + (bytes > AHEAD ? bytes : AHEAD) : m.x;
     NAME(emit)(how, past, &m, until - at, out + at * size);
     if (until < end) NAME(emit)(FILL, past, &fill, end - until, out + until * size);
   }
@@ -196,6 +197,7 @@ GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const ch
   const int64_t size = ga_size(TYPE), last = seen - (V - 1) * LANES;
   float k = s->scale * GA_LOG2_E;
   lanes v[REGISTERS];
+  for (int64_t at = 0; at < V * LANES * size; at += 64) __builtin_prefetch(x + at + AHEAD, 0, 2);
   _Pragma("GCC unroll 8") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
   v[V - 1] = last == LANES ? load(TYPE, x, (V - 1) * LANES) : get_part(TYPE, x + (V - 1) * LANES * size, last);
   lanes top = v[0];
