@@ -59,7 +59,7 @@ failed=0
 # longest run first.
 rooms=(cuda cuda/attention cuda/decoder cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder)
-older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+older_tests='^Test(Gate|Small|SmallQuantised|SmallAttention|AttentionGate|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
@@ -128,7 +128,7 @@ sanitize_gpu() {
     [[ $kernel == hopper && $cc != own || $kernel == mma && $cc == 75 ]] && continue
     for dtype in bf16 fp16 int8 fp8 tf32 fp32; do patterns+=("cuda ^TestSmall\$/^$kernel\$/^$dtype\$"); done
   done
-  if [[ $cc == own ]]; then
+  if [[ $cc != 75 ]]; then
     for kernel in w4a16 w8a16; do
       for dtype in bf16 fp16; do patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$"); done
     done
