@@ -27,7 +27,7 @@ func (c choice) threads() int {
 	switch {
 	case c.mma:
 		return mmaThreads
-	case c.tokens > 192:
+	case c.tokens > 128:
 		return 384
 	}
 	return 288

@@ -50,7 +50,7 @@ constexpr int WARP_SCRATCH = 8 * 80; // bytes of a consumer warp
 
 // threadsOf is how many threads a block has: consumers and one warp, or a warpgroup where the
 // sums need more registers than an even share, which it then gives away.
-__host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 192 ? 384 : 288; }
+__host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 128 ? 384 : 288; }
 
 // loadRecord fetches bytes, a multiple of 16, to shared memory; they count at barrier `bar`.
 __device__ __forceinline__ void loadRecord(uint32_t to, const uint8_t *from, int bytes, uint32_t bar, uint64_t policy) {
