@@ -48,6 +48,10 @@ constexpr int CONSUMER_WARPS = 8;
 constexpr int K_BYTES = 128;         // of a swizzled row of tokens
 constexpr int WARP_SCRATCH = 8 * 80; // bytes of a consumer warp
 
+// What is left to each thread of such a producer, and what consumers get for it.
+constexpr int PRODUCER_REGISTERS = 40;
+constexpr int CONSUMER_REGISTERS = 232;
+
 // threadsOf is how many threads a block has: consumers and one warp, or a warpgroup where the
 // sums need more registers than an even share, which it then gives away.
 __host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 128 ? 384 : 288; }
@@ -114,10 +118,10 @@ struct Product {
         // does it last.
         if (!producer) dependentsMayStart();
         if (threadIdx.x < 32 * CONSUMER_WARPS) {
-            if constexpr (WIDE) registersUp<240>();
+            if constexpr (WIDE) registersUp<CONSUMER_REGISTERS>();
             consume();
         } else {
-            if constexpr (WIDE) registersDown<24>();
+            if constexpr (WIDE) registersDown<PRODUCER_REGISTERS>();
             // Again, so that the compiler knows that one lane is alone.
             if (threadIdx.x / 32 == CONSUMER_WARPS && electOne()) produce();
         }
