@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// smallQuantised are few and small, as [smallProblems] are.
+// smallQuantised are few and small, as [smallProblems] are, with steps of K enough to cut tiles.
 func smallQuantised(t *testing.T, d kernels.DType, bits int) []kernels.QuantisedProblem {
 	t.Helper()
 	var out []kernels.QuantisedProblem
@@ -29,15 +29,18 @@ func smallQuantised(t *testing.T, d kernels.DType, bits int) []kernels.Quantised
 	for _, zeros := range []bool{false, true} {
 		for _, group := range []int{32, 64, 128} {
 			if testing.Short() { // what remains for a tool that is slower by orders of magnitude
-				add(67, 193, 384, group, zeros, 1)
+				add(67, 193, 640, group, zeros, 1)
 				continue
 			}
 			add(1, 72, 384, group, zeros, 0)
 			add(3, 130, 640, group, zeros, 3)
 			add(70, 200, 384, group, zeros, 1)
-			add(300, 264, 256, group, zeros, 0)
+			add(300, 200, 640, group, zeros, 0)
 		}
 		add(8, 136, 520, 0, zeros, 0)
+		if !testing.Short() {
+			add(140, 264, 1024, 0, zeros, 0) // enough steps for uneven runs
+		}
 	}
 	return out
 }

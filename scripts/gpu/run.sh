@@ -62,7 +62,7 @@ failed=0
 # longest run first.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
-older_tests='^Test(Gate|Small|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+older_tests='^Test(Gate|Small|SmallQuantised|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, shows the log's last lines, and
 # keeps the outcome for the table.
@@ -133,7 +133,7 @@ sanitize_gpu() {
     # Those of mma.sync are not built for 7.5.
     [[ $kernel == mma && $cc == 75 ]] || ! news "$cc" "$kernel" || patterns+=("cuda ^TestSmall\$/^$kernel\$")
   done
-  if [[ $cc == own ]]; then
+  if [[ $cc == own ]] || [[ $cc != 75 ]] && news "$cc" w4a16 w8a16 quantised_mma; then
     for kernel in w4a16 w8a16; do
       for dtype in bf16 fp16; do patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$"); done
     done

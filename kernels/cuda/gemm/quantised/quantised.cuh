@@ -20,9 +20,8 @@
 // Overlapped launches: weights are fetched before the predecessor has ended, all else after it.
 #pragma once
 
-#include "hopper_handover.cuh"
-#include "hopper_stream.cuh"
 #include "pair.cuh"
+#include "quantised_tile.cuh"
 #include "quantised_weights.cuh"
 #include "wgmma_registers.cuh"
 
@@ -45,14 +44,17 @@ struct Params {
     int vector; // rows of C are aligned to 16 bytes
 };
 
-constexpr int ROWS = 128;
 constexpr int CONSUMER_WARPS = 8;
 constexpr int K_BYTES = 128;         // of a swizzled row of tokens
 constexpr int WARP_SCRATCH = 8 * 80; // bytes of a consumer warp
 
+// What is left to each thread of such a producer, and what consumers get for it.
+constexpr int PRODUCER_REGISTERS = 40;
+constexpr int CONSUMER_REGISTERS = 232;
+
 // threadsOf is how many threads a block has: consumers and one warp, or a warpgroup where the
 // sums need more registers than an even share, which it then gives away.
-__host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 192 ? 384 : 288; }
+__host__ __device__ constexpr int threadsOf(int tokens) { return tokens > 128 ? 384 : 288; }
 
 // loadRecord fetches bytes, a multiple of 16, to shared memory; they count at barrier `bar`.
 __device__ __forceinline__ void loadRecord(uint32_t to, const uint8_t *from, int bytes, uint32_t bar, uint64_t policy) {
@@ -116,31 +118,13 @@ struct Product {
         // does it last.
         if (!producer) dependentsMayStart();
         if (threadIdx.x < 32 * CONSUMER_WARPS) {
-            if constexpr (WIDE) registersUp<240>();
+            if constexpr (WIDE) registersUp<CONSUMER_REGISTERS>();
             consume();
         } else {
-            if constexpr (WIDE) registersDown<24>();
+            if constexpr (WIDE) registersDown<PRODUCER_REGISTERS>();
             // Again, so that the compiler knows that one lane is alone.
             if (threadIdx.x / 32 == CONSUMER_WARPS && electOne()) produce();
         }
-    }
-
-    __device__ Walk walk() const { return Walk(p.cut, p.tokenTiles * p.rowTiles, p.steps, blockIdx.x, gridDim.x); }
-
-    // Place is where a tile lies, in tiles: bands of tokens, and in each, rows of weights one
-    // after the other, so that blocks that run at the same time share both.
-    struct Place {
-        int row, token;
-    };
-    __device__ Place place(int tile) const {
-        const unsigned whole = static_cast<unsigned>(p.band) * p.rowTiles;
-        const unsigned first = static_cast<unsigned>(tile) / whole * p.band, within = static_cast<unsigned>(tile) % whole;
-        const unsigned wide = min(static_cast<unsigned>(p.band), p.tokenTiles - first);
-        return {static_cast<int>(within / wide), static_cast<int>(first + within % wide)};
-    }
-
-    __device__ const uint8_t *record(int row, int step) const {
-        return p.weights + (static_cast<int64_t>(row) * p.steps + step) * Weights::BYTES;
     }
 
     __device__ uint64_t policy() const { return p.tokenTiles > 1 ? EVICT_NORMAL : EVICT_FIRST; }
@@ -148,8 +132,8 @@ struct Product {
     // fillWeights fetches the weights of the first stages.
     __device__ void fillWeights() {
         uint32_t stage = ring + 2 * TOKEN_BYTES, bar = full;
-        for (Walk w = walk(); w.next();) {
-            const uint8_t *from = record(place(w.tile).row, w.begin);
+        for (Walk w = walk(p); w.next();) {
+            const uint8_t *from = record<Weights::BYTES>(p, place(p, w.tile).row, w.begin);
 #pragma unroll 1
             for (int step = w.begin; step < w.end; step++) {
                 if (bar == empty) return;
@@ -168,9 +152,9 @@ struct Product {
         const uint32_t toEmpty = empty - full;
         int parity = 1; // of `empty`: the first round was filled ahead
         bool ahead = true;
-        for (Walk w = walk(); w.next();) {
-            const Place at = place(w.tile);
-            const uint8_t *from = record(at.row, w.begin);
+        for (Walk w = walk(p); w.next();) {
+            const Place at = place(p, w.tile);
+            const uint8_t *from = record<Weights::BYTES>(p, at.row, w.begin);
             const int y = at.token * TOKENS;
             int x = w.begin * BLOCK_K;
 #pragma unroll 1
@@ -228,7 +212,7 @@ struct Product {
         int parity = 0;
         float sums[TOKENS / 2];
         waitForPredecessor();
-        for (Walk w = walk(); w.next();) {
+        for (Walk w = walk(p); w.next();) {
 #pragma unroll
             for (int i = 0; i < TOKENS / 2; i++) sums[i] = 0;
             pin(sums);
@@ -260,11 +244,11 @@ struct Product {
             pin(sums);
             release(held);
             if (w.end < w.steps) {
-                handOver(sums);
+                handOver<TOKENS>(p, sums);
                 continue;
             }
-            if (w.begin > 0) takeOver(sums, w.tile);
-            const Place at = place(w.tile);
+            if (w.begin > 0) takeOver<TOKENS>(p, sums, w.tile);
+            const Place at = place(p, w.tile);
             put(sums, at.token * TOKENS, at.row * ROWS + threadIdx.x / 32 * 16);
         }
     }
@@ -293,31 +277,6 @@ struct Product {
             if (pair || token < 8) putRow(p, token0 + 8 * j + token, n + 8 * part, loadShared16(from));
             __syncwarp();
         }
-    }
-
-    // partial is where this thread's sums of a block's partial tile lie, in units of 16
-    // bytes that are 128 apart.
-    __device__ float4 *partial(int block) const {
-        const int64_t slot = static_cast<int64_t>(block) * 2 + threadIdx.x / 128;
-        return reinterpret_cast<float4 *>(p.partials) + slot * (TOKENS / 8 * 128) + threadIdx.x % 128;
-    }
-
-    __device__ uint32_t *flag(int block) const { return p.flags + block * 2 + threadIdx.x / 128; }
-
-    // handOver leaves the sums of a tile to the run that finishes it.
-    __device__ void handOver(const float (&sums)[TOKENS / 2]) {
-        putPartial<TOKENS / 8>(partial(blockIdx.x), sums);
-        GA_HAND_OVER(1 + threadIdx.x / 128, flag(blockIdx.x));
-    }
-
-    // takeOver adds what the runs before this one have of a tile.
-    __device__ void takeOver(float (&sums)[TOKENS / 2], int tile) {
-        const int index = blockIdx.x;
-        int first = index;
-        while (p.cut.runBegin(first, gridDim.x) > tile * p.steps) first--;
-        for (int i = first + threadIdx.x % 128; i < index; i += 128) awaitHandOver(flag(i));
-        groupSync(1 + threadIdx.x / 128, 128);
-        for (int i = first; i < index; i++) addPartial<TOKENS / 8>(partial(i), sums);
     }
 };
 

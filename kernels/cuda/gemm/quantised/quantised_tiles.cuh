@@ -3,11 +3,22 @@
 // K is applied to what follows it, and to each tile's tokens.
 #pragma once
 
-// Every tile's rows of A.
+// Every tile's rows of A, of the kernels for 9.0.
 #define GA_QUANTISED_TILES(K, ...) \
     K(__VA_ARGS__, 8) \
     K(__VA_ARGS__, 16) \
     K(__VA_ARGS__, 32) \
+    K(__VA_ARGS__, 48) \
     K(__VA_ARGS__, 64) \
+    K(__VA_ARGS__, 96) \
     K(__VA_ARGS__, 128) \
+    K(__VA_ARGS__, 192) \
     K(__VA_ARGS__, 256)
+
+// Those of the kernels for other GPUs.
+#define GA_QUANTISED_MMA_TILES(K, ...) \
+    K(__VA_ARGS__, 8) \
+    K(__VA_ARGS__, 16) \
+    K(__VA_ARGS__, 32) \
+    K(__VA_ARGS__, 64) \
+    K(__VA_ARGS__, 128)

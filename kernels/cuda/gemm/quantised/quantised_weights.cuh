@@ -61,16 +61,25 @@ struct Pairs<Operand::FP16> {
         return r;
     }
 };
+// Before 9.0 bf16 has only the combined operation: a·1 − b, and a·b − 0.
 template <>
 struct Pairs<Operand::BF16> {
     static __device__ __forceinline__ uint32_t minus(uint32_t a, uint32_t b) {
         uint32_t r;
+#if __CUDA_ARCH__ >= 900
         asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(0x3f803f80u), "r"(b ^ 0x80008000u));
+#endif
         return r;
     }
     static __device__ __forceinline__ uint32_t times(uint32_t a, uint32_t b) {
         uint32_t r;
+#if __CUDA_ARCH__ >= 900
         asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(0x80008000u));
+#endif
         return r;
     }
 };

@@ -2,12 +2,24 @@
 
 package quantised
 
-// tiles is every tile's rows of A.
+// tiles is every tile's rows of A, of the kernels for 9.0.
 var tiles = []tile{
+	{tokens: 8},
+	{tokens: 16},
+	{tokens: 32},
+	{tokens: 48},
+	{tokens: 64},
+	{tokens: 96},
+	{tokens: 128},
+	{tokens: 192},
+	{tokens: 256},
+}
+
+// mmaTiles is those of the kernels for other GPUs.
+var mmaTiles = []tile{
 	{tokens: 8},
 	{tokens: 16},
 	{tokens: 32},
 	{tokens: 64},
 	{tokens: 128},
-	{tokens: 256},
 }

@@ -1,0 +1,291 @@
+package quantised
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+)
+
+// tile is one tile that the kernels were built in: 128 rows of weights by so many of A.
+type tile struct{ tokens int }
+
+// What quantised.cuh fixes, and quantised_mma.cuh.
+const (
+	warpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	consumers   = 8      // warps
+	mostStages  = 32
+	mmaThreads  = 256
+	bandTokens  = 1024 // rows of A that are walked together
+)
+
+// threads are those of a block.
+func (c choice) threads() int {
+	switch {
+	case c.mma:
+		return mmaThreads
+	case c.tokens > 128:
+		return 384
+	}
+	return 288
+}
+
+// mmaStages is how many stages quantised_mma.cuh has.
+func (t tile) mmaStages() int {
+	switch {
+	case t.tokens <= 32:
+		return 4
+	case t.tokens <= 64:
+		return 3
+	}
+	return 2
+}
+
+// choice is a tile and how the work is dealt out.
+type choice struct {
+	tile
+	mma        bool // by mma.sync, not by wgmma
+	record     int  // bytes of weights in a step
+	perSM      int  // blocks
+	stages     int
+	steps      int // of K that a tile takes
+	tokenTiles int // along M
+	rowTiles   int // along N
+	blocks     int // in the grid
+	streamed   int // tiles that are cut along K
+}
+
+func (c choice) tiles() int { return c.tokenTiles * c.rowTiles }
+
+// stageBytes is a stage of the ring, tokens and a record: up to a multiple of 1024 for wgmma.
+func (c choice) stageBytes() int {
+	bytes := 2*c.tokens*128 + c.record
+	if c.mma {
+		return bytes
+	}
+	return planning.DivideUp(bytes, 1024) * 1024
+}
+
+// shared is the ring; by wgmma also each consumer warp's scratch, and two barriers a stage.
+func (c choice) shared(stages int) int {
+	if c.mma {
+		return stages * c.stageBytes()
+	}
+	return stages*(c.stageBytes()+16) + consumers*warpScratch
+}
+
+// choices are the tiles and divisions of the work that may be best for p.
+func choices(a planning.Arch, p Problem) []choice {
+	var all []choice
+	built := tiles
+	if !byWgmma(a) {
+		built = mmaTiles
+	}
+	for i, t := range built {
+		// Rows that are not there cost as much as others.
+		if i > 0 && built[i-1].tokens >= p.M {
+			break
+		}
+		for perSM := 1; perSM <= t.mostPerSM(); perSM++ {
+			c := choice{tile: t, mma: !byWgmma(a), record: support.RecordBytes(p.Weights, p.K), perSM: perSM, tokenTiles: planning.DivideUp(p.M, t.tokens)}
+			c.steps, c.rowTiles = support.Records(p.N, p.K)
+			fit := a.SMs * perSM
+			sharedMax := (a.SharedMax+1024)/perSM - 1024 // of which the system takes some for each block
+			for _, cut := range c.cuts(fit) {
+				c.streamed, c.blocks = cut[0], cut[1]
+				fitting := (sharedMax - c.shared(0)) / (c.shared(1) - c.shared(0))
+				c.stages = min(mostStages, int(c.busiest()), fitting)
+				least := min(2, c.steps)
+				if c.mma {
+					c.stages, least = t.mmaStages(), t.mmaStages()
+				}
+				if fitting >= least {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// mostPerSM is how many blocks the registers of a multiprocessor hold.
+func (t tile) mostPerSM() int {
+	if t.tokens <= 32 {
+		return 2
+	}
+	return 1
+}
+
+// cuts are pairs of how many tiles are cut and among how many blocks, where fit blocks run at a
+// time: none, each into the same number of parts, or as many as makes all blocks equally busy.
+func (c choice) cuts(fit int) [][2]int {
+	cuts := [][2]int{{0, min(c.tiles(), fit)}}
+	add := func(streamed, blocks int) {
+		if work := int64(streamed) * int64(c.steps); work >= 2*int64(blocks) && work*int64(blocks) < math.MaxInt32 {
+			cuts = append(cuts, [2]int{streamed, blocks})
+		}
+	}
+	for parts := 2; parts <= min(fit/c.tiles(), 16); parts++ {
+		add(c.tiles(), c.tiles()*parts)
+	}
+	rest := c.tiles() % fit
+	switch {
+	case rest == 0:
+	case c.tiles() < fit:
+		if fit%c.tiles() != 0 && fit/c.tiles() <= 16 {
+			add(c.tiles(), fit)
+		}
+	default:
+		add(rest, fit)
+		add(rest+fit, fit)
+	}
+	return cuts
+}
+
+// busiest is how many steps the block with the most to do has.
+func (c choice) busiest() int64 {
+	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.blocks) - 1) / int64(c.blocks)
+	return streamed + int64(planning.DivideUp(c.tiles()-c.streamed, c.blocks))*int64(c.steps)
+}
+
+// The model of times. What instructions take is counted from the code; what a launch and the sums
+// of cut tiles take, and what memory gives, is as in the narrow kernel of the hopper family.
+const (
+	startSeconds    = 1.9e-6
+	handOverSeconds = 1.0e-6
+	partRate        = 60e9 // bytes a second at which one multiprocessor reads the parts of a tile
+	memoryShare     = 0.9  // of the data sheet's bandwidth
+	clockShare      = 0.8  // of the highest clock, which the power limit leaves when tensor cores are busy
+	// convertCycles is what the warps of one scheduler take to make operands of a step of weights
+	// of 4 bits: 2 warps, 8 words, 15 instructions for each and what lies around them.
+	convertCycles = 360
+	overlap       = 3 // p of the p-norm by which resources that work side by side add up
+)
+
+// seconds is what the model expects of one launch.
+func (c choice) seconds(a planning.Arch, p Problem) float64 {
+	clock := a.ClockMHz * 1e6
+	steps := float64(c.busiest()) * float64(c.perSM) // of a multiprocessor
+	// 64 × 8 outputs, 16 deep, take four cycles: sixteen times for a step.
+	multiply := 8 * float64(c.tokens) / clockShare
+	if c.mma {
+		multiply *= planning.TensorClocks(a, p.DType)
+	}
+	convert := float64(convertCycles)
+	if p.Weights.Bits == 8 {
+		convert *= 1.4
+	}
+	times := []float64{steps * math.Pow(math.Pow(multiply, overlap)+math.Pow(convert, overlap), 1./overlap) / clock}
+	fetched := float64(c.tiles()) * float64(c.steps) * float64(2*c.tokens*128+c.record)
+	times = append(times, fetched/(planning.L2PerClock(a)*clock*float64(a.SMs)))
+	if a.Bandwidth > 0 {
+		weights := float64(c.rowTiles) * float64(c.steps) * float64(c.record)
+		rest := float64(p.M) * float64(p.K+p.N) * float64(p.DType.Size())
+		times = append(times, (weights+rest)/(a.Bandwidth*memoryShare))
+	}
+	sum := 0.
+	for _, t := range times {
+		sum += math.Pow(t, overlap)
+	}
+	t := startSeconds + math.Pow(sum, 1./overlap)
+	if c.streamed > 0 {
+		parts := planning.DivideUp(c.blocks, c.streamed)
+		t += handOverSeconds + float64(parts*c.tokens*support.RecordRows*4)/partRate
+	}
+	return t
+}
+
+// label is "16x128 stages 11 two a multiprocessor split 64 of 112 among 132": rows and columns of
+// C, ring, and how many of the tiles are cut along K.
+func (c choice) label() string {
+	s := fmt.Sprintf("%dx%d stages %d", c.tokens, support.RecordRows, c.stages)
+	if c.perSM > 1 {
+		s += fmt.Sprintf(" %d blocks", c.perSM)
+	}
+	if c.streamed > 0 {
+		s += fmt.Sprintf(" split %d of %d among %d", c.streamed, c.tiles(), c.blocks)
+	}
+	return s
+}
+
+// tiling is what the label says, in numbers; rows of weights are those of wgmma, so that C is computed
+// transposed.
+func (c choice) tiling(a planning.Arch) kernels.Tiling {
+	t := kernels.Tiling{
+		Tile:  [3]int{c.tokens, support.RecordRows, support.RecordK},
+		Waves: float64(c.tiles()) / float64(a.SMs*c.perSM), Split: 1,
+		Orientation: kernels.OrientationTransposed,
+	}
+	switch {
+	case c.streamed == c.tiles() && c.blocks%c.tiles() == 0:
+		t.Split = c.blocks / c.tiles()
+	case c.streamed > 0:
+		t.Split = 2 // a tile has as many parts as blocks meet in it
+	}
+	return t
+}
+
+// plan is the choice's, for a problem with operands so aligned.
+func (c choice) plan(a planning.Arch, p Problem) gemm.Plan {
+	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a), Stages: c.stages, Slots: a.SMs * c.perSM, Seconds: c.seconds(a, p)}
+	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
+	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
+	plan.Seconds += rows.Seconds(a)
+	plan.Scratch = rows.Copied
+	if c.streamed > 0 {
+		plan.Scratch += int64(c.blocks) * int64(support.RecordRows*c.tokens) * 4
+		plan.Flags = int64(c.blocks) * 2 * 4
+	}
+	plan.Bind = func(at gemm.Addresses) []planning.Call {
+		calls, lda := rows.Calls(a, &at)
+		return append(calls, c.call(p, at, lda))
+	}
+	return plan
+}
+
+// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64".
+func (c choice) symbol(p Problem) string {
+	zeros, by := "", ""
+	if c.mma {
+		by = "mma_"
+	}
+	if p.Weights.ZeroPoint != "" {
+		zeros = "z"
+	}
+	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, c.tokens)
+}
+
+// call launches quantised.cuh or quantised_mma.cuh: struct Params or MmaParams there.
+func (c choice) call(p Problem, at gemm.Addresses, lda int) planning.Call {
+	k := planning.Call{
+		Kernel: c.symbol(p), Shared: c.shared(c.stages), Overlap: !c.mma,
+		Grid: planning.Dim3{X: c.blocks}, Block: planning.Dim3{X: c.threads()},
+	}
+	if c.mma {
+		k.Args.Pointer(at.A)
+	} else {
+		k.Args.TensorMap(planning.TensorMap{
+			DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: c.tokens, BoxCols: 64, Swizzle: 128,
+		})
+	}
+	k.Args.Pointer(at.B).Pointer(at.C).Pointer(at.Scratch).Pointer(at.Flags)
+	if c.mma {
+		k.Args.Int64(int64(lda * p.DType.Size()))
+	}
+	k.Args.Int64(int64(p.LDC)).Int32(p.M, p.N)
+	if c.mma {
+		k.Args.Int32(p.K)
+	}
+	run := c.streamed * c.steps
+	band := min(c.tokenTiles, max(1, bandTokens/c.tokens))
+	k.Args.Int32(c.steps, c.tokenTiles, c.rowTiles, band, c.streamed, run/c.blocks, run%c.blocks)
+	if c.mma {
+		k.Args.Int32(planning.OneIf(p.Aligned.C >= 4)).Align(8)
+		return k
+	}
+	k.Args.Int32(c.stages, planning.OneIf(p.Aligned.C >= 16)).Align(64)
+	return k
+}
