@@ -133,7 +133,7 @@ sanitize_gpu() {
     # Those of mma.sync are not built for 7.5.
     [[ $kernel == mma && $cc == 75 ]] || ! news "$cc" "$kernel" || patterns+=("cuda ^TestSmall\$/^$kernel\$")
   done
-  if [[ $cc == own ]] || [[ $cc != 75 ]] && news "$cc" w4a16 w8a16 quantised_mma; then
+  if [[ $cc == own ]] || [[ $cc != 75 ]] && news "$cc" w4a16_mma w8a16_mma; then
     for kernel in w4a16 w8a16; do
       for dtype in bf16 fp16; do patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$"); done
     done
