@@ -173,7 +173,7 @@ func TestArtefactsAreWhole(t *testing.T) {
 			}
 		}
 	}
-	if total > 8<<20 {
+	if total > 12<<20 {
 		t.Errorf("device code takes %d bytes of the executable", total)
 	}
 }

@@ -32,6 +32,9 @@ func (k *cublas) SupportsQuantised(q kernels.QuantisedProblem) error {
 	switch {
 	case err != nil:
 		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType, Reason: err.Error()}
+	case k.dev.Arch().CC < 80:
+		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType,
+			Reason: fmt.Sprintf("making plain weights of integers needs compute capability 8.0, this GPU has %d.%d", k.dev.Arch().CC/10, k.dev.Arch().CC%10)}
 	case q.Weights.Scale != q.DType:
 		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType,
 			Reason: fmt.Sprintf("scales are of the activations' type, %s, not %s", q.DType, q.Weights.Scale)}
