@@ -16,6 +16,11 @@ const (
 	wavesReach = 1.4
 	// ownShare is the share of the variance around the line that a row has to itself.
 	ownShare = 0.06
+	// beyondReach is how far in log M outside the measured rows of a family one may lie for
+	// anything to be foretold of it, leastRows how many rows that takes in a family of more than
+	// fewRows, and unforetold the standard deviation of the log-time of a row of which nothing is. A sweep
+	// that measured a family's ends has none; one that was stopped in the middle may.
+	beyondReach, leastRows, unforetold = 0.05, 3, 0.5
 	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
 	// each term is known beforehand.
 	termDoubt = 0.02
@@ -369,5 +374,17 @@ func (f *forecaster) predict(r familyRow) prediction {
 			p.se = math.Hypot(p.se, (w.y-f.line.at(w.x))/2)
 		}
 	}
+	if f.beyond(&t) {
+		p.se = math.Max(p.se, unforetold)
+	}
 	return p
+}
+
+// beyond says whether too little was measured on either side of a row.
+func (l *line) beyond(r *told) bool {
+	n := len(l.rows)
+	if n == 0 || n < leastRows && len(l.family.rows) > fewRows {
+		return true
+	}
+	return r.logM < l.rows[0].logM-beyondReach || r.logM > l.rows[n-1].logM+beyondReach
 }

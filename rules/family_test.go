@@ -195,3 +195,46 @@ func TestChecksByChance(t *testing.T) {
 		}
 	}
 }
+
+// TestBeyond: of a family whose ends were not measured, as when a deadline ends a sweep, rows far
+// from the measured ones stay open.
+func TestBeyond(t *testing.T) {
+	kind := results.LaunchKind{Label: "k", Tile: [3]int{240, 128, 64}, Split: 1, Slots: 132}
+	f := &family{kind: familyOf(kind), n: 28672, units: 132}
+	var points []point
+	for m := 13000; m <= 30000; m += 100 {
+		r := familyRow{m: m, kind: &kind, point: -1}
+		if 14000 <= m && m <= 15000 {
+			r.point = len(points)
+			points = append(points, point{m: m, n: 7, us: estimate{math.Log(0.19 * float64(m)), 0.001, 12}})
+		}
+		f.rows = append(f.rows, r)
+	}
+	for _, n := range []int{2, len(points)} {
+		measured := 0
+		few := *f
+		few.rows = slices.Clone(f.rows)
+		for i := range few.rows {
+			if few.rows[i].point >= 0 {
+				if measured++; measured > n {
+					few.rows[i].point = -1
+				}
+			}
+		}
+		l := fitLine(&few, points, func(point) bool { return true }, func(familyRow) bool { return false }, usualScatter)
+		caster := l.forecaster()
+		for _, r := range few.rows {
+			if r.point >= 0 {
+				continue
+			}
+			p := caster.predict(r)
+			near := n > 2 && r.m >= 13400 && r.m <= 15700
+			if told := p.se < 0.02; told != near {
+				t.Errorf("%d measured: m%d is foretold to %.1f %%", n, r.m, 100*p.se)
+			}
+			if off := p.y - math.Log(0.19*float64(r.m)); near && math.Abs(off) > 0.01 {
+				t.Errorf("m%d is foretold %.1f %% off", r.m, 100*off)
+			}
+		}
+	}
+}
