@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -148,6 +149,9 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer run.Close()
+		if err := o.checkAgainst(plan); err != nil {
+			return err
+		}
 		if err := o.plan.renewDeadline(plan); err != nil {
 			return err
 		}
@@ -159,6 +163,9 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 	}
 	plan, est, err := a.planFor(ctx, options)
 	if err != nil {
+		return err
+	}
+	if err := o.checkAgainst(plan); err != nil {
 		return err
 	}
 	if o.dryRun {
@@ -181,6 +188,16 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		defer run.Close()
 	}
 	return o.finish(run, sum, err)
+}
+
+// checkAgainst refuses a baseline that the plan does not measure, before hours are spent on it.
+func (o *sweepOptions) checkAgainst(plan *sweep.Plan) error {
+	names := kernelsOf(plan)
+	if o.against == "" || slices.Contains(names, o.against) {
+		return nil
+	}
+	return hint(usagef("--against: kernel %q is not measured: expected one of %s", o.against, strings.Join(names, ", ")),
+		"--kernel names all kernels that are measured, the baseline among them")
 }
 
 // sweepInto creates the run file of a plan and measures the plan into it; cfg says
