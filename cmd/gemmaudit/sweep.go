@@ -68,8 +68,8 @@ measure rows that are not known to half a percent, or on which a verdict hangs, 
 fifty, drawn by --seed, which tells how often such an interval is wrong. Where nothing can be
 asked, it searches from a grid of every eighth row, or fewer. A table that is made from such a run
 serves every M between its ends. --dry-run counts the rows that would be measured and inferred.
-The preset overnight infers unless --infer=false is given. Attention, and series of fewer than
-64 Ms, are always measured row by row; a shard has inferred series whole or not at all.
+The preset overnight infers unless --infer=false is given. Attention, softmax, and series of fewer
+than 64 Ms are always measured row by row; a shard has inferred series whole or not at all.
 
 --traffic names a CSV with the columns m and weight: how often each M is computed where the model
 is served. The weight of a listed M holds up to the next listed one, so a line with weight 0 ends
@@ -124,7 +124,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
-	flags.StringVar(&opts.against, "against", "", "print each case beside this kernel's at the same M: time, bandwidth and ratio")
+	flags.StringVar(&opts.against, "against", "", "print each case next to that of this kernel at the same M: time, bandwidth and ratio")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
