@@ -296,7 +296,15 @@ func (b *planner) unsupported(devices []kernels.Device, targets []Target) error 
 	for i, d := range devices {
 		ids[i] = d.Spec().ID
 	}
-	return fmt.Errorf("plan: there is nothing to measure: no kernel on %s supports %s", strings.Join(ids, ", "), strings.Join(none, ", "))
+	with := ""
+	if !slices.Contains(b.weights(), kernels.Quantisation{}) {
+		var forms []string
+		for _, w := range b.weights() {
+			forms = append(forms, w.String())
+		}
+		with = " with weights " + strings.Join(forms, ", ")
+	}
+	return fmt.Errorf("plan: there is nothing to measure: no kernel on %s supports %s%s", strings.Join(ids, ", "), strings.Join(none, ", "), with)
 }
 
 func (b *planner) note(format string, args ...any) {

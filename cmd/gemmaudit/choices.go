@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -123,6 +124,9 @@ func (o *choicesOptions) arguments(_ *cobra.Command, args []string) error {
 // ask asks the devices.
 func (o *choicesOptions) ask(ctx context.Context) error {
 	a := o.app
+	if _, err := os.Lstat(o.out); o.out != "" && err == nil {
+		return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
+	}
 	plan, err := o.planned()
 	if err != nil {
 		return err
@@ -235,9 +239,6 @@ func firstReason(told sweep.Told) string {
 
 // keepChoices makes a run that holds nothing but what was told.
 func (a *app) keepChoices(path string, plan *sweep.Plan, devices []kernels.Device, told sweep.Told) error {
-	if err := refuseExisting(path, false); err != nil {
-		return err
-	}
 	encoded, err := plan.Encode()
 	if err != nil {
 		return err
@@ -307,6 +308,9 @@ func (o *choicesOptions) compare(side rules.Chosen, names []string) error {
 			if both[i], err = kernels.ParseLayout(strings.TrimSpace(name)); err != nil {
 				return badFlag("layout", err)
 			}
+		}
+		if both[0] == both[1] {
+			return usagef("--layout: %q stands twice: expected two layouts to compare, as in kn,nk", both[0])
 		}
 		return o.print(rules.DiffChosenLayouts(side, both[0], both[1]))
 	}

@@ -108,7 +108,7 @@ func brokenPipe(err error) bool {
 // failed and an interruption are outcomes, not errors, and are printed without
 // that word.
 func printError(w io.Writer, err error) {
-	label := "error: "
+	label, text := "error: ", oneLine(err.Error())
 	switch exitCode(err) {
 	case exitGate:
 		label = "gate: "
@@ -116,8 +116,9 @@ func printError(w io.Writer, err error) {
 		label = "inconclusive: "
 	case exitInterrupted:
 		label = "interrupted: "
+		text = strings.TrimSuffix(text, context.Canceled.Error()) // the label says that
 	}
-	fmt.Fprintf(w, "gemmaudit: %s%s\n", label, oneLine(err.Error()))
+	fmt.Fprintf(w, "gemmaudit: %s\n", strings.TrimSuffix(label+text, ": "))
 	if h := hintOf(err); h != "" {
 		fmt.Fprintf(w, "hint: %s\n", oneLine(h))
 	}

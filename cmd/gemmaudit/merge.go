@@ -68,6 +68,11 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		if err != nil {
 			return err
 		}
+		for j, before := range shards {
+			if before.Count != 0 && shard.Count != 0 && before.Count != shard.Count {
+				return usagef("merge: %q is shard %v and %q is %v, expected shards of as many parts", inputs[j], before, path, shard)
+			}
+		}
 		sources[i] = source
 		shards = append(shards, shard)
 	}
@@ -88,9 +93,8 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 	return o.app.printRunFile("merged", out, run, sources, o.output)
 }
 
-// missingShards lists the parts of a plan that none of the shards is. The runs
-// that were merged have one plan, so their shards have one count; a shard of the
-// zero value is the whole plan.
+// missingShards lists the parts of a plan that none of the shards is. The shards
+// have one count; a shard of the zero value is the whole plan.
 func missingShards(shards []sweep.Shard) []sweep.Shard {
 	var missing []sweep.Shard
 	count := 0

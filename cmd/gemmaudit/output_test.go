@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ func TestExitCodeAndMessage(t *testing.T) {
 		{fmt.Errorf("around: %w", hint(gatef("two findings"), "look")), 1, "gemmaudit: gate: around: two findings\nhint: look\n"},
 		{inconclusivef("drift"), 4, "gemmaudit: inconclusive: drift\n"},
 		{interruptedf("half done"), 130, "gemmaudit: interrupted: half done\n"},
+		{fmt.Errorf("write report: %w", context.Canceled), 130, "gemmaudit: interrupted: write report\n"},
+		{context.Canceled, 130, "gemmaudit: interrupted\n"},
 		{errors.New("disk"), 3, "gemmaudit: error: disk\n"},
 		{errors.Join(errors.New("one"), errors.New("two")), 3, "gemmaudit: error: one; two\n"},
 		{usagef("\x1b[2Jé\u202e\u009b\xff\t\ufffd“”"), 2, `gemmaudit: error: \x1b[2Jé\u202e\u009b\xff\t` + "\ufffd“”\n"},

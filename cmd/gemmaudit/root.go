@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +53,7 @@ as a table that an inference engine can load.` + exitHelp(
 	printHelpAtOnce(root)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return hint(usage(err), "`%s --help` lists the flags", cmd.CommandPath())
+		return hint(usage(plainValue(err)), "`%s --help` lists the flags", cmd.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 
@@ -137,10 +140,33 @@ func refuseEmptyValues(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) {
 		value := f.Value.String()
 		if err == nil && (value == "" || value == "[]" && f.Value.Type() == "stringSlice") {
-			err = hint(usagef("--%s: the value is empty", f.Name), "--%s is %s; leave it out for the default", f.Name, f.Usage)
+			err = hint(usagef("--%s: the value is empty", f.Name), "--%s: %s; leave it out for the default", f.Name, f.Usage)
 		}
 	})
 	return err
+}
+
+// valueKinds are what a value of a type of flags has to be.
+var valueKinds = map[string]string{
+	"bool": "true or false", "int": "a whole number", "intSlice": "whole numbers, separated by commas",
+	"uint64": "a whole number from 0 on", "float64": "a number", "duration": "a time with its unit, as in 90s or 8h",
+}
+
+// plainValue says of a value that could not be read what was expected, without the function that read it.
+func plainValue(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	f := invalid.GetFlag()
+	want := valueKinds[f.Value.Type()]
+	switch {
+	case want == "":
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("--%s: %q is too large", f.Name, invalid.GetValue())
+	}
+	return fmt.Errorf("--%s: %q, expected %s", f.Name, invalid.GetValue(), want)
 }
 
 // wrapArgs makes wrong numbers of arguments usage errors like all others.

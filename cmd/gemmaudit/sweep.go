@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,8 +68,8 @@ measure rows that are not known to half a percent, or on which a verdict hangs, 
 fifty, drawn by --seed, which tells how often such an interval is wrong. Where nothing can be
 asked, it searches from a grid of every eighth row, or fewer. A table that is made from such a run
 serves every M between its ends. --dry-run counts the rows that would be measured and inferred.
-The preset overnight infers unless --infer=false is given. Attention, and series of fewer than
-64 Ms, are always measured row by row; a shard has inferred series whole or not at all.
+The preset overnight infers unless --infer=false is given. Attention, softmax, and series of fewer
+than 64 Ms are always measured row by row; a shard has inferred series whole or not at all.
 
 --traffic names a CSV with the columns m and weight: how often each M is computed where the model
 is served. The weight of a listed M holds up to the next listed one, so a line with weight 0 ends
@@ -123,7 +124,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
-	flags.StringVar(&opts.against, "against", "", "print each case beside this kernel's at the same M: time, bandwidth and ratio")
+	flags.StringVar(&opts.against, "against", "", "print each case next to that of this kernel at the same M: time, bandwidth and ratio")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
@@ -148,6 +149,9 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer run.Close()
+		if err := o.checkAgainst(plan); err != nil {
+			return err
+		}
 		if err := o.plan.renewDeadline(plan); err != nil {
 			return err
 		}
@@ -159,6 +163,9 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 	}
 	plan, est, err := a.planFor(ctx, options)
 	if err != nil {
+		return err
+	}
+	if err := o.checkAgainst(plan); err != nil {
 		return err
 	}
 	if o.dryRun {
@@ -181,6 +188,16 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		defer run.Close()
 	}
 	return o.finish(run, sum, err)
+}
+
+// checkAgainst refuses a baseline that the plan does not measure, before hours are spent on it.
+func (o *sweepOptions) checkAgainst(plan *sweep.Plan) error {
+	names := kernelsOf(plan)
+	if o.against == "" || slices.Contains(names, o.against) {
+		return nil
+	}
+	return hint(usagef("--against: kernel %q is not measured: expected one of %s", o.against, strings.Join(names, ", ")),
+		"--kernel names all kernels that are measured, the baseline among them")
 }
 
 // sweepInto creates the run file of a plan and measures the plan into it; cfg says

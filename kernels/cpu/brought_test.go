@@ -214,6 +214,7 @@ func TestLoadKernelRefuses(t *testing.T) {
 		"hostile":     {`"example"`, `"../\033[31m"`, `names its kernel "../\x1b[31m"`},
 		"candidate":   {`"example"`, `"tiled:1"`, `names its kernel "tiled:1"`},
 		"version":     {`"example"`, `"openblas@1"`, `names its kernel "openblas@1"`},
+		"selection":   {`"example"`, `"ladder"`, `names its kernel "ladder", which selects gemmaudit's own kernels`},
 		"nameless":    {`"example"`, `0`, `names its kernel ""`},
 		"description": {`"example of`, `"two\nlines`, "is not one line"},
 		"pack":        {".prepare = prepare,", "", "one of packed_bytes and prepare"},

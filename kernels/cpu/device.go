@@ -156,7 +156,7 @@ func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
 	if d.ceilings == nil {
 		c, err := measureCeilings(ctx, d.pool, d.memory)
 		if err != nil {
-			return kernels.Ceilings{}, fmt.Errorf("measure ceilings of %s: %w", d.spec.ID, err)
+			return kernels.Ceilings{}, err
 		}
 		d.ceilings = &c
 	}

@@ -66,9 +66,17 @@ func (n libraryName) open() (*library, error) {
 	return lib, err
 }
 
-// openAt loads the library from a file, or from the folder that it lies in.
+// openAt loads the library from a file, or from the folder that it lies in. The loader looks for
+// a name without a slash in the system's folders; one that is in the working folder is that.
 func (n libraryName) openAt(path string) (*library, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+	info, err := os.Stat(path)
+	if err != nil {
+		return openLibrary(path)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("open library: %w", err)
+	}
+	if !info.IsDir() {
 		return openLibrary(path)
 	}
 	var files []string

@@ -421,6 +421,24 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 	}
 }
 
+// TestLibraryInWorkingFolder: a name without a slash and "." lead to the working folder, not to
+// what the loader finds in the system's.
+func TestLibraryInWorkingFolder(t *testing.T) {
+	fake := buildFake(t, `-DCONFIG="OpenBLAS 7.0 MAX_THREADS=1"`)
+	t.Chdir(filepath.Dir(fake))
+	for _, path := range []string{filepath.Base(fake), "."} {
+		devices, missing := Provider{}.WithLibraries(map[string][]string{"openblas": {path}}).Open()
+		if len(devices) != 1 {
+			t.Fatal(missing)
+		}
+		d := devices[0].(*Device)
+		t.Cleanup(func() { d.Close() })
+		if got := d.Spec().Versions["openblas"]; got != "7.0 Fake" {
+			t.Errorf("%q opened version %q, missing %v", path, got, d.Missing())
+		}
+	}
+}
+
 // TestTwoCopiesOfRealLibraries: two files of one build run in turn in one block of rounds.
 func TestTwoCopiesOfRealLibraries(t *testing.T) {
 	for _, name := range []string{"openblas", "onednn"} {

@@ -168,6 +168,9 @@ func (k *Kernel) describe() error {
 	return nil
 }
 
+// ladder is what --kernel takes for all of our own kernels.
+const ladder = "ladder"
+
 // words reads and checks the name and the description of a kernel.
 func words(name, description *C.char) (string, string, error) {
 	text := func(s *C.char) string {
@@ -181,6 +184,8 @@ func words(name, description *C.char) (string, string, error) {
 	switch {
 	case !validName.MatchString(n):
 		return "", "", fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", n)
+	case n == ladder:
+		return "", "", fmt.Errorf("it names its kernel %q, which selects gemmaudit's own kernels: expected another name", n)
 	case len(d) > mostDescription || !utf8.ValidString(d) || strings.ContainsFunc(d, unprintable):
 		return "", "", fmt.Errorf("its description %q is not one line of at most %d bytes of UTF-8", d, mostDescription)
 	}
