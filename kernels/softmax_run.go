@@ -18,6 +18,7 @@ type softmaxRun struct {
 	margin  float64
 	results [2][]byte // of both executions
 	after   []byte    // the operand behind them
+	launch  Launch
 	held    []Buffer
 }
 
@@ -46,9 +47,11 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 		return fail(err)
 	}
 	p.In.Offset, p.Out.Offset = guard, guard
-	launch, err := r.kernel.Bind(*p)
-	if err != nil {
-		return fail(err)
+	if r.launch == nil {
+		var err error
+		if r.launch, err = r.kernel.Bind(*p); err != nil {
+			return fail(err)
+		}
 	}
 	for i, result := range r.results {
 		if i > 0 {
@@ -56,7 +59,7 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 				return fail(err)
 			}
 		}
-		if _, err := r.device.Execute(ctx, []Launch{launch}, 1); err != nil {
+		if _, err := r.device.Execute(ctx, []Launch{r.launch}, 1); err != nil {
 			return fail(err)
 		}
 		if err := p.Out.Buffer.Download(0, result); err != nil {
