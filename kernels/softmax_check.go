@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -43,6 +42,43 @@ func (e *SoftmaxError) Error() string {
 	return s
 }
 
+// SoftmaxCheck is a problem of the correctness check with its operands and its references, which
+// serve any number of kernels.
+type SoftmaxCheck struct {
+	p     SoftmaxProblem
+	blank []byte // of the output and its guards, before softmax
+	kinds []softmaxKind
+}
+
+// softmaxKind is what one kind of operands is and must give.
+type softmaxKind struct {
+	data       softmaxData
+	in         []byte // with its guards
+	ref, bound []float64
+}
+
+// NewSoftmaxCheck draws the operands of a problem, normal, peaked and level rows and rows with
+// infinities and NaN, and computes what softmax must give, in float64. The error names
+// the field of p that can't be used. Operands that p has are not used.
+func NewSoftmaxCheck(p SoftmaxProblem, seed uint64) (*SoftmaxCheck, error) {
+	p, err := p.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	n, guard, size := p.Rows*p.Columns, guardRows(p.Columns)*p.Columns, p.DType.Size()
+	c := &SoftmaxCheck{p: p, blank: bytes.Repeat(outputPoison(p.DType), n+2*guard)}
+	for _, data := range softmaxKinds {
+		x := softmaxOperand(p, data, seed)
+		k := softmaxKind{data: data, in: bytes.Repeat(inputPoison(p.DType), n+2*guard)}
+		if err := Encode(p.DType, x, k.in[guard*size:][:n*size]); err != nil {
+			return nil, err
+		}
+		k.ref, k.bound = softmaxOf(p, x)
+		c.kinds = append(c.kinds, k)
+	}
+	return c, nil
+}
+
 // SoftmaxGate runs a problem on k and compares every element with a float64 reference, within
 // the bound of its type (see softmaxBound), on normal, peaked and level rows and on rows with infinities
 // and NaN. What is masked is NaN, and so is what lies beside the operand. It also checks
@@ -56,7 +92,7 @@ func SoftmaxGate(ctx context.Context, d Device, k SoftmaxKernel, p SoftmaxProble
 }
 
 // softmaxGates is [SoftmaxGate] of several kernels, which have the operands and references in
-// common. Each has its margin and its error, at which it ends and the others go on.
+// common. Each has its margin and its error.
 func softmaxGates(ctx context.Context, d Device, ks []SoftmaxKernel, p SoftmaxProblem, seed uint64) ([]float64, []error) {
 	margins, errs := make([]float64, len(ks)), make([]error, len(ks))
 	p, err := p.Normalized()
@@ -65,25 +101,39 @@ func softmaxGates(ctx context.Context, d Device, ks []SoftmaxKernel, p SoftmaxPr
 			errs[i] = k.Supports(p)
 		}
 	}
-	for _, data := range softmaxKinds {
-		if !slices.Contains(errs, nil) {
-			break
-		}
-		x := softmaxOperand(p, data, seed)
-		ref, bound := softmaxOf(p, x)
-		for i, k := range ks {
-			if errs[i] != nil {
-				continue
+	if !slices.Contains(errs, nil) {
+		return margins, errs
+	}
+	check, err := NewSoftmaxCheck(p, seed)
+	for i, k := range ks {
+		if errs[i] == nil {
+			if errs[i] = err; err == nil {
+				margins[i], errs[i] = check.Margin(ctx, d, k)
 			}
-			r := &softmaxRun{device: d, kernel: k, p: p, data: data}
-			errs[i] = r.run(ctx, x, ref, bound)
-			for at := len(r.held) - 1; at >= 0; at-- {
-				errs[i] = errors.Join(errs[i], r.held[at].Close())
-			}
-			margins[i] = max(margins[i], r.margin)
 		}
 	}
 	return margins, errs
+}
+
+// Margin is [SoftmaxGate] for operands that were drawn before, of a kernel that supports the
+// problem. It ends at the first failure.
+func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k SoftmaxKernel) (margin float64, err error) {
+	r := &softmaxRun{device: d, kernel: k, p: c.p, after: make([]byte, len(c.blank))}
+	defer func() {
+		for at := len(r.held) - 1; at >= 0; at-- {
+			err = errors.Join(err, r.held[at].Close())
+		}
+	}()
+	for i := range r.results {
+		r.results[i] = make([]byte, len(c.blank))
+	}
+	for _, kind := range c.kinds {
+		r.data = kind.data
+		if err := r.run(ctx, kind, c.blank); err != nil {
+			return r.margin, err
+		}
+	}
+	return r.margin, nil
 }
 
 // CheckSoftmax runs the standing table of type dt, see [SoftmaxProblems], on k and ends at
@@ -170,158 +220,4 @@ func SoftmaxProblems(d DType) []SoftmaxProblem {
 		both(m.rows, m.columns, m.queries, 0.125)
 	}
 	return out
-}
-
-// softmaxRun is one kind of operands of one problem.
-type softmaxRun struct {
-	device Device
-	kernel SoftmaxKernel
-	p      SoftmaxProblem
-	data   softmaxData
-	margin float64
-	held   []Buffer
-}
-
-func (r *softmaxRun) upload(content []byte) (Buffer, error) {
-	b, err := r.device.Alloc(int64(len(content)))
-	if err != nil {
-		return nil, err
-	}
-	r.held = append(r.held, b)
-	return b, b.Upload(0, content)
-}
-
-// run uploads the operand, executes softmax twice and judges it.
-func (r *softmaxRun) run(ctx context.Context, x, ref, bound []float64) error {
-	p := r.p
-	fail := func(err error) error {
-		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), p, r.data, err)
-	}
-	guard, size := guardRows(p.Columns)*p.Columns, p.DType.Size()
-	in := bytes.Repeat(inputPoison(p.DType), len(x)+2*guard)
-	if err := Encode(p.DType, x, in[guard*size:][:len(x)*size]); err != nil {
-		return fail(err)
-	}
-	blank := bytes.Repeat(outputPoison(p.DType), len(x)+2*guard)
-	var err error
-	if p.In.Buffer, err = r.upload(in); err != nil {
-		return fail(err)
-	}
-	if p.Out.Buffer, err = r.upload(blank); err != nil {
-		return fail(err)
-	}
-	p.In.Offset, p.Out.Offset = guard, guard
-	launch, err := r.kernel.Bind(p)
-	if err != nil {
-		return fail(err)
-	}
-	var results [2][]byte
-	for i := range results {
-		if err := p.Out.Buffer.Upload(0, blank); err != nil {
-			return fail(err)
-		}
-		if _, err := r.device.Execute(ctx, []Launch{launch}, 1); err != nil {
-			return fail(err)
-		}
-		results[i] = make([]byte, len(blank))
-		if err := p.Out.Buffer.Download(0, results[i]); err != nil {
-			return fail(err)
-		}
-	}
-	if err := r.checkWritten(results[0], blank, guard); err != nil {
-		return err
-	}
-	if err := r.checkValues(results[0], ref, bound, guard); err != nil {
-		return err
-	}
-	after := make([]byte, len(in))
-	if err := p.In.Buffer.Download(0, after); err != nil {
-		return fail(err)
-	}
-	if at := firstDifference(after, in); at >= 0 {
-		e := r.element(CheckInputs, at/size-guard, after)
-		e.Detail = "the operand was written to"
-		return e
-	}
-	if at := firstDifference(results[1], results[0]); at >= 0 {
-		e := r.element(CheckRepeat, at/size-guard, results[1])
-		e.Detail = fmt.Sprintf("the first run gave %g", valueAt(p.DType, results[0], at))
-		return e
-	}
-	return nil
-}
-
-// checkWritten finds what was written outside of the output and what was not written
-// inside of it.
-func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
-	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
-	for _, inside := range []bool{false, true} {
-		var failure *SoftmaxError
-		before, behind := guard*size, (guard+n)*size
-		if !inside && bytes.Equal(got[:before], blank[:before]) && bytes.Equal(got[behind:], blank[behind:]) {
-			continue
-		}
-		for at := -guard; at < n+guard; at++ {
-			bytesAt := (at + guard) * size
-			same := bytes.Equal(got[bytesAt:][:size], blank[bytesAt:][:size])
-			if inside != (at >= 0 && at < n) || inside != same {
-				continue
-			}
-			if failure == nil && inside {
-				failure = r.element(CheckUnwritten, at, got)
-				failure.Detail = "it was not written"
-			} else if failure == nil {
-				failure = r.element(CheckPadding, at, got)
-				failure.Detail = "written outside of the output"
-			}
-			failure.Wrong++
-		}
-		if failure != nil {
-			return failure
-		}
-	}
-	return nil
-}
-
-// checkValues compares the output with the reference.
-func (r *softmaxRun) checkValues(got []byte, ref, bound []float64, guard int) error {
-	values := make([]float64, len(ref))
-	if err := Decode(r.p.DType, got[guard*r.p.DType.Size():], values); err != nil {
-		return err
-	}
-	var failure *SoftmaxError
-	for i, v := range values {
-		if v == ref[i] || math.IsNaN(v) && math.IsNaN(ref[i]) {
-			continue
-		}
-		rounding := max(r.p.DType.UnitRoundoff()*math.Abs(ref[i]), smallestStep(r.p.DType)/2)
-		if diff := math.Abs(v - ref[i]); diff <= bound[i] {
-			r.margin = max(r.margin, (diff-rounding)/(bound[i]-rounding))
-			continue
-		}
-		if failure == nil {
-			failure = r.element(CheckAccuracy, i, got)
-			failure.Want, failure.Bound = ref[i], bound[i]
-			if math.IsNaN(v) {
-				failure.Detail = "what is masked, or memory outside the operand, took part, or the arithmetic overflowed"
-			}
-		}
-		failure.Wrong++
-	}
-	if failure != nil {
-		return failure
-	}
-	return nil
-}
-
-// element is a failure at an element of the output, counted from its first.
-func (r *softmaxRun) element(check CheckStep, at int, got []byte) *SoftmaxError {
-	p := r.p
-	p.In, p.Out = Operand{}, Operand{}
-	row := int(math.Floor(float64(at) / float64(p.Columns)))
-	guard := guardRows(p.Columns) * p.Columns
-	return &SoftmaxError{
-		Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Problem: p, Data: string(r.data), Check: check,
-		Row: row, Column: at - row*p.Columns, Got: valueAt(p.DType, got, (at+guard)*p.DType.Size()),
-	}
 }

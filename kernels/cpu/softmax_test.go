@@ -9,63 +9,71 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestSoftmaxGate runs every kernel of softmax through the correctness check, on each instruction
-// set that the machine has.
+// TestSoftmaxGate runs every kernel of softmax through the correctness check: on each instruction
+// set that the machine has, and with stores past the cache, which only large problems have else.
 func TestSoftmaxGate(t *testing.T) {
-	for _, c := range []struct {
-		isa    string
-		dtypes []kernels.DType
-	}{
-		{"", []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
-		{"avx2", []kernels.DType{kernels.FP16, kernels.BF16}},
-		{"portable", []kernels.DType{kernels.FP32}},
+	devices := map[string]*Device{}
+	for _, isa := range []string{"", "avx2", "portable"} {
+		t.Setenv("GEMMAUDIT_ISA", isa)
+		devices[isa] = open(t, 2)
+	}
+	t.Setenv("GEMMAUDIT_ISA", "")
+	devices["past the cache"] = open(t, 2)
+	devices["past the cache"].spec.LastLevelCacheBytes = 1
+	for dt, on := range map[kernels.DType]map[string][]string{
+		kernels.FP32: {"": {"block", "reread", "naive"}, "portable": {"block", "reread", "naive"}, "past the cache": {"block"}},
+		kernels.FP16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"block"}},
+		kernels.BF16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"reread"}},
 	} {
-		t.Run("isa "+c.isa, func(t *testing.T) {
-			t.Setenv("GEMMAUDIT_ISA", c.isa)
-			d := open(t, 2)
-			ks := kernels.SoftmaxKernels(d)[1:] // auto is one of them
-			for _, dt := range c.dtypes {
-				found, errs := kernels.CheckSoftmaxes(t.Context(), d, ks, dt, 7)
-				for i, s := range found {
-					if errs[i] != nil {
-						t.Error(errs[i])
-					} else if s.Passed != len(kernels.SoftmaxProblems(dt)) {
-						t.Errorf("%s/%s: %d of %d problems passed: %v", ks[i].Name(), dt, s.Passed, len(kernels.SoftmaxProblems(dt)), s.Skipped)
+		for _, p := range kernels.SoftmaxProblems(dt) {
+			check, err := kernels.NewSoftmaxCheck(p, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, d := range devices {
+				for _, kernel := range on[name] {
+					if _, err := check.Margin(t.Context(), d, softmaxKernel(t, d, kernel)); err != nil {
+						t.Errorf("%s: %v", name, err)
 					}
 				}
 			}
-		})
+		}
 	}
+}
+
+// softmaxKernel is the kernel of a name.
+func softmaxKernel(t *testing.T, d *Device, name string) kernels.SoftmaxKernel {
+	t.Helper()
+	for _, k := range kernels.SoftmaxKernels(d) {
+		if k.Name() == name {
+			return k
+		}
+	}
+	t.Fatalf("there is no kernel %s", name)
+	return nil
 }
 
 // softmaxOf computes a problem of random elements and returns the bytes of its output.
 func softmaxOf(t *testing.T, d *Device, kernel string, p kernels.SoftmaxProblem) []byte {
 	t.Helper()
-	for _, k := range kernels.SoftmaxKernels(d) {
-		if k.Name() != kernel {
-			continue
-		}
-		n := p.Rows * p.Columns
-		in, out := alloc(t, d, n*p.DType.Size()), alloc(t, d, n*p.DType.Size())
-		if err := in.Fill(kernels.Normal, p.DType, int64(n), 3); err != nil {
-			t.Fatal(err)
-		}
-		p.In, p.Out = kernels.Operand{Buffer: in}, kernels.Operand{Buffer: out}
-		l, err := k.Bind(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, n*p.DType.Size())
-		if err := out.Download(0, got); err != nil {
-			t.Fatal(err)
-		}
-		return got
+	n := p.Rows * p.Columns
+	in, out := alloc(t, d, n*p.DType.Size()), alloc(t, d, n*p.DType.Size())
+	if err := in.Fill(kernels.Normal, p.DType, int64(n), 3); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("there is no kernel %s", kernel)
-	return nil
+	p.In, p.Out = kernels.Operand{Buffer: in}, kernels.Operand{Buffer: out}
+	l, err := softmaxKernel(t, d, kernel).Bind(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 1); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, n*p.DType.Size())
+	if err := out.Download(0, got); err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 func alloc(t testing.TB, d *Device, bytes int) kernels.Buffer {
@@ -96,19 +104,6 @@ func TestSoftmaxThreads(t *testing.T) {
 					t.Errorf("%s: %v: %s: other bits than one thread", kernel, p, name)
 				}
 			}
-		}
-	}
-}
-
-// TestSoftmaxPastTheCache runs the correctness check with stores past the cache, which only
-// large problems have else.
-func TestSoftmaxPastTheCache(t *testing.T) {
-	d := open(t, 2)
-	d.spec.LastLevelCacheBytes = 1
-	ks := kernels.SoftmaxKernels(d)[1:3]
-	for dt, k := range map[kernels.DType]kernels.SoftmaxKernel{kernels.FP32: ks[0], kernels.FP16: ks[0], kernels.BF16: ks[1]} {
-		if _, err := kernels.CheckSoftmax(t.Context(), d, k, dt, 5); err != nil {
-			t.Error(err)
 		}
 	}
 }

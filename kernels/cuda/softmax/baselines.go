@@ -57,7 +57,7 @@ func (fasterTransformer) Plan(a planning.Arch, p Problem) plan {
 	w := work{
 		blocks: blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
 		held: float64(p.columns * p.DType.Size()), passes: float64(each), meeting: float64(each) * 2 * blockMeeting,
-		slots: float64(blocks*each) * float64(threads),
+		vectors: 1, sharing: 1, slots: float64(blocks*each) * float64(threads),
 	}
 	return plan{
 		Label:   fmt.Sprintf("%s %d threads", which, threads),
@@ -75,7 +75,7 @@ func (naive) Plan(a planning.Arch, p Problem) plan {
 	w := work{
 		blocks: p.rows, threads: naiveThreads, perSM: max(1, residentBlocks(a, kernel, naiveThreads)),
 		held: float64(min(p.columns, naiveThreads) * p.DType.Size()), passes: 3 * float64(steps), meeting: 2 * blockMeeting,
-		again: 2, slots: 3 * float64(p.rows) * float64(steps*naiveThreads),
+		again: 2, vectors: 1, sharing: 1, slots: 3 * float64(p.rows) * float64(steps*naiveThreads),
 	}
 	return plan{
 		Label:   fmt.Sprintf("%d blocks", p.rows),

@@ -2,6 +2,7 @@ package softmax
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
@@ -16,10 +17,10 @@ type cluster struct{}
 // rowThreads is how many threads a block has at most.
 const rowThreads = 1024
 
-// mostCluster is how many blocks a cluster has at most on every GPU that has clusters;
-// wideCluster how many on 9.0 and 10.x, where two blocks fit a multiprocessor: a cluster lies within one
-// of the GPU's clusters of multiprocessors, of which not all have sixteen.
-const mostCluster, wideCluster = 8, 16
+// mostCluster is how many blocks a cluster has at most. Some GPUs have clusters of 16, which
+// were slower than 8 wherever both hold a row: they wait for a whole one of the GPU's groups of
+// multiprocessors.
+const mostCluster = 8
 
 // blockTile is how many pieces a thread has.
 type blockTile struct{ vectors int }
@@ -54,8 +55,8 @@ func (cluster) Supports(a planning.Arch, p Problem) string {
 		return reason
 	case a.CC < 90:
 		return fmt.Sprintf("needs clusters of blocks, of compute capability 9.0; this GPU has %d.%d", a.CC/10, a.CC%10)
-	case p.rows > planning.LargestExtent/wideCluster:
-		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/wideCluster, p.rows)
+	case p.rows > planning.LargestExtent/mostCluster:
+		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/mostCluster, p.rows)
 	case p.pieces() < 2:
 		return "takes rows of more than 16 bytes"
 	}
@@ -66,23 +67,19 @@ func (b block) Plan(a planning.Arch, p Problem) plan   { return planning.Fastest
 func (c cluster) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(c.Candidates(a, p)) }
 
 // Candidates differ in how many pieces a thread has.
-func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1, 1) }
+func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1) }
 
 // Candidates differ in that and in how many blocks share a row.
 func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
 	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
-		all = append(all, p.rowPlans(a, "cluster", blocks, 1)...)
-	}
-	if a.CC < 120 {
-		all = append(all, p.rowPlans(a, "cluster", wideCluster, 2)...)
+		all = append(all, p.rowPlans(a, "cluster", blocks)...)
 	}
 	return all
 }
 
-// rowPlans are the plans by which so many blocks share a row, and at least so many fit a
-// multiprocessor.
-func (p Problem) rowPlans(a planning.Arch, name string, blocks, atLeast int) []plan {
+// rowPlans are the plans by which so many blocks share a row.
+func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 	var all []plan
 	share := planning.DivideUp(p.pieces(), blocks)
 	for _, t := range blockTiles {
@@ -95,17 +92,17 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks, atLeast int) []p
 		}
 		kernel := fmt.Sprintf("%s_%d", p.kernel(name), t.vectors)
 		perSM := residentBlocks(a, kernel, threads)
-		if perSM < atLeast {
+		if perSM == 0 {
 			continue
 		}
 		w := work{
 			blocks: p.rows * blocks, threads: threads, perSM: perSM,
-			held: float64(share*pieceBytes) * p.seen(), passes: 1, meeting: blockMeeting,
-			slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
+			held: float64(share*pieceBytes) * p.seen(), passes: 1, meeting: blockMeeting + warpOfMeeting*float64(threads/32),
+			vectors: t.vectors, sharing: blocks, slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
 		}
 		label := fmt.Sprintf("%d threads %d vectors", threads, t.vectors)
 		if blocks > 1 {
-			w.meeting += clusterMeeting
+			w.meeting += clusterMeeting * float64(bits.Len(uint(blocks))-1)
 			label = fmt.Sprintf("%d blocks %s", blocks, label)
 		}
 		all = append(all, plan{

@@ -49,12 +49,13 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 	step := min(share, rereadThreads*rereadAtOnce)
 	w := work{
 		blocks: p.rows * blocks, threads: rereadThreads, perSM: resident / a.SMs,
-		held: float64(step*pieceBytes) * p.seen(), passes: 2 * float64(planning.DivideUp(share, step)), meeting: blockMeeting,
+		held: float64(step*pieceBytes) * p.seen(), passes: 2 * float64(planning.DivideUp(share, step)),
+		meeting: blockMeeting + warpOfMeeting*rereadThreads/32, vectors: rereadAtOnce, sharing: 1, walks: true,
 		again: 1, slots: 2 * float64(p.rows) * float64(blocks) * float64(planning.DivideUp(share, rereadThreads)*rereadThreads),
 	}
 	// What all blocks have under way is read the second time from L2, if it fits beside the output.
 	if float64(groups)*float64(p.columns*p.DType.Size()) <= float64(a.L2)/3 {
-		w.again = 0.15
+		w.again = 0.5
 	}
 	if blocks > 1 {
 		w.meeting += exchangeMeeting

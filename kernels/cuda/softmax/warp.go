@@ -63,7 +63,7 @@ func (t warpTile) plan(a planning.Arch, p Problem, each int) plan {
 	groups := warpThreads / t.lanes
 	w := work{
 		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads)),
-		held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting,
+		vectors: t.rows * t.vectors, held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting, sharing: 1,
 	}
 	w.slots = float64(w.blocks) * float64(warpThreads*each*t.vectors)
 	return plan{

@@ -1,0 +1,219 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+)
+
+// softmaxRun is the check of one kernel on one problem, at one kind of operands.
+type softmaxRun struct {
+	device  Device
+	kernel  SoftmaxKernel
+	p       SoftmaxProblem
+	data    softmaxData
+	margin  float64
+	results [2][]byte // of both executions
+	after   []byte    // the operand behind them
+	launch  Launch
+	held    []Buffer
+}
+
+// fill uploads content to a buffer, which is made when it is nil.
+func (r *softmaxRun) fill(b *Buffer, content []byte) (err error) {
+	if *b == nil {
+		if *b, err = r.device.Alloc(int64(len(content))); err != nil {
+			return err
+		}
+		r.held = append(r.held, *b)
+	}
+	return (*b).Upload(0, content)
+}
+
+// run uploads the operand, executes softmax twice and judges it.
+func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) error {
+	p := &r.p
+	fail := func(err error) error {
+		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), *p, r.data, err)
+	}
+	guard, size := guardRows(p.Columns)*p.Columns, p.DType.Size()
+	if err := r.fill(&p.In.Buffer, kind.in); err != nil {
+		return fail(err)
+	}
+	if err := r.fill(&p.Out.Buffer, blank); err != nil {
+		return fail(err)
+	}
+	p.In.Offset, p.Out.Offset = guard, guard
+	if r.launch == nil {
+		var err error
+		if r.launch, err = r.kernel.Bind(*p); err != nil {
+			return fail(err)
+		}
+	}
+	for i, result := range r.results {
+		if i > 0 {
+			if err := p.Out.Buffer.Upload(0, blank); err != nil {
+				return fail(err)
+			}
+		}
+		if _, err := r.device.Execute(ctx, []Launch{r.launch}, 1); err != nil {
+			return fail(err)
+		}
+		if err := p.Out.Buffer.Download(0, result); err != nil {
+			return fail(err)
+		}
+	}
+	first, second := r.results[0], r.results[1]
+	if err := r.checkWritten(first, blank, guard); err != nil {
+		return err
+	}
+	if err := r.checkValues(first, kind, guard); err != nil {
+		return err
+	}
+	if err := p.In.Buffer.Download(0, r.after); err != nil {
+		return fail(err)
+	}
+	if at := firstDifference(r.after, kind.in); at >= 0 {
+		e := r.element(CheckInputs, at/size-guard, r.after)
+		e.Detail = "the operand was written to"
+		return e
+	}
+	if at := firstDifference(second, first); at >= 0 {
+		e := r.element(CheckRepeat, at/size-guard, second)
+		e.Detail = fmt.Sprintf("the first run gave %g", valueAt(p.DType, first, at))
+		return e
+	}
+	return nil
+}
+
+// checkWritten finds what was written outside of the output and what was not written
+// inside of it.
+func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
+	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
+	before, behind := guard*size, (guard+n)*size
+	for _, inside := range []bool{false, true} {
+		var failure *SoftmaxError
+		if inside && !hasElement(got[before:behind], blank[:size]) ||
+			!inside && bytes.Equal(got[:before], blank[:before]) && bytes.Equal(got[behind:], blank[behind:]) {
+			continue
+		}
+		for at := -guard; at < n+guard; at++ {
+			bytesAt := (at + guard) * size
+			same := bytes.Equal(got[bytesAt:][:size], blank[bytesAt:][:size])
+			if inside != (at >= 0 && at < n) || inside != same {
+				continue
+			}
+			if failure == nil && inside {
+				failure = r.element(CheckUnwritten, at, got)
+				failure.Detail = "it was not written"
+			} else if failure == nil {
+				failure = r.element(CheckPadding, at, got)
+				failure.Detail = "written outside of the output"
+			}
+			failure.Wrong++
+		}
+		if failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+// hasElement is whether an element is among those of a slice.
+func hasElement(all, element []byte) bool {
+	for from := 0; ; {
+		at := bytes.Index(all[from:], element)
+		if at < 0 {
+			return false
+		}
+		if from += at; from%len(element) == 0 {
+			return true
+		}
+		from++
+	}
+}
+
+// checkValues compares the output with the reference, in parts side by side.
+func (r *softmaxRun) checkValues(got []byte, kind softmaxKind, guard int) error {
+	type part struct {
+		margin       float64
+		first, wrong int
+		err          error
+	}
+	const least = 1 << 14 // elements of a part
+	n, size := len(kind.ref), r.p.DType.Size()
+	share := max(least, (n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	parts := make([]part, (n+share-1)/share)
+	var wg sync.WaitGroup
+	for i := range parts {
+		wg.Go(func() {
+			from, to := i*share, min(n, (i+1)*share)
+			values := make([]float64, to-from)
+			p := &parts[i]
+			if p.err = Decode(r.p.DType, got[(guard+from)*size:][:len(values)*size], values); p.err != nil {
+				return
+			}
+			p.margin, p.first, p.wrong = judgeSoftmax(r.p.DType, values, kind.ref[from:to], kind.bound[from:to])
+			p.first += from
+		})
+	}
+	wg.Wait()
+	var failure *SoftmaxError
+	for _, p := range parts {
+		if p.err != nil {
+			return p.err
+		}
+		r.margin = max(r.margin, p.margin)
+		if p.wrong == 0 {
+			continue
+		}
+		if failure == nil {
+			failure = r.element(CheckAccuracy, p.first, got)
+			failure.Want, failure.Bound = kind.ref[p.first], kind.bound[p.first]
+			if math.IsNaN(failure.Got) {
+				failure.Detail = "what is masked, or memory outside the operand, took part, or the arithmetic overflowed"
+			}
+		}
+		failure.Wrong += p.wrong
+	}
+	if failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// judgeSoftmax compares values with their references: how many are further off than their bound,
+// the first of them, and how much of the bound the others use.
+func judgeSoftmax(d DType, values, ref, bound []float64) (margin float64, first, wrong int) {
+	unit, least := d.UnitRoundoff(), smallestStep(d)/2
+	for i, v := range values {
+		if v == ref[i] || math.IsNaN(v) && math.IsNaN(ref[i]) {
+			continue
+		}
+		if diff := math.Abs(v - ref[i]); diff <= bound[i] {
+			rounding := max(unit*math.Abs(ref[i]), least)
+			margin = max(margin, (diff-rounding)/(bound[i]-rounding))
+			continue
+		}
+		if wrong == 0 {
+			first = i
+		}
+		wrong++
+	}
+	return margin, first, wrong
+}
+
+// element is a failure at an element of the output, counted from its first.
+func (r *softmaxRun) element(check CheckStep, at int, got []byte) *SoftmaxError {
+	p := r.p
+	p.In, p.Out = Operand{}, Operand{}
+	row := int(math.Floor(float64(at) / float64(p.Columns)))
+	guard := guardRows(p.Columns) * p.Columns
+	return &SoftmaxError{
+		Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Problem: p, Data: string(r.data), Check: check,
+		Row: row, Column: at - row*p.Columns, Got: valueAt(p.DType, got, (at+guard)*p.DType.Size()),
+	}
+}
