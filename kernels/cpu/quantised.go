@@ -197,7 +197,8 @@ func (k *auto) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) 
 	return k.dev.packQuantised(k.Name(), q, raw)
 }
 
-// BindQuantised implements [kernels.QuantisedGemm]: it picks gemv for as many rows as gemv takes.
+// BindQuantised implements [kernels.QuantisedGemm]: it picks gemv for as many rows as gemv takes, up to
+// which tiled took longer wherever both were measured.
 func (k *auto) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	if err := k.SupportsQuantised(q); err != nil {
 		return nil, err
