@@ -15,6 +15,15 @@ typedef struct ga_team ga_team;
 // ga_barrier waits until all threads of the team have arrived.
 void ga_barrier(ga_team *team);
 
+// Weights that are integers with scales (quantised.h). bits is 0 for plain ones.
+typedef struct {
+  int bits;         // of a weight: 4 or 8
+  int zeros;        // groups have zero points
+  int64_t group;    // how many weights along k share a scale
+  ga_dtype scale;   // of the scales
+  const void *form; // how they are stored and decoded: a ga_form
+} ga_weights;
+
 // One product. Strides are in elements. b is in the kernel's own packed form,
 // or raw with ldb when the kernel does not pack.
 typedef struct {
@@ -28,6 +37,7 @@ typedef struct {
   const void *b_raw;  // set when packing happens inside the timing, else NULL
   void *b_inside;     // where to pack it to
   const void *plan;   // what the kernel chose when it was bound: its own, read only
+  ga_weights weights;
   // Of a batch that a library computes in one call, 0 for a single product: how many, and
   // the elements from one product's operand to the next one's.
   int64_t products, stride_a, stride_b, stride_c;

@@ -10,6 +10,7 @@
 // Sums are fp32 or int32 in scratch from one slice of K to the next and are
 // rounded once, to C, after the last. The order of the additions of an output
 // depends on K alone, hence not on the number of threads.
+#include "quantised.h"
 #include "tiled.h"
 
 // KC in words of a column: 32 columns of it are 48 KiB of B, of which the tile
@@ -86,14 +87,20 @@ static void pack_a(const block *s, int64_t k0, int64_t k1) {
 static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t k1, int64_t a_k0, int64_t a_words) {
   const ga_gemm *g = s->g;
   const ga_path *path = s->path;
-  int64_t words = ga_words(path, k1 - k0), panel_bytes = ga_panel_bytes(g->dtype, g->k);
-  int direct = path->direct != NULL && s->split.count <= DIRECT_TILES;
+  int quantised = g->weights.bits > 0;
+  int64_t words = ga_words(path, k1 - k0);
+  int64_t panel_bytes = quantised ? ga_quantised_panel_bytes(g) : ga_panel_bytes(g->dtype, g->k);
+  int direct = path->direct != NULL && s->split.count <= DIRECT_TILES && !quantised;
   ga_tile tile = direct ? path->direct : path->tile;
   int parts = direct ? 1 : path->parts;
   for (int64_t p = p0; p < p1; p++) {
-    const char *b = ga_slice(s->b + p * panel_bytes, g->dtype, k0);
+    const char *b = s->b + p * panel_bytes;
+    if (!quantised) b = ga_slice(b, g->dtype, k0);
     const char *multiplied = b;
-    if (path->widen_b != NULL && !direct) {
+    if (quantised) {
+      ((const ga_form *)g->weights.form)->decode(g, b, k0, words, s->wide);
+      multiplied = s->wide;
+    } else if (path->widen_b != NULL && !direct) {
       path->widen_b(b, words, s->wide);
       multiplied = s->wide;
     }
@@ -101,7 +108,7 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
     // While this slice is multiplied, the next panel's is on its way: the first
     // tiles fetch it, each its part.
     int64_t four = 4 * path->group * GA_PANEL * ga_size(g->dtype), step = parts > 1 && four > 256 ? 256 : four;
-    const char *ahead = b + panel_bytes, *ahead_end = p + 1 < p1 ? ahead + words / 4 * four : ahead;
+    const char *ahead = b + panel_bytes, *ahead_end = p + 1 < p1 && !quantised ? ahead + words / 4 * four : ahead;
     for (int part = 0; part < parts; part++)
       for (int64_t t = 0; t < s->split.count; t++) {
         int64_t at = ga_row_begin(s->split, t);

@@ -1,0 +1,152 @@
+#include "quantised.h"
+
+#include "convert.h"
+#include "tiled.h"
+
+const ga_form *ga_form_for(ga_dtype t, unsigned isa) {
+#if defined(__x86_64__)
+  if (isa & GA_ISA_AVX512) return t == GA_BF16 && isa & GA_ISA_BF16 ? &ga_avx512_bf16_form : &ga_avx512_form;
+  if (isa & GA_ISA_AVX2) return &ga_avx2_form;
+#else
+  (void)t;
+  (void)isa;
+#endif
+  return &ga_portable_form;
+}
+
+int64_t ga_quantised_bytes(const ga_gemm *g) { return ga_panels(g->n) * ga_quantised_panel_bytes(g); }
+
+// code is the i-th of a stream of codes.
+static inline unsigned code(const uint8_t *codes, int bits, int64_t i) {
+  return bits == 8 ? codes[i] : codes[i / 2] >> (i % 2 * 4) & 15;
+}
+
+typedef struct {
+  const ga_gemm *g;
+  const void *codes, *scales, *zeros;
+  char *packed;
+} pack_job;
+
+// pack_codes packs the codes of one column. Those past K are pad.
+static void pack_codes(const ga_weights *w, const uint8_t *from, int64_t k, unsigned pad, uint8_t *to) {
+  int64_t kp = ga_quantised_k(w, k), block = ga_block_k(w), bytes = block * w->bits / 8;
+  if (w->bits == 8) {
+    for (int64_t at = 0; at < kp; at += block, to += bytes * GA_QUAD)
+      for (int64_t i = 0; i < block; i++) to[i] = (uint8_t)(at + i < k ? from[at + i] : pad);
+    return;
+  }
+  // A word, or half word, of the vector holds a code of every unit of consecutive k.
+  int64_t size = 4 / ((const ga_form *)w->form)->group, nibbles = size * 2, unit = block / nibbles;
+  for (int64_t at = 0; at < kp; at += block, to += bytes * GA_QUAD)
+    for (int64_t l = 0; l < unit; l++) {
+      uint32_t word = 0;
+      for (int64_t j = 0; j < nibbles; j++) {
+        int64_t i = at + unit * j + l;
+        word |= (uint32_t)(i < k ? code(from, 4, i) : pad) << (4 * j);
+      }
+      for (int64_t b = 0; b < size; b++) to[l * size + b] = (uint8_t)(word >> (8 * b));
+    }
+}
+
+static void pack_quad(const pack_job *job, int64_t quad, char *out) {
+  const ga_gemm *g = job->g;
+  const ga_weights *w = &g->weights;
+  int64_t groups = g->k / w->group, header = ga_quad_header(w, g->k), bytes = ga_block_k(w) * w->bits / 8;
+  uint16_t *scales = (uint16_t *)out;
+  uint8_t *zeros = (uint8_t *)out + groups * GA_QUAD * 2;
+  memset(out, 0, (size_t)ga_quad_bytes(w, g->k));
+  for (int64_t c = 0; c < GA_QUAD; c++) {
+    int64_t column = quad * GA_QUAD + c;
+    if (column >= g->n) continue; // scales of 0
+    unsigned zero = 1u << (w->bits - 1);
+    for (int64_t i = 0; i < groups; i++) {
+      scales[i * GA_QUAD + c] = ((const uint16_t *)job->scales)[column * groups + i];
+      if (!w->zeros) continue;
+      zero = code(job->zeros, w->bits, column * groups + i);
+      zeros[i * GA_QUAD + c] = (uint8_t)zero;
+    }
+    const uint8_t *from = (const uint8_t *)job->codes + column * g->k * w->bits / 8;
+    pack_codes(w, from, g->k, zero, (uint8_t *)out + header + c * bytes);
+  }
+}
+
+static void pack_task(void *arg, int tid, int nthreads, void *scratch, ga_team *team) {
+  (void)scratch;
+  (void)team;
+  const pack_job *job = arg;
+  int64_t from, to, each = ga_quad_bytes(&job->g->weights, job->g->k);
+  ga_share(ga_panels(job->g->n) * (GA_PANEL / GA_QUAD), nthreads, tid, &from, &to);
+  for (int64_t q = from; q < to; q++) pack_quad(job, q, job->packed + q * each);
+}
+
+void ga_quantised_pack(ga_pool *pool, const ga_gemm *g, const void *codes, const void *scales, const void *zeros, void *packed) {
+  pack_job job = {g, codes, scales, zeros, packed};
+  ga_pool_run(pool, ga_pool_threads(pool), pack_task, &job);
+}
+
+void ga_quantised_scales(const ga_gemm *g, const char *quad, int64_t first, int64_t count, float *scales, float *bases) {
+  const ga_weights *w = &g->weights;
+  const uint16_t *from = (const uint16_t *)quad + first * GA_QUAD;
+  const uint8_t *zeros = (const uint8_t *)quad + (g->k / w->group * 2 + first) * GA_QUAD;
+  int64_t n = count * GA_QUAD;
+  if (w->scale == GA_BF16)
+    for (int64_t i = 0; i < n; i++) scales[i] = ga_bf16_to_float(from[i]);
+  else
+    for (int64_t i = 0; i < n; i++) scales[i] = ga_fp16_to_float(from[i]);
+  if (w->zeros)
+    for (int64_t i = 0; i < n; i++) bases[i] = -(float)zeros[i] * scales[i];
+  else
+    for (int64_t i = 0; i < n; i++) bases[i] = -(float)(1 << (w->bits - 1)) * scales[i];
+}
+
+// The kernel for few rows. Each thread holds all rows of A and reads its share of the quads, one stream,
+// once for each tile of rows; quads are small enough to stay in the second-level cache for the second
+// one. An output is summed by one thread, in an order that depends on K alone.
+
+// a_stride is the bytes of a row of A.
+static int64_t a_stride(const ga_gemm *g) {
+  return ga_quantised_k(&g->weights, g->k) / ((const ga_form *)g->weights.form)->group * 4;
+}
+
+// scales_bytes is the scratch of scales, and that of bases.
+static int64_t scales_bytes(const ga_gemm *g) { return (g->k / g->weights.group * GA_QUAD * 4 + 63) / 64 * 64; }
+
+int ga_quantised_few_fits(const ga_gemm *g) { return g->m * a_stride(g) + 2 * scales_bytes(g) <= (int64_t)GA_SCRATCH_BYTES; }
+
+static void store_quad(const ga_gemm *g, int64_t row, int rows, int64_t column, const float *sums) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < GA_QUAD && column + c < g->n; c++) {
+      int64_t at = (row + r) * g->ldc + column + c;
+      float x = sums[r * GA_QUAD + c];
+      switch (g->dtype) {
+        case GA_FP16: ((uint16_t *)g->c)[at] = ga_float_to_fp16(x); break;
+        case GA_BF16: ((uint16_t *)g->c)[at] = ga_float_to_bf16(x); break;
+        default: ((float *)g->c)[at] = x; break;
+      }
+    }
+}
+
+void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
+  (void)team;
+  const ga_weights *w = &g->weights;
+  const ga_form *form = w->form;
+  int64_t from, to, stride = a_stride(g), each = ga_quad_bytes(w, g->k), header = ga_quad_header(w, g->k);
+  ga_share((g->n + GA_QUAD - 1) / GA_QUAD, nthreads, tid, &from, &to);
+  if (from == to) return;
+  float *scales = scratch, *bases = (float *)((char *)scratch + scales_bytes(g));
+  char *a = (char *)bases + scales_bytes(g);
+  for (int64_t r = 0; r < g->m; r++)
+    form->pack_a(g->dtype, (const char *)g->a + r * g->lda * ga_size(g->dtype), g->k, stride / 4, a + r * stride);
+  ga_rows split = ga_rows_of(g->m, form->rows);
+  for (int64_t q = from; q < to; q++) {
+    const char *quad = (const char *)g->b + q * each;
+    ga_quantised_scales(g, quad, 0, g->k / w->group, scales, bases);
+    for (int64_t t = 0; t < split.count; t++) {
+      float sums[8 * GA_QUAD];
+      int64_t row = ga_row_begin(split, t);
+      int rows = ga_row_count(split, t);
+      form->multiply(g, rows, quad + header, scales, bases, a + row * stride, stride, sums);
+      store_quad(g, row, rows, q * GA_QUAD, sums);
+    }
+  }
+}

@@ -1,0 +1,223 @@
+package cpu
+
+/*
+#include "quantised.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Quantised weights are multiplied by gemv, which decodes them in registers, by tiled, which decodes
+// slices of panels where it widens those of plain weights, and by auto.
+var (
+	_ kernels.QuantisedGemm = (*blocked)(nil)
+	_ kernels.QuantisedGemm = (*auto)(nil)
+)
+
+// groupStep is what groups are multiples of, unless they are whole columns.
+const groupStep = 32
+
+// supportsQuantised is what holds for all of them.
+func (d *Device) supportsQuantised(kernel string, q kernels.QuantisedProblem) (kernels.QuantisedProblem, error) {
+	n, err := q.Normalized()
+	if err != nil {
+		return q, &kernels.Unsupported{Kernel: kernel, DType: q.DType, Reason: err.Error()}
+	}
+	if err := d.supports(kernel, n.Problem); err != nil {
+		return q, err
+	}
+	switch {
+	case n.DType == kernels.INT8:
+		return q, &kernels.Unsupported{Kernel: kernel, DType: q.DType, Reason: "activations of quantised weights are fp32, fp16 or bf16"}
+	case n.Weights.GroupK%groupStep != 0 && n.Weights.GroupK != n.K:
+		return q, &kernels.Unsupported{Kernel: kernel, DType: q.DType,
+			Reason: fmt.Sprintf("groups are multiples of %d or whole columns, not %d", groupStep, n.Weights.GroupK)}
+	}
+	return n, nil
+}
+
+// SupportsQuantised implements [kernels.QuantisedGemm].
+func (b *blocked) SupportsQuantised(q kernels.QuantisedProblem) error {
+	q, err := b.dev.supportsQuantised(b.name, q)
+	if err != nil || b.maxM == 0 {
+		return err
+	}
+	if err := b.Supports(q.Problem); err != nil {
+		return err
+	}
+	if g := b.dev.quantisedSizes(q); C.ga_quantised_few_fits(&g) == 0 {
+		return &kernels.Unsupported{Kernel: b.name, DType: q.DType, Reason: fmt.Sprintf("%d rows of k %d do not fit beside the weights' stream", q.M, q.K)}
+	}
+	return nil
+}
+
+// PrepareQuantised implements [kernels.QuantisedGemm].
+func (b *blocked) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	return b.dev.packQuantised(b.name, q, raw)
+}
+
+// BindQuantised implements [kernels.QuantisedGemm].
+func (b *blocked) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := b.SupportsQuantised(q); err != nil {
+		return nil, err
+	}
+	q, err := q.Normalized()
+	if err != nil {
+		return nil, err
+	}
+	g, _, qw, err := join[*quantisedWeights](b.dev, b.name, q.Problem, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	if qw.problem.Weights != q.Weights {
+		return nil, fmt.Errorf("%v: weights were packed as %v", q, qw.problem.Weights)
+	}
+	g.b, g.weights = qw.packed.data, b.dev.quantisedSizes(q).weights
+	g.plan = unsafe.Pointer(b.dev.path(q.DType))
+	kernel, tiling := b.kernel, b.tiling(q.Problem)
+	if b.maxM > 0 {
+		kernel = C.ga_kernel(C.ga_quantised_few)
+		form := b.dev.form(q.DType)
+		rows := divideUp(q.M, divideUp(q.M, int(form.rows)))
+		tiling = kernels.Tiling{Tile: [3]int{rows, C.GA_QUAD, int(form.group)}, Split: 1}
+	}
+	l := kernelLaunch(kernel, g, b.dev.threadsOf(q.Problem), "", a.Buffer, w, c.Buffer)
+	l.tiling = tiling
+	return l, nil
+}
+
+// form is how quantised weights lie and are decoded for activations of a type.
+func (d *Device) form(t kernels.DType) *C.ga_form { return C.ga_form_for(dtypeCodes[t], d.isa()) }
+
+// quantisedSizes is a product without addresses, of a normalized problem.
+func (d *Device) quantisedSizes(q kernels.QuantisedProblem) C.ga_gemm {
+	g := sizes(q.Problem)
+	g.weights = C.ga_weights{
+		bits: C.int(q.Weights.Bits), group: C.int64_t(q.Weights.GroupK), scale: dtypeCodes[q.Weights.Scale], form: unsafe.Pointer(d.form(q.DType)),
+	}
+	if q.Weights.ZeroPoint != "" {
+		g.weights.zeros = 1
+	}
+	return g
+}
+
+// quantisedWeights are codes, scales and zero points in the form that gemv and tiled share.
+type quantisedWeights struct {
+	problem kernels.QuantisedProblem // normalized; M is not part of the form
+	packed  *Buffer
+	seconds float64 // that packing took
+}
+
+var (
+	_ kernels.Packed   = (*quantisedWeights)(nil)
+	_ kernels.Copyable = (*quantisedWeights)(nil)
+	_ kernels.Detached = (*quantisedWeights)(nil)
+)
+
+// Bytes is the size of the packed form, padding included.
+func (w *quantisedWeights) Bytes() int64 { return w.packed.bytes }
+
+// Detached says that launches read the packed form alone.
+func (w *quantisedWeights) Detached() bool { return true }
+
+// Packing implements [kernels.Packed].
+func (w *quantisedWeights) Packing() (seconds float64, ok bool) { return w.seconds, true }
+
+// Close returns the memory of the packed form.
+func (w *quantisedWeights) Close() error { return w.packed.Close() }
+
+// Copy implements [kernels.Copyable].
+func (w *quantisedWeights) Copy(kernels.Buffer) (kernels.Weights, error) {
+	packed, err := w.packed.dev.alloc(w.packed.bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%v: copy weights: %w", w.problem, err)
+	}
+	if err := packed.CopyFrom(w.packed); err != nil {
+		return nil, errors.Join(fmt.Errorf("%v: copy weights: %w", w.problem, err), packed.Close())
+	}
+	return &quantisedWeights{problem: w.problem, packed: packed, seconds: w.seconds}, nil
+}
+
+func (w *quantisedWeights) serve(p kernels.Problem) error {
+	q := w.problem
+	if q.N != p.N || q.K != p.K || q.DType != p.DType {
+		return fmt.Errorf("%v %s: weights were packed for n%d k%d %s", p.Shape, p.DType, q.N, q.K, q.DType)
+	}
+	if w.packed.data == nil {
+		return fmt.Errorf("%v: weights are closed", p.Shape)
+	}
+	return nil
+}
+
+// packQuantised brings raw quantised weights into the packed form, with all threads.
+func (d *Device) packQuantised(kernel string, q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	q, err := d.supportsQuantised(kernel, q)
+	if err != nil {
+		return nil, err
+	}
+	at := q.Raw()
+	b, ok := raw.(*Buffer)
+	switch {
+	case !ok || b == nil:
+		return nil, fmt.Errorf("%v: raw weights are a %T, not a buffer of %s", q, raw, d.spec.ID)
+	case b.data == nil:
+		return nil, fmt.Errorf("%v: the buffer of raw weights is closed", q)
+	case b.bytes < at.Bytes:
+		return nil, fmt.Errorf("%v: raw weights take %d bytes, the buffer has %d", q, at.Bytes, b.bytes)
+	}
+	g := d.quantisedSizes(q)
+	packed, err := d.alloc(int64(C.ga_quantised_bytes(&g)))
+	if err != nil {
+		return nil, fmt.Errorf("%v: pack weights: %w", q, err)
+	}
+	var zeros unsafe.Pointer
+	if at.Zeros > 0 {
+		zeros = unsafe.Add(b.data, at.Zeros)
+	}
+	began := time.Now()
+	C.ga_quantised_pack(d.pool.c, &g, b.data, unsafe.Add(b.data, at.Scales), zeros, packed.data)
+	return &quantisedWeights{problem: q, packed: packed, seconds: time.Since(began).Seconds()}, nil
+}
+
+// SupportsQuantised implements [kernels.QuantisedGemm].
+func (k *auto) SupportsQuantised(q kernels.QuantisedProblem) error {
+	_, err := k.dev.supportsQuantised(k.Name(), q)
+	return err
+}
+
+// PrepareQuantised implements [kernels.QuantisedGemm].
+func (k *auto) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.packQuantised(k.Name(), q, raw)
+}
+
+// BindQuantised implements [kernels.QuantisedGemm]: it picks gemv for as many rows as gemv takes, up to
+// which tiled took longer wherever both were measured.
+func (k *auto) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.SupportsQuantised(q); err != nil {
+		return nil, err
+	}
+	name := "tiled"
+	for _, g := range k.dev.gemms {
+		if few, ok := g.(*blocked); ok && few.maxM > 0 && few.SupportsQuantised(q) == nil {
+			name = few.name
+		}
+	}
+	bound, err := k.dev.gemm(name).(kernels.QuantisedGemm).BindQuantised(q, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := bound.(*launch)
+	if !ok {
+		return nil, fmt.Errorf("%v: kernel %s bound a %T", q, name, bound)
+	}
+	labelled := *l
+	labelled.label = name
+	return &labelled, nil
+}

@@ -1,0 +1,80 @@
+// Products with weights of 4 and 8 bits. Their packed form is panels of GA_PANEL columns, like that
+// of plain weights (pack.h), of eight quads each. A quad is four columns over all of K, one contiguous
+// stream:
+//
+//   scales  [K / group][4]       of 16 bits
+//   zeros   [K / group][4]       bytes, if there are any; padded to 64 bytes with the scales
+//   codes   [blocks][4][block]   unsigned
+//
+// A block is 32 codes of 8 bits, in the order of K, or as many of 4 bits as fill a vector: nibble j of
+// the vector's word or half word l, of L, is that of k = L·j + l. One shift then leaves codes of
+// consecutive k in the lowest bits of each, where permutations take them as indices into a table of 16
+// weights, so that a weight costs no arithmetic. Codes past K stand for 0.
+#ifndef GEMMAUDIT_QUANTISED_H
+#define GEMMAUDIT_QUANTISED_H
+
+#include "path.h"
+
+enum { GA_QUAD = 4 };
+
+// A form is how an instruction set stores and decodes weights for one type of A. Words are those of
+// the path of that type and instruction set (path.h).
+typedef struct {
+  const char *name;
+  int block4; // codes of 4 bits in a block
+  int group;  // k in a word
+  int rows;   // that multiply takes at most
+  // pack_a writes k elements as words, zero up to words.
+  void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out);
+  // multiply sums rows of A, stride bytes apart, times the columns of a quad. scales are those of
+  // the groups, bases the values of code 0, both [K / group][4]; sums are [rows][4].
+  void (*multiply)(const ga_gemm *g, int rows, const char *codes, const float *scales, const float *bases,
+                   const char *a, int64_t stride, float *sums);
+  // decode writes words of the columns of a panel, [words][32], from k0 on, a multiple of 128. It
+  // writes up to the next multiple of 32 k.
+  void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, void *out);
+} ga_form;
+
+// ga_form_for is the form for a type of A with the instruction sets of isa.
+const ga_form *ga_form_for(ga_dtype t, unsigned isa);
+
+extern const ga_form ga_portable_form;
+#if defined(__x86_64__)
+extern const ga_form ga_avx2_form, ga_avx512_form, ga_avx512_bf16_form;
+#endif
+
+// The sizes of the packed form.
+static inline int64_t ga_block_k(const ga_weights *w) { return w->bits == 4 ? ((const ga_form *)w->form)->block4 : 32; }
+
+static inline int64_t ga_quantised_k(const ga_weights *w, int64_t k) {
+  int64_t block = ga_block_k(w);
+  return (k + block - 1) / block * block;
+}
+
+static inline int64_t ga_quad_header(const ga_weights *w, int64_t k) {
+  return (k / w->group * GA_QUAD * (w->zeros ? 3 : 2) + 63) / 64 * 64;
+}
+
+static inline int64_t ga_quad_bytes(const ga_weights *w, int64_t k) {
+  return ga_quad_header(w, k) + ga_quantised_k(w, k) * w->bits / 8 * GA_QUAD;
+}
+
+static inline int64_t ga_quantised_panel_bytes(const ga_gemm *g) {
+  return ga_quad_bytes(&g->weights, g->k) * (GA_PANEL / GA_QUAD);
+}
+
+int64_t ga_quantised_bytes(const ga_gemm *g);
+
+// ga_quantised_pack packs with all threads of the pool, from codes [N,K], scales and zero points
+// [N, K / group], of which zeros may be NULL.
+void ga_quantised_pack(ga_pool *pool, const ga_gemm *g, const void *codes, const void *scales, const void *zeros, void *packed);
+
+// ga_quantised_few is the kernel for few rows, ga_quantised_few_fits whether A fits in its scratch.
+void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
+int ga_quantised_few_fits(const ga_gemm *g);
+
+// ga_quantised_scales writes scales and the values of code 0 of count groups of a quad, from the
+// first on, both [count][4]. The products of codes and scales are exact in fp32.
+void ga_quantised_scales(const ga_gemm *g, const char *quad, int64_t first, int64_t count, float *scales, float *bases);
+
+#endif

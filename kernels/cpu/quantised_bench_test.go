@@ -1,0 +1,114 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// BenchmarkQuantised times products with quantised weights as
+// BenchmarkQuantised/dtype/format/shape, plain weights beside them. Weights rotate past three times the
+// last-level cache. GB/s counts the packed weights, read-share is that of the bandwidth of reading, and
+// cpu-share the same by the processor time that the threads got: on a machine that others load, they
+// wait for a processor for part of a launch.
+func BenchmarkQuantised(b *testing.B) {
+	dev := open(b, 0)
+	_, read := openReader(b, dev)
+	sizes := []kernels.Shape{{N: 4096, K: 4096}, {N: 14336, K: 4096}, {N: 4096, K: 14336}}
+	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		for _, format := range []string{"plain", "int4:128", "int4:32", "int8:128"} {
+			weights, err := kernels.ParseQuantisation(format)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, m := range []int{1, 2, 4, 8, 16, 32, 128, 1024} {
+				for i, s := range sizes {
+					if s.M = m; m > 1 && i > 0 {
+						continue
+					}
+					b.Run(fmt.Sprintf("%s/%s/m%d-n%d-k%d", d, format, s.M, s.N, s.K), func(b *testing.B) {
+						benchmarkQuantised(b, dev, read, s, d, weights)
+					})
+				}
+			}
+		}
+	}
+}
+
+// processorSeconds is what the process has used.
+func processorSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernels.Shape, d kernels.DType, weights kernels.Quantisation) {
+	f, err := weights.Format(d, s.K)
+	if err != nil {
+		b.Fatal(err)
+	}
+	subject := kernels.Product(d, s.N, s.K)
+	subject.Layout, subject.Weights = kernels.Transposed, f
+	task := kernels.Task{Subject: subject, M: s.M}
+	auto, err := kernels.FindImplementation(dev, kernels.GEMM, "auto")
+	if err != nil {
+		b.Fatal(err)
+	}
+	alloc := func(bytes int64) kernels.Buffer {
+		buf, err := dev.Alloc(bytes)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { buf.Close() })
+		return buf
+	}
+	a, c := alloc(int64(s.M*s.K*d.Size())), alloc(int64(s.M*s.N*d.Size()))
+	raw := alloc(subject.Stored(s.M))
+	if err := a.Fill(kernels.Normal, d, int64(s.M*s.K), 1); err != nil {
+		b.Fatal(err)
+	}
+	if err := kernels.FillWeights(raw, subject, s.M, kernels.Normal, 2); err != nil {
+		b.Fatal(err)
+	}
+	first, err := auto.PrepareWeights(task, raw)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { first.Close() })
+	var launches []kernels.Launch
+	for w, held := first, int64(0); held <= 3*dev.Spec().LastLevelCacheBytes || len(launches) < 2; held += w.Bytes() {
+		if len(launches) > 0 {
+			if w, err = first.(kernels.Copyable).Copy(raw); err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { w.Close() })
+		}
+		l, err := auto.Bind(task, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+		if err != nil {
+			b.Fatal(err)
+		}
+		launches = append(launches, l)
+	}
+	if _, err := dev.Execute(context.Background(), launches, len(launches)); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	used := processorSeconds(b)
+	span, err := dev.Execute(context.Background(), launches, b.N)
+	used = (processorSeconds(b) - used) / float64(dev.Threads())
+	b.StopTimer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	bandwidth := read()
+	bytes := float64(first.Bytes()) * float64(b.N)
+	b.ReportMetric(bytes/span.Seconds/1e9, "GB/s")
+	b.ReportMetric(bytes/span.Seconds/bandwidth, "read-share")
+	b.ReportMetric(bytes/used/bandwidth, "cpu-share")
+	b.ReportMetric(kernels.Shape{M: s.M, N: s.N, K: s.K}.FLOPs()*float64(b.N)/span.Seconds/1e9, "GFLOP/s")
+}

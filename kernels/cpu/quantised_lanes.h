@@ -1,0 +1,253 @@
+// Products with quantised weights over vectors (lanes.h). The includer has defined, beside what lanes.h
+// takes:
+//
+//   GROUP             k in a word: 1 for floats, 2 for pairs of bf16
+//   ROWS              rows that are multiplied at once
+//   COLUMNS(rows)     columns of a quad that are, 2 or 4
+//   codes, load_codes(p)          a vector of codes of 4 bits
+//   table, table_of(values)       the weights of 16 codes; values(i) is that of 16 / LANES vectors
+//   look_up(t, x, j)              words j of a vector of codes
+//   floats_of(p)                  LANES codes of 8 bits as floats
+//   join(low, high)               words of two vectors of weights, where GROUP is 2
+//   step(sum, w, a)               sum + w · a
+//   transpose(v)                  LANES vectors, in place
+#ifndef GEMMAUDIT_QUANTISED_LANES_H
+#define GEMMAUDIT_QUANTISED_LANES_H
+
+#include "quantised.h"
+
+// UNIT is the k of a vector of words, BLOCK4 those of a vector of codes of 4 bits.
+enum { UNIT = LANES * GROUP, BLOCK4 = LANES * 8 };
+
+// Far enough ahead to cover the latency of memory, as in gemv.c.
+enum { AHEAD_BYTES = 4096 };
+
+// ramp is the codes from first on, as floats.
+GA_INLINE lanes ramp(int first) {
+  lanes x;
+  for (int l = 0; l < LANES; l++) x[l] = (float)(first + l);
+  return x;
+}
+
+// rounded is what remains of weights in a type of A. Pairs of bf16 are rounded where they are joined.
+GA_INLINE lanes rounded(ga_dtype type, lanes x) {
+  if (GROUP == 2 || type == GA_FP32) return x;
+  if (type == GA_BF16) {
+    words u = (words)x;
+    return (lanes)((u + ((u >> 16 & 1) + 0x7fff)) & (int32_t)0xffff0000);
+  }
+  uint16_t h[LANES];
+  store(GA_FP16, h, 0, x);
+  return load(GA_FP16, h, 0);
+}
+
+// convert is words of codes of 8 bits.
+GA_INLINE lanes convert(const ga_dtype type, const uint8_t *p, lanes scale, lanes base) {
+  lanes low = rounded(type, GA_FUSED(floats_of(p), scale, base));
+#if GROUP == 2
+  return join(low, GA_FUSED(floats_of(p + LANES), scale, base));
+#else
+  return low;
+#endif
+}
+
+// weight_table is the table of a group with activations of a type.
+GA_INLINE table weight_table(ga_dtype type, float scale, float base) {
+  lanes values[16 / LANES];
+  for (int i = 0; i < 16 / LANES; i++) values[i] = rounded(type, GA_FUSED(ramp(i * LANES), all(scale), all(base)));
+  return table_of(values);
+}
+
+GA_INLINE lanes words_at(const char *a, int64_t unit) { return *(const lanes_anywhere *)(a + unit * LANES * 4); }
+
+// Where multiply is: the codes of the first of its columns, and its rows of A.
+typedef struct {
+  const char *codes, *a;
+  int64_t stride;
+} place;
+
+// block4 adds units [from, to) of one block of codes of 4 bits.
+GA_INLINE void block4(const int R, const int C, const int from, const int to, place p, int64_t block, const table *t,
+                      lanes sum[ROWS][GA_QUAD]) {
+  const char *at = p.codes + block * (BLOCK4 / 2 * GA_QUAD);
+  codes x[GA_QUAD];
+  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) x[c] = load_codes(at + c * (BLOCK4 / 2));
+  _Pragma("GCC unroll 8") for (int j = from; j < to; j++) {
+    lanes w[GA_QUAD];
+    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) w[c] = look_up(&t[c], x[c], j);
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
+      lanes a = words_at(p.a + r * p.stride, block * (BLOCK4 / UNIT) + j);
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
+    }
+  }
+}
+
+GA_INLINE void multiply4(const int R, const int C, const int whole, const ga_gemm *g, place p, const float *scales,
+                         const float *bases, lanes sum[ROWS][GA_QUAD]) {
+  int64_t blocks = ga_quantised_k(&g->weights, g->k) / BLOCK4, group = g->weights.group;
+  table t[GA_QUAD];
+  if (whole) { // blocks are those of one group
+    int64_t each = group < g->k ? group / BLOCK4 : blocks;
+    for (int64_t b = 0, end = each; b < blocks; end += each, scales += GA_QUAD, bases += GA_QUAD) {
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
+      for (; b < end; b++) {
+        _Pragma("GCC unroll 4") for (int l = 0; l < BLOCK4 / 2 * C; l += 64)
+          __builtin_prefetch(p.codes + b * (BLOCK4 / 2 * GA_QUAD) + AHEAD_BYTES + l);
+        block4(R, C, 0, BLOCK4 / UNIT, p, b, t, sum);
+      }
+    }
+    return;
+  }
+  int64_t groups = g->k / group;
+  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
+  for (int64_t b = 0, of = 0; b < blocks; b++) {
+    _Pragma("GCC unroll 4") for (int l = 0; l < BLOCK4 / 2 * C; l += 64)
+      __builtin_prefetch(p.codes + b * (BLOCK4 / 2 * GA_QUAD) + AHEAD_BYTES + l);
+    _Pragma("GCC unroll 4") for (int i = 0; i < BLOCK4 / 32; i++) {
+      block4(R, C, i * (32 / UNIT), (i + 1) * (32 / UNIT), p, b, t, sum);
+      if ((of += 32) < group || --groups < 1) continue;
+      of = 0;
+      scales += GA_QUAD;
+      bases += GA_QUAD;
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
+    }
+  }
+}
+
+GA_INLINE void multiply8(const int R, const int C, const ga_dtype type, const ga_gemm *g, place p, const float *scales,
+                         const float *bases, lanes sum[ROWS][GA_QUAD]) {
+  int64_t blocks = ga_quantised_k(&g->weights, g->k) / 32, each = g->weights.group < g->k ? g->weights.group / 32 : blocks;
+  for (int64_t b = 0, end = each; b < blocks; end += each, scales += GA_QUAD, bases += GA_QUAD) {
+    lanes scale[GA_QUAD], base[GA_QUAD];
+    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) {
+      scale[c] = all(scales[c]);
+      base[c] = all(bases[c]);
+    }
+    for (; b < end; b++) {
+      const char *at = p.codes + b * (32 * GA_QUAD);
+      _Pragma("GCC unroll 2") for (int l = 0; l < 32 * C; l += 64) __builtin_prefetch(at + AHEAD_BYTES + l);
+      _Pragma("GCC unroll 8") for (int j = 0; j < 32 / UNIT; j++) {
+        lanes w[GA_QUAD];
+        _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
+          w[c] = convert(type, (const uint8_t *)at + c * 32 + j * UNIT, scale[c], base[c]);
+        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
+          lanes a = words_at(p.a + r * p.stride, b * (32 / UNIT) + j);
+          _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
+        }
+      }
+    }
+  }
+}
+
+// multiply_rows is multiply for R rows. whole says of 4 bits that no block has two groups.
+GA_INLINE void multiply_rows(const int R, const int bits, const int whole, const ga_dtype type, const ga_gemm *g,
+                             const char *at, const float *scales, const float *bases, const char *a, int64_t stride, float *out) {
+  enum { BYTES8 = 32 };
+  const int C = COLUMNS(R);
+  _Pragma("GCC unroll 2") for (int first = 0; first < GA_QUAD; first += C) {
+    lanes sum[ROWS][GA_QUAD];
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = (lanes){0};
+    place p = {at + first * (bits == 4 ? BLOCK4 / 2 : BYTES8), a, stride};
+    if (bits == 4) multiply4(R, C, whole, g, p, scales + first, bases + first, sum);
+    else multiply8(R, C, type, g, p, scales + first, bases + first, sum);
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) out[r * GA_QUAD + first + c] = sum_of(sum[r][c]);
+  }
+}
+
+#define GA_MULTIPLY(name, bits, whole, type)                                                                        \
+  static void name(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,             \
+                   const char *a, int64_t stride, float *sums) {                                                    \
+    switch (rows) {                                                                                                 \
+      case 1: multiply_rows(1, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
+      case 2: multiply_rows(2, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
+      case 3: multiply_rows(3, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
+      case 4: multiply_rows(4, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
+      GA_MULTIPLY_MORE(bits, whole, type)                                                                           \
+    }                                                                                                               \
+  }
+#if LANES == 16
+#define GA_MULTIPLY_MORE(bits, whole, type)                                                        \
+  case 5: multiply_rows(5, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
+  case 6: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
+  case 7: multiply_rows(7, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
+  default: multiply_rows(8, bits, whole, type, g, at, scales, bases, a, stride, sums); break;
+#else
+#define GA_MULTIPLY_MORE(bits, whole, type)
+#endif
+
+GA_MULTIPLY(multiply_int4, 4, 1, g->dtype)
+GA_MULTIPLY(multiply_int4_groups, 4, 0, g->dtype)
+GA_MULTIPLY(multiply_int8_bf16, 8, 1, GA_BF16)
+#if GROUP == 1
+GA_MULTIPLY(multiply_int8_fp32, 8, 1, GA_FP32)
+GA_MULTIPLY(multiply_int8_fp16, 8, 1, GA_FP16)
+#endif
+
+static void quantised_multiply(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,
+                               const char *a, int64_t stride, float *sums) {
+  int whole = g->weights.group == g->k || g->weights.group % BLOCK4 == 0;
+  if (g->weights.bits == 4 && whole) multiply_int4(g, rows, at, scales, bases, a, stride, sums);
+  else if (g->weights.bits == 4) multiply_int4_groups(g, rows, at, scales, bases, a, stride, sums);
+#if GROUP == 1
+  else if (g->dtype == GA_FP32) multiply_int8_fp32(g, rows, at, scales, bases, a, stride, sums);
+  else if (g->dtype == GA_FP16) multiply_int8_fp16(g, rows, at, scales, bases, a, stride, sums);
+#endif
+  else multiply_int8_bf16(g, rows, at, scales, bases, a, stride, sums);
+}
+
+// decode_columns decodes LANES columns of a panel, beginning with one of its quads.
+GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t words,
+                              char *out) {
+  const ga_weights *w = &g->weights;
+  int64_t each = ga_quad_bytes(w, g->k), header = ga_quad_header(w, g->k), groups = g->k / w->group, now = -1;
+  const int block = bits == 4 ? BLOCK4 : 32, bytes = block * bits / 8;
+  float scales[LANES], bases[LANES];
+  table t[LANES];
+  for (int64_t k = k0; k < k0 + words * GROUP; k += 32) {
+    int64_t of = k / w->group < groups ? k / w->group : groups - 1;
+    if (of != now)
+      for (int c = 0; c < LANES; c++) {
+        if (c % GA_QUAD == 0) ga_quantised_scales(g, quad + c / GA_QUAD * each, of, 1, scales + c, bases + c);
+        if (bits == 4 && c % GA_QUAD == GA_QUAD - 1)
+          for (int i = c - GA_QUAD + 1; i <= c; i++) t[i] = weight_table(type, scales[i], bases[i]);
+      }
+    now = of;
+    for (int j = 0; j < 32 / UNIT; j++, out += LANES * GA_PANEL * 4) {
+      lanes v[LANES];
+      _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++) {
+        const char *at = quad + c / GA_QUAD * each + header + k / block * bytes * GA_QUAD + c % GA_QUAD * bytes;
+        if (bits == 4) v[c] = look_up(&t[c], load_codes(at), (int)(k % BLOCK4 / UNIT) + j);
+        else v[c] = convert(type, (const uint8_t *)at + j * UNIT, all(scales[c]), all(bases[c]));
+      }
+      transpose(v);
+      _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * GA_PANEL * 4) = v[i];
+    }
+  }
+}
+
+static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, void *out) {
+  for (int c = 0; c < GA_PANEL; c += LANES) {
+    const char *quad = panel + c / GA_QUAD * ga_quad_bytes(&g->weights, g->k);
+    char *to = (char *)out + c * 4;
+    if (g->weights.bits == 4) decode_columns(4, g->dtype, g, quad, k0, words, to);
+#if GROUP == 1
+    else if (g->dtype == GA_FP32) decode_columns(8, GA_FP32, g, quad, k0, words, to);
+    else if (g->dtype == GA_FP16) decode_columns(8, GA_FP16, g, quad, k0, words, to);
+#endif
+    else decode_columns(8, GA_BF16, g, quad, k0, words, to);
+  }
+}
+
+static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out) {
+#if GROUP == 1
+  GA_OF_TYPES(t, widen, a, k, out)
+  memset((float *)out + k, 0, (size_t)(words - k) * 4);
+#else
+  memcpy(out, a, (size_t)k * 2);
+  memset((char *)out + k * 2, 0, (size_t)(words * 4 - k * 2));
+#endif
+}
+
+#endif

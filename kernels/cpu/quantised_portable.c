@@ -1,0 +1,51 @@
+// Quantised weights on vectors of 16 bytes, which every baseline has.
+#include "quantised.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#define GA_FUSED(a, b, c) (lanes)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b))
+#else
+#define GA_FUSED(a, b, c) ((a) * (b) + (c))
+#endif
+
+#define GROUP 1
+#define LANES 4
+#define ROWS 4
+#define COLUMNS(rows) 2
+#define GA_QUARTER(x, i) (four)(x)
+
+#include "lanes.h"
+
+typedef uint32_t codes __attribute__((vector_size(16)));
+typedef codes codes_anywhere __attribute__((aligned(1), may_alias));
+typedef struct { float weights[16]; } table;
+
+GA_INLINE codes load_codes(const char *p) { return *(const codes_anywhere *)p; }
+
+GA_INLINE table table_of(const lanes *values) {
+  table t;
+  memcpy(t.weights, values, sizeof t.weights);
+  return t;
+}
+
+GA_INLINE lanes look_up(const table *t, codes x, int j) {
+  codes index = x >> (4 * j) & 15;
+  return (lanes){t->weights[index[0]], t->weights[index[1]], t->weights[index[2]], t->weights[index[3]]};
+}
+
+GA_INLINE lanes floats_of(const uint8_t *p) { return (lanes){p[0], p[1], p[2], p[3]}; }
+
+GA_INLINE lanes step(lanes sum, lanes w, lanes a) { return GA_FUSED(w, a, sum); }
+
+GA_INLINE void transpose(lanes v[4]) {
+  for (int i = 0; i < 4; i++)
+    for (int j = 0; j < i; j++) {
+      float x = v[i][j];
+      v[i][j] = v[j][i];
+      v[j][i] = x;
+    }
+}
+
+#include "quantised_lanes.h"
+
+const ga_form ga_portable_form = {"portable table", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_multiply, quantised_decode};

@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestGateQuantised puts every kernel that takes quantised weights through the standing table, or a part
+// of it, once for each instruction set that this CPU has.
+func TestGateQuantised(t *testing.T) {
+	onEachISA(t, func(t *testing.T, isa string) {
+		if isa == "amx" {
+			t.Skip("quantised weights are not multiplied by tiles of AMX")
+		}
+		dev := open(t, 2)
+		// Steps through the table that no period of it divides: auto runs what the others do.
+		steps := map[string]int{"gemv": 1, "tiled": 2, "auto": 7}
+		for _, name := range []string{"gemv", "tiled", "auto"} {
+			g := dev.gemm(name).(kernels.QuantisedGemm)
+			for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+				t.Run(name+"/"+string(d), func(t *testing.T) {
+					ran := 0
+					for i, q := range kernels.QuantisedCheckProblems(d) {
+						if every := steps[name]; i%every != 0 || testing.Short() && i/every%4 > 0 {
+							continue
+						}
+						_, err := kernels.CheckQuantised(context.Background(), dev, g, q, uint64(i))
+						var unsupported *kernels.Unsupported
+						if errors.As(err, &unsupported) && name == "gemv" && q.M > gemvRows {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						ran++
+					}
+					if ran == 0 {
+						t.Error("nothing ran")
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestQuantisedFP32 has activations of a type of which the standing table has none, and scales of another
+// type than they are.
+func TestQuantisedFP32(t *testing.T) {
+	onEachISA(t, func(t *testing.T, _ string) {
+		dev := open(t, 2)
+		for _, scale := range []kernels.DType{kernels.FP16, kernels.BF16} {
+			for _, weights := range []string{"int4:64:zero", "int8:column"} {
+				w, err := kernels.ParseQuantisation(weights)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := w.Format(scale, 320)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range []int{5, 40} {
+					p := kernels.Problem{Shape: kernels.Shape{M: m, N: 70, K: 320}, DType: kernels.FP32, BLayout: kernels.Transposed}
+					q := kernels.QuantisedProblem{Problem: p, Weights: f}
+					if _, err := kernels.CheckQuantised(context.Background(), dev, dev.gemm("auto").(kernels.QuantisedGemm), q, 1); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestQuantisedUnsupported has problems that are refused, with the reason.
+func TestQuantisedUnsupported(t *testing.T) {
+	dev := open(t, 2)
+	tests := []struct {
+		name, kernel, weights string
+		dtype                 kernels.DType
+		m, k                  int
+		reason                string
+	}{
+		{"group", "auto", "int4:48", kernels.FP16, 1, 480, "groups are multiples of 32 or whole columns, not 48"},
+		{"does not divide", "auto", "int4:128", kernels.FP16, 1, 320, "a group of 128 does not divide k 320"},
+		{"activations", "tiled", "int8:32", kernels.INT8, 1, 320, "activations of quantised weights are fp32, fp16 or bf16"},
+		{"rows", "gemv", "int8:32", kernels.BF16, 17, 320, "M is 17, at most 16 rows"},
+		{"deep", "gemv", "int4:128", kernels.FP16, 16, 1 << 20, "16 rows of k 1048576 do not fit"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w, err := kernels.ParseQuantisation(test.weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scale := test.dtype
+			if scale == kernels.INT8 {
+				scale = kernels.FP16
+			}
+			f, _ := w.Format(scale, test.k) // refused below where there is none
+			p := kernels.Problem{Shape: kernels.Shape{M: test.m, N: 64, K: test.k}, DType: test.dtype, BLayout: kernels.Transposed}
+			err = dev.gemm(test.kernel).(kernels.QuantisedGemm).SupportsQuantised(kernels.QuantisedProblem{Problem: p, Weights: f})
+			var unsupported *kernels.Unsupported
+			if !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, test.reason) {
+				t.Errorf("got %v, expected %q", err, test.reason)
+			}
+		})
+	}
+}
