@@ -30,7 +30,7 @@ static long number(const char *variable, long otherwise) {
 }
 
 static CUresult broken = CUDA_SUCCESS;
-static int capturing;  // between the begin of a capture and its end
+static _Thread_local int capturing; // between the begin of a capture and its end, by one thread of several
 
 // call counts a call and returns the error that it is to fail with.
 static CUresult call(const char *name) {
