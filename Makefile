@@ -38,7 +38,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # What AMX takes part in, of the tests of kernels/cpu.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
 
-.PHONY: FORCE run test check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
+.PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -125,9 +125,17 @@ endif
 # in software: with little optimisation, since neither looks at what the optimiser made of it.
 RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 
+# The last two run side by side: most of the first waits for processes that it interrupts.
 test: vet
 	$(TEST) $(TEST_FLAGS) ./...
+	@$(MAKE) --no-print-directory -j 2 test-race test-amx
+
+test-race: DEBUG := -g0
+test-race:
 	$(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
+
+test-amx: DEBUG := -g0
+test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
 check: vet formatted
