@@ -49,18 +49,24 @@ func Inferred(series []PlannedSeries) map[SeriesKey][]int {
 	return out
 }
 
-// Series are the series of the run's plan; none where the run has no plan.
-func (m Meta) Series() ([]PlannedSeries, error) {
+// Planned is what a plan says to those who read a run and do not go on with it.
+type Planned struct {
+	Series []PlannedSeries `json:"series"`
+	// Screening rounds cover every case, Rounds is the most that a case gets.
+	Screening int `json:"screening"`
+	Rounds    int `json:"rounds"`
+}
+
+// Planned reads the run's plan; the zero value where the run has none.
+func (m Meta) Planned() (Planned, error) {
+	var p Planned
 	if len(m.Plan) == 0 {
-		return nil, nil
-	}
-	var p struct {
-		Series []PlannedSeries `json:"series"`
+		return p, nil
 	}
 	if err := json.Unmarshal(m.Plan, &p); err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+		return Planned{}, fmt.Errorf("plan: %w", err)
 	}
-	return p.Series, nil
+	return p, nil
 }
 
 // Has says whether m is one of them.

@@ -78,18 +78,19 @@ func TestPlannedSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	series, err := Meta{Plan: text}.Series()
+	planned, err := Meta{Plan: text}.Planned()
+	series := planned.Series
 	if err != nil || len(series) != 2 || series[1].SeriesKey != other.SeriesKey {
 		t.Fatalf("%v, %v", series, err)
 	}
 	if asked := Inferred(series); len(asked) != 1 || !slices.Equal(asked[one.SeriesKey], one.Ms) {
 		t.Errorf("inferred are %v", asked)
 	}
-	if series, err := (Meta{}).Series(); series != nil || err != nil || Inferred(series) != nil {
-		t.Errorf("no plan: %v, %v", series, err)
+	if planned, err := (Meta{}).Planned(); planned.Series != nil || err != nil || Inferred(planned.Series) != nil {
+		t.Errorf("no plan: %v, %v", planned, err)
 	}
 	for _, bad := range []string{`{`, `{"series":[{"ms":"x","infer":true}]}`} {
-		if _, err := (Meta{Plan: json.RawMessage(bad)}).Series(); err == nil {
+		if _, err := (Meta{Plan: json.RawMessage(bad)}).Planned(); err == nil {
 			t.Errorf("%s is read", bad)
 		}
 	}

@@ -47,14 +47,11 @@ func LoadData(run *results.Run) (Data, error) {
 	if data.Choices, err = run.Choices(); err != nil {
 		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
 	}
-	series, err := data.Meta.Series()
+	plan, err := data.Meta.Planned()
 	if err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
-	data.Asked = results.Inferred(series)
-	if data.Looks, err = plannedLooks(data.Meta.Plan); err != nil {
-		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
-	}
+	data.Asked, data.Looks = results.Inferred(plan.Series), plannedLooks(plan)
 	return data, nil
 }
 

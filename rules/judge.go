@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -175,21 +173,11 @@ func LooksAt(screening, rounds int) int {
 }
 
 // plannedLooks is how many looks a run's plan allows, 0 without a plan.
-func plannedLooks(plan json.RawMessage) (int, error) {
-	if len(plan) == 0 {
-		return 0, nil
-	}
-	var p struct {
-		Rounds    int `json:"rounds"`
-		Screening int `json:"screening"`
-	}
-	if err := json.Unmarshal(plan, &p); err != nil {
-		return 0, fmt.Errorf("plan: %w", err)
-	}
+func plannedLooks(p results.Planned) int {
 	if p.Screening < 1 || p.Rounds < p.Screening {
-		return 0, nil
+		return 0
 	}
-	return LooksAt(p.Screening, p.Rounds), nil
+	return LooksAt(p.Screening, p.Rounds)
 }
 
 func newEvidence(p *prepared, cfg Config) *evidence {
