@@ -257,25 +257,17 @@ func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, 
 func (r *attentionRun) checkWritten(got, blank []byte) error {
 	size := r.c.DType.Size()
 	width := r.c.Heads.Query * r.c.Heads.Dim
-	first, end := guardRows(width)*width*size, (guardRows(width)+r.c.Rows)*width*size
-	var failure *AttentionError
-	for _, inside := range []bool{false, true} {
-		for at := 0; at < len(got); at += size {
-			if inside != (at >= first && at < end) || inside != bytes.Equal(got[at:at+size], blank[at:at+size]) {
-				continue
-			}
-			if failure == nil && inside {
-				failure = r.element(CheckUnwritten, at, got)
-				failure.Detail = "it was not written"
-			} else if failure == nil {
-				failure = r.element(CheckPadding, at, got)
-				failure.Detail = "written outside of the output"
-			}
-			failure.Wrong++
-		}
-		if failure != nil {
-			return failure
-		}
+	guard := guardRows(width)
+	w := written{got: got, poison: blank[:size], from: guard * width * size, to: (guard + r.c.Rows) * width * size}
+	if at, wrong := w.outside(); wrong > 0 {
+		failure := r.element(CheckPadding, at, got)
+		failure.Detail, failure.Wrong = writtenOutside, wrong
+		return failure
+	}
+	if at, wrong := w.unwritten(); wrong > 0 {
+		failure := r.element(CheckUnwritten, at, got)
+		failure.Detail, failure.Wrong = notWritten, wrong
+		return failure
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -93,47 +92,18 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 // inside of it.
 func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
 	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
-	before, behind := guard*size, (guard+n)*size
-	for _, inside := range []bool{false, true} {
-		var failure *SoftmaxError
-		if inside && !hasElement(got[before:behind], blank[:size]) ||
-			!inside && bytes.Equal(got[:before], blank[:before]) && bytes.Equal(got[behind:], blank[behind:]) {
-			continue
-		}
-		for at := -guard; at < n+guard; at++ {
-			bytesAt := (at + guard) * size
-			same := bytes.Equal(got[bytesAt:][:size], blank[bytesAt:][:size])
-			if inside != (at >= 0 && at < n) || inside != same {
-				continue
-			}
-			if failure == nil && inside {
-				failure = r.element(CheckUnwritten, at, got)
-				failure.Detail = "it was not written"
-			} else if failure == nil {
-				failure = r.element(CheckPadding, at, got)
-				failure.Detail = "written outside of the output"
-			}
-			failure.Wrong++
-		}
-		if failure != nil {
-			return failure
-		}
+	w := written{got: got, poison: blank[:size], from: guard * size, to: (guard + n) * size}
+	if at, wrong := w.outside(); wrong > 0 {
+		failure := r.element(CheckPadding, at/size-guard, got)
+		failure.Detail, failure.Wrong = writtenOutside, wrong
+		return failure
+	}
+	if at, wrong := w.unwritten(); wrong > 0 {
+		failure := r.element(CheckUnwritten, at/size-guard, got)
+		failure.Detail, failure.Wrong = notWritten, wrong
+		return failure
 	}
 	return nil
-}
-
-// hasElement is whether an element is among those of a slice.
-func hasElement(all, element []byte) bool {
-	for from := 0; ; {
-		at := bytes.Index(all[from:], element)
-		if at < 0 {
-			return false
-		}
-		if from += at; from%len(element) == 0 {
-			return true
-		}
-		from++
-	}
 }
 
 // checkValues compares the output with the reference, in parts side by side.
