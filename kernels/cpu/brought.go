@@ -27,11 +27,8 @@ func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
 			return b, nil
 		}
 	}
-	switch {
-	case k.Kind() != d.spec.Kind:
-		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, k.Kind(), d.spec.ID)
-	case kernels.ClashingName(d, k.Name):
-		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, k.Name, d.spec.ID)
+	if err := k.Suits(d, path); err != nil {
+		return nil, err
 	}
 	b := &brought{dev: d, k: k}
 	d.gemms = append(d.gemms, b)
@@ -48,12 +45,7 @@ type brought struct {
 
 func (b *brought) Name() string { return b.k.Name }
 
-func (b *brought) Describe() string {
-	if b.k.Description == "" {
-		return "brought as " + b.k.Path
-	}
-	return b.k.Description
-}
+func (b *brought) Describe() string { return b.k.Describe() }
 
 func (b *brought) Supports(p kernels.Problem) error {
 	if err := b.dev.supports(b.Name(), p); err != nil {

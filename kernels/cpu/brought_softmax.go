@@ -7,7 +7,6 @@ package cpu
 import "C"
 
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -28,11 +27,8 @@ func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
 			return b, nil
 		}
 	}
-	switch {
-	case s.Kind() != d.spec.Kind:
-		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, s.Kind(), d.spec.ID)
-	case kernels.ClashingName(d, s.Name):
-		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, s.Name, d.spec.ID)
+	if err := s.Suits(d, path); err != nil {
+		return nil, err
 	}
 	b := &broughtSoftmax{dev: d, s: s}
 	d.softmaxFiles = append(d.softmaxFiles, b)
@@ -48,12 +44,7 @@ type broughtSoftmax struct {
 
 func (b *broughtSoftmax) Name() string { return b.s.Name }
 
-func (b *broughtSoftmax) Describe() string {
-	if b.s.Description == "" {
-		return "brought as " + b.s.Path
-	}
-	return b.s.Description
-}
+func (b *broughtSoftmax) Describe() string { return b.s.Describe() }
 
 // Supports implements kernels.SoftmaxKernel.
 func (b *broughtSoftmax) Supports(p kernels.SoftmaxProblem) error {

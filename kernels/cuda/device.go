@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/brought"
@@ -71,11 +69,8 @@ func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
 			return k, nil
 		}
 	}
-	switch id := d.Spec().ID; {
-	case file.Kind() != d.Spec().Kind:
-		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, file.Kind(), id)
-	case kernels.ClashingName(d, file.Name):
-		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, file.Name, id)
+	if err := file.Suits(d, path); err != nil {
+		return nil, err
 	}
 	k := brought.New(d.Device, d.ordinal, file)
 	d.gemms = append(d.gemms, k)
@@ -99,11 +94,8 @@ func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
 			return b, nil
 		}
 	}
-	switch id := d.Spec().ID; {
-	case file.Kind() != d.Spec().Kind:
-		return nil, fmt.Errorf("kernel %q is for devices of kind %s, %s is another", path, file.Kind(), id)
-	case kernels.ClashingName(d, file.Name):
-		return nil, fmt.Errorf("kernel %q is named %s, as another of %s is: expected a name of its own", path, file.Name, id)
+	if err := file.Suits(d, path); err != nil {
+		return nil, err
 	}
 	k := brought.NewSoftmax(d.Device, d.ordinal, file)
 	d.softmaxes = append(d.softmaxes, k)

@@ -58,12 +58,8 @@ import (
 
 // Kernel is an opened library with its kernel. It stays loaded until the process ends.
 type Kernel struct {
-	Path        string
-	Name        string
-	Description string
-	// SHA256 of the file, in hexadecimal, tells builds apart.
-	SHA256 string
-	c      *C.gemmaudit_kernel
+	File
+	c *C.gemmaudit_kernel
 }
 
 var opened struct {
@@ -111,7 +107,7 @@ func open(path string) (*Kernel, error) {
 	if c.abi != C.GEMMAUDIT_KERNEL_ABI {
 		return nil, fmt.Errorf("it was built for version %d of the interface, expected %d", c.abi, C.GEMMAUDIT_KERNEL_ABI)
 	}
-	k := &Kernel{Path: path, SHA256: sum, c: (*C.gemmaudit_kernel)(unsafe.Pointer(c))}
+	k := &Kernel{File: File{Path: path, SHA256: sum, Kind: kindOf(c.device)}, c: (*C.gemmaudit_kernel)(unsafe.Pointer(c))}
 	return k, k.describe()
 }
 
@@ -158,12 +154,12 @@ func (k *Kernel) describe() error {
 		}
 	}
 	switch {
-	case k.Kind() == "":
+	case k.Kind == "":
 		return fmt.Errorf("its device is %d: expected GEMMAUDIT_CPU or GEMMAUDIT_CUDA", k.c.device)
 	case runs != 1:
 		return fmt.Errorf("it has %d of run, run_team and enqueue: expected one", runs)
-	case (k.c.enqueue != nil) != (k.Kind() == kernels.CUDA):
-		return fmt.Errorf("it is for a device of kind %s: expected run or run_team on the CPU, enqueue on a GPU", k.Kind())
+	case (k.c.enqueue != nil) != (k.Kind == kernels.CUDA):
+		return fmt.Errorf("it is for a device of kind %s: expected run or run_team on the CPU, enqueue on a GPU", k.Kind)
 	}
 	return nil
 }
@@ -192,9 +188,7 @@ func words(name, description *C.char) (string, string, error) {
 	return n, d, nil
 }
 
-// Kind is the kind of device that the kernel is for, empty when the library names none.
-func (k *Kernel) Kind() kernels.Kind { return kindOf(k.c.device) }
-
+// kindOf is empty when the library names no kind of device.
 func kindOf(device C.uint32_t) kernels.Kind {
 	switch device {
 	case C.GEMMAUDIT_CPU:
@@ -204,9 +198,6 @@ func kindOf(device C.uint32_t) kernels.Kind {
 	}
 	return ""
 }
-
-// Version is what a device's specification says of the kernel.
-func (k *Kernel) Version() string { return kernels.FileVersion(k.SHA256) }
 
 // Descriptor is the address of the library's gemmaudit_kernel, for the C code of a device.
 func (k *Kernel) Descriptor() unsafe.Pointer { return unsafe.Pointer(k.c) }

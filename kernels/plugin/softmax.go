@@ -41,12 +41,8 @@ import (
 
 // Softmax is an opened library with its softmax. It stays loaded until the process ends.
 type Softmax struct {
-	Path        string
-	Name        string
-	Description string
-	// SHA256 of the file, in hexadecimal, tells builds apart.
-	SHA256 string
-	c      *C.gemmaudit_softmax
+	File
+	c *C.gemmaudit_softmax
 }
 
 // OpenSoftmax loads the shared library at path, and returns nil without an error where it loads and
@@ -76,29 +72,23 @@ func OpenSoftmax(path string) (*Softmax, error) {
 	case c.abi != C.GEMMAUDIT_SOFTMAX_ABI:
 		return fail(fmt.Errorf("it was built for version %d of the interface of softmax, expected %d", c.abi, C.GEMMAUDIT_SOFTMAX_ABI))
 	}
-	s := &Softmax{Path: full, SHA256: sum, c: (*C.gemmaudit_softmax)(unsafe.Pointer(c))}
+	s := &Softmax{File: File{Path: full, SHA256: sum, Kind: kindOf(c.device)}, c: (*C.gemmaudit_softmax)(unsafe.Pointer(c))}
 	if s.Name, s.Description, err = words(c.name, c.description); err != nil {
 		return fail(err)
 	}
 	switch {
-	case s.Kind() == "":
+	case s.Kind == "":
 		err = fmt.Errorf("its device is %d: expected GEMMAUDIT_CPU or GEMMAUDIT_CUDA", c.device)
 	case (c.run != nil) == (c.enqueue != nil):
 		err = errors.New("it has both or none of run and enqueue: expected one")
-	case (c.enqueue != nil) != (s.Kind() == kernels.CUDA):
-		err = fmt.Errorf("it is for a device of kind %s: expected run on the CPU, enqueue on a GPU", s.Kind())
+	case (c.enqueue != nil) != (s.Kind == kernels.CUDA):
+		err = fmt.Errorf("it is for a device of kind %s: expected run on the CPU, enqueue on a GPU", s.Kind)
 	}
 	if err != nil {
 		return fail(err)
 	}
 	return s, nil
 }
-
-// Kind is the kind of device that the softmax is for, empty when the library names none.
-func (s *Softmax) Kind() kernels.Kind { return kindOf(s.c.device) }
-
-// Version is what a device's specification says of the softmax.
-func (s *Softmax) Version() string { return kernels.FileVersion(s.SHA256) }
 
 // Descriptor is the address of the library's gemmaudit_softmax, for the C code of a device.
 func (s *Softmax) Descriptor() unsafe.Pointer { return unsafe.Pointer(s.c) }

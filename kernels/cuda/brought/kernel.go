@@ -38,12 +38,7 @@ func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
 func (k *Kernel) Name() string { return k.File.Name }
 
 // Describe is the library's line, or its path.
-func (k *Kernel) Describe() string {
-	if k.File.Description == "" {
-		return "brought as " + k.File.Path
-	}
-	return k.File.Description
-}
+func (k *Kernel) Describe() string { return k.File.Describe() }
 
 // Supports asks the library.
 func (k *Kernel) Supports(p kernels.Problem) error { return k.File.Supports(p, 0, k.ordinal) }

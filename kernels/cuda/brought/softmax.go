@@ -35,12 +35,7 @@ func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
 func (k *Softmax) Name() string { return k.File.Name }
 
 // Describe is the library's line, or its path.
-func (k *Softmax) Describe() string {
-	if k.File.Description == "" {
-		return "brought as " + k.File.Path
-	}
-	return k.File.Description
-}
+func (k *Softmax) Describe() string { return k.File.Describe() }
 
 // Supports asks the library.
 func (k *Softmax) Supports(p kernels.SoftmaxProblem) error { return k.File.Supports(p, 0, k.ordinal) }
