@@ -83,16 +83,16 @@ func (a *app) main(args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	err := a.printed(root.ExecuteContext(ctx))
 	if a.reg != nil {
 		if closing := a.reg.Close(); closing != nil {
 			err = errors.Join(err, closing)
 		}
 	}
-	if a.stdout.err != nil && !brokenPipe(a.stdout.err) && err == nil {
-		err = devicef("write standard output: %w", a.stdout.err)
+	if a.stdout.err != nil && !brokenPipe(a.stdout.err) {
+		err = besides(err, devicef("write standard output: %w", a.stdout.err))
 	}
-	if err == nil || brokenPipe(err) {
+	if err == nil {
 		return exitClean
 	}
 	printError(a.stderr, err)
@@ -235,6 +235,15 @@ func (a *app) wrapPrint(err error) error {
 	var unsupported *report.UnsupportedFormat
 	if errors.As(err, &unsupported) {
 		return usage(err)
+	}
+	return a.printed(err)
+}
+
+// printed is err without an error of stdout, which stdout keeps and main reports: a verdict is
+// reached whether or not somebody reads it.
+func (a *app) printed(err error) error {
+	if a.stdout.err != nil && errors.Is(err, a.stdout.err) {
+		return nil
 	}
 	return err
 }

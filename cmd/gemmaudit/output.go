@@ -77,7 +77,7 @@ func refuseExisting(path string, force bool) error {
 // stdout; a pipe or a device is written to directly.
 func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (err error) {
 	if path == "-" {
-		return write(a.stdout)
+		return a.printed(write(a.stdout))
 	}
 	if err := refuseExisting(path, force); err != nil {
 		return err
