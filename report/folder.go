@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/draft"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -62,7 +63,7 @@ func Replaceable(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	f, err := os.Open(filepath.Join(dir, "index.html"))
+	f, err := regular.Open(filepath.Join(dir, "index.html"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

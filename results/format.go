@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 const (
@@ -43,7 +45,7 @@ func readHeader(path string) (header, error) {
 	if !info.Mode().IsRegular() {
 		return header{}, &FormatError{Path: path, Reason: "is a pipe or a device, not a run", Hint: foreignHint}
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return header{}, fmt.Errorf("open run %q: %w", path, bare(err))
 	}

@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // maxDimension bounds M, N, K and counts in an imported file: what lies above
@@ -59,7 +60,7 @@ type csvFile struct {
 
 // file reads one CSV of either kind.
 func (p *parsed) file(ctx context.Context, path string, opt ImportOptions) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // lock is the exclusive right to write one run. It is an flock on a file beside
@@ -26,8 +28,8 @@ func lockPath(run string) string { return run + ".lock" }
 func acquire(run string) (*lock, error) {
 	path := lockPath(run)
 	for {
-		f, err := openLock(path, os.O_RDWR|os.O_CREATE)
-		var refused *notRegular
+		f, err := regular.OpenBeside(path, os.O_RDWR|os.O_CREATE, 0o644)
+		var refused *regular.Error
 		if errors.As(err, &refused) {
 			return nil, fmt.Errorf("lock run %q: %w", run, err)
 		}
@@ -61,7 +63,7 @@ func acquire(run string) (*lock, error) {
 
 // locked says whether another descriptor holds the lock of a run, and whose it is.
 func locked(run string) (pid int, held bool) {
-	f, err := openLock(lockPath(run), os.O_RDONLY)
+	f, err := regular.OpenBeside(lockPath(run), os.O_RDONLY, 0)
 	if err != nil {
 		return 0, false
 	}
@@ -70,32 +72,6 @@ func locked(run string) (pid int, held bool) {
 		return readPID(f), true
 	}
 	return 0, false
-}
-
-// notRegular says that something else lies where a regular file is expected.
-type notRegular struct{ path string }
-
-func (e *notRegular) Error() string { return fmt.Sprintf("%q is not a regular file", e.path) }
-
-// openLock opens a lock file, which has to be a regular one: what somebody else has put in its
-// place is neither followed nor waited for.
-func openLock(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return nil, &notRegular{path}
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &notRegular{path}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // release removes the lock file, then drops the lock.

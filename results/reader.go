@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/results/draft"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -182,7 +183,7 @@ func (r *Run) generation() string {
 	if info, err := os.Stat(r.path); err == nil {
 		s = fmt.Sprint(info.Size(), info.ModTime())
 	}
-	if f, err := os.Open(r.path + "-wal"); err == nil {
+	if f, err := regular.OpenBeside(r.path+"-wal", os.O_RDONLY, 0); err == nil {
 		defer f.Close()
 		b := make([]byte, 32) // the journal's header, with the salt of its generation
 		n, _ := io.ReadFull(f, b)

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // Traffic says how often each M is computed where a model is served: weights of listed Ms,
@@ -63,7 +64,7 @@ func (t Traffic) Validate() error {
 // ReadTraffic reads a CSV with the columns m and weight, in any order of lines. Without a header
 // the first column is m. An error of the content is an [*ImportError] with the line.
 func ReadTraffic(path string) (Traffic, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err // which names the file and what was tried
 	}

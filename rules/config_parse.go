@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // maxConfigBytes is the longest rules file that is read: thousands of waivers.
@@ -24,7 +25,7 @@ func LoadConfig(path string) (Config, error) {
 	if path == "" {
 		return Default(), nil
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read rules file: %w", err)
 	}

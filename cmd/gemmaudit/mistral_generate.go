@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
@@ -108,7 +108,7 @@ func (a *app) readText(text, path string, given bool) (string, error) {
 
 // readPrompt reads a file of at most maxPrompt bytes.
 func readPrompt(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, devicef("read %q: %w", path, withoutPath(err))
 	}

@@ -54,6 +54,7 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // Kernel is an opened library with its kernel. It stays loaded until the process ends.
@@ -113,7 +114,7 @@ func open(path string) (*Kernel, error) {
 
 // hash is the SHA-256 of a file.
 func hash(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {
