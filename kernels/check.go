@@ -162,58 +162,21 @@ func CheckGemm(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) er
 // the elements, 0 to 1, 0 for int8. The rounding to the output is left out since a
 // correct kernel uses all of it.
 func CheckMargin(ctx context.Context, d Device, g Gemm, p Problem, seed uint64) (float64, error) {
-	p, err := p.Normalized()
+	c, err := NewGemmCheck(p, seed)
 	if err != nil {
 		return 0, err
 	}
-	if err := g.Supports(p); err != nil {
-		return 0, err
-	}
-	one, err := Batch{Problem: p, Products: 1}.Normalized()
-	if err != nil {
-		return 0, err
-	}
-	return gateChecks(ctx, checkRun{device: d, gemm: g, p: p, batch: one}, seed)
+	return c.Margin(ctx, d, g)
 }
 
 // GateBatch is [CheckMargin] of a batch, whose strides must be whole rows. Where they leave
 // a gap between products, poison lies in it.
 func GateBatch(ctx context.Context, d Device, g Batcher, b Batch, seed uint64) (float64, error) {
-	b, err := b.Normalized()
+	c, err := NewBatchCheck(b, seed)
 	if err != nil {
 		return 0, err
 	}
-	for _, s := range []struct {
-		name       string
-		stride, ld int
-	}{{"A", b.StrideA, b.LDA}, {"B", b.StrideB, b.LDB}, {"C", b.StrideC, b.LDC}} {
-		if s.stride%s.ld != 0 {
-			return 0, fmt.Errorf("check: %v: the stride of %s is %d, expected whole rows of %d", b, s.name, s.stride, s.ld)
-		}
-	}
-	if err := g.SupportsBatch(b); err != nil {
-		return 0, err
-	}
-	return gateChecks(ctx, checkRun{device: d, gemm: g, p: b.Problem, batch: b, batched: true}, seed)
-}
-
-// gateChecks runs every check of what a run describes and returns the largest margin.
-func gateChecks(ctx context.Context, of checkRun, seed uint64) (float64, error) {
-	var margin float64
-	checks := []CheckStep{CheckIntegers, CheckAccuracy}
-	if of.p.DType == INT8 {
-		checks = append(checks, CheckExtremes)
-	}
-	for _, check := range checks {
-		r := of
-		r.check = check
-		err := r.run(ctx, seed)
-		if err := errors.Join(err, r.close()); err != nil {
-			return 0, err
-		}
-		margin = max(margin, r.margin)
-	}
-	return margin, nil
+	return c.Margin(ctx, d, g)
 }
 
 // CheckSummary is what [CheckKernel] found.

@@ -9,35 +9,28 @@ import (
 // CheckQuantised is [CheckMargin] of a product with quantised weights. The reference multiplies
 // the values that the kernel is to take, rounding included: see [QuantisedMatrix.Values].
 func CheckQuantised(ctx context.Context, d Device, g QuantisedGemm, q QuantisedProblem, seed uint64) (float64, error) {
-	q, err := q.Normalized()
+	c, err := NewQuantisedCheck(q, seed)
 	if err != nil {
 		return 0, err
 	}
-	if err := g.SupportsQuantised(q); err != nil {
-		return 0, err
-	}
-	one, err := Batch{Problem: q.Problem, Products: 1}.Normalized()
-	if err != nil {
-		return 0, err
-	}
-	return gateChecks(ctx, checkRun{device: d, gemm: g, p: q.Problem, batch: one, format: q.Weights}, seed)
+	return c.Margin(ctx, d, g)
 }
 
 // quantisedGuard is how many bytes of ones, NaNs as scales, lie behind raw quantised weights.
 const quantisedGuard = 256
 
-// quantise puts codes and scales in the place of a check's B and returns the raw weights. Of
-// whole numbers scales are 1, so that products stay exact, and zero points differ all the same.
-func (r *checkRun) quantise(o *checkOperands, seed uint64) ([]byte, error) {
-	n, k := r.p.N, r.p.K
-	values := transpose(o.b, k, n)
-	m, err := Quantise(r.format, n, k, values)
+// quantise puts codes and scales in the place of a check's B, whose values are [N,K], and returns the
+// raw weights. Of whole numbers scales are 1, so that products stay exact, and zero points differ all
+// the same.
+func (c *GemmCheck) quantise(check CheckStep, o *checkOperands, values []float64) ([]byte, error) {
+	n, k := c.p.N, c.p.K
+	m, err := Quantise(c.format, n, k, values)
 	if err != nil {
 		return nil, err
 	}
-	if r.check == CheckIntegers {
-		src := rand.New(rand.NewPCG(seed, uint64(n)<<32^uint64(k)))
-		half := 1 << (r.format.Bits - 1)
+	if check == CheckIntegers {
+		src := rand.New(rand.NewPCG(c.seed, uint64(n)<<32^uint64(k)))
+		half := 1 << (c.format.Bits - 1)
 		for g := range m.Scales {
 			zero := half
 			if m.Zeros != nil {
@@ -45,12 +38,12 @@ func (r *checkRun) quantise(o *checkOperands, seed uint64) ([]byte, error) {
 				m.Zeros[g] = uint8(zero)
 			}
 			m.Scales[g] = 1
-			for i := g * r.format.GroupK; i < (g+1)*r.format.GroupK; i++ {
+			for i := g * c.format.GroupK; i < (g+1)*c.format.GroupK; i++ {
 				m.Codes[i] = uint8(int(values[i]) + zero)
 			}
 		}
 	}
-	o.b = transpose(m.Values(r.p.DType), n, k)
+	o.b = transpose(m.Values(c.p.DType), n, k)
 	return append(m.Raw(), bytes.Repeat([]byte{0xff}, quantisedGuard)...), nil
 }
 

@@ -12,16 +12,11 @@ import (
 // row of the widest register tile.
 const checkGuard = 64
 
-// checkRun is one check of one problem, or of a batch: its buffers, and what was found.
+// checkRun is one check of one problem, or of a batch, by one kernel: its buffers, and what was found.
 type checkRun struct {
+	*GemmCheck
 	device Device
 	gemm   Gemm
-	p      Problem // normalized
-	// batch is the normalized batch; of a single problem it has one product.
-	batch   Batch
-	batched bool // the kernel is asked for the batch, not for the problem
-	// format is that of quantised weights, zero for plain ones; there is one product then.
-	format WeightFormat
 	check  CheckStep
 	margin float64
 
@@ -123,38 +118,14 @@ func (r *checkRun) upload(content []byte) (Buffer, error) {
 	return b, b.Upload(0, content)
 }
 
-// run draws the operands, executes the product twice and judges it.
-func (r *checkRun) run(ctx context.Context, seed uint64) error {
-	p, n := r.p, r.batch.Products
-	operands := make([]checkOperands, n)
-	as, bs := make([][]float64, n), make([][]float64, n)
-	rowsB, colsB := p.sidesOfB()
-	for i := range operands {
-		// No two products have operands in common.
-		operands[i] = newCheckOperands(p, r.check, seed+uint64(i)*0x9e3779b97f4a7c15)
-		as[i], bs[i] = operands[i].a, operands[i].b
-		if p.BLayout == Transposed {
-			bs[i] = transpose(bs[i], p.K, p.N)
-		}
-	}
-	stackA := newStack(n, p.M, p.LDA, r.batch.StrideA, guardRows(p.LDA))
-	stackB := newStack(n, rowsB, p.LDB, r.batch.StrideB, 0)
-	stackC := r.output()
-	hostA, err := stackA.lay(p.DType, as, p.K)
+// run executes the product twice and judges it.
+func (r *checkRun) run(ctx context.Context) error {
+	p, out := r.p, r.p.DType.Output()
+	kind, err := r.kind(r.check)
 	if err != nil {
 		return err
 	}
-	var hostB []byte
-	if r.format != (WeightFormat{}) {
-		if hostB, err = r.quantise(&operands[0], seed); err != nil {
-			return err
-		}
-		stackB = stack{products: 1, rows: 1, ld: len(hostB), pitch: 1}
-	} else if hostB, err = stackB.lay(p.DType, bs, colsB); err != nil {
-		return err
-	}
-	out := p.DType.Output()
-	blank := bytes.Repeat(outputPoison(out), stackC.elements())
+	hostA, hostB, blank := kind.hostA, kind.hostB, r.blank
 
 	fail := func(err error) error {
 		return fmt.Errorf("check: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, r.size(), err)
@@ -176,7 +147,7 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 		return fail(err)
 	}
 	r.closers = append(r.closers, weights.Close)
-	launch, err := r.bind(Operand{bufA, stackA.first()}, weights, Operand{bufC, stackC.first()})
+	launch, err := r.bind(Operand{bufA, kind.stackA.first()}, weights, Operand{bufC, r.output().first()})
 	if err != nil {
 		return fail(err)
 	}
@@ -199,7 +170,7 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 	}
 	// Causes before symptoms: a kernel that is wrong in a new way each time is
 	// wrong first of all, and one that clobbers its inputs does not repeat.
-	if err := r.checkValues(results[0], operands); err != nil {
+	if err := r.checkValues(results[0], kind); err != nil {
 		return err
 	}
 	for _, in := range []struct {
@@ -207,7 +178,7 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 		buf  Buffer
 		host []byte
 		lies stack
-	}{{"A", bufA, hostA, stackA}, {"B", bufB, hostB, stackB}} {
+	}{{"A", bufA, hostA, kind.stackA}, {"B", bufB, hostB, kind.stackB}} {
 		now := make([]byte, len(in.host))
 		if err := in.buf.Download(0, now); err != nil {
 			return fail(err)
@@ -229,22 +200,6 @@ func (r *checkRun) run(ctx context.Context, seed uint64) error {
 		return e
 	}
 	return nil
-}
-
-// size is what is computed, for people.
-func (r *checkRun) size() fmt.Stringer {
-	switch {
-	case r.batched:
-		return r.batch
-	case r.format != (WeightFormat{}):
-		return QuantisedProblem{r.p, r.format}
-	}
-	return r.p.Shape
-}
-
-// output is how C lies in its buffer.
-func (r *checkRun) output() stack {
-	return newStack(r.batch.Products, r.p.M, r.p.LDC, r.batch.StrideC, guardRows(r.p.LDC))
 }
 
 func (r *checkRun) prepare(raw Buffer) (Weights, error) {
@@ -312,57 +267,44 @@ func (r *checkRun) checkWritten(got, blank []byte) error {
 	return nil
 }
 
-// checkValues compares every C with its reference.
-func (r *checkRun) checkValues(got []byte, operands []checkOperands) error {
+// checkValues compares every C with its reference, element by element. The first element of
+// all that is wrong makes the failure, the others are counted in it.
+func (r *checkRun) checkValues(got []byte, kind *gemmKind) error {
 	var failure *CheckError
-	for product, o := range operands {
-		if err := r.compare(got, product, o, &failure); err != nil {
-			return err
+	p, out, lies := r.p, r.p.DType.Output(), r.output()
+	row := make([]float64, p.N)
+	for product, ref := range kind.references(p) {
+		for i := range p.M {
+			at := lies.row(product, i) * p.LDC * out.Size()
+			if err := Decode(out, got[at:at+p.N*out.Size()], row); err != nil {
+				return err
+			}
+			for j, v := range row {
+				want, bound := ref.want[i*p.N+j], 0.0
+				if ref.bound != nil {
+					bound = ref.bound[i*p.N+j]
+				}
+				diff := math.Abs(v - want)
+				if v == want { // also equal infinities, whose difference is NaN
+					diff = 0
+				}
+				if rounding := out.UnitRoundoff() * math.Abs(want); bound > rounding {
+					r.margin = max(r.margin, (diff-rounding)/(bound-rounding))
+				}
+				if diff <= bound {
+					continue
+				}
+				if failure == nil {
+					failure = r.failure(r.check)
+					failure.Product, failure.Row, failure.Col = product, i, j
+					failure.Got, failure.Want, failure.Bound = v, want, bound
+				}
+				failure.Wrong++
+			}
 		}
 	}
 	if failure != nil {
 		return failure
-	}
-	return nil
-}
-
-// compare holds the C of one product against its reference, element by element. The first
-// element of all that is wrong makes the failure, the others are counted in it.
-func (r *checkRun) compare(got []byte, product int, operands checkOperands, failure **CheckError) error {
-	p, out, lies := r.p, r.p.DType.Output(), r.output()
-	exact := r.check != CheckAccuracy || p.DType == INT8
-	ref, magnitude := operands.product(p.Shape, !exact)
-	row := make([]float64, p.N)
-	for i := range p.M {
-		at := lies.row(product, i) * p.LDC * out.Size()
-		if err := Decode(out, got[at:at+p.N*out.Size()], row); err != nil {
-			return err
-		}
-		for j, v := range row {
-			want, bound := ref[i*p.N+j], 0.0
-			if exact {
-				want = roundTo(out, want)
-			} else {
-				bound = ErrorBound(p, want, magnitude[i*p.N+j])
-			}
-			diff := math.Abs(v - want)
-			if v == want { // also equal infinities, whose difference is NaN
-				diff = 0
-			}
-			if rounding := out.UnitRoundoff() * math.Abs(want); bound > rounding {
-				r.margin = max(r.margin, (diff-rounding)/(bound-rounding))
-			}
-			if diff <= bound {
-				continue
-			}
-			if *failure == nil {
-				e := r.failure(r.check)
-				e.Product, e.Row, e.Col = product, i, j
-				e.Got, e.Want, e.Bound = v, want, bound
-				*failure = e
-			}
-			(*failure).Wrong++
-		}
 	}
 	return nil
 }

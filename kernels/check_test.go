@@ -274,12 +274,12 @@ func TestGateCatchesFaults(t *testing.T) {
 // in nearly every element.
 func TestGateBoundSeesOneTerm(t *testing.T) {
 	p := Problem{Shape: Shape{M: 8, N: 16, K: 257}, DType: FP32, Threads: 1}
-	one, err := Batch{Problem: p, Products: 1}.Normalized()
+	c, err := NewGemmCheck(p, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &checkRun{device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, p: must(t, p), batch: one, check: CheckAccuracy}
-	err = r.run(t.Context(), 3)
+	r := &checkRun{GemmCheck: c, device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, check: CheckAccuracy}
+	err = r.run(t.Context())
 	var e *CheckError
 	if !errors.As(err, &e) || e.Check != CheckAccuracy {
 		t.Fatalf("got %v, want a failed accuracy check", err)
@@ -287,15 +287,6 @@ func TestGateBoundSeesOneTerm(t *testing.T) {
 	if e.Wrong < 8*16*9/10 {
 		t.Errorf("a missing term was seen in %d of 128 elements", e.Wrong)
 	}
-}
-
-func must(t *testing.T, p Problem) Problem {
-	t.Helper()
-	p, err := p.Normalized()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func TestGateReportsWhereAndWhat(t *testing.T) {

@@ -176,6 +176,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ROOT", root)
 			// Nothing of the person who runs the tests shows.
 			env.Setenv("TERM", "dumb")
+			// The race detector's settings hold for the processes that scripts start.
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

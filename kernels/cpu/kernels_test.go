@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -11,26 +10,38 @@ import (
 // TestGate puts every kernel of our own through the standing table of the gate,
 // once for each instruction set that this CPU has.
 func TestGate(t *testing.T) {
+	dtypes := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}
+	problems, checks := map[kernels.DType][]kernels.Problem{}, map[kernels.DType][]*kernels.GemmCheck{}
+	for _, d := range dtypes {
+		problems[d] = kernels.CheckProblems(d)
+		for i, p := range problems[d] {
+			checks[d] = append(checks[d], checked(t)(kernels.NewGemmCheck(p, uint64(i))))
+		}
+	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		dev := open(t, 2)
 		for _, g := range dev.Gemms() {
 			switch g.(type) {
-			case *blocked, *auto, naive:
+			case *blocked:
+				if isa == "amx" {
+					continue // the code of avx512
+				}
+			case *auto, naive:
 			default:
 				continue // gated beside their own code
 			}
 			if g.Name() == "naive" && isa != "portable" {
 				continue // the same code on every instruction set
 			}
-			for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
+			for _, d := range dtypes {
 				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
-					for i, p := range kernels.CheckProblems(d) {
+					for i, check := range checks[d] {
 						if testing.Short() && i%4 > 0 {
 							continue
 						}
-						err := kernels.CheckGemm(context.Background(), dev, g, p, uint64(i))
+						_, err := check.Margin(t.Context(), dev, g)
 						var unsupported *kernels.Unsupported
-						if errors.As(err, &unsupported) && g.Name() == "gemv" && p.M > gemvRows {
+						if errors.As(err, &unsupported) && g.Name() == "gemv" && problems[d][i].M > gemvRows {
 							continue
 						}
 						if err != nil {
@@ -62,15 +73,32 @@ func TestGateDeepK(t *testing.T) {
 	if testing.Short() {
 		tests = tests[3:]
 	}
-	onEachISA(t, func(t *testing.T, _ string) {
+	checks := make([]*kernels.GemmCheck, len(tests))
+	for i, test := range tests {
+		checks[i] = checked(t)(kernels.NewGemmCheck(kernels.Problem{Shape: test.shape, DType: test.dtype}, 1))
+	}
+	onEachISA(t, func(t *testing.T, isa string) {
+		if isa == "amx" {
+			t.Skip("both kernels are those of avx512")
+		}
 		dev := open(t, 2)
-		for _, test := range tests {
-			p := kernels.Problem{Shape: test.shape, DType: test.dtype}
-			if err := kernels.CheckGemm(context.Background(), dev, dev.gemm(test.kernel), p, 1); err != nil {
+		for i, test := range tests {
+			if _, err := checks[i].Margin(t.Context(), dev, dev.gemm(test.kernel)); err != nil {
 				t.Error(err)
 			}
 		}
 	})
+}
+
+// checked is a check that serves several instruction sets and kernels.
+func checked(t *testing.T) func(*kernels.GemmCheck, error) *kernels.GemmCheck {
+	return func(c *kernels.GemmCheck, err error) *kernels.GemmCheck {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
 }
 
 // onEachISA runs a test under each instruction set that this CPU has. What a test

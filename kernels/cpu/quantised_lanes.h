@@ -29,6 +29,18 @@ GA_INLINE lanes ramp(int first) {
   return x;
 }
 
+// through_fp16 rounds to fp16. Where no instruction does, it is too long to be repeated.
+#if defined(GA_STORE_FP16)
+GA_INLINE
+#else
+static __attribute__((noinline))
+#endif
+lanes through_fp16(lanes x) {
+  uint16_t h[LANES];
+  store(GA_FP16, h, 0, x);
+  return load(GA_FP16, h, 0);
+}
+
 // rounded is what remains of weights in a type of A. Pairs of bf16 are rounded where they are joined.
 GA_INLINE lanes rounded(ga_dtype type, lanes x) {
   if (GROUP == 2 || type == GA_FP32) return x;
@@ -36,9 +48,7 @@ GA_INLINE lanes rounded(ga_dtype type, lanes x) {
     words u = (words)x;
     return (lanes)((u + ((u >> 16 & 1) + 0x7fff)) & (int32_t)0xffff0000);
   }
-  uint16_t h[LANES];
-  store(GA_FP16, h, 0, x);
-  return load(GA_FP16, h, 0);
+  return through_fp16(x);
 }
 
 // convert is words of codes of 8 bits.
@@ -51,8 +61,14 @@ GA_INLINE lanes convert(const ga_dtype type, const uint8_t *p, lanes scale, lane
 #endif
 }
 
-// weight_table is the table of a group with activations of a type.
-GA_INLINE table weight_table(ga_dtype type, float scale, float base) {
+// weight_table is the table of a group with activations of a type. Vectors of four make it of many
+// instructions, and call it.
+#if LANES == 4
+static __attribute__((noinline))
+#else
+GA_INLINE
+#endif
+table weight_table(ga_dtype type, float scale, float base) {
   lanes values[16 / LANES];
   for (int i = 0; i < 16 / LANES; i++) values[i] = rounded(type, GA_FUSED(ramp(i * LANES), all(scale), all(base)));
   return table_of(values);

@@ -12,6 +12,13 @@ import (
 // TestGateQuantised puts every kernel that takes quantised weights through the standing table, or a part
 // of it, once for each instruction set that this CPU has.
 func TestGateQuantised(t *testing.T) {
+	problems, checks := map[kernels.DType][]kernels.QuantisedProblem{}, map[kernels.DType][]*kernels.GemmCheck{}
+	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		problems[d] = kernels.QuantisedCheckProblems(d)
+		for i, q := range problems[d] {
+			checks[d] = append(checks[d], checked(t)(kernels.NewQuantisedCheck(q, uint64(i))))
+		}
+	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		if isa == "amx" {
 			t.Skip("quantised weights are not multiplied by tiles of AMX")
@@ -20,17 +27,17 @@ func TestGateQuantised(t *testing.T) {
 		// Steps through the table that no period of it divides: auto runs what the others do.
 		steps := map[string]int{"gemv": 1, "tiled": 2, "auto": 7}
 		for _, name := range []string{"gemv", "tiled", "auto"} {
-			g := dev.gemm(name).(kernels.QuantisedGemm)
+			g := dev.gemm(name)
 			for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
 				t.Run(name+"/"+string(d), func(t *testing.T) {
 					ran := 0
-					for i, q := range kernels.QuantisedCheckProblems(d) {
+					for i, check := range checks[d] {
 						if every := steps[name]; i%every != 0 || testing.Short() && i/every%4 > 0 {
 							continue
 						}
-						_, err := kernels.CheckQuantised(context.Background(), dev, g, q, uint64(i))
+						_, err := check.Margin(t.Context(), dev, g)
 						var unsupported *kernels.Unsupported
-						if errors.As(err, &unsupported) && name == "gemv" && q.M > gemvRows {
+						if errors.As(err, &unsupported) && name == "gemv" && problems[d][i].M > gemvRows {
 							continue
 						}
 						if err != nil {
