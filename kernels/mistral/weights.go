@@ -199,10 +199,20 @@ func takeCodes(m *kernels.QuantisedMatrix, row int, q *checkpoint.Quantized) err
 // Weights is how the products' weights are held: that of the first that are not plain, since
 // lm_head's may differ from the others'.
 func (m *Model) Weights() kernels.Quantisation {
+	p := m.firstOfIntegers()
+	if p == nil {
+		return kernels.Quantisation{}
+	}
+	q, _ := kernels.QuantisationOf(p.format, p.k) // which chose the format
+	return q
+}
+
+// firstOfIntegers is the first projection whose weights are not plain, nil where all are.
+func (m *Model) firstOfIntegers() *projection {
 	for _, p := range m.projections() {
-		if q, ok := kernels.QuantisationOf(p.format, p.k); ok && q.Bits > 0 {
-			return q
+		if !p.plain() {
+			return p
 		}
 	}
-	return kernels.Quantisation{}
+	return nil
 }
