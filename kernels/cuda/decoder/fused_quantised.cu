@@ -66,21 +66,27 @@ struct QuantisedStep {
     static constexpr int STAGES = BITS == 8 ? 4 : STAGE > 1024 + 128 ? 7 : 8; // so that two blocks fit at k 14336
     static constexpr int RING = STAGES * STAGE;
 
-    // rows is where a step of 16 rows begins, and step bytes lie between its steps.
-    static __device__ __forceinline__ const uint8_t *rows(const FusedParams &p, int steps, int group) {
-        return static_cast<const uint8_t *>(p.b) + static_cast<int64_t>(group / 8) * steps * Record::BYTES + group / 4 % 2 * Record::PART;
-    }
+    // Source is where a lane finds its codes of 16 rows, step after step, and how far from them what
+    // it copies of the scales.
+    struct Source {
+        const uint8_t *codes;
+        int scales;
 
-    // fetch starts the copies of a step. from is the part of the record with the rows, in which
-    // they are those of place.
-    static __device__ __forceinline__ void fetch(uint32_t stage, const uint8_t *from, int place) {
-        const int lane = threadIdx.x % 32;
-#pragma unroll
-        for (int i = 0; i < PIECES; i++) copyCodes(stage + i * 512 + lane * 16, from + i * 2048 + place * 512 + lane * 16);
-        if (lane < SCALES / 16) {
-            copyScales(stage + CODES + lane * 16, from + Record::CODES + lane / 2 * quantised::SCALE_BYTES + place * 32 + lane % 2 * 16);
+        __device__ __forceinline__ void begin(const FusedParams &p, int steps, int step, uint32_t sixteen) {
+            const int lane = threadIdx.x % 32, place = static_cast<int>(sixteen % 4);
+            codes = static_cast<const uint8_t *>(p.b) + (static_cast<int64_t>(sixteen / 8) * steps + step) * Record::BYTES +
+                    sixteen / 4 % 2 * Record::PART + place * 512 + lane * 16;
+            scales = Record::CODES + lane / 2 * quantised::SCALE_BYTES + place * 32 + lane % 2 * 16 - place * 512 - lane * 16;
         }
-    }
+
+        // fetch starts the copies of a step to where the lane's codes of a stage lie.
+        __device__ __forceinline__ void fetch(uint32_t to) {
+#pragma unroll
+            for (int i = 0; i < PIECES; i++) copyCodes(to + i * 512, codes + i * 2048);
+            if (threadIdx.x % 32 < SCALES / 16) copyScales(to + CODES, codes + scales);
+            codes += QUANTISED_WARPS * Record::BYTES;
+        }
+    };
 
     static __device__ __forceinline__ quantised::Group group(uint32_t scales, int index) {
         quantised::Group g;
@@ -98,16 +104,14 @@ struct QuantisedStep {
         return g;
     }
 
-    // multiply adds a step's products. row is where the row's 128 of K lie.
-    static __device__ __forceinline__ void multiply(float (&d)[2][4], uint32_t stage, uint32_t row) {
-        const int lane = threadIdx.x % 32;
-        const uint32_t scales = stage + CODES + lane / 4 * 4;
-        row += lane / 8 * 16;
+    // multiply adds a step's products. stage is where the lane's codes lie, scales where its scales do
+    // behind that, and row where the lane's rows of matrices of the row's 128 of K do.
+    static __device__ __forceinline__ void multiply(float (&d)[2][4], uint32_t stage, uint32_t scales, uint32_t row) {
         quantised::Group g;
         uint32_t words[4 * PIECES];
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            const uint4 v = quantised::loadShared16(stage + i * 512 + lane * 16);
+            const uint4 v = quantised::loadShared16(stage + i * 512);
             words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
         }
 #pragma unroll
@@ -116,7 +120,7 @@ struct QuantisedStep {
             loadRow(b, row + k * 32);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                if ((k + i) * 16 % GROUP == 0) g = group(scales, (k + i) * 16 / GROUP);
+                if ((k + i) * 16 % GROUP == 0) g = group(stage + scales, (k + i) * 16 / GROUP);
                 uint32_t a[4];
                 Codes::widen(words + (k + i) * Record::WORDS, g, a);
 #pragma unroll
@@ -146,9 +150,9 @@ struct Sixteens {
     }
 
     // at is where the i-th of the block's begin, in sixteens.
-    __device__ __forceinline__ int at(int i) const {
-        if (!half) return static_cast<int>(blockIdx.x + i * gridDim.x);
-        return static_cast<int>(blockIdx.x + i / 2 * gridDim.x) + (i % 2 ? half : 0);
+    __device__ __forceinline__ uint32_t at(uint32_t i) const {
+        if (!half) return blockIdx.x + i * gridDim.x;
+        return blockIdx.x + i / 2 * gridDim.x + (i % 2 ? half : 0);
     }
 };
 
@@ -161,28 +165,28 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
     uint8_t *row = memory + QUANTISED_WARPS * Step::RING;
     float *sums = reinterpret_cast<float *>(row + 2 * p.ldb);
     float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS;
-    const uint32_t ring = sharedAddress(memory) + warp * Step::RING;
+    const uint32_t ring = sharedAddress(memory) + warp * Step::RING + lane * 16, end = ring + Step::RING;
+    const int each = (rows.steps - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
 
     dependentsMayStart();
-    // Where the warp's next fetch is: which of the block's rows, and which step.
-    int ahead = 0, step = warp;
-    const uint8_t *from = Step::rows(p, rows.steps, rows.at(0));
-    int place = rows.at(0) % 4;
-    auto fetch = [&](uint32_t stage) {
-        if (ahead < rows.count && step < rows.steps) {
-            Step::fetch(stage, from + static_cast<int64_t>(step) * Step::Record::BYTES, place);
-            if ((step += QUANTISED_WARPS) >= rows.steps) {
-                step = warp;
-                if (++ahead < rows.count) {
-                    from = Step::rows(p, rows.steps, rows.at(ahead));
-                    place = rows.at(ahead) % 4;
-                }
+    // What the warp fetches next: which of the block's rows, and how many steps of them are left.
+    int ahead = 0, left = each;
+    bool more = left > 0;
+    typename Step::Source source;
+    source.begin(p, rows.steps, warp, rows.at(0));
+    auto fetch = [&](uint32_t to) {
+        if (more) {
+            source.fetch(to);
+            if (--left == 0) {
+                more = ++ahead < rows.count;
+                left = each;
+                source.begin(p, rows.steps, warp, rows.at(ahead));
             }
         }
         commitStep();
     };
 #pragma unroll 1
-    for (int i = 0; i < Step::STAGES - 1; i++) fetch(ring + i * Step::STAGE);
+    for (uint32_t to = ring; to < end - Step::STAGE; to += Step::STAGE) fetch(to);
 
     auto sync = [] { __syncthreads(); };
     if (p.weight) {
@@ -199,26 +203,29 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
         sync();
     }
 
-    const uint32_t rowAt = sharedAddress(row);
-    int slot = 0, next = Step::STAGES - 1;
+    const uint32_t rowAt = sharedAddress(row) + lane / 8 * 16 + warp * (2 * quantised::BLOCK_K);
+    const uint32_t scales = Step::CODES + lane / 4 * 4 - lane * 16;
+    uint32_t stage = ring, behind = end - Step::STAGE; // the stage before it is filled next
     for (int batch = 0; batch < rows.count; batch += QUANTISED_BATCH) {
         const int count = min(QUANTISED_BATCH, rows.count - batch);
         // This thread's result: of a gated unit a row of gate and up, else a row. x is asked
         // for now, and here when it is needed.
         const int of = rows.half ? threadIdx.x / 16 * 2 : threadIdx.x / 16;
-        const int result = of < count ? rows.at(batch + of) * 16 + static_cast<int>(threadIdx.x % 16) : p.n;
+        const int result = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : p.n;
         const bool has = result < (p.half ? p.half : p.n);
         const float x = has && p.c == nullptr ? __ldcg(p.x + result) : 0;
         for (int i = 0; i < count; i++) {
             float d[2][4] = {};
+            uint32_t at = rowAt;
 #pragma unroll 1
-            for (int s = warp; s < rows.steps; s += QUANTISED_WARPS) {
+            for (int s = 0; s < each; s++) {
                 waitSteps<Step::STAGES - 2>();
                 __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
-                fetch(ring + next * Step::STAGE);
-                Step::multiply(d, ring + slot * Step::STAGE, rowAt + s * (2 * quantised::BLOCK_K));
-                slot = slot == Step::STAGES - 1 ? 0 : slot + 1;
-                next = next == Step::STAGES - 1 ? 0 : next + 1;
+                fetch(behind);
+                Step::multiply(d, stage, scales, at);
+                at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
+                behind = stage;
+                if ((stage += Step::STAGE) == end) stage = ring;
             }
             if (lane % 4 == 0) {
                 float *to = sums + (i * 16 + lane / 4) * QUANTISED_WARPS + warp;
