@@ -87,7 +87,7 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them, or the path of a --kernel-file")
 		complete(cmd, "kernel", o.app.completeKernels(o.app.kernelNames))
 	}
-	flags.StringVar(&o.weights, "weights", "", "`format` of the products' weights: plain, or int4 or int8 with the length of a group, or column, and possibly zero, as in int4:128 (default: as they are stored)")
+	flags.StringVar(&o.weights, "weights", "", "`format` of the products' weights: plain, or as in int4:128, int8:column and int4:64:zero (default: as they are stored)")
 	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column"))
 	broughtFlags(o.app, cmd)
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")

@@ -75,7 +75,7 @@ func integerCases(short bool) (all []fuseCase) {
 					all = append(all, fuseCase{n: 64, k: 1152, gated: true, norm: true, weights: q}, fuseCase{n: 33, k: 384, add: true, offset: 1, weights: q})
 					continue
 				}
-				for _, nk := range [][2]int{{1, 128}, {24, 384}, {96, 1152}, {4096, 4096}, {2080, 9216}} {
+				for _, nk := range [][2]int{{1, 128}, {24, 384}, {96, 1152}, {320, 4096}, {64, 14336}} {
 					for kind := range 4 {
 						c := fuseCase{n: nk[0], k: nk[1], offset: kind % 2, norm: kind == 1 || kind == 3, add: kind == 2, gated: kind == 3, weights: q}
 						if !c.gated || c.n%32 == 0 {
@@ -87,7 +87,7 @@ func integerCases(short bool) (all []fuseCase) {
 					all = append(all, fuseCase{n: 130, k: 1000, norm: true, weights: q}, fuseCase{n: 17, k: 90, add: true, offset: 3, weights: q})
 				}
 			}
-			all = append(all, fuseCase{n: 80000, k: 256, norm: true, weights: kernels.Quantisation{Bits: bits, Group: 128, ZeroPoints: zeros}})
+			all = append(all, fuseCase{n: 67600, k: 128, norm: true, weights: kernels.Quantisation{Bits: bits, Group: 128, ZeroPoints: zeros}})
 		}
 	}
 	return all
