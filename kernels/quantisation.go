@@ -84,9 +84,12 @@ func (q Quantisation) Format(d DType, k int) (WeightFormat, error) {
 	return f, f.checkIntegers(k)
 }
 
+// GroupOf is the length of a group of weights with k rows.
+func (q Quantisation) GroupOf(k int) int { return cmp.Or(q.Group, k) }
+
 // format is the format of a quantisation that there is, unchecked.
 func (q Quantisation) format(d DType, k int) WeightFormat {
-	f := WeightFormat{Type: fmt.Sprintf("int%d", q.Bits), Bits: q.Bits, GroupK: cmp.Or(q.Group, k), GroupN: 1, Scale: d}
+	f := WeightFormat{Type: fmt.Sprintf("int%d", q.Bits), Bits: q.Bits, GroupK: q.GroupOf(k), GroupN: 1, Scale: d}
 	if q.ZeroPoints {
 		f.ZeroPoint, f.ZeroPointBits = f.Type, f.Bits
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 )
 
 // QuantisedMatrix is weights [N,K] as integers with scales.
@@ -26,19 +27,38 @@ func Quantise(f WeightFormat, n, k int, values []float64) (*QuantisedMatrix, err
 	if len(values) != n*k {
 		return nil, fmt.Errorf("quantise n%d k%d: got %d weights, expected %d", n, k, len(values), n*k)
 	}
+	m := NewQuantisedMatrix(f, n, k)
+	if err := m.QuantiseRows(0, values); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// NewQuantisedMatrix makes weights [N,K] of a format that [Quantisation.Format] gave, whose codes and
+// scales are still to be set.
+func NewQuantisedMatrix(f WeightFormat, n, k int) *QuantisedMatrix {
 	groups := n * (k / f.GroupK)
 	m := &QuantisedMatrix{Format: f, N: n, K: k, Codes: make([]uint8, n*k), Scales: make([]float64, groups)}
 	if f.ZeroPoint != "" {
 		m.Zeros = make([]uint8, groups)
 	}
-	for g := range groups {
-		first := g * f.GroupK
-		if at := m.quantise(g, values[first:first+f.GroupK]); at >= 0 {
-			return nil, fmt.Errorf("quantise n%d k%d: weight (%d,%d) is %g, too large for scales of %s or no number",
-				n, k, (first+at)/k, (first+at)%k, values[first+at], f.Scale)
+	return m
+}
+
+// QuantiseRows is [Quantise] for whole rows of the weights, from one on. Several goroutines may do
+// different rows.
+func (m *QuantisedMatrix) QuantiseRows(row int, values []float64) error {
+	n, k, f := m.N, m.K, m.Format
+	if len(values)%k != 0 || row < 0 || row+len(values)/k > n {
+		return fmt.Errorf("quantise n%d k%d: got %d weights from row %d on, expected whole rows", n, k, len(values), row)
+	}
+	for first := 0; first < len(values); first += f.GroupK {
+		if at := m.quantise((row*k+first)/f.GroupK, values[first:first+f.GroupK]); at >= 0 {
+			return fmt.Errorf("quantise n%d k%d: weight (%d,%d) is %g, too large for scales of %s or no number",
+				n, k, row+(first+at)/k, (first+at)%k, values[first+at], f.Scale)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // quantise does one group. It returns the index of a weight that has no code, or -1.
@@ -99,7 +119,14 @@ func (m *QuantisedMatrix) Values(d DType) []float64 {
 func (m *QuantisedMatrix) Raw() []byte {
 	at := m.Format.rawWeights(m.N, m.K)
 	out := make([]byte, at.Bytes)
-	putCodes(out, m.Codes, m.Format.Bits)
+	const part = 1 << 22 // codes: a whole number of bytes
+	var wait sync.WaitGroup
+	for first := 0; first < len(m.Codes); first += part {
+		wait.Go(func() {
+			putCodes(out[first*m.Format.Bits/8:], m.Codes[first:min(first+part, len(m.Codes))], m.Format.Bits)
+		})
+	}
+	wait.Wait()
 	for g, scale := range m.Scales {
 		bits := EncodeFP16(scale)
 		if m.Format.Scale == BF16 {

@@ -71,6 +71,9 @@ func (f WeightFormat) rawWeights(n, k int) RawWeights {
 // Raw says where the parts of a normalized problem's raw weights lie.
 func (q QuantisedProblem) Raw() RawWeights { return q.Weights.rawWeights(q.N, q.K) }
 
+// RawBytes is the size of raw weights [N,K] of a format that [Quantisation.Format] gave.
+func (f WeightFormat) RawBytes(n, k int) int64 { return f.rawWeights(n, k).Bytes }
+
 // quantised is the problem of a task whose weights have a format.
 func (t Task) quantised() QuantisedProblem {
 	return QuantisedProblem{Problem: t.problem(), Weights: t.Weights}

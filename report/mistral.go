@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,8 +19,10 @@ type DecodeBench struct {
 	Device     string        `json:"device"`
 	Name       string        `json:"name"` // of the device
 	DType      kernels.DType `json:"dtype"`
-	Kernel     string        `json:"kernel"`
-	Threads    int           `json:"threads,omitempty"` // of a CPU
+	// Weights is how those of products are held, "int4:128"; empty for plain ones.
+	Weights string `json:"weights,omitempty"`
+	Kernel  string `json:"kernel"`
+	Threads int    `json:"threads,omitempty"` // of a CPU
 	// Fused says that a token runs in fused launches.
 	Fused bool `json:"fused"`
 	// ReadBandwidth and CopyBandwidth are measured, in bytes a second: the centre of so
@@ -57,7 +60,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		{Name: "bandwidth", Key: "bandwidth", Align: Right},
 		{Name: "of read", Key: "of_read", Align: Right}, {Name: "of copy", Key: "of_copy", Align: Right},
 		{Name: "samples", Key: "samples", Align: Right, Wide: true}, {Name: "model", Key: "model", Wide: true},
-		{Name: "device", Key: "device", Wide: true}, {Name: "dtype", Key: "dtype", Wide: true}, {Name: "kernel", Key: "kernel", Wide: true},
+		{Name: "device", Key: "device", Wide: true}, {Name: "dtype", Key: "dtype", Wide: true}, {Name: "weights", Key: "weights", Wide: true}, {Name: "kernel", Key: "kernel", Wide: true},
 		{Name: "threads", Key: "threads", Align: Right, Wide: true},
 		{Name: "read", Key: "read_gbs", Align: Right, Wide: true}, {Name: "copy", Key: "copy_gbs", Align: Right, Wide: true},
 	}}
@@ -74,7 +77,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 		sheet.Rows = append(sheet.Rows, []any{
 			r.Context, bounds{r.Prefill, perSecond}, bounds{r.Decode, perSecond}, fourFigures(1e3 / r.Decode.Mid),
 			size(r.TokenBytes), gbytes(rate), read, copied, r.Samples,
-			b.Model, b.Device, b.DType, b.Kernel, threadCount(b.Threads), gbytes(b.ReadBandwidth), gbytes(b.CopyBandwidth),
+			b.Model, b.Device, b.DType, heldAs(b.Weights), b.Kernel, threadCount(b.Threads), gbytes(b.ReadBandwidth), gbytes(b.CopyBandwidth),
 		})
 	}
 	doc.Sheets = []Sheet{sheet}
@@ -82,7 +85,7 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	if b.Fused {
 		way = "fused"
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, b.Device, b.Name, onThreads(b.Threads), b.Kernel, way), Neutral}}
+	doc.Head = []Note{{fmt.Sprintf("%s (%s parameters) in %s%s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""), b.DType, withWeights(b.Weights), b.Device, b.Name, onThreads(b.Threads), b.Kernel, way), Neutral}}
 	between := ""
 	if b.BandwidthSamples > 1 {
 		between = fmt.Sprintf(", the centre of %d measurements between the rounds", b.BandwidthSamples)
@@ -108,6 +111,17 @@ func onThreads(n int) string {
 		return ""
 	}
 	return ", " + plural(n, "thread", "threads")
+}
+
+// heldAs is the format of weights, "plain" where it is empty.
+func heldAs(weights string) string { return cmp.Or(weights, "plain") }
+
+// withWeights says how weights are held behind a type, where they are not of it.
+func withWeights(weights string) string {
+	if weights == "" {
+		return ""
+	}
+	return " with weights " + weights
 }
 
 // fourFigures is a number with four significant figures.
@@ -144,6 +158,7 @@ type Perplexity struct {
 	Model      string        `json:"model"`
 	Device     string        `json:"device"`
 	DType      kernels.DType `json:"dtype"`
+	Weights    string        `json:"weights,omitempty"` // how those of products are held, empty for plain ones
 	Kernel     string        `json:"kernel"`
 	Threads    int           `json:"threads,omitempty"` // of a CPU
 	Tokens     int           `json:"tokens"`
@@ -156,9 +171,9 @@ type Perplexity struct {
 func WritePerplexity(w io.Writer, f Format, p *Perplexity) error {
 	doc := &Document{Subject: "perplexity", Value: p, Items: []any{p}}
 	doc.Sheets = []Sheet{{Columns: []Column{
-		{Name: "model", Key: "model"}, {Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"}, {Name: "kernel", Key: "kernel"},
+		{Name: "model", Key: "model"}, {Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"}, {Name: "weights", Key: "weights"}, {Name: "kernel", Key: "kernel"},
 		{Name: "threads", Key: "threads", Align: Right, Wide: true}, {Name: "tokens", Key: "tokens", Align: Right}, {Name: "perplexity", Key: "perplexity", Align: Right}, {Name: "± standard error", Key: "standard_error", Align: Right},
 		{Name: "tokens/s", Key: "tokens_per_second", Align: Right},
-	}, Rows: [][]any{{p.Model, p.Device, p.DType, p.Kernel, threadCount(p.Threads), p.Tokens, sevenFigures(p.Perplexity), fourFigures(p.Error), fourFigures(p.Rate)}}}}
+	}, Rows: [][]any{{p.Model, p.Device, p.DType, heldAs(p.Weights), p.Kernel, threadCount(p.Threads), p.Tokens, sevenFigures(p.Perplexity), fourFigures(p.Error), fourFigures(p.Rate)}}}}
 	return doc.Render(w, f)
 }

@@ -22,13 +22,18 @@ type ValidatedModel struct {
 	Device string        `json:"device"`
 	Name   string        `json:"name"`
 	DType  kernels.DType `json:"dtype"`
+	// Weights is how those of products are held, "int4:128"; empty for plain ones.
+	Weights string `json:"weights,omitempty"`
 	// Threads are those of a CPU.
 	Threads int `json:"threads,omitempty"`
 	// Tokens is the length of the prompt.
 	Tokens int `json:"tokens"`
 	// Reference is the perplexity of the prompt in float64, 0 when not computed.
 	Reference float64 `json:"reference_perplexity,omitempty"`
-	Bound     float64 `json:"bound"` // of KernelCheck.Error
+	// FullPrecision is that of the weights as they are stored, where loading has rounded them
+	// to integers; 0 elsewhere.
+	FullPrecision float64 `json:"full_precision_perplexity,omitempty"`
+	Bound         float64 `json:"bound"` // of KernelCheck.Error
 }
 
 // KernelCheck is what one kernel of products makes of the prompt.
@@ -129,12 +134,16 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 		doc.Sheets = append(doc.Sheets, prefillSheet(v.Prefills))
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s in %s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, v.Device, v.Name, onThreads(v.Threads), v.Tokens), Neutral}}
+	doc.Head = []Note{{fmt.Sprintf("%s in %s%s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, withWeights(v.Weights), v.Device, v.Name, onThreads(v.Threads), v.Tokens), Neutral}}
 	if len(v.Passes) > 0 && v.Passes[0].Peak.FLOPS > 0 {
 		doc.Head = append(doc.Head, Note{fmt.Sprintf("MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin), Neutral})
 	}
 	if v.Reference > 0 {
-		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s; allowed is an error of %s of the logits' range", significant(v.Reference, 7), formatRaw(v.Bound)), Neutral}}
+		full := ""
+		if v.FullPrecision > 0 {
+			full = fmt.Sprintf(", with the weights as they are stored %s", significant(v.FullPrecision, 7))
+		}
+		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s%s; allowed is an error of %s of the logits' range", significant(v.Reference, 7), full, formatRaw(v.Bound)), Neutral}}
 	}
 	return doc.Render(w, f)
 }
@@ -151,14 +160,17 @@ const (
 // modelSheet is what was validated, which people read above the tables.
 func (v *ModelValidation) modelSheet() Sheet {
 	s := Sheet{Record: recordModel}
-	for _, key := range []string{"model", "device", "name", "dtype", "threads", "tokens", "reference_perplexity", "bound"} {
+	for _, key := range []string{"model", "device", "name", "dtype", "weights", "threads", "tokens", "reference_perplexity", "full_precision_perplexity", "bound"} {
 		s.Columns = append(s.Columns, Column{Key: key, Data: true})
 	}
-	var reference any
+	var reference, full any
 	if v.Reference > 0 {
 		reference = sevenFigures(v.Reference)
 	}
-	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, threadCount(v.Threads), v.Tokens, reference, v.Bound}}
+	if v.FullPrecision > 0 {
+		full = sevenFigures(v.FullPrecision)
+	}
+	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, heldAs(v.Weights), threadCount(v.Threads), v.Tokens, reference, full, v.Bound}}
 	return s
 }
 

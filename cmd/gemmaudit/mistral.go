@@ -28,6 +28,7 @@ func newMistralCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit mistral generate ./Mistral-7B-v0.3 --prompt 'The capital of France is'",
 			"gemmaudit mistral bench ./Mistral-7B-v0.3              # tokens a second and what bounds them",
+			"gemmaudit mistral bench ./Mistral-7B-v0.3 --weights int4:128",
 			"gemmaudit mistral validate ./Mistral-7B-v0.3 --table gemm.json",
 			"gemmaudit mistral perplexity ./Mistral-7B-v0.3 book.txt --kernel cublas",
 		),
@@ -39,7 +40,14 @@ Mistral v0.1 to v0.3 and Llama 2 and 3 are understood by their config.json; anyt
 unknown in it is an error, not a guess. Weights come in fp32, fp16 or bf16 and
 run in any of the three. Weights of 4 or 8 bits are read as GPTQ, AWQ (gemm) and
 compressed-tensors (pack-quantized) store them, in groups or whole rows, with zero points
-or without, but not in act-order; they run as the numbers that they stand for.
+or without, but not in act-order. They keep their codes where the kernel takes them so;
+scales keep their type where it does, and are else rounded to that of the activations.
+Where it takes no such weights, and with --weights plain, they run as the numbers that
+they stand for.
+
+--weights int4:128 rounds the weights of all projections to the nearest integers while it
+loads them, in groups of 128, but keeps codes that are stored. The embedding and norms stay
+plain, and so does lm_head unless the checkpoint has it as integers.
 
 Tokenizers are tokenizer.json with BPE over characters, as Llama 2 and Mistral v0.1 to v0.3
 have it, or over bytes, as Llama 3, Qwen 2 and GPT-2 have it, and where that file is
@@ -59,13 +67,15 @@ in a prompt count as such with tokenizer.json, as text with tekken.json.`,
 
 // modelOptions are the flags of all commands that load a model.
 type modelOptions struct {
-	app    *app
-	dtype  string
-	kernel string
-	table  string
-	window int
-	batch  int
-	out    string // of those commands that measure
+	app   *app
+	dtype string
+	// weights is how those of products are held, empty for as they are stored.
+	weights string
+	kernel  string
+	table   string
+	window  int
+	batch   int
+	out     string // of those commands that measure
 	// threads of a CPU, 0 for all.
 	threads int
 }
@@ -77,6 +87,8 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them, or the path of a --kernel-file")
 		complete(cmd, "kernel", o.app.completeKernels(o.app.kernelNames))
 	}
+	flags.StringVar(&o.weights, "weights", "", "`format` of the products' weights: plain, or as in int4:128, int8:column and int4:64:zero (default: as they are stored)")
+	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column"))
 	broughtFlags(o.app, cmd)
 	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
 	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
@@ -108,6 +120,14 @@ func (l *loaded) threads() int {
 	return 0
 }
 
+// heldAs is how the products' weights are held, empty for plain ones.
+func (l *loaded) heldAs() string {
+	if w := l.Weights(); w.Bits > 0 {
+		return w.String()
+	}
+	return ""
+}
+
 // Close releases the weights, and the device where it was opened for them.
 func (l *loaded) Close() error {
 	var errs []error
@@ -126,12 +146,13 @@ func badModel(err error) error {
 	var bad *checkpoint.Error
 	var large *mistral.TooLarge
 	var overflow *mistral.Overflow
+	var format *mistral.FormatError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &large):
 		return hint(&commandError{code: exitDevice, err: err}, "a type of fewer bytes, fewer tokens, or another --device")
-	case errors.As(err, &bad), errors.As(err, &overflow):
+	case errors.As(err, &bad), errors.As(err, &overflow), errors.As(err, &format):
 		return usage(err)
 	}
 	return err
@@ -231,6 +252,13 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		}
 		options.DType = d
 	}
+	if o.weights != "" {
+		q, err := kernels.ParseQuantisation(o.weights)
+		if err != nil {
+			return nil, usagef("--weights: %w", err)
+		}
+		options.Weights = &q
+	}
 	defer func() {
 		if err != nil {
 			l.Close()
@@ -273,7 +301,11 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		return nil, badModel(err)
 	}
 	bar.close()
-	a.notef("%s: %s in %s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), l.device.Spec().ID, report.Duration(time.Since(start)))
+	held := ""
+	if w := l.heldAs(); w != "" {
+		held = " with weights " + w
+	}
+	a.notef("%s: %s in %s%s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), held, l.device.Spec().ID, report.Duration(time.Since(start)))
 	return l, nil
 }
 

@@ -43,7 +43,8 @@ bandwidth of the device, which are measured before the first round and after eac
 other load slows both alike; the centre of all counts.
 
 --out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
-their own, by the host's clock; M is the length of the context.`,
+their own, by the host's clock; M is the length of the context. Where weights are integers,
+their format is behind the kernel's name: "auto+int4:128".`,
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("context"))
@@ -162,7 +163,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	}
 	b := &report.DecodeBench{
 		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
-		DType: l.DType(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
+		DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
 		ReadBandwidth: rules.Centre(reads).Mid, CopyBandwidth: rules.Centre(copies).Mid, BandwidthSamples: len(reads), CacheBytes: spec.LastLevelCacheBytes,
 	}
 	for i, n := range contexts {

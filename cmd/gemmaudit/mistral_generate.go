@@ -133,6 +133,7 @@ type generated struct {
 	Model        string  `json:"model"`
 	Device       string  `json:"device"`
 	DType        string  `json:"dtype"`
+	Weights      string  `json:"weights,omitempty"` // how those of products are held, empty for plain ones
 	Kernel       string  `json:"kernel"`
 	Threads      int     `json:"threads,omitempty"`
 	Prompt       string  `json:"prompt"`
@@ -243,7 +244,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if o.json {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
-		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.Kernel(), l.threads(), text, out.text.String(), prompt, append([]int32{}, done.Tokens...),
+		v := generated{l.name, l.device.Spec().ID, string(l.DType()), l.heldAs(), l.Kernel(), l.threads(), text, out.text.String(), prompt, append([]int32{}, done.Tokens...),
 			reason, done.Prefill.Seconds(), done.Decode.Seconds(), rate}
 		if err := enc.Encode(v); err != nil {
 			return err

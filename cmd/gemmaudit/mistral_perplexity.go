@@ -144,7 +144,7 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 	}
 	seconds := time.Since(start).Seconds()
 	return a.wrapPrint(report.WritePerplexity(a.stream(a.stdout), o.output, &report.Perplexity{
-		Model: l.name, Device: l.device.Spec().ID, DType: l.DType(), Kernel: l.Kernel(), Threads: l.threads(), Tokens: len(tokens), Perplexity: value,
+		Model: l.name, Device: l.device.Spec().ID, DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Tokens: len(tokens), Perplexity: value,
 		Error: spread, Rate: float64(len(tokens)) / seconds,
 	}))
 }

@@ -19,6 +19,7 @@ type passRecord struct {
 	run     *results.Run
 	now     func() time.Time
 	series  results.SeriesKey // but for the operation and the kernel
+	weights string            // how those of products are held, behind the kernel's name; empty for plain ones
 	cases   map[results.CaseKey]results.Case
 	started time.Time // of the measurement that is kept next
 	seq     int64
@@ -72,7 +73,11 @@ func (o *modelOptions) record(ctx context.Context, l *loaded) (*passRecord, erro
 		Layers: c.Layers, Hidden: c.Hidden, Inner: c.Inner, Vocab: c.Vocab,
 		QueryHeads: c.Heads.Query, KVHeads: c.Heads.KV, HeadDim: c.Heads.Dim, Window: window,
 	}}
-	return &passRecord{run: run, now: o.app.now, cases: map[results.CaseKey]results.Case{},
+	weights := ""
+	if held := l.heldAs(); held != "" {
+		weights = "+" + held
+	}
+	return &passRecord{run: run, now: o.app.now, weights: weights, cases: map[results.CaseKey]results.Case{},
 		series: results.SeriesKey{Device: spec.ID, Subject: subject, Regime: results.Engine, Threads: l.threads()}}, nil
 }
 
@@ -102,7 +107,7 @@ func (r *passRecord) keep(o kernels.Operation, kernel string, m int, phase resul
 		return nil
 	}
 	c := results.Case{SeriesKey: r.series, M: m}
-	c.Kernel, c.Operation = kernel, o
+	c.Kernel, c.Operation = kernel+r.weights, o
 	known, ok := r.cases[c.Key()]
 	if !ok {
 		stored, err := r.run.AddCases([]results.Case{c})

@@ -51,7 +51,9 @@ func newValidateCommand(a *app) *cobra.Command {
 reference in float64, computed on the host from the stored weights by code that shares
 nothing with the kernels; allowed is an error of 0.001 of the logits' range in fp32, 0.02 in
 fp16 and bf16. The reference of a model of 7 billion parameters takes about ten seconds a
-token and core: --reference-tokens bounds it.
+token and core: --reference-tokens bounds it. With --weights int4:128 and the like the reference
+takes the numbers that the integers stand for, and its perplexity stands beside that of the
+weights as they are stored, which takes as long again.
 
 Then a prompt of --rows tokens and one token behind --context others are timed, whole and
 part by part over all layers, with MFU and the rate at which weights are read.
@@ -68,7 +70,8 @@ without.
 
 --out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
 their own, and the phase says which part of a pass was timed. Prompts that a table changes are
-those of the kernel "NAME+table", in the phase remedy, as those without are.` + exitHelp(
+those of the kernel "NAME+table", in the phase remedy, as those without are. Where weights are
+integers, their format is behind the kernel's name: "auto+int4:128".` + exitHelp(
 			"0  every kernel is within the bound",
 			"1  a kernel's result is wrong",
 			"4  no kernel runs the model in this type",
@@ -180,7 +183,7 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	}
 	defer func() { ended = errors.Join(ended, o.kept.close(err)) }()
 	v := &report.ModelValidation{Kernels: []report.KernelCheck{}, Passes: []report.PassProfile{},
-		ValidatedModel: report.ValidatedModel{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(),
+		ValidatedModel: report.ValidatedModel{Model: l.name, Device: l.device.Spec().ID, Name: l.device.Spec().Name, DType: l.DType(), Weights: l.heldAs(),
 			Threads: l.threads(), Tokens: len(tokens), Bound: boundHalves}}
 	if l.DType() == kernels.FP32 {
 		v.Bound = boundFP32
@@ -220,8 +223,15 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 	if o.reference > 0 {
 		o.app.notef("computing %d tokens in float64", len(tokens))
 		var err error
-		if reference, err = mistral.Reference(ctx, l.from, tokens, o.window); err != nil {
+		if reference, err = l.Reference(ctx, l.from, tokens, o.window); err != nil {
 			return err
+		}
+		if l.Rounded(l.from) {
+			stored, err := mistral.Reference(ctx, l.from, tokens, o.window)
+			if err != nil {
+				return err
+			}
+			v.FullPrecision = referencePerplexity(stored, tokens)
 		}
 		if v.Reference = referencePerplexity(reference, tokens); math.IsNaN(v.Reference) || math.IsInf(v.Reference, 0) {
 			return usagef("%s: in float64, too, logits are not numbers: a weight is NaN, infinite or too large", l.name)

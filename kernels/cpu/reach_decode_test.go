@@ -12,7 +12,8 @@ import (
 
 // BenchmarkReachDecode runs the products of one token of a model of 1.1 billion
 // parameters back to back, each on weights of its own, beside the bandwidth of reading:
-// all together, as a decoder runs them, and each shape alone.
+// all together, as a decoder runs them, and each shape alone; with plain weights, and with
+// those of the layers as integers.
 func BenchmarkReachDecode(b *testing.B) {
 	d := openBench(b)
 	var all []*kerneltest.Series
@@ -25,40 +26,56 @@ func BenchmarkReachDecode(b *testing.B) {
 	_, pass := openReader(b, d)
 	read := add("read bandwidth", meanOf(4, pass))
 	w := newWorkload(b, d)
+	formats := []string{"plain", "int4:128", "int8:128"}
 	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
-		var token []kernels.Launch
-		var bytes float64
-		for _, s := range []kernels.Shape{
-			{M: 1, N: 2560, K: 2048}, {M: 1, N: 2048, K: 2048}, {M: 1, N: 11264, K: 2048}, {M: 1, N: 2048, K: 5632}, {M: 1, N: 32000, K: 2048},
-		} {
-			r, err := w.rotation("auto", kernels.Problem{Shape: s, DType: dt})
+		for _, format := range formats {
+			weights, err := kernels.ParseQuantisation(format)
 			if err != nil {
 				b.Fatal(err)
 			}
-			single := add(fmt.Sprintf("auto/%s/%v", dt, s), r.bandwidth)
-			goals = append(goals, goal{fmt.Sprintf("%s_n%d_k%d/read", dt, s.N, s.K), single, read, 0})
-			copies := 22 // layers
-			if s.N == 32000 {
-				copies = 1
+			var token []kernels.Launch
+			var bytes float64
+			for _, s := range []kernels.Shape{
+				{M: 1, N: 2560, K: 2048}, {M: 1, N: 2048, K: 2048}, {M: 1, N: 11264, K: 2048}, {M: 1, N: 2048, K: 5632}, {M: 1, N: 32000, K: 2048},
+			} {
+				p, held, head := kernels.Problem{Shape: s, DType: dt}, format, s.N == 32000
+				var r *rotation
+				if weights.Bits > 0 && !head {
+					r, err = w.integers(p, weights)
+				} else {
+					held = "plain" // an lm_head
+					r, err = w.rotation("auto", p)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				if held == format {
+					single := add(fmt.Sprintf("auto/%s/%s/%v", dt, format, s), r.bandwidth)
+					goals = append(goals, goal{fmt.Sprintf("%s_%s_n%d_k%d/read", dt, format, s.N, s.K), single, read, 0})
+				}
+				copies := 22 // layers
+				if head {
+					copies = 1
+				}
+				for i := range copies {
+					token = append(token, r.launches[i%len(r.launches)])
+					bytes += float64(r.bytes)
+				}
 			}
-			for i := range copies {
-				token = append(token, r.launches[i%len(r.launches)])
-				bytes += float64(r.bytes)
+			// In the order of the layers.
+			ordered := make([]kernels.Launch, 0, len(token))
+			for layer := range 22 {
+				for product := range 4 {
+					ordered = append(ordered, token[product*22+layer])
+				}
 			}
+			ordered = append(ordered, token[len(token)-1])
+			together := add(fmt.Sprintf("auto/%s/%s/one token", dt, format), func() (float64, error) {
+				span, err := d.Execute(context.Background(), ordered, len(ordered))
+				return bytes / span.Seconds, err
+			})
+			goals = append(goals, goal{fmt.Sprintf("%s_%s_token/read", dt, format), together, read, 0.85})
 		}
-		// In the order of the layers.
-		ordered := make([]kernels.Launch, 0, len(token))
-		for layer := range 22 {
-			for product := range 4 {
-				ordered = append(ordered, token[product*22+layer])
-			}
-		}
-		ordered = append(ordered, token[len(token)-1])
-		together := add(fmt.Sprintf("auto/%s/one token", dt), func() (float64, error) {
-			span, err := d.Execute(context.Background(), ordered, len(ordered))
-			return bytes / span.Seconds, err
-		})
-		goals = append(goals, goal{fmt.Sprintf("%s_token/read", dt), together, read, 0.85})
 	}
 	heads := kernels.Heads{Query: 32, KV: 8, Dim: 128}
 	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {

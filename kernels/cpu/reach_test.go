@@ -75,6 +75,56 @@ func (w *workload) rotation(kernel string, p kernels.Problem) (*rotation, error)
 	if err := g.Supports(p); err != nil {
 		return nil, err
 	}
+	ours := !slices.Contains([]string{"openblas", "onednn"}, kernel)
+	return w.rotate(p, func(i int) (kernels.Weights, error) {
+		if ours {
+			i = 0
+		}
+		raw, err := w.raw(p, i)
+		if err != nil {
+			return nil, err
+		}
+		return g.PrepareWeights(p, raw)
+	}, func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+		return g.Bind(p, a, b, c)
+	})
+}
+
+// integers is the rotation of auto with weights as integers of a format.
+func (w *workload) integers(p kernels.Problem, weights kernels.Quantisation) (*rotation, error) {
+	g, err := kernels.FindGemm(w.d, "auto")
+	if err != nil {
+		return nil, err
+	}
+	f, err := weights.Format(p.DType, p.K)
+	if err != nil {
+		return nil, err
+	}
+	p.BLayout = kernels.Transposed
+	q := kernels.QuantisedProblem{Problem: p, Weights: f}
+	subject := kernels.Product(p.DType, p.N, p.K)
+	subject.Layout, subject.Weights = kernels.Transposed, f
+	raw, err := w.d.Alloc(f.RawBytes(p.N, p.K))
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	if err := kernels.FillWeights(raw, subject, p.M, kernels.Normal, 1); err != nil {
+		return nil, err
+	}
+	quantised, ok := g.(kernels.QuantisedGemm)
+	if !ok {
+		return nil, fmt.Errorf("kernel %s takes no integers", g.Name())
+	}
+	return w.rotate(p, func(int) (kernels.Weights, error) { return quantised.PrepareQuantised(q, raw) },
+		func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+			return quantised.BindQuantised(q, a, b, c)
+		})
+}
+
+// rotate binds copies of the weights, of which prepare makes the i-th.
+func (w *workload) rotate(p kernels.Problem, prepare func(i int) (kernels.Weights, error),
+	bind func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error)) (*rotation, error) {
 	spec := w.d.Spec()
 	a, err := w.alloc(p.M*p.K, p.DType, 99)
 	if err != nil {
@@ -85,22 +135,13 @@ func (w *workload) rotation(kernel string, p kernels.Problem) (*rotation, error)
 		return nil, err
 	}
 	r := &rotation{d: w.d, p: p, n: 1}
-	ours := !slices.Contains([]string{"openblas", "onednn"}, kernel)
 	for copies := 1; len(r.launches) < copies; {
-		index := len(r.launches)
-		if ours {
-			index = 0
-		}
-		raw, err := w.raw(p, index)
-		if err != nil {
-			return nil, err
-		}
-		weights, err := g.PrepareWeights(p, raw)
+		weights, err := prepare(len(r.launches))
 		if err != nil {
 			return nil, err
 		}
 		w.b.Cleanup(func() { weights.Close() })
-		l, err := g.Bind(p, kernels.Operand{Buffer: a}, weights, kernels.Operand{Buffer: c})
+		l, err := bind(kernels.Operand{Buffer: a}, weights, kernels.Operand{Buffer: c})
 		if err != nil {
 			return nil, err
 		}

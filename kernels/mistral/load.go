@@ -2,6 +2,7 @@ package mistral
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -22,36 +23,20 @@ const uploadBytes = 64 << 20
 
 func (l *loader) load() error {
 	m, c := l.m, &l.m.config
-	heads := c.Heads
 	var err error
 	if m.embedding, err = l.vector("model.embed_tokens.weight", c.Vocab, c.Hidden); err != nil {
 		return err
 	}
-	m.layers = make([]layer, c.Layers)
 	for i := range m.layers {
 		at := &m.layers[i]
-		name := func(s string) string { return fmt.Sprintf("model.layers.%d.%s.weight", i, s) }
-		if at.attentionNorm, err = l.vector(name("input_layernorm"), c.Hidden); err != nil {
+		if at.attentionNorm, err = l.vector(fmt.Sprintf("model.layers.%d.input_layernorm.weight", i), c.Hidden); err != nil {
 			return err
 		}
-		if at.gateNorm, err = l.vector(name("post_attention_layernorm"), c.Hidden); err != nil {
+		if at.gateNorm, err = l.vector(fmt.Sprintf("model.layers.%d.post_attention_layernorm.weight", i), c.Hidden); err != nil {
 			return err
 		}
-		for _, p := range []struct {
-			to    *projection
-			part  Part
-			k     int
-			parts []rowsOf
-		}{
-			{&at.qkv, PartQKV, c.Hidden, []rowsOf{
-				{name("self_attn.q_proj"), heads.Query * heads.Dim}, {name("self_attn.k_proj"), heads.KV * heads.Dim},
-				{name("self_attn.v_proj"), heads.KV * heads.Dim},
-			}},
-			{&at.o, PartO, heads.Query * heads.Dim, []rowsOf{{name("self_attn.o_proj"), c.Hidden}}},
-			{&at.gateUp, PartGateUp, c.Hidden, []rowsOf{{name("mlp.gate_proj"), c.Inner}, {name("mlp.up_proj"), c.Inner}}},
-			{&at.down, PartDown, c.Inner, []rowsOf{{name("mlp.down_proj"), c.Hidden}}},
-		} {
-			if err := l.projection(p.to, p.part, p.k, p.parts); err != nil {
+		for _, p := range []*projection{&at.qkv, &at.o, &at.gateUp, &at.down} {
+			if err := l.projection(p); err != nil {
 				return err
 			}
 		}
@@ -59,11 +44,30 @@ func (l *loader) load() error {
 	if m.norm, err = l.vector("model.norm.weight", c.Hidden); err != nil {
 		return err
 	}
-	if c.Tied {
-		m.head = projection{part: PartHead, n: c.Vocab, k: c.Hidden, raw: m.embedding, shared: true}
+	if m.head.shared {
+		m.head.raw = m.embedding
 		return l.prepare(&m.head)
 	}
-	return l.projection(&m.head, PartHead, c.Hidden, []rowsOf{{"lm_head.weight", c.Vocab}})
+	return l.projection(&m.head)
+}
+
+// describe lists the projections of a model of the config, with the tensors that they
+// consist of.
+func (m *Model) describe() {
+	c := &m.config
+	heads := c.Heads
+	m.layers = make([]layer, c.Layers)
+	for i := range m.layers {
+		at := &m.layers[i]
+		name := func(s string) string { return fmt.Sprintf("model.layers.%d.%s.weight", i, s) }
+		at.qkv = newProjection(PartQKV, c.Hidden, rowsOf{name("self_attn.q_proj"), heads.Query * heads.Dim},
+			rowsOf{name("self_attn.k_proj"), heads.KV * heads.Dim}, rowsOf{name("self_attn.v_proj"), heads.KV * heads.Dim})
+		at.o = newProjection(PartO, heads.Query*heads.Dim, rowsOf{name("self_attn.o_proj"), c.Hidden})
+		at.gateUp = newProjection(PartGateUp, c.Hidden, rowsOf{name("mlp.gate_proj"), c.Inner}, rowsOf{name("mlp.up_proj"), c.Inner})
+		at.down = newProjection(PartDown, c.Inner, rowsOf{name("mlp.down_proj"), c.Hidden})
+	}
+	m.head = newProjection(PartHead, c.Hidden, rowsOf{"lm_head.weight", c.Vocab})
+	m.head.shared = c.Tied
 }
 
 // rowsOf is a tensor that gives so many rows of a projection.
@@ -96,24 +100,45 @@ func (m *Model) alloc(bytes int64, what string) (kernels.Buffer, error) {
 }
 
 // projection uploads the tensors, one below the other, and prepares them for the kernel.
-func (l *loader) projection(p *projection, part Part, k int, parts []rowsOf) error {
-	p.part, p.k = part, k
-	for _, t := range parts {
-		p.n += t.rows
-	}
-	size := int64(l.m.dtype.Size())
-	var err error
-	if p.raw, err = l.m.dev.Alloc(int64(p.n) * int64(k) * size); err != nil {
-		return fmt.Errorf("%s: %w", parts[0].name, err)
-	}
-	at := int64(0)
-	for _, t := range parts {
-		if err := l.upload(p.raw, at, t.name, t.rows, k); err != nil {
-			return err
-		}
-		at += int64(t.rows) * int64(k) * size
+func (l *loader) projection(p *projection) error {
+	if err := l.raw(p); err != nil {
+		return err
 	}
 	return l.prepare(p)
+}
+
+// raw uploads a projection's weights as its kernels' preparation wants them.
+func (l *loader) raw(p *projection) error {
+	var integers []byte
+	bytes := int64(p.n) * int64(p.k) * int64(l.m.dtype.Size())
+	if p.format != (kernels.WeightFormat{}) {
+		q, err := l.quantised(p)
+		var unfit *checkpoint.Error
+		switch {
+		case err == nil:
+			p.format, integers = q.Format, q.Raw()
+			bytes = int64(len(integers))
+		case errors.As(err, &unfit) && l.options.Weights == nil:
+			p.format = kernels.WeightFormat{} // the numbers that they stand for
+		default:
+			return err
+		}
+	}
+	var err error
+	if p.raw, err = l.m.dev.Alloc(bytes); err != nil {
+		return fmt.Errorf("%s: %w", p.tensors[0].name, err)
+	}
+	if integers != nil {
+		return l.put(p.raw, 0, integers, p.tensors[0].name)
+	}
+	at := int64(0)
+	for _, t := range p.tensors {
+		if err := l.upload(p.raw, at, t.name, t.rows, p.k); err != nil {
+			return err
+		}
+		at += int64(t.rows) * int64(p.k) * int64(l.m.dtype.Size())
+	}
+	return nil
 }
 
 // prepare brings a projection that was uploaded into the kernel's form, and keeps the
@@ -139,6 +164,11 @@ func (l *loader) upload(to kernels.Buffer, at int64, name string, shape ...int) 
 	if err != nil {
 		return err
 	}
+	return l.put(to, at, data, name)
+}
+
+// put copies bytes to a buffer, with looks at the context between.
+func (l *loader) put(to kernels.Buffer, at int64, data []byte, name string) error {
 	for len(data) > 0 {
 		if err := l.ctx.Err(); err != nil {
 			return err

@@ -112,7 +112,7 @@ func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timi
 					m = 1
 				}
 				t.FLOPs += kernels.Shape{M: m, N: p.n, K: p.k}.FLOPs()
-				t.Bytes += float64(p.n) * float64(p.k) * float64(s.m.dtype.Size())
+				t.Bytes += float64(p.bytes(s.m.dtype))
 			}
 		}
 		out = append(out, t)

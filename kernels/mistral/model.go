@@ -14,6 +14,11 @@ type Options struct {
 	// DType is that of weights and activations: fp32, fp16 or bf16; empty for that in
 	// which the checkpoint says it was stored.
 	DType kernels.DType
+	// Weights is how the weights of products are held, but for those of the tied embedding and
+	// for an lm_head that is stored as numbers: nil for as they are stored where the kernel
+	// takes them so, else plain, which is also the zero value. Weights that are stored as
+	// integers keep their codes; others are rounded to nearest.
+	Weights *kernels.Quantisation
 	// Kernel is the product's kernel by its name; empty for "auto".
 	Kernel string
 	// KeepRaw keeps the weights as they were stored beside what a kernel made of them,
@@ -81,11 +86,16 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 	default:
 		return nil, fmt.Errorf("dtype %q: a decoder's activations are fp32, fp16 or bf16", m.dtype)
 	}
+	m.describe()
+	l := loader{ctx: ctx, m: m, from: c, options: o}
+	if err := l.chooseFormats(); err != nil {
+		return nil, err
+	}
 	if err := m.supported(m.kernel); err != nil {
 		return nil, err
 	}
-	total := m.Bytes()
-	needs, of := total, fmt.Sprintf("the model in %s", m.dtype)
+	l.total = m.Bytes()
+	needs, of := l.total, fmt.Sprintf("the model in %s", m.dtype)
 	if o.KeepRaw && d.Spec().Kind.Facts().Host {
 		needs *= 2 // a CPU's kernels don't read weights as they are stored
 	}
@@ -102,7 +112,6 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 			m = nil
 		}
 	}()
-	l := loader{ctx: ctx, m: m, from: c, total: total, options: o}
 	return m, l.load()
 }
 
@@ -111,6 +120,11 @@ func (m *Model) supported(kernel string) error {
 	g, err := kernels.FindGemm(m.dev, kernel)
 	if err != nil {
 		return err
+	}
+	for _, p := range m.projections() {
+		if p.format != (kernels.WeightFormat{}) {
+			return m.supports(g, p, 1)
+		}
 	}
 	h := m.config.Hidden
 	return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: h, K: h}, DType: m.dtype, BLayout: kernels.Transposed})
@@ -134,8 +148,15 @@ func (m *Model) DType() kernels.DType { return m.dtype }
 // Config is the model's.
 func (m *Model) Config() checkpoint.Config { return m.config }
 
-// Bytes is the size of all weights in the model's type.
-func (m *Model) Bytes() int64 { return m.config.Parameters() * int64(m.dtype.Size()) }
+// Bytes is the size of all weights, in the model's type but for those that are held as
+// integers with scales.
+func (m *Model) Bytes() int64 {
+	bytes := m.config.Parameters() * int64(m.dtype.Size())
+	for _, p := range m.projections() {
+		bytes += p.bytes(m.dtype) - p.elements()*int64(m.dtype.Size())
+	}
+	return bytes
+}
 
 // projections lists all weight matrices in the order in which they are used.
 func (m *Model) projections() []*projection {

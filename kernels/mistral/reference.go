@@ -26,7 +26,43 @@ func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, wi
 	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	r := reference{ctx: ctx, from: c, cfg: cfg}
+	return (&reference{ctx: ctx, from: c, cfg: cfg}).logits(tokens)
+}
+
+// Reference is [Reference] with the weights of the model's products: those that loading has rounded
+// to integers are the numbers which these stand for.
+func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
+	cfg := c.Config()
+	cfg.Window = cmp.Or(window, cfg.Window)
+	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
+	r := reference{ctx: ctx, from: c, cfg: cfg, dtype: m.dtype, formats: map[string]kernels.WeightFormat{}}
+	for _, p := range m.projections() {
+		for _, t := range p.tensors {
+			if !p.plain() && !c.Packed(t.name) {
+				r.formats[t.name] = p.format
+			}
+		}
+	}
+	return r.logits(tokens)
+}
+
+// Rounded says whether loading has rounded weights to integers that a checkpoint stores as numbers.
+func (m *Model) Rounded(c *checkpoint.Checkpoint) bool {
+	for _, p := range m.projections() {
+		for _, t := range p.tensors {
+			if !p.plain() && !c.Packed(t.name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// logits are those of every token.
+func (r *reference) logits(tokens []int32) ([][]float64, error) {
+	cfg := r.cfg
 	embedding, err := r.matrix("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
 	if err != nil {
 		return nil, err
@@ -56,13 +92,18 @@ type reference struct {
 	ctx  context.Context
 	from *checkpoint.Checkpoint
 	cfg  checkpoint.Config
+	// formats are those that weights are rounded to, by name, for activations of type dtype.
+	formats map[string]kernels.WeightFormat
+	dtype   kernels.DType
 }
 
 // storedMatrix is a tensor whose rows are widened when they are asked for.
 type storedMatrix struct {
-	dtype kernels.DType
-	data  []byte
-	cols  int
+	dtype  kernels.DType
+	data   []byte
+	cols   int
+	format kernels.WeightFormat // that rows are rounded to, zero for none
+	as     kernels.DType        // of the activations then
 }
 
 func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
@@ -73,13 +114,20 @@ func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
 	if err != nil {
 		return storedMatrix{}, fmt.Errorf("reference: %w", err)
 	}
-	return storedMatrix{t.DType, t.Data, cols}, nil
+	return storedMatrix{t.DType, t.Data, cols, r.formats[name], r.dtype}, nil
 }
 
 // row writes row i to out, which has as many elements.
 func (m storedMatrix) row(i int, out []float64) {
 	row := m.cols * m.dtype.Size()
 	kernels.Decode(m.dtype, m.data[i*row:(i+1)*row], out) // of a type and size that matrix has checked
+	if m.format == (kernels.WeightFormat{}) {
+		return
+	}
+	q := kernels.NewQuantisedMatrix(m.format, 1, m.cols)
+	if q.QuantiseRows(0, out) == nil { // else they could not be loaded
+		copy(out, q.Values(m.as))
+	}
 }
 
 // linear is x·Wᵀ.

@@ -137,12 +137,12 @@ func (s *Session) Reset() { s.at = 0 }
 // of the cache: all of the projections, and one row of the embedding.
 func (s *Session) TokenBytes(behind int) int64 {
 	c := s.m.config
-	elements := int64(c.Hidden)
+	bytes := int64(0)
 	for _, p := range s.m.projections() {
-		elements += int64(p.n) * int64(p.k)
+		bytes += p.bytes(s.m.dtype)
 	}
-	elements += int64(2*c.Heads.KV*c.Heads.Dim) * int64(min(behind, s.window)) * int64(c.Layers)
-	return elements * int64(s.m.dtype.Size())
+	elements := int64(c.Hidden) + int64(2*c.Heads.KV*c.Heads.Dim)*int64(min(behind, s.window))*int64(c.Layers)
+	return bytes + elements*int64(s.m.dtype.Size())
 }
 
 // Overflow is the error of more tokens than a session was made for.

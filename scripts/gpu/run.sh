@@ -23,6 +23,8 @@
 #                             then its splits and its report
 #   ./run.sh mistral          models: the fixtures against transformers' logits, then a 7B
 #                             model of random weights: tokens a second, where the time goes,
+#                             both with weights of 4 bits too, and these against float64 on a model of a
+#                             billion parameters, which the CPU decodes too,
 #                             perplexity against transformers (needs it, numpy and PyTorch),
 #                             and prompts with the lookup table of this card's own audit
 #   ./run.sh choices          what kernels say that they would run: held against what runs, timed by case, then 32768
@@ -381,6 +383,19 @@ run_mistral() {
   step mistral-bench 12 ./gemmaudit mistral bench "$model" --device "$device" --rounds 15 --tokens 128
   passed
   step mistral-validate 60 ./gemmaudit mistral validate "$model" --device "$device" --kernel auto,cublas --reference-tokens 0 --rows 4096 --context 4000
+  passed
+  step mistral-integers 12 ./gemmaudit mistral bench "$model" --device "$device" --weights int4:128 --rounds 9 --tokens 128
+  passed
+  step mistral-integers-validate 60 ./gemmaudit mistral validate "$model" --device "$device" --weights int4:128 --kernel auto --reference-tokens 0 \
+    --rows 4096 --context 4000 --rounds 5
+  passed
+  if [[ ! -d $out/tinyllama ]]; then
+    step mistral-small-model 2 python3 make_model.py --preset tinyllama-1.1b --dtype bf16 "$out/tinyllama"
+    passed
+  fi
+  step mistral-integers-logits 24 ./gemmaudit mistral validate "$out/tinyllama" --device "$device" --weights int4:128 --reference-tokens 8 --rows 0
+  passed
+  step mistral-integers-cpu 8 ./gemmaudit mistral bench "$out/tinyllama" --device cpu --weights int4:128 --context 32 --tokens 32 --rounds 6
   passed
   if python3 -c 'import transformers' 2>/dev/null; then
     step mistral-perplexity 2 python3 check_model.py "$model" --gemmaudit ./gemmaudit --tokens 4096 --dtype fp16 --device "$device"

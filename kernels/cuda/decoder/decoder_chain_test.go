@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -27,7 +27,7 @@ type decoderChain struct {
 	d       gputest.GPU
 	dt      kernels.DType
 	shape   decoderShape
-	weights map[string][]*driver.PackedWeights // by kind, a layer each
+	weights map[string][]kernels.Weights // by kind, a layer each
 	norm    kernels.Operand
 	x       kernels.Operand // fp32
 	qkv     kernels.Operand
@@ -55,10 +55,10 @@ func (s decoderShape) size(kind string) (n, k int) {
 }
 
 // newDecoderChain fills weights with normal values, and the norms' with what makes a
-// product's result about 1.
-func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderShape) *decoderChain {
+// product's result about 1. Weights of a layer are integers of the format q unless it is plain.
+func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderShape, q kernels.Quantisation) *decoderChain {
 	t.Helper()
-	c := &decoderChain{d: d, dt: dt, shape: s, weights: map[string][]*driver.PackedWeights{}}
+	c := &decoderChain{d: d, dt: dt, shape: s, weights: map[string][]kernels.Weights{}}
 	seed := uint64(0)
 	for _, kind := range chainKinds {
 		n, k := s.size(kind)
@@ -68,14 +68,7 @@ func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderSha
 				break
 			}
 			seed++
-			b := gputest.Buffer(t, d, int64(n)*int64(k)*int64(dt.Size()))
-			if err := b.Fill(kernels.Normal, dt, int64(n)*int64(k), seed); err != nil {
-				t.Fatal(err)
-			}
-			w, err := d.Pack(p, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := chainWeights(t, d, p, q, kind != "lm_head", seed)
 			t.Cleanup(func() { w.Close() })
 			c.weights[kind] = append(c.weights[kind], w)
 		}
@@ -103,6 +96,42 @@ func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderSha
 		t.Fatal(err)
 	}
 	return c
+}
+
+// chainWeights are those of one product, as integers where it may have them.
+func chainWeights(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quantisation, integers bool, seed uint64) kernels.Weights {
+	t.Helper()
+	if q.Bits == 0 || !integers {
+		b := gputest.Buffer(t, d, int64(p.N)*int64(p.K)*int64(p.DType.Size()))
+		if err := b.Fill(kernels.Normal, p.DType, int64(p.N)*int64(p.K), seed); err != nil {
+			t.Fatal(err)
+		}
+		w, err := d.Pack(p, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	f, err := q.Format(p.DType, p.K)
+	if err != nil {
+		t.Fatal(err)
+	}
+	product := kernels.QuantisedProblem{Problem: p, Weights: f}
+	raw, err := d.Alloc(f.RawBytes(p.N, p.K))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	subject := kernels.Product(p.DType, p.N, p.K)
+	subject.Layout, subject.Weights = kernels.Transposed, f
+	if err := kernels.FillWeights(raw, subject, 1, kernels.Normal, seed); err != nil {
+		t.Fatal(err)
+	}
+	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).PrepareQuantised(product, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // one binds the product of a kind in a layer.
@@ -208,18 +237,27 @@ func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) fl
 	return all[len(all)/2]
 }
 
-// BenchmarkDecodeChain is a token of Mistral-7B through its products, 14.2 GB of weights
-// in one graph, and each kind of product back to back over all layers.
+// BenchmarkDecodeChain is a token of Mistral-7B through its products, 14.2 GB of plain weights
+// or 3.9 GB with those of its layers in 4 bits, in one graph, and each kind of product back to back over all layers.
 func BenchmarkDecodeChain(b *testing.B) {
+	int4 := kernels.Quantisation{Bits: 4, Group: 128}
+
 	d := gputest.First(b)
 	ceilings, err := d.Ceilings(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
 	fmt.Fprintf(os.Stderr, "read %.3f TB/s, copy %.3f TB/s\n", ceilings.ReadBandwidth*1e-12, ceilings.CopyBandwidth*1e-12)
-	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
-		b.Run(dt.String(), func(b *testing.B) {
-			c := newDecoderChain(b, d, dt, mistral7B)
+	for _, of := range []struct {
+		dt kernels.DType
+		q  kernels.Quantisation
+	}{{kernels.FP16, kernels.Quantisation{}}, {kernels.BF16, kernels.Quantisation{}}, {kernels.FP16, int4}, {kernels.BF16, int4}} {
+		dt := of.dt
+		if of.q.Bits > 0 && d.Arch().CC != 90 {
+			continue
+		}
+		b.Run(fmt.Sprintf("%s/%v", dt, of.q), func(b *testing.B) {
+			c := newDecoderChain(b, d, dt, mistral7B, of.q)
 			report := func(name string, launches []kernels.Launch, bytes int64, n int) float64 {
 				g, err := d.Graph(launches)
 				if err != nil {
@@ -242,9 +280,9 @@ func BenchmarkDecodeChain(b *testing.B) {
 					launches = append(launches, c.one(b, kind, layer, fusedPlan))
 					bytes += w.Bytes()
 				}
-				report(fmt.Sprintf("%s %s, %s", dt, kind, launches[0].Label()), launches, bytes, 4)
+				report(fmt.Sprintf("%s %v %s, %s", dt, of.q, kind, launches[0].Label()), launches, bytes, 4)
 			}
-			seconds := report(fmt.Sprintf("%s chain without attention", dt), c.bind(b, fusedPlan), c.bytes(), 20)
+			seconds := report(fmt.Sprintf("%s %v chain without attention", dt, of.q), c.bind(b, fusedPlan), c.bytes(), 20)
 			b.ReportMetric(seconds*1e3, "ms/token")
 			b.ReportMetric(1/seconds, "tokens/s")
 			b.ReportMetric(0, "ns/op") // of setting it up

@@ -7,12 +7,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // Fuse binds a product for one row with the norm before it and what follows it in a
 // decoder, as one launch. Weights are such as a kernel of ours on this device has
-// prepared. Sums, norm, silu and what is added to X are fp32; what leaves is rounded
+// prepared, plain or integers with scales. Sums, norm, silu and what is added to X are fp32; what leaves is rounded
 // once. Errors name the operand that does not fit, and what it was expected to be; that
 // of a product which this GPU has no fused kernel for is a [*kernels.Unsupported].
 func (d Operations) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
@@ -39,15 +40,36 @@ func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernel
 	if err != nil {
 		return nil, err
 	}
-	if reason := fusedReason(d.Arch(), p); reason != "" {
-		return nil, notFused{&kernels.Unsupported{Kernel: "fuse", DType: p.DType, Reason: reason}}
-	}
-	weights, _, err := d.BindPacked("fuse", product, p.Weights)
+	integers, records, held, err := quantised.Records(d.Device, p.Weights)
 	if err != nil {
 		return nil, err
 	}
-	at := fusedAddresses{b: weights.Address, ldb: weights.LDB}
-	keep := []any{weights}
+	var reason string
+	if held {
+		reason = quantisedReason(d.Arch(), p, integers.Weights)
+	} else {
+		reason = fusedReason(d.Arch(), p)
+	}
+	if reason != "" {
+		return nil, notFused{&kernels.Unsupported{Kernel: "fuse", DType: p.DType, Reason: reason}}
+	}
+	var at fusedAddresses
+	if held {
+		if integers.N != p.N || integers.K != p.K {
+			return nil, fmt.Errorf("weights were packed for %v", integers)
+		}
+		at.b, at.ldb = records, quantisedLDB(p)
+		plan = func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
+			return quantisedPlan(a, p, integers.Weights, at)
+		}
+	} else {
+		weights, _, err := d.BindPacked("fuse", product, p.Weights)
+		if err != nil {
+			return nil, err
+		}
+		at.b, at.ldb = weights.Address, weights.LDB
+	}
+	keep := []any{p.Weights}
 	find := func(name string, o kernels.Operand, n int, t kernels.DType, to *uint64) {
 		if err == nil {
 			*to, err = d.Matrix(name, o, 1, n, n, t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -21,10 +22,11 @@ type fuseCase struct {
 	n, k             int
 	norm, add, gated bool
 	offset           int // of every vector, in elements
+	weights          kernels.Quantisation
 }
 
 func (c fuseCase) String() string {
-	s := fmt.Sprintf("n%d k%d offset %d", c.n, c.k, c.offset)
+	s := fmt.Sprintf("n%d k%d offset %d %v", c.n, c.k, c.offset, c.weights)
 	for _, w := range []struct {
 		is   bool
 		word string
@@ -56,6 +58,36 @@ func fuseCases(short bool) []fuseCase {
 		}
 		if nk[0]%2 == 0 {
 			all = append(all, fuseCase{n: nk[0], k: nk[1], gated: true})
+		}
+	}
+	return all
+}
+
+// integerCases have every format that records hold, and of each tails of N and of K, less than
+// a step for each warp and more than a ring, as many rows as one batch of sums and more, and
+// vectors that no 16-byte access may touch.
+func integerCases(short bool) (all []fuseCase) {
+	for _, bits := range []int{4, 8} {
+		for _, zeros := range []bool{false, true} {
+			for _, group := range []int{32, 64, 128, 0} {
+				q := kernels.Quantisation{Bits: bits, Group: group, ZeroPoints: zeros}
+				if short {
+					all = append(all, fuseCase{n: 64, k: 1152, gated: true, norm: true, weights: q}, fuseCase{n: 33, k: 384, add: true, offset: 1, weights: q})
+					continue
+				}
+				for _, nk := range [][2]int{{1, 128}, {24, 384}, {96, 1152}, {320, 4096}, {64, 14336}} {
+					for kind := range 4 {
+						c := fuseCase{n: nk[0], k: nk[1], offset: kind % 2, norm: kind == 1 || kind == 3, add: kind == 2, gated: kind == 3, weights: q}
+						if !c.gated || c.n%32 == 0 {
+							all = append(all, c)
+						}
+					}
+				}
+				if group == 0 {
+					all = append(all, fuseCase{n: 130, k: 1000, norm: true, weights: q}, fuseCase{n: 17, k: 90, add: true, offset: 3, weights: q})
+				}
+			}
+			all = append(all, fuseCase{n: 67600, k: 128, norm: true, weights: kernels.Quantisation{Bits: bits, Group: 128, ZeroPoints: zeros}})
 		}
 	}
 	return all
@@ -167,8 +199,11 @@ func fusedOperands(t testing.TB, d gputest.GPU, c fuseCase, dt kernels.DType) (p
 	p = kernels.FusedProduct{N: c.n, K: c.k, DType: dt, Norm: c.norm, Add: c.add, Gated: c.gated, Epsilon: 1e-5}
 	w, wo := drawn(t, d, r, dt, c.n*c.k, 0, 1/math.Sqrt(float64(c.k)))
 	product := kernels.Problem{Shape: kernels.Shape{M: 1, N: c.n, K: c.k}, DType: dt, BLayout: kernels.Transposed}
-	weights, err := d.Pack(product, wo.Buffer)
-	if err != nil {
+	var weights kernels.Weights
+	var err error
+	if c.weights.Bits > 0 {
+		weights, w = rounded(t, d, product, c.weights, w)
+	} else if weights, err = d.Pack(product, wo.Buffer); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -211,6 +246,29 @@ func fusedOperands(t testing.TB, d gputest.GPU, c fuseCase, dt kernels.DType) (p
 	return p, want, bound, reset, out, outType
 }
 
+// rounded is weights as integers of a format, packed, and what they stand for.
+func rounded(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quantisation, values []float64) (kernels.Weights, []float64) {
+	t.Helper()
+	f, err := q.Format(p.DType, p.K)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := kernels.Quantise(f, p.N, p.K, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := m.Raw()
+	b := gputest.Buffer(t, d, int64(len(raw)))
+	if err := b.Upload(0, raw); err != nil {
+		t.Fatal(err)
+	}
+	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).PrepareQuantised(kernels.QuantisedProblem{Problem: p, Weights: f}, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, m.Values(p.DType)
+}
+
 // TestFuse holds every way of doing a fused product to float64. Under compute-sanitizer,
 // with -test.short, it shows accesses out of bounds and races.
 func TestFuse(t *testing.T) {
@@ -221,9 +279,17 @@ func TestFuse(t *testing.T) {
 				t.Skip(reason)
 			}
 			worst := map[string]float64{}
-			for _, c := range fuseCases(testing.Short()) {
+			cases := fuseCases(testing.Short())
+			if d.Arch().CC == 90 && dt != kernels.FP32 {
+				cases = append(cases, integerCases(testing.Short())...)
+			}
+			for _, c := range cases {
 				p, want, bound, reset, out, outType := fusedOperands(t, d, c, dt)
-				for name, plan := range fusePlans(d.Arch(), p) {
+				plans := fusePlans(d.Arch(), p)
+				if c.weights.Bits > 0 {
+					plans = map[string]fusePlan{"integers": nil} // there is one
+				}
+				for name, plan := range plans {
 					reset()
 					l, err := Operations{d.Device}.fuse(p, plan)
 					if err != nil {
@@ -292,8 +358,8 @@ func TestFuseRefuses(t *testing.T) {
 // kernels start several at a time, and as large as those that take many waves.
 func TestOverlappedChain(t *testing.T) {
 	d := gputest.First(t)
-	if d.Arch().CC < 90 {
-		t.Skip("nothing overlaps here")
+	if d.Arch().CC != 90 {
+		t.Skip("nothing overlaps here, or weights of integers have no fused kernels")
 	}
 	shapes, tokens, rounds := []decoderShape{
 		{hidden: 256, inner: 512, qkv: 384, vocab: 1000, layers: 6},
@@ -304,10 +370,14 @@ func TestOverlappedChain(t *testing.T) {
 		shapes, tokens, rounds = []decoderShape{{hidden: 1024, inner: 3584, qkv: 1536, vocab: 4000, layers: 1}}, 1, 1
 	}
 	for _, s := range shapes {
-		for _, name := range []string{"plan", "registers", "short ring"} {
+		for _, name := range []string{"plan", "registers", "short ring", "integers"} {
 			t.Run(fmt.Sprintf("%d/%s", s.hidden, name), func(t *testing.T) {
-				plan := map[string]fusePlan{"plan": fusedPlan, "registers": registersPlan, "short ring": ringPlan(3, 1000, 3)}[name]
-				c := newDecoderChain(t, d, kernels.BF16, s)
+				plan := map[string]fusePlan{"plan": fusedPlan, "registers": registersPlan, "short ring": ringPlan(3, 1000, 3), "integers": fusedPlan}[name]
+				var q kernels.Quantisation
+				if name == "integers" {
+					q = kernels.Quantisation{Bits: 4, Group: 128}
+				}
+				c := newDecoderChain(t, d, kernels.BF16, s, q)
 				launches := c.bind(t, plan)
 				g, err := d.Graph(launches)
 				if err != nil {

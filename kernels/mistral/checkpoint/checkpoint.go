@@ -201,6 +201,9 @@ func (c *Checkpoint) checkWeights() error {
 
 func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
 
+// Dir is the folder.
+func (c *Checkpoint) Dir() string { return c.dir }
+
 // Config is what config.json says.
 func (c *Checkpoint) Config() Config { return c.config }
 

@@ -33,6 +33,37 @@ type Quantized struct {
 // Groups returns how many groups a row has.
 func (q *Quantized) Groups() int { return q.K / q.Group }
 
+// ScalesAs returns the scales [N, K/Group] as kernels take them, rounded to a type of 16 bits where
+// they are of another one. The error is an [*Error] that names a scale that the type does not reach, or
+// a zero point that is no integer of the weights' bits.
+func (q *Quantized) ScalesAs(d kernels.DType) ([]float64, error) {
+	scales := make([]float64, len(q.Scales)/q.ScaleDType.Size())
+	if err := kernels.Decode(q.ScaleDType, q.Scales, scales); err != nil {
+		return nil, &Error{Path: q.path, Tensor: q.Name, Reason: "scales can't be read", Err: err}
+	}
+	for i, zero := range q.Zeros {
+		if int(zero) >= 1<<q.Bits {
+			return nil, &Error{Path: q.path, Tensor: q.Name, Reason: fmt.Sprintf("the zero point of row %d, group %d is %d, beyond %d bits", i/q.Groups(), i%q.Groups(), zero, q.Bits),
+				Hint: "--weights plain runs the numbers that they stand for"}
+		}
+	}
+	if d == q.ScaleDType {
+		return scales, nil
+	}
+	for i, s := range scales {
+		rounded := kernels.DecodeFP16(kernels.EncodeFP16(s))
+		if d == kernels.BF16 {
+			rounded = kernels.DecodeBF16(kernels.EncodeBF16(s))
+		}
+		if math.IsInf(rounded, 0) && !math.IsInf(s, 0) {
+			return nil, &Error{Path: q.path, Tensor: q.Name, Reason: fmt.Sprintf("the scale of row %d, group %d is %g, beyond %s", i/q.Groups(), i%q.Groups(), s, d),
+				Hint: "--weights plain runs the numbers that they stand for"}
+		}
+		scales[i] = rounded
+	}
+	return scales, nil
+}
+
 // Dense returns the weights as fp32: the product of the scale with the distance from the
 // zero point, which is exact for scales of 16 bits.
 func (q *Quantized) Dense() (Tensor, error) {
@@ -85,6 +116,16 @@ func layer(weight string) string { return strings.TrimSuffix(weight, "weight") }
 func (c *Checkpoint) isPacked(name string) bool {
 	q := c.config.Quantization
 	return q != nil && name != embedding && c.tensors[name] == nil && c.tensors[layer(name)+packings[q.layout].values] != nil
+}
+
+// Packed tells whether a linear layer's weights are stored as integers, for
+// [Checkpoint.Quantized] to return.
+func (c *Checkpoint) Packed(name string) bool { return c.isPacked(name) }
+
+// ScaleDType is the type in which the scales of a weight are stored that is [Checkpoint.Packed].
+func (c *Checkpoint) ScaleDType(name string) kernels.DType {
+	scales := layer(name) + packings[c.config.Quantization.layout].scales
+	return readable[c.tensors[scales].tensors[scales].dtype]
 }
 
 // groups returns the size of a group of a weight and how many a row has.

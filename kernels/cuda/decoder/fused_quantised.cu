@@ -1,0 +1,272 @@
+// arch: 90a
+//
+// fused_quantised: fused_product.cu for weights that are integers with scales, in the records of
+// quantised_weights.cuh, on compute capability 9.0.
+//
+// Block: eight warps, two blocks a multiprocessor. A block takes every gridDim.x-th 16 rows of
+// weights, of a gated unit 16 of gate and the 16 of up that belong to them; its warps take every
+// eighth 128 of K, a step. A step of 16 rows is 512 adjacent bytes for each 64 of K (8 bits: two
+// such) and 32 for each group's scales and zero points.
+//
+// Each warp has a ring of its own in shared memory, which its lanes fill with cp.async: what a lane
+// fetches of the codes it reads itself, and no other warp is waited for until sums are added. The
+// ring runs on from one 16 rows to the next. Codes become operands as in the products' kernels,
+// rounded alike; mma.sync multiplies 16 rows by eight columns that are all the row of A.
+//
+// Overlapped launches: rings are filled with weights before the predecessor is waited for, and as
+// in fused_ring.cu a block of the next kernel takes the place of each that ends.
+//
+// Dynamic shared memory: the rings, the row up to whole steps, sums of BATCH times 16 rows
+// [16 rows][row][warp], then a float a warp.
+#include "fused_product.cuh"
+#include "ptx.cuh"
+#include "quantised_weights.cuh"
+
+namespace gemv {
+
+constexpr int QUANTISED_WARPS = 8;
+constexpr int QUANTISED_THREADS = 32 * QUANTISED_WARPS;
+constexpr int QUANTISED_BATCH = 16; // times 16 rows whose sums are added up at once
+constexpr int QUANTISED_KEPT = 4;   // fours of the norm's weights in registers: k 4096
+
+// copyCodes copies 16 bytes to shared memory that are read once, copyScales such as lie beside
+// what others read.
+__device__ __forceinline__ void copyCodes(uint32_t to, const uint8_t *from) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "l"(EVICT_FIRST) : "memory");
+}
+__device__ __forceinline__ void copyScales(uint32_t to, const uint8_t *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void commitStep() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING>
+__device__ __forceinline__ void waitSteps() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// loadRow reads 32 of K of the row as operands of two multiplications, the same for all columns:
+// lane l gives the address of the 8 of matrix l/8.
+__device__ __forceinline__ void loadRow(uint32_t (&b)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+template <Type T, int BITS, int GROUP, bool ZEROS>
+struct QuantisedStep {
+    static constexpr Operand OPERAND = T == Type::FP16 ? Operand::FP16 : Operand::BF16;
+    using Record = quantised::Record<OPERAND, BITS, GROUP, ZEROS>;
+    using Codes = quantised::Codes<OPERAND, BITS>;
+    using Pairs = quantised::Pairs<OPERAND>;
+    static constexpr int GROUPS = quantised::BLOCK_K / GROUP; // of a step
+    static constexpr int PIECES = 4 * BITS / 8;               // of 512 bytes of codes in a step
+    static constexpr int CODES = 512 * PIECES;
+    static constexpr int SCALES = 32 * GROUPS * (ZEROS ? 2 : 1);
+    static constexpr int STAGE = CODES + SCALES;
+    static constexpr int STAGES = BITS == 8 ? 4 : STAGE > 1024 + 128 ? 7 : 8; // so that two blocks fit at k 14336
+    static constexpr int RING = STAGES * STAGE;
+
+    // Source is where a lane finds its codes of 16 rows, step after step, and how far from them what
+    // it copies of the scales.
+    struct Source {
+        const uint8_t *codes;
+        int scales;
+
+        __device__ __forceinline__ void begin(const FusedParams &p, int steps, int step, uint32_t sixteen) {
+            const int lane = threadIdx.x % 32, place = static_cast<int>(sixteen % 4);
+            codes = static_cast<const uint8_t *>(p.b) + (static_cast<int64_t>(sixteen / 8) * steps + step) * Record::BYTES +
+                    sixteen / 4 % 2 * Record::PART + place * 512 + lane * 16;
+            scales = Record::CODES + lane / 2 * quantised::SCALE_BYTES + place * 32 + lane % 2 * 16 - place * 512 - lane * 16;
+        }
+
+        // fetch starts the copies of a step to where the lane's codes of a stage lie.
+        __device__ __forceinline__ void fetch(uint32_t to) {
+#pragma unroll
+            for (int i = 0; i < PIECES; i++) copyCodes(to + i * 512, codes + i * 2048);
+            if (threadIdx.x % 32 < SCALES / 16) copyScales(to + CODES, codes + scales);
+            codes += QUANTISED_WARPS * Record::BYTES;
+        }
+    };
+
+    static __device__ __forceinline__ quantised::Group group(uint32_t scales, int index) {
+        quantised::Group g;
+        const uint32_t scale = quantised::loadShared4(scales + index * 32);
+        g.scale[0] = __byte_perm(scale, 0, 0x1010);
+        g.scale[1] = __byte_perm(scale, 0, 0x3232);
+        if constexpr (ZEROS) {
+            const uint32_t zero = quantised::loadShared4(scales + (GROUPS + index) * 32);
+            g.zero[0] = __byte_perm(zero, 0, 0x1010);
+            g.zero[1] = __byte_perm(zero, 0, 0x3232);
+        } else {
+            g.zero[0] = Codes::ZERO[0];
+            g.zero[1] = Codes::ZERO[1];
+        }
+        return g;
+    }
+
+    // multiply adds a step's products. stage is where the lane's codes lie, scales where its scales do
+    // behind that, and row where the lane's rows of matrices of the row's 128 of K do.
+    static __device__ __forceinline__ void multiply(float (&d)[2][4], uint32_t stage, uint32_t scales, uint32_t row) {
+        quantised::Group g;
+        uint32_t words[4 * PIECES];
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            const uint4 v = quantised::loadShared16(stage + i * 512);
+            words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
+        }
+#pragma unroll
+        for (int k = 0; k < 8; k += 2) { // sixteens of K
+            uint32_t b[4];
+            loadRow(b, row + k * 32);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                if ((k + i) * 16 % GROUP == 0) g = group(stage + scales, (k + i) * 16 / GROUP);
+                uint32_t a[4];
+                Codes::widen(words + (k + i) * Record::WORDS, g, a);
+#pragma unroll
+                for (int j = 0; j < 4; j++) a[j] = Pairs::times(a[j], g.scale[j % 2]);
+                if constexpr (T == Type::FP16) {
+                    mmaFP16(d[i], a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
+                } else {
+                    mmaBF16(d[i], a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
+                }
+            }
+        }
+    }
+};
+
+// Sixteens is what a block has of a product: 16 rows at a time, of a gated unit gate and up in turn.
+struct Sixteens {
+    int steps; // along K
+    int count; // times 16 rows
+    int half;  // where the up rows of a gated unit begin, in sixteens; 0 for none
+
+    __device__ __forceinline__ explicit Sixteens(const FusedParams &p) {
+        steps = static_cast<int>(p.ldb) / quantised::BLOCK_K;
+        half = p.half / 16;
+        const int all = half ? half : (p.n + 15) / 16;
+        count = (all - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+        if (half) count *= 2;
+    }
+
+    // at is where the i-th of the block's begin, in sixteens.
+    __device__ __forceinline__ uint32_t at(uint32_t i) const {
+        if (!half) return blockIdx.x + i * gridDim.x;
+        return blockIdx.x + i / 2 * gridDim.x + (i % 2 ? half : 0);
+    }
+};
+
+template <Type T, int BITS, int GROUP, bool ZEROS>
+__device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
+    using Step = QuantisedStep<T, BITS, GROUP, ZEROS>;
+    extern __shared__ __align__(128) uint8_t memory[];
+    const Sixteens rows(p);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint8_t *row = memory + QUANTISED_WARPS * Step::RING;
+    float *sums = reinterpret_cast<float *>(row + 2 * p.ldb);
+    float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS;
+    const uint32_t ring = sharedAddress(memory) + warp * Step::RING + lane * 16, end = ring + Step::RING;
+    const int each = (rows.steps - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
+
+    dependentsMayStart();
+    // What the warp fetches next: which of the block's rows, and how many steps of them are left.
+    int ahead = 0, left = each;
+    bool more = left > 0;
+    typename Step::Source source;
+    source.begin(p, rows.steps, warp, rows.at(0));
+    auto fetch = [&](uint32_t to) {
+        if (more) {
+            source.fetch(to);
+            if (--left == 0) {
+                more = ++ahead < rows.count;
+                left = each;
+                source.begin(p, rows.steps, warp, rows.at(ahead));
+            }
+        }
+        commitStep();
+    };
+#pragma unroll 1
+    for (uint32_t to = ring; to < end - Step::STAGE; to += Step::STAGE) fetch(to);
+
+    auto sync = [] { __syncthreads(); };
+    if (p.weight) {
+        Norm<T, QUANTISED_KEPT> norm;
+        norm.fetch(p, threadIdx.x, QUANTISED_THREADS);
+        waitForPredecessor();
+        norm.apply(p, row, scratch, threadIdx.x, QUANTISED_THREADS, sync);
+    } else {
+        waitForPredecessor();
+#pragma unroll 4
+        for (int at = threadIdx.x * 16; at < 2 * p.ldb; at += QUANTISED_THREADS * 16) {
+            *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(static_cast<const char *>(p.a), at, p.k * 2, p.aligned != 0);
+        }
+        sync();
+    }
+
+    const uint32_t rowAt = sharedAddress(row) + lane / 8 * 16 + warp * (2 * quantised::BLOCK_K);
+    const uint32_t scales = Step::CODES + lane / 4 * 4 - lane * 16;
+    uint32_t stage = ring, behind = end - Step::STAGE; // the stage before it is filled next
+    for (int batch = 0; batch < rows.count; batch += QUANTISED_BATCH) {
+        const int count = min(QUANTISED_BATCH, rows.count - batch);
+        // This thread's result: of a gated unit a row of gate and up, else a row. x is asked
+        // for now, and here when it is needed.
+        const int of = rows.half ? threadIdx.x / 16 * 2 : threadIdx.x / 16;
+        const int result = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : p.n;
+        const bool has = result < (p.half ? p.half : p.n);
+        const float x = has && p.c == nullptr ? __ldcg(p.x + result) : 0;
+        for (int i = 0; i < count; i++) {
+            float d[2][4] = {};
+            uint32_t at = rowAt;
+#pragma unroll 1
+            for (int s = 0; s < each; s++) {
+                waitSteps<Step::STAGES - 2>();
+                __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
+                fetch(behind);
+                Step::multiply(d, stage, scales, at);
+                at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
+                behind = stage;
+                if ((stage += Step::STAGE) == end) stage = ring;
+            }
+            if (lane % 4 == 0) {
+                float *to = sums + (i * 16 + lane / 4) * QUANTISED_WARPS + warp;
+                to[0] = d[0][0] + d[1][0];
+                to[8 * QUANTISED_WARPS] = d[0][2] + d[1][2];
+            }
+        }
+        sync();
+        if (has) {
+            float sum[2];
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const float *all = sums + ((of + (rows.half ? r : 0)) * 16 + threadIdx.x % 16) * QUANTISED_WARPS;
+                sum[r] = 0;
+#pragma unroll
+                for (int w = 0; w < QUANTISED_WARPS; w++) sum[r] += all[w];
+            }
+            output<T>(p, result, sum[0], sum[1], x);
+        }
+        if (batch + QUANTISED_BATCH < rows.count) sync(); // before the sums are overwritten
+    }
+    waitSteps<0>();
+}
+
+} // namespace gemv
+
+// GA_FUSED makes the kernels of a format: ga_integers_w4_bf16_g128 and, with zero points, _g128z.
+#define GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)                      \
+    extern "C" __global__ void __launch_bounds__(gemv::QUANTISED_THREADS, 2)       \
+        ga_integers_w##BITS##_##DTYPE##_g##GROUP##SUFFIX(const __grid_constant__ gemv::FusedParams p) { \
+        gemv::fusedQuantised<gemv::Type::T, BITS, GROUP, ZEROS>(p);                \
+    }
+#define GA_FUSED(BITS, DTYPE, T, GROUP)                 \
+    GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, , false)     \
+    GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, z, true)
+#define GA_FUSED_GROUPS(BITS, DTYPE, T) \
+    GA_FUSED(BITS, DTYPE, T, 32)        \
+    GA_FUSED(BITS, DTYPE, T, 64)        \
+    GA_FUSED(BITS, DTYPE, T, 128)
+
+GA_FUSED_GROUPS(4, fp16, FP16)
+GA_FUSED_GROUPS(4, bf16, BF16)
+GA_FUSED_GROUPS(8, fp16, FP16)
+GA_FUSED_GROUPS(8, bf16, BF16)

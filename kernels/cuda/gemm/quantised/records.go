@@ -1,0 +1,26 @@
+//go:build cuda
+
+package quantised
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+)
+
+// Records are weights as the kernels of this package prepare them: the normalized problem that they
+// were packed for, of which M is not part of the form, and where they lie. ok is false for weights that
+// are none; the error says why those can't be read on d.
+func Records(d *driver.Device, w kernels.Weights) (q kernels.QuantisedProblem, address uint64, ok bool, err error) {
+	packed, ok := w.(*records)
+	switch {
+	case !ok || packed == nil:
+		return q, 0, false, nil
+	case packed.dev != d:
+		return q, 0, true, fmt.Errorf("weights belong to %s, not to %s", packed.dev.Spec().ID, d.Spec().ID)
+	case packed.buffer.Address == 0:
+		return q, 0, true, fmt.Errorf("weights are closed")
+	}
+	return packed.problem, packed.buffer.Address, true, nil
+}

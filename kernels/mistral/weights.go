@@ -1,0 +1,218 @@
+package mistral
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
+)
+
+// FormatError is the error of weights that can't have the format that was asked for.
+type FormatError struct {
+	Format kernels.Quantisation // that was asked for
+	Of     string               // the weights, as the checkpoint or [Part] names them
+	Err    error
+}
+
+func (e *FormatError) Error() string { return fmt.Sprintf("weights %v: %s: %v", e.Format, e.Of, e.Err) }
+
+// Unwrap returns the reason.
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// chooseFormats decides how each projection's weights are held: as the options say, else as
+// the checkpoint stores them, where the kernel takes them so.
+func (l *loader) chooseFormats() error {
+	for _, p := range l.m.projections() {
+		f, err := l.chooseFormat(p)
+		if err != nil {
+			return err
+		}
+		p.format = f
+	}
+	return nil
+}
+
+// packed counts the tensors of a projection that are stored as integers.
+func (l *loader) packed(p *projection) (n int) {
+	for _, t := range p.tensors {
+		if l.from.Packed(t.name) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *loader) chooseFormat(p *projection) (kernels.WeightFormat, error) {
+	plain := kernels.WeightFormat{}
+	want, packed := l.options.Weights, l.packed(p)
+	switch {
+	case p.shared, want != nil && want.Bits == 0, packed < len(p.tensors) && (want == nil || p.part == PartHead):
+		return plain, nil
+	}
+	q := kernels.Quantisation{}
+	if want != nil {
+		q = *want
+	}
+	scale := l.m.dtype
+	if packed > 0 {
+		stored := l.m.config.Quantization
+		if want != nil && (want.Bits != stored.Bits || want.GroupOf(p.k) != (kernels.Quantisation{Group: stored.Group}).GroupOf(p.k)) {
+			return plain, &FormatError{*want, string(p.part), fmt.Errorf("the checkpoint has them as %v",
+				kernels.Quantisation{Bits: stored.Bits, Group: stored.Group, ZeroPoints: stored.Zeros})}
+		}
+		q = kernels.Quantisation{Bits: stored.Bits, Group: stored.Group, ZeroPoints: stored.Zeros || q.ZeroPoints}
+		scale = l.from.ScaleDType(p.tensors[0].name)
+	}
+	// Scales stay as they are stored where the kernel takes them, and are else rounded to the
+	// type of the activations.
+	var reason error
+	for _, s := range []kernels.DType{scale, l.m.dtype, kernels.FP16} {
+		f, err := q.Format(s, p.k)
+		if err == nil {
+			err = l.m.takes(p, f)
+		} else if s == kernels.FP32 {
+			continue // scales have 16 bits
+		} else {
+			err = &FormatError{q, string(p.part), err}
+		}
+		if err == nil {
+			return f, nil
+		}
+		if reason == nil {
+			reason = err
+		}
+	}
+	if want == nil {
+		return plain, nil
+	}
+	return plain, reason
+}
+
+// takes says why the model's kernel can't multiply by a projection's weights in a format.
+func (m *Model) takes(p *projection, f kernels.WeightFormat) error {
+	g, err := kernels.FindGemm(m.dev, m.kernel)
+	if err != nil {
+		return err
+	}
+	as := *p
+	as.format = f
+	return m.supports(g, &as, 1)
+}
+
+// quantised brings a projection's tensors into one matrix of its format: those that are
+// stored as integers with the codes that they have, the others rounded to nearest. Zero
+// points leave the format where all are in the middle.
+func (l *loader) quantised(p *projection) (*kernels.QuantisedMatrix, error) {
+	m := kernels.NewQuantisedMatrix(p.format, p.n, p.k)
+	row, middle := 0, true
+	for _, t := range p.tensors {
+		q, err := l.from.Quantized(t.name, t.rows, p.k)
+		if err != nil {
+			return nil, err
+		}
+		if q == nil {
+			middle = false
+			err = l.roundRows(m, row, t)
+		} else {
+			middle = middle && q.Zeros == nil
+			err = takeCodes(m, row, q)
+		}
+		if err != nil {
+			return nil, err
+		}
+		row += t.rows
+	}
+	if middle {
+		m.Zeros, m.Format.ZeroPoint, m.Format.ZeroPointBits = nil, "", 0
+	}
+	return m, nil
+}
+
+// roundedWeights is how many weights a goroutine rounds at a time.
+const roundedWeights = 1 << 18
+
+// roundRows quantises a tensor of numbers into rows from one on, on all processors.
+func (l *loader) roundRows(m *kernels.QuantisedMatrix, row int, t rowsOf) error {
+	from, err := l.from.Tensor(t.name, t.rows, m.K)
+	if err != nil {
+		return err
+	}
+	size := from.DType.Size()
+	step := max(1, roundedWeights/m.K)
+	work := make(chan int)
+	var failed error
+	var once sync.Once
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (t.rows+step-1)/step) {
+		wait.Go(func() {
+			values := make([]float64, step*m.K)
+			for first := range work {
+				rows := min(step, t.rows-first)
+				part := values[:rows*m.K]
+				err := kernels.Decode(from.DType, from.Data[first*m.K*size:(first+rows)*m.K*size], part)
+				if err == nil {
+					err = m.QuantiseRows(row+first, part)
+				}
+				if err != nil {
+					once.Do(func() {
+						failed = &checkpoint.Error{Path: l.from.Dir(), Tensor: t.name, Reason: "can't be quantised", Err: err}
+					})
+				}
+			}
+		})
+	}
+	for first := 0; first < t.rows; first += step {
+		if l.ctx.Err() != nil {
+			break
+		}
+		work <- first
+	}
+	close(work)
+	wait.Wait()
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	return failed
+}
+
+// takeCodes puts integers as they are stored into rows from one on.
+func takeCodes(m *kernels.QuantisedMatrix, row int, q *checkpoint.Quantized) error {
+	copy(m.Codes[row*m.K:], q.Values)
+	first := row * q.Groups()
+	scales, err := q.ScalesAs(m.Format.Scale)
+	if err != nil {
+		return err
+	}
+	copy(m.Scales[first:], scales)
+	for i := range m.Zeros[min(first, len(m.Zeros)):min(first+len(scales), len(m.Zeros))] {
+		zero := 1 << (q.Bits - 1)
+		if q.Zeros != nil {
+			zero = int(q.Zeros[i])
+		}
+		m.Zeros[first+i] = uint8(zero)
+	}
+	return nil
+}
+
+// Weights is how the products' weights are held: that of the first that are not plain, since
+// lm_head's may differ from the others'.
+func (m *Model) Weights() kernels.Quantisation {
+	p := m.firstOfIntegers()
+	if p == nil {
+		return kernels.Quantisation{}
+	}
+	q, _ := kernels.QuantisationOf(p.format, p.k) // which chose the format
+	return q
+}
+
+// firstOfIntegers is the first projection whose weights are not plain, nil where all are.
+func (m *Model) firstOfIntegers() *projection {
+	for _, p := range m.projections() {
+		if !p.plain() {
+			return p
+		}
+	}
+	return nil
+}
