@@ -246,22 +246,23 @@ func (c choice) plan(a planning.Arch, p Problem) gemm.Plan {
 	return plan
 }
 
-// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64".
-func (c choice) symbol(p Problem) string {
-	zeros, by := "", ""
-	if c.mma {
-		by = "mma_"
-	}
+// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64", or "ga_w4a16_mma_bf16_g128z_64" by mma.sync.
+func symbol(p Problem, by string, t tile) string {
+	zeros := ""
 	if p.Weights.ZeroPoint != "" {
 		zeros = "z"
 	}
-	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, c.tokens)
+	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, t.tokens)
 }
 
 // call launches quantised.cuh or quantised_mma.cuh: struct Params or MmaParams there.
 func (c choice) call(p Problem, at gemm.Addresses, lda int) planning.Call {
+	by := ""
+	if c.mma {
+		by = "mma_"
+	}
 	k := planning.Call{
-		Kernel: c.symbol(p), Shared: c.shared(c.stages), Overlap: !c.mma,
+		Kernel: symbol(p, by, c.tile), Shared: c.shared(c.stages), Overlap: !c.mma,
 		Grid: planning.Dim3{X: c.blocks}, Block: planning.Dim3{X: c.threads()},
 	}
 	if c.mma {
