@@ -272,9 +272,9 @@ struct Narrow {
             const int column = threadIdx.x % 16 * 16;
             const uint8_t *source = p.tokens + token() * p.tokenBytes + column;
             for (int slot = threadIdx.x / (TOKENS * 16); slot < p.windows * NARROW_STEPS; slot += SLOTS) {
-                const int own = part * p.windows * NARROW_STEPS + slot;
-                const int step = min(own - slot % NARROW_STEPS, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
-                const int bytes = step == own ? max(0, min(16, 2 * p.k - column - step * (2 * BLOCK_K))) : 0;
+                const int own = (part * p.windows + slot / NARROW_STEPS) * NARROW_STEPS;
+                const int step = min(own, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
+                const int bytes = step >= own ? max(0, min(16, 2 * p.k - column - step * (2 * BLOCK_K))) : 0;
                 // What is not there must not be pointed to either.
                 copyPart(chunkOf(slot), bytes > 0 ? source + step * (2 * BLOCK_K) : p.tokens, bytes);
             }
