@@ -2,7 +2,6 @@ package quantised
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
@@ -106,7 +105,7 @@ func narrows(a planning.Arch, p Problem) []narrow {
 // The model of times, besides what it has in common with that of [choice].
 const (
 	// narrowStartSeconds is a launch, with its first loads and last sums.
-	narrowStartSeconds = 2.2e-6
+	narrowStartSeconds = 2.5e-6
 	// narrowClusterSeconds is what blocks take to meet and to send each other sums.
 	narrowClusterSeconds = 0.7e-6
 	// narrowWordCycles is what a scheduler takes for a warp's word of 4-bit weights, and narrowTokenCycles
@@ -134,11 +133,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	if a.Bandwidth > 0 {
 		times = append(times, float64(support.RecordsBytes(p.quantised()))/(a.Bandwidth*memoryShare))
 	}
-	sum := 0.
-	for _, t := range times {
-		sum += math.Pow(t, overlap)
-	}
-	return t + math.Pow(sum, 1./overlap)
+	return t + norm(overlap, times...)
 }
 
 // label is "8x112 narrow parts 4": rows and columns of C that a block has, and blocks along K.
