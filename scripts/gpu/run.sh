@@ -277,7 +277,7 @@ run_attention() {
 }
 
 run_softmax() {
-  gpu_test softmax 200 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
+  gpu_test softmax 320 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
   passed
   grep '^softmax ' "$out/softmax.log"
   if python3 -c 'import torch' 2>/dev/null; then

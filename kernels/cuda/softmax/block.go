@@ -124,7 +124,7 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 
 // aheadThreads is how many threads a block has at least that fetches ahead: blocks of fewer are so many on a
 // multiprocessor that some load while others write.
-const aheadThreads = 256
+const aheadThreads = 128
 
 // mostInTurn is how many rows a cluster has one after the other at most.
 const mostInTurn = 16
@@ -148,12 +148,8 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 		if threads <= rowThreads && threads >= aheadThreads {
 			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
 		}
-		// Blocks that have few rows each begin in turn; with fewer clusters than the GPU runs, some of it is idle.
-		for each := 2; each <= mostInTurn && perSM > 0; each *= 2 {
+		for each := 2; each <= min(mostInTurn, p.rows/2) && perSM > 0; each *= 2 {
 			groups := planning.DivideUp(p.rows, each)
-			if groups*blocks < perSM*a.SMs {
-				break
-			}
 			w := work{
 				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
 				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),

@@ -136,7 +136,8 @@ const (
 	// memoryIdle is the part of the time in which all blocks of a multiprocessor compute or meet
 	// that is lost: for the rest, others get their data faster.
 	memoryIdle = 0.25
-	inTurnIdle = 0.3 // part of that which is lost although blocks fetch ahead
+	inTurnIdle = 0.3   // part of that which is lost although blocks fetch ahead
+	inTurnLoss = 0.012 // part of the time that fetching ahead costs
 
 	// Cycles of a warp for a piece in each lane: those in which it issues instructions, where rows
 	// are whole pieces and where not; what a row adds whose ends are stored element by
@@ -198,7 +199,8 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 	}
 
 	perSM := float64(w.blocks) / float64(a.SMs)
-	rounds := max(1, perSM/float64(w.perSM))
+	turns := float64(max(1, w.inTurn))
+	rounds := max(turns, perSM/float64(w.perSM))
 	neighbours := min(float64(w.perSM), math.Ceil(perSM))
 	life := w.passes*loadLatency + w.meeting + (1+w.passes)*w.held*neighbours/ofSM + w.passes*compute/2
 	waiting, idle := 0.0, 0.0
@@ -210,18 +212,14 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 		if w.sharing > 1 {
 			begin = clusterBegin
 		}
-		turns := float64(max(1, w.inTurn))
 		waiting = rounds*(w.passes*loadLatency/turns+w.meeting) + perSM*begin/turns
 		if rounds > 1 {
 			apart := loadLatency + w.meeting + compute + clusterWaiting*float64(w.sharing-1)
 			idle = memory * memoryIdle * min(1, 1/busyPart(memory/perSM, apart, int(neighbours))-1)
 		}
-		if w.inTurn > 1 {
-			idle *= min(1, 1/turns+inTurnIdle)
-		}
 		if w.inTurn > 1 { // of the last clusters, some have nothing to do
-			waves := rounds / turns
-			idle += memory * memoryIdle * (math.Ceil(waves)/waves - 1)
+			waves := perSM / float64(w.perSM) / turns
+			idle = idle*min(1, 1/turns+inTurnIdle) + memory*(inTurnLoss+memoryIdle*(math.Ceil(waves)/waves-1))
 		}
 	}
 	bound := math.Pow(math.Pow(memory, sharpness)+math.Pow(arithmetic, sharpness)+math.Pow(waiting, sharpness), 1.0/sharpness)

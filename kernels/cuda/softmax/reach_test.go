@@ -24,7 +24,7 @@ const (
 	reachBytes = 256 << 20
 	// reachTiny is how many columns rows have at least for which more than auto and warp is measured: others
 	// have a block a row, of millions.
-	reachTiny = 100
+	reachTiny = 200
 	// reachSample is the length of one sample in seconds, as far as launches are shorter.
 	reachSample = 1e-3
 )

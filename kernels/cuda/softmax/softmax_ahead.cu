@@ -72,10 +72,10 @@ struct Part : Row<T, FORM> {
     }
 
     // fetch begins to bring it to shared memory, and counts at barrier `bar`; one thread calls it.
-    __device__ __forceinline__ void fetch(uint32_t to, uint32_t bar) const {
+    __device__ __forceinline__ void fetch(uint32_t to, uint32_t bar, bool stream) const {
         const uint32_t bytes = (end - begin) * 16;
         barrierExpect(bar, bytes);
-        if (bytes > 0) bulkIn(to, this->in + static_cast<int64_t>(begin) * this->N, bytes, bar);
+        if (bytes > 0) bulkIn(to, this->in + static_cast<int64_t>(begin) * this->N, bytes, bar, onceIf(stream));
     }
 };
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     waitForPredecessor();
 
     int number = blockIdx.x / blocks;
-    if (threadIdx.x == 0) Part<T, FORM>(p, number, rank, blocks).fetch(to, bar);
+    if (threadIdx.x == 0) Part<T, FORM>(p, number, rank, blocks).fetch(to, bar, p.stream);
     __syncthreads();
     clusterWait();
     const int ending = static_cast<int>(threadIdx.x) - static_cast<int>(blockDim.x - 32);
@@ -119,7 +119,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
             if (v < count) x[j] = next[v];
         }
         __syncthreads(); // all have taken theirs
-        if (threadIdx.x == 0 && number + groups < p.rows) Part<T, FORM>(p, number + groups, rank, blocks).fetch(to, bar);
+        if (threadIdx.x == 0 && number + groups < p.rows) Part<T, FORM>(p, number + groups, rank, blocks).fetch(to, bar, p.stream);
 
         w.top = logit;
 #pragma unroll

@@ -44,7 +44,7 @@ struct Stretch {
     }
 
     // fetch brings all to shared memory; all threads call it, and see all of it afterwards.
-    __device__ __forceinline__ void fetch(T* to) const {
+    __device__ __forceinline__ void fetch(T* to, bool stream) const {
         const int thread = threadIdx.x;
 #if __CUDA_ARCH__ >= 900
         __shared__ __align__(8) uint64_t come;
@@ -60,7 +60,7 @@ struct Stretch {
         if (thread == 0) {
             const uint32_t bytes = whole * static_cast<uint32_t>(sizeof(T));
             barrierExpect(bar, bytes);
-            if (bytes > 0) bulkIn(sharedAddress(to), in, bytes, bar);
+            if (bytes > 0) bulkIn(sharedAddress(to), in, bytes, bar, onceIf(stream));
         }
 #else
         constexpr int AT_ONCE = 4;
@@ -92,7 +92,7 @@ struct Stretch {
         sharedToAsync();
         __syncthreads();
         if (thread == 0 && whole > 0) {
-            bulkOut(out, sharedAddress(from), whole * static_cast<uint32_t>(sizeof(T)), stream ? EVICT_FIRST : EVICT_NORMAL);
+            bulkOut(out, sharedAddress(from), whole * static_cast<uint32_t>(sizeof(T)), onceIf(stream));
             commitStores();
         }
 #else
@@ -126,7 +126,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     extern __shared__ __align__(128) uint8_t memory[];
     T* const staged = reinterpret_cast<T*>(memory);
     const Stretch<T> stretch(p);
-    stretch.fetch(staged);
+    stretch.fetch(staged, p.stream);
 
     // Rows are looked at 32 at a time, in LANES turns, of which the warps take one after the other. A lane that
     // has a row to itself has all of it: ELEMENTS columns.
