@@ -161,7 +161,9 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
         top = largestOf<LANES>(top);
         const float base = baseOf(top);
         float sum = 0;
-        if (p.log) {
+        if (LANES == 1 && ELEMENTS == 1) {
+            x[0] = (x[0] - x[0]) + (p.log ? 0.0f : 1.0f); // all of the weight, or NaN of what is not finite
+        } else if (p.log) {
 #pragma unroll
             for (int c = 0; c < ELEMENTS; c += CHUNK) {
                 if (c > 0 && c * LANES >= columns) continue;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -174,6 +175,9 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	return nil
 }
 
+// stagedFollowed are the lanes, elements, rows and columns that checkStaged has followed.
+var stagedFollowed sync.Map
+
 // checkStaged holds a launch of blocks that have `each` rows against what softmax_staged.cu does with them: it
 // is followed element by element through all turns of all warps of a block, the first and the last.
 func checkStaged(p Problem, c planning.Call, each int) error {
@@ -324,7 +328,7 @@ func TestChoice(t *testing.T) {
 		{1024, 65536, kernels.FP32, "cluster 8 blocks 512 threads 4 vectors"},
 		{2048, 65536, kernels.BF16, "cluster"},
 		{1342, 100003, kernels.FP16, "cluster 8 blocks 224 threads 8 vectors"},
-		{256, 1 << 18, kernels.FP32, "cluster 8 blocks 1024 threads 8 vectors 8 rows in turn"},
+		{256, 1 << 18, kernels.FP32, "cluster 8 blocks 1024 threads 8 vectors 16 rows in turn"},
 		{1, 1 << 16, kernels.FP16, "cluster"},
 		{64, 1 << 20, kernels.FP32, "reread"},
 	} {
