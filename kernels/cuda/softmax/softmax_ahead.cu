@@ -67,7 +67,7 @@ struct Part : Row<T, FORM> {
     int begin, end;
 
     __device__ __forceinline__ Part(const SoftmaxParams& p, int number, int rank, int blocks) : Row<T, FORM>(p, number) {
-        const int share = (this->pieces + blocks - 1) / blocks;
+        const int share = (this->pieces + blocks - 1) >> __popc(blocks - 1); // a power of two
         begin = min(rank * share, this->pieces), end = min(begin + share, this->pieces);
     }
 
