@@ -67,7 +67,7 @@ struct Part : Row<T, FORM> {
     int begin, end;
 
     __device__ __forceinline__ Part(const SoftmaxParams& p, int number, int rank, int blocks) : Row<T, FORM>(p, number) {
-        const int share = (this->pieces + blocks - 1) >> __popc(blocks - 1); // a power of two
+        const int share = sharedBy<FORM>(this->pieces, blocks);
         begin = min(rank * share, this->pieces), end = min(begin + share, this->pieces);
     }
 
@@ -85,14 +85,14 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     __shared__ Weights parts[32];
     __shared__ __align__(8) Meetings meetings;
     __shared__ __align__(8) uint64_t come;
-    const int rank = clusterRank(), blocks = clusterSize(), groups = gridDim.x / blocks;
+    const int rank = clusterRank(), blocks = clusterSize(), groups = gridDim.x >> __popc(blocks - 1);
     const uint32_t bar = sharedAddress(&come), to = sharedAddress(next);
     if (threadIdx.x == 0) barrierInit(bar, 1); // known with the meetings' barriers
     meetings.begin(blocks);
     dependentsMayStart();
     waitForPredecessor();
 
-    int number = blockIdx.x / blocks;
+    int number = blockIdx.x >> __popc(blocks - 1);
     if (threadIdx.x == 0) Part<T, FORM>(p, number, rank, blocks).fetch(to, bar, p.stream);
     __syncthreads();
     clusterWait();

@@ -37,6 +37,14 @@ struct ClusterMeeting {
 };
 #endif
 
+// sharedBy is how many of a row's pieces each of its blocks has, a power of two of them. Where ends have to be
+// looked out for, a division takes fewer registers.
+template <Form FORM>
+__device__ __forceinline__ int sharedBy(int pieces, uint32_t blocks) {
+    if constexpr (FORM == Form::ANY) return (pieces + blocks - 1) / blocks;
+    return (pieces + static_cast<int>(blocks) - 1) >> __popc(blocks - 1);
+}
+
 // rowInRegisters does a row whose pieces each thread has up to VECTORS of: block blockIdx.x,
 // or the cluster that it is of.
 template <class T, Form FORM, int VECTORS, bool CLUSTER>
@@ -55,7 +63,7 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
 
     int number = blockIdx.x / blocks;
     const Row<T, FORM> row(p, number);
-    const int share = (row.pieces + blocks - 1) / blocks, begin = rank * share, end = min(begin + share, row.pieces);
+    const int share = sharedBy<FORM>(row.pieces, blocks), begin = rank * share, end = min(begin + share, row.pieces);
     const int first = begin + threadIdx.x, visible = min(end, row.visible);
     uint4 x[VECTORS];
 #pragma unroll
