@@ -55,7 +55,8 @@ class Config(ctypes.Structure):
 
 
 CLUSTER_DIMENSION, COOPERATIVE = 4, 2  # of launches
-NON_PORTABLE_CLUSTER = 14  # of functions
+NON_PORTABLE_CLUSTER, DYNAMIC_SHARED = 14, 8  # of functions
+PLAIN_SHARED = 48 << 10  # bytes that a launch may have without asking, static ones included
 
 
 class Kernels:
@@ -85,7 +86,7 @@ class Kernels:
         buffer = (ctypes.c_char * len(args)).from_buffer(args)
         params = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
         attributes = (Attribute * 2)()
-        config = Config((call["grid"], 1, 1), (call["block"], 1, 1), 0, None, attributes, 0)
+        config = Config((call["grid"], 1, 1), (call["block"], 1, 1), call["shared"], None, attributes, 0)
         if call["cluster"]:
             attributes[0].id = CLUSTER_DIMENSION
             attributes[0].value[0:3] = [call["cluster"], 1, 1]
@@ -97,6 +98,8 @@ class Kernels:
         function = self.function(call["source"], call["symbol"])
         if call["cluster"] > 8:
             check(cuda.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTER, 1), f"let {call['symbol']} have wide clusters")
+        if call["shared"] > PLAIN_SHARED - 4096:
+            check(cuda.cuFuncSetAttribute(function, DYNAMIC_SHARED, call["shared"]), f"let {call['symbol']} have {call['shared']} bytes")
         keep = (flags, args, buffer)
 
         def launch():

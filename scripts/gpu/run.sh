@@ -142,7 +142,7 @@ sanitize_gpu() {
   fi
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
-  news "$cc" softmax_warp softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
+  news "$cc" softmax_warp softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
   news "$cc" fused_product && patterns+=('cuda/decoder ^TestFuse$')
   news "$cc" transformer && patterns+=('cuda/decoder ^TestRotateAttend$')
   [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$')
@@ -279,7 +279,7 @@ run_attention() {
 }
 
 run_softmax() {
-  gpu_test softmax 200 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
+  gpu_test softmax 320 cuda/softmax -test.run '^$' -test.benchtime 9x -test.bench '^Benchmark(Reach|Small)$'
   passed
   grep '^softmax ' "$out/softmax.log"
   if python3 -c 'import torch' 2>/dev/null; then

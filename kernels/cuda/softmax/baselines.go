@@ -55,7 +55,7 @@ func (fasterTransformer) Plan(a planning.Arch, p Problem) plan {
 	}
 	kernel := fmt.Sprintf("ga_softmax_fastertransformer_%s_%s", p.DType, which)
 	w := work{
-		blocks: blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads)),
+		blocks: blocks, threads: threads, perSM: max(1, residentBlocks(a, kernel, threads, 0)),
 		held: float64(p.columns * p.DType.Size()), passes: float64(each), meeting: float64(each) * 2 * blockMeeting,
 		vectors: 1, sharing: 1, slots: float64(blocks*each) * float64(threads),
 	}
@@ -73,7 +73,7 @@ func (naive) Plan(a planning.Arch, p Problem) plan {
 	kernel := "ga_softmax_naive_" + string(p.DType)
 	steps := planning.DivideUp(p.columns, naiveThreads)
 	w := work{
-		blocks: p.rows, threads: naiveThreads, perSM: max(1, residentBlocks(a, kernel, naiveThreads)),
+		blocks: p.rows, threads: naiveThreads, perSM: max(1, residentBlocks(a, kernel, naiveThreads, 0)),
 		held: float64(min(p.columns, naiveThreads) * p.DType.Size()), passes: 3 * float64(steps), meeting: 2 * blockMeeting,
 		again: 2, vectors: 1, sharing: 1, slots: 3 * float64(p.rows) * float64(steps*naiveThreads),
 	}

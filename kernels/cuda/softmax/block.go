@@ -11,7 +11,7 @@ import (
 // block is softmax_block.cu: a row in the registers of a block.
 type block struct{}
 
-// cluster is softmax_cluster.cu: a row in the registers of the blocks of a cluster.
+// cluster is softmax_cluster.cu and softmax_ahead.cu: a row in the registers of the blocks of a cluster.
 type cluster struct{}
 
 // rowThreads is how many threads a block has at most.
@@ -36,7 +36,7 @@ func (cluster) Describe(planning.Arch) string {
 // longReason says why a row does not fit into so many blocks, empty where it does.
 func (p Problem) longReason(blocks int) string {
 	most := blocks * rowThreads * blockTiles[len(blockTiles)-1].vectors
-	if p.pieces() > most {
+	if p.kept() > most {
 		return fmt.Sprintf("takes rows of up to %d bytes, not %d columns", most*pieceBytes, p.columns)
 	}
 	return ""
@@ -74,6 +74,7 @@ func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
 	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
 		all = append(all, p.rowPlans(a, "cluster", blocks)...)
+		all = append(all, p.aheadPlans(a, blocks)...)
 	}
 	return all
 }
@@ -81,7 +82,7 @@ func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 // rowPlans are the plans by which so many blocks share a row.
 func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 	var all []plan
-	share := planning.DivideUp(p.pieces(), blocks)
+	share := max(1, planning.DivideUp(p.kept(), blocks))
 	for _, t := range blockTiles {
 		threads := planning.DivideUp(planning.DivideUp(share, t.vectors), 32) * 32
 		if threads > rowThreads {
@@ -90,8 +91,8 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 		if len(all) > 0 && threads == 32 && share <= 32*t.vectors/2 {
 			break // more pieces than there are
 		}
-		kernel := fmt.Sprintf("%s_%d", p.kernel(name), t.vectors)
-		perSM := residentBlocks(a, kernel, threads)
+		kernel := fmt.Sprintf("%s_%d", p.kernel(name, p.form()), t.vectors)
+		perSM := residentBlocks(a, kernel, threads, 0)
 		if perSM == 0 {
 			continue
 		}
@@ -117,6 +118,54 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 				return []planning.Call{c}
 			},
 		})
+	}
+	return all
+}
+
+// aheadThreads is how many threads a block has at least that fetches ahead: blocks of fewer are so many on a
+// multiprocessor that some load while others write.
+const aheadThreads = 128
+
+// mostInTurn is how many rows a cluster has one after the other at most.
+const mostInTurn = 16
+
+// aheadMeeting is what it takes beyond the meeting of a cluster that all threads have taken a row from shared
+// memory, in seconds.
+const aheadMeeting = 0.5e-6
+
+// aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share several rows, one after the
+// other, and fetch the next while they have one.
+func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
+	if p.form() == anyRows || p.kept() < 2*blocks {
+		return nil
+	}
+	var all []plan
+	share := planning.DivideUp(p.kept(), blocks)
+	for _, t := range aheadTiles {
+		threads := planning.DivideUp(planning.DivideUp(share, t.vectors), 32) * 32
+		kernel := fmt.Sprintf("%s_%d", p.kernel("ahead", p.form()), t.vectors)
+		perSM := 0
+		if threads <= rowThreads && threads >= aheadThreads {
+			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
+		}
+		for each := 2; each <= min(mostInTurn, p.rows/2) && perSM > 0; each *= 2 {
+			groups := planning.DivideUp(p.rows, each)
+			w := work{
+				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
+				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),
+				vectors: t.vectors, sharing: blocks, inTurn: each, slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
+			}
+			all = append(all, plan{
+				Label:   fmt.Sprintf("%d blocks %d threads %d vectors %d rows in turn", blocks, threads, t.vectors, each),
+				Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: w.waves(a), Split: 1},
+				Seconds: w.seconds(a, p),
+				Bind: func(at Addresses) []planning.Call {
+					c := p.call(a, kernel, groups*blocks, threads, each, at)
+					c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
+					return []planning.Call{c}
+				},
+			})
+		}
 	}
 	return all
 }

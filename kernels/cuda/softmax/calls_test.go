@@ -33,6 +33,7 @@ type toldCall struct {
 	Grid        int    `json:"grid"`
 	Block       int    `json:"block"`
 	Cluster     int    `json:"cluster"`
+	Shared      int    `json:"shared"` // dynamic, in bytes
 	Cooperative bool   `json:"cooperative"`
 	Flags       int64  `json:"flags"`
 	Args        string `json:"args"`
@@ -112,6 +113,6 @@ func tellCall(a planning.Arch, ask askedCall) (toldCall, error) {
 	}
 	return toldCall{
 		Label: planning.JoinLabel(best.Name(), plan.Label), Symbol: c.Kernel, Source: k.Source, Grid: c.Grid.X, Block: c.Block.X,
-		Cluster: c.Cluster.X, Cooperative: c.Cooperative, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
+		Cluster: c.Cluster.X, Shared: c.Shared, Cooperative: c.Cooperative, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
 	}, nil
 }

@@ -71,6 +71,7 @@ func (t *Way) Bind(o kernels.SoftmaxProblem) (kernels.Launch, error) {
 		return fail(err)
 	}
 	p.aligned = planning.AlignmentOf(at.in|at.out, int64(o.Columns)*int64(o.DType.Size()))
+	p.based = planning.AlignmentOf(at.in|at.out, 0)
 	best, plan, ok := planning.Pick(t.among, t.dev.Arch(), p)
 	if !ok {
 		return nil, &kernels.Unsupported{Kernel: t.name, DType: p.DType, Reason: planning.Refusals(t.among, t.dev.Arch(), p)}

@@ -59,11 +59,15 @@ func figuresOf(kernel string, cc int) *artefacts.Figures {
 	return figures
 }
 
-// residentBlocks is how many blocks of so many threads of a kernel a multiprocessor runs at a
-// time; 0 where it runs none, or the kernel is not built for it.
-func residentBlocks(a planning.Arch, kernel string, threads int) int {
+// reservedShared is the shared memory that a multiprocessor takes for itself for each block, from
+// 8.0 on.
+const reservedShared = 1 << 10
+
+// residentBlocks is how many blocks of so many threads of a kernel, with so many bytes of dynamic shared
+// memory, a multiprocessor runs at a time; 0 where it runs none, or the kernel is not built for it.
+func residentBlocks(a planning.Arch, kernel string, threads, shared int) int {
 	k := figuresOf(kernel, a.CC)
-	if k == nil || threads > k.Threads {
+	if k == nil || threads > k.Threads || shared+k.Shared > a.SharedMax {
 		return 0
 	}
 	warps := planning.DivideUp(threads, 32)
@@ -72,8 +76,11 @@ func residentBlocks(a planning.Arch, kernel string, threads int) int {
 		return 0
 	}
 	n := min(registersOfSM/partsOfSM/registers*partsOfSM/warps, threadsOfSM(a)/(32*warps), blocksOfSM(a))
-	if k.Shared > 0 {
-		n = min(n, a.SharedMax/k.Shared)
+	switch shared += k.Shared; {
+	case shared > 0 && a.CC < 80:
+		n = min(n, a.SharedMax/shared)
+	case shared > 0:
+		n = min(n, (a.SharedMax+reservedShared)/(shared+reservedShared))
 	}
 	return n
 }
@@ -86,6 +93,9 @@ type work struct {
 	// whole launch.
 	vectors int
 	slots   float64
+	// issued is the cycles in which warps issue instructions over the whole launch, and alone how long
+	// a block by itself computes, in seconds, where pieces do not tell.
+	issued, alone float64
 	// held is the bytes that a block has under way at once, at most, and passes how often
 	// it begins anew with that many.
 	held, passes float64
@@ -98,6 +108,9 @@ type work struct {
 	// whether blocks walk over the rows, rather than being launched for one.
 	sharing int
 	walks   bool
+	// inTurn is how many rows a block has one after the other, each on its way while the one before it is
+	// computed and written; 0 for one.
+	inTurn int
 }
 
 // What the model of times knows of all GPUs, in seconds unless it says otherwise. It was fitted
@@ -123,6 +136,8 @@ const (
 	// memoryIdle is the part of the time in which all blocks of a multiprocessor compute or meet
 	// that is lost: for the rest, others get their data faster.
 	memoryIdle = 0.25
+	inTurnIdle = 0.3   // part of that which is lost although blocks fetch ahead
+	inTurnLoss = 0.012 // part of the time that fetching ahead costs
 
 	// Cycles of a warp for a piece in each lane: those in which it issues instructions, where rows
 	// are whole pieces and where not; what a row adds whose ends are stored element by
@@ -130,10 +145,11 @@ const (
 	issueWhole16, issueWhole32 = 30, 10
 	issueParts16, issueParts32 = 183, 71
 	issueEnds16, issueEnds32   = 404, 426
+	issueApart                 = 120 // of a row whose ends are taken apart
 	lonePiece16, lonePiece32   = 420, 417
 	// crowded is how much longer pieces of 16 bits take where a thread has so many that no
 	// registers are left to work on several side by side.
-	crowded, crowd = 2.5, 8
+	crowded, crowd = 1.3, 8
 )
 
 // cyclesOfPiece are the cycles above for a problem.
@@ -143,8 +159,11 @@ func (p Problem) cyclesOfPiece() (issue, ends, lone float64) {
 	if p.DType.Size() == 4 {
 		whole, parts, ends, lone = issueWhole32, issueParts32, issueEnds32, lonePiece32
 	}
-	if p.aligned == pieceBytes {
+	switch p.form() {
+	case wholeRows:
 		return whole, 0, lone
+	case endsApart:
+		return whole, issueApart, lone
 	}
 	return parts, ends * (1 - float64(p.aligned)/pieceBytes), lone
 }
@@ -165,15 +184,23 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 
 	issue, ends, lone := p.cyclesOfPiece()
 	pieces := w.slots / 32
-	arithmetic := (pieces*issue + min(pieces, float64(p.rows))*ends) / (partsOfSM * clock * float64(min(w.blocks, a.SMs)))
+	issued := pieces*issue + min(pieces, float64(p.rows))*ends
+	if w.issued > 0 {
+		issued = w.issued
+	}
+	arithmetic := issued / (partsOfSM * clock * float64(min(w.blocks, a.SMs)))
 	warps := float64(w.threads) / 32
 	compute := float64(w.vectors) * (lone + max(0, warps/partsOfSM-1)*issue) / clock // of a block by itself
-	if w.vectors >= crowd && p.DType.Size() == 2 && p.aligned == pieceBytes {
+	if w.vectors >= crowd && p.DType.Size() == 2 && p.form() == wholeRows {
 		compute *= crowded
+	}
+	if w.alone > 0 {
+		compute = w.alone
 	}
 
 	perSM := float64(w.blocks) / float64(a.SMs)
-	rounds := max(1, perSM/float64(w.perSM))
+	turns := float64(max(1, w.inTurn))
+	rounds := max(turns, perSM/float64(w.perSM))
 	neighbours := min(float64(w.perSM), math.Ceil(perSM))
 	life := w.passes*loadLatency + w.meeting + (1+w.passes)*w.held*neighbours/ofSM + w.passes*compute/2
 	waiting, idle := 0.0, 0.0
@@ -185,10 +212,14 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 		if w.sharing > 1 {
 			begin = clusterBegin
 		}
-		waiting = rounds*(w.passes*loadLatency+w.meeting) + perSM*begin
+		waiting = rounds*(w.passes*loadLatency/turns+w.meeting) + perSM*begin/turns
 		if rounds > 1 {
 			apart := loadLatency + w.meeting + compute + clusterWaiting*float64(w.sharing-1)
 			idle = memory * memoryIdle * min(1, 1/busyPart(memory/perSM, apart, int(neighbours))-1)
+		}
+		if w.inTurn > 1 { // of the last clusters, some have nothing to do
+			waves := perSM / float64(w.perSM) / turns
+			idle = idle*min(1, 1/turns+inTurnIdle) + memory*(inTurnLoss+memoryIdle*(math.Ceil(waves)/waves-1))
 		}
 	}
 	bound := math.Pow(math.Pow(memory, sharpness)+math.Pow(arithmetic, sharpness)+math.Pow(waiting, sharpness), 1.0/sharpness)

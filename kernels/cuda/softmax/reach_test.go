@@ -3,6 +3,7 @@
 package softmax
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,6 +22,9 @@ import (
 const (
 	// reachBytes is the size of the input; what is moved, twice that, is several times an L2.
 	reachBytes = 256 << 20
+	// reachTiny is how many columns rows have at least for which more than auto and warp is measured: others
+	// have a block a row, of millions.
+	reachTiny = 200
 	// reachSample is the length of one sample in seconds, as far as launches are shorter.
 	reachSample = 1e-3
 )
@@ -30,8 +34,8 @@ var reachColumns = []struct {
 	columns []int
 	asked   float64
 }{
-	{[]int{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144}, 0.92},
-	{[]int{257, 1000, 1023, 4097, 10007, 32767, 50257, 100003}, 0.85},
+	{[]int{128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144}, 0.92},
+	{[]int{1, 3, 7, 33, 77, 129, 257, 601, 1000, 1023, 2049, 4097, 10007, 32767, 50257, 100003}, 0.85},
 }
 
 // reach is the memory that all cases of one type share.
@@ -103,7 +107,11 @@ func (r reach) ways(b *testing.B, o kernels.SoftmaxProblem) (all []*kerneltest.S
 		return l
 	}
 	label = add("auto", ladder...).Label()
-	for _, f := range Families() {
+	families := Families()
+	if o.Columns < reachTiny {
+		families = ladder[:1]
+	}
+	for _, f := range families {
 		for _, way := range cudatest.Ways(r.Arch(), f, p) {
 			add(planning.JoinLabel(f.Name(), way.Plan(r.Arch(), p).Label), way)
 		}
@@ -131,10 +139,12 @@ func ofFamily(all []*kerneltest.Series, name string) []*kerneltest.Series {
 
 // BenchmarkReach measures auto and every way of every kernel on rows of many lengths, 256 MiB in and
 // as much out, in one interleaved run with plain copies of as many bytes. A line has the bandwidth of the better
-// copy, auto's choice with its share of that, and the best share of each kernel. GEMMAUDIT_SOFTMAX selects
-// cases by a part of their name: "fp16 c4096 ".
+// copy, auto's choice with its share of that, and the best share of each kernel; a second one has the
+// shares of all ways among which auto picks, the fastest first, with what the model expects. GEMMAUDIT_SOFTMAX
+// selects cases by a part of their name: "fp16 c4096 ". The last line counts those of all types that are below.
 func BenchmarkReach(b *testing.B) {
 	d := gputest.First(b)
+	below, cases := 0, 0
 	for _, dt := range types {
 		for _, goal := range reachColumns {
 			worst, missed := 1.0, 0
@@ -150,8 +160,10 @@ func BenchmarkReach(b *testing.B) {
 					b.ReportMetric(share, "of-copy")
 					b.ReportMetric(0, "ns/op")
 					worst, ran = min(worst, share), true
+					cases++
 					if share < goal.asked {
 						missed++
+						below++
 					}
 				})
 			}
@@ -160,6 +172,7 @@ func BenchmarkReach(b *testing.B) {
 			}
 		}
 	}
+	fmt.Fprintf(os.Stderr, "softmax: %d of %d cases below what is asked\n", below, cases)
 }
 
 // reachRow measures one case, prints its line and returns auto's share of the copy.
@@ -181,7 +194,32 @@ func reachRow(b *testing.B, r reach, o kernels.SoftmaxProblem, name string) floa
 		}
 	}
 	fmt.Fprintln(os.Stderr, strings.TrimSuffix(line, ","))
+	fmt.Fprintf(os.Stderr, "  ways: %s\n", strings.Join(r.shares(b, o, all, share), ", "))
 	return share(all[0])
+}
+
+// shares are those of all ways among which auto picks, the fastest first, each with the share that the model expects
+// of it, relative to what it expects of auto's.
+func (r reach) shares(b *testing.B, o kernels.SoftmaxProblem, all []*kerneltest.Series, share func(*kerneltest.Series) float64) []string {
+	p, err := NewProblem(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, picked, _ := planning.Pick(ladder, r.Arch(), p)
+	expected := map[string]float64{}
+	for _, f := range ladder {
+		for _, way := range cudatest.Ways(r.Arch(), f, p) {
+			plan := way.Plan(r.Arch(), p)
+			expected[planning.JoinLabel(f.Name(), plan.Label)] = picked.Seconds / plan.Seconds
+		}
+	}
+	var ways []string
+	for _, s := range slices.SortedFunc(slices.Values(all), func(x, y *kerneltest.Series) int { return cmp.Compare(share(y), share(x)) }) {
+		if e, ok := expected[s.Name]; ok {
+			ways = append(ways, fmt.Sprintf("%s %.3f (%.3f)", s.Name, share(s), e))
+		}
+	}
+	return ways
 }
 
 // BenchmarkSmall measures softmaxes that fit L2, where launches, latency and meetings decide: auto,

@@ -29,9 +29,17 @@ func (reread) Supports(a planning.Arch, p Problem) string { return planning.Type
 
 func (r reread) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(r.Candidates(a, p)) }
 
+// rereadKernel is the symbol of its kernel for p, which has none for rows whose ends are apart.
+func (p Problem) rereadKernel() string {
+	if p.form() == wholeRows {
+		return p.kernel("reread", wholeRows)
+	}
+	return p.kernel("reread", anyRows)
+}
+
 func (reread) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
-	resident := max(1, residentBlocks(a, p.kernel("reread"), rereadThreads)) * a.SMs
+	resident := max(1, residentBlocks(a, p.rereadKernel(), rereadThreads, 0)) * a.SMs
 	for blocks := 1; blocks <= min(resident, rereadMost); blocks *= 2 {
 		if blocks > 1 && (blocks-1)*rereadThreads >= p.pieces() {
 			break // blocks without a piece
@@ -69,7 +77,7 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 		result.Flags = 2 * 8 * int64(groups) * int64(blocks) * int64(blocks)
 	}
 	result.Bind = func(at Addresses) []planning.Call {
-		c := p.call(a, p.kernel("reread"), groups*blocks, rereadThreads, blocks, at)
+		c := p.call(a, p.rereadKernel(), groups*blocks, rereadThreads, blocks, at)
 		c.Cooperative = blocks > 1
 		return []planning.Call{c}
 	}

@@ -3,8 +3,9 @@
 //
 // A row is read and written in pieces of 16 bytes at multiples of 16, whatever address it
 // begins at: the first piece may begin with elements of the row before it, the last may end
-// with some of the row behind it. Those count as -infinity, and are not written. So a row of
-// an odd number of columns is as fast as one of a multiple of eight, but for its ends.
+// with some of the row behind it. Those count as -infinity, and are not written. Where input and
+// output begin at multiples of 16 and nothing is masked, only pieces that are all of the row's are
+// taken so, and its ends one element to a thread.
 //
 // Logits are compared as they are, and a weight is 2 ^ ((logit - largest) · scale · log2 e):
 // the difference first, which is exact where it matters and does not overflow. NaN and
@@ -21,7 +22,7 @@ struct SoftmaxParams {
     uint64_t* exchange; // of blocks that share a row
     int rows, columns;
     int queries;        // rows of a sequence, the last of which sees all columns; 0: no mask
-    int each;           // rows that a group of lanes takes; blocks that share a row
+    int each;           // rows that a group of lanes takes, or a block; blocks that share a row
     int log;
     int stream;         // the output is not to stay in L2
     float scale;        // of logits
@@ -137,11 +138,15 @@ __device__ __forceinline__ int seenOf(const SoftmaxParams& p, int row) {
     return p.queries == 0 ? p.columns : row % p.queries + p.columns - p.queries + 1;
 }
 
+// Form is what is known of all rows: nothing; that each begins and ends at a multiple of 16 bytes, in
+// input and output, and sees all columns; or that both begin at one and all columns are seen.
+enum class Form { ANY, WHOLE, ENDS };
+
 // Row is where a row lies: in pieces of 16 bytes, of which element i of piece v is column
-// v · N + i - head. Where WHOLE, all rows of input and output begin and end at multiples of 16 bytes and
-// see all columns.
-template <class T, bool WHOLE>
+// v · N + i - head.
+template <class T, Form FORM>
 struct Row {
+    static constexpr bool WHOLE = FORM == Form::WHOLE;
     static constexpr int N = lanesOf<T>;
 
     const T* in;   // the piece in which the row begins
@@ -247,6 +252,39 @@ struct Row {
     }
 };
 
+// With ENDS, pieces are those that are all of the row's, and up to N - 1 elements stand before them and as
+// many behind: the row's ends.
+template <class T>
+struct Row<T, Form::ENDS> {
+    static constexpr int N = lanesOf<T>;
+
+    const T* in;                // the first piece
+    T* out;
+    int head;                   // elements before it
+    int ends;                   // elements before it and behind the last
+    int pieces, visible;
+
+    __device__ __forceinline__ Row(const SoftmaxParams& p, int row) {
+        const bool there = row < p.rows;
+        const int64_t at = there ? static_cast<int64_t>(row) * p.columns : 0;
+        const int columns = there ? p.columns : 0;
+        head = min((N - static_cast<int>(at & (N - 1))) & (N - 1), columns);
+        pieces = visible = (columns - head) / N;
+        ends = columns - pieces * N;
+        in = static_cast<const T*>(p.in) + at + head;
+        out = static_cast<T*>(p.out) + at + head;
+    }
+
+    // endAt is where element i of the ends stands, from the first piece on.
+    __device__ __forceinline__ int endAt(int i) const { return i < head ? i - head : pieces * N + i - head; }
+
+    __device__ __forceinline__ uint4 load(int v) const { return loadOnce(in + static_cast<int64_t>(v) * N); }
+    __device__ __forceinline__ void mask(uint4&, int) const {}
+    __device__ __forceinline__ void store(int v, const Floats<T>& f, float, bool stream) const {
+        Row<T, Form::WHOLE>::storeWhole(out + static_cast<int64_t>(v) * N, f, stream);
+    }
+};
+
 // largestIn is the largest logit of a piece, and of what came before it.
 template <class T>
 __device__ __forceinline__ float largestIn(float largest, uint4 raw) {
@@ -290,6 +328,11 @@ struct Outcome {
             for (int i = 0; i < x.N; i++) x.v[i] = exp2Approximate((x.v[i] - top) * scale) * factor;
         }
         return x;
+    }
+
+    // ofOne is what becomes of one logit.
+    __device__ __forceinline__ float ofOne(float x) const {
+        return log ? (x - top) * scale - subtract : exp2Approximate((x - top) * scale) * factor;
     }
 };
 

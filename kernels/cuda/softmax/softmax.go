@@ -20,8 +20,8 @@ type Problem struct {
 	queries       int // 0 for no mask
 	log           bool
 	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
-	// of input and output and the distance of rows.
-	aligned int
+	// of input and output and the distance of rows; based is the same of the addresses alone.
+	aligned, based int
 }
 
 // Addresses are where the operands of a softmax lie on the device.
@@ -50,7 +50,7 @@ func NewProblem(o kernels.SoftmaxProblem) (Problem, error) {
 	}
 	p := Problem{
 		rows: o.Rows, columns: o.Columns, DType: o.DType, scale: o.Scale, queries: o.Queries, log: o.Log,
-		aligned: planning.AlignmentOf(0, int64(o.Columns)*int64(o.DType.Size())),
+		aligned: planning.AlignmentOf(0, int64(o.Columns)*int64(o.DType.Size())), based: pieceBytes,
 	}
 	if max(o.Rows, o.Columns) > planning.LargestExtent {
 		return p, fmt.Errorf("%v: an extent is beyond %d", o, planning.LargestExtent)
@@ -68,13 +68,38 @@ func (p Problem) pieces() int {
 	return planning.DivideUp((before+p.columns)*size, pieceBytes)
 }
 
-// kernel is the symbol of a kernel for p: those of rows that begin and end at multiples of 16 bytes
-// and are not masked are built apart, since they have nothing to look out for.
-func (p Problem) kernel(name string) string {
-	if p.aligned == pieceBytes && p.queries == 0 {
-		return fmt.Sprintf("ga_softmax_%s_%s_whole", name, p.DType)
+// form is what is known of all rows, enum Form in softmax.cuh: kernels are built apart for those that have
+// nothing, or only their ends, to look out for. It is the end of their names.
+type form string
+
+const (
+	anyRows   form = ""
+	wholeRows form = "_whole" // begin and end at multiples of 16 bytes, all columns seen
+	endsApart form = "_ends"  // in a matrix that begins at one, all columns seen
+)
+
+func (p Problem) form() form {
+	switch {
+	case p.queries != 0 || p.based < pieceBytes:
+		return anyRows
+	case p.aligned == pieceBytes:
+		return wholeRows
 	}
-	return fmt.Sprintf("ga_softmax_%s_%s", name, p.DType)
+	return endsApart
+}
+
+// kept is how many pieces of a row its threads have at most: of rows whose ends are apart, those
+// that are all of the row's.
+func (p Problem) kept() int {
+	if p.form() == endsApart {
+		return p.columns * p.DType.Size() / pieceBytes
+	}
+	return p.pieces()
+}
+
+// kernel is the symbol of a kernel for rows of a form of p's type.
+func (p Problem) kernel(name string, f form) string {
+	return fmt.Sprintf("ga_softmax_%s_%s%s", name, p.DType, f)
 }
 
 // seen is the part of the elements that is not masked, more than 0 to 1.

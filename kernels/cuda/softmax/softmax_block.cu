@@ -18,14 +18,15 @@ namespace ga_softmax_block {
 
 constexpr int THREADS = 1024;
 
-#define SOFTMAX_BLOCK(name, T, suffix, whole, vectors)                                        \
+#define SOFTMAX_BLOCK(name, T, suffix, form, vectors)                                        \
     extern "C" __global__ void __launch_bounds__(THREADS, 1)                                  \
         ga_softmax_block_##name##suffix##_##vectors(const __grid_constant__ SoftmaxParams p) { \
-        rowInRegisters<T, whole, vectors, false>(p);                                       \
+        rowInRegisters<T, form, vectors, false>(p);                                       \
     }
 #define SOFTMAX_BLOCK_OF(name, T)                            \
-    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, , false)  \
-    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, _whole, true)
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, , Form::ANY)  \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, _whole, Form::WHOLE) \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_BLOCK, name, T, _ends, Form::ENDS)
 
 SOFTMAX_TYPES(SOFTMAX_BLOCK_OF)
 

@@ -19,14 +19,15 @@ namespace ga_softmax_cluster {
 
 constexpr int THREADS = 1024;
 
-#define SOFTMAX_CLUSTER(name, T, suffix, whole, vectors)                                        \
+#define SOFTMAX_CLUSTER(name, T, suffix, form, vectors)                                        \
     extern "C" __global__ void __launch_bounds__(THREADS)                                    \
         ga_softmax_cluster_##name##suffix##_##vectors(const __grid_constant__ SoftmaxParams p) { \
-        rowInRegisters<T, whole, vectors, true>(p);                                       \
+        rowInRegisters<T, form, vectors, true>(p);                                       \
     }
 #define SOFTMAX_CLUSTER_OF(name, T)                            \
-    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, , false)  \
-    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, _whole, true)
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, , Form::ANY)  \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, _whole, Form::WHOLE) \
+    GA_SOFTMAX_BLOCK_TILES(SOFTMAX_CLUSTER, name, T, _ends, Form::ENDS)
 
 SOFTMAX_TYPES(SOFTMAX_CLUSTER_OF)
 

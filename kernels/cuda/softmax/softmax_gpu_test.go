@@ -99,6 +99,12 @@ func TestSoftmaxGate(t *testing.T) {
 		for _, columns := range []int{100003, 262144, 524288, 700001} {
 			all = append(all, kernels.SoftmaxProblem{Rows: 2, Columns: columns, DType: d, Queries: columns % 2 * 2})
 		}
+		// Clusters that go from row to row, of which each has more than their sets of words.
+		all = append(all, kernels.SoftmaxProblem{Rows: 17, Columns: 20011, DType: d}, kernels.SoftmaxProblem{Rows: 18, Columns: 16384, DType: d, Log: true})
+		// Blocks that stage several rows, and the last of them fewer.
+		for _, columns := range []int{1, 3, 6, 13, 29, 61, 125, 129, 257, 511, 1023} {
+			all = append(all, kernels.SoftmaxProblem{Rows: 70001 / columns, Columns: columns, DType: d, Log: columns%5 == 1})
+		}
 		// Groups of blocks that have several rows, on GPUs of up to 200 multiprocessors.
 		return append(all, kernels.SoftmaxProblem{Rows: 410, Columns: 2100, DType: d, Scale: 0.5})
 	})
@@ -116,7 +122,7 @@ func TestSmallSoftmax(t *testing.T) {
 		if testing.Short() {
 			return all[1:]
 		}
-		return append(all, kernels.SoftmaxProblem{Rows: 5, Columns: 9001, DType: d, Log: true}, kernels.SoftmaxProblem{Rows: 140, Columns: 600, DType: d, Queries: 7})
+		return append(all, kernels.SoftmaxProblem{Rows: 9, Columns: 9001, DType: d, Log: true}, kernels.SoftmaxProblem{Rows: 75, Columns: 141, DType: d}, kernels.SoftmaxProblem{Rows: 140, Columns: 600, DType: d, Queries: 7})
 	})
 }
 

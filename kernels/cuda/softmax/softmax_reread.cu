@@ -57,7 +57,7 @@ __device__ __forceinline__ Weights mergedOverBlocks(Weights w, uint64_t* set, in
     return mergedOverWarps(mergedOver<32>(mine, scale2), parts, scale2);
 }
 
-template <class T, bool WHOLE>
+template <class T, Form FORM>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {
     __shared__ Weights parts[2][32], shares[2][32];
     const int blocks = p.each, group = blockIdx.x / blocks, rank = blockIdx.x % blocks, groups = gridDim.x / blocks;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
 
     int turn = 0;
     for (int at = group; at < p.rows; at += groups, turn ^= 1) {
-        const Row<T, WHOLE> row(p, at);
+        const Row<T, FORM> row(p, at);
         const int share = (row.pieces + blocks - 1) / blocks, begin = min(rank * share, row.pieces), end = min(begin + share, row.pieces);
         const int visible = min(end, row.visible);
         const int steps = (end - begin + THREADS * AT_ONCE - 1) / (THREADS * AT_ONCE);
@@ -121,14 +121,14 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     }
 }
 
-#define SOFTMAX_REREAD(name, T, suffix, whole)                                        \
+#define SOFTMAX_REREAD(name, T, suffix, form)                                        \
     extern "C" __global__ void __launch_bounds__(THREADS, 2)                          \
         ga_softmax_reread_##name##suffix(const __grid_constant__ SoftmaxParams p) {   \
-        run<T, whole>(p);                                                             \
+        run<T, form>(p);                                                             \
     }
 #define SOFTMAX_REREAD_OF(name, T)      \
-    SOFTMAX_REREAD(name, T, , false)    \
-    SOFTMAX_REREAD(name, T, _whole, true)
+    SOFTMAX_REREAD(name, T, , Form::ANY)    \
+    SOFTMAX_REREAD(name, T, _whole, Form::WHOLE)
 
 SOFTMAX_TYPES(SOFTMAX_REREAD_OF)
 

@@ -37,9 +37,17 @@ struct ClusterMeeting {
 };
 #endif
 
+// sharedBy is how many of a row's pieces each of its blocks has, a power of two of them. Where ends have to be
+// looked out for, a division takes fewer registers.
+template <Form FORM>
+__device__ __forceinline__ int sharedBy(int pieces, uint32_t blocks) {
+    if constexpr (FORM == Form::ANY) return (pieces + blocks - 1) / blocks;
+    return (pieces + static_cast<int>(blocks) - 1) >> __popc(blocks - 1);
+}
+
 // rowInRegisters does a row whose pieces each thread has up to VECTORS of: block blockIdx.x,
 // or the cluster that it is of.
-template <class T, bool WHOLE, int VECTORS, bool CLUSTER>
+template <class T, Form FORM, int VECTORS, bool CLUSTER>
 __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     __shared__ Weights parts[32];
     uint32_t rank = 0, blocks = 1;
@@ -54,8 +62,8 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     waitForPredecessor();
 
     int number = blockIdx.x / blocks;
-    const Row<T, WHOLE> row(p, number);
-    const int share = (row.pieces + blocks - 1) / blocks, begin = rank * share, end = min(begin + share, row.pieces);
+    const Row<T, FORM> row(p, number);
+    const int share = sharedBy<FORM>(row.pieces, blocks), begin = rank * share, end = min(begin + share, row.pieces);
     const int first = begin + threadIdx.x, visible = min(end, row.visible);
     uint4 x[VECTORS];
 #pragma unroll
@@ -63,7 +71,15 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
         const int v = first + j * blockDim.x;
         if (v < visible) x[j] = row.load(v);
     }
-    Weights w = {lowest(), 0};
+    // The row's ends are the last warp's of the last block, which has the fewest pieces.
+    const int ending = static_cast<int>(threadIdx.x) - static_cast<int>(blockDim.x - 32);
+    bool atEnd = false;
+    float logit = lowest();
+    if constexpr (FORM == Form::ENDS) {
+        atEnd = rank == blocks - 1 && ending >= 0 && ending < row.ends;
+        if (atEnd) logit = widen(row.in[row.endAt(ending)]);
+    }
+    Weights w = {logit, 0};
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) {
         const int v = first + j * blockDim.x;
@@ -77,6 +93,7 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
         const int v = first + j * blockDim.x;
         if (v < visible) w.sum += weightsIn<T>(x[j], baseOf(w.top), p.scale2);
     }
+    if (atEnd) w.sum += weightOfLogit(logit, baseOf(w.top), p.scale2);
     w.sum = sumOf<32>(w.sum);
     w = mergedOverWarps(w, parts, p.scale2);
 #if __CUDA_ARCH__ >= 900
@@ -85,10 +102,13 @@ __device__ __forceinline__ void rowInRegisters(const SoftmaxParams& p) {
     const Outcome outcome(p, w);
     // Where pieces leave no registers for it, what is known of the row is found out again.
     if constexpr (VECTORS >= 8) asm volatile("" : "+r"(number));
-    const Row<T, WHOLE> to(p, number);
+    const Row<T, FORM> to(p, number);
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) {
         const int v = first + j * blockDim.x;
         if (v < end) to.store(v, outcome.of<T>(x[j]), outcome.fill, p.stream);
+    }
+    if constexpr (FORM == Form::ENDS) {
+        if (atEnd) to.out[to.endAt(ending)] = narrow<T>(outcome.ofOne(logit));
     }
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,7 +27,7 @@ func problem(t testing.TB, o kernels.SoftmaxProblem, aligned bool) Problem {
 		t.Fatal(err)
 	}
 	if !aligned {
-		p.aligned = o.DType.Size()
+		p.aligned, p.based = o.DType.Size(), o.DType.Size()
 	}
 	return p
 }
@@ -35,7 +36,7 @@ func problem(t testing.TB, o kernels.SoftmaxProblem, aligned bool) Problem {
 // and many; behind a mask; aligned and not.
 func problems(t testing.TB, d kernels.DType) []Problem {
 	var out []Problem
-	for _, columns := range []int{1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025,
+	for _, columns := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025,
 		2048, 2049, 4096, 4097, 8192, 10007, 16384, 32767, 32768, 50257, 65536, 100003, 131072, 262144, 262145, 524288, 524289, 1 << 20, 3000001, 1 << 24} {
 		for _, rows := range []int{1, 2, 7, 100, 2048, 65536, 1 << 20} {
 			if float64(rows)*float64(columns) > 1<<33 {
@@ -96,6 +97,9 @@ func held(t testing.TB, f family, c planning.Call) int {
 	name := c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:]
 	switch f.Name() {
 	case "warp":
+		if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+			return 0
+		}
 		if _, err := fmt.Sscanf(name, "%dx%d", &lanes, &vectors); err != nil {
 			t.Fatalf("kernel %s: %v", c.Kernel, err)
 		}
@@ -127,7 +131,7 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	if err := cudatest.CheckCall(a, c); err != nil {
 		return fmt.Errorf("%s: %w", plan.Label, err)
 	}
-	resident := residentBlocks(a, c.Kernel, c.Block.X)
+	resident := residentBlocks(a, c.Kernel, c.Block.X, c.Shared)
 	if resident < 1 {
 		return fmt.Errorf("%s: no block of %s fits a multiprocessor", plan.Label, c.Kernel)
 	}
@@ -137,6 +141,12 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 		rows = c.Grid.X * l.Tile[0]
 	case "block", "cluster", "naive":
 		rows = c.Grid.X / max(1, c.Cluster.X)
+		if strings.HasPrefix(c.Kernel, "ga_softmax_ahead_") {
+			if rows > p.rows || c.Shared != planning.DivideUp(p.kept(), c.Cluster.X)*pieceBytes {
+				return fmt.Errorf("%s: %d clusters of %d bytes for %d rows", plan.Label, rows, c.Shared, p.rows)
+			}
+			rows = p.rows // clusters go from row to row
+		}
 	case "reread": // groups walk over the rows
 		rows = p.rows
 		blocks := planning.DivideUp(p.columns, l.Tile[1])
@@ -152,8 +162,63 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	if rows < p.rows || rows > p.rows+max(l.Tile[0], 1) {
 		return fmt.Errorf("%s: %d rows, the problem has %d", plan.Label, rows, p.rows)
 	}
-	if n := held(t, f, c); n > 0 && n < p.pieces() {
-		return fmt.Errorf("%s: %s keeps %d pieces of a row of %d", plan.Label, c.Kernel, n, p.pieces())
+	pieces := p.pieces()
+	if strings.Contains(c.Kernel, string(endsApart)) {
+		pieces = p.kept()
+	}
+	if n := held(t, f, c); n > 0 && n < pieces {
+		return fmt.Errorf("%s: %s keeps %d pieces of a row of %d", plan.Label, c.Kernel, n, pieces)
+	}
+	if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+		return checkStaged(p, c, l.Tile[0])
+	}
+	return nil
+}
+
+// stagedFollowed are the lanes, elements, rows and columns that checkStaged has followed.
+var stagedFollowed sync.Map
+
+// checkStaged holds a launch of blocks that have `each` rows against what softmax_staged.cu does with them: it
+// is followed element by element through all turns of all warps of a block, the first and the last.
+func checkStaged(p Problem, c planning.Call, each int) error {
+	var lanes, elements int
+	if _, err := fmt.Sscanf(c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:], "%dx%d", &lanes, &elements); err != nil {
+		return fmt.Errorf("kernel %s: %w", c.Kernel, err)
+	}
+	size := p.DType.Size()
+	if p.queries != 0 || p.based != pieceBytes || c.Shared < each*p.columns*size || c.Grid.X > 1 && each*p.columns*size%pieceBytes != 0 {
+		return fmt.Errorf("%s: %d rows a block in %d bytes", c.Kernel, each, c.Shared)
+	}
+	chunk := min(4, elements)
+	if lanes == 1 {
+		chunk = elements
+		if elements != p.columns {
+			return fmt.Errorf("%s for %d columns", c.Kernel, p.columns)
+		}
+	}
+	for _, block := range []int{0, c.Grid.X - 1} {
+		rows := min(each, p.rows-block*each)
+		taken := make([]int, rows*p.columns)
+		for turn := range (rows + 31) / 32 * lanes {
+			first := turn/lanes*32 + turn%lanes
+			if first >= rows {
+				continue
+			}
+			for thread := range 32 {
+				number := first + thread/lanes*lanes
+				for i := range elements {
+					if skipped := i/chunk*chunk > 0 && i/chunk*chunk*lanes >= p.columns; skipped || number >= rows || thread%lanes+i*lanes >= p.columns {
+						continue
+					}
+					taken[number*p.columns+thread%lanes+i*lanes]++
+				}
+			}
+		}
+		for at, n := range taken {
+			if n != 1 {
+				return fmt.Errorf("%s: block %d of %d rows takes element %d of row %d %d times", c.Kernel, block, each, at%p.columns, at/p.columns, n)
+			}
+		}
 	}
 	return nil
 }
@@ -198,7 +263,10 @@ func anyProblem(t *rapid.T) Problem {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.aligned = min(p.aligned, o.DType.Size()<<rapid.IntRange(0, 3).Draw(t, "aligned"))
+	if rapid.Bool().Draw(t, "unaligned") {
+		p.based = min(pieceBytes/2, o.DType.Size()<<rapid.IntRange(0, 2).Draw(t, "aligned"))
+		p.aligned = min(p.aligned, p.based)
+	}
 	return p
 }
 
@@ -251,13 +319,16 @@ func TestChoice(t *testing.T) {
 		{1 << 18, 512, kernels.BF16, "warp 32 lanes 2 rows"},
 		{16, 64, kernels.FP16, "block 32 threads 1 vectors"},
 		{131200, 1023, kernels.FP16, "warp 32 lanes 1 rows"},
-		{32760, 4097, kernels.BF16, "block 160 threads 4 vectors"},
+		{32760, 4097, kernels.BF16, "block"},
+		{1 << 23, 7, kernels.FP32, "warp"},
+		{1 << 22, 33, kernels.FP16, "warp"},
 		{16384, 8192, kernels.BF16, "block"},
-		{8192, 16384, kernels.FP16, "block 512 threads 4 vectors"},
+		{8192, 16384, kernels.FP16, "cluster"},
+		{4096, 32768, kernels.FP16, "cluster"},
 		{1024, 65536, kernels.FP32, "cluster 8 blocks 512 threads 4 vectors"},
-		{2048, 65536, kernels.BF16, "cluster 8 blocks 256 threads 4 vectors"},
+		{2048, 65536, kernels.BF16, "cluster"},
 		{1342, 100003, kernels.FP16, "cluster 8 blocks 224 threads 8 vectors"},
-		{256, 1 << 18, kernels.FP32, "cluster 8 blocks 1024 threads 8 vectors"},
+		{256, 1 << 18, kernels.FP32, "cluster"},
 		{1, 1 << 16, kernels.FP16, "cluster"},
 		{64, 1 << 20, kernels.FP32, "reread"},
 	} {
@@ -277,7 +348,7 @@ func TestResidentBlocks(t *testing.T) {
 	} {
 		const kernel = "of a test"
 		built.Store(builtKey{kernel, 90}, &artefacts.Figures{Registers: c.registers, Threads: 1024})
-		if got := residentBlocks(cudatest.H200, kernel, c.threads); got != c.want {
+		if got := residentBlocks(cudatest.H200, kernel, c.threads, 0); got != c.want {
 			t.Errorf("%d threads of %d registers: %d blocks, want %d", c.threads, c.registers, got, c.want)
 		}
 		built.Delete(builtKey{kernel, 90})
@@ -320,6 +391,61 @@ func TestPieces(t *testing.T) {
 				if got := p.pieces(); got != want {
 					t.Errorf("%s c%d aligned to %d: %d pieces, want %d", d, columns, aligned, got, want)
 				}
+			}
+		}
+	}
+}
+
+// TestKept: of a row that begins anywhere in a matrix that begins at a multiple of 16 bytes, each element is in
+// one of the pieces that are all of the row's, or is one of its ends, of which a warp has one to a lane. So
+// does Row<T, Form::ENDS> in softmax.cuh.
+func TestKept(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := Problem{columns: rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 5000)).Draw(r, "columns"), DType: rapid.SampledFrom(types).Draw(r, "type"), based: pieceBytes}
+		p.aligned = planning.AlignmentOf(0, int64(p.columns*p.DType.Size()))
+		n := pieceBytes / p.DType.Size()
+		at := rapid.IntRange(0, 100).Draw(r, "row") * p.columns
+		head := min((n-at&(n-1))&(n-1), p.columns)
+		pieces := (p.columns - head) / n
+		ends := p.columns - pieces*n
+		if ends > 2*(n-1) || pieces > p.kept() || pieces > 0 && (at+head)%n != 0 {
+			r.Fatalf("%d ends, %d pieces from element %d on, at most %d are kept", ends, pieces, at+head, p.kept())
+		}
+		taken := make([]int, p.columns)
+		for i := range pieces * n {
+			taken[head+i]++
+		}
+		for i := range ends {
+			from := pieces*n + i - head
+			if i < head {
+				from = i - head
+			}
+			taken[head+from]++
+		}
+		for column, times := range taken {
+			if times != 1 {
+				r.Fatalf("column %d of %d at %d is taken %d times", column, p.columns, at, times)
+			}
+		}
+	})
+}
+
+// TestConflicts: lanes want no more than two words of a bank where rows are not whole pieces, and one where they
+// are of an odd number of words.
+func TestConflicts(t *testing.T) {
+	for _, d := range types {
+		for columns := 1; columns <= 1024; columns++ {
+			p := problem(t, kernels.SoftmaxProblem{Rows: 1000, Columns: columns, DType: d}, true)
+			tile, ok := p.stagedTileOf()
+			if !ok {
+				t.Fatalf("%d columns have no tile", columns)
+			}
+			most := 2
+			if d.Size() == 4 && columns%2 == 1 {
+				most = 1
+			}
+			if got := tile.conflicts(p); p.aligned < pieceBytes && got > most {
+				t.Errorf("%s c%d, %d lanes: %d words of a bank", d, columns, tile.lanes, got)
 			}
 		}
 	}

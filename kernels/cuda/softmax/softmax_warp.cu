@@ -10,6 +10,7 @@
 //           way before it waits: 64 KiB and more on a multiprocessor. A launch of few rows takes
 //           one each, to have more blocks.
 // Memory    Each element once in, once out.
+// Ends      A row that begins or ends between pieces has its ends one element to a lane.
 // Meeting   Shuffles within the group; no shared memory, no barrier.
 
 #include "softmax.cuh"
@@ -19,7 +20,7 @@ namespace ga_softmax_warp {
 
 constexpr int THREADS = 128;
 
-template <class T, bool WHOLE, int LANES, int VECTORS, int ROWS>
+template <class T, Form FORM, int LANES, int VECTORS, int ROWS>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {
     constexpr int GROUPS = THREADS / LANES;
     const int lane = threadIdx.x % LANES;
@@ -28,19 +29,24 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     waitForPredecessor();
 
     uint4 x[ROWS][VECTORS];
+    float ends[ROWS]; // an element of the row's ends in each lane
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) x[r][j] = row.load(lane + j * LANES);
+        }
+        ends[r] = lowest();
+        if constexpr (FORM == Form::ENDS) {
+            if (lane < row.ends) ends[r] = widen(row.in[row.endAt(lane)]);
         }
     }
     Weights w[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
-        w[r] = {lowest(), 0};
+        const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        w[r] = {ends[r], 0};
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES >= row.visible) continue;
@@ -52,33 +58,40 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     for (int r = 0; r < ROWS; r++) w[r].top = largestOf<LANES>(w[r].top);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) w[r].sum += weightsIn<T>(x[r][j], baseOf(w[r].top), p.scale2);
+        }
+        if constexpr (FORM == Form::ENDS) {
+            if (lane < row.ends) w[r].sum += weightOfLogit(ends[r], baseOf(w[r].top), p.scale2);
         }
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) w[r].sum = sumOf<LANES>(w[r].sum);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Row<T, WHOLE> row(p, r < p.each ? first + r * GROUPS : p.rows);
+        const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
         const Outcome outcome(p, w[r]);
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.pieces) row.store(lane + j * LANES, outcome.of<T>(x[r][j]), outcome.fill, p.stream);
         }
+        if constexpr (FORM == Form::ENDS) {
+            if (lane < row.ends) row.out[row.endAt(lane)] = narrow<T>(outcome.ofOne(ends[r]));
+        }
     }
 }
 
-#define SOFTMAX_WARP(name, T, suffix, whole, lanes, vectors, rows)                                        \
+#define SOFTMAX_WARP(name, T, suffix, form, lanes, vectors, rows)                                        \
     extern "C" __global__ void __launch_bounds__(THREADS, 8)                                               \
         ga_softmax_warp_##name##suffix##_##lanes##x##vectors(const __grid_constant__ SoftmaxParams p) {    \
-        run<T, whole, lanes, vectors, rows>(p);                                                            \
+        run<T, form, lanes, vectors, rows>(p);                                                            \
     }
 #define SOFTMAX_WARP_OF(name, T)                             \
-    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, , false)    \
-    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, _whole, true)
+    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, , Form::ANY)          \
+    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, _whole, Form::WHOLE)  \
+    GA_SOFTMAX_WARP_ENDS_TILES(SOFTMAX_WARP, name, T, _ends, Form::ENDS)
 
 SOFTMAX_TYPES(SOFTMAX_WARP_OF)
 

@@ -7,7 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// warp is softmax_warp.cu: short rows in registers, each by a warp or a part of one.
+// warp is softmax_warp.cu and softmax_staged.cu: short rows in registers, each by a warp or a part of one.
 type warp struct{}
 
 // warpThreads is what softmax_warp.cu fixes.
@@ -20,25 +20,38 @@ type warpTile struct{ lanes, vectors, rows int }
 func (warp) Name() string { return "warp" }
 
 func (warp) Describe(planning.Arch) string {
-	return "rows in registers, one or more to a warp, in one pass"
+	return "rows in registers, one or more to a warp, in one pass, by way of shared memory where they begin anywhere"
 }
 
-// tileOf is the smallest tile that holds a row.
-func (warp) tileOf(p Problem) (t warpTile, ok bool) {
-	pieces := p.pieces()
-	for _, t := range warpTiles {
-		if t.lanes*t.vectors >= pieces {
-			return t, true
+// tileOf is the smallest tile that holds a row, and the form of rows that it is built for: where lanes of
+// a whole warp share a row, some of them have its ends.
+func (warp) tileOf(p Problem) (t warpTile, f form, ok bool) {
+	if f = p.form(); f == endsApart {
+		f = anyRows
+		for _, t := range warpTiles {
+			if t.lanes < 32 && t.lanes*t.vectors >= p.pieces() {
+				return t, f, true
+			}
+		}
+		f = endsApart
+	}
+	tiles := warpTiles
+	if f == endsApart {
+		tiles = warpEndsTiles
+	}
+	for _, t := range tiles {
+		if t.lanes*t.vectors >= p.kept() {
+			return t, f, true
 		}
 	}
-	return t, false
+	return t, f, false
 }
 
 func (w warp) Supports(a planning.Arch, p Problem) string {
 	if reason := planning.TypeReason(a, p.DType); reason != "" {
 		return reason
 	}
-	if _, ok := w.tileOf(p); !ok {
+	if _, _, ok := w.tileOf(p); !ok {
 		last := warpTiles[len(warpTiles)-1]
 		return fmt.Sprintf("takes rows of up to %d bytes, not %d columns", last.lanes*last.vectors*pieceBytes, p.columns)
 	}
@@ -47,22 +60,22 @@ func (w warp) Supports(a planning.Arch, p Problem) string {
 
 func (w warp) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(w.Candidates(a, p)) }
 
-// Candidates are those of one row to a group of lanes, and of more.
+// Candidates are those of one row to a group of lanes, and of more, and those of rows in shared memory.
 func (w warp) Candidates(a planning.Arch, p Problem) []plan {
-	t, _ := w.tileOf(p)
+	t, f, _ := w.tileOf(p)
 	var all []plan
 	for each := t.rows; each >= 1; each /= 2 {
-		all = append(all, t.plan(a, p, each))
+		all = append(all, t.plan(a, p, f, each))
 	}
-	return all
+	return append(all, p.stagedPlans(a)...)
 }
 
 // plan is that of groups that take each rows.
-func (t warpTile) plan(a planning.Arch, p Problem, each int) plan {
-	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("warp"), t.lanes, t.vectors)
+func (t warpTile) plan(a planning.Arch, p Problem, f form, each int) plan {
+	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("warp", f), t.lanes, t.vectors)
 	groups := warpThreads / t.lanes
 	w := work{
-		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads)),
+		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads, 0)),
 		vectors: t.rows * t.vectors, held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting, sharing: 1,
 	}
 	w.slots = float64(w.blocks) * float64(warpThreads*each*t.vectors)
