@@ -23,6 +23,23 @@ type Peak struct {
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 	// Unit names what was counted: "AMX", "AVX-512 FMA", "tensor core".
 	Unit string `json:"unit,omitempty"`
+	// Memory is the bandwidth from which FLOPS follows where memory alone bounds an operation.
+	Memory Bandwidth `json:"memory,omitzero"`
+}
+
+// Transfer is what a bandwidth was measured by.
+type Transfer string
+
+// The transfers.
+const (
+	Reading Transfer = "read"
+	Copying Transfer = "copy" // what is read and what is written count
+)
+
+// Bandwidth is a measured one of memory.
+type Bandwidth struct {
+	Rate float64  `json:"rate"` // bytes a second, 0 when unknown
+	Of   Transfer `json:"of"`
 }
 
 // At scales the peak to a clock in MHz: what the device could do had it run at
@@ -85,6 +102,28 @@ func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
 		}
 	}
 	return Peak{}, false
+}
+
+// Bandwidth is the one that an operation is held against: that of reading, or of copying where
+// nothing stays in memory from launch to launch, so that as much is written as is read. Files
+// without the latter have the former in its place.
+func (c Ceilings) Bandwidth(o Operation) Bandwidth {
+	if !o.Stores() && c.CopyBandwidth > 0 {
+		return Bandwidth{c.CopyBandwidth, Copying}
+	}
+	return Bandwidth{c.ReadBandwidth, Reading}
+}
+
+// Roof is what MFU of a subject is relative to: the peak of its data type, or the operations that
+// the memory's bandwidth allows where nothing stays in memory: of softmax that is always less. ok is
+// false when neither is known.
+func (c Ceilings) Roof(s Subject) (p Peak, ok bool) {
+	b := c.Bandwidth(s.Operation)
+	if s.Operation.Stores() || b.Rate <= 0 {
+		return c.Peak(s.DType)
+	}
+	m := max(1, s.Queries) // with a mask, a whole sequence
+	return Peak{DType: s.DType, FLOPS: s.FLOPs(m) / s.Bytes(m) * b.Rate, Origin: Measured, Memory: b}, true
 }
 
 // Distribution is how a buffer is filled.

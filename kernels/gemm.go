@@ -64,11 +64,17 @@ func (p Problem) Normalized() (Problem, error) {
 type Unsupported struct {
 	Kernel string
 	DType  DType
-	Reason string
+	// Weights is how they are quantised, "int4:128"; empty for plain ones.
+	Weights string
+	Reason  string
 }
 
 func (e *Unsupported) Error() string {
-	return fmt.Sprintf("kernel %s does not support %s: %s", e.Kernel, e.DType, e.Reason)
+	what := string(e.DType)
+	if e.Weights != "" {
+		what += " with weights " + e.Weights
+	}
+	return fmt.Sprintf("kernel %s does not support %s: %s", e.Kernel, what, e.Reason)
 }
 
 // Missing is a kernel, a library or a device that this machine can't offer, and why.

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,6 +165,19 @@ func (s Subject) capacity(m int) int {
 	return s.Extent(m) // of a prompt no token has left the cache yet
 }
 
+// quantisation is how the weights of a product are quantised, in the words in which it is asked for
+// where there are any; empty for plain ones.
+func (t Task) quantisation() string {
+	q, ok := QuantisationOf(t.Weights, t.K)
+	switch {
+	case t.Weights == (WeightFormat{}):
+		return ""
+	case ok:
+		return q.String()
+	}
+	return t.Weights.String()
+}
+
 // product is a matrix product's kernel.
 type product struct{ Gemm }
 
@@ -180,7 +194,7 @@ func (t Task) batch() Batch { return Batch{Problem: t.problem(), Products: t.Pro
 // Supports refuses what neither a product of two plain matrices is nor a batch of them.
 func (p product) Supports(t Task) error {
 	no := func(reason string) error {
-		return &Unsupported{Kernel: p.Name(), DType: t.DType, Reason: reason}
+		return &Unsupported{Kernel: p.Name(), DType: t.DType, Weights: t.quantisation(), Reason: reason}
 	}
 	batcher, batches := p.Gemm.(Batcher)
 	quantised, quantises := p.Gemm.(QuantisedGemm)
@@ -188,11 +202,16 @@ func (p product) Supports(t Task) error {
 	case t.Products > 0 && !batches:
 		return no("it computes one product a launch")
 	case t.Weights != (WeightFormat{}) && (!quantises || t.Products > 0):
-		return no("it takes plain weights, not " + t.Weights.String())
+		return no("it takes plain weights")
 	case t.Output != "" || t.Accumulator != "":
 		return no("its output and accumulator follow from the data type")
 	case t.Weights != (WeightFormat{}):
-		return quantised.SupportsQuantised(t.quantised())
+		err := quantised.SupportsQuantised(t.quantised())
+		var refused *Unsupported
+		if errors.As(err, &refused) {
+			return no(refused.Reason)
+		}
+		return err
 	case t.Products > 0:
 		return batcher.SupportsBatch(t.batch())
 	}

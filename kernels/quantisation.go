@@ -81,6 +81,9 @@ func (q Quantisation) Format(d DType, k int) (WeightFormat, error) {
 		return WeightFormat{}, nil
 	}
 	f := q.format(d, k)
+	if d != FP16 && d != BF16 {
+		return f, fmt.Errorf("activations of %s, expected fp16 or bf16", d)
+	}
 	return f, f.checkIntegers(k)
 }
 

@@ -6,6 +6,39 @@ import (
 	"testing"
 )
 
+func TestRoof(t *testing.T) {
+	c := Ceilings{
+		Peaks:         []Peak{{DType: FP32, FLOPS: 1e12, Origin: Measured}},
+		ReadBandwidth: 100e9, CopyBandwidth: 80e9,
+	}
+	product := Product(FP32, 64, 64)
+	plain := Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 1000}}
+	causal := Subject{Operation: LogSoftmax, DType: FP32, Dims: Dims{Columns: 3, Queries: 3}}
+	older := c
+	older.CopyBandwidth = 0
+	for _, tc := range []struct {
+		name     string
+		ceilings Ceilings
+		subject  Subject
+		flops    float64
+		memory   Bandwidth
+	}{
+		{"a product", c, product, 1e12, Bandwidth{}},
+		{"softmax", c, plain, 5.0 / 8 * 80e9, Bandwidth{Rate: 80e9, Of: Copying}},
+		{"causal softmax: 6 of 9 are seen, and 9 written", c, causal, 5 * 6 / (15 * 4.0) * 80e9, Bandwidth{Rate: 80e9, Of: Copying}},
+		{"softmax in a file without the bandwidth of copying", older, plain, 5.0 / 8 * 100e9, Bandwidth{Rate: 100e9, Of: Reading}},
+		{"softmax where no bandwidth is known", Ceilings{Peaks: c.Peaks}, plain, 1e12, Bandwidth{}},
+	} {
+		p, ok := tc.ceilings.Roof(tc.subject)
+		if !ok || math.Abs(p.FLOPS/tc.flops-1) > 1e-12 || p.Memory != tc.memory {
+			t.Errorf("%s: %+v, %v", tc.name, p, ok)
+		}
+	}
+	if p, ok := (Ceilings{}).Roof(plain); ok {
+		t.Errorf("where nothing is known: %+v", p)
+	}
+}
+
 // The work of a plain product is that of its shape.
 func TestProductIsShape(t *testing.T) {
 	for _, d := range DTypes() {

@@ -17,8 +17,8 @@ import (
 type Curve struct {
 	Key  results.SeriesKey
 	Peak kernels.Peak
-	// ReadBandwidth is in bytes a second, 0 when unknown.
-	ReadBandwidth float64
+	// Bandwidth is the one of memory that the operation is held against.
+	Bandwidth kernels.Bandwidth
 	// ClockMHz is the clock at which the rows' times are, 0 where they are as observed.
 	ClockMHz float64
 	// Threshold is the share of the reference that was expected, 0 when unknown.
@@ -34,7 +34,7 @@ type Curve struct {
 // NewCurve joins a series with its part of an audit; audit may be nil, and may
 // lack rows, which are then summarised from the samples.
 func NewCurve(s results.Series, audit *rules.Audit) Curve {
-	c := Curve{Key: s.Key, Peak: s.Peak, ReadBandwidth: s.ReadBandwidth}
+	c := Curve{Key: s.Key, Peak: s.Peak, Bandwidth: s.Bandwidth}
 	if audit != nil {
 		c.Threshold = audit.Threshold
 		for _, f := range audit.Findings {

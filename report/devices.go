@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -35,6 +36,9 @@ type KernelInfo struct {
 	Quantised map[string][]kernels.DType `json:"quantised,omitempty"`
 	// Unsupported gives the reason for each data type that the kernel refuses.
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
+	// UnsupportedQuantised gives the reason, by the weights' type, for each type of activations that
+	// a kernel for quantised weights refuses.
+	UnsupportedQuantised map[string]map[kernels.DType]string `json:"unsupported_quantised,omitempty"`
 }
 
 // probes are the tasks by which a kernel is asked for a data type: an engine's, small and
@@ -100,13 +104,21 @@ func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 		if info.Unsupported == nil {
 			info.Unsupported = map[kernels.DType]string{}
 		}
-		reason := err.Error()
-		if u, ok := err.(*kernels.Unsupported); ok {
-			reason = u.Reason
-		}
-		info.Unsupported[dtype] = reason
+		info.Unsupported[dtype] = reasonOf(err)
+	}
+	if len(info.Quantised) == 0 && len(info.DTypes) > 0 {
+		info.UnsupportedQuantised = nil // it is for plain weights
 	}
 	return info
+}
+
+// reasonOf is why a kernel refuses a task, without its name.
+func reasonOf(err error) string {
+	var u *kernels.Unsupported
+	if errors.As(err, &u) {
+		return u.Reason
+	}
+	return err.Error()
 }
 
 // quantised notes the types of quantised weights that a kernel takes with activations of a type, by
@@ -119,7 +131,17 @@ func (i *KernelInfo) quantised(k kernels.Implementation, o kernels.Operation, dt
 		task := probes(o, dtype)[0]
 		task.Layout = kernels.Transposed
 		var err error
-		if task.Weights, err = (kernels.Quantisation{Bits: bits, Group: 128}).Format(dtype, task.K); err != nil || k.Supports(task) != nil {
+		if task.Weights, err = (kernels.Quantisation{Bits: bits, Group: 128}).Format(dtype, task.K); err != nil {
+			continue // of no kernel
+		}
+		if err := k.Supports(task); err != nil {
+			if i.UnsupportedQuantised == nil {
+				i.UnsupportedQuantised = map[string]map[kernels.DType]string{}
+			}
+			if i.UnsupportedQuantised[task.Weights.Type] == nil {
+				i.UnsupportedQuantised[task.Weights.Type] = map[kernels.DType]string{}
+			}
+			i.UnsupportedQuantised[task.Weights.Type][dtype] = reasonOf(err)
 			continue
 		}
 		if i.Quantised == nil {
@@ -136,6 +158,36 @@ func (i KernelInfo) typesText() string {
 		words = append(words, "weights "+strings.Join(slices.Sorted(maps.Keys(i.Quantised)), " "))
 	}
 	return strings.TrimPrefix(strings.Join(words, ", "), ", ")
+}
+
+// lacksText lists the types that a kernel refuses, those of one reason together: "tf32 fp8: CPU kernels
+// compute fp32, fp16, bf16 and int8". Of a kernel that takes no plain weights at all it lists the
+// quantised ones alone.
+func (i KernelInfo) lacksText() string {
+	var reasons []string
+	types := map[string][]string{}
+	note := func(name, reason string) {
+		if types[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		types[reason] = append(types[reason], name)
+	}
+	for _, d := range kernels.DTypes() {
+		if reason, ok := i.Unsupported[d]; ok && (len(i.DTypes) > 0 || len(i.Quantised) == 0) {
+			note(string(d), reason)
+		}
+	}
+	for _, weights := range slices.Sorted(maps.Keys(i.UnsupportedQuantised)) {
+		for _, d := range kernels.DTypes() {
+			if reason, ok := i.UnsupportedQuantised[weights][d]; ok {
+				note(fmt.Sprintf("%s with %s", d, weights), reason)
+			}
+		}
+	}
+	for k, reason := range reasons {
+		reasons[k] = strings.Join(types[reason], ", ") + ": " + reason
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // packs notes the layouts in which an engine's weights of a type are packed.
@@ -291,7 +343,7 @@ func operationsText(operations []kernels.Operation) string {
 func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 	s := Sheet{Title: "Kernels", Columns: []Column{
 		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "state", Key: "state"},
-		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "packs", Key: "packs"}, {Name: "what it is, or why not", Key: "text", Flex: true},
+		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "packs", Key: "packs"}, {Name: "lacks", Key: "lacks", Wide: true}, {Name: "what it is, or why not", Key: "text", Flex: true},
 	}}
 	for _, d := range devices {
 		for _, k := range d.Kernels {
@@ -299,14 +351,14 @@ func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 			if len(k.DTypes)+len(k.Quantised) == 0 {
 				state = word{"unusable", Open}
 			}
-			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), k.typesText(), k.packsText(), k.Description})
+			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), k.typesText(), k.packsText(), k.lacksText(), k.Description})
 		}
 		for _, m := range d.Missing {
-			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, nil, m.Reason})
+			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, nil, nil, m.Reason})
 		}
 	}
 	for _, m := range missing {
-		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, nil, m.Reason})
+		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, nil, nil, m.Reason})
 	}
 	return s
 }

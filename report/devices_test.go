@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -54,7 +55,22 @@ func TestDescribeQuantised(t *testing.T) {
 	if want := []string{"both: fp32 bf16, weights int4 int8", "plain: bf16"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	only := KernelInfo{Name: "w4a16", Quantised: map[string][]kernels.DType{"int4": {kernels.FP16}}}
+	for _, k := range Describe(d, nil).Kernels {
+		// FP32 has no quantised weights with any kernel, and the plain kernel no word of them.
+		if k.Name == "plain" && k.Operations[0] == kernels.GEMM && (k.UnsupportedQuantised != nil || strings.Contains(k.lacksText(), "int4")) {
+			t.Errorf("the plain kernel lacks %q", k.lacksText())
+		}
+	}
+	only := KernelInfo{
+		Name: "w4a16", Quantised: map[string][]kernels.DType{"int4": {kernels.FP16}},
+		Unsupported: map[kernels.DType]string{kernels.FP16: "it takes quantised weights", kernels.BF16: "it takes quantised weights"},
+		UnsupportedQuantised: map[string]map[kernels.DType]string{
+			"int4": {kernels.BF16: "needs 8.0"}, "int8": {kernels.FP16: "it takes int4", kernels.BF16: "it takes int4"},
+		},
+	}
+	if got, want := only.lacksText(), "bf16 with int4: needs 8.0; fp16 with int8, bf16 with int8: it takes int4"; got != want {
+		t.Errorf("it lacks %q, want %q", got, want)
+	}
 	if got := only.typesText(); got != "weights int4" {
 		t.Errorf("a kernel of quantised weights only: %q", got)
 	}

@@ -54,7 +54,7 @@ func fixtureCeilings() kernels.Ceilings {
 // fixtureSeries is a curve with a cliff between m256 and m320 that has three
 // samples a row, one failed row and one hostile label.
 func fixtureSeries() []results.Series {
-	s := results.Series{Key: fixtureKey, Peak: fixturePeak(), ReadBandwidth: 28.1e9}
+	s := results.Series{Key: fixtureKey, Peak: fixturePeak(), Bandwidth: kernels.Bandwidth{Rate: 28.1e9, Of: kernels.Reading}}
 	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).UnixMicro()
 	for i, m := range []int{64, 128, 192, 256, 320, 384, 448, 512} {
 		c := results.Case{ID: int64(i + 1), SeriesKey: fixtureKey, M: m}

@@ -242,12 +242,17 @@ func (s *Sheet) addVerdicts(medians []Median) {
 		{Name: "fast level us", Key: "bimodal_fast_us", Align: Right}, {Name: "slow level us", Key: "bimodal_slow_us", Align: Right}}, found)
 }
 
-// peakNotes says for each device and dtype what MFU is relative to.
+// peakNotes says what MFU is relative to, for each device and dtype, and for operations that memory
+// bounds.
 func peakNotes(series []results.Series) []Note {
 	var notes []Note
 	seen := map[string]bool{}
 	for _, s := range series {
-		text := s.Key.Device + " " + string(s.Key.DType) + ": " + PeakText(s.Peak)
+		text := s.Key.Device + " " + string(s.Key.DType)
+		if s.Peak.Memory.Rate > 0 {
+			text = s.Key.Device + " " + s.Key.Operation.String()
+		}
+		text += ": " + PeakText(s.Peak)
 		if !seen[text] {
 			seen[text] = true
 			notes = append(notes, Note{"MFU of " + text, Neutral})
@@ -260,6 +265,13 @@ func peakNotes(series []results.Series) []Note {
 func PeakText(p kernels.Peak) string {
 	if p.FLOPS <= 0 {
 		return "relative to the fastest row, no peak is known"
+	}
+	if b := p.Memory; b.Rate > 0 {
+		s := fmt.Sprintf("relative to the %s bandwidth of memory, %s, %s", b.Of, formatRate(b.Rate, "B/s"), p.Origin)
+		if b.Of != kernels.Copying {
+			s += "; that of copying is not known"
+		}
+		return s
 	}
 	if p.Origin == kernels.Relative {
 		return "relative to the fastest row, " + formatOps(p.FLOPS, p.DType) + "; no peak is known"

@@ -222,6 +222,9 @@ func (p *page) appendix(in Input) {
 		if c.ReadBandwidth > 0 {
 			machine.Rows = append(machine.Rows, []any{id + " read bandwidth", gbytes(c.ReadBandwidth)})
 		}
+		if c.CopyBandwidth > 0 {
+			machine.Rows = append(machine.Rows, []any{id + " copy bandwidth", gbytes(c.CopyBandwidth)})
+		}
 	}
 	if len(machine.Rows) > 0 {
 		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -19,6 +20,9 @@ func (p *page) reading(in Input) {
 	}
 	s.text = append(s.text, causeReading(a.Findings)...)
 	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
+	if slices.ContainsFunc(in.Series, func(s results.Series) bool { return s.Peak.Memory.Rate > 0 }) {
+		s.text = append(s.text, "MFU of softmax is the achieved bandwidth ÷ that of a copy, as memory bounds it and not arithmetic")
+	}
 	if clock := ClockText(a); clock != "" {
 		s.text = append(s.text, "rows are judged by their time "+clock+", to which each is brought by its own elasticity β: 1 where time follows the clock, 0 where it does not; observed is the time as it was measured")
 	}

@@ -37,8 +37,10 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 	}
 	if c.Peak.FLOPS > 0 {
 		name := "least time at " + formatOps(c.Peak.FLOPS, c.Peak.DType)
-		if c.ReadBandwidth > 0 {
-			name += " and " + formatRate(c.ReadBandwidth, "B/s")
+		if memory := formatRate(c.Bandwidth.Rate, "B/s"); c.Peak.Memory.Rate > 0 {
+			name = "least time of a " + string(c.Bandwidth.Of) + " at " + memory
+		} else if c.Bandwidth.Rate > 0 {
+			name += " and " + memory
 		}
 		f.legend = append(f.legend, legendItem{name + ", " + string(c.Peak.Origin), green, dashMark})
 	}
@@ -68,8 +70,8 @@ func (c *Curve) least(m int) float64 {
 		return 0
 	}
 	t := c.Key.FLOPs(m) / c.Peak.FLOPS
-	if c.ReadBandwidth > 0 {
-		t = math.Max(t, c.Key.Bytes(m)/c.ReadBandwidth)
+	if c.Bandwidth.Rate > 0 { // from which the peak may follow, on average over M
+		t = math.Max(t, c.Key.Bytes(m)/c.Bandwidth.Rate)
 	}
 	return t * 1e6
 }

@@ -220,8 +220,8 @@ type Series struct {
 	// Peak is what MFU is relative to. FLOPS is 0 when no peak is known: then
 	// MFU is relative to the fastest row, and Origin says so.
 	Peak kernels.Peak
-	// ReadBandwidth is measured, in bytes a second, 0 when unknown.
-	ReadBandwidth float64
+	// Bandwidth is the one of memory that the operation is held against.
+	Bandwidth kernels.Bandwidth
 }
 
 // Row is one M of a series with its samples, in order of Seq.

@@ -261,10 +261,10 @@ func (r *Run) curves(rows []Row) []Series {
 			end++
 		}
 		out = append(out, Series{
-			Key:           key,
-			Rows:          rows[first:end:end],
-			Peak:          peakOf(meta, key),
-			ReadBandwidth: meta.Ceilings[key.Device].ReadBandwidth,
+			Key:       key,
+			Rows:      rows[first:end:end],
+			Peak:      peakOf(meta, key),
+			Bandwidth: meta.Ceilings[key.Device].Bandwidth(key.Operation),
 		})
 		first = end
 	}
@@ -273,7 +273,7 @@ func (r *Run) curves(rows []Row) []Series {
 
 // peakOf is the peak that MFU of a series is relative to.
 func peakOf(meta Meta, k SeriesKey) kernels.Peak {
-	if p, ok := meta.Ceilings[k.Device].Peak(k.DType); ok {
+	if p, ok := meta.Ceilings[k.Device].Roof(k.Subject); ok {
 		return p
 	}
 	return kernels.Peak{DType: k.DType, Origin: kernels.Relative}

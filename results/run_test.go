@@ -266,8 +266,8 @@ func TestSeries(t *testing.T) {
 	if d := cmp.Diff(want, lines); d != "" {
 		t.Errorf("series (-want +got):\n%s", d)
 	}
-	if got[1].ReadBandwidth != 28e9 {
-		t.Errorf("read bandwidth %v", got[1].ReadBandwidth)
+	if got[1].Bandwidth != (kernels.Bandwidth{Rate: 28e9, Of: kernels.Reading}) {
+		t.Errorf("bandwidth %v", got[1].Bandwidth)
 	}
 }
 

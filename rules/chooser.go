@@ -157,8 +157,8 @@ func (o OpenRows) series(cases []results.Case, samples []results.Sample) []resul
 			i = len(out)
 			at[c.SeriesKey] = i
 			ceilings := o.Ceilings[c.Device]
-			peak, _ := ceilings.Peak(c.DType)
-			out = append(out, results.Series{Key: c.SeriesKey, Peak: peak, ReadBandwidth: ceilings.ReadBandwidth})
+			peak, _ := ceilings.Roof(c.Subject)
+			out = append(out, results.Series{Key: c.SeriesKey, Peak: peak, Bandwidth: ceilings.Bandwidth(c.Operation)})
 		}
 		out[i].Rows = append(out[i].Rows, results.Row{Case: c})
 	}

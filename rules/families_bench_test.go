@@ -43,7 +43,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 			at[c.Key()] = place{i, k}
 		}
 		e := ceilings[s.Key.Device]
-		e.ReadBandwidth = s.ReadBandwidth
+		e.ReadBandwidth = s.Bandwidth.Rate
 		e.Peaks = append(e.Peaks, s.Peak)
 		ceilings[s.Key.Device] = e
 	}
@@ -110,7 +110,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 		}
 		for _, full := range dense.Series {
 			if full.Key == s.Key {
-				sparse.Series[i].Peak, sparse.Series[i].ReadBandwidth = full.Peak, full.ReadBandwidth
+				sparse.Series[i].Peak, sparse.Series[i].Bandwidth = full.Peak, full.Bandwidth
 			}
 		}
 	}

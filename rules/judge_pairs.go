@@ -142,15 +142,19 @@ func (f *evidence) bestElsewhere(c *curve, m int) (*curve, int) {
 // attainable is the log of the microseconds that peak and bandwidth of a series, both
 // known, allow an M.
 func attainable(s results.Series, m int) float64 {
-	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), math.Log(s.Key.Bytes(m)/s.ReadBandwidth*1e6))
+	memory := math.Log(s.Key.Bytes(m) / s.Bandwidth.Rate * 1e6)
+	if s.Peak.Memory.Rate > 0 {
+		return memory
+	}
+	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), memory)
 }
 
 // leastTime is the log of the microseconds below which an M of a series was measured wrongly: what
 // the peak allows, or reading once what lies in memory.
 func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
 	us = math.Log(s.Key.FLOPs(m) / s.Peak.FLOPS * 1e6)
-	if s.ReadBandwidth > 0 && s.Key.Regime != results.Hot {
-		if t := math.Log(s.Key.StoredBytes(m) / s.ReadBandwidth * 1e6); t > us {
+	if s.Bandwidth.Rate > 0 && s.Key.Regime != results.Hot {
+		if t := math.Log(s.Key.StoredBytes(m) / s.Bandwidth.Rate * 1e6); t > us {
 			return t, true
 		}
 	}
@@ -164,7 +168,7 @@ func past(s results.Series) func(*judgement) string {
 		ceiling, memoryBound := leastTime(s, p.m)
 		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
 		if memoryBound {
-			what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.ReadBandwidth/1e9))
+			what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.Bandwidth.Rate/1e9))
 		}
 		return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.seen.y)), math.Exp(ceiling-p.seen.y), what)
 	}
@@ -176,10 +180,14 @@ func below(s results.Series) func(*judgement) string {
 		p := j.curve.points[j.point]
 		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
 		attainable := attainable(s, p.m)
+		if s.Peak.Memory.Rate > 0 {
+			return fmt.Sprintf("m%d took %s us where the %s bandwidth allows %s us: %s of %s GB/s were reached, %.0f %%", p.m, figure(math.Exp(p.seen.y)),
+				s.Bandwidth.Of, figure(math.Exp(attainable)), figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.y))
+		}
 		text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(attainable)))
-		if math.Log(bytes/s.ReadBandwidth*1e6) >= attainable {
+		if math.Log(bytes/s.Bandwidth.Rate*1e6) >= attainable {
 			return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
-				figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.ReadBandwidth/1e9), 100*math.Exp(attainable-p.seen.y))
+				figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.y))
 		}
 		return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
 			rates(flops/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
@@ -187,11 +195,14 @@ func below(s results.Series) func(*judgement) string {
 }
 
 // roofline: MFU may be neither far below what compute and bandwidth allow, nor
-// above what they can: that is an error of the measurement. Ceilings know no common
+// above what they can: that is an error of the measurement. Where memory alone bounds the
+// operation, no rate is impossible, since a cache may have held the operands. Ceilings know no common
 // clock, so observed time is held against them.
 func (f *evidence) roofline(c *curve) []judgement {
 	s := c.series
-	if s.Peak.FLOPS <= 0 {
+	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
+	memory := s.Peak.Memory.Rate > 0
+	if s.Peak.FLOPS <= 0 || memory && cached {
 		return nil
 	}
 	rows := f.blank(c)
@@ -204,23 +215,27 @@ func (f *evidence) roofline(c *curve) []judgement {
 		j := &rows[i]
 		half := f.half(p.seen)
 		j.tested = true
-		ceiling, _ := leastTime(s, p.m)
-		limit := ceiling - math.Log1p(r.Tolerance)
-		fast := upperP((limit-p.seen.y)/p.seen.se, p.seen.df)
-		j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
-		j.broken, j.kept = p.seen.y+half < limit, p.seen.y-half >= limit
-		over := ceiling - p.seen.y
-		j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
-		j.cause, j.explain = MeasurementError, tooFast
-		if s.ReadBandwidth <= 0 || s.Key.Regime == results.Hot {
+		fast, sides := 1.0, 1.0
+		j.kept = true
+		if !memory {
+			ceiling, _ := leastTime(s, p.m)
+			limit := ceiling - math.Log1p(r.Tolerance)
+			fast, sides = upperP((limit-p.seen.y)/p.seen.se, p.seen.df), 2
+			j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
+			j.broken, j.kept = p.seen.y+half < limit, p.seen.y-half >= limit
+			over := ceiling - p.seen.y
+			j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
+			j.cause, j.explain = MeasurementError, tooFast
+		}
+		if cached {
 			continue
 		}
 		attainable := attainable(s, p.m)
-		limit = attainable - math.Log(r.Fraction)
+		limit := attainable - math.Log(r.Fraction)
 		slow := upperP((p.seen.y-limit)/p.seen.se, p.seen.df)
 		keptBoth := j.kept && p.seen.y+half <= limit
-		if slow < fast {
-			j.p, j.bound, j.sign = math.Min(1, 2*slow), limit, 1
+		if slow < fast || memory {
+			j.p, j.bound, j.sign = math.Min(1, sides*slow), limit, 1
 			j.broken = p.seen.y-half > limit
 			j.loss = Interval{lost(attainable - p.seen.y + half), lost(attainable - p.seen.y), lost(attainable - p.seen.y - half)}
 			// Memory that is mostly idle is not what the kernel waits for.

@@ -15,19 +15,19 @@ func (w *witness) memory() (Cause, string) {
 		return "", "the row is held against work that reads as much"
 	case s.Key.Regime == results.Hot:
 		return "", "operands may come from a cache"
-	case s.Peak.FLOPS <= 0 || s.ReadBandwidth <= 0:
+	case s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0:
 		return "", "the bandwidth of the memory is not known"
 	}
 	intensity := s.Key.FLOPs(w.row.m) / s.Key.Bytes(w.row.m)
-	attainable := intensity * s.ReadBandwidth / s.Peak.FLOPS
+	attainable := intensity * s.Bandwidth.Rate / s.Peak.FLOPS
 	reached := w.mfu(w.row)
 	switch expected := reached / (1 - math.Min(w.loss, 0.999)); {
 	case attainable >= 1 || attainable >= expected:
-		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s", figure(s.ReadBandwidth/1e9), percent(math.Min(attainable, 1)))
+		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s", figure(s.Bandwidth.Rate/1e9), percent(math.Min(attainable, 1)))
 	case reached < explainShare*attainable:
-		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s, and %s was reached", figure(s.ReadBandwidth/1e9), percent(attainable), percent(reached))
+		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s, and %s was reached", figure(s.Bandwidth.Rate/1e9), percent(attainable), percent(reached))
 	}
-	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %s is possible", figure(intensity), figure(s.ReadBandwidth/1e9), percent(attainable))
+	return MemoryBound, fmt.Sprintf("at %s FLOP a byte and %s GB/s no more than MFU %s is possible", figure(intensity), figure(s.Bandwidth.Rate/1e9), percent(attainable))
 }
 
 // alignmentRows is the least number of rows on either side that shows a pattern.

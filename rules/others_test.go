@@ -255,6 +255,43 @@ func TestPad(t *testing.T) {
 	}
 }
 
+// Softmax is held against copying; what is faster was in a cache, and is no error.
+func TestRooflineOfSoftmax(t *testing.T) {
+	const copied = 0.5e12
+	ceilings := kernels.Ceilings{Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}, ReadBandwidth: 1e12, CopyBandwidth: copied}
+	subject := kernels.Subject{Operation: kernels.Softmax, DType: kernels.BF16, Dims: kernels.Dims{Columns: 4096}}
+	w := byM(func(m int) float64 {
+		share := 0.8
+		switch {
+		case m < 64:
+			share = 3 // faster than memory is
+		case m >= 512:
+			share = 0.2
+		}
+		return subject.Bytes(m) / copied / share * 1e6
+	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
+	w.key.Subject = subject
+	judged := func(c kernels.Ceilings, regime results.Regime) []Finding {
+		data := w.sweep(grid(16, 1024, 16), 8)
+		s := &data.Series[0]
+		s.Key.Regime, s.Bandwidth = regime, c.Bandwidth(subject.Operation)
+		s.Peak, _ = c.Roof(subject)
+		return only(t, Roofline, data, w)
+	}
+	f := judged(ceilings, results.Engine)
+	if len(f) != 1 || f[0].FromM != 512 || f[0].ToM != 1024 || f[0].Cause != Implementation ||
+		!strings.Contains(f[0].Explanation, "copy bandwidth") || !strings.Contains(f[0].Explanation, "of 500.0 GB/s were reached, 20 %") {
+		t.Errorf("findings %+v", f)
+	}
+	if f := judged(ceilings, results.Hot); len(f) != 0 {
+		t.Errorf("operands in a cache: %+v", f)
+	}
+	ceilings.CopyBandwidth = 0 // a file without one
+	if f := judged(ceilings, results.Engine); len(f) != 1 || !strings.Contains(f[0].Explanation, "read bandwidth") {
+		t.Errorf("without the bandwidth of copying: %+v", f)
+	}
+}
+
 func TestRoofline(t *testing.T) {
 	w := byM(func(m int) float64 {
 		s := kernels.Shape{M: m, N: 4096, K: 4096}
@@ -271,7 +308,7 @@ func TestRoofline(t *testing.T) {
 		return bound / 0.8
 	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
 	data := w.sweep(grid(16, 1024, 16), 8)
-	data.Series[0].ReadBandwidth = 1e12
+	data.Series[0].Bandwidth.Rate = 1e12
 	f := only(t, Roofline, data, w)
 	if len(f) != 3 {
 		t.Fatalf("findings %+v", f)
@@ -291,7 +328,7 @@ func TestRoofline(t *testing.T) {
 	// Weights that come faster than memory gives them were in a cache.
 	warm := byM(func(int) float64 { return 20 }, student(0.01), rand.New(rand.NewPCG(5, 1)))
 	data = warm.sweep(grid(1, 8, 1), 8)
-	data.Series[0].ReadBandwidth = 1e12 // 33.6 us for the weights
+	data.Series[0].Bandwidth.Rate = 1e12 // 33.6 us for the weights
 	f = only(t, Roofline, data, warm)
 	if len(f) != 1 || f[0].Cause != MeasurementError || !strings.Contains(f[0].Explanation, "memory") {
 		t.Errorf("warm weights: %+v", f)
@@ -336,7 +373,7 @@ func TestNothingPanics(t *testing.T) {
 			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"), rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
 			s := results.Series{Key: k}
 			s.Peak.FLOPS = rapid.SampledFrom([]float64{0, 1, 1e14}).Draw(t, "peak")
-			s.ReadBandwidth = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
+			s.Bandwidth.Rate = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
 			for i, m := range grid(1, rapid.IntRange(0, 30).Draw(t, "rows"), 1) {
 				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4}}
 				r.Case.Label, r.Case.Launch = kernels.ReadLabel(rapid.SampledFrom([]string{"", "x_64x64", "y_128x64", "nvjet_128x64", "x_64x64 splitk 2"}).Draw(t, "label"))

@@ -17,7 +17,7 @@ var rooflineRule = rule{
 	meaning: "the rate is far below min(peak, intensity × bandwidth), or above what can be",
 	claim:   "the time is far above what the machine's peak and memory bandwidth allow, or below what they can",
 	help: "The ceiling of a row is min(peak, intensity × bandwidth) of its device. The row breaks the rule when " +
-		"its rate is below `fraction` of that. A rate above the ceiling by more than `tolerance` is a measurement error.",
+		"its rate is below `fraction` of that; the bandwidth is that of reading, and of copying for softmax. A rate above the ceiling by more than `tolerance` is a measurement error.",
 	settings: []setting{
 		number("fraction", "the share of the ceiling below which a row is anomalous", above(0, 1),
 			func(c *Config) *float64 { return &c.Rules.Roofline.Fraction }),

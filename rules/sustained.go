@@ -132,7 +132,7 @@ func (t sustainedTimes) finding(f Finding, series []results.Series) *Sustained {
 	case f.Against == nil && f.Rule == Roofline:
 		i := slices.IndexFunc(series, func(s results.Series) bool { return s.Key == f.Series })
 		row, ok := t[f.worst().Key()]
-		if i < 0 || !ok || series[i].Peak.FLOPS <= 0 || series[i].ReadBandwidth <= 0 {
+		if i < 0 || !ok || series[i].Peak.FLOPS <= 0 || series[i].Bandwidth.Rate <= 0 {
 			return nil
 		}
 		least := math.Exp(attainable(series[i], f.WorstM))

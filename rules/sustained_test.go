@@ -90,7 +90,7 @@ func TestSustainedFindings(t *testing.T) {
 		}
 		f.WorstM, f.Loss, f.Sustained = 64, exactly(tc.loss), &Sustained{US: 1} // of before
 		a := &Audit{Findings: []Finding{f}}
-		a.AddSustained(Data{Sustained: tc.rows, Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, ReadBandwidth: 1e12}}}, cfg)
+		a.AddSustained(Data{Sustained: tc.rows, Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
 		got := a.Findings[0].Sustained
 		if got != nil && tc.want != nil && math.Abs(got.Loss-tc.want.Loss) < 1e-12 && math.Abs(got.AgainstUS/tc.want.AgainstUS-1) < 1e-12 {
 			got.Loss, got.AgainstUS = tc.want.Loss, tc.want.AgainstUS

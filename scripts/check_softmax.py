@@ -2,14 +2,19 @@
 """Our softmax beside PyTorch's, in one process and in turns.
 
     scripts/check_softmax.py [--program tests/cuda/softmax.test] [--sizes 200] [--elements 33554432] [--rows 0]
-                             [--dtypes float32,float16,bfloat16] [--kernel auto] [--article]
+                             [--dtypes float32,float16,bfloat16] [--kernel auto]
+    scripts/check_softmax.py --article [--original FILE.cu]
 
 For as many counts of columns from 1 to 65536, in equal ratios, and as many rows as make the
 elements (or --rows of them), launches of torch.softmax and of ours are captured in graphs of a
 millisecond, which run in turns. A line has both times, PyTorch's over ours with an interval of more than
-95 % for the median, and what ours ran. The last lines count intervals that lie below 0.99. --article takes
-the sizes of a table that is often quoted instead: 32 · 64 heads, sequences of 16 to 512, with
-FasterTransformer's kernels as a third.
+95 % for the median, and what ours ran. The last lines count intervals that lie below 0.99.
+
+--article takes the sizes of a table that is often quoted instead: 32 · 64 heads, sequences of 16 to 512.
+A plain copy of as many bytes and our kernel fastertransformer run in the same turns. --original is
+a file with FasterTransformer's own kernels, softmax_kernel<float> and softmax_kernel_v2<float>, as CUDA C++,
+which nvcc compiles, or as the .cubin that it makes of that; docs/operations.md says what belongs in it. They run in the same turns too, in place, as they are written, and beside them our fastertransformer
+in place: the last line says whether it takes their time within 5 %.
 
 The program is the test program of kernels/cuda/softmax: it plans the launches and writes the machine code,
 which is launched here through the driver. Outputs are compared with PyTorch's.
@@ -21,6 +26,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -32,6 +38,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 GRAPH_SECONDS = 1e-3
 LEAST_RATIO = 0.99
+ARTICLE_SEQUENCES, ARTICLE_LENGTHS = 32 * 64, (16, 32, 64, 128, 256, 512)
+BASELINE_BOUND = 0.05  # how far our baseline may be from the original
 
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -110,6 +118,54 @@ class Kernels:
         return launch
 
 
+class Original:
+    """FasterTransformer's kernels, from a file of the user's."""
+
+    FEW = 120  # sequences up to which it runs softmax_kernel_v2, a block for each row
+
+    def __init__(self, file, folder):
+        if file.suffix == ".cu":
+            image, arch = pathlib.Path(folder) / "original.cubin", "sm_%d%d" % torch.cuda.get_device_capability()
+            done = subprocess.run(["nvcc", "-cubin", f"-arch={arch}", "-o", str(image), str(file)], capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"check_softmax: nvcc can't compile {file}: {done.stdout}{done.stderr}")
+            file = image
+        self.image = file.read_bytes()
+        self.module = ctypes.c_void_p()
+        check(cuda.cuModuleLoadData(ctypes.byref(self.module), self.image), f"load {file}")
+        self.many, self.few = (self.find(name, file) for name in ("softmax_kernel", "softmax_kernel_v2"))
+
+    def find(self, name, file):
+        """The function of a name for float, and whether it takes a mask."""
+        symbols = set(re.findall(rb"_Z\w*?%d%sIfEv\w+" % (len(name), name.encode()), self.image))
+        if len(symbols) != 1:
+            sys.exit(f"check_softmax: {file} has {len(symbols)} functions {name}<float>, expected 1: is it instantiated?")
+        symbol, function = symbols.pop(), ctypes.c_void_p()
+        check(cuda.cuModuleGetFunction(ctypes.byref(function), self.module, symbol), f"find {name}")
+        return function, b"PKS" in symbol
+
+    def launcher(self, x, length):
+        """A function that puts the softmax of x, in place, on the current stream."""
+        sequences = x.shape[0] // length
+        threads = next((t for t in (32, 64, 128, 256, 512) if length <= t), 1024)
+        few = sequences <= self.FEW
+        function, masked = self.few if few else self.many
+        # A mask for each of 32 batches, or fewer where there are fewer sequences: all is seen.
+        batches = min(32, sequences)
+        mask = torch.ones(batches * length * length if masked else 0, device="cuda")
+        values = [ctypes.c_void_p(x.data_ptr())] + ([ctypes.c_void_p(mask.data_ptr())] if masked else [])
+        values += [ctypes.c_int(batches), ctypes.c_int(sequences // batches), ctypes.c_int(length), ctypes.c_float(1)]
+        params = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        blocks = x.shape[0] if few else sequences
+
+        def launch():
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            check(cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, params, None), "launch the original")
+
+        launch.keep = (values, mask)
+        return launch
+
+
 def seconds(run, repeats):
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
@@ -138,6 +194,20 @@ def interval(ratios):
     s, n = sorted(ratios), len(ratios)
     below = int(n / 2 - 0.98 * n ** 0.5)
     return statistics.median(s), s[max(0, below - 1)], s[min(n - 1, n - max(1, below))]
+
+
+def in_turns(graphs, rounds):
+    """The seconds of a run of each graph, in as many rounds, of which each has an order of its own."""
+    samples = [[] for _ in graphs]
+    for _ in range(rounds):
+        for i in random.sample(range(len(graphs)), len(graphs)):
+            samples[i].append(seconds(graphs[i][0].replay, 1) / graphs[i][1])
+    return samples
+
+
+def over(a, b):
+    """Times a over times b of the same rounds: the median, and an interval for it."""
+    return interval([x / y for x, y in zip(a, b)])
 
 
 def columns_of(sizes):
@@ -170,6 +240,48 @@ def compare(y, want, name):
         sys.exit(f"check_softmax: {name}: {wrong.sum().item()} elements differ from PyTorch's")
 
 
+def article(args, folder):
+    """The table of the article, for each length one line, and one more for the original."""
+    problems = [{"rows": ARTICLE_SEQUENCES * n, "columns": n, "dtype": "fp32", "kernel": kernel}
+                for n in ARTICLE_LENGTHS for kernel in (args.kernel, "fastertransformer")]
+    told, calls = ask(args.program, problems, folder)
+    kernels, original = Kernels(told), Original(args.original, folder) if args.original else None
+    apart = []
+    for n, mine, baseline in zip(ARTICLE_LENGTHS, calls[::2], calls[1::2]):
+        x = torch.randn(ARTICLE_SEQUENCES * n, n, device="cuda")
+        y, z = torch.empty_like(x), torch.empty_like(x)
+        name, want = f"fp32 c{n} m{ARTICLE_SEQUENCES * n}", torch.softmax(x, -1)
+        runs = {"ours": kernels.launcher(mine, x, y), "baseline": kernels.launcher(baseline, x, z),
+                "torch": lambda: torch.softmax(x, -1, out=z), "copy": lambda: z.copy_(x)}
+        inputs = []
+        if original:
+            # What they write is what they read next: it tends to 1 / n, which takes as long.
+            inputs = [x.clone(), x.clone()]
+            runs["original"] = original.launcher(inputs[0], n)
+            runs["in place"] = kernels.launcher(baseline, inputs[1], inputs[1])
+        for key, output in {"ours": y, "baseline": z, **dict(zip(("original", "in place"), inputs))}.items():
+            runs[key]()
+            torch.cuda.synchronize()
+            compare(output, want, f"{name}, {key}")
+        took = dict(zip(runs, in_turns([graph_of(run) for run in runs.values()], args.rounds)))
+        us = {key: statistics.median(times) * 1e6 for key, times in took.items()}
+
+        def ratio(a, b):
+            return "%.3f [%.3f, %.3f]" % over(took[a], took[b])
+
+        print(f"{name:20} ours {us['ours']:8.2f} us, {ratio('copy', 'ours')} of a copy's speed; fastertransformer {us['baseline']:8.2f} us, "
+              f"ratio {ratio('baseline', 'ours')}; PyTorch {us['torch']:8.2f} us, ratio {ratio('torch', 'ours')}  {mine['label']}", flush=True)
+        if original:
+            apart.append(over(took["in place"], took["original"]))
+            print(f"{'':20} original {us['original']:8.2f} us, ratio to ours {ratio('original', 'ours')}; fastertransformer in place "
+                  f"{us['in place']:8.2f} us, {ratio('in place', 'original')} of the original's time", flush=True)
+    if original:
+        masked = ", which reads a mask" if original.many[1] else ""
+        print(f"{sum(abs(mid - 1) <= BASELINE_BOUND for mid, _, _ in apart)} of {len(apart)} medians of fastertransformer within "
+              f"{BASELINE_BOUND:.0%} of the original{masked}; intervals reach from {min(low for _, low, _ in apart):.3f} "
+              f"to {max(high for _, _, high in apart):.3f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=HERE / "tests/cuda/softmax.test")
@@ -180,42 +292,44 @@ def main():
     parser.add_argument("--kernel", default="auto")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--article", action="store_true")
+    parser.add_argument("--original", type=pathlib.Path)
     args = parser.parse_args()
+    if args.original and not args.article:
+        parser.error("--original: its kernels are timed at the sizes of --article alone")
+    if args.original and not args.original.is_file():
+        parser.error(f"--original: {args.original}: no such file")
 
-    problems = []
-    for dtype in ["float32"] if args.article else args.dtypes.split(","):
-        if args.article:
-            sizes = [(32 * 64 * n, n) for n in (16, 32, 64, 128, 256, 512)]
-        else:
-            sizes = [(args.rows or max(1, args.elements // c), c) for c in columns_of(args.sizes)]
-        for rows, columns in sizes:
-            for kernel in ([args.kernel, "fastertransformer"] if args.article else [args.kernel]):
-                problems.append({"rows": rows, "columns": columns, "dtype": NAMES[dtype], "kernel": kernel, "torch": dtype})
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     with tempfile.TemporaryDirectory() as folder:
-        told, calls = ask(args.program, [{k: v for k, v in p.items() if k != "torch"} for p in problems], folder)
-        kernels, slower, ratios = Kernels(told), [], []
-        for p, call in zip(problems, calls):
-            x = torch.randn(p["rows"], p["columns"], device="cuda", dtype=getattr(torch, p["torch"]))
-            y, z = torch.empty_like(x), torch.empty_like(x)
-            name = f"{p['dtype']} c{p['columns']} m{p['rows']}"
-            ours, theirs = kernels.launcher(call, x, y), lambda: torch.softmax(x, -1, out=z)
-            graphs = [graph_of(ours), graph_of(theirs)]
-            compare(y, z, f"{name}, {call['label']}")
-            samples = ([], [])
-            for _ in range(args.rounds):
-                for i in random.sample((0, 1), 2):
-                    samples[i].append(seconds(graphs[i][0].replay, 1) / graphs[i][1])
-            mid, low, high = interval([b / a for a, b in zip(*samples)])
-            mine = statistics.median(samples[0])
-            rate = 2 * x.numel() * x.element_size() / mine / 1e12
-            print(f"{name:24} PyTorch {statistics.median(samples[1]) * 1e6:9.2f} us, ours {mine * 1e6:9.2f} us {rate:5.2f} TB/s,"
-                  f" ratio {mid:.3f} [{low:.3f}, {high:.3f}]  {call['label']}", flush=True)
-            if p["kernel"] == args.kernel:
-                ratios.append(mid)
-                if high < LEAST_RATIO:
-                    slower.append((mid, name, call["label"]))
+        if args.article:
+            article(args, folder)
+        else:
+            beside_torch(args, folder)
+
+
+def beside_torch(args, folder):
+    """A line for each type and count of columns, and how many are slower than PyTorch."""
+    problems = [{"rows": args.rows or max(1, args.elements // columns), "columns": columns, "dtype": dtype, "kernel": args.kernel}
+                for dtype in args.dtypes.split(",") for columns in columns_of(args.sizes)]
+    told, calls = ask(args.program, [{**p, "dtype": NAMES[p["dtype"]]} for p in problems], folder)
+    kernels, slower, ratios = Kernels(told), [], []
+    for p, call in zip(problems, calls):
+        x = torch.randn(p["rows"], p["columns"], device="cuda", dtype=getattr(torch, p["dtype"]))
+        y, z = torch.empty_like(x), torch.empty_like(x)
+        name = f"{NAMES[p['dtype']]} c{p['columns']} m{p['rows']}"
+        ours, theirs = kernels.launcher(call, x, y), lambda: torch.softmax(x, -1, out=z)
+        graphs = [graph_of(ours), graph_of(theirs)]
+        compare(y, z, f"{name}, {call['label']}")
+        samples = in_turns(graphs, args.rounds)
+        mid, low, high = over(samples[1], samples[0])
+        mine = statistics.median(samples[0])
+        rate = 2 * x.numel() * x.element_size() / mine / 1e12
+        print(f"{name:24} PyTorch {statistics.median(samples[1]) * 1e6:9.2f} us, ours {mine * 1e6:9.2f} us {rate:5.2f} TB/s,"
+              f" ratio {mid:.3f} [{low:.3f}, {high:.3f}]  {call['label']}", flush=True)
+        ratios.append(mid)
+        if high < LEAST_RATIO:
+            slower.append((mid, name, call["label"]))
     print(f"{len(ratios)} sizes: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}, "
           f"{sum(r < LEAST_RATIO for r in ratios)} medians and {len(slower)} intervals below {LEAST_RATIO}")
     for mid, name, label in sorted(slower)[:20]:

@@ -54,7 +54,7 @@ func (e *Predictor) launch(c results.Case, m int) float64 {
 		flops = peak.FLOPS
 	}
 	t := c.Subject.FLOPs(m) / (flops * expectedMFU(c.Kernel))
-	if bw := ceilings.ReadBandwidth; bw > 0 && c.Regime != results.Hot {
+	if bw := ceilings.Bandwidth(c.Operation).Rate; bw > 0 && c.Regime != results.Hot {
 		t = max(t, c.Subject.Bytes(m)/bw)
 	}
 	return t + launchOverhead

@@ -52,7 +52,7 @@ func (p *part) report(s *station, smp results.Sample, round int, expected time.D
 	if prog.Elapsed > 0 {
 		prog.Busy = p.rig.busy / prog.Elapsed.Seconds()
 	}
-	if peak, ok := r.ceilings[id].Peak(s.c.DType); ok && peak.FLOPS > 0 {
+	if peak, ok := r.ceilings[id].Roof(s.c.Subject); ok && peak.FLOPS > 0 {
 		prog.MFU = s.c.FLOPs() / (smp.US / 1e6) / peak.FLOPS
 	}
 	r.Observer.Sample(s.c, smp)

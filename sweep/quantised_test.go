@@ -36,7 +36,7 @@ func TestQuantisedWeightsAreSwept(t *testing.T) {
 	if want := []string{"ours plain", "integers plain", "integers int4 g32x1 bf16 zint4"}; !slices.Equal(names, want) {
 		t.Fatalf("series %q, want %q", names, want)
 	}
-	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "it takes plain weights, not int4 g32x1 bf16 zint4") {
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "bf16 with weights int4:32:zero: it takes plain weights") {
 		t.Errorf("notes %q", notes)
 	}
 	run := newRun(t, p)
@@ -70,11 +70,11 @@ func TestQuantisedPlansAreRefused(t *testing.T) {
 		want string
 	}{
 		{"group", Options{Weights: int4(96), DTypes: []kernels.DType{kernels.BF16}}, "bf16 n256 k128 with weights int4:96: a group of 96 does not divide k 128"},
-		{"type", Options{Weights: int4(32), DTypes: []kernels.DType{kernels.FP32}}, `scales of type "fp32", expected fp16 or bf16`},
+		{"type", Options{Weights: int4(32), DTypes: []kernels.DType{kernels.FP32}}, "weights int4:32: activations of fp32, expected fp16 or bf16"},
 		{"layout", Options{Weights: int4(32), DTypes: []kernels.DType{kernels.BF16}, Kernels: []string{"integers"}},
 			"quantised weights are stored [N,K], layout nk, not kn"},
 		{"kernel", Options{Weights: int4(32), DTypes: []kernels.DType{kernels.BF16}, Kernels: []string{"ours"}, Layout: kernels.Transposed},
-			"kernel ours does not support bf16: it takes plain weights, not int4 g32x1 bf16"},
+			"kernel ours does not support bf16 with weights int4:32: it takes plain weights"},
 	} {
 		c.o.Targets, c.o.Batches = []Target{{N: 256, K: 128}}, Batches{1}
 		if _, err := NewPlan([]kernels.Device{quantising()}, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -203,6 +203,13 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if o.Layout, err = kernels.ParseLayout(f.layout); err != nil {
 		return bad("layout", err)
 	}
+	if i := slices.IndexFunc(o.Operations, kernels.Operation.HasWeights); i < 0 {
+		for _, name := range []string{"layout", "pack-inside"} {
+			if f.changed(name) {
+				return bad(name, fmt.Errorf("%v has no weights", o.Operations[0]))
+			}
+		}
+	}
 	for _, w := range f.weights {
 		weights, err := kernels.ParseQuantisation(w)
 		if err != nil {

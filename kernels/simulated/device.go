@@ -28,6 +28,7 @@ type Device struct {
 	rng     *rand.Rand
 	clock   governor
 	gemms   []kernels.Gemm
+	softmax []kernels.SoftmaxKernel
 	elapsed float64 // virtual seconds
 	memory  int64   // bytes in use
 	buffers uint64  // allocated so far
@@ -46,9 +47,10 @@ type place struct {
 }
 
 var (
-	_ kernels.Device       = (*Device)(nil)
-	_ kernels.MemoryTeller = (*Device)(nil)
-	_ kernels.Primer       = (*Device)(nil)
+	_ kernels.Device        = (*Device)(nil)
+	_ kernels.MemoryTeller  = (*Device)(nil)
+	_ kernels.Primer        = (*Device)(nil)
+	_ kernels.SoftmaxLister = (*Device)(nil)
 )
 
 const (
@@ -77,7 +79,11 @@ func (m *Machine) Open(s Session) *Device {
 		d.clock.temp = ambientC + degreesPerW*powerLimitW
 	}
 	for _, c := range m.curves {
-		d.gemms = append(d.gemms, &gemm{device: d, name: c.name})
+		if m.cfg.Columns > 0 {
+			d.softmax = append(d.softmax, &softmax{device: d, name: c.name})
+		} else {
+			d.gemms = append(d.gemms, &gemm{device: d, name: c.name})
+		}
 	}
 	return d
 }
@@ -98,6 +104,9 @@ func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) {
 
 // Gemms implements [kernels.Device].
 func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+
+// SoftmaxKernels implements [kernels.SoftmaxLister].
+func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel { return d.softmax }
 
 // Missing implements [kernels.Device].
 func (d *Device) Missing() []kernels.Missing { return nil }

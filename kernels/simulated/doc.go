@@ -20,6 +20,9 @@
 // A batch of products is one launch: one overhead, the arithmetic and the memory of all, and
 // the tiles of all in the same waves. It so takes less time than its products one by one.
 //
+// A machine of softmax has rows instead of products. Memory binds them at every M, and a kernel's efficiency is the
+// share of the bandwidth that it reaches.
+//
 // # Clock
 //
 // Under a power limit the clock heads for the frequency at which the product that runs

@@ -112,11 +112,16 @@ func (g *gemm) bind(b kernels.Batch, a kernels.Operand, w kernels.Weights, c ker
 			return nil, fmt.Errorf("%s: %v: %s needs %d bytes, its buffer has %d", g.name, b.Shape, o.name, o.need, o.have)
 		}
 	}
-	l := &launch{device: g.device, row: g.device.row(g.name, b.M)}
-	if size := g.device.machine.cfg.Allocation; size > 0 {
+	return g.device.launch(g.name, b.M, in, out), nil
+}
+
+// launch is that of an M of a kernel on operands.
+func (d *Device) launch(kernel string, m int, in, out *buffer) *launch {
+	l := &launch{device: d, row: d.row(kernel, m)}
+	if size := d.machine.cfg.Allocation; size > 0 {
 		l.placed = size * normal(mix(l.row.id, in.place, out.place))
 	}
-	return l, nil
+	return l
 }
 
 var _ kernels.ChoiceTeller = (*gemm)(nil)

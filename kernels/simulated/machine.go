@@ -34,7 +34,10 @@ type Config struct {
 	// Products is how many products of that size, each with weights of its own, a launch
 	// computes. 0 is a machine of single products.
 	Products int
-	DType    kernels.DType // bfloat16 when empty
+	// Columns makes it a machine of softmax, whose rows have so many: N, K and Products are 0
+	// then, and there are neither Waves nor Families, which are of tiles.
+	Columns int
+	DType   kernels.DType // bfloat16 when empty
 	// Ms is the grid, ascending, that is going to be measured: planted losses are
 	// relative to the best row of the grid below.
 	Ms []int
@@ -147,11 +150,8 @@ func NewMachine(cfg Config) (*Machine, error) {
 	if cfg.DType == "" {
 		cfg.DType = kernels.BF16
 	}
-	if cfg.N < 1 || cfg.K < 1 || len(cfg.Ms) == 0 {
-		return nil, fmt.Errorf("simulated machine: n%d k%d with %d batches, expected at least 1 of each", cfg.N, cfg.K, len(cfg.Ms))
-	}
-	if cfg.Products < 0 {
-		return nil, fmt.Errorf("simulated machine: %d products a launch, expected at least 0", cfg.Products)
+	if err := cfg.checkSubject(); err != nil {
+		return nil, err
 	}
 	if cfg.Ms[0] < 1 || !slices.IsSorted(cfg.Ms) {
 		return nil, fmt.Errorf("simulated machine: batches from %d, expected them ascending from 1", cfg.Ms[0])
@@ -183,6 +183,29 @@ func NewMachine(cfg Config) (*Machine, error) {
 		m.planted = append(m.planted, planted...)
 	}
 	return m, nil
+}
+
+// checkSubject refuses sizes that are of no operation, or of two.
+func (cfg Config) checkSubject() error {
+	switch {
+	case cfg.Columns < 0 || cfg.Products < 0:
+		return fmt.Errorf("simulated machine: %d columns and %d products a launch, expected at least 0", cfg.Columns, cfg.Products)
+	case cfg.Columns > 0 && (cfg.N != 0 || cfg.K != 0 || cfg.Products != 0 || cfg.Waves || cfg.Families):
+		return fmt.Errorf("simulated machine: softmax of %d columns has no n%d k%d x%d, waves or families", cfg.Columns, cfg.N, cfg.K, cfg.Products)
+	case cfg.Columns == 0 && (cfg.N < 1 || cfg.K < 1) || len(cfg.Ms) == 0:
+		return fmt.Errorf("simulated machine: n%d k%d with %d batches, expected at least 1 of each", cfg.N, cfg.K, len(cfg.Ms))
+	}
+	return nil
+}
+
+// Subject is what the machine computes.
+func (cfg Config) Subject() kernels.Subject {
+	if cfg.Columns > 0 {
+		return kernels.Subject{Operation: kernels.Softmax, DType: cfg.DType, Dims: kernels.Dims{Columns: cfg.Columns}}
+	}
+	s := kernels.Product(cfg.DType, cfg.N, cfg.K)
+	s.Products = cfg.Products
+	return s
 }
 
 // drawPlanted places one interval of each depth, in slots of equal length of the grid
@@ -250,6 +273,9 @@ func (m *Machine) products() float64 { return float64(max(1, m.cfg.Products)) }
 
 // flopsPerRow is the work of one row of each product of a launch.
 func (m *Machine) flopsPerRow() float64 {
+	if m.cfg.Columns > 0 {
+		return m.cfg.Subject().FLOPs(1)
+	}
 	return 2 * float64(m.cfg.N) * float64(m.cfg.K) * m.products()
 }
 
@@ -258,7 +284,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	id := m.hash(c.name, at)
 	rng := rand.New(rand.NewPCG(id, 0x726f77))
 	shape := kernels.Shape{M: at, N: m.cfg.N, K: m.cfg.K}
-	work := shape.FLOPs() * m.products()
+	work, bytes := shape.FLOPs()*m.products(), shape.Bytes(m.cfg.DType)*m.products()
 	efficiency, label, tiling := c.efficiency, "", kernels.Tiling{}
 	for _, a := range c.switches {
 		if at >= a.from {
@@ -283,8 +309,13 @@ func (m *Machine) base(c *curve, at int) *row {
 		label = k.label
 	}
 	const sharpness = 6 // of the corner between memory and arithmetic
+	if m.cfg.Columns > 0 {
+		// Memory is what softmax makes more or less of.
+		s := m.cfg.Subject()
+		work, bytes = s.FLOPs(at), s.Bytes(at)/efficiency
+	}
 	core := math.Pow(work/(peakFLOPS*efficiency), sharpness)
-	memory := math.Pow(shape.Bytes(m.cfg.DType)*m.products()/bandwidth, sharpness)
+	memory := math.Pow(bytes/bandwidth, sharpness)
 	share := core / (core + memory)
 	rough := roughness*rng.NormFloat64() - math.Log1p(-m.isolated(c.name, at))
 	r := &row{
@@ -306,6 +337,9 @@ func (m *Machine) hash(kernel string, at int) uint64 {
 	seeds := []uint64{m.cfg.Seed, hashName(kernel), uint64(at)}
 	if m.cfg.Products > 0 {
 		seeds = append(seeds, uint64(m.cfg.Products))
+	}
+	if m.cfg.Columns > 0 {
+		seeds = append(seeds, uint64(m.cfg.Columns), 0x736f66746d6178)
 	}
 	return mix(seeds...)
 }

@@ -48,7 +48,7 @@ func measureInOrder(ctx context.Context, device *simulated.Device, machine *simu
 	var seq int64
 	for _, g := range device.Gemms() {
 		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: g.Name(), Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
-		series := results.Series{Key: key, Peak: peak, ReadBandwidth: ceilings.ReadBandwidth}
+		series := results.Series{Key: key, Peak: peak, Bandwidth: ceilings.Bandwidth(key.Operation)}
 		for _, m := range grid() {
 			series.Rows = append(series.Rows, results.Row{Case: results.Case{ID: int64(len(data.Series)*len(grid()) + len(series.Rows) + 1), SeriesKey: key, M: m}})
 		}

@@ -88,7 +88,7 @@ func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 	p.Sentinel.DriftBound = rules.Default().DriftBound
 	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs them as often as one of minutes
 	for _, kernel := range []string{simulated.Library, simulated.Ours} {
-		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
+		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: s.machine.Config().Subject(), Regime: results.Engine}
 		p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: key, Ms: s.kind.grid(), Infer: s.kind.infers})
 	}
 	return p

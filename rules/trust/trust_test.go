@@ -91,6 +91,46 @@ func aSubject(t *testing.T) (*subject, *visit) {
 	return s, &visit{name: "a", truth: newTruth(s.machine, simulated.NominalClockMHz)}
 }
 
+// TestSoftmax audits machines of softmax, of which memory and not arithmetic sets the pace: what is
+// planted is found, and what keeps the rules is not.
+func TestSoftmax(t *testing.T) {
+	kinds, err := ParseKinds([]string{"noise1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := newTally()
+	for i := range 4 {
+		s, err := newSubject(1, kinds[0], i, rules.Default(), t.TempDir(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.machine.Config()
+		cfg.N, cfg.K, cfg.Columns = 0, 0, 8192
+		if i%2 == 1 {
+			cfg.Depths = nil
+		}
+		if s.machine, err = simulated.NewMachine(cfg); err != nil {
+			t.Fatal(err)
+		}
+		planted := all.count(UnfoundPromised).Of
+		if err := s.examine(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if found := all.count(UnfoundPromised).Of - planted; i%2 == 0 && found == 0 {
+			t.Errorf("machine %d: no interval of the promised depth was looked for", i)
+		}
+	}
+	for _, m := range []Measure{FalseRows, FalseFindings, MissedRows, UnfoundPromised, InvalidRuns, FalseRemedies} {
+		t.Logf("%s: %+v", m, *all.count(m))
+		if c := all.count(m); c.Hits > 0 {
+			t.Errorf("%s: %d of %d", m, c.Hits, c.Of)
+		}
+	}
+	if c := all.count(FalseFindings); c.Of == 0 {
+		t.Error("no finding was confirmed")
+	}
+}
+
 func key(kernel string) results.SeriesKey {
 	return results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
 }

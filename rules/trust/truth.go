@@ -65,10 +65,10 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) (most float64, known bo
 		return slow - math.Log(t.other(f.Series.Kernel, f.WorstM).Lo) - math.Log1p(cfg.Rules.Alternative.Margin), true
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
-		peak, _ := ceilings.Peak(row.DType)
+		peak, _ := ceilings.Roof(row.Subject)
 		// Ceilings are absolute: what slows the whole device as it works counts against them.
 		slow += math.Max(0, t.machine.Config().Drift)
-		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.ReadBandwidth)
+		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.Bandwidth(row.Operation).Rate)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction), true
 	case rules.Parity:
 		return 0, true // nothing is to be found on one data type

@@ -17,7 +17,7 @@
 #                             token's products in one graph; then PyTorch's attention, and an audit of ours
 #   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
 #                             bytes; then small ones; then 200 counts of columns beside PyTorch's, and the
-#                             sizes of an article beside FasterTransformer's
+#                             sizes of an article beside FasterTransformer's; then an audit of ours
 #   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
 #                             against a plain loop of library calls (needs PyTorch);
 #                             then its splits and its report
@@ -47,6 +47,7 @@
 # at a time (default: one for each processor), first the tests, then the sanitizers.
 # OUT is the folder for logs and results (default ./out next to this script); DEVICE the
 # card of article and audit (default cuda:0), where the other sections take the first;
+# ORIGINAL a file with FasterTransformer's own kernels for softmax (docs/operations.md says what is in it);
 # SANITIZE a regular expression of the tests that run under the sanitizers (default: all),
 # SANITIZE_TOOLS the sanitizers (default: racecheck memcheck initcheck synccheck).
 set -uo pipefail
@@ -287,11 +288,15 @@ run_softmax() {
     passed
     step softmax-small 24 python3 check_softmax.py --rows 64
     passed
-    step softmax-article 16 python3 check_softmax.py --article
+    step softmax-article 24 python3 check_softmax.py --article ${ORIGINAL:+--original "$(cd "$started_in" && realpath "$ORIGINAL")"}
     passed
   else
     summary+=("softmax-torch          skipped: python3 has no PyTorch")
   fi
+  rm -rf "$out/softmax-audit"
+  step softmax-audit 60 ./gemmaudit run --device "$device" --op softmax --shape c1000,c4096,c50257 --batch 1024:8192:64 --dtype bf16 \
+    --kernel auto --block 1ms --deadline 20s --out "$out/softmax-audit"
+  passed 1 4
 }
 
 run_article() {

@@ -34,31 +34,48 @@ __device__ __forceinline__ float overBlock(float v, float none, float* shared, C
 __device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ float added(float a, float b) { return a + b; }
 
-// oneElementEach does `count` rows from first on.
-template <class T>
-__device__ __forceinline__ void oneElementEach(const SoftmaxParams& p, int first, int count) {
-    __shared__ float tops[32], sums[32], top, sum;
+// Met is what warps of a block tell each other.
+struct Met {
+    float tops[32], sums[32], top, sum;
+};
+
+// oneElementEach does `count` rows from first on. What a row costs beyond what the original spends on one shows in
+// its time: where PLAIN, there is no mask and no logarithm, and nothing is computed for them.
+template <class T, bool PLAIN>
+__device__ __forceinline__ void oneElementEach(const SoftmaxParams& p, Met& met, int first, int count) {
     const int column = threadIdx.x;
+    const int64_t at = static_cast<int64_t>(first) * p.columns + column;
+    const T* in = static_cast<const T*>(p.in) + at;
+    T* out = static_cast<T*>(p.out) + at;
+    for (int i = 0; i < count; i++, in += p.columns, out += p.columns) {
+        const int seen = PLAIN ? p.columns : seenOf(p, first + i);
+        float x = column < seen ? widen(*in) : 0;
+        x = column < seen ? x * p.scale : lowest();
+        float v = overBlock(x, lowest(), met.tops, larger);
+        if (threadIdx.x == 0) met.top = v;
+        __syncthreads();
+        const float difference = x - met.top;
+        const float weight = column < seen ? __expf(difference) : 0;
+        v = overBlock(weight, 0, met.sums, added);
+        if (threadIdx.x == 0) met.sum = v;
+        __syncthreads();
+        if (column >= p.columns) continue;
+        float result = weight / met.sum;
+        if (!PLAIN) result = column >= seen ? (p.log ? lowest() : 0) : p.log ? difference - logf(met.sum) : result;
+        *out = narrow<T>(result);
+    }
+}
+
+template <class T>
+__device__ __forceinline__ void oneElementEach(const SoftmaxParams& p, int first, int rows) {
+    __shared__ Met met;
     dependentsMayStart();
     waitForPredecessor();
-    for (int at = first; at < first + count && at < p.rows; at++) {
-        const T* const in = static_cast<const T*>(p.in) + static_cast<int64_t>(at) * p.columns;
-        T* const out = static_cast<T*>(p.out) + static_cast<int64_t>(at) * p.columns;
-        const int seen = seenOf(p, at);
-        const float x = column < seen ? widen(in[column]) * p.scale : lowest();
-        float v = overBlock(x, lowest(), tops, larger);
-        if (threadIdx.x == 0) top = v;
-        __syncthreads();
-        const float difference = x - top;
-        const float weight = column < seen ? __expf(difference) : 0;
-        v = overBlock(weight, 0, sums, added);
-        if (threadIdx.x == 0) sum = v;
-        __syncthreads();
-        if (column < p.columns) {
-            const float result = column >= seen ? (p.log ? lowest() : 0) : p.log ? difference - logf(sum) : weight / sum;
-            out[column] = narrow<T>(result);
-        }
-    }
+    const int count = min(rows, p.rows - first);
+    if (p.queries == 0 && !p.log)
+        oneElementEach<T, true>(p, met, first, count);
+    else
+        oneElementEach<T, false>(p, met, first, count);
 }
 
 template <class T>

@@ -1,0 +1,140 @@
+package simulated
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+func newSoftmax(t testing.TB, columns int, depths ...float64) *Machine {
+	t.Helper()
+	m, err := NewMachine(Config{Seed: 3, Columns: columns, DType: kernels.FP16, Ms: grid, Depths: depths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestSoftmax runs softmax as a sweep does, as a task: a sample takes what the truth says, both
+// operands must be there, and nothing else is computed.
+func TestSoftmax(t *testing.T) {
+	const columns, rows = 1000, 800
+	m := newSoftmax(t, columns, 0.2)
+	d := m.Open(Session{Seed: 1})
+	alloc := func(bytes int64) kernels.Buffer {
+		b, err := d.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	task := kernels.Task{Subject: m.Config().Subject(), M: rows}
+	bytes := task.InputElements(rows) * 2
+	if bytes != rows*columns*2 || task.Stored(rows) != 0 || len(d.Gemms()) != 0 {
+		t.Fatalf("%d bytes of input, %d stored, %d products", bytes, task.Stored(rows), len(d.Gemms()))
+	}
+	in, out, short := alloc(bytes), alloc(bytes), alloc(bytes-2)
+	for _, name := range []string{Library, Ours} {
+		k, err := kernels.FindImplementation(d, kernels.Softmax, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := k.PrepareWeights(task, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := k.Bind(task, kernels.Operand{Buffer: in}, w, kernels.Operand{Buffer: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 10 * m.Seconds(name, []int{rows}, NominalClockMHz).Lo; math.Abs(span.Seconds/want-1) > 1e-9 {
+			t.Errorf("%s: 10 launches take %g s, want %g", name, span.Seconds, want)
+		}
+		for operand, pair := range map[string][2]kernels.Operand{
+			"In":  {{Buffer: short}, {Buffer: out}},
+			"Out": {{Buffer: in}, {Buffer: out, Offset: 1}},
+		} {
+			if _, err := k.Bind(task, pair[0], w, pair[1]); err == nil || !strings.Contains(err.Error(), operand+" needs") {
+				t.Errorf("%s: %s is one element short: %v", name, operand, err)
+			}
+		}
+		var refused *kernels.Unsupported
+		for _, change := range []func(*kernels.Task){
+			func(t *kernels.Task) { t.Columns++ },
+			func(t *kernels.Task) { t.DType = kernels.BF16 },
+			func(t *kernels.Task) { t.Queries = 4 },
+			func(t *kernels.Task) { t.Operation = kernels.LogSoftmax },
+		} {
+			other := task
+			change(&other)
+			if err := k.Supports(other); !errors.As(err, &refused) || refused.Reason != "this machine knows only softmax fp16 c1000" {
+				t.Errorf("%s: %v: %v", name, other, err)
+			}
+			if _, err := k.Bind(other, kernels.Operand{Buffer: in}, w, kernels.Operand{Buffer: out}); !errors.As(err, &refused) {
+				t.Errorf("%s: %v is bound: %v", name, other, err)
+			}
+		}
+	}
+	if n := len(newMachine(t, Config{}).Open(Session{}).SoftmaxKernels()); n != 0 {
+		t.Errorf("a machine of products has %d kernels of softmax", n)
+	}
+	for name, cfg := range map[string]Config{
+		"a product too": {Columns: 8, N: 8, K: 8, Ms: []int{1}},
+		"waves":         {Columns: 8, Waves: true, Ms: []int{1}},
+		"families":      {Columns: 8, Families: true, Ms: []int{1}},
+		"negative":      {Columns: -1, Ms: []int{1}},
+		"no grid":       {Columns: 8},
+	} {
+		if _, err := NewMachine(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestSoftmaxTimes: no softmax is faster than memory, and long ones reach the most of it; what is
+// planted is as deep as it says.
+func TestSoftmaxTimes(t *testing.T) {
+	const rough = 0.015
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := NewMachine(Config{Seed: rapid.Uint64().Draw(t, "seed"), Columns: rapid.IntRange(1, 65536).Draw(t, "columns"), Ms: grid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := rapid.SampledFrom(grid).Draw(t, "m")
+		least := m.Config().Subject().Bytes(at) / bandwidth
+		for _, kernel := range []string{Library, Ours} {
+			took := m.Seconds(kernel, []int{at}, NominalClockMHz).Lo
+			if took < least*(1-rough) || took > (least/0.8+4e-6)*(1+rough) {
+				t.Fatalf("%s m%d: %g s, memory needs %g", kernel, at, took, least)
+			}
+			if beta := m.Elasticity(kernel, at); beta > 0.25 {
+				t.Fatalf("%s m%d: β is %g where memory binds", kernel, at, beta)
+			}
+		}
+	})
+	m, seen := newSoftmax(t, 4096, 0.1, 0.2), 0
+	for _, p := range m.Planted() {
+		losses := m.Losses(p.Kernel, NominalClockMHz)
+		for at := p.FromM; at <= p.ToM; at++ {
+			if i, ok := slices.BinarySearch(grid, at); ok {
+				seen++
+				if math.Abs(losses[i].Lo-p.Depth) > 1e-9 {
+					t.Errorf("%s m%d loses %v, planted %g", p.Kernel, at, losses[i], p.Depth)
+				}
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("%d rows are planted", seen)
+	}
+}
