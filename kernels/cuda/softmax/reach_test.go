@@ -249,7 +249,9 @@ func BenchmarkSmall(b *testing.B) {
 						}
 					}
 					fmt.Fprintln(os.Stderr, strings.TrimSuffix(line, ","))
-					ofBest := func(s *kerneltest.Series) float64 { return kerneltest.Median(best.Samples) / kerneltest.Median(s.Samples) }
+					ofBest := func(s *kerneltest.Series) float64 {
+						return kerneltest.Median(best.Samples) / kerneltest.Median(s.Samples)
+					}
 					fmt.Fprintf(os.Stderr, "  ways: %s\n", strings.Join(r.shares(b, o, all, ofBest), ", "))
 				})
 			}
