@@ -198,6 +198,9 @@ func checkStaged(p Problem, c planning.Call, each int) error {
 	}
 	for _, block := range []int{0, c.Grid.X - 1} {
 		rows := min(each, p.rows-block*each)
+		if _, followed := stagedFollowed.LoadOrStore([4]int{lanes, elements, rows, p.columns}, true); followed {
+			continue
+		}
 		taken := make([]int, rows*p.columns)
 		for turn := range (rows + 31) / 32 * lanes {
 			first := turn/lanes*32 + turn%lanes
