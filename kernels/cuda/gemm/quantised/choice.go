@@ -151,34 +151,44 @@ func (c choice) busiest() int64 {
 	return streamed + int64(planning.DivideUp(c.tiles()-c.streamed, c.blocks))*int64(c.steps)
 }
 
-// The model of times. What instructions take is counted from the code; what a launch and the sums
-// of cut tiles take, and what memory gives, is as in the narrow kernel of the hopper family.
+// The model of times, with constants that fit what an H200 takes for all choices: from 8 to 256
+// tokens in tiles, whole and cut, of 1 to 4096 rows of A.
 const (
-	startSeconds    = 1.9e-6
-	handOverSeconds = 1.0e-6
-	partRate        = 60e9 // bytes a second at which one multiprocessor reads the parts of a tile
-	memoryShare     = 0.9  // of the data sheet's bandwidth
-	clockShare      = 0.8  // of the highest clock, which the power limit leaves when tensor cores are busy
-	// convertCycles is what the warps of one scheduler take to make operands of a step of weights
-	// of 4 bits: 2 warps, 8 words, 15 instructions for each and what lies around them.
-	convertCycles = 360
-	overlap       = 3 // p of the p-norm by which resources that work side by side add up
+	startSeconds    = 4.2e-6
+	handOverSeconds = 1.5e-6
+	partRate        = 186e9 // bytes a second at which one multiprocessor reads the parts of a tile
+	memoryShare     = 0.85  // of the data sheet's bandwidth
+	// clockShare is what the power limit leaves of the highest clock when the tensor cores of all
+	// multiprocessors are busy, and mostClockShare when few are.
+	clockShare, mostClockShare = 0.8, 0.95
+	// convertCycles is what a multiprocessor takes to make operands of a step of weights of 4 bits, with
+	// one block, whose warps wait for each other, and with two.
+	convertCycles, convertCyclesOfTwo = 835, 610
+	stepOverlap                       = 2.2 // p of the p-norm by which operands and products of a step add up
+	overlap                           = 3   // and that of resources that work side by side
+	// cutSteps is how much longer steps of cut tiles of 256 tokens take: blocks that are at different
+	// places along K share less in L2.
+	cutSteps = 0.02
 )
 
 // seconds is what the model expects of one launch.
 func (c choice) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6
-	steps := float64(c.busiest()) * float64(c.perSM) // of a multiprocessor
-	// 64 × 8 outputs, 16 deep, take four cycles: sixteen times for a step.
-	multiply := 8 * float64(c.tokens) / clockShare
-	if c.mma {
-		multiply *= planning.TensorClocks(a, p.DType)
+	together, convert := 1., float64(convertCycles) // blocks of a multiprocessor
+	if c.blocks > a.SMs {
+		together, convert = float64(c.perSM), convertCyclesOfTwo
 	}
-	convert := float64(convertCycles)
 	if p.Weights.Bits == 8 {
 		convert *= 1.4
 	}
-	times := []float64{steps * math.Pow(math.Pow(multiply, overlap)+math.Pow(convert, overlap), 1./overlap) / clock}
+	cut := float64(c.streamed) * float64(c.steps) / float64(c.blocks)
+	steps := (float64(c.busiest()) + cutSteps*cut*float64(c.tokens)/256) * together
+	// 64 × 8 outputs, 16 deep, take four cycles: sixteen times for a step.
+	multiply := 8 * float64(c.tokens) / min(mostClockShare, clockShare*float64(a.SMs)/float64(min(a.SMs, c.blocks)))
+	if c.mma {
+		multiply *= planning.TensorClocks(a, p.DType)
+	}
+	times := []float64{steps * norm(stepOverlap, multiply, convert) / clock}
 	fetched := float64(c.tiles()) * float64(c.steps) * float64(2*c.tokens*128+c.record)
 	times = append(times, fetched/(planning.L2PerClock(a)*clock*float64(a.SMs)))
 	if a.Bandwidth > 0 {
@@ -186,16 +196,21 @@ func (c choice) seconds(a planning.Arch, p Problem) float64 {
 		rest := float64(p.M) * float64(p.K+p.N) * float64(p.DType.Size())
 		times = append(times, (weights+rest)/(a.Bandwidth*memoryShare))
 	}
-	sum := 0.
-	for _, t := range times {
-		sum += math.Pow(t, overlap)
-	}
-	t := startSeconds + math.Pow(sum, 1./overlap)
+	t := startSeconds + norm(overlap, times...)
 	if c.streamed > 0 {
 		parts := planning.DivideUp(c.blocks, c.streamed)
 		t += handOverSeconds + float64(parts*c.tokens*support.RecordRows*4)/partRate
 	}
 	return t
+}
+
+// norm is the p-norm of times.
+func norm(p float64, times ...float64) float64 {
+	sum := 0.
+	for _, t := range times {
+		sum += math.Pow(t, p)
+	}
+	return math.Pow(sum, 1/p)
 }
 
 // label is "16x128 stages 11 two a multiprocessor split 64 of 112 among 132": rows and columns of
@@ -246,22 +261,23 @@ func (c choice) plan(a planning.Arch, p Problem) gemm.Plan {
 	return plan
 }
 
-// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64".
-func (c choice) symbol(p Problem) string {
-	zeros, by := "", ""
-	if c.mma {
-		by = "mma_"
-	}
+// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64", or "ga_w4a16_mma_bf16_g128z_64" by mma.sync.
+func symbol(p Problem, by string, t tile) string {
+	zeros := ""
 	if p.Weights.ZeroPoint != "" {
 		zeros = "z"
 	}
-	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, c.tokens)
+	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, t.tokens)
 }
 
 // call launches quantised.cuh or quantised_mma.cuh: struct Params or MmaParams there.
 func (c choice) call(p Problem, at gemm.Addresses, lda int) planning.Call {
+	by := ""
+	if c.mma {
+		by = "mma_"
+	}
 	k := planning.Call{
-		Kernel: c.symbol(p), Shared: c.shared(c.stages), Overlap: !c.mma,
+		Kernel: symbol(p, by, c.tile), Shared: c.shared(c.stages), Overlap: !c.mma,
 		Grid: planning.Dim3{X: c.blocks}, Block: planning.Dim3{X: c.threads()},
 	}
 	if c.mma {

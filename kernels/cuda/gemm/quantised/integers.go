@@ -24,8 +24,9 @@ func (p Problem) quantised() kernels.QuantisedProblem {
 // Family is that of kernels with quantised weights. Addresses.B is that of their records.
 type Family = planning.Family[Problem, gemm.Addresses]
 
-// Integers is kernels for weights of some bits: w4a16.cu and w8a16.cu on compute capability 9.0, and
-// w4a16_mma.cu and w8a16_mma.cu on others from 8.0 on.
+// Integers is kernels for weights of some bits: w4a16.cu and w8a16.cu, and for few rows of A
+// w4a16_narrow.cu and w8a16_narrow.cu, on compute capability 9.0; w4a16_mma.cu and w8a16_mma.cu on
+// others from 8.0 on.
 type Integers struct{ Bits int }
 
 // Families are the kernels of ours for quantised weights.
@@ -38,7 +39,7 @@ func (f Integers) Name() string { return fmt.Sprintf("w%da16", f.Bits) }
 func (f Integers) Describe(a planning.Arch) string {
 	how, count := "mma.sync, with cp.async stages", len(mmaTiles)
 	if byWgmma(a) {
-		how, count = "wgmma, with bulk copies", len(tiles)
+		how, count = "wgmma, with bulk copies, or of mma.sync where rows are few", len(tiles)+len(narrowTiles)
 	}
 	return fmt.Sprintf("weights of %d bits with scales, packed ahead, made operands of %s; persistent grid, stream-K, %d tiles", f.Bits, how, count)
 }
@@ -65,12 +66,31 @@ func (f Integers) Supports(a planning.Arch, p Problem) string {
 	return planning.SizeReason(p.Problem.Problem, 8, support.RecordRows)
 }
 
+// way is one way to compute a product.
+type way interface {
+	seconds(a planning.Arch, p Problem) float64
+	plan(a planning.Arch, p Problem) gemm.Plan
+}
+
+// ways are those that may be best for p.
+func ways(a planning.Arch, p Problem) []way {
+	var all []way
+	for _, c := range choices(a, p) {
+		all = append(all, c)
+	}
+	for _, n := range narrows(a, p) {
+		all = append(all, n)
+	}
+	return all
+}
+
 // Plan takes the least expected time.
 func (f Integers) Plan(a planning.Arch, p Problem) gemm.Plan {
-	best, seconds := choice{}, math.Inf(1)
-	for _, c := range choices(a, p) {
-		if this := c.seconds(a, p); this < seconds {
-			best, seconds = c, this
+	var best way
+	seconds := math.Inf(1)
+	for _, w := range ways(a, p) {
+		if this := w.seconds(a, p); this < seconds {
+			best, seconds = w, this
 		}
 	}
 	return best.plan(a, p)
@@ -79,8 +99,8 @@ func (f Integers) Plan(a planning.Arch, p Problem) gemm.Plan {
 // Candidates implements [planning.Chooser].
 func (f Integers) Candidates(a planning.Arch, p Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	for _, c := range choices(a, p) {
-		plans = append(plans, c.plan(a, p))
+	for _, w := range ways(a, p) {
+		plans = append(plans, w.plan(a, p))
 	}
 	return plans
 }

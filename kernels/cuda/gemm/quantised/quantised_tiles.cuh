@@ -15,6 +15,12 @@
     K(__VA_ARGS__, 192) \
     K(__VA_ARGS__, 256)
 
+// Those of the kernels for few rows of A.
+#define GA_QUANTISED_NARROW_TILES(K, ...) \
+    K(__VA_ARGS__, 8) \
+    K(__VA_ARGS__, 16) \
+    K(__VA_ARGS__, 32)
+
 // Those of the kernels for other GPUs.
 #define GA_QUANTISED_MMA_TILES(K, ...) \
     K(__VA_ARGS__, 8) \

@@ -160,21 +160,28 @@ struct Record {
     static constexpr int BYTES = 2 * PART;
     static constexpr int WORDS = BITS / 4; // of 16 of K
 
-    // group loads what belongs to one group of K, by the thread's place among the scales.
-    static __device__ __forceinline__ Group group(uint32_t scalesAt, int index) {
+    // group is the scales and zero points of one group of K, of the words that a thread's rows share.
+    static __device__ __forceinline__ Group group(uint32_t scales, uint32_t zeros) {
         Group g;
-        const uint32_t scales = loadShared4(scalesAt + index * SCALE_BYTES);
         g.scale[0] = __byte_perm(scales, 0, 0x1010);
         g.scale[1] = __byte_perm(scales, 0, 0x3232);
-        if constexpr (ZEROS) {
-            const uint32_t zeros = loadShared4(scalesAt + SCALES + index * SCALE_BYTES);
-            g.zero[0] = __byte_perm(zeros, 0, 0x1010);
-            g.zero[1] = __byte_perm(zeros, 0, 0x3232);
-        } else {
-            g.zero[0] = Codes<T, BITS>::ZERO[0];
-            g.zero[1] = Codes<T, BITS>::ZERO[1];
-        }
+        g.zero[0] = ZEROS ? __byte_perm(zeros, 0, 0x1010) : Codes<T, BITS>::ZERO[0];
+        g.zero[1] = ZEROS ? __byte_perm(zeros, 0, 0x3232) : Codes<T, BITS>::ZERO[1];
         return g;
+    }
+
+    // loadGroup loads it by the thread's place among the scales.
+    static __device__ __forceinline__ Group loadGroup(uint32_t scalesAt, int index) {
+        uint32_t zeros = 0;
+        if constexpr (ZEROS) zeros = loadShared4(scalesAt + SCALES + index * SCALE_BYTES);
+        return group(loadShared4(scalesAt + index * SCALE_BYTES), zeros);
+    }
+
+    // widen makes the operand of 16 of K of a thread's words.
+    static __device__ __forceinline__ void widen(const uint32_t *words, const Group &g, uint32_t (&a)[4]) {
+        Codes<T, BITS>::widen(words, g, a);
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = Pairs<T>::times(a[i], g.scale[i % 2]);
     }
 
     // operands are those of one half of a record's K. g is the group that the half before has
@@ -190,10 +197,8 @@ struct Record {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             constexpr int PER_GROUP = GROUP / 16;
-            if ((HALF * 4 + k) % PER_GROUP == 0) g = group(scalesAt, (HALF * 4 + k) / PER_GROUP);
-            Codes<T, BITS>::widen(words + k * WORDS, g, a[k]);
-#pragma unroll
-            for (int i = 0; i < 4; i++) a[k][i] = Pairs<T>::times(a[k][i], g.scale[i % 2]);
+            if ((HALF * 4 + k) % PER_GROUP == 0) g = loadGroup(scalesAt, (HALF * 4 + k) / PER_GROUP);
+            widen(words + k * WORDS, g, a[k]);
         }
     }
 };

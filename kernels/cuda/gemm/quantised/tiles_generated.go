@@ -15,6 +15,13 @@ var tiles = []tile{
 	{tokens: 256},
 }
 
+// narrowTiles is those of the kernels for few rows of A.
+var narrowTiles = []tile{
+	{tokens: 8},
+	{tokens: 16},
+	{tokens: 32},
+}
+
 // mmaTiles is those of the kernels for other GPUs.
 var mmaTiles = []tile{
 	{tokens: 8},

@@ -1,0 +1,350 @@
+// C = A·Wᵀ of a few rows of 16-bit activations and weights of 4 or 8 bits, compute capability 9.0,
+// computed as its transpose by mma.sync. With so few tokens nothing counts but how fast weights
+// come in and become operands, so weights go from memory to registers without a stop, and warps
+// meet only once.
+//
+// A block has a range of K and a range of rows of weights, in groups of 16. A warp has
+// NARROW_STEPS steps of that K, its window, and every p.sets-th group, or two of them side by side.
+// The tokens of the block's K lie in shared memory throughout. Sums of a group go to shared memory,
+// where those of all windows are added in their order; the blocks of a cluster share rows and cut
+// K, and add their sums through distributed shared memory: the same bits every time.
+//
+// Windows count as slots from the first step on. The last one that is not empty is moved back
+// to end with the steps; slots that another window has too, or that lie behind all steps, have
+// zeros for tokens.
+//
+// Tokens: a slot is rows of 256 bytes, a token each, in chunks of 16 swizzled as in quantised_mma.cuh.
+//
+// Overlapped launches: weights are asked for before the predecessor has ended, all else after it.
+#pragma once
+
+#include "cluster.cuh"
+#include "quantised_mma.cuh"
+
+namespace quantised {
+
+struct NarrowParams {
+    const uint8_t *tokens; // m rows of k
+    const uint8_t *weights;
+    void *c;
+    int64_t tokenBytes; // from row to row, a multiple of 16
+    int64_t ldc;
+    int m, n, k;
+    int steps;    // of K, at least NARROW_STEPS
+    int windows;  // of a block
+    int inverse;  // 256 ÷ windows, rounded up
+    int sets;     // of warps, each of which has all windows
+    int run, rest; // units of rows of a block, of which the first rest blocks have one more
+    int most;     // groups of 16 rows that a block may have
+    int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
+    int pairs;    // two elements of C may be written at once
+    uint64_t policy; // by which L2 keeps weights
+};
+
+constexpr int NARROW_THREADS = 512;
+constexpr int NARROW_WARPS = NARROW_THREADS / 32;
+constexpr int NARROW_STEPS = 4;
+
+// narrowBlocks is for how many blocks a multiprocessor has registers.
+__host__ __device__ constexpr int narrowBlocks(int bits, int tokens) { return bits == 4 && tokens == 8 ? 2 : 1; }
+
+__device__ __forceinline__ uint4 loadWeights16(const uint8_t *from, uint64_t policy) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from), "l"(policy));
+    return v;
+}
+__device__ __forceinline__ uint32_t loadWeights4(const uint8_t *from, uint64_t policy) {
+    uint32_t v;
+    asm volatile("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(from), "l"(policy));
+    return v;
+}
+__device__ __forceinline__ void prefetchLine(const uint8_t *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+__device__ __forceinline__ float4 loadSums(uint32_t from) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from) : "memory");
+    return v;
+}
+__device__ __forceinline__ void storeSums(uint32_t to, float4 v) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+}
+// sendSums stores in the block of rank `rank` of the cluster, at the same offset as `to`; the bytes
+// count at its barrier.
+__device__ __forceinline__ void sendSums(uint32_t to, uint32_t bar, uint32_t rank, float4 v) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(atRank(to, rank)),
+                 "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(atRank(bar, rank))
+                 : "memory");
+}
+
+template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
+struct Narrow {
+    using Weights = Record<T, BITS, GROUP, ZEROS>;
+    using Product = MmaProduct<T, BITS, GROUP, ZEROS, TOKENS>;
+    // How many groups of rows a warp takes together, which then read tokens once.
+    static constexpr int TOGETHER = TOKENS >= 32 ? 2 : 1;
+    static constexpr int TILES = TOKENS / 8;
+    static constexpr int SLOT = TOKENS * 256;
+    static constexpr int SUMS = 512; // bytes of a warp's sums of 16 rows and 8 tokens
+    static constexpr int PER_STEP = BLOCK_K / GROUP; // groups of K
+    // How many steps' weights a warp has on the way: as many as registers hold, of which
+    // there are 64 where two blocks share a multiprocessor.
+    static constexpr bool TWO = narrowBlocks(BITS, TOKENS) == 2;
+    static constexpr int RING = BITS * TOGETHER > 8 || (ZEROS && GROUP == 32 && (TWO || TOGETHER > 1)) ? 1 : TWO || BITS * TOGETHER > 4 ? 2 : 4;
+
+    // Unit is a warp's weights of one step.
+    struct Unit {
+        uint32_t words[TOGETHER][8 * Weights::WORDS], scales[TOGETHER][PER_STEP], zeros[TOGETHER][ZEROS ? PER_STEP : 1];
+    };
+
+    // Rows is where the weights of a lane lie, in the first step of its window.
+    struct Rows {
+        const uint8_t *codes, *scales;
+    };
+
+    const NarrowParams &p;
+    uint32_t tokens;
+    int lane, warp, part, set, window, begin;
+
+    __device__ Narrow(const NarrowParams &params) : p(params) {
+        extern __shared__ __align__(128) uint8_t shared[];
+        tokens = sharedAddress(shared);
+        lane = threadIdx.x % 32;
+        warp = threadIdx.x / 32;
+        part = blockIdx.y;
+        set = warp * p.inverse >> 8;
+        window = warp - set * p.windows;
+        begin = firstOf(window);
+    }
+
+    // firstOf is the first step of a window.
+    __device__ __forceinline__ int firstOf(int window) const {
+        return min((part * p.windows + window) * NARROW_STEPS, p.steps - NARROW_STEPS);
+    }
+
+    // rows finds a group of 16 rows: a quarter of a part of a record.
+    __device__ __forceinline__ Rows rows(int group) const {
+        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART;
+        return {at + group % 4 * 512 + lane * 16, at + Weights::CODES + group % 4 * 32 + lane / 4 * 4};
+    }
+
+    template <int STEP>
+    __device__ __forceinline__ void load(Unit &u, const Rows &from) const {
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++) {
+#pragma unroll
+            for (int i = 0; i < 2 * Weights::WORDS; i++) {
+                const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + r * 512 + i * 2048, p.policy);
+                u.words[r][4 * i] = v.x, u.words[r][4 * i + 1] = v.y, u.words[r][4 * i + 2] = v.z, u.words[r][4 * i + 3] = v.w;
+            }
+#pragma unroll
+            for (int i = 0; i < PER_STEP; i++) {
+                const uint8_t *at = from.scales + STEP * Weights::BYTES + r * 32 + i * SCALE_BYTES;
+                u.scales[r][i] = loadWeights4(at, p.policy);
+                if constexpr (ZEROS) u.zeros[r][i] = loadWeights4(at + Weights::SCALES, p.policy);
+            }
+        }
+    }
+
+    // prefetch asks for all lines of a group's window, so that they are in L2 when they are loaded.
+    __device__ __forceinline__ void prefetch(int group) const {
+        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin + lane / 8) + group / 4 % 2 * Weights::PART;
+#pragma unroll
+        for (int i = 0; i < Weights::WORDS * TOGETHER; i++) {
+            prefetchLine(at + group % 4 * 512 + lane / 4 % 2 * (2048 * Weights::WORDS) + i / TOGETHER * 2048 + i % TOGETHER * 512 + lane % 4 * 128);
+        }
+        if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchLine(at + Weights::CODES + lane % 8 * SCALE_BYTES + group % 4 * 32);
+    }
+
+    __device__ void run() {
+        const int block = blockIdx.x, stride = p.sets * TOGETHER;
+        const int first = (p.run * block + min(block, p.rest)) * TOGETHER, last = first + (p.run + (block < p.rest)) * TOGETHER;
+        // Warps beyond the sets have nothing to do.
+        int group = set < p.sets ? first + set * TOGETHER : last;
+
+        Unit ring[RING];
+        Rows at = rows(min(group, last - TOGETHER));
+        if (group < last) {
+            load<0>(ring[0], at);
+            if constexpr (RING > 1) load<1>(ring[1], at);
+            if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
+            for (int g = RING < NARROW_STEPS ? group : group + stride; g < last; g += stride) prefetch(g);
+        }
+        dependentsMayStart();
+        clearTokens();
+        waitForPredecessor();
+        fetchTokens();
+        waitCopies<0>();
+        __syncthreads();
+
+        // Where a lane reads tokens: chunks differ in their upper bits, which the swizzle changes, and
+        // so do the addresses by more than a constant.
+        constexpr int SWIZZLES = TOKENS == 8 ? 2 : 4;
+        uint32_t from[SWIZZLES];
+#pragma unroll
+        for (int i = 0; i < SWIZZLES; i++) {
+            const int row = TOKENS == 8 ? lane % 8 : lane / 16 * 8 + lane % 8;
+            const int chunk = TOKENS == 8 ? 4 * i + lane / 8 : 2 * i + lane / 8 % 2;
+            from[i] = tokens + window * (NARROW_STEPS * SLOT) + row * 256 + (chunk ^ (lane % 8)) * 16;
+        }
+        uint32_t to = tokens + p.scratch + (window * p.most + (group - first)) * (TILES * SUMS) + lane * 16;
+#pragma unroll 1
+        for (; group < last; group += stride) {
+            const bool more = group + stride < last;
+            const Rows next = rows(more ? group + stride : group);
+            float sums[TOGETHER][TILES][4];
+#pragma unroll
+            for (int i = 0; i < TOGETHER * TILES * 4; i++) (&sums[0][0][0])[i] = 0;
+            step<0>(sums, ring, from, at, next, more);
+            step<1>(sums, ring, from, at, next, more);
+            step<2>(sums, ring, from, at, next, more);
+            step<3>(sums, ring, from, at, next, more);
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++) {
+#pragma unroll
+                for (int j = 0; j < TILES; j++) {
+                    const float(&d)[4] = sums[r][j];
+                    storeSums(to + (r * TILES + j) * SUMS, make_float4(d[0], d[1], d[2], d[3]));
+                }
+            }
+            to += stride * (TILES * SUMS);
+            at = next;
+        }
+        finish(first, last - first);
+    }
+
+    // step multiplies one step of the window, then asks for the weights that take its place.
+    template <int STEP, int SWIZZLES>
+    __device__ __forceinline__ void step(float (&sums)[TOGETHER][TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
+                                                const Rows &at, const Rows &next, bool more) const {
+        Unit &u = ring[STEP % RING];
+        Group g[TOGETHER];
+        uint32_t b[4];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            uint32_t a[TOGETHER][4];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++) {
+                if (k * 16 % GROUP == 0) g[r] = Weights::group(u.scales[r][k * 16 / GROUP], u.zeros[r][ZEROS ? k * 16 / GROUP : 0]);
+                Weights::widen(u.words[r] + k * Weights::WORDS, g[r], a[r]);
+            }
+            if constexpr (TOKENS == 8) {
+                if (k % 2 == 0) loadTokens4(b, from[k / 2 % 2] + k / 4 * 128 + STEP * SLOT);
+#pragma unroll
+                for (int r = 0; r < TOGETHER; r++) Product::add(sums[r][0], a[r], b[k % 2 * 2], b[k % 2 * 2 + 1]);
+            } else {
+#pragma unroll
+                for (int j = 0; j < TILES; j += 2) {
+                    loadTokens4(b, from[k % 4] + k / 4 * 128 + STEP * SLOT + j * (8 * 256));
+#pragma unroll
+                    for (int r = 0; r < TOGETHER; r++) {
+                        Product::add(sums[r][j], a[r], b[0], b[1]);
+                        Product::add(sums[r][j + 1], a[r], b[2], b[3]);
+                    }
+                }
+            }
+        }
+        if constexpr (STEP + RING < NARROW_STEPS) {
+            load<STEP + RING>(u, at);
+        } else {
+            if (more) load<STEP + RING - NARROW_STEPS>(u, next);
+        }
+    }
+
+    // A thread copies the same chunk of every so many slots' tokens.
+    static constexpr int SLOTS = NARROW_THREADS / (TOKENS * 16);
+
+    __device__ __forceinline__ int token() const { return threadIdx.x / 16 % TOKENS; }
+    __device__ __forceinline__ uint32_t chunkOf(int slot) const {
+        return tokens + slot * SLOT + token() * 256 + (threadIdx.x % 16 ^ (token() & 7)) * 16;
+    }
+
+    // clearTokens makes zeros of tokens that are not there.
+    __device__ __forceinline__ void clearTokens() const {
+        if (token() < p.m) return;
+        for (int slot = threadIdx.x / (TOKENS * 16); slot < p.windows * NARROW_STEPS; slot += SLOTS) storeSums(chunkOf(slot), make_float4(0, 0, 0, 0));
+    }
+
+    // fetchTokens copies the tokens of the block's windows.
+    __device__ __forceinline__ void fetchTokens() const {
+        if (token() < p.m) {
+            const int column = threadIdx.x % 16 * 16;
+            const uint8_t *source = p.tokens + token() * p.tokenBytes + column;
+            for (int slot = threadIdx.x / (TOKENS * 16); slot < p.windows * NARROW_STEPS; slot += SLOTS) {
+                const int own = (part * p.windows + slot / NARROW_STEPS) * NARROW_STEPS;
+                const int step = min(own, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
+                const int bytes = step >= own ? max(0, min(16, 2 * p.k - column - step * (2 * BLOCK_K))) : 0;
+                // What is not there must not be pointed to either.
+                copyPart(chunkOf(slot), bytes > 0 ? source + step * (2 * BLOCK_K) : p.tokens, bytes);
+            }
+        }
+        commitCopies();
+    }
+
+    // finish adds the sums of all windows, of all parts of K, and writes C.
+    __device__ __forceinline__ void finish(int first, int groups) const {
+        const int all = groups * TILES;
+        const uint32_t mine = tokens + p.scratch + lane * 16, gathered = tokens + lane * 16;
+        if (gridDim.y == 1) {
+            __syncthreads();
+            for (int i = warp; i < all; i += NARROW_WARPS) put(added(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)), first, i);
+            return;
+        }
+        // Each of the blocks finishes as many sums, which the others put where its tokens were.
+        const int parts = gridDim.y;
+        const uint32_t bar = tokens + p.scratch - 16;
+        clusterArrive(bar, (all - part + parts - 1) / parts * parts * SUMS);
+        __syncthreads();
+        clusterWait();
+        for (int i = warp; i < all; i += NARROW_WARPS) {
+            const int owner = i % parts;
+            sendSums(gathered + (i - owner + part) * SUMS, bar, owner, added(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)));
+        }
+        received(bar);
+        for (int i = warp * parts + part; i < all; i += NARROW_WARPS * parts) put(added(gathered + (i - part) * SUMS, parts, SUMS), first, i);
+    }
+
+    // added is the sum of so many sums.
+    static __device__ __forceinline__ float4 added(uint32_t from, int count, int apart) {
+        float4 v = loadSums(from);
+#pragma unroll 4
+        for (int i = 1; i < count; i++) {
+            from += apart;
+            const float4 w = loadSums(from);
+            v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
+        }
+        return v;
+    }
+
+    // put writes the index-th sums of a block: 8 tokens of 16 rows of weights.
+    __device__ __forceinline__ void put(float4 v, int first, int index) const {
+        constexpr bool BF16 = T == Operand::BF16;
+        const int token = index % TILES * 8 + lane / 4, column = (first + index / TILES) * 16 + lane % 4 * 2;
+        const uint32_t halves[2] = {transposed(packPair<BF16>(v.x, v.y)), transposed(packPair<BF16>(v.z, v.w))};
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int at = column + 8 * i;
+            uint16_t *to = static_cast<uint16_t *>(p.c) + token * p.ldc + at;
+            if (token < p.m && at + 1 < p.n && p.pairs) {
+                *reinterpret_cast<uint32_t *>(to) = halves[i];
+            } else if (token < p.m && at < p.n) {
+                to[0] = static_cast<uint16_t>(halves[i]);
+                if (at + 1 < p.n) to[1] = static_cast<uint16_t>(halves[i] >> 16);
+            }
+        }
+    }
+};
+
+} // namespace quantised
+
+// GA_QUANTISED_NARROW makes the kernels for up to TOKENS tokens, without and with zero points:
+// ga_w4a16_narrow_bf16_g128_8 and _g128z_8.
+#define GA_QUANTISED_NARROW_KERNEL(DTYPE, T, BITS, GROUP, SUFFIX, ZEROS, TOKENS)                                           \
+    extern "C" __global__ void __launch_bounds__(quantised::NARROW_THREADS, quantised::narrowBlocks(BITS, TOKENS))         \
+        ga_w##BITS##a16_narrow_##DTYPE##_g##GROUP##SUFFIX##_##TOKENS(const __grid_constant__ quantised::NarrowParams p) {  \
+        quantised::Narrow<Operand::T, BITS, GROUP, ZEROS, TOKENS>(p).run();                                                \
+    }
+#define GA_QUANTISED_NARROW(BITS, DTYPE, T, GROUP, TOKENS)            \
+    GA_QUANTISED_NARROW_KERNEL(DTYPE, T, BITS, GROUP, , false, TOKENS) \
+    GA_QUANTISED_NARROW_KERNEL(DTYPE, T, BITS, GROUP, z, true, TOKENS)
