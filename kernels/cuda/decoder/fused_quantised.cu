@@ -56,8 +56,6 @@ template <Type T, int BITS, int GROUP, bool ZEROS>
 struct QuantisedStep {
     static constexpr Operand OPERAND = T == Type::FP16 ? Operand::FP16 : Operand::BF16;
     using Record = quantised::Record<OPERAND, BITS, GROUP, ZEROS>;
-    using Codes = quantised::Codes<OPERAND, BITS>;
-    using Pairs = quantised::Pairs<OPERAND>;
     static constexpr int GROUPS = quantised::BLOCK_K / GROUP; // of a step
     static constexpr int PIECES = 4 * BITS / 8;               // of 512 bytes of codes in a step
     static constexpr int CODES = 512 * PIECES;
@@ -89,19 +87,9 @@ struct QuantisedStep {
     };
 
     static __device__ __forceinline__ quantised::Group group(uint32_t scales, int index) {
-        quantised::Group g;
-        const uint32_t scale = quantised::loadShared4(scales + index * 32);
-        g.scale[0] = __byte_perm(scale, 0, 0x1010);
-        g.scale[1] = __byte_perm(scale, 0, 0x3232);
-        if constexpr (ZEROS) {
-            const uint32_t zero = quantised::loadShared4(scales + (GROUPS + index) * 32);
-            g.zero[0] = __byte_perm(zero, 0, 0x1010);
-            g.zero[1] = __byte_perm(zero, 0, 0x3232);
-        } else {
-            g.zero[0] = Codes::ZERO[0];
-            g.zero[1] = Codes::ZERO[1];
-        }
-        return g;
+        uint32_t zeros = 0;
+        if constexpr (ZEROS) zeros = quantised::loadShared4(scales + (GROUPS + index) * 32);
+        return Record::group(quantised::loadShared4(scales + index * 32), zeros);
     }
 
     // multiply adds a step's products. stage is where the lane's codes lie, scales where its scales do
@@ -122,9 +110,7 @@ struct QuantisedStep {
             for (int i = 0; i < 2; i++) {
                 if ((k + i) * 16 % GROUP == 0) g = group(stage + scales, (k + i) * 16 / GROUP);
                 uint32_t a[4];
-                Codes::widen(words + (k + i) * Record::WORDS, g, a);
-#pragma unroll
-                for (int j = 0; j < 4; j++) a[j] = Pairs::times(a[j], g.scale[j % 2]);
+                Record::widen(words + (k + i) * Record::WORDS, g, a);
                 if constexpr (T == Type::FP16) {
                     mmaFP16(d[i], a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
                 } else {
