@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -204,6 +205,9 @@ func (a *app) kernelsNamed(devices []kernels.Device, selected []string) ([]strin
 			}
 			add(name)
 			continue
+		}
+		if ext := filepath.Ext(word); ext == ".so" || ext == ".dylib" {
+			return nil, hint(usagef("--kernel: no kernel is named %q", word), "a file is named by a path with a slash: --kernel ./%s", word)
 		}
 		var versions []string
 		for _, d := range devices {
