@@ -1,11 +1,18 @@
 package kernels
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // fileVersion begins the version of a kernel that was brought as a file.
@@ -14,6 +21,24 @@ const fileVersion = "sha256:"
 // FileVersion is the version in [Spec].Versions of a kernel that was brought as a file with
 // this SHA-256.
 func FileVersion(sha256 string) string { return fileVersion + sha256 }
+
+// FileSHA256 is the SHA-256 of a file, in hexadecimal.
+func FileSHA256(path string) (string, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
 
 // BroughtKernels lists the kernels among a device's versions that were brought as files, by
 // name.
@@ -85,6 +110,22 @@ func VersionNames(kernel string, versions []string) []string {
 		names[i] = VersionedName(kernel, fmt.Sprint(i+1))
 	}
 	return names
+}
+
+// digestShown is how many digits of a digest tell files apart.
+const digestShown = 12
+
+// LibraryVersion is what [Spec].Versions says of a version of a library, of which release and build
+// tell, under the name that [VersionNames] gave it. Where the release does not tell it from the others, the
+// file does: the name is a position, and files may come in another order the next time.
+func LibraryVersion(name, release, build, path string) string {
+	version := strings.TrimSuffix(release+" "+build, " ")
+	if _, named, several := strings.Cut(name, "@"); several && named != release {
+		if sum, err := FileSHA256(path); err == nil {
+			version += " sha256 " + sum[:digestShown]
+		}
+	}
+	return version
 }
 
 // AddVersion adds what takes part to what the device says of itself. The map is not changed:

@@ -100,7 +100,9 @@ func diffOutcome(d *rules.DiffResult) []Note {
 	if d.OnlyA+d.OnlyB > 0 {
 		notes = append(notes, Note{fmt.Sprintf("%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")), Neutral})
 	}
-	notes = append(notes, Note{DiffSummary(d), tone})
+	if d.Invalid == "" { // else it stands in front
+		notes = append(notes, Note{DiffSummary(d), tone})
+	}
 	if d.Gate {
 		notes = append(notes, Note{"the gate failed: " + DiffGate(d), Bad})
 	}

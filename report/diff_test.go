@@ -70,8 +70,9 @@ func TestInvalidDiffIsSaidFirst(t *testing.T) {
 	if err := WriteDiff(&b, Markdown, d); err != nil {
 		t.Fatal(err)
 	}
-	said, numbers := strings.Index(b.String(), "the runs can't be compared: B drifted by 45 %"), strings.Index(b.String(), "Conditions that differ")
-	if said < 0 || numbers < 0 || said > numbers {
+	const why = "the runs can't be compared: B drifted by 45 %"
+	said, numbers := strings.Index(b.String(), why), strings.Index(b.String(), "Conditions that differ")
+	if said < 0 || numbers < 0 || said > numbers || strings.Count(b.String(), why) != 1 {
 		t.Errorf("said at %d, the numbers begin at %d:\n%s", said, numbers, &b)
 	}
 }

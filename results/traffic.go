@@ -69,6 +69,9 @@ func ReadTraffic(path string) (Traffic, error) {
 		return nil, err // which names the file and what was tried
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, &ImportError{Path: path, Reason: "it is a folder: expected a CSV with the columns m and weight"}
+	}
 	return readTraffic(path, f)
 }
 

@@ -137,7 +137,7 @@ class Original:
 
     def find(self, name, file):
         """The function of a name for float, and whether it takes a mask."""
-        symbols = set(re.findall(rb"_Z\w*?%d%sIfEv\w+" % (len(name), name.encode()), self.image))
+        symbols = set(re.findall(rb"_Z(?!Z)\w*?%d%sIfEv\w+" % (len(name), name.encode()), self.image))
         if len(symbols) != 1:
             sys.exit(f"check_softmax: {file} has {len(symbols)} functions {name}<float>, expected 1: is it instantiated?")
         symbol, function = symbols.pop(), ctypes.c_void_p()

@@ -157,7 +157,20 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 	if p.Deadline == 0 && !infer {
 		p.Step = 0
 	}
-	return p, p.Validate()
+	if err := p.Validate(); err != nil {
+		return p, err
+	}
+	return p, p.checkShard()
+}
+
+// checkShard refuses a shard that has nothing of a plan that has something.
+func (p *Plan) checkShard() error {
+	whole := *p
+	whole.Shard = Shard{}
+	if n := whole.Rows(); p.Shard.Count > 1 && n > 0 && p.Rows() == 0 {
+		return fmt.Errorf("shard %v has no case: of so few (%d), expected fewer parts than %d", p.Shard, n, p.Shard.Count)
+	}
+	return nil
 }
 
 // deadline leaves the preset's out where it would cut what was asked for: batches and

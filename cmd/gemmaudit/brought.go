@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -205,6 +206,9 @@ func (a *app) kernelsNamed(devices []kernels.Device, selected []string) ([]strin
 			add(name)
 			continue
 		}
+		if ext := filepath.Ext(word); ext == ".so" || ext == ".dylib" {
+			return nil, hint(usagef("--kernel: no kernel is named %q", word), "a file is named by a path with a slash: --kernel ./%s", word)
+		}
 		var versions []string
 		for _, d := range devices {
 			versions = append(versions, versionsOf(d, word)...)
@@ -238,10 +242,14 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(spec.Versions)) {
-			if _, ok := here[name]; !ok && strings.Contains(name, "@") {
-				return hint(usagef("%s was measured with several versions of a library, among them %q", run.Path(), name),
-					"give them again, in the same order: --library NAME=PATH")
+			if !strings.Contains(name, "@") || here[name] == spec.Versions[name] {
+				continue
 			}
+			err := usagef("%s was measured with several versions of a library, among them %q", run.Path(), name)
+			if here[name] != "" {
+				err = usagef("%s was measured with another file as %q: %s, here it is %s", run.Path(), name, spec.Versions[name], here[name])
+			}
+			return hint(err, "give them again, in the same order: --library NAME=PATH")
 		}
 	}
 	return nil

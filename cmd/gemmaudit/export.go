@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type exportOptions struct {
@@ -33,7 +34,8 @@ func newExportCommand(a *app) *cobra.Command {
 		),
 		Long: `Writes one row a sample: device, kernel, dtype, m, n, k, round, us, clock, power,
 temperature, phase and everything else that is known of it. ` + "`gemmaudit import`" + ` reads the CSV
-back. The format follows from the name of the file unless --format gives it.`,
+back. What a sweep with --infer infers from its samples is not among them: the run file keeps it.
+The format follows from the name of the file unless --format gives it.`,
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
@@ -88,6 +90,9 @@ func (o *exportOptions) run(path string) error {
 		return err
 	}
 	defer run.Close()
+	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
+		o.app.notef("samples alone are written: which rows are inferred from them, and when the rules looked at them, stays in %s", path)
+	}
 	return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return results.Export(run, w, format, only...) })
 }
 

@@ -65,7 +65,7 @@ remedy that was executed and pays there is nothing to write: no file appears, an
 code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitHelp(
 			"0    searched, and the requested tables are written",
 			"3    --execute: the device failed, or it is not on this machine; a table can't be written",
-			"4    no remedy to write to the table, or kept remedies are undone",
+			"4    no sample to search, no remedy to write to the table, or kept remedies are undone",
 			"130  interrupted; no table is written"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
@@ -148,6 +148,9 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	}
 	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, run.Meta(), found)); err != nil {
 		return err
+	}
+	if swept, err := run.Swept(); err == nil && swept.Samples == 0 && ctx.Err() == nil {
+		return inconclusivef("%s: there is no sample to search", path)
 	}
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)

@@ -42,12 +42,13 @@ func (d *Device) openLibraries(paths map[string][]string) {
 	for _, s := range systemLibraries {
 		given := paths[s.name.kernel]
 		var found []boundLibrary
+		var files []string
 		var failures []error
 		add := func(l *library, err error) {
 			if err == nil {
 				var k boundLibrary
 				if k, err = s.bind(d, l); err == nil {
-					found = append(found, k)
+					found, files = append(found, k), append(files, l.name)
 					return
 				}
 				err = fmt.Errorf("%s: %w", l.name, err)
@@ -76,11 +77,7 @@ func (d *Device) openLibraries(paths map[string][]string) {
 			releases[i] = k.release()
 		}
 		for i, name := range kernels.VersionNames(s.name.kernel, releases) {
-			version := found[i].release()
-			if build := found[i].build(); build != "" {
-				version += " " + build
-			}
-			d.spec.AddVersion(name, version)
+			d.spec.AddVersion(name, kernels.LibraryVersion(name, found[i].release(), found[i].build(), files[i]))
 			d.gemms = append(d.gemms, found[i].named(name))
 		}
 	}

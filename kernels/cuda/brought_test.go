@@ -119,15 +119,25 @@ func TestTwoVersionsOfBLAS(t *testing.T) {
 	driver := fakeDriver(t)
 	one, two := fakeBLAS(t, t.TempDir()), fakeBLAS(t, t.TempDir())
 	linked, other := linkedBLAS(t), linkedBLAS(t)
+	of := func(folder, library string) string {
+		sum, err := kernels.FileSHA256(filepath.Join(folder, library+".so.12"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "12.4.5 sha256 " + sum[:12]
+	}
 	for _, c := range []struct {
 		paths []string
 		want  []string
 	}{
 		{[]string{one}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
-		{[]string{one, two}, []string{"cublas@1 12.4.5 true\ncublaslt@1 12.4.5 true\ncublas@2 12.4.5 true\ncublaslt@2 12.4.5 true\n"}},
+		// Versions that are alike are told apart by their files.
+		{[]string{one, two}, []string{"cublas@1 " + of(one, "libcublas") + " true\ncublaslt@1 " + of(one, "libcublasLt") + " true\n" +
+			"cublas@2 " + of(two, "libcublas") + " true\ncublaslt@2 " + of(two, "libcublasLt") + " true\n"}},
 		{[]string{linked}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
 		// The loader takes the cuBLASLt that it has by that name.
-		{[]string{linked, other}, []string{"cublas@1 12.4.5 true\ncublaslt@1 12.4.5 true\ncublaslt@2 12.4.5 true\n",
+		{[]string{linked, other}, []string{"cublas@1 " + of(linked, "libcublas") + " true\ncublaslt@1 " + of(linked, "libcublasLt") +
+			" true\ncublaslt@2 " + of(linked, "libcublasLt") + " true\n",
 			"cublas@2 is missing: it computes by " + linked + "/libcublasLt.so.12, which is loaded already"}},
 		{[]string{one, one}, []string{"cublas is missing: " + one + " is a file that was given before"}},
 		{[]string{one, "/nonexistent"}, []string{"cublas is missing: libcublas is not there"}},

@@ -39,12 +39,8 @@ static int64_t ga_kernel_packed(const gemmaudit_kernel *k, const gemmaudit_probl
 import "C"
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -54,7 +50,6 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // Kernel is an opened library with its kernel. It stays loaded until the process ends.
@@ -92,7 +87,7 @@ func Open(path string) (*Kernel, error) {
 }
 
 func open(path string) (*Kernel, error) {
-	sum, err := hash(path)
+	sum, err := kernels.FileSHA256(path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,27 +105,6 @@ func open(path string) (*Kernel, error) {
 	}
 	k := &Kernel{File: File{Path: path, SHA256: sum, Kind: kindOf(c.device)}, c: (*C.gemmaudit_kernel)(unsafe.Pointer(c))}
 	return k, k.describe()
-}
-
-// hash is the SHA-256 of a file.
-func hash(path string) (string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		var at *os.PathError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return "", err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return "", errors.New("it is not a file")
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)

@@ -53,7 +53,7 @@ func OpenSoftmax(path string) (*Softmax, error) {
 	if err != nil {
 		return fail(err)
 	}
-	sum, err := hash(full)
+	sum, err := kernels.FileSHA256(full)
 	if err != nil {
 		return fail(err)
 	}

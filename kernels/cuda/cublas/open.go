@@ -187,7 +187,7 @@ func (l blasLibraries) borrowed() error {
 func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error) (gemms []kernels.Gemm, missing []kernels.Missing) {
 	version, path := versionOf(C.ga_cublas_about(l.cublas))
 	if why == nil {
-		d.SetVersion(name, versionText(version))
+		d.SetVersion(name, kernels.LibraryVersion(name, versionText(version), "", path))
 		gemms = append(gemms, &cublas{dev: d, kernel: name, lib: l.cublas, loading: new(sync.Mutex), about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
 	} else {
 		missing = append(missing, kernels.Missing{Name: name, Reason: why.Error()})
@@ -196,7 +196,7 @@ func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error
 		return gemms, append(missing, kernels.Missing{Name: ltName, Reason: l.ltProblem.Error()})
 	}
 	version, path = versionOf(C.ga_cublaslt_about(l.lt))
-	d.SetVersion(ltName, versionText(version))
+	d.SetVersion(ltName, kernels.LibraryVersion(ltName, versionText(version), "", path))
 	lt := &cublasLt{dev: d, kernel: ltName, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
 	return append(gemms, &cublasLtChoice{lt, 0}), missing
 }
