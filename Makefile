@@ -35,8 +35,9 @@ CONCURRENT   := ./results ./sweep ./cmd/...
 SERIAL       := algos|audit|badcells|badplan|batched|brought|completion|cpu|damagedproof|devices|diff|import|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|splits|usage
 SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
-# What AMX takes part in, of the tests of kernels/cpu.
-TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar'
+# What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
+# AMX alone, and all that do not divide themselves into tests but for these.
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|Quantised'
 
 .PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
 

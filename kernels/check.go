@@ -192,30 +192,40 @@ type CheckSummary struct {
 // and that of quantised weights where it is a [QuantisedGemm], and ends at the first failure. A kernel that refuses all of it has Passed 0
 // and no error.
 func CheckKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (CheckSummary, error) {
-	var s CheckSummary
+	summaries, errs := CheckKernels(ctx, d, []Gemm{g}, dt, seed)
+	return summaries[0], errs[0]
+}
+
+// CheckKernels is [CheckKernel] of several kernels, which have the operands and references in common.
+// Each has its summary and its error, at which it ends and the others go on.
+func CheckKernels(ctx context.Context, d Device, gs []Gemm, dt DType, seed uint64) ([]CheckSummary, []error) {
+	summaries, errs := make([]CheckSummary, len(gs)), make([]error, len(gs))
+	run := func(c *GemmCheck, err error, takes func(Gemm) bool) {
+		for i, g := range gs {
+			if errs[i] != nil || !takes(g) {
+				continue
+			}
+			var margin float64
+			problem := err
+			if problem == nil {
+				margin, problem = c.Margin(ctx, d, g)
+			}
+			errs[i] = summaries[i].add(ctx, margin, problem)
+		}
+	}
 	for _, p := range CheckProblems(dt) {
-		margin, err := CheckMargin(ctx, d, g, p, seed)
-		if err := s.add(ctx, margin, err); err != nil {
-			return s, err
-		}
+		c, err := NewGemmCheck(p, seed)
+		run(c, err, func(Gemm) bool { return true })
 	}
-	if batcher, ok := g.(Batcher); ok {
-		for _, b := range GateBatches(dt) {
-			margin, err := GateBatch(ctx, d, batcher, b, seed)
-			if err := s.add(ctx, margin, err); err != nil {
-				return s, err
-			}
-		}
+	for _, b := range GateBatches(dt) {
+		c, err := NewBatchCheck(b, seed)
+		run(c, err, func(g Gemm) bool { _, ok := g.(Batcher); return ok })
 	}
-	if quantised, ok := g.(QuantisedGemm); ok {
-		for _, q := range QuantisedCheckProblems(dt) {
-			margin, err := CheckQuantised(ctx, d, quantised, q, seed)
-			if err := s.add(ctx, margin, err); err != nil {
-				return s, err
-			}
-		}
+	for _, q := range QuantisedCheckProblems(dt) {
+		c, err := NewQuantisedCheck(q, seed)
+		run(c, err, func(g Gemm) bool { _, ok := g.(QuantisedGemm); return ok })
 	}
-	return s, nil
+	return summaries, errs
 }
 
 // add counts what became of a problem, and returns the error that ends the correctness check.

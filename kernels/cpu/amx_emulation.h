@@ -4,7 +4,6 @@
 #ifndef GEMMAUDIT_AMX_EMULATION_H
 #define GEMMAUDIT_AMX_EMULATION_H
 
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,43 +77,46 @@ static inline void ga_emulated_match(int c, int a, int b) {
                       "a dot product of tiles that don't match");
 }
 
-// Subnormal numbers are zero, going in and coming out.
-static inline float ga_emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+// Columns of C are computed side by side. Those beyond the configuration are computed
+// from zeros, and nothing stores them.
+typedef int32_t ga_emulated_words __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float ga_emulated_floats __attribute__((vector_size(64), aligned(4), may_alias));
 
-static inline float ga_emulated_widen(uint16_t half) {
-  uint32_t bits = (uint32_t)half << 16;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return ga_emulated_flush(x);
-}
+// Subnormal numbers are zero, going in and coming out.
+#define GA_EMULATED_FLUSH(x) \
+  (ga_emulated_floats)((ga_emulated_words)(x) & ((((ga_emulated_words)(x) & 0x7f800000) != 0) | INT32_MIN))
 
 // TDPBF16PS: the even and the odd terms of all k are summed apart, by fused
-// multiply-adds, and their sum is added to C.
-static inline void ga_emulated_dot_bf16(int c, int a, int b) {
+// multiply-adds, and their sum is added to C. A product of two bf16 is exact in fp32, so
+// that adding it rounds as often as a fused multiply-add; all but those below 2^-126.
+static void ga_emulated_dot_bf16(int c, int a, int b) {
   ga_emulated_match(c, a, b);
-  for (int m = 0; m < ga_emulated.config.rows[c]; m++)
-    for (int n = 0; n < ga_emulated.config.bytes[c] / 4; n++) {
-      float even = 0, odd = 0;
-      for (int k = 0; k < ga_emulated.config.bytes[a] / 4; k++) {
-        const uint16_t *x = &ga_emulated.tile[a].half[m][2 * k], *y = &ga_emulated.tile[b].half[k][2 * n];
-        even = ga_emulated_flush(fmaf(ga_emulated_widen(x[0]), ga_emulated_widen(y[0]), even));
-        odd = ga_emulated_flush(fmaf(ga_emulated_widen(x[1]), ga_emulated_widen(y[1]), odd));
-      }
-      float *sum = &ga_emulated.tile[c].fp32[m][n];
-      *sum = ga_emulated_flush(ga_emulated_flush(*sum) + ga_emulated_flush(even + odd));
+  const int32_t upper = (int32_t)0xffff0000;
+  for (int m = 0; m < ga_emulated.config.rows[c]; m++) {
+    ga_emulated_floats even = {0}, odd = {0};
+    for (int k = 0; k < ga_emulated.config.bytes[a] / 4; k++) {
+      ga_emulated_words x = (ga_emulated_words){0} + ga_emulated.tile[a].int32[m][k];
+      ga_emulated_words y = *(const ga_emulated_words *)ga_emulated.tile[b].int32[k];
+      even = GA_EMULATED_FLUSH(even + GA_EMULATED_FLUSH(x << 16) * GA_EMULATED_FLUSH(y << 16));
+      odd = GA_EMULATED_FLUSH(odd + GA_EMULATED_FLUSH(x & upper) * GA_EMULATED_FLUSH(y & upper));
     }
+    ga_emulated_floats *sum = (ga_emulated_floats *)ga_emulated.tile[c].fp32[m];
+    *sum = GA_EMULATED_FLUSH(GA_EMULATED_FLUSH(*sum) + GA_EMULATED_FLUSH(even + odd));
+  }
 }
 
 // TDPBSSD: signed bytes, sums that wrap around.
-static inline void ga_emulated_dot_int8(int c, int a, int b) {
+static void ga_emulated_dot_int8(int c, int a, int b) {
   ga_emulated_match(c, a, b);
-  for (int m = 0; m < ga_emulated.config.rows[c]; m++)
-    for (int n = 0; n < ga_emulated.config.bytes[c] / 4; n++) {
-      uint32_t sum = (uint32_t)ga_emulated.tile[c].int32[m][n];
-      for (int k = 0; k < ga_emulated.config.bytes[a]; k++)
-        sum += (uint32_t)(ga_emulated.tile[a].int8[m][k] * ga_emulated.tile[b].int8[k / 4][4 * n + k % 4]);
-      ga_emulated.tile[c].int32[m][n] = (int32_t)sum;
+  for (int m = 0; m < ga_emulated.config.rows[c]; m++) {
+    ga_emulated_words sum = *(const ga_emulated_words *)ga_emulated.tile[c].int32[m];
+    for (int k = 0; k < ga_emulated.config.bytes[a] / 4; k++) {
+      ga_emulated_words y = *(const ga_emulated_words *)ga_emulated.tile[b].int32[k];
+      const int8_t *x = &ga_emulated.tile[a].int8[m][4 * k];
+      sum += x[0] * (y << 24 >> 24) + x[1] * (y << 16 >> 24) + x[2] * (y << 8 >> 24) + x[3] * (y >> 24);
     }
+    *(ga_emulated_words *)ga_emulated.tile[c].int32[m] = sum;
+  }
 }
 
 #endif

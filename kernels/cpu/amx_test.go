@@ -38,16 +38,21 @@ func TestAMXGate(t *testing.T) {
 	d, g := openAMX(t, 3)
 	standing := tuneAMX(amxTuning{})
 	tuneAMX(standing)
+	var checks []*kernels.GemmCheck
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.INT8} {
+		for _, p := range kernels.CheckProblems(dt) {
+			checks = append(checks, checked(t)(kernels.NewGemmCheck(p, 7)))
+		}
+		for _, b := range kernels.GateBatches(dt) {
+			checks = append(checks, checked(t)(kernels.NewBatchCheck(b, 7)))
+		}
+	}
 	for i, tuning := range append([]amxTuning{standing}, smallBlocks...) {
 		t.Run(fmt.Sprintf("tuning%d", i), func(t *testing.T) {
 			defer tuneAMX(tuneAMX(tuning))
-			for _, dt := range []kernels.DType{kernels.BF16, kernels.INT8} {
-				s, err := kernels.CheckKernel(context.Background(), d, g, dt, 7)
-				if err != nil {
+			for _, check := range checks {
+				if _, err := check.Margin(t.Context(), d, g); err != nil {
 					t.Error(err)
-				}
-				if err == nil && (s.Passed == 0 || len(s.Skipped) > 0) {
-					t.Errorf("%s: %d passed, skipped: %v", dt, s.Passed, s.Skipped)
 				}
 			}
 		})

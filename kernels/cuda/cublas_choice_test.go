@@ -42,7 +42,7 @@ func choicesScenario() {
 
 // askedScenario asks a kernel about five products and runs none.
 func askedScenario() {
-	d, g := scenarioDevice()
+	d, g := scenarioKernel()
 	for m := 1; m <= 5; m++ {
 		c, err := g.(kernels.ChoiceTeller).Choice(kernels.Problem{Shape: kernels.Shape{M: m, N: 8, K: 32}, DType: kernels.BF16, BLayout: kernels.Transposed})
 		report(err)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,39 +32,53 @@ const (
 	productsEnv = "GEMMAUDIT_TEST_PRODUCTS"
 )
 
-// scenarioDevice opens the first GPU; the kernel is nil when it isn't there.
-func scenarioDevice() (kernels.Device, kernels.Gemm) {
+// scenarioDevice opens the first GPU.
+func scenarioDevice() kernels.Device {
 	devices, missing := Provider{}.Open()
 	if len(devices) == 0 {
 		fmt.Println(missing)
 		os.Exit(0)
 	}
-	g, err := kernels.FindGemm(devices[0], os.Getenv(kernelEnv))
+	return devices[0]
+}
+
+// scenarioKernel is a kernel of it, nil when it isn't there.
+func scenarioKernel() (kernels.Device, kernels.Gemm) {
+	d := scenarioDevice()
+	g, err := kernels.FindGemm(d, os.Getenv(kernelEnv))
 	report(err)
-	return devices[0], g
+	return d, g
 }
 
 // plainWeights hides that a kernel takes quantised weights: a kernel of ours makes plain ones of
 // them, which no fake driver runs.
 type plainWeights struct{ kernels.Batcher }
 
-// gateScenario runs the gate of one kernel and type on plain weights.
+// gateScenario runs the gate of kernels, separated by commas, and one type on plain weights.
 func gateScenario() {
-	d, g := scenarioDevice()
-	if b, ok := g.(kernels.Batcher); ok {
-		g = plainWeights{b}
+	d := scenarioDevice()
+	var gs []kernels.Gemm
+	for name := range strings.SplitSeq(os.Getenv(kernelEnv), ",") {
+		g, err := kernels.FindGemm(d, name)
+		report(err)
+		if b, ok := g.(kernels.Batcher); ok {
+			g = plainWeights{b}
+		}
+		gs = append(gs, g)
 	}
-	s, err := kernels.CheckKernel(context.Background(), d, g, kernels.DType(os.Getenv(dtypeEnv)), 1)
-	report(err, d.Close())
-	fmt.Printf("%d passed, %d skipped\n", s.Passed, len(s.Skipped))
-	if len(s.Skipped) > 0 {
-		fmt.Println(s.Skipped[0])
+	summaries, errs := kernels.CheckKernels(context.Background(), d, gs, kernels.DType(os.Getenv(dtypeEnv)), 1)
+	report(append(errs, d.Close())...)
+	for _, s := range summaries {
+		fmt.Printf("%d passed, %d skipped\n", s.Passed, len(s.Skipped))
+		if len(s.Skipped) > 0 {
+			fmt.Println(s.Skipped[0])
+		}
 	}
 }
 
 // twiceScenario asks a kernel twice whether it takes a product.
 func twiceScenario() {
-	d, g := scenarioDevice()
+	d, g := scenarioKernel()
 	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.BF16}
 	for range 2 {
 		fmt.Println("supports:", g.Supports(p))
@@ -75,7 +88,7 @@ func twiceScenario() {
 
 // productScenario runs one product with loose leading dimensions and offsets, twice.
 func productScenario() {
-	d, g := scenarioDevice()
+	d, g := scenarioKernel()
 	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 8, K: 32}, DType: kernels.DType(os.Getenv(dtypeEnv)), LDA: 48, LDC: 12}
 	var err error
 	p.BLayout, err = kernels.ParseLayout(os.Getenv(layoutEnv))
@@ -171,11 +184,7 @@ func subjectsScenario() {
 func fakeBLAS(t *testing.T, dir string, options ...string) string {
 	t.Helper()
 	for _, lib := range [][]string{{"libcublasLt.so.12", "-DLT"}, {"libcublas.so.12"}} {
-		args := slices.Concat(lib[1:], options, []string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror",
-			"-o", filepath.Join(dir, lib[0]), filepath.Join("testdata", "fake_cublas.c")})
-		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		compile(t, "cc", filepath.Join(dir, lib[0]), slices.Concat(lib[1:], options, []string{"-O2", filepath.Join("testdata", "fake_cublas.c")})...)
 	}
 	return dir
 }
@@ -184,12 +193,11 @@ func fakeBLAS(t *testing.T, dir string, options ...string) string {
 // dimensions and offsets are passed as they should.
 func TestBlasPassesGate(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
-	for _, kernel := range []string{"cublas", "cublaslt", "cublaslt:2"} {
-		for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-			out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+kernel, dtypeEnv+"="+string(dtype))
-			if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype))); out != want {
-				t.Errorf("%s %s: %q, want %q", kernel, dtype, out, want)
-			}
+	for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+		out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublas,cublaslt,cublaslt:2", dtypeEnv+"="+string(dtype))
+		want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype)))
+		if out != strings.Repeat(want, 3) {
+			t.Errorf("%s: %q, want three times %q", dtype, out, want)
 		}
 	}
 	// A fourth choice is not there, which is a refusal and no error.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -192,11 +193,33 @@ func fakeDriver(t *testing.T, options ...string) string {
 		t.Skipf("the sources are not here: %v", err)
 	}
 	dir := t.TempDir()
-	args := append(options, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-I"+filepath.Join("driver", "include"), "-o", filepath.Join(dir, "libcuda.so.1"), source)
+	args := append(options, "-O1", "-I"+filepath.Join("driver", "include"), source)
+	compile(t, cc, filepath.Join(dir, "libcuda.so.1"), args...)
+	return dir
+}
+
+// compiled are the libraries that compile made, by its arguments.
+var compiled sync.Map
+
+// compile makes a shared library, once for all tests that need the same one.
+func compile(t *testing.T, cc, library string, args ...string) {
+	t.Helper()
+	key := fmt.Sprint(cc, args)
+	if made, ok := compiled.Load(key); ok {
+		if err := os.WriteFile(library, made.([]byte), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	args = slices.Concat(args, []string{"-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", library})
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return dir
+	made, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled.Store(key, made)
 }
 
 // child runs a scenario with the driver in dir and returns what it printed.
