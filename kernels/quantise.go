@@ -63,20 +63,24 @@ func (m *QuantisedMatrix) QuantiseRows(row int, values []float64) error {
 
 // quantise does one group. It returns the index of a weight that has no code, or -1.
 func (m *QuantisedMatrix) quantise(g int, weights []float64) int {
-	most := float64(int(1)<<m.Format.Bits - 1)
+	most := int(1)<<m.Format.Bits - 1
 	low, high := 0.0, 0.0
 	for i, x := range weights {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if x-x != 0 { // NaN, too
 			return i
 		}
-		low, high = min(low, x), max(high, x)
+		if x < low {
+			low = x
+		} else if x > high {
+			high = x
+		}
 	}
-	zero := float64(int(1) << (m.Format.Bits - 1))
+	zero := 1 << (m.Format.Bits - 1)
 	reach := 2 * max(-low, high)
 	if m.Zeros != nil {
 		reach = high - low
 	}
-	scale := roundTo(m.Format.Scale, reach/most)
+	scale := roundTo(m.Format.Scale, reach/float64(most))
 	switch {
 	case math.IsInf(scale, 0):
 		for i, x := range weights {
@@ -88,12 +92,13 @@ func (m *QuantisedMatrix) quantise(g int, weights []float64) int {
 		scale = 1 // of a group of zeros, or of weights below what the scales' type resolves
 	}
 	if m.Zeros != nil {
-		zero = max(0, min(most, math.RoundToEven(-low/scale)))
+		zero = max(0, min(most, int(math.RoundToEven(-low/scale))))
 		m.Zeros[g] = uint8(zero)
 	}
 	m.Scales[g] = scale
+	codes := m.Codes[g*m.Format.GroupK:][:len(weights)]
 	for i, x := range weights {
-		m.Codes[g*m.Format.GroupK+i] = uint8(max(0, min(most, math.RoundToEven(x/scale)+zero)))
+		codes[i] = uint8(max(0, min(most, int(math.RoundToEven(x/scale))+zero)))
 	}
 	return -1
 }

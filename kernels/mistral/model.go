@@ -98,6 +98,12 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 	needs, of := l.total, fmt.Sprintf("the model in %s", m.dtype)
 	if o.KeepRaw && d.Spec().Kind.Facts().Host {
 		needs *= 2 // a CPU's kernels don't read weights as they are stored
+	} else if o.KeepRaw {
+		for _, p := range m.projections() {
+			if !p.plain() {
+				needs += p.bytes(m.dtype) // nor a GPU's those that are integers
+			}
+		}
 	}
 	if o.Session.Positions > 0 {
 		needs += SessionBytes(m.config, m.dtype, o.Session)
