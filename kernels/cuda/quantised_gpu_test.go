@@ -33,6 +33,8 @@ func smallQuantised(t *testing.T, d kernels.DType, bits int) []kernels.Quantised
 			add(3, 130, 640, group, zeros, 3)
 			add(13, 136, 1152, group, zeros, 0)
 			add(27, 200, 1152, group, zeros, 0)
+			add(27, 136, 1024, group, zeros, 1)
+			add(50, 330, 1024, group, zeros, 0)
 			if testing.Short() { // what remains for a tool that is slower by orders of magnitude
 				add(67, 193, 640, group, zeros, 1)
 				continue

@@ -25,8 +25,8 @@ func (p Problem) quantised() kernels.QuantisedProblem {
 type Family = planning.Family[Problem, gemm.Addresses]
 
 // Integers is kernels for weights of some bits: w4a16.cu and w8a16.cu, and for few rows of A
-// w4a16_narrow.cu and w8a16_narrow.cu, on compute capability 9.0; w4a16_mma.cu and w8a16_mma.cu on
-// others from 8.0 on.
+// w4a16_narrow.cu, w4a16_resident.cu and their like, on compute capability 9.0; w4a16_mma.cu and
+// w8a16_mma.cu on others from 8.0 on.
 type Integers struct{ Bits int }
 
 // Families are the kernels of ours for quantised weights.
@@ -39,7 +39,7 @@ func (f Integers) Name() string { return fmt.Sprintf("w%da16", f.Bits) }
 func (f Integers) Describe(a planning.Arch) string {
 	how, count := "mma.sync, with cp.async stages", len(mmaTiles)
 	if byWgmma(a) {
-		how, count = "wgmma, with bulk copies, or of mma.sync where rows are few", len(tiles)+len(narrowTiles)
+		how, count = "wgmma, with bulk copies, or of mma.sync where rows are few", len(tiles)+len(narrowTiles)+len(residentTiles)
 	}
 	return fmt.Sprintf("weights of %d bits with scales, packed ahead, made operands of %s; persistent grid, stream-K, %d tiles", f.Bits, how, count)
 }
@@ -80,6 +80,9 @@ func ways(a planning.Arch, p Problem) []way {
 	}
 	for _, n := range narrows(a, p) {
 		all = append(all, n)
+	}
+	for _, r := range residents(a, p) {
+		all = append(all, r)
 	}
 	return all
 }

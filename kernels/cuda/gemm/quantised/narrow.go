@@ -24,12 +24,13 @@ const (
 type narrow struct {
 	tile
 	bits      int
-	perSM     int // blocks
-	steps     int // of K
-	parts     int // of K: the blocks of a cluster
-	windows   int // of narrowSteps that a part has
-	units     int // of rows: see together
-	rowBlocks int // that share them
+	perSM     int  // blocks
+	steps     int  // of K
+	parts     int  // of K: the blocks of a cluster
+	windows   int  // of narrowSteps that a part has
+	units     int  // of rows: see together
+	rowBlocks int  // that share them
+	ahead     bool // all weights are asked for at once, before the predecessor has ended
 }
 
 // together is how many groups of rows a warp takes at a time.
@@ -95,7 +96,9 @@ func narrows(a planning.Arch, p Problem) []narrow {
 			n.rowBlocks = min(n.units, fit)
 			n.rowBlocks = planning.DivideUp(n.units, n.most()) // as few as have no more to do
 			if n.shared() <= (a.SharedMax+1024)/n.perSM-1024 {
-				all = append(all, n)
+				for _, n.ahead = range []bool{true, false} {
+					all = append(all, n)
+				}
 			}
 		}
 	}
@@ -136,7 +139,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	return t + norm(overlap, times...)
 }
 
-// label is "8x112 narrow parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "8x112 narrow parts 4 ahead": rows and columns of C that a block has, and blocks along K.
 func (n narrow) label() string {
 	s := fmt.Sprintf("%dx%d narrow", n.tokens, n.columns())
 	if n.perSM > 1 {
@@ -144,6 +147,9 @@ func (n narrow) label() string {
 	}
 	if n.parts > 1 {
 		s += fmt.Sprintf(" parts %d", n.parts)
+	}
+	if n.ahead {
+		s += " ahead"
 	}
 	return s
 }
@@ -183,7 +189,7 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(256, n.windows), n.sets())
-	k.Args.Int32(n.units/n.rowBlocks, n.units%n.rowBlocks, n.most()*n.together(), n.scratch(), planning.OneIf(p.Aligned.C >= 4))
+	k.Args.Int32(n.units/n.rowBlocks, n.units%n.rowBlocks, n.most()*n.together(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

@@ -38,6 +38,7 @@ struct NarrowParams {
     int most;     // groups of 16 rows that a block may have
     int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
     int pairs;    // two elements of C may be written at once
+    int ahead;    // all weights are asked for at once
     uint64_t policy; // by which L2 keeps weights
 };
 
@@ -76,6 +77,37 @@ __device__ __forceinline__ void sendSums(uint32_t to, uint32_t bar, uint32_t ran
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(atRank(to, rank)),
                  "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(atRank(bar, rank))
                  : "memory");
+}
+
+// addedSums is the sum of so many sums.
+__device__ __forceinline__ float4 addedSums(uint32_t from, int count, int apart) {
+    float4 v = loadSums(from);
+#pragma unroll 4
+    for (int i = 1; i < count; i++) {
+        from += apart;
+        const float4 w = loadSums(from);
+        v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
+    }
+    return v;
+}
+
+// writeSums writes a warp's sums of 8 tokens, from `token` on, and 16 rows of weights, from `row` on.
+template <Operand T, class P>
+__device__ __forceinline__ void writeSums(const P &p, float4 v, int token, int row) {
+    constexpr bool BF16 = T == Operand::BF16;
+    const uint32_t halves[2] = {transposed(packPair<BF16>(v.x, v.y)), transposed(packPair<BF16>(v.z, v.w))};
+    token += threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int at = row + threadIdx.x % 4 * 2 + 8 * i;
+        uint16_t *to = static_cast<uint16_t *>(p.c) + token * p.ldc + at;
+        if (token < p.m && at + 1 < p.n && p.pairs) {
+            *reinterpret_cast<uint32_t *>(to) = halves[i];
+        } else if (token < p.m && at < p.n) {
+            to[0] = static_cast<uint16_t>(halves[i]);
+            if (at + 1 < p.n) to[1] = static_cast<uint16_t>(halves[i] >> 16);
+        }
+    }
 }
 
 template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
@@ -169,7 +201,7 @@ struct Narrow {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
             if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
-            for (int g = RING < NARROW_STEPS ? group : group + stride; g < last; g += stride) prefetch(g);
+            for (int g = RING < NARROW_STEPS ? group : group + stride; p.ahead && g < last; g += stride) prefetch(g);
         }
         dependentsMayStart();
         clearTokens();
@@ -288,7 +320,7 @@ struct Narrow {
         const uint32_t mine = tokens + p.scratch + lane * 16, gathered = tokens + lane * 16;
         if (gridDim.y == 1) {
             __syncthreads();
-            for (int i = warp; i < all; i += NARROW_WARPS) put(added(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)), first, i);
+            for (int i = warp; i < all; i += NARROW_WARPS) put(addedSums(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)), first, i);
             return;
         }
         // Each of the blocks finishes as many sums, which the others put where its tokens were.
@@ -299,40 +331,15 @@ struct Narrow {
         clusterWait();
         for (int i = warp; i < all; i += NARROW_WARPS) {
             const int owner = i % parts;
-            sendSums(gathered + (i - owner + part) * SUMS, bar, owner, added(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)));
+            sendSums(gathered + (i - owner + part) * SUMS, bar, owner, addedSums(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)));
         }
         received(bar);
-        for (int i = warp * parts + part; i < all; i += NARROW_WARPS * parts) put(added(gathered + (i - part) * SUMS, parts, SUMS), first, i);
+        for (int i = warp * parts + part; i < all; i += NARROW_WARPS * parts) put(addedSums(gathered + (i - part) * SUMS, parts, SUMS), first, i);
     }
 
-    // added is the sum of so many sums.
-    static __device__ __forceinline__ float4 added(uint32_t from, int count, int apart) {
-        float4 v = loadSums(from);
-#pragma unroll 4
-        for (int i = 1; i < count; i++) {
-            from += apart;
-            const float4 w = loadSums(from);
-            v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
-        }
-        return v;
-    }
-
-    // put writes the index-th sums of a block: 8 tokens of 16 rows of weights.
+    // put writes the index-th sums of a block.
     __device__ __forceinline__ void put(float4 v, int first, int index) const {
-        constexpr bool BF16 = T == Operand::BF16;
-        const int token = index % TILES * 8 + lane / 4, column = (first + index / TILES) * 16 + lane % 4 * 2;
-        const uint32_t halves[2] = {transposed(packPair<BF16>(v.x, v.y)), transposed(packPair<BF16>(v.z, v.w))};
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int at = column + 8 * i;
-            uint16_t *to = static_cast<uint16_t *>(p.c) + token * p.ldc + at;
-            if (token < p.m && at + 1 < p.n && p.pairs) {
-                *reinterpret_cast<uint32_t *>(to) = halves[i];
-            } else if (token < p.m && at < p.n) {
-                to[0] = static_cast<uint16_t>(halves[i]);
-                if (at + 1 < p.n) to[1] = static_cast<uint16_t>(halves[i] >> 16);
-            }
-        }
+        writeSums<T>(p, v, index % TILES * 8, (first + index / TILES) * 16);
     }
 };
 

@@ -21,6 +21,11 @@
     K(__VA_ARGS__, 16) \
     K(__VA_ARGS__, 32)
 
+// Those of the kernels that keep tokens where they are.
+#define GA_QUANTISED_RESIDENT_TILES(K, ...) \
+    K(__VA_ARGS__, 32) \
+    K(__VA_ARGS__, 64)
+
 // Those of the kernels for other GPUs.
 #define GA_QUANTISED_MMA_TILES(K, ...) \
     K(__VA_ARGS__, 8) \

@@ -22,6 +22,12 @@ var narrowTiles = []tile{
 	{tokens: 32},
 }
 
+// residentTiles is those of the kernels that keep tokens where they are.
+var residentTiles = []tile{
+	{tokens: 32},
+	{tokens: 64},
+}
+
 // mmaTiles is those of the kernels for other GPUs.
 var mmaTiles = []tile{
 	{tokens: 8},
