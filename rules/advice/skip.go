@@ -1,0 +1,82 @@
+package advice
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// Skip is a size that is never worth running: a larger one is faster.
+type Skip struct {
+	M int `json:"m"`
+	// RunM is the size to pad to, the fastest larger one.
+	RunM    int     `json:"run_m"`
+	Seconds float64 `json:"seconds"`
+	Run     float64 `json:"run_seconds"`
+	// Gain is the size's time ÷ that of RunM.
+	Gain      rules.Interval `json:"gain"`
+	AdjustedP float64        `json:"p_adjusted"`
+}
+
+// AdviseSkips lists the sizes that a larger one beats by gain or more, and surely beats: of those
+// listed, at most the share fdr are no slower than the larger one (Benjamini–Hochberg over all sizes;
+// each is tested against the fastest larger one, its p-value multiplied by the number of larger sizes
+// that might have been the fastest).
+func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
+	n := len(p.ms)
+	if n < 2 {
+		return nil
+	}
+	fastest := make([]int, n) // among the sizes from i on
+	fastest[n-1] = n - 1
+	for i := n - 2; i >= 0; i-- {
+		if fastest[i] = fastest[i+1]; p.seconds[i] < p.seconds[fastest[i]] {
+			fastest[i] = i
+		}
+	}
+	all := make([]Skip, 0, n-1)
+	values := make([]float64, 0, n-1)
+	for i := range n - 1 {
+		j := fastest[i+1]
+		sd, df := p.ratioDeviation(i, j)
+		log := math.Log(p.seconds[i] / p.seconds[j])
+		s := Skip{M: p.ms[i], RunM: p.ms[j], Seconds: p.seconds[i], Run: p.seconds[j], Gain: around(log, sd, df)}
+		value := 1.0
+		switch {
+		case log <= 0:
+		case sd == 0: // nothing is known of the noise, and nothing is sure
+		default:
+			value = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Min(math.Max(df, 1), normalDF)}.Survival(log / sd)
+			value = math.Min(1, value*float64(p.rivals(i, j, fastest)))
+		}
+		all, values = append(all, s), append(values, value)
+	}
+	var out []Skip
+	for i, adjusted := range rules.AdjustP(values) {
+		if s := all[i]; adjusted <= fdr && s.Gain.Mid >= 1+gain {
+			s.AdjustedP = adjusted
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// rivals counts the sizes above i that are not surely slower than j, the fastest of them.
+func (p *Passes) rivals(i, j int, fastest []int) int {
+	const surely = 3 // standard errors
+	count := 0
+	for k := i + 1; k < len(p.ms); k++ {
+		sd, _ := p.ratioDeviation(k, j)
+		if math.Log(p.seconds[k]/p.seconds[j]) <= surely*sd {
+			count++
+			continue
+		}
+		// None from k on is as fast as that by far.
+		if f := fastest[k]; math.Log(p.seconds[f]/p.seconds[j]) > 2*surely*sd+0.1 {
+			break
+		}
+	}
+	return max(1, count)
+}
