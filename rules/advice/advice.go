@@ -135,11 +135,19 @@ func (a *Advice) warnRest() {
 		a.warn("the rest of a pass is below 0 at some size: the parts take longer by themselves than in the measured passes")
 	}
 	if n := len(r.Outside); n > 0 {
-		a.warn("%d known sizes lie outside of the measured passes, m%d to m%d, and are left out: %s", n, r.FromM, r.ToM, Text(r.Outside))
+		a.warn("%s outside of the measured passes, m%d to m%d, and nothing is said of them: %s", counted(n, "known size lies", "known sizes lie"), r.FromM, r.ToM, Text(r.Outside))
 	}
 	if n := len(r.Unmatched); n > 0 {
-		a.warn("%d measured passes are at sizes that the parts are not known at, and are not used: %s", n, Text(r.Unmatched))
+		a.warn("%s at sizes that the parts are not known at, and not used: %s", counted(n, "measured pass is", "measured passes are"), Text(r.Unmatched))
 	}
+}
+
+// counted is a number with its words.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (a *Advice) warn(format string, args ...any) {

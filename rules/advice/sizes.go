@@ -41,16 +41,16 @@ type Saving struct {
 	// Usual and Advised are times in seconds.
 	Usual   float64 `json:"usual_seconds"`
 	Advised float64 `json:"advised_seconds"`
-	// Gain is the usual time ÷ the advised one; Seconds is what is saved of each second that the
+	// Gain is the usual time ÷ the advised one; Saved is what is saved of each second that the
 	// usual takes. Both are corrected for the choice among uncertain times.
-	Gain    rules.Interval `json:"gain"`
-	Seconds rules.Interval `json:"saved_seconds_per_second"`
+	Gain  rules.Interval `json:"gain"`
+	Saved rules.Interval `json:"saved_seconds_per_second"`
 }
 
 // saving makes a saving of the log of a gain.
 func saving(usual, advised float64, log, sd, df float64) Saving {
 	s := Saving{Usual: usual, Advised: advised, Gain: around(log, sd, df)}
-	s.Seconds = rules.Interval{Lo: 1 - 1/s.Gain.Lo, Mid: 1 - 1/s.Gain.Mid, Hi: 1 - 1/s.Gain.Hi}
+	s.Saved = rules.Interval{Lo: 1 - 1/s.Gain.Lo, Mid: 1 - 1/s.Gain.Mid, Hi: 1 - 1/s.Gain.Hi}
 	return s
 }
 
