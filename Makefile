@@ -77,7 +77,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/make_model.py $(BUNDLE)
+	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/make_model.py $(BUNDLE)
 	cp -R bin/tests $(BUNDLE)
 	if [ -d bin/older ]; then cp -R bin/older $(BUNDLE); fi
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver

@@ -18,9 +18,16 @@ type simulated struct {
 }
 
 func simulate(random *rand.Rand, lump float64) simulated {
-	s := simulated{}
+	var ms []int
 	for m := 16; m <= 2560; m += 16 {
-		s.ms = append(s.ms, m)
+		ms = append(ms, m)
+	}
+	return simulateAt(ms, random, lump)
+}
+
+func simulateAt(ms []int, random *rand.Rand, lump float64) simulated {
+	s := simulated{ms: ms}
+	for _, m := range ms {
 		x := float64(m)
 		part := 3e-3 * math.Max(1, (0.5*x+0.5*math.Ceil(x/128)*128)/110)
 		if m%208 == 0 {
