@@ -81,11 +81,11 @@ docs/advice.md describes the arithmetic, and the settings of each engine.` + exi
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.model, "model", "", "model, or the path of its config.json, with its products as in mistral-7b:qkv_proj+o_proj+gate_up_proj+down_proj (default: by the runs)")
+	flags.StringVar(&opts.model, "model", "", "model or the path of its config.json, perhaps with :q_proj+k_proj+... for its products (default: by the runs)")
 	flags.IntVar(&opts.tp, "tp", 1, "ranks that the model is split over")
 	flags.StringVar(&opts.kernel, "kernel", "", "kernel of the products (default: that of the runs, if it is one)")
 	flags.StringVar(&opts.dtype, "dtype", "", "data type of the products (default: that of the runs, if it is one)")
-	flags.StringVar(&opts.sequences, "sequences", "1", "sequences of a pass, of which the last rows go through the head; all: each token is a sequence, as in decoding")
+	flags.StringVar(&opts.sequences, "sequences", "1", "sequences of a pass, whose last rows go through the head; all: each token is one, as in decoding")
 	flags.StringArrayVar(&opts.parts, "part", nil, "NAME=FILE.csv: times of a part that was not swept, as attention=FILE.csv (repeatable)")
 	flags.StringVar(&opts.measured, "measured", "", "CSV of whole passes that were measured, to which the rest is fitted")
 	flags.StringVar(&opts.traffic, "traffic", "", "CSV with the columns m and weight: how often each batch size is run (default: flat in log M)")
