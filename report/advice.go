@@ -49,8 +49,8 @@ func adviceHead(a *advice.Advice) []Note {
 func coverageNote(a *advice.Advice) Note {
 	switch a.Coverage {
 	case advice.WholePass:
-		return Note{fmt.Sprintf("times are of whole passes: the parts × %.3f and a rest fitted to %s of m%d to m%d, from which they scatter by %s",
-			a.Rest.Factor, plural(a.Rest.Fitted, "measured pass", "measured passes"), a.Rest.FromM, a.Rest.ToM, formatShare(a.Rest.Scatter)), Neutral}
+		return Note{fmt.Sprintf("times are of whole passes: the parts × %.2f to %.2f and a rest fitted to %s of m%d to m%d, from which they scatter by %s",
+			a.Rest.FactorFrom, a.Rest.FactorTo, plural(a.Rest.Fitted, "measured pass", "measured passes"), a.Rest.FromM, a.Rest.ToM, formatShare(a.Rest.Scatter)), Neutral}
 	case advice.KnownParts:
 		return Note{"times are of the known parts alone; not in them: " + strings.Join(a.Missing, ", "), Open}
 	}

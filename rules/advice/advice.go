@@ -128,11 +128,18 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 	return a, nil
 }
 
+// looseScatter is the scatter of measured passes from which on a fit foretells little: what is to be
+// found, sizes that lose some per cent, is within it.
+const looseScatter = 0.03
+
 // warnRest says what of a rest is to be known.
 func (a *Advice) warnRest() {
 	r := a.Rest
-	if r.Negative {
-		a.warn("the rest of a pass is below 0 at some size: the parts take longer by themselves than in the measured passes")
+	if r.Scatter > looseScatter {
+		a.warn("measured passes scatter by %.1f %% about the fit: they are noisy, or parts are of another library or model", 100*r.Scatter)
+	}
+	if r.Faster {
+		a.warn("at some size the measured passes take less than the parts by themselves: another clock, library or model than those of the runs")
 	}
 	if n := len(r.Outside); n > 0 {
 		a.warn("%s outside of the measured passes, m%d to m%d, and nothing is said of them: %s", counted(n, "known size lies", "known sizes lie"), r.FromM, r.ToM, Text(r.Outside))

@@ -12,9 +12,9 @@
 // The rest is what measured passes take beyond the parts (see [Measured]): a smooth function of M,
 // fitted with least squares to the relative residuals, each weighted by Huber's weights. It is
 // a + b·M + c·M² and a piecewise linear function whose bends are held small by a penalty; the penalty
-// is chosen by leaving out each measured pass in turn. The parts get a factor of their own, held near
-// 1, because an engine reaches another clock than a sweep. Passes outside of the measured sizes
-// are not foretold.
+// is chosen by leaving out each measured pass in turn. The parts get a factor, linear in M and held
+// near 1: an engine runs at another clock than a sweep, and at its power limit slow sizes lose less
+// there. Passes outside of the measured sizes are not foretold.
 //
 // # Intervals
 //
