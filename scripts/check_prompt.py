@@ -19,6 +19,7 @@ figure misses what is asked. `sizes` and `compare` need no PyTorch.
 """
 import argparse
 import csv
+import gc
 import json
 import math
 import random
@@ -241,6 +242,7 @@ def capture(model, sizes, device):
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
+    gc.freeze()  # each capture collects garbage, which the model's objects are not
     for m in sorted(sizes, reverse=True):
         prompts[m] = Prompt(model, m, device, pool)
     return prompts

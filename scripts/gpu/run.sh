@@ -411,7 +411,10 @@ run_prompt() {
     return
   fi
   rm -rf "$out"/prompt.db* "$out"/prompt*.csv "$out/prompt-advice"
-  library=$(python3 check_prompt.py cublas --device "$device" 2>/dev/null) && [[ -f $library ]] && libraries=(--library "cublas=$library")
+  # What PyTorch runs is timed, where it is a library that can be opened by its path.
+  library=$(python3 check_prompt.py cublas --device "$device" 2>/dev/null) && [[ -f $library ]] &&
+    ./gemmaudit choices -q --device "$device" --library "cublas=$library" --kernel cublas --dtype bf16 --shape n64k64 --batch 16 >/dev/null 2>&1 &&
+    libraries=(--library "cublas=$library")
   step prompt-sweep 12 ./gemmaudit sweep --device "$device" "${libraries[@]}" --kernel cublas --dtype bf16 \
     --model mistral-7b:q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj --batch "$(python3 check_prompt.py sizes)" \
     --block 2ms --rounds 15 --rounds-for all --out "$out/prompt.db"
