@@ -100,17 +100,17 @@ func Sum(parts []Part) (*Passes, error) {
 	n := len(p.ms)
 	p.seconds, p.inferred = make([]float64, n), make([]bool, n)
 	p.own, p.df = make([]float64, n), make([]float64, n)
-	spread := make([]float64, n) // Satterthwaite: the sum of variance² ÷ df
+	errs := make([]spread, n)
 	for _, part := range parts {
 		if part.FixedM > 0 {
 			t := part.Times[0]
 			constant := float64(part.Count) * t.Seconds
-			errs := make([]float64, n)
+			moved := make([]float64, n)
 			for i := range p.ms {
 				p.seconds[i] += constant
-				errs[i] = constant * t.SE
+				moved[i] = constant * t.SE
 			}
-			p.share(errs, t.DF)
+			p.share(moved, t.DF)
 			continue
 		}
 		next := 0
@@ -120,17 +120,14 @@ func Sum(parts []Part) (*Passes, error) {
 			}
 			t := part.Times[next]
 			all := float64(part.Count) * t.Seconds
-			v := all * t.SE * all * t.SE
 			p.seconds[i] += all
-			p.own[i] += v
-			spread[i] += v * v / math.Max(t.DF, 1)
+			errs[i].add(all*t.SE*all*t.SE, t.DF)
 			p.inferred[i] = p.inferred[i] || t.Inferred
 		}
 	}
-	for i := range p.df {
-		if p.df[i] = normalDF; spread[i] > 0 {
-			p.df[i] = p.own[i] * p.own[i] / spread[i]
-		}
+	for i, e := range errs {
+		p.own[i] = e.variance
+		_, p.df[i] = e.deviation()
 	}
 	p.parts = slices.Clone(p.seconds)
 	return p, nil
@@ -148,57 +145,58 @@ func (p *Passes) Ms() []int { return p.ms }
 
 // Seconds is the time over the i-th M with its interval.
 func (p *Passes) Seconds(i int) rules.Interval {
-	w := make([]float64, len(p.ms))
-	w[i] = 1 / p.seconds[i]
-	sd, df := p.deviation(w)
+	var e spread
+	w := 1 / p.seconds[i]
+	e.add(w*w*p.own[i], p.df[i])
+	for k, of := range p.shared {
+		e.add(w*of[i]*w*of[i], p.sharedDF[k])
+	}
+	sd, df := e.deviation()
 	return around(math.Log(p.seconds[i]), sd, df)
+}
+
+// spread sums the variances of independent errors, each with its degrees of freedom.
+type spread struct{ variance, perDF float64 }
+
+func (e *spread) add(v, df float64) {
+	e.variance += v
+	e.perDF += v * v / math.Max(df, 1)
+}
+
+// deviation is the standard deviation of the sum, with degrees of freedom as Satterthwaite has them.
+func (e spread) deviation() (sd, df float64) {
+	if e.perDF == 0 {
+		return 0, normalDF
+	}
+	return math.Sqrt(e.variance), e.variance * e.variance / e.perDF
 }
 
 // deviation is the standard error of the sum of times with weights, with its degrees of freedom.
 func (p *Passes) deviation(weights []float64) (sd, df float64) {
-	var sum, spread float64
-	add := func(v, df float64) {
-		sum += v
-		spread += v * v / df
-	}
+	var e spread
 	for i, w := range weights {
 		if w != 0 {
-			add(w*w*p.own[i], math.Max(p.df[i], 1))
+			e.add(w*w*p.own[i], p.df[i])
 		}
 	}
 	for k, of := range p.shared {
-		dot := 0.0
-		for i, w := range weights {
-			if w != 0 {
-				dot += w * of[i]
-			}
-		}
-		add(dot*dot, p.sharedDF[k])
+		sum := dot(weights, of)
+		e.add(sum*sum, p.sharedDF[k])
 	}
-	if spread == 0 {
-		return 0, normalDF
-	}
-	return math.Sqrt(sum), sum * sum / spread
+	return e.deviation()
 }
 
 // ratioDeviation is the standard error of log(t_i ÷ t_j).
 func (p *Passes) ratioDeviation(i, j int) (sd, df float64) {
-	var sum, spread float64
-	add := func(v, df float64) {
-		sum += v
-		spread += v * v / df
-	}
+	var e spread
 	a, b := 1/p.seconds[i], 1/p.seconds[j]
-	add(a*a*p.own[i], math.Max(p.df[i], 1))
-	add(b*b*p.own[j], math.Max(p.df[j], 1))
+	e.add(a*a*p.own[i], p.df[i])
+	e.add(b*b*p.own[j], p.df[j])
 	for k, of := range p.shared {
 		d := a*of[i] - b*of[j]
-		add(d*d, p.sharedDF[k])
+		e.add(d*d, p.sharedDF[k])
 	}
-	if spread == 0 {
-		return 0, normalDF
-	}
-	return math.Sqrt(sum), sum * sum / spread
+	return e.deviation()
 }
 
 // confidence is that of all intervals.

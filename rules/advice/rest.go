@@ -288,12 +288,11 @@ func (p *Passes) apply(f *fit, r *Rest) {
 		row := f.row(i)
 		p.seconds[i] += dot(row, f.coefficients)
 		r.Faster = r.Faster || p.seconds[i] < p.parts[i]
-		v := lump * p.seconds[i] * p.seconds[i]
-		own := f.factor(i) * f.factor(i) * p.own[i]
-		if total := v + own; total > 0 {
-			p.df[i] = total * total / (v*v/f.df + own*own/math.Max(p.df[i], 1))
-			p.own[i] = total
-		}
+		var e spread
+		e.add(lump*p.seconds[i]*p.seconds[i], f.df)
+		e.add(f.factor(i)*f.factor(i)*p.own[i], p.df[i])
+		p.own[i] = e.variance
+		_, p.df[i] = e.deviation()
 		for k, value := range values {
 			if value <= 0 {
 				continue

@@ -214,3 +214,16 @@ func BenchmarkCapture(b *testing.B) {
 		capture(ms, seconds, load, 16)
 	}
 }
+
+// BenchmarkAdvise is of a sweep of which every M is known.
+func BenchmarkAdvise(b *testing.B) {
+	part := Part{Names: []string{"products"}, Source: Swept, Count: 1}
+	for m := 1; m <= 1<<15; m++ {
+		part.Times = append(part.Times, Time{M: m, Seconds: stairs(m), SE: 0.002, DF: 20})
+	}
+	for b.Loop() {
+		if _, err := Advise(Subject{Model: "m"}, []Part{part}, nil, nil, Options{Sizes: 16, MinGain: 0.02, FDR: 0.05}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
