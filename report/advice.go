@@ -16,6 +16,9 @@ func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 	if len(a.Skips) == 0 {
 		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("no size is surely beaten by a larger one by %s or more", formatShare(a.MinGain)), Neutral})
 	}
+	if s := a.Skipping; s.Usual > 0 {
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("padding what is never worth running saves %s of a second of the traffic, where every known size can be run", bounds{s.Saved, fineCell}.Text()), Neutral})
+	}
 	for _, s := range a.Settings {
 		if s.Note != "" {
 			doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s, %s: %s", s.Engine, s.Advice, s.Note), Neutral})
@@ -126,6 +129,9 @@ func savingCells(s advice.Saving) []any {
 	}
 	return []any{bounds{s.Gain, factorCell}, bounds{s.Saved, savedCell}}
 }
+
+// fineCell is a small part of a second.
+func fineCell(v float64) Cell { return number{v, 4} }
 
 // savedCell is a part of a second.
 func savedCell(v float64) Cell { return saved(v) }

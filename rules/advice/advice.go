@@ -62,7 +62,9 @@ type Advice struct {
 	MinGain  float64  `json:"min_gain"`
 	FDR      float64  `json:"fdr"`
 	Skips    []Skip   `json:"never_run"`
-	Chunk    Chunk    `json:"chunk"`
+	// Skipping is what running none of Skips saves against running every known size; zero for none.
+	Skipping Saving `json:"never_run_saving,omitzero"`
+	Chunk    Chunk  `json:"chunk"`
 	// Settings are those of engines, ready to use.
 	Settings []Setting       `json:"settings"`
 	Warnings []rules.Warning `json:"warnings,omitempty"`
@@ -118,7 +120,7 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 	random := rand.New(rand.NewPCG(1, uint64(len(p.ms))))
 	a.Sizes = p.AdviseSizes(load, o.Sizes, draws, random.NormFloat64)
 	if skips := p.AdviseSkips(o.MinGain, o.FDR); skips != nil {
-		a.Skips = skips
+		a.Skips, a.Skipping = skips, p.skipping(skips, load)
 	}
 	a.Chunk = p.AdviseChunk(o.Latency, draws, random.NormFloat64)
 	a.Settings = settings(o.Engines, a.Sizes.Captured, a.Chunk.M)

@@ -101,7 +101,7 @@ func TestCheckPrompt(t *testing.T) {
 	compare := func(advice string) (string, error) {
 		return checkPrompt(t, "compare", "--advice", path(advice), "--measured", path("samples.csv"), "--fit", path("fit.csv"), "--verified", path("samples.csv"))
 	}
-	out, err := compare("advice.json")
+	out, _ := compare("advice.json")
 	t.Log("\n" + out)
 	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named", "correlation without an isotonic fit", "chunk of ", "16 sizes against powers of two, batches 16 to 2048"} {
 		if !strings.Contains(out, want) {

@@ -1,7 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -20,10 +22,16 @@ type Skip struct {
 	AdjustedP float64        `json:"p_adjusted"`
 }
 
+// tossUp is the p-value above which sizes are no part of the family that is tested: most sizes are
+// surely faster than all larger ones, and would only blunt the test of the others. Given that it is at
+// most so much, a p-value of such a size is no smaller than chance makes it, so that dividing by it keeps the rate
+// (Zhao, Small and Su, "Multiple testing when many p-values are uniformly conservative", 2019).
+const tossUp = 0.5
+
 // AdviseSkips lists the sizes that a larger one beats by gain or more, and surely beats: of those
-// listed, at most the share fdr are no slower than the larger one (Benjamini–Hochberg over all sizes;
-// each is tested against the fastest larger one, its p-value multiplied by the number of larger sizes
-// that might have been the fastest).
+// listed, at most the share fdr are no slower than the larger one (Benjamini–Hochberg over the sizes
+// that look slower; each is tested against the fastest larger one, its p-value multiplied by the number of
+// larger sizes that might have been the fastest).
 func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 	n := len(p.ms)
 	if n < 2 {
@@ -36,22 +44,18 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 			fastest[i] = i
 		}
 	}
-	all := make([]Skip, 0, n-1)
-	values := make([]float64, 0, n-1)
+	var all []Skip
+	var values []float64
 	for i := range n - 1 {
 		j := fastest[i+1]
 		sd, df := p.ratioDeviation(i, j)
 		log := math.Log(p.seconds[i] / p.seconds[j])
-		s := Skip{M: p.ms[i], RunM: p.ms[j], Seconds: p.seconds[i], Run: p.seconds[j], Gain: around(log, sd, df)}
-		value := 1.0
-		switch {
-		case log <= 0:
-		case sd == 0: // nothing is known of the noise, and nothing is sure
-		default:
-			value = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Min(math.Max(df, 1), normalDF)}.Survival(log / sd)
-			value = math.Min(1, value*float64(p.rivals(i, j, fastest)))
+		if log <= 0 || sd == 0 { // where nothing is known of the noise, nothing is sure
+			continue
 		}
-		all, values = append(all, s), append(values, value)
+		value := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Min(math.Max(df, 1), normalDF)}.Survival(log / sd)
+		values = append(values, math.Min(1, value/tossUp*float64(p.rivals(i, j, fastest))))
+		all = append(all, Skip{M: p.ms[i], RunM: p.ms[j], Seconds: p.seconds[i], Run: p.seconds[j], Gain: around(log, sd, df)})
 	}
 	var out []Skip
 	for i, adjusted := range rules.AdjustP(values) {
@@ -61,6 +65,31 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 		}
 	}
 	return out
+}
+
+// skipping is what padding the skipped sizes saves, where all known sizes can be run.
+func (p *Passes) skipping(skips []Skip, load *Load) Saving {
+	usual := make([]float64, len(p.ms))
+	advised := make([]float64, len(p.ms))
+	from := 0
+	for i, m := range p.ms {
+		w := load.between(from, m)
+		from = m
+		usual[i] += w
+		run := i
+		if k, ok := slices.BinarySearchFunc(skips, m, func(s Skip, m int) int { return cmp.Compare(s.M, m) }); ok {
+			run, _ = slices.BinarySearch(p.ms, skips[k].RunM)
+		}
+		advised[run] += w
+	}
+	u, v := sum(usual, p.seconds), sum(advised, p.seconds)
+	total := load.total()
+	differ := make([]float64, len(p.ms))
+	for i := range differ {
+		differ[i] = usual[i]/(total*u) - advised[i]/(total*v)
+	}
+	sd, df := p.deviation(differ)
+	return saving(u, v, math.Log(u/v), sd, df)
 }
 
 // rivals counts the sizes above i that are not surely slower than j, the fastest of them.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // TestSkips: sizes that a larger one beats are named with that one, others are not.
@@ -15,6 +17,14 @@ func TestSkips(t *testing.T) {
 	skips := p.AdviseSkips(0.02, 0.05)
 	if len(skips) != 1 || skips[0].M != 96 || skips[0].RunM != 128 || math.Abs(skips[0].Gain.Mid-1.3/1.2) > 1e-12 || skips[0].AdjustedP > 0.001 {
 		t.Errorf("skips %+v", skips)
+	}
+	load, err := NewLoad(results.Traffic{{M: 65, Weight: 1}, {M: 128, Weight: 0}}, 64, 224) // m65 to m127
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 32 batches run at 96 or 128, 31 at 128 anyway.
+	if s, want := p.skipping(skips, load), (32*1.3+31*1.2)/(63*1.2); math.Abs(s.Gain.Mid-want) > 1e-12 || !(s.Gain.Lo < want && s.Gain.Lo > 1 && s.Saved.Mid > 0) {
+		t.Errorf("skipping saves %+v, expected a gain of %g", s, want)
 	}
 	if skips := p.AdviseSkips(0, 0.05); len(skips) != 1 { // 160 loses 0.4 % to 192, which is within the noise
 		t.Errorf("with no least gain: %+v", skips)
