@@ -68,7 +68,7 @@ func chunkText(a *advice.Advice) string {
 	if a.Chunk.M == 0 {
 		return "chunk: none is surely" + bound
 	}
-	return fmt.Sprintf("chunk: m%d%s, %s tokens/s", a.Chunk.M, bound, bounds{a.Chunk.TokensPerSecond, wholeCell}.Text())
+	return fmt.Sprintf("chunk: m%d%s, %s tokens/s", a.Chunk.M, bound, bounds{a.Chunk.TokensPerSecond, tokenRateCell}.Text())
 }
 
 func captureText(a *advice.Advice) string {
@@ -85,7 +85,14 @@ func (v millis) Raw() any     { return finite(float64(v)) }
 func bareMillis(seconds float64) string { return significant(1e3*seconds, 4) }
 
 func millisCell(v float64) Cell { return millis(v) }
-func wholeCell(v float64) Cell  { return number{v, 0} }
+
+// tokenRate is tokens a second, whole ones where there are many.
+type tokenRate float64
+
+func (v tokenRate) Text() string { return significant(float64(v), 4) }
+func (v tokenRate) Raw() any     { return finite(float64(v)) }
+
+func tokenRateCell(v float64) Cell { return tokenRate(v) }
 
 // passSheet has a line for each M; it is for CSV.
 func passSheet(a *advice.Advice) Sheet {
@@ -155,7 +162,7 @@ func chunkSheet(a *advice.Advice) Sheet {
 			s.Rows = append(s.Rows, []any{u.M, word{text: "unknown", tone: Faint}, nil, nil, nil, nil, nil})
 			continue
 		}
-		row := append([]any{u.M, bounds{u.Seconds, millisCell}, bounds{u.TokensPerSecond, wholeCell}}, savingCells(u.Saving)...)
+		row := append([]any{u.M, bounds{u.Seconds, millisCell}, bounds{u.TokensPerSecond, tokenRateCell}}, savingCells(u.Saving)...)
 		s.Rows = append(s.Rows, append(row, unlessZero(u.BestM), bounds{u.BestGain, factorCell}))
 	}
 	return s
@@ -166,7 +173,7 @@ func bestChunkSheet(a *advice.Advice) Sheet {
 		{Name: "chunk", Key: "m", Align: Right}, {Name: "ms", Key: "seconds", Align: Right, Interval: true}, {Name: "tokens/s", Key: "tokens_per_second", Align: Right, Interval: true},
 	}}
 	for _, c := range a.Chunk.Best {
-		s.Rows = append(s.Rows, []any{c.M, bounds{c.Seconds, millisCell}, bounds{c.TokensPerSecond, wholeCell}})
+		s.Rows = append(s.Rows, []any{c.M, bounds{c.Seconds, millisCell}, bounds{c.TokensPerSecond, tokenRateCell}})
 	}
 	return s
 }
