@@ -419,13 +419,15 @@ run_prompt() {
     --model mistral-7b:q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj --batch "$(python3 check_prompt.py sizes)" \
     --block 2ms --rounds 15 --rounds-for all --out "$out/prompt.db"
   passed 4
-  step prompt-measure 4 python3 check_prompt.py measure --device "$device" --out "$out/prompt.csv" --fit "$out/prompt-fit.csv"
+  step prompt-measure 0 python3 check_prompt.py measure --device "$device" --out "$out/prompt.csv" --fit "$out/prompt-fit.csv"
   passed
+  grep -a -e 'prompt lengths' -e Error "$out/prompt-measure.log"
   step prompt-advise 70 ./gemmaudit advise "$out/prompt.db" --measured "$out/prompt-fit.csv" --images png --out "$out/prompt-advice"
   passed
   [[ -f $advice ]] || return
-  step prompt-verify 2 python3 check_prompt.py verify --device "$device" --advice "$advice" --out "$out/prompt-verified.csv"
+  step prompt-verify 0 python3 check_prompt.py verify --device "$device" --advice "$advice" --out "$out/prompt-verified.csv"
   passed
+  grep -a -e 'prompt lengths' -e Error "$out/prompt-verify.log"
   [[ -f $out/prompt-verified.csv ]] || return
   step prompt-compare 24 python3 check_prompt.py compare --advice "$advice" --measured "$out/prompt.csv" --fit "$out/prompt-fit.csv" \
     --verified "$out/prompt-verified.csv"
