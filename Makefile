@@ -32,7 +32,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
 CONCURRENT   := ./results ./sweep ./cmd/...
-SERIAL       := algos|audit|badcells|badplan|batched|brought|completion|cpu|damagedproof|devices|diff|import|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|splits|usage
+SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|completion|cpu|damagedproof|devices|diff|import|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|splits|usage
 SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
@@ -78,7 +78,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/make_model.py $(BUNDLE)
+	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/make_model.py $(BUNDLE)
 	cp -R bin/tests $(BUNDLE)
 	if [ -d bin/older ]; then cp -R bin/older $(BUNDLE); fi
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver

@@ -39,6 +39,11 @@ func ParseModelHeads(spec string, tp int) (Target, error) {
 		}
 		return Target{}, err
 	}
+	return m.Attention(tp)
+}
+
+// Attention is the model's attention, as one of tp ranks computes it.
+func (m Model) Attention(tp int) (Target, error) {
 	switch {
 	case tp < 1 || tp > MaxTP:
 		return Target{}, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)

@@ -24,6 +24,6 @@ func ReadModel(path string) (Model, error) {
 	}
 	return Model{
 		Name: name, Hidden: sizes.Hidden, Intermediate: sizes.Inner, Vocab: sizes.Vocab,
-		Heads: sizes.Heads.Query, KVHeads: sizes.Heads.KV, HeadDim: sizes.Heads.Dim,
+		Heads: sizes.Heads.Query, KVHeads: sizes.Heads.KV, HeadDim: sizes.Heads.Dim, Layers: sizes.Layers,
 	}, nil
 }

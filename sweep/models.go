@@ -18,14 +18,15 @@ type Model struct {
 	KVHeads      int // key and value heads
 	HeadDim      int // width of one head
 	Vocab        int // rows of lm_head
+	Layers       int // decoder layers; 0 where a configuration does not say
 }
 
 // builtin are the models known by name, from their published configurations.
 var builtin = []Model{
-	{"llama3-8b", 4096, 14336, 32, 8, 128, 128256},
-	{"llama3-70b", 8192, 28672, 64, 8, 128, 128256},
-	{"mistral-7b", 4096, 14336, 32, 8, 128, 32768},
-	{"qwen2.5-7b", 3584, 18944, 28, 4, 128, 152064},
+	{"llama3-8b", 4096, 14336, 32, 8, 128, 128256, 32},
+	{"llama3-70b", 8192, 28672, 64, 8, 128, 128256, 80},
+	{"mistral-7b", 4096, 14336, 32, 8, 128, 32768, 32},
+	{"qwen2.5-7b", 3584, 18944, 28, 4, 128, 152064, 28},
 }
 
 // ModelNames lists the built-in models, for completion and error messages.
@@ -179,6 +180,15 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 		names = strings.Split(strings.ToLower(selector), "+")
 	}
 	return m.Projections(tp, names...)
+}
+
+// FindModel is a model by name, or by the path of a Hugging Face config.json; what follows a colon,
+// as in "llama3-8b:o_proj", is not looked at.
+func FindModel(spec string) (Model, error) {
+	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
+		spec = spec[:i]
+	}
+	return findModel(spec)
 }
 
 func findModel(name string) (Model, error) {

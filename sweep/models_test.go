@@ -74,12 +74,14 @@ func TestReadModel(t *testing.T) {
 		want       Model
 		err        string
 	}{
-		{name: "plain", text: `{"model_type": "llama", ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
-		{name: "null head_dim", text: `{"model_type": "mistral", "head_dim": null, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
-		{name: "own head_dim", text: `{"model_type": "qwen3", "head_dim": 128, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 128, 32000}},
-		{name: "nested", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000}},
+		{name: "plain", text: `{"model_type": "llama", ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000, 0}},
+		{name: "layers", text: `{"model_type": "llama", "num_hidden_layers": 22, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000, 22}},
+		{name: "absurd layers", text: `{"model_type": "llama", "num_hidden_layers": 5000, ` + full + `}`, err: "num_hidden_layers is 5000"},
+		{name: "null head_dim", text: `{"model_type": "mistral", "head_dim": null, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000, 0}},
+		{name: "own head_dim", text: `{"model_type": "qwen3", "head_dim": 128, ` + full + `}`, want: Model{"tiny", 2048, 5632, 32, 4, 128, 32000, 0}},
+		{name: "nested", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`, want: Model{"tiny", 2048, 5632, 32, 4, 64, 32000, 0}},
 		{name: "no KV heads", text: `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 100}`,
-			want: Model{"tiny", 64, 128, 4, 4, 16, 100}},
+			want: Model{"tiny", 64, 128, 4, 4, 16, 100, 0}},
 		{name: "nested, incomplete", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2"}}`, err: "text_config.hidden_size is missing"},
 		{name: "experts", text: `{"model_type": "mixtral", ` + full + `}`, err: `model_type is mixtral: expected one of llama`},
 		{name: "no type", text: `{` + full + `}`, err: "model_type is missing"},

@@ -71,6 +71,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newChoicesCommand(a),
 		newAuditCommand(a),
 		newSplitsCommand(a),
+		newAdviseCommand(a),
 		newReportCommand(a),
 		newDiffCommand(a),
 		newVerifyTableCommand(a),

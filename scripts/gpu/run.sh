@@ -27,6 +27,9 @@
 #                             billion parameters, which the CPU decodes too,
 #                             perplexity against transformers (needs it, numpy and PyTorch),
 #                             and prompts with the lookup table of this card's own audit
+#   ./run.sh prompt           prompts of 143 lengths in transformers, foretold by gemmaudit advise from a sweep of the
+#                             model's products and from every fourth prompt, then measured; and the sizes and the
+#                             chunk that it advises, measured in turn with the usual ones (needs transformers)
 #   ./run.sh choices          what kernels say that they would run: held against what runs, timed by case, then 32768
 #                             M of five products in four types, the two layouts compared, and cuBLASLt's fp8
 #   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
@@ -420,17 +423,48 @@ run_mistral() {
   passed
 }
 
+# The rest of a pass is fitted to every fourth prompt; what was foretold is compared with the others.
+run_prompt() {
+  local advice=$out/prompt-advice/advice.json library libraries=()
+  if ! python3 -c 'import torch, transformers' 2>/dev/null; then
+    summary+=("prompt                 skipped: python3 has no PyTorch or no transformers")
+    return
+  fi
+  rm -rf "$out"/prompt.db* "$out"/prompt*.csv "$out/prompt-advice"
+  # What PyTorch runs is timed, where it is a library that can be opened by its path.
+  library=$(python3 check_prompt.py cublas --device "$device" 2>/dev/null) && [[ -f $library ]] &&
+    ./gemmaudit choices -q --device "$device" --library "cublas=$library" --kernel cublas --dtype bf16 --shape n64k64 --batch 16 >/dev/null 2>&1 &&
+    libraries=(--library "cublas=$library")
+  step prompt-sweep 12 ./gemmaudit sweep --device "$device" "${libraries[@]}" --kernel cublas --dtype bf16 \
+    --model mistral-7b:q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj --batch "$(python3 check_prompt.py sizes)" \
+    --block 2ms --rounds 15 --rounds-for all --out "$out/prompt.db"
+  passed 4
+  step prompt-measure 0 python3 check_prompt.py measure --device "$device" --out "$out/prompt.csv" --fit "$out/prompt-fit.csv"
+  passed
+  grep -a -e 'prompt lengths' -e Error "$out/prompt-measure.log"
+  step prompt-advise 70 ./gemmaudit advise "$out/prompt.db" --measured "$out/prompt-fit.csv" --images png --out "$out/prompt-advice"
+  passed
+  [[ -f $advice ]] || return
+  step prompt-verify 0 python3 check_prompt.py verify --device "$device" --advice "$advice" --out "$out/prompt-verified.csv"
+  passed
+  grep -a -e 'prompt lengths' -e Error "$out/prompt-verify.log"
+  [[ -f $out/prompt-verified.csv ]] || return
+  step prompt-compare 24 python3 check_prompt.py compare --advice "$advice" --measured "$out/prompt.csv" --fit "$out/prompt-fit.csv" \
+    --verified "$out/prompt-verified.csv"
+  passed
+}
+
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral prompt pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | pair | noise | candidates) ;;
+    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | prompt | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, prompt, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

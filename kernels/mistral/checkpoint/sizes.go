@@ -13,6 +13,7 @@ type Sizes struct {
 	Inner  int // columns between the projections of a gated unit
 	Vocab  int
 	Heads  kernels.Heads
+	Layers int // 0 where the file does not say
 }
 
 // sizedFamilies are the architectures whose projections have the shapes that [Sizes] tell.
@@ -23,7 +24,7 @@ var sizedFamilies = []string{"llama", "mistral", "qwen2", "qwen3"}
 // ReadSizes reads the sizes of a model of type llama, mistral, qwen2 or qwen3 from a
 // config.json. Models that also see keep them in text_config. Unlike [ReadConfig] it
 // looks at nothing else, and knows no defaults: of the fields that it reads,
-// num_key_value_heads and head_dim alone may be missing.
+// num_key_value_heads, head_dim and num_hidden_layers alone may be missing.
 func ReadSizes(path string) (Sizes, error) {
 	data, err := readJSON(path)
 	if err != nil {
@@ -45,6 +46,7 @@ func parseSizes(path string, data []byte) (Sizes, error) {
 		f.failf("model_type", family, "expected one of %s", strings.Join(sizedFamilies, ", "))
 	}
 	s := readSizes(f, defaults{})
+	s.Layers = f.sizeOrNull("num_hidden_layers", 0, maxLayers)
 	return s, f.err
 }
 

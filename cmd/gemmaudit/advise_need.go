@@ -1,0 +1,139 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// layerProducts are the products of a layer in the ways in which engines compute them, from the most
+// fused on.
+var layerProducts = [][]string{
+	{"qkv_proj", "o_proj", "gate_up_proj", "down_proj"},
+	{"qkv_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+	{"q_proj", "k_proj", "v_proj", "o_proj", "gate_up_proj", "down_proj"},
+	{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+}
+
+// headProduct is the product with the vocabulary.
+const headProduct = "lm_head"
+
+// need is what a pass of the model consists of; planned are the series of the runs, which name the
+// model where no flag does.
+func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advice.Subject, error) {
+	var need advice.Need
+	var subject advice.Subject
+	spec := o.model
+	if spec == "" {
+		var err error
+		if spec, err = plannedModel(planned); err != nil {
+			return need, subject, err
+		}
+	}
+	model, err := sweep.FindModel(spec)
+	if err != nil {
+		return need, subject, badFlag("model", err)
+	}
+	if model.Layers == 0 {
+		return need, subject, usagef("--model: %s does not say how many layers it has: expected num_hidden_layers in its config.json", model.Name)
+	}
+	sets := layerProducts
+	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
+		if sets, err = namedProducts(spec[i+1:]); err != nil {
+			return need, subject, err
+		}
+	}
+	need = advice.Need{Model: model.Name, Count: model.Layers, Vocab: model.Vocab, Kernel: o.kernel}
+	for _, set := range sets {
+		products, err := layersOf(model, o.tp, set)
+		if err != nil {
+			return need, subject, badFlag("model", err)
+		}
+		need.Layers = append(need.Layers, products)
+	}
+	head, err := model.Projections(o.tp, headProduct)
+	if err != nil {
+		return need, subject, badFlag("model", err)
+	}
+	need.Head = advice.Product{Name: headProduct, N: head[0].N, K: head[0].K, Count: 1}
+	heads, err := model.Attention(o.tp)
+	if err != nil {
+		return need, subject, badFlag("model", err)
+	}
+	need.Heads = heads.Heads
+	if o.dtype != "" {
+		if need.DType, err = kernels.ParseDType(o.dtype); err != nil {
+			return need, subject, badFlag("dtype", err)
+		}
+	}
+	if o.sequences != "all" {
+		n, err := strconv.Atoi(o.sequences)
+		if err != nil || n < 1 || n > results.MaxM {
+			return need, subject, usagef("--sequences: %q, expected all or 1 to %d", o.sequences, results.MaxM)
+		}
+		need.Sequences = n
+	}
+	subject = advice.Subject{Model: model.Name, Layers: model.Layers, Sequences: need.Sequences}
+	if o.tp > 1 {
+		subject.TP = o.tp
+	}
+	return need, subject, nil
+}
+
+// layersOf are products of all layers of a model.
+func layersOf(model sweep.Model, tp int, names []string) ([]advice.Product, error) {
+	targets, err := model.Projections(tp, names...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]advice.Product, len(targets))
+	for i, t := range targets {
+		_, name, _ := strings.Cut(t.Name, ":")
+		name, _, _ = strings.Cut(name, " ")
+		out[i] = advice.Product{Name: name, N: t.N, K: t.K, Count: model.Layers}
+	}
+	return out, nil
+}
+
+// namedProducts is the set of products that a selector names, which has to be a whole layer, with or
+// without the head.
+func namedProducts(selector string) ([][]string, error) {
+	names := slices.DeleteFunc(strings.Split(strings.ToLower(selector), "+"), func(s string) bool { return s == headProduct })
+	slices.Sort(names)
+	for _, set := range layerProducts {
+		sorted := slices.Sorted(slices.Values(set))
+		if slices.Equal(sorted, names) {
+			return [][]string{set}, nil
+		}
+	}
+	var expected []string
+	for _, set := range layerProducts {
+		expected = append(expected, strings.Join(set, "+"))
+	}
+	return nil, usagef("--model: %q is no whole layer, expected %s", selector, strings.Join(expected, ", or "))
+}
+
+// plannedModel is the model that the runs' plans name.
+func plannedModel(planned []results.PlannedSeries) (string, error) {
+	var models []string
+	for _, s := range planned {
+		if name, _, ok := strings.Cut(s.Name, ":"); ok && !slices.Contains(models, name) {
+			models = append(models, name)
+		}
+	}
+	switch len(models) {
+	case 1:
+		if _, err := sweep.FindModel(models[0]); err != nil {
+			return "", hint(usagef("the runs are of model %s, which is not built in", models[0]), "--model takes the path of its config.json")
+		}
+		return models[0], nil
+	case 0:
+		return "", hint(usagef("the runs name no model"), "--model names it, as in --model mistral-7b")
+	}
+	return "", hint(usagef("the runs are of %d models: %s", len(models), strings.Join(models, ", ")), "--model names one")
+}

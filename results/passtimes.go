@@ -1,0 +1,137 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// PassTime is the time of a part of a model's pass, or of a whole pass, over M tokens, as it was
+// measured elsewhere.
+type PassTime struct {
+	M       int
+	Seconds float64
+	// Low and High are the bounds of a 95 % interval of Seconds; both 0 where none is known.
+	Low, High float64
+	// Count is how often a pass has the part, at least 1.
+	Count int
+}
+
+// passTimeColumns are those of a CSV of pass times; the first two have to be there.
+var passTimeColumns = []string{"m", "seconds", "low", "high", "count"}
+
+// Bounds of a time in seconds that is believed: from a nanosecond to a day.
+const leastSeconds, mostSeconds = 1e-9, 86400
+
+// mostCount bounds how often a pass has a part.
+const mostCount = 1 << 20
+
+// ReadPassTimes reads a CSV with a header of the columns m and seconds, and perhaps low and high,
+// and count, in any order. Lines come back ascending in M, each M once. An error of the content is
+// an [*ImportError] with the line.
+func ReadPassTimes(path string) ([]PassTime, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err // which names the file and what was tried
+	}
+	defer f.Close()
+	return readPassTimes(path, f)
+}
+
+func readPassTimes(path string, in io.Reader) ([]PassTime, error) {
+	f, err := newRecords(path, in, "a CSV with the columns m and seconds", "")
+	if err != nil {
+		return nil, err
+	}
+	more, err := f.next()
+	if err != nil {
+		return nil, err
+	}
+	if !more {
+		return nil, &ImportError{Path: path, Reason: "the file is empty: expected the columns m and seconds"}
+	}
+	if err := f.header(); err != nil {
+		return nil, err
+	}
+	if !f.has("m") || !f.has("seconds") || f.has("low") != f.has("high") {
+		return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("the header is %.200q, expected the columns m and seconds, perhaps low and high, and count", strings.Join(f.names, ","))}
+	}
+	if ignored := f.ignored(passTimeColumns); len(ignored) > 0 {
+		return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("unknown columns %.200s, expected %s", strings.Join(ignored, ", "), strings.Join(passTimeColumns, ", "))}
+	}
+	var out []PassTime
+	lines := map[int]int{}
+	for more, err = f.next(); more && err == nil; more, err = f.next() {
+		t, err := f.passTime()
+		if err != nil {
+			return nil, err
+		}
+		if first, twice := lines[t.M]; twice {
+			return nil, f.fail("m", "stands in line %d already", first)
+		}
+		if len(out) == MaxMs {
+			return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("there are more than %d Ms", MaxMs)}
+		}
+		lines[t.M] = f.line
+		out = append(out, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, &ImportError{Path: path, Reason: "there is no line after the header"}
+	}
+	slices.SortFunc(out, func(a, b PassTime) int { return cmp.Compare(a.M, b.M) })
+	return out, nil
+}
+
+// passTime reads the present line.
+func (f *csvFile) passTime() (PassTime, error) {
+	t := PassTime{Count: 1}
+	var err error
+	if t.M, err = f.dimension("m", 1); err == nil && t.M > MaxM {
+		err = f.fail("m", "is above %d", MaxM)
+	}
+	if err != nil {
+		return t, err
+	}
+	if t.Seconds, err = f.seconds("seconds"); err != nil {
+		return t, err
+	}
+	if f.has("count") {
+		if t.Count, err = f.dimension("count", 1); err == nil && t.Count > mostCount {
+			err = f.fail("count", "is above %d", mostCount)
+		}
+		if err != nil {
+			return t, err
+		}
+	}
+	if !f.has("low") || f.cell("low") == "" && f.cell("high") == "" {
+		return t, nil
+	}
+	if t.Low, err = f.seconds("low"); err != nil {
+		return t, err
+	}
+	if t.High, err = f.seconds("high"); err != nil {
+		return t, err
+	}
+	switch {
+	case t.Low > t.Seconds:
+		return t, f.fail("low", "is above seconds")
+	case t.High < t.Seconds:
+		return t, f.fail("high", "is below seconds")
+	}
+	return t, nil
+}
+
+// seconds reads a time that can be one of a pass.
+func (f *csvFile) seconds(column string) (float64, error) {
+	s, err := f.number(f.column(column))
+	if err == nil && !(s >= leastSeconds && s <= mostSeconds) {
+		err = f.fail(column, "is no time from %g to %d seconds", leastSeconds, mostSeconds)
+	}
+	return s, err
+}

@@ -1,0 +1,130 @@
+package advice
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// UsualChunks are the chunk sizes that engines and their guides name.
+var UsualChunks = []int{512, 1024, 2048, 8192}
+
+// shownChunks is how many of the best are listed.
+const shownChunks = 5
+
+// Chunk is the advice on how many tokens of prompts to compute in one pass.
+type Chunk struct {
+	// LatencySeconds is the bound on the time of a pass, on the upper end of its interval; 0 for none.
+	LatencySeconds float64 `json:"latency_seconds,omitempty"`
+	// M is the size with the most tokens a second within the bound, 0 where none is within it.
+	M               int            `json:"m"`
+	Seconds         rules.Interval `json:"seconds,omitzero"`
+	TokensPerSecond rules.Interval `json:"tokens_per_second,omitzero"`
+	// Best are the best few, the advised one first; Usual compares with those that are usual.
+	Best  []ChunkSize  `json:"best"`
+	Usual []UsualChunk `json:"usual"`
+}
+
+// ChunkSize is a size with its rate.
+type ChunkSize struct {
+	M               int            `json:"m"`
+	Seconds         rules.Interval `json:"seconds"`
+	TokensPerSecond rules.Interval `json:"tokens_per_second"`
+}
+
+// UsualChunk compares the advised chunk with a usual one.
+type UsualChunk struct {
+	ChunkSize
+	// Known is false where the size was not swept, or no pass is foretold there: then all
+	// below is zero.
+	Known bool `json:"known"`
+	// WithinLatency says whether its time is within the bound.
+	WithinLatency bool `json:"within_latency"`
+	// Saving is that of the advised chunk over this one, for a token.
+	Saving
+	// BestM is the best chunk that is no larger than this one, within the bound, 0 for none, and
+	// BestGain its rate ÷ that of this one.
+	BestM    int            `json:"best_m_up_to,omitempty"`
+	BestGain rules.Interval `json:"best_gain,omitzero"`
+}
+
+// chunkSize is the i-th size with its rate.
+func (p *Passes) chunkSize(i int) ChunkSize {
+	t, m := p.Seconds(i), float64(p.ms[i])
+	return ChunkSize{M: p.ms[i], Seconds: t, TokensPerSecond: rules.Interval{Lo: m / t.Hi, Mid: m / t.Mid, Hi: m / t.Lo}}
+}
+
+// AdviseChunk finds the chunk with the most tokens a second among those whose time is surely within
+// latency seconds, 0 for any. draws is how often the choice is repeated, see the package comment.
+func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) Chunk {
+	c := Chunk{LatencySeconds: latency, Best: []ChunkSize{}, Usual: []UsualChunk{}}
+	within := make([]bool, len(p.ms))
+	var allowed []int
+	for i := range p.ms {
+		if within[i] = latency == 0 || p.Seconds(i).Hi <= latency; within[i] {
+			allowed = append(allowed, i)
+		}
+	}
+	drawn := make([][]float64, draws)
+	for k := range drawn {
+		drawn[k] = p.drawn(normal)
+	}
+	ranked := slices.Clone(allowed)
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(p.rate(b, p.seconds), p.rate(a, p.seconds)) })
+	for _, i := range ranked[:min(shownChunks, len(ranked))] {
+		c.Best = append(c.Best, p.chunkSize(i))
+	}
+	if len(ranked) > 0 {
+		c.M, c.Seconds, c.TokensPerSecond = c.Best[0].M, c.Best[0].Seconds, c.Best[0].TokensPerSecond
+	}
+	for _, m := range UsualChunks {
+		i, known := slices.BinarySearch(p.ms, m)
+		u := UsualChunk{ChunkSize: ChunkSize{M: m}, Known: known}
+		if known {
+			u.ChunkSize, u.WithinLatency = p.chunkSize(i), within[i]
+			if len(ranked) > 0 {
+				log, sd := p.bestOver(allowed, i, drawn)
+				u.Saving = saving(1/p.rate(i, p.seconds), 1/p.rate(ranked[0], p.seconds), log, sd, p.leastDF())
+			}
+			up, _ := slices.BinarySearch(allowed, i+1)
+			if below := allowed[:up]; len(below) > 0 {
+				u.BestM = p.ms[p.best(below, p.seconds)]
+				log, sd := p.bestOver(below, i, drawn)
+				u.BestGain = around(log, sd, p.leastDF())
+			}
+		}
+		c.Usual = append(c.Usual, u)
+	}
+	return c
+}
+
+// rate is tokens a second of the i-th size when passes take seconds.
+func (p *Passes) rate(i int, seconds []float64) float64 { return float64(p.ms[i]) / seconds[i] }
+
+// best is the size with the highest rate, the smallest of equal ones.
+func (p *Passes) best(among []int, seconds []float64) int {
+	best := among[0]
+	for _, i := range among[1:] {
+		if p.rate(i, seconds) > p.rate(best, seconds) {
+			best = i
+		}
+	}
+	return best
+}
+
+// bestOver is the log of the rate of the best among some sizes over that of the i-th, corrected for the
+// choice, with its standard error.
+func (p *Passes) bestOver(among []int, i int, drawn [][]float64) (log, sd float64) {
+	gain := func(best int, seconds []float64) float64 {
+		return math.Log(p.rate(best, seconds) / p.rate(i, seconds))
+	}
+	excess := make([]float64, 0, len(drawn))
+	for _, t := range drawn {
+		best := p.best(among, t)
+		excess = append(excess, gain(best, t)-gain(best, p.seconds))
+	}
+	bias, sd := meanAndDeviation(excess)
+	return gain(p.best(among, p.seconds), p.seconds) - bias, sd
+}

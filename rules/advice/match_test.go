@@ -1,0 +1,143 @@
+package advice
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// product is a series of a model's product with times at some Ms.
+func product(kernel string, n, k int, ms ...int) rules.SeriesTimes {
+	s := kernels.Product(kernels.BF16, n, k)
+	s.Layout = kernels.Transposed
+	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Subject: s, Regime: results.Engine}, ms...)
+}
+
+func series(key results.SeriesKey, ms ...int) rules.SeriesTimes {
+	out := rules.SeriesTimes{Key: key, ClockMHz: 1800}
+	for _, m := range ms {
+		out.Rows = append(out.Rows, rules.RowTime{M: m, US: float64(m), SE: 0.01, DF: 9})
+	}
+	return out
+}
+
+func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) rules.SeriesTimes {
+	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Regime: results.Engine, Subject: kernels.Subject{Operation: op, DType: kernels.BF16, Dims: dims}}, ms...)
+}
+
+// small is a model of two layers whose q and o have one shape, and k and v.
+var small = Need{
+	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
+	Layers: [][]Product{
+		{{"qkv", 128, 64, 2}, {"o", 64, 64, 2}},
+		{{"q", 64, 64, 2}, {"k", 32, 64, 2}, {"v", 32, 64, 2}, {"o", 64, 64, 2}},
+	},
+	Head: Product{"lm_head", 500, 64, 1},
+}
+
+var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
+
+func run(name string, of ...rules.SeriesTimes) Run {
+	return Run{Name: name, Times: of, Cards: map[string]string{"gpu": "card"}}
+}
+
+func TestFind(t *testing.T) {
+	unfused := run("a.db", product("lib", 64, 64, 8, 16), product("lib", 32, 64, 8, 16))
+	for _, c := range []struct {
+		name    string
+		runs    []Run
+		need    func(n *Need)
+		want    string // parts, each with its count and, after @, its fixed M
+		missing string
+	}{
+		{"unfused", []Run{unfused}, nil, "q+o×4 k+v×4", "attention lm_head"},
+		{"fused is taken first", []Run{unfused, run("b.db", product("lib", 128, 64, 8, 16))}, nil, "qkv×2 o×2", "attention lm_head"},
+		{"the head runs at the next known M", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 3 }, "q+o×4 k+v×4 lm_head×1@4", "attention"},
+		{"no known M is as large", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 9 }, "q+o×4 k+v×4", "attention lm_head"},
+		{"each token a sequence", []Run{unfused, run("b.db", product("lib", 500, 64, 8, 16))}, func(n *Need) { n.Sequences = 0 }, "q+o×4 k+v×4 lm_head×1", "attention"},
+		{"attention", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))}, nil, "q+o×4 k+v×4 attention×2", "lm_head"},
+		{"attention of another model", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", kernels.Dims{QueryHeads: 8, KVHeads: 2, HeadDim: 16}, 8, 16))}, nil, "q+o×4 k+v×4", "attention lm_head"},
+		{"attention of several sequences is not swept", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))}, func(n *Need) { n.Sequences = 0 }, "q+o×4 k+v×4", "attention lm_head"},
+		{"softmax", []Run{unfused, run("b.db", of(kernels.Softmax, "any", kernels.Dims{Columns: 500}, 1, 8), of(kernels.Softmax, "any", kernels.Dims{Columns: 64}, 1, 8))}, nil, "q+o×4 k+v×4 softmax×1@1", "attention lm_head"},
+		{"one of two kernels", []Run{unfused, run("b.db", product("ours", 64, 64, 8, 16), product("ours", 32, 64, 8, 16))}, func(n *Need) { n.Kernel = "ours" }, "q+o×4 k+v×4", "attention lm_head"},
+		{"a second kernel that lacks a product", []Run{unfused, run("b.db", product("ours", 64, 64, 8))}, nil, "q+o×4 k+v×4", "attention lm_head"},
+	} {
+		need := small
+		if c.need != nil {
+			c.need(&need)
+		}
+		m, err := Find(c.runs, need)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := partsText(m.Parts); got != c.want || strings.Join(m.Missing, " ") != c.missing || m.Card != "card" || m.ClockMHz != 1800 {
+			t.Errorf("%s: %s, missing %v, card %q, %g MHz; expected %s, missing %s", c.name, got, m.Missing, m.Card, m.ClockMHz, c.want, c.missing)
+		}
+	}
+}
+
+func partsText(parts []Part) string {
+	var words []string
+	for _, p := range parts {
+		word := p.Name() + "×" + Text([]int{p.Count})
+		if p.FixedM > 0 {
+			word += "@" + Text([]int{p.FixedM})
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func TestNotFound(t *testing.T) {
+	q, k := product("lib", 64, 64, 8), product("lib", 32, 64, 8)
+	stored := q
+	stored.Key.Layout = kernels.RowMajor
+	elsewhere := q
+	elsewhere.Key.Device = "other"
+	empty := product("lib", 32, 64)
+	for _, c := range []struct {
+		name, want string
+		runs       []Run
+	}{
+		{"nothing", "a.db: there is no series in it", []Run{run("a.db")}},
+		{"a product lacks", "a.db: a product of small is missing: qkv (n128 k64)", []Run{run("a.db", q)}},
+		{"rows lack", "a.db: a product of small is missing: qkv (n128 k64)", []Run{run("a.db", q, empty)}},
+		{"another model's", "a.db: 2 products of small are missing: qkv (n128 k64), o (n64 k64)", []Run{run("a.db", product("lib", 7, 7, 8))}},
+		{"another layout", "stored as [K,N] (layout kn), expected [N,K] (nk)", []Run{run("a.db", stored)}},
+		{"two devices", "a.db: products of gpu and other, expected those of one device", []Run{run("a.db", q, elsewhere)}},
+		{"two cards", "gpu is card in one run and other card in b.db: expected runs of one device", []Run{run("a.db", q), {Name: "b.db", Times: []rules.SeriesTimes{k}, Cards: map[string]string{"gpu": "other card"}}}},
+		{"twice", "a.db and b.db both have gpu/lib/bf16 n64 k64 nk", []Run{run("a.db", q), run("b.db", q)}},
+		{"two kernels", "are there 2 times, by lib in bf16; ours in bf16: expected one of them", []Run{run("a.db", q, k, product("ours", 64, 64, 8), product("ours", 32, 64, 8))}},
+		{"two attentions", "attention is there 2 times", []Run{run("a.db", q, k, of(kernels.AttentionPrefill, "flash", heads, 8), of(kernels.AttentionPrefill, "other", heads, 8))}},
+	} {
+		m, err := Find(c.runs, small)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; expected %q", c.name, m, err, c.want)
+		}
+	}
+}
+
+// TestReplace: an imported part takes the place of one that was swept, and is no longer missing.
+func TestReplace(t *testing.T) {
+	m, err := Find([]Run{run("a.db", product("lib", 64, 64, 8), product("lib", 32, 64, 8), of(kernels.AttentionPrefill, "flash", heads, 8))}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Replace(ImportPart("attention", []results.PassTime{{M: 8, Seconds: 2, Low: 1.9, High: 2.1, Count: 3}}))
+	m.Replace(ImportPart("lm_head", []results.PassTime{{M: 8, Seconds: 1, Count: 1}}))
+	if got := partsText(m.Parts); got != "q+o×4 k+v×4 attention×1 lm_head×1" || len(m.Missing) > 0 {
+		t.Fatalf("parts %s, missing %v", got, m.Missing)
+	}
+	i := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Names[0] == "attention" })
+	if x := m.Parts[i].Times[0]; x.Seconds != 6 || x.SE < 0.025 || x.SE > 0.026 || m.Parts[i].Source != Imported {
+		t.Errorf("attention %+v", m.Parts[i])
+	}
+	if x := m.Parts[i+1].Times[0]; x.SE != 0 {
+		t.Errorf("a time without an interval has the error %g", x.SE)
+	}
+}

@@ -1,0 +1,104 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Setting is what an engine is told, ready to use.
+type Setting struct {
+	Engine string `json:"engine"`
+	// Advice is which of the advices it carries out: "chunk" or "capture".
+	Advice string `json:"advice"`
+	// Form is where it goes: "command line", or "YAML" of a configuration.
+	Form string `json:"form"`
+	Text string `json:"text"`
+	// Note says what to know about it; empty for nothing.
+	Note string `json:"note,omitempty"`
+}
+
+// engine is one whose settings are known. docs/advice.md says in which version of whose documents.
+type engine struct {
+	name string
+	// chunk and capture make settings of a chunk and of sizes; nil where the engine has none.
+	chunk   func(m int) Setting
+	capture func(sizes []int) Setting
+}
+
+var engines = []engine{
+	{
+		name: "vllm",
+		chunk: func(m int) Setting {
+			return Setting{Form: commandLine, Text: fmt.Sprintf("--max-num-batched-tokens %d", m), Note: "tokens of decoding sequences in a mixed batch count, too"}
+		},
+		capture: func(sizes []int) Setting {
+			return Setting{Form: commandLine, Text: fmt.Sprintf(`--compilation-config '{"cudagraph_capture_sizes": [%s]}'`, Text(sizes)), Note: "sizes count tokens; recent versions also take --cudagraph-capture-sizes"}
+		},
+	},
+	{
+		name: "sglang",
+		chunk: func(m int) Setting {
+			return Setting{Form: commandLine, Text: fmt.Sprintf("--chunked-prefill-size %d", m)}
+		},
+		capture: func(sizes []int) Setting {
+			return Setting{Form: commandLine, Text: "--cuda-graph-bs " + spaced(sizes), Note: "sizes count sequences that decode; later versions call it --cuda-graph-bs-decode, and their graphs of prefill, by tokens, --cuda-graph-bs-prefill"}
+		},
+	},
+	{
+		name: "tensorrt-llm",
+		chunk: func(m int) Setting {
+			return Setting{Form: yamlFile, Text: fmt.Sprintf("enable_chunked_prefill: true\nmax_num_tokens: %d", m)}
+		},
+		capture: func(sizes []int) Setting {
+			return Setting{Form: yamlFile, Text: fmt.Sprintf("cuda_graph_config:\n  enable_padding: true\n  batch_sizes: [%s]", Text(sizes)), Note: "sizes count sequences that decode"}
+		},
+	},
+	{
+		name: "llama.cpp",
+		chunk: func(m int) Setting {
+			return Setting{Form: commandLine, Text: fmt.Sprintf("--batch-size %d --ubatch-size %d", m, m), Note: "a pass computes --ubatch-size tokens; it captures no list of sizes"}
+		},
+	},
+}
+
+// The forms of settings.
+const (
+	commandLine = "command line"
+	yamlFile    = "YAML"
+)
+
+// Engines lists the engines whose settings are known.
+func Engines() []string {
+	names := make([]string, len(engines))
+	for i, e := range engines {
+		names[i] = e.name
+	}
+	return names
+}
+
+// settings are those of the named engines; no chunk is set where none was found.
+func settings(names []string, sizes []int, chunk int) []Setting {
+	out := []Setting{}
+	for _, e := range engines {
+		if !slices.Contains(names, e.name) {
+			continue
+		}
+		if chunk > 0 {
+			s := e.chunk(chunk)
+			s.Engine, s.Advice = e.name, "chunk"
+			out = append(out, s)
+		}
+		if e.capture != nil {
+			s := e.capture(sizes)
+			s.Engine, s.Advice = e.name, "capture"
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// spaced lists numbers with spaces between.
+func spaced(sizes []int) string {
+	return strings.ReplaceAll(Text(sizes), ",", "")
+}

@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+"""What `gemmaudit advise` foretells of whole prompts, held against a model in transformers.
+
+    scripts/check_prompt.py sizes
+    scripts/check_prompt.py cublas
+    scripts/check_prompt.py measure --out prompt.csv --fit fit.csv [--device cuda:0] [--seconds 45]
+    gemmaudit advise run.db --measured fit.csv --out advice
+    scripts/check_prompt.py verify  --advice advice/advice.json --out verify.csv [--seconds 20]
+    scripts/check_prompt.py compare --advice advice/advice.json --measured prompt.csv --fit fit.csv [--verified verify.csv]
+
+`sizes` prints the prompt lengths, as --batch of a sweep takes them, and `cublas` the path of the library that
+PyTorch runs, for --library. `measure` builds a model of random
+weights (Mistral-7B's shape, or that of --config), captures a CUDA graph for each prompt length, the logits
+of the last token only, and times them in rounds, each in a new random order. It writes every sample, and
+to --fit medians with 95 % intervals of every fourth length and the last. `verify` does the same
+anew with the lengths that were advised and the usual ones. `compare` prints errors of the passes that
+were foretold, at lengths that the rest was not fitted to, and what was gained; its exit code is 1 where a
+figure misses what is asked. `sizes` and `compare` need no PyTorch.
+"""
+import argparse
+import csv
+import gc
+import json
+import math
+import random
+import statistics
+import sys
+import time
+
+# 143 lengths: denser where a step is a larger share.
+STRETCHES = [(16, 448, 8), (464, 1280, 16), (1312, 2400, 32), (2560, 2560, 1)]
+SIZES = [m for first, last, step in STRETCHES for m in range(first, last + 1, step)]
+USUAL_CHUNKS = [512, 1024, 2048]
+EVERY = 4  # of the lengths is fitted to
+BEATEN = 1.02  # a larger length that is faster by this beats a smaller one
+LEAST_ROUNDS = 6  # whose median has a 95 % interval
+
+# Mistral-7B v0.3, as its config.json has it.
+MISTRAL = dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
+               head_dim=128, vocab_size=32768, max_position_embeddings=32768, rope_theta=1e6, sliding_window=None)
+
+
+# Arithmetic, which needs no device.
+
+
+def percentile(values, share):
+    """The value that a share of the values does not exceed, between neighbours linearly."""
+    ordered = sorted(values)
+    at = share * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+
+def median_interval(values):
+    """Low, median, high: order statistics between which the median lies with 95 % or more."""
+    ordered = sorted(values)
+    n = len(ordered)
+    below, tail = 0, 0.5 ** n  # probability that at most `below` values lie below the median
+    while below + 1 < n / 2 and tail + math.comb(n, below + 1) * 0.5 ** n <= 0.025:
+        below += 1
+        tail += math.comb(n, below) * 0.5 ** n
+    if tail > 0.025:
+        return -math.inf, statistics.median(ordered), math.inf
+    return ordered[below], statistics.median(ordered), ordered[n - 1 - below]
+
+
+def isotonic(values):
+    """The nearest rising sequence in least squares."""
+    blocks = []  # mean, count
+    for v in values:
+        blocks.append([v, 1])
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            mean, count = blocks.pop()
+            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * count) / (blocks[-1][1] + count), blocks[-1][1] + count]
+    return [mean for mean, count in blocks for _ in range(count)]
+
+
+def correlation(a, b):
+    """Pearson's; 0 where either does not vary."""
+    ma, mb = statistics.fmean(a), statistics.fmean(b)
+    sa = math.sqrt(sum((x - ma) ** 2 for x in a))
+    sb = math.sqrt(sum((y - mb) ** 2 for y in b))
+    return sum((x - ma) * (y - mb) for x, y in zip(a, b)) / (sa * sb) if sa > 0 and sb > 0 else 0.0
+
+
+def jagged(seconds):
+    """What is left of log-times after an isotonic fit."""
+    logs = [math.log(t) for t in seconds]
+    return [x - y for x, y in zip(logs, isotonic(logs))]
+
+
+def beaten(times):
+    """The lengths that some larger one beats."""
+    ms = sorted(times)
+    out, least = [], math.inf
+    for m in reversed(ms):
+        if times[m] > BEATEN * least:
+            out.append(m)
+        least = min(least, times[m])
+    return sorted(out)
+
+
+def padded(sizes, known, first, last):
+    """Weight of each size when batches from first to last, flat in log m, run at the next size; batches
+    without a next size that is known are left out, and come back as the second value."""
+    weights, served = {}, set()
+    sizes = sorted(sizes)
+    at = 0
+    for m in range(first, last + 1):
+        while at < len(sizes) and sizes[at] < m:
+            at += 1
+        if at == len(sizes):
+            break
+        if sizes[at] in known:
+            weights.setdefault(sizes[at], []).append(m)
+            served.add(m)
+    return weights, served
+
+
+def expected(lists, times, batches):
+    """Mean time of the batches, of weight 1/m each."""
+    total = weight = 0.0
+    for size, ms in lists.items():
+        for m in ms:
+            if m in batches:
+                total += times[size] / m
+                weight += 1 / m
+    return total / weight
+
+
+# Files.
+
+
+def read_samples(path):
+    """Rounds of samples: a list of {m: seconds}."""
+    rounds = {}
+    with open(path, newline="") as f:
+        for row in csv.DictReader(f):
+            rounds.setdefault(int(row["round"]), {})[int(row["m"])] = float(row["seconds"])
+    return [rounds[r] for r in sorted(rounds)]
+
+
+def write_samples(path, rounds):
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f, lineterminator="\n")
+        out.writerow(["round", "m", "seconds"])
+        for r, samples in enumerate(rounds):
+            for m in sorted(samples):
+                out.writerow([r, m, f"{samples[m]:.9f}"])
+
+
+def write_medians(path, rounds, sizes):
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f, lineterminator="\n")
+        out.writerow(["m", "seconds", "low", "high"])
+        for m in sizes:
+            low, middle, high = median_interval([r[m] for r in rounds])
+            out.writerow([m, f"{middle:.9f}"] + ([f"{low:.9f}", f"{high:.9f}"] if math.isfinite(low) else ["", ""]))
+
+
+def read_sizes(path):
+    with open(path, newline="") as f:
+        return [int(row["m"]) for row in csv.DictReader(f)]
+
+
+def fitted_sizes(sizes):
+    """Every fourth size and the last."""
+    return sorted(set(sizes[::EVERY]) | {sizes[-1]})
+
+
+# Measuring.
+
+
+def build(config, device):
+    import torch
+    import transformers
+    from transformers import MistralConfig, MistralForCausalLM
+
+    fields = dict(MISTRAL)
+    if config:
+        with open(config) as f:
+            told = json.load(f)
+        fields.update({name: told[name] for name in fields if name in told})
+        if "rope_theta" not in told:
+            fields.pop("rope_theta")
+    # Within a capture transformers can't look whether several prompts are packed into one, and would make
+    # an explicit mask; outside of it, it finds that none is, and attention is causal without a mask.
+    masks = getattr(transformers, "masking_utils", None)
+    if hasattr(masks, "find_packed_sequence_indices"):
+        masks.find_packed_sequence_indices = lambda *_: None
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(device):
+        model = MistralForCausalLM(MistralConfig(**fields, attn_implementation="sdpa", use_cache=False))
+    torch.set_default_dtype(torch.float32)
+    return model.eval().requires_grad_(False)
+
+
+def logits(model, tokens):
+    """Those of the last token."""
+    return model(input_ids=tokens, use_cache=False, logits_to_keep=1).logits
+
+
+class Prompt:
+    """A prompt of m tokens, ready to run."""
+
+    def __init__(self, model, m, device, pool):
+        import torch
+
+        vocabulary = model.config.vocab_size
+        self.tokens = torch.randint(vocabulary, (1, m), device=device)
+        self.run = lambda: logits(model, self.tokens)
+        self.graph = None
+        if device.startswith("cuda"):
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=pool):
+                self.logits = self.run()
+
+    def launch(self):
+        if self.graph is None:
+            self.logits = self.run()
+        else:
+            self.graph.replay()
+
+
+def capture(model, sizes, device):
+    """Graphs of all sizes, which share their memory: they never run at the same time. The largest
+    is captured first, so that the others fit what it took."""
+    import torch
+
+    prompts = {}
+    pool = None
+    if device.startswith("cuda"):
+        pool = torch.cuda.graph_pool_handle()
+        # Libraries choose and allocate before a capture, in the stream of captures.
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for m in sizes:
+                logits(model, torch.zeros((1, m), dtype=torch.long, device=device))
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    gc.freeze()  # each capture collects garbage, which the model's objects are not
+    for m in sorted(sizes, reverse=True):
+        prompts[m] = Prompt(model, m, device, pool)
+    return prompts
+
+
+def one_round(prompts, order, device):
+    """Seconds by size, in the order given. All of a round is queued, so that a prompt never waits for the
+    host."""
+    if not device.startswith("cuda"):
+        out = {}
+        for m in order:
+            began = time.perf_counter()
+            prompts[m].launch()
+            out[m] = time.perf_counter() - began
+        return out
+    import torch
+
+    events = {}
+    for m in order:
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        prompts[m].launch()
+        last.record()
+        events[m] = first, last
+    torch.cuda.synchronize()
+    return {m: first.elapsed_time(last) / 1e3 for m, (first, last) in events.items()}
+
+
+def time_sizes(sizes, options):
+    """Rounds over all sizes for some seconds, and no fewer than LEAST_ROUNDS."""
+    import torch
+
+    if options.device.startswith("cuda"):
+        torch.cuda.set_device(options.device)
+    began = time.perf_counter()
+    with torch.inference_mode():
+        model = build(options.config, options.device)
+        built = time.perf_counter()
+        prompts = capture(model, sizes, options.device)
+        captured = time.perf_counter()
+        shuffled = random.Random(options.seed)
+        rounds = []
+        one_round(prompts, sorted(sizes), options.device)  # warm-up
+        while len(rounds) < LEAST_ROUNDS or time.perf_counter() - captured < options.seconds:
+            order = list(sizes)
+            shuffled.shuffle(order)
+            rounds.append(one_round(prompts, order, options.device))
+        for m in (min(sizes), max(sizes)):
+            prompts[m].launch()
+            if not torch.allclose(prompts[m].logits, prompts[m].run(), rtol=0.05, atol=0.05):
+                raise SystemExit(f"the graph of {m} tokens computes other logits than the model")
+    print(f"{len(sizes)} prompt lengths, {len(rounds)} rounds: model {built - began:.0f} s, capture {captured - built:.0f} s, "
+          f"timing {time.perf_counter() - captured:.0f} s", file=sys.stderr)
+    return rounds
+
+
+def measure(options):
+    sizes = options.sizes or SIZES
+    rounds = time_sizes(sizes, options)
+    write_samples(options.out, rounds)
+    write_medians(options.fit, rounds, fitted_sizes(sizes))
+    return 0
+
+
+def verify(options):
+    with open(options.advice) as f:
+        advice = json.load(f)
+    write_samples(options.out, time_sizes(sorted(verified_sizes(advice)), options))
+    return 0
+
+
+def verified_sizes(advice):
+    """What was advised and what is usual, of the sizes that are known."""
+    known = {p["m"] for p in advice["passes"]}
+    powers = {2 ** k for k in range(32)}
+    sizes = set(advice["capture"]["captured"]) | (powers & known) | (set(USUAL_CHUNKS) & known)
+    sizes |= {u["best_m_up_to"] for u in advice["chunk"]["usual"] if u.get("best_m_up_to")}
+    if advice["chunk"]["m"]:
+        sizes.add(advice["chunk"]["m"])
+    return sizes
+
+
+# Comparing.
+
+
+class Table:
+    """Lines of a figure, what was found, what is asked, and whether that is met."""
+
+    def __init__(self):
+        self.lines, self.failed = [], 0
+
+    def add(self, name, found, asked="", met=None):
+        self.lines.append((name, found, asked, "" if met is None else "yes" if met else "NO"))
+        self.failed += met is False
+
+    def print(self):
+        rows = [("figure", "found", "asked", "met")] + self.lines
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        for row in rows:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def compare_passes(advice, rounds, fitted, table):
+    measured = {m: statistics.median(r[m] for r in rounds) for m in rounds[0]}
+    predicted = {p["m"]: p["seconds"]["mid"] for p in advice["passes"]}
+    bounds = {p["m"]: (p["seconds"]["lo"], p["seconds"]["hi"]) for p in advice["passes"]}
+    ms = sorted(set(measured) & set(predicted))
+    if len(ms) < 8:
+        raise SystemExit(f"{len(ms)} lengths are both measured and foretold, expected at least 8")
+    test = [m for m in ms if m not in fitted]
+    errors = [abs(predicted[m] / measured[m] - 1) for m in test]
+    table.add("lengths foretold, not fitted to", f"{len(test)} of {len(ms)}")
+    for name, share, most in (("median", 0.5, 0.008), ("95th percentile", 0.95, 0.025)):
+        value = percentile(errors, share)
+        table.add(f"error of a time, {name}", f"{100 * value:.2f} %", f"<= {100 * most:.1f} %", value <= most)
+    inside = sum(bounds[m][0] <= measured[m] <= bounds[m][1] for m in test)
+    table.add("measured times inside the interval", f"{100 * inside / len(test):.0f} %")
+    value = correlation(jagged([predicted[m] for m in ms]), jagged([measured[m] for m in ms]))
+    table.add("correlation without an isotonic fit", f"{value:.3f}", ">= 0.9", value >= 0.9)
+    steps = [abs(predicted[b] / predicted[a] - measured[b] / measured[a]) for a, b in zip(ms, ms[1:])]
+    for name, share, most in (("median", 0.5, 0.01), ("95th percentile", 0.95, 0.03)):
+        value = percentile(steps, share)
+        table.add(f"error of t(next) / t, {name}", f"{100 * value:.2f} points", f"<= {100 * most:.0f}", value <= most)
+    slow = beaten({m: measured[m] for m in ms})
+    named = [s["m"] for s in advice["never_run"]]
+    missed = [m for m in slow if m not in named]
+    others = [m for m in named if m not in slow]
+    table.add("lengths that a larger one beats by over 2 %", ", ".join(map(str, slow)) or "none")
+    table.add("of these missed", ", ".join(map(str, missed)) or "none", "at most 1", len(missed) <= 1)
+    table.add("others named", ", ".join(map(str, others)) or "none", "at most 2", len(others) <= 2)
+
+
+def percent(low, middle, high):
+    return f"{100 * (middle - 1):+.1f} % [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]"
+
+
+def foretold(gain):
+    return f"foretold {percent(gain['lo'], gain['mid'], gain['hi'])}"
+
+
+def compare_gains(advice, rounds, table):
+    chunk = advice["chunk"]["m"]
+    known = set(rounds[0])
+    gains = {}
+    for u in advice["chunk"]["usual"]:
+        m = u["m"]
+        if chunk in known and m in known:
+            gains[m] = median_interval([(chunk / r[chunk]) / (m / r[m]) for r in rounds])
+            table.add(f"chunk of {chunk} against {m}", percent(*gains[m]), foretold(u["gain"]))
+        best = u.get("best_m_up_to")
+        if best and best in known and m in known:
+            value = median_interval([(best / r[best]) / (m / r[m]) for r in rounds])
+            table.add(f"best chunk up to {m}: {best}", percent(*value), foretold(u["best_gain"]))
+    if gains:
+        worst = max(gains, key=lambda m: gains[m][1])
+        low, middle, _ = gains[worst]
+        table.add(f"chunk of {chunk} against the worst usual one, {worst}", percent(*gains[worst]), ">= 4 %, lower bound > 2 %", middle >= 1.04 and low > 1.02)
+    captured = advice["capture"]["captured"]
+    ms = sorted(p["m"] for p in advice["passes"])
+    powers = [2 ** k for k in range(32) if 2 ** k <= ms[-1]]
+    own, served = padded(captured, known, ms[0], ms[-1])
+    usual, usually = padded(powers, known, ms[0], ms[-1])
+    both = served & usually
+    if both:
+        value = median_interval([expected(usual, r, both) / expected(own, r, both) for r in rounds])
+        told = next(a for a in advice["capture"]["against"] if a["name"] == "powers of two")
+        table.add(f"{len(captured)} sizes against powers of two, batches {min(both)} to {max(both)}", percent(*value), foretold(told["gain"]))
+
+
+def compare(options):
+    with open(options.advice) as f:
+        advice = json.load(f)
+    table = Table()
+    compare_passes(advice, read_samples(options.measured), set(read_sizes(options.fit)), table)
+    if options.verified:
+        compare_gains(advice, read_samples(options.verified), table)
+    table.print()
+    return 1 if table.failed else 0
+
+
+def cublas(options):
+    """Prints the path of the cuBLAS that PyTorch runs, so that a sweep can time the same one."""
+    import torch
+
+    square = torch.ones((16, 16), device=options.device, dtype=torch.bfloat16)
+    torch.mm(square, square)
+    with open("/proc/self/maps") as f:
+        paths = {line.split()[-1] for line in f if "/libcublas.so" in line}
+    if not paths:
+        raise SystemExit("PyTorch has loaded no libcublas")
+    print(min(paths))
+    return 0
+
+
+def sizes(_):
+    print(",".join(f"{a}:{b}:{step}" if b > a else str(a) for a, b, step in STRETCHES))
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = argparse.ArgumentParser(add_help=False)
+    run.add_argument("--device", default="cuda:0")
+    run.add_argument("--config", help="config.json of another model's shape")
+    run.add_argument("--seed", type=int, default=1)
+    run.add_argument("--out", required=True, help="CSV of every sample")
+    one = commands.add_parser("sizes", help="print the prompt lengths")
+    one.set_defaults(do=sizes)
+    one = commands.add_parser("cublas", help="print the path of PyTorch's cuBLAS")
+    one.add_argument("--device", default="cuda:0")
+    one.set_defaults(do=cublas)
+    one = commands.add_parser("measure", parents=[run], help="time prompts of all lengths")
+    one.add_argument("--seconds", type=float, default=45)
+    one.add_argument("--fit", required=True, help="CSV of medians of every fourth length")
+    one.add_argument("--sizes", type=lambda s: sorted({int(m) for m in s.split(",")}), help="other prompt lengths")
+    one.set_defaults(do=measure)
+    one = commands.add_parser("verify", parents=[run], help="time what was advised in turn with what is usual")
+    one.add_argument("--seconds", type=float, default=20)
+    one.add_argument("--advice", required=True)
+    one.set_defaults(do=verify)
+    one = commands.add_parser("compare", help="print what was foretold beside what was measured")
+    one.add_argument("--advice", required=True)
+    one.add_argument("--measured", required=True)
+    one.add_argument("--fit", required=True)
+    one.add_argument("--verified")
+    one.set_defaults(do=compare)
+    options = parser.parse_args()
+    return options.do(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
