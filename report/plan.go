@@ -116,7 +116,7 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
 	}
 	if i := p.Inference; i != nil {
-		line = fmt.Sprintf("%s: at least %d measured and at most %d inferred; first known after about %s, done after about %s; if every row had to be measured, %s",
+		line = fmt.Sprintf("%s: at least %d measured and at most %d inferred; first known after about %s, on a quiet machine done after about %s; if every row had to be measured, %s",
 			count(i.Rows, "row"), i.Measured, i.Inferred, Duration(time.Duration(i.Screening)), Duration(time.Duration(p.Estimate)), Duration(time.Duration(i.EveryRow)))
 	}
 	tone := Neutral

@@ -363,6 +363,17 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 	config := func(version string) string { return `-DCONFIG="OpenBLAS ` + version + ` MAX_THREADS=1"` }
 	right, other := buildFake(t, config("1.0")), buildFake(t, config("2.0"))
 	wrong := buildFake(t, config("2.1"), "-DBIAS=1")
+	rebuilt, unnameable := buildFake(t, config("1.0"), "-g"), buildFake(t, config("a,b"))
+	digest := func(path string) string {
+		sum, err := kernels.FileSHA256(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return " sha256 " + sum[:12]
+	}
+	if digest(right) == digest(rebuilt) {
+		t.Fatal("two builds are one file")
+	}
 	for _, c := range []struct {
 		paths    []string
 		names    []string
@@ -373,8 +384,8 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		{paths: []string{filepath.Dir(right)}, names: []string{"openblas"}, versions: []string{"1.0 Fake"}},
 		{paths: []string{right, other}, names: []string{"openblas@1.0", "openblas@2.0"}, versions: []string{"1.0 Fake", "2.0 Fake"}},
 		{paths: []string{other, right}, names: []string{"openblas@2.0", "openblas@1.0"}, versions: []string{"2.0 Fake", "1.0 Fake"}},
-		{paths: []string{right, buildFake(t, config("1.0"))}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake", "1.0 Fake"}},
-		{paths: []string{right, buildFake(t, config("a,b"))}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake", "a,b Fake"}},
+		{paths: []string{right, rebuilt}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake" + digest(right), "1.0 Fake" + digest(rebuilt)}},
+		{paths: []string{right, unnameable}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake" + digest(right), "a,b Fake" + digest(unnameable)}},
 		{paths: []string{right, right}, missing: "is a file that was given before"},
 		{paths: []string{right, "/nonexistent/lib.so"}, missing: "/nonexistent/lib.so"},
 	} {

@@ -297,7 +297,7 @@ run_softmax() {
     summary+=("softmax-torch          skipped: python3 has no PyTorch")
   fi
   rm -rf "$out/softmax-audit"
-  step softmax-audit 60 ./gemmaudit run --device "$device" --op softmax --shape c1000,c4096,c50257 --batch 1024:8192:64 --dtype bf16 \
+  step softmax-audit 60 ./gemmaudit run --device "$device" --op softmax --shape c1000,c4096,c50257 --batch 2048:8192:64 --dtype bf16 \
     --kernel auto --block 1ms --deadline 20s --out "$out/softmax-audit"
   passed 1 4
 }
