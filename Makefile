@@ -86,6 +86,8 @@ gpu-bundle: build cuda-test
 		mkdir -p $(BUNDLE)/kernels/$$room && \
 		if [ -d kernels/$$room/testdata ]; then cp -R kernels/$$room/testdata $(BUNDLE)/kernels/$$room || exit 1; fi; \
 	done
+	mkdir -p $(BUNDLE)/kernels/mistral/checkpoint
+	cp -R kernels/mistral/checkpoint/testdata $(BUNDLE)/kernels/mistral/checkpoint
 
 # resolved fails when a function of the driver, or one of ours, was left out.
 define resolved

@@ -132,7 +132,7 @@ type TokenChoice struct {
 type FusedProduct struct {
 	N, K    int
 	DType   DType
-	Weights Weights // prepared by a kernel of the same device
+	Weights Weights // prepared by a kernel of the same device; integers are not rounded to DType first
 	Norm    bool
 	Epsilon float64
 	Weight  Operand // of the normalization, [K]

@@ -3,31 +3,32 @@
 // fused_quantised: fused_product.cu for weights that are integers with scales, in the records of
 // quantised_weights.cuh, on compute capability 9.0.
 //
-// Block: eight warps, two blocks a multiprocessor. A block takes every gridDim.x-th 16 rows of
-// weights, of a gated unit 16 of gate and the 16 of up that belong to them; its warps take every
-// eighth 128 of K, a step. A step of 16 rows is 512 adjacent bytes for each 64 of K (8 bits: two
+// Block: 16 warps, two blocks a multiprocessor: it takes as many warps to make operands of codes as
+// fast as memory brings them. A block takes every gridDim.x-th 16 rows of weights, of a gated unit 16
+// of gate and the 16 of up that belong to them; its warps take every sixteenth 128 of K, a step. A step of 16 rows is 512 adjacent bytes for each 64 of K (8 bits: two
 // such) and 32 for each group's scales and zero points.
 //
 // Each warp has a ring of its own in shared memory, which its lanes fill with cp.async: what a lane
 // fetches of the codes it reads itself, and no other warp is waited for until sums are added. The
-// ring runs on from one 16 rows to the next. Codes become operands as in the products' kernels,
-// rounded alike; mma.sync multiplies 16 rows by eight columns that are all the row of A.
+// ring runs on from one 16 rows to the next. Codes less their zero point, which the type of A holds
+// exactly, are the operands; mma.sync multiplies 16 rows by eight columns that are all the row of A,
+// and the sums of a group are scaled in fp32: weights are not rounded here.
 //
 // Overlapped launches: rings are filled with weights before the predecessor is waited for, and as
 // in fused_ring.cu a block of the next kernel takes the place of each that ends.
 //
 // Dynamic shared memory: the rings, the row up to whole steps, sums of BATCH times 16 rows
-// [16 rows][row][warp], then a float a warp.
+// [16 rows][row][warp], a float a warp, then what results are added to.
 #include "fused_product.cuh"
 #include "ptx.cuh"
 #include "quantised_weights.cuh"
 
 namespace gemv {
 
-constexpr int QUANTISED_WARPS = 8;
+constexpr int QUANTISED_WARPS = 16;
 constexpr int QUANTISED_THREADS = 32 * QUANTISED_WARPS;
-constexpr int QUANTISED_BATCH = 16; // times 16 rows whose sums are added up at once
-constexpr int QUANTISED_KEPT = 4;   // fours of the norm's weights in registers: k 4096
+constexpr int QUANTISED_BATCH = 8; // times 16 rows whose sums are added up at once
+constexpr int QUANTISED_KEPT = 2;  // fours of the norm's weights in registers: k 4096
 
 // copyCodes copies 16 bytes to shared memory that are read once, copyScales such as lie beside
 // what others read.
@@ -56,12 +57,13 @@ template <Type T, int BITS, int GROUP, bool ZEROS>
 struct QuantisedStep {
     static constexpr Operand OPERAND = T == Type::FP16 ? Operand::FP16 : Operand::BF16;
     using Record = quantised::Record<OPERAND, BITS, GROUP, ZEROS>;
+    using Codes = quantised::Codes<OPERAND, BITS>;
     static constexpr int GROUPS = quantised::BLOCK_K / GROUP; // of a step
     static constexpr int PIECES = 4 * BITS / 8;               // of 512 bytes of codes in a step
     static constexpr int CODES = 512 * PIECES;
     static constexpr int SCALES = 32 * GROUPS * (ZEROS ? 2 : 1);
     static constexpr int STAGE = CODES + SCALES;
-    static constexpr int STAGES = BITS == 8 ? 4 : STAGE > 1024 + 128 ? 7 : 8; // so that two blocks fit at k 14336
+    static constexpr int STAGES = BITS == 8 ? 2 : STAGE > 1024 + 128 ? 3 : 4; // so that two blocks fit at k 14336
     static constexpr int RING = STAGES * STAGE;
 
     // Source is where a lane finds its codes of 16 rows, step after step, and how far from them what
@@ -86,36 +88,46 @@ struct QuantisedStep {
         }
     };
 
-    static __device__ __forceinline__ quantised::Group group(uint32_t scales, int index) {
-        uint32_t zeros = 0;
-        if constexpr (ZEROS) zeros = quantised::loadShared4(scales + (GROUPS + index) * 32);
-        return Record::group(quantised::loadShared4(scales + index * 32), zeros);
-    }
-
-    // multiply adds a step's products. stage is where the lane's codes lie, scales where its scales do
-    // behind that, and row where the lane's rows of matrices of the row's 128 of K do.
-    static __device__ __forceinline__ void multiply(float (&d)[2][4], uint32_t stage, uint32_t scales, uint32_t row) {
-        quantised::Group g;
-        uint32_t words[4 * PIECES];
-#pragma unroll
-        for (int i = 0; i < PIECES; i++) {
-            const uint4 v = quantised::loadShared16(stage + i * 512);
-            words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
-        }
+    // multiply adds a step's products to the sums of a lane's two rows. stage is where the lane's codes
+    // lie, scales where its scales do behind that, and row where the lane's rows of matrices of the row's
+    // 128 of K do.
+    static __device__ __forceinline__ void multiply(float (&sums)[2], uint32_t stage, uint32_t scales, uint32_t row) {
+        scales += stage;
+        uint32_t words[4]; // of a piece
+        quantised::Group g; // of which the zero points are used
+        uint32_t scale = 0;
+        float d[4];
 #pragma unroll
         for (int k = 0; k < 8; k += 2) { // sixteens of K
+            if (k * 16 % GROUP == 0) {
+                const int index = k * 16 / GROUP;
+                uint32_t zeros = 0;
+                if constexpr (ZEROS) zeros = quantised::loadShared4(scales + (GROUPS + index) * 32);
+                scale = quantised::loadShared4(scales + index * 32);
+                g = Record::group(scale, zeros);
+#pragma unroll
+                for (int i = 0; i < 4; i++) d[i] = 0;
+            }
+            constexpr int PER_PIECE = 4 / Record::WORDS; // sixteens of K
+            if (k % PER_PIECE == 0) {
+                const uint4 v = quantised::loadShared16(stage + k / PER_PIECE * 512);
+                words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+            }
             uint32_t b[4];
             loadRow(b, row + k * 32);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                if ((k + i) * 16 % GROUP == 0) g = group(stage + scales, (k + i) * 16 / GROUP);
                 uint32_t a[4];
-                Record::widen(words + (k + i) * Record::WORDS, g, a);
+                Codes::widen(words + (k + i) % PER_PIECE * Record::WORDS, g, a);
                 if constexpr (T == Type::FP16) {
-                    mmaFP16(d[i], a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
+                    mmaFP16(d, a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
                 } else {
-                    mmaBF16(d[i], a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
+                    mmaBF16(d, a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
                 }
+            }
+            if ((k + 2) * 16 % GROUP == 0) {
+                sums[0] += toFloat<T>(scale & 0xffff) * d[0];
+                sums[1] += toFloat<T>(scale >> 16) * d[2];
             }
         }
     }
@@ -123,22 +135,20 @@ struct QuantisedStep {
 
 // Sixteens is what a block has of a product: 16 rows at a time, of a gated unit gate and up in turn.
 struct Sixteens {
-    int steps; // along K
-    int count; // times 16 rows
-    int half;  // where the up rows of a gated unit begin, in sixteens; 0 for none
+    const FusedParams &p;
 
-    __device__ __forceinline__ explicit Sixteens(const FusedParams &p) {
-        steps = static_cast<int>(p.ldb) / quantised::BLOCK_K;
-        half = p.half / 16;
-        const int all = half ? half : (p.n + 15) / 16;
-        count = (all - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
-        if (half) count *= 2;
+    __device__ __forceinline__ int steps() const { return static_cast<int>(p.ldb) / quantised::BLOCK_K; } // along K
+    // half is where the up rows of a gated unit begin, in sixteens; 0 for none.
+    __device__ __forceinline__ uint32_t half() const { return p.half / 16; }
+    __device__ __forceinline__ int count() const {
+        const int all = half() ? half() : (p.n + 15) / 16;
+        const int mine = (all - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+        return half() ? 2 * mine : mine;
     }
-
     // at is where the i-th of the block's begin, in sixteens.
     __device__ __forceinline__ uint32_t at(uint32_t i) const {
-        if (!half) return blockIdx.x + i * gridDim.x;
-        return blockIdx.x + i / 2 * gridDim.x + (i % 2 ? half : 0);
+        if (!half()) return blockIdx.x + i * gridDim.x;
+        return blockIdx.x + i / 2 * gridDim.x + (i % 2 ? half() : 0);
     }
 };
 
@@ -146,27 +156,27 @@ template <Type T, int BITS, int GROUP, bool ZEROS>
 __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
     using Step = QuantisedStep<T, BITS, GROUP, ZEROS>;
     extern __shared__ __align__(128) uint8_t memory[];
-    const Sixteens rows(p);
+    const Sixteens rows{p};
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     uint8_t *row = memory + QUANTISED_WARPS * Step::RING;
     float *sums = reinterpret_cast<float *>(row + 2 * p.ldb);
-    float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS;
+    float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS, *added = scratch + QUANTISED_WARPS;
     const uint32_t ring = sharedAddress(memory) + warp * Step::RING + lane * 16, end = ring + Step::RING;
-    const int each = (rows.steps - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
+    const int each = (rows.steps() - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
 
     dependentsMayStart();
     // What the warp fetches next: which of the block's rows, and how many steps of them are left.
     int ahead = 0, left = each;
-    bool more = left > 0;
+    int all = rows.count() * each; // that are left of all
     typename Step::Source source;
-    source.begin(p, rows.steps, warp, rows.at(0));
+    source.begin(p, rows.steps(), warp, rows.at(0));
     auto fetch = [&](uint32_t to) {
-        if (more) {
+        if (all > 0) {
+            all--;
             source.fetch(to);
             if (--left == 0) {
-                more = ++ahead < rows.count;
                 left = each;
-                source.begin(p, rows.steps, warp, rows.at(ahead));
+                source.begin(p, rows.steps(), warp, rows.at(++ahead));
             }
         }
         commitStep();
@@ -191,47 +201,49 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
 
     const uint32_t rowAt = sharedAddress(row) + lane / 8 * 16 + warp * (2 * quantised::BLOCK_K);
     const uint32_t scales = Step::CODES + lane / 4 * 4 - lane * 16;
-    uint32_t stage = ring, behind = end - Step::STAGE; // the stage before it is filled next
-    for (int batch = 0; batch < rows.count; batch += QUANTISED_BATCH) {
-        const int count = min(QUANTISED_BATCH, rows.count - batch);
-        // This thread's result: of a gated unit a row of gate and up, else a row. x is asked
-        // for now, and here when it is needed.
-        const int of = rows.half ? threadIdx.x / 16 * 2 : threadIdx.x / 16;
-        const int result = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : p.n;
-        const bool has = result < (p.half ? p.half : p.n);
-        const float x = has && p.c == nullptr ? __ldcg(p.x + result) : 0;
+    uint32_t stage = ring;
+    for (int batch = 0; batch < rows.count(); batch += QUANTISED_BATCH) {
+        const int count = min(QUANTISED_BATCH, rows.count() - batch);
+        // This thread's result, p.n for none: of a gated unit a row of gate and up, else a row. x is
+        // asked for now, and here when it is needed.
+        auto result = [&] {
+            const int of = rows.half() ? threadIdx.x / 16 * 2 : threadIdx.x / 16;
+            const int row = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : p.n;
+            return row < (p.half ? p.half : p.n) ? row : p.n;
+        };
+        if (p.c == nullptr && result() < p.n) added[threadIdx.x] = __ldcg(p.x + result());
         for (int i = 0; i < count; i++) {
-            float d[2][4] = {};
+            float mine[2] = {}; // sums of rows g and g+8
             uint32_t at = rowAt;
 #pragma unroll 1
             for (int s = 0; s < each; s++) {
                 waitSteps<Step::STAGES - 2>();
                 __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
-                fetch(behind);
-                Step::multiply(d, stage, scales, at);
+                fetch((stage == ring ? end : stage) - Step::STAGE); // the one before
+                Step::multiply(mine, stage, scales, at);
                 at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
-                behind = stage;
                 if ((stage += Step::STAGE) == end) stage = ring;
             }
             if (lane % 4 == 0) {
                 float *to = sums + (i * 16 + lane / 4) * QUANTISED_WARPS + warp;
-                to[0] = d[0][0] + d[1][0];
-                to[8 * QUANTISED_WARPS] = d[0][2] + d[1][2];
+                to[0] = mine[0];
+                to[8 * QUANTISED_WARPS] = mine[1];
             }
         }
         sync();
-        if (has) {
+        if (const int at = result(); at < p.n) {
             float sum[2];
 #pragma unroll
             for (int r = 0; r < 2; r++) {
-                const float *all = sums + ((of + (rows.half ? r : 0)) * 16 + threadIdx.x % 16) * QUANTISED_WARPS;
+                const int of = rows.half() ? threadIdx.x / 16 * 2 + r : threadIdx.x / 16;
+                const float *all = sums + (of * 16 + threadIdx.x % 16) * QUANTISED_WARPS;
                 sum[r] = 0;
 #pragma unroll
                 for (int w = 0; w < QUANTISED_WARPS; w++) sum[r] += all[w];
             }
-            output<T>(p, result, sum[0], sum[1], x);
+            output<T>(p, at, sum[0], sum[1], p.c == nullptr ? added[threadIdx.x] : 0);
         }
-        if (batch + QUANTISED_BATCH < rows.count) sync(); // before the sums are overwritten
+        if (batch + QUANTISED_BATCH < rows.count()) sync(); // before the sums are overwritten
     }
     waitSteps<0>();
 }

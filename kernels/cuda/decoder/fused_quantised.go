@@ -10,9 +10,9 @@ import (
 
 // The layout of fused_quantised.cu, as it has it.
 const (
-	quantisedWarps  = 8
+	quantisedWarps  = 16
 	quantisedRows   = 16 // of weights that a block takes at a time
-	quantisedBatch  = 16 // times so many rows whose sums it keeps
+	quantisedBatch  = 8  // times so many rows whose sums it keeps
 	quantisedSums   = quantisedBatch * quantisedRows * quantisedWarps * 4
 	quantisedBlocks = 2 // on a multiprocessor
 )
@@ -21,11 +21,11 @@ const (
 func quantisedStages(bits, bytes int) int {
 	switch {
 	case bits == 8:
-		return 4
+		return 2
 	case bytes > 1024+128:
-		return 7
+		return 3
 	}
-	return 8
+	return 4
 }
 
 // quantisedLDB is the length of the row in shared memory: whole steps.
@@ -38,7 +38,7 @@ func quantisedLDB(p kernels.FusedProduct) int {
 // which a stage has an eighth of a record, the row and the sums.
 func quantisedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
 	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantisedRows)
-	return quantisedWarps*quantisedStages(f.Bits, stage)*stage + quantisedLDB(p)*p.DType.Size() + quantisedSums + quantisedWarps*4
+	return quantisedWarps*quantisedStages(f.Bits, stage)*stage + quantisedLDB(p)*p.DType.Size() + quantisedSums + quantisedWarps*4 + quantisedBatch*quantisedRows*4
 }
 
 // quantisedReason is why a GPU can't run p with weights of format f, in records, in one launch;
