@@ -28,27 +28,19 @@ type narrow struct {
 	steps     int  // of K
 	parts     int  // of K: the blocks of a cluster
 	windows   int  // of narrowSteps that a part has
-	units     int  // of rows: see together
+	groups    int  // of rows
 	rowBlocks int  // that share them
 	ahead     bool // all weights are asked for at once, before the predecessor has ended
 }
 
-// together is how many groups of rows a warp takes at a time.
-func (n narrow) together() int {
-	if n.tokens >= 32 {
-		return 2
-	}
-	return 1
-}
-
-// sets of warps share a block's units, each set with a warp for every window.
+// sets of warps share a block's groups, each set with a warp for every window.
 func (n narrow) sets() int { return narrowWarps / n.windows }
 
-// most is how many units a block may have.
-func (n narrow) most() int { return planning.DivideUp(n.units, n.rowBlocks) }
+// most is how many groups a block may have.
+func (n narrow) most() int { return planning.DivideUp(n.groups, n.rowBlocks) }
 
 // sums is how many bytes all sums of a block take, of one window.
-func (n narrow) sums() int { return n.most() * n.together() * n.tokens / 8 * narrowSums }
+func (n narrow) sums() int { return n.most() * n.tokens / 8 * narrowSums }
 
 // scratch is where sums begin: behind the tokens of all windows, which give way to the sums of all
 // parts, and a barrier.
@@ -82,15 +74,15 @@ func narrows(a planning.Arch, p Problem) []narrow {
 	if !byWgmma(a) || n.tokens == 0 || n.steps < narrowSteps {
 		return nil
 	}
-	n.units = planning.DivideUp(p.N, narrowRows*n.together())
+	n.groups = planning.DivideUp(p.N, narrowRows)
 	var all []narrow
 	for n.parts = 1; n.parts <= 8; n.parts *= 2 {
 		n.windows = planning.DivideUp(planning.DivideUp(n.steps, n.parts), narrowSteps)
 		if n.windows > narrowWarps || (n.parts-1)*n.windows*narrowSteps >= n.steps {
 			continue
 		}
-		n.rowBlocks = min(n.units, clusters(a, n.parts))
-		n.rowBlocks = planning.DivideUp(n.units, n.most()) // as few as have no more to do
+		n.rowBlocks = min(n.groups, clusters(a, n.parts))
+		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
 		if n.shared() <= a.SharedMax {
 			for _, n.ahead = range []bool{false, true} {
 				all = append(all, n)
@@ -117,7 +109,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6 * clockShare
 	// Of a scheduler, of the busiest multiprocessor: every warp has as many rounds.
 	warps := float64(n.windows*n.sets()) / 4
-	words := warps * float64(planning.DivideUp(n.most(), n.sets())*n.together()*narrowSteps*8)
+	words := warps * float64(planning.DivideUp(n.most(), n.sets())*narrowSteps*8)
 	cycles := narrowWordCycles + narrowTokenCycles*float64(n.tokens/8)
 	if n.bits == 8 {
 		cycles *= 1.4
@@ -146,7 +138,7 @@ func (n narrow) label() string {
 	return s
 }
 
-func (n narrow) columns() int { return n.most() * n.together() * narrowRows }
+func (n narrow) columns() int { return n.most() * narrowRows }
 
 // plan is that of a problem with operands so aligned.
 func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
@@ -181,7 +173,7 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(1024, n.windows), n.sets())
-	k.Args.Int32(n.units/n.rowBlocks, n.units%n.rowBlocks, n.most()*n.together(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
+	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

@@ -28,10 +28,10 @@ func TestNarrowShares(t *testing.T) {
 			if n.tokens < p.M || part*n.parts < n.steps || part*(n.parts-1) >= n.steps || n.steps < narrowSteps {
 				t.Fatalf("%+v: windows of %d steps", n, part)
 			}
-			if rows := n.units * n.together() * narrowRows; rows < p.N || rows >= p.N+n.together()*narrowRows {
+			if rows := n.groups * narrowRows; rows < p.N || rows >= p.N+narrowRows {
 				t.Fatalf("%+v: %d rows", n, rows)
 			}
-			if n.rowBlocks < 1 || n.units/n.rowBlocks < 1 || n.rowBlocks*n.parts > max(a.SMs, n.parts) {
+			if n.rowBlocks < 1 || n.groups/n.rowBlocks < 1 || n.rowBlocks*n.parts > max(a.SMs, n.parts) {
 				t.Fatalf("%+v: %d blocks", n, n.rowBlocks)
 			}
 			for warp := range narrowWarps {

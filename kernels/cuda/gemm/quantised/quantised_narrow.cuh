@@ -4,7 +4,7 @@
 // meet only once.
 //
 // A block has a range of K and a range of rows of weights, in groups of 16. A warp has
-// NARROW_STEPS steps of that K, its window, and every p.sets-th group, or two of them side by side.
+// NARROW_STEPS steps of that K, its window, and every p.sets-th group.
 // The tokens of the block's K lie in shared memory throughout. Sums of a group go to shared memory,
 // where those of all windows are added in their order; the blocks of a cluster share rows and cut
 // K, and add their sums through distributed shared memory: the same bits every time.
@@ -35,8 +35,8 @@ struct NarrowParams {
     int windows;  // of a block
     int inverse;  // 1024 ÷ windows, rounded up
     int sets;     // of warps, each of which has all windows
-    int run, rest; // units of rows of a block, of which the first rest blocks have one more
-    int most;     // groups of 16 rows that a block may have
+    int run, rest; // groups of 16 rows of a block, of which the first rest blocks have one more
+    int most;     // groups that a block may have
     int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
     int pairs;    // two elements of C may be written at once
     int ahead;    // all weights are asked for at once
@@ -112,8 +112,6 @@ template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
 struct Narrow {
     using Weights = Record<T, BITS, GROUP, ZEROS>;
     using Product = MmaProduct<T, BITS, GROUP, ZEROS, TOKENS>;
-    // How many groups of rows a warp takes together, which then read tokens once.
-    static constexpr int TOGETHER = TOKENS >= 32 ? 2 : 1;
     static constexpr int TILES = TOKENS / 8;
     static constexpr int SUMS = 512; // bytes of a warp's sums of 16 rows and 8 tokens
     static constexpr int PER_STEP = BLOCK_K / GROUP; // groups of K
@@ -122,7 +120,7 @@ struct Narrow {
 
     // Unit is a warp's weights of one step.
     struct Unit {
-        uint32_t words[TOGETHER][8 * Weights::WORDS], scales[TOGETHER][PER_STEP], zeros[TOGETHER][ZEROS ? PER_STEP : 1];
+        uint32_t words[8 * Weights::WORDS], scales[PER_STEP], zeros[ZEROS ? PER_STEP : 1];
     };
 
     // Rows is where the weights of a lane lie, in the first step of its window.
@@ -159,18 +157,15 @@ struct Narrow {
     template <int STEP>
     __device__ __forceinline__ void load(Unit &u, const Rows &from) const {
 #pragma unroll
-        for (int r = 0; r < TOGETHER; r++) {
+        for (int i = 0; i < 2 * Weights::WORDS; i++) {
+            const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
+            u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
+        }
 #pragma unroll
-            for (int i = 0; i < 2 * Weights::WORDS; i++) {
-                const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + r * 512 + i * 2048, p.policy);
-                u.words[r][4 * i] = v.x, u.words[r][4 * i + 1] = v.y, u.words[r][4 * i + 2] = v.z, u.words[r][4 * i + 3] = v.w;
-            }
-#pragma unroll
-            for (int i = 0; i < PER_STEP; i++) {
-                const uint8_t *at = from.scales + STEP * Weights::BYTES + r * 32 + i * SCALE_BYTES;
-                u.scales[r][i] = loadWeights4(at, p.policy);
-                if constexpr (ZEROS) u.zeros[r][i] = loadWeights4(at + Weights::SCALES, p.policy);
-            }
+        for (int i = 0; i < PER_STEP; i++) {
+            const uint8_t *at = from.scales + STEP * Weights::BYTES + i * SCALE_BYTES;
+            u.scales[i] = loadWeights4(at, p.policy);
+            if constexpr (ZEROS) u.zeros[i] = loadWeights4(at + Weights::SCALES, p.policy);
         }
     }
 
@@ -189,18 +184,18 @@ struct Narrow {
     }
 
     __device__ void run() {
-        const int block = blockIdx.x, stride = p.sets * TOGETHER;
-        const int first = (p.run * block + min(block, p.rest)) * TOGETHER, last = first + (p.run + (block < p.rest)) * TOGETHER;
+        const int block = blockIdx.x;
+        const int first = p.run * block + min(block, p.rest), last = first + p.run + (block < p.rest);
         // Warps beyond the sets have nothing to do.
-        int group = set < p.sets ? first + set * TOGETHER : last;
+        int group = set < p.sets ? first + set : last;
 
         Unit ring[RING];
-        Rows at = rows(min(group, last - TOGETHER));
+        Rows at = rows(min(group, last - 1));
         if (group < last) {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
             if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
-            for (int g = RING < NARROW_STEPS ? group : group + stride; p.ahead && g < last; g += stride) prefetch(g);
+            for (int g = RING < NARROW_STEPS ? group : group + p.sets; p.ahead && g < last; g += p.sets) prefetch(g);
         }
         dependentsMayStart();
         waitForPredecessor();
@@ -222,25 +217,19 @@ struct Narrow {
         }
         uint32_t to = tokens + p.scratch + (window * p.most + (group - first)) * (TILES * SUMS) + lane * 16;
 #pragma unroll 1
-        for (; group < last; group += stride) {
-            const bool more = group + stride < last;
-            const Rows next = rows(more ? group + stride : group);
-            float sums[TOGETHER][TILES][4];
+        for (; group < last; group += p.sets) {
+            const bool more = group + p.sets < last;
+            const Rows next = rows(more ? group + p.sets : group);
+            float sums[TILES][4];
 #pragma unroll
-            for (int i = 0; i < TOGETHER * TILES * 4; i++) (&sums[0][0][0])[i] = 0;
+            for (int i = 0; i < TILES * 4; i++) sums[i / 4][i % 4] = 0;
             step<0>(sums, ring, from, at, next, more);
             step<1>(sums, ring, from, at, next, more);
             step<2>(sums, ring, from, at, next, more);
             step<3>(sums, ring, from, at, next, more);
 #pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-#pragma unroll
-                for (int j = 0; j < TILES; j++) {
-                    const float(&d)[4] = sums[r][j];
-                    storeSums(to + (r * TILES + j) * SUMS, make_float4(d[0], d[1], d[2], d[3]));
-                }
-            }
-            to += stride * (TILES * SUMS);
+            for (int j = 0; j < TILES; j++) storeSums(to + j * SUMS, make_float4(sums[j][0], sums[j][1], sums[j][2], sums[j][3]));
+            to += p.sets * (TILES * SUMS);
             at = next;
         }
         finish(first, last - first);
@@ -248,33 +237,23 @@ struct Narrow {
 
     // step multiplies one step of the window, then asks for the weights that take its place.
     template <int STEP, int SWIZZLES>
-    __device__ __forceinline__ void step(float (&sums)[TOGETHER][TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
+    __device__ __forceinline__ void step(float (&sums)[TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
                                                 const Rows &at, const Rows &next, bool more) const {
         Unit &u = ring[STEP % RING];
-        Group g[TOGETHER];
+        Group g;
         uint32_t b[4];
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-            uint32_t a[TOGETHER][4];
-#pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-                if (k * 16 % GROUP == 0) g[r] = Weights::group(u.scales[r][k * 16 / GROUP], u.zeros[r][ZEROS ? k * 16 / GROUP : 0]);
-                Weights::widen(u.words[r] + k * Weights::WORDS, g[r], a[r]);
-            }
+            uint32_t a[4];
+            if (k * 16 % GROUP == 0) g = Weights::group(u.scales[k * 16 / GROUP], u.zeros[ZEROS ? k * 16 / GROUP : 0]);
+            Weights::widen(u.words + k * Weights::WORDS, g, a);
             if constexpr (TOKENS == 8) {
                 if (k % 2 == 0) loadTokens4(b, from[k / 2 % 2] + k / 4 * 128 + STEP * 256);
-#pragma unroll
-                for (int r = 0; r < TOGETHER; r++) Product::add(sums[r][0], a[r], b[k % 2 * 2], b[k % 2 * 2 + 1]);
+                Product::add(sums[0], a, b[k % 2 * 2], b[k % 2 * 2 + 1]);
             } else {
-#pragma unroll
-                for (int j = 0; j < TILES; j += 2) {
-                    loadTokens4(b, from[k % 4] + k / 4 * 128 + STEP * 256);
-#pragma unroll
-                    for (int r = 0; r < TOGETHER; r++) {
-                        Product::add(sums[r][j], a[r], b[0], b[1]);
-                        Product::add(sums[r][j + 1], a[r], b[2], b[3]);
-                    }
-                }
+                loadTokens4(b, from[k % 4] + k / 4 * 128 + STEP * 256);
+                Product::add(sums[0], a, b[0], b[1]);
+                Product::add(sums[1], a, b[2], b[3]);
             }
         }
         if constexpr (STEP + RING < NARROW_STEPS) {
