@@ -11,7 +11,7 @@ import (
 
 // What quantised_narrow.cuh fixes.
 const (
-	narrowThreads = 512
+	narrowThreads = 1024
 	narrowWarps   = narrowThreads / 32
 	narrowSteps   = 4   // of K that a warp has
 	narrowRows    = 16  // of weights in a group
@@ -24,56 +24,49 @@ const (
 type narrow struct {
 	tile
 	bits      int
-	perSM     int  // blocks
+	m         int  // rows of A
 	steps     int  // of K
 	parts     int  // of K: the blocks of a cluster
 	windows   int  // of narrowSteps that a part has
-	units     int  // of rows: see together
+	groups    int  // of rows
 	rowBlocks int  // that share them
 	ahead     bool // all weights are asked for at once, before the predecessor has ended
 }
 
-// together is how many groups of rows a warp takes at a time.
-func (n narrow) together() int {
-	if n.tokens >= 32 {
-		return 2
-	}
-	return 1
-}
-
-// sets of warps share a block's units, each set with a warp for every window.
+// sets of warps share a block's groups, each set with a warp for every window.
 func (n narrow) sets() int { return narrowWarps / n.windows }
 
-// most is how many units a block may have.
-func (n narrow) most() int { return planning.DivideUp(n.units, n.rowBlocks) }
+// most is how many groups a block may have.
+func (n narrow) most() int { return planning.DivideUp(n.groups, n.rowBlocks) }
 
 // sums is how many bytes all sums of a block take, of one window.
-func (n narrow) sums() int { return n.most() * n.together() * n.tokens / 8 * narrowSums }
+func (n narrow) sums() int { return n.most() * n.tokens / 8 * narrowSums }
 
 // scratch is where sums begin: behind the tokens of all windows, which give way to the sums of all
 // parts, and a barrier.
 func (n narrow) scratch() int {
-	tokens := n.windows * narrowSteps * support.RecordK * 2 * n.tokens
+	tokens := n.windows * narrowSteps * support.RecordK * 2 * n.m
 	gathered := planning.DivideUp(n.sums()/narrowSums, n.parts) * n.parts * narrowSums
 	return max(tokens, gathered) + 16
 }
 
 func (n narrow) shared() int { return n.scratch() + n.windows*n.sums() }
 
-// mostPerSM is how many blocks the registers of a multiprocessor hold.
-func (n narrow) mostPerSM() int {
-	if n.bits == 4 && n.tokens == 8 {
-		return 2
+// clusters is how many clusters of so many blocks, each of which fills a multiprocessor, surely run at
+// the same time: of the groups of multiprocessors that clusters don't cross, some are smaller.
+func clusters(a planning.Arch, size int) int {
+	if size <= 2 {
+		return max(1, a.SMs/size)
 	}
-	return 1
+	return max(1, a.SMs/size-8/size)
 }
 
 // narrows are the divisions of the work that may be best for p; none where it has too many rows or too
 // little of K.
 func narrows(a planning.Arch, p Problem) []narrow {
-	n := narrow{bits: p.Weights.Bits}
+	n := narrow{bits: p.Weights.Bits, m: p.M}
 	for _, t := range narrowTiles {
-		if n.tokens == 0 && p.M <= t.tokens {
+		if n.tokens == 0 && p.M <= t.tokens && (n.bits == 4 || t.tokens == 8) {
 			n.tile = t
 		}
 	}
@@ -81,24 +74,18 @@ func narrows(a planning.Arch, p Problem) []narrow {
 	if !byWgmma(a) || n.tokens == 0 || n.steps < narrowSteps {
 		return nil
 	}
-	n.units = planning.DivideUp(p.N, narrowRows*n.together())
+	n.groups = planning.DivideUp(p.N, narrowRows)
 	var all []narrow
 	for n.parts = 1; n.parts <= 8; n.parts *= 2 {
 		n.windows = planning.DivideUp(planning.DivideUp(n.steps, n.parts), narrowSteps)
 		if n.windows > narrowWarps || (n.parts-1)*n.windows*narrowSteps >= n.steps {
 			continue
 		}
-		for n.perSM = 1; n.perSM <= n.mostPerSM(); n.perSM++ {
-			fit := a.SMs * n.perSM / n.parts
-			if fit == 0 {
-				continue
-			}
-			n.rowBlocks = min(n.units, fit)
-			n.rowBlocks = planning.DivideUp(n.units, n.most()) // as few as have no more to do
-			if n.shared() <= (a.SharedMax+1024)/n.perSM-1024 {
-				for _, n.ahead = range []bool{true, false} {
-					all = append(all, n)
-				}
+		n.rowBlocks = min(n.groups, clusters(a, n.parts))
+		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
+		if n.shared() <= a.SharedMax {
+			for _, n.ahead = range []bool{false, true} {
+				all = append(all, n)
 			}
 		}
 	}
@@ -121,13 +108,13 @@ const (
 func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6 * clockShare
 	// Of a scheduler, of the busiest multiprocessor: every warp has as many rounds.
-	warps := float64(n.windows*n.sets()*n.perSM) / 4
-	words := warps * float64(planning.DivideUp(n.most(), n.sets())*n.together()*narrowSteps*8)
+	warps := float64(n.windows*n.sets()) / 4
+	words := warps * float64(planning.DivideUp(n.most(), n.sets())*narrowSteps*8)
 	cycles := narrowWordCycles + narrowTokenCycles*float64(n.tokens/8)
 	if n.bits == 8 {
 		cycles *= 1.4
 	}
-	tokens := float64(n.windows*narrowSteps*support.RecordK*2) * float64(min(p.M, n.tokens)*n.perSM)
+	tokens := float64(n.windows*narrowSteps*support.RecordK*2) * float64(p.M)
 	t := narrowStartSeconds + tokens/(planning.L2PerClock(a)*clock)
 	if n.parts > 1 {
 		t += narrowClusterSeconds
@@ -142,9 +129,6 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 // label is "8x112 narrow parts 4 ahead": rows and columns of C that a block has, and blocks along K.
 func (n narrow) label() string {
 	s := fmt.Sprintf("%dx%d narrow", n.tokens, n.columns())
-	if n.perSM > 1 {
-		s += fmt.Sprintf(" %d blocks", n.perSM)
-	}
 	if n.parts > 1 {
 		s += fmt.Sprintf(" parts %d", n.parts)
 	}
@@ -154,11 +138,11 @@ func (n narrow) label() string {
 	return s
 }
 
-func (n narrow) columns() int { return n.most() * n.together() * narrowRows }
+func (n narrow) columns() int { return n.most() * narrowRows }
 
 // plan is that of a problem with operands so aligned.
 func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
-	slots := a.SMs * n.perSM / n.parts
+	slots := max(1, a.SMs/n.parts)
 	plan := gemm.Plan{
 		Label: n.label(), Stages: 1, Slots: slots, Seconds: n.seconds(a, p),
 		Tiling: kernels.Tiling{
@@ -188,8 +172,8 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 		k.Cluster = planning.Dim3{X: 1, Y: n.parts}
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
-	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(256, n.windows), n.sets())
-	k.Args.Int32(n.units/n.rowBlocks, n.units%n.rowBlocks, n.most()*n.together(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
+	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(1024, n.windows), n.sets())
+	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

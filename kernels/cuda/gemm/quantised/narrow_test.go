@@ -22,24 +22,24 @@ func fewRows(t *testing.T, r *rapid.T, most int) (planning.Arch, Problem) {
 // rows, and nothing in shared memory lies over what is still read.
 func TestNarrowShares(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		a, p := fewRows(t, r, 32)
+		a, p := fewRows(t, r, 16)
 		for _, n := range narrows(a, p) {
 			part := n.windows * narrowSteps
 			if n.tokens < p.M || part*n.parts < n.steps || part*(n.parts-1) >= n.steps || n.steps < narrowSteps {
 				t.Fatalf("%+v: windows of %d steps", n, part)
 			}
-			if rows := n.units * n.together() * narrowRows; rows < p.N || rows >= p.N+n.together()*narrowRows {
+			if rows := n.groups * narrowRows; rows < p.N || rows >= p.N+narrowRows {
 				t.Fatalf("%+v: %d rows", n, rows)
 			}
-			if n.rowBlocks < 1 || n.units/n.rowBlocks < 1 || n.rowBlocks*n.parts > a.SMs*n.perSM {
+			if n.rowBlocks < 1 || n.groups/n.rowBlocks < 1 || n.rowBlocks*n.parts > max(a.SMs, n.parts) {
 				t.Fatalf("%+v: %d blocks", n, n.rowBlocks)
 			}
 			for warp := range narrowWarps {
-				if got := warp * planning.DivideUp(256, n.windows) >> 8; got != warp/n.windows {
+				if got := warp * planning.DivideUp(1024, n.windows) >> 10; got != warp/n.windows {
 					t.Fatalf("%+v: warp %d is of set %d", n, warp, got)
 				}
 			}
-			if n.sets() < 1 || n.scratch()%16 != 0 || n.scratch() < part*n.tokens*256+16 || n.parts > 1 && n.scratch() < n.sums()+16 {
+			if n.sets() < 1 || n.scratch()%16 != 0 || n.scratch() < part*p.M*256+16 || n.parts > 1 && n.scratch() < n.sums()+16 {
 				t.Fatalf("%+v: %d sets, sums from %d on", n, n.sets(), n.scratch())
 			}
 		}
@@ -59,7 +59,7 @@ func TestResidentShares(t *testing.T) {
 			if rows := s.units * residentRows; rows < p.N || rows >= p.N+residentRows {
 				t.Fatalf("%+v: %d rows", s, rows)
 			}
-			if s.rowBlocks < 1 || s.units/s.rowBlocks < 1 || s.rowBlocks*s.parts > a.SMs {
+			if s.rowBlocks < 1 || s.units/s.rowBlocks < 1 || s.rowBlocks*s.parts > max(a.SMs, s.parts) {
 				t.Fatalf("%+v: %d blocks", s, s.rowBlocks)
 			}
 			if s.parked()%128 != 0 || s.parked() < s.share*s.tokens*256 || s.parts > 1 && s.parked() < s.most()*s.unitSums() {

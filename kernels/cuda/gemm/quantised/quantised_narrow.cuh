@@ -4,7 +4,7 @@
 // meet only once.
 //
 // A block has a range of K and a range of rows of weights, in groups of 16. A warp has
-// NARROW_STEPS steps of that K, its window, and every p.sets-th group, or two of them side by side.
+// NARROW_STEPS steps of that K, its window, and every p.sets-th group.
 // The tokens of the block's K lie in shared memory throughout. Sums of a group go to shared memory,
 // where those of all windows are added in their order; the blocks of a cluster share rows and cut
 // K, and add their sums through distributed shared memory: the same bits every time.
@@ -13,7 +13,8 @@
 // to end with the steps; slots that another window has too, or that lie behind all steps, have
 // zeros for tokens.
 //
-// Tokens: a slot is rows of 256 bytes, a token each, in chunks of 16 swizzled as in quantised_mma.cuh.
+// Tokens: the slots of one token after the other, 256 bytes each, in chunks of 16 swizzled as in
+// quantised_mma.cuh.
 //
 // Overlapped launches: weights are asked for before the predecessor has ended, all else after it.
 #pragma once
@@ -32,22 +33,19 @@ struct NarrowParams {
     int m, n, k;
     int steps;    // of K, at least NARROW_STEPS
     int windows;  // of a block
-    int inverse;  // 256 ÷ windows, rounded up
+    int inverse;  // 1024 ÷ windows, rounded up
     int sets;     // of warps, each of which has all windows
-    int run, rest; // units of rows of a block, of which the first rest blocks have one more
-    int most;     // groups of 16 rows that a block may have
+    int run, rest; // groups of 16 rows of a block, of which the first rest blocks have one more
+    int most;     // groups that a block may have
     int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
     int pairs;    // two elements of C may be written at once
     int ahead;    // all weights are asked for at once
     uint64_t policy; // by which L2 keeps weights
 };
 
-constexpr int NARROW_THREADS = 512;
+constexpr int NARROW_THREADS = 1024;
 constexpr int NARROW_WARPS = NARROW_THREADS / 32;
 constexpr int NARROW_STEPS = 4;
-
-// narrowBlocks is for how many blocks a multiprocessor has registers.
-__host__ __device__ constexpr int narrowBlocks(int bits, int tokens) { return bits == 4 && tokens == 8 ? 2 : 1; }
 
 __device__ __forceinline__ uint4 loadWeights16(const uint8_t *from, uint64_t policy) {
     uint4 v;
@@ -61,7 +59,7 @@ __device__ __forceinline__ uint32_t loadWeights4(const uint8_t *from, uint64_t p
     asm volatile("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(from), "l"(policy));
     return v;
 }
-__device__ __forceinline__ void prefetchLine(const uint8_t *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+__device__ __forceinline__ void prefetchSector(const uint8_t *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 __device__ __forceinline__ float4 loadSums(uint32_t from) {
     float4 v;
@@ -114,20 +112,15 @@ template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
 struct Narrow {
     using Weights = Record<T, BITS, GROUP, ZEROS>;
     using Product = MmaProduct<T, BITS, GROUP, ZEROS, TOKENS>;
-    // How many groups of rows a warp takes together, which then read tokens once.
-    static constexpr int TOGETHER = TOKENS >= 32 ? 2 : 1;
     static constexpr int TILES = TOKENS / 8;
-    static constexpr int SLOT = TOKENS * 256;
     static constexpr int SUMS = 512; // bytes of a warp's sums of 16 rows and 8 tokens
     static constexpr int PER_STEP = BLOCK_K / GROUP; // groups of K
-    // How many steps' weights a warp has on the way: as many as registers hold, of which
-    // there are 64 where two blocks share a multiprocessor.
-    static constexpr bool TWO = narrowBlocks(BITS, TOKENS) == 2;
-    static constexpr int RING = BITS * TOGETHER > 8 || (ZEROS && GROUP == 32 && (TWO || TOGETHER > 1)) ? 1 : TWO || BITS * TOGETHER > 4 ? 2 : 4;
+    // How many steps' weights a warp has on the way: as many as 64 registers leave room for.
+    static constexpr int RING = BITS == 8 || (ZEROS && GROUP == 32) || (TOKENS > 8 && (ZEROS || GROUP < 128)) ? 1 : 2;
 
     // Unit is a warp's weights of one step.
     struct Unit {
-        uint32_t words[TOGETHER][8 * Weights::WORDS], scales[TOGETHER][PER_STEP], zeros[TOGETHER][ZEROS ? PER_STEP : 1];
+        uint32_t words[8 * Weights::WORDS], scales[PER_STEP], zeros[ZEROS ? PER_STEP : 1];
     };
 
     // Rows is where the weights of a lane lie, in the first step of its window.
@@ -145,7 +138,7 @@ struct Narrow {
         lane = threadIdx.x % 32;
         warp = threadIdx.x / 32;
         part = blockIdx.y;
-        set = warp * p.inverse >> 8;
+        set = warp * p.inverse >> 10;
         window = warp - set * p.windows;
         begin = firstOf(window);
     }
@@ -164,47 +157,47 @@ struct Narrow {
     template <int STEP>
     __device__ __forceinline__ void load(Unit &u, const Rows &from) const {
 #pragma unroll
-        for (int r = 0; r < TOGETHER; r++) {
+        for (int i = 0; i < 2 * Weights::WORDS; i++) {
+            const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
+            u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
+        }
 #pragma unroll
-            for (int i = 0; i < 2 * Weights::WORDS; i++) {
-                const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + r * 512 + i * 2048, p.policy);
-                u.words[r][4 * i] = v.x, u.words[r][4 * i + 1] = v.y, u.words[r][4 * i + 2] = v.z, u.words[r][4 * i + 3] = v.w;
-            }
-#pragma unroll
-            for (int i = 0; i < PER_STEP; i++) {
-                const uint8_t *at = from.scales + STEP * Weights::BYTES + r * 32 + i * SCALE_BYTES;
-                u.scales[r][i] = loadWeights4(at, p.policy);
-                if constexpr (ZEROS) u.zeros[r][i] = loadWeights4(at + Weights::SCALES, p.policy);
-            }
+        for (int i = 0; i < PER_STEP; i++) {
+            const uint8_t *at = from.scales + STEP * Weights::BYTES + i * SCALE_BYTES;
+            u.scales[i] = loadWeights4(at, p.policy);
+            if constexpr (ZEROS) u.zeros[i] = loadWeights4(at + Weights::SCALES, p.policy);
         }
     }
 
-    // prefetch asks for all lines of a group's window, so that they are in L2 when they are loaded.
+    // prefetch asks for a group's window, so that it is in L2 when it is loaded. What is asked for is
+    // sectors of 32 bytes, not lines.
     __device__ __forceinline__ void prefetch(int group) const {
-        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin + lane / 8) + group / 4 % 2 * Weights::PART;
+        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART + group % 4 * 512 + lane * 32;
 #pragma unroll
-        for (int i = 0; i < Weights::WORDS * TOGETHER; i++) {
-            prefetchLine(at + group % 4 * 512 + lane / 4 % 2 * (2048 * Weights::WORDS) + i / TOGETHER * 2048 + i % TOGETHER * 512 + lane % 4 * 128);
+        for (int step = 0; step < NARROW_STEPS; step++) {
+            // Lanes have half of the first 512 bytes each, and half of those 2048 bytes on.
+#pragma unroll
+            for (int i = 0; i < Weights::WORDS; i++) prefetchSector(at + step * Weights::BYTES + i * 4096 + lane / 16 * (2048 - 512));
         }
-        if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchLine(at + Weights::CODES + lane % 8 * SCALE_BYTES + group % 4 * 32);
+        at = record<Weights::BYTES>(p, group / 8, begin + lane / 8) + group / 4 % 2 * Weights::PART + Weights::CODES + group % 4 * 32;
+        if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchSector(at + lane % 8 * SCALE_BYTES);
     }
 
     __device__ void run() {
-        const int block = blockIdx.x, stride = p.sets * TOGETHER;
-        const int first = (p.run * block + min(block, p.rest)) * TOGETHER, last = first + (p.run + (block < p.rest)) * TOGETHER;
+        const int block = blockIdx.x;
+        const int first = p.run * block + min(block, p.rest), last = first + p.run + (block < p.rest);
         // Warps beyond the sets have nothing to do.
-        int group = set < p.sets ? first + set * TOGETHER : last;
+        int group = set < p.sets ? first + set : last;
 
         Unit ring[RING];
-        Rows at = rows(min(group, last - TOGETHER));
+        Rows at = rows(min(group, last - 1));
         if (group < last) {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
             if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
-            for (int g = RING < NARROW_STEPS ? group : group + stride; p.ahead && g < last; g += stride) prefetch(g);
+            for (int g = RING < NARROW_STEPS ? group : group + p.sets; p.ahead && g < last; g += p.sets) prefetch(g);
         }
         dependentsMayStart();
-        clearTokens();
         waitForPredecessor();
         fetchTokens();
         waitCopies<0>();
@@ -216,31 +209,27 @@ struct Narrow {
         uint32_t from[SWIZZLES];
 #pragma unroll
         for (int i = 0; i < SWIZZLES; i++) {
-            const int row = TOKENS == 8 ? lane % 8 : lane / 16 * 8 + lane % 8;
+            // Rows that are not there are the first one: what they make is not written.
+            int row = TOKENS == 8 ? lane % 8 : lane / 16 * 8 + lane % 8;
+            if (row >= p.m) row = 0;
             const int chunk = TOKENS == 8 ? 4 * i + lane / 8 : 2 * i + lane / 8 % 2;
-            from[i] = tokens + window * (NARROW_STEPS * SLOT) + row * 256 + (chunk ^ (lane % 8)) * 16;
+            from[i] = tokens + row * rowBytes() + window * (NARROW_STEPS * 256) + (chunk ^ (row & 7)) * 16;
         }
         uint32_t to = tokens + p.scratch + (window * p.most + (group - first)) * (TILES * SUMS) + lane * 16;
 #pragma unroll 1
-        for (; group < last; group += stride) {
-            const bool more = group + stride < last;
-            const Rows next = rows(more ? group + stride : group);
-            float sums[TOGETHER][TILES][4];
+        for (; group < last; group += p.sets) {
+            const bool more = group + p.sets < last;
+            const Rows next = rows(more ? group + p.sets : group);
+            float sums[TILES][4];
 #pragma unroll
-            for (int i = 0; i < TOGETHER * TILES * 4; i++) (&sums[0][0][0])[i] = 0;
+            for (int i = 0; i < TILES * 4; i++) sums[i / 4][i % 4] = 0;
             step<0>(sums, ring, from, at, next, more);
             step<1>(sums, ring, from, at, next, more);
             step<2>(sums, ring, from, at, next, more);
             step<3>(sums, ring, from, at, next, more);
 #pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-#pragma unroll
-                for (int j = 0; j < TILES; j++) {
-                    const float(&d)[4] = sums[r][j];
-                    storeSums(to + (r * TILES + j) * SUMS, make_float4(d[0], d[1], d[2], d[3]));
-                }
-            }
-            to += stride * (TILES * SUMS);
+            for (int j = 0; j < TILES; j++) storeSums(to + j * SUMS, make_float4(sums[j][0], sums[j][1], sums[j][2], sums[j][3]));
+            to += p.sets * (TILES * SUMS);
             at = next;
         }
         finish(first, last - first);
@@ -248,33 +237,23 @@ struct Narrow {
 
     // step multiplies one step of the window, then asks for the weights that take its place.
     template <int STEP, int SWIZZLES>
-    __device__ __forceinline__ void step(float (&sums)[TOGETHER][TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
+    __device__ __forceinline__ void step(float (&sums)[TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
                                                 const Rows &at, const Rows &next, bool more) const {
         Unit &u = ring[STEP % RING];
-        Group g[TOGETHER];
+        Group g;
         uint32_t b[4];
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-            uint32_t a[TOGETHER][4];
-#pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-                if (k * 16 % GROUP == 0) g[r] = Weights::group(u.scales[r][k * 16 / GROUP], u.zeros[r][ZEROS ? k * 16 / GROUP : 0]);
-                Weights::widen(u.words[r] + k * Weights::WORDS, g[r], a[r]);
-            }
+            uint32_t a[4];
+            if (k * 16 % GROUP == 0) g = Weights::group(u.scales[k * 16 / GROUP], u.zeros[ZEROS ? k * 16 / GROUP : 0]);
+            Weights::widen(u.words + k * Weights::WORDS, g, a);
             if constexpr (TOKENS == 8) {
-                if (k % 2 == 0) loadTokens4(b, from[k / 2 % 2] + k / 4 * 128 + STEP * SLOT);
-#pragma unroll
-                for (int r = 0; r < TOGETHER; r++) Product::add(sums[r][0], a[r], b[k % 2 * 2], b[k % 2 * 2 + 1]);
+                if (k % 2 == 0) loadTokens4(b, from[k / 2 % 2] + k / 4 * 128 + STEP * 256);
+                Product::add(sums[0], a, b[k % 2 * 2], b[k % 2 * 2 + 1]);
             } else {
-#pragma unroll
-                for (int j = 0; j < TILES; j += 2) {
-                    loadTokens4(b, from[k % 4] + k / 4 * 128 + STEP * SLOT + j * (8 * 256));
-#pragma unroll
-                    for (int r = 0; r < TOGETHER; r++) {
-                        Product::add(sums[r][j], a[r], b[0], b[1]);
-                        Product::add(sums[r][j + 1], a[r], b[2], b[3]);
-                    }
-                }
+                loadTokens4(b, from[k % 4] + k / 4 * 128 + STEP * 256);
+                Product::add(sums[0], a, b[0], b[1]);
+                Product::add(sums[1], a, b[2], b[3]);
             }
         }
         if constexpr (STEP + RING < NARROW_STEPS) {
@@ -284,35 +263,26 @@ struct Narrow {
         }
     }
 
-    // A thread copies the same chunk of every so many slots' tokens.
-    static constexpr int SLOTS = NARROW_THREADS / (TOKENS * 16);
-
-    __device__ __forceinline__ int token() const { return threadIdx.x / 16 % TOKENS; }
-    __device__ __forceinline__ uint32_t chunkOf(int slot) const {
-        return tokens + slot * SLOT + token() * 256 + (threadIdx.x % 16 ^ (token() & 7)) * 16;
-    }
-
-    // clearTokens makes zeros of tokens that are not there.
-    __device__ __forceinline__ void clearTokens() const {
-        if (token() < p.m) return;
-        for (int slot = threadIdx.x / (TOKENS * 16); slot < p.windows * NARROW_STEPS; slot += SLOTS) storeSums(chunkOf(slot), make_float4(0, 0, 0, 0));
-    }
-
-    // fetchTokens copies the tokens of the block's windows.
+    // fetchTokens copies the tokens of the block's windows, 16 threads those of a slot.
     __device__ __forceinline__ void fetchTokens() const {
-        if (token() < p.m) {
-            const int column = threadIdx.x % 16 * 16;
-            const uint8_t *source = p.tokens + token() * p.tokenBytes + column;
-            for (int slot = threadIdx.x / (TOKENS * 16); slot < p.windows * NARROW_STEPS; slot += SLOTS) {
-                const int own = (part * p.windows + slot / NARROW_STEPS) * NARROW_STEPS;
-                const int step = min(own, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
-                const int bytes = step >= own ? max(0, min(16, 2 * p.k - column - step * (2 * BLOCK_K))) : 0;
-                // What is not there must not be pointed to either.
-                copyPart(chunkOf(slot), bytes > 0 ? source + step * (2 * BLOCK_K) : p.tokens, bytes);
+        const int column = threadIdx.x % 16, slots = p.windows * NARROW_STEPS;
+        for (int slot = threadIdx.x / 16; slot < slots; slot += NARROW_THREADS / 16) {
+            const int own = (part * p.windows + slot / NARROW_STEPS) * NARROW_STEPS;
+            const int step = min(own, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
+            const int bytes = step >= own ? max(0, min(16, 2 * p.k - column * 16 - step * (2 * BLOCK_K))) : 0;
+            // What is not there must not be pointed to either.
+            const uint8_t *source = bytes > 0 ? p.tokens + column * 16 + step * (2 * BLOCK_K) : p.tokens;
+            const uint32_t to = tokens + slot * 256;
+            for (int row = 0; row < p.m; row++) {
+                copyPart(to + row * rowBytes() + (column ^ (row & 7)) * 16, source, bytes);
+                if (bytes > 0) source += p.tokenBytes;
             }
         }
         commitCopies();
     }
+
+    // rowBytes is how far a token's slots lie from the next one's.
+    __device__ __forceinline__ int rowBytes() const { return p.windows * (NARROW_STEPS * 256); }
 
     // finish adds the sums of all windows, of all parts of K, and writes C.
     __device__ __forceinline__ void finish(int first, int groups) const {
@@ -348,7 +318,7 @@ struct Narrow {
 // GA_QUANTISED_NARROW makes the kernels for up to TOKENS tokens, without and with zero points:
 // ga_w4a16_narrow_bf16_g128_8 and _g128z_8.
 #define GA_QUANTISED_NARROW_KERNEL(DTYPE, T, BITS, GROUP, SUFFIX, ZEROS, TOKENS)                                           \
-    extern "C" __global__ void __launch_bounds__(quantised::NARROW_THREADS, quantised::narrowBlocks(BITS, TOKENS))         \
+    extern "C" __global__ void __launch_bounds__(quantised::NARROW_THREADS, 1)                                             \
         ga_w##BITS##a16_narrow_##DTYPE##_g##GROUP##SUFFIX##_##TOKENS(const __grid_constant__ quantised::NarrowParams p) {  \
         quantised::Narrow<Operand::T, BITS, GROUP, ZEROS, TOKENS>(p).run();                                                \
     }

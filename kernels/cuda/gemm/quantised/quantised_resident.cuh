@@ -27,13 +27,14 @@ struct ResidentParams {
     int steps;     // of K, even
     int share;     // of them of a part, even
     int run, rest; // units of rows of a block, of which the first rest blocks have one more
-    int parked;    // where in shared memory barriers begin, and behind 128 bytes parked sums
+    int parked;    // where in shared memory barriers begin, and behind 256 bytes parked sums
     int pairs;     // two elements of C may be written at once
     int ahead;     // all weights are asked for at once
 };
 
-constexpr int RESIDENT_WARPGROUPS = NARROW_THREADS / 128;
-constexpr int RESIDENT_BARRIERS = 128; // bytes: of each slot, and one for sums
+constexpr int RESIDENT_THREADS = 512;
+constexpr int RESIDENT_WARPGROUPS = RESIDENT_THREADS / 128;
+constexpr int RESIDENT_BARRIERS = 256; // bytes: of each slot, and one for sums
 
 template <Operand T, int BITS, int GROUP, bool ZEROS, int TOKENS>
 struct Resident {
@@ -89,15 +90,14 @@ struct Resident {
         }
     }
 
-    // prefetch asks for the lines of a unit, its warps for every fourth step, so that they are in L2 when
-    // they are loaded.
+    // prefetch asks for the sectors of a unit, its warps for every fourth step, so that they are in L2
+    // when they are loaded.
     __device__ __forceinline__ void prefetch(int index, int from) const {
-        const uint8_t *at = record<Weights::BYTES>(p, index / 2, begin) + index % 2 * Weights::PART + lane * 128;
+        const uint8_t *at = record<Weights::BYTES>(p, index / 2, begin) + index % 2 * Weights::PART + lane * 32;
 #pragma unroll 1
         for (int step = from + threadIdx.x / 32 % 4; step < count; step += 4) {
-#pragma unroll
-            for (int i = 0; i < Weights::PART; i += 4096) {
-                if (i + lane * 128 < Weights::PART) prefetchLine(at + static_cast<int64_t>(step) * Weights::BYTES + i);
+            for (int i = 0; i < Weights::PART; i += 1024) {
+                if (i + lane * 32 < Weights::PART) prefetchSector(at + static_cast<int64_t>(step) * Weights::BYTES + i);
             }
         }
     }
@@ -238,7 +238,7 @@ struct Resident {
             }
         }
         received(summed);
-        for (int i = threadIdx.x / 32 * parts + part; i < all; i += NARROW_WARPS * parts) {
+        for (int i = threadIdx.x / 32 * parts + part; i < all; i += RESIDENT_THREADS / 32 * parts) {
             const float4 v = addedSums(gathered + (i - part) * SUMS, parts, SUMS);
             writeSums<T>(p, v, i % TILES * 8, first * 64 + i / TILES * 16);
         }
@@ -258,7 +258,7 @@ struct Resident {
 // GA_QUANTISED_RESIDENT makes the kernels for up to TOKENS tokens, without and with zero points:
 // ga_w4a16_resident_bf16_g128_64 and _g128z_64.
 #define GA_QUANTISED_RESIDENT_KERNEL(DTYPE, T, BITS, GROUP, SUFFIX, ZEROS, TOKENS)                                            \
-    extern "C" __global__ void __launch_bounds__(quantised::NARROW_THREADS, 1)                                                \
+    extern "C" __global__ void __launch_bounds__(quantised::RESIDENT_THREADS, 1)                                                \
         ga_w##BITS##a16_resident_##DTYPE##_g##GROUP##SUFFIX##_##TOKENS(const __grid_constant__ quantised::ResidentParams p) { \
         quantised::Resident<Operand::T, BITS, GROUP, ZEROS, TOKENS>(p).run();                                                 \
     }

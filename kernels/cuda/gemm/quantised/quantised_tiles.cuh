@@ -18,8 +18,7 @@
 // Those of the kernels for few rows of A.
 #define GA_QUANTISED_NARROW_TILES(K, ...) \
     K(__VA_ARGS__, 8) \
-    K(__VA_ARGS__, 16) \
-    K(__VA_ARGS__, 32)
+    K(__VA_ARGS__, 16)
 
 // Those of the kernels that keep tokens where they are.
 #define GA_QUANTISED_RESIDENT_TILES(K, ...) \

@@ -11,10 +11,11 @@ import (
 
 // What quantised_resident.cuh fixes.
 const (
-	residentWarpgroups = narrowThreads / 128
+	residentThreads    = 512
+	residentWarpgroups = residentThreads / 128
 	residentRows       = 64  // of weights in a unit
-	residentBarriers   = 128 // bytes
-	residentMostSteps  = 14  // of a part: even, and a barrier for each and one more fit
+	residentBarriers   = 256 // bytes
+	residentMostSteps  = 30  // of a part: even, and a barrier for each and one more fit
 )
 
 // resident is how the work of quantised_resident.cuh is dealt out: every block has as long a part of K
@@ -74,11 +75,10 @@ func residents(a planning.Arch, p Problem) []resident {
 	var all []resident
 	for r.parts = 1; r.parts <= 8; r.parts *= 2 {
 		r.share = planning.DivideUp(r.steps, 2*r.parts) * 2
-		fit := a.SMs / r.parts
-		if r.share > residentMostSteps || (r.parts-1)*r.share >= r.steps || fit == 0 {
+		if r.share > residentMostSteps || (r.parts-1)*r.share >= r.steps {
 			continue
 		}
-		r.rowBlocks = min(r.units, fit)
+		r.rowBlocks = min(r.units, clusters(a, r.parts))
 		r.rowBlocks = planning.DivideUp(r.units, r.most()) // as few as have no more to do
 		if r.shared() <= a.SharedMax {
 			for _, r.ahead = range []bool{true, false} {
@@ -130,7 +130,7 @@ func (r resident) label() string {
 
 // plan is that of a problem with operands so aligned.
 func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
-	slots := a.SMs / r.parts
+	slots := max(1, a.SMs/r.parts)
 	plan := gemm.Plan{
 		Label: r.label(), Stages: r.share, Slots: slots, Seconds: r.seconds(a, p),
 		Tiling: kernels.Tiling{
@@ -154,7 +154,7 @@ func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
 func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	k := planning.Call{
 		Kernel: symbol(p, "resident_", r.tile), Shared: r.shared(), Overlap: true,
-		Grid: planning.Dim3{X: r.rowBlocks, Y: r.parts}, Block: planning.Dim3{X: narrowThreads},
+		Grid: planning.Dim3{X: r.rowBlocks, Y: r.parts}, Block: planning.Dim3{X: residentThreads},
 	}
 	if r.parts > 1 {
 		k.Cluster = planning.Dim3{X: 1, Y: r.parts}

@@ -19,7 +19,6 @@ var tiles = []tile{
 var narrowTiles = []tile{
 	{tokens: 8},
 	{tokens: 16},
-	{tokens: 32},
 }
 
 // residentTiles is those of the kernels that keep tokens where they are.
