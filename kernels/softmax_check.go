@@ -65,7 +65,7 @@ func NewSoftmaxCheck(p SoftmaxProblem, seed uint64) (*SoftmaxCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, guard, size := p.Rows*p.Columns, guardRows(p.Columns)*p.Columns, p.DType.Size()
+	n, guard, size := p.Rows*p.Columns, softmaxGuard(p.Columns), p.DType.Size()
 	c := &SoftmaxCheck{p: p, blank: bytes.Repeat(outputPoison(p.DType), n+2*guard)}
 	for _, data := range softmaxKinds {
 		x := softmaxOperand(p, data, seed)

@@ -32,13 +32,19 @@ func (r *softmaxRun) fill(b *Buffer, content []byte) (err error) {
 	return (*b).Upload(0, content)
 }
 
+// softmaxGuard is how many poisoned elements stand before and after an operand: a row at least, and so many
+// that the operand is aligned as those of users are, who pass what they have allocated.
+func softmaxGuard(columns int) int {
+	return (guardRows(columns)*columns + checkGuard - 1) / checkGuard * checkGuard
+}
+
 // run uploads the operand, executes softmax twice and judges it.
 func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) error {
 	p := &r.p
 	fail := func(err error) error {
 		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), *p, r.data, err)
 	}
-	guard, size := guardRows(p.Columns)*p.Columns, p.DType.Size()
+	guard, size := softmaxGuard(p.Columns), p.DType.Size()
 	if err := r.fill(&p.In.Buffer, kind.in); err != nil {
 		return fail(err)
 	}
@@ -181,7 +187,7 @@ func (r *softmaxRun) element(check CheckStep, at int, got []byte) *SoftmaxError 
 	p := r.p
 	p.In, p.Out = Operand{}, Operand{}
 	row := int(math.Floor(float64(at) / float64(p.Columns)))
-	guard := guardRows(p.Columns) * p.Columns
+	guard := softmaxGuard(p.Columns)
 	return &SoftmaxError{
 		Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Problem: p, Data: string(r.data), Check: check,
 		Row: row, Column: at - row*p.Columns, Got: valueAt(p.DType, got, (at+guard)*p.DType.Size()),

@@ -126,15 +126,18 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 // multiprocessor that some load while others write.
 const aheadThreads = 128
 
-// mostInTurn is how many rows a cluster has one after the other at most.
-const mostInTurn = 16
+// leastInTurn is how many rows a cluster has one after the other at least, on average.
+const leastInTurn = 6
+
+// countersBytes is the size of struct Counters in softmax_ahead.cu.
+const countersBytes = 8
 
 // aheadMeeting is what it takes beyond the meeting of a cluster that all threads have taken a row from shared
 // memory, in seconds.
 const aheadMeeting = 0.5e-6
 
-// aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share several rows, one after the
-// other, and fetch the next while they have one.
+// aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share rows, one after the other, and
+// fetch the next while they have one.
 func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	if p.form() == anyRows || p.kept() < 2*blocks {
 		return nil
@@ -148,19 +151,20 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 		if threads <= rowThreads && threads >= aheadThreads {
 			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
 		}
-		for each := 2; each <= min(mostInTurn, p.rows/2) && perSM > 0; each *= 2 {
-			groups := planning.DivideUp(p.rows, each)
+		// No more clusters than run at a time: each takes rows until none is left.
+		if groups := min(perSM*a.SMs/blocks, p.rows/leastInTurn); groups > 0 {
 			w := work{
 				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
 				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),
-				vectors: t.vectors, sharing: blocks, inTurn: each, slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
+				vectors: t.vectors, sharing: blocks, inTurn: float64(p.rows) / float64(groups), slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
 			}
 			all = append(all, plan{
-				Label:   fmt.Sprintf("%d blocks %d threads %d vectors %d rows in turn", blocks, threads, t.vectors, each),
+				Label:   fmt.Sprintf("%d blocks %d threads %d vectors in turn", blocks, threads, t.vectors),
 				Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: w.waves(a), Split: 1},
 				Seconds: w.seconds(a, p),
+				Flags:   countersBytes,
 				Bind: func(at Addresses) []planning.Call {
-					c := p.call(a, kernel, groups*blocks, threads, each, at)
+					c := p.call(a, kernel, groups*blocks, threads, 1, at)
 					c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
 					return []planning.Call{c}
 				},

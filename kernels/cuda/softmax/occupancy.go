@@ -96,6 +96,8 @@ type work struct {
 	// issued is the cycles in which warps issue instructions over the whole launch, and alone how long
 	// a block by itself computes, in seconds, where pieces do not tell.
 	issued, alone float64
+	// parts is whether the kernel is for rows of any form, though p's have one.
+	parts bool
 	// held is the bytes that a block has under way at once, at most, and passes how often
 	// it begins anew with that many.
 	held, passes float64
@@ -108,58 +110,60 @@ type work struct {
 	// whether blocks walk over the rows, rather than being launched for one.
 	sharing int
 	walks   bool
-	// inTurn is how many rows a block has one after the other, each on its way while the one before it is
-	// computed and written; 0 for one.
-	inTurn int
+	// inTurn is how many rows a block has one after the other on average, each on its way while the one before
+	// it is computed and written; 0 for one.
+	inTurn float64
 }
 
 // What the model of times knows of all GPUs, in seconds unless it says otherwise. It was fitted
-// to 900 times of an H200, of rows of 1 to 262144 columns in three types, for auto to pick
-// the fastest way: of 97 cases in which all ways were measured, auto's is known to be more than 3 %
-// behind it in none of more than 100 MB.
+// to 3800 times of 124 cases on an H200, of rows of 1 to 262144 columns in three types, for auto to pick
+// the fastest way: of the 84 cases of 256 MiB, auto's is more than 3 % behind it in none.
 const (
-	loadLatency     = 0.95e-6 // of a load from memory among others
-	warpMeeting     = 0.15e-6
-	blockMeeting    = 0.04e-6
-	warpOfMeeting   = 0.01e-6  // for each warp of a block that meets
-	clusterMeeting  = 0.094e-6 // for each time that the blocks of a cluster double
-	clusterWaiting  = 0.13e-6  // for each further block of a cluster, on a full GPU: the slowest decides
-	exchangeMeeting = 2e-6     // over global memory
-	blockBegin      = 0.148e-6 // between two blocks that a multiprocessor begins
-	clusterBegin    = 0.212e-6 // the same of clusters
+	loadLatency     = 1.43e-6 // of a load from memory among others
+	warpMeeting     = 0.38e-6
+	blockMeeting    = 0.235e-6
+	warpOfMeeting   = 0.007e-6 // for each warp of a block that meets
+	clusterMeeting  = 0.044e-6 // for each time that the blocks of a cluster double
+	clusterWaiting  = 0.286e-6 // for each further block of a cluster, on a full GPU: the slowest decides
+	exchangeMeeting = 2.4e-6   // over global memory
+	blockBegin      = 0.025e-6 // between two blocks that a multiprocessor begins
+	clusterBegin    = 0.267e-6 // the same of clusters
 
 	memoryReached = 0.856 // part of the data sheet's bandwidth
-	l2Reached     = 0.42  // part of what L2 gives a multiprocessor, where that is read and written
-	sharpness     = 3     // the exponent of the norm of a launch's bounds: how little they add up
-	beginOfLaunch = 0.6   // part of a block's life in which a launch has nothing else to do
-	walkersBegin  = 5e-6  // that life at most, of blocks that walk over the rows
+	spreading     = 0.034 // part of memory's time that is lost for each spreadFrom bytes of a multiprocessor
+	spreadFrom    = 64e3  // under way beyond as many, of spreadMost times as many
+	spreadMost    = 1.9
+	l2Reached     = 0.263   // part of what L2 gives a multiprocessor, where that is read and written
+	sharpness     = 3       // the exponent of the norm of a launch's bounds: how little they add up
+	beginOfLaunch = 0.9     // part of a block's life in which a launch has nothing else to do
+	walkersBegin  = 1.95e-6 // that life at most, of blocks that walk over the rows
 	// memoryIdle is the part of the time in which all blocks of a multiprocessor compute or meet
 	// that is lost: for the rest, others get their data faster.
-	memoryIdle = 0.25
+	memoryIdle = 0.227
 	inTurnIdle = 0.3   // part of that which is lost although blocks fetch ahead
-	inTurnLoss = 0.012 // part of the time that fetching ahead costs
+	inTurnLoss = 0.055 // part of the time that fetching ahead costs
 
 	// Cycles of a warp for a piece in each lane: those in which it issues instructions, where rows
 	// are whole pieces and where not; what a row adds whose ends are stored element by
 	// element; and how long the piece takes a warp that is by itself.
-	issueWhole16, issueWhole32 = 30, 10
+	issueWhole16, issueWhole32 = 20, 7
 	issueParts16, issueParts32 = 183, 71
 	issueEnds16, issueEnds32   = 404, 426
-	issueApart                 = 120 // of a row whose ends are taken apart
-	lonePiece16, lonePiece32   = 420, 417
+	issueApart                 = 300 // of a row whose ends are taken apart
+	lonePiece16, lonePiece32   = 465, 601
 	// crowded is how much longer pieces of 16 bits take where a thread has so many that no
 	// registers are left to work on several side by side.
-	crowded, crowd = 1.3, 8
+	crowded, crowd = 1.154, 8
 )
 
-// cyclesOfPiece are the cycles above for a problem.
-func (p Problem) cyclesOfPiece() (issue, ends, lone float64) {
+// cyclesOfPiece are the cycles above for a problem, of a kernel for rows of a form.
+func (p Problem) cyclesOfPiece(f form) (issue, ends, lone float64) {
 	whole, parts := float64(issueWhole16), float64(issueParts16)
 	ends, lone = issueEnds16, lonePiece16
 	if p.DType.Size() == 4 {
 		whole, parts, ends, lone = issueWhole32, issueParts32, issueEnds32, lonePiece32
 	}
-	switch p.form() {
+	switch f {
 	case wholeRows:
 		return whole, 0, lone
 	case endsApart:
@@ -181,8 +185,15 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 		bandwidth = max(bandwidth, l2Reached*ofSM*float64(a.SMs))
 	}
 	memory := (in*(1+w.again) + out) / bandwidth
+	if !p.stays(a) { // memory is slower the more places are read and written at a time
+		memory *= 1 + spreading*min(spreadMost, max(0, w.held*float64(w.perSM)/spreadFrom-1))
+	}
 
-	issue, ends, lone := p.cyclesOfPiece()
+	f := p.form()
+	if w.parts {
+		f = anyRows
+	}
+	issue, ends, lone := p.cyclesOfPiece(f)
 	pieces := w.slots / 32
 	issued := pieces*issue + min(pieces, float64(p.rows))*ends
 	if w.issued > 0 {
@@ -199,7 +210,7 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 	}
 
 	perSM := float64(w.blocks) / float64(a.SMs)
-	turns := float64(max(1, w.inTurn))
+	turns := max(1, w.inTurn)
 	rounds := max(turns, perSM/float64(w.perSM))
 	neighbours := min(float64(w.perSM), math.Ceil(perSM))
 	life := w.passes*loadLatency + w.meeting + (1+w.passes)*w.held*neighbours/ofSM + w.passes*compute/2
@@ -217,9 +228,8 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 			apart := loadLatency + w.meeting + compute + clusterWaiting*float64(w.sharing-1)
 			idle = memory * memoryIdle * min(1, 1/busyPart(memory/perSM, apart, int(neighbours))-1)
 		}
-		if w.inTurn > 1 { // of the last clusters, some have nothing to do
-			waves := perSM / float64(w.perSM) / turns
-			idle = idle*min(1, 1/turns+inTurnIdle) + memory*(inTurnLoss+memoryIdle*(math.Ceil(waves)/waves-1))
+		if w.inTurn > 1 {
+			idle = idle*min(1, 1/turns+inTurnIdle) + memory*inTurnLoss
 		}
 	}
 	bound := math.Pow(math.Pow(memory, sharpness)+math.Pow(arithmetic, sharpness)+math.Pow(waiting, sharpness), 1.0/sharpness)

@@ -59,6 +59,7 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 		blocks: p.rows * blocks, threads: rereadThreads, perSM: resident / a.SMs,
 		held: float64(step*pieceBytes) * p.seen(), passes: 2 * float64(planning.DivideUp(share, step)),
 		meeting: blockMeeting + warpOfMeeting*rereadThreads/32, vectors: rereadAtOnce, sharing: 1, walks: true,
+		parts: p.form() != wholeRows,
 		again: 1, slots: 2 * float64(p.rows) * float64(blocks) * float64(planning.DivideUp(share, rereadThreads)*rereadThreads),
 	}
 	// What all blocks have under way is read the second time from L2, if it fits beside the output.

@@ -5,5 +5,4 @@
 
 // Those of blocks that fetch the next row while they have one.
 #define GA_SOFTMAX_AHEAD_TILES(K, ...) \
-    K(__VA_ARGS__, 4) \
     K(__VA_ARGS__, 8)

@@ -12,10 +12,10 @@
     K(__VA_ARGS__, 1, 5) \
     K(__VA_ARGS__, 1, 6) \
     K(__VA_ARGS__, 1, 7) \
-    K(__VA_ARGS__, 2, 8) \
-    K(__VA_ARGS__, 4, 8) \
-    K(__VA_ARGS__, 8, 8) \
-    K(__VA_ARGS__, 16, 8) \
+    K(__VA_ARGS__, 2, 16) \
+    K(__VA_ARGS__, 4, 16) \
+    K(__VA_ARGS__, 8, 16) \
+    K(__VA_ARGS__, 16, 16) \
     K(__VA_ARGS__, 32, 8) \
     K(__VA_ARGS__, 32, 16) \
     K(__VA_ARGS__, 32, 32)

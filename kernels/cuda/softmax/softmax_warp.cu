@@ -10,7 +10,6 @@
 //           way before it waits: 64 KiB and more on a multiprocessor. A launch of few rows takes
 //           one each, to have more blocks.
 // Memory    Each element once in, once out.
-// Ends      A row that begins or ends between pieces has its ends one element to a lane.
 // Meeting   Shuffles within the group; no shared memory, no barrier.
 
 #include "softmax.cuh"
@@ -29,7 +28,6 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     waitForPredecessor();
 
     uint4 x[ROWS][VECTORS];
-    float ends[ROWS]; // an element of the row's ends in each lane
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
@@ -37,16 +35,12 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) x[r][j] = row.load(lane + j * LANES);
         }
-        ends[r] = lowest();
-        if constexpr (FORM == Form::ENDS) {
-            if (lane < row.ends) ends[r] = widen(row.in[row.endAt(lane)]);
-        }
     }
     Weights w[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const Row<T, FORM> row(p, r < p.each ? first + r * GROUPS : p.rows);
-        w[r] = {ends[r], 0};
+        w[r] = {lowest(), 0};
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES >= row.visible) continue;
@@ -63,9 +57,6 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.visible) w[r].sum += weightsIn<T>(x[r][j], baseOf(w[r].top), p.scale2);
         }
-        if constexpr (FORM == Form::ENDS) {
-            if (lane < row.ends) w[r].sum += weightOfLogit(ends[r], baseOf(w[r].top), p.scale2);
-        }
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) w[r].sum = sumOf<LANES>(w[r].sum);
@@ -77,9 +68,6 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
         for (int j = 0; j < VECTORS; j++) {
             if (lane + j * LANES < row.pieces) row.store(lane + j * LANES, outcome.of<T>(x[r][j]), outcome.fill, p.stream);
         }
-        if constexpr (FORM == Form::ENDS) {
-            if (lane < row.ends) row.out[row.endAt(lane)] = narrow<T>(outcome.ofOne(ends[r]));
-        }
     }
 }
 
@@ -90,8 +78,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     }
 #define SOFTMAX_WARP_OF(name, T)                             \
     GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, , Form::ANY)          \
-    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, _whole, Form::WHOLE)  \
-    GA_SOFTMAX_WARP_ENDS_TILES(SOFTMAX_WARP, name, T, _ends, Form::ENDS)
+    GA_SOFTMAX_WARP_TILES(SOFTMAX_WARP, name, T, _whole, Form::WHOLE) 
 
 SOFTMAX_TYPES(SOFTMAX_WARP_OF)
 

@@ -14,10 +14,3 @@
     K(__VA_ARGS__, 32, 2, 2) \
     K(__VA_ARGS__, 32, 4, 1) \
     K(__VA_ARGS__, 32, 8, 1)
-
-// Those of rows whose ends are taken apart, one element to a lane.
-#define GA_SOFTMAX_WARP_ENDS_TILES(K, ...) \
-    K(__VA_ARGS__, 32, 1, 4) \
-    K(__VA_ARGS__, 32, 2, 2) \
-    K(__VA_ARGS__, 32, 4, 1) \
-    K(__VA_ARGS__, 32, 8, 1)

@@ -20,53 +20,57 @@ const (
 )
 
 // stagedBytes are those of the rows of a block, nearly.
-var stagedBytes = []int{4 << 10, 8 << 10, 16 << 10, 32 << 10}
+var stagedBytes = []int{2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10}
 
 // Cycles in which a warp issues instructions: for the elements that it has at once, for one of each
-// lane, and for a step of a sum over lanes; and how long such a turn takes a warp that is by itself, in seconds.
+// lane, and for a step of a sum over lanes.
 const (
-	stagedTurn    = 45
-	stagedElement = 16
-	stagedStep    = 8
-	stagedAlone   = 0.3e-6
+	stagedTurn    = 48
+	stagedElement = 7
+	stagedStep    = 1
+	stagedLone    = 4 // cycles of a warp by itself for one in which it issues
 	// stagedMeeting is what the way through shared memory takes, in and out, beyond a load from memory.
-	stagedMeeting = 0.6e-6
+	stagedMeeting = 0.2e-6
 )
 
-// stagedTileOf is the smallest tile that holds a row.
-func (p Problem) stagedTileOf() (t stagedTile, ok bool) {
+// stagedTilesOf are the smallest tiles that hold a row, of up to three numbers of lanes.
+func (p Problem) stagedTilesOf() []stagedTile {
+	var all []stagedTile
 	for _, t := range stagedTiles {
-		if t.lanes == 1 && t.elements == p.columns || t.lanes > 1 && t.lanes*t.elements >= p.columns {
-			return t, true
+		if t.lanes == 1 && t.elements == p.columns {
+			return []stagedTile{t}
+		}
+		if t.lanes > 1 && t.lanes*t.elements >= p.columns && len(all) < 3 && (len(all) == 0 || all[len(all)-1].lanes < t.lanes) {
+			all = append(all, t)
 		}
 	}
-	return t, false
+	return all
 }
 
 // stagedPlans are the plans of blocks that bring several rows to shared memory.
 func (p Problem) stagedPlans(a planning.Arch) []plan {
-	t, ok := p.stagedTileOf()
-	if !ok || p.queries != 0 || p.based < pieceBytes {
+	if p.queries != 0 || p.based < pieceBytes {
 		return nil
 	}
-	size := p.DType.Size()
-	unit := stagedThreads / 32
-	if t.lanes < 32 {
-		unit = stagedRows
-	}
-	for unit*p.columns*size%pieceBytes != 0 {
-		unit *= 2
-	}
 	var all []plan
-	last := 0
-	for _, bytes := range stagedBytes {
-		each := max(1, bytes/(unit*p.columns*size)) * unit
-		if each = min(each, planning.DivideUp(p.rows, unit)*unit); each == last {
-			continue
+	for _, t := range p.stagedTilesOf() {
+		unit := stagedThreads / 32
+		if t.lanes < 32 {
+			unit = stagedRows
 		}
-		last = each
-		if plan, ok := t.plan(a, p, each); ok {
-			all = append(all, plan)
+		for unit*p.columns*p.DType.Size()%pieceBytes != 0 {
+			unit *= 2
+		}
+		last := 0
+		for _, bytes := range stagedBytes {
+			each := max(1, bytes/(unit*p.columns*p.DType.Size())) * unit
+			if each = min(each, planning.DivideUp(p.rows, unit)*unit); each == last {
+				continue
+			}
+			last = each
+			if plan, ok := t.plan(a, p, each); ok {
+				all = append(all, plan)
+			}
 		}
 	}
 	return all
@@ -88,16 +92,16 @@ func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok 
 	if t.lanes == 32 {
 		turns = float64(each)
 	}
-	issued := float64(stagedTurn + stagedElement*used + stagedStep*2*(bits.Len(uint(t.lanes))-1))
+	issued := stagedTurn + stagedElement*float64(used) + stagedStep*2*float64(bits.Len(uint(t.lanes))-1)
 	// A multiprocessor has one access of a warp to shared memory in a cycle, and one for each further row of a bank.
 	issued = max(issued, partsOfSM*2*float64(used*t.conflicts(p)))
 	w := work{
 		blocks: planning.DivideUp(p.rows, each), threads: stagedThreads, perSM: perSM, held: float64(shared), passes: 1, meeting: stagedMeeting, sharing: 1,
-		alone: max(1, turns/(stagedThreads/32)) * (stagedAlone + issued/(a.ClockMHz*1e6)),
+		alone: max(1, turns/(stagedThreads/32)) * stagedLone * issued / (a.ClockMHz * 1e6),
 	}
 	w.issued = float64(w.blocks) * turns * issued
 	return plan{
-		Label:   fmt.Sprintf("staged %d lanes %d rows", t.lanes, each),
+		Label:   fmt.Sprintf("staged %d lanes %d elements %d rows", t.lanes, t.elements, each),
 		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
 		Seconds: w.seconds(a, p),
 		Bind: func(at Addresses) []planning.Call {

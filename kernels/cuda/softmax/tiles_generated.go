@@ -15,14 +15,6 @@ var warpTiles = []warpTile{
 	{lanes: 32, vectors: 8, rows: 1},
 }
 
-// warpEndsTiles is those of rows whose ends are taken apart, one element to a lane.
-var warpEndsTiles = []warpTile{
-	{lanes: 32, vectors: 1, rows: 4},
-	{lanes: 32, vectors: 2, rows: 2},
-	{lanes: 32, vectors: 4, rows: 1},
-	{lanes: 32, vectors: 8, rows: 1},
-}
-
 // stagedTiles is every tile of rows in shared memory: lanes of a row, and elements of a lane, the shortest first.
 var stagedTiles = []stagedTile{
 	{lanes: 1, elements: 1},
@@ -32,10 +24,10 @@ var stagedTiles = []stagedTile{
 	{lanes: 1, elements: 5},
 	{lanes: 1, elements: 6},
 	{lanes: 1, elements: 7},
-	{lanes: 2, elements: 8},
-	{lanes: 4, elements: 8},
-	{lanes: 8, elements: 8},
-	{lanes: 16, elements: 8},
+	{lanes: 2, elements: 16},
+	{lanes: 4, elements: 16},
+	{lanes: 8, elements: 16},
+	{lanes: 16, elements: 16},
 	{lanes: 32, elements: 8},
 	{lanes: 32, elements: 16},
 	{lanes: 32, elements: 32},
@@ -51,6 +43,5 @@ var blockTiles = []blockTile{
 
 // aheadTiles is those of blocks that fetch the next row while they have one.
 var aheadTiles = []blockTile{
-	{vectors: 4},
 	{vectors: 8},
 }

@@ -23,24 +23,14 @@ func (warp) Describe(planning.Arch) string {
 	return "rows in registers, one or more to a warp, in one pass, by way of shared memory where they begin anywhere"
 }
 
-// tileOf is the smallest tile that holds a row, and the form of rows that it is built for: where lanes of
-// a whole warp share a row, some of them have its ends.
+// tileOf is the smallest tile that holds a row, and the form of rows that it is built for.
 func (warp) tileOf(p Problem) (t warpTile, f form, ok bool) {
 	if f = p.form(); f == endsApart {
 		f = anyRows
-		for _, t := range warpTiles {
-			if t.lanes < 32 && t.lanes*t.vectors >= p.pieces() {
-				return t, f, true
-			}
-		}
-		f = endsApart
 	}
-	tiles := warpTiles
-	if f == endsApart {
-		tiles = warpEndsTiles
-	}
-	for _, t := range tiles {
-		if t.lanes*t.vectors >= p.kept() {
+	pieces := p.pieces()
+	for _, t := range warpTiles {
+		if t.lanes*t.vectors >= pieces {
 			return t, f, true
 		}
 	}
@@ -77,6 +67,7 @@ func (t warpTile) plan(a planning.Arch, p Problem, f form, each int) plan {
 	w := work{
 		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads, 0)),
 		vectors: t.rows * t.vectors, held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting, sharing: 1,
+		parts: f == anyRows,
 	}
 	w.slots = float64(w.blocks) * float64(warpThreads*each*t.vectors)
 	return plan{
