@@ -84,24 +84,13 @@ void ga_quantised_pack(ga_pool *pool, const ga_gemm *g, const void *codes, const
   ga_pool_run(pool, ga_pool_threads(pool), pack_task, &job);
 }
 
-void ga_quantised_scales(const ga_gemm *g, const char *quad, int64_t first, int64_t count, float *scales, float *bases) {
-  const ga_weights *w = &g->weights;
-  const uint16_t *from = (const uint16_t *)quad + first * GA_QUAD;
-  const uint8_t *zeros = (const uint8_t *)quad + (g->k / w->group * 2 + first) * GA_QUAD;
-  int64_t n = count * GA_QUAD;
-  if (w->scale == GA_BF16)
-    for (int64_t i = 0; i < n; i++) scales[i] = ga_bf16_to_float(from[i]);
-  else
-    for (int64_t i = 0; i < n; i++) scales[i] = ga_fp16_to_float(from[i]);
-  if (w->zeros)
-    for (int64_t i = 0; i < n; i++) bases[i] = -(float)zeros[i] * scales[i];
-  else
-    for (int64_t i = 0; i < n; i++) bases[i] = -(float)(1 << (w->bits - 1)) * scales[i];
-}
+// The kernel for few rows. Each thread holds all rows of A and reads its share of the quads, one stream.
+// It takes as many at once as stay in the second-level cache, and multiplies each tile of rows, which
+// then is in the first-level cache, with all of them. An output is summed by one thread, in an order that
+// depends on K alone.
 
-// The kernel for few rows. Each thread holds all rows of A and reads its share of the quads, one stream,
-// once for each tile of rows; quads are small enough to stay in the second-level cache for the second
-// one. An output is summed by one thread, in an order that depends on K alone.
+// Half of a second-level cache of 512 KiB.
+enum { CACHED_BYTES = 256 << 10 };
 
 // a_stride is the bytes of a row of A.
 static int64_t a_stride(const ga_gemm *g) {
@@ -138,15 +127,18 @@ void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga
   for (int64_t r = 0; r < g->m; r++)
     form->pack_a(g->dtype, (const char *)g->a + r * g->lda * ga_size(g->dtype), g->k, stride / 4, a + r * stride);
   ga_rows split = ga_rows_of(g->m, form->rows);
-  for (int64_t q = from; q < to; q++) {
-    const char *quad = (const char *)g->b + q * each;
-    ga_quantised_scales(g, quad, 0, g->k / w->group, scales, bases);
+  int64_t some = split.count == 1 ? 1 : CACHED_BYTES / each;
+  if (some < 1) some = 1;
+  for (; from < to; from += some)
     for (int64_t t = 0; t < split.count; t++) {
-      float sums[8 * GA_QUAD];
       int64_t row = ga_row_begin(split, t);
       int rows = ga_row_count(split, t);
-      form->multiply(g, rows, quad + header, scales, bases, a + row * stride, stride, sums);
-      store_quad(g, row, rows, q * GA_QUAD, sums);
+      for (int64_t q = from; q < to && q < from + some; q++) {
+        const char *quad = (const char *)g->b + q * each;
+        float sums[GA_QUANTISED_ROWS * GA_QUAD];
+        form->scales(g, quad, scales, bases);
+        form->multiply(g, rows, quad + header, scales, bases, a + row * stride, stride, sums);
+        store_quad(g, row, rows, q * GA_QUAD, sums);
+      }
     }
-  }
 }

@@ -15,7 +15,7 @@
 
 #include "path.h"
 
-enum { GA_QUAD = 4 };
+enum { GA_QUAD = 4, GA_QUANTISED_ROWS = 6 };
 
 // A form is how an instruction set stores and decodes weights for one type of A. Words are those of
 // the path of that type and instruction set (path.h).
@@ -23,16 +23,19 @@ typedef struct {
   const char *name;
   int block4; // codes of 4 bits in a block
   int group;  // k in a word
-  int rows;   // that multiply takes at most
+  int rows;   // that multiply takes at most, up to GA_QUANTISED_ROWS
   // pack_a writes k elements as words, zero up to words.
   void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out);
+  // scales writes scales and the values of code 0 of a quad's groups, both [K / group][4], and up to the next
+  // whole vector. The products of codes and scales are exact in fp32.
+  void (*scales)(const ga_gemm *g, const char *quad, float *scales, float *bases);
   // multiply sums rows of A, stride bytes apart, times the columns of a quad. scales are those of
   // the groups, bases the values of code 0, both [K / group][4]; sums are [rows][4].
   void (*multiply)(const ga_gemm *g, int rows, const char *codes, const float *scales, const float *bases,
                    const char *a, int64_t stride, float *sums);
   // decode writes words of the columns of a panel, [words][32], from k0 on, a multiple of 128. It
-  // writes up to the next multiple of 32 k.
-  void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, void *out);
+  // writes up to the next multiple of 32 k, and fetches the codes that lie ahead bytes behind.
+  void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, int64_t ahead, void *out);
 } ga_form;
 
 // ga_form_for is the form for a type of A with the instruction sets of isa.
@@ -72,9 +75,5 @@ void ga_quantised_pack(ga_pool *pool, const ga_gemm *g, const void *codes, const
 // ga_quantised_few is the kernel for few rows, ga_quantised_few_fits whether A fits in its scratch.
 void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 int ga_quantised_few_fits(const ga_gemm *g);
-
-// ga_quantised_scales writes scales and the values of code 0 of count groups of a quad, from the
-// first on, both [count][4]. The products of codes and scales are exact in fp32.
-void ga_quantised_scales(const ga_gemm *g, const char *quad, int64_t first, int64_t count, float *scales, float *bases);
 
 #endif

@@ -56,5 +56,5 @@ GA_INLINE void transpose(lanes v[8]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx2_form = {"avx2 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_multiply, quantised_decode};
+const ga_form ga_avx2_form = {"avx2 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
 GA_TARGET_END

@@ -22,5 +22,5 @@ GA_INLINE lanes step(lanes sum, lanes w, lanes a) { return GA_FUSED(w, a, sum); 
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx512_form = {"avx512 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_multiply, quantised_decode};
+const ga_form ga_avx512_form = {"avx512 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
 GA_TARGET_END

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -47,7 +48,9 @@ func processorSeconds(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernels.Shape, d kernels.DType, weights kernels.Quantisation) {
+// rotating is a product bound by a kernel to weights that rotate past three times the last-level cache.
+// bytes are those of one launch's weights.
+func rotating(b *testing.B, dev *Device, kernel string, s kernels.Shape, d kernels.DType, weights kernels.Quantisation) (launches []kernels.Launch, bytes int64) {
 	f, err := weights.Format(d, s.K)
 	if err != nil {
 		b.Fatal(err)
@@ -55,7 +58,7 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 	subject := kernels.Product(d, s.N, s.K)
 	subject.Layout, subject.Weights = kernels.Transposed, f
 	task := kernels.Task{Subject: subject, M: s.M}
-	auto, err := kernels.FindImplementation(dev, kernels.GEMM, "auto")
+	bound, err := kernels.FindImplementation(dev, kernels.GEMM, kernel)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,12 +78,11 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 	if err := kernels.FillWeights(raw, subject, s.M, kernels.Normal, 2); err != nil {
 		b.Fatal(err)
 	}
-	first, err := auto.PrepareWeights(task, raw)
+	first, err := bound.PrepareWeights(task, raw)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { first.Close() })
-	var launches []kernels.Launch
 	for w, held := first, int64(0); held <= 3*dev.Spec().LastLevelCacheBytes || len(launches) < 2; held += w.Bytes() {
 		if len(launches) > 0 {
 			if w, err = first.(kernels.Copyable).Copy(raw); err != nil {
@@ -88,7 +90,7 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 			}
 			b.Cleanup(func() { w.Close() })
 		}
-		l, err := auto.Bind(task, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+		l, err := bound.Bind(task, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -97,6 +99,11 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 	if _, err := dev.Execute(context.Background(), launches, len(launches)); err != nil {
 		b.Fatal(err)
 	}
+	return launches, first.Bytes()
+}
+
+func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernels.Shape, d kernels.DType, weights kernels.Quantisation) {
+	launches, each := rotating(b, dev, "auto", s, d, weights)
 	b.ResetTimer()
 	used := processorSeconds(b)
 	span, err := dev.Execute(context.Background(), launches, b.N)
@@ -106,9 +113,54 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 		b.Fatal(err)
 	}
 	bandwidth := read()
-	bytes := float64(first.Bytes()) * float64(b.N)
+	bytes := float64(each) * float64(b.N)
 	b.ReportMetric(bytes/span.Seconds/1e9, "GB/s")
 	b.ReportMetric(bytes/span.Seconds/bandwidth, "read-share")
 	b.ReportMetric(bytes/used/bandwidth, "cpu-share")
-	b.ReportMetric(kernels.Shape{M: s.M, N: s.N, K: s.K}.FLOPs()*float64(b.N)/span.Seconds/1e9, "GFLOP/s")
+	b.ReportMetric(s.FLOPs()*float64(b.N)/span.Seconds/1e9, "GFLOP/s")
+}
+
+// BenchmarkQuantisedBesidePlain times products with quantised weights in turns with plain ones, as
+// BenchmarkQuantisedBesidePlain/dtype/m/format/kernel. "plain" is how many times as long the plain
+// product takes by auto: below 1 is what the parity rule calls a finding. It is the median over pairs of
+// a plain and a quantised launch, as are the microseconds.
+func BenchmarkQuantisedBesidePlain(b *testing.B) {
+	dev := open(b, 0)
+	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		for _, m := range []int{4, 8, 12, 16, 24, 32, 64, 128, 512} {
+			s := kernels.Shape{M: m, N: 4096, K: 4096}
+			plain, _ := rotating(b, dev, "auto", s, d, kernels.Quantisation{})
+			for _, format := range []string{"int4:128", "int8:128"} {
+				weights, err := kernels.ParseQuantisation(format)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, kernel := range []string{"gemv", "tiled"} {
+					if kernel == "gemv" && m > gemvRows {
+						continue
+					}
+					b.Run(fmt.Sprintf("%s/m%d/%s/%s", d, m, format, kernel), func(b *testing.B) {
+						quantised, _ := rotating(b, dev, kernel, s, d, weights)
+						b.ResetTimer()
+						var ratios, times []float64
+						for i := range b.N {
+							var seconds [2]float64
+							for k, of := range [][]kernels.Launch{plain, quantised} {
+								span, err := dev.Execute(b.Context(), []kernels.Launch{of[i%len(of)]}, 1)
+								if err != nil {
+									b.Fatal(err)
+								}
+								seconds[k] = span.Seconds
+							}
+							ratios, times = append(ratios, seconds[0]/seconds[1]), append(times, seconds[1]*1e6)
+						}
+						slices.Sort(ratios)
+						slices.Sort(times)
+						b.ReportMetric(ratios[len(ratios)/2], "plain")
+						b.ReportMetric(times[len(times)/2], "µs")
+					})
+				}
+			}
+		}
+	}
 }

@@ -186,9 +186,7 @@ GA_INLINE void multiply_rows(const int R, const int bits, const int whole, const
 #if LANES == 16
 #define GA_MULTIPLY_MORE(bits, whole, type)                                                        \
   case 5: multiply_rows(5, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
-  case 6: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
-  case 7: multiply_rows(7, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
-  default: multiply_rows(8, bits, whole, type, g, at, scales, bases, a, stride, sums); break;
+  default: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, stride, sums); break;
 #else
 #define GA_MULTIPLY_MORE(bits, whole, type)
 #endif
@@ -213,46 +211,125 @@ static void quantised_multiply(const ga_gemm *g, int rows, const char *at, const
   else multiply_int8_bf16(g, rows, at, scales, bases, a, stride, sums);
 }
 
-// decode_columns decodes LANES columns of a panel, beginning with one of its quads.
-GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t words,
-                              char *out) {
+// widened is scales of 16 bits as floats.
+GA_INLINE lanes widened(const ga_weights *w, const uint16_t *scales) {
+  return w->scale == GA_BF16 ? load(GA_BF16, scales, 0) : load(GA_FP16, scales, 0);
+}
+
+// base_of is the values of code 0.
+GA_INLINE lanes base_of(const ga_weights *w, const uint8_t *zeros, lanes scale) {
+  return w->zeros ? -floats_of(zeros) * scale : all(-(float)(1 << (w->bits - 1))) * scale;
+}
+
+// quantised_scales reads beyond the last group what is codes.
+static void quantised_scales(const ga_gemm *g, const char *quad, float *scales, float *bases) {
   const ga_weights *w = &g->weights;
-  int64_t each = ga_quad_bytes(w, g->k), header = ga_quad_header(w, g->k), groups = g->k / w->group, now = -1;
-  const int block = bits == 4 ? BLOCK4 : 32, bytes = block * bits / 8;
+  int64_t n = g->k / w->group * GA_QUAD;
+  const uint8_t *zeros = (const uint8_t *)quad + n * 2;
+  for (int64_t i = 0; i < n; i += LANES) {
+    lanes scale = widened(w, (const uint16_t *)quad + i);
+    store(GA_FP32, scales, i, scale);
+    store(GA_FP32, bases, i, base_of(w, zeros + i, scale));
+  }
+}
+
+// scales_across are those of one group of LANES columns.
+GA_INLINE void scales_across(const ga_weights *w, const char *quad, int64_t each, int64_t groups, int64_t group, float *scales, float *bases) {
+  uint16_t halves_of[LANES];
+  uint8_t zeros[LANES] = {0};
+  for (int c = 0; c < LANES; c += GA_QUAD) {
+    const char *of = quad + c / GA_QUAD * each;
+    memcpy(halves_of + c, of + group * GA_QUAD * 2, GA_QUAD * 2);
+    if (w->zeros) memcpy(zeros + c, of + groups * GA_QUAD * 2 + group * GA_QUAD, GA_QUAD);
+  }
+  lanes scale = widened(w, halves_of);
+  store(GA_FP32, scales, 0, scale);
+  store(GA_FP32, bases, 0, base_of(w, zeros, scale));
+}
+
+// Where decode is: the codes of the first of LANES columns, and how far its quads lie apart.
+typedef struct {
+  const char *codes;
+  int64_t each;
+} across;
+
+GA_INLINE const char *column_at(across p, int c, int bytes) { return p.codes + c / GA_QUAD * p.each + c % GA_QUAD * bytes; }
+
+// put_across writes words of LANES columns.
+GA_INLINE void put_across(lanes v[LANES], char *out) {
+  transpose(v);
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * GA_PANEL * 4) = v[i];
+}
+
+// decode4 writes units [from, to) of a block of codes of 4 bits.
+GA_INLINE void decode4(const int from, const int to, across p, const table *t, char *out) {
+  _Pragma("GCC unroll 8") for (int j = from; j < to; j++, out += LANES * GA_PANEL * 4) {
+    lanes v[LANES];
+    _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++) v[c] = look_up(&t[c], load_codes(column_at(p, c, BLOCK4 / 2)), j);
+    put_across(v, out);
+  }
+}
+
+// decode_columns decodes LANES columns of a panel, beginning with one of its quads: 32 k at a time, or a
+// block where it is of one group and no more is asked for.
+GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t words,
+                              int64_t ahead, char *out) {
+  const ga_weights *w = &g->weights;
+  enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
+  int64_t header = ga_quad_header(w, g->k), groups = g->k / w->group, now = -1, step, end = k0 + words * GROUP;
+  int whole = w->group == g->k || w->group % BLOCK4 == 0;
+  across p = {.each = ga_quad_bytes(w, g->k)};
   float scales[LANES], bases[LANES];
   table t[LANES];
-  for (int64_t k = k0; k < k0 + words * GROUP; k += 32) {
+  for (int64_t k = k0; k < end; k += step, out += step / GROUP * GA_PANEL * 4) {
     int64_t of = k / w->group < groups ? k / w->group : groups - 1;
-    if (of != now)
-      for (int c = 0; c < LANES; c++) {
-        if (c % GA_QUAD == 0) ga_quantised_scales(g, quad + c / GA_QUAD * each, of, 1, scales + c, bases + c);
-        if (bits == 4 && c % GA_QUAD == GA_QUAD - 1)
-          for (int i = c - GA_QUAD + 1; i <= c; i++) t[i] = weight_table(type, scales[i], bases[i]);
-      }
+    if (of != now) {
+      scales_across(w, quad, p.each, groups, of, scales, bases);
+      if (bits == 4)
+        for (int c = 0; c < LANES; c++) t[c] = weight_table(type, scales[c], bases[c]);
+    }
     now = of;
-    for (int j = 0; j < 32 / UNIT; j++, out += LANES * GA_PANEL * 4) {
-      lanes v[LANES];
-      _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++) {
-        const char *at = quad + c / GA_QUAD * each + header + k / block * bytes * GA_QUAD + c % GA_QUAD * bytes;
-        if (bits == 4) v[c] = look_up(&t[c], load_codes(at), (int)(k % BLOCK4 / UNIT) + j);
-        else v[c] = convert(type, (const uint8_t *)at + j * UNIT, all(scales[c]), all(bases[c]));
+    step = 32;
+    if (bits == 8) {
+      p.codes = quad + header + k * GA_QUAD;
+      for (int q = 0; q < LANES / GA_QUAD; q++)
+        for (int l = 0; l < BYTES8 * GA_QUAD; l += 64) __builtin_prefetch(p.codes + q * p.each + ahead + l, 0, 2);
+      for (int j = 0; j < 32 / UNIT; j++) {
+        lanes v[LANES];
+        _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++)
+          v[c] = convert(type, (const uint8_t *)column_at(p, c, BYTES8) + j * UNIT, all(scales[c]), all(bases[c]));
+        put_across(v, out + j * LANES * GA_PANEL * 4);
       }
-      transpose(v);
-      _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * GA_PANEL * 4) = v[i];
+      continue;
+    }
+    p.codes = quad + header + k / BLOCK4 * (BYTES4 * GA_QUAD);
+    if (k % BLOCK4 == 0)
+      for (int q = 0; q < LANES / GA_QUAD; q++)
+        for (int l = 0; l < BYTES4 * GA_QUAD; l += 64) __builtin_prefetch(p.codes + q * p.each + ahead + l, 0, 2);
+    if (BLOCK4 > 32 && whole && k % BLOCK4 == 0 && k + BLOCK4 <= end) {
+      decode4(0, BLOCK4 / UNIT, p, t, out);
+      step = BLOCK4;
+    } else {
+      switch (k % BLOCK4 / 32) {
+        case 0: decode4(0, 32 / UNIT, p, t, out); break;
+        case 1: decode4(32 / UNIT, 64 / UNIT, p, t, out); break;
+        case 2: decode4(64 / UNIT, 96 / UNIT, p, t, out); break;
+        default: decode4(96 / UNIT, 128 / UNIT, p, t, out); break;
+      }
     }
   }
 }
 
-static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, void *out) {
+static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, int64_t ahead, void *out) {
   for (int c = 0; c < GA_PANEL; c += LANES) {
     const char *quad = panel + c / GA_QUAD * ga_quad_bytes(&g->weights, g->k);
     char *to = (char *)out + c * 4;
-    if (g->weights.bits == 4) decode_columns(4, g->dtype, g, quad, k0, words, to);
+    if (g->weights.bits == 4) decode_columns(4, g->dtype, g, quad, k0, words, ahead, to);
 #if GROUP == 1
-    else if (g->dtype == GA_FP32) decode_columns(8, GA_FP32, g, quad, k0, words, to);
-    else if (g->dtype == GA_FP16) decode_columns(8, GA_FP16, g, quad, k0, words, to);
+    else if (g->dtype == GA_FP32) decode_columns(8, GA_FP32, g, quad, k0, words, ahead, to);
+    else if (g->dtype == GA_FP16) decode_columns(8, GA_FP16, g, quad, k0, words, ahead, to);
 #endif
-    else decode_columns(8, GA_BF16, g, quad, k0, words, to);
+    else decode_columns(8, GA_BF16, g, quad, k0, words, ahead, to);
   }
 }
 

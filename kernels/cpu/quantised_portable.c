@@ -48,4 +48,4 @@ GA_INLINE void transpose(lanes v[4]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_portable_form = {"portable table", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_multiply, quantised_decode};
+const ga_form ga_portable_form = {"portable table", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};

@@ -98,7 +98,8 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
     if (!quantised) b = ga_slice(b, g->dtype, k0);
     const char *multiplied = b;
     if (quantised) {
-      ((const ga_form *)g->weights.form)->decode(g, b, k0, words, s->wide);
+      // The next panel's slice is fetched meanwhile.
+      ((const ga_form *)g->weights.form)->decode(g, b, k0, words, p + 1 < p1 ? panel_bytes : 0, s->wide);
       multiplied = s->wide;
     } else if (path->widen_b != NULL && !direct) {
       path->widen_b(b, words, s->wide);
