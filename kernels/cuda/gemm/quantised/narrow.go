@@ -17,6 +17,9 @@ const (
 	narrowRows    = 16  // of weights in a group
 	narrowSums    = 512 // bytes of a warp's sums of a group for 8 tokens
 	evictFirst    = 0x12F0000000000000
+	// notAhead has each warp ask for its own weights as it goes. To ask for all of them at once, ahead of
+	// the predecessor's end, took 1 us longer on an H200.
+	notAhead = 0
 )
 
 // narrow is how the work of quantised_narrow.cuh is dealt out: every block has as long a part of K and
@@ -24,13 +27,12 @@ const (
 type narrow struct {
 	tile
 	bits      int
-	m         int  // rows of A
-	steps     int  // of K
-	parts     int  // of K: the blocks of a cluster
-	windows   int  // of narrowSteps that a part has
-	groups    int  // of rows
-	rowBlocks int  // that share them
-	ahead     bool // all weights are asked for at once, before the predecessor has ended
+	m         int // rows of A
+	steps     int // of K
+	parts     int // of K: the blocks of a cluster
+	windows   int // of narrowSteps that a part has
+	groups    int // of rows
+	rowBlocks int // that share them
 }
 
 // sets of warps share a block's groups, each set with a warp for every window.
@@ -58,7 +60,7 @@ func clusters(a planning.Arch, size int) int {
 	if size <= 2 {
 		return max(1, a.SMs/size)
 	}
-	return max(1, a.SMs/size-8/size)
+	return max(1, (a.SMs/8-1)*8/size)
 }
 
 // narrows are the divisions of the work that may be best for p; none where it has too many rows or too
@@ -84,9 +86,7 @@ func narrows(a planning.Arch, p Problem) []narrow {
 		n.rowBlocks = min(n.groups, clusters(a, n.parts))
 		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
 		if n.shared() <= a.SharedMax {
-			for _, n.ahead = range []bool{false, true} {
-				all = append(all, n)
-			}
+			all = append(all, n)
 		}
 	}
 	return all
@@ -95,13 +95,13 @@ func narrows(a planning.Arch, p Problem) []narrow {
 // The model of times, besides what it has in common with that of [choice].
 const (
 	// narrowStartSeconds is a launch, with its first loads and last sums.
-	narrowStartSeconds = 2.5e-6
-	// narrowClusterSeconds is what blocks take to meet and to send each other sums.
-	narrowClusterSeconds = 0.7e-6
+	narrowStartSeconds = 2.65e-6
+	// narrowClusterSeconds is what blocks take to meet and to send each other sums, for each of them.
+	narrowClusterSeconds = 0.25e-6
 	// narrowWordCycles is what a scheduler takes for a warp's word of 4-bit weights, and narrowTokenCycles
 	// for each 8 tokens that it meets.
-	narrowWordCycles  = 21
-	narrowTokenCycles = 2.5
+	narrowWordCycles  = 5.2
+	narrowTokenCycles = 9.1
 )
 
 // seconds is what the model expects of one launch.
@@ -117,7 +117,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	tokens := float64(n.windows*narrowSteps*support.RecordK*2) * float64(p.M)
 	t := narrowStartSeconds + tokens/(planning.L2PerClock(a)*clock)
 	if n.parts > 1 {
-		t += narrowClusterSeconds
+		t += narrowClusterSeconds * float64(n.parts)
 	}
 	times := []float64{words * cycles / clock}
 	if a.Bandwidth > 0 {
@@ -126,14 +126,11 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	return t + norm(overlap, times...)
 }
 
-// label is "8x112 narrow parts 4 ahead": rows and columns of C that a block has, and blocks along K.
+// label is "8x112 narrow parts 4": rows and columns of C that a block has, and blocks along K.
 func (n narrow) label() string {
 	s := fmt.Sprintf("%dx%d narrow", n.tokens, n.columns())
 	if n.parts > 1 {
 		s += fmt.Sprintf(" parts %d", n.parts)
-	}
-	if n.ahead {
-		s += " ahead"
 	}
 	return s
 }
@@ -173,7 +170,7 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(1024, n.windows), n.sets())
-	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(n.ahead)).Align(8)
+	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), notAhead).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

@@ -23,12 +23,11 @@ const (
 type resident struct {
 	tile
 	bits      int
-	steps     int  // of K
-	parts     int  // of K: the blocks of a cluster
-	share     int  // of the steps of a part
-	units     int  // of rows
-	rowBlocks int  // that share them
-	ahead     bool // all weights are asked for at once, before the predecessor has ended
+	steps     int // of K
+	parts     int // of K: the blocks of a cluster
+	share     int // of the steps of a part
+	units     int // of rows
+	rowBlocks int // that share them
 }
 
 // most is how many units a block may have.
@@ -81,16 +80,24 @@ func residents(a planning.Arch, p Problem) []resident {
 		r.rowBlocks = min(r.units, clusters(a, r.parts))
 		r.rowBlocks = planning.DivideUp(r.units, r.most()) // as few as have no more to do
 		if r.shared() <= a.SharedMax {
-			for _, r.ahead = range []bool{true, false} {
-				all = append(all, r)
-			}
+			all = append(all, r)
 		}
 	}
 	return all
 }
 
-// residentStepCycles is what a multiprocessor takes to make operands of a step of weights of 4 bits.
-const residentStepCycles = 450
+// The model of times, fitted to an H200's.
+const (
+	// residentStepCycles is what a multiprocessor takes to make operands of a step of weights of 4 bits.
+	residentStepCycles = 450
+	// residentStartSeconds is a launch of no tokens, and residentTokenSeconds what each adds to its first
+	// loads and last sums.
+	residentStartSeconds, residentTokenSeconds = 0.3e-6, 0.084e-6
+	// residentChainSeconds is what a warpgroup waits in a step for what it has just started.
+	residentChainSeconds = 0.18e-6
+	// residentPartSeconds is what blocks take to send each other sums, for each of them.
+	residentPartSeconds = 0.35e-6
+)
 
 // seconds is what the model expects of one launch.
 func (r resident) seconds(a planning.Arch, p Problem) float64 {
@@ -107,23 +114,20 @@ func (r resident) seconds(a planning.Arch, p Problem) float64 {
 	if a.Bandwidth > 0 {
 		times = append(times, weights/(a.Bandwidth*memoryShare))
 	}
-	t := narrowStartSeconds + norm(overlap, times...)
+	t := residentStartSeconds + residentTokenSeconds*float64(r.tokens) + residentChainSeconds*float64(r.rounds()*r.share) + norm(overlap, times...)
 	if r.parts > 1 {
-		t += narrowClusterSeconds + float64(r.most()*r.unitSums())/partRate
+		t += residentPartSeconds * float64(r.parts)
 	}
 	return t
 }
 
 func (r resident) columns() int { return r.most() * residentRows }
 
-// label is "64x448 resident parts 4 ahead": rows and columns of C that a block has, and blocks along K.
+// label is "64x448 resident parts 4": rows and columns of C that a block has, and blocks along K.
 func (r resident) label() string {
 	s := fmt.Sprintf("%dx%d resident", r.tokens, r.columns())
 	if r.parts > 1 {
 		s += fmt.Sprintf(" parts %d", r.parts)
-	}
-	if r.ahead {
-		s += " ahead"
 	}
 	return s
 }
@@ -163,6 +167,6 @@ func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: r.tokens, BoxCols: 64, Swizzle: 128,
 	})
 	k.Args.Pointer(at.B).Pointer(at.C).Int64(int64(p.LDC)).Int64(evictFirst).Int32(p.M, p.N, r.steps, r.share)
-	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4), planning.OneIf(r.ahead)).Align(64)
+	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4), notAhead).Align(64)
 	return k
 }
