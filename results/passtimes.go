@@ -1,12 +1,11 @@
 package results
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // PassTime is the time of a part of a model's pass, or of a whole pass, over M tokens, as it was
@@ -33,7 +32,7 @@ const mostCount = 1 << 20
 // and count, in any order. Lines come back ascending in M, each M once. An error of the content is
 // an [*ImportError] with the line.
 func ReadPassTimes(path string) ([]PassTime, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err // which names the file and what was tried
 	}
@@ -62,30 +61,10 @@ func readPassTimes(path string, in io.Reader) ([]PassTime, error) {
 	if ignored := f.ignored(passTimeColumns); len(ignored) > 0 {
 		return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("unknown columns %.200s, expected %s", strings.Join(ignored, ", "), strings.Join(passTimeColumns, ", "))}
 	}
-	var out []PassTime
-	lines := map[int]int{}
-	for more, err = f.next(); more && err == nil; more, err = f.next() {
-		t, err := f.passTime()
-		if err != nil {
-			return nil, err
-		}
-		if first, twice := lines[t.M]; twice {
-			return nil, f.fail("m", "stands in line %d already", first)
-		}
-		if len(out) == MaxMs {
-			return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("there are more than %d Ms", MaxMs)}
-		}
-		lines[t.M] = f.line
-		out = append(out, t)
-	}
-	if err != nil {
+	if more, err = f.next(); err != nil {
 		return nil, err
 	}
-	if len(out) == 0 {
-		return nil, &ImportError{Path: path, Reason: "there is no line after the header"}
-	}
-	slices.SortFunc(out, func(a, b PassTime) int { return cmp.Compare(a.M, b.M) })
-	return out, nil
+	return linesByM(f, more, f.passTime, func(t PassTime) int { return t.M })
 }
 
 // passTime reads the present line.

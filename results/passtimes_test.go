@@ -2,9 +2,14 @@ package results
 
 import (
 	"errors"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 func TestReadPassTimes(t *testing.T) {
@@ -19,6 +24,20 @@ func TestReadPassTimes(t *testing.T) {
 		got, err := readPassTimes("t.csv", strings.NewReader(c.text))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v; expected %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// A named pipe is refused, not waited for.
+func TestPipesOfMsAreRefused(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe.csv")
+	must(t, unix.Mkfifo(pipe, 0o644))
+	_, passTimes := ReadPassTimes(pipe)
+	_, traffic := ReadTraffic(pipe)
+	for name, err := range map[string]error{"pass times": passTimes, "traffic": traffic} {
+		var refused *regular.Error
+		if !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -69,9 +69,6 @@ func ReadTraffic(path string) (Traffic, error) {
 		return nil, err // which names the file and what was tried
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, &ImportError{Path: path, Reason: "it is a folder: expected a CSV with the columns m and weight"}
-	}
 	return readTraffic(path, f)
 }
 
@@ -111,29 +108,11 @@ func readTraffic(path string, in io.Reader) (Traffic, error) {
 			return nil, err
 		}
 	}
-	var out Traffic
-	lines := map[int]int{}
-	for ; more && err == nil; more, err = f.next() {
-		l, err := f.load()
-		if err != nil {
-			return nil, err
-		}
-		if first, twice := lines[l.M]; twice {
-			return nil, f.fail("m", "stands in line %d already", first)
-		}
-		if len(out) == MaxMs {
-			return nil, &ImportError{Path: path, Line: f.line, Reason: fmt.Sprintf("there are more than %d Ms", MaxMs)}
-		}
-		lines[l.M] = f.line
-		out = append(out, l)
-	}
+	loads, err := linesByM(f, more, f.load, func(l Load) int { return l.M })
 	if err != nil {
 		return nil, err
 	}
-	if len(out) == 0 {
-		return nil, &ImportError{Path: path, Reason: "there is no line after the header"}
-	}
-	slices.SortFunc(out, func(a, b Load) int { return cmp.Compare(a.M, b.M) })
+	out := Traffic(loads)
 	if err := out.Validate(); err != nil {
 		return nil, &ImportError{Path: path, Reason: err.Error()}
 	}
