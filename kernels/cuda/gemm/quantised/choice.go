@@ -246,19 +246,12 @@ func (c choice) tiling(a planning.Arch) kernels.Tiling {
 // plan is the choice's, for a problem with operands so aligned.
 func (c choice) plan(a planning.Arch, p Problem) gemm.Plan {
 	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a), Stages: c.stages, Slots: a.SMs * c.perSM, Seconds: c.seconds(a, p)}
-	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
-	plan.Seconds += rows.Seconds(a)
-	plan.Scratch = rows.Copied
 	if c.streamed > 0 {
-		plan.Scratch += int64(c.blocks) * int64(support.RecordRows*c.tokens) * 4
+		plan.Scratch = int64(c.blocks) * int64(support.RecordRows*c.tokens) * 4
 		plan.Flags = int64(c.blocks) * 2 * 4
 	}
-	plan.Bind = func(at gemm.Addresses) []planning.Call {
-		calls, lda := rows.Calls(a, &at)
-		return append(calls, c.call(p, at, lda))
-	}
-	return plan
+	// TMA and cp.async take rows that are 16 bytes aligned.
+	return realigned(plan, a, p, c.call)
 }
 
 // symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64", or "ga_w4a16_mma_bf16_g128z_64" by mma.sync.

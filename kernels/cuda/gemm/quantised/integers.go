@@ -72,6 +72,27 @@ type way interface {
 	plan(a planning.Arch, p Problem) gemm.Plan
 }
 
+// realigned completes a plan by the copy of A that a kernel needs whose rows of A begin at multiples of
+// 16 bytes, and by its launch, which call makes of where its operands then are.
+func realigned(plan gemm.Plan, a planning.Arch, p Problem, call func(p Problem, at gemm.Addresses, lda int) planning.Call) gemm.Plan {
+	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
+	plan.Seconds += rows.Seconds(a)
+	plan.Scratch += rows.Copied
+	plan.Bind = func(at gemm.Addresses) []planning.Call {
+		calls, lda := rows.Calls(a, &at)
+		return append(calls, call(p, at, lda))
+	}
+	return plan
+}
+
+// inParts adds to a label among how many blocks K is cut.
+func inParts(label string, parts int) string {
+	if parts == 1 {
+		return label
+	}
+	return fmt.Sprintf("%s parts %d", label, parts)
+}
+
 // ways are those that may be best for p.
 func ways(a planning.Arch, p Problem) []way {
 	var all []way

@@ -128,11 +128,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 
 // label is "8x112 narrow parts 4": rows and columns of C that a block has, and blocks along K.
 func (n narrow) label() string {
-	s := fmt.Sprintf("%dx%d narrow", n.tokens, n.columns())
-	if n.parts > 1 {
-		s += fmt.Sprintf(" parts %d", n.parts)
-	}
-	return s
+	return inParts(fmt.Sprintf("%dx%d narrow", n.tokens, n.columns()), n.parts)
 }
 
 func (n narrow) columns() int { return n.most() * narrowRows }
@@ -140,23 +136,15 @@ func (n narrow) columns() int { return n.most() * narrowRows }
 // plan is that of a problem with operands so aligned.
 func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
 	slots := max(1, a.SMs/n.parts)
-	plan := gemm.Plan{
+	// Tokens are copied by 16 bytes.
+	return realigned(gemm.Plan{
 		Label: n.label(), Stages: 1, Slots: slots, Seconds: n.seconds(a, p),
 		Tiling: kernels.Tiling{
 			Tile:  [3]int{n.tokens, n.columns(), n.windows * narrowSteps * support.RecordK},
 			Waves: float64(n.rowBlocks) / float64(slots), Split: n.parts,
 			Orientation: kernels.OrientationTransposed,
 		},
-	}
-	// Tokens are copied by 16 bytes: A with rows that are not so aligned is copied first.
-	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
-	plan.Seconds += rows.Seconds(a)
-	plan.Scratch = rows.Copied
-	plan.Bind = func(at gemm.Addresses) []planning.Call {
-		calls, lda := rows.Calls(a, &at)
-		return append(calls, n.call(p, at, lda))
-	}
-	return plan
+	}, a, p, n.call)
 }
 
 // call launches quantised_narrow.cuh: struct NarrowParams there.

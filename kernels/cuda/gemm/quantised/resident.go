@@ -125,33 +125,21 @@ func (r resident) columns() int { return r.most() * residentRows }
 
 // label is "64x448 resident parts 4": rows and columns of C that a block has, and blocks along K.
 func (r resident) label() string {
-	s := fmt.Sprintf("%dx%d resident", r.tokens, r.columns())
-	if r.parts > 1 {
-		s += fmt.Sprintf(" parts %d", r.parts)
-	}
-	return s
+	return inParts(fmt.Sprintf("%dx%d resident", r.tokens, r.columns()), r.parts)
 }
 
 // plan is that of a problem with operands so aligned.
 func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
 	slots := max(1, a.SMs/r.parts)
-	plan := gemm.Plan{
+	// TMA takes rows that are 16 bytes aligned.
+	return realigned(gemm.Plan{
 		Label: r.label(), Stages: r.share, Slots: slots, Seconds: r.seconds(a, p),
 		Tiling: kernels.Tiling{
 			Tile:  [3]int{r.tokens, r.columns(), support.RecordK},
 			Waves: float64(r.rowBlocks) / float64(slots), Split: r.parts,
 			Orientation: kernels.OrientationTransposed,
 		},
-	}
-	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
-	plan.Seconds += rows.Seconds(a)
-	plan.Scratch = rows.Copied
-	plan.Bind = func(at gemm.Addresses) []planning.Call {
-		calls, lda := rows.Calls(a, &at)
-		return append(calls, r.call(p, at, lda))
-	}
-	return plan
+	}, a, p, r.call)
 }
 
 // call launches quantised_resident.cuh: struct ResidentParams there.
