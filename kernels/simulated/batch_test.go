@@ -25,13 +25,7 @@ func TestBatches(t *testing.T) {
 	const products = 3
 	m := newMachine(t, Config{Seed: 7, Products: products, Depths: []float64{0.2}})
 	d := m.Open(Session{Seed: 1})
-	alloc := func(bytes int64) kernels.Buffer {
-		b, err := d.Alloc(bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	alloc := allocator(t, d)
 	task := batchTask(products, 800)
 	in, out := task.InputElements(task.M)*2, task.OutputElements(task.M)*2
 	raw, a, c := alloc(task.Stored(task.M)), alloc(in), alloc(out)
@@ -51,13 +45,7 @@ func TestBatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := 10 * m.Seconds(name, []int{task.M}, NominalClockMHz).Lo; math.Abs(span.Seconds/want-1) > 1e-9 {
-			t.Errorf("%s: 10 launches take %g s, want %g", name, span.Seconds, want)
-		}
+		takesTheTruth(t, m, d, l, name, task.M)
 		if _, err := k.PrepareWeights(task, alloc(task.Stored(task.M)-2)); err == nil || !strings.Contains(err.Error(), "with 100663296 bytes") {
 			t.Errorf("%s: weights of less than %d products: %v", name, products, err)
 		}

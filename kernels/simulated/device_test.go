@@ -40,13 +40,7 @@ type stand struct {
 func newStand(t testing.TB, d *Device) *stand {
 	t.Helper()
 	s := &stand{d: d, w: map[string]kernels.Weights{}}
-	alloc := func(bytes int64) kernels.Buffer {
-		b, err := d.Alloc(bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	alloc := allocator(t, d)
 	s.a, s.c = alloc(64<<20), alloc(64<<20)
 	for _, g := range d.Gemms() {
 		var err error
@@ -80,6 +74,30 @@ func (s *stand) block(t testing.TB, kernel string, m int) (us float64, span kern
 // TestClock holds the clock under the power limit against what was seen on real
 // cards: it wanders by 3 to 4 % in a shuffled round, blocks of a millisecond keep 0.86 of
 // the last one's deviation, and a hot card is slower.
+// allocator makes buffers of a device.
+func allocator(t testing.TB, d kernels.Device) func(bytes int64) kernels.Buffer {
+	return func(bytes int64) kernels.Buffer {
+		t.Helper()
+		b, err := d.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+// takesTheTruth executes a launch of a kernel at an M ten times.
+func takesTheTruth(t testing.TB, m *Machine, d kernels.Device, l kernels.Launch, kernel string, at int) {
+	t.Helper()
+	span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 10 * m.Seconds(kernel, []int{at}, NominalClockMHz).Lo; math.Abs(span.Seconds/want-1) > 1e-9 {
+		t.Errorf("%s: 10 launches take %g s, want %g", kernel, span.Seconds, want)
+	}
+}
+
 func TestClock(t *testing.T) {
 	var usual []float64
 	for _, hot := range []bool{false, true} {

@@ -27,13 +27,7 @@ func TestSoftmax(t *testing.T) {
 	const columns, rows = 1000, 800
 	m := newSoftmax(t, columns, 0.2)
 	d := m.Open(Session{Seed: 1})
-	alloc := func(bytes int64) kernels.Buffer {
-		b, err := d.Alloc(bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	alloc := allocator(t, d)
 	task := kernels.Task{Subject: m.Config().Subject(), M: rows}
 	bytes := task.InputElements(rows) * 2
 	if bytes != rows*columns*2 || task.Stored(rows) != 0 || len(d.Gemms()) != 0 {
@@ -53,13 +47,7 @@ func TestSoftmax(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := 10 * m.Seconds(name, []int{rows}, NominalClockMHz).Lo; math.Abs(span.Seconds/want-1) > 1e-9 {
-			t.Errorf("%s: 10 launches take %g s, want %g", name, span.Seconds, want)
-		}
+		takesTheTruth(t, m, d, l, name, rows)
 		for operand, pair := range map[string][2]kernels.Operand{
 			"In":  {{Buffer: short}, {Buffer: out}},
 			"Out": {{Buffer: in}, {Buffer: out, Offset: 1}},
