@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -351,13 +353,7 @@ func meanAndDeviation(v []float64) (mean, sd float64) {
 	if len(v) == 0 {
 		return 0, 0
 	}
-	for _, x := range v {
-		mean += x / float64(len(v))
-	}
-	for _, x := range v {
-		sd += (x - mean) * (x - mean) / float64(len(v))
-	}
-	return mean, math.Sqrt(sd)
+	return stat.PopMeanStdDev(v, nil)
 }
 
 // Text lists sizes.
