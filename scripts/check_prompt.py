@@ -3,7 +3,7 @@
 
     scripts/check_prompt.py sizes
     scripts/check_prompt.py cublas
-    scripts/check_prompt.py measure --out prompt.csv --fit fit.csv [--device cuda:0] [--seconds 45]
+    scripts/check_prompt.py measure --out prompt.csv --fit fit.csv [--device cuda:0] [--seconds 100]
     gemmaudit advise run.db --measured fit.csv --out advice
     scripts/check_prompt.py verify  --advice advice/advice.json --out verify.csv [--seconds 20]
     scripts/check_prompt.py compare --advice advice/advice.json --measured prompt.csv --fit fit.csv [--verified verify.csv]
@@ -11,14 +11,21 @@
 `sizes` prints the prompt lengths, as --batch of a sweep takes them, and `cublas` the path of the library that
 PyTorch runs, for --library. `measure` builds a model of random
 weights (Mistral-7B's shape, or that of --config), captures a CUDA graph for each prompt length, the logits
-of the last token only, and times them in rounds, each in a new random order. It writes every sample, and
-to --fit medians with 95 % intervals of every fourth length and the last. `verify` does the same
-anew with the lengths that were advised and the usual ones. `compare` prints errors of the passes that
+of the last token only, and times them in rounds, each in a new random order. It writes every sample with the
+clock of the multiprocessors meanwhile, and to --fit medians with 95 % intervals of every fourth length and the
+last. `verify` does the same anew with the lengths that were advised and the usual ones.
+
+A card at its power limit runs each prompt at a clock that depends on those before it, which alone scatters
+times by 2 %. Times are therefore taken at the clock that is usual for prompts of about that length: how much a
+time depends on the clock is found from the samples themselves. Gains are of times as they were.
+
+`compare` prints errors of the passes that
 were foretold, at lengths that the rest was not fitted to, and what was gained; its exit code is 1 where a
 figure misses what is asked. `sizes` and `compare` need no PyTorch.
 """
 import argparse
 import csv
+import ctypes
 import gc
 import json
 import math
@@ -36,6 +43,7 @@ BEATEN = 1.02  # a larger length that is faster by this beats a smaller one
 # Of logits in bf16, which other kernels round otherwise, in the norm.
 LARGEST_ERROR = 0.05
 LEAST_ROUNDS = 6  # whose median has a 95 % interval
+NEIGHBOURS = 7  # lengths to either side that have about the same clock
 
 # Mistral-7B v0.3, as its config.json has it.
 MISTRAL = dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
@@ -65,6 +73,31 @@ def median_interval(values):
     if tail > 0.025:
         return -math.inf, statistics.median(ordered), math.inf
     return ordered[below], statistics.median(ordered), ordered[n - 1 - below]
+
+
+def at_usual_clock(rounds):
+    """Seconds at the clock that is usual for lengths near each: rounds of {m: (seconds, mhz)}. They are as they were where
+    clocks are not known."""
+    ms = sorted(rounds[0])
+    if not all(r[m][1] for r in rounds for m in ms):
+        return [{m: r[m][0] for m in ms} for r in rounds]
+    times = [[math.log(r[m][0]) for r in rounds] for m in ms]
+    clocks = [[math.log(r[m][1]) for r in rounds] for m in ms]
+    usual = [statistics.fmean(c) for c in clocks]
+    together, alone = [], []  # sums of products of what deviates from a length's means
+    for t, c, middle in zip(times, clocks, usual):
+        mean = statistics.fmean(t)
+        together.append(sum((x - mean) * (y - middle) for x, y in zip(t, c)))
+        alone.append(sum((y - middle) ** 2 for y in c))
+    out = [{} for _ in rounds]
+    for i, m in enumerate(ms):
+        near = slice(max(0, i - NEIGHBOURS), i + NEIGHBOURS + 1)
+        # -1 where time is cycles, 0 where memory or the host sets it.
+        slope = min(0.0, max(-1.0, sum(together[near]) / sum(alone[near]))) if sum(alone[near]) > 0 else 0.0
+        clock = statistics.fmean(usual[near])
+        for r, t, c in zip(out, times[i], clocks[i]):
+            r[m] = math.exp(t + slope * (clock - c))
+    return out
 
 
 def isotonic(values):
@@ -135,21 +168,28 @@ def expected(lists, times, batches):
 
 
 def read_samples(path):
-    """Rounds of samples: a list of {m: seconds}."""
+    """Rounds of samples: a list of {m: (seconds, mhz)}, mhz None where it is not known."""
     rounds = {}
     with open(path, newline="") as f:
         for row in csv.DictReader(f):
-            rounds.setdefault(int(row["round"]), {})[int(row["m"])] = float(row["seconds"])
+            mhz = row.get("mhz")
+            rounds.setdefault(int(row["round"]), {})[int(row["m"])] = float(row["seconds"]), float(mhz) if mhz else None
     return [rounds[r] for r in sorted(rounds)]
+
+
+def seconds_of(rounds):
+    """The samples' seconds as they were."""
+    return [{m: sample[0] for m, sample in r.items()} for r in rounds]
 
 
 def write_samples(path, rounds):
     with open(path, "w", newline="") as f:
         out = csv.writer(f, lineterminator="\n")
-        out.writerow(["round", "m", "seconds"])
+        out.writerow(["round", "m", "seconds", "mhz"])
         for r, samples in enumerate(rounds):
             for m in sorted(samples):
-                out.writerow([r, m, f"{samples[m]:.9f}"])
+                seconds, mhz = samples[m]
+                out.writerow([r, m, f"{seconds:.9f}", f"{mhz:.1f}" if mhz else ""])
 
 
 def write_medians(path, rounds, sizes):
@@ -157,7 +197,7 @@ def write_medians(path, rounds, sizes):
         out = csv.writer(f, lineterminator="\n")
         out.writerow(["m", "seconds", "low", "high"])
         for m in sizes:
-            low, middle, high = median_interval([r[m] for r in rounds])
+            low, middle, high = median_interval([r[m] for r in rounds])  # seconds
             out.writerow([m, f"{middle:.9f}"] + ([f"{low:.9f}", f"{high:.9f}"] if math.isfinite(low) else ["", ""]))
 
 
@@ -250,27 +290,82 @@ def capture(model, sizes, device):
     return prompts
 
 
-def one_round(prompts, order, device):
-    """Seconds by size, in the order given. All of a round is queued, so that a prompt never waits for the
+STAMP = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry stamp(.param .u64 to)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %d<5>;
+    ld.param.u64 %d1, [to];
+    cvta.to.global.u64 %d1, %d1;
+    mov.u64 %d2, %clock64;
+    mov.u64 %d3, %globaltimer;
+    mov.u32 %r1, %smid;
+    cvt.u64.u32 %d4, %r1;
+    st.global.u64 [%d1], %d2;
+    st.global.u64 [%d1+8], %d3;
+    st.global.u64 [%d1+16], %d4;
+    ret;
+}
+"""
+
+
+class Clock:
+    """Reads a multiprocessor's cycles and the card's nanoseconds between launches."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        module, self.stamp = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), STAMP)
+        self.call("cuModuleGetFunction", ctypes.byref(self.stamp), module, b"stamp")
+
+    def call(self, name, *arguments):
+        code = getattr(self.driver, name)(*arguments)
+        if code != 0:
+            raise SystemExit(f"{name}: CUDA error {code}")
+
+    def read(self, into):
+        """Queues a reading into three numbers of 64 bits: cycles, nanoseconds, multiprocessor."""
+        import torch
+
+        to = ctypes.c_uint64(into.data_ptr())
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(to))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self.call("cuLaunchKernel", self.stamp, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None)
+
+    @staticmethod
+    def mhz(first, last):
+        """The clock between two readings; None where two multiprocessors were read."""
+        return 1e3 * (last[0] - first[0]) / (last[1] - first[1]) if first[2] == last[2] and last[1] > first[1] else None
+
+
+def one_round(prompts, order, device, clock):
+    """Seconds and MHz by size, in the order given. All of a round is queued, so that a prompt never waits for the
     host."""
     if not device.startswith("cuda"):
         out = {}
         for m in order:
             began = time.perf_counter()
             prompts[m].launch()
-            out[m] = time.perf_counter() - began
+            out[m] = time.perf_counter() - began, None
         return out
     import torch
 
     events = {}
-    for m in order:
+    readings = torch.zeros((len(order), 2, 3), dtype=torch.int64, device=device)
+    for m, reading in zip(order, readings):
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        clock.read(reading[0])
         first.record()
         prompts[m].launch()
         last.record()
+        clock.read(reading[1])
         events[m] = first, last
     torch.cuda.synchronize()
-    return {m: first.elapsed_time(last) / 1e3 for m, (first, last) in events.items()}
+    mhz = [Clock.mhz(*reading) for reading in readings.tolist()]
+    return {m: (first.elapsed_time(last) / 1e3, f) for (m, (first, last)), f in zip(events.items(), mhz)}
 
 
 def time_sizes(sizes, options):
@@ -287,11 +382,12 @@ def time_sizes(sizes, options):
         captured = time.perf_counter()
         shuffled = random.Random(options.seed)
         rounds = []
-        one_round(prompts, sorted(sizes), options.device)  # warm-up
+        clock = Clock() if options.device.startswith("cuda") else None
+        one_round(prompts, sorted(sizes), options.device, clock)  # warm-up
         while len(rounds) < LEAST_ROUNDS or time.perf_counter() - captured < options.seconds:
             order = list(sizes)
             shuffled.shuffle(order)
-            rounds.append(one_round(prompts, order, options.device))
+            rounds.append(one_round(prompts, order, options.device, clock))
         for m in (min(sizes), max(sizes)):
             prompts[m].launch()
             found, expected = prompts[m].logits.float().clone(), prompts[m].run().float()
@@ -307,7 +403,7 @@ def measure(options):
     sizes = options.sizes or SIZES
     rounds = time_sizes(sizes, options)
     write_samples(options.out, rounds)
-    write_medians(options.fit, rounds, fitted_sizes(sizes))
+    write_medians(options.fit, at_usual_clock(rounds), fitted_sizes(sizes))
     return 0
 
 
@@ -420,9 +516,9 @@ def compare(options):
     with open(options.advice) as f:
         advice = json.load(f)
     table = Table()
-    compare_passes(advice, read_samples(options.measured), set(read_sizes(options.fit)), table)
+    compare_passes(advice, at_usual_clock(read_samples(options.measured)), set(read_sizes(options.fit)), table)
     if options.verified:
-        compare_gains(advice, read_samples(options.verified), table)
+        compare_gains(advice, seconds_of(read_samples(options.verified)), table)
     table.print()
     return 1 if table.failed else 0
 
@@ -460,7 +556,7 @@ def main():
     one.add_argument("--device", default="cuda:0")
     one.set_defaults(do=cublas)
     one = commands.add_parser("measure", parents=[run], help="time prompts of all lengths")
-    one.add_argument("--seconds", type=float, default=45)
+    one.add_argument("--seconds", type=float, default=100)
     one.add_argument("--fit", required=True, help="CSV of medians of every fourth length")
     one.add_argument("--sizes", type=lambda s: sorted({int(m) for m in s.split(",")}), help="other prompt lengths")
     one.set_defaults(do=measure)

@@ -61,11 +61,16 @@ func TestCheckPrompt(t *testing.T) {
 		s.truth[i] = math.Max(s.truth[i], s.truth[i+1]*1.04)
 	}
 	dir := t.TempDir()
-	var samples, fit strings.Builder
-	samples.WriteString("round,m,seconds\n")
+	// The clock scatters by more than the errors that are asked, and times with it.
+	var samples, unclocked, fit strings.Builder
+	samples.WriteString("round,m,seconds,mhz\n")
+	unclocked.WriteString("round,m,seconds\n")
 	for round := range 10 {
 		for i, m := range ms {
-			fmt.Fprintf(&samples, "%d,%d,%.9f\n", round, m, s.truth[i]*math.Exp(0.003*random.NormFloat64()))
+			clock := 0.03 * random.NormFloat64()
+			seconds := s.truth[i] * math.Exp(0.003*random.NormFloat64()-clock)
+			fmt.Fprintf(&samples, "%d,%d,%.9f,%.1f\n", round, m, seconds, 1600*math.Exp(clock))
+			fmt.Fprintf(&unclocked, "%d,%d,%.9f\n", round, m, seconds)
 		}
 	}
 	p, measured := s.passes(t, random, 0.002)
@@ -89,6 +94,7 @@ func TestCheckPrompt(t *testing.T) {
 		}
 	}
 	write("samples.csv", samples.String())
+	write("unclocked.csv", unclocked.String())
 	write("fit.csv", fit.String())
 	encode := func(name string) {
 		text, err := json.Marshal(a)
@@ -98,10 +104,10 @@ func TestCheckPrompt(t *testing.T) {
 		write(name, string(text))
 	}
 	encode("advice.json")
-	compare := func(advice string) (string, error) {
-		return checkPrompt(t, "compare", "--advice", path(advice), "--measured", path("samples.csv"), "--fit", path("fit.csv"), "--verified", path("samples.csv"))
+	compare := func(advice, measured string) (string, error) {
+		return checkPrompt(t, "compare", "--advice", path(advice), "--measured", path(measured), "--fit", path("fit.csv"), "--verified", path("samples.csv"))
 	}
-	out, _ := compare("advice.json")
+	out, _ := compare("advice.json", "samples.csv")
 	t.Log("\n" + out)
 	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named", "correlation without an isotonic fit", "chunk of ", "16 sizes against powers of two, batches 16 to 2048"} {
 		if !strings.Contains(out, want) {
@@ -114,6 +120,9 @@ func TestCheckPrompt(t *testing.T) {
 			t.Errorf("missed: %s", line)
 		}
 	}
+	if out, err := compare("advice.json", "unclocked.csv"); err == nil || !strings.Contains(out, "NO") {
+		t.Errorf("times that the clock scatters pass, %v:\n%s", err, out)
+	}
 	for i := range a.Passes {
 		if i%2 == 0 {
 			a.Passes[i].Seconds.Mid *= 1.04
@@ -121,7 +130,7 @@ func TestCheckPrompt(t *testing.T) {
 	}
 	a.Skips = []Skip{}
 	encode("wrong.json")
-	if out, err := compare("wrong.json"); err == nil || strings.Count(out, "NO") < 4 {
+	if out, err := compare("wrong.json", "samples.csv"); err == nil || strings.Count(out, "NO") < 4 {
 		t.Errorf("a wrong advice passes, %v:\n%s", err, out)
 	}
 }
