@@ -4,7 +4,8 @@
     scripts/check_prompt.py sizes
     scripts/check_prompt.py cublas
     scripts/check_prompt.py measure --out prompt.csv --fit fit.csv [--device cuda:0] [--seconds 100]
-    gemmaudit advise run.db --measured fit.csv --out advice
+    scripts/check_prompt.py others  --out others.csv [--seconds 8]
+    gemmaudit advise run.db --part others=others.csv --measured fit.csv --out advice
     scripts/check_prompt.py verify  --advice advice/advice.json --out verify.csv [--seconds 20]
     scripts/check_prompt.py compare --advice advice/advice.json --measured prompt.csv --fit fit.csv [--verified verify.csv]
 
@@ -13,7 +14,9 @@ PyTorch runs, for --library. `measure` builds a model of random
 weights (Mistral-7B's shape, or that of --config), captures a CUDA graph for each prompt length, the logits
 of the last token only, and times them in rounds, each in a new random order. It writes every sample with the
 clock of the multiprocessors meanwhile, and to --fit medians with 95 % intervals of every fourth length and the
-last. `verify` does the same anew with the lengths that were advised and the usual ones.
+last. `others` times the same model with products that compute nothing, which is what a sweep of products does
+not have: attention as the model runs it, norms, activations. `verify` times the lengths that were advised and
+the usual ones anew.
 
 A card at its power limit runs each prompt at a clock that depends on those before it, which alone scatters
 times by 2 %. Times are therefore taken at the clock that is usual for prompts of about that length: how much a
@@ -42,6 +45,7 @@ EVERY = 4  # of the lengths is fitted to
 BEATEN = 1.02  # a larger length that is faster by this beats a smaller one
 # Of logits in bf16, which other kernels round otherwise, in the norm.
 LARGEST_ERROR = 0.05
+OTHERS_LAYERS = 8  # of the model without products, at most; a pass has them as often as it has so many layers
 LEAST_ROUNDS = 6  # whose median has a 95 % interval
 NEIGHBOURS = 7  # lengths to either side that have about the same clock
 
@@ -192,13 +196,14 @@ def write_samples(path, rounds):
                 out.writerow([r, m, f"{seconds:.9f}", f"{mhz:.1f}" if mhz else ""])
 
 
-def write_medians(path, rounds, sizes):
+def write_medians(path, rounds, sizes, count=None):
+    """Medians with intervals as gemmaudit advise reads them; count is how often a pass has what was timed."""
     with open(path, "w", newline="") as f:
         out = csv.writer(f, lineterminator="\n")
-        out.writerow(["m", "seconds", "low", "high"])
+        out.writerow(["m", "seconds", "low", "high"] + (["count"] if count else []))
         for m in sizes:
             low, middle, high = median_interval([r[m] for r in rounds])  # seconds
-            out.writerow([m, f"{middle:.9f}"] + ([f"{low:.9f}", f"{high:.9f}"] if math.isfinite(low) else ["", ""]))
+            out.writerow([m, f"{middle:.9f}"] + ([f"{low:.9f}", f"{high:.9f}"] if math.isfinite(low) else ["", ""]) + ([count] if count else []))
 
 
 def read_sizes(path):
@@ -214,11 +219,8 @@ def fitted_sizes(sizes):
 # Measuring.
 
 
-def build(config, device):
-    import torch
-    import transformers
-    from transformers import MistralConfig, MistralForCausalLM
-
+def model_fields(config):
+    """The shape of Mistral-7B, or of a config.json, as MistralConfig takes it."""
     fields = dict(MISTRAL)
     if config:
         with open(config) as f:
@@ -226,6 +228,14 @@ def build(config, device):
         fields.update({name: told[name] for name in fields if name in told})
         if "rope_theta" not in told:
             fields.pop("rope_theta")
+    return fields
+
+
+def build(fields, device):
+    import torch
+    import transformers
+    from transformers import MistralConfig, MistralForCausalLM
+
     # Within a capture transformers can't look whether several prompts are packed into one, and would make
     # an explicit mask; outside of it, it finds that none is, and attention is causal without a mask.
     masks = getattr(transformers, "masking_utils", None)
@@ -237,6 +247,24 @@ def build(config, device):
         model = MistralForCausalLM(MistralConfig(**fields, attn_implementation="sdpa", use_cache=False))
     torch.set_default_dtype(torch.float32)
     return model.eval().requires_grad_(False)
+
+
+def without_products(model, rows, device):
+    """Lets the model's linear layers return numbers that are there already, of up to so many rows."""
+    import torch
+
+    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    numbers = torch.randn(rows * max(layer.out_features for layer in layers), device=device, dtype=torch.bfloat16)
+
+    def stand_in(layer):
+        def forward(x):
+            shape = x.shape[:-1] + (layer.out_features,)
+            return numbers[: math.prod(shape)].view(shape)
+
+        return forward
+
+    for layer in layers:
+        layer.forward = stand_in(layer)
 
 
 def logits(model, tokens):
@@ -368,15 +396,18 @@ def one_round(prompts, order, device, clock):
     return {m: (first.elapsed_time(last) / 1e3, f) for (m, (first, last)), f in zip(events.items(), mhz)}
 
 
-def time_sizes(sizes, options):
-    """Rounds over all sizes for some seconds, and no fewer than LEAST_ROUNDS."""
+def time_sizes(sizes, options, fields=None, prepare=None):
+    """Rounds over all sizes for some seconds, and no fewer than LEAST_ROUNDS, of the model, perhaps of other fields, and
+    after what prepare does to it."""
     import torch
 
     if options.device.startswith("cuda"):
         torch.cuda.set_device(options.device)
     began = time.perf_counter()
     with torch.inference_mode():
-        model = build(options.config, options.device)
+        model = build(fields or model_fields(options.config), options.device)
+        if prepare:
+            prepare(model)
         built = time.perf_counter()
         prompts = capture(model, sizes, options.device)
         captured = time.perf_counter()
@@ -404,6 +435,17 @@ def measure(options):
     rounds = time_sizes(sizes, options)
     write_samples(options.out, rounds)
     write_medians(options.fit, at_usual_clock(rounds), fitted_sizes(sizes))
+    return 0
+
+
+def others(options):
+    sizes = options.sizes or SIZES
+    fields = model_fields(options.config)
+    layers = max(n for n in range(1, OTHERS_LAYERS + 1) if fields["num_hidden_layers"] % n == 0)
+    count = fields["num_hidden_layers"] // layers
+    fields["num_hidden_layers"] = layers
+    rounds = time_sizes(sizes, options, fields, lambda model: without_products(model, max(sizes), options.device))
+    write_medians(options.out, at_usual_clock(rounds), sizes, count)
     return 0
 
 
@@ -549,7 +591,7 @@ def main():
     run.add_argument("--device", default="cuda:0")
     run.add_argument("--config", help="config.json of another model's shape")
     run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--out", required=True, help="CSV of every sample")
+    run.add_argument("--out", required=True, help="CSV of every sample; of others, of medians")
     one = commands.add_parser("sizes", help="print the prompt lengths")
     one.set_defaults(do=sizes)
     one = commands.add_parser("cublas", help="print the path of PyTorch's cuBLAS")
@@ -560,6 +602,10 @@ def main():
     one.add_argument("--fit", required=True, help="CSV of medians of every fourth length")
     one.add_argument("--sizes", type=lambda s: sorted({int(m) for m in s.split(",")}), help="other prompt lengths")
     one.set_defaults(do=measure)
+    one = commands.add_parser("others", parents=[run], help="time all but the products")
+    one.add_argument("--seconds", type=float, default=8)
+    one.add_argument("--sizes", type=lambda s: sorted({int(m) for m in s.split(",")}), help="other prompt lengths")
+    one.set_defaults(do=others)
     one = commands.add_parser("verify", parents=[run], help="time what was advised in turn with what is usual")
     one.add_argument("--seconds", type=float, default=20)
     one.add_argument("--advice", required=True)

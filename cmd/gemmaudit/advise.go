@@ -69,7 +69,7 @@ it is fitted as a smooth rest to the passes in --measured FILE.csv (m and second
 high). Without either the times are those of the products alone, which is said.
 
 Advice is about sizes that were measured or inferred: a batch in between runs as the next larger one.
-docs/advice.md describes the arithmetic, and the settings of each engine.` + exitHelp(
+docs/advise.md describes the arithmetic, and the settings of each engine.` + exitHelp(
 			"0  advised",
 			"2  products of the model are missing, of two devices, or there more than once; a CSV is wrong",
 			"3  a run file or the disk failed",

@@ -18,7 +18,7 @@ type Setting struct {
 	Note string `json:"note,omitempty"`
 }
 
-// engine is one whose settings are known. docs/advice.md says in which version of whose documents.
+// engine is one whose settings are known. docs/advise.md says in which version of whose documents.
 type engine struct {
 	name string
 	// chunk and capture make settings of a chunk and of sizes; nil where the engine has none.

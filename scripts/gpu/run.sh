@@ -442,7 +442,9 @@ run_prompt() {
   step prompt-measure 0 python3 check_prompt.py measure --device "$device" --out "$out/prompt.csv" --fit "$out/prompt-fit.csv"
   passed
   grep -a -e 'prompt lengths' -e Error "$out/prompt-measure.log"
-  step prompt-advise 70 ./gemmaudit advise "$out/prompt.db" --measured "$out/prompt-fit.csv" --images png --out "$out/prompt-advice"
+  step prompt-others 1 python3 check_prompt.py others --device "$device" --out "$out/prompt-others.csv"
+  passed
+  step prompt-advise 70 ./gemmaudit advise "$out/prompt.db" --part others="$out/prompt-others.csv" --measured "$out/prompt-fit.csv" --images png --out "$out/prompt-advice"
   passed
   [[ -f $advice ]] || return
   step prompt-verify 0 python3 check_prompt.py verify --device "$device" --advice "$advice" --out "$out/prompt-verified.csv"
