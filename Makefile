@@ -14,6 +14,9 @@
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME
+#   make reproducible  whether two clones of this commit, in folders of their own, build the same program
+#   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
+#   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
 GO       ?= go
@@ -28,6 +31,7 @@ LDFLAGS := -X main.version=$(VERSION)
 
 # Pinned, so that a new release of the tool can't fail an old commit.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
@@ -39,7 +43,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|Quantised'
 
-.PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
+.PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -48,13 +52,14 @@ TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Li
 ifneq (,$(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)))
 GPU := 1
 endif
-DEBUG       := -g
 OPTIMISE    := -O2
 ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-CUDA_ENV     = CGO_CFLAGS='$(OPTIMISE) $(DEBUG) -Wno-deprecated-declarations -Werror=implicit-function-declaration -I$(CURDIR)/kernels/cuda/driver/include' CGO_LDFLAGS='-O2 -g -L$(CUDA_LIB)'
+# No flag names this folder, nor does what a debugger would read of C: flags are recorded in the program, of which two folders
+# make the same bytes.
+CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
 
@@ -109,10 +114,8 @@ run: build
 # One build serves all tests but those of the race detector and of AMX in software; the
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
 # for a test needs no symbols for a debugger, and no version, with which it would be
-# linked anew after each commit. Nor do C files, a third of whose compilation it is, nor Go's,
-# a sixth. The Go compiler spends a tenth of its time on collecting garbage in a heap of the
+# linked anew after each commit. Nor does Go code, a sixth of whose compilation it is. The Go compiler spends a tenth of its time on collecting garbage in a heap of the
 # usual size.
-test check vet: DEBUG := -g0
 test check vet: export GOGC := 200
 PLAIN := -dwarf=false
 TEST   = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
@@ -138,11 +141,9 @@ test: vet
 	$(TEST) $(TEST_FLAGS) ./...
 	@$(MAKE) --no-print-directory -j 2 test-race test-amx
 
-test-race: DEBUG := -g0
 test-race:
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
 
-test-amx: DEBUG := -g0
 test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
@@ -215,10 +216,25 @@ KERNEL_TOOLS := build/kernel-tools
 kernels: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --only '$(ONLY)'
 
+verify-kernels: $(KERNEL_TOOLS)/ready
+	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --verify --only '$(ONLY)' $(if $(NTH),--nth $(NTH))
+
 # PTX for older GPUs, which the tests load on a newer one: GEMMAUDIT_TEST_CC=80
 # GEMMAUDIT_TEST_PTX=.../older. The bundle takes it along where it was made.
 older-ptx: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
+
+# Two folders whose names differ in length, and a build cache each: nothing of the first build is in the second.
+reproducible:
+	@dir=$$(mktemp -d) && trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT && \
+	for clone in a a-longer-name/b; do \
+		git clone -q . "$$dir/$$clone" && (GOCACHE="$$dir/$$clone/bin/cache" $(MAKE) -C "$$dir/$$clone" --no-print-directory -s build; echo $$? > "$$dir/$$clone.code") & \
+	done; wait; \
+	[ "$$(cat "$$dir/a.code" "$$dir/a-longer-name/b.code" | tr -d '\n')" = 00 ] && \
+	cmp "$$dir/a/bin/gemmaudit" "$$dir/a-longer-name/b/bin/gemmaudit" && echo 'two clones build the same program' && sha256sum < "$$dir/a/bin/gemmaudit"
+
+vulncheck: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...
 
 $(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt
 	python3 -m venv $(KERNEL_TOOLS)

@@ -15,7 +15,7 @@ folder of its own,
     kernels/cuda/artefacts/<source>/{manifest.json, sm_80.cubin.gz, ..., ptx90.ptx.gz}
 
 with registers, shared memory, stack and spills of each kernel in the manifest. The same
-input gives the same bytes. A kernel that spills or has a stack frame fails the build,
+input gives the same bytes, where addresses are not random: NVRTC's order of some registers depends on them. A kernel that spills or has a stack frame fails the build,
 and so does a remark of ptxas that it gave up on an optimisation.
 
 `make kernels` runs this in an environment with the pinned compilers; by hand:
@@ -58,6 +58,22 @@ GAVE_UP = re.compile(r"C75\d\d|Potential Performance Loss|setmaxnreg' ignored|se
 
 class BuildError(Exception):
     """A source that can't be built, with the compiler's words."""
+
+
+def at_fixed_addresses():
+    """Starts this program again without address space layout randomisation. Where that is forbidden, as in some
+    containers, it goes on with it."""
+    no_randomisation = 0x0040000  # ADDR_NO_RANDOMIZE of <linux/personality.h>
+    try:
+        personality = ctypes.CDLL(None).personality
+    except AttributeError:  # not Linux
+        return
+    before = personality(ctypes.c_ulong(0xFFFFFFFF))  # asks
+    if before >= 0 and before & no_randomisation:
+        return
+    if before >= 0 and personality(ctypes.c_ulong(before | no_randomisation)) >= 0:
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    print("build_kernels: addresses stay random here, so that the order of registers in PTX may not be the usual one", file=sys.stderr)
 
 
 def toolchain():
@@ -251,6 +267,24 @@ def up_to_date(folder, want):
     return True
 
 
+def differing(folder, files):
+    """The names of files whose content in a folder is another one, that are not there, or that are there too many. How
+    well gzip compressed them does not count."""
+    def content(name, data):
+        return gzip.decompress(data) if name.endswith(".gz") else data
+
+    names = {f.name for f in folder.iterdir()} if folder.is_dir() else set()
+    other = sorted(names ^ set(files))
+    for name in sorted(names & set(files)):
+        try:
+            same = content(name, (folder / name).read_bytes()) == content(name, files[name])
+        except (OSError, EOFError):  # gzip.BadGzipFile is the first
+            same = False
+        if not same:
+            other.append(name)
+    return other
+
+
 def want_archs(want):
     return [targets(a)[2] for a in want["archs"]]
 
@@ -291,11 +325,15 @@ def main():
                         help="write PTX where machine code for an older GPU is asked for (75, 80, 86, 89), which newer ones run; needs --out")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="define a macro; needs --out")
     parser.add_argument("--force", action="store_true", help="build also what has not changed")
+    parser.add_argument("--verify", action="store_true", help="build anew and write nothing: exit code 1 where an image or a manifest in --out is another one")
+    parser.add_argument("--nth", type=int, metavar="N", help="only one source, the Nth counted round the list of their names, as a job that checks another one each time asks")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each kernel's registers and shared memory")
     args = parser.parse_args()
     if args.out == ARTEFACTS and (args.raw or args.defines or args.arch or args.ptx):
         parser.error("--arch, --raw, --ptx and -D are for experiments: give --out")
+    if args.only and args.nth is not None:
+        parser.error("--nth is of all sources, --only names them: give one of the two")
 
     try:
         files = find_files()
@@ -307,6 +345,8 @@ def main():
     for name in only:
         if name not in sources:
             parser.error(f"no source {name}.cu: expected one of {', '.join(sources)}")
+    if args.nth is not None:
+        only = [sorted(sources)[args.nth % len(sources)]]
     arch_only = [a for a in re.split(r"[,\s]+", args.arch) if a]
 
     try:
@@ -323,7 +363,7 @@ def main():
             want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers, files), "archs": archs,
                     "compilers": tools["versions"],
                     "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}
-            if args.force or not up_to_date(args.out / name, want):
+            if args.force or args.verify or not up_to_date(args.out / name, want):
                 wanted[name] = want
     except BuildError as e:
         sys.exit(f"build_kernels: {e}")
@@ -349,17 +389,23 @@ def main():
                 continue
             for line in sorted(logs):
                 print(line, file=sys.stderr)
+            manifest = {**wanted[name], "images": images}
+            files["manifest.json"] = layout(manifest).encode()
+            if args.verify:
+                other = differing(args.out / name, files)
+                failed = failed or bool(other)
+                print(f"{name}: {', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the source makes" if other else
+                      f"{name}: {len(images)} images and the manifest are what the source makes")
+                continue
             for file, data in files.items():
                 write(args.out / name / file, data)
-            manifest = {**wanted[name], "images": images}
-            write(args.out / name / "manifest.json", layout(manifest).encode())
             for stale in (args.out / name).iterdir():
-                if stale.name != "manifest.json" and stale.name not in files:
+                if stale.name not in files:
                     stale.unlink()
             print(f"{name}: {len(images)} images, {sum(map(len, files.values())) / 1024:.0f} KB")
             if args.verbose:
                 report(images)
-    if not only and args.out == ARTEFACTS and ARTEFACTS.exists():
+    if not only and not args.verify and args.out == ARTEFACTS and ARTEFACTS.exists():
         for folder in ARTEFACTS.iterdir():
             if folder.is_dir() and folder.name not in sources:
                 shutil.rmtree(folder)
@@ -370,4 +416,5 @@ def main():
 
 
 if __name__ == "__main__":
+    at_fixed_addresses()
     main()
