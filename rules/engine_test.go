@@ -406,6 +406,23 @@ func TestResultsOfRemedies(t *testing.T) {
 	}
 }
 
+// TestResultsInTime: when the time is up, what has been proven stays, and of restricted remedies nothing
+// that nobody has looked at.
+func TestResultsInTime(t *testing.T) {
+	for _, o := range []SplitOptions{{}, {SameBits: true}} {
+		m := dented(0)
+		m.numerics = func(results.ResultRequest) ([]results.Numerics, bool, error) { return nil, false, context.DeadlineExceeded }
+		o.Kinds = []RemedyKind{RemedyPad}
+		r := search(t, m, m.sweep(grid(8, 512, 8), 9), o)
+		if (len(r.Stretches) > 0) == o.SameBits {
+			t.Errorf("same bits %v: %d stretches", o.SameBits, len(r.Stretches))
+		}
+		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "the time was up before the results") }) {
+			t.Errorf("warnings %v", r.Warnings)
+		}
+	}
+}
+
 func TestOtherMs(t *testing.T) {
 	for m, want := range map[int][]int{1: {2}, 2: {1}, 3: {1, 2}, 8: {1, 4, 7}} {
 		if got := otherMs(m); !slices.Equal(got, want) {
