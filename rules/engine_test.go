@@ -363,7 +363,9 @@ func TestResultsOfRemedies(t *testing.T) {
 		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies left out: "},
 		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil, "3 elements past the bound"},
 		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil, "it broke"},
-		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) { return nil, false, fmt.Errorf("no memory") },
+		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) {
+			return nil, false, fmt.Errorf("no memory")
+		},
 			[]RemedyKind{RemedySplit, RemedyPad}, "no memory"},
 	} {
 		m := dented(0)
@@ -411,7 +413,9 @@ func TestResultsOfRemedies(t *testing.T) {
 func TestResultsInTime(t *testing.T) {
 	for _, o := range []SplitOptions{{}, {SameBits: true}} {
 		m := dented(0)
-		m.numerics = func(results.ResultRequest) ([]results.Numerics, bool, error) { return nil, false, context.DeadlineExceeded }
+		m.numerics = func(results.ResultRequest) ([]results.Numerics, bool, error) {
+			return nil, false, context.DeadlineExceeded
+		}
 		o.Kinds = []RemedyKind{RemedyPad}
 		r := search(t, m, m.sweep(grid(8, 512, 8), 9), o)
 		if (len(r.Stretches) > 0) == o.SameBits {
