@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -110,13 +112,43 @@ func intervalText(from, to int) string {
 	return itoa(from) + "–" + itoa(to)
 }
 
+// padText says to what a product is padded, and that its rows are copied.
+func padText(to int, pad table.PadKind) string {
+	if pad == table.Copied {
+		return "copy, pad to " + itoa(to)
+	}
+	return "pad to " + itoa(to)
+}
+
+// algorithmText names an algorithm by those of its attributes that are not what they mostly are.
+func algorithmText(a kernels.Algorithm) string {
+	text := "algorithm " + itoa(a.ID)
+	for _, f := range []struct {
+		name         string
+		value, usual int
+	}{
+		{"tile", a.Tile, 0}, {"stages", a.Stages, 0}, {"split-K", a.SplitK, 1}, {"reduction", a.Reduction, 0},
+		{"swizzle", a.Swizzle, 0}, {"custom", a.Custom, 0}, {"inner", a.Inner, 0}, {"cluster", a.Cluster, 0},
+	} {
+		if f.value != f.usual {
+			text += " " + f.name + " " + itoa(f.value)
+		}
+	}
+	return text
+}
+
 // remedyText says in few words what to do instead.
 func remedyText(r rules.Remedy) string {
 	switch r.Kind {
 	case rules.RemedySplit:
 		return results.JoinInts(r.Parts, "+")
 	case rules.RemedyPad:
-		return "pad to " + itoa(r.PadTo)
+		return padText(r.PadTo, r.Pad)
+	case rules.RemedyAlgorithm:
+		if r.Algorithm != (kernels.Algorithm{}) {
+			return "use " + r.Kernel + " " + algorithmText(r.Algorithm)
+		}
+		return "use " + r.Kernel
 	case rules.RemedyOther:
 		return "use " + r.Kernel
 	}

@@ -62,6 +62,9 @@ type GemmConfig struct {
 	Choice func(p kernels.Problem) (kernels.Choice, error)
 	// Arithmetic computes products for real; shapes must then be small.
 	Arithmetic bool
+	// Sum is what the kernel makes of a sum, before it is rounded to the output's type; nil
+	// leaves it exact.
+	Sum func(p kernels.Problem, sum float64) float64
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.
 	Packs bool
 	// PackTime is virtual time that packing a copy takes.
@@ -85,6 +88,7 @@ type LaunchInfo struct {
 	Kernel           string
 	Problem          kernels.Problem
 	Products         int               // of a batch of products; 0 where it is none
+	Copied           int64             // bytes of a copy; 0 where it is none
 	Attention        kernels.Attention // where it is no product
 	Softmax          kernels.SoftmaxProblem
 	Weights          int // identifies the weight copy, from 1 in order of preparation

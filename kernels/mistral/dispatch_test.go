@@ -18,7 +18,7 @@ func remedies(f *fixture, kernel, other string, d kernels.DType) *table.Table {
 	whole := func(a table.Action) []table.Interval { return []table.Interval{{From: 20, To: 57, Action: a}} }
 	t := &table.Table{Schema: table.Schema, Created: "2026-01-02T15:04:05Z", Series: []table.Series{
 		{Product: table.Product{N: c.Heads.Width(), K: c.Hidden}, Intervals: whole(table.Action{Kind: table.Split, First: []int{5, 3}})},
-		{Product: table.Product{N: c.Hidden, K: c.Heads.Query * c.Heads.Dim}, Intervals: whole(table.Action{Kind: table.Pad, PadTo: 57})},
+		{Product: table.Product{N: c.Hidden, K: c.Heads.Query * c.Heads.Dim}, Intervals: whole(table.Action{Kind: table.Pad, PadTo: 57, Pad: table.InPlace})},
 		{Product: table.Product{N: 2 * c.Inner, K: c.Hidden}, Intervals: whole(table.Action{Kind: table.Kernel, Kernel: other})},
 		{Product: table.Product{N: c.Hidden, K: c.Inner}, Intervals: whole(table.Action{Kind: table.Split, First: []int{1}})},
 	}}
