@@ -15,6 +15,8 @@ type Choice struct {
 	Slots float64 `json:"slots,omitempty"`
 	// Grid is the shape of the launch in blocks.
 	Grid [3]int `json:"grid,omitzero"`
+	// Algorithm is what the library is to be told to launch this whatever its heuristic says.
+	Algorithm Algorithm `json:"algorithm,omitzero"`
 }
 
 // Sides says how the tile of a choice for m by n lies in C, by how many blocks are launched: 1

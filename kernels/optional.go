@@ -19,7 +19,10 @@ import "context"
 //	Device          SoftmaxLister   softmax and its logarithm, and their correctness check
 //	Device          KernelLoader    kernels that are brought as files
 //	Device          SoftmaxLoader   softmax that is brought as a file
+//	Device          LaunchCopier    copies of rows as part of what is timed
+//	Device          TimesOnly       that nothing is computed, so that results tell nothing
 //	Provider        LibraryChooser  libraries that are named, in several versions
+//	Gemm            AlgorithmTaker  algorithms of a library by their attributes
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
 //	Gemm            QuantisedGemm   weights that are integers with scales
@@ -129,6 +132,20 @@ type SoftmaxLoader interface {
 	LoadSoftmax(path string) (SoftmaxKernel, error)
 }
 
+// LaunchCopier is implemented by devices that copy within their memory as one launch among others.
+type LaunchCopier interface {
+	// BindCopy returns a launch that copies so many bytes from the offset of one buffer, in bytes,
+	// to that of another one, or of the same where the two do not overlap. The error names what
+	// does not lie inside its buffer.
+	BindCopy(to Buffer, toOffset int64, from Buffer, fromOffset, bytes int64) (Launch, error)
+}
+
+// TimesOnly is implemented by devices whose kernels may take time and compute nothing.
+type TimesOnly interface {
+	// TimesOnly says that they do.
+	TimesOnly() bool
+}
+
 // LibraryChooser is implemented by providers whose devices open libraries of vendors.
 type LibraryChooser interface {
 	Provider
@@ -150,6 +167,15 @@ type Candidates interface {
 	// under the name [CandidateName] gives it. Which algorithm that is depends on
 	// the problem. It supports those problems for which there are so many choices.
 	Candidate(n int) Gemm
+}
+
+// AlgorithmTaker is implemented by kernels of a library that runs an algorithm by its attributes,
+// whatever its heuristic would choose.
+type AlgorithmTaker interface {
+	Gemm
+	// WithAlgorithm returns the kernel that runs one algorithm, under the name [AlgorithmName]
+	// gives it. It supports those problems for which the library accepts the algorithm.
+	WithAlgorithm(a Algorithm) Gemm
 }
 
 // Batcher is implemented by kernels that compute a [Batch] in one launch. Its methods are

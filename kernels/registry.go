@@ -130,10 +130,14 @@ func (e *UnavailableError) Error() string {
 }
 
 // FindGemm returns the kernel of that name on d, which may be one of the
-// [Candidates] of another. The error lists the names there are, or is an
+// [Candidates] of another, or an algorithm of it: see [AlgorithmTaker]. The error lists the names there are, or is an
 // [*UnavailableError] when the kernel is known but missing.
 func FindGemm(d Device, name string) (Gemm, error) {
 	base, n := SplitCandidate(name)
+	library, algorithm, exact := SplitAlgorithm(name)
+	if exact {
+		base = library
+	}
 	var have []string
 	for _, g := range d.Gemms() {
 		if g.Name() == name {
@@ -144,6 +148,12 @@ func FindGemm(d Device, name string) (Gemm, error) {
 				return c.Candidate(n), nil
 			}
 			return nil, fmt.Errorf("unknown kernel %q on %s: %s does not choose among algorithms", name, d.Spec().ID, base)
+		}
+		if exact && g.Name() == base {
+			if t, ok := g.(AlgorithmTaker); ok {
+				return t.WithAlgorithm(algorithm), nil
+			}
+			return nil, fmt.Errorf("unknown kernel %q on %s: %s takes no algorithm by its attributes", name, d.Spec().ID, base)
 		}
 		have = append(have, g.Name())
 	}

@@ -47,6 +47,9 @@ func askedScenario() {
 		c, err := g.(kernels.ChoiceTeller).Choice(kernels.Problem{Shape: kernels.Shape{M: m, N: 8, K: 32}, DType: kernels.BF16, BLayout: kernels.Transposed})
 		report(err)
 		if err == nil {
+			if c.Algorithm.ID > 0 && !strings.HasPrefix(c.Label, fmt.Sprintf("algo %d tile 128x256x64 stages 4 cluster 2x1 splitk 1", c.Algorithm.ID)) || c.Algorithm.ID == 0 && g.Name() != "cublas" {
+				fmt.Printf("error: %s has the attributes %+v\n", c.Label, c.Algorithm)
+			}
 			fmt.Printf("%s: tile %v split %d %s stages %d cluster %v grid %v slots %g\n",
 				c.Label, c.Tile, c.Split, c.Orientation, c.Stages, c.Cluster, c.Grid, c.Slots)
 		}
@@ -85,6 +88,8 @@ func TestAskedLibraries(t *testing.T) {
 		{"an old driver", "cublas", []string{"FAKE_CUDA_FAIL=cuGraphGetNodes:1:801"}, "error: cuda:0: the driver does not tell what cublas launches", false},
 		{"first", "cublaslt", nil, strings.Repeat(algo, 5), false},
 		{"second", "cublaslt:1", nil, strings.Repeat(strings.Replace(algo, "66", "67", 1), 5), false},
+		{"by its attributes", builtAlgorithm, nil, strings.Repeat(strings.Replace(algo, "66", "71", 1), 5), false},
+		{"not taken", strings.Replace(builtAlgorithm, "cluster3", "cluster4", 1), nil, "cuBLASLt does not take the algorithm for it", false},
 		{"no such choice", "cublaslt:7", nil, "kernel cublaslt:7 does not support bf16: cuBLASLt offers 3 algorithms for it", false},
 		{"nothing for it", "cublaslt", []string{"FAKE_CUBLAS_ALGOS=0"}, "cuBLASLt has no algorithm for it", false},
 		{"out of memory", "cublaslt", []string{"FAKE_CUBLAS_FAIL=cublasLtMatmulAlgoGetHeuristic:1:3"}, "ask cuBLASLt for an algorithm: CUBLAS_STATUS_ALLOC_FAILED", false},

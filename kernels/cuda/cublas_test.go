@@ -200,12 +200,20 @@ func TestBlasPassesGate(t *testing.T) {
 			t.Errorf("%s: %q, want three times %q", dtype, out, want)
 		}
 	}
+	// An algorithm by its attributes computes the same.
+	out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+builtAlgorithm, dtypeEnv+"=bf16")
+	if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(kernels.BF16))+len(kernels.GateBatches(kernels.BF16))); out != want {
+		t.Errorf("%s: %q, want %q", builtAlgorithm, out, want)
+	}
 	// A fourth choice is not there, which is a refusal and no error.
-	out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublaslt:3", dtypeEnv+"=fp32")
+	out, _ = child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublaslt:3", dtypeEnv+"=fp32")
 	if !strings.HasPrefix(out, "0 passed") || !strings.Contains(out, "kernel cublaslt:3 does not support fp32: cuBLASLt offers 3 algorithms for it") {
 		t.Errorf("cublaslt:3: %s", out)
 	}
 }
+
+// builtAlgorithm names what the fake library calls algorithm 71, which its heuristic does not offer.
+const builtAlgorithm = "cublaslt:id71_tile23_stages16_splitk1_red0_swizzle0_custom0_inner0_cluster3"
 
 // What the libraries are asked for, in their own column-major terms.
 func TestBlasCalls(t *testing.T) {
@@ -231,6 +239,8 @@ func TestBlasCalls(t *testing.T) {
 		{"cublaslt:1", "fp16", "kn", []string{"lt ask 1:", "lt ask 16:", "lt gemm algo 67"}, "label: algo 67 "},
 		{"cublaslt:2", "fp16", "kn", []string{"lt ask 16:", "lt gemm algo 68"}, "label: algo 68 "},
 		{"cublaslt:20", "fp16", "kn", []string{"lt ask 128:"}, "cuBLASLt offers 3 algorithms for it"},
+		{builtAlgorithm, "bf16", "nk", []string{"lt init algo 71 types 14 14 14 14 compute 68 scale 0\nlt check algo 71 m3\n", "lt gemm algo 71 workspace 33554432\n"},
+			"label: algo 71 tile 128x256x64 stages 4 cluster 2x1 splitk 1\n"},
 	} {
 		name := c.kernel + " " + c.dtype + " " + c.layout
 		out, trace := child(t, "product", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_TRACE=1", kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype, layoutEnv+"="+c.layout)
@@ -286,6 +296,10 @@ func TestBlasFailures(t *testing.T) {
 		{"cublaslt", "cublasLtMatrixLayoutCreate:3:14", "CUBLAS_STATUS_INTERNAL_ERROR"},
 		{"cublaslt", "cublasLtMatmulPreferenceSetAttribute:2:14", "CUBLAS_STATUS_INTERNAL_ERROR"},
 		{"cublaslt", "cublasLtMatmulAlgoGetHeuristic:1:15", "kernel cublaslt does not support bf16: cuBLASLt has no algorithm for it (CUBLAS_STATUS_NOT_SUPPORTED)"},
+		{builtAlgorithm, "cublasLtMatmulAlgoInit:1:7", "does not support bf16: cuBLASLt does not take the algorithm for it (CUBLAS_STATUS_INVALID_VALUE)"},
+		{builtAlgorithm, "cublasLtMatmulAlgoConfigSetAttribute:1:7", "cuBLASLt does not take the algorithm for it (CUBLAS_STATUS_INVALID_VALUE)"},
+		{builtAlgorithm, "cublasLtMatmulAlgoCheck:1:3", "m3 n8 k32 bf16: set up an algorithm of cuBLASLt: CUBLAS_STATUS_ALLOC_FAILED"},
+		{strings.Replace(builtAlgorithm, "tile23", "tile24", 1), "none:1:1", "cuBLASLt does not take the algorithm for it (CUBLAS_STATUS_NOT_SUPPORTED)"},
 		{"cublaslt", "cublasLtMatmul:1:8", "cublaslt: CUBLAS_STATUS_ARCH_MISMATCH"},
 		{"cublaslt", "cublasLtMatmul:1:55", "cublaslt: an unknown status (status 55)"},
 	} {

@@ -85,6 +85,7 @@ type LaunchInfo struct {
 	Kernel           string
 	Problem          kernels.Problem
 	Products         int               // of a batch of products; 0 where it is none
+	Copied           int64             // bytes of a copy; 0 where it is none
 	Attention        kernels.Attention // where it is no product
 	Softmax          kernels.SoftmaxProblem
 	Weights          int // identifies the weight copy, from 1 in order of preparation

@@ -214,6 +214,7 @@ type launch struct {
 	device  *Device
 	cost    func() float64
 	gemm    *gemm         // nil where it is no product
+	move    func() error  // of a copy, else nil
 	batch   kernels.Batch // of one product where it is no batch
 	weights *weights
 	a, c    kernels.Operand
@@ -229,6 +230,9 @@ func (l *launch) Tiling() kernels.Tiling { return l.tiling }
 
 // run fails when it was told to, and computes the product when it shall.
 func (l *launch) run() error {
+	if l.move != nil {
+		return l.move()
+	}
 	if l.gemm == nil {
 		return nil
 	}

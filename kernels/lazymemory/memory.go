@@ -40,6 +40,17 @@ func (m *Memory) FillWith(fill func([]byte) error) error {
 	return nil
 }
 
+// Within returns an error unless [off, off+n) lies in memory that is not freed, and is not empty.
+func (m *Memory) Within(off, n int64) error {
+	switch {
+	case m.closed:
+		return fmt.Errorf("access to a buffer of %d bytes that is closed", m.bytes)
+	case n < 1 || off < 0 || off > m.bytes || n > m.bytes-off:
+		return fmt.Errorf("access to %d bytes at %d of a buffer of %d", n, off, m.bytes)
+	}
+	return nil
+}
+
 // within brings the content into being and checks that [off, off+n) lies in it.
 func (m *Memory) within(off int64, n int) error {
 	if off < 0 || off > m.bytes || int64(n) > m.bytes-off {

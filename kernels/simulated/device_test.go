@@ -407,3 +407,30 @@ func TestTilings(t *testing.T) {
 		t.Errorf("%d rows of waves, %d planted ones: nothing is shown", waves, wrong)
 	}
 }
+
+// TestCopies: a copy takes what its bytes do, and only one that lies inside its buffers is bound.
+func TestCopies(t *testing.T) {
+	m, err := NewMachine(Config{Seed: 1, N: 256, K: 256, Ms: []int{8, 16, 24, 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := m.Open(Session{})
+	b, err := d.Alloc(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.BindCopy(b, 1<<19, b, 0, 1<<19)
+	if err != nil {
+		t.Fatal(err)
+	}
+	span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
+	if want := 10 * CopySeconds(1<<19); err != nil || math.Abs(span.Seconds/want-1) > 1e-9 {
+		t.Errorf("ten copies took %g s, %v; expected %g s", span.Seconds, err, want)
+	}
+	if _, err := d.BindCopy(b, 1<<19, b, 1, 1<<19); err == nil {
+		t.Error("a copy that overlaps was bound")
+	}
+	if _, err := d.BindCopy(b, 1<<19, b, 0, 1<<19+1); err == nil {
+		t.Error("a copy past the end was bound")
+	}
+}

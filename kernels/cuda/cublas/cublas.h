@@ -96,6 +96,11 @@ ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const 
 // what was offered before. It returns the library's status. Calls must not use the plan.
 int ga_cublaslt_plan_ask(ga_cublaslt_plan *plan, int64_t n, unsigned align_b, unsigned align_a, unsigned align_c);
 
+// ga_cublaslt_plan_with makes a plan of the one algorithm that a configuration names, whose waves
+// and workspace are ignored. It returns NULL and the library's status when the library does not
+// take it for the product, or not with the session's workspace.
+ga_cublaslt_plan *ga_cublaslt_plan_with(ga_cublaslt_session *session, const ga_blas_gemm *g, const ga_cublaslt_config *config, int *status);
+
 int ga_cublaslt_plan_count(const ga_cublaslt_plan *plan);
 void ga_cublaslt_plan_config(const ga_cublaslt_plan *plan, int algorithm, ga_cublaslt_config *config);
 void ga_cublaslt_plan_free(ga_cublaslt_plan *plan);

@@ -35,6 +35,9 @@ _Static_assert(sizeof(heuristic) == 96, "the layout of a heuristic's result");
   F(MatmulAlgoGetHeuristic, (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int requested, \
                              heuristic *results, int *returned)) \
   F(MatmulAlgoConfigGetAttribute, (const algorithm *algo, int attribute, void *value, size_t bytes, size_t *written)) \
+  F(MatmulAlgoInit, (void *handle, int compute, int scale, int a, int b, int c, int d, int id, algorithm *algo)) \
+  F(MatmulAlgoConfigSetAttribute, (algorithm *algo, int attribute, const void *value, size_t bytes)) \
+  F(MatmulAlgoCheck, (void *handle, void *desc, void *a, void *b, void *c, void *d, const algorithm *algo, heuristic *result)) \
   F(Matmul, (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, \
              const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const algorithm *algo, void *workspace, \
              size_t bytes, void *stream))
@@ -168,6 +171,49 @@ ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_bl
                                        unsigned align_c, int most, int *status) {
   ga_cublaslt_plan *plan = ga_cublaslt_plan_describe(session, g, most, status);
   if (plan == NULL || (*status = ask(plan, align_b, align_a, align_c)) == 0) return plan;
+  ga_cublaslt_plan_free(plan);
+  return NULL;
+}
+
+// configure sets one number of an algorithm. A version that lacks an attribute has it at 0.
+static int configure(const ga_cublaslt *lib, algorithm *algo, int which, int32_t value, size_t bytes) {
+  uint16_t narrow = (uint16_t)value;
+  int status = lib->MatmulAlgoConfigSetAttribute(algo, which, bytes == sizeof narrow ? (const void *)&narrow : &value, bytes);
+  return value == 0 ? 0 : status;
+}
+
+// rebuild makes the algorithm of a configuration the only one that is offered.
+static int rebuild(ga_cublaslt_plan *plan, const ga_blas_gemm *g, const ga_cublaslt_config *config) {
+  const ga_cublaslt_session *on = plan->on;
+  const ga_cublaslt *lib = plan->lib;
+  algorithm *algo = &plan->offered[0].algo;
+  int status = lib->MatmulAlgoInit(on->handle, g->compute, g->scale, g->in, g->in, g->out, g->out, config->id, algo);
+  const struct { int attribute; int32_t value; size_t bytes; } wants[] = {
+    {CONFIG_TILE, config->tile, 4},
+    {CONFIG_STAGES, config->stages, 4},
+    {CONFIG_SPLIT_K, config->split_k, 4},
+    {CONFIG_REDUCTION, config->reduction, 4},
+    {CONFIG_SWIZZLE, config->swizzle, 4},
+    {CONFIG_CUSTOM_OPTION, config->custom_option, 4},
+    {CONFIG_INNER_SHAPE, config->inner_shape, 2},
+    {CONFIG_CLUSTER_SHAPE, config->cluster_shape, 2},
+  };
+  for (size_t i = 0; i < sizeof wants / sizeof *wants && status == 0; i++)
+    status = configure(lib, algo, wants[i].attribute, wants[i].value, wants[i].bytes);
+  heuristic checked = {.state = 0};
+  if (status == 0) status = lib->MatmulAlgoCheck(on->handle, plan->desc, plan->b, plan->a, plan->c, plan->c, algo, &checked);
+  if (status != 0) return status;
+  if (checked.state != 0) return checked.state;
+  if (checked.workspace > on->bytes) return GA_BLAS_NOT_SUPPORTED;
+  checked.algo = *algo;
+  plan->offered[0] = checked;
+  plan->count = 1;
+  return 0;
+}
+
+ga_cublaslt_plan *ga_cublaslt_plan_with(ga_cublaslt_session *session, const ga_blas_gemm *g, const ga_cublaslt_config *config, int *status) {
+  ga_cublaslt_plan *plan = ga_cublaslt_plan_describe(session, g, 1, status);
+  if (plan == NULL || (*status = rebuild(plan, g, config)) == 0) return plan;
   ga_cublaslt_plan_free(plan);
   return NULL;
 }

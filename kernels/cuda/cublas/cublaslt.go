@@ -41,20 +41,22 @@ func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 	}
 	out := []kernels.ChoiceTeller{k}
 	for _, t := range k.tellers[:n-1] {
-		out = append(out, &cublasLtChoice{t, k.n})
+		out = append(out, &cublasLtChoice{cublasLt: t, n: k.n, exact: k.exact})
 	}
 	return out, k.open()
 }
 
 // cublasLtChoice is the kernel of one choice: the heuristic's first, or the nth after
-// that.
+// that, or the algorithm of some attributes whatever the heuristic says.
 type cublasLtChoice struct {
 	*cublasLt
-	n int
+	n     int
+	exact kernels.Algorithm // zero where the heuristic is asked
 }
 
 var (
-	_ kernels.Candidates   = (*cublasLtChoice)(nil)
+	_ kernels.Candidates     = (*cublasLtChoice)(nil)
+	_ kernels.AlgorithmTaker = (*cublasLtChoice)(nil)
 	_ kernels.ChoiceTeller = (*cublasLtChoice)(nil)
 	_ kernels.ChoiceTeller = (*cublas)(nil)
 	_ kernels.Batcher      = (*cublasLtChoice)(nil)
@@ -66,6 +68,7 @@ type ltKey struct {
 	product blasProduct
 	aligned [3]int
 	most    int
+	exact   kernels.Algorithm // the heuristic is not asked
 }
 
 // ltPlan is the heuristic's answer, and the memory that the library keeps for it.
@@ -84,7 +87,10 @@ const (
 )
 
 func (k *cublasLtChoice) Name() string {
-	if k.n == 0 {
+	switch {
+	case k.exact != kernels.Algorithm{}:
+		return kernels.AlgorithmName(k.kernel, k.exact)
+	case k.n == 0:
 		return k.kernel
 	}
 	return kernels.CandidateName(k.kernel, k.n)
@@ -95,12 +101,23 @@ func (k *cublasLtChoice) Describe() string {
 	if k.n > 0 {
 		choice = fmt.Sprintf("choice %d after the heuristic's first", k.n)
 	}
+	if k.exact != (kernels.Algorithm{}) {
+		choice = ltConfigOf(k.exact).label() + " by its attributes"
+	}
 	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 without fast accumulation",
 		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums)
 }
 
 // Candidate is the nth choice after the first.
-func (k *cublasLtChoice) Candidate(n int) kernels.Gemm { return &cublasLtChoice{k.cublasLt, n} }
+func (k *cublasLtChoice) Candidate(n int) kernels.Gemm {
+	return &cublasLtChoice{cublasLt: k.cublasLt, n: n}
+}
+
+// WithAlgorithm implements [kernels.AlgorithmTaker] by cublasLtMatmulAlgoInit and the attributes;
+// cublasLtMatmulAlgoCheck says which products it supports.
+func (k *cublasLtChoice) WithAlgorithm(a kernels.Algorithm) kernels.Gemm {
+	return &cublasLtChoice{cublasLt: k.cublasLt, exact: a}
+}
 
 // Supports asks the heuristic, which knows better than any list of conditions.
 func (k *cublasLtChoice) Supports(p kernels.Problem) error {
@@ -138,7 +155,17 @@ func (k *cublasLt) open() error {
 
 // ask returns the heuristic's answer for a product with up to most algorithms.
 func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, error) {
-	key := ltKey{product, aligned, most}
+	return k.planned(ltKey{product: product, aligned: aligned, most: most})
+}
+
+// with returns the plan of one algorithm by its attributes. The library does not look at how
+// operands are aligned when it says whether it takes the algorithm.
+func (k *cublasLt) with(product blasProduct, a kernels.Algorithm) (*ltPlan, error) {
+	return k.planned(ltKey{product: product, exact: a})
+}
+
+// planned returns the library's answer, which is kept.
+func (k *cublasLt) planned(key ltKey) (*ltPlan, error) {
 	if plan := k.plans[key]; plan != nil {
 		return plan, nil
 	}
@@ -151,8 +178,17 @@ func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, 
 	}
 	defer leave()
 	plan := &ltPlan{}
-	gemm := product.gemm()
-	plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(aligned[0]), C.uint(aligned[1]), C.uint(aligned[2]), C.int(most), &plan.status)
+	gemm := key.product.gemm()
+	if key.exact != (kernels.Algorithm{}) {
+		a := key.exact
+		config := C.ga_cublaslt_config{
+			id: C.int32_t(a.ID), tile: C.int32_t(a.Tile), stages: C.int32_t(a.Stages), split_k: C.int32_t(a.SplitK), reduction: C.int32_t(a.Reduction),
+			swizzle: C.int32_t(a.Swizzle), custom_option: C.int32_t(a.Custom), inner_shape: C.int32_t(a.Inner), cluster_shape: C.int32_t(a.Cluster),
+		}
+		plan.c = C.ga_cublaslt_plan_with(k.session, &gemm, &config, &plan.status)
+	} else {
+		plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(key.aligned[0]), C.uint(key.aligned[1]), C.uint(key.aligned[2]), C.int(key.most), &plan.status)
+	}
 	if plan.c != nil {
 		plan.own()
 		plan.read()
@@ -177,7 +213,7 @@ func (k *cublasLt) askAgain(product blasProduct, aligned [3]int, most int) (*ltP
 		return nil, err
 	}
 	defer leave()
-	key := ltKey{product, aligned, most}
+	key := ltKey{product: product, aligned: aligned, most: most}
 	key.product.n = 0
 	plan := k.questions[key]
 	if plan == nil {
@@ -227,12 +263,24 @@ func (p *ltPlan) refused() bool {
 // choose returns the plan that holds the kernel's choice for a product, and which of
 // its algorithms that is. ask is how the heuristic is asked.
 func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned [3]int, ask ltAsk) (*ltPlan, int, error) {
+	refuse := func(format string, args ...any) (*ltPlan, int, error) {
+		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
+	}
+	if k.exact != (kernels.Algorithm{}) {
+		plan, err := k.with(product, k.exact)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case len(plan.configs) == 0 && !plan.refused():
+			return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("set up an algorithm of cuBLASLt", plan.status))
+		case len(plan.configs) == 0:
+			return refuse("cuBLASLt does not take the algorithm for it (%s)", C.GoString(C.ga_blas_status(plan.status)))
+		}
+		return plan, 0, nil
+	}
 	first, err := ask(product, aligned, 1)
 	if err != nil {
 		return nil, 0, err
-	}
-	refuse := func(format string, args ...any) (*ltPlan, int, error) {
-		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case len(first.configs) == 0 && !first.refused():

@@ -183,7 +183,7 @@ func TestBlasSplitSums(t *testing.T) {
 	first := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
 	gemms := []kernels.Gemm{
 		exact, &cublas{dev: d.Device, lib: exact.lib, loading: exact.loading, about: exact.about, sums: sumsRounded},
-		first, &cublasLtChoice{&cublasLt{dev: d.Device, lib: first.lib, about: first.about, sums: sumsRounded}, 0},
+		first, &cublasLtChoice{cublasLt: &cublasLt{dev: d.Device, lib: first.lib, about: first.about, sums: sumsRounded}},
 	}
 	for _, g := range gemms {
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
@@ -197,5 +197,44 @@ func TestBlasSplitSums(t *testing.T) {
 			us, labels := timesOf(t, d, gemms, p, 5)
 			t.Logf("%v cublas %.2f, rounded %.2f; cublaslt %.2f (%s), rounded %.2f (%s)", p.Shape, us[0], us[1], us[2], labels[2], us[3], labels[3])
 		}
+	}
+}
+
+// TestBlasAlgorithmsByAttributes: what the heuristic offers is taken by its attributes too, says
+// that it is the same, and computes the same bits.
+func TestBlasAlgorithmsByAttributes(t *testing.T) {
+	d := gputest.First(t)
+	lt := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
+	p := kernels.Problem{Shape: kernels.Shape{M: 264, N: 4096, K: 4096}, DType: kernels.BF16, BLayout: kernels.Transposed}
+	var offered, refused int
+	for n := range 8 {
+		var choice kernels.Gemm = lt
+		if n > 0 {
+			choice = lt.Candidate(n)
+		}
+		if choice.Supports(p) != nil {
+			break
+		}
+		told, err := choice.(kernels.ChoiceTeller).Choice(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered++
+		built := lt.WithAlgorithm(told.Algorithm)
+		if err := built.Supports(p); err != nil {
+			refused++
+			t.Logf("%s: %v", told.Label, err)
+			continue
+		}
+		again, err := built.(kernels.ChoiceTeller).Choice(p)
+		if err != nil || again.Label != told.Label || again.Algorithm != told.Algorithm {
+			t.Errorf("%s is %s by its attributes, %v", told.Label, again.Label, err)
+		}
+		if _, err := kernels.CheckKernel(t.Context(), d, built, kernels.BF16, 7); err != nil {
+			t.Errorf("%s: %v", built.Name(), err)
+		}
+	}
+	if offered < 2 || 2*refused > offered {
+		t.Errorf("of %d algorithms %d are refused by their attributes", offered, refused)
 	}
 }

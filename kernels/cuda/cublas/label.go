@@ -86,11 +86,23 @@ func (c ltConfig) tiling() kernels.Tiling {
 	return t
 }
 
+// algorithm is what the library is told to run it.
+func (c ltConfig) algorithm() kernels.Algorithm {
+	return kernels.Algorithm{ID: c.id, Tile: c.tile, Stages: c.stages, SplitK: c.splitK, Reduction: c.reduction,
+		Swizzle: c.swizzle, Custom: c.customOption, Inner: c.inside, Cluster: c.cluster}
+}
+
+// ltConfigOf is the configuration of an algorithm by its attributes.
+func ltConfigOf(a kernels.Algorithm) ltConfig {
+	return ltConfig{id: a.ID, tile: a.Tile, stages: a.Stages, splitK: a.SplitK, reduction: a.Reduction,
+		swizzle: a.Swizzle, customOption: a.Custom, inside: a.Inner, cluster: a.Cluster}
+}
+
 // choice is what the attributes say would be launched for m by n of C on so many
 // multiprocessors. Each of these runs whole blocks at a time, so that the tiles at a time follow
 // from the waves, however the library rounds them.
 func (c ltConfig) choice(m, n, sms int) kernels.Choice {
-	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling()}
+	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling(), Algorithm: c.algorithm()}
 	if t := choice.Tiling; t.Tiled() && t.Waves > 0 {
 		tiles := planning.DivideUp(m, t.Tile[0]) * planning.DivideUp(n, t.Tile[1]) * t.Split
 		choice.Slots = float64(sms) * max(1, math.Round(float64(tiles)/(t.Waves*float64(sms))))

@@ -198,7 +198,7 @@ func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error
 	version, path = versionOf(C.ga_cublaslt_about(l.lt))
 	d.SetVersion(ltName, kernels.LibraryVersion(ltName, versionText(version), "", path))
 	lt := &cublasLt{dev: d, kernel: ltName, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
-	return append(gemms, &cublasLtChoice{lt, 0}), missing
+	return append(gemms, &cublasLtChoice{cublasLt: lt}), missing
 }
 
 // blasError is a status of the library in words.

@@ -2,18 +2,10 @@
 
 package driver
 
-/*
-#include <stdlib.h>
-#include "execute.h"
-*/
-import "C"
-
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/datasheet"
@@ -94,15 +86,10 @@ func (d *Device) NewCopies(to, from uint64, bytes int64, keep ...any) ([]*Launch
 	if err != nil {
 		return nil, err
 	}
-	own := (*C.ga_cuda_copy)(C.malloc(C.sizeof_ga_cuda_copy))
-	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(to), src: C.CUdeviceptr(from), bytes: C.size_t(bytes)}
-	drivers, err := d.NewLaunch("driver's copy", "copy memory", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}}, keep...)
+	drivers, err := d.driverCopy(to, from, bytes, keep...)
 	if err != nil {
-		C.free(unsafe.Pointer(own))
 		return nil, err
 	}
-	runtime.AddCleanup(drivers, func(own *C.ga_cuda_copy) { C.free(unsafe.Pointer(own)) }, own)
-	drivers.Library = func(code int) error { return result(C.CUresult(code)) }
 	return []*Launch{kernel, drivers}, nil
 }
 

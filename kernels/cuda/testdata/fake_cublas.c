@@ -293,13 +293,55 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layou
   return have == 0 ? NOT_SUPPORTED : 0;
 }
 
+// What all algorithms are configured as: 128x256x64, 4 stages, clusters of 2x1.
+static const int configured[] = {0, 23, 1, 0, 0, 0, 16, 0, 3};
+enum { ATTRIBUTES = 9, LARGEST_ALGORITHM = 99, BUILT = 1 };
+
+// One that was built keeps its attributes behind its id, and says in its last word that it was.
+static int32_t attribute_of(const algorithm *algo, int which) {
+  if (which == 0) return (int32_t)algo->data[0];
+  return algo->data[7] == BUILT ? ((const uint16_t *)&algo->data[1])[which] : configured[which];
+}
+
 int cublasLtMatmulAlgoConfigGetAttribute(const algorithm *algo, int attribute, void *value, size_t bytes, size_t *written) {
   BEGIN;
-  static const int values[] = {0, 23, 1, 0, 0, 0, 16, 0, 3}; // 128x256x64, 4 stages, clusters of 2x1
-  if (attribute < 0 || attribute > 8 || bytes != (attribute > 6 ? 2 : 4)) return INVALID_VALUE;
-  int32_t v = attribute == 0 ? (int32_t)algo->data[0] : values[attribute];
+  if (attribute < 0 || attribute >= ATTRIBUTES || bytes != (attribute > 6 ? 2 : 4)) return INVALID_VALUE;
+  int32_t v = attribute_of(algo, attribute);
   memcpy(value, &v, bytes);
   *written = bytes;
+  return 0;
+}
+
+int cublasLtMatmulAlgoInit(void *h, int compute, int scale, int a, int b, int c, int d, int id, algorithm *algo) {
+  BEGIN;
+  (void)h;
+  TRACE("lt init algo %d types %d %d %d %d compute %d scale %d\n", id, a, b, c, d, compute, scale);
+  if (id < 1 || id > LARGEST_ALGORITHM) return INVALID_VALUE;
+  *algo = (algorithm){{(uint64_t)id}};
+  algo->data[7] = BUILT;
+  return 0;
+}
+
+int cublasLtMatmulAlgoConfigSetAttribute(algorithm *algo, int attribute, const void *value, size_t bytes) {
+  BEGIN;
+  if (attribute < 1 || attribute >= ATTRIBUTES || bytes != (attribute > 6 ? 2 : 4) || algo->data[7] != BUILT) return INVALID_VALUE;
+  int32_t v = 0;
+  memcpy(&v, value, bytes);
+  ((uint16_t *)&algo->data[1])[attribute] = (uint16_t)v;
+  return 0;
+}
+
+int cublasLtMatmulAlgoCheck(void *h, desc *d, layout *a, layout *b, layout *c, layout *dd, const algorithm *algo, heuristic *result) {
+  BEGIN;
+  (void)h;
+  (void)d;
+  TRACE("lt check algo %d m%d\n", (int)algo->data[0], (int)b->cols);
+  if (a->type != b->type || c != dd) return INVALID_VALUE;
+  for (int i = 1; i < ATTRIBUTES; i++)
+    if (attribute_of(algo, i) != configured[i]) return NOT_SUPPORTED;
+  const char *most = getenv("FAKE_CUBLAS_ALGORITHM_M");
+  if (most != NULL && (int)b->cols > atoi(most)) return NOT_SUPPORTED;
+  *result = (heuristic){.algo = *algo, .waves = (float)algo->data[0] / 100};
   return 0;
 }
 

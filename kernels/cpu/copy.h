@@ -1,0 +1,10 @@
+// Copying as a launch among others.
+#ifndef GEMMAUDIT_COPY_H
+#define GEMMAUDIT_COPY_H
+
+#include "launch.h"
+
+// ga_copy_kernel is a ga_kernel that copies g->k bytes from g->a to g->c, which do not overlap.
+void ga_copy_kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
+
+#endif
