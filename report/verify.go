@@ -100,6 +100,8 @@ func actionText(a table.Action, m int) string {
 		return "pad to " + itoa(a.PadTo)
 	case table.Kernel:
 		return "use " + a.Kernel
+	case table.Algorithm:
+		return a.Kernel + "'s " + attributesText(a.Algorithm)
 	}
 	return string(table.Direct)
 }

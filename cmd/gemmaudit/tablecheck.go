@@ -16,13 +16,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/results/tunableop"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
+// defaultTuned is the kernel that PyTorch runs where TunableOp says nothing.
+const defaultTuned = "cublas"
+
 type verifyOptions struct {
 	app      *app
 	rules    ruleFlags
+	kernel   string
 	anyway   bool
 	deadline time.Duration
 	prune    string
@@ -30,35 +35,44 @@ type verifyOptions struct {
 	output   report.Format
 }
 
-func newVerifyTableCommand(a *app) *cobra.Command {
+func newTableCheckCommand(a *app) *cobra.Command {
 	opts := &verifyOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "verify-table TABLE.json",
-		Short: "Measure a lookup table again on this machine",
+		Use:   "check TABLE",
+		Short: "Measure a table again on this machine, and strike entries that lose",
 		Example: examples(
-			"gemmaudit verify-table table.json",
-			"gemmaudit verify-table table.json --prune still-pays.json",
-			"gemmaudit verify-table table.json --anyway -o json   # although the driver is another one",
+			"gemmaudit table check table.json",
+			"gemmaudit table check table.json --prune still-pays.json",
+			"gemmaudit table check run.db --anyway -o json                          # although the driver is another one",
+			"gemmaudit table check tunableop_results.csv --prune proven.csv         # PyTorch's own choice, or ours",
 		),
-		Long: `Compares the table's validators with this machine: device and its instruction sets, driver,
+		Long: `Takes a table in JSON, a run that holds executed remedies, or a file of PyTorch's TunableOp.
+
+Compares the table's validators with this machine: device and its instruction sets, driver,
 library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed
 again together with the direct product, at the batches of its proofs. An entry that no longer pays
-is rejected.` + exitHelp(
+is rejected.
+
+A file of TunableOp's tells no conditions. Each of its algorithms of cuBLASLt is rebuilt from its
+attributes, checked by the library for its product, and timed beside --kernel; one that the library
+refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
 			"4  no entry was rejected, but some are undecided"),
-		Args:              exactArgs("TABLE.json"),
-		ValidArgsFunction: filesWith("json"),
+		Args:              exactArgs("TABLE"),
+		ValidArgsFunction: filesWith("json", "csv", "db"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
 	}
 	opts.rules.register(cmd)
 	broughtFlags(a, cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&opts.kernel, "kernel", defaultTuned, "kernel beside which the algorithms of TunableOp's file are timed")
 	flags.BoolVar(&opts.anyway, "anyway", false, "measure although conditions differ")
 	flags.DurationVar(&opts.deadline, "deadline", 0, "stop after this long; the rest stays unchecked")
-	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go")
+	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go; TunableOp's file as it was")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	outputFlag(cmd, &opts.output)
+	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
 	complete(cmd, "deadline", fixed("1m", "10m"))
 	complete(cmd, "prune", filesWith(tableExtensions...))
 	return cmd
@@ -97,9 +111,13 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	t, err := readTable(path)
+	source, err := a.readSource(path, o.kernel)
 	if err != nil {
 		return err
+	}
+	t := source.table
+	if source.tuned != nil && len(t.Series) == 0 {
+		return inconclusivef("%s: it names no algorithm of %s", path, tunableop.Library)
 	}
 	device, err := a.tableDevice(t)
 	if err != nil {
@@ -117,7 +135,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	}
 	if o.prune != "" {
 		pruned := rules.PruneTable(t, checks)
-		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return encodeTable(w, pruned, o.prune) })
+		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return source.writePruned(w, pruned, o.prune) })
 		if err != nil {
 			return err
 		}
@@ -127,6 +145,17 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	return o.verdict(v)
+}
+
+// writePruned writes what is left of a table: of TunableOp's file all lines but those that lost.
+func (s *tableSource) writePruned(w io.Writer, pruned *table.Table, path string) error {
+	if s.tuned == nil {
+		return encodeTable(w, pruned, path)
+	}
+	return s.tuned.Strike(w, func(p table.Product, m int) bool {
+		p.Kernel = s.kernel
+		return s.table.Lookup(p, m).Kind != pruned.Lookup(p, m).Kind
+	})
 }
 
 // verdict turns a verification into the command's outcome.
