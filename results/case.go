@@ -78,6 +78,10 @@ type Case struct {
 	Parts []int `json:"parts,omitempty"`
 	// PadTo is the M that is computed when the product is padded, else 0.
 	PadTo int `json:"pad_to,omitempty"`
+	// Copied says that a padded product's rows are copied into a place with room for PadTo rows
+	// first, as an engine does that has none behind them. The output has room: whoever launches
+	// allocates it, and its first M rows are the result.
+	Copied bool `json:"copied,omitempty"`
 	// Label is the library's kernel or algorithm, where it is known.
 	Label string `json:"label,omitempty"`
 	// Launch is how the kernel was launched, as far as it is known. Like the label it
@@ -121,16 +125,37 @@ func bindLaunch(l Launch) []any {
 type CaseKey struct {
 	SeriesKey
 	m, padTo int
-	parts    string
+	parts    string // as they are stored
 }
 
 // Key is the identity of the case.
 func (c Case) Key() CaseKey {
-	k := CaseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo}
-	if len(c.Parts) > 0 {
-		k.parts = JoinInts(c.Parts, "+")
+	return CaseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo, parts: c.storedParts()}
+}
+
+// copiedParts stands in the place of parts where a padded product's rows are copied first.
+const copiedParts = "copied"
+
+// storedParts is how a case is executed, as files have it: "192+1988", "copied", empty for a
+// single launch.
+func (c Case) storedParts() string {
+	switch {
+	case len(c.Parts) > 0:
+		return JoinInts(c.Parts, "+")
+	case c.Copied:
+		return copiedParts
 	}
-	return k
+	return ""
+}
+
+// readParts is the reverse of storedParts.
+func (c *Case) readParts(s string) (err error) {
+	if c.Copied = s == copiedParts; c.Copied {
+		c.Parts = nil
+		return nil
+	}
+	c.Parts, err = splitParts(s)
+	return err
 }
 
 // FLOPs is the number of operations that the case asks for, whatever is executed for it.
@@ -140,7 +165,7 @@ func (c Case) FLOPs() float64 { return c.Subject.FLOPs(c.M) }
 func (c Case) Bytes() float64 { return c.Subject.Bytes(c.M) }
 
 // String prints a case as "cpu/amx/bf16/m4096 n14336 k4096", followed by
-// "= 192+3904" for a split and "→ 4224" for padding.
+// "= 192+3904" for a split and "→ 4224" for padding, "→ 4224 copied" where rows are copied first.
 func (c Case) String() string {
 	s := fmt.Sprintf("%s/m%d %s%s", c.prefix(), c.M, c.Size(), c.Traits())
 	switch {
@@ -148,6 +173,9 @@ func (c Case) String() string {
 		s += " = " + JoinInts(c.Parts, "+")
 	case c.PadTo > 0:
 		s += " → " + strconv.Itoa(c.PadTo)
+	}
+	if c.Copied {
+		s += " " + copiedParts
 	}
 	return s
 }

@@ -10,8 +10,8 @@
 //	meta      the machine (fingerprint), peaks and bandwidths (ceilings), the plan, as JSON
 //	origins   the run, host, device, card and labels that samples come from
 //	series    operation, device, kernel, dims, operands, layout, regime, threads, pack_inside
-//	cases     a series and an m; parts ("192+1988") and pad_to of a remedy; the label and
-//	          the launch of what ran
+//	cases     a series and an m; parts ("192+1988", or "copied" of a padded product whose rows are
+//	          copied first) and pad_to of a remedy; the label and the launch of what ran
 //	samples   one row a block: case, phase, round, microseconds a launch, clock, power, temperature,
 //	          allocation, energy a launch, published MFU, origin
 //	choices   what kernels say that they would run at the Ms of a series: stretches from_m to to_m

@@ -60,7 +60,7 @@ type Exported struct {
 	Regime       Regime               `json:"regime" parquet:"regime,dict"`
 	Threads      int                  `json:"threads" parquet:"threads"`
 	PackInside   bool                 `json:"pack_inside" parquet:"pack_inside"`
-	Parts        string               `json:"parts" parquet:"parts,dict"` // "192+1988", empty for a single launch
+	Parts        string               `json:"parts" parquet:"parts,dict"` // "192+1988", "copied", empty for a single launch
 	PadTo        int                  `json:"pad_to" parquet:"pad_to"`
 	Label        string               `json:"label" parquet:"label,dict"`
 	Distribution kernels.Distribution `json:"distribution" parquet:"distribution,dict"`
@@ -174,7 +174,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
 			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
-			PackInside: c.PackInside, Parts: JoinInts(c.Parts, "+"), PadTo: c.PadTo, Label: c.Label,
+			PackInside: c.PackInside, Parts: c.storedParts(), PadTo: c.PadTo, Label: c.Label,
 			Distribution: meta.Distribution, Seed: seed,
 			Allocation: s.Allocation, EnergyMJ: told(s.EnergyMJ), Utils: told(s.Utils),
 			TileM: told(c.Launch.Tile[0]), TileN: told(c.Launch.Tile[1]), TileK: told(c.Launch.Tile[2]),

@@ -278,7 +278,7 @@ func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
 			return f.fail(inside.name, "is neither true nor false")
 		}
 	}
-	if c.Parts, err = splitParts(f.in(parts)); err != nil {
+	if err = c.readParts(f.in(parts)); err != nil {
 		return f.fail(parts.name, "is not a sum of parts: %v", err)
 	}
 	// M and the subject were looked at where they were read, the subject once for all lines

@@ -124,10 +124,7 @@ func (s *importStore) add(rec *record) error {
 		}
 		s.lastKey, s.lastSeries = rec.c.SeriesKey, series
 	}
-	key := importKey{series, rec.c.M, rec.c.PadTo, ""}
-	if len(rec.c.Parts) > 0 {
-		key.parts = JoinInts(rec.c.Parts, "+")
-	}
+	key := importKey{series, rec.c.M, rec.c.PadTo, rec.c.storedParts()}
 	id, ok := s.ids[key]
 	if !ok {
 		id = int64(len(s.cases)) + 1

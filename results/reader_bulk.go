@@ -144,7 +144,7 @@ func (d *reader) cases(each func(Case) error) error {
 		}
 		c.readLabel()
 		var err error
-		if c.Parts, err = splitParts(string(s.Text(3))); err != nil {
+		if err = c.readParts(string(s.Text(3))); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)
 		}
 		if err := errors.Join(s.Err(), c.Validate()); err != nil {

@@ -17,7 +17,8 @@ const applicationID = 0x476d4175
 // its identity are in the unique constraints, so that one case can't be stored
 // twice. dims names the other dimensions and operands the types of the operands
 // (see identity.go); both are JSON in one canonical form, so that equal ones are
-// equal as text. parts is "192+1988" for a split and empty for a single launch.
+// equal as text. parts is "192+1988" for a split, "copied" for a padded product whose rows are
+// copied first, and empty for a single launch.
 // What is not known of a launch is null.
 //
 // A sample's seq is its primary key: blocks run one after the other, and the order

@@ -63,6 +63,8 @@ func (c Case) checkExecution() error {
 		return fmt.Errorf("case %v: %v is not padded", c, c.Operation)
 	case c.PadTo != 0 && c.PadTo <= c.M:
 		return fmt.Errorf("case %v is padded to %d, expected more than %d", c, c.PadTo, c.M)
+	case c.Copied && c.PadTo == 0:
+		return fmt.Errorf("case %v has its rows copied and is not padded", c)
 	case len(c.Parts) > 0 && c.PadTo != 0:
 		return fmt.Errorf("case %v is both split and padded", c)
 	case c.Threads < 0:
@@ -125,7 +127,7 @@ func bindSeries(id int64, k SeriesKey) ([]any, error) {
 
 // bindCase lists the values of insertCase.
 func bindCase(series int64, c Case) []any {
-	return append([]any{c.ID, series, c.M, JoinInts(c.Parts, "+"), c.PadTo, c.Label}, bindLaunch(c.Launch)...)
+	return append([]any{c.ID, series, c.M, c.storedParts(), c.PadTo, c.Label}, bindLaunch(c.Launch)...)
 }
 
 // bindTold lists the values of updateCase.

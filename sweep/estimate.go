@@ -41,6 +41,12 @@ func (e *Predictor) Launch(c results.Case) float64 {
 			sum += e.launch(c, m)
 		}
 		return sum
+	case c.Copied:
+		t := e.launch(c, c.PadTo) + launchOverhead
+		if copying := e.ceilings[c.Device].CopyBandwidth; copying > 0 {
+			t += 2 * float64(copiedBytes(c)) / copying
+		}
+		return t
 	case c.PadTo > 0:
 		return e.launch(c, c.PadTo)
 	}

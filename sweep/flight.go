@@ -74,11 +74,11 @@ func (b *rig) stage(ctx context.Context, f *flight) error {
 	if n := len(b.windows); n > 0 {
 		f.window, b.windows = b.windows[n-1][:0], b.windows[:n-1]
 	}
-	copies, parts := len(s.form.copies), len(ms(s.c))
+	copies, each := len(s.form.copies), launchesOf(s.c)
 	for i := range min(f.n, b.turns(s)) {
 		copy := (s.form.set.next + i) % copies
-		for part := range parts {
-			l, err := b.launch(s, copy, part)
+		for step := range each {
+			l, err := b.launch(s, copy, step)
 			if err != nil {
 				return err
 			}
@@ -93,7 +93,7 @@ func (b *rig) stage(ctx context.Context, f *flight) error {
 func (b *rig) start(ctx context.Context, f *flight, serial bool) (err error) {
 	// A block that has begun is finished: what it measured is not thrown away.
 	ctx = context.WithoutCancel(ctx)
-	block := kernels.Block{Launches: f.window, N: f.n * len(ms(f.station.c)), Serial: serial}
+	block := kernels.Block{Launches: f.window, N: f.n * launchesOf(f.station.c), Serial: serial}
 	f.started = b.watch.time()
 	if len(b.flights) == 0 {
 		b.opened, b.inside = f.started, 0
@@ -131,7 +131,7 @@ func (b *rig) landFirst() error {
 		span = kernels.Span{}
 	}
 	// Launches that ran ahead of the block took about as long as one within.
-	busy := span.Seconds * (1 + float64(span.Ahead)/float64(f.n*len(ms(f.station.c))))
+	busy := span.Seconds * (1 + float64(span.Ahead)/float64(f.n*launchesOf(f.station.c)))
 	b.busy += busy
 	b.inside += busy
 	if len(b.flights) > 0 {

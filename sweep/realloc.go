@@ -169,8 +169,8 @@ func copyTo(to, from kernels.Buffer, fill func() error) error {
 // moveOperands moves A and C of a data type.
 func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	old := b.activations[d]
-	if b.roomFor(old.aBytes + old.cBytes) {
-		o, err := b.newOperands(d, old.aBytes, old.cBytes, old.a)
+	if b.roomFor(old.aBytes + old.cBytes + old.roomBytes) {
+		o, err := b.newOperands(d, old.sizes, old.a)
 		if err == nil {
 			b.activations[d] = o
 			return old.close()
@@ -186,7 +186,7 @@ func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	if err := b.halted(ctx); err != nil {
 		return err
 	}
-	o, err := b.newOperands(d, old.aBytes, old.cBytes, nil)
+	o, err := b.newOperands(d, old.sizes, nil)
 	if err != nil {
 		return fmt.Errorf("allocate anew: %w", err)
 	}
@@ -194,24 +194,34 @@ func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	return nil
 }
 
-// newOperands allocates A and C; A is copied from another one where there is one, else
-// filled.
-func (b *rig) newOperands(d kernels.DType, aBytes, cBytes int64, from kernels.Buffer) (_ *operands, err error) {
-	o := &operands{aBytes: aBytes, cBytes: cBytes}
-	if o.a, err = b.device.Alloc(aBytes); err != nil {
-		return nil, fmt.Errorf("operand A of %s, %d bytes: %w", d, aBytes, err)
+// newOperands allocates A, C, and room for copies of rows; A is copied from another one where there
+// is one, else filled.
+func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *operands, err error) {
+	o := &operands{sizes: s}
+	if o.a, err = b.device.Alloc(s.aBytes); err != nil {
+		return nil, fmt.Errorf("operand A of %s, %d bytes: %w", d, s.aBytes, err)
 	}
 	seed := source(b.seed, streamFill, math.MaxUint64).Uint64()
 	if from != nil {
 		err = copyTo(o.a, from, func() error { return o.a.Fill(b.dist, d, o.a.Bytes()/int64(d.Size()), seed) })
 	} else {
-		err = o.a.Fill(b.dist, d, aBytes/int64(d.Size()), seed)
+		err = o.a.Fill(b.dist, d, s.aBytes/int64(d.Size()), seed)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("operand A of %s: %w", d, err), o.close())
 	}
-	if o.c, err = b.device.Alloc(cBytes); err != nil {
-		return nil, errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, cBytes, err), o.close())
+	if o.c, err = b.device.Alloc(s.cBytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("operand C of %s, %d bytes: %w", d, s.cBytes, err), o.close())
+	}
+	if s.roomBytes == 0 {
+		return o, nil
+	}
+	// What no copy has reached yet is multiplied as well: the rows that are thrown away.
+	if o.room, err = b.device.Alloc(s.roomBytes); err == nil {
+		err = o.room.Fill(b.dist, d, s.roomBytes/int64(d.Size()), seed)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("room for rows of A of %s, %d bytes: %w", d, s.roomBytes, err), o.close())
 	}
 	return o, nil
 }

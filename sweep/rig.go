@@ -54,8 +54,18 @@ type rig struct {
 
 // operands are A and C of one data type, large enough for every case.
 type operands struct {
-	a, c           kernels.Buffer
-	aBytes, cBytes int64
+	a, c kernels.Buffer
+	// room is where rows of A are copied to that have none behind them; nil without such a case.
+	room kernels.Buffer
+	sizes
+}
+
+// sizes are those of operands, in bytes.
+type sizes struct{ aBytes, cBytes, roomBytes int64 }
+
+// covers says whether operands of the sizes serve where others are needed.
+func (s sizes) covers(need sizes) bool {
+	return s.aBytes >= need.aBytes && s.cBytes >= need.cBytes && s.roomBytes >= need.roomBytes
 }
 
 // station is a case on the rig: how to run it and for how long.
@@ -112,6 +122,16 @@ func ms(c results.Case) []int {
 	return []int{c.M}
 }
 
+// launchesOf is how many launches one execution of a case takes: those of its product, and the copy of
+// its rows ahead of them.
+func launchesOf(c results.Case) int {
+	n := len(ms(c))
+	if c.Copied {
+		n++
+	}
+	return n
+}
+
 // rows is the number of rows that a case reads and writes.
 func rows(c results.Case) int64 { return int64(max(c.M, c.PadTo)) }
 
@@ -158,7 +178,7 @@ func (b *rig) ready(ctx context.Context, s *station) error {
 	if s.form != f || s.operands != ops {
 		b.bound -= len(s.launches)
 		s.form, s.operands, s.launches = f, ops, nil
-		if n := b.turns(s) * len(ms(s.c)); b.bound+n <= boundLimit {
+		if n := b.turns(s) * launchesOf(s.c); b.bound+n <= boundLimit {
 			s.launches = make([]kernels.Launch, n)
 			b.bound += n
 		}
@@ -175,29 +195,45 @@ func (b *rig) turns(s *station) int {
 	return len(s.form.copies)
 }
 
-// bind joins part i of a case with copy of the weights.
+// bind makes step i of a case with copy of the weights.
 func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	parts, slot := ms(s.c), int64(copy%b.slots(s.c))
+	in, a := s.operands.a, slot*inputBytes(s.c)/int64(s.c.DType.Size())
+	if s.c.Copied {
+		if i == 0 {
+			return b.bindCopy(s, slot)
+		}
+		in, i = s.operands.room, i-1
+	}
 	row := 0
 	for _, m := range parts[:i] {
 		row += m
 	}
-	a, c := slot*inputBytes(s.c)/int64(s.c.DType.Size()), slot*outputBytes(s.c)/int64(s.c.OutputType().Size())
+	c := slot * outputBytes(s.c) / int64(s.c.OutputType().Size())
 	if row > 0 {
 		a, c = a+s.c.InputElements(row), c+s.c.OutputElements(row)
 	}
-	return s.form.kernel.Bind(task(s.c, parts[i]), kernels.Operand{Buffer: s.operands.a, Offset: int(a)},
+	return s.form.kernel.Bind(task(s.c, parts[i]), kernels.Operand{Buffer: in, Offset: int(a)},
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
 }
 
-// launch is a part of a case on one copy of its weights, bound at first use.
-func (b *rig) launch(s *station, copy, part int) (kernels.Launch, error) {
+// bindCopy makes the copy of a case's rows in a slot, whose places in A and in the room begin alike.
+func (b *rig) bindCopy(s *station, slot int64) (kernels.Launch, error) {
+	copier, ok := b.device.(kernels.LaunchCopier)
+	if !ok {
+		return nil, fmt.Errorf("%s copies no rows as a launch", b.spec.ID)
+	}
+	return copier.BindCopy(s.operands.room, slot*roomBytes(s.c), s.operands.a, slot*inputBytes(s.c), copiedBytes(s.c))
+}
+
+// launch is a step of a case on one copy of its weights, bound at first use.
+func (b *rig) launch(s *station, copy, step int) (kernels.Launch, error) {
 	copy %= b.turns(s)
-	at := copy*len(ms(s.c)) + part
+	at := copy*launchesOf(s.c) + step
 	if s.launches != nil && s.launches[at] != nil {
 		return s.launches[at], nil
 	}
-	l, err := b.bind(s, copy, part)
+	l, err := b.bind(s, copy, step)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", s.c, err)
 	}
@@ -219,8 +255,8 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 		return 0, err
 	}
 	whole := true
-	for part := range ms(s.c) {
-		l, err := b.launch(s, s.form.set.next, part)
+	for step := range launchesOf(s.c) {
+		l, err := b.launch(s, s.form.set.next, step)
 		if err != nil {
 			return 0, err
 		}
@@ -319,8 +355,8 @@ func (s *station) learn(seconds float64, perBlock int) { s.seconds, s.perBlock =
 
 // told is what ran inside and how it was launched, as far as the kernel tells.
 func (s *station) told() (label string, launch results.Launch) {
-	for _, l := range s.launches {
-		if l == nil {
+	for i, l := range s.launches {
+		if l == nil || s.c.Copied && i%launchesOf(s.c) == 0 {
 			continue
 		}
 		label, read := kernels.ReadLabel(l.Label())

@@ -49,13 +49,29 @@ func inputBytes(c results.Case) int64 {
 	return slotBytes(c.InputElements(int(rows(c))), c.DType)
 }
 
+// roomBytes is what one place takes to which a case's rows are copied; 0 where they are not.
+func roomBytes(c results.Case) int64 {
+	if !c.Copied {
+		return 0
+	}
+	return inputBytes(c)
+}
+
+// copiedBytes is what is copied of a case before its product; 0 where nothing is.
+func copiedBytes(c results.Case) int64 {
+	if !c.Copied {
+		return 0
+	}
+	return c.InputElements(c.M) * int64(c.DType.Size())
+}
+
 func outputBytes(c results.Case) int64 {
 	return slotBytes(c.OutputElements(int(rows(c))), c.OutputType())
 }
 
 // operandBytes is what A and C of a case take.
 func (b *rig) operandBytes(c results.Case) int64 {
-	return int64(b.slots(c)) * (inputBytes(c) + outputBytes(c))
+	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c))
 }
 
 // reserve makes A and C large enough for cases. Buffers that are already large
@@ -71,17 +87,18 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 		slots := int64(b.slots(c))
 		n.aBytes = max(n.aBytes, slots*inputBytes(c))
 		n.cBytes = max(n.cBytes, slots*outputBytes(c))
+		n.roomBytes = max(n.roomBytes, slots*roomBytes(c))
 	}
 	for d, n := range need {
 		have := b.activations[d]
-		if have != nil && have.aBytes >= n.aBytes && have.cBytes >= n.cBytes {
+		if have != nil && have.sizes.covers(n.sizes) {
 			continue
 		}
 		if err := b.land(); err != nil {
 			return err
 		}
 		if have != nil {
-			n.aBytes, n.cBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes)
+			n.aBytes, n.cBytes, n.roomBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes), max(n.roomBytes, have.roomBytes)
 			delete(b.activations, d)
 			if err := have.close(); err != nil {
 				return err
@@ -91,7 +108,7 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 		if err != nil {
 			return err
 		}
-		if n, err = b.newOperands(d, n.aBytes, n.cBytes, nil); err != nil {
+		if n, err = b.newOperands(d, n.sizes, nil); err != nil {
 			return err
 		}
 		b.activations[d] = n
@@ -101,12 +118,12 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 
 func (o *operands) close() error {
 	var errs []error
-	for _, buf := range []kernels.Buffer{o.a, o.c} {
+	for _, buf := range []kernels.Buffer{o.a, o.c, o.room} {
 		if buf != nil {
 			errs = append(errs, buf.Close())
 		}
 	}
-	o.a, o.c = nil, nil
+	o.a, o.c, o.room = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -185,5 +202,5 @@ func (b *rig) admit(c results.Case) bool {
 // holds says whether A and C in memory are large enough for a case.
 func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
-	return have != nil && have.aBytes >= slots*inputBytes(c) && have.cBytes >= slots*outputBytes(c)
+	return have != nil && have.sizes.covers(sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c)})
 }

@@ -62,6 +62,9 @@ type GemmConfig struct {
 	Choice func(p kernels.Problem) (kernels.Choice, error)
 	// Arithmetic computes products for real; shapes must then be small.
 	Arithmetic bool
+	// Sum is what the kernel makes of a sum, before it is rounded to the output's type; nil
+	// leaves it exact.
+	Sum func(p kernels.Problem, sum float64) float64
 	// Packs makes PrepareWeights hold a copy, as packing kernels do.
 	Packs bool
 	// PackTime is virtual time that packing a copy takes.

@@ -284,6 +284,9 @@ func (l *launch) multiply(product int) error {
 					sum += a[i*p.K+k] * b[k*cols+j]
 				}
 			}
+			if f := l.gemm.cfg.Sum; f != nil {
+				sum = f(l.info.Problem, sum)
+			}
 			row[j] = sum
 		}
 		if err := kernels.Encode(out, row, encoded); err != nil {

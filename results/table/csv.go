@@ -12,11 +12,13 @@ import (
 var csvColumns = []string{
 	"kernel", "dtype", "weights", "layout", "n", "k", "from", "to", "step", "action", "first", "pad_to", "use_kernel",
 	"proof_m", "direct_us", "remedy_us", "gain_lo", "gain_mid", "gain_hi",
+	"pad", "algorithm", "filled", "direct_error", "remedy_error", "same_bits", "batch_invariant",
 }
 
 // WriteCSV writes a valid table for spreadsheets: one line a proof, one line for
 // an interval without any, and one line with empty from and to for each series'
-// default. Leading parts are joined by "+". Validators are not in it.
+// default. Leading parts are joined by "+", and the attributes of an algorithm, in the order of
+// [Attributes], by spaces. Validators are not in it.
 func (t *Table) WriteCSV(w io.Writer) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
@@ -26,14 +28,14 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	for i := range t.Series {
 		s := &t.Series[i]
 		head := []string{s.Kernel, s.DType, s.Weights, s.Layout, strconv.Itoa(s.N), strconv.Itoa(s.K)}
-		c.Write(row(head, []string{"", "", ""}, s.Default, nil))
+		c.Write(row(head, []string{"", "", ""}, s.Default, false, nil))
 		for _, iv := range s.Intervals {
 			span := []string{strconv.Itoa(iv.From), strconv.Itoa(iv.To), strconv.Itoa(max(iv.Step, 1))}
 			if len(iv.Proofs) == 0 {
-				c.Write(row(head, span, iv.Action, nil))
+				c.Write(row(head, span, iv.Action, iv.Filled, nil))
 			}
 			for j := range iv.Proofs {
-				c.Write(row(head, span, iv.Action, &iv.Proofs[j]))
+				c.Write(row(head, span, iv.Action, iv.Filled, &iv.Proofs[j]))
 			}
 		}
 	}
@@ -44,21 +46,32 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return nil
 }
 
-func row(head, span []string, a Action, p *Proof) []string {
+func row(head, span []string, a Action, filled bool, p *Proof) []string {
 	cells := append(append([]string(nil), head...), span...)
 	padTo := ""
 	if a.PadTo > 0 {
 		padTo = strconv.Itoa(a.PadTo)
 	}
 	cells = append(cells, string(a.kind()), join(a.First, "+"), padTo, a.Kernel)
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	if p == nil {
-		return append(cells, "", "", "", "", "", "")
+		cells = append(cells, "", "", "", "", "", "")
+	} else {
+		cells = append(cells, strconv.Itoa(p.M))
+		for _, x := range []float64{p.DirectUS, p.RemedyUS, p.GainLo, p.GainMid, p.GainHi} {
+			cells = append(cells, number(x))
+		}
 	}
-	cells = append(cells, strconv.Itoa(p.M))
-	for _, x := range []float64{p.DirectUS, p.RemedyUS, p.GainLo, p.GainMid, p.GainHi} {
-		cells = append(cells, strconv.FormatFloat(x, 'g', -1, 64))
+	algorithm := ""
+	if a.Algorithm != (Attributes{}) {
+		algorithm = join(a.Algorithm.list(), " ")
 	}
-	return cells
+	cells = append(cells, string(a.Pad), algorithm, strconv.FormatBool(filled))
+	if p == nil || p.Numerics == nil {
+		return append(cells, "", "", "", "")
+	}
+	n := p.Numerics
+	return append(cells, number(n.DirectError), number(n.RemedyError), strconv.FormatBool(n.SameBits), strconv.FormatBool(n.BatchInvariant))
 }
 
 func join(v []int, sep string) string {

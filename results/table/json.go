@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // MaxBytes is the longest table, in bytes of JSON, that is read.
@@ -33,6 +34,10 @@ func Parse(data []byte) (*Table, error) {
 	switch *head.Schema {
 	case Schema:
 		err = decode(data, t)
+	case schemaV3:
+		if err = decode(data, t); err == nil {
+			err = t.fromV3()
+		}
 	case schemaV2:
 		if err = decode(data, t); err == nil {
 			err = t.fromV2()
@@ -40,7 +45,7 @@ func Parse(data []byte) (*Table, error) {
 	case schemaV1:
 		t, err = parseV1(data)
 	default:
-		err = fmt.Errorf("schema is %q, this program reads %q, %q and %q", *head.Schema, Schema, schemaV2, schemaV1)
+		err = fmt.Errorf("schema is %q, this program reads %q, %q, %q and %q", *head.Schema, Schema, schemaV3, schemaV2, schemaV1)
 	}
 	if err == nil {
 		err = t.Validate()
@@ -77,8 +82,32 @@ func (t *Table) fromV2() error {
 		}
 		s.Layout = KN
 	}
+	return t.fromV3()
+}
+
+// fromV3 makes a table of the third version one of this: its pads were proven in place.
+func (t *Table) fromV3() error {
+	for i := range t.Series {
+		s := &t.Series[i]
+		newer := s.FromM != 0 || s.ToM != 0 || s.Served != 0 || s.Default.newer()
+		for j := range s.Intervals {
+			iv := &s.Intervals[j]
+			newer = newer || iv.Filled || iv.Action.newer() || slices.ContainsFunc(iv.Proofs, func(p Proof) bool { return p.Numerics != nil })
+			if iv.Action.Kind == Pad {
+				iv.Action.Pad = InPlace
+			}
+		}
+		if newer {
+			return fmt.Errorf("series %v: schema %q has no kinds of pads, no algorithms, no numerics and no range of m", s, t.Schema)
+		}
+	}
 	t.Schema = Schema
 	return nil
+}
+
+// newer says whether an action has what the third version had not.
+func (a Action) newer() bool {
+	return a.Pad != "" || a.Algorithm != Attributes{} || a.Kind == Algorithm
 }
 
 // decode reads the one value that data holds into v, whose fields are all it may have.

@@ -36,7 +36,7 @@ func (t *Table) flatten() *flat {
 	number := map[string]int{}
 	intern := func(a Action) int {
 		a.Kind = a.kind()
-		key := fmt.Sprint(a.Kind, a.First, a.PadTo, a.Kernel)
+		key := fmt.Sprint(a.Kind, a.First, a.PadTo, a.Pad, a.Algorithm, a.Kernel)
 		if i, ok := number[key]; ok {
 			return i
 		}
@@ -88,9 +88,11 @@ func (a Action) describe() string {
 	case Split:
 		return "split " + join(a.First, "+") + "+rest"
 	case Pad:
-		return "pad to " + strconv.Itoa(a.PadTo)
+		return "pad to " + strconv.Itoa(a.PadTo) + " " + string(a.Pad)
 	case Kernel:
 		return "kernel " + strconv.QuoteToASCII(a.Kernel)
+	case Algorithm:
+		return fmt.Sprintf("algorithm %d of %s", a.Algorithm.ID, strconv.QuoteToASCII(a.Kernel))
 	}
 	return "direct"
 }

@@ -23,7 +23,7 @@ var anyWord = rapid.OneOf(
 )
 
 func drawAction(t *rapid.T, from, to int) Action {
-	kinds := []Kind{Direct, Pad, Kernel}
+	kinds := []Kind{Direct, Pad, Kernel, Algorithm}
 	if from > 1 {
 		kinds = append(kinds, Split, Split)
 	}
@@ -40,6 +40,11 @@ func drawAction(t *rapid.T, from, to int) Action {
 		}
 	case Pad:
 		a.PadTo = rapid.IntRange(to, to+64).Draw(t, "pad_to")
+		a.Pad = rapid.SampledFrom([]PadKind{InPlace, Copied}).Draw(t, "pad")
+	case Algorithm:
+		a.Kernel = anyWord.Draw(t, "library")
+		number := rapid.IntRange(0, 1<<16-1)
+		a.Algorithm = Attributes{1, number.Draw(t, "tile"), 2, number.Draw(t, "split"), 3, 4, 5, 6, number.Draw(t, "cluster")}
 	case Kernel:
 		a.Kernel = anyWord.Draw(t, "kernel")
 	}
@@ -74,8 +79,11 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 			if to > largestM {
 				break
 			}
-			s.Intervals = append(s.Intervals, Interval{From: from, To: to, Action: drawAction(t, from, to)})
+			s.Intervals = append(s.Intervals, Interval{From: from, To: to, Filled: rapid.Bool().Draw(t, "filled"), Action: drawAction(t, from, to)})
 			m = to + 1
+		}
+		if rapid.Bool().Draw(t, "swept") {
+			s.FromM, s.ToM, s.Served = 1, largestM+7, s.Count()
 		}
 		table.Series = append(table.Series, s)
 	}
@@ -114,11 +122,20 @@ func answers(tables []*Table) string {
 		for j, q := range queries(t) {
 			for m := 1; m <= largestM+100; m++ {
 				a := t.Lookup(q, m)
-				fmt.Fprintf(&b, "%d %d %d: %s %d [%s] %s\n", i, j, m, a.Kind, a.PadTo, a.Kernel, join(a.Parts(m), " "))
+				fmt.Fprintf(&b, "%d %d %d: %s %d %d [%s] %d %d %d %d %s\n", i, j, m, a.Kind, a.PadTo, copies(a), a.Kernel,
+					a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster, join(a.Parts(m), " "))
 			}
 		}
 	}
 	return b.String()
+}
+
+// copies is 1 for a pad whose rows are copied.
+func copies(a Action) int {
+	if a.Pad == Copied {
+		return 1
+	}
+	return 0
 }
 
 // compare shows the first line in which two outputs differ.
@@ -164,15 +181,18 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 		const %s_product p = {%s, %s, %s, %s, %d, %d};
 		const %s_action *a = %s_lookup(&p, m);
 		count = %s_parts(a, m, parts, 64);
-		printf("%d %d %%d: %%s %%d [%%s]", m, kinds[a->kind], a->pad_to, a->kernel ? a->kernel : "");
+		%s_attributes none = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+		%s_attributes told = a->algorithm ? *a->algorithm : none;
+		printf("%d %d %%d: %%s %%d %%d [%%s] %%d %%d %%d %%d", m, kinds[a->kind], a->pad_to, a->copied, a->kernel ? a->kernel : "",
+			told.id, told.tile, told.split_k, told.cluster);
 		for (i = 0; i < count; i++)
 			printf(" %%d", parts[i]);
 		printf("\n");
 	}
-`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, i, j)
+`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix, i, j)
 		}
 	}
-	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\"};\n\tint m, i, count, parts[64];\n")
+	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", \"algorithm\"};\n\tint m, i, count, parts[64];\n")
 	program.WriteString(body.String() + "\treturn 0;\n}\n")
 	write(t, filepath.Join(dir, "main.c"), program.String())
 	binary := filepath.Join(dir, "main")
@@ -206,7 +226,7 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 		for j, q := range queries(table) {
 			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
 		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d}, m)
-		show(%d, %d, m, a.Kind, a.PadTo, a.Kernel, a.Parts(nil, m))
+		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster}, a.Parts(nil, m))
 	}
 `, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, i, j)
 		}
@@ -215,8 +235,12 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 
 var out = bufio.NewWriter(os.Stdout)
 
-func show(i, j, m int, kind string, padTo int, kernel string, parts []int) {
-	fmt.Fprintf(out, "%d %d %d: %s %d [%s] %s\n", i, j, m, kind, padTo, kernel, strings.Trim(fmt.Sprint(parts), "[]"))
+func show(i, j, m int, kind string, padTo int, copied bool, kernel string, algorithm, parts []int) {
+	copies := 0
+	if copied {
+		copies = 1
+	}
+	fmt.Fprintf(out, "%d %d %d: %s %d %d [%s] %s %s\n", i, j, m, kind, padTo, copies, kernel, strings.Trim(fmt.Sprint(algorithm), "[]"), strings.Trim(fmt.Sprint(parts), "[]"))
 }
 
 func main() {

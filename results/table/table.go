@@ -1,6 +1,6 @@
 // Package table is what an inference engine needs of gemmaudit: lookup tables
 // that say, for a product C[M,N] = A[M,K] · B[K,N], whether to run it as it is,
-// in parts over M, padded to a larger M, or by another kernel.
+// in parts over M, padded to a larger M, by another kernel, or by another algorithm of a library.
 //
 // A table holds for the machine, library versions and conditions in its
 // [Validators]; whoever loads one compares them first, as `gemmaudit verify-table`
@@ -12,7 +12,8 @@
 // An interval covers all M from From to To, ends included. Where a sweep measured
 // only every Step-th M, the Ms between two neighbours on that grid are covered
 // only when both neighbours carry the same action; the interval then spans both,
-// and its Step says how dense the evidence is. An action with sizes in it (the
+// and its Step says how dense the evidence is. Of an interval that is Filled a sample of the Ms
+// between was measured as well. An action with sizes in it (the
 // leading parts of a split, the M to pad to) applies the same sizes to every M of
 // the interval.
 //
@@ -26,7 +27,10 @@ import (
 
 // Schema is the name and version of the format, in every table. [Parse] reads
 // tables of earlier versions as tables of this one; what they do not tell is open.
-const Schema = "gemmaudit/table/v3"
+const Schema = "gemmaudit/table/v4"
+
+// schemaV3 had no algorithms, padded in place only, and told neither results nor what was swept.
+const schemaV3 = "gemmaudit/table/v3"
 
 // schemaV2 named no layout of the weights, which was [K,N], and no format of them.
 const schemaV2 = "gemmaudit/table/v2"
@@ -44,7 +48,42 @@ const (
 	Split  Kind = "split"  // launches over parts of M into one output
 	Pad    Kind = "pad"    // one launch with a larger M
 	Kernel Kind = "kernel" // one launch of another kernel
+	// Algorithm is one launch of a library's algorithm, whatever its heuristic would choose.
+	Algorithm Kind = "algorithm"
 )
+
+// PadKind says what becomes of the rows of a padded product before it is launched.
+type PadKind string
+
+// The kinds of pads.
+const (
+	// InPlace leaves them where they are: there is room behind them, in the input and in the
+	// output, and what lies there is multiplied and thrown away.
+	InPlace PadKind = "in-place"
+	// Copied has them copied into a buffer with room first. The output is a buffer with room that
+	// whoever launches allocates; its first rows are the result, and nothing is copied back. Who
+	// has room behind the rows may leave the copy out: the gain is larger then.
+	Copied PadKind = "copied"
+)
+
+// Attributes are what a library is told to run an algorithm: the numbers of cuBLASLt's
+// configuration attributes (cublasLtMatmulAlgoConfigAttributes_t), as they stand. Zeros are none.
+type Attributes struct {
+	ID        int `json:"id"`
+	Tile      int `json:"tile"`
+	Stages    int `json:"stages"`
+	SplitK    int `json:"split_k"`
+	Reduction int `json:"reduction"`
+	Swizzle   int `json:"swizzle"`
+	Custom    int `json:"custom"`
+	Inner     int `json:"inner"`
+	Cluster   int `json:"cluster"`
+}
+
+// list is the attributes in the order in which generated source has them.
+func (a Attributes) list() []int {
+	return []int{a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster}
+}
 
 // Action is what to do with a product. The zero value runs it as it is.
 type Action struct {
@@ -54,8 +93,12 @@ type Action struct {
 	First []int `json:"first,omitempty"`
 	// PadTo is the M that is launched instead, with the extra rows thrown away.
 	PadTo int `json:"pad_to,omitempty"`
-	// Kernel is the name of the kernel that is launched instead.
+	// Pad says of a padded product whether its rows are copied.
+	Pad PadKind `json:"pad,omitempty"`
+	// Kernel is the name of the kernel that is launched instead; of an algorithm, the library.
 	Kernel string `json:"kernel,omitempty"`
+	// Algorithm is that of the library which is launched instead.
+	Algorithm Attributes `json:"algorithm,omitzero"`
 }
 
 // Parts returns the Ms of the launches that make up a product of m rows, in
@@ -80,7 +123,7 @@ func (a Action) Parts(m int) []int {
 
 // Equal says whether two actions execute a product in the same way.
 func (a Action) Equal(b Action) bool {
-	return a.kind() == b.kind() && a.PadTo == b.PadTo && a.Kernel == b.Kernel && slices.Equal(a.First, b.First)
+	return a.kind() == b.kind() && a.PadTo == b.PadTo && a.Pad == b.Pad && a.Kernel == b.Kernel && a.Algorithm == b.Algorithm && slices.Equal(a.First, b.First)
 }
 
 // kind is the Kind, direct for the zero value.
@@ -96,6 +139,27 @@ type Proof struct {
 	GainLo  float64 `json:"gain_lo"`
 	GainMid float64 `json:"gain_mid"`
 	GainHi  float64 `json:"gain_hi"`
+	// Numerics is what the action does to the result; nil where nobody looked.
+	Numerics *Numerics `json:"numerics,omitempty"`
+}
+
+// Numerics is the result of an action beside that of the direct product, of rows that are spread
+// over the product.
+type Numerics struct {
+	// DirectError and RemedyError are the errors against a product in float64: the root of their
+	// mean square as a share of that of the exact elements.
+	DirectError float64 `json:"direct_error"`
+	RemedyError float64 `json:"remedy_error"`
+	// SameBits says that the action gives every element of the rows the bits of the direct product.
+	SameBits bool `json:"same_bits"`
+	// BatchInvariant says that a row has the same bits at OtherMs, computed by the action there,
+	// DirectBatchInvariant that it has by the direct product.
+	BatchInvariant       bool  `json:"batch_invariant"`
+	DirectBatchInvariant bool  `json:"direct_batch_invariant"`
+	OtherMs              []int `json:"other_ms,omitempty"`
+	// Rows is how many rows were compared, Columns of how many columns there is an exact result.
+	Rows    int `json:"rows"`
+	Columns int `json:"columns"`
 }
 
 // Interval is a range of M with one action.
@@ -103,7 +167,10 @@ type Interval struct {
 	From int `json:"from"` // the first M
 	To   int `json:"to"`   // the last M, included
 	// Step is the distance of the Ms that were measured; 0 and 1 mean each.
-	Step   int     `json:"step,omitempty"`
+	Step int `json:"step,omitempty"`
+	// Filled says that both ends, and a sample of the Ms between those that were swept, were measured
+	// and paid: the action holds for every M.
+	Filled bool    `json:"filled,omitempty"`
 	Action Action  `json:"action"`
 	Proofs []Proof `json:"proofs,omitempty"` // ascending in M
 }
@@ -130,6 +197,12 @@ const (
 // Series is the actions for one product.
 type Series struct {
 	Product
+	// FromM and ToM are the first and the last M that were swept; 0 where the table does not tell.
+	FromM int `json:"from_m,omitempty"`
+	ToM   int `json:"to_m,omitempty"`
+	// Served is how many of all integers of that range lie in an interval whose action is not the
+	// default.
+	Served int `json:"served,omitempty"`
 	// Default is for every M outside the intervals.
 	Default   Action     `json:"default"`
 	Intervals []Interval `json:"intervals"` // ascending and disjoint
@@ -234,4 +307,26 @@ func (s *Series) Lookup(m int) Action {
 	}
 	a.Kind = a.kind()
 	return a
+}
+
+// Served is how many of all Ms that were swept over, between the first and the last of each series,
+// have an action other than its default; of is how many there are.
+func (t *Table) Served() (served, of int) {
+	for i := range t.Series {
+		if s := &t.Series[i]; s.ToM > 0 {
+			served, of = served+s.Served, of+s.ToM-s.FromM+1
+		}
+	}
+	return served, of
+}
+
+// Count is how many integers lie in intervals whose action is not the default.
+func (s *Series) Count() int {
+	n := 0
+	for _, iv := range s.Intervals {
+		if !iv.Action.Equal(s.Default) {
+			n += iv.To - iv.From + 1
+		}
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,22 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // example has one of everything.
 func example() *Table {
+	t := example3()
+	s := &t.Series[0]
+	s.Intervals[0].Filled = true
+	s.Intervals[0].Proofs = []Proof{{M: 65, DirectUS: 100, RemedyUS: 80, GainLo: 1.24, GainMid: 1.25, GainHi: 1.26, Numerics: &Numerics{
+		DirectError: 0.0017, RemedyError: 0.0016, SameBits: true, BatchInvariant: true, OtherMs: []int{1, 32, 64, 66}, Rows: 16, Columns: 12,
+	}}}
+	s.Intervals = append(s.Intervals,
+		Interval{From: 245, To: 248, Action: Action{Kind: Algorithm, Kernel: "cublaslt", Algorithm: Attributes{66, 23, 16, 1, 2, 3, 4, 5, 6}}},
+		Interval{From: 249, To: 256, Action: Action{Kind: Pad, PadTo: 264, Pad: Copied}},
+		Interval{From: 257, To: 257, Action: Action{Kind: Algorithm, Kernel: "cublaslt", Algorithm: Attributes{ID: 7}}})
+	t.Series[1].FromM, t.Series[1].ToM, t.Series[1].Served = 1, 64, 8
+	return t
+}
+
+// example3 is what of it the third version could tell, and the first two.
+func example3() *Table {
 	return &Table{
 		Schema: Schema, Created: "2024-05-06T07:08:09Z",
 		Validators: Validators{
@@ -27,7 +44,7 @@ func example() *Table {
 			{
 				Product: Product{Kernel: "onednn", DType: "bf16", Layout: KN, N: 4096, K: 4096}, Default: Action{Kind: Direct},
 				Intervals: []Interval{
-					{From: 65, To: 96, Action: Action{Kind: Pad, PadTo: 96}},
+					{From: 65, To: 96, Action: Action{Kind: Pad, PadTo: 96, Pad: InPlace}},
 					{From: 100, To: 160, Step: 4, Action: Action{Kind: Split, First: []int{64}}, Proofs: []Proof{
 						{M: 100, DirectUS: 200, RemedyUS: 150, GainLo: 1.3, GainMid: 4.0 / 3, GainHi: 1.36},
 						{M: 160, DirectUS: 300.5, RemedyUS: 250.25, GainLo: 1.18, GainMid: 1.2, GainHi: 1.22},
@@ -56,8 +73,11 @@ func TestLookup(t *testing.T) {
 		parts         []int
 	}{
 		{"onednn", "bf16", 4096, 4096, 64, Action{Kind: Direct}, []int{64}},
-		{"onednn", "bf16", 4096, 4096, 65, Action{Kind: Pad, PadTo: 96}, []int{96}},
-		{"onednn", "bf16", 4096, 4096, 96, Action{Kind: Pad, PadTo: 96}, []int{96}},
+		{"onednn", "bf16", 4096, 4096, 65, Action{Kind: Pad, PadTo: 96, Pad: InPlace}, []int{96}},
+		{"onednn", "bf16", 4096, 4096, 96, Action{Kind: Pad, PadTo: 96, Pad: InPlace}, []int{96}},
+		{"onednn", "bf16", 4096, 4096, 250, Action{Kind: Pad, PadTo: 264, Pad: Copied}, []int{264}},
+		{"onednn", "bf16", 4096, 4096, 247, Action{Kind: Algorithm, Kernel: "cublaslt", Algorithm: Attributes{66, 23, 16, 1, 2, 3, 4, 5, 6}}, []int{247}},
+		{"onednn", "bf16", 4096, 4096, 257, Action{Kind: Algorithm, Kernel: "cublaslt", Algorithm: Attributes{ID: 7}}, []int{257}},
 		{"onednn", "bf16", 4096, 4096, 97, Action{Kind: Direct}, []int{97}},
 		{"onednn", "bf16", 4096, 4096, 100, Action{Kind: Split, First: []int{64}}, []int{64, 36}},
 		{"onednn", "bf16", 4096, 4096, 161, Action{Kind: Split, First: []int{96, 64}}, []int{96, 64, 1}},
@@ -98,7 +118,7 @@ func TestValidateReportsEverything(t *testing.T) {
 		change func(*Table)
 		want   []string
 	}{
-		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v3"`}},
+		{"schema", func(t *Table) { t.Schema = "x" }, []string{`schema is "x", expected "gemmaudit/table/v4"`}},
 		{"created", func(t *Table) { t.Created = "today" }, []string{`created is "today", expected a time`}},
 		{"words", func(t *Table) {
 			v := &t.Validators
@@ -117,8 +137,21 @@ func TestValidateReportsEverything(t *testing.T) {
 		{"no kernel", func(t *Table) { t.Series[0].Intervals[3].Action.Kernel = "" }, []string{"no name of a kernel"}},
 		{"kind", func(t *Table) { t.Series[0].Intervals[3].Action = Action{Kind: "fly"} }, []string{`unknown action "fly"`}},
 		{"foreign fields", func(t *Table) {
-			t.Series[0].Intervals[0].Action = Action{Kind: Direct, PadTo: 1, First: []int{1}, Kernel: "x"}
-		}, []string{"direct with parts [1]", "direct with pad_to 1", `direct with kernel "x"`}},
+			t.Series[0].Intervals[0].Action = Action{Kind: Direct, PadTo: 1, First: []int{1}, Kernel: "x", Pad: Copied, Algorithm: Attributes{ID: 1}}
+		}, []string{"direct with parts [1]", "direct with pad_to 1", `direct with kernel "x"`, `direct with pad "copied"`, "direct with an algorithm"}},
+		{"kind of pad", func(t *Table) { t.Series[0].Intervals[0].Action.Pad = "" }, []string{`pad is "", expected in-place or copied`}},
+		{"attributes", func(t *Table) {
+			t.Series[0].Intervals[4].Action.Algorithm = Attributes{}
+			t.Series[0].Intervals[6].Action.Algorithm.Cluster = 1 << 16
+		}, []string{"no attributes of an algorithm", "an attribute of the algorithm is 65536, expected 0 to 65535"}},
+		{"filled", func(t *Table) { t.Series[0].Intervals[1].Filled = true }, []string{"it is filled with step 4"}},
+		{"served", func(t *Table) { t.Series[1].Served++ }, []string{"served is 9, the intervals have 8"}},
+		{"swept", func(t *Table) { t.Series[1].ToM = 7 }, []string{"interval 1 (m1 to m8): expected within m1 to m7, which were swept"}},
+		{"range", func(t *Table) { t.Series[1].FromM = 0 }, []string{"swept from m0 to m64, expected 1 <= from_m"}},
+		{"numerics", func(t *Table) {
+			n := t.Series[0].Intervals[0].Proofs[0].Numerics
+			n.DirectError, n.RemedyError, n.Rows, n.OtherMs[0] = -1, math.NaN(), 0, 0
+		}, []string{"an error is -1", "an error is NaN", "numerics of 0 rows", "numerics at m0"}},
 		{"default", func(t *Table) { t.Series[2].Default = Action{Kind: Split, First: []int{1}} }, []string{"the default action is a split"}},
 		{"step", func(t *Table) { t.Series[0].Intervals[1].Step = 7 }, []string{"step 7 does not lead"}},
 		{"size", func(t *Table) { t.Series[2].N = 0 }, []string{"tiled/fp32/n0 k16: n and k are expected"}},
@@ -202,10 +235,11 @@ func TestParse(t *testing.T) {
 	}
 	parsesAs(t, data, example())
 	refused(t, data, []spoiled{
-		{"newer", "table/v3", "table/v4", `table: schema is "gemmaudit/table/v4", this program reads "gemmaudit/table/v3", "gemmaudit/table/v2"`},
+		{"newer", "table/v4", "table/v5", `table: schema is "gemmaudit/table/v5", this program reads "gemmaudit/table/v4", "gemmaudit/table/v3", "gemmaudit/table/v2"`},
+		{"algorithms in an old one", "table/v4", "table/v3", `table: series onednn/bf16/n4096 k4096: schema "gemmaudit/table/v3" has no kinds of pads`},
 		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096 : layout is "", expected kn or nk`},
-		{"layout in an old one", "table/v3", "table/v2", `table: series onednn/bf16/n4096 k4096: series of schema "gemmaudit/table/v2" have neither`},
-		{"half old", "table/v3", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
+		{"layout in an old one", "table/v4", "table/v2", `table: series onednn/bf16/n4096 k4096: series of schema "gemmaudit/table/v2" have neither`},
+		{"half old", "table/v4", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
 		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
 		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
 		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
@@ -237,7 +271,7 @@ func TestParseV1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := example()
+	want := example3()
 	want.Validators.Features = nil
 	parsesAs(t, data, want)
 	refused(t, data, []spoiled{
@@ -283,7 +317,26 @@ func TestParseV2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsesAs(t, data, example())
+	parsesAs(t, data, example3())
+}
+
+// TestParseV3 reads the example as the third version wrote it, without kinds of pads.
+func TestParseV3(t *testing.T) {
+	data, err := os.ReadFile("testdata/table-v3.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsesAs(t, data, example3())
+}
+
+// TestServed: a table says how many of the Ms that were swept over it serves.
+func TestServed(t *testing.T) {
+	if served, of := example().Served(); served != 8 || of != 64 {
+		t.Errorf("%d of %d", served, of)
+	}
+	if served, of := example3().Served(); served != 0 || of != 0 {
+		t.Errorf("%d of %d of a table that does not tell", served, of)
+	}
 }
 
 // What was measured with one layout says nothing of the other.
@@ -302,6 +355,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(`{"schema":"gemmaudit/table/v4","created":"2024-05-06T07:08:09Z","series":[{"kernel":"a","dtype":"b","layout":"nk","n":1,"k":1,"from_m":1,"to_m":9,"served":1,"default":{"kind":"direct"},"intervals":[{"from":2,"to":2,"filled":true,"action":{"kind":"algorithm","kernel":"a","algorithm":{"id":1,"tile":0,"stages":0,"split_k":0,"reduction":0,"swizzle":0,"custom":0,"inner":0,"cluster":0}}}]}]}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v3","created":"2024-05-06T07:08:09Z","series":[{"kernel":"a","dtype":"b","layout":"nk","n":1,"k":1,"default":{"kind":"direct"},"intervals":[]}]}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v2","created":"2024-05-06T07:08:09Z","validators":{"features":["x"]},"series":null}`))
 	f.Add([]byte(`{"schema":"gemmaudit/table/v1","created":"2024-05-06T07:08:09Z","series":null}`))

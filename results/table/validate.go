@@ -148,6 +148,7 @@ func (v *validator) series(s *Series) {
 	default:
 		v.fail("series %v: default: unknown action %q: expected direct or kernel", s, s.Default.Kind)
 	}
+	v.swept(s)
 	end := 0
 	for i, iv := range s.Intervals {
 		where := fmt.Sprintf("series %v: interval %d (m%d to m%d)", s, i+1, iv.From, iv.To)
@@ -162,8 +163,25 @@ func (v *validator) series(s *Series) {
 		if iv.Step < 0 || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 {
 			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
 		}
+		if iv.Filled && iv.Step > 1 {
+			v.fail("%s: it is filled with step %d, expected none", where, iv.Step)
+		}
+		if s.ToM > 0 && (iv.From < s.FromM || iv.To > s.ToM) {
+			v.fail("%s: expected within m%d to m%d, which were swept", where, s.FromM, s.ToM)
+		}
 		v.action(where, iv.Action, iv.From, iv.To)
 		v.proofs(where, iv)
+	}
+}
+
+// swept checks the range of M that a series tells of.
+func (v *validator) swept(s *Series) {
+	switch {
+	case s.FromM == 0 && s.ToM == 0 && s.Served == 0:
+	case s.FromM < 1 || s.ToM < s.FromM || s.ToM > maxSize:
+		v.fail("series %v: swept from m%d to m%d, expected 1 <= from_m <= to_m <= %d", s, s.FromM, s.ToM, maxSize)
+	case s.Served != s.Count():
+		v.fail("series %v: served is %d, the intervals have %d", s, s.Served, s.Count())
 	}
 }
 
@@ -176,8 +194,14 @@ func (v *validator) action(where string, a Action, from, to int) {
 	if kind != Pad && a.PadTo != 0 {
 		v.fail("%s: %s with pad_to %d", where, kind, a.PadTo)
 	}
-	if kind != Kernel && a.Kernel != "" {
+	if kind != Pad && a.Pad != "" {
+		v.fail("%s: %s with pad %q", where, kind, a.Pad)
+	}
+	if kind != Kernel && kind != Algorithm && a.Kernel != "" {
 		v.fail("%s: %s with kernel %q", where, kind, a.Kernel)
+	}
+	if kind != Algorithm && a.Algorithm != (Attributes{}) {
+		v.fail("%s: %s with an algorithm", where, kind)
 	}
 	switch kind {
 	case Direct:
@@ -201,13 +225,31 @@ func (v *validator) action(where string, a Action, from, to int) {
 		if a.PadTo < to || a.PadTo > maxSize {
 			v.fail("%s: pad_to is %d, expected %d to %d", where, a.PadTo, to, maxSize)
 		}
-	case Kernel:
+		if a.Pad != InPlace && a.Pad != Copied {
+			v.fail("%s: pad is %.20q, expected %s or %s", where, a.Pad, InPlace, Copied)
+		}
+	case Kernel, Algorithm:
 		if a.Kernel == "" {
 			v.fail("%s: no name of a kernel", where)
 		}
 		v.word(where+": kernel", a.Kernel)
+		if kind == Algorithm {
+			v.attributes(where, a.Algorithm)
+		}
 	default:
-		v.fail("%s: unknown action %q: expected direct, split, pad or kernel", where, a.Kind)
+		v.fail("%s: unknown action %q: expected direct, split, pad, kernel or algorithm", where, a.Kind)
+	}
+}
+
+// attributes checks that an algorithm has some, each of 16 bits.
+func (v *validator) attributes(where string, a Attributes) {
+	if a == (Attributes{}) {
+		v.fail("%s: no attributes of an algorithm", where)
+	}
+	for _, n := range a.list() {
+		if n < 0 || n > math.MaxUint16 {
+			v.fail("%s: an attribute of the algorithm is %d, expected 0 to %d", where, n, math.MaxUint16)
+		}
 	}
 }
 
@@ -231,6 +273,25 @@ func (v *validator) proofs(where string, iv Interval) {
 		}
 		if p.GainLo > p.GainMid || p.GainMid > p.GainHi {
 			v.fail("%s: proof at m%d: gains %v, %v, %v are not ascending", where, p.M, p.GainLo, p.GainMid, p.GainHi)
+		}
+		if p.Numerics != nil {
+			v.numerics(fmt.Sprintf("%s: proof at m%d", where, p.M), p.Numerics)
+		}
+	}
+}
+
+func (v *validator) numerics(where string, n *Numerics) {
+	for _, e := range []float64{n.DirectError, n.RemedyError} {
+		if !(e >= 0) || math.IsInf(e, 0) {
+			v.fail("%s: an error is %v, expected a number of at least 0", where, e)
+		}
+	}
+	if n.Rows < 1 || n.Columns < 0 || len(n.OtherMs) > maxParts {
+		v.fail("%s: numerics of %d rows and %d columns at %d other ms, expected at least 1 row and at most %d ms", where, n.Rows, n.Columns, len(n.OtherMs), maxParts)
+	}
+	for _, m := range n.OtherMs {
+		if m < 1 || m > maxSize {
+			v.fail("%s: numerics at m%d, expected 1 to %d", where, m, maxSize)
 		}
 	}
 }

@@ -57,10 +57,10 @@ type cublasLtChoice struct {
 var (
 	_ kernels.Candidates     = (*cublasLtChoice)(nil)
 	_ kernels.AlgorithmTaker = (*cublasLtChoice)(nil)
-	_ kernels.ChoiceTeller = (*cublasLtChoice)(nil)
-	_ kernels.ChoiceTeller = (*cublas)(nil)
-	_ kernels.Batcher      = (*cublasLtChoice)(nil)
-	_ kernels.Batcher      = (*cublas)(nil)
+	_ kernels.ChoiceTeller   = (*cublasLtChoice)(nil)
+	_ kernels.ChoiceTeller   = (*cublas)(nil)
+	_ kernels.Batcher        = (*cublasLtChoice)(nil)
+	_ kernels.Batcher        = (*cublas)(nil)
 )
 
 // ltKey is everything that the heuristic's answer depends on.

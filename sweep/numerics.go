@@ -1,0 +1,321 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// How much of a result is looked at: rows whole, and columns in groups of neighbours, which tiles
+// have in common. The product in float64 is of these alone, so that it takes milliseconds whatever
+// the sizes are.
+const (
+	numericRows    = 16
+	numericGroups  = 4
+	numericColumns = 16
+)
+
+// Algorithm is what the library of a case's kernel is to be told to run what its heuristic chooses
+// for it; ok is false where nobody tells.
+func (m *Measurer) Algorithm(c results.Case) (a kernels.Algorithm, ok bool) {
+	l := m.rigs[c.Device]
+	if l == nil || len(ms(c)) != 1 {
+		return a, false
+	}
+	k, err := l.kernel(c)
+	if err != nil {
+		return a, false
+	}
+	choice, err := kernels.ChoiceOf(k, task(c, ms(c)[0]))
+	if err != nil || choice.Algorithm.Validate() != nil {
+		return a, false
+	}
+	base, _ := kernels.SplitCandidate(c.Kernel)
+	if _, err := kernels.FindGemm(l.device, kernels.AlgorithmName(base, choice.Algorithm)); err != nil {
+		return a, false
+	}
+	return choice.Algorithm, true
+}
+
+// Numerics looks at results: one for each remedy of a request, in order. ok is false where nothing
+// can be said: the device computes nothing, the direct product writes nothing, or it is no single
+// product. Cases are not stored. The error is the device's; what concerns one remedy alone is its
+// [results.Numerics].Failed.
+func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out []results.Numerics, ok bool, err error) {
+	if len(r.Direct) == 0 {
+		return nil, false, errors.New("numerics: no product")
+	}
+	direct := r.Direct[0]
+	l := m.rigs[direct.Device]
+	if l == nil || direct.Operation != kernels.GEMM || direct.Products > 0 {
+		return nil, false, nil
+	}
+	if t, is := l.device.(kernels.TimesOnly); is && t.TimesOnly() {
+		return nil, false, nil
+	}
+	cases := slices.Clone(r.Direct)
+	for _, remedy := range r.Remedies {
+		cases = append(cases, remedy...)
+	}
+	for _, c := range cases {
+		if err := checkCase(c); err != nil {
+			return nil, false, err
+		}
+	}
+	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+		if err := l.land(); err != nil {
+			return err
+		}
+		if _, gone, err := m.place(ctx, l, ds, cases, members); err != nil {
+			return err
+		} else if gone[0] != nil {
+			return gone[0]
+		}
+		look := resultLook{lab: l, ctx: ctx}
+		if out, ok, err = look.compare(r); err != nil {
+			return fmt.Errorf("numerics of %v: %w", direct, err)
+		}
+		return nil
+	})
+	return out, ok, err
+}
+
+// resultLook looks at the results of one request.
+type resultLook struct {
+	*lab
+	ctx     context.Context
+	rows    []int
+	columns []int
+	weights [][]float64 // by column
+	exact   []exactElement
+}
+
+// exactElement is an element of C in float64 with the error that the correctness check accepts of it.
+type exactElement struct {
+	row, column  int // places in rows and columns
+	value, bound float64
+}
+
+// compare computes everything that a request names.
+func (k *resultLook) compare(r results.ResultRequest) ([]results.Numerics, bool, error) {
+	direct := r.Direct[0]
+	k.rows = lookedRows(direct, r.Remedies)
+	base, err := k.run(direct)
+	if err != nil {
+		return nil, false, err
+	}
+	if unwritten(base) {
+		return nil, false, nil
+	}
+	if err := k.reference(direct); err != nil {
+		return nil, false, err
+	}
+	var common results.Numerics
+	common.Rows, common.Columns = len(k.rows), len(k.columns)
+	if common.DirectError, _, err = k.errors(direct, base); err != nil {
+		return nil, false, err
+	}
+	others := map[int][][]byte{}
+	common.DirectBatchInvariant = true
+	for _, c := range r.Direct[1:] {
+		if others[c.M], err = k.run(c); err != nil {
+			return nil, false, err
+		}
+		common.DirectBatchInvariant = common.DirectBatchInvariant && sameRows(base, others[c.M])
+	}
+	out := make([]results.Numerics, len(r.Remedies))
+	for i, remedy := range r.Remedies {
+		out[i] = common
+		if err := k.remedy(&out[i], base, remedy); err != nil {
+			if deviceLost(err) || k.ctx.Err() != nil {
+				return nil, false, err
+			}
+			out[i] = results.Numerics{Failed: err.Error()}
+		}
+	}
+	return out, true, nil
+}
+
+// remedy compares one remedy with the direct product.
+func (k *resultLook) remedy(n *results.Numerics, base [][]byte, cases []results.Case) error {
+	own, err := k.run(cases[0])
+	if err != nil {
+		return err
+	}
+	if unwritten(own) {
+		return fmt.Errorf("%v: a row of the result was not written", cases[0])
+	}
+	if n.RemedyError, n.Wrong, err = k.errors(cases[0], own); err != nil {
+		return err
+	}
+	n.SameBits, n.BatchInvariant = sameRows(base, own), true
+	for _, c := range cases[1:] {
+		rows, err := k.run(c)
+		if err != nil {
+			return err
+		}
+		n.OtherMs = append(n.OtherMs, c.M)
+		n.BatchInvariant = n.BatchInvariant && sameRows(own, rows)
+	}
+	return nil
+}
+
+// lookedRows spreads rows over a product: the first and the last, those on both sides of where a
+// remedy's parts meet, and some between.
+func lookedRows(direct results.Case, remedies [][]results.Case) []int {
+	rows := []int{0, direct.M - 1}
+	for _, r := range remedies {
+		at := 0
+		for _, part := range r[0].Parts[:max(0, len(r[0].Parts)-1)] {
+			at += part
+			rows = append(rows, at-1, at)
+		}
+	}
+	for i := 1; len(rows) < numericRows; i++ {
+		rows = append(rows, i*(direct.M-1)/numericRows)
+	}
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	if len(rows) <= numericRows {
+		return rows
+	}
+	spread := make([]int, numericRows)
+	for i := range spread {
+		spread[i] = rows[i*(len(rows)-1)/(numericRows-1)]
+	}
+	return spread
+}
+
+// run computes a case once and returns the rows that are looked at, as far as it has them.
+func (k *resultLook) run(c results.Case) ([][]byte, error) {
+	s := k.station(c)
+	if err := k.ready(k.ctx, s); err != nil {
+		return nil, err
+	}
+	var launches []kernels.Launch
+	for step := range launchesOf(c) {
+		l, err := k.launch(s, 0, step)
+		if err != nil {
+			return nil, err
+		}
+		launches = append(launches, l)
+	}
+	line := int(c.OutputElements(1)) * c.OutputType().Size()
+	poison := bytes.Repeat([]byte{poisonByte}, line)
+	var at []int
+	for _, row := range k.rows {
+		if row < c.M {
+			at = append(at, row)
+		}
+	}
+	for _, row := range at {
+		if err := s.operands.c.Upload(int64(row)*int64(line), poison); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := k.device.Execute(k.ctx, launches, len(launches)); err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(at))
+	for i, row := range at {
+		out[i] = make([]byte, line)
+		if err := s.operands.c.Download(int64(row)*int64(line), out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// poisonByte fills rows before they are computed. No sound result is made of it alone.
+const poisonByte = 0xff
+
+// unwritten says whether a row is still what it was before.
+func unwritten(rows [][]byte) bool {
+	return slices.ContainsFunc(rows, func(row []byte) bool {
+		return !slices.ContainsFunc(row, func(b byte) bool { return b != poisonByte })
+	})
+}
+
+// sameRows says whether the rows that two results have in common are equal.
+func sameRows(a, b [][]byte) bool {
+	n := min(len(a), len(b))
+	return slices.EqualFunc(a[:n], b[:n], bytes.Equal)
+}
+
+// reference computes what is looked at in float64, out of the operands as they lie in memory.
+func (k *resultLook) reference(c results.Case) error {
+	k.columns = lookedColumns(c.N)
+	var err error
+	if k.weights, err = kernels.WeightColumns(k.sets[matrixOf(c)].raw[0], c.Subject, k.columns); err != nil {
+		return err
+	}
+	line := make([]byte, c.K*c.DType.Size())
+	a := make([]float64, c.K)
+	p := kernels.Problem{Shape: kernels.Shape{M: c.M, N: c.N, K: c.K}, DType: c.DType}
+	for i, row := range k.rows {
+		if err := k.activations[c.DType].a.Download(int64(row)*int64(len(line)), line); err != nil {
+			return err
+		}
+		if err := kernels.Decode(c.DType, line, a); err != nil {
+			return err
+		}
+		for j, b := range k.weights {
+			var sum, magnitude float64
+			for l, x := range a {
+				sum += x * b[l]
+				magnitude += math.Abs(x * b[l])
+			}
+			bound := math.Inf(1)
+			if c.DType != kernels.TF32 { // its operands are rounded on their way in
+				bound = kernels.ErrorBound(p, sum, magnitude)
+			}
+			k.exact = append(k.exact, exactElement{i, j, sum, bound})
+		}
+	}
+	return nil
+}
+
+// lookedColumns spreads groups of neighbouring columns over a product.
+func lookedColumns(n int) []int {
+	var out []int
+	each := numericColumns / numericGroups
+	for g := range numericGroups {
+		from := g * max(0, n-each) / (numericGroups - 1)
+		for j := from; j < min(n, from+each); j++ {
+			out = append(out, j)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// errors is the relative error of rows of a result, and how many of its elements are wrong.
+func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wrong int, err error) {
+	size := c.OutputType().Size()
+	var of, all float64
+	var one [1]float64
+	for _, e := range k.exact {
+		at := k.columns[e.column] * size
+		if err := kernels.Decode(c.OutputType(), rows[e.row][at:at+size], one[:]); err != nil {
+			return 0, 0, err
+		}
+		diff := one[0] - e.value
+		of, all = of+diff*diff, all+e.value*e.value
+		if !(math.Abs(diff) <= e.bound) {
+			wrong++
+		}
+	}
+	switch {
+	case math.IsNaN(of) || math.IsInf(of, 0):
+		return 0, wrong, fmt.Errorf("%v: the result is not finite", c)
+	case all == 0:
+		return 0, wrong, nil
+	}
+	return math.Sqrt(of / all), wrong, nil
+}
