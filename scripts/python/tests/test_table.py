@@ -3,6 +3,7 @@ import copy
 import csv
 import json
 import pathlib
+import sys
 import tempfile
 import unittest
 
@@ -39,7 +40,7 @@ class Lookups(unittest.TestCase):
             with self.subTest(path.name):
                 then = gemmaudit.read(path)
                 for series in then.series:
-                    for m in range(1, 260):
+                    for m in range(1, 241):  # where all versions have the same intervals
                         self.assertEqual(series.lookup(m).parts(m), now.lookup(*series.product[:5], m).parts(m), f"{series.product} m{m}")
 
     def test_beside_the_series(self):
@@ -61,7 +62,8 @@ class Refused(unittest.TestCase):
             gemmaudit.parse(json.dumps(bad))
 
     def test_text(self):
-        for text in ("", "[]", "null", '{"schema"', '{"schema": 4}', "[" * 100000):
+        deep = 100 if sys.platform == "emscripten" else 100000  # its stack is the browser's
+        for text in ("", "[]", "null", '{"schema"', '{"schema": 4}', "[" * deep):
             with self.assertRaises(gemmaudit.TableError, msg=text[:20]):
                 gemmaudit.parse(text)
 
