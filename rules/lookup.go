@@ -275,10 +275,12 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 				remedy.Parts = c.Action.Parts(c.M)
 			case table.Pad:
 				if c.Action.PadTo > c.M {
-					remedy.PadTo = c.Action.PadTo
+					remedy.PadTo, remedy.Copied = c.Action.PadTo, c.Action.Pad == table.Copied
 				}
 			case table.Kernel:
 				remedy.Kernel = c.Action.Kernel
+			case table.Algorithm:
+				remedy.Kernel = kernels.AlgorithmName(c.Action.Kernel, kernels.Algorithm(c.Action.Algorithm))
 			}
 			requests = append(requests, results.Request{Case: direct, Phase: results.PhaseRemedy}, results.Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
 		}

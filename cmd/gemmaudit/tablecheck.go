@@ -126,9 +126,11 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	differences := rules.CompareValidators(t.Validators, conditionsHere(device, t))
 	var checks []rules.RowCheck
 	if len(differences) == 0 || o.anyway {
-		if checks, err = o.measure(ctx, t, device, cfg); err != nil {
+		taken, refused := withoutRefused(t, device)
+		if checks, err = o.measure(ctx, taken, device, cfg); err != nil {
 			return err
 		}
+		checks = append(checks, refused...)
 	}
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped while it was verified", path)
@@ -145,6 +147,40 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	return o.verdict(v)
+}
+
+// withoutRefused is a table without the algorithms that their library does not take for the product at an end of their
+// interval, and these as rejected. They are not measured.
+func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.RowCheck) {
+	var refused []rules.RowCheck
+	for _, s := range t.Series {
+		layout, err := kernels.ParseLayout(s.Layout)
+		if err != nil {
+			continue // which measuring says
+		}
+		for _, iv := range s.Intervals {
+			if iv.Action.Kind != table.Algorithm {
+				continue
+			}
+			g, err := kernels.FindGemm(d, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
+			if err != nil {
+				continue
+			}
+			for _, m := range slices.Compact([]int{iv.From, iv.To}) {
+				err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: m, N: s.N, K: s.K}, DType: kernels.DType(s.DType), BLayout: layout})
+				var no *kernels.Unsupported
+				if errors.As(err, &no) {
+					refused = append(refused, rules.RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action,
+						Verdict: rules.Rejected, Reason: no.Reason})
+					break
+				}
+			}
+		}
+	}
+	if len(refused) == 0 {
+		return t, nil
+	}
+	return rules.PruneTable(t, refused), refused
 }
 
 // writePruned writes what is left of a table: of TunableOp's file all lines but those that lost.

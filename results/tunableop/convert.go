@@ -39,7 +39,7 @@ func ParseVersion(s string) (string, error) {
 // Written says what became of a table in a file for TunableOp.
 type Written struct {
 	Lines int
-	// Left counts the intervals that a file can't express, by why.
+	// Left counts, by why, the intervals that a file can't express, and the Ms of which it has a line.
 	Left map[string]int
 }
 
@@ -50,6 +50,8 @@ func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 	out := Written{Left: map[string]int{}}
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "Validator,%s,%s\n", versionKey, version)
+	// Tables have a product once for each kernel that would run it, files once.
+	named := map[string]bool{}
 	for i := range t.Series {
 		s := &t.Series[i]
 		for j := range s.Intervals {
@@ -59,10 +61,16 @@ func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 				continue
 			}
 			for m := iv.From; m <= iv.To; m += max(1, iv.Step) {
+				product := line(s.Product, m)
+				if named[product] {
+					out.Left["another kernel's entry is for the same product"]++
+					continue
+				}
+				named[product] = true
 				if out.Lines++; out.Lines > maxLines {
 					return out, fmt.Errorf("TunableOp's file: more than %d lines", maxLines)
 				}
-				fmt.Fprintf(b, "%s,%s", line(s.Product, m), AlgorithmName(iv.Action.Algorithm))
+				fmt.Fprintf(b, "%s,%s", product, AlgorithmName(iv.Action.Algorithm))
 				if at := slices.IndexFunc(iv.Proofs, func(p table.Proof) bool { return p.M == m }); at >= 0 {
 					fmt.Fprintf(b, ",%s", strconv.FormatFloat(iv.Proofs[at].RemedyUS/1e3, 'g', 6, 64))
 				}

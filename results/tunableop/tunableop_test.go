@@ -105,6 +105,9 @@ func example() *table.Table {
 			{From: 65, To: 96, Action: table.Action{Kind: table.Pad, PadTo: 96, Pad: table.InPlace}},
 			{From: 97, To: 97, Action: table.Action{Kind: table.Algorithm, Kernel: "other", Algorithm: one}},
 		}},
+		{Product: table.Product{Kernel: "cublaslt", DType: "bf16", Layout: table.KN, N: 8, K: 32}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
+			{From: 2, To: 2, Action: table.Action{Kind: table.Algorithm, Kernel: Library, Algorithm: table.Attributes{ID: 1}}},
+		}},
 		{Product: table.Product{Kernel: "cublas", DType: "fp8", Layout: table.NK, N: 16, K: 16}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
 			{From: 1, To: 1, Action: tuned},
 		}},
@@ -131,7 +134,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("differs from %s (rewrite it with -update):\n%s", path, b.Bytes())
 	}
 	left := map[string]int{"the attributes of the algorithm are not in the table": 1, "it is no algorithm of cublaslt": 1,
-		"the algorithm is not cublaslt's": 1, "PyTorch's operators have no fp8": 1}
+		"the algorithm is not cublaslt's": 1, "PyTorch's operators have no fp8": 1, "another kernel's entry is for the same product": 1}
 	if w.Lines != 6 || !maps.Equal(w.Left, left) {
 		t.Errorf("%+v, expected 6 lines and %v", w, left)
 	}
