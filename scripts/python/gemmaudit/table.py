@@ -230,16 +230,16 @@ class _Object:
         return default if value is None and default is not None else value
 
     def text(self, name: str, default: Optional[str] = None) -> str:
-        return self.take(name, default, "text")
+        return str(self.take(name, default, "text"))
 
     def whole(self, name: str, default: Optional[int] = None) -> int:
-        return self.take(name, default, "whole number")
+        return int(self.take(name, default, "whole number"))
 
     def number(self, name: str) -> float:
         return float(self.take(name, None, "number"))
 
     def flag(self, name: str) -> bool:
-        return self.take(name, False, "true or false")
+        return bool(self.take(name, False, "true or false"))
 
     def list(self, name: str, default: Optional[Sequence[Any]] = ()) -> Sequence[Any]:
         return self.take(name, default, "list") or ()

@@ -75,7 +75,7 @@ def _usable(action: Action) -> bool:
 def _room(x: torch.Tensor, rows: int) -> bool:
     """Whether the storage of the rows of x goes on for so many rows."""
     held = x.untyped_storage().nbytes() // x.element_size()
-    return x.stride() == (x.shape[1], 1) and x.storage_offset() + rows * x.shape[1] <= held
+    return bool(x.stride() == (x.shape[1], 1)) and x.storage_offset() + rows * x.shape[1] <= held
 
 
 def _multiply(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], out: torch.Tensor) -> None:
@@ -130,7 +130,8 @@ def _forward(self: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
         return F.linear(x, self.weight, self.bias)
     plan: int = getattr(self, _MARK)
     if torch.compiler.is_compiling():
-        return torch.ops.gemmaudit.linear(x, self.weight, self.bias, plan)
+        compiled: torch.Tensor = torch.ops.gemmaudit.linear(x, self.weight, self.bias, plan)
+        return compiled
     rows = x.numel() // x.shape[-1] if x.shape[-1] else 0
     action = _plans[plan].lookup(rows)
     if not _usable(action):
@@ -256,7 +257,7 @@ def validators(device: torch.device) -> Validators:
     """What PyTorch tells of a device. What it does not is left open."""
     if device.type == "cuda":
         p = torch.cuda.get_device_properties(device)
-        torch.cuda.current_blas_handle()  # loads the library
+        torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]  # loads the library
         return Validators(device=p.name, driver=_driver(), libraries=_libraries(), cores=p.multi_processor_count)
     if device.type == "cpu":
         return Validators(device=_processor(), threads=torch.get_num_threads())
