@@ -75,7 +75,7 @@ def _usable(action: Action) -> bool:
 def _room(x: torch.Tensor, rows: int) -> bool:
     """Whether the storage of the rows of x goes on for so many rows."""
     held = x.untyped_storage().nbytes() // x.element_size()
-    return bool(x.stride() == (x.shape[1], 1)) and x.storage_offset() + rows * x.shape[1] <= held
+    return bool(x.stride() == (x.shape[1], 1) and x.storage_offset() + rows * x.shape[1] <= held)
 
 
 def _multiply(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], out: torch.Tensor) -> None:
