@@ -43,7 +43,11 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 		conditions.Rows = append(conditions.Rows, []any{p[0], p[1]})
 	}
 	doc.Sheets, doc.Main = []Sheet{conditions, entries}, 1
-	doc.Notes = []Note{{path + ": " + plural(len(t.Series), "product", "products") + ", " + plural(intervals, "interval", "intervals") + " of M", Neutral}}
+	held := path + ": " + plural(len(t.Series), "product", "products") + ", " + plural(intervals, "interval", "intervals") + " of M"
+	if served, of := t.Served(); of > 0 {
+		held += ", " + itoa(served) + " of " + plural(of, "M", "Ms") + " served"
+	}
+	doc.Notes = []Note{{held, Neutral}}
 	return doc.Render(w, f)
 }
 
