@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -110,13 +112,32 @@ func intervalText(from, to int) string {
 	return itoa(from) + "–" + itoa(to)
 }
 
+// padText says to what a product is padded, and that its rows are copied.
+func padText(to int, pad table.PadKind) string {
+	if pad == table.Copied {
+		return "copy, pad to " + itoa(to)
+	}
+	return "pad to " + itoa(to)
+}
+
+// algorithmText names an algorithm by its attributes.
+func algorithmText(a kernels.Algorithm) string {
+	return fmt.Sprintf("algorithm %d tile %d stages %d split-K %d reduction %d swizzle %d custom %d inner %d cluster %d",
+		a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
+}
+
 // remedyText says in few words what to do instead.
 func remedyText(r rules.Remedy) string {
 	switch r.Kind {
 	case rules.RemedySplit:
 		return results.JoinInts(r.Parts, "+")
 	case rules.RemedyPad:
-		return "pad to " + itoa(r.PadTo)
+		return padText(r.PadTo, r.Pad)
+	case rules.RemedyAlgorithm:
+		if r.Algorithm != (kernels.Algorithm{}) {
+			return "use " + r.Kernel + " " + algorithmText(r.Algorithm)
+		}
+		return "use " + r.Kernel
 	case rules.RemedyOther:
 		return "use " + r.Kernel
 	}

@@ -56,11 +56,7 @@ func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) err
 		if !r.Executed {
 			continue
 		}
-		c.Parts, c.PadTo = r.Parts, r.PadTo
-		if r.Kernel != "" {
-			c.Kernel = r.Kernel
-		}
-		writeBenchLine(b, benchLine{c, 1, r.ExecutedUS.Mid, kernels.Peak{}})
+		writeBenchLine(b, benchLine{r.Case(c), 1, r.ExecutedUS.Mid, kernels.Peak{}})
 	}
 	return b.Flush()
 }
@@ -149,6 +145,9 @@ func writeBenchLine(w io.Writer, l benchLine) {
 	}
 	if l.c.PadTo > 0 {
 		fmt.Fprintf(w, "/pad=%d", l.c.PadTo)
+	}
+	if l.c.Copied {
+		io.WriteString(w, "/copied")
 	}
 	fmt.Fprintf(w, "/m=%d", l.c.M)
 	if k.Threads > 0 {

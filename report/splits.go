@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -19,11 +20,10 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 	for _, s := range allRemedies(splits) {
 		doc.Items = append(doc.Items, s)
 	}
-	tone := Neutral
+	doc.Head = SplitsHead(splits)
 	if n := paying(splits.Splits); n > 0 {
-		tone = Good
+		doc.Head[0].Tone = Good
 	}
-	doc.Head = []Note{{SplitsSummary(splits), tone}}
 	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
 	doc.Sheets[1].Title, doc.Sheets[2].Title = "Intervals of M with one remedy each", "Executed remedies that do not pay"
 	doc.Notes = warningNotes(splits.Warnings)
@@ -34,6 +34,17 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 // allRemedies are the remedies that were kept, then those that were rejected.
 func allRemedies(s *rules.SplitsResult) []rules.SplitRow {
 	return slices.Concat(s.Splits, s.Rejected)
+}
+
+// SplitsHead is the outcome of the search: what was found, and what the whole table saves.
+func SplitsHead(s *rules.SplitsResult) []Note {
+	out := []Note{{SplitsSummary(s), Neutral}}
+	for _, saving := range s.Savings {
+		if saving.SavedUS > 0 {
+			out = append(out, Note{savingText(saving), Neutral})
+		}
+	}
+	return out
 }
 
 // SplitsSummary is the outcome of the search in one line.
@@ -55,6 +66,18 @@ func SplitsSummary(s *rules.SplitsResult) string {
 	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, plural(paying(all), "pays", "pay"))
 }
 
+// savingText says what the whole table saves of the time of a kernel's products.
+func savingText(s rules.Saving) string {
+	of := "of one pass over the rows that were searched"
+	if s.Weighed {
+		of = "of the traffic"
+	}
+	return fmt.Sprintf("%s on %s: the whole table saves %s ms in a second %s", s.Kernel, s.Device, trimmed(s.PerSecond()), of)
+}
+
+// trimmed prints a number of milliseconds.
+func trimmed(ms float64) string { return strconv.FormatFloat(ms, 'g', 3, 64) }
+
 func paying(rows []rules.SplitRow) int {
 	n := 0
 	for _, r := range rows {
@@ -72,9 +95,14 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 		{Name: "direct us", Key: "direct_us", Align: Right}, {Name: "predicted us", Key: "predicted_us", Align: Right},
 		{Name: "executed us", Key: "executed_us", Align: Right, Interval: true}, {Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "saved us", Key: "stake_us", Align: Right}, {Name: "pays", Key: "pays"},
 		{Name: "direct us in the sweep", Key: "sweep_us", Align: Right, Wide: true},
+		{Name: "error", Key: "remedy_error", Align: Right, Wide: true}, {Name: "direct error", Key: "direct_error", Align: Right, Wide: true},
+		{Name: "same bits", Key: "same_bits", Wide: true}, {Name: "batch-invariant", Key: "batch_invariant", Wide: true},
 	}}
 	for _, r := range rows {
-		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), stakeCell(r.StakeUS), word{"not executed", Faint}, nil}
+		row := []any{seriesCell(r.Series), r.M, string(r.Kind), remedyText(r.Remedy), micros(r.DirectUS), micros(r.PredictedUS), nil, gainCell(r.Remedy), stakeCell(r.StakeUS), word{"not executed", Faint}, nil, nil, nil, nil, nil}
+		if n := r.Numerics; n != nil && n.Failed == "" {
+			row[11], row[12], row[13], row[14] = errorCell(n.RemedyError), errorCell(n.DirectError), yesNo(n.SameBits), yesNo(n.BatchInvariant)
+		}
 		if r.SweepUS > 0 {
 			row[10] = micros(r.SweepUS)
 		}
@@ -94,12 +122,23 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 	return s
 }
 
+// errorCell is a relative error.
+func errorCell(e float64) Cell { return word{strconv.FormatFloat(e, 'e', 2, 64), Neutral} }
+
+// yesNo is a fact of a result.
+func yesNo(yes bool) Cell {
+	if yes {
+		return word{"yes", Neutral}
+	}
+	return word{"no", Faint}
+}
+
 // StretchSheet is the table of stretches.
 func StretchSheet(stretches []rules.Stretch) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series", Hoist: true}, {Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
 		{Name: "remedy", Key: "remedy"}, {Name: "proven at m", Key: "proofs"}, {Name: "least gain", Key: "gain", Align: Right, Interval: true},
-		{Name: "saved us", Key: "stake_us", Align: Right},
+		{Name: "saved us", Key: "stake_us", Align: Right}, {Name: "between", Key: "between"},
 	}}
 	for _, r := range stretches {
 		var at []int
@@ -110,15 +149,26 @@ func StretchSheet(stretches []rules.Stretch) Sheet {
 				least = &r.Proofs[i]
 			}
 		}
-		remedy := remedyText(rules.Remedy{Kind: r.Kind, Parts: r.Fixed, PadTo: r.PadTo, Kernel: r.Kernel})
+		remedy := remedyText(rules.Remedy{Kind: r.Kind, Parts: r.Fixed, PadTo: r.PadTo, Pad: r.Pad, Kernel: r.Kernel, Algorithm: r.Algorithm})
 		if r.Kind == rules.RemedySplit {
 			remedy = strings.TrimPrefix(remedy+"+rest", "+")
 		}
-		row := []any{seriesCell(r.Series), intervalText(r.FromM, r.ToM), r.FromM, r.ToM, remedy, results.JoinInts(at, " "), nil, stakeCell(r.StakeUS)}
+		row := []any{seriesCell(r.Series), intervalText(r.FromM, r.ToM), r.FromM, r.ToM, remedy, results.JoinInts(at, " "), nil, stakeCell(r.StakeUS), betweenCell(r)}
 		if least != nil {
 			row[6] = gainCell(*least)
 		}
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+// betweenCell says for which Ms of a stretch it holds that were not swept.
+func betweenCell(s rules.Stretch) Cell {
+	switch {
+	case s.Filled:
+		return word{"every m", Good}
+	case s.OnlySwept:
+		return word{"swept only", Faint}
+	}
+	return nil
 }

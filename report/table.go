@@ -2,7 +2,6 @@ package report
 
 import (
 	"io"
-	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
@@ -87,10 +86,4 @@ func WriteLookups(w io.Writer, f Format, lookups []Lookup) error {
 	}
 	doc.Sheets = []Sheet{s}
 	return doc.Render(w, f)
-}
-
-// attributesText is an algorithm in few words.
-func attributesText(a table.Attributes) string {
-	return "algorithm " + strconv.Itoa(a.ID) + " tile " + strconv.Itoa(a.Tile) + " stages " + strconv.Itoa(a.Stages) + " cluster " + strconv.Itoa(a.Cluster) +
-		" split-K " + strconv.Itoa(a.SplitK)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -97,11 +98,11 @@ func actionText(a table.Action, m int) string {
 	case table.Split:
 		return results.JoinInts(a.Parts(m), "+")
 	case table.Pad:
-		return "pad to " + itoa(a.PadTo)
+		return padText(a.PadTo, a.Pad)
 	case table.Kernel:
 		return "use " + a.Kernel
 	case table.Algorithm:
-		return a.Kernel + "'s " + attributesText(a.Algorithm)
+		return "use " + a.Kernel + " " + algorithmText(kernels.Algorithm(a.Algorithm))
 	}
 	return string(table.Direct)
 }

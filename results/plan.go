@@ -55,6 +55,8 @@ type Planned struct {
 	// Screening rounds cover every case, Rounds is the most that a case gets.
 	Screening int `json:"screening"`
 	Rounds    int `json:"rounds"`
+	// Traffic is what was known of how often each M is computed.
+	Traffic Traffic `json:"traffic,omitempty"`
 }
 
 // Planned reads the run's plan; the zero value where the run has none.

@@ -89,7 +89,7 @@ func TestChoiceIsARemedy(t *testing.T) {
 			if s.Series.Kernel != "lt" {
 				t.Errorf("a candidate got a remedy: %+v", s)
 			}
-			if s.Kind == RemedyOther && s.Kernel == "lt:2" {
+			if s.Kind == RemedyAlgorithm && s.Kernel == "lt:2" {
 				served += len(s.Ms)
 			}
 		}

@@ -31,6 +31,9 @@ type Data struct {
 	// Looks is the most looks at its samples that the run's plan allows; see [LooksAt]. 0 is that
 	// no plan says, and verdicts pay for the looks that the numbers of samples suggest.
 	Looks int
+	// Traffic is the weight of time at stake: of the plan, unless somebody knows better. Nil is 1 for
+	// every row.
+	Traffic results.Traffic
 }
 
 // LoadData reads a run. What it returns is shared with the run, which reads its file
@@ -51,7 +54,10 @@ func LoadData(run *results.Run) (Data, error) {
 	if err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
-	data.Asked, data.Looks = results.Inferred(plan.Series), plannedLooks(plan)
+	data.Asked, data.Looks, data.Traffic = results.Inferred(plan.Series), plannedLooks(plan), plan.Traffic
+	if data.Traffic.Validate() != nil { // nothing that a sweep has planned
+		data.Traffic = nil
+	}
 	return data, nil
 }
 

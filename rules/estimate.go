@@ -97,6 +97,8 @@ type curve struct {
 	made      map[int]*results.Case
 	// fitted are the families of a curve of which every row was measured; see lines.
 	fitted []*fitted
+	// weights are those of traffic by M; nil where nothing is known of it.
+	weights map[int]float64
 }
 
 // mfuOf is the MFU that an estimated time of a point stands for, with bounds.
@@ -154,6 +156,9 @@ func prepare(data Data, cfg Config) *prepared {
 	p := prepareAt(data, referenceClocks(data, cfg))
 	p.planned = data.Looks
 	p.inferRows(data, cfg)
+	for _, c := range p.curves {
+		c.weigh(data.Traffic)
+	}
 	return p
 }
 

@@ -7,7 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
 // executeGroup is how many rows are executed in one interleaving, each with its
@@ -17,8 +19,18 @@ const executeGroup = 96
 // contest is one row with the remedies that compete for it.
 type contest struct {
 	stretch *stretchPlan
-	point   int
+	point   int // -1 of an M that was not swept
+	m       int
+	near    int // of an M that was not swept the nearest that was
 	entries []*entry
+}
+
+// direct is the product as it is.
+func (c *contest) direct() results.Case {
+	if c.point >= 0 {
+		return *c.stretch.curve.caseOf(c.point)
+	}
+	return results.Case{SeriesKey: c.stretch.curve.series.Key, M: c.m}
 }
 
 // entry is one remedy in a contest, with log(direct ÷ remedy) by round: at the common
@@ -42,11 +54,12 @@ type entry struct {
 // Benjamini–Hochberg over all that were executed, and the direct product was not
 // slowed by other work. A stretch stands as far as
 // the rows that pay reach.
-func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretchPlan, m Measurer) error {
+func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretchPlan, o SplitOptions, m Measurer) error {
 	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
 	var contests []*contest
 	skipped := 0
 	for _, s := range found {
+		s.name(m)
 		rows := []int{s.anchor}
 		for _, i := range []int{s.points[0], s.points[len(s.points)-1]} {
 			if !slices.Contains(rows, i) {
@@ -59,11 +72,18 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 			continue
 		}
 		for _, i := range rows {
-			c := &contest{stretch: s, point: i}
+			c := &contest{stretch: s, point: i, m: s.curve.points[i].m}
 			for _, p := range s.plans {
 				c.entries = append(c.entries, &entry{plan: p, remedy: s.predicted(f, p, i), p: 1})
 			}
 			contests = append(contests, c)
+		}
+	}
+	look := newResultLook(r, o, m)
+	if look.restricts() {
+		var err error
+		if contests, err = look.admit(ctx, contests); err != nil {
+			return fmt.Errorf("look at results: %w", err)
 		}
 	}
 	if skipped > 0 {
@@ -87,7 +107,15 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 		}
 		break
 	}
-	award(r, f.cfg, done)
+	rate(f.cfg, done)
+	if err := look.proof(ctx, done); err != nil && failure == nil {
+		failure = fmt.Errorf("look at results: %w", err)
+	}
+	settled := award(r, f.cfg, done)
+	if o.Fill && failure == nil {
+		failure = fill(ctx, r, f, settled, look, m)
+	}
+	r.settle(settled)
 	return failure
 }
 
@@ -184,15 +212,16 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 		return i
 	}
 	type pair struct {
+		contest        *contest
 		entry          *entry
 		direct, remedy int
 	}
 	var pairs []pair
 	for i, c := range contests {
-		direct := *c.stretch.curve.caseOf(c.point)
+		direct := c.direct()
 		d := ask(direct, false, i+1)
 		for _, e := range c.entries {
-			pairs = append(pairs, pair{e, d, ask(remedyCase(direct, e.remedy), e.remedy.Kind == RemedyOther, i+1)})
+			pairs = append(pairs, pair{c, e, d, ask(e.remedy.Case(direct), e.remedy.serial(), i+1)})
 		}
 	}
 	samples, err := m.Measure(ctx, requests, rounds)
@@ -204,8 +233,9 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 	}
 	for _, pair := range pairs {
 		e, both := pair.entry, pairRounds(samples[pair.direct], samples[pair.remedy])
-		of, remedy := p.elasticity(requests[pair.direct].Case), p.elasticity(requests[pair.remedy].Case)
-		reference := p.clocks[requests[pair.direct].Case.Device]
+		direct, standIn := pair.contest.swept(e.plan)
+		of, remedy := p.elasticity(direct), p.elasticity(standIn)
+		reference := p.clocks[direct.Device]
 		for _, s := range both {
 			e.gains = append(e.gains, atClock(s[0], of.beta, reference)-atClock(s[1], remedy.beta, reference))
 			e.seen = append(e.seen, math.Log(s[0].US/s[1].US))
@@ -217,8 +247,8 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 	return nil
 }
 
-// award decides which remedies pay and writes the winners down.
-func award(r *SplitsResult, cfg Config, contests []*contest) {
+// rate decides which remedies pay.
+func rate(cfg Config, contests []*contest) {
 	var all []*entry
 	var p []float64
 	for _, c := range contests {
@@ -231,6 +261,17 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 		e.paying = adjusted <= cfg.FDR && e.remedy.Gain.Lo > 1+cfg.Remedy.Margin && !e.remedy.Unsteady
 		e.remedy.Pays = e.paying
 	}
+}
+
+// settled is a stretch that pays, with what it rests on.
+type settled struct {
+	Stretch
+	from *stretchPlan
+	plan plan
+}
+
+// award writes down which remedies won, and returns the stretches that they serve.
+func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 	unsteady := 0
 	for _, c := range contests {
 		if slices.ContainsFunc(c.entries, func(e *entry) bool { return e.remedy.Unsteady }) {
@@ -250,7 +291,7 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 		byStretch[c.stretch] = append(byStretch[c.stretch], c)
 		best := c.entries[0]
 		for _, e := range c.entries[1:] {
-			if e.paying && !best.paying || e.paying == best.paying && e.remedy.Gain.Mid > best.remedy.Gain.Mid {
+			if e.paying && !best.paying || e.paying == best.paying && e.beats(best) {
 				best = e
 			}
 		}
@@ -263,10 +304,11 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 			r.Untried++ // its samples failed
 		}
 	}
+	var out []settled
 	for _, s := range order {
 		whole, ok := settleStretch(s, byStretch[s])
 		if ok {
-			r.Stretches = append(r.Stretches, whole)
+			out = append(out, whole)
 		}
 		for _, c := range byStretch[s] {
 			m := s.curve.points[c.point].m
@@ -274,49 +316,80 @@ func award(r *SplitsResult, cfg Config, contests []*contest) {
 				continue
 			}
 			if row, pays := settleRow(s, c); pays {
-				r.Stretches = append(r.Stretches, row)
+				out = append(out, row)
 			}
 		}
+	}
+	return out
+}
+
+// settle writes stretches down.
+func (r *SplitsResult) settle(all []settled) {
+	for _, s := range all {
+		r.Stretches = append(r.Stretches, s.Stretch)
 	}
 	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
 		return cmp.Or(cmp.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
 	})
 }
 
+// beats says whether a remedy is to be kept rather than another one that pays as it does, or does not
+// either: the one that gains more; of a pad, where both pay, the one whose rows are copied, which every
+// engine can run.
+func (e *entry) beats(o *entry) bool {
+	if e.paying && twins(e.plan, o.plan) {
+		return e.plan.pad == table.Copied
+	}
+	return e.remedy.Gain.Mid > o.remedy.Gain.Mid
+}
+
+// serial says whether a remedy's launches wait for the end of the one before them, as another kernel's
+// would.
+func (r Remedy) serial() bool { return r.Kind == RemedyOther || r.Kind == RemedyAlgorithm }
+
+// swept are the product and a plan for it as the sweep knows them: what follows the clock as those do
+// that are executed. An M that was not swept goes by the nearest that was, an algorithm by the
+// choice of its library that it was found as.
+func (c *contest) swept(p plan) (direct, remedy results.Case) {
+	direct = c.direct()
+	if c.point < 0 {
+		direct.M = c.near
+	}
+	r, _ := p.remedy(direct.M)
+	remedy = r.Case(direct)
+	if p.kind == RemedyAlgorithm {
+		remedy.Kernel = p.other.series.Key.Kernel
+	}
+	return direct, remedy
+}
+
 // settleStretch picks the plan that pays at the anchor and most surely so, and
 // keeps the side of the stretch whose end it pays at as well.
-func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
-	best, lowest := -1, 0.0
-	for k := range s.plans {
-		least, all := math.Inf(1), true
-		anchored := false
-		for _, c := range contests {
-			e := c.entries[k]
-			if c.point == s.anchor {
-				anchored = e.paying
-			}
-			all = all && e.paying
-			if e.paying {
-				least = math.Min(least, e.remedy.Gain.Lo)
-			}
-		}
-		if !anchored {
-			continue
-		}
-		if all {
-			least += 1000 // a plan that holds on the whole stretch comes first
-		}
-		if best < 0 || least > lowest {
-			best, lowest = k, least
+func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
+	standings := make([]standing, len(s.plans))
+	best := -1
+	for k, p := range s.plans {
+		standings[k] = s.standing(p, contests)
+	}
+	for k := range standings {
+		if standings[k].anchored && (best < 0 || standings[k].above(standings[best])) {
+			best = k
 		}
 	}
 	if best < 0 {
-		return Stretch{}, false
+		return settled{}, false
+	}
+	// Room behind the rows is no harm: a pad that pays with the copy is kept as that.
+	for k, p := range s.plans {
+		if twins(p, s.plans[best]) && p.pad == table.Copied && standings[k].anchored && standings[k].all == standings[best].all {
+			best = k
+			break
+		}
 	}
 	at := s.curve.points[s.anchor].m
 	st := s.stretch(s.plans[best], at)
 	for _, c := range contests {
-		if e := c.entries[best]; e.paying {
+		if e := c.entry(s.plans[best]); e != nil && e.paying {
 			st.FromM, st.ToM = min(st.FromM, e.remedy.M), max(st.ToM, e.remedy.M)
 			st.Proofs = append(st.Proofs, e.remedy)
 		}
@@ -327,32 +400,81 @@ func settleStretch(s *stretchPlan, contests []*contest) (Stretch, bool) {
 		}
 	}
 	slices.SortFunc(st.Proofs, func(a, b Remedy) int { return a.M - b.M })
-	return st, true
+	return settled{st, s, s.plans[best]}, true
+}
+
+// standing is how a plan has done on a stretch: whether it pays at its anchor, at every row that was
+// executed, and the least of its gains.
+type standing struct {
+	anchored, all bool
+	least         float64
+}
+
+// above says whether one plan is to be kept rather than another one: a plan that holds on the
+// whole stretch comes first.
+func (a standing) above(b standing) bool {
+	if a.all != b.all {
+		return a.all
+	}
+	return a.least > b.least
+}
+
+func (s *stretchPlan) standing(p plan, contests []*contest) standing {
+	out := standing{all: true, least: math.Inf(1)}
+	for _, c := range contests {
+		e := c.entry(p) // nil where its result was not fit
+		if e == nil || !e.paying {
+			out.all = false
+			continue
+		}
+		out.anchored = out.anchored || c.point == s.anchor
+		out.least = math.Min(out.least, e.remedy.Gain.Lo)
+	}
+	return out
+}
+
+// entry is the one of a plan, nil where it has none.
+func (c *contest) entry(p plan) *entry {
+	for _, e := range c.entries {
+		if samePlan(e.plan, p) {
+			return e
+		}
+	}
+	return nil
 }
 
 // settleRow is the stretch of one row that pays by itself: an end of its stretch, where
 // what serves the rest does not pay, or where nothing serves the rest.
-func settleRow(s *stretchPlan, c *contest) (Stretch, bool) {
-	best := -1
-	for k, e := range c.entries {
-		if e.paying && (best < 0 || e.remedy.Gain.Lo > c.entries[best].remedy.Gain.Lo) {
-			best = k
+func settleRow(s *stretchPlan, c *contest) (settled, bool) {
+	var best *entry
+	for _, e := range c.entries {
+		if e.paying && (best == nil || e.remedy.Gain.Lo > best.remedy.Gain.Lo) {
+			best = e
 		}
 	}
-	if best < 0 {
-		return Stretch{}, false
+	if best != nil { // see settleStretch
+		for _, e := range c.entries {
+			if e.paying && twins(e.plan, best.plan) && e.plan.pad == table.Copied {
+				best = e
+			}
+		}
 	}
-	remedy := c.entries[best].remedy
-	st := s.stretch(s.plans[best], remedy.M)
-	st.Ms, st.Proofs = []int{remedy.M}, []Remedy{remedy}
-	return st, true
+	if best == nil {
+		return settled{}, false
+	}
+	st := s.stretch(best.plan, best.remedy.M)
+	st.Ms, st.Proofs = []int{best.remedy.M}, []Remedy{best.remedy}
+	return settled{st, s, best.plan}, true
 }
 
 // stretch is what a plan does at one M, with nothing proven so far.
 func (s *stretchPlan) stretch(p plan, m int) Stretch {
-	st := Stretch{Series: s.curve.series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo}
+	st := Stretch{Series: s.curve.series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo, Pad: p.pad}
 	if p.other != nil {
 		st.Kernel = p.other.series.Key.Kernel
+	}
+	if p.algorithm != (kernels.Algorithm{}) {
+		st.Kernel, st.Algorithm = p.library, p.algorithm
 	}
 	return st
 }
@@ -364,7 +486,7 @@ func provenRows(stretches []Stretch) []Stretch {
 	for _, st := range stretches {
 		for _, proof := range st.Proofs {
 			row := st
-			row.FromM, row.ToM, row.Ms, row.Proofs = proof.M, proof.M, []int{proof.M}, []Remedy{proof}
+			row.FromM, row.ToM, row.Ms, row.Proofs, row.Filled = proof.M, proof.M, []int{proof.M}, []Remedy{proof}, false
 			out = append(out, row)
 		}
 	}

@@ -3,7 +3,9 @@ package rules
 import (
 	"context"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
 // Verdict is the judgement of one row.
@@ -85,17 +87,24 @@ const (
 	RemedySplit RemedyKind = "split"
 	RemedyPad   RemedyKind = "pad"
 	RemedyOther RemedyKind = "kernel"
+	// RemedyAlgorithm is an algorithm of a library that its heuristic would not choose.
+	RemedyAlgorithm RemedyKind = "algorithm"
 )
 
 // Remedy is one way out for one M, predicted from the run and, when Executed,
 // measured as it would be used: same output buffer, all launches counted,
 // interleaved with the direct product.
 type Remedy struct {
-	Kind   RemedyKind `json:"kind"`
-	M      int        `json:"m"`
-	Parts  []int      `json:"parts,omitempty"`
-	PadTo  int        `json:"pad_to,omitempty"`
-	Kernel string     `json:"kernel,omitempty"` // RemedyOther: whose kernel
+	Kind  RemedyKind `json:"kind"`
+	M     int        `json:"m"`
+	Parts []int      `json:"parts,omitempty"`
+	PadTo int        `json:"pad_to,omitempty"`
+	// Pad says of a padded product whether its rows are copied into a place with room first.
+	Pad table.PadKind `json:"pad,omitempty"`
+	// Kernel is whose kernel it is: of an algorithm whose attributes are known the library.
+	Kernel string `json:"kernel,omitempty"`
+	// Algorithm is what the library is told; zero where nobody asked it.
+	Algorithm kernels.Algorithm `json:"algorithm,omitzero"`
 	// PredictedUS is summed from the run; DirectUS is the product as it is, of one
 	// that is Executed measured in the same rounds as the remedy.
 	PredictedUS float64 `json:"predicted_us"`
@@ -116,6 +125,8 @@ type Remedy struct {
 	Unsteady bool `json:"unsteady,omitempty"`
 	// Pays is true when the lower bound of Gain is above 1 + the margin, and not Unsteady.
 	Pays bool `json:"pays"`
+	// Numerics is what the remedy does to the result; nil where nobody looked.
+	Numerics *results.Numerics `json:"numerics,omitempty"`
 	// StakeUS is the time that the remedy saves, in microseconds × weight of traffic:
 	// measured when it was Executed, else predicted.
 	StakeUS float64 `json:"stake_us"`
@@ -254,7 +265,11 @@ type SplitsResult struct {
 	Stretches []Stretch `json:"stretches,omitempty"`
 	// Searched are the series in which remedies were sought, found or not.
 	Searched []results.SeriesKey `json:"searched,omitempty"`
-	Warnings []Warning           `json:"warnings,omitempty"`
+	// Ranges are the first and the last M of each of these, in their order.
+	Ranges []Range `json:"ranges,omitempty"`
+	// Savings is what all stretches together save, by device and kernel.
+	Savings  []Saving  `json:"savings,omitempty"`
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // Stretch is an interval of M for which one remedy was executed and paid at
@@ -269,6 +284,13 @@ type Stretch struct {
 	Fixed  []int  `json:"fixed,omitempty"`
 	PadTo  int    `json:"pad_to,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
+	// Pad and Algorithm are those of [Remedy].
+	Pad       table.PadKind     `json:"pad,omitempty"`
+	Algorithm kernels.Algorithm `json:"algorithm,omitzero"`
+	// Filled says that a sample of the Ms between those that were swept was executed too and
+	// paid; OnlySwept, that it did not all pay, or could not be executed.
+	Filled    bool `json:"filled,omitempty"`
+	OnlySwept bool `json:"only_swept,omitempty"`
 	// Ms are the measured rows of the stretch, ascending.
 	Ms []int `json:"ms"`
 	// Proofs are the executed rows, ascending in M.
@@ -276,6 +298,12 @@ type Stretch struct {
 	// StakeUS is the time that the remedy saves over all rows of the stretch, in
 	// microseconds × weight of traffic. Stretches are listed by it.
 	StakeUS float64 `json:"stake_us"`
+}
+
+// Range is a range of M, both ends included.
+type Range struct {
+	FromM int `json:"from_m"`
+	ToM   int `json:"to_m"`
 }
 
 // SplitRow is a remedy together with the series it belongs to.

@@ -126,12 +126,15 @@ func (f *evidence) elsewhere(c *curve) []*curve {
 	return out
 }
 
-// bestElsewhere finds the series of another kernel whose upper bound at M is
+// bestElsewhere finds the series of another kernel that may be taken whose upper bound at M is
 // least; nil when M was measured nowhere else.
-func (f *evidence) bestElsewhere(c *curve, m int) (*curve, int) {
+func (f *evidence) bestElsewhere(c *curve, m int, takes func(*curve) bool) (*curve, int) {
 	var best *curve
 	at := -1
 	for _, other := range f.elsewhere(c) {
+		if !takes(other) {
+			continue
+		}
 		if o, ok := other.at(m); ok && !math.IsInf(f.upper[other][o], 1) && (best == nil || f.upper[other][o] < f.upper[best][at]) {
 			best, at = other, o
 		}

@@ -50,11 +50,16 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 		}
 		return i, nil
 	}
-	for _, key := range splits.Searched {
-		if tabulated(key) {
-			if _, err := at(key); err != nil {
-				return nil, err
-			}
+	for k, key := range splits.Searched {
+		if !tabulated(key) {
+			continue
+		}
+		i, err := at(key)
+		if err != nil {
+			return nil, err
+		}
+		if len(splits.Ranges) == len(splits.Searched) {
+			t.Series[i].FromM, t.Series[i].ToM = splits.Ranges[k].FromM, splits.Ranges[k].ToM
 		}
 	}
 	for _, s := range splits.Stretches {
@@ -71,6 +76,7 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 		t.Validators = ValidatorsOf(meta, first.Device, first.Regime, first.Threads)
 	}
 	t.Sort()
+	t.Recount()
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("table: %w", err)
 	}
@@ -101,16 +107,36 @@ func subjectOf(p table.Product) (kernels.Subject, error) {
 	return s, err
 }
 
+// actionOf is a stretch's remedy as a table has it. A choice of a library whose attributes nobody told
+// is a kernel by its name.
+func actionOf(s Stretch) table.Action {
+	a := table.Action{Kind: table.Kind(s.Kind), First: s.Fixed, PadTo: s.PadTo, Kernel: s.Kernel, Algorithm: table.Attributes(s.Algorithm)}
+	switch s.Kind {
+	case RemedyPad:
+		a.Pad = cmp.Or(s.Pad, table.InPlace)
+	case RemedyAlgorithm:
+		if s.Algorithm == (kernels.Algorithm{}) {
+			a.Kind = table.Kernel
+		}
+	}
+	return a
+}
+
 // intervalsOf cuts a stretch where its grid changes its step or is too coarse to
-// say anything about what lies between.
+// say anything about what lies between. One that is filled is whole, and one of which that is
+// refuted is cut wherever something lies between.
 func intervalsOf(s Stretch) []table.Interval {
-	action := table.Action{Kind: table.Kind(s.Kind), First: s.Fixed, PadTo: s.PadTo, Kernel: s.Kernel}
+	action := actionOf(s)
 	var out []table.Interval
 	for i, m := range s.Ms {
 		if i > 0 {
 			last := &out[len(out)-1]
 			step := m - s.Ms[i-1]
-			if step <= reach(s.Ms[i-1]) && (last.From == last.To || last.Step == step) {
+			if s.Filled {
+				last.To, last.Filled = m, true
+				continue
+			}
+			if step <= reach(s.Ms[i-1]) && (last.From == last.To || last.Step == step) && (step == 1 || !s.OnlySwept) {
 				last.To, last.Step = m, step
 				continue
 			}
@@ -123,11 +149,22 @@ func intervalsOf(s Stretch) []table.Interval {
 		}
 		for _, p := range s.Proofs {
 			if out[i].From <= p.M && p.M <= out[i].To {
-				out[i].Proofs = append(out[i].Proofs, table.Proof{M: p.M, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid, GainHi: p.Gain.Hi})
+				out[i].Proofs = append(out[i].Proofs, table.Proof{M: p.M, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid, GainHi: p.Gain.Hi, Numerics: tabulatedNumerics(p.Numerics)})
 			}
 		}
 	}
 	return out
+}
+
+// tabulatedNumerics is what a table tells of a result.
+func tabulatedNumerics(n *results.Numerics) *table.Numerics {
+	if n == nil {
+		return nil
+	}
+	return &table.Numerics{
+		DirectError: n.DirectError, RemedyError: n.RemedyError, SameBits: n.SameBits, BatchInvariant: n.BatchInvariant,
+		DirectBatchInvariant: n.DirectBatchInvariant, OtherMs: n.OtherMs, Rows: n.Rows, Columns: n.Columns,
+	}
 }
 
 // ValidatorsOf are the conditions of a run in the words in which tables carry and
@@ -340,5 +377,6 @@ func PruneTable(t *table.Table, checks []RowCheck) *table.Table {
 		s := &out.Series[i]
 		s.Intervals = slices.DeleteFunc(slices.Clone(s.Intervals), func(iv table.Interval) bool { return gone[place{s.String(), iv.From, iv.To}] })
 	}
+	out.Recount()
 	return &out
 }

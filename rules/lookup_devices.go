@@ -17,7 +17,7 @@ func (s *SplitsResult) Devices() []string {
 // for one device each.
 func (s *SplitsResult) On(device string) *SplitsResult {
 	one := *s
-	one.Splits, one.Rejected, one.Stretches, one.Searched = nil, nil, nil, nil
+	one.Splits, one.Rejected, one.Stretches, one.Searched, one.Ranges, one.Savings = nil, nil, nil, nil, nil, nil
 	for _, r := range s.Splits {
 		if r.Series.Device == device {
 			one.Splits = append(one.Splits, r)
@@ -33,9 +33,18 @@ func (s *SplitsResult) On(device string) *SplitsResult {
 			one.Stretches = append(one.Stretches, r)
 		}
 	}
-	for _, key := range s.Searched {
-		if key.Device == device {
-			one.Searched = append(one.Searched, key)
+	for i, key := range s.Searched {
+		if key.Device != device {
+			continue
+		}
+		one.Searched = append(one.Searched, key)
+		if len(s.Ranges) == len(s.Searched) {
+			one.Ranges = append(one.Ranges, s.Ranges[i])
+		}
+	}
+	for _, saving := range s.Savings {
+		if saving.Device == device {
+			one.Savings = append(one.Savings, saving)
 		}
 	}
 	return &one

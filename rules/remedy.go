@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
 // plan is one way to compute the rows of a stretch: the same for all of them
@@ -17,7 +19,14 @@ type plan struct {
 	// more.
 	fixed []int
 	padTo int
-	other *curve // RemedyOther: the series of the kernel that takes over
+	pad   table.PadKind
+	other *curve // the series of the kernel that takes over
+	// label names an algorithm in the series of its library's choices, which run it at one M as one
+	// choice and at the next as another; empty where only the number of the choice is known.
+	label string
+	// library and algorithm are set once the library has told what to tell it.
+	library   string
+	algorithm kernels.Algorithm
 }
 
 // remedy writes the plan down for one M; ok is false where it can't be followed.
@@ -37,9 +46,13 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 		if p.padTo <= m {
 			return r, false
 		}
-		r.PadTo = p.padTo
+		r.PadTo, r.Pad = p.padTo, p.pad
 	case RemedyOther:
 		r.Kernel = p.other.series.Key.Kernel
+	case RemedyAlgorithm:
+		if r.Kernel = p.other.series.Key.Kernel; p.algorithm != (kernels.Algorithm{}) {
+			r.Kernel, r.Algorithm = p.library, p.algorithm
+		}
 	}
 	return r, true
 }
@@ -66,8 +79,18 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 		}
 	case RemedyPad:
 		add(c, r.PadTo)
+		if p.pad == table.Copied {
+			us := copyUS(c.series, m)
+			mid, high = mid+us, high+us
+		}
 	case RemedyOther:
 		add(p.other, m)
+	case RemedyAlgorithm:
+		from := f.runningAt(c, p, m)
+		if from == nil {
+			return math.Inf(1), math.Inf(1)
+		}
+		add(from, m)
 	}
 	return mid, high
 }
@@ -91,6 +114,7 @@ type remedySearch struct {
 	ratio  float64
 	parts  int
 	all    bool // by estimates, and every plan competes
+	o      SplitOptions
 }
 
 func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
@@ -98,7 +122,7 @@ func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
 	}
-	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll}
+	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
 }
 
 // plansFor lists what could serve a point, best prediction by bounds first within
@@ -114,20 +138,31 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
-	divisible := pl.c.series.Key.Divisible()
+	divisible := pl.c.series.Key.Divisible() && pl.o.seeks(RemedySplit)
 	if divisible {
 		split(2)
 	}
 	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	if b := pl.above[i]; pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
-		out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m})
+	if b := pl.above[i]; pl.o.seeks(RemedyPad) && pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+		// What competes and is as fast comes first: a copied pad, which every engine can run.
+		if pl.o.Pads != PadsInPlace {
+			out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m, pad: table.Copied})
+		}
+		if pl.o.Pads != PadsCopied {
+			out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m, pad: table.InPlace})
+		}
 	}
-	if other, _ := pl.f.bestElsewhere(pl.c, pl.c.points[i].m); other != nil {
-		out = append(out, plan{kind: RemedyOther, other: other})
+	if other, at := pl.f.bestElsewhere(pl.c, pl.c.points[i].m, pl.takes); other != nil {
+		out = append(out, otherPlan(other, at))
 	}
 	return out
+}
+
+// takes says whether a series may take over.
+func (pl *remedySearch) takes(other *curve) bool {
+	return pl.o.has(other.series.Key.Kernel) && pl.o.seeks(otherKind(other))
 }
 
 // saving is the predicted share of a row's time that a plan saves, 0 when it is
@@ -223,7 +258,7 @@ func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 			for _, i := range s.points {
 				all = all && pl.saving(p, i) > 0
 			}
-			if all && (pl.all || pl.rivals(p, s.plans[0], anchor)) {
+			if all && (pl.all || twins(p, s.plans[0]) || pl.rivals(p, s.plans[0], anchor)) {
 				s.plans = append(s.plans, p)
 			}
 		}
@@ -247,8 +282,13 @@ func (pl *remedySearch) rivals(a, b plan, i int) bool {
 	return 2*mid-high <= other*(1+rivalMargin)
 }
 
+// twins are a pad in place and the same with its rows copied.
+func twins(a, b plan) bool {
+	return a.kind == RemedyPad && b.kind == RemedyPad && a.padTo == b.padTo && a.pad != b.pad
+}
+
 func samePlan(a, b plan) bool {
-	return a.kind == b.kind && a.padTo == b.padTo && a.other == b.other && slices.Equal(a.fixed, b.fixed)
+	return a.kind == b.kind && a.padTo == b.padTo && a.pad == b.pad && a.other == b.other && a.label == b.label && slices.Equal(a.fixed, b.fixed)
 }
 
 // findRemedies is FindSplits by the interval method.
@@ -262,7 +302,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	}
 	var found []*stretchPlan
 	for at, c := range p.curves {
-		if c.unjudged {
+		if c.unjudged || !o.has(c.series.Key.Kernel) {
 			continue
 		}
 		r.warnFew(c, cfg.MinSamples)
@@ -287,7 +327,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 			}
 		}
 	} else {
-		err = execute(ctx, r, f, found, m)
+		err = execute(ctx, r, f, found, o, m)
 		if why := p.drift.invalid(cfg.DriftBound); why != "" && len(r.Stretches) > 0 {
 			r.warn("run", "the sweep is not reliable, so a remedy covers only the rows that were executed: %s", why)
 			r.Stretches = provenRows(r.Stretches)
@@ -326,12 +366,15 @@ func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
 	return r
 }
 
-// remedyCase is what a remedy executes.
-func remedyCase(direct results.Case, r Remedy) results.Case {
+// Case is what the remedy of a product executes.
+func (r Remedy) Case(direct results.Case) results.Case {
 	c := direct
 	c.ID, c.Label = 0, ""
-	c.Parts, c.PadTo = r.Parts, r.PadTo
-	if r.Kind == RemedyOther {
+	c.Parts, c.PadTo, c.Copied = r.Parts, r.PadTo, r.Pad == table.Copied
+	switch {
+	case r.Algorithm != (kernels.Algorithm{}):
+		c.Kernel = kernels.AlgorithmName(r.Kernel, r.Algorithm)
+	case r.Kind == RemedyOther || r.Kind == RemedyAlgorithm:
 		c.Kernel = r.Kernel
 	}
 	return c

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
 // Time at stake is what slow rows cost, and what a remedy saves, in microseconds for
@@ -36,30 +37,32 @@ func (c *candidate) stake() float64 {
 		if t := c.tests[j]; t != nil && t.confirmed {
 			loss = t.loss.Mid
 		}
-		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.y), evenWeight)
+		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.y), j.curve.weight(j.m()))
 	}
 	return sum
 }
 
-// stake is the time that the remedy saves its row: measured when it was executed,
+// stake is the time that the remedy saves a row of some weight: measured when it was executed,
 // else predicted.
-func (r Remedy) stake() float64 {
+func (r Remedy) stake(weight float64) float64 {
 	if r.Executed {
-		return timeAtStake(1-1/r.Gain.Mid, r.DirectUS, evenWeight)
+		return timeAtStake(1-1/r.Gain.Mid, r.DirectUS, weight)
 	}
-	return timeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, evenWeight)
+	return timeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, weight)
 }
 
-// rank fills in the time at stake of every remedy and stretch, and puts those first
-// that save most: of the remedies after those that pay come those that were executed
-// and do not, then predictions.
-func (r *SplitsResult) rank(data Data) {
+// Weigh fills in the time at stake of every remedy and stretch under the traffic of the data, and puts
+// those first that save most: of the remedies after those that pay come those that were executed and
+// do not, then predictions.
+func (r *SplitsResult) Weigh(data Data) {
+	w := newWeighing(data)
 	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
 		for i := range rows {
-			rows[i].StakeUS = rows[i].stake()
+			rows[i].StakeUS = rows[i].stake(w.of(rows[i].Series, rows[i].M))
 		}
 		RankRemedies(rows)
 	}
+	r.Savings = nil
 	if len(r.Stretches) == 0 {
 		return
 	}
@@ -67,10 +70,11 @@ func (r *SplitsResult) rank(data Data) {
 	for i := range r.Stretches {
 		s := &r.Stretches[i]
 		for k := range s.Proofs {
-			s.Proofs[k].StakeUS = s.Proofs[k].stake()
+			s.Proofs[k].StakeUS = s.Proofs[k].stake(w.of(s.Series, s.Proofs[k].M))
 		}
-		s.StakeUS = s.stake(times)
+		s.StakeUS = s.stake(times, w)
 	}
+	r.Savings = r.savings(w, times)
 	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
 		return cmp.Or(cmp.Compare(b.StakeUS, a.StakeUS), strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
 	})
@@ -116,44 +120,70 @@ func medianTimes(data Data) map[rowOf]float64 {
 }
 
 // stake is the time that a stretch saves over its rows: at those that were executed
-// what they have shown, at the others what the sweep predicts.
-func (s Stretch) stake(times map[rowOf]float64) float64 {
-	proven := map[int]float64{}
+// what they have shown, at the others what the sweep predicts, and where the sweep has not what the
+// remedy runs, what the nearest row has shown that was executed.
+func (s Stretch) stake(times map[rowOf]float64, w *weighing) float64 {
+	proven := map[int]Remedy{}
 	for _, p := range s.Proofs {
-		proven[p.M] = p.StakeUS
+		proven[p.M] = p
 	}
 	var sum float64
 	for _, m := range s.Ms {
-		if saved, ok := proven[m]; ok {
-			sum += saved
+		weight := w.of(s.Series, m)
+		if p, ok := proven[m]; ok {
+			sum += p.stake(weight)
 			continue
 		}
-		direct, remedy := times[rowOf{s.Series, m}], 0.0
-		add := func(series results.SeriesKey, m int) {
-			us, ok := times[rowOf{series, m}]
-			if !ok {
-				us = math.Inf(1)
+		direct := times[rowOf{s.Series, m}]
+		if direct <= 0 {
+			continue
+		}
+		if s.Pad == table.Copied || s.Kind == RemedyAlgorithm {
+			if near := s.nearest(m); near != nil {
+				sum += timeAtStake(1-1/near.Gain.Mid, direct, weight)
 			}
-			remedy += us
+			continue
 		}
-		switch s.Kind {
-		case RemedySplit:
-			rest := m
-			for _, part := range s.Fixed {
-				add(s.Series, part)
-				rest -= part
-			}
-			add(s.Series, rest)
-		case RemedyPad:
-			add(s.Series, s.PadTo)
-		case RemedyOther:
-			other := s.Series
-			other.Kernel = s.Kernel
-			add(other, m)
-		}
-		if direct > 0 {
-			sum += timeAtStake(1-remedy/direct, direct, evenWeight)
-		}
+		sum += timeAtStake(1-s.swept(times, m)/direct, direct, weight)
 	}
 	return sum
+}
+
+// nearest is the proof that is nearest to an M, nil for none.
+func (s Stretch) nearest(m int) *Remedy {
+	var out *Remedy
+	for i, p := range s.Proofs {
+		if out == nil || max(p.M-m, m-p.M) < max(out.M-m, m-out.M) {
+			out = &s.Proofs[i]
+		}
+	}
+	return out
+}
+
+// swept is what a stretch's remedy takes at an M by the times of the sweep, in microseconds; +Inf where
+// something of it was not swept.
+func (s Stretch) swept(times map[rowOf]float64, m int) (us float64) {
+	add := func(series results.SeriesKey, m int) {
+		t, ok := times[rowOf{series, m}]
+		if !ok {
+			t = math.Inf(1)
+		}
+		us += t
+	}
+	switch s.Kind {
+	case RemedySplit:
+		rest := m
+		for _, part := range s.Fixed {
+			add(s.Series, part)
+			rest -= part
+		}
+		add(s.Series, rest)
+	case RemedyPad:
+		add(s.Series, s.PadTo)
+	case RemedyOther:
+		other := s.Series
+		other.Kernel = s.Kernel
+		add(other, m)
+	}
+	return us
 }

@@ -153,7 +153,7 @@ func (r *SplitsResult) AddSustained(data Data, cfg Config) {
 	bound := marginLoss(cfg.Remedy.Margin)
 	add := func(key results.SeriesKey, r *Remedy) {
 		direct := results.Case{SeriesKey: key, M: r.M}
-		if r.Sustained = times.pair(direct, remedyCase(direct, *r), 1); r.Sustained != nil {
+		if r.Sustained = times.pair(direct, r.Case(direct), 1); r.Sustained != nil {
 			pays := r.Pays || !r.Executed && 1-r.PredictedUS/r.DirectUS > bound
 			r.Sustained.SeenIn = seenIn(pays, r.Sustained.Loss > bound)
 		}
@@ -201,7 +201,7 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 		add := func(key results.SeriesKey, r Remedy) {
 			if r.Pays {
 				direct := results.Case{SeriesKey: key, M: r.M}
-				all = append(all, entry{[]results.Case{direct, remedyCase(direct, r)}, r.StakeUS})
+				all = append(all, entry{[]results.Case{direct, r.Case(direct)}, r.StakeUS})
 			}
 		}
 		for _, row := range r.Splits {

@@ -106,7 +106,7 @@ func TestSustainedRemedies(t *testing.T) {
 	cfg.Remedy.Margin = 0.05
 	remedy := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true}
 	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
-	split, elsewhere := remedyCase(syntheticCase(64), remedy), remedyCase(syntheticCase(64), other)
+	split, elsewhere := remedy.Case(syntheticCase(64)), other.Case(syntheticCase(64))
 	data := Data{Sustained: []results.Row{
 		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}), sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}

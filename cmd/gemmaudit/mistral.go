@@ -364,7 +364,7 @@ func namesKernels(t *table.Table) bool {
 			return true
 		}
 		for _, i := range s.Intervals {
-			if i.Action.Kind == table.Kernel {
+			if i.Action.Kind == table.Kernel || i.Action.Kind == table.Algorithm {
 				return true
 			}
 		}

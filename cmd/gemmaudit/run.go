@@ -54,11 +54,12 @@ type runOptions struct {
 	sustain sustainFlags
 
 	gate     auditGate
-	remedies string
+	remedies remedyFlags
 	images   string
 	output   report.Format
 
-	goOn string // the command that goes on after an interruption
+	search rules.SplitOptions
+	goOn   string // the command that goes on after an interruption
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -98,7 +99,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	opts.sustain.register(cmd)
 	gateFlag(cmd, &opts.gate)
-	remediesFlag(cmd, &opts.remedies)
+	opts.remedies.register(a, cmd)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -112,9 +113,10 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err := o.gate.check(); err != nil {
 		return err
 	}
-	if err := checkRemedies(o.remedies); err != nil {
+	if err := o.remedies.search(&o.search); err != nil {
 		return err
 	}
+	o.search.Among = rules.AmongAll
 	images, err := report.ParseImages(o.images)
 	if err != nil {
 		return usagef("--images: %w", err)
@@ -192,9 +194,13 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 // line said of the verdict and of the output is in no run file, so it is repeated.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
+	kept := append([]string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "images", "output"}, remedyFlagNames...)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "remedies", "images", "output":
+		switch list, is := f.Value.(pflag.SliceValue); {
+		case !slices.Contains(kept, f.Name):
+		case is:
+			args = append(args, "--"+f.Name+"="+strings.Join(list.GetSlice(), ","))
+		default:
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -226,7 +232,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		a.notef("executing remedies")
 	}
 	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
-		return a.findSplits(ctx, run, cfg, rules.SplitOptions{Among: rules.AmongAll, Candidates: o.remedies}, confirm)
+		return a.findSplits(ctx, run, cfg, o.search, confirm)
 	})
 	if err != nil {
 		return o.stopped(ctx, err, run)
@@ -273,7 +279,7 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 		return nil // one document a format; the folder has the rest
 	}
 	io.WriteString(out, "\n")
-	remedies := &report.Document{Subject: "remedies", Head: []report.Note{{Text: report.SplitsSummary(found)}}}
+	remedies := &report.Document{Subject: "remedies", Head: report.SplitsHead(found)}
 	for _, w := range found.Warnings {
 		remedies.Notes = append(remedies.Notes, report.Note{Text: "warning: " + w.Subject + ": " + w.Text, Tone: report.Open})
 	}

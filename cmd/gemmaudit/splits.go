@@ -20,7 +20,8 @@ type splitsOptions struct {
 	rules    ruleFlags
 	ratio    float64
 	among    string
-	remedies string
+	remedies remedyFlags
+	traffic  string
 	maxParts int
 	execute  bool
 	tables   []string
@@ -41,17 +42,32 @@ func newSplitsCommand(a *app) *cobra.Command {
 			"gemmaudit splits run.db --table gemm.json --table gemm.h   # what an engine loads",
 			"gemmaudit splits run.db --execute                          # again, on this machine",
 			"gemmaudit splits run.db --execute=false                    # predictions only",
+			"gemmaudit splits run.db --execute --engine-kernels cublas,cublaslt --pads copied --fill --table gemm.json",
 			"gemmaudit splits run.db --method article --threshold 0.85 --ratio 0.9 --among all -o json",
 		),
 		Long: `For each slow row remedies compete: two or more launches into one output buffer, a padded
-batch, another kernel, or the product as it is. A remedy that is only predicted from the
-run is a candidate. It is executed as it would be used, interleaved with the direct
-product, where the run was measured on this machine; and only what is proven to pay is
-written to a table. Remedies are listed by the time that they save.
+batch, another kernel, another algorithm of a library, or the product as it is. A remedy that
+is only predicted from the run is a candidate. It is executed as it would be used, interleaved
+with the direct product, where the run was measured on this machine; and only what is proven to
+pay is written to a table. Remedies are listed by the time that they save.
+
+What an engine can do differs. --engine-kernels names the kernels that it has, --remedies the
+kinds that it takes. A pad in place needs room behind the rows, of the input and of the output;
+--pads copied has the rows copied first, into a buffer with room, and counts the copy. The output
+has room, since whoever launches allocates it. With both, a pad that pays with the copy is kept so.
+
+--fill executes Ms between those that were swept. If the whole sample of a stretch pays, the table
+holds for each M of it; if not, for the swept ones alone. A table says how many of all integers
+it serves. --traffic weighs rows by how often they are served, and the summary says what the whole
+table saves in a second of it.
+
+Remedies that pay are proven with their result: its error against float64 beside the direct
+product's, whether the bits are the same, and whether a row has the same bits at other Ms. What is
+wrong by the correctness check is no remedy. --same-bits and --batch-invariant keep only such.
 
 What was executed is kept in the run. While it holds it is shown, and written to tables,
 without a device; --execute executes anew, and so does a search with another --among, --ratio,
---max-parts or --remedies. --method article predicts, whatever is kept. A change of a key of the rules
+--max-parts, or flag of what the engine can do. --method article predicts, whatever is kept. A change of a key of the rules
 file that remedies rest on (threshold where only flagged rows were searched, fdr,
 confidence, clock_mhz, min_samples, drift_bound, remedy's margin, slower and max_parts), or more
 samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
@@ -80,7 +96,8 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	flags := cmd.Flags()
 	flags.Float64Var(&opts.ratio, "ratio", 0, "largest share of the direct time that a prediction may take, 0 for the rules' margin")
 	flags.StringVar(&opts.among, "among", rules.AmongFlagged, "rows to search: flagged (by the monotonic rule), all")
-	remediesFlag(cmd, &opts.remedies)
+	opts.remedies.register(a, cmd)
+	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight, how often each M is served: the weight of time at stake (default the run's)")
 	flags.IntVar(&opts.maxParts, "max-parts", 0, "most launches of a split, 0 for the rules' choice")
 	flags.BoolVar(&opts.execute, "execute", false, "run what is predicted (default: when the run keeps none and was measured on this machine)")
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
@@ -91,6 +108,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	complete(cmd, "ratio", fixed("0.9", "0.95"))
 	complete(cmd, "max-parts", fixed("2", "3", "4"))
 	complete(cmd, "table", filesWith(tableExtensions...))
+	complete(cmd, "traffic", filesWith("csv"))
 	return cmd
 }
 
@@ -106,6 +124,12 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	}
 	if err := checkTablePaths(o.tables, o.force); err != nil {
 		return err
+	}
+	var traffic results.Traffic
+	if o.traffic != "" {
+		if traffic, err = results.ReadTraffic(o.traffic); err != nil {
+			return badFlag("traffic", err)
+		}
 	}
 	run, err := a.openRun(path, false)
 	if err != nil {
@@ -136,6 +160,14 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 		if found, err = a.findSplits(ctx, run, cfg, search, execute); err != nil {
 			return err
 		}
+	}
+	if traffic != nil {
+		data, err := rules.LoadData(run)
+		if err != nil {
+			return err
+		}
+		data.Traffic = traffic
+		found.Weigh(data)
 	}
 	// What an interrupt cut short is shown, but takes no table's place.
 	var empty error
@@ -180,10 +212,13 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 	switch {
 	case o.given("among") && search.Among != cmp.Or(was.Among, rules.AmongFlagged),
 		o.given("ratio") && search.Ratio != was.Ratio,
-		o.given("max-parts") && search.MaxParts != was.MaxParts,
-		o.given("remedies") && search.Candidates != cmp.Or(was.Candidates, rules.CandidatesLikely):
-		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules), remedies %s",
-			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts, cmp.Or(was.Candidates, rules.CandidatesLikely))
+		o.given("max-parts") && search.MaxParts != was.MaxParts:
+		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules)",
+			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts)
+		return nil, outdated, nil
+	}
+	if flag := o.remedies.differs(o.given, search, was); flag != "" {
+		o.app.notef("the remedies that %s keeps are of another search: it had another --%s", run.Path(), flag)
 		return nil, outdated, nil
 	}
 	o.app.notef("remedies as they were executed before; --execute executes them anew")
@@ -215,12 +250,13 @@ func (o *splitsOptions) nothingToWrite(path string, found *rules.SplitsResult) e
 
 // search parses the flags of the search.
 func (o *splitsOptions) search() (rules.SplitOptions, error) {
-	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts, Candidates: o.remedies}
+	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts}
+	if err := o.remedies.search(&search); err != nil {
+		return search, err
+	}
 	switch {
 	case !(o.ratio >= 0 && o.ratio <= 1): // NaN is neither
 		return search, usagef("--ratio: %v, expected above 0 and at most 1", o.ratio)
-	case checkRemedies(o.remedies) != nil:
-		return search, checkRemedies(o.remedies)
 	case o.among != rules.AmongFlagged && o.among != rules.AmongAll:
 		return search, usagef("--among: %q, expected flagged or all", o.among)
 	case o.maxParts != 0 && (o.maxParts < 2 || o.maxParts > 16):
@@ -247,18 +283,4 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 		return nil, err
 	}
 	return found, keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()))
-}
-
-// remediesFlag adds --remedies: which predicted remedies are executed.
-func remediesFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "remedies", rules.CandidatesLikely, "predicted remedies to execute: likely (by the bounds of the prediction) or all")
-	complete(cmd, "remedies", fixed(rules.CandidatesLikely, rules.CandidatesAll))
-}
-
-// checkRemedies refuses other words.
-func checkRemedies(word string) error {
-	if word != rules.CandidatesLikely && word != rules.CandidatesAll {
-		return usagef("--remedies: %q, expected likely or all", word)
-	}
-	return nil
 }

@@ -102,7 +102,7 @@ func affordable(all [][]results.Case, most time.Duration) []results.Case {
 // placeOf is where a case that runs the same stands in a list, -1 for nowhere.
 func placeOf(cases []results.Case, c results.Case) int {
 	return slices.IndexFunc(cases, func(o results.Case) bool {
-		return o.SeriesKey == c.SeriesKey && o.M == c.M && o.PadTo == c.PadTo && slices.Equal(o.Parts, c.Parts)
+		return o.Key() == c.Key()
 	})
 }
 

@@ -175,6 +175,7 @@ func (a *app) keptRemedies(run *results.Run, data rules.Data, cfg rules.Config) 
 		return nil, u, nil
 	}
 	remedies.Result.Run = filepath.Base(run.Path()) // the file may have been renamed
+	remedies.Result.Weigh(data)
 	remedies.Result.AddSustained(data, cfg)
 	return remedies, u, nil
 }

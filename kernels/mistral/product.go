@@ -162,8 +162,11 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 	if t != nil {
 		action = t.Lookup(m.served(p), rows)
 	}
-	if action.Kind == table.Kernel {
+	switch action.Kind {
+	case table.Kernel:
 		kernel = action.Kernel
+	case table.Algorithm:
+		kernel = kernels.AlgorithmName(action.Kernel, kernels.Algorithm(action.Algorithm))
 	}
 	g, w, err := m.prepare(p, kernel)
 	if err != nil {

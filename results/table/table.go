@@ -320,6 +320,15 @@ func (t *Table) Served() (served, of int) {
 	return served, of
 }
 
+// Recount brings what each series says that it serves in step with its intervals.
+func (t *Table) Recount() {
+	for i := range t.Series {
+		if s := &t.Series[i]; s.ToM > 0 {
+			s.Served = s.Count()
+		}
+	}
+}
+
 // Count is how many integers lie in intervals whose action is not the default.
 func (s *Series) Count() int {
 	n := 0

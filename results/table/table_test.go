@@ -334,6 +334,12 @@ func TestServed(t *testing.T) {
 	if served, of := example().Served(); served != 8 || of != 64 {
 		t.Errorf("%d of %d", served, of)
 	}
+	fewer := example()
+	fewer.Series[1].Intervals = nil
+	fewer.Recount()
+	if served, of := fewer.Served(); served != 0 || of != 64 {
+		t.Errorf("%d of %d of a table that lost its intervals", served, of)
+	}
 	if served, of := example3().Served(); served != 0 || of != 0 {
 		t.Errorf("%d of %d of a table that does not tell", served, of)
 	}

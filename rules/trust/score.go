@@ -271,7 +271,7 @@ func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
 	for _, st := range r.Stretches {
 		for _, m := range st.Ms {
 			served[rowKey{st.Series, m}] = true
-			remedy := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Kernel: st.Kernel}
+			remedy := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Pad: st.Pad, Kernel: st.Kernel}
 			if rest := m - sum(st.Fixed); len(st.Fixed) > 0 {
 				remedy.Parts = append(slices.Clone(st.Fixed), rest)
 			}

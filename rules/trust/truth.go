@@ -6,6 +6,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -45,7 +46,13 @@ func (t truth) seconds(c results.Case) simulated.Range {
 	case c.PadTo > 0:
 		ms = []int{c.PadTo}
 	}
-	return t.machine.Seconds(c.Kernel, ms, t.clock)
+	out := t.machine.Seconds(c.Kernel, ms, t.clock)
+	if c.Copied {
+		bytes := c.InputElements(c.M) * int64(c.DType.Size())
+		copying := simulated.CopySeconds(bytes) * math.Pow(simulated.NominalClockMHz/t.clock, simulated.CopyElasticity())
+		out.Lo, out.Hi = out.Lo+copying, out.Hi+copying
+	}
+	return out
 }
 
 // excess is by how much, in log time, the worst row of a finding breaks its rule at the
@@ -119,7 +126,7 @@ func (t truth) bestGain(series results.SeriesKey, m int) float64 {
 // gain is the true direct ÷ remedy.
 func (t truth) gain(series results.SeriesKey, r rules.Remedy) simulated.Range {
 	direct := t.seconds(results.Case{SeriesKey: series, M: r.M})
-	c := results.Case{SeriesKey: series, M: r.M, Parts: r.Parts, PadTo: r.PadTo}
+	c := results.Case{SeriesKey: series, M: r.M, Parts: r.Parts, PadTo: r.PadTo, Copied: r.Pad == table.Copied}
 	if r.Kind == rules.RemedyOther {
 		c.Kernel = r.Kernel
 	}

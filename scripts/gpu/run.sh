@@ -363,7 +363,7 @@ run_pair() {
         --block 1ms --rounds 1000 --rounds-for all --deadline "${LOAD:-2m}" --out "$out/pair-load.db"
       passed
     fi
-    step "pair-$name" 6 ./gemmaudit run "${plan[@]}" --remedies "$([[ $name == all ]] && echo all || echo likely)" --images png --out "$out/pair-$name"
+    step "pair-$name" 6 ./gemmaudit run "${plan[@]}" --predicted "$([[ $name == all ]] && echo all || echo likely)" --images png --out "$out/pair-$name"
     passed 1 4
     [[ -f $out/pair-$name/run.db ]] && cp "$out/pair-$name/run.db" "$out/$name.db"
   done

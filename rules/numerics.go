@@ -1,0 +1,164 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// ResultTeller is implemented by measurers that look at results too.
+type ResultTeller interface {
+	// Numerics looks at what remedies do to the result of a product: one for each, in order. ok is
+	// false where nothing can be said of the product.
+	Numerics(ctx context.Context, r results.ResultRequest) (n []results.Numerics, ok bool, err error)
+}
+
+// resultLook looks at the results of remedies. A result that is wrong by the bound of the correctness
+// check, or that could not be had, keeps its remedy from being one.
+type resultLook struct {
+	r      *SplitsResult
+	o      SplitOptions
+	teller ResultTeller // nil where nobody can look
+	failed map[string]bool
+}
+
+func newResultLook(r *SplitsResult, o SplitOptions, m Measurer) *resultLook {
+	teller, _ := m.(ResultTeller)
+	return &resultLook{r: r, o: o, teller: teller, failed: map[string]bool{}}
+}
+
+// restricts says whether only remedies of some results are sought.
+func (l *resultLook) restricts() bool { return l.o.SameBits || l.o.BatchInvariant }
+
+// fits says whether a result is one of those.
+func (l *resultLook) fits(n *results.Numerics) bool {
+	switch {
+	case n == nil:
+		return !l.restricts()
+	case n.Failed != "" || n.Wrong > 0:
+		return false
+	}
+	return (!l.o.SameBits || n.SameBits) && (!l.o.BatchInvariant || n.BatchInvariant)
+}
+
+// admit looks at the results of all remedies that are to be executed and keeps the contests with those
+// that fit.
+func (l *resultLook) admit(ctx context.Context, contests []*contest) ([]*contest, error) {
+	var out []*contest
+	left := 0
+	for _, c := range contests {
+		if err := l.look(ctx, c, c.entries); err != nil {
+			return nil, err
+		}
+		all := len(c.entries)
+		c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return !l.fits(e.remedy.Numerics) })
+		left += all - len(c.entries)
+		if len(c.entries) > 0 {
+			out = append(out, c)
+		} else {
+			l.r.Untried++
+		}
+	}
+	if left > 0 {
+		what := "has not the bits of the direct product"
+		switch {
+		case l.o.SameBits && l.o.BatchInvariant:
+			what += " or depends on M"
+		case l.o.BatchInvariant:
+			what = "depends on M"
+		}
+		l.r.warn("run", "remedies left out: %d, whose result %s, or of which nobody can say", left, what)
+	}
+	return out, nil
+}
+
+// proof looks at the results of remedies that pay; one that does not fit pays no more.
+func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
+	for _, c := range contests {
+		var paying []*entry
+		for _, e := range c.entries {
+			if e.paying && e.remedy.Numerics == nil {
+				paying = append(paying, e)
+			}
+		}
+		if err := l.look(ctx, c, paying); err != nil {
+			return err
+		}
+		for _, e := range paying {
+			if !l.fits(e.remedy.Numerics) {
+				e.paying, e.remedy.Pays = false, false
+			}
+		}
+	}
+	return nil
+}
+
+// look fills in what the results of entries of one contest are.
+func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) error {
+	if l.teller == nil || len(entries) == 0 {
+		return nil
+	}
+	direct := c.direct()
+	direct.ID, direct.Label, direct.Launch = 0, "", results.Launch{}
+	request := results.ResultRequest{Direct: []results.Case{direct}}
+	others := otherMs(c.m)
+	for _, m := range others {
+		at := direct
+		at.M = m
+		request.Direct = append(request.Direct, at)
+	}
+	for _, e := range entries {
+		cases := []results.Case{e.remedy.Case(direct)}
+		for _, at := range request.Direct[1:] {
+			if r, ok := e.plan.remedy(at.M); ok {
+				cases = append(cases, r.Case(at))
+			}
+		}
+		request.Remedies = append(request.Remedies, cases)
+	}
+	found, ok, err := l.teller.Numerics(ctx, request)
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, kernels.ErrDeviceLost)):
+		return err
+	case err != nil:
+		l.warnOnce(c, err.Error())
+		return nil
+	case !ok:
+		return nil
+	}
+	for i, e := range entries {
+		n := found[i]
+		e.remedy.Numerics = &n
+		switch {
+		case n.Failed != "":
+			l.warnOnce(c, n.Failed)
+		case n.Wrong > 0:
+			l.r.warn(c.stretch.curve.series.Key.String(), "m%d: the result of a %s is wrong: %s past the bound of the correctness check",
+				c.m, e.remedy.Kind, plural(n.Wrong, "element"))
+		}
+	}
+	return nil
+}
+
+// warnOnce says once of a series why a result could not be had.
+func (l *resultLook) warnOnce(c *contest, why string) {
+	key := c.stretch.curve.series.Key.String()
+	if !l.failed[key] {
+		l.failed[key] = true
+		l.r.warn(key, "m%d: a result could not be looked at: %s", c.m, why)
+	}
+}
+
+// otherMs are the Ms at which a row's bits are held against those at m: alone, in a batch half as
+// large, and next to it.
+func otherMs(m int) []int {
+	if m == 1 {
+		return []int{2}
+	}
+	out := []int{1, m / 2, m - 1}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
