@@ -1,0 +1,478 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// machine is a world that tells of algorithms and of results.
+type machine struct {
+	*world
+	algorithm func(results.Case) (kernels.Algorithm, bool)
+	numerics  func(r results.ResultRequest) ([]results.Numerics, bool, error)
+	requested []results.Case
+}
+
+func (m *machine) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
+	for _, r := range requests {
+		m.requested = append(m.requested, r.Case)
+	}
+	return m.world.Measure(ctx, requests, rounds)
+}
+
+func (m *machine) Algorithm(c results.Case) (kernels.Algorithm, bool) {
+	if m.algorithm == nil {
+		return kernels.Algorithm{}, false
+	}
+	return m.algorithm(c)
+}
+
+func (m *machine) Numerics(_ context.Context, r results.ResultRequest) ([]results.Numerics, bool, error) {
+	if m.numerics == nil {
+		return nil, false, nil
+	}
+	return m.numerics(r)
+}
+
+// dented is a world that is half as fast from 264 to 320; copies of rows take so many microseconds.
+func dented(copying float64) *machine {
+	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(5, 9)))
+	one := func(m int) float64 {
+		us := 20 + 0.5*float64(m)
+		if m > 256 && m <= 320 {
+			us *= 2
+		}
+		return us
+	}
+	w.time = func(c results.Case) float64 {
+		var us float64
+		switch {
+		case len(c.Parts) > 0:
+			for _, part := range c.Parts {
+				us += one(part)
+			}
+		case c.PadTo > 0:
+			us = one(c.PadTo)
+		default:
+			us = one(c.M)
+		}
+		if c.Copied {
+			us += copying
+		}
+		return us
+	}
+	return &machine{world: w}
+}
+
+func search(t *testing.T, m *machine, data Data, o SplitOptions) *SplitsResult {
+	t.Helper()
+	o.Among = AmongAll
+	r, err := FindSplits(context.Background(), data, Default(), o, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestPadsAreProvenAsWhatTheyAre: a pad in place is timed without a copy and a copied one with it; of
+// both the copied one is kept where it pays, and an entry of a table says which it is.
+func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
+	const cheap, dear = 3, 500
+	for _, c := range []struct {
+		pads    string
+		copying float64
+		want    []table.PadKind
+	}{
+		{"", cheap, []table.PadKind{table.InPlace}},
+		{PadsInPlace, dear, []table.PadKind{table.InPlace}},
+		{PadsCopied, cheap, []table.PadKind{table.Copied}},
+		{PadsCopied, dear, nil},
+		{PadsBoth, cheap, []table.PadKind{table.Copied}},
+		{PadsBoth, dear, []table.PadKind{table.InPlace}},
+	} {
+		m := dented(c.copying)
+		data := m.sweep(grid(8, 512, 8), 9)
+		r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: c.pads})
+		got := map[table.PadKind]bool{}
+		for _, s := range r.Stretches {
+			got[s.Pad] = true
+			for _, p := range s.Proofs {
+				if p.Pad != s.Pad {
+					t.Errorf("%s: a stretch of pads %s rests on one %s", c.pads, s.Pad, p.Pad)
+				}
+				direct := results.Case{SeriesKey: m.key, M: p.M}
+				if truth := m.time(direct) / m.time(p.Case(direct)); math.Abs(p.Gain.Mid/truth-1) > 0.02 {
+					t.Errorf("%s: m%d gains %.3f, in truth %.3f", c.pads, p.M, p.Gain.Mid, truth)
+				}
+			}
+		}
+		if len(got) != len(c.want) || len(c.want) > 0 && !got[c.want[0]] {
+			t.Errorf("pads %q at %v us a copy: stretches %v, expected %v", c.pads, c.copying, got, c.want)
+		}
+		tab, err := BuildTable(results.Meta{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, iv := range tab.Series[0].Intervals {
+			if iv.Action.Kind != table.Pad || !slices.Contains(c.want, iv.Action.Pad) {
+				t.Errorf("pads %q: the table has %+v", c.pads, iv.Action)
+			}
+		}
+		if s := tab.Series[0]; s.FromM != 8 || s.ToM != 512 || s.Served != s.Count() {
+			t.Errorf("the table tells of m%d to m%d, %d served", s.FromM, s.ToM, s.Served)
+		}
+	}
+}
+
+// TestRemediesOfAnEngine: only kinds that are asked for and kernels that the engine has are sought.
+func TestRemediesOfAnEngine(t *testing.T) {
+	data, w := chosenBadly("lt", "lt:1", "lt:2")
+	m := &machine{world: w}
+	kinds := func(o SplitOptions) map[RemedyKind]bool {
+		out := map[RemedyKind]bool{}
+		for _, s := range search(t, m, data, o).Stretches {
+			out[s.Kind] = true
+		}
+		return out
+	}
+	if got := kinds(SplitOptions{}); !got[RemedyAlgorithm] {
+		t.Errorf("kinds %v, expected an algorithm", got)
+	}
+	if got := kinds(SplitOptions{Kinds: []RemedyKind{RemedySplit, RemedyPad, RemedyOther}}); got[RemedyAlgorithm] || got[RemedyOther] {
+		t.Errorf("kinds %v, expected no algorithm", got)
+	}
+	if got := kinds(SplitOptions{Kernels: []string{"lt"}}); !got[RemedyAlgorithm] {
+		t.Errorf("kinds %v of an engine that has the library", got)
+	}
+	other := search(t, m, data, SplitOptions{Kernels: []string{"ours"}})
+	if len(other.Searched)+len(other.Stretches) > 0 {
+		t.Errorf("an engine without the kernel got %+v", other)
+	}
+	for _, o := range []SplitOptions{{Kinds: []RemedyKind{"wish"}}, {Pads: "some"}} {
+		if _, err := FindSplits(context.Background(), data, Default(), o, m); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
+
+// TestAlgorithmsByTheirAttributes: an algorithm that is one choice of its library at one M and another
+// at the next is one remedy, executed by what the library is told.
+func TestAlgorithmsByTheirAttributes(t *testing.T) {
+	fast := kernels.Algorithm{ID: 66, Tile: 20, Stages: 8, SplitK: 1}
+	name := kernels.AlgorithmName("lt", fast)
+	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(6, 9)))
+	// The library's first choice is bad; the good algorithm is its second at every other row.
+	second := func(m int) bool { return m%16 == 0 }
+	w.time = func(c results.Case) float64 {
+		us := 20 + 0.5*float64(c.M)
+		if c.Kernel == name || c.Kernel == "lt:1" && second(c.M) || c.Kernel == "lt:2" && !second(c.M) {
+			return us
+		}
+		return 1.5 * us
+	}
+	var data Data
+	for i, kernel := range []string{"lt", "lt:1", "lt:2"} {
+		w.key.Kernel = kernel
+		one := w.sweep(grid(64, 256, 8), 9)
+		s := one.Series[0]
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			row.Case.ID = int64(1000*i + j + 1)
+			row.Case.Label = "algo 7"
+			if kernel == "lt:1" && second(row.Case.M) || kernel == "lt:2" && !second(row.Case.M) {
+				row.Case.Label = "algo 66"
+			}
+			for k := range row.Samples {
+				row.Samples[k].CaseID = row.Case.ID
+			}
+		}
+		data.Series = append(data.Series, s)
+		if i == 0 {
+			data.Sentinels = one.Sentinels
+		}
+	}
+	m := &machine{world: w, algorithm: func(c results.Case) (kernels.Algorithm, bool) {
+		if c.Kernel == "lt:1" && second(c.M) || c.Kernel == "lt:2" && !second(c.M) {
+			return fast, true
+		}
+		return kernels.Algorithm{ID: 7}, true
+	}}
+	r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}})
+	if len(r.Stretches) != 1 {
+		for _, s := range r.Stretches {
+			t.Errorf("m%d to m%d: %d rows", s.FromM, s.ToM, len(s.Ms))
+		}
+		t.Fatalf("expected one stretch for all rows: %+v", r.Warnings)
+	}
+	s := r.Stretches[0]
+	if s.Kind != RemedyAlgorithm || s.Kernel != "lt" || s.Algorithm != fast || len(s.Ms) != 25 {
+		t.Errorf("%s of %s, %+v, for %d rows", s.Kind, s.Kernel, s.Algorithm, len(s.Ms))
+	}
+	if !slices.ContainsFunc(m.requested, func(c results.Case) bool { return c.Kernel == name }) {
+		t.Error("the algorithm was not executed by its attributes")
+	}
+	if s.StakeUS <= 0 || len(r.Savings) != 1 || math.Abs(r.Savings[0].PerSecond()-1000.0/3) > 10 {
+		t.Errorf("%v us at stake, savings %+v", s.StakeUS, r.Savings)
+	}
+	tab, err := BuildTable(results.Meta{}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := tab.Series[0].Intervals[0].Action; a.Kind != table.Algorithm || a.Kernel != "lt" || a.Algorithm != table.Attributes(fast) {
+		t.Errorf("the table has %+v", a)
+	}
+	checks, err := VerifyTable(context.Background(), tab, "sim", Default(), m)
+	if err != nil || len(checks) == 0 || checks[0].Verdict != Pays {
+		t.Errorf("verified: %+v, %v", checks, err)
+	}
+	// Nobody tells: the choices stay what they are, and serve no row of which they are another algorithm.
+	m.algorithm = nil
+	for _, s := range search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}}).Stretches {
+		for _, p := range s.Proofs {
+			if (p.Kernel == "lt:1") != second(p.M) {
+				t.Errorf("m%d by %s", p.M, p.Kernel)
+			}
+		}
+	}
+}
+
+// TestFill: a stretch holds for the Ms between those that were swept only where a sample of them pays.
+func TestFill(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fast   func(m int) bool // of the Ms between, that need no remedy
+		filled bool
+	}{
+		{"all alike", func(int) bool { return false }, true},
+		{"odd ones are fast", func(m int) bool { return m%2 == 1 }, false},
+	} {
+		m := dented(0)
+		slow := m.time
+		m.time = func(o results.Case) float64 {
+			if us := 20 + 0.5*float64(o.M); len(o.Parts) == 0 && o.PadTo == 0 && c.fast(o.M) {
+				return us
+			}
+			return slow(o)
+		}
+		data := m.sweep(grid(8, 512, 8), 9)
+		r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Fill: true})
+		if len(r.Stretches) == 0 {
+			t.Fatalf("%s: no stretch", c.name)
+		}
+		tab, err := BuildTable(results.Meta{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.Stretches[0]
+		if s.Filled != c.filled || s.OnlySwept == c.filled || len(s.Ms) != 8 {
+			t.Errorf("%s: %+v", c.name, s)
+		}
+		between := 0
+		for _, p := range s.Proofs {
+			if !p.Executed || !p.Pays {
+				t.Errorf("%s: m%d is no proof", c.name, p.M)
+			}
+			if p.M%8 != 0 {
+				between++
+			}
+		}
+		if c.filled && between != fillSamples {
+			t.Errorf("%s: %d Ms between were proven", c.name, between)
+		}
+		want := 8
+		if c.filled {
+			want = s.ToM - s.FromM + 1
+		}
+		if served, of := tab.Served(); served != want || of != 505 {
+			t.Errorf("%s: the table serves %d of %d, expected %d", c.name, served, of, want)
+		}
+		for at := 257; at <= 320; at++ {
+			if a := tab.Lookup(served(syntheticKey), at); (a.Kind == table.Pad) != (c.filled && at >= s.FromM || at%8 == 0) {
+				t.Errorf("%s: m%d gets %+v", c.name, at, a)
+			}
+		}
+	}
+}
+
+// TestSampleOfAStretch: a sample lies between the rows that were swept, ascends, and is spread.
+func TestSampleOfAStretch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 400), 2, 20, rapid.ID).Draw(t, "ms")
+		slices.Sort(ms)
+		s := settled{Stretch: Stretch{FromM: ms[0], ToM: ms[len(ms)-1], Ms: ms}}
+		between := s.unswept()
+		if len(between) != s.ToM-s.FromM+1-len(ms) {
+			t.Fatalf("%d between %v", len(between), ms)
+		}
+		sample := s.sample(between)
+		if len(sample) != min(fillSamples, len(between)) || !slices.IsSorted(sample) || !slices.Equal(sample, s.sample(between)) {
+			t.Fatalf("sample %v of %v", sample, between)
+		}
+		for i, m := range sample {
+			if slices.Contains(ms, m) || m < s.FromM || m > s.ToM || i > 0 && sample[i-1] == m {
+				t.Errorf("m%d of sample %v of %v", m, sample, ms)
+			}
+		}
+	})
+}
+
+// TestResultsOfRemedies: what pays is proven with its result, what is wrong is no remedy, and results
+// restrict what is sought.
+func TestResultsOfRemedies(t *testing.T) {
+	asked := 0
+	tell := func(of func(c results.Case) results.Numerics) func(results.ResultRequest) ([]results.Numerics, bool, error) {
+		return func(r results.ResultRequest) ([]results.Numerics, bool, error) {
+			asked++
+			var out []results.Numerics
+			for _, cases := range r.Remedies {
+				n := of(cases[0])
+				n.Rows, n.Columns = 16, 16
+				for _, c := range cases[1:] {
+					n.OtherMs = append(n.OtherMs, c.M)
+				}
+				out = append(out, n)
+			}
+			return out, true, nil
+		}
+	}
+	splitsDiffer := tell(func(c results.Case) results.Numerics {
+		return results.Numerics{DirectError: 1e-3, RemedyError: 2e-3, SameBits: c.PadTo > 0, BatchInvariant: len(c.Parts) > 0}
+	})
+	for _, c := range []struct {
+		name     string
+		o        SplitOptions
+		numerics func(results.ResultRequest) ([]results.Numerics, bool, error)
+		kinds    []RemedyKind // one of which is found; none where nil
+		warning  string
+	}{
+		{"all", SplitOptions{}, splitsDiffer, []RemedyKind{RemedySplit, RemedyPad}, ""},
+		{"same bits", SplitOptions{SameBits: true}, splitsDiffer, []RemedyKind{RemedyPad}, "remedies left out: "},
+		{"batch-invariant", SplitOptions{BatchInvariant: true}, splitsDiffer, []RemedyKind{RemedySplit}, "depends on M"},
+		{"both", SplitOptions{SameBits: true, BatchInvariant: true}, splitsDiffer, nil, "or depends on M"},
+		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies left out: "},
+		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil, "3 elements past the bound"},
+		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil, "it broke"},
+		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) { return nil, false, fmt.Errorf("no memory") },
+			[]RemedyKind{RemedySplit, RemedyPad}, "no memory"},
+	} {
+		m := dented(0)
+		m.numerics = c.numerics
+		data := m.sweep(grid(8, 512, 8), 9)
+		c.o.Kinds = []RemedyKind{RemedySplit, RemedyPad}
+		c.o.Candidates = CandidatesAll
+		c.o.Fill = true
+		r := search(t, m, data, c.o)
+		if (len(r.Stretches) > 0) != (c.kinds != nil) {
+			t.Errorf("%s: %d stretches", c.name, len(r.Stretches))
+		}
+		for _, s := range r.Stretches {
+			if !slices.Contains(c.kinds, s.Kind) {
+				t.Errorf("%s: a %s was found", c.name, s.Kind)
+			}
+			for _, p := range s.Proofs {
+				if (p.Numerics == nil) != (c.name == "no memory") {
+					t.Errorf("%s: m%d has the result %+v", c.name, p.M, p.Numerics)
+				}
+			}
+		}
+		if c.warning != "" && !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, c.warning) }) {
+			t.Errorf("%s: warnings %v", c.name, r.Warnings)
+		}
+		tab, err := BuildTable(results.Meta{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, iv := range tab.Series[0].Intervals {
+			for _, p := range iv.Proofs {
+				if n := p.Numerics; c.name != "no memory" && (n == nil || n.RemedyError != 2e-3 || n.Rows != 16 || len(n.OtherMs) == 0) {
+					t.Errorf("%s: the table's proof at m%d has the result %+v", c.name, p.M, n)
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("nobody asked for results")
+	}
+}
+
+func TestOtherMs(t *testing.T) {
+	for m, want := range map[int][]int{1: {2}, 2: {1}, 3: {1, 2}, 8: {1, 4, 7}} {
+		if got := otherMs(m); !slices.Equal(got, want) {
+			t.Errorf("m%d is held against %v, expected %v", m, got, want)
+		}
+	}
+}
+
+// TestRowWeights: all traffic goes to rows, each M of it to the nearest.
+func TestRowWeights(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 200), 1, 12, rapid.ID).Draw(t, "ms")
+		slices.Sort(ms)
+		listed := rapid.SliceOfNDistinct(rapid.IntRange(1, 250), 1, 12, rapid.ID).Draw(t, "listed")
+		slices.Sort(listed)
+		var traffic results.Traffic
+		for _, m := range listed {
+			traffic = append(traffic, results.Load{M: m, Weight: float64(rapid.IntRange(0, 9).Draw(t, "weight"))})
+		}
+		want := map[int]float64{}
+		for m := listed[0]; m <= listed[len(listed)-1]; m++ {
+			nearest := ms[0]
+			for _, row := range ms {
+				if max(row-m, m-row) < max(nearest-m, m-nearest) {
+					nearest = row
+				}
+			}
+			want[nearest] += traffic.Weight(m)
+		}
+		got := rowWeights(ms, traffic)
+		for _, m := range ms {
+			if math.Abs(got[m]-want[m]) > 1e-9 {
+				t.Fatalf("m%d of %v weighs %v, expected %v", m, ms, got[m], want[m])
+			}
+		}
+	})
+}
+
+// TestTrafficWeighsStakes: time at stake follows how often rows are served, of findings as of remedies,
+// and the whole table's saving is a share of a second of it.
+func TestTrafficWeighsStakes(t *testing.T) {
+	m := dented(0)
+	data := m.sweep(grid(8, 512, 8), 9)
+	plain := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
+	flat, err := RunAudit(context.Background(), data, Default().Only(Pad), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stake := plain.Stretches[0].StakeUS
+	data.Traffic = results.Traffic{{M: 1, Weight: 0}, {M: 257, Weight: 3}, {M: 321, Weight: 0}}
+	heavy, err := RunAudit(context.Background(), data, Default().Only(Pad), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each row stands for 8 Ms, but for the last of the dent.
+	if ratio := heavy.Findings[0].StakeUS / flat.Findings[0].StakeUS; ratio < 20 || ratio > 24 {
+		t.Errorf("a finding's stake is %.2f times as large", ratio)
+	}
+	plain.Weigh(data)
+	if ratio := plain.Stretches[0].StakeUS / stake; ratio < 20 || ratio > 24 {
+		t.Errorf("a stretch's stake is %.2f times as large", ratio)
+	}
+	// All traffic is in the dent, where padding to 328 saves two fifths and more.
+	if s := plain.Savings; len(s) != 1 || !s[0].Weighed || s[0].PerSecond() < 350 || s[0].PerSecond() > 500 {
+		t.Errorf("savings %+v", s)
+	}
+	if nothing := (Saving{}).PerSecond(); nothing != 0 {
+		t.Errorf("nothing saves %v ms", nothing)
+	}
+}
