@@ -85,8 +85,12 @@ func readTable(path string) (*table.Table, error) {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
 	defer f.Close()
+	return parseTable(path, f)
+}
+
+func parseTable(path string, in io.Reader) (*table.Table, error) {
 	// One byte past what is allowed, for Parse to refuse; a device has no end.
-	text, err := io.ReadAll(io.LimitReader(f, table.MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, table.MaxBytes+1))
 	if err != nil {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
@@ -118,6 +122,9 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	t := source.table
 	if source.tuned != nil && len(t.Series) == 0 {
 		return inconclusivef("%s: it names no algorithm of %s", path, tunableop.Library)
+	}
+	if source.tuned != nil && o.prune != "" && filepath.Ext(o.prune) != ".csv" {
+		return usagef("--prune: %q ends in %q, and a file of TunableOp's stays one: expected .csv", o.prune, filepath.Ext(o.prune))
 	}
 	device, err := a.tableDevice(t)
 	if err != nil {

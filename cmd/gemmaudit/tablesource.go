@@ -35,22 +35,21 @@ func (a *app) readSource(path, kernel string) (*tableSource, error) {
 	if err != nil {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
+	defer f.Close()
 	start := make([]byte, len(runMagic))
 	n, err := io.ReadFull(f, start)
-	start = start[:n]
-	if closing := f.Close(); err == nil || err == io.ErrUnexpectedEOF || err == io.EOF {
-		err = closing
-	}
-	if err != nil {
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
+	start = start[:n]
+	whole := io.MultiReader(bytes.NewReader(start), f) // what comes through a pipe comes once
 	switch {
 	case string(start) == runMagic:
 		return a.tableOfRun(path)
 	case bytes.HasPrefix(start, []byte("Validator,")), bytes.HasPrefix(start, []byte("Gemm")), bytes.HasPrefix(start, []byte("ScaledGemm")):
-		return a.tableOfTunableOp(path, kernel)
+		return a.tableOfTunableOp(path, whole, kernel)
 	}
-	t, err := readTable(path)
+	t, err := parseTable(path, whole)
 	return &tableSource{path: path, table: t}, err
 }
 
@@ -83,8 +82,8 @@ func (a *app) tableOfRun(path string) (*tableSource, error) {
 }
 
 // tableOfTunableOp is the table of a file of TunableOp's.
-func (a *app) tableOfTunableOp(path, kernel string) (*tableSource, error) {
-	f, err := readTunableOp(path)
+func (a *app) tableOfTunableOp(path string, in io.Reader, kernel string) (*tableSource, error) {
+	f, err := parseTunableOp(path, in)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +99,10 @@ func readTunableOp(path string) (*tunableop.File, error) {
 		return nil, devicef("read %q: %w", path, withoutPath(err))
 	}
 	defer in.Close()
+	return parseTunableOp(path, in)
+}
+
+func parseTunableOp(path string, in io.Reader) (*tunableop.File, error) {
 	f, err := tunableop.Read(in)
 	if err != nil {
 		return nil, &results.ImportError{Path: path, Reason: err.Error()}
