@@ -120,10 +120,21 @@ func padText(to int, pad table.PadKind) string {
 	return "pad to " + itoa(to)
 }
 
-// algorithmText names an algorithm by its attributes.
+// algorithmText names an algorithm by those of its attributes that are not what they mostly are.
 func algorithmText(a kernels.Algorithm) string {
-	return fmt.Sprintf("algorithm %d tile %d stages %d split-K %d reduction %d swizzle %d custom %d inner %d cluster %d",
-		a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
+	text := "algorithm " + itoa(a.ID)
+	for _, f := range []struct {
+		name         string
+		value, usual int
+	}{
+		{"tile", a.Tile, 0}, {"stages", a.Stages, 0}, {"split-K", a.SplitK, 1}, {"reduction", a.Reduction, 0},
+		{"swizzle", a.Swizzle, 0}, {"custom", a.Custom, 0}, {"inner", a.Inner, 0}, {"cluster", a.Cluster, 0},
+	} {
+		if f.value != f.usual {
+			text += " " + f.name + " " + itoa(f.value)
+		}
+	}
+	return text
 }
 
 // remedyText says in few words what to do instead.

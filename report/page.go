@@ -79,7 +79,9 @@ func (p *page) summarise(in Input) {
 		if paying(allRemedies(in.Splits)) > 0 {
 			tone = Good
 		}
-		p.summary = append(p.summary, Note{SplitsSummary(in.Splits), tone})
+		head := SplitsHead(in.Splits)
+		head[0].Tone = tone
+		p.summary = append(p.summary, head...)
 	}
 	for _, n := range in.Notes {
 		p.summary = append(p.summary, Note{n, Neutral})

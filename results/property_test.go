@@ -151,6 +151,7 @@ var anyCase = rapid.Custom(func(t *rapid.T) Case {
 		}
 	case 1:
 		c.PadTo = c.M + rapid.IntRange(1, 64).Draw(t, "pad")
+		c.Copied = rapid.Bool().Draw(t, "copied")
 	}
 	c.Label = rapid.SampledFrom([]string{"", "kernel<a, b>", "ünïcode"}).Draw(t, "label")
 	if rapid.Bool().Draw(t, "launch known") {

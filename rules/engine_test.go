@@ -363,7 +363,9 @@ func TestResultsOfRemedies(t *testing.T) {
 		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies left out: "},
 		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil, "3 elements past the bound"},
 		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil, "it broke"},
-		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) { return nil, false, fmt.Errorf("no memory") },
+		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) {
+			return nil, false, fmt.Errorf("no memory")
+		},
 			[]RemedyKind{RemedySplit, RemedyPad}, "no memory"},
 	} {
 		m := dented(0)
@@ -403,6 +405,25 @@ func TestResultsOfRemedies(t *testing.T) {
 	}
 	if asked == 0 {
 		t.Error("nobody asked for results")
+	}
+}
+
+// TestResultsInTime: when the time is up, what has been proven stays, and of restricted remedies nothing
+// that nobody has looked at.
+func TestResultsInTime(t *testing.T) {
+	for _, o := range []SplitOptions{{}, {SameBits: true}} {
+		m := dented(0)
+		m.numerics = func(results.ResultRequest) ([]results.Numerics, bool, error) {
+			return nil, false, context.DeadlineExceeded
+		}
+		o.Kinds = []RemedyKind{RemedyPad}
+		r := search(t, m, m.sweep(grid(8, 512, 8), 9), o)
+		if (len(r.Stretches) > 0) == o.SameBits {
+			t.Errorf("same bits %v: %d stretches", o.SameBits, len(r.Stretches))
+		}
+		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "the time was up before the results") }) {
+			t.Errorf("warnings %v", r.Warnings)
+		}
 	}
 }
 

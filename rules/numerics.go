@@ -49,9 +49,14 @@ func (l *resultLook) fits(n *results.Numerics) bool {
 func (l *resultLook) admit(ctx context.Context, contests []*contest) ([]*contest, error) {
 	var out []*contest
 	left := 0
-	for _, c := range contests {
+	for i, c := range contests {
 		if err := l.look(ctx, c, c.entries); err != nil {
-			return nil, err
+			if !timeUp(ctx, err) {
+				return nil, err
+			}
+			l.r.Untried += len(contests) - i
+			l.timeUp(len(contests) - i)
+			break
 		}
 		all := len(c.entries)
 		c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return !l.fits(e.remedy.Numerics) })
@@ -77,7 +82,7 @@ func (l *resultLook) admit(ctx context.Context, contests []*contest) ([]*contest
 
 // proof looks at the results of remedies that pay; one that does not fit pays no more.
 func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
-	for _, c := range contests {
+	for i, c := range contests {
 		var paying []*entry
 		for _, e := range c.entries {
 			if e.paying && e.remedy.Numerics == nil {
@@ -85,7 +90,11 @@ func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 			}
 		}
 		if err := l.look(ctx, c, paying); err != nil {
-			return err
+			if !timeUp(ctx, err) {
+				return err
+			}
+			l.timeUp(len(contests) - i)
+			return nil
 		}
 		for _, e := range paying {
 			if !l.fits(e.remedy.Numerics) {
@@ -94,6 +103,11 @@ func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 		}
 	}
 	return nil
+}
+
+// timeUp says that so many rows have remedies whose result nobody has looked at.
+func (l *resultLook) timeUp(rows int) {
+	l.r.warn("run", "the time was up before the results of remedies of %s could be looked at", plural(rows, "row"))
 }
 
 // look fills in what the results of entries of one contest are.
@@ -121,7 +135,7 @@ func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) err
 	}
 	found, ok, err := l.teller.Numerics(ctx, request)
 	switch {
-	case err != nil && (ctx.Err() != nil || errors.Is(err, kernels.ErrDeviceLost)):
+	case err != nil && (timeUp(ctx, err) || errors.Is(err, kernels.ErrDeviceLost)):
 		return err
 	case err != nil:
 		l.warnOnce(c, err.Error())

@@ -9,7 +9,7 @@ var padRule = rule{
 	name:    Pad,
 	meaning: "a larger M takes less time",
 	claim:   "a larger M takes less time",
-	help: "The price of a row is the least time of any larger M of its series. The row breaks the rule when that " +
+	help: "The price of a row is the least time of any larger M of its series, in place: with room behind the rows, so that nothing is copied. The row breaks the rule when that " +
 		"is below its own time by more than the margin.",
 	settings: []setting{
 		number("margin", "the gain above which padding counts", closed(0, 10),

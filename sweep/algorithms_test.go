@@ -113,7 +113,7 @@ func TestSweepOfAlgorithms(t *testing.T) {
 	}
 	byChoice := 0
 	for _, s := range found.Stretches {
-		if s.Kind == rules.RemedyOther && strings.HasPrefix(s.Kernel, "lt:") && s.Series.Kernel == "lt" {
+		if s.Kind == rules.RemedyAlgorithm && strings.HasPrefix(s.Kernel, "lt:") && s.Series.Kernel == "lt" {
 			byChoice += len(s.Ms)
 		}
 	}

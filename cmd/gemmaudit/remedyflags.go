@@ -25,7 +25,7 @@ var remedyFlagNames = []string{"remedies", "engine-kernels", "pads", "predicted"
 func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	kinds := kindNames()
-	flags.StringSliceVar(&f.kinds, "remedies", kinds, "kinds of remedies to search: split, pad, kernel (another one), algorithm (another one of a library)")
+	flags.StringSliceVar(&f.kinds, "remedies", nil, "kinds of remedies to search: split, pad, kernel (another one), algorithm (another one of a library) (default all)")
 	flags.StringSliceVar(&f.kernels, "engine-kernels", nil, "kernels and libraries that the engine has; others are neither searched nor remedies (default all)")
 	flags.StringVar(&f.pads, "pads", rules.PadsInPlace, "pads to execute: in-place (room behind the rows), copied (rows are copied first, and timed so), both")
 	flags.StringVar(&f.predicted, "predicted", rules.CandidatesLikely, "predicted remedies to execute: likely (by the bounds of the prediction) or all")
@@ -58,8 +58,6 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 		}
 	}
 	switch {
-	case len(o.Kinds) == 0:
-		return usagef("--remedies: there is none, expected split, pad, kernel or algorithm")
 	case f.pads != rules.PadsInPlace && f.pads != rules.PadsCopied && f.pads != rules.PadsBoth:
 		return usagef("--pads: %q, expected in-place, copied or both", f.pads)
 	case f.predicted != rules.CandidatesLikely && f.predicted != rules.CandidatesAll:
