@@ -22,11 +22,18 @@ func otherKind(other *curve) RemedyKind {
 	return RemedyOther
 }
 
-// otherPlan has a series take over, of a library's choices the algorithm that runs at a point.
-func otherPlan(other *curve, at int) plan {
+// otherPlan has one of the series elsewhere take over, of a library's choices the algorithm that runs at
+// a point of it.
+func otherPlan(other *curve, at int, elsewhere []*curve) plan {
 	p := plan{kind: otherKind(other), other: other}
-	if p.kind == RemedyAlgorithm {
+	if p.kind == RemedyAlgorithm && other.points[at].label != "" {
 		p.label = other.points[at].label
+		base, _ := kernels.SplitCandidate(other.series.Key.Kernel)
+		for _, c := range elsewhere {
+			if own, _ := kernels.SplitCandidate(c.series.Key.Kernel); own == base {
+				p.choices = append(p.choices, c)
+			}
+		}
 	}
 	return p
 }
@@ -34,17 +41,13 @@ func otherPlan(other *curve, at int) plan {
 // runningAt is the series in which the library of a plan runs the plan's algorithm at an M: of several
 // the one with the least upper bound, nil for none. The direct product is never it: its algorithm is
 // no other one.
-func (f *evidence) runningAt(c *curve, p plan, m int) *curve {
+func (f *evidence) runningAt(p plan, m int) *curve {
 	if p.label == "" {
 		return p.other
 	}
-	own, _ := kernels.SplitCandidate(p.other.series.Key.Kernel)
 	var best *curve
 	least := math.Inf(1)
-	for _, other := range f.elsewhere(c) {
-		if base, _ := kernels.SplitCandidate(other.series.Key.Kernel); base != own {
-			continue
-		}
+	for _, other := range p.choices {
 		i, ok := other.at(m)
 		if ok && other.points[i].label == p.label && f.upper[other][i] < least {
 			best, least = other, f.upper[other][i]

@@ -25,7 +25,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 		s := &all[i]
 		between := s.unswept()
 		if len(between) == 0 {
-			s.Filled = true
+			s.Filled = len(s.Ms) > 1
 			continue
 		}
 		s.OnlySwept = true

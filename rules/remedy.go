@@ -24,6 +24,8 @@ type plan struct {
 	// label names an algorithm in the series of its library's choices, which run it at one M as one
 	// choice and at the next as another; empty where only the number of the choice is known.
 	label string
+	// choices are these series, the library's first choice among them.
+	choices []*curve
 	// library and algorithm are set once the library has told what to tell it.
 	library   string
 	algorithm kernels.Algorithm
@@ -86,7 +88,7 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 	case RemedyOther:
 		add(p.other, m)
 	case RemedyAlgorithm:
-		from := f.runningAt(c, p, m)
+		from := f.runningAt(p, m)
 		if from == nil {
 			return math.Inf(1), math.Inf(1)
 		}
@@ -155,7 +157,7 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		}
 	}
 	if other, at := pl.f.bestElsewhere(pl.c, pl.c.points[i].m, pl.takes); other != nil {
-		out = append(out, otherPlan(other, at))
+		out = append(out, otherPlan(other, at, pl.f.elsewhere(pl.c)))
 	}
 	return out
 }

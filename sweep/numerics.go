@@ -22,7 +22,7 @@ const (
 )
 
 // Algorithm is what the library of a case's kernel is to be told to run what its heuristic chooses
-// for it; ok is false where nobody tells.
+// for it; ok is false where nobody tells, or where the library does not take it.
 func (m *Measurer) Algorithm(c results.Case) (a kernels.Algorithm, ok bool) {
 	l := m.rigs[c.Device]
 	if l == nil || len(ms(c)) != 1 {
@@ -36,9 +36,12 @@ func (m *Measurer) Algorithm(c results.Case) (a kernels.Algorithm, ok bool) {
 	if err != nil || choice.Algorithm.Validate() != nil {
 		return a, false
 	}
+	named := c
 	base, _ := kernels.SplitCandidate(c.Kernel)
-	if _, err := kernels.FindGemm(l.device, kernels.AlgorithmName(base, choice.Algorithm)); err != nil {
-		return a, false
+	named.Kernel = kernels.AlgorithmName(base, choice.Algorithm)
+	k, err = l.kernel(named)
+	if err != nil || k.Supports(task(named, ms(c)[0])) != nil {
+		return a, false // what its attributes make is not what the heuristic has
 	}
 	return choice.Algorithm, true
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -126,10 +125,6 @@ func (t truth) bestGain(series results.SeriesKey, m int) float64 {
 // gain is the true direct ÷ remedy.
 func (t truth) gain(series results.SeriesKey, r rules.Remedy) simulated.Range {
 	direct := t.seconds(results.Case{SeriesKey: series, M: r.M})
-	c := results.Case{SeriesKey: series, M: r.M, Parts: r.Parts, PadTo: r.PadTo, Copied: r.Pad == table.Copied}
-	if r.Kind == rules.RemedyOther {
-		c.Kernel = r.Kernel
-	}
-	remedy := t.seconds(c)
+	remedy := t.seconds(r.Case(results.Case{SeriesKey: series, M: r.M}))
 	return simulated.Range{Lo: direct.Lo / remedy.Hi, Hi: direct.Hi / remedy.Lo}
 }
