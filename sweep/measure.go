@@ -249,24 +249,29 @@ const idleLimit = time.Second
 // place brings the operands of cases and of fillers into memory. Cases whose weights can't be
 // had are gone, with the reason.
 func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case, members []int) (stations []*station, gone []error, err error) {
-	failed, err := l.load(ctx, ds)
-	if err != nil {
-		return nil, nil, err
-	}
 	var mine []results.Case
 	for _, i := range members {
 		mine = append(mine, cases[i])
 	}
-	if err := l.reserve(ctx, mine); err != nil {
+	failed, err := l.bring(ctx, ds, mine)
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := l.stock(ctx, mine); err != nil {
 		return nil, nil, err
 	}
-	for _, i := range members {
-		stations, gone = append(stations, l.station(cases[i])), append(gone, failed[matrixOf(cases[i])])
+	for _, c := range mine {
+		stations, gone = append(stations, l.station(c)), append(gone, failed[matrixOf(c)])
 	}
 	return stations, gone, nil
+}
+
+// bring is place without fillers. Weights that can't be had come back with the reason.
+func (l *lab) bring(ctx context.Context, ds []demand, cases []results.Case) (failed map[matrixKey]error, err error) {
+	if failed, err = l.load(ctx, ds); err != nil {
+		return nil, err
+	}
+	return failed, l.reserve(ctx, cases)
 }
 
 // group measures the requests whose weights fit in memory together.

@@ -71,14 +71,16 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 			return nil, false, err
 		}
 	}
-	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+	err = m.deal(cases, func(l *lab, ds []demand, _ []int) error {
 		if err := l.land(); err != nil {
 			return err
 		}
-		if _, gone, err := m.place(ctx, l, ds, cases, members); err != nil {
+		failed, err := l.bring(ctx, ds, cases)
+		if err == nil {
+			err = failed[matrixOf(direct)]
+		}
+		if err != nil {
 			return err
-		} else if gone[0] != nil {
-			return gone[0]
 		}
 		look := resultLook{lab: l, ctx: ctx}
 		if out, ok, err = look.compare(r); err != nil {
@@ -197,7 +199,8 @@ func lookedRows(direct results.Case, remedies [][]results.Case) []int {
 
 // run computes a case once and returns the rows that are looked at, as far as it has them.
 func (k *resultLook) run(c results.Case) ([][]byte, error) {
-	s := k.station(c)
+	s := &station{c: c} // of its own: nothing of it is timed or stored
+	defer func() { k.bound -= len(s.launches) }()
 	if err := k.ready(k.ctx, s); err != nil {
 		return nil, err
 	}

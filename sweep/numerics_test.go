@@ -121,6 +121,29 @@ func TestNumerics(t *testing.T) {
 	}
 }
 
+// TestNumericsBeforeTiming: cases whose result was looked at are timed and stored as any others.
+func TestNumericsBeforeTiming(t *testing.T) {
+	d := numericDevice()
+	p := planned(t, simulated(nil), "1:3", nil)
+	m := newMeasurer(t, d, newRun(t, p), nil)
+	direct, other := numericCase("exact", kernels.Transposed, 24), numericCase("exact", kernels.Transposed, 23)
+	if _, ok, err := m.Numerics(context.Background(), results.ResultRequest{Direct: []results.Case{direct, other}, Remedies: [][]results.Case{{padded(direct, 32, true)}}}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	requests := []results.Request{
+		{Case: direct, Phase: results.PhaseRemedy}, {Case: other, Phase: results.PhaseRemedy}, {Case: padded(direct, 32, true), Phase: results.PhaseRemedy},
+	}
+	got, err := m.Measure(context.Background(), requests, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, samples := range got {
+		if len(samples) != 3 || samples[0].CaseID == 0 {
+			t.Errorf("request %d has the samples %+v", i, samples)
+		}
+	}
+}
+
 // TestLookedRows: rows ascend within the product, and both sides of where parts meet are among them.
 func TestLookedRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
