@@ -5,6 +5,8 @@
 #   make test    everything, as a clean clone runs it (some minutes)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
+#   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
+#   make test-pyodide  its reader in the newest Python that runs on WebAssembly (needs npm; PYODIDE=version)
 #   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them), with
 #                FAMILIES=run.db how much of such a run could have been inferred, with
@@ -41,9 +43,9 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
 # AMX alone, and all that do not divide themselves into tests but for these.
-TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|Quantised'
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -83,7 +85,10 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/make_model.py $(BUNDLE)
+	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp -R scripts/python $(BUNDLE)
+	mkdir -p $(BUNDLE)/results/table
+	cp -R results/table/testdata $(BUNDLE)/results/table
 	cp -R bin/tests $(BUNDLE)
 	if [ -d bin/older ]; then cp -R bin/older $(BUNDLE); fi
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver
@@ -137,9 +142,19 @@ RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 GORACE := atexit_sleep_ms=50
 
 # The last two run side by side: some of the first waits for processes that it interrupts.
-test: vet
+test: vet test-python
 	$(TEST) $(TEST_FLAGS) ./...
 	@$(MAKE) --no-print-directory -j 2 test-race test-amx
+
+# The interpreter of tests that need none of ours; another one, as one with PyTorch, by PYTHON=.
+PYTHON ?= python3
+test-python:
+	cd scripts/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m unittest -q
+
+PYODIDE ?= latest
+test-pyodide:
+	mkdir -p build/pyodide
+	cd build/pyodide && npm install --silent --no-save --prefix . pyodide@$(PYODIDE) && NODE_PATH=node_modules node ../../scripts/python/pyodide.cjs ../..
 
 test-race:
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)

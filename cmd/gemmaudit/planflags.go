@@ -22,6 +22,7 @@ type planFlags struct {
 	preset       string
 	operations   []string
 	shapes       []string
+	shapesFrom   []string
 	models       []string
 	tp           []int
 	layout       string
@@ -46,6 +47,7 @@ type planFlags struct {
 
 	ofTargets string                 // the preset where targets are given and it is not
 	changed   func(flag string) bool // whether a flag is on the command line
+	note      func(format string, args ...any)
 }
 
 // defaultPreset is cheap enough for who has not looked at the others.
@@ -59,7 +61,7 @@ const (
 
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
-var planFlagNames = []string{"preset", "op", "shape", "model", "tp", "layout", "weights", "batch", "dtype", "kernel", "algos", "infer", "regime",
+var planFlagNames = []string{"preset", "op", "shape", "shapes-from", "model", "tp", "layout", "weights", "batch", "dtype", "kernel", "algos", "infer", "regime",
 	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
@@ -71,9 +73,10 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		usage += "; with --shape or --model " + ofTargets + " unless given"
 	}
 	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
-	f.ofTargets, f.changed = ofTargets, flags.Changed
+	f.ofTargets, f.changed, f.note = ofTargets, flags.Changed, a.notef
 	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)")
 	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M")
+	flags.StringSliceVar(&f.shapesFrom, "shapes-from", nil, "tunableop_untuned*.csv of PyTorch's TunableOp: the products and Ms of a workload (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
@@ -114,6 +117,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		return names
 	}))
 	complete(cmd, "shape", completeShapes)
+	complete(cmd, "shapes-from", filesWith("csv"))
 	complete(cmd, "model", completeModels)
 	complete(cmd, "tp", fixed("1", "2", "4", "8", "1,2,4,8"))
 	complete(cmd, "layout", fixed(
@@ -145,7 +149,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 // options parses the flags. Every error is one of the command line and names
 // the flag, the value and what was expected.
 func (f *planFlags) options() (sweep.Options, error) {
-	if !f.changed("preset") && len(f.shapes)+len(f.models) > 0 {
+	if !f.changed("preset") && len(f.shapes)+len(f.models)+len(f.shapesFrom) > 0 {
 		f.preset = f.ofTargets
 	}
 	o := sweep.Options{
@@ -235,6 +239,11 @@ func (f *planFlags) options() (sweep.Options, error) {
 			return bad("dtype", err)
 		}
 		o.DTypes = append(o.DTypes, dtype)
+	}
+	if len(f.shapesFrom) > 0 {
+		if err := f.workload(&o); err != nil {
+			return sweep.Options{}, err
+		}
 	}
 	if o.Regime, err = sweep.ParseRegime(f.regime); err != nil {
 		return bad("regime", err)

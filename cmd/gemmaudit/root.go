@@ -74,7 +74,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newAdviseCommand(a),
 		newReportCommand(a),
 		newDiffCommand(a),
-		newVerifyTableCommand(a),
+		newTableCommand(a),
 		newImportCommand(a),
 		newExportCommand(a),
 		newMergeCommand(a),

@@ -73,12 +73,20 @@ func newSimulation() simulation {
 	)
 	float := []kernels.DType{kernels.FP32, kernels.BF16}
 	flat := kerneltest.Linear(rate, overhead)
+	var libraries []kerneltest.GemmConfig
+	if os.Getenv("SIMULATED_CUBLASLT") != "" {
+		// Of its algorithms one is as fast as can be, and one takes twice as long.
+		libraries = append(libraries, kerneltest.GemmConfig{Name: "cublaslt", DTypes: float, Cost: flat, Algorithms: map[kernels.Algorithm]kerneltest.GemmConfig{
+			{ID: 66, Tile: 20, SplitK: 1}: {DTypes: float, Cost: flat},
+			{ID: 67, Tile: 20, SplitK: 1}: {DTypes: float, Cost: kerneltest.Slow(flat, 1, 1<<20, 2)},
+		}})
+	}
 	return simulation{kerneltest.New(kerneltest.Config{
 		Seed:                1,
 		Noise:               kerneltest.Noise{Sigma: 0.01},
 		LastLevelCacheBytes: 64 << 10, // few copies of weights to rotate over
 		HostOverhead:        100 * time.Microsecond,
-		Gemms: []kerneltest.GemmConfig{
+		Gemms: append(libraries, []kerneltest.GemmConfig{
 			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not, and
 			// where it has an algorithm that it would not choose and that does not either.
 			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, Candidates: []kerneltest.GemmConfig{
@@ -90,7 +98,7 @@ func newSimulation() simulation {
 			{Name: "exact", DTypes: []kernels.DType{kernels.FP32}, Cost: flat, Arithmetic: true},
 			// Computes nothing, which selftest must notice.
 			{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: flat},
-		},
+		}...),
 		Attentions: []kerneltest.AttentionConfig{
 			// Takes half as long again for prompts of 192 to 224 tokens, and for contexts
 			// of as many.

@@ -74,6 +74,8 @@ type GemmConfig struct {
 	// Candidates are the choices after the first, as kernels.Candidates has them.
 	// Their names follow from this one's.
 	Candidates []GemmConfig
+	// Algorithms are run by their attributes, as kernels.AlgorithmTaker has it; nil takes none.
+	Algorithms map[kernels.Algorithm]GemmConfig
 }
 
 // Block is one call of Execute, as tests see it.
@@ -152,6 +154,8 @@ func New(cfg Config) *Device {
 		switch one := (&gemm{device: d, cfg: g}); {
 		case len(g.Candidates) > 0:
 			d.gemms = append(d.gemms, &chooser{one})
+		case g.Algorithms != nil:
+			d.gemms = append(d.gemms, &taker{one})
 		case g.Quantised != nil:
 			d.gemms = append(d.gemms, quantiser{one})
 		default:

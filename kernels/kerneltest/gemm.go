@@ -22,6 +22,21 @@ var _ kernels.Candidates = (*chooser)(nil)
 var _ kernels.Batcher = (*gemm)(nil)
 var _ kernels.ManyTellers = (*gemm)(nil)
 
+// taker is a simulated kernel that takes algorithms by their attributes.
+type taker struct{ *gemm }
+
+var _ kernels.AlgorithmTaker = (*taker)(nil)
+
+// WithAlgorithm implements kernels.AlgorithmTaker. One that is not declared supports nothing.
+func (g *taker) WithAlgorithm(a kernels.Algorithm) kernels.Gemm {
+	cfg, ok := g.cfg.Algorithms[a]
+	if !ok {
+		cfg = GemmConfig{DTypes: []kernels.DType{}, Cost: g.cfg.Cost}
+	}
+	cfg.Name = kernels.AlgorithmName(g.cfg.Name, a)
+	return &gemm{device: g.device, cfg: cfg}
+}
+
 // Candidate implements kernels.Candidates. Past the declared ones there is a
 // kernel that supports nothing.
 func (g *chooser) Candidate(n int) kernels.Gemm {

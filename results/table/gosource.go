@@ -39,7 +39,7 @@ func (t *Table) WriteGo(w io.Writer, pkg string) error {
 
 func (t *Table) goData(b *bytes.Buffer, f *flat) {
 	b.WriteString("// Validators say what the table was measured on, by name. Compare them before\n// using the table.\nvar Validators = map[string]string{\n")
-	for _, p := range t.pairs() {
+	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, "%s: %s,\n", strconv.QuoteToASCII(p[0]), strconv.QuoteToASCII(p[1]))
 	}
 	b.WriteString("}\n\nvar actions = [...]Action{\n")

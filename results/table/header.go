@@ -40,11 +40,11 @@ func (t *Table) WriteHeader(w io.Writer, prefix string) error {
 // table contains it.
 func (t *Table) header(b *bytes.Buffer, f *flat) {
 	b.WriteString("/* What the table was measured on. Compare it before using the table.\n")
-	for _, p := range t.pairs() {
+	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, " *   %s: %s\n", cComment(p[0]), cComment(p[1]))
 	}
 	b.WriteString(" */\nstatic const char *const \x00_validators[][2] = {\n")
-	for _, p := range t.pairs() {
+	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, "\t{%s, %s},\n", cString(p[0]), cString(p[1]))
 	}
 	b.WriteString("\t{0, 0}\n};\n\n")

@@ -57,9 +57,9 @@ func (t *Table) flatten() *flat {
 	return f
 }
 
-// pairs lists the conditions in words, in a fixed order, without those that are
-// unknown.
-func (t *Table) pairs() [][2]string {
+// Conditions lists what the table was made by and measured on, in words and in a fixed order, without
+// what is unknown.
+func (t *Table) Conditions() [][2]string {
 	v := &t.Validators
 	out := [][2]string{
 		{"schema", t.Schema}, {"created", t.Created}, {"gemmaudit", v.Gemmaudit},

@@ -3,7 +3,7 @@
 // in parts over M, padded to a larger M, by another kernel, or by another algorithm of a library.
 //
 // A table holds for the machine, library versions and conditions in its
-// [Validators]; whoever loads one compares them first, as `gemmaudit verify-table`
+// [Validators]; whoever loads one compares them first, as `gemmaudit table check`
 // does, which also measures every entry again. It consists of series, one
 // for each [Product], and of intervals of M within a series.
 // Every M outside the intervals gets the series' default action, and every

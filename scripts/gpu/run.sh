@@ -30,6 +30,11 @@
 #   ./run.sh prompt           prompts of 143 lengths in transformers, foretold by gemmaudit advise from a sweep of the
 #                             model's products and from every fourth prompt, then measured; and the sizes and the
 #                             chunk that it advises, measured in turn with the usual ones (needs transformers)
+#   ./run.sh patch            the Python package's tests on this card; then prompts in transformers whose linear layers
+#                             follow the table of this card's own remedies, in turn with prompts as they are (needs
+#                             transformers)
+#   ./run.sh tables           a table of cuBLASLt's other algorithms, as a file for PyTorch's TunableOp, of which every
+#                             line is rebuilt from its attributes, checked by the library and timed
 #   ./run.sh choices          what kernels say that they would run: held against what runs, timed by case, then 32768
 #                             M of five products in four types, the two layouts compared, and cuBLASLt's fp8
 #   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
@@ -423,18 +428,25 @@ run_mistral() {
   passed
 }
 
+# pytorch_library sets libraries to the flags that have what PyTorch runs timed, where it is a library that
+# can be opened by its path.
+pytorch_library() {
+  local library
+  libraries=()
+  library=$(python3 check_prompt.py cublas --device "$device" 2>/dev/null) && [[ -f $library ]] &&
+    ./gemmaudit choices -q --device "$device" --library "cublas=$library" --kernel cublas --dtype bf16 --shape n64k64 --batch 16 >/dev/null 2>&1 &&
+    libraries=(--library "cublas=$library")
+}
+
 # The rest of a pass is fitted to every fourth prompt; what was foretold is compared with the others.
 run_prompt() {
-  local advice=$out/prompt-advice/advice.json library libraries=()
+  local advice=$out/prompt-advice/advice.json libraries
   if ! python3 -c 'import torch, transformers' 2>/dev/null; then
     summary+=("prompt                 skipped: python3 has no PyTorch or no transformers")
     return
   fi
   rm -rf "$out"/prompt.db* "$out"/prompt*.csv "$out/prompt-advice"
-  # What PyTorch runs is timed, where it is a library that can be opened by its path.
-  library=$(python3 check_prompt.py cublas --device "$device" 2>/dev/null) && [[ -f $library ]] &&
-    ./gemmaudit choices -q --device "$device" --library "cublas=$library" --kernel cublas --dtype bf16 --shape n64k64 --batch 16 >/dev/null 2>&1 &&
-    libraries=(--library "cublas=$library")
+  pytorch_library
   step prompt-sweep 12 ./gemmaudit sweep --device "$device" "${libraries[@]}" --kernel cublas --dtype bf16 \
     --model mistral-7b:q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj --batch "$(python3 check_prompt.py sizes)" \
     --block 2ms --rounds 15 --rounds-for all --out "$out/prompt.db"
@@ -456,17 +468,58 @@ run_prompt() {
   passed
 }
 
+# Remedies that PyTorch can run: splits, and pads with the copy that they take.
+run_patch() {
+  local libraries
+  if ! python3 -c 'import torch, transformers' 2>/dev/null; then
+    summary+=("patch                  skipped: python3 has no PyTorch or no transformers")
+    return
+  fi
+  rm -f "$out"/patch.db* "$out"/patch.json "$out"/patch.csv
+  step patch-tests 4 env -C python PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -v tests.test_table tests.test_torch
+  passed
+  pytorch_library
+  step patch-sweep 8 ./gemmaudit sweep --device "$device" "${libraries[@]}" --kernel cublas --dtype bf16 \
+    --model mistral-7b:q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj --batch 64:1024:16,1056:2560:32 \
+    --block 1ms --rounds 9 --rounds-for all --out "$out/patch.db"
+  passed 4
+  step patch-splits 20 ./gemmaudit splits "$out/patch.db" --device "$device" "${libraries[@]}" --among all --remedies split,pad --pads copied \
+    --table "$out/patch.json" --force
+  passed 1 4
+  [[ -f $out/patch.json ]] || return
+  step patch-gains 32 python3 check_patch.py --device "$device" --table "$out/patch.json" --out "$out/patch.csv" --seconds 40
+  passed
+}
+
+# The version stands for a PyTorch that is not here.
+run_tables() {
+  rm -f "$out"/tables.db* "$out"/tables.json "$out"/tunableop*.csv
+  step tables-sweep 8 ./gemmaudit sweep --device "$device" --kernel cublas,cublaslt --algos 4 --dtype bf16 \
+    --shape n4096k4096 --shape n4096k14336 --batch 64:1024:64 --block 1ms --rounds 9 --rounds-for all --out "$out/tables.db"
+  passed 4
+  step tables-splits 12 ./gemmaudit splits "$out/tables.db" --device "$device" --among all --remedies algorithm --table "$out/tables.json" --force
+  passed 1 4
+  [[ -f $out/tables.json ]] || return
+  step tables-show 12 ./gemmaudit table show "$out/tables.json"
+  passed
+  step tables-convert 4 ./gemmaudit table convert "$out/tables.json" --to tunableop --pytorch-version 2.15.0 --out "$out/tunableop.csv" --force
+  passed 4
+  [[ -f $out/tunableop.csv ]] || return
+  step tables-check 24 ./gemmaudit table check "$out/tunableop.csv" --device "$device" --prune "$out/tunableop-proven.csv" --force
+  passed 1 4
+}
+
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral prompt pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | prompt | pair | noise | candidates) ;;
+    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, prompt, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

@@ -16,13 +16,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/results/tunableop"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
+// defaultTuned is the kernel that PyTorch runs where TunableOp says nothing.
+const defaultTuned = "cublas"
+
 type verifyOptions struct {
 	app      *app
 	rules    ruleFlags
+	kernel   string
 	anyway   bool
 	deadline time.Duration
 	prune    string
@@ -30,35 +35,44 @@ type verifyOptions struct {
 	output   report.Format
 }
 
-func newVerifyTableCommand(a *app) *cobra.Command {
+func newTableCheckCommand(a *app) *cobra.Command {
 	opts := &verifyOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "verify-table TABLE.json",
-		Short: "Measure a lookup table again on this machine",
+		Use:   "check TABLE",
+		Short: "Measure a table again on this machine, and strike entries that lose",
 		Example: examples(
-			"gemmaudit verify-table table.json",
-			"gemmaudit verify-table table.json --prune still-pays.json",
-			"gemmaudit verify-table table.json --anyway -o json   # although the driver is another one",
+			"gemmaudit table check table.json",
+			"gemmaudit table check table.json --prune still-pays.json",
+			"gemmaudit table check run.db --anyway -o json                          # although the driver is another one",
+			"gemmaudit table check tunableop_results.csv --prune proven.csv         # PyTorch's own choice, or ours",
 		),
-		Long: `Compares the table's validators with this machine: device and its instruction sets, driver,
+		Long: `Takes a table in JSON, a run that holds executed remedies, or a file of PyTorch's TunableOp.
+
+Compares the table's validators with this machine: device and its instruction sets, driver,
 library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed
 again together with the direct product, at the batches of its proofs. An entry that no longer pays
-is rejected.` + exitHelp(
+is rejected.
+
+A file of TunableOp's tells no conditions. Each of its algorithms of cuBLASLt is rebuilt from its
+attributes, checked by the library for its product, and timed beside --kernel; one that the library
+refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
 			"4  no entry was rejected, but some are undecided"),
-		Args:              exactArgs("TABLE.json"),
-		ValidArgsFunction: filesWith("json"),
+		Args:              exactArgs("TABLE"),
+		ValidArgsFunction: filesWith("json", "csv", "db"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
 	}
 	opts.rules.register(cmd)
 	broughtFlags(a, cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&opts.kernel, "kernel", defaultTuned, "kernel beside which the algorithms of TunableOp's file are timed")
 	flags.BoolVar(&opts.anyway, "anyway", false, "measure although conditions differ")
 	flags.DurationVar(&opts.deadline, "deadline", 0, "stop after this long; the rest stays unchecked")
-	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go")
+	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go; TunableOp's file as it was")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	outputFlag(cmd, &opts.output)
+	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
 	complete(cmd, "deadline", fixed("1m", "10m"))
 	complete(cmd, "prune", filesWith(tableExtensions...))
 	return cmd
@@ -71,8 +85,12 @@ func readTable(path string) (*table.Table, error) {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
 	defer f.Close()
+	return parseTable(path, f)
+}
+
+func parseTable(path string, in io.Reader) (*table.Table, error) {
 	// One byte past what is allowed, for Parse to refuse; a device has no end.
-	text, err := io.ReadAll(io.LimitReader(f, table.MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, table.MaxBytes+1))
 	if err != nil {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
@@ -97,9 +115,16 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	t, err := readTable(path)
+	source, err := a.readSource(path, o.kernel)
 	if err != nil {
 		return err
+	}
+	t := source.table
+	if source.tuned != nil && len(t.Series) == 0 {
+		return inconclusivef("%s: it names no algorithm of %s", path, tunableop.Library)
+	}
+	if source.tuned != nil && o.prune != "" && filepath.Ext(o.prune) != ".csv" {
+		return usagef("--prune: %q ends in %q, and a file of TunableOp's stays one: expected .csv", o.prune, filepath.Ext(o.prune))
 	}
 	device, err := a.tableDevice(t)
 	if err != nil {
@@ -108,16 +133,18 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	differences := rules.CompareValidators(t.Validators, conditionsHere(device, t))
 	var checks []rules.RowCheck
 	if len(differences) == 0 || o.anyway {
-		if checks, err = o.measure(ctx, t, device, cfg); err != nil {
+		taken, refused := withoutRefused(t, device)
+		if checks, err = o.measure(ctx, taken, device, cfg); err != nil {
 			return err
 		}
+		checks = append(checks, refused...)
 	}
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped while it was verified", path)
 	}
 	if o.prune != "" {
 		pruned := rules.PruneTable(t, checks)
-		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return encodeTable(w, pruned, o.prune) })
+		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return source.writePruned(w, pruned, o.prune) })
 		if err != nil {
 			return err
 		}
@@ -127,6 +154,51 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	return o.verdict(v)
+}
+
+// withoutRefused is a table without the algorithms that their library does not take for the product at an end of their
+// interval, and these as rejected. They are not measured.
+func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.RowCheck) {
+	var refused []rules.RowCheck
+	for _, s := range t.Series {
+		layout, err := kernels.ParseLayout(s.Layout)
+		if err != nil {
+			continue // which measuring says
+		}
+		for _, iv := range s.Intervals {
+			if iv.Action.Kind != table.Algorithm {
+				continue
+			}
+			g, err := kernels.FindGemm(d, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
+			if err != nil {
+				continue
+			}
+			for _, m := range slices.Compact([]int{iv.From, iv.To}) {
+				err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: m, N: s.N, K: s.K}, DType: kernels.DType(s.DType), BLayout: layout})
+				var no *kernels.Unsupported
+				if errors.As(err, &no) {
+					refused = append(refused, rules.RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action,
+						Verdict: rules.Rejected, Reason: no.Reason})
+					break
+				}
+			}
+		}
+	}
+	if len(refused) == 0 {
+		return t, nil
+	}
+	return rules.PruneTable(t, refused), refused
+}
+
+// writePruned writes what is left of a table: of TunableOp's file all lines but those that lost.
+func (s *tableSource) writePruned(w io.Writer, pruned *table.Table, path string) error {
+	if s.tuned == nil {
+		return encodeTable(w, pruned, path)
+	}
+	return s.tuned.Strike(w, func(p table.Product, m int) bool {
+		p.Kernel = s.kernel
+		return s.table.Lookup(p, m).Kind != pruned.Lookup(p, m).Kind
+	})
 }
 
 // verdict turns a verification into the command's outcome.

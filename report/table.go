@@ -1,0 +1,89 @@
+package report
+
+import (
+	"io"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// WriteTable prints a lookup table: what it holds for, and what it does with which Ms. JSON is the table
+// itself, JSONL an interval a line, CSV a proof or an interval a line.
+func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
+	doc := &Document{Subject: "table", Value: t, Items: []any{}}
+	entries := Sheet{Title: "Entries", Columns: []Column{
+		{Name: "product", Key: "series"}, {Name: "M", Key: "interval"}, {Name: "step", Key: "step", Align: Right, Wide: true},
+		{Name: "action", Key: "action"}, {Name: "proven at", Key: "proof_m", Align: Right},
+		{Name: "direct us", Key: "direct_us", Align: Right}, {Name: "remedy us", Key: "remedy_us", Align: Right},
+		{Name: "gain", Key: "gain", Align: Right, Interval: true},
+	}}
+	intervals := 0
+	for i := range t.Series {
+		s := &t.Series[i]
+		intervals += len(s.Intervals)
+		if a := s.Lookup(0); a.Kind != table.Direct {
+			entries.Rows = append(entries.Rows, []any{s.String(), "else", nil, actionText(a, 0), nil, nil, nil, nil})
+		}
+		for _, iv := range s.Intervals {
+			doc.Items = append(doc.Items, tableEntry{s.Product, iv})
+			head := []any{s.String(), intervalText(iv.From, iv.To), max(1, iv.Step)}
+			for _, p := range iv.Proofs {
+				gain := rules.Interval{Lo: p.GainLo, Mid: p.GainMid, Hi: p.GainHi}
+				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, p.M), p.M, number{p.DirectUS, 2}, number{p.RemedyUS, 2}, bounds{gain, factorCell}))
+			}
+			if len(iv.Proofs) == 0 {
+				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, iv.From), nil, nil, nil, nil))
+			}
+		}
+	}
+	conditions := Sheet{Title: "Measured on", Columns: []Column{{Name: "condition", Key: "condition"}, {Name: "value", Key: "value", Flex: true}}}
+	for _, p := range t.Conditions() {
+		conditions.Rows = append(conditions.Rows, []any{p[0], p[1]})
+	}
+	doc.Sheets, doc.Main = []Sheet{conditions, entries}, 1
+	held := path + ": " + plural(len(t.Series), "product", "products") + ", " + plural(intervals, "interval", "intervals") + " of M"
+	if served, of := t.Served(); of > 0 {
+		held += ", " + itoa(served) + " of " + plural(of, "M", "Ms") + " served"
+	}
+	doc.Notes = []Note{{held, Neutral}}
+	return doc.Render(w, f)
+}
+
+// tableEntry is an interval with its product.
+type tableEntry struct {
+	table.Product
+	table.Interval
+}
+
+// Lookup is what a table says of one product.
+type Lookup struct {
+	table.Product
+	M      int          `json:"m"`
+	Action table.Action `json:"action"`
+	// Parts are the Ms of its launches, in order.
+	Parts []int `json:"parts"`
+	// Listed says that the table has a series for the product.
+	Listed bool `json:"listed"`
+}
+
+// WriteLookups prints what a table says of products.
+func WriteLookups(w io.Writer, f Format, lookups []Lookup) error {
+	doc := &Document{Subject: "lookups", Value: lookups, Items: []any{}}
+	s := Sheet{Columns: []Column{
+		{Name: "product", Key: "series", Hoist: true}, {Name: "M", Key: "m", Align: Right}, {Name: "action", Key: "action"}, {Name: "launches of M", Key: "parts"},
+	}}
+	for _, l := range lookups {
+		doc.Items = append(doc.Items, l)
+		action := string(l.Action.Kind)
+		if l.Action.Kind != table.Direct && l.Action.Kind != table.Split {
+			action = actionText(l.Action, l.M)
+		}
+		if !l.Listed {
+			action += " (the table has no such product)"
+		}
+		s.Rows = append(s.Rows, []any{l.Product.String(), l.M, action, results.JoinInts(l.Parts, "+")})
+	}
+	doc.Sheets = []Sheet{s}
+	return doc.Render(w, f)
+}
