@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
@@ -65,34 +64,34 @@ func (r *Run) read(file, mode string, h header) error {
 		return err
 	}
 	ctx := context.Background()
-	schema, err := readSchema(ctx, db, r.path)
-	if err != nil {
-		db.Close()
-		return err
-	}
-	meta, id, err := readMeta(ctx, db, r.path, schema)
+	r.file, r.mode = file, mode
+	r.schema, err = readSchema(ctx, db, r.path)
 	if err == nil && h.odd() {
 		err = quickCheck(ctx, db, r.path)
 	}
 	if err == nil {
-		err = checkTables(ctx, db, r.path, schema)
+		r.meta, r.runID, err = r.readMeta()
 	}
 	if err != nil {
 		db.Close()
 		return err
 	}
-	r.db, r.file, r.mode, r.schema, r.meta, r.runID = db, file, mode, schema, meta, id
+	r.db = db
 	return nil
 }
 
 // readSchema asks the database for the version of the file, which a journal may have
-// raised above what the file's header says.
+// raised above what the file's header says, and refuses a file whose tables are not those
+// of the version: nothing else of it has been looked at before.
 func readSchema(ctx context.Context, db *sql.DB, path string) (int, error) {
 	var schema int64
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&schema); err != nil {
 		return 0, describe(path, "read the schema version", err)
 	}
-	return int(schema), checkSchema(path, schema)
+	if err := checkSchema(path, schema); err != nil {
+		return 0, err
+	}
+	return int(schema), checkTables(ctx, db, path, int(schema))
 }
 
 // needsCopy says whether an error is that of a database that would have to
@@ -123,29 +122,6 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 	}
 	if verdict != "ok" {
 		return &FormatError{Path: path, Reason: "the run is damaged: " + verdict, Hint: damagedHint}
-	}
-	return nil
-}
-
-// checkTables refuses a file that carries our mark but not our tables.
-func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error {
-	missing := []string{"cases", "failures", "meta", "samples", "series", "state"}
-	if schema >= 2 {
-		missing = append(missing, "origins")
-	}
-	err := query(ctx, db, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
-		return nil
-	}, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
-	if err != nil {
-		return describe(path, "open", err)
-	}
-	if len(missing) > 0 {
-		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: table %s is missing", missing[0]), Hint: damagedHint}
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (r *Run) prepare(ctx context.Context) (err error) {
 	if r.schema, err = readSchema(ctx, r.db, r.path); err != nil {
 		return err
 	}
-	if r.meta, r.runID, err = readMeta(ctx, r.db, r.path, r.schema); err != nil {
+	if r.meta, r.runID, err = r.readMeta(); err != nil {
 		return err
 	}
 	r.append, err = r.db.PrepareContext(ctx, insertSample)
