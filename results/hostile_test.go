@@ -82,7 +82,7 @@ func TestValuesOutOfBounds(t *testing.T) {
 		{"long label", `UPDATE cases SET label = printf('%.*c', 5000, 'x') WHERE id = 2`, "a word of 5000 bytes, expected at most 4096"},
 		{"long phase", `UPDATE samples SET phase = printf('%.*c', 5000, 'x') WHERE seq = 3`, "a word of 5000 bytes"},
 		{"long kernel", `UPDATE series SET kernel = printf('%.*c', 5000, 'x')`, "a word of 5000 bytes"},
-		{"large M", `UPDATE cases SET m = 1 << 40 WHERE id = 2`, "expected 1 to 2147483648"},
+		{"large M", `UPDATE cases SET m = 1 << 40 WHERE id = 2`, "M 1099511627776, expected at most 2147483648"},
 		{"large dimension", `UPDATE series SET dims = '{"k":1099511627776,"n":1}'`, "expected at most 2147483648"},
 		{"many launches", `UPDATE samples SET launches = 1 << 40 WHERE seq = 3`, "launches is 1099511627776"},
 		{"infinite time", `UPDATE samples SET us = 9e999 WHERE seq = 3`, "us is +Inf"},

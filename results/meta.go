@@ -54,7 +54,7 @@ func jsonField[T any](key string, at func(m *Meta) *T) metaField {
 			b, err := json.Marshal(at(m))
 			return string(b), err
 		},
-		read: func(m *Meta, s string) error { return json.Unmarshal([]byte(s), at(m)) },
+		read: func(m *Meta, s string) error { return decodeJSON(s, at(m)) },
 	}
 }
 
@@ -102,7 +102,7 @@ var referenceClock = metaField{
 	},
 	read: func(m *Meta, s string) error {
 		clocks := map[string]float64{}
-		if err := json.Unmarshal([]byte(s), &clocks); err != nil {
+		if err := decodeJSON(s, &clocks); err != nil {
 			return err
 		}
 		for device, mhz := range clocks {
@@ -134,7 +134,7 @@ var metaFields = []metaField{
 		key:   "ceilings",
 		write: func(m *Meta) (string, error) { b, err := json.Marshal(m.Ceilings); return string(b), err },
 		read: func(m *Meta, s string) error {
-			if err := json.Unmarshal([]byte(s), &m.Ceilings); err != nil {
+			if err := decodeJSON(s, &m.Ceilings); err != nil {
 				return err
 			}
 			for device, c := range m.Ceilings {

@@ -31,8 +31,11 @@ func splitParts(s string) ([]int, error) {
 
 // Validate returns an error that names what is impossible about the case.
 func (c Case) Validate() error {
-	if c.M < 1 || c.M > maxDimension {
-		return fmt.Errorf("case %v: M %d, expected 1 to %d", c, c.M, int64(maxDimension))
+	if c.M < 1 {
+		return fmt.Errorf("case %v: M %d, expected at least 1", c, c.M)
+	}
+	if c.M > maxDimension {
+		return fmt.Errorf("case %v: M %d, expected at most %d", c, c.M, int64(maxDimension))
 	}
 	for _, d := range c.Operation.Dims() {
 		if v := *d.In(&c.Dims); v > maxDimension {

@@ -56,7 +56,11 @@ func kept[T any](run *results.Run, key string) (*T, error) {
 		return nil, err
 	}
 	shown := new(T)
-	if err := json.Unmarshal([]byte(text), shown); err != nil {
+	err = results.CheckJSON(text)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), shown)
+	}
+	if err != nil {
 		return nil, &unreadable{run.Path(), key, err}
 	}
 	return shown, nil
