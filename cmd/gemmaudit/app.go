@@ -104,11 +104,15 @@ func (a *app) main(args []string) int {
 const echo = 200 * time.Millisecond
 
 // interruptible returns a context that the first interrupt cancels. It then
-// steps aside, so that a second interrupt ends the process at once.
+// steps aside, so that a second interrupt ends the process at once, even where stderr
+// takes no more.
 func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	// A shell without job control has its background jobs ignore interrupts. Those that come
+	// are meant, and to step aside would be to ignore them again.
+	ignored := slices.DeleteFunc(slices.Clone(ends), func(s os.Signal) bool { return !signal.Ignored(s) })
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
 		ends = append(ends, syscall.SIGHUP)
 	}
@@ -117,14 +121,37 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-signals:
+		case <-done:
+			return
+		}
+		later := a.after(echo)
+		told := make(chan struct{})
+		go func() {
 			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
+			close(told)
+		}()
+		select {
+		case <-told:
 			cancel()
 			select {
-			case <-a.after(echo):
-				signal.Stop(signals)
+			case <-later:
 			case <-done:
+				return
 			}
+		case <-later:
+			cancel()
+		}
+		signal.Stop(signals)
+		if len(ignored) == 0 {
+			return
+		}
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, ignored...)
+		select {
+		case <-again:
+			os.Exit(exitInterrupted)
 		case <-done:
+			signal.Stop(again)
 		}
 	}()
 	var once sync.Once
