@@ -164,7 +164,7 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 // markdown writes the document as a part of a Markdown page.
 func (d *Document) markdown(w *bufio.Writer) error {
 	for _, n := range d.Head {
-		fmt.Fprintf(w, "%s\n\n", forMarkdown(n.Text))
+		fmt.Fprintf(w, "%s\n\n", lineMarkdown(n.Text))
 	}
 	for i, s := range d.shown() {
 		if i > 0 {
@@ -176,7 +176,7 @@ func (d *Document) markdown(w *bufio.Writer) error {
 		s.markdown(w, false)
 	}
 	for _, n := range d.Notes {
-		fmt.Fprintf(w, "\n%s\n", forMarkdown(n.Text))
+		fmt.Fprintf(w, "\n%s\n", lineMarkdown(n.Text))
 	}
 	return nil
 }
