@@ -105,12 +105,12 @@ func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
 		return nil
 	case CSV:
 		if all := d.records(); len(all.Columns) > 0 {
-			return all.csv(w)
+			return all.csv(w, st.Spreadsheet)
 		}
 		if d.Main >= len(d.Sheets) {
 			return &UnsupportedFormat{CSV, d.Subject, "it is not a table"}
 		}
-		return d.Sheets[d.Main].csv(w)
+		return d.Sheets[d.Main].csv(w, st.Spreadsheet)
 	case Bench:
 		if d.Bench == nil {
 			return &UnsupportedFormat{Bench, d.Subject, "it holds no timings"}

@@ -33,9 +33,10 @@ type app struct {
 	providers func() []kernels.Provider
 
 	// The global flags.
-	device  string
-	quiet   bool
-	noColor bool
+	device      string
+	quiet       bool
+	noColor     bool
+	spreadsheet bool
 
 	brought brought
 
@@ -224,16 +225,17 @@ func (a *app) oneDevice() (kernels.Device, error) {
 	return devices[0], nil
 }
 
-// notef writes one line to stderr for people; --quiet silences it.
+// notef writes one line to stderr for people; --quiet silences it. What a terminal would
+// obey is escaped: names of files and words from them are anybody's.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...)
+		fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
 	}
 }
 
-// warnf writes one line to stderr that --quiet does not silence.
+// warnf writes one line to stderr that --quiet does not silence, escaped as by notef.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "warning: "+format+"\n", args...)
+	fmt.Fprintln(a.stderr, "warning: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
 // stream wraps stdout or stderr with what can be shown on it.
@@ -247,6 +249,7 @@ func (a *app) stream(w io.Writer) *report.Stream {
 	if a.noColor {
 		s.Style.Colour = false
 	}
+	s.Style.Spreadsheet = a.spreadsheet
 	return s
 }
 

@@ -293,7 +293,7 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 	if sum.Samples > 0 { // a resumed run may have had nothing left to measure
 		fmt.Fprintf(out, "efficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
 	}
-	fmt.Fprintf(out, "folder: %s\n", folder)
+	fmt.Fprintf(out, "folder: %s\n", oneLine(folder))
 	return nil
 }
 
