@@ -1,6 +1,9 @@
 package kernels
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // PeakOrigin says where a peak rate comes from; it is stored with every MFU.
 type PeakOrigin string
@@ -163,8 +166,11 @@ type Span struct {
 	// does not hold.
 	Ahead int
 	// Disturbance names what the system did to the block, empty when nothing
-	// was seen: "stolen 4 ms", "power cap", "preempted 3 times".
+	// was seen that matters: "stolen 4 ms", "power cap", "preempted 3 times: lost 2.1 of 9.8 ms".
 	Disturbance string
+	// Lost is how long the block stood still, because threads were kept off their CPUs, the
+	// process was stopped or the machine slept; 0 when that is not known.
+	Lost time.Duration
 }
 
 // Telemetry is the state of a device at one moment. Zero means unknown.

@@ -100,6 +100,9 @@ func diffOutcome(d *rules.DiffResult) []Note {
 	if d.OnlyA+d.OnlyB > 0 {
 		notes = append(notes, Note{fmt.Sprintf("%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")), Neutral})
 	}
+	if d.Lost > 0 {
+		notes = append(notes, Note{fmt.Sprintf("%s in one run only, because in the other it failed or its samples are excluded", count(d.Lost, "case")), Open})
+	}
 	if d.Invalid == "" { // else it stands in front
 		notes = append(notes, Note{DiffSummary(d), tone})
 	}

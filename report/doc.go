@@ -10,7 +10,7 @@
 //
 // Names of kernels, labels, reasons and paths come from files and libraries that
 // the program did not write. They are shown with control characters removed and
-// escaped for the format at hand. CSV keeps them as they are: a cell that
-// begins with =, +, - or @ may be taken for a formula by a spreadsheet, and the
-// data is worth more unchanged than guarded.
+// escaped for the format at hand. CSV keeps them otherwise as they are, since programs read it:
+// a cell that begins with =, +, - or @ is taken for a formula by a spreadsheet, and is guarded
+// when [Style].Spreadsheet asks for it.
 package report

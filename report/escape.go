@@ -45,17 +45,81 @@ func forTerminal(s string, unicodeOK bool) string {
 	return s
 }
 
+// unlink breaks what GitHub makes links, mentions and signs of wherever it stands in text, escaped
+// or not, by a space of no width: names after an @, mail addresses, URLs, numbers of issues, emoji.
+// s is [clean], and so has no such space of its own.
+func unlink(s string) string {
+	if !strings.ContainsAny(s, "@:#.-") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '.' && i >= 3 && strings.EqualFold(s[i-3:i], "www") {
+			b.WriteString(noWidth) // before the dot: a reference to it behind would be taken for a host
+		}
+		b.WriteByte(s[i])
+		rest := s[i+1:]
+		switch s[i] {
+		case '@':
+		case ':':
+			if !strings.HasPrefix(rest, "//") && !emoji(rest) {
+				continue
+			}
+		case '#':
+			if !startsWithDigit(rest) {
+				continue
+			}
+		case '-':
+			if i < 2 || !strings.EqualFold(s[i-2:i], "GH") || !startsWithDigit(rest) {
+				continue
+			}
+		default:
+			continue
+		}
+		b.WriteString(noWidth)
+	}
+	return b.String()
+}
+
+// noWidth is a space of no width.
+const noWidth = "\u200b"
+
+func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
+
+// emoji says whether s goes on as the name of an emoji does behind its first colon. Two digits,
+// as in a time of day, are none.
+func emoji(s string) bool {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '+' || r == '-')
+	})
+	return end > 0 && s[end] == ':' && (end > 2 || strings.Trim(s[:end], "0123456789") != "")
+}
+
 // markdownEscaper takes away the meaning that characters have in GitHub's
 // Markdown, inside and outside of tables.
 var markdownEscaper = strings.NewReplacer(
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;",
-	"|", `\|`, "~", `\~`, "#", `\#`, "!", `\!`,
-	// A name after an @ would notify its bearer, a scheme would become a link.
-	"@", "&#64;", "://", ":&#8203;//",
+	"|", `\|`, "~", `\~`, "#", `\#`, "!", `\!`, "$", "&#36;", noWidth, "&#8203;",
 )
 
-// forMarkdown makes s plain text in Markdown.
-func forMarkdown(s string) string { return markdownEscaper.Replace(clean(s)) }
+// forMarkdown makes s plain text in Markdown, behind something else on its line.
+func forMarkdown(s string) string {
+	return markdownEscaper.Replace(unlink(strings.TrimSpace(clean(s))))
+}
+
+// lineMarkdown makes s plain text in Markdown that begins a line, where a list, a heading or a
+// rule might begin.
+func lineMarkdown(s string) string {
+	s = forMarkdown(s)
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	switch {
+	case s != "" && strings.ContainsRune("-+=", rune(s[0])):
+		return `\` + s
+	case digits > 0 && digits < len(s) && (s[digits] == '.' || s[digits] == ')') && (digits+1 == len(s) || s[digits+1] == ' '):
+		return s[:digits] + `\` + s[digits:]
+	}
+	return s
+}
 
 // markdownCode makes s a code span, whatever backticks it contains. Inside
 // tables a pipe ends the cell even in a code span, so it is escaped there.
@@ -77,6 +141,9 @@ func markdownCode(s string) string {
 
 // forHTML makes s text in HTML or a quoted attribute.
 func forHTML(s string) string { return html.EscapeString(clean(s)) }
+
+// htmlInMarkdown makes s text in HTML that stands in Markdown.
+func htmlInMarkdown(s string) string { return html.EscapeString(unlink(clean(s))) }
 
 // fileName turns a name into one that every file system takes.
 func fileName(s string) string {

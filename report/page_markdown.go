@@ -17,13 +17,13 @@ func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 		case i == 0:
 			fmt.Fprintf(w, "**%s**\n\n", forMarkdown(n.Text))
 		default:
-			fmt.Fprintf(w, "%s%s\n", toneSign(n.Tone), forMarkdown(strings.TrimPrefix(n.Text, "warning: ")))
+			fmt.Fprintf(w, "%s%s\n", toneSign(n.Tone), lineMarkdown(strings.TrimPrefix(n.Text, "warning: ")))
 		}
 	}
 	if len(p.summary) > 1 {
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "%s\n", forMarkdown(p.machine))
+	fmt.Fprintf(w, "%s\n", lineMarkdown(p.machine))
 	for _, s := range p.sections {
 		s.markdown(w, image)
 	}
@@ -40,15 +40,15 @@ func toneSign(t Tone) string {
 
 func (s *section) markdown(w *bufio.Writer, image func(*Figure) string) {
 	if s.folded {
-		fmt.Fprintf(w, "\n<details>\n<summary>%s</summary>\n\n", forHTML(s.heading))
+		fmt.Fprintf(w, "\n<details>\n<summary>%s</summary>\n\n", htmlInMarkdown(s.heading))
 	} else {
 		fmt.Fprintf(w, "\n### %s\n\n", forMarkdown(s.heading))
 	}
 	if len(s.text) == 1 {
-		fmt.Fprintf(w, "%s\n\n", forMarkdown(s.text[0]))
+		fmt.Fprintf(w, "%s\n\n", lineMarkdown(s.text[0]))
 	} else {
 		for _, t := range s.text {
-			fmt.Fprintf(w, "- %s\n", forMarkdown(t))
+			fmt.Fprintf(w, "- %s\n", lineMarkdown(t))
 		}
 		if len(s.text) > 0 {
 			fmt.Fprintln(w)
@@ -57,11 +57,11 @@ func (s *section) markdown(w *bufio.Writer, image func(*Figure) string) {
 	if s.sheet != nil && len(s.sheet.Rows) > 0 {
 		sheet, note := s.shown()
 		if title := sheet.heading(s.wide); title != "" {
-			fmt.Fprintf(w, "%s\n\n", forMarkdown(title))
+			fmt.Fprintf(w, "%s\n\n", lineMarkdown(title))
 		}
 		sheet.markdown(w, s.wide)
 		if note != "" {
-			fmt.Fprintf(w, "\n%s\n", forMarkdown(note))
+			fmt.Fprintf(w, "\n%s\n", lineMarkdown(note))
 		}
 	}
 	if len(s.code) > 0 {

@@ -105,12 +105,12 @@ func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
 		return nil
 	case CSV:
 		if all := d.records(); len(all.Columns) > 0 {
-			return all.csv(w)
+			return all.csv(w, st.Spreadsheet)
 		}
 		if d.Main >= len(d.Sheets) {
 			return &UnsupportedFormat{CSV, d.Subject, "it is not a table"}
 		}
-		return d.Sheets[d.Main].csv(w)
+		return d.Sheets[d.Main].csv(w, st.Spreadsheet)
 	case Bench:
 		if d.Bench == nil {
 			return &UnsupportedFormat{Bench, d.Subject, "it holds no timings"}
@@ -164,7 +164,7 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 // markdown writes the document as a part of a Markdown page.
 func (d *Document) markdown(w *bufio.Writer) error {
 	for _, n := range d.Head {
-		fmt.Fprintf(w, "%s\n\n", forMarkdown(n.Text))
+		fmt.Fprintf(w, "%s\n\n", lineMarkdown(n.Text))
 	}
 	for i, s := range d.shown() {
 		if i > 0 {
@@ -176,7 +176,7 @@ func (d *Document) markdown(w *bufio.Writer) error {
 		s.markdown(w, false)
 	}
 	for _, n := range d.Notes {
-		fmt.Fprintf(w, "\n%s\n", forMarkdown(n.Text))
+		fmt.Fprintf(w, "\n%s\n", lineMarkdown(n.Text))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // records joins the sheets that name their records, a column for each key.
@@ -40,9 +42,17 @@ func (d *Document) records() Sheet {
 	return out
 }
 
-// csv writes one sheet with all of its columns and raw values.
-func (s *Sheet) csv(w io.Writer) error {
+// csv writes one sheet with all of its columns and raw values. Words are [clean], and guarded for
+// a spreadsheet that is to read them.
+func (s *Sheet) csv(w io.Writer, spreadsheet bool) error {
 	out := csv.NewWriter(w)
+	words := func(s string) string {
+		s = clean(s)
+		if spreadsheet {
+			s = results.SpreadsheetCell(s)
+		}
+		return s
+	}
 	var header []string
 	for _, c := range s.Columns {
 		header = append(header, c.Key)
@@ -61,7 +71,7 @@ func (s *Sheet) csv(w io.Writer) error {
 				v = row[i]
 			}
 			cell := toCell(v)
-			record = append(record, rawText(cell.Raw()))
+			record = append(record, words(rawText(cell.Raw())))
 			if !c.Interval {
 				continue
 			}

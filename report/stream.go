@@ -15,6 +15,8 @@ type Style struct {
 	Unicode bool // box-drawing lines, ×, →
 	Live    bool // the cursor can be moved back, so that a line can be redrawn
 	Width   int  // columns, 0 for no limit
+	// Spreadsheet says that CSV goes to a spreadsheet: see [results.SpreadsheetCell].
+	Spreadsheet bool
 }
 
 // Stream is a writer together with what the terminal behind it can show.

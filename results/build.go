@@ -90,7 +90,7 @@ func (r *Run) Replace(path string) error {
 // removeJournals removes what a writer that was killed left beside a run that is no
 // longer there: the database would take it for changes of the next one of that name.
 func removeJournals(path string) error {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+	for _, suffix := range journals {
 		if err := os.Remove(path + suffix); err != nil && exists(err) {
 			return err
 		}

@@ -295,7 +295,7 @@ func TestCopyOfUnfinishedRun(t *testing.T) {
 	for i := range 20 {
 		must(t, w.Append(testSample(cases[0], PhaseSweep, i, int64(i))))
 	}
-	r := &Run{path: w.Path()}
+	r := &Run{path: w.Path(), file: w.Path()}
 	must(t, r.copyAside())
 	defer r.scratch.Close()
 	must(t, r.read(filepath.Join(r.scratch.Path(), "run.db"), "mode=rw", header{pageSize: 4096}))

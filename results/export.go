@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -25,6 +27,9 @@ const (
 	FormatCSV     Format = "csv"     // what [Import] reads back
 	FormatJSONL   Format = "jsonl"   // one JSON object a line
 	FormatParquet Format = "parquet" // Zstandard-compressed
+	// FormatSpreadsheet is FormatCSV with its words guarded by [SpreadsheetCell]; it has no name
+	// that [ParseFormat] reads, and [Import] does not take the guard away.
+	FormatSpreadsheet Format = "csv for a spreadsheet"
 )
 
 // ParseFormat reads a format by its name.
@@ -258,8 +263,8 @@ type sink interface {
 
 func newSink(format Format, w io.Writer) (sink, error) {
 	switch format {
-	case FormatCSV:
-		s := &csvSink{w: csv.NewWriter(w)}
+	case FormatCSV, FormatSpreadsheet:
+		s := &csvSink{w: csv.NewWriter(w), spreadsheet: format == FormatSpreadsheet}
 		return s, s.w.Write(samplesColumns)
 	case FormatJSONL:
 		e := json.NewEncoder(w)
@@ -272,13 +277,50 @@ func newSink(format Format, w io.Writer) (sink, error) {
 	return nil, err
 }
 
+// SpreadsheetCell is a cell of a CSV with an apostrophe before it where a spreadsheet would run
+// it as a formula. Numbers are left as they are.
+func SpreadsheetCell(s string) string {
+	start := strings.TrimLeftFunc(s, unicode.IsSpace)
+	first, _ := utf8.DecodeRuneInString(start)
+	if start == "" || !strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
+}
+
+// withoutControls is a cell without what a terminal would obey and an import refuses.
+func withoutControls(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return strings.Map(func(r rune) rune {
+				if unicode.IsControl(r) {
+					return -1
+				}
+				return r
+			}, s)
+		}
+	}
+	return s
+}
+
 type csvSink struct {
-	w     *csv.Writer
-	cells []string
+	w           *csv.Writer
+	cells       []string
+	spreadsheet bool
 }
 
 func (s *csvSink) write(e *Exported) error {
 	s.cells = e.cells(s.cells)
+	for i, cell := range s.cells {
+		cell = withoutControls(cell)
+		if s.spreadsheet {
+			cell = SpreadsheetCell(cell)
+		}
+		s.cells[i] = cell
+	}
 	return s.w.Write(s.cells)
 }
 

@@ -19,6 +19,9 @@ type Loaded struct {
 	Sentinels []Sample
 	// Sustained are the samples of cases that ran by themselves, by seq.
 	Sustained []Sample
+	// Confirmed counts the samples of suspects that were measured again, and of what they were
+	// compared with.
+	Confirmed int
 }
 
 // Swept is how much the sweep of a run holds.
@@ -126,6 +129,8 @@ func (r *Run) appended(s Sample) {
 		r.follow(&r.loaded.Sentinels, s)
 	case s.Phase == PhaseSustained && r.loaded != nil:
 		r.follow(&r.loaded.Sustained, s)
+	case s.Phase == PhaseConfirm && r.loaded != nil:
+		r.loaded.Confirmed++
 	}
 }
 
@@ -165,6 +170,7 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 			}
 		}
 	}
+	confirmed := make([]int, len(t.parts))
 	sentinels, sustained := make([][]Sample, len(t.parts)), make([][]Sample, len(t.parts))
 	err := r.inParts(t.parts, func(part int, d *reader, within string) error {
 		next := next[part]
@@ -180,6 +186,9 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 				_, err := d.sample(s, &x)
 				sustained[part] = append(sustained[part], x)
 				return err
+			case string(phase) == string(PhaseConfirm):
+				confirmed[part]++
+				return s.Err()
 			case string(phase) != string(PhaseSweep):
 				return s.Err()
 			}
@@ -210,7 +219,14 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 	if err := distinctRounds(t.rows); err != nil {
 		return nil, r.damaged("read samples", err)
 	}
-	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...)}, nil
+	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...), Confirmed: sum(confirmed)}, nil
+}
+
+func sum(counts []int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
 }
 
 // distinctRounds checks that cases have one sample a round.

@@ -52,6 +52,9 @@ func seriesOf(t fatal, r *Run) Loaded {
 		if s.Phase == PhaseSustained {
 			l.Sustained = append(l.Sustained, s)
 		}
+		if s.Phase == PhaseConfirm {
+			l.Confirmed++
+		}
 	}
 	return l
 }
@@ -73,7 +76,7 @@ func TestPropertyLoad(t *testing.T) {
 			check(t, err)
 			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
-				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy}).Draw(t, "phase")
+				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy, PhaseConfirm}).Draw(t, "phase")
 				check(t, r.Append(drawSample(t, c, phase, 100+int(next), next+int64(rapid.IntRange(0, 2).Draw(t, "gap")))))
 			case 2:
 				check(t, r.SetLaunch(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label"), Launch{Split: rapid.IntRange(0, 2).Draw(t, "split")}))

@@ -26,7 +26,7 @@ func lockPath(run string) string { return run + ".lock" }
 
 // acquire takes the lock of a run, or returns a [LockedError] at once.
 func acquire(run string) (*lock, error) {
-	path := lockPath(run)
+	path := lockPath(resolved(run))
 	for {
 		f, err := regular.OpenBeside(path, os.O_RDWR|os.O_CREATE, 0o644)
 		var refused *regular.Error
@@ -63,7 +63,7 @@ func acquire(run string) (*lock, error) {
 
 // locked says whether another descriptor holds the lock of a run, and whose it is.
 func locked(run string) (pid int, held bool) {
-	f, err := regular.OpenBeside(lockPath(run), os.O_RDONLY, 0)
+	f, err := regular.OpenBeside(lockPath(resolved(run)), os.O_RDONLY, 0)
 	if err != nil {
 		return 0, false
 	}

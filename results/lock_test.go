@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // TestLockFileIsRegular puts something else where the lock of a run is expected.
@@ -56,5 +59,78 @@ func TestLockFileIsRegular(t *testing.T) {
 				t.Errorf("a file was made behind the link: %v", err)
 			}
 		})
+	}
+}
+
+// What the database keeps beside a run must be a file: it would be written to, and waited for.
+func TestJournalsAreRegular(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	for _, suffix := range journals {
+		for name, put := range map[string]func(path string) error{
+			"link":          func(path string) error { return os.Symlink(victim, path) },
+			"dangling link": func(path string) error { return os.Symlink(filepath.Join(dir, "absent"), path) },
+			"pipe":          func(path string) error { return unix.Mkfifo(path, 0o644) },
+		} {
+			t.Run(suffix+" "+name, func(t *testing.T) {
+				must(t, os.WriteFile(victim, []byte("untouched"), 0o644))
+				r, _ := newRun(t, 4)
+				must(t, r.Close())
+				must(t, put(r.Path()+suffix))
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for name, open := range map[string]func(string) (*Run, error){"Open": Open, "OpenAppend": OpenAppend} {
+						opened, err := open(r.Path())
+						if err == nil {
+							opened.Close()
+						}
+						var refused *regular.Error
+						if !errors.As(err, &refused) || refused.Path != r.Path()+suffix {
+							t.Errorf("%s: %v, expected the refusal of %s", name, err, suffix)
+						}
+					}
+				}()
+				select {
+				case <-done:
+				case <-time.After(20 * time.Second):
+					t.Fatal("it waits for the other end")
+				}
+				if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
+					t.Errorf("the file behind it holds %q, %v", text, err)
+				}
+				if _, err := os.Stat(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("a file was made behind the link: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A run under another name, by a link, has its journal and its lock where it lies itself.
+func TestLinkToARun(t *testing.T) {
+	w, cases := newRun(t, 4)
+	for i := range 20 {
+		must(t, w.Append(testSample(cases[0], PhaseSweep, i, int64(i))))
+	}
+	link := filepath.Join(t.TempDir(), "link.db")
+	must(t, os.Symlink(w.Path(), link))
+	var locked *LockedError
+	if r, err := OpenAppend(link); !errors.As(err, &locked) {
+		if err == nil {
+			r.Close()
+		}
+		t.Errorf("%v, expected that the run is locked", err)
+	}
+	r, err := Open(link)
+	must(t, err)
+	defer r.Close()
+	samples, err := r.Samples(PhaseSweep)
+	must(t, err)
+	if len(samples) != 20 || r.Path() != link {
+		t.Errorf("%d samples of %s, expected 20", len(samples), r.Path())
+	}
+	if got := strings.Join(r.Warnings(), "\n"); !strings.Contains(got, "is still writing") {
+		t.Errorf("warnings %q, expected the process that writes", got)
 	}
 }

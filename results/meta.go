@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -53,7 +54,7 @@ func jsonField[T any](key string, at func(m *Meta) *T) metaField {
 			b, err := json.Marshal(at(m))
 			return string(b), err
 		},
-		read: func(m *Meta, s string) error { return json.Unmarshal([]byte(s), at(m)) },
+		read: func(m *Meta, s string) error { return decodeJSON(s, at(m)) },
 	}
 }
 
@@ -71,6 +72,25 @@ const (
 	keyRun            = "run" // the run's own id, which is no field of Meta
 )
 
+// mostRate bounds what a device computes or moves in a second: products of a rate and a time
+// that is believed are finite.
+const mostRate = 1e24
+
+// checkRates names a rate that no device has; nil for none.
+func checkRates(c kernels.Ceilings) error {
+	check := func(name string, v, most float64) error {
+		if !(v >= 0 && v <= most) {
+			return fmt.Errorf("%s is %v, expected 0 to %g", name, v, most)
+		}
+		return nil
+	}
+	errs := []error{check("read_bandwidth", c.ReadBandwidth, mostRate), check("copy_bandwidth", c.CopyBandwidth, mostRate)}
+	for _, p := range c.Peaks {
+		errs = append(errs, check("flops", p.FLOPS, mostRate), check("clock_mhz", p.ClockMHz, mostFigure), check("rate", p.Memory.Rate, mostRate))
+	}
+	return cmp.Or(errs...)
+}
+
 var referenceClock = metaField{
 	key: keyReferenceClock,
 	write: func(m *Meta) (string, error) {
@@ -82,12 +102,12 @@ var referenceClock = metaField{
 	},
 	read: func(m *Meta, s string) error {
 		clocks := map[string]float64{}
-		if err := json.Unmarshal([]byte(s), &clocks); err != nil {
+		if err := decodeJSON(s, &clocks); err != nil {
 			return err
 		}
 		for device, mhz := range clocks {
-			if !(mhz > 0) {
-				return fmt.Errorf("%v MHz of device %q", mhz, device)
+			if !(mhz > 0 && mhz <= mostFigure) {
+				return fmt.Errorf("%v MHz of device %.40q", mhz, device)
 			}
 		}
 		if len(clocks) > 0 {
@@ -110,7 +130,21 @@ var metaFields = []metaField{
 	textField("command", func(m *Meta) *string { return &m.Command }),
 	textField("gemmaudit", func(m *Meta) *string { return &m.Gemmaudit }),
 	jsonField("fingerprint", func(m *Meta) *Fingerprint { return &m.Fingerprint }),
-	jsonField("ceilings", func(m *Meta) *map[string]kernels.Ceilings { return &m.Ceilings }),
+	{
+		key:   "ceilings",
+		write: func(m *Meta) (string, error) { b, err := json.Marshal(m.Ceilings); return string(b), err },
+		read: func(m *Meta, s string) error {
+			if err := decodeJSON(s, &m.Ceilings); err != nil {
+				return err
+			}
+			for device, c := range m.Ceilings {
+				if err := checkRates(c); err != nil {
+					return fmt.Errorf("device %.40q: %w", device, err)
+				}
+			}
+			return nil
+		},
+	},
 	{
 		key: "plan",
 		write: func(m *Meta) (string, error) {
@@ -169,38 +203,29 @@ func putMetaIn(ctx context.Context, tx *sql.Tx) func(key, value string) error {
 	}
 }
 
-// readMeta is the inverse of writeMeta for a file of a schema version; run is the
-// id of the run, empty for version 1. A missing or unreadable field is a
-// [FormatError].
-func readMeta(ctx context.Context, db *sql.DB, path string, schema int) (meta Meta, run string, err error) {
-	meta = Meta{Schema: schema}
-	stored := map[string]string{}
-	err = query(ctx, db, func(rows *sql.Rows) error {
-		var k, v string
-		if err := rows.Scan(&k, &v); err != nil {
-			return err
-		}
-		stored[k] = v
-		return nil
-	}, `SELECT key, value FROM meta`)
+// readMeta is the inverse of writeMeta for the run's schema version; run is the id of the run,
+// empty for version 1. A missing or unreadable field is a [FormatError].
+func (r *Run) readMeta() (meta Meta, run string, err error) {
+	meta = Meta{Schema: r.schema}
+	stored, err := r.pairs("read meta", `SELECT key, value FROM meta`)
 	if err != nil {
-		return meta, "", describe(path, "read meta", err)
+		return meta, "", err
 	}
 	for _, f := range metaFields {
 		s, ok := stored[f.key]
-		if !ok && f.since > schema {
+		if !ok && f.since > r.schema {
 			continue
 		}
 		if !ok {
-			return meta, "", &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", f.key), Hint: damagedHint}
+			return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", f.key), Hint: damagedHint}
 		}
 		if err := f.read(&meta, s); err != nil {
-			return meta, "", &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: meta field %s: %v", f.key, err), Hint: damagedHint}
+			return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s: %v", f.key, err), Hint: damagedHint}
 		}
 	}
 	run, ok := stored[keyRun]
-	if !ok && schema >= 2 {
-		return meta, "", &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", keyRun), Hint: damagedHint}
+	if !ok && r.schema >= 2 {
+		return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", keyRun), Hint: damagedHint}
 	}
 	return meta, run, nil
 }

@@ -26,10 +26,7 @@ func migrate(path string) error {
 		return err
 	}
 	old := &Run{path: path, file: path, mode: "mode=ro", schema: schema, db: db}
-	if old.meta, _, err = readMeta(ctx, db, path, schema); err != nil {
-		return err
-	}
-	if err := checkTables(ctx, db, path, schema); err != nil {
+	if old.meta, _, err = old.readMeta(); err != nil {
 		return err
 	}
 	origins, err := old.Origins()

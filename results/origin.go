@@ -7,10 +7,13 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
 // Origin is where samples come from: one device of one measured run.
@@ -139,20 +142,19 @@ func (r *Run) Origins() ([]Origin, error) {
 		return numbered(out), r.damaged("read origins", err)
 	}
 	var out []Origin
-	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
-		var o Origin
-		var card sql.NullString
-		var labels string
-		if err := rows.Scan(&o.ID, &o.Run, &o.Host, &o.Device, &card, &labels); err != nil {
-			return err
-		}
-		o.Card = card.String
-		var err error
-		o.Labels, err = decodeLabels(labels)
-		out = append(out, o)
-		return err
-	}, `SELECT id, run, host, device, card, labels FROM origins ORDER BY id`)
-	return out, r.damaged("read origins", err)
+	err := r.bulk("read origins", func(d *reader) error {
+		return d.query(`SELECT id, run, host, device, card, labels FROM origins ORDER BY id`, func(s *direct.Stmt) error {
+			o := Origin{ID: s.Int(0), Run: d.word(s, 1), Host: d.word(s, 2), Device: d.word(s, 3)}
+			if !s.Null(4) {
+				o.Card = d.word(s, 4)
+			}
+			var err error
+			o.Labels, err = decodeLabels(d.long(s, 5))
+			out = append(out, o)
+			return errors.Join(s.Err(), err)
+		})
+	})
+	return out, err
 }
 
 // originIndex finds the origin of a sample: by the ID that the sample holds, or, in a

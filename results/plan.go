@@ -65,6 +65,9 @@ func (m Meta) Planned() (Planned, error) {
 	if len(m.Plan) == 0 {
 		return p, nil
 	}
+	if err := CheckPlan(m.Plan); err != nil {
+		return Planned{}, fmt.Errorf("plan: %w", err)
+	}
 	if err := json.Unmarshal(m.Plan, &p); err != nil {
 		return Planned{}, fmt.Errorf("plan: %w", err)
 	}
@@ -118,38 +121,54 @@ func (ms *Ms) UnmarshalJSON(data []byte) error {
 
 // parseMs reads what [Ms.String] writes.
 func parseMs(s string) (Ms, error) {
-	if s == "" {
-		return nil, nil
-	}
 	var out Ms
+	err := eachRange(s, func(from, to, step int) error {
+		if len(out) > 0 && from <= out[len(out)-1] {
+			return fmt.Errorf("ms %.40q: they do not ascend at %d", s, from)
+		}
+		n := (to-from)/step + 1
+		if n > MaxMs-len(out) {
+			return fmt.Errorf("ms %.40q: there are more than %d", s, MaxMs)
+		}
+		out = slices.Grow(out, n)
+		for m := from; m <= to; m += step {
+			out = append(out, m)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// eachRange gives the ranges of s, as [Ms.String] writes them, to each.
+func eachRange(s string, each func(from, to, step int) error) error {
+	if s == "" {
+		return nil
+	}
 	for item := range strings.SplitSeq(s, ",") {
 		bounds := [3]int{0, 0, 1}
 		fields := strings.Split(item, ":")
 		if len(fields) > len(bounds) {
-			return nil, fmt.Errorf("ms %.40q: %.40q is no range", s, item)
+			return fmt.Errorf("ms %.40q: %.40q is no range", s, item)
 		}
 		for i, f := range fields {
 			n, err := strconv.Atoi(f)
 			if err != nil || n < 1 || n > MaxM {
-				return nil, fmt.Errorf("ms %.40q: %.40q is not a number from 1 to %d", s, f, MaxM)
+				return fmt.Errorf("ms %.40q: %.40q is not a number from 1 to %d", s, f, MaxM)
 			}
 			bounds[i] = n
 		}
 		if len(fields) == 1 {
 			bounds[1] = bounds[0]
 		}
-		from, to, step := bounds[0], bounds[1], bounds[2]
-		if from > to || len(out) > 0 && from <= out[len(out)-1] {
-			return nil, fmt.Errorf("ms %.40q: they do not ascend at %.40q", s, item)
+		if bounds[0] > bounds[1] {
+			return fmt.Errorf("ms %.40q: they do not ascend at %.40q", s, item)
 		}
-		n := (to-from)/step + 1
-		if n > MaxMs-len(out) {
-			return nil, fmt.Errorf("ms %.40q: there are more than %d", s, MaxMs)
-		}
-		out = slices.Grow(out, n)
-		for m := from; m <= to; m += step {
-			out = append(out, m)
+		if err := each(bounds[0], bounds[1], bounds[2]); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }

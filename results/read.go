@@ -95,15 +95,20 @@ func (r *Run) Samples(phase Phase) ([]Sample, error) {
 // Failures returns all failures, by case, phase and round.
 func (r *Run) Failures() ([]Failure, error) {
 	var out []Failure
-	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
-		var f Failure
-		if err := rows.Scan(&f.CaseID, &f.Phase, &f.Round, &f.Reason); err != nil {
-			return err
-		}
-		out = append(out, f)
-		return nil
-	}, `SELECT case_id, phase, round, reason FROM failures ORDER BY case_id, phase, round`)
-	return out, r.damaged("read failures", err)
+	err := r.bulk("read failures", func(d *reader) error {
+		return d.query(`SELECT case_id, phase, round, reason FROM failures ORDER BY case_id, phase, round`, func(s *direct.Stmt) error {
+			f := Failure{CaseID: s.Int(0), Phase: Phase(d.word(s, 1)), Round: int(s.Int(2)), Reason: d.long(s, 3)}
+			if err := s.Err(); err != nil {
+				return err
+			}
+			if f.Phase == "" || f.Round < 0 {
+				return fmt.Errorf("failure of case %d, phase %q, round %d: expected a phase and a round from 0", f.CaseID, f.Phase, f.Round)
+			}
+			out = append(out, f)
+			return nil
+		})
+	})
+	return out, err
 }
 
 // Done returns, for each case that has any, the rounds of a phase that need not

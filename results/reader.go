@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
@@ -26,16 +25,20 @@ func Open(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSize(path, h); err != nil {
+	file := resolved(path)
+	if err := checkBeside(path, file); err != nil {
 		return nil, err
 	}
-	r := &Run{path: path}
+	if err := checkSize(path, file, h); err != nil {
+		return nil, err
+	}
+	r := &Run{path: path, file: file}
 	mode := "mode=ro"
-	pid, held := locked(path)
+	pid, held := locked(file)
 	switch {
 	case held:
 		r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
-	case size(path+"-wal") > 0 || size(path+"-journal") > 0:
+	case size(file+"-wal") > 0 || size(file+"-journal") > 0:
 		r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
 	case h.wal:
 		// Nothing but the file itself is there to be read, so nothing need be
@@ -43,7 +46,7 @@ func Open(path string) (*Run, error) {
 		mode = "mode=ro&immutable=1"
 		r.warnings = append(r.warnings, "the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are missing")
 	}
-	err = r.read(path, mode, h)
+	err = r.read(file, mode, h)
 	if err != nil && needsCopy(err) {
 		if err = r.copyAside(); err == nil {
 			r.warnings = append(r.warnings, "the folder of the run can't be written to: a copy of the run and its journal is read")
@@ -65,34 +68,34 @@ func (r *Run) read(file, mode string, h header) error {
 		return err
 	}
 	ctx := context.Background()
-	schema, err := readSchema(ctx, db, r.path)
-	if err != nil {
-		db.Close()
-		return err
-	}
-	meta, id, err := readMeta(ctx, db, r.path, schema)
+	r.file, r.mode = file, mode
+	r.schema, err = readSchema(ctx, db, r.path)
 	if err == nil && h.odd() {
 		err = quickCheck(ctx, db, r.path)
 	}
 	if err == nil {
-		err = checkTables(ctx, db, r.path, schema)
+		r.meta, r.runID, err = r.readMeta()
 	}
 	if err != nil {
 		db.Close()
 		return err
 	}
-	r.db, r.file, r.mode, r.schema, r.meta, r.runID = db, file, mode, schema, meta, id
+	r.db = db
 	return nil
 }
 
 // readSchema asks the database for the version of the file, which a journal may have
-// raised above what the file's header says.
+// raised above what the file's header says, and refuses a file whose tables are not those
+// of the version: nothing else of it has been looked at before.
 func readSchema(ctx context.Context, db *sql.DB, path string) (int, error) {
 	var schema int64
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&schema); err != nil {
 		return 0, describe(path, "read the schema version", err)
 	}
-	return int(schema), checkSchema(path, schema)
+	if err := checkSchema(path, schema); err != nil {
+		return 0, err
+	}
+	return int(schema), checkTables(ctx, db, path, int(schema))
 }
 
 // needsCopy says whether an error is that of a database that would have to
@@ -102,10 +105,35 @@ func needsCopy(err error) bool {
 	return primary == sqlite3.SQLITE_CANTOPEN || primary == sqlite3.SQLITE_READONLY
 }
 
+// resolved is where a run lies, whose name may be a link: what the database keeps beside it lies
+// there, not beside the link.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// checkBeside refuses a run beside which, in the place of what the database keeps there, lies
+// something else than a file. The database would follow a link, and write where it leads, or wait
+// for the other end of a pipe.
+func checkBeside(path, file string) error {
+	for _, suffix := range journals {
+		info, err := os.Lstat(file + suffix)
+		if err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("open run %q: %w", path, &regular.Error{Path: file + suffix, Mode: info.Mode().Type()})
+		}
+	}
+	return nil
+}
+
+// journals end the names of the files that the database keeps beside a run.
+var journals = []string{"-wal", "-shm", "-journal"}
+
 // checkSize refuses a file that is shorter than it says it is. A journal may
 // hold the rest, so with one beside the file the database has to judge.
-func checkSize(path string, h header) error {
-	if h.missing() == 0 || size(path+"-wal") > 0 || size(path+"-journal") > 0 {
+func checkSize(path, file string, h header) error {
+	if h.missing() == 0 || size(file+"-wal") > 0 || size(file+"-journal") > 0 {
 		return nil
 	}
 	return &FormatError{
@@ -127,29 +155,6 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// checkTables refuses a file that carries our mark but not our tables.
-func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error {
-	missing := []string{"cases", "failures", "meta", "samples", "series", "state"}
-	if schema >= 2 {
-		missing = append(missing, "origins")
-	}
-	err := query(ctx, db, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
-		return nil
-	}, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
-	if err != nil {
-		return describe(path, "open", err)
-	}
-	if len(missing) > 0 {
-		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: table %s is missing", missing[0]), Hint: damagedHint}
-	}
-	return nil
-}
-
 // copyAside copies the run and its journals to a temporary folder. A writer may
 // fold the journal back between the two copies, which shows in the file's time
 // or in the journal's header; then the copies don't belong together and are
@@ -162,15 +167,16 @@ func (r *Run) copyAside() error {
 	}
 	r.scratch = d
 	dir := d.Path()
+	source := r.file
 	const attempts = 5
 	for range attempts {
-		before := r.generation()
+		before := generation(source)
 		for _, suffix := range []string{"", "-wal", "-journal"} {
-			if err := copyFile(filepath.Join(dir, filepath.Base(r.path)+suffix), r.path+suffix); err != nil && (suffix == "" || exists(err)) {
+			if err := copyFile(filepath.Join(dir, filepath.Base(r.path)+suffix), source+suffix); err != nil && (suffix == "" || exists(err)) {
 				return describe(r.path, "copy", err)
 			}
 		}
-		if r.generation() == before {
+		if generation(source) == before {
 			return nil
 		}
 	}
@@ -178,12 +184,12 @@ func (r *Run) copyAside() error {
 }
 
 // generation changes whenever the journal is folded into the file.
-func (r *Run) generation() string {
+func generation(file string) string {
 	var s string
-	if info, err := os.Stat(r.path); err == nil {
+	if info, err := os.Stat(file); err == nil {
 		s = fmt.Sprint(info.Size(), info.ModTime())
 	}
-	if f, err := regular.OpenBeside(r.path+"-wal", os.O_RDONLY, 0); err == nil {
+	if f, err := regular.OpenBeside(file+"-wal", os.O_RDONLY, 0); err == nil {
 		defer f.Close()
 		b := make([]byte, 32) // the journal's header, with the salt of its generation
 		n, _ := io.ReadFull(f, b)
@@ -193,7 +199,7 @@ func (r *Run) generation() string {
 }
 
 func copyFile(to, from string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}
@@ -232,10 +238,7 @@ func (o *openRuns) key(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	return path
+	return resolved(path)
 }
 
 func (o *openRuns) add(path string) {

@@ -13,8 +13,11 @@ import (
 type reader struct {
 	db     *direct.DB
 	schema int
+	bytes  int64 // of the file and its journal
 	words  map[string]string
 	last   [sampleWords]string // of the text columns of samples
+	text   int64               // bytes of the words of this query that were new
+	err    error               // of a word of this row
 }
 
 // sampleWords is how many columns of a sample are words.
@@ -40,28 +43,44 @@ func (r *Run) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{db: db, schema: r.schema, words: map[string]string{string(PhaseSweep): string(PhaseSweep)}}, nil
+	return &reader{
+		db: db, schema: r.schema, words: map[string]string{string(PhaseSweep): string(PhaseSweep)},
+		bytes: size(r.file) + size(r.file+"-wal"),
+	}, nil
 }
 
 func (d *reader) close() error { return d.db.Close() }
 
-// query gives each row of a statement to each.
+// leastRowBytes is less than what a row of any of our tables takes in a file.
+const leastRowBytes = 8
+
+// query gives each row of a statement, which has a row of a table in each of its own, to
+// each. The pages of a damaged file may lead back to each other: more rows, or more text,
+// than the file has room for are an error, before memory runs out.
 func (d *reader) query(q string, each func(s *direct.Stmt) error) error {
 	s, err := d.db.Prepare(q)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	for {
+	d.text = 0
+	for rows := int64(1); ; rows++ {
 		row, err := s.Step()
 		if err != nil || !row {
 			return err
 		}
-		if err := each(s); err != nil {
+		if rows*leastRowBytes > d.room() {
+			return fmt.Errorf("row %d of a table: the file has %d bytes", rows, d.bytes)
+		}
+		if err := errors.Join(each(s), d.err); err != nil {
 			return err
 		}
 	}
 }
+
+// room is how many bytes a table may have. A writer may have added to the file since it was
+// opened.
+func (d *reader) room() int64 { return 2*d.bytes + 1<<16 }
 
 // mostWords bounds the words that a reader keeps: what comes after is text that
 // hardly repeats.
@@ -72,10 +91,28 @@ func (d *reader) word(s *direct.Stmt, i int) string {
 	return d.keep(s.Text(i))
 }
 
+// long is a text column that may be of any length, as a string.
+func (d *reader) long(s *direct.Stmt, i int) string {
+	text := s.Text(i)
+	if d.text += int64(len(text)); d.text > d.room() {
+		d.err = fmt.Errorf("a column of text goes on past %d bytes: the file has %d", d.text, d.bytes)
+		return ""
+	}
+	return string(text)
+}
+
 // keep is text as the string that stands for it in memory.
 func (d *reader) keep(text []byte) string {
 	if w, ok := d.words[string(text)]; ok {
 		return w
+	}
+	if len(text) > maxText {
+		d.err = fmt.Errorf("a word of %d bytes, expected at most %d", len(text), maxText)
+		return ""
+	}
+	if d.text += int64(len(text)); d.text > d.room() {
+		d.err = fmt.Errorf("words of more than %d bytes: the file has %d", d.text, d.bytes)
+		return ""
 	}
 	w := string(text)
 	if len(d.words) < mostWords {
@@ -144,7 +181,7 @@ func (d *reader) cases(each func(Case) error) error {
 		}
 		c.readLabel()
 		var err error
-		if err = c.readParts(string(s.Text(3))); err != nil {
+		if err = c.readParts(d.long(s, 3)); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)
 		}
 		if err := errors.Join(s.Err(), c.Validate()); err != nil {

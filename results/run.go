@@ -90,7 +90,8 @@ func OpenAppend(path string) (*Run, error) {
 
 // openWriter opens a run whose lock is held; the lock is released on an error.
 func openWriter(path string, l *lock) (_ *Run, err error) {
-	r := &Run{path: path, file: path, mode: "mode=ro", lock: l, origins: map[int64]int64{}}
+	file := resolved(path)
+	r := &Run{path: path, file: file, mode: "mode=ro", lock: l, origins: map[int64]int64{}}
 	defer func() {
 		if err != nil {
 			r.abandon()
@@ -100,7 +101,10 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSize(path, h); err != nil {
+	if err := checkBeside(path, file); err != nil {
+		return nil, err
+	}
+	if err := checkSize(path, file, h); err != nil {
 		return nil, err
 	}
 	if err := migrate(path); err != nil {
@@ -146,7 +150,7 @@ func (r *Run) prepare(ctx context.Context) (err error) {
 	if r.schema, err = readSchema(ctx, r.db, r.path); err != nil {
 		return err
 	}
-	if r.meta, r.runID, err = readMeta(ctx, r.db, r.path, r.schema); err != nil {
+	if r.meta, r.runID, err = r.readMeta(); err != nil {
 		return err
 	}
 	r.append, err = r.db.PrepareContext(ctx, insertSample)

@@ -25,7 +25,10 @@ const applicationID = 0x476d4175
 // is the story of the run. That a case has one sample in a phase and round is kept by
 // the one writer that a run has at a time ([recorded]), and not by an index, which
 // would be a third of the file and take as long to fill as the table.
-const ddl = `
+const ddl = ddlOfBoth + ddlOfSamples + ddlOfChoices
+
+// ddlOfBoth are the tables that are the same in both versions.
+const ddlOfBoth = `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
 	value TEXT NOT NULL
@@ -41,7 +44,7 @@ CREATE TABLE failures (
 	reason  TEXT NOT NULL,
 	PRIMARY KEY (case_id, phase, round)
 ) WITHOUT ROWID;
-` + ddlOfSamples + ddlOfChoices
+`
 
 // ddlOfChoices are the tables of what would run, told without timing. A run of version 2 that
 // lacks them has no choices; they are added when it gets some.
@@ -124,5 +127,45 @@ CREATE TABLE samples (
 	energy_mj   REAL,
 	utils       REAL NOT NULL DEFAULT 0,
 	origin      INTEGER NOT NULL REFERENCES origins(id)
+);
+`
+
+// ddlOfVersion1 are the tables of version 1 that version 2 has otherwise.
+const ddlOfVersion1 = `
+CREATE TABLE series (
+	id          INTEGER PRIMARY KEY,
+	device      TEXT NOT NULL,
+	kernel      TEXT NOT NULL,
+	dtype       TEXT NOT NULL,
+	n           INTEGER NOT NULL,
+	k           INTEGER NOT NULL,
+	regime      TEXT NOT NULL,
+	threads     INTEGER NOT NULL,
+	pack_inside INTEGER NOT NULL,
+	UNIQUE (device, kernel, dtype, n, k, regime, threads, pack_inside)
+);
+CREATE TABLE cases (
+	id     INTEGER PRIMARY KEY,
+	series INTEGER NOT NULL REFERENCES series(id),
+	m      INTEGER NOT NULL,
+	parts  TEXT NOT NULL,
+	pad_to INTEGER NOT NULL,
+	label  TEXT NOT NULL,
+	UNIQUE (series, m, parts, pad_to)
+);
+CREATE TABLE samples (
+	seq         INTEGER PRIMARY KEY,
+	case_id     INTEGER NOT NULL REFERENCES cases(id),
+	phase       TEXT NOT NULL,
+	round       INTEGER NOT NULL,
+	started_us  INTEGER NOT NULL,
+	launches    INTEGER NOT NULL,
+	us          REAL NOT NULL,
+	clock_mhz   REAL NOT NULL,
+	power_w     REAL NOT NULL,
+	temp_c      REAL NOT NULL,
+	throttle    TEXT NOT NULL,
+	disturbance TEXT NOT NULL,
+	UNIQUE (case_id, phase, round)
 );
 `

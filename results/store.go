@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -22,38 +21,41 @@ const (
 
 // check returns an error that names the first field that no measurement yields.
 func (s *Sample) check() error {
-	// Nearly all samples are well: of the numbers, only what is finite is 0 times 0.
-	if s.Seq >= 0 && s.Round >= 0 && s.Phase != "" && s.Launches >= 1 && s.US > 0 && s.Allocation >= 0 && s.EnergyMJ >= 0 && s.Utils >= 0 &&
-		0*s.US+0*s.ClockMHz+0*s.PowerW+0*s.TempC+0*s.EnergyMJ+0*s.Utils == 0 {
+	// Nearly all samples are well.
+	if s.Seq >= 0 && s.Round >= 0 && s.Phase != "" && s.Launches >= 1 && s.Allocation >= 0 &&
+		len(s.Phase) <= maxText && len(s.Throttle) <= maxText && len(s.Disturbance) <= maxText &&
+		s.Launches <= maxDimension && s.Round <= maxDimension && s.Allocation <= maxDimension &&
+		s.US >= leastUS && s.US <= mostUS && s.ClockMHz >= 0 && s.ClockMHz <= mostFigure && s.PowerW >= 0 && s.PowerW <= mostFigure &&
+		s.TempC >= -mostFigure && s.TempC <= mostFigure && s.EnergyMJ >= 0 && s.EnergyMJ <= mostFigure && s.Utils >= 0 && s.Utils <= mostFigure {
 		return nil
 	}
 	switch {
 	case s.Seq < 0:
 		return fmt.Errorf("seq is %d", s.Seq)
-	case s.Round < 0:
+	case s.Round < 0 || s.Round > maxDimension:
 		return fmt.Errorf("round is %d", s.Round)
 	case s.Phase == "":
 		return errors.New("phase is empty")
-	case s.Launches < 1:
-		return fmt.Errorf("launches is %d, expected at least 1", s.Launches)
-	case !(s.US > 0) || math.IsInf(s.US, 0):
-		return fmt.Errorf("us is %v, expected a time above 0", s.US)
+	case s.Launches < 1 || s.Launches > maxDimension:
+		return fmt.Errorf("launches is %d, expected 1 to %d", s.Launches, int64(maxDimension))
+	case !(s.US >= leastUS && s.US <= mostUS):
+		return fmt.Errorf("us is %v, expected %g to %g", s.US, leastUS, mostUS)
 	}
-	for _, f := range []struct {
-		name  string
-		value float64
-	}{{"clock_mhz", s.ClockMHz}, {"power_w", s.PowerW}, {"temp_c", s.TempC}, {"energy_mj", s.EnergyMJ}, {"utils", s.Utils}} {
-		if math.IsNaN(f.value) || math.IsInf(f.value, 0) {
-			return fmt.Errorf("%s is %v, expected a number", f.name, f.value)
+	for name, text := range map[string]string{"phase": string(s.Phase), "throttle": s.Throttle, "disturbance": s.Disturbance} {
+		if len(text) > maxText {
+			return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(text), maxText)
 		}
 	}
-	switch {
-	case s.Allocation < 0:
+	for _, f := range []struct {
+		name         string
+		value, least float64
+	}{{"clock_mhz", s.ClockMHz, 0}, {"power_w", s.PowerW, 0}, {"temp_c", s.TempC, -mostFigure}, {"energy_mj", s.EnergyMJ, 0}, {"utils", s.Utils, 0}} {
+		if !(f.value >= f.least && f.value <= mostFigure) {
+			return fmt.Errorf("%s is %v, expected %g to %g", f.name, f.value, f.least, mostFigure)
+		}
+	}
+	if s.Allocation < 0 || s.Allocation > maxDimension {
 		return fmt.Errorf("allocation is %d", s.Allocation)
-	case s.EnergyMJ < 0:
-		return fmt.Errorf("energy_mj is %v", s.EnergyMJ)
-	case s.Utils < 0:
-		return fmt.Errorf("utils is %v", s.Utils)
 	}
 	return nil
 }

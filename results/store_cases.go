@@ -34,6 +34,14 @@ func (c Case) Validate() error {
 	if c.M < 1 {
 		return fmt.Errorf("case %v: M %d, expected at least 1", c, c.M)
 	}
+	if c.M > maxDimension {
+		return fmt.Errorf("case %v: M %d, expected at most %d", c, c.M, int64(maxDimension))
+	}
+	for _, d := range c.Operation.Dims() {
+		if v := *d.In(&c.Dims); v > maxDimension {
+			return fmt.Errorf("case %v: %s is %d, expected at most %d", c, d.Name, v, int64(maxDimension))
+		}
+	}
 	if err := c.Subject.Validate(); err != nil {
 		return fmt.Errorf("case %v: %w", c, err)
 	}
@@ -42,9 +50,15 @@ func (c Case) Validate() error {
 
 // checkExecution is the part of Validate that does not look at M and the subject.
 func (c Case) checkExecution() error {
-	for _, f := range []struct{ name, value string }{{"device", c.Device}, {"kernel", c.Kernel}} {
-		if f.value == "" {
+	for _, f := range []struct {
+		name, value string
+		optional    bool
+	}{{"device", c.Device, false}, {"kernel", c.Kernel, false}, {"label", c.Label, true}, {"regime", string(c.Regime), true}} {
+		if f.value == "" && !f.optional {
 			return fmt.Errorf("case %v has no %s", c, f.name)
+		}
+		if len(f.value) > maxText {
+			return fmt.Errorf("case at m%d: its %s has %d bytes, expected at most %d", c.M, f.name, len(f.value), maxText)
 		}
 	}
 	sum := 0
@@ -61,13 +75,13 @@ func (c Case) checkExecution() error {
 		return fmt.Errorf("case %v: %v %s is not split: its rows do not make parts that are contiguous", c, c.Operation, c.Size())
 	case c.PadTo != 0 && !c.Paddable():
 		return fmt.Errorf("case %v: %v is not padded", c, c.Operation)
-	case c.PadTo != 0 && c.PadTo <= c.M:
-		return fmt.Errorf("case %v is padded to %d, expected more than %d", c, c.PadTo, c.M)
+	case c.PadTo != 0 && (c.PadTo <= c.M || c.PadTo > maxDimension):
+		return fmt.Errorf("case %v is padded to %d, expected more than %d and at most %d", c, c.PadTo, c.M, int64(maxDimension))
 	case c.Copied && c.PadTo == 0:
 		return fmt.Errorf("case %v has its rows copied and is not padded", c)
 	case len(c.Parts) > 0 && c.PadTo != 0:
 		return fmt.Errorf("case %v is both split and padded", c)
-	case c.Threads < 0:
+	case c.Threads < 0 || c.Threads > maxDimension:
 		return fmt.Errorf("case %v has %d threads", c, c.Threads)
 	}
 	if err := c.Launch.Validate(); err != nil {

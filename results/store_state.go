@@ -3,7 +3,9 @@ package results
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
 // SetState stores a word about the run as a whole that changes while it is
@@ -17,23 +19,25 @@ func (r *Run) SetState(key, value string) error {
 
 // State returns what SetState stored; ok is false when nothing was.
 func (r *Run) State(key string) (value string, ok bool, err error) {
-	err = r.db.QueryRow(`SELECT value FROM state WHERE key = ?`, key).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
-	}
-	return value, err == nil, describe(r.path, "read state "+key, err)
+	quoted := "'" + strings.ReplaceAll(key, "'", "''") + "'"
+	state, err := r.pairs("read state "+key, `SELECT key, value FROM state WHERE key = `+quoted)
+	value, ok = state[key]
+	return value, ok, err
 }
 
 // allState returns every state by its key.
 func (r *Run) allState() (map[string]string, error) {
+	return r.pairs("read state", `SELECT key, value FROM state`)
+}
+
+// pairs returns what a query of a key and a value yields.
+func (r *Run) pairs(tried, q string) (map[string]string, error) {
 	out := map[string]string{}
-	err := query(context.Background(), r.db, func(rows *sql.Rows) error {
-		var k, v string
-		if err := rows.Scan(&k, &v); err != nil {
-			return err
-		}
-		out[k] = v
-		return nil
-	}, `SELECT key, value FROM state`)
-	return out, r.damaged("read state", err)
+	err := r.bulk(tried, func(d *reader) error {
+		return d.query(q, func(s *direct.Stmt) error {
+			out[d.word(s, 0)] = d.long(s, 1)
+			return s.Err()
+		})
+	})
+	return out, err
 }

@@ -87,11 +87,13 @@ func (r *Run) tally() (*tally, error) {
 
 // size makes room for the cases.
 func (d *reader) size(t *tally) error {
-	return d.query(`SELECT count(*), coalesce(sum(parts = '' AND pad_to = 0), 0) FROM cases`, func(s *direct.Stmt) error {
-		cases, single := s.Int(0), s.Int(1)
-		t.ids, t.rows = make([]int64, 0, cases), make([]Row, 0, single)
+	cases, single := 0, 0
+	err := d.query(`SELECT parts = '' AND pad_to = 0 FROM cases`, func(s *direct.Stmt) error {
+		cases, single = cases+1, single+int(s.Int(0))
 		return s.Err()
 	})
+	t.ids, t.rows = make([]int64, 0, cases), make([]Row, 0, single)
+	return err
 }
 
 // arrange drops the rows that the sweep has not reached and orders the others.

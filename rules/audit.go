@@ -110,6 +110,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		}
 		panels = append(panels, pn)
 	})
+	a.Tests = tested
 	if len(panels) > 0 {
 		a.RowRule = panels[0].rule
 	}
@@ -221,6 +222,9 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			continue
 		}
 		points := articlePoints(s)
+		if len(cfg.On()) > 0 {
+			a.Tests += len(points)
+		}
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
 		for i, p := range points {
 			run := s.Rows[p.row].Case

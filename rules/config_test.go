@@ -86,6 +86,8 @@ func TestConfigErrors(t *testing.T) {
 		{"waivers:\n  - rule: monotonic\n    expires: 2030-01-01\n", "rules.yaml:2: waivers.0: no reason given"},
 		{"waivers:\n  - rule: slow\n    reason: x\n    expires: 2030-01-01\n", `rules.yaml:2: waivers.0: unknown rule "slow": expected one of`},
 		{"waivers:\n  - reason: x\n", "rules.yaml:2: waivers.0: no expiry date given"},
+		{"waivers:\n  - reason: x\n    expires: 2030-01-01\n", "rules.yaml:2: waivers.0: it does not say what it excuses"},
+		{"waivers:\n  - reason: x\n    n: 0\n    series: \"\"\n    expires: 2030-01-01\n", "rules.yaml:2: waivers.0: it does not say what it excuses"},
 		{"waivers:\n  - reason: x\n    expires: next year\n", `rules.yaml:3: expires is "next year", expected a day as YYYY-MM-DD`},
 		{"waivers:\n  - reason: x\n    m: 9-3\n    expires: 2030-01-01\n", `rules.yaml:3: m is "9-3", expected a number or a range`},
 		{"rules: {parity: {pairs: [{dtype: int5, than: bf16, ratio: 1}]}}\n", `rules.yaml:1: rules.parity.pairs.0.dtype is "int5", expected one of`},

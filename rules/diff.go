@@ -59,6 +59,9 @@ type DiffResult struct {
 	Cases       []CaseDiff `json:"cases"` // those of both runs, series by series
 	OnlyA       int        `json:"only_a"`
 	OnlyB       int        `json:"only_b"`
+	// Lost counts the cases that one run measured and of which the other, which has them too, has
+	// no sample that counts: it failed, or all of its samples are excluded.
+	Lost int `json:"lost,omitempty"`
 	// Series has the geometric mean of B's time over A's for each series, Geomean
 	// that over all cases.
 	Series   []SeriesDiff  `json:"series"`
@@ -283,6 +286,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	var spans []span
 	for _, pair := range pairs {
 		from := len(all)
+		d.Lost += pair.a.lost(pair.b) + pair.b.lost(pair.a)
 		for _, y := range pair.b.points {
 			i, ok := pair.a.at(y.m)
 			if !ok {
@@ -377,6 +381,18 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	for _, c := range pb.curves {
 		d.OnlyB += len(c.points) - matched[c]
 	}
+}
+
+// lost counts the rows of other that c has without a sample that counts.
+func (c *curve) lost(other *curve) int {
+	n := 0
+	for _, p := range other.points {
+		_, tried := slices.BinarySearchFunc(c.series.Rows, p.m, func(r results.Row, m int) int { return cmp.Compare(r.Case.M, m) })
+		if _, judged := c.at(p.m); tried && !judged {
+			n++
+		}
+	}
+	return n
 }
 
 // welch is Satterthwaite's degrees of freedom for the difference of two estimates.

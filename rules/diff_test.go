@@ -234,3 +234,24 @@ func TestOneDriverIsOneFactor(t *testing.T) {
 		t.Errorf("confounded %q", d.Confounded)
 	}
 }
+
+// A case that one run measured and the other has in vain is not left out in silence.
+func TestDiffCountsWhatWasLost(t *testing.T) {
+	whole := sweepOf(func(m int) float64 { return float64(m) }, 0.005, 1, simMeta(nil))
+	broken := sweepOf(func(m int) float64 { return float64(m) }, 0.005, 2, simMeta(nil))
+	rows := broken.Series[0].Rows
+	rows[0].Samples, rows[0].Failed = nil, "no memory"
+	for i := range rows[1].Samples {
+		rows[1].Samples[i].US = 0 // no time
+	}
+	broken.Series[0].Rows = rows[:len(rows)-1] // which was not planned
+	for name, sides := range map[string][2]Data{"B": {whole, broken}, "A": {broken, whole}} {
+		d, err := Diff(sides[0], sides[1], Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Lost != 2 || d.OnlyA+d.OnlyB != 3 || len(d.Cases) != len(whole.Series[0].Rows)-3 {
+			t.Errorf("lost by %s: %d, %d and %d in one run only, %d cases", name, d.Lost, d.OnlyA, d.OnlyB, len(d.Cases))
+		}
+	}
+}

@@ -169,7 +169,7 @@
 //	    reason: known upstream   # required
 //	    expires: 2030-01-31      # required, YYYY-MM-DD, the last day it holds
 //
-// A waiver excuses a finding when every field that it names matches and its
+// A waiver names at least one field beside reason and expires. It excuses a finding when every field that it names matches and its
 // range of M holds the whole finding. An excused finding is listed with the
 // reason and fails no gate. The pattern series is held against the series as tables
 // print it ("cpu/openblas/fp32 n4096 k4096") and as ids do ("cpu/openblas/fp32/n4096

@@ -234,6 +234,8 @@ type Audit struct {
 	// Marginal and Undecided count the rows with these verdicts.
 	Marginal  int `json:"marginal"`
 	Undecided int `json:"undecided"`
+	// Tests counts the comparisons on which all verdicts rest.
+	Tests int `json:"-"`
 	// Inference sums up what was inferred in all series; nil where nothing was.
 	Inference *Inference `json:"inference,omitempty"`
 	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.

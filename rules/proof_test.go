@@ -110,7 +110,7 @@ func TestProofIsUndone(t *testing.T) {
 		rules  []Rule // whose proof is undone; nil for all that are on
 	}{
 		{"waiver", func(c *Config) {
-			c.Waivers = []Waiver{{Reason: "known", Expires: "2199-01-01"}}
+			c.Waivers = []Waiver{{Series: "*", Reason: "known", Expires: "2199-01-01"}}
 		}, []string{}, []Rule{}},
 		{"effort", func(c *Config) { c.Confirm.MaxRounds, c.Confirm.MaxCases = 60, 3 }, []string{}, []Rule{}},
 		{"other commands", func(c *Config) { c.Diff.Threshold, c.Cards.Threshold, c.Remedy.Margin = 0.5, 0.5, 0.5 }, []string{}, []Rule{}},

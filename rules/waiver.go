@@ -13,8 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Waiver excuses findings until a date. Empty fields match everything; a
-// finding is excused when all of its interval lies within M.
+// Waiver excuses findings until a date. Empty fields match everything, and one field at least
+// is not empty; a finding is excused when all of its interval lies within M.
 type Waiver struct {
 	Rule Rule `yaml:"rule"`
 	// Series is a pattern over the printed series, "cpu/amx/bf16 n4096 k4096" as
@@ -76,6 +76,9 @@ func (w Waiver) validate() error {
 	}
 	if w.Expires == "" {
 		return fmt.Errorf("no expiry date given, expected expires: YYYY-MM-DD")
+	}
+	if about := (Waiver{Reason: w.Reason, Expires: w.Expires}); w == about {
+		return fmt.Errorf("it does not say what it excuses, expected rule, series, device, kernel, dtype, n, k or m; series: \"*\" excuses everything")
 	}
 	return nil
 }

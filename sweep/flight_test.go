@@ -193,3 +193,53 @@ func TestMeasuringAgainLosesNothing(t *testing.T) {
 		t.Errorf("%d blocks ran, %d are stored and %d returned", blocks-began, len(stored)-before, n)
 	}
 }
+
+// stopped is a device whose process is stopped in some blocks.
+type stopped struct {
+	*kerneltest.Device
+	blocks, again int
+	m             int // of the block in progress
+	in            func(m, block int) bool
+}
+
+func (d *stopped) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	span, err := d.Device.Execute(ctx, launches, n)
+	if d.blocks++; err == nil && d.in(d.m, d.blocks) {
+		span.Seconds += 0.3
+		span.Lost, span.Disturbance = 300*time.Millisecond, "stopped: lost 300 of 301 ms"
+		d.again++
+	}
+	return span, err
+}
+
+// TestBlocksThatStoodStill sweeps under somebody who stops the process now and then: no sample is
+// one of a block that stood still, but those of a case that always does.
+func TestBlocksThatStoodStill(t *testing.T) {
+	d := &stopped{}
+	d.Device = simulated(func(c *kerneltest.Config) {
+		c.Gemms = c.Gemms[:1]
+		c.Observe = func(b kerneltest.Block) { d.m = b.Launches[0].Problem.M }
+	})
+	d.in = func(m, block int) bool { return m == 30 || block%7 == 0 }
+	p := planned(t, d, "1:40", nil)
+	run := newRun(t, p)
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[int64]int{}
+	for _, c := range cases {
+		m[c.ID] = c.M
+	}
+	for _, s := range complete(t, p, run) {
+		if still := s.US*float64(s.Launches) > 0.3e6; still != (m[s.CaseID] == 30) || still != (s.Disturbance != "") {
+			t.Errorf("%v of m%d takes %g us a launch, %q", s, m[s.CaseID], s.US, s.Disturbance)
+		}
+	}
+	if d.again == 0 {
+		t.Error("no block stood still")
+	}
+}

@@ -139,6 +139,9 @@ func (p *Plan) Validate() error {
 		}
 		cases += len(s.Ms)
 	}
+	if cases > results.MostPlannedMs {
+		return fmt.Errorf("plan: %d cases, expected at most %d", cases, results.MostPlannedMs)
+	}
 	if cases == 0 {
 		return fmt.Errorf("plan: there is nothing to measure%s", notesHint(p.Notes))
 	}
@@ -285,6 +288,9 @@ func (p *Plan) Encode() (json.RawMessage, error) {
 func DecodePlan(data json.RawMessage) (*Plan, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("plan: the run has none, so it was not measured by a sweep and can't be resumed")
+	}
+	if err := results.CheckPlan(data); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
 	}
 	p := &Plan{}
 	if err := json.Unmarshal(data, p); err != nil {

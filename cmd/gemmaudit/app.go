@@ -33,9 +33,10 @@ type app struct {
 	providers func() []kernels.Provider
 
 	// The global flags.
-	device  string
-	quiet   bool
-	noColor bool
+	device      string
+	quiet       bool
+	noColor     bool
+	spreadsheet bool
 
 	brought brought
 
@@ -104,11 +105,15 @@ func (a *app) main(args []string) int {
 const echo = 200 * time.Millisecond
 
 // interruptible returns a context that the first interrupt cancels. It then
-// steps aside, so that a second interrupt ends the process at once.
+// steps aside, so that a second interrupt ends the process at once, even where stderr
+// takes no more.
 func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	// A shell without job control has its background jobs ignore interrupts. Those that come
+	// are meant, and to step aside would be to ignore them again.
+	ignored := slices.DeleteFunc(slices.Clone(ends), func(s os.Signal) bool { return !signal.Ignored(s) })
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
 		ends = append(ends, syscall.SIGHUP)
 	}
@@ -117,14 +122,37 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-signals:
+		case <-done:
+			return
+		}
+		later := a.after(echo)
+		told := make(chan struct{})
+		go func() {
 			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
+			close(told)
+		}()
+		select {
+		case <-told:
 			cancel()
 			select {
-			case <-a.after(echo):
-				signal.Stop(signals)
+			case <-later:
 			case <-done:
+				return
 			}
+		case <-later:
+			cancel()
+		}
+		signal.Stop(signals)
+		if len(ignored) == 0 {
+			return
+		}
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, ignored...)
+		select {
+		case <-again:
+			os.Exit(exitInterrupted)
 		case <-done:
+			signal.Stop(again)
 		}
 	}()
 	var once sync.Once
@@ -197,16 +225,17 @@ func (a *app) oneDevice() (kernels.Device, error) {
 	return devices[0], nil
 }
 
-// notef writes one line to stderr for people; --quiet silences it.
+// notef writes one line to stderr for people; --quiet silences it. What a terminal would
+// obey is escaped: names of files and words from them are anybody's.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...)
+		fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
 	}
 }
 
-// warnf writes one line to stderr that --quiet does not silence.
+// warnf writes one line to stderr that --quiet does not silence, escaped as by notef.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "warning: "+format+"\n", args...)
+	fmt.Fprintln(a.stderr, "warning: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
 // stream wraps stdout or stderr with what can be shown on it.
@@ -220,6 +249,7 @@ func (a *app) stream(w io.Writer) *report.Stream {
 	if a.noColor {
 		s.Style.Colour = false
 	}
+	s.Style.Spreadsheet = a.spreadsheet
 	return s
 }
 

@@ -80,8 +80,8 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others;",
 			"     also where 4 would hold as well",
 			"3    --confirm: the device failed, or it is not on this machine",
-			"4    no verdict: the sentinels drifted too far, without a finding most rows are undecided, or kept",
-			"     proof is undone",
+			"4    no verdict: the sentinels drifted too far, most rows are undecided, nothing is compared, or",
+			"     kept proof is undone or missing",
 			"130  interrupted; earlier proof stays"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
@@ -186,7 +186,11 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if o.confirm && ctx.Err() != nil {
 		return hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
 	}
-	return auditVerdict(audit, o.gate, outdated)
+	left, err := unreached(run)
+	if err != nil {
+		return err
+	}
+	return auditVerdict(audit, o.gate, outdated, left)
 }
 
 // judge applies the rules to a run, with the device asked again when confirm

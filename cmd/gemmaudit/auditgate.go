@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 // The findings on which `audit` and `run` are gated.
@@ -51,9 +53,38 @@ func (g auditGate) check() error {
 // unsteadyHint is what can be done about a run whose machine did not stay the same.
 const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
 
+// unreached counts the cases that the plan of an unfinished sweep has and the run has not. Of
+// inferred series an audit counts them itself.
+func unreached(run *results.Run) (int, error) {
+	status, ok, err := run.State(sweep.StateStatus)
+	if err != nil || !ok || status == sweep.StatusComplete {
+		return 0, err
+	}
+	plan, err := sweep.DecodePlan(run.Meta().Plan)
+	if err != nil {
+		return 0, nil // what is no sweep's has no plan
+	}
+	series, err := run.Series()
+	if err != nil {
+		return 0, err
+	}
+	reached := map[results.SeriesKey]int{}
+	for _, s := range series {
+		reached[s.Key] = len(s.Rows)
+	}
+	n := 0
+	for _, s := range plan.Own() {
+		if !s.Infer {
+			n += max(0, len(s.Ms)-reached[s.SeriesKey])
+		}
+	}
+	return n, nil
+}
+
 // auditVerdict turns an audit into the command's outcome. A gate that fails outranks
 // what makes the audit inconclusive: what is proven stays so, however little else is known.
-func auditVerdict(audit *rules.Audit, g auditGate, outdated undone) error {
+// unreached counts the cases that were planned and are not in the run.
+func auditVerdict(audit *rules.Audit, g auditGate, outdated undone, unreached int) error {
 	confirmed, unconfirmed := 0, 0
 	for _, f := range audit.Findings {
 		switch f.Status {
@@ -91,16 +122,24 @@ func auditVerdict(audit *rules.Audit, g auditGate, outdated undone) error {
 	if err := outdated.err(); err != nil || g.findings == gateNone {
 		return err
 	}
-	judged := 0
+	judged, open, cases := 0, audit.Undecided+unreached, audit.Cases+unreached
 	for _, series := range audit.Series {
 		judged += len(series.Rows)
+		open += max(0, series.Cases-len(series.Rows)) // failed, or without a sample that counts
 	}
 	if judged == 0 {
 		return inconclusivef("%s: none of %s has a sample to judge", audit.Run, plural(audit.Cases, "case", "cases"))
 	}
-	if confirmed+unconfirmed == 0 && 2*audit.Undecided > audit.Cases {
-		return hint(inconclusivef("%d of %d cases are undecided and there is no finding", audit.Undecided, audit.Cases),
-			"more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples")
+	if 2*open > cases {
+		text := "more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples"
+		if unreached > 0 {
+			text = fmt.Sprintf("%s not reached: `gemmaudit sweep --resume` goes on with the run", plural(unreached, "case was", "cases were"))
+		}
+		return hint(inconclusivef("%d of %d cases are undecided and the gate has not failed", open, cases), "%s", text)
+	}
+	if confirmed+unconfirmed == 0 && audit.Tests == 0 {
+		return hint(inconclusivef("%s: no rule compares any of %s with another", audit.Run, plural(audit.Cases, "case", "cases")),
+			"give more batches, or switch on a rule that applies to what was measured")
 	}
 	return nil
 }

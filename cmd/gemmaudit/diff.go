@@ -187,8 +187,8 @@ func (o *diffOptions) verdict(d *rules.DiffResult) error {
 		return inconclusivef("%s", d.Invalid)
 	case o.marginal && marginal > 0:
 		return gatef("%s in %s", plural(marginal, "case is marginal", "cases are marginal"), d.B)
-	case float64(d.Undecided) > o.maxUndecided*float64(len(d.Cases)) && !o.noGate:
-		return hint(inconclusivef("%d of %s are undecided, more than %g %%", d.Undecided, plural(len(d.Cases), "case", "cases"), 100*o.maxUndecided),
+	case float64(d.Undecided+d.Lost) > o.maxUndecided*float64(len(d.Cases)+d.Lost) && !o.noGate:
+		return hint(inconclusivef("%d of %s are undecided, more than %g %%", d.Undecided+d.Lost, plural(len(d.Cases)+d.Lost, "case", "cases"), 100*o.maxUndecided),
 			"more --rounds, or a larger --threshold")
 	}
 	return nil

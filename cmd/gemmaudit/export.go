@@ -74,6 +74,9 @@ func (o *exportOptions) run(path string) error {
 	if err != nil {
 		return usagef("--format: %w", err)
 	}
+	if o.app.spreadsheet && format == results.FormatCSV {
+		format = results.FormatSpreadsheet
+	}
 	if o.out == "-" && format == results.FormatParquet && o.app.isTerminal() {
 		return hint(usagef("--out: parquet is not written to a terminal"), "--out samples.parquet")
 	}

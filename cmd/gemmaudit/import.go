@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -179,7 +180,22 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	for _, w := range run.Warnings() {
 		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: w})
 	}
+	if n := unrated(run.Meta(), swept.Series); n > 0 && action == "imported" {
+		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
+			"no peak of the device is known for %d of %d series, since a CSV holds none: MFU is relative to the fastest row of each, and the %s rule has no findings there",
+			n, len(swept.Series), rules.Roofline)})
+	}
 	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))
+}
+
+// unrated counts the series of which no peak is known.
+func unrated(meta results.Meta, series []results.SeriesKey) (n int) {
+	for _, k := range series {
+		if _, known := meta.Ceilings[k.Device].Roof(k.Subject); !known {
+			n++
+		}
+	}
+	return n
 }
 
 // suggestRunName is a short name for the run of a CSV.

@@ -15,18 +15,49 @@ import (
 )
 
 // A signal that comes twice at once, as timeout(1) sends it, is one interrupt; one
-// that comes later ends the process. So that is another process.
+// that comes later ends the process, whatever it waits for and whatever it was started with.
+// So that is another process.
 func TestInterruptTwice(t *testing.T) {
-	if os.Getenv("GEMMAUDIT_TEST_INTERRUPTED") == "" {
-		c := exec.Command(os.Args[0], "-test.run", "^TestInterruptTwice$")
-		c.Env = append(os.Environ(), "GEMMAUDIT_TEST_INTERRUPTED=1")
-		out, err := c.Output()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM || string(out) != "an echo is ignored\n" {
-			t.Errorf("%v\n%s", err, out)
-		}
+	const variable = "GEMMAUDIT_TEST_INTERRUPTED"
+	if how := os.Getenv(variable); how != "" {
+		interruptTwice(t, how)
 		return
 	}
+	for _, tt := range []struct {
+		how    string
+		before string // what the shell does first
+		signal syscall.Signal
+		code   int
+	}{
+		{how: "plain", signal: syscall.SIGTERM},
+		{how: "nobody reads stderr", signal: syscall.SIGTERM},
+		// As a shell without job control starts what ends in &.
+		{how: "ignored", before: "trap '' INT; ", code: exitInterrupted},
+	} {
+		t.Run(tt.how, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			c := exec.CommandContext(ctx, "sh", "-c", tt.before+`exec "$0" -test.run '^TestInterruptTwice$'`, os.Args[0])
+			c.Env = append(os.Environ(), variable+"="+tt.how)
+			out, err := c.Output()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || string(out) != "an echo is ignored\n" {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			status := exit.Sys().(syscall.WaitStatus)
+			if tt.signal != 0 && status.Signal() != tt.signal || tt.signal == 0 && status.ExitStatus() != tt.code {
+				t.Errorf("%v, expected signal %d or exit code %d", err, tt.signal, tt.code)
+			}
+		})
+	}
+}
+
+// blocked is a stream that takes nothing, and whose writer waits.
+type blocked struct{}
+
+func (blocked) Write([]byte) (int, error) { select {} }
+
+func interruptTwice(t *testing.T, how string) {
 	a := newApp(nil, &bytes.Buffer{}, &bytes.Buffer{}, os.LookupEnv, nil)
 	later := make(chan time.Time)
 	a.after = func(d time.Duration) <-chan time.Time {
@@ -35,19 +66,29 @@ func TestInterruptTwice(t *testing.T) {
 		}
 		return later
 	}
+	if how == "nobody reads stderr" {
+		a.stderr = blocked{}
+	}
 	ctx, release := a.interruptible(t.Context())
 	defer release()
+	sent := syscall.SIGTERM
+	if how == "ignored" {
+		sent = syscall.SIGINT
+	}
 	interrupt := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		if err := syscall.Kill(os.Getpid(), sent); err != nil {
 			t.Fatal(err)
 		}
 	}
 	interrupt()
-	<-ctx.Done()
+	if how != "nobody reads stderr" {
+		<-ctx.Done()
+	}
 	// One of the process's threads takes a signal before the call that sends it returns.
 	interrupt()
 	os.Stdout.WriteString("an echo is ignored\n")
 	later <- time.Time{}
+	<-ctx.Done()
 	// Until signals are no longer held back. A process that is flooded with them while it dies
 	// of one runs out of signal stack.
 	for range 1000 {

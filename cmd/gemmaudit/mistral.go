@@ -398,11 +398,11 @@ func (m *loadMeter) update(done, total int64) {
 	m.shown = now
 	text := fmt.Sprintf("%s: %s of %s loaded (%d %%)", m.name, report.Bytes(done), report.Bytes(total), 100*done/max(total, 1))
 	if m.live {
-		fmt.Fprintf(m.app.stderr, "\r\x1b[K%s", text)
+		fmt.Fprintf(m.app.stderr, "\r\x1b[K%s", oneLine(text))
 		m.drawn = true
 		return
 	}
-	fmt.Fprintln(m.app.stderr, text)
+	fmt.Fprintln(m.app.stderr, oneLine(text))
 }
 
 func (m *loadMeter) close() {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results/draft"
 )
@@ -83,7 +84,7 @@ func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (e
 		return err
 	}
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		f, err := regular.OpenStream(path)
 		if err != nil {
 			return devicef("write %q: %w", path, err)
 		}

@@ -205,7 +205,11 @@ func packingNotes(run *results.Run) ([]string, error) {
 		return nil, err
 	}
 	var rotations []sweep.Rotation
-	if err := json.Unmarshal([]byte(text), &rotations); err != nil {
+	err = results.CheckJSON(text)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &rotations)
+	}
+	if err != nil {
 		return nil, &results.FormatError{Path: run.Path(), Reason: fmt.Sprintf("state %s is not readable: %v", sweep.StateRotation, err)}
 	}
 	var names []string // of kernels, in the order of the file
@@ -226,11 +230,11 @@ func packingNotes(run *results.Run) ([]string, error) {
 	return notes, nil
 }
 
-// asPercent prints a share that is kept as text for people; what is no number
-// stays as it is.
+// asPercent prints a share that is kept as text for people; what is no share stays as
+// it is.
 func asPercent(share string) string {
 	v, err := strconv.ParseFloat(share, 64)
-	if err != nil {
+	if err != nil || !(v >= 0 && v <= 1) {
 		return share
 	}
 	return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"

@@ -62,6 +62,7 @@ as a table that an inference engine can load.` + exitHelp(
 	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, one that \"gemmaudit devices\" lists, or KIND:all")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on stderr")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR does the same")
+	flags.BoolVar(&a.spreadsheet, "spreadsheet", false, "put ' before words in CSV that a spreadsheet would run as formulas")
 	complete(root, "device", a.completeDevices)
 
 	root.AddCommand(

@@ -86,7 +86,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
 			"1    the gate failed; everything has been written",
 			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
-			"4    no verdict: the sentinels drifted too far, or without a finding most rows are undecided",
+			"4    no verdict: the sentinels drifted too far, most rows are undecided, or nothing is compared",
 			"130  interrupted; the hint says how to continue"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
@@ -261,7 +261,11 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err := o.summarise(folder, run, sum, audit, found); err != nil {
 		return err
 	}
-	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate, undone{}))
+	left, err := unreached(run)
+	if err != nil {
+		return err
+	}
+	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate, undone{}, left))
 }
 
 // summarise prints the outcome on stdout.
@@ -295,7 +299,7 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 	if sum.Samples > 0 { // a resumed run may have had nothing left to measure
 		fmt.Fprintf(out, "efficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
 	}
-	fmt.Fprintf(out, "folder: %s\n", folder)
+	fmt.Fprintf(out, "folder: %s\n", oneLine(folder))
 	return nil
 }
 

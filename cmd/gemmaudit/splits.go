@@ -12,6 +12,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -172,7 +173,10 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	// What an interrupt cut short is shown, but takes no table's place.
 	var empty error
 	if ctx.Err() == nil && len(o.tables) > 0 {
-		if empty = o.nothingToWrite(path, found); empty == nil {
+		if empty, err = o.nothingToWrite(path, run.Meta(), found); err != nil {
+			return err
+		}
+		if empty == nil {
 			if _, err := a.writeTables(o.tables, o.force, run.Meta(), found); err != nil {
 				return err
 			}
@@ -225,11 +229,21 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 	return remedies.Result, outdated, nil
 }
 
-// nothingToWrite is the error of tables that were asked for and would be empty, nil
+// nothingToWrite is what is said of tables that were asked for and would be empty, nil
 // when there is something to write or an empty table will do.
-func (o *splitsOptions) nothingToWrite(path string, found *rules.SplitsResult) error {
-	if o.empty || slices.ContainsFunc(found.Stretches, func(s rules.Stretch) bool { return !s.Series.PackInside }) {
-		return nil
+func (o *splitsOptions) nothingToWrite(path string, meta results.Meta, found *rules.SplitsResult) (empty, err error) {
+	if o.empty {
+		return nil, nil
+	}
+	// Some operations have no place in a table, so that the table itself is looked at.
+	for _, id := range found.Devices() {
+		t, err := rules.BuildTable(meta, found.On(id))
+		if err != nil {
+			return nil, fmt.Errorf("build the table: %w", err)
+		}
+		if slices.ContainsFunc(t.Series, func(s table.Series) bool { return len(s.Intervals) > 0 }) {
+			return nil, nil
+		}
 	}
 	executed := 0
 	for _, r := range slices.Concat(found.Splits, found.Rejected) {
@@ -239,13 +253,15 @@ func (o *splitsOptions) nothingToWrite(path string, found *rules.SplitsResult) e
 	}
 	why := "none is predicted to pay"
 	switch {
+	case len(found.Stretches) > 0:
+		why = "what pays is of operations that a table has no place for"
 	case executed > 0:
 		why = fmt.Sprintf("of %d that were executed none pays", executed)
 	case len(found.Splits)+found.Untried > 0:
 		why = "none was executed, and predictions are no proof"
 	}
 	return hint(inconclusivef("%s: no remedy to write, so %s not written: %s", path, strings.Join(o.tables, ", ")+" "+isAre(len(o.tables)), why),
-		"--execute on the machine of the run proves remedies; --allow-empty writes a table without any")
+		"--execute on the machine of the run proves remedies; --allow-empty writes a table without any"), nil
 }
 
 // search parses the flags of the search.

@@ -58,7 +58,7 @@ attributes, checked by the library for its product, and timed beside --kernel; o
 refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
-			"4  no entry was rejected, but some are undecided"),
+			"4  no entry was rejected, but some are undecided, or there is none"),
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "csv", "db"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
@@ -210,6 +210,8 @@ func (o *verifyOptions) verdict(v *report.Verification) error {
 		d := v.Differences[0]
 		return hint(gatef("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
 			"use --anyway to measure it regardless")
+	case len(v.Checks) == 0:
+		return inconclusivef("%s: there is no entry to verify", v.Path)
 	case v.Open > 0:
 		return inconclusivef("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))
 	}

@@ -9,11 +9,18 @@ import (
 
 func TestAuditVerdict(t *testing.T) {
 	judged := func(cases, undecided int, status ...rules.Status) *rules.Audit {
-		a := &rules.Audit{Run: "r.db", Cases: cases, Undecided: undecided,
+		a := &rules.Audit{Run: "r.db", Cases: cases, Undecided: undecided, Tests: cases,
 			Series: []rules.SeriesAudit{{Cases: cases, Rows: make([]rules.RowVerdict, cases)}}}
 		for _, s := range status {
 			a.Findings = append(a.Findings, rules.Finding{Status: s})
 		}
+		return a
+	}
+	untested := judged(4, 0)
+	untested.Tests = 0
+	lacking := func(status ...rules.Status) *rules.Audit { // most cases have no sample that counts
+		a := judged(4, 0, status...)
+		a.Series[0].Rows = a.Series[0].Rows[:1]
 		return a
 	}
 	failed := &rules.Audit{Run: "r.db", Cases: 2, Series: []rules.SeriesAudit{{Cases: 2}}}
@@ -38,33 +45,44 @@ func TestAuditVerdict(t *testing.T) {
 		gate  auditGate
 		lost  undone
 		want  int
+
+		unreached int
 	}{
-		{"clean", judged(4, 0), confirmed, undone{}, exitClean},
-		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, undone{}, exitClean},
-		{"any", judged(4, 0, rules.Unconfirmed), whatever, undone{}, exitGate},
-		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate},
-		{"waived", judged(4, 0, rules.Waived), whatever, undone{}, exitClean},
-		{"no gate", judged(4, 0, rules.Confirmed), none, undone{}, exitClean},
-		{"undecided", judged(4, 3), confirmed, undone{}, exitInconclusive},
-		{"undecided, a finding", judged(4, 3, rules.Confirmed), confirmed, undone{}, exitGate},
-		{"undecided, no gate", judged(4, 3), none, undone{}, exitClean},
-		{"every case failed", failed, confirmed, undone{}, exitInconclusive},
-		{"an empty run", &rules.Audit{Run: "r.db"}, whatever, undone{}, exitInconclusive},
-		{"drift", drifted(), none, undone{}, exitInconclusive},
-		{"drift, nothing confirmed", drifted(rules.Unconfirmed), confirmed, undone{}, exitInconclusive},
-		{"drift, a finding", drifted(rules.Confirmed), confirmed, undone{}, exitGate},
-		{"drift, any finding", drifted(rules.Unconfirmed), whatever, undone{}, exitGate},
-		{"drift, a finding, no gate", drifted(rules.Confirmed), none, undone{}, exitInconclusive},
-		{"drift, a slow card", slowCard("drift of 20 %"), confirmed, undone{}, exitInconclusive},
-		{"a slow card", slowCard(""), confirmed, undone{}, exitGate},
-		{"marginal", marginal, confirmed, undone{}, exitClean},
-		{"marginal fails", marginal, strict, undone{}, exitGate},
-		{"no marginal row", judged(4, 0), strict, undone{}, exitClean},
-		{"proof undone", judged(4, 0, rules.Unconfirmed), confirmed, lost, exitInconclusive},
-		{"proof undone, a finding", judged(4, 0, rules.Confirmed), confirmed, lost, exitGate},
-		{"proof undone, no gate", judged(4, 0), none, lost, exitInconclusive},
+		{"clean", judged(4, 0), confirmed, undone{}, exitClean, 0},
+		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, undone{}, exitClean, 0},
+		{"any", judged(4, 0, rules.Unconfirmed), whatever, undone{}, exitGate, 0},
+		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate, 0},
+		{"waived", judged(4, 0, rules.Waived), whatever, undone{}, exitClean, 0},
+		{"no gate", judged(4, 0, rules.Confirmed), none, undone{}, exitClean, 0},
+		{"undecided", judged(4, 3), confirmed, undone{}, exitInconclusive, 0},
+		{"undecided, a finding", judged(4, 3, rules.Confirmed), confirmed, undone{}, exitGate, 0},
+		{"undecided, no gate", judged(4, 3), none, undone{}, exitClean, 0},
+		{"every case failed", failed, confirmed, undone{}, exitInconclusive, 0},
+		{"an empty run", &rules.Audit{Run: "r.db"}, whatever, undone{}, exitInconclusive, 0},
+		{"drift", drifted(), none, undone{}, exitInconclusive, 0},
+		{"drift, nothing confirmed", drifted(rules.Unconfirmed), confirmed, undone{}, exitInconclusive, 0},
+		{"drift, a finding", drifted(rules.Confirmed), confirmed, undone{}, exitGate, 0},
+		{"drift, any finding", drifted(rules.Unconfirmed), whatever, undone{}, exitGate, 0},
+		{"drift, a finding, no gate", drifted(rules.Confirmed), none, undone{}, exitInconclusive, 0},
+		{"drift, a slow card", slowCard("drift of 20 %"), confirmed, undone{}, exitInconclusive, 0},
+		{"a slow card", slowCard(""), confirmed, undone{}, exitGate, 0},
+		{"marginal", marginal, confirmed, undone{}, exitClean, 0},
+		{"marginal fails", marginal, strict, undone{}, exitGate, 0},
+		{"no marginal row", judged(4, 0), strict, undone{}, exitClean, 0},
+		{"proof undone", judged(4, 0, rules.Unconfirmed), confirmed, lost, exitInconclusive, 0},
+		{"proof undone, a finding", judged(4, 0, rules.Confirmed), confirmed, lost, exitGate, 0},
+		{"proof undone, no gate", judged(4, 0), none, lost, exitInconclusive, 0},
+		{"nothing compared", untested, confirmed, undone{}, exitInconclusive, 0},
+		{"nothing compared, no gate", untested, none, undone{}, exitClean, 0},
+		{"undecided, an unconfirmed finding", judged(4, 3, rules.Unconfirmed), confirmed, undone{}, exitInconclusive, 0},
+		{"undecided, any finding", judged(4, 3, rules.Unconfirmed), whatever, undone{}, exitGate, 0},
+		{"undecided, a waived finding", judged(4, 3, rules.Waived), whatever, undone{}, exitInconclusive, 0},
+		{"excluded", lacking(), confirmed, undone{}, exitInconclusive, 0},
+		{"excluded, a finding", lacking(rules.Confirmed), confirmed, undone{}, exitGate, 0},
+		{"unfinished", judged(4, 0), confirmed, undone{}, exitInconclusive, 5},
+		{"nearly finished", judged(4, 0), confirmed, undone{}, exitClean, 4},
 	} {
-		err := auditVerdict(tt.audit, tt.gate, tt.lost)
+		err := auditVerdict(tt.audit, tt.gate, tt.lost, tt.unreached)
 		if got := exitCode(err); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d: %v", tt.name, got, tt.want, err)
 		}
@@ -85,6 +103,8 @@ func TestMarginalCasesOfADiff(t *testing.T) {
 		{"marginal fails", d, diffOptions{marginal: true}, exitGate},
 		{"all marginal", &rules.DiffResult{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
 		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{}, exitInconclusive},
+		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
+		{"some lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
 		{"slower, no gate", regression, diffOptions{noGate: true}, exitClean},
 		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{noGate: true}, exitInconclusive},

@@ -56,7 +56,11 @@ func kept[T any](run *results.Run, key string) (*T, error) {
 		return nil, err
 	}
 	shown := new(T)
-	if err := json.Unmarshal([]byte(text), shown); err != nil {
+	err = results.CheckJSON(text)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), shown)
+	}
+	if err != nil {
 		return nil, &unreadable{run.Path(), key, err}
 	}
 	return shown, nil
@@ -136,7 +140,14 @@ func (a *app) sweepVerdict(ctx context.Context, run *results.Run, data rules.Dat
 		if err != nil {
 			return nil, u, err
 		}
-		if proof != nil && proof.Rules == nil {
+		loaded, err := run.Load()
+		if err != nil {
+			return nil, u, err
+		}
+		if (proof == nil || len(proof.Rules) == 0) && loaded.Confirmed > 0 {
+			a.warnf("%s: suspects were measured again, and the proof is not in the run: it was interrupted, or merged away", run.Path())
+			u.why = []rules.Undone{{Key: "the proof", Old: "measured", New: "missing", Rules: cfg.On()}}
+		} else if proof != nil && proof.Rules == nil {
 			a.warnf("%s: the proof that it keeps was stored by an earlier version and can't be used", run.Path())
 			u.why = []rules.Undone{{Key: "the form of kept proof", Old: "that of an earlier version", New: "another", Rules: cfg.On()}}
 		} else if proof != nil {

@@ -259,10 +259,15 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if int64(span.done) < int64(n) {
 		return kernels.Span{}, ctx.Err()
 	}
+	off := offCPU{
+		preempted: int64(span.preempted), told: d.tellsLost(),
+		lost: seconds(span.lost), suspended: seconds(span.suspended), block: seconds(span.seconds),
+	}
 	return kernels.Span{
 		Seconds:     float64(span.seconds),
 		ClockMHz:    float64(span.mhz),
-		Disturbance: disturbance(d.steal.end(stolen), int64(span.preempted)),
+		Disturbance: disturbance(d.steal.end(stolen), off),
+		Lost:        off.lost + off.suspended,
 	}, nil
 }
 

@@ -368,18 +368,25 @@ func executeStopsBetweenLaunches(t *testing.T, _ string) {
 }
 
 func TestDisturbance(t *testing.T) {
+	const ms = time.Millisecond
 	for _, test := range []struct {
-		stolen    time.Duration
-		preempted int64
-		want      string
+		stolen time.Duration
+		off    offCPU
+		want   string
 	}{
-		{0, 0, ""},
-		{10 * time.Millisecond, 0, "stolen 10 ms"},
-		{0, 1, "preempted once"},
-		{20 * time.Millisecond, 3, "stolen 20 ms, preempted 3 times"},
+		{0, offCPU{}, ""},
+		{10 * ms, offCPU{}, "stolen 10 ms"},
+		{0, offCPU{preempted: 1}, "preempted once"},
+		{20 * ms, offCPU{preempted: 3}, "stolen 20 ms, preempted 3 times"},
+		{0, offCPU{preempted: 3, told: true, block: 10 * ms}, ""},
+		{0, offCPU{preempted: 3, told: true, block: 10 * ms, lost: 20 * time.Microsecond}, ""},
+		{0, offCPU{preempted: 3, told: true, block: 10 * ms, lost: 2100 * time.Microsecond}, "preempted 3 times: lost 2.1 of 10 ms"},
+		{0, offCPU{told: true, block: 310 * ms, lost: 300 * ms}, "stopped: lost 300 of 310 ms"},
+		{0, offCPU{told: true, block: 10 * ms, suspended: 90 * time.Second}, "suspended for 90 s"},
+		{0, offCPU{preempted: 1, told: true, block: 10 * ms, lost: 5 * ms, suspended: 2 * time.Second}, "suspended for 2 s, preempted once: lost 5.0 of 10 ms"},
 	} {
-		if got := disturbance(test.stolen, test.preempted); got != test.want {
-			t.Errorf("disturbance(%v, %d) = %q, want %q", test.stolen, test.preempted, got, test.want)
+		if got := disturbance(test.stolen, test.off); got != test.want {
+			t.Errorf("disturbance(%v, %+v) = %q, want %q", test.stolen, test.off, got, test.want)
 		}
 	}
 }

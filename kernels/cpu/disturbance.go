@@ -1,5 +1,8 @@
 package cpu
 
+// #include "pool.h"
+import "C"
+
 import (
 	"bytes"
 	"fmt"
@@ -68,17 +71,63 @@ func (m *stealMeter) close() {
 	}
 }
 
-// disturbance names what the system did to a block, "" when nothing was seen.
-func disturbance(stolen time.Duration, preempted int64) string {
+// offCPU is what the system tells of the time in which a block did not run.
+type offCPU struct {
+	preempted int64 // how often threads were taken off their CPUs
+	told      bool  // whether lost is known
+	lost      time.Duration
+	suspended time.Duration // for which the machine slept
+	block     time.Duration
+}
+
+// leastLost is the share of a block that has to be lost to matter: what verdicts are told apart
+// by is no finer.
+const leastLost = 0.0025
+
+// disturbance names what the system did to a block, "" when nothing was seen that matters.
+func disturbance(stolen time.Duration, off offCPU) string {
 	var words []string
 	if stolen > 0 {
 		words = append(words, fmt.Sprintf("stolen %d ms", stolen.Milliseconds()))
 	}
+	if off.suspended > 0 {
+		words = append(words, fmt.Sprintf("suspended for %.3g s", off.suspended.Seconds()))
+	}
+	if off.told && off.lost.Seconds() < leastLost*off.block.Seconds() {
+		return strings.Join(words, ", ")
+	}
+	word := ""
 	switch {
-	case preempted == 1:
-		words = append(words, "preempted once")
-	case preempted > 1:
-		words = append(words, fmt.Sprintf("preempted %d times", preempted))
+	case off.preempted == 1:
+		word = "preempted once"
+	case off.preempted > 1:
+		word = fmt.Sprintf("preempted %d times", off.preempted)
+	case off.told && off.lost > 0:
+		word = "stopped"
+	}
+	if word != "" && off.told {
+		word += fmt.Sprintf(": lost %s of %s ms", millis(off.lost), millis(off.block))
+	}
+	if word != "" {
+		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
 }
+
+// millis prints a time in milliseconds with about two digits.
+func millis(t time.Duration) string {
+	ms := 1e3 * t.Seconds()
+	switch {
+	case ms >= 9.95:
+		return strconv.FormatFloat(ms, 'f', 0, 64)
+	case ms >= 0.995:
+		return strconv.FormatFloat(ms, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(ms, 'f', 2, 64)
+}
+
+// tellsLost says whether the time that threads lose is known here.
+func (d *Device) tellsLost() bool { return C.ga_pool_tells_lost(d.pool.c) != 0 }
+
+// seconds is a time of the C side.
+func seconds[T ~float64](s T) time.Duration { return time.Duration(float64(s) * 1e9) }

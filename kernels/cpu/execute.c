@@ -90,6 +90,30 @@ static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team
   }
 }
 
+// LEAST_SLEEP is more, in seconds, than lies between two readings of clocks.
+#define LEAST_SLEEP 1e-2
+
+static double seconds_between(struct timespec from, struct timespec to) {
+  return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+// asleep is how long the machine has slept since it started: one of the two clocks goes on
+// meanwhile.
+static double asleep(void) {
+#if defined(CLOCK_BOOTTIME)
+  struct timespec before, on, after;
+  // Until nothing has come between the readings.
+  for (int tries = 0; tries < 16; tries++) {
+    if (clock_gettime(CLOCK_MONOTONIC, &before) != 0 || clock_gettime(CLOCK_BOOTTIME, &on) != 0) return 0;
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    if (seconds_between(before, after) < LEAST_SLEEP / 4) break;
+  }
+  return seconds_between(before, on);
+#else
+  return 0;
+#endif
+}
+
 // run_calls is a block with libraries in it, on the library thread. A library has
 // threads of its own, which must find the CPUs free: our workers sleep between
 // launches, and this thread is not pinned.
@@ -97,7 +121,7 @@ static void run_calls(void *arg) {
   block *b = arg;
   ga_span *span = b->span;
   double before = ga_core_mhz();
-  double start = ga_now();
+  double start = ga_now(), cpu = ga_process_seconds();
   int64_t i = b->from;
   for (; i < b->to && !stopped(b); i++) {
     const ga_launch *l = &b->launches[i % b->nlaunches];
@@ -114,14 +138,20 @@ static void run_calls(void *arg) {
     block one = {b->pool, l, 1, 0, 1, NULL, &inner};
     ga_pool_run(b->pool, l->threads, run_kernels, &one);
     span->preempted += ga_pool_preemptions(b->pool, l->threads);
+    span->lost += ga_pool_lost(b->pool, l->threads);
   }
   span->seconds = ga_now() - start;
+  // How long a library's threads wait for each other is not known; that none of the process's
+  // runs is.
+  double lost = span->seconds - (ga_process_seconds() - cpu);
+  if (lost > span->lost && ga_pool_tells_lost(b->pool)) span->lost = lost;
   span->done = i - b->from;
   span->mhz = (before + ga_core_mhz()) / 2;
 }
 
 void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int64_t n, const int32_t *stop, ga_span *span) {
   *span = (ga_span){0};
+  double slept = asleep();
   int threads = 1, calls = 0;
   for (int64_t i = 0; i < nlaunches; i++) {
     if (launches[i].call != NULL) calls++;
@@ -131,8 +161,11 @@ void ga_execute(ga_pool *pool, const ga_launch *launches, int64_t nlaunches, int
     block b = {pool, launches, nlaunches, 0, n, stop, span};
     ga_pool_run(pool, threads, run_kernels, &b);
     span->preempted = ga_pool_preemptions(pool, threads);
-    return;
+    span->lost = ga_pool_lost(pool, threads);
+  } else {
+    block b = {pool, launches, nlaunches, 0, n, stop, span};
+    ga_library_run(run_calls, &b);
   }
-  block b = {pool, launches, nlaunches, 0, n, stop, span};
-  ga_library_run(run_calls, &b);
+  slept = asleep() - slept;
+  span->suspended = slept > LEAST_SLEEP ? slept : 0;
 }

@@ -8,6 +8,8 @@ typedef struct {
   double seconds;     // from the first launch's start to the last one's end
   double mhz;         // clock of the first core, 0 when it can't be told
   int64_t preempted;  // involuntary context switches of the threads inside
+  double lost;        // seconds in which threads were kept off their CPUs, or the process off all
+  double suspended;   // seconds for which the machine slept
   int failed;         // what a library's call returned, 0 for success
   int64_t failed_at;  // the launch that failed
   int64_t done;       // launches that have run

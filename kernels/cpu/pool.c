@@ -3,6 +3,8 @@
 #endif
 #include "pool.h"
 
+#include "execute.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -54,6 +57,7 @@ typedef struct {
   pthread_t thread;
   void *scratch;
   int64_t preempted; // in the last run
+  double lost;       // seconds of the last run in which it was kept off its CPU
 } worker;
 
 struct ga_pool {
@@ -62,10 +66,14 @@ struct ga_pool {
   void *arg;
   int active; // threads of the run in progress
   int threads, started, spins;
+  int fine; // whether the CPU time of a thread is told finely enough
   int *cpus;
   worker *workers;
   ga_team *teams; // teams[i] has i+1 threads
 };
+
+// slept is how long this thread has waited for others without using its CPU, in seconds.
+static _Thread_local double slept;
 
 static void event_wait(event *e, unsigned seen, int spins) {
   for (int i = 0; i < spins; i++) {
@@ -73,10 +81,12 @@ static void event_wait(event *e, unsigned seen, int spins) {
     ga_relax();
   }
 #if defined(__linux__)
+  double began = ga_now();
   atomic_fetch_add(&e->sleepers, 1);
   while (atomic_load(&e->generation) == seen)
     syscall(SYS_futex, &e->generation, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
   atomic_fetch_sub(&e->sleepers, 1);
+  slept += ga_now() - began;
 #else
   while (atomic_load_explicit(&e->generation, memory_order_acquire) == seen) sched_yield();
 #endif
@@ -109,10 +119,34 @@ static int64_t preemptions(void) {
   return 0;
 }
 
+static double cpu_seconds(clockid_t of) {
+  struct timespec t;
+  if (clock_gettime(of, &t) != 0) return 0;
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double ga_process_seconds(void) { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID); }
+
+int ga_cpu_clock_is_fine(void) {
+  // Some systems count a thread's time in ticks: then a block's says nothing.
+  enum { ENOUGH = 8 };
+  double start = ga_now(), last = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+  for (int steps = 0; ga_now() - start < 1e-3;) {
+    double now = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+    if (now == last) continue;
+    last = now;
+    if (++steps == ENOUGH) return 1;
+  }
+  return 0;
+}
+
 static void run_task(ga_pool *pool, int tid) {
+  worker *w = &pool->workers[tid];
   int64_t before = preemptions();
-  pool->task(pool->arg, tid, pool->active, pool->workers[tid].scratch, &pool->teams[pool->active - 1]);
-  pool->workers[tid].preempted = preemptions() - before;
+  double wall = ga_now(), cpu = cpu_seconds(CLOCK_THREAD_CPUTIME_ID), idle = slept;
+  pool->task(pool->arg, tid, pool->active, w->scratch, &pool->teams[pool->active - 1]);
+  w->lost = ga_now() - wall - (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) - (slept - idle);
+  w->preempted = preemptions() - before;
   ga_barrier(&pool->teams[pool->active - 1]);
 }
 
@@ -215,6 +249,7 @@ ga_pool *ga_pool_create(int threads, char *err, size_t errlen) {
     return NULL;
   }
   pool->threads = threads;
+  pool->fine = ga_cpu_clock_is_fine();
   pool->spins = threads > allowed ? SPINS_OVERSUBSCRIBED : SPINS_BETWEEN;
   pool->cpus = malloc(sizeof(int) * (size_t)threads);
   pool->workers = aligned_zero((size_t)threads, sizeof(worker));
@@ -281,6 +316,16 @@ int64_t ga_pool_preemptions(const ga_pool *pool, int nthreads) {
   for (int i = 0; i < nthreads && i < pool->threads; i++) sum += pool->workers[i].preempted;
   return sum;
 }
+
+double ga_pool_lost(const ga_pool *pool, int nthreads) {
+  double most = 0;
+  if (!pool->fine) return 0;
+  for (int i = 0; i < nthreads && i < pool->threads; i++)
+    if (pool->workers[i].lost > most) most = pool->workers[i].lost;
+  return most;
+}
+
+int ga_pool_tells_lost(const ga_pool *pool) { return pool->fine; }
 
 void ga_pool_run(ga_pool *pool, int nthreads, ga_task task, void *arg) {
   if (nthreads < 1) nthreads = 1;

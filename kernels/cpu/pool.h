@@ -38,6 +38,19 @@ void *ga_team_scratch(ga_team *team, int tid);
 // CPU against their will during the last ga_pool_run, and thread 0 with them.
 int64_t ga_pool_preemptions(const ga_pool *pool, int nthreads);
 
+// ga_pool_lost is the longest, in seconds, that one of the first nthreads threads was kept off its
+// CPU against its will during the last ga_pool_run: its wall time less its CPU time, less what
+// it waited for the others. 0 where CPU times are told too coarsely, which ga_pool_tells_lost says.
+double ga_pool_lost(const ga_pool *pool, int nthreads);
+int ga_pool_tells_lost(const ga_pool *pool);
+
+// ga_process_seconds is the CPU time of all threads of the process.
+double ga_process_seconds(void);
+
+// ga_cpu_clock_is_fine says whether CPU times of threads are told in steps that are short beside a
+// block.
+int ga_cpu_clock_is_fine(void);
+
 // ga_share divides count units among parts as evenly as possible: part i gets
 // [*from, *to).
 static inline void ga_share(int64_t count, int parts, int i, int64_t *from, int64_t *to) {

@@ -3,26 +3,36 @@
 package regular
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Error says that something else lies where a file is expected.
 type Error struct {
 	Path string
 	Mode fs.FileMode // its type
+
+	unread bool // it was to be written to
 }
 
 func (e *Error) Error() string {
+	if e.unread {
+		return strconv.Quote(e.Path) + " is " + kind(e.Mode) + " that nobody reads"
+	}
 	return strconv.Quote(e.Path) + " is " + kind(e.Mode) + ", expected a file"
 }
 
 // HintText says how a stream is read.
 func (e *Error) HintText() string {
-	if e.Mode&fs.ModeNamedPipe != 0 {
+	switch {
+	case e.unread:
+		return "start what reads it first"
+	case e.Mode&fs.ModeNamedPipe != 0:
 		return "the shell's <(command) is read, or copy the stream into a file"
 	}
 	return ""
@@ -51,7 +61,7 @@ func Open(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && !anonymous(f, info.Mode()) {
-		err = &Error{path, info.Mode().Type()}
+		err = &Error{Path: path, Mode: info.Mode().Type()}
 	}
 	if err != nil {
 		f.Close()
@@ -69,6 +79,24 @@ func anonymous(f *os.File, mode fs.FileMode) bool {
 	return err == nil && strings.HasPrefix(name, "pipe:")
 }
 
+// readerWait is how long a pipe that is written to may be without a reader: who starts both
+// programs starts one of them first.
+const readerWait = 2 * time.Second
+
+// OpenStream opens a pipe or a device that a person named, for writing. A pipe that nobody reads
+// is an [*Error]: to wait for a reader would hold the program up past its signals.
+func OpenStream(path string) (*os.File, error) {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if !errors.Is(err, syscall.ENXIO) {
+			return f, err
+		}
+		if time.Since(began) > readerWait {
+			return nil, &Error{Path: path, Mode: fs.ModeNamedPipe, unread: true}
+		}
+	}
+}
+
 // OpenBeside opens a file that the program keeps beside another, with the flags of
 // [os.OpenFile]: a regular one under its own name, since a link might lead anywhere. Anything else is an
 // [*Error], what can't be opened an [*fs.PathError].
@@ -76,13 +104,13 @@ func OpenBeside(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if err != nil {
 		if info, failed := os.Lstat(path); failed == nil && !info.Mode().IsRegular() {
-			return nil, &Error{path, info.Mode().Type()}
+			return nil, &Error{Path: path, Mode: info.Mode().Type()}
 		}
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &Error{path, info.Mode().Type()}
+		err = &Error{Path: path, Mode: info.Mode().Type()}
 	}
 	if err != nil {
 		f.Close()

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -201,6 +202,7 @@ func (d *Device) wait(at int, launches []kernels.Launch) (kernels.Span, error) {
 	}
 	s := kernels.Span{Seconds: float64(span.seconds), ClockMHz: float64(span.mhz)}
 	if span.held_ns > 0 {
+		s.Lost = time.Duration(span.held_ns)
 		s.Disturbance = fmt.Sprintf("the host was held up for %.0f ms", float64(span.held_ns)/1e6)
 	}
 	return s, nil

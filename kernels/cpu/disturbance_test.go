@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// A process that is stopped in the middle of a block says for how long. So that is another
+// process.
+func TestStoppedProcess(t *testing.T) {
+	const variable = "GEMMAUDIT_TEST_STOPPED"
+	if os.Getenv(variable) != "" {
+		runLongBlock(t)
+		return
+	}
+	if !open(t, 1).tellsLost() {
+		t.Skip("this system counts a thread's time in ticks")
+	}
+	for _, threads := range []string{"1", "2"} {
+		const stop = 300 * time.Millisecond
+		c := exec.Command(os.Args[0], "-test.run", "^TestStoppedProcess$")
+		c.Env = append(os.Environ(), variable+"="+threads)
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		lines.Scan() // the block begins
+		time.Sleep(100 * time.Millisecond)
+		if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(stop)
+		if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		lines.Scan()
+		var lostMS, blockMS float64
+		var word string
+		if _, err := fmt.Sscan(lines.Text(), &lostMS, &blockMS, &word); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		for lines.Scan() {
+		}
+		if err := c.Wait(); err != nil {
+			t.Error(err)
+		}
+		if lostMS < 0.9*1e3*stop.Seconds() || lostMS > 1.05*blockMS || word == "nothing" {
+			t.Errorf("%s threads: lost %g of %g ms, %q; it was stopped for %v", threads, lostMS, blockMS, word, stop)
+		}
+	}
+}
+
+// runLongBlock prints when a block begins, and what it lost.
+func runLongBlock(t *testing.T) {
+	threads := int(os.Getenv("GEMMAUDIT_TEST_STOPPED")[0] - '0')
+	dev := open(t, threads)
+	g := dev.gemm("naive")
+	const size = 96
+	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32, Threads: threads}
+	w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 1
+	for {
+		span, err := dev.Execute(ctx, []kernels.Launch{l}, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if span.Seconds > 0.02 {
+			n = int(float64(n) * 0.6 / span.Seconds)
+			break
+		}
+		n *= 4
+	}
+	fmt.Println("begin")
+	span, err := dev.Execute(ctx, []kernels.Launch{l}, max(1, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	word, _, _ := strings.Cut(span.Disturbance+" ", " ")
+	if word == "" {
+		word = "nothing"
+	}
+	fmt.Println(1e3*span.Lost.Seconds(), 1e3*span.Seconds, word)
+}
+
+// Kernels of whose launches one has fewer threads than another: those who wait have lost nothing.
+func TestWaitingIsNotLost(t *testing.T) {
+	dev := open(t, 2)
+	if !dev.tellsLost() {
+		t.Skip("this system counts a thread's time in ticks")
+	}
+	g := dev.gemm("naive")
+	const size = 192
+	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32}
+	var launches []kernels.Launch
+	for _, threads := range []int{1, 1, 1, 1, 1, 1, 1, 2} {
+		p.Threads = threads
+		w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches = append(launches, l)
+	}
+	// The quietest of several: other processes run here too.
+	least := 1.0
+	for range 20 {
+		span, err := dev.Execute(t.Context(), launches, len(launches))
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, span.Lost.Seconds()/span.Seconds)
+	}
+	if least > 0.3 {
+		t.Errorf("%.0f %% of each block is lost where one thread waits", 100*least)
+	}
+}

@@ -1,0 +1,74 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// leastObjectBytes is less than what an object takes on average in the JSON that runs hold.
+const leastObjectBytes = 12
+
+// CheckJSON refuses text whose decoding would take memory out of proportion to its length: lists
+// of objects in which nothing stands take three bytes each, and hundreds once they are decoded.
+// What else may be wrong with the text is left to the decoder.
+func CheckJSON(text string) error {
+	objects, quoted, before := 0, false, byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted || c == ' ' || c == '\n' || c == '\t' || c == '\r':
+			continue
+		case c == '{', c == 'n' && before != ':': // an element that is null is as large as the others
+			objects++
+		}
+		before = text[i]
+	}
+	if most := 1<<10 + len(text)/leastObjectBytes; objects > most {
+		return fmt.Errorf("%d objects in %d bytes, expected at most %d", objects, len(text), most)
+	}
+	return nil
+}
+
+// decodeJSON reads text that a stranger may have written.
+func decodeJSON(text string, to any) error {
+	if err := CheckJSON(text); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(text), to)
+}
+
+// MostPlannedMs bounds the Ms of all series of a plan together.
+const MostPlannedMs = 1 << 25
+
+// CheckPlan refuses a plan that would take memory out of proportion to its length: a range of Ms
+// takes a few characters. What else may be wrong with it is left to the decoder.
+func CheckPlan(plan json.RawMessage) error {
+	if err := CheckJSON(string(plan)); err != nil {
+		return err
+	}
+	var lists struct {
+		Series []struct {
+			Ms string `json:"ms"`
+		} `json:"series"`
+	}
+	if err := json.Unmarshal(plan, &lists); err != nil {
+		return err
+	}
+	total := 0
+	for _, s := range lists.Series {
+		n := 0
+		// What is no range is refused when it is read.
+		_ = eachRange(s.Ms, func(from, to, step int) error {
+			n += (to-from)/step + 1
+			return nil
+		})
+		if total += min(n, MaxMs); total > MostPlannedMs {
+			return fmt.Errorf("more than %d Ms in %d series", MostPlannedMs, len(lists.Series))
+		}
+	}
+	return nil
+}
