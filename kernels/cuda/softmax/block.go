@@ -137,7 +137,8 @@ const countersBytes = 8
 const aheadMeeting = 0.5e-6
 
 // aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share rows, one after the other, and
-// fetch the next while they have one.
+// fetch the next while they have one: into a ring of chunks, of a piece to each thread, that holds a row and as much of
+// another as there is room for.
 func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	if p.form() == anyRows || p.kept() < 2*blocks {
 		return nil
@@ -147,12 +148,17 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	for _, t := range aheadTiles {
 		threads := planning.DivideUp(planning.DivideUp(share, t.vectors), 32) * 32
 		kernel := fmt.Sprintf("%s_%d", p.kernel("ahead", p.form()), t.vectors)
+		chunk := threads * pieceBytes
 		perSM := 0
 		if threads <= rowThreads && threads >= aheadThreads {
-			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
+			perSM = residentBlocks(a, kernel, threads, t.vectors*chunk)
 		}
 		// No more clusters than run at a time: each takes rows until none is left.
 		if groups := min(perSM*a.SMs/blocks, p.rows/leastInTurn); groups > 0 {
+			chunks := t.vectors
+			for chunks < 2*t.vectors && residentBlocks(a, kernel, threads, (chunks+1)*chunk) == perSM {
+				chunks++
+			}
 			w := work{
 				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
 				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),
@@ -164,8 +170,8 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 				Seconds: w.seconds(a, p),
 				Flags:   countersBytes,
 				Bind: func(at Addresses) []planning.Call {
-					c := p.call(a, kernel, groups*blocks, threads, 1, at)
-					c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
+					c := p.call(a, kernel, groups*blocks, threads, chunks, at)
+					c.Cluster, c.Shared = planning.Dim3{X: blocks}, chunks*chunk
 					return []planning.Call{c}
 				},
 			})

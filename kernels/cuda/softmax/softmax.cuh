@@ -22,7 +22,7 @@ struct SoftmaxParams {
     uint64_t* exchange; // of blocks that share a row
     int rows, columns;
     int queries;        // rows of a sequence, the last of which sees all columns; 0: no mask
-    int each;           // rows that a group of lanes takes, or a block; blocks that share a row
+    int each;           // rows that a group of lanes takes, or a block; blocks that share a row; chunks of a ring
     int log;
     int stream;         // the output is not to stay in L2
     float scale;        // of logits
@@ -40,6 +40,13 @@ __device__ __forceinline__ float baseOf(float top) { return top == lowest() ? 0.
 
 __device__ __forceinline__ float weightOfLogit(float logit, float base, float scale2) {
     return exp2Approximate((logit - base) * scale2);
+}
+
+// reciprocal is that of a sum of weights: 0, NaN, or a number that is not small.
+__device__ __forceinline__ float reciprocal(float sum) {
+    float v;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(sum));
+    return v;
 }
 
 // rebased is a sum of weights relative to top, relative to base, which is no smaller.

@@ -97,7 +97,7 @@ func held(t testing.TB, f family, c planning.Call) int {
 	name := c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:]
 	switch f.Name() {
 	case "warp":
-		if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+		if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") || strings.HasPrefix(c.Kernel, "ga_softmax_scalar_") {
 			return 0
 		}
 		if _, err := fmt.Sscanf(name, "%dx%d", &lanes, &vectors); err != nil {
@@ -142,7 +142,8 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	case "block", "cluster", "naive":
 		rows = c.Grid.X / max(1, c.Cluster.X)
 		if strings.HasPrefix(c.Kernel, "ga_softmax_ahead_") {
-			if rows > p.rows || plan.Flags != countersBytes || c.Grid.X > resident*a.SMs || c.Shared != planning.DivideUp(p.kept(), c.Cluster.X)*pieceBytes {
+			chunk := c.Block.X * pieceBytes
+			if chunks := c.Shared / chunk; rows > p.rows || plan.Flags != countersBytes || c.Grid.X > resident*a.SMs || c.Shared%chunk != 0 || chunks*c.Block.X < planning.DivideUp(p.kept(), c.Cluster.X) || chunks > 16 {
 				return fmt.Errorf("%s: %d clusters of %d bytes for %d rows", plan.Label, rows, c.Shared, p.rows)
 			}
 			rows = p.rows // clusters go from row to row
@@ -169,8 +170,23 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	if n := held(t, f, c); n > 0 && n < pieces {
 		return fmt.Errorf("%s: %s keeps %d pieces of a row of %d", plan.Label, c.Kernel, n, pieces)
 	}
-	if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+	switch {
+	case strings.HasPrefix(c.Kernel, "ga_softmax_staged_"):
 		return checkStaged(p, c, l.Tile[0])
+	case strings.HasPrefix(c.Kernel, "ga_softmax_scalar_"):
+		return checkScalar(p, c, l.Tile[0])
+	}
+	return nil
+}
+
+// checkScalar holds a launch of blocks that have `each` rows against the kernel's elements of a lane and rows of a warp.
+func checkScalar(p Problem, c planning.Call, each int) error {
+	var elements, rows int
+	if _, err := fmt.Sscanf(c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:], "%dx%d", &elements, &rows); err != nil {
+		return fmt.Errorf("kernel %s: %w", c.Kernel, err)
+	}
+	if p.DType != kernels.FP32 || 32*elements < p.columns || each != c.Block.X/32*rows || c.Shared != 0 {
+		return fmt.Errorf("%s: %d rows of %d columns to a block of %d threads", c.Kernel, each, p.columns, c.Block.X)
 	}
 	return nil
 }
@@ -431,6 +447,53 @@ func TestKept(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRing follows the chunks of a ring of any size through rows one after the other, as softmax_ahead.cu does: what is
+// taken is what was fetched for it, nothing is fetched to where something has yet to be taken, and by then the row that it
+// is of is known.
+func TestRing(t *testing.T) {
+	const rows, known = 40, 3
+	for _, tile := range aheadTiles {
+		for chunks := tile.vectors; chunks <= 2*tile.vectors; chunks++ {
+			holds, phases := make([]int, chunks), make([]int, chunks) // the chunk of each place, and how many have come there
+			for i := range holds {
+				holds[i] = -1
+			}
+			fetch := func(chunk, place, turn int) {
+				if row := chunk / tile.vectors; row >= rows {
+					return
+				} else if row >= turn+known {
+					t.Fatalf("%d chunks, turn %d: row %d is not known", chunks, turn, row)
+				}
+				if holds[place] >= 0 {
+					t.Fatalf("%d chunks: chunk %d goes where %d is", chunks, chunk, holds[place])
+				}
+				holds[place] = chunk
+				phases[place]++
+			}
+			for i := range chunks {
+				fetch(i, i, 0)
+			}
+			for turn := range rows {
+				round := turn * tile.vectors / chunks
+				place, parity := turn*tile.vectors-round*chunks, round&1
+				for j := range tile.vectors {
+					if holds[place] != turn*tile.vectors+j || (phases[place]-1)&1 != parity {
+						t.Fatalf("%d chunks, turn %d: place %d has chunk %d in phase %d", chunks, turn, place, holds[place], phases[place]-1)
+					}
+					holds[place] = -1
+					if place++; place == chunks {
+						place, parity = 0, parity^1
+					}
+				}
+				for i := range tile.vectors {
+					chunk := turn*tile.vectors + i
+					fetch(chunk+chunks, chunk%chunks, turn)
+				}
+			}
+		}
+	}
 }
 
 // TestConflicts: lanes want no more than two words of a bank where rows are not whole pieces, and one where they
