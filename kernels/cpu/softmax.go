@@ -37,7 +37,9 @@ func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
 		softmax{d, "block", "memory is read once, exponentials stay in cache", C.GA_SOFTMAX_KEPT,
 			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes(p.DType).block, "" }},
 		softmax{d, "reread", "online, rows are read twice and exponentials computed twice", 0,
-			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes(p.DType).reread, "" }},
+			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) {
+				return d.softmaxes(p.DType).reread, ""
+			}},
 		softmax{d, "naive", "three passes: maximum, sum, quotient", 0,
 			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes(p.DType).naive, "" }},
 	}
