@@ -208,20 +208,21 @@ GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const ch
   for (int64_t at = 0; at < V * LANES * size; at += 64) __builtin_prefetch(x + at + AHEAD, 0, 2);
   _Pragma("GCC unroll 16") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
   v[V - 1] = last == LANES ? load(TYPE, x, (V - 1) * LANES) : get_part(TYPE, x + (V - 1) * LANES * size, last);
-  lanes top = v[0];
-  _Pragma("GCC unroll 16") for (int i = 1; i < V; i++) top = GA_MAX(v[i], top);
-  top = group_max(top, LANES);
-  lanes sum = {0};
+  // Four of each, or else one waits for the other.
+  lanes tops[4], sums[4] = {{0}};
+  for (int t = 0; t < 4; t++) tops[t] = v[t < V ? t : 0];
+  _Pragma("GCC unroll 16") for (int i = 4; i < V; i++) tops[i % 4] = GA_MAX(v[i], tops[i % 4]);
+  const lanes top = group_max(GA_MAX(GA_MAX(tops[0], tops[1]), GA_MAX(tops[2], tops[3])), LANES);
   if (s->log) {
-    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) sum += softmax_exp2(TYPE, (v[i] - top) * k);
-    lanes less = log_of(group_sum(sum, LANES));
+    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) sums[i % 4] += softmax_exp2(TYPE, (v[i] - top) * k);
+    lanes less = log_of(group_sum((sums[0] + sums[1]) + (sums[2] + sums[3]), LANES));
     _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] = (v[i] - top) * s->scale - less;
   } else {
     _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) {
       v[i] = softmax_exp2(TYPE, (v[i] - top) * k);
-      sum += v[i];
+      sums[i % 4] += v[i];
     }
-    lanes by = 1 / group_sum(sum, LANES);
+    lanes by = 1 / group_sum((sums[0] + sums[1]) + (sums[2] + sums[3]), LANES);
     _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] *= by;
   }
   _Pragma("GCC unroll 16") for (int i = 0; i < V - 1; i++) put(TYPE, 0, out + i * LANES * size, v[i]);
@@ -261,6 +262,26 @@ static void NAME(short_rows)(const ga_softmax *s, int64_t row, int64_t end, char
 }
 #endif
 
+// rows_of_one computes rows [row, end) of one segment each. The next row's maximum is found before a row is written, for
+// which its sum is not ready at once.
+static void NAME(rows_of_one)(const ga_softmax *s, int64_t row, int64_t end, float *kept, char *out, int past) {
+  const int64_t size = ga_size(TYPE), bytes = s->columns * size;
+  const int how = s->log ? LOGARITHM : kept != NULL ? KEPT : AGAIN;
+  const char *x = (const char *)s->in + row * bytes, *ahead = x + (bytes > AHEAD ? bytes : AHEAD);
+  float k = s->scale * GA_LOG2_E, top = row < end ? NAME(top_of)(x, seen_of(s, row)) : 0;
+  emission fill = {.by = s->log ? -INFINITY : 0};
+  for (; row < end; row++, x += bytes, ahead += bytes, out += bytes) {
+    int64_t seen = seen_of(s, row);
+    float from_top = top == -INFINITY ? 0 : top;
+    float sum = kept != NULL ? NAME(kept_exponentials)(x, seen, from_top, k, kept, ahead) : NAME(sum_exponentials)(x, seen, from_top, k, ahead);
+    float next = row + 1 < end ? NAME(top_of)(x + bytes, seen_of(s, row + 1)) : 0;
+    emission m = {.kept = kept, .x = x, .top = top, .k = s->log ? s->scale : k, .by = 1 / sum, .log = s->log ? logf(sum) : 0};
+    NAME(emit)(how, past, &m, seen, out);
+    if (seen < s->columns) NAME(emit)(FILL, past, &fill, s->columns - seen, out + seen * size);
+    top = next;
+  }
+}
+
 // some_rows computes rows [row, end).
 static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_softmax_part *parts, float *kept, char *out, int past) {
   const int64_t bytes = s->columns * ga_size(TYPE);
@@ -274,6 +295,10 @@ static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_so
     return;
   }
 #endif
+  if (s->segments == 1) {
+    NAME(rows_of_one)(s, row, end, kept, out, past);
+    return;
+  }
   for (; row < end; row++, out += bytes) {
     NAME(sum_segments)(s, row, 0, s->segments, parts, kept);
     NAME(write_segments)(s, row, 0, s->segments, parts, kept, out, past);
