@@ -17,10 +17,22 @@ type cluster struct{}
 // rowThreads is how many threads a block has at most.
 const rowThreads = 1024
 
-// mostCluster is how many blocks a cluster has at most. Some GPUs have clusters of 16, which
-// were slower than 8 wherever both hold a row: they wait for a whole one of the GPU's groups of
-// multiprocessors.
-const mostCluster = 8
+// mostCluster is how many blocks a cluster has at most where every GPU has it, and wideCluster where 9.0 has it. They wait
+// for a whole one of the GPU's groups of multiprocessors, and were slower than 8 for rows of which two or more blocks
+// of those run on a multiprocessor: wider ones are for rows of more than wideBytes.
+const (
+	mostCluster = 8
+	wideCluster = 16
+	wideBytes   = 400 << 10
+)
+
+// widest is how many blocks may share a row.
+func (p Problem) widest(a planning.Arch) int {
+	if a.CC == 90 && p.kept()*pieceBytes > wideBytes {
+		return wideCluster
+	}
+	return mostCluster
+}
 
 // blockTile is how many pieces a thread has.
 type blockTile struct{ vectors int }
@@ -55,8 +67,8 @@ func (cluster) Supports(a planning.Arch, p Problem) string {
 		return reason
 	case a.CC < 90:
 		return fmt.Sprintf("needs clusters of blocks, of compute capability 9.0; this GPU has %d.%d", a.CC/10, a.CC%10)
-	case p.rows > planning.LargestExtent/mostCluster:
-		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/mostCluster, p.rows)
+	case p.rows > planning.LargestExtent/wideCluster:
+		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/wideCluster, p.rows)
 	case p.pieces() < 2:
 		return "takes rows of more than 16 bytes"
 	}
@@ -72,9 +84,11 @@ func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a
 // Candidates differ in that and in how many blocks share a row.
 func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
-	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
+	for blocks := 2; blocks <= p.widest(a); blocks *= 2 {
 		all = append(all, p.rowPlans(a, "cluster", blocks)...)
-		all = append(all, p.aheadPlans(a, blocks)...)
+		if blocks <= mostCluster {
+			all = append(all, p.aheadPlans(a, blocks)...)
+		}
 	}
 	return all
 }
@@ -137,8 +151,7 @@ const countersBytes = 8
 const aheadMeeting = 0.5e-6
 
 // aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share rows, one after the other, and
-// fetch the next while they have one: into a ring of chunks, of a piece to each thread, that holds a row and as much of
-// another as there is room for.
+// fetch the next while they have one.
 func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	if p.form() == anyRows || p.kept() < 2*blocks {
 		return nil
@@ -148,17 +161,12 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	for _, t := range aheadTiles {
 		threads := planning.DivideUp(planning.DivideUp(share, t.vectors), 32) * 32
 		kernel := fmt.Sprintf("%s_%d", p.kernel("ahead", p.form()), t.vectors)
-		chunk := threads * pieceBytes
 		perSM := 0
 		if threads <= rowThreads && threads >= aheadThreads {
-			perSM = residentBlocks(a, kernel, threads, t.vectors*chunk)
+			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
 		}
 		// No more clusters than run at a time: each takes rows until none is left.
 		if groups := min(perSM*a.SMs/blocks, p.rows/leastInTurn); groups > 0 {
-			chunks := t.vectors
-			for chunks < 2*t.vectors && residentBlocks(a, kernel, threads, (chunks+1)*chunk) == perSM {
-				chunks++
-			}
 			w := work{
 				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
 				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),
@@ -170,8 +178,8 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 				Seconds: w.seconds(a, p),
 				Flags:   countersBytes,
 				Bind: func(at Addresses) []planning.Call {
-					c := p.call(a, kernel, groups*blocks, threads, chunks, at)
-					c.Cluster, c.Shared = planning.Dim3{X: blocks}, chunks*chunk
+					c := p.call(a, kernel, groups*blocks, threads, 1, at)
+					c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
 					return []planning.Call{c}
 				},
 			})

@@ -17,7 +17,6 @@ type Way struct {
 	name     string
 	describe string
 	among    []family
-	keep     bool // for benchmarks: see [Problem]
 }
 
 // NewWay makes a way of families on a device, with a line about it for people.
@@ -73,7 +72,6 @@ func (t *Way) Bind(o kernels.SoftmaxProblem) (kernels.Launch, error) {
 	}
 	p.aligned = planning.AlignmentOf(at.in|at.out, int64(o.Columns)*int64(o.DType.Size()))
 	p.based = planning.AlignmentOf(at.in|at.out, 0)
-	p.keep = t.keep
 	best, plan, ok := planning.Pick(t.among, t.dev.Arch(), p)
 	if !ok {
 		return nil, &kernels.Unsupported{Kernel: t.name, DType: p.DType, Reason: planning.Refusals(t.among, t.dev.Arch(), p)}

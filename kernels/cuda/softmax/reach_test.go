@@ -39,13 +39,6 @@ var reachColumns = []struct {
 	{[]int{1, 3, 7, 33, 77, 129, 257, 601, 1000, 1023, 2049, 4097, 10007, 32767, 50257, 100003}, 0.85},
 }
 
-// keptFrom is how much of auto's speed a way is expected to have that is measured once more with an output that is written
-// as what stays in L2.
-const keptFrom = 0.9
-
-// keptSuffix ends the name of that.
-const keptSuffix = " kept"
-
 // fromEnv are the numbers of a variable, with commas between them, or those that hold without it.
 func fromEnv(b *testing.B, name string, without ...int) []int {
 	text := os.Getenv(name)
@@ -129,30 +122,22 @@ func (r reach) ways(b *testing.B, o kernels.SoftmaxProblem) (all []*kerneltest.S
 	if err != nil {
 		b.Fatal(err)
 	}
-	add := func(name string, keep bool, among ...family) kernels.Launch {
-		way := NewWay(r.Device, name, "", among...)
-		way.keep = keep
-		l, err := way.Bind(o)
+	add := func(name string, among ...family) kernels.Launch {
+		l, err := NewWay(r.Device, name, "", among...).Bind(o)
 		if err != nil {
 			b.Fatalf("%s: %v", name, err)
 		}
 		all = append(all, r.series(b, name, l))
 		return l
 	}
-	label = add("auto", false, ladder...).Label()
-	_, picked, _ := planning.Pick(ladder, r.Arch(), p)
+	label = add("auto", ladder...).Label()
 	families := Families()
 	if o.Columns < reachTiny {
 		families = ladder[:1]
 	}
 	for _, f := range families {
 		for _, way := range cudatest.Ways(r.Arch(), f, p) {
-			plan := way.Plan(r.Arch(), p)
-			name := planning.JoinLabel(f.Name(), plan.Label)
-			add(name, false, way)
-			if plan.Seconds*keptFrom <= picked.Seconds && !p.stays(r.Arch()) {
-				add(name+keptSuffix, true, way)
-			}
+			add(planning.JoinLabel(f.Name(), way.Plan(r.Arch(), p).Label), way)
 		}
 	}
 	return all, label
@@ -259,7 +244,7 @@ func (r reach) shares(b *testing.B, o kernels.SoftmaxProblem, all []*kerneltest.
 	}
 	var ways []string
 	for _, s := range slices.SortedFunc(slices.Values(all), func(x, y *kerneltest.Series) int { return cmp.Compare(share(y), share(x)) }) {
-		if e, ok := expected[strings.TrimSuffix(s.Name, keptSuffix)]; ok {
+		if e, ok := expected[s.Name]; ok {
 			ways = append(ways, fmt.Sprintf("%s %.3f (%.3f)", s.Name, share(s), e))
 		}
 	}

@@ -19,8 +19,8 @@ const (
 
 // Cycles in which a warp issues instructions: for what it does once, and for each element of a lane.
 const (
-	scalarTurn    = 120
-	scalarElement = 9
+	scalarTurn    = 90
+	scalarElement = 6
 )
 
 // scalarTileOf is the smallest tile that holds a row; ok is false where none does or is built.
@@ -42,6 +42,7 @@ func (p Problem) scalarPlans(a planning.Arch) []plan {
 	if !ok {
 		return nil
 	}
+	p.keep = true
 	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("scalar", anyRows), t.elements, t.rows)
 	perSM := residentBlocks(a, kernel, scalarThreads, 0)
 	if perSM == 0 {
@@ -54,6 +55,9 @@ func (p Problem) scalarPlans(a planning.Arch) []plan {
 		passes: 1, meeting: warpMeeting, sharing: 1, alone: stagedLone * issued / (a.ClockMHz * 1e6),
 	}
 	w.issued = float64(w.blocks*scalarThreads/32) * issued
+	if t.elements*p.DType.Size() >= wideLane && p.form() == wholeRows {
+		w.lost = wideLoss
+	}
 	return []plan{{
 		Label:   fmt.Sprintf("scalar %d elements %d rows", t.elements, t.rows),
 		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},

@@ -22,7 +22,7 @@ struct SoftmaxParams {
     uint64_t* exchange; // of blocks that share a row
     int rows, columns;
     int queries;        // rows of a sequence, the last of which sees all columns; 0: no mask
-    int each;           // rows that a group of lanes takes, or a block; blocks that share a row; chunks of a ring
+    int each;           // rows that a group of lanes takes, or a block; blocks that share a row
     int log;
     int stream;         // the output is not to stay in L2
     float scale;        // of logits

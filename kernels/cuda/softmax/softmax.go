@@ -22,7 +22,8 @@ type Problem struct {
 	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
 	// of input and output and the distance of rows; based is the same of the addresses alone.
 	aligned, based int
-	// keep is whether the output is written as what stays in L2, whatever its size.
+	// keep is whether a plan's output is written as what stays in L2, whatever its size: parts of a line that several
+	// blocks write are to meet there.
 	keep bool
 }
 

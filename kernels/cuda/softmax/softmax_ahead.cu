@@ -5,15 +5,14 @@
 //
 // Threads   As in softmax_cluster; a cluster takes row after row, the next that no other has taken: how many
 //           clusters run at a time, the GPU does not tell, and those that begin late find nothing left.
-// In flight A ring of chunks in shared memory, of a piece to each thread: those of the next row, and as many of the
-//           one behind it as there is room for. Each is one bulk copy, which begins once all threads have taken
-//           what lay there: through the sums, the meeting and the stores. So a block that is alone
-//           on its multiprocessor loads while it writes.
+// In flight A block's stretch of the next row, to shared memory, by one bulk copy. It is on its way from when
+//           all threads have taken the row before it from there: through the sums, the meeting and the
+//           stores. So a block that is alone on its multiprocessor loads while it writes.
 // Memory    Each element once in, once out.
 // Meeting   As in softmax_cluster, with two sets of words that take turns: who sends to a set for the
 //           second time has heard from all others since they read it, for a block's threads meet before
-//           it sends. The first block counts rows in global memory, and says at each row which is the third
-//           after it. The last cluster leaves zeros there.
+//           it sends. The first block counts rows in global memory, and says at each row which is the one
+//           after the next. The last cluster leaves zeros there.
 
 #include "bulk.cuh"
 #include "softmax_ahead_tiles.cuh"
@@ -39,51 +38,48 @@ struct Counters {
     uint32_t taken, left; // rows that clusters have taken, and clusters that have left
 };
 
-// KNOWN is how many rows a cluster knows of when it takes one from the ring: that one, and two that are on
-// their way.
-constexpr uint32_t KNOWN = 3;
-
 // Meetings is ClusterMeeting for any number of rows.
 struct Meetings {
-    uint64_t start;       // of the first KNOWN rows
+    uint64_t start;       // of the first two rows
     uint64_t barriers[2];
-    uint64_t taken[2];    // the row that turn t makes known at t mod 2, in the first block
-    uint64_t rows[8];     // of turn t at t mod 8, from the meeting of turn t - KNOWN on
+    uint64_t taken;       // the row after the next, in the first block
+    uint64_t rows[4];     // of turn t at t mod 4, from the meeting of turn t - 2 to that of turn t + 2
     uint64_t from[2][mostBlocks]; // Weights
 
     static __device__ __forceinline__ uint32_t bytes(uint32_t blocks) { return 8 * blocks + 8; }
 
-    // row is the row of a turn, this one or one of the next two.
-    __device__ __forceinline__ int row(uint32_t turn) const { return static_cast<int>(*const_cast<const volatile uint64_t*>(&rows[turn & 7])); }
+    // row is the row of a turn, this one or the next.
+    __device__ __forceinline__ int row(uint32_t turn) const { return static_cast<int>(*const_cast<const volatile uint64_t*>(&rows[turn & 3])); }
 
     __device__ __forceinline__ void begin(uint32_t blocks) {
         if (threadIdx.x == 0) {
             barrierInit(sharedAddress(&barriers[0]), 1);
             barrierInit(sharedAddress(&barriers[1]), 1);
         }
-        clusterArrive(sharedAddress(&start), 8 * KNOWN); // makes all known
+        clusterArrive(sharedAddress(&start), 16); // makes all known
         if (threadIdx.x == 0) {
             barrierExpect(sharedAddress(&barriers[0]), bytes(blocks));
             barrierExpect(sharedAddress(&barriers[1]), bytes(blocks));
         }
     }
 
-    // take finds the cluster's first rows; all blocks have begun.
+    // take finds the cluster's first two rows; all blocks have begun.
     __device__ __forceinline__ void take(Counters* counters, uint32_t rank, uint32_t blocks) {
         if (rank == 0 && threadIdx.x < 32) {
             uint32_t first = 0;
-            if (threadIdx.x == 0) {
-                first = atomicAdd(&counters->taken, KNOWN + 1);
-                taken[0] = first + KNOWN;
-            }
+            if (threadIdx.x == 0) first = atomicAdd(&counters->taken, 2);
             first = __shfl_sync(0xffffffff, first, 0);
             if (threadIdx.x < blocks) {
                 const uint32_t there = atRank(sharedAddress(&start), threadIdx.x);
-                for (uint32_t i = 0; i < KNOWN; i++) send(atRank(sharedAddress(&rows[i]), threadIdx.x), there, static_cast<uint64_t>(first + i));
+                send(atRank(sharedAddress(&rows[0]), threadIdx.x), there, static_cast<uint64_t>(first));
+                send(atRank(sharedAddress(&rows[1]), threadIdx.x), there, static_cast<uint64_t>(first + 1));
             }
         }
         receivedIn(sharedAddress(&start), 0);
     }
+
+    // takeAfterNext finds the row after the next; one thread of the first block calls it, before a barrier.
+    __device__ __forceinline__ void takeAfterNext(Counters* counters) { taken = atomicAdd(&counters->taken, 1); }
 
     // merged is ClusterMeeting::merged of the block's row of a turn.
     __device__ __forceinline__ Weights merged(Weights w, uint32_t rank, uint32_t blocks, float scale2, uint32_t turn) {
@@ -92,7 +88,7 @@ struct Meetings {
             const uint32_t there = atRank(bar, threadIdx.x);
             const uint64_t word = static_cast<uint64_t>(__float_as_uint(w.sum)) << 32 | __float_as_uint(w.top);
             send(atRank(sharedAddress(&from[set][rank]), threadIdx.x), there, word);
-            if (rank == 0) send(atRank(sharedAddress(&rows[turn + KNOWN & 7]), threadIdx.x), there, taken[set]);
+            if (rank == 0) send(atRank(sharedAddress(&rows[turn + 2 & 3]), threadIdx.x), there, taken);
         }
         receivedIn(bar, parity);
         if (threadIdx.x == 0) barrierExpect(bar, bytes(blocks)); // of the row after the next
@@ -116,42 +112,31 @@ struct Part : Row<T, FORM> {
         begin = min(rank * share, this->pieces), end = min(begin + share, this->pieces);
     }
 
-    // fetch begins to bring its pieces from `first` on to shared memory, as many as the block has threads, and counts
-    // at barrier `bar`; one thread calls it.
-    __device__ __forceinline__ void fetch(int first, uint32_t to, uint32_t bar, bool stream) const {
-        const int from = begin + first, pieces = min(static_cast<int>(blockDim.x), end - from);
-        const uint32_t bytes = pieces > 0 ? pieces * 16 : 0;
+    // fetch begins to bring it to shared memory, and counts at barrier `bar`; one thread calls it.
+    __device__ __forceinline__ void fetch(uint32_t to, uint32_t bar, bool stream) const {
+        const uint32_t bytes = (end - begin) * 16;
         barrierExpect(bar, bytes);
-        if (bytes > 0) bulkIn(to, this->in + static_cast<int64_t>(from) * this->N, bytes, bar, onceIf(stream));
+        if (bytes > 0) bulkIn(to, this->in + static_cast<int64_t>(begin) * this->N, bytes, bar, onceIf(stream));
     }
 };
 
 template <class T, Form FORM, int VECTORS>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {
-    extern __shared__ __align__(128) uint4 ring[];
+    extern __shared__ __align__(128) uint4 next[]; // this block's part of the next row
     __shared__ Weights parts[32];
     __shared__ __align__(8) Meetings meetings;
-    __shared__ __align__(8) uint64_t come[2 * VECTORS]; // of each chunk of the ring
+    __shared__ __align__(8) uint64_t come;
     const int rank = clusterRank(), blocks = clusterSize();
-    const uint32_t chunks = p.each; // of the ring: VECTORS to twice that
-    if (threadIdx.x == 0) {
-        for (uint32_t i = 0; i < chunks; i++) barrierInit(sharedAddress(&come[i]), 1); // known with the meetings' barriers
-    }
+    const uint32_t bar = sharedAddress(&come), to = sharedAddress(next);
+    if (threadIdx.x == 0) barrierInit(bar, 1); // known with the meetings' barriers
     meetings.begin(blocks);
     dependentsMayStart();
     waitForPredecessor();
 
-    // Chunk i of all rows of this cluster, one behind the other, goes where chunk i - chunks was.
-    const auto fetch = [&](uint32_t chunk, uint32_t slot) {
-        const int number = meetings.row(chunk / VECTORS);
-        if (number >= p.rows) return;
-        Part<T, FORM>(p, number, rank, blocks)
-            .fetch(chunk % VECTORS * blockDim.x, sharedAddress(ring + slot * blockDim.x), sharedAddress(&come[slot]), p.stream);
-    };
     __syncthreads(); // barriers are known
     clusterWait();
     meetings.take(reinterpret_cast<Counters*>(p.exchange), rank, blocks);
-    if (threadIdx.x < chunks) fetch(threadIdx.x, threadIdx.x);
+    if (threadIdx.x == 0 && meetings.row(0) < p.rows) Part<T, FORM>(p, meetings.row(0), rank, blocks).fetch(to, bar, p.stream);
     const int ending = static_cast<int>(threadIdx.x) - static_cast<int>(blockDim.x - 32);
 #pragma unroll 1
     for (uint32_t turn = 0; meetings.row(turn) < p.rows; turn++) {
@@ -168,20 +153,16 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
                 if (atEnd) logit = widen(part.in[part.endAt(ending)]);
             }
         }
-        {
-            const uint32_t round = turn * VECTORS / chunks;
-            uint32_t slot = turn * VECTORS - round * chunks, parity = round & 1;
+        barrierWait(bar, turn & 1);
 #pragma unroll
-            for (int j = 0; j < VECTORS; j++) {
-                barrierWait(sharedAddress(&come[slot]), parity);
-                if (threadIdx.x + j * blockDim.x < count) x[j] = ring[slot * blockDim.x + threadIdx.x];
-                if (++slot == chunks) slot = 0, parity ^= 1;
-            }
+        for (int j = 0; j < VECTORS; j++) {
+            const int v = threadIdx.x + j * blockDim.x;
+            if (v < count) x[j] = next[v];
         }
         __syncthreads(); // all have taken theirs
-        if (threadIdx.x < VECTORS) {
-            const uint32_t chunk = turn * VECTORS + threadIdx.x;
-            fetch(chunk + chunks, chunk % chunks);
+        if (threadIdx.x == 0) {
+            if (meetings.row(turn + 1) < p.rows) Part<T, FORM>(p, meetings.row(turn + 1), rank, blocks).fetch(to, bar, p.stream);
+            if (rank == 0) meetings.takeAfterNext(reinterpret_cast<Counters*>(p.exchange));
         }
 
         w.top = logit;
@@ -210,9 +191,8 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
         if constexpr (FORM == Form::ENDS) {
             if (atEnd) part.out[part.endAt(ending)] = narrow<T>(outcome.ofOne(logit));
         }
-        if (rank == 0 && threadIdx.x == 32) meetings.taken[turn + 1 & 1] = atomicAdd(&reinterpret_cast<Counters*>(p.exchange)->taken, 1);
     }
-    if (rank == 0 && threadIdx.x == 32) {
+    if (rank == 0 && threadIdx.x == 0) {
         __threadfence(); // no row is taken behind this
         Counters* const counters = reinterpret_cast<Counters*>(p.exchange);
         if (atomicAdd(&counters->left, 1) == (gridDim.x >> __popc(blocks - 1)) - 1) *counters = {0, 0};
