@@ -158,7 +158,7 @@ func watch(t *testing.T) {
 		t.Run(string(dt), func(t *testing.T) {
 			ran := map[string]bool{}
 			for _, o := range []kernels.SoftmaxProblem{
-				{Rows: 9, Columns: 133, DType: dt, Queries: 100, Log: true},
+				{Rows: 9, Columns: 401, DType: dt, Queries: 100, Log: true},
 				{Rows: 13, Columns: 14001, DType: dt},
 				{Rows: 13, Columns: 16384, DType: dt},
 				{Rows: 3, Columns: 4097, DType: dt, Log: true},

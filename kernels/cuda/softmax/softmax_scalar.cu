@@ -19,7 +19,7 @@ constexpr int THREADS = 128, WARPS = THREADS / 32;
 
 // blocksAtOnce is how many blocks a multiprocessor is to run, of so many elements to a thread.
 template <int HELD>
-constexpr int blocksAtOnce = HELD <= 8 ? 16 : HELD <= 16 ? 12 : 10;
+constexpr int blocksAtOnce = HELD <= 16 ? 12 : 10;
 
 template <int ELEMENTS, int ROWS>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {

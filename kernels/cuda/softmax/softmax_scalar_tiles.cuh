@@ -5,9 +5,6 @@
 
 // Every tile of rows taken element by element: elements of a lane, and rows of a warp, the shortest first.
 #define GA_SOFTMAX_SCALAR_TILES(K, ...) \
-    K(__VA_ARGS__, 2, 2) \
-    K(__VA_ARGS__, 4, 2) \
-    K(__VA_ARGS__, 8, 1) \
     K(__VA_ARGS__, 16, 1) \
     K(__VA_ARGS__, 24, 1) \
     K(__VA_ARGS__, 32, 1)

@@ -35,9 +35,6 @@ var stagedTiles = []stagedTile{
 
 // scalarTiles is every tile of rows taken element by element: elements of a lane, and rows of a warp, the shortest first.
 var scalarTiles = []scalarTile{
-	{elements: 2, rows: 2},
-	{elements: 4, rows: 2},
-	{elements: 8, rows: 1},
 	{elements: 16, rows: 1},
 	{elements: 24, rows: 1},
 	{elements: 32, rows: 1},
