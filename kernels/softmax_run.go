@@ -15,8 +15,8 @@ type softmaxRun struct {
 	p       SoftmaxProblem
 	data    softmaxData
 	margin  float64
-	results [2][]byte // of both executions
-	after   []byte    // the operand behind them
+	results [][]byte // of all executions
+	after   []byte   // the operand behind them
 	launch  Launch
 	held    []Buffer
 }
@@ -38,7 +38,7 @@ func softmaxGuard(columns int) int {
 	return (guardRows(columns)*columns + checkGuard - 1) / checkGuard * checkGuard
 }
 
-// run uploads the operand, executes softmax twice and judges it.
+// run uploads the operand, executes softmax as often as there are results, and judges them.
 func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) error {
 	p := &r.p
 	fail := func(err error) error {
@@ -71,7 +71,7 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 			return fail(err)
 		}
 	}
-	first, second := r.results[0], r.results[1]
+	first, last := r.results[0], r.results[len(r.results)-1]
 	if err := r.checkWritten(first, blank, guard); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 		e.Detail = "the operand was written to"
 		return e
 	}
-	if at := firstDifference(second, first); at >= 0 {
-		e := r.element(CheckRepeat, at/size-guard, second)
+	if at := firstDifference(last, first); at >= 0 {
+		e := r.element(CheckRepeat, at/size-guard, last)
 		e.Detail = fmt.Sprintf("the first run gave %g", valueAt(p.DType, first, at))
 		return e
 	}

@@ -2,7 +2,7 @@
 """Our softmax beside PyTorch's, in one process and in turns.
 
     scripts/check_softmax.py [--program tests/cuda/softmax.test] [--sizes 200] [--elements 33554432] [--rows 0]
-                             [--dtypes float32,float16,bfloat16] [--kernel auto]
+                             [--dtypes float32,float16,bfloat16] [--kernel auto] [--serial]
     scripts/check_softmax.py --article [--original FILE.cu]
 
 For as many counts of columns from 1 to 65536, in equal ratios, and as many rows as make the
@@ -17,7 +17,8 @@ which nvcc compiles, or as the .cubin that it makes of that; docs/operations.md 
 in place: the last line says whether it takes their time within 5 %.
 
 The program is the test program of kernels/cuda/softmax: it plans the launches and writes the machine code,
-which is launched here through the driver. Outputs are compared with PyTorch's.
+which is launched here through the driver, as the project launches it: so that a launch may begin while the one before it ends,
+whose output it then waits for. --serial launches without that. Outputs are compared with PyTorch's.
 """
 import argparse
 import base64
@@ -62,7 +63,7 @@ class Config(ctypes.Structure):
                 ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint)]
 
 
-CLUSTER_DIMENSION, COOPERATIVE = 4, 2  # of launches
+CLUSTER_DIMENSION, COOPERATIVE, OVERLAP = 4, 2, 6  # of launches
 NON_PORTABLE_CLUSTER, DYNAMIC_SHARED = 14, 8  # of functions
 PLAIN_SHARED = 48 << 10  # bytes that a launch may have without asking, static ones included
 
@@ -70,8 +71,8 @@ PLAIN_SHARED = 48 << 10  # bytes that a launch may have without asking, static o
 class Kernels:
     """Functions of the machine code that the program wrote."""
 
-    def __init__(self, told):
-        self.told, self.modules, self.functions = told, {}, {}
+    def __init__(self, told, serial):
+        self.told, self.serial, self.modules, self.functions = told, serial, {}, {}
 
     def function(self, source, symbol):
         if symbol not in self.functions:
@@ -93,16 +94,20 @@ class Kernels:
             args[8 * at:8 * at + 8] = tensor.data_ptr().to_bytes(8, "little")
         buffer = (ctypes.c_char * len(args)).from_buffer(args)
         params = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
-        attributes = (Attribute * 2)()
+        attributes = (Attribute * 3)()
         config = Config((call["grid"], 1, 1), (call["block"], 1, 1), call["shared"], None, attributes, 0)
         if call["cluster"]:
             attributes[0].id = CLUSTER_DIMENSION
             attributes[0].value[0:3] = [call["cluster"], 1, 1]
             config.count = 1
+        if call["overlap"] and not self.serial:
+            attributes[config.count].id = OVERLAP
+            attributes[config.count].value[0] = 1
+            config.count += 1
         elif call["cooperative"]:
-            attributes[0].id = COOPERATIVE
-            attributes[0].value[0] = 1
-            config.count = 1
+            attributes[config.count].id = COOPERATIVE
+            attributes[config.count].value[0] = 1
+            config.count += 1
         function = self.function(call["source"], call["symbol"])
         if call["cluster"] > 8:
             check(cuda.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTER, 1), f"let {call['symbol']} have wide clusters")
@@ -245,7 +250,7 @@ def article(args, folder):
     problems = [{"rows": ARTICLE_SEQUENCES * n, "columns": n, "dtype": "fp32", "kernel": kernel}
                 for n in ARTICLE_LENGTHS for kernel in (args.kernel, "fastertransformer")]
     told, calls = ask(args.program, problems, folder)
-    kernels, original = Kernels(told), Original(args.original, folder) if args.original else None
+    kernels, original = Kernels(told, args.serial), Original(args.original, folder) if args.original else None
     apart = []
     for n, mine, baseline in zip(ARTICLE_LENGTHS, calls[::2], calls[1::2]):
         x = torch.randn(ARTICLE_SEQUENCES * n, n, device="cuda")
@@ -290,6 +295,7 @@ def main():
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--dtypes", default="float32,float16,bfloat16")
     parser.add_argument("--kernel", default="auto")
+    parser.add_argument("--serial", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--article", action="store_true")
     parser.add_argument("--original", type=pathlib.Path)
@@ -313,7 +319,7 @@ def beside_torch(args, folder):
     problems = [{"rows": args.rows or max(1, args.elements // columns), "columns": columns, "dtype": dtype, "kernel": args.kernel}
                 for dtype in args.dtypes.split(",") for columns in columns_of(args.sizes)]
     told, calls = ask(args.program, [{**p, "dtype": NAMES[p["dtype"]]} for p in problems], folder)
-    kernels, slower, ratios = Kernels(told), [], []
+    kernels, slower, ratios = Kernels(told, args.serial), [], []
     for p, call in zip(problems, calls):
         x = torch.randn(p["rows"], p["columns"], device="cuda", dtype=getattr(torch, p["dtype"]))
         y, z = torch.empty_like(x), torch.empty_like(x)

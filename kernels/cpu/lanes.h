@@ -1,9 +1,9 @@
 // Vectors of LANES floats, which the includer has defined together with
 // GA_FUSED(a, b, c), a·b+c (cgo keeps the compiler from fusing by itself),
 // GA_QUARTER(x, i), four of them, GA_LOW, GA_HIGH, GA_FRONT and GA_BACK, which do with
-// each four of two vectors what they do here with the only one, and GA_LOAD_FP16 and
-// GA_STORE_FP16 where its instruction set converts fp16 by itself. Everything else is
-// left to the compiler's vector extensions.
+// each four of two vectors what they do here with the only one, GA_LOAD_FP16 and
+// GA_STORE_FP16 where its instruction set converts fp16 by itself, and GA_LOAD_BF16 where the compiler makes more of
+// widening than one instruction. Everything else is left to the compiler's vector extensions.
 #ifndef GEMMAUDIT_LANES_H
 #define GEMMAUDIT_LANES_H
 
@@ -41,6 +41,9 @@ GA_INLINE lanes load(ga_dtype type, const void *p, int64_t i) {
 #endif
     }
     case GA_BF16: {
+#if defined(GA_LOAD_BF16)
+      return GA_LOAD_BF16((const uint16_t *)p + i);
+#endif
       halves h = *(const halves_anywhere *)((const uint16_t *)p + i);
       return (lanes)(__builtin_convertvector(h, words) << 16);
     }

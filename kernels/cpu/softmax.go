@@ -30,16 +30,18 @@ func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
 		softmax{d, "auto", "block where the exponentials of a row fit in the second-level cache, else reread", 0,
 			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) {
 				if p.Columns <= d.softmaxKept() {
-					return d.softmaxes().block, "block"
+					return d.softmaxes(p.DType).block, "block"
 				}
-				return d.softmaxes().reread, "reread"
+				return d.softmaxes(p.DType).reread, "reread"
 			}},
 		softmax{d, "block", "memory is read once, exponentials stay in cache", C.GA_SOFTMAX_KEPT,
-			func(d *Device, _ kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes().block, "" }},
+			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes(p.DType).block, "" }},
 		softmax{d, "reread", "online, rows are read twice and exponentials computed twice", 0,
-			func(d *Device, _ kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes().reread, "" }},
+			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) {
+				return d.softmaxes(p.DType).reread, ""
+			}},
 		softmax{d, "naive", "three passes: maximum, sum, quotient", 0,
-			func(d *Device, _ kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes().naive, "" }},
+			func(d *Device, p kernels.SoftmaxProblem) (C.ga_kernel, string) { return d.softmaxes(p.DType).naive, "" }},
 	}
 	for _, b := range d.softmaxFiles {
 		all = append(all, b)
@@ -47,8 +49,10 @@ func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
 	return all
 }
 
-// softmaxes are the kernels for this device's instruction set.
-func (d *Device) softmaxes() *C.ga_softmax_kernels { return C.ga_softmax_for(d.isa()) }
+// softmaxes are the kernels of a type for this device's instruction set.
+func (d *Device) softmaxes(t kernels.DType) *C.ga_softmax_kernels {
+	return C.ga_softmax_for(dtypeCodes[t], d.isa())
+}
 
 // assumedL2 is the second-level cache of a core that does not tell.
 const assumedL2 = 512 << 10

@@ -35,12 +35,12 @@ typedef struct {
   ga_kernel block, reread, naive;
 } ga_softmax_kernels;
 
-// ga_softmax_for are the best kernels with the instruction sets of isa (path.h).
-const ga_softmax_kernels *ga_softmax_for(unsigned isa);
+// ga_softmax_for are the best kernels of a type with the instruction sets of isa (path.h).
+const ga_softmax_kernels *ga_softmax_for(ga_dtype type, unsigned isa);
 
 extern const ga_softmax_kernels ga_portable_softmax;
 #if defined(__x86_64__)
-extern const ga_softmax_kernels ga_avx2_softmax, ga_avx512_softmax;
+extern const ga_softmax_kernels ga_avx2_softmax, ga_avx512_softmax, ga_avx512_bf16_softmax;
 #endif
 
 #endif

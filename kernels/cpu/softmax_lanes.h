@@ -2,11 +2,15 @@
 // GA_MAX(a, b), which is b where either is NaN, GA_STREAM(p, v) for a vector of floats and
 // GA_STREAM_HALVES(p, v) for one of 16-bit words, both past the cache to aligned addresses, GA_FENCE()
 // behind them, GA_FLUSH_BEGIN and GA_FLUSH_END, which take subnormals for zero between them, and
-// where there are such instructions GA_POWER(p, n), p·2^n, with GA_ROUND(x), GA_PERMUTE(v,
-// indices) over all lanes, and GA_LOAD_PART and GA_STORE_PART of the first n elements.
+// where there are such instructions GA_POWER(p, x), p·2^n for the largest whole n that is no more than x, with GA_REST(x),
+// x - n and 0 of infinities, GA_PERMUTE(v, indices) over all lanes, GA_LOAD_PART and GA_STORE_PART of the first n
+// elements, GA_TOP_OF_HALVES(type, x, n), the largest of n elements, or NaN where one is NaN and -Inf where there is none,
+// and GA_HALVES_OF_BF16(x), which rounds.
 //
-// block   A row's exponentials stay in cache as fp32, so that memory is read once. While a row is
-//         written, the next one is fetched. Rows of up to REGISTERS vectors stay in registers,
+// A file may define GA_ONE_TYPE, the only one that it compiles the rows of.
+//
+// block   A row's exponentials stay in cache as fp32, so that memory is read once. While they are
+//         computed, the next row is fetched: behind them come stores, which keep memory busy by themselves. Rows of up to REGISTERS vectors stay in registers,
 //         and as many whole rows as fit lie side by side in a vector.
 // reread  The row is read again when it is written, and its exponentials computed again. With
 //         a maximum for each segment the first reading takes one pass (Milakov and Gimelshein
@@ -25,19 +29,36 @@
 // STAGE is the bytes of short rows that are collected before they are stored past the
 // cache, where rows of fewer than DIRECT bytes would leave too many lines begun; those of whole lines
 // are collected below DIRECT_LINES bytes, where they are computed in registers.
-// FETCHED is how many bytes of the next row are fetched while one is written, AHEAD how far ahead at least.
-enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144, AHEAD = 16384 };
+// FETCHED is how many bytes of the next row are fetched while one is summed, AHEAD how far ahead at least. REGISTERS is
+// half of the vectors that an instruction set has.
+enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = LANES == 16 ? 16 : 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144, AHEAD = 16384 };
 
 // softmax_exp2 is 2^x for x <= 0 and for what rounding leaves above, and NaN for NaN of any kind.
-GA_INLINE lanes softmax_exp2(lanes x) {
+GA_INLINE lanes softmax_exp2(const ga_dtype type, lanes x) {
 #if defined(GA_POWER)
-  x = GA_MAX(all(-150), x);
-  lanes n = GA_ROUND(x), f = x - n;
+  // The best polynomials of degree 6 and 5 on [0, 1], off by 2^-27 and 2^-23.
+  const lanes f = GA_REST(x);
+  lanes p;
+  if (type == GA_FP32) {
+    p = GA_FUSED(all(0x1.c72118p-13f), f, all(0x1.461954p-10f));
+    p = GA_FUSED(p, f, all(0x1.3d2800p-7f));
+    p = GA_FUSED(p, f, all(0x1.c68500p-5f));
+    p = GA_FUSED(p, f, all(0x1.ebfd9ep-3f));
+    p = GA_FUSED(p, f, all(0x1.62e42ap-1f));
+    p = GA_FUSED(p, f, all(1.0f));
+  } else {
+    p = GA_FUSED(all(0x1.ec320ap-10f), f, all(0x1.26900cp-7f));
+    p = GA_FUSED(p, f, all(0x1.c95446p-5f));
+    p = GA_FUSED(p, f, all(0x1.ebd5a8p-3f));
+    p = GA_FUSED(p, f, all(0x1.62e4f6p-1f));
+    p = GA_FUSED(p, f, all(0x1.fffffep-1f));
+  }
+  return GA_POWER(p, x);
 #else
+  (void)type;
   words none = x < all(-126);
   x = pick(none, all(-126), x);
   lanes shifted = x + all(0x1.8000fep23f), n = shifted - all(0x1.8000fep23f), f = x - n; // the exponent's bits are the low ones
-#endif
   // That of exp2_of.
   lanes p = all(0x1.41a6fep-13f);
   p = GA_FUSED(p, f, all(0x1.5f44f0p-10f));
@@ -46,9 +67,6 @@ GA_INLINE lanes softmax_exp2(lanes x) {
   p = GA_FUSED(p, f, all(0x1.ebfbdap-3f));
   p = GA_FUSED(p, f, all(0x1.62e430p-1f));
   p = GA_FUSED(p, f, all(1.0f));
-#if defined(GA_POWER)
-  return GA_POWER(p, n);
-#else
   lanes y = p * (lanes)((words)shifted << 23);
   return (lanes)((words)y & ~none);
 #endif
@@ -62,6 +80,9 @@ GA_INLINE halves to_halves(const ga_dtype type, lanes x) {
     store(GA_FP16, &h, 0, x);
     return h;
   }
+#if defined(GA_HALVES_OF_BF16)
+  return GA_HALVES_OF_BF16(x);
+#endif
   words u = (words)x;
   return __builtin_convertvector((u + (((u >> 16) & 1) + 0x7fff)) >> 16, halves);
 }
@@ -106,7 +127,6 @@ typedef struct {
   const float *kept;
   const char *x;
   float top, k, by, log;
-  const char *ahead; // to be fetched meanwhile
 } emission;
 
 // joined is the maximum and the sum of a row. They are NaN, or give NaN, where the row is.
@@ -150,6 +170,10 @@ GA_INLINE lanes group_sum(lanes x, int width) {
   return x;
 }
 
+// largest_lane is the largest of x, which has no NaN.
+GA_INLINE float largest_lane(lanes x) { return group_max(x, LANES)[0]; }
+#else
+GA_INLINE float largest_lane(lanes x) { return largest_of(x); }
 #endif
 
 // log_of is the natural logarithm of x >= 1, and NaN of NaN. With s = (m-1)/(m+1) for the
@@ -182,6 +206,21 @@ GA_INLINE int together(const ga_softmax *s, int nthreads) {
 #define GA_JOIN(a, b) a##_##b
 #define GA_NAMED(a, b) GA_JOIN(a, b)
 
+#if defined(GA_ONE_TYPE)
+#define TYPE GA_ONE_TYPE
+#define NAME(function) GA_NAMED(function, one)
+#include "softmax_rows.h"
+#undef TYPE
+#undef NAME
+
+// GA_SOFTMAX_KERNEL is a kernel that runs a function of the only type.
+#define GA_SOFTMAX_KERNEL(kernel, function, ...)                                                        \
+  static void kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {             \
+    GA_FLUSH_BEGIN                                                                                        \
+    GA_NAMED(function, one)(g->plan, tid, nthreads, scratch, team, __VA_ARGS__);                           \
+    GA_FLUSH_END                                                                                          \
+  }
+#else
 #define TYPE GA_FP32
 #define NAME(function) GA_NAMED(function, fp32)
 #include "softmax_rows.h"
@@ -212,6 +251,8 @@ GA_INLINE int together(const ga_softmax *s, int nthreads) {
     }                                                                                                     \
     GA_FLUSH_END                                                                                          \
   }
+
+#endif
 
 GA_SOFTMAX_KERNEL(softmax_block, softmax, 1)
 GA_SOFTMAX_KERNEL(softmax_reread, softmax, 0)

@@ -22,11 +22,13 @@
 
 const ga_softmax_kernels ga_portable_softmax = {softmax_block, softmax_reread, softmax_naive};
 
-const ga_softmax_kernels *ga_softmax_for(unsigned isa) {
+const ga_softmax_kernels *ga_softmax_for(ga_dtype type, unsigned isa) {
 #if defined(__x86_64__)
+  if (type == GA_BF16 && isa & GA_ISA_BF16) return &ga_avx512_bf16_softmax;
   if (isa & GA_ISA_AVX512) return &ga_avx512_softmax;
   if (isa & GA_ISA_AVX2) return &ga_avx2_softmax;
 #else
+  (void)type;
   (void)isa;
 #endif
   return &ga_portable_softmax;

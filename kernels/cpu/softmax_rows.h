@@ -5,7 +5,7 @@
 GA_INLINE lanes NAME(emitted)(const int how, const emission *m, lanes x) {
   switch (how) {
     case KEPT: return x * m->by;
-    case AGAIN: return softmax_exp2((x - m->top) * m->k) * m->by;
+    case AGAIN: return softmax_exp2(TYPE, (x - m->top) * m->k) * m->by;
     case LOGARITHM: return (x - m->top) * m->k - m->log;
     default: return all(m->by);
   }
@@ -23,19 +23,20 @@ GA_INLINE void NAME(emit_part)(const int how, const emission *m, int64_t i, int6
   put_part(TYPE, out + i * ga_size(TYPE), n, NAME(emitted)(how, m, x));
 }
 
-// emit_as writes n elements.
+// emit_as writes n elements, whole lines past the cache where past says so: of a line that is begun or ended by others,
+// nothing goes past it.
 GA_INLINE void NAME(emit_as)(const int how, const int past, const emission *m, int64_t n, char *out) {
-  const int64_t size = ga_size(TYPE), vector = LANES * size;
+  const int64_t size = ga_size(TYPE), line = 64 / size;
   int64_t i = 0;
   if (past) {
-    i = (vector - (int64_t)((uintptr_t)out % (uintptr_t)vector)) % vector / size;
-    if (i > n) i = n;
-    if (i > 0) NAME(emit_part)(how, m, 0, i, out);
+    int64_t head = (64 - (int64_t)((uintptr_t)out % 64)) % 64 / size;
+    if (head > n) head = n;
+    for (; i + LANES <= head; i += LANES) put(TYPE, 0, out + i * size, NAME(emitted)(how, m, NAME(source)(how, m, i)));
+    if (i < head) NAME(emit_part)(how, m, i, head - i, out);
+    const int64_t whole = head + (n - head) / line * line;
+    for (i = head; i < whole; i += LANES) put(TYPE, 1, out + i * size, NAME(emitted)(how, m, NAME(source)(how, m, i)));
   }
-  for (; i + LANES <= n; i += LANES) {
-    if (how == KEPT || how == LOGARITHM) __builtin_prefetch(m->ahead + i * size, 0, 2);
-    put(TYPE, past, out + i * size, NAME(emitted)(how, m, NAME(source)(how, m, i)));
-  }
+  for (; i + LANES <= n; i += LANES) put(TYPE, 0, out + i * size, NAME(emitted)(how, m, NAME(source)(how, m, i)));
   if (i < n) NAME(emit_part)(how, m, i, n - i, out);
 }
 
@@ -51,8 +52,12 @@ static void NAME(emit)(int how, int past, const emission *m, int64_t n, char *ou
   }
 }
 
-// top_of is the largest of n elements, NaN left out; -Inf where there is nothing else.
+// top_of is the largest of n elements; -Inf where there is none, and NaN or the largest of the others where one is NaN,
+// whose exponential says so too.
 static float NAME(top_of)(const char *x, int64_t n) {
+#if defined(GA_TOP_OF_HALVES)
+  if (TYPE != GA_FP32) return GA_TOP_OF_HALVES(TYPE, x, n);
+#endif
   const int64_t size = ga_size(TYPE);
   lanes top[4];
   for (int t = 0; t < 4; t++) top[t] = all(-INFINITY);
@@ -61,42 +66,46 @@ static float NAME(top_of)(const char *x, int64_t n) {
     _Pragma("GCC unroll 4") for (int t = 0; t < 4; t++) top[t] = GA_MAX(load(TYPE, x, i + t * LANES), top[t]);
   for (; i + LANES <= n; i += LANES) top[0] = GA_MAX(load(TYPE, x, i), top[0]);
   if (i < n) top[1] = GA_MAX(get_part(TYPE, x + i * size, n - i), top[1]);
-  return largest_of(GA_MAX(GA_MAX(top[0], top[1]), GA_MAX(top[2], top[3])));
+  return largest_lane(GA_MAX(GA_MAX(top[0], top[1]), GA_MAX(top[2], top[3])));
 }
 
-// exponentials sums 2^((x-top)·k), and keeps them where there is a place for that.
-GA_INLINE float NAME(exponentials)(const int keep, const char *x, int64_t n, float top, float k, float *kept) {
+// exponentials sums 2^((x-top)·k), and keeps them where there is a place for that. It fetches as many elements from ahead
+// on, a line at a time: prefetching is no access, so that there need not be any.
+GA_INLINE float NAME(exponentials)(const int keep, const char *x, int64_t n, float top, float k, float *kept, const char *ahead) {
+  const int64_t size = ga_size(TYPE);
   lanes sum[2] = {{0}};
   int64_t i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES)
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    for (int64_t at = 0; at < 2 * LANES * size; at += 64) __builtin_prefetch(ahead + i * size + at, 0, 2);
     _Pragma("GCC unroll 2") for (int t = 0; t < 2; t++) {
-      lanes e = softmax_exp2((load(TYPE, x, i + t * LANES) - top) * k);
+      lanes e = softmax_exp2(TYPE, (load(TYPE, x, i + t * LANES) - top) * k);
       if (keep) store(GA_FP32, kept, i + t * LANES, e);
       sum[t] += e;
     }
+  }
   for (; i < n; i += LANES) {
-    lanes x_part = i + LANES <= n ? load(TYPE, x, i) : get_part(TYPE, x + i * ga_size(TYPE), n - i);
-    lanes e = softmax_exp2((x_part - top) * k);
+    lanes x_part = i + LANES <= n ? load(TYPE, x, i) : get_part(TYPE, x + i * size, n - i);
+    lanes e = softmax_exp2(TYPE, (x_part - top) * k);
     if (keep) store(GA_FP32, kept, i, e);
     sum[0] += e;
   }
   return sum_of(sum[0] + sum[1]);
 }
 
-static float NAME(kept_exponentials)(const char *x, int64_t n, float top, float k, float *kept) {
-  return NAME(exponentials)(1, x, n, top, k, kept);
+static float NAME(kept_exponentials)(const char *x, int64_t n, float top, float k, float *kept, const char *ahead) {
+  return NAME(exponentials)(1, x, n, top, k, kept, ahead);
 }
 
-static float NAME(sum_exponentials)(const char *x, int64_t n, float top, float k) {
-  return NAME(exponentials)(0, x, n, top, k, NULL);
+static float NAME(sum_exponentials)(const char *x, int64_t n, float top, float k, const char *ahead) {
+  return NAME(exponentials)(0, x, n, top, k, NULL, ahead);
 }
 
 // sum_segments finds maximum and sum of segments [from, to) of a row. Those that are masked as a
 // whole have none. Exponentials of the others go to kept, unless that is NULL; beside elements that are
 // all -Inf they are zeros.
 static void NAME(sum_segments)(const ga_softmax *s, int64_t row, int64_t from, int64_t to, ga_softmax_part *parts, float *kept) {
-  const int64_t size = ga_size(TYPE), seen = seen_of(s, row);
-  const char *x = (const char *)s->in + row * s->columns * size;
+  const int64_t size = ga_size(TYPE), seen = seen_of(s, row), bytes = s->columns * size;
+  const char *x = (const char *)s->in + row * bytes;
   float k = s->scale * GA_LOG2_E;
   for (int64_t i = from; i < to; i++) {
     int64_t at = i * SEGMENT, n = seen - at < SEGMENT ? seen - at : SEGMENT;
@@ -104,8 +113,10 @@ static void NAME(sum_segments)(const ga_softmax *s, int64_t row, int64_t from, i
     if (n <= 0) continue;
     float top = NAME(top_of)(x + at * size, n), from_top = top == -INFINITY ? 0 : top;
     parts[i].top = top;
-    if (kept != NULL) parts[i].sum = NAME(kept_exponentials)(x + at * size, n, from_top, k, kept + (i - from) * SEGMENT);
-    else parts[i].sum = NAME(sum_exponentials)(x + at * size, n, from_top, k);
+    // The same place of the next row, or of one behind it; of long rows the next segment of this one.
+    const char *ahead = x + at * size + (bytes > FETCHED ? SEGMENT * size : bytes > AHEAD ? bytes : AHEAD);
+    if (kept != NULL) parts[i].sum = NAME(kept_exponentials)(x + at * size, n, from_top, k, kept + (i - from) * SEGMENT, ahead);
+    else parts[i].sum = NAME(sum_exponentials)(x + at * size, n, from_top, k, ahead);
   }
 }
 
@@ -130,9 +141,6 @@ static void NAME(write_segments)(const ga_softmax *s, int64_t row, int64_t from,
     m.x = x + at * size;
     if (how == KEPT) m.kept = kept + (i - from) * SEGMENT;
     if (how == KEPT && s->segments > 1) m.by = (float)(exp2(((double)parts[i].top - whole.top) * k) / whole.sum);
-    // The same place of the next row, or of one behind it. Prefetching is no access, so that there
-    // need not be one.
-    m.ahead = at * size < FETCHED ? m.x + (bytes > AHEAD ? bytes : AHEAD) : m.x;
     NAME(emit)(how, past, &m, until - at, out + at * size);
     if (until < end) NAME(emit)(FILL, past, &fill, end - until, out + until * size);
   }
@@ -174,7 +182,7 @@ GA_INLINE void NAME(rows_in_vectors)(const int width, const ga_softmax *s, int64
     int64_t rows = end - row < side_by_side ? end - row : side_by_side, count = rows * n;
     lanes v = count >= LANES ? load(TYPE, x, 0) : get_part(TYPE, x, count);
     v = pick(unused, all(-INFINITY), GA_PERMUTE(v, spread));
-    lanes top = group_max(v, width), e = softmax_exp2((v - top) * k), sum = group_sum(e, width);
+    lanes top = group_max(v, width), e = softmax_exp2(TYPE, (v - top) * k), sum = group_sum(e, width);
     lanes y = GA_PERMUTE(s->log ? (v - top) * s->scale - log_of(sum) : e / sum, pack);
     if (count >= LANES) put(TYPE, 0, out, y);
     else put_part(TYPE, out, count, y);
@@ -198,27 +206,28 @@ GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const ch
   float k = s->scale * GA_LOG2_E;
   lanes v[REGISTERS];
   for (int64_t at = 0; at < V * LANES * size; at += 64) __builtin_prefetch(x + at + AHEAD, 0, 2);
-  _Pragma("GCC unroll 8") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
+  _Pragma("GCC unroll 16") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
   v[V - 1] = last == LANES ? load(TYPE, x, (V - 1) * LANES) : get_part(TYPE, x + (V - 1) * LANES * size, last);
-  lanes top = v[0];
-  _Pragma("GCC unroll 8") for (int i = 1; i < V; i++) top = GA_MAX(v[i], top);
-  top = group_max(top, LANES);
-  lanes sum = {0}, e[REGISTERS];
-  _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) {
-    e[i] = softmax_exp2((v[i] - top) * k);
-    sum += e[i];
-  }
-  sum = group_sum(sum, LANES);
+  // Four of each, or else one waits for the other.
+  lanes tops[4], sums[4] = {{0}};
+  for (int t = 0; t < 4; t++) tops[t] = v[t < V ? t : 0];
+  _Pragma("GCC unroll 16") for (int i = 4; i < V; i++) tops[i % 4] = GA_MAX(v[i], tops[i % 4]);
+  const lanes top = group_max(GA_MAX(GA_MAX(tops[0], tops[1]), GA_MAX(tops[2], tops[3])), LANES);
   if (s->log) {
-    lanes less = log_of(sum);
-    _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) e[i] = (v[i] - top) * s->scale - less;
+    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) sums[i % 4] += softmax_exp2(TYPE, (v[i] - top) * k);
+    lanes less = log_of(group_sum((sums[0] + sums[1]) + (sums[2] + sums[3]), LANES));
+    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] = (v[i] - top) * s->scale - less;
   } else {
-    lanes by = 1 / sum;
-    _Pragma("GCC unroll 8") for (int i = 0; i < V; i++) e[i] *= by;
+    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) {
+      v[i] = softmax_exp2(TYPE, (v[i] - top) * k);
+      sums[i % 4] += v[i];
+    }
+    lanes by = 1 / group_sum((sums[0] + sums[1]) + (sums[2] + sums[3]), LANES);
+    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] *= by;
   }
-  _Pragma("GCC unroll 8") for (int i = 0; i < V - 1; i++) put(TYPE, 0, out + i * LANES * size, e[i]);
-  if (last == LANES) put(TYPE, 0, out + (V - 1) * LANES * size, e[V - 1]);
-  else put_part(TYPE, out + (V - 1) * LANES * size, last, e[V - 1]);
+  _Pragma("GCC unroll 16") for (int i = 0; i < V - 1; i++) put(TYPE, 0, out + i * LANES * size, v[i]);
+  if (last == LANES) put(TYPE, 0, out + (V - 1) * LANES * size, v[V - 1]);
+  else put_part(TYPE, out + (V - 1) * LANES * size, last, v[V - 1]);
 }
 
 // short_rows computes rows [row, end) of up to REGISTERS vectors.
@@ -236,12 +245,42 @@ static void NAME(short_rows)(const ga_softmax *s, int64_t row, int64_t end, char
       case 5: NAME(row_in_registers)(5, s, x, seen, out); break;
       case 6: NAME(row_in_registers)(6, s, x, seen, out); break;
       case 7: NAME(row_in_registers)(7, s, x, seen, out); break;
-      default: NAME(row_in_registers)(8, s, x, seen, out);
+#if LANES == 16
+      case 8: NAME(row_in_registers)(8, s, x, seen, out); break;
+      case 9: NAME(row_in_registers)(9, s, x, seen, out); break;
+      case 10: NAME(row_in_registers)(10, s, x, seen, out); break;
+      case 11: NAME(row_in_registers)(11, s, x, seen, out); break;
+      case 12: NAME(row_in_registers)(12, s, x, seen, out); break;
+      case 13: NAME(row_in_registers)(13, s, x, seen, out); break;
+      case 14: NAME(row_in_registers)(14, s, x, seen, out); break;
+      case 15: NAME(row_in_registers)(15, s, x, seen, out); break;
+#endif
+      default: NAME(row_in_registers)(REGISTERS, s, x, seen, out);
     }
     if (seen < s->columns) NAME(emit)(FILL, 0, &fill, s->columns - seen, out + seen * ga_size(TYPE));
   }
 }
 #endif
+
+// rows_of_one computes rows [row, end) of one segment each. The next row's maximum is found before a row is written, for
+// which its sum is not ready at once.
+static void NAME(rows_of_one)(const ga_softmax *s, int64_t row, int64_t end, float *kept, char *out, int past) {
+  const int64_t size = ga_size(TYPE), bytes = s->columns * size;
+  const int how = s->log ? LOGARITHM : kept != NULL ? KEPT : AGAIN;
+  const char *x = (const char *)s->in + row * bytes, *ahead = x + (bytes > AHEAD ? bytes : AHEAD);
+  float k = s->scale * GA_LOG2_E, top = row < end ? NAME(top_of)(x, seen_of(s, row)) : 0;
+  emission fill = {.by = s->log ? -INFINITY : 0};
+  for (; row < end; row++, x += bytes, ahead += bytes, out += bytes) {
+    int64_t seen = seen_of(s, row);
+    float from_top = top == -INFINITY ? 0 : top;
+    float sum = kept != NULL ? NAME(kept_exponentials)(x, seen, from_top, k, kept, ahead) : NAME(sum_exponentials)(x, seen, from_top, k, ahead);
+    float next = row + 1 < end ? NAME(top_of)(x + bytes, seen_of(s, row + 1)) : 0;
+    emission m = {.kept = kept, .x = x, .top = top, .k = s->log ? s->scale : k, .by = 1 / sum, .log = s->log ? logf(sum) : 0};
+    NAME(emit)(how, past, &m, seen, out);
+    if (seen < s->columns) NAME(emit)(FILL, past, &fill, s->columns - seen, out + seen * size);
+    top = next;
+  }
+}
 
 // some_rows computes rows [row, end).
 static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_softmax_part *parts, float *kept, char *out, int past) {
@@ -256,6 +295,10 @@ static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_so
     return;
   }
 #endif
+  if (s->segments == 1) {
+    NAME(rows_of_one)(s, row, end, kept, out, past);
+    return;
+  }
   for (; row < end; row++, out += bytes) {
     NAME(sum_segments)(s, row, 0, s->segments, parts, kept);
     NAME(write_segments)(s, row, 0, s->segments, parts, kept, out, past);
@@ -297,8 +340,8 @@ static void NAME(naive)(const ga_softmax *s, int tid, int nthreads, char *scratc
     const char *x = (const char *)s->in + row * bytes;
     char *out = (char *)s->out + row * bytes;
     int64_t seen = seen_of(s, row);
-    float k = s->scale * GA_LOG2_E, top = NAME(top_of)(x, seen), sum = NAME(sum_exponentials)(x, seen, top, k);
-    emission m = {.x = x, .top = top, .k = s->log ? s->scale : k, .by = 1 / sum, .log = logf(sum), .ahead = x};
+    float k = s->scale * GA_LOG2_E, top = NAME(top_of)(x, seen), sum = NAME(sum_exponentials)(x, seen, top, k, x);
+    emission m = {.x = x, .top = top, .k = s->log ? s->scale : k, .by = 1 / sum, .log = logf(sum)};
     emission fill = {.by = s->log ? -INFINITY : 0};
     NAME(emit)(s->log ? LOGARITHM : AGAIN, 0, &m, seen, out);
     if (seen < s->columns) NAME(emit)(FILL, 0, &fill, s->columns - seen, out + seen * ga_size(TYPE));

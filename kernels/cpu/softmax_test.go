@@ -21,10 +21,12 @@ func TestSoftmaxGate(t *testing.T) {
 	t.Setenv("GEMMAUDIT_ISA", "")
 	devices["past the cache"] = open(t, 2)
 	devices["past the cache"].spec.LastLevelCacheBytes = 1
+	devices["without bf16"] = open(t, 2)
+	devices["without bf16"].features.AVX512BF16 = false
 	for dt, on := range map[kernels.DType]map[string][]string{
 		kernels.FP32: {"": {"block", "reread", "naive"}, "portable": {"block", "reread", "naive"}, "past the cache": {"block"}},
 		kernels.FP16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"block"}},
-		kernels.BF16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"reread"}},
+		kernels.BF16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"reread"}, "without bf16": {"block"}},
 	} {
 		for _, p := range kernels.SoftmaxProblems(dt) {
 			check, err := kernels.NewSoftmaxCheck(p, 7)

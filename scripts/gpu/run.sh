@@ -151,7 +151,7 @@ sanitize_gpu() {
   fi
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
-  news "$cc" softmax_warp softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
+  news "$cc" softmax_warp softmax_scalar softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
   news "$cc" fused_product && patterns+=('cuda/decoder ^TestFuse$')
   news "$cc" transformer && patterns+=('cuda/decoder ^TestRotateAttend$')
   [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$')

@@ -17,10 +17,22 @@ type cluster struct{}
 // rowThreads is how many threads a block has at most.
 const rowThreads = 1024
 
-// mostCluster is how many blocks a cluster has at most. Some GPUs have clusters of 16, which
-// were slower than 8 wherever both hold a row: they wait for a whole one of the GPU's groups of
-// multiprocessors.
-const mostCluster = 8
+// mostCluster is how many blocks a cluster has at most where every GPU has it, and wideCluster where 9.0 has it. They wait
+// for a whole one of the GPU's groups of multiprocessors, and were slower than 8 for rows of which two or more blocks
+// of those run on a multiprocessor: wider ones are for rows of more than wideBytes.
+const (
+	mostCluster = 8
+	wideCluster = 16
+	wideBytes   = 400 << 10
+)
+
+// widest is how many blocks may share a row.
+func (p Problem) widest(a planning.Arch) int {
+	if a.CC == 90 && p.kept()*pieceBytes > wideBytes {
+		return wideCluster
+	}
+	return mostCluster
+}
 
 // blockTile is how many pieces a thread has.
 type blockTile struct{ vectors int }
@@ -55,8 +67,8 @@ func (cluster) Supports(a planning.Arch, p Problem) string {
 		return reason
 	case a.CC < 90:
 		return fmt.Sprintf("needs clusters of blocks, of compute capability 9.0; this GPU has %d.%d", a.CC/10, a.CC%10)
-	case p.rows > planning.LargestExtent/mostCluster:
-		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/mostCluster, p.rows)
+	case p.rows > planning.LargestExtent/wideCluster:
+		return fmt.Sprintf("takes up to %d rows, not %d", planning.LargestExtent/wideCluster, p.rows)
 	case p.pieces() < 2:
 		return "takes rows of more than 16 bytes"
 	}
@@ -72,9 +84,11 @@ func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a
 // Candidates differ in that and in how many blocks share a row.
 func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
-	for blocks := 2; blocks <= mostCluster; blocks *= 2 {
+	for blocks := 2; blocks <= p.widest(a); blocks *= 2 {
 		all = append(all, p.rowPlans(a, "cluster", blocks)...)
-		all = append(all, p.aheadPlans(a, blocks)...)
+		if blocks <= mostCluster {
+			all = append(all, p.aheadPlans(a, blocks)...)
+		}
 	}
 	return all
 }

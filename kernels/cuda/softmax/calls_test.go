@@ -35,6 +35,7 @@ type toldCall struct {
 	Cluster     int    `json:"cluster"`
 	Shared      int    `json:"shared"` // dynamic, in bytes
 	Cooperative bool   `json:"cooperative"`
+	Overlap     bool   `json:"overlap"` // with the launch before it
 	Flags       int64  `json:"flags"`
 	Args        string `json:"args"`
 }
@@ -113,6 +114,6 @@ func tellCall(a planning.Arch, ask askedCall) (toldCall, error) {
 	}
 	return toldCall{
 		Label: planning.JoinLabel(best.Name(), plan.Label), Symbol: c.Kernel, Source: k.Source, Grid: c.Grid.X, Block: c.Block.X,
-		Cluster: c.Cluster.X, Shared: c.Shared, Cooperative: c.Cooperative, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
+		Cluster: c.Cluster.X, Shared: c.Shared, Cooperative: c.Cooperative, Overlap: c.Overlap, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
 	}, nil
 }

@@ -96,6 +96,8 @@ type work struct {
 	// issued is the cycles in which warps issue instructions over the whole launch, and alone how long
 	// a block by itself computes, in seconds, where pieces do not tell.
 	issued, alone float64
+	// lost is the part of memory's time that is lost to how rows lie.
+	lost float64
 	// parts is whether the kernel is for rows of any form, though p's have one.
 	parts bool
 	// held is the bytes that a block has under way at once, at most, and passes how often
@@ -133,6 +135,7 @@ const (
 	spreading     = 0.034 // part of memory's time that is lost for each spreadFrom bytes of a multiprocessor
 	spreadFrom    = 64e3  // under way beyond as many, of spreadMost times as many
 	spreadMost    = 1.9
+	keptMemory    = 0.987   // of memory's time, where what is written may stay in L2 for a while
 	l2Reached     = 0.263   // part of what L2 gives a multiprocessor, where that is read and written
 	sharpness     = 3       // the exponent of the norm of a launch's bounds: how little they add up
 	beginOfLaunch = 0.9     // part of a block's life in which a launch has nothing else to do
@@ -187,6 +190,10 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 	memory := (in*(1+w.again) + out) / bandwidth
 	if !p.stays(a) { // memory is slower the more places are read and written at a time
 		memory *= 1 + spreading*min(spreadMost, max(0, w.held*float64(w.perSM)/spreadFrom-1))
+		if p.keep {
+			memory *= keptMemory
+		}
+		memory *= 1 + w.lost
 	}
 
 	f := p.form()

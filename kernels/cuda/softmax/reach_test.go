@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,8 +21,8 @@ import (
 )
 
 const (
-	// reachBytes is the size of the input; what is moved, twice that, is several times an L2.
-	reachBytes = 256 << 20
+	// reachMiB is the size of the input; what is moved, twice that, is several times an L2.
+	reachMiB = 256
 	// reachTiny is how many columns rows have at least for which more than auto and warp is measured: others
 	// have a block a row, of millions.
 	reachTiny = 200
@@ -38,6 +39,28 @@ var reachColumns = []struct {
 	{[]int{1, 3, 7, 33, 77, 129, 257, 601, 1000, 1023, 2049, 4097, 10007, 32767, 50257, 100003}, 0.85},
 }
 
+// fromEnv are the numbers of a variable, with commas between them, or those that hold without it.
+func fromEnv(b *testing.B, name string, without ...int) []int {
+	text := os.Getenv(name)
+	if text == "" {
+		return without
+	}
+	var all []int
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 {
+			b.Fatalf("%s is %q: expected numbers from 1 on", name, text)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// reachBytes is the size of the input: GEMMAUDIT_SOFTMAX_MIB says another one.
+func reachBytes(b *testing.B) int64 {
+	return int64(fromEnv(b, "GEMMAUDIT_SOFTMAX_MIB", reachMiB)[0]) << 20
+}
+
 // reach is the memory that all cases of one type share.
 type reach struct {
 	gputest.GPU
@@ -45,8 +68,9 @@ type reach struct {
 }
 
 func newReach(b *testing.B, d gputest.GPU, dt kernels.DType) reach {
-	r := reach{GPU: d, in: gputest.Buffer(b, d, reachBytes), out: gputest.Buffer(b, d, reachBytes)}
-	if err := r.in.Fill(kernels.Normal, dt, reachBytes/int64(dt.Size()), 1); err != nil {
+	bytes := reachBytes(b)
+	r := reach{GPU: d, in: gputest.Buffer(b, d, bytes), out: gputest.Buffer(b, d, bytes)}
+	if err := r.in.Fill(kernels.Normal, dt, bytes/int64(dt.Size()), 1); err != nil {
 		b.Fatal(err)
 	}
 	return r
@@ -137,20 +161,25 @@ func ofFamily(all []*kerneltest.Series, name string) []*kerneltest.Series {
 	return out
 }
 
-// BenchmarkReach measures auto and every way of every kernel on rows of many lengths, 256 MiB in and
+// BenchmarkReach measures auto and every way of every kernel on rows of many lengths, 256 MiB in (see reachBytes) and
 // as much out, in one interleaved run with plain copies of as many bytes. A line has the bandwidth of the better
 // copy, auto's choice with its share of that, and the best share of each kernel; a second one has the
 // shares of all ways among which auto picks, the fastest first, with what the model expects. GEMMAUDIT_SOFTMAX
-// selects cases by a part of their name: "fp16 c4096 ". The last line counts those of all types that are below.
+// selects cases by a part of their name: "fp16 c4096 "; GEMMAUDIT_SOFTMAX_COLUMNS are other counts of columns. The last line counts those of all types that are below.
 func BenchmarkReach(b *testing.B) {
 	d := gputest.First(b)
 	below, cases := 0, 0
 	for _, dt := range types {
-		for _, goal := range reachColumns {
+		goals := slices.Clone(reachColumns)
+		if columns := fromEnv(b, "GEMMAUDIT_SOFTMAX_COLUMNS"); columns != nil {
+			goals = goals[:1]
+			goals[0].columns = columns
+		}
+		for _, goal := range goals {
 			worst, missed := 1.0, 0
 			ran := false
 			for _, columns := range goal.columns {
-				o := kernels.SoftmaxProblem{Rows: reachBytes / dt.Size() / columns, Columns: columns, DType: dt}
+				o := kernels.SoftmaxProblem{Rows: int(reachBytes(b)) / dt.Size() / columns, Columns: columns, DType: dt}
 				name := fmt.Sprintf("%s c%d m%d", dt, columns, o.Rows)
 				if !strings.Contains(name+" ", os.Getenv("GEMMAUDIT_SOFTMAX")) {
 					continue

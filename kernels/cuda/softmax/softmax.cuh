@@ -42,6 +42,13 @@ __device__ __forceinline__ float weightOfLogit(float logit, float base, float sc
     return exp2Approximate((logit - base) * scale2);
 }
 
+// reciprocal is that of a sum of weights: 0, NaN, or a number that is not small.
+__device__ __forceinline__ float reciprocal(float sum) {
+    float v;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(sum));
+    return v;
+}
+
 // rebased is a sum of weights relative to top, relative to base, which is no smaller.
 __device__ __forceinline__ float rebased(Weights w, float base, float scale2) {
     return w.sum * weightOfLogit(w.top, base, scale2);

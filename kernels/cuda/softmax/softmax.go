@@ -22,6 +22,9 @@ type Problem struct {
 	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
 	// of input and output and the distance of rows; based is the same of the addresses alone.
 	aligned, based int
+	// keep is whether a plan's output is written as what stays in L2, whatever its size: parts of a line that several
+	// blocks write are to meet there.
+	keep bool
 }
 
 // Addresses are where the operands of a softmax lie on the device.
@@ -128,7 +131,7 @@ func (p Problem) stays(a planning.Arch) bool {
 func (p Problem) call(a planning.Arch, kernel string, blocks, threads, each int, at Addresses) planning.Call {
 	c := planning.Call{Kernel: kernel, Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: threads}, Overlap: a.CC >= 90}
 	c.Args.Pointer(at.in).Pointer(at.out).Pointer(at.exchange)
-	c.Args.Int32(p.rows, p.columns, p.queries, each, planning.OneIf(p.log), planning.OneIf(!p.stays(a)))
+	c.Args.Int32(p.rows, p.columns, p.queries, each, planning.OneIf(p.log), planning.OneIf(!p.keep && !p.stays(a)))
 	c.Args.Float32(float64(p.scale)).Float32(float64(p.scale) * math.Log2E)
 	return c
 }

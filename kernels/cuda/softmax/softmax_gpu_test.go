@@ -6,11 +6,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 )
 
@@ -110,20 +114,95 @@ func TestSoftmaxGate(t *testing.T) {
 	})
 }
 
-// TestSmallSoftmax runs few small softmaxes in every way, for tools that watch every access: rows
-// shorter and longer than a piece, aligned and not, behind a mask, and blocks that share rows.
+// TestSmallSoftmax runs few small softmaxes in every way: rows shorter and longer than a piece, aligned and not, behind
+// a mask, and blocks that share rows. With -short, for tools that watch every access, each kernel runs once.
 func TestSmallSoftmax(t *testing.T) {
+	if testing.Short() {
+		watch(t)
+		return
+	}
 	gate(t, func(d kernels.DType) []kernels.SoftmaxProblem {
-		all := []kernels.SoftmaxProblem{
+		return []kernels.SoftmaxProblem{
 			{Rows: 37, Columns: 3, DType: d},
 			{Rows: 9, Columns: 133, DType: d, Queries: 100, Log: true},
 			{Rows: 3, Columns: 2048, DType: d},
+			{Rows: 9, Columns: 9001, DType: d, Log: true},
+			{Rows: 75, Columns: 141, DType: d},
+			{Rows: 140, Columns: 600, DType: d, Queries: 7},
 		}
-		if testing.Short() {
-			return all[1:]
-		}
-		return append(all, kernels.SoftmaxProblem{Rows: 9, Columns: 9001, DType: d, Log: true}, kernels.SoftmaxProblem{Rows: 75, Columns: 141, DType: d}, kernels.SoftmaxProblem{Rows: 140, Columns: 600, DType: d, Queries: 7})
 	})
+}
+
+// alone is a GPU that runs launches with nothing around them. Under tools that watch every access, what stands around
+// a block of launches takes longer than a launch.
+type alone struct{ gputest.GPU }
+
+func (d alone) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	for i := range n {
+		l, ok := launches[i%len(launches)].(*driver.Launch)
+		if !ok {
+			return kernels.Span{}, fmt.Errorf("launch %d is a %T", i, launches[i%len(launches)])
+		}
+		if _, err := d.Once(l); err != nil {
+			return kernels.Span{}, err
+		}
+	}
+	return kernels.Span{}, ctx.Err()
+}
+
+// watch runs each kernel once that small rows take, at the first problem at which some plan has it: clusters that go
+// from row to row, blocks that share rows, and rows shorter and longer than a piece, of all forms.
+func watch(t *testing.T) {
+	d := alone{gputest.First(t)}
+	for _, dt := range types {
+		t.Run(string(dt), func(t *testing.T) {
+			ran := map[string]bool{}
+			for _, o := range []kernels.SoftmaxProblem{
+				{Rows: 9, Columns: 401, DType: dt, Queries: 100, Log: true},
+				{Rows: 13, Columns: 14001, DType: dt},
+				{Rows: 13, Columns: 16384, DType: dt},
+				{Rows: 3, Columns: 4097, DType: dt, Log: true},
+				{Rows: 3, Columns: 2048, DType: dt},
+				{Rows: 75, Columns: 141, DType: dt},
+				{Rows: 40, Columns: 128, DType: dt},
+				{Rows: 37, Columns: 3, DType: dt},
+			} {
+				p, err := NewProblem(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var check *kernels.SoftmaxCheck
+				for _, f := range Families() {
+					for _, way := range cudatest.Ways(d.Arch(), f, p) {
+						plan := way.Plan(d.Arch(), p)
+						call := plan.Bind(Addresses{})[0]
+						key := call.Kernel
+						if call.Cooperative { // its blocks meet
+							key += " together"
+						}
+						if ran[key] {
+							continue
+						}
+						ran[key] = true
+						if check == nil {
+							whole, err := kernels.NewSoftmaxCheck(o, 1)
+							if err != nil {
+								t.Fatal(err)
+							}
+							check = whole.Brief()
+						}
+						if _, err := check.Margin(context.Background(), d, NewWay(d.Device, f.Name(), "", way)); err != nil {
+							t.Errorf("%s %s: %v", f.Name(), plan.Label, err)
+						}
+					}
+				}
+			}
+			if len(ran) == 0 {
+				t.Skip("nothing of this type")
+			}
+			t.Logf("%d kernels: %s", len(ran), strings.Join(slices.Sorted(maps.Keys(ran)), ", "))
+		})
+	}
 }
 
 // TestOperandsApart: input and output at different distances to boundaries of 16 bytes give

@@ -54,8 +54,9 @@ struct Stretch {
             barrierInitFence();
         }
 #endif
-        dependentsMayStart();
+        // The launch after the next would take room on some multiprocessors that the next one needs.
         waitForPredecessor();
+        dependentsMayStart();
 #if __CUDA_ARCH__ >= 900
         if (thread == 0) {
             const uint32_t bytes = whole * static_cast<uint32_t>(sizeof(T));
@@ -113,13 +114,6 @@ struct Stretch {
 #endif
     }
 };
-
-// reciprocal is that of a sum of weights: 0, NaN, or a number that is not small.
-__device__ __forceinline__ float reciprocal(float sum) {
-    float v;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(sum));
-    return v;
-}
 
 template <class T, int LANES, int ELEMENTS>
 __device__ __forceinline__ void run(const SoftmaxParams& p) {

@@ -97,7 +97,7 @@ func held(t testing.TB, f family, c planning.Call) int {
 	name := c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:]
 	switch f.Name() {
 	case "warp":
-		if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+		if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") || strings.HasPrefix(c.Kernel, "ga_softmax_scalar_") {
 			return 0
 		}
 		if _, err := fmt.Sscanf(name, "%dx%d", &lanes, &vectors); err != nil {
@@ -169,8 +169,23 @@ func checkPlan(a planning.Arch, f family, p Problem, plan plan, t testing.TB) er
 	if n := held(t, f, c); n > 0 && n < pieces {
 		return fmt.Errorf("%s: %s keeps %d pieces of a row of %d", plan.Label, c.Kernel, n, pieces)
 	}
-	if strings.HasPrefix(c.Kernel, "ga_softmax_staged_") {
+	switch {
+	case strings.HasPrefix(c.Kernel, "ga_softmax_staged_"):
 		return checkStaged(p, c, l.Tile[0])
+	case strings.HasPrefix(c.Kernel, "ga_softmax_scalar_"):
+		return checkScalar(p, c, l.Tile[0])
+	}
+	return nil
+}
+
+// checkScalar holds a launch of blocks that have `each` rows against the kernel's elements of a lane and rows of a warp.
+func checkScalar(p Problem, c planning.Call, each int) error {
+	var elements, rows int
+	if _, err := fmt.Sscanf(c.Kernel[strings.LastIndexByte(c.Kernel, '_')+1:], "%dx%d", &elements, &rows); err != nil {
+		return fmt.Errorf("kernel %s: %w", c.Kernel, err)
+	}
+	if p.DType != kernels.FP32 || 32*elements < p.columns || each != c.Block.X/32*rows || c.Shared != 0 {
+		return fmt.Errorf("%s: %d rows of %d columns to a block of %d threads", c.Kernel, each, p.columns, c.Block.X)
 	}
 	return nil
 }
@@ -319,7 +334,7 @@ func TestChoice(t *testing.T) {
 		{1 << 20, 64, kernels.FP32, "warp"},
 		{4096, 64, kernels.FP32, "warp"},
 		{1 << 18, 256, kernels.FP32, "warp staged 32 lanes 8 elements 4 rows"},
-		{1 << 18, 512, kernels.BF16, "warp 32 lanes 2 rows"},
+		{1 << 18, 512, kernels.BF16, "warp"},
 		{16, 64, kernels.FP16, "block 32 threads 1 vectors"},
 		{131200, 1023, kernels.FP16, "warp"},
 		{32760, 4097, kernels.BF16, "block"},

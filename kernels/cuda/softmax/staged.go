@@ -22,6 +22,15 @@ const (
 // stagedBytes are those of the rows of a block, nearly.
 var stagedBytes = []int{2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10}
 
+// What is lost of memory's time: where blocks' stretches end within sectors, which are written in two parts, and where
+// lanes have so many bytes of rows that other kernels read 16 at a time that few warps run.
+const (
+	sectorBytes = 32 // what memory reads and writes at least
+	sectorLoss  = 0.015
+	wideLane    = 128
+	wideLoss    = 0.03
+)
+
 // Cycles in which a warp issues instructions: for the elements that it has at once, for one of each
 // lane, and for a step of a sum over lanes.
 const (
@@ -52,6 +61,7 @@ func (p Problem) stagedPlans(a planning.Arch) []plan {
 	if p.queries != 0 || p.based < pieceBytes {
 		return nil
 	}
+	p.keep = true
 	var all []plan
 	for _, t := range p.stagedTilesOf() {
 		unit := stagedThreads / 32
@@ -100,6 +110,12 @@ func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok 
 		alone: max(1, turns/(stagedThreads/32)) * stagedLone * issued / (a.ClockMHz * 1e6),
 	}
 	w.issued = float64(w.blocks) * turns * issued
+	if each*p.columns*p.DType.Size()%sectorBytes != 0 {
+		w.lost += sectorLoss
+	}
+	if t.elements*p.DType.Size() >= wideLane && p.form() == wholeRows {
+		w.lost += wideLoss
+	}
 	return plan{
 		Label:   fmt.Sprintf("staged %d lanes %d elements %d rows", t.lanes, t.elements, each),
 		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},

@@ -33,6 +33,13 @@ var stagedTiles = []stagedTile{
 	{lanes: 32, elements: 32},
 }
 
+// scalarTiles is every tile of rows taken element by element: elements of a lane, and rows of a warp, the shortest first.
+var scalarTiles = []scalarTile{
+	{elements: 16, rows: 1},
+	{elements: 24, rows: 1},
+	{elements: 32, rows: 1},
+}
+
 // blockTiles is every tile of a block: pieces of 16 bytes of a thread.
 var blockTiles = []blockTile{
 	{vectors: 1},

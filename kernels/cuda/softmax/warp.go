@@ -7,7 +7,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// warp is softmax_warp.cu and softmax_staged.cu: short rows in registers, each by a warp or a part of one.
+// warp is softmax_warp.cu, softmax_scalar.cu and softmax_staged.cu: short rows in registers, each by a warp or a part of
+// one.
 type warp struct{}
 
 // warpThreads is what softmax_warp.cu fixes.
@@ -41,7 +42,8 @@ func (w warp) Supports(a planning.Arch, p Problem) string {
 	if reason := planning.TypeReason(a, p.DType); reason != "" {
 		return reason
 	}
-	if _, _, ok := w.tileOf(p); !ok {
+	_, _, whole := w.tileOf(p)
+	if _, scalar := p.scalarTileOf(); !whole && !scalar {
 		last := warpTiles[len(warpTiles)-1]
 		return fmt.Sprintf("takes rows of up to %d bytes, not %d columns", last.lanes*last.vectors*pieceBytes, p.columns)
 	}
@@ -50,14 +52,16 @@ func (w warp) Supports(a planning.Arch, p Problem) string {
 
 func (w warp) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(w.Candidates(a, p)) }
 
-// Candidates are those of one row to a group of lanes, and of more, and those of rows in shared memory.
+// Candidates are those of one row to a group of lanes, and of more, those of rows taken element by element, and those of
+// rows in shared memory.
 func (w warp) Candidates(a planning.Arch, p Problem) []plan {
-	t, f, _ := w.tileOf(p)
 	var all []plan
-	for each := t.rows; each >= 1; each /= 2 {
-		all = append(all, t.plan(a, p, f, each))
+	if t, f, ok := w.tileOf(p); ok {
+		for each := t.rows; each >= 1; each /= 2 {
+			all = append(all, t.plan(a, p, f, each))
+		}
 	}
-	return append(all, p.stagedPlans(a)...)
+	return append(append(all, p.scalarPlans(a)...), p.stagedPlans(a)...)
 }
 
 // plan is that of groups that take each rows.

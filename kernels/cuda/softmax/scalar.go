@@ -1,0 +1,68 @@
+package softmax
+
+import (
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// scalarTile is how rows are divided that are taken element by element: elements of a lane, and rows of a warp.
+type scalarTile struct{ elements, rows int }
+
+// What softmax_scalar.cu fixes, and from how many columns on it was faster than rows in shared memory.
+const (
+	scalarThreads = 128
+	scalarColumns = 257
+)
+
+// Cycles in which a warp issues instructions: for what it does once, and for each element of a lane.
+const (
+	scalarTurn    = 90
+	scalarElement = 6
+)
+
+// scalarTileOf is the smallest tile that holds a row; ok is false where none does or is built.
+func (p Problem) scalarTileOf() (t scalarTile, ok bool) {
+	if p.DType != kernels.FP32 || p.columns < scalarColumns {
+		return t, false
+	}
+	for _, t := range scalarTiles {
+		if 32*t.elements >= p.columns {
+			return t, true
+		}
+	}
+	return t, false
+}
+
+// scalarPlans are the plans of warps that take rows element by element, wherever they begin.
+func (p Problem) scalarPlans(a planning.Arch) []plan {
+	t, ok := p.scalarTileOf()
+	if !ok {
+		return nil
+	}
+	p.keep = true
+	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("scalar", anyRows), t.elements, t.rows)
+	perSM := residentBlocks(a, kernel, scalarThreads, 0)
+	if perSM == 0 {
+		return nil
+	}
+	each := scalarThreads / 32 * t.rows
+	issued := scalarTurn + scalarElement*float64(t.elements*t.rows)
+	w := work{
+		blocks: planning.DivideUp(p.rows, each), threads: scalarThreads, perSM: perSM, held: float64(each*p.columns*p.DType.Size()) * p.seen(),
+		passes: 1, meeting: warpMeeting, sharing: 1, alone: stagedLone * issued / (a.ClockMHz * 1e6),
+	}
+	w.issued = float64(w.blocks*scalarThreads/32) * issued
+	if t.elements*p.DType.Size() >= wideLane && p.form() == wholeRows {
+		w.lost = wideLoss
+	}
+	return []plan{{
+		Label:   fmt.Sprintf("scalar %d elements %d rows", t.elements, t.rows),
+		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
+		Seconds: w.seconds(a, p),
+		Bind: func(at Addresses) []planning.Call {
+			return []planning.Call{p.call(a, kernel, w.blocks, scalarThreads, 1, at)}
+		},
+	}}
+}
