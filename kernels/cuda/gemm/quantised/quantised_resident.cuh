@@ -29,7 +29,6 @@ struct ResidentParams {
     int run, rest; // units of rows of a block, of which the first rest blocks have one more
     int parked;    // where in shared memory barriers begin, and behind 256 bytes parked sums
     int pairs;     // two elements of C may be written at once
-    int ahead;     // all weights are asked for at once
 };
 
 constexpr int RESIDENT_THREADS = 512;
@@ -90,18 +89,6 @@ struct Resident {
         }
     }
 
-    // prefetch asks for the sectors of a unit, its warps for every fourth step, so that they are in L2
-    // when they are loaded.
-    __device__ __forceinline__ void prefetch(int index, int from) const {
-        const uint8_t *at = record<Weights::BYTES>(p, index / 2, begin) + index % 2 * Weights::PART + lane * 32;
-#pragma unroll 1
-        for (int step = from + threadIdx.x / 32 % 4; step < count; step += 4) {
-            for (int i = 0; i < Weights::PART; i += 1024) {
-                if (i + lane * 32 < Weights::PART) prefetchSector(at + static_cast<int64_t>(step) * Weights::BYTES + i);
-            }
-        }
-    }
-
     __device__ void run() {
         const int block = blockIdx.x;
         const int first = p.run * block + min(block, p.rest), last = first + p.run + (block < p.rest);
@@ -111,7 +98,6 @@ struct Resident {
         if (index < last) {
             load(ring[0], at);
             if constexpr (RING == 2) load(ring[1], at + Weights::BYTES);
-            for (int i = index; p.ahead && i < last; i += RESIDENT_WARPGROUPS) prefetch(i, i == index ? 2 : 0);
         }
         if (threadIdx.x < 32 && electOne()) {
             prefetchMap(&p.tokens);

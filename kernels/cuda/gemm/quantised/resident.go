@@ -155,6 +155,6 @@ func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: r.tokens, BoxCols: 64, Swizzle: 128,
 	})
 	k.Args.Pointer(at.B).Pointer(at.C).Int64(int64(p.LDC)).Int64(evictFirst).Int32(p.M, p.N, r.steps, r.share)
-	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4), notAhead).Align(64)
+	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4)).Align(64)
 	return k
 }
