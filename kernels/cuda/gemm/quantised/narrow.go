@@ -32,6 +32,7 @@ type narrow struct {
 	shift     int // of a window's steps: narrowSteps << shift
 	groups    int // of rows
 	rowBlocks int // that share them
+	early     int // groups of a warp that a launch asks for before the one before has ended
 }
 
 // span is how many steps a window has.
@@ -39,6 +40,9 @@ func (n narrow) span() int { return narrowSteps << n.shift }
 
 // sets of warps share a block's groups, each set with a warp for every window.
 func (n narrow) sets() int { return n.warps / n.windows }
+
+// rounds is how many groups a set has one after the other.
+func (n narrow) rounds() int { return planning.DivideUp(n.most(), n.sets()) }
 
 // most is how many groups a block may have.
 func (n narrow) most() int { return planning.DivideUp(n.groups, n.rowBlocks) }
@@ -87,8 +91,17 @@ func narrows(a planning.Arch, p Problem) []narrow {
 				n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
 			}
 			// Otherwise every multiprocessor has one, so that each has room for one of the next launch, not for two.
-			if n.fit(sharedOf(a, narrowMostWarps/n.warps)) {
-				all = append(all, n)
+			if !n.fit(sharedOf(a, narrowMostWarps/n.warps)) {
+				continue
+			}
+			all = append(all, n)
+			if n.warps < narrowMostWarps {
+				for _, n.early = range []int{1, n.rounds()} {
+					if n.early > all[len(all)-1].early {
+						all = append(all, n)
+					}
+				}
+				n.early = 0
 			}
 		}
 	}
@@ -128,7 +141,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6 * clockShare
 	// Of a scheduler, of the busiest multiprocessor: every warp has as many rounds.
 	warps := float64(n.windows*n.sets()) / 4
-	words := warps * float64(planning.DivideUp(n.most(), n.sets())*n.span()*8)
+	words := warps * float64(n.rounds()*n.span()*8)
 	cycles := narrowWordCycles + narrowTokenCycles*float64(n.tokens/8)
 	if n.bits == 8 {
 		cycles *= 1.4
@@ -149,9 +162,14 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	return t + norm(overlap, times...)
 }
 
-// label is "8x112 narrow 16 warps parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "8x112 narrow 16 warps early 2 parts 4": rows and columns of C that a block has, groups asked for
+// ahead, and blocks along K.
 func (n narrow) label() string {
-	return inParts(fmt.Sprintf("%dx%d narrow %d warps", n.tokens, n.columns(), n.warps), n.parts)
+	s := fmt.Sprintf("%dx%d narrow %d warps", n.tokens, n.columns(), n.warps)
+	if n.early > 0 {
+		s += fmt.Sprintf(" early %d", n.early)
+	}
+	return inParts(s, n.parts)
 }
 
 func (n narrow) columns() int { return n.most() * narrowRows }
@@ -181,7 +199,7 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, n.shift, planning.DivideUp(1024, n.windows), n.sets())
-	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4)).Align(8)
+	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), n.early).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

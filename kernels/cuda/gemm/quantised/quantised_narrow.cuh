@@ -43,6 +43,7 @@ struct NarrowParams {
     int most;     // groups that a block may have
     int scratch;  // where in shared memory sums begin, behind barriers
     int pairs;    // two elements of C may be written at once
+    int early;    // of a warp's groups, how many are asked for before the predecessor has ended
     uint64_t policy; // by which L2 keeps weights
 };
 
@@ -62,6 +63,8 @@ __device__ __forceinline__ uint32_t loadWeights4(const uint8_t *from, uint64_t p
     asm volatile("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(from), "l"(policy));
     return v;
 }
+__device__ __forceinline__ void prefetchSector(const uint8_t *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
 // arriveWhenCopied arrives at a barrier once what this thread has copied is there.
 __device__ __forceinline__ void arriveWhenCopied(uint32_t bar) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
@@ -179,6 +182,26 @@ struct Narrow {
         }
     }
 
+    // prefetch asks for a group's window, from a step on, so that it is in L2 when it is loaded. What is asked
+    // for is sectors of 32 bytes, not lines.
+    __device__ __forceinline__ void prefetch(int group, int step) const {
+        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART;
+        // Lanes have half of the first 512 bytes each, and half of those 2048 bytes on.
+        const uint8_t *codes = at + group % 4 * 512 + lane * 32 + lane / 16 * (2048 - 512) + step * Weights::BYTES;
+        const uint8_t *scales = at + lane / 8 * Weights::BYTES + Weights::CODES + group % 4 * 32 + lane % 8 * SCALE_BYTES;
+#pragma unroll 1
+        for (; step < span(); step++) {
+#pragma unroll
+            for (int i = 0; i < Weights::WORDS; i++) prefetchSector(codes + i * 4096);
+            codes += Weights::BYTES;
+        }
+#pragma unroll 1
+        for (int i = 0; i < span(); i += NARROW_STEPS) {
+            if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchSector(scales);
+            scales += NARROW_STEPS * Weights::BYTES;
+        }
+    }
+
     __device__ void run() {
         const int block = blockIdx.x;
         const int first = p.run * block + min(block, p.rest), last = first + p.run + (block < p.rest);
@@ -191,6 +214,8 @@ struct Narrow {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
         }
+#pragma unroll 1
+        for (int i = 0; i < p.early && group + i * p.sets < last; i++) prefetch(group + i * p.sets, i == 0 ? RING : 0);
         dependentsMayStart();
         if (threadIdx.x == 0) {
             for (int i = 0; i < 4; i++) barrierInit(arrived + 8 * i, blockDim.x);
