@@ -102,6 +102,10 @@ func choices(a planning.Arch, p Problem) []choice {
 			sharedMax := sharedOf(a, share)
 			for _, cut := range c.cuts(fit) {
 				c.streamed, c.blocks = cut[0], cut[1]
+				// Where a multiprocessor has no block, two of the next launch come to share one.
+				if c.beside && c.blocks != a.SMs {
+					continue
+				}
 				fitting := (sharedMax - c.shared(0)) / (c.shared(1) - c.shared(0))
 				c.stages = min(mostStages, int(c.busiest()), fitting)
 				least := min(2, c.steps)
@@ -127,7 +131,7 @@ func choices(a planning.Arch, p Problem) []choice {
 func (t tile) dense(a planning.Arch) []choice {
 	one := choice{tile: t, mma: !byWgmma(a), perSM: 1}
 	all := []choice{one}
-	if t.tokens <= 32 || !one.mma && t.tokens <= 64 {
+	if t.tokens <= 32 {
 		two := one
 		two.perSM = 2
 		all = append(all, two)
@@ -180,7 +184,7 @@ func (c choice) busiest() int64 {
 const (
 	// startSeconds is a launch, with its first loads and last stores, and besideSeconds one that begins beside
 	// the launch before.
-	startSeconds, besideSeconds = 4.2e-6, 2e-6
+	startSeconds, besideSeconds = 4.2e-6, 1.7e-6
 
 	handOverSeconds = 1.5e-6
 	partRate        = 186e9 // bytes a second at which one multiprocessor reads the parts of a tile

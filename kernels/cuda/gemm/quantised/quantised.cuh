@@ -238,10 +238,19 @@ struct Product {
     // multiplySteps multiplies so many steps, and returns the full barrier of the last one, whose products
     // are in flight yet. With few tokens it is the making of operands that takes the time, a quarter of a
     // step while the products of the one before are in flight, and the weights of the next step come meanwhile.
+    // Products of very few tokens, which take less time than a sum takes to be ready for the next, have two
+    // sums, of every second 16 of K each.
     __device__ __forceinline__ uint32_t multiplySteps(float (&sums)[TOKENS / 2], int left, uint32_t &stage, uint32_t &bar, int &parity) const {
         if constexpr (!FEW) return multiplyHalves(sums, left, stage, bar, parity);
         uint32_t held = 0; // the full barrier of the stage before this one
         uint32_t a[2][2][4];
+        constexpr bool TWO = TOKENS <= 32;
+        float odd[TOKENS / 2];
+        if constexpr (TWO) {
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) odd[i] = 0;
+            pin(odd);
+        }
         Unit u;
         take(u, stage, bar, parity);
 #pragma unroll 1
@@ -259,7 +268,7 @@ struct Product {
                 wgmmaFence();
 #pragma unroll
                 for (int k = 2 * i; k < 2 * i + 2; k++) {
-                    WgmmaRegisters<T, TOKENS>::add(sums, a[i % 2][k % 2], descriptor(tokens + k / 4 * (TOKEN_BYTES / 16) + k % 4 * 2));
+                    WgmmaRegisters<T, TOKENS>::add(TWO && k % 2 ? odd : sums, a[i % 2][k % 2], descriptor(tokens + k / 4 * (TOKEN_BYTES / 16) + k % 4 * 2));
                 }
                 wgmmaCommit();
                 if (i < 3) wgmmaWait<1>();
@@ -269,6 +278,13 @@ struct Product {
             advance(stage, bar, parity);
             if (left > 1) take(u, stage, bar, parity);
             wgmmaWait<1>();
+        }
+        if constexpr (TWO) {
+            wgmmaWait<0>();
+            pin(sums);
+            pin(odd);
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) sums[i] += odd[i];
         }
         return held;
     }

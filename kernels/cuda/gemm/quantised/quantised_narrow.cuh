@@ -3,8 +3,8 @@
 // come in and become operands, so weights go from memory to registers without a stop, and warps
 // meet only once.
 //
-// A block has a range of K and a range of rows of weights, in groups of 16. A warp has some steps
-// of that K, its window, and every p.sets-th group.
+// A block has a range of K and a range of rows of weights, in groups of 16. A warp has
+// NARROW_STEPS steps of that K, its window, and every p.sets-th group.
 // The tokens of the block's K lie in shared memory throughout. Sums of a group go to shared memory,
 // where those of all windows are added in their order; the blocks of a cluster share rows and cut
 // K, and add their sums through distributed shared memory: the same bits every time.
@@ -14,12 +14,9 @@
 // zeros for tokens.
 //
 // Tokens: the slots of one token after the other, 256 bytes each, in chunks of 16 swizzled as in
-// quantised_mma.cuh. They arrive in the order in which warps ask for them: the first quarter of all
-// windows, then the second.
+// quantised_mma.cuh.
 //
-// Overlapped launches: weights are asked for before the predecessor has ended, all else after it. A
-// block of half the warps leaves room for one of the successor, which then has its first weights
-// when the predecessor ends.
+// Overlapped launches: weights are asked for before the predecessor has ended, all else after it.
 #pragma once
 
 #include "cluster.cuh"
@@ -34,22 +31,21 @@ struct NarrowParams {
     int64_t tokenBytes; // from row to row, a multiple of 16
     int64_t ldc;
     int m, n, k;
-    int steps;    // of K, at least a window
+    int steps;    // of K, at least NARROW_STEPS
     int windows;  // of a block
-    int shift;    // a window has NARROW_STEPS << shift steps
     int inverse;  // 1024 ÷ windows, rounded up
     int sets;     // of warps, each of which has all windows
     int run, rest; // groups of 16 rows of a block, of which the first rest blocks have one more
     int most;     // groups that a block may have
-    int scratch;  // where in shared memory sums begin, behind barriers
+    int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
     int pairs;    // two elements of C may be written at once
-    int early;    // of a warp's groups, how many are asked for before the predecessor has ended
+    int early;    // of a warp's groups, how many are asked for at once
     uint64_t policy; // by which L2 keeps weights
 };
 
-constexpr int NARROW_THREADS = 1024; // at most
-constexpr int NARROW_STEPS = 4;      // of a loop
-constexpr int NARROW_BARRIERS = 48;  // bytes: of each quarter of tokens, and one for sums
+constexpr int NARROW_THREADS = 1024;
+constexpr int NARROW_WARPS = NARROW_THREADS / 32;
+constexpr int NARROW_STEPS = 4;
 
 __device__ __forceinline__ uint4 loadWeights16(const uint8_t *from, uint64_t policy) {
     uint4 v;
@@ -64,11 +60,6 @@ __device__ __forceinline__ uint32_t loadWeights4(const uint8_t *from, uint64_t p
     return v;
 }
 __device__ __forceinline__ void prefetchSector(const uint8_t *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
-
-// arriveWhenCopied arrives at a barrier once what this thread has copied is there.
-__device__ __forceinline__ void arriveWhenCopied(uint32_t bar) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
-}
 
 __device__ __forceinline__ float4 loadSums(uint32_t from) {
     float4 v;
@@ -138,13 +129,12 @@ struct Narrow {
     };
 
     const NarrowParams &p;
-    uint32_t tokens, arrived;
+    uint32_t tokens;
     int lane, warp, part, set, window, begin;
 
     __device__ Narrow(const NarrowParams &params) : p(params) {
         extern __shared__ __align__(128) uint8_t shared[];
         tokens = sharedAddress(shared);
-        arrived = tokens + p.scratch - NARROW_BARRIERS;
         lane = threadIdx.x % 32;
         warp = threadIdx.x / 32;
         part = blockIdx.y;
@@ -155,11 +145,8 @@ struct Narrow {
 
     // firstOf is the first step of a window.
     __device__ __forceinline__ int firstOf(int window) const {
-        return min((part * p.windows + window) * span(), p.steps - span());
+        return min((part * p.windows + window) * NARROW_STEPS, p.steps - NARROW_STEPS);
     }
-
-    // span is the steps of a window.
-    __device__ __forceinline__ int span() const { return NARROW_STEPS << p.shift; }
 
     // rows finds a group of 16 rows: a quarter of a part of a record.
     __device__ __forceinline__ Rows rows(int group) const {
@@ -170,10 +157,17 @@ struct Narrow {
     template <int STEP>
     __device__ __forceinline__ void load(Unit &u, const Rows &from) const {
 #pragma unroll
-        for (int i = 0; i < 2 * Weights::WORDS; i++) {
-            const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
-            u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
-        }
+        for (int i = 0; i < 2 * Weights::WORDS; i++) loadCodes<STEP>(u, from, i);
+        loadScales<STEP>(u, from);
+    }
+    // loadCodes loads four words.
+    template <int STEP>
+    __device__ __forceinline__ void loadCodes(Unit &u, const Rows &from, int i) const {
+        const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
+        u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
+    }
+    template <int STEP>
+    __device__ __forceinline__ void loadScales(Unit &u, const Rows &from) const {
 #pragma unroll
         for (int i = 0; i < PER_STEP; i++) {
             const uint8_t *at = from.scales + STEP * Weights::BYTES + i * SCALE_BYTES;
@@ -182,24 +176,18 @@ struct Narrow {
         }
     }
 
-    // prefetch asks for a group's window, from a step on, so that it is in L2 when it is loaded. What is asked
-    // for is sectors of 32 bytes, not lines.
-    __device__ __forceinline__ void prefetch(int group, int step) const {
-        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART;
-        // Lanes have half of the first 512 bytes each, and half of those 2048 bytes on.
-        const uint8_t *codes = at + group % 4 * 512 + lane * 32 + lane / 16 * (2048 - 512) + step * Weights::BYTES;
-        const uint8_t *scales = at + lane / 8 * Weights::BYTES + Weights::CODES + group % 4 * 32 + lane % 8 * SCALE_BYTES;
-#pragma unroll 1
-        for (; step < span(); step++) {
+    // prefetch asks for a group's window, from a step on, so that it is in L2 when it is loaded. What is
+    // asked for is sectors of 32 bytes, not lines.
+    __device__ __forceinline__ void prefetch(int group, int from) const {
+        const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART + group % 4 * 512 + lane * 32;
 #pragma unroll
-            for (int i = 0; i < Weights::WORDS; i++) prefetchSector(codes + i * 4096);
-            codes += Weights::BYTES;
+        for (int step = 0; step < NARROW_STEPS; step++) {
+            // Lanes have half of the first 512 bytes each, and half of those 2048 bytes on.
+#pragma unroll
+            for (int i = 0; i < Weights::WORDS && step >= from; i++) prefetchSector(at + step * Weights::BYTES + i * 4096 + lane / 16 * (2048 - 512));
         }
-#pragma unroll 1
-        for (int i = 0; i < span(); i += NARROW_STEPS) {
-            if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchSector(scales);
-            scales += NARROW_STEPS * Weights::BYTES;
-        }
+        at = record<Weights::BYTES>(p, group / 8, begin + lane / 8) + group / 4 % 2 * Weights::PART + Weights::CODES + group % 4 * 32;
+        if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchSector(at + lane % 8 * SCALE_BYTES);
     }
 
     __device__ void run() {
@@ -213,17 +201,14 @@ struct Narrow {
         if (group < last) {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
+            if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
+            for (int g = group; g < min(last, group + p.early * p.sets); g += p.sets) prefetch(g, g == group ? RING : 0);
         }
-#pragma unroll 1
-        for (int i = 0; i < p.early && group + i * p.sets < last; i++) prefetch(group + i * p.sets, i == 0 ? RING : 0);
         dependentsMayStart();
-        if (threadIdx.x == 0) {
-            for (int i = 0; i < 4; i++) barrierInit(arrived + 8 * i, blockDim.x);
-            barrierInitFence();
-        }
-        __syncthreads();
         waitForPredecessor();
         fetchTokens();
+        waitCopies<0>();
+        __syncthreads();
 
         // Where a lane reads tokens: chunks differ in their upper bits, which the swizzle changes, and
         // so do the addresses by more than a constant.
@@ -235,45 +220,39 @@ struct Narrow {
             int row = TOKENS == 8 ? lane % 8 : lane / 16 * 8 + lane % 8;
             if (row >= p.m) row = 0;
             const int chunk = TOKENS == 8 ? 4 * i + lane / 8 : 2 * i + lane / 8 % 2;
-            from[i] = tokens + row * rowBytes() + window * span() * 256 + (chunk ^ (row & 7)) * 16;
+            from[i] = tokens + row * rowBytes() + window * (NARROW_STEPS * 256) + (chunk ^ (row & 7)) * 16;
         }
         uint32_t to = tokens + p.scratch + (window * p.most + (group - first)) * (TILES * SUMS) + lane * 16;
-        bool waits = true; // for tokens
 #pragma unroll 1
         for (; group < last; group += p.sets) {
+            const bool more = group + p.sets < last;
+            const Rows next = rows(more ? group + p.sets : group);
             float sums[TILES][4];
 #pragma unroll
             for (int i = 0; i < TILES * 4; i++) sums[i / 4][i % 4] = 0;
-#pragma unroll 1
-            for (int i = 0; i < span(); i += NARROW_STEPS) {
-                // Where the loop's next round finds its weights: further on in the window, or in the next group.
-                const int next = i + NARROW_STEPS < span() ? group : group + p.sets;
-                step<0>(sums, ring, from, at, next, last, waits, i);
-                step<1>(sums, ring, from, at, next, last, waits, i);
-                step<2>(sums, ring, from, at, next, last, waits, i);
-                step<3>(sums, ring, from, at, next, last, waits, i);
-#pragma unroll
-                for (int j = 0; j < SWIZZLES; j++) from[j] += NARROW_STEPS * 256;
-            }
-#pragma unroll
-            for (int j = 0; j < SWIZZLES; j++) from[j] -= span() * 256;
-            waits = false;
+            step<0>(sums, ring, from, at, next, more);
+            step<1>(sums, ring, from, at, next, more);
+            step<2>(sums, ring, from, at, next, more);
+            step<3>(sums, ring, from, at, next, more);
 #pragma unroll
             for (int j = 0; j < TILES; j++) storeSums(to + j * SUMS, make_float4(sums[j][0], sums[j][1], sums[j][2], sums[j][3]));
             to += p.sets * (TILES * SUMS);
+            at = next;
         }
         finish(first, last - first);
     }
 
-    // step multiplies a step of the window, then asks for the weights that take its place, of group
-    // `next` once those of this round are all asked for.
+    // step multiplies one step of the window, and asks for the weights that take its place as soon as it has
+    // made operands of them.
     template <int STEP, int SWIZZLES>
-    __device__ __forceinline__ void step(float (&sums)[TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES], Rows &at, int next,
-                                         int last, bool waits, int before) const {
+    __device__ __forceinline__ void step(float (&sums)[TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
+                                                const Rows &at, const Rows &next, bool more) const {
+        constexpr bool SAME = STEP + RING < NARROW_STEPS;
+        constexpr int THEN = SAME ? STEP + RING : STEP + RING - NARROW_STEPS;
+        const Rows &then = SAME ? at : next;
         Unit &u = ring[STEP % RING];
         Group g;
         uint32_t b[4];
-        if (waits) barrierWait(arrived + 8 * (before + STEP >> p.shift), 0);
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             uint32_t a[4];
@@ -287,56 +266,40 @@ struct Narrow {
                 Product::add(sums[0], a, b[0], b[1]);
                 Product::add(sums[1], a, b[2], b[3]);
             }
+            if (BITS == 4 && k % 4 == 3 && (SAME || more)) loadCodes<THEN>(u, then, k / 4);
+            if (BITS == 4 && k == (GROUP == BLOCK_K ? 3 : 7) && (SAME || more)) loadScales<THEN>(u, then);
         }
-        if constexpr (STEP + RING < NARROW_STEPS) {
-            load<STEP + RING>(u, at);
-        } else {
-            if constexpr (STEP + RING == NARROW_STEPS) {
-                if (before + NARROW_STEPS == span()) {
-                    at = rows(min(next, last - 1));
-                } else {
-                    at.codes += NARROW_STEPS * Weights::BYTES, at.scales += NARROW_STEPS * Weights::BYTES;
-                }
-            }
-            if (next < last) load<STEP + RING - NARROW_STEPS>(u, at);
-        }
+        if (BITS == 8 && (SAME || more)) load<THEN>(u, then); // registers are few
     }
 
-    // fetchTokens copies the tokens of the block's windows, 16 threads 16 bytes each of a slot's row.
+    // fetchTokens copies the tokens of the block's windows, 16 threads those of a slot.
     __device__ __forceinline__ void fetchTokens() const {
-        const int column = threadIdx.x % 16, copiers = blockDim.x / 16, copier = threadIdx.x / 16;
-        const int slots = p.windows << p.shift; // of a quarter
-        // Where slots are few, several rows of each are copied at a time.
-        const int abreast = max(copiers / slots, 1), first = copier / slots;
-#pragma unroll 1
-        for (int quarter = 0; quarter < 4; quarter++) {
-#pragma unroll 1
-            for (int slot = first < abreast ? copier - first * slots : slots; slot < slots; slot += copiers) {
-                const int window = slot >> p.shift, within = (quarter << p.shift) + slot - (window << p.shift);
-                const int own = (part * p.windows + window) * span();
-                const int step = min(own, p.steps - span()) + within;
-                const int bytes = step >= own ? max(0, min(16, 2 * p.k - column * 16 - step * (2 * BLOCK_K))) : 0;
-                const uint32_t to = tokens + (window * span() + within) * 256;
-                for (int row = first; row < p.m; row += abreast) {
-                    // What is not there must not be pointed to either.
-                    const uint8_t *source = bytes > 0 ? p.tokens + row * p.tokenBytes + column * 16 + step * (2 * BLOCK_K) : p.tokens;
-                    copyPart(to + row * rowBytes() + (column ^ (row & 7)) * 16, source, bytes);
-                }
+        const int column = threadIdx.x % 16, slots = p.windows * NARROW_STEPS;
+        for (int slot = threadIdx.x / 16; slot < slots; slot += NARROW_THREADS / 16) {
+            const int own = (part * p.windows + slot / NARROW_STEPS) * NARROW_STEPS;
+            const int step = min(own, p.steps - NARROW_STEPS) + slot % NARROW_STEPS;
+            const int bytes = step >= own ? max(0, min(16, 2 * p.k - column * 16 - step * (2 * BLOCK_K))) : 0;
+            // What is not there must not be pointed to either.
+            const uint8_t *source = bytes > 0 ? p.tokens + column * 16 + step * (2 * BLOCK_K) : p.tokens;
+            const uint32_t to = tokens + slot * 256;
+            for (int row = 0; row < p.m; row++) {
+                copyPart(to + row * rowBytes() + (column ^ (row & 7)) * 16, source, bytes);
+                if (bytes > 0) source += p.tokenBytes;
             }
-            arriveWhenCopied(arrived + 8 * quarter);
         }
+        commitCopies();
     }
 
     // rowBytes is how far a token's slots lie from the next one's.
-    __device__ __forceinline__ int rowBytes() const { return p.windows * span() * 256; }
+    __device__ __forceinline__ int rowBytes() const { return p.windows * (NARROW_STEPS * 256); }
 
     // finish adds the sums of all windows, of all parts of K, and writes C.
     __device__ __forceinline__ void finish(int first, int groups) const {
-        const int all = groups * TILES, warps = blockDim.x / 32;
+        const int all = groups * TILES;
         const uint32_t mine = tokens + p.scratch + lane * 16, gathered = tokens + lane * 16;
         if (gridDim.y == 1) {
             __syncthreads();
-            for (int i = warp; i < all; i += warps) put(addedSums(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)), first, i);
+            for (int i = warp; i < all; i += NARROW_WARPS) put(addedSums(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)), first, i);
             return;
         }
         // Each of the blocks finishes as many sums, which the others put where its tokens were.
@@ -345,12 +308,12 @@ struct Narrow {
         clusterArrive(bar, (all - part + parts - 1) / parts * parts * SUMS);
         __syncthreads();
         clusterWait();
-        for (int i = warp; i < all; i += warps) {
+        for (int i = warp; i < all; i += NARROW_WARPS) {
             const int owner = i % parts;
             sendSums(gathered + (i - owner + part) * SUMS, bar, owner, addedSums(mine + i * SUMS, p.windows, p.most * (TILES * SUMS)));
         }
         received(bar);
-        for (int i = warp * parts + part; i < all; i += warps * parts) put(addedSums(gathered + (i - part) * SUMS, parts, SUMS), first, i);
+        for (int i = warp * parts + part; i < all; i += NARROW_WARPS * parts) put(addedSums(gathered + (i - part) * SUMS, parts, SUMS), first, i);
     }
 
     // put writes the index-th sums of a block.
