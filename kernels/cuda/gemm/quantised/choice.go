@@ -3,6 +3,7 @@ package quantised
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
@@ -50,6 +51,7 @@ type choice struct {
 	mma        bool // by mma.sync, not by wgmma
 	record     int  // bytes of weights in a step
 	perSM      int  // blocks
+	beside     bool // leaves as much room as it takes, for the next launch
 	stages     int
 	steps      int // of K that a tile takes
 	tokenTiles int // along M
@@ -89,13 +91,21 @@ func choices(a planning.Arch, p Problem) []choice {
 		if i > 0 && built[i-1].tokens >= p.M {
 			break
 		}
-		for perSM := 1; perSM <= t.mostPerSM(); perSM++ {
-			c := choice{tile: t, mma: !byWgmma(a), record: support.RecordBytes(p.Weights, p.K), perSM: perSM, tokenTiles: planning.DivideUp(p.M, t.tokens)}
+		for _, c := range t.dense(a) {
+			c.record, c.tokenTiles = support.RecordBytes(p.Weights, p.K), planning.DivideUp(p.M, t.tokens)
 			c.steps, c.rowTiles = support.Records(p.N, p.K)
-			fit := a.SMs * perSM
-			sharedMax := (a.SharedMax+1024)/perSM - 1024 // of which the system takes some for each block
+			fit := a.SMs * c.perSM
+			share := c.perSM
+			if c.beside {
+				share = 2
+			}
+			sharedMax := sharedOf(a, share)
 			for _, cut := range c.cuts(fit) {
 				c.streamed, c.blocks = cut[0], cut[1]
+				// Where a multiprocessor has no block, two of the next launch come to share one.
+				if c.beside && c.blocks != a.SMs {
+					continue
+				}
 				fitting := (sharedMax - c.shared(0)) / (c.shared(1) - c.shared(0))
 				c.stages = min(mostStages, int(c.busiest()), fitting)
 				least := min(2, c.steps)
@@ -108,16 +118,34 @@ func choices(a planning.Arch, p Problem) []choice {
 			}
 		}
 	}
+	// Weights are made operands anew for each tile along M, so that many small ones are never best.
+	largest := 0
+	for _, c := range all {
+		largest = max(largest, c.tokens)
+	}
+	return slices.DeleteFunc(all, func(c choice) bool { return p.M > 8*c.tokens && c.tokens < largest })
+}
+
+// dense are the choices of a tile that differ in how many blocks share a multiprocessor, of this launch
+// or of the next one too. The registers hold two, of few tokens.
+func (t tile) dense(a planning.Arch) []choice {
+	one := choice{tile: t, mma: !byWgmma(a), perSM: 1}
+	all := []choice{one}
+	if t.tokens <= 32 {
+		two := one
+		two.perSM = 2
+		all = append(all, two)
+	}
+	if !one.mma && t.tokens <= 64 {
+		one.beside = true
+		all = append(all, one)
+	}
 	return all
 }
 
-// mostPerSM is how many blocks the registers of a multiprocessor hold.
-func (t tile) mostPerSM() int {
-	if t.tokens <= 32 {
-		return 2
-	}
-	return 1
-}
+// sharedOf is the shared memory that each of so many blocks of a multiprocessor may have; the system takes
+// some for each.
+func sharedOf(a planning.Arch, blocks int) int { return (a.SharedMax+1024)/blocks - 1024 }
 
 // cuts are pairs of how many tiles are cut and among how many blocks, where fit blocks run at a
 // time: none, each into the same number of parts, or as many as makes all blocks equally busy.
@@ -154,7 +182,10 @@ func (c choice) busiest() int64 {
 // The model of times, with constants that fit what an H200 takes for all choices: from 8 to 256
 // tokens in tiles, whole and cut, of 1 to 4096 rows of A.
 const (
-	startSeconds    = 4.2e-6
+	// startSeconds is a launch, with its first loads and last stores, and besideSeconds one that begins beside
+	// the launch before.
+	startSeconds, besideSeconds = 4.2e-6, 1.7e-6
+
 	handOverSeconds = 1.5e-6
 	partRate        = 186e9 // bytes a second at which one multiprocessor reads the parts of a tile
 	memoryShare     = 0.85  // of the data sheet's bandwidth
@@ -196,7 +227,11 @@ func (c choice) seconds(a planning.Arch, p Problem) float64 {
 		rest := float64(p.M) * float64(p.K+p.N) * float64(p.DType.Size())
 		times = append(times, (weights+rest)/(a.Bandwidth*memoryShare))
 	}
-	t := startSeconds + norm(overlap, times...)
+	t := startSeconds
+	if c.beside {
+		t = besideSeconds
+	}
+	t += norm(overlap, times...)
 	if c.streamed > 0 {
 		parts := planning.DivideUp(c.blocks, c.streamed)
 		t += handOverSeconds + float64(parts*c.tokens*support.RecordRows*4)/partRate
@@ -219,6 +254,9 @@ func (c choice) label() string {
 	s := fmt.Sprintf("%dx%d stages %d", c.tokens, support.RecordRows, c.stages)
 	if c.perSM > 1 {
 		s += fmt.Sprintf(" %d blocks", c.perSM)
+	}
+	if c.beside {
+		s += " beside"
 	}
 	if c.streamed > 0 {
 		s += fmt.Sprintf(" split %d of %d among %d", c.streamed, c.tiles(), c.blocks)

@@ -17,9 +17,6 @@ const (
 	narrowRows    = 16  // of weights in a group
 	narrowSums    = 512 // bytes of a warp's sums of a group for 8 tokens
 	evictFirst    = 0x12F0000000000000
-	// notAhead has each warp ask for its own weights as it goes. To ask for all of them at once, ahead of
-	// the predecessor's end, took 1 us longer on an H200.
-	notAhead = 0
 )
 
 // narrow is how the work of quantised_narrow.cuh is dealt out: every block has as long a part of K and
@@ -33,6 +30,7 @@ type narrow struct {
 	windows   int // of narrowSteps that a part has
 	groups    int // of rows
 	rowBlocks int // that share them
+	early     int // groups of a warp that are asked for at once, ahead of the predecessor's end: none or one
 }
 
 // sets of warps share a block's groups, each set with a warp for every window.
@@ -85,7 +83,8 @@ func narrows(a planning.Arch, p Problem) []narrow {
 		}
 		n.rowBlocks = min(n.groups, clusters(a, n.parts))
 		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
-		if n.shared() <= a.SharedMax {
+		// To ask for all groups at once took 1 us longer on an H200.
+		for n.early = 0; n.early <= 1 && n.shared() <= a.SharedMax; n.early++ {
 			all = append(all, n)
 		}
 	}
@@ -95,13 +94,13 @@ func narrows(a planning.Arch, p Problem) []narrow {
 // The model of times, besides what it has in common with that of [choice].
 const (
 	// narrowStartSeconds is a launch, with its first loads and last sums.
-	narrowStartSeconds = 2.65e-6
+	narrowStartSeconds = 2.7e-6
 	// narrowClusterSeconds is what blocks take to meet and to send each other sums, for each of them.
-	narrowClusterSeconds = 0.25e-6
+	narrowClusterSeconds = 0.37e-6
 	// narrowWordCycles is what a scheduler takes for a warp's word of 4-bit weights, and narrowTokenCycles
 	// for each 8 tokens that it meets.
-	narrowWordCycles  = 5.2
-	narrowTokenCycles = 9.1
+	narrowWordCycles  = 2.4
+	narrowTokenCycles = 9.6
 )
 
 // seconds is what the model expects of one launch.
@@ -126,9 +125,17 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	return t + norm(overlap, times...)
 }
 
-// label is "8x112 narrow parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "8x112 narrow early parts 4": rows and columns of C that a block has, and blocks along K.
 func (n narrow) label() string {
-	return inParts(fmt.Sprintf("%dx%d narrow", n.tokens, n.columns()), n.parts)
+	return inParts(fmt.Sprintf("%dx%d narrow%s", n.tokens, n.columns(), early(n.early)), n.parts)
+}
+
+// early is what a label says of weights that are asked for ahead of the predecessor's end.
+func early(count int) string {
+	if count == 0 {
+		return ""
+	}
+	return " early"
 }
 
 func (n narrow) columns() int { return n.most() * narrowRows }
@@ -158,7 +165,7 @@ func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(1024, n.windows), n.sets())
-	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), notAhead).Align(8)
+	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), n.early).Align(8)
 	k.Args.Int64(evictFirst).Align(8)
 	return k
 }

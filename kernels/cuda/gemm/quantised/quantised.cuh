@@ -7,7 +7,8 @@
 // decides until about 64 tokens, and what counts is bytes in flight.
 //
 // Threads: two consumer warpgroups of 64 rows each, then one producer warp, or warpgroup, of which
-// one lane works. A consumer makes operands of one half of a step while wgmma works on the other.
+// one lane works. A consumer makes operands of a half, or quarter, of a step while wgmma works on the
+// one before.
 //
 // Shared memory: the ring of stages (tokens, as TMA swizzles them in 128-byte rows, then the
 // record of weights), scratch of each consumer warp for turning sums into rows of C, then the
@@ -17,7 +18,9 @@
 // equal runs of steps, one for each block (stream-K): see Walk. Sums of cut tiles are added in
 // the order of the runs: the same bits every time.
 //
-// Overlapped launches: weights are fetched before the predecessor has ended, all else after it.
+// Overlapped launches: weights are fetched before the predecessor has ended, all else after it. A block
+// for few tokens that takes half of a multiprocessor's shared memory leaves room for one of the
+// successor, whose ring is then full when the predecessor ends.
 #pragma once
 
 #include "pair.cuh"
@@ -90,6 +93,7 @@ struct Product {
     static constexpr int FETCHED = 2 * TOKEN_BYTES + Weights::BYTES;
     static constexpr int STAGE = (FETCHED + 1023) / 1024 * 1024;
     static constexpr bool WIDE = threadsOf(TOKENS) > 288;
+    static constexpr bool FEW = TOKENS <= 64;
 
     const Params &p;
     uint32_t ring, scratch, full, empty;
@@ -114,9 +118,9 @@ struct Product {
             fillWeights();
         }
         __syncthreads();
-        // The successor starts when every thread has said so or ended: the producer
-        // does it last.
-        if (!producer) dependentsMayStart();
+        // The successor starts when every thread has said so or ended: the producer does it last, but
+        // where two blocks fit a multiprocessor, so that each finds room for one of the successor.
+        if (FEW || !producer) dependentsMayStart();
         if (threadIdx.x < 32 * CONSUMER_WARPS) {
             if constexpr (WIDE) registersUp<CONSUMER_REGISTERS>();
             consume();
@@ -178,17 +182,18 @@ struct Product {
                 }
             }
         }
-        dependentsMayStart();
+        if (!FEW) dependentsMayStart();
     }
 
-    static constexpr uint32_t DESCRIPTOR_HIGH = 64u | 1u << 30; // as wgmmaDescriptor has it
+    // descriptor is that of a tile whose lower half is given.
+    static __device__ __forceinline__ uint64_t descriptor(uint32_t low) { return static_cast<uint64_t>(64u | 1u << 30) << 32 | low; }
 
     // multiply starts the products of half a step.
     static __device__ __forceinline__ void multiply(float (&sums)[TOKENS / 2], const uint32_t (&a)[4][4], uint32_t tokens) {
         wgmmaFence();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            WgmmaRegisters<T, TOKENS>::add(sums, a[k], static_cast<uint64_t>(DESCRIPTOR_HIGH) << 32 | (tokens + 2 * k));
+            WgmmaRegisters<T, TOKENS>::add(sums, a[k], descriptor(tokens + 2 * k));
         }
         wgmmaCommit();
     }
@@ -204,10 +209,123 @@ struct Product {
         if (threadIdx.x % 32 == 0) barrierArrive(bar + (empty - full));
     }
 
+    // Unit is a thread's weights of one step; scales of several groups stay in shared memory.
+    struct Unit {
+        uint32_t words[8 * Weights::WORDS], scales, zeros;
+    };
+
+    // scalesAt is where a thread's scales lie in a stage.
+    static __device__ __forceinline__ uint32_t scalesAt(uint32_t stage) {
+        const int thread = threadIdx.x % 128;
+        return stage + 2 * TOKEN_BYTES + threadIdx.x / 128 * Weights::PART + Weights::CODES + (thread / 32 * 8 + thread % 32 / 4) * 4;
+    }
+
+    // take waits for a stage and loads a thread's weights of it.
+    static __device__ __forceinline__ void take(Unit &u, uint32_t stage, uint32_t bar, int parity) {
+        const uint32_t codes = stage + 2 * TOKEN_BYTES + threadIdx.x / 128 * Weights::PART + threadIdx.x % 128 * 16;
+        barrierWait(bar, parity);
+#pragma unroll
+        for (int i = 0; i < 2 * Weights::WORDS; i++) {
+            const uint4 v = loadShared16(codes + i * (128 * 16));
+            u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
+        }
+        if constexpr (GROUP == BLOCK_K) {
+            u.scales = loadShared4(scalesAt(stage));
+            u.zeros = ZEROS ? loadShared4(scalesAt(stage) + Weights::SCALES) : 0;
+        }
+    }
+
+    // multiplySteps multiplies so many steps, and returns the full barrier of the last one, whose products
+    // are in flight yet. With few tokens it is the making of operands that takes the time, a quarter of a
+    // step while the products of the one before are in flight, and the weights of the next step come meanwhile.
+    // Products of very few tokens, which take less time than a sum takes to be ready for the next, have two
+    // sums, of every second 16 of K each.
+    __device__ __forceinline__ uint32_t multiplySteps(float (&sums)[TOKENS / 2], int left, uint32_t &stage, uint32_t &bar, int &parity) const {
+        if constexpr (!FEW) return multiplyHalves(sums, left, stage, bar, parity);
+        uint32_t held = 0; // the full barrier of the stage before this one
+        uint32_t a[2][2][4];
+        constexpr bool TWO = TOKENS <= 32;
+        float odd[TOKENS / 2];
+        if constexpr (TWO) {
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) odd[i] = 0;
+            pin(odd);
+        }
+        Unit u;
+        take(u, stage, bar, parity);
+#pragma unroll 1
+        for (; left > 0; left--) {
+            const uint32_t tokens = static_cast<uint32_t>(wgmmaDescriptor(stage));
+            Group g;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+#pragma unroll
+                for (int k = 2 * i; k < 2 * i + 2; k++) {
+                    if (GROUP == BLOCK_K && k == 0) g = Weights::group(u.scales, u.zeros);
+                    if (GROUP < BLOCK_K && k * 16 % GROUP == 0) g = Weights::loadGroup(scalesAt(stage), k * 16 / GROUP);
+                    Weights::widen(u.words + k * Weights::WORDS, g, a[i % 2][k % 2]);
+                }
+                wgmmaFence();
+#pragma unroll
+                for (int k = 2 * i; k < 2 * i + 2; k++) {
+                    WgmmaRegisters<T, TOKENS>::add(TWO && k % 2 ? odd : sums, a[i % 2][k % 2], descriptor(tokens + k / 4 * (TOKEN_BYTES / 16) + k % 4 * 2));
+                }
+                wgmmaCommit();
+                if (i < 3) wgmmaWait<1>();
+                if (i == 0 && held) release(held);
+            }
+            held = bar;
+            advance(stage, bar, parity);
+            if (left > 1) take(u, stage, bar, parity);
+            wgmmaWait<1>();
+        }
+        if constexpr (TWO) {
+            wgmmaWait<0>();
+            pin(sums);
+            pin(odd);
+#pragma unroll
+            for (int i = 0; i < TOKENS / 2; i++) sums[i] += odd[i];
+        }
+        return held;
+    }
+
+    // multiplyHalves does so with operands of half a step, whose products take longer than to make the next.
+    __device__ __forceinline__ uint32_t multiplyHalves(float (&sums)[TOKENS / 2], int left, uint32_t &stage, uint32_t &bar, int &parity) const {
+        const int thread = threadIdx.x % 128;
+        const uint32_t part = 2 * TOKEN_BYTES + threadIdx.x / 128 * Weights::PART;
+        const uint32_t codes = part + thread * 16, scales = part + Weights::CODES + (thread / 32 * 8 + thread % 32 / 4) * 4;
+        uint32_t held = 0;
+#pragma unroll 1
+        for (; left > 0; left--) {
+            uint32_t first[4][4], second[4][4];
+            Group g;
+            const uint32_t tokens = static_cast<uint32_t>(wgmmaDescriptor(stage));
+            barrierWait(bar, parity);
+            Weights::template operands<0>(stage + codes, stage + scales, g, first);
+            multiply(sums, first, tokens);
+            wgmmaWait<1>();
+            if (held) release(held);
+            Weights::template operands<1>(stage + codes, stage + scales, g, second);
+            multiply(sums, second, tokens + TOKEN_BYTES / 16);
+            wgmmaWait<1>();
+            held = bar;
+            advance(stage, bar, parity);
+        }
+        return held;
+    }
+
+    // advance goes on to the next stage.
+    __device__ __forceinline__ void advance(uint32_t &stage, uint32_t &bar, int &parity) const {
+        stage += STAGE;
+        bar += 8;
+        if (bar == empty) {
+            stage = ring;
+            bar = full;
+            parity ^= 1;
+        }
+    }
+
     __device__ void consume() {
-        const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
-        const uint32_t codes = 2 * TOKEN_BYTES + group * Weights::PART + thread * 16;
-        const uint32_t scales = 2 * TOKEN_BYTES + group * Weights::PART + Weights::CODES + (thread / 32 * 8 + thread % 32 / 4) * 4;
         uint32_t stage = ring, bar = full;
         int parity = 0;
         float sums[TOKENS / 2];
@@ -216,30 +334,7 @@ struct Product {
 #pragma unroll
             for (int i = 0; i < TOKENS / 2; i++) sums[i] = 0;
             pin(sums);
-            // While operands of one half are made, the products of the half before are in flight.
-            uint32_t held = 0; // the full barrier of the stage before this one
-#pragma unroll 1
-            for (int left = w.end - w.begin; left > 0; left--) {
-                uint32_t first[4][4], second[4][4];
-                Group g;
-                const uint32_t tokens = static_cast<uint32_t>(wgmmaDescriptor(stage));
-                barrierWait(bar, parity);
-                Weights::template operands<0>(stage + codes, stage + scales, g, first);
-                multiply(sums, first, tokens);
-                wgmmaWait<1>();
-                if (held) release(held);
-                Weights::template operands<1>(stage + codes, stage + scales, g, second);
-                multiply(sums, second, tokens + TOKEN_BYTES / 16);
-                wgmmaWait<1>();
-                held = bar;
-                stage += STAGE;
-                bar += 8;
-                if (bar == empty) {
-                    stage = ring;
-                    bar = full;
-                    parity ^= 1;
-                }
-            }
+            const uint32_t held = multiplySteps(sums, w.end - w.begin, stage, bar, parity);
             wgmmaWait<0>();
             pin(sums);
             release(held);
@@ -284,7 +379,7 @@ struct Product {
 
 // GA_QUANTISED makes the kernel of a tile: ga_w4a16_bf16_g128_64, or _g128z_64 with zero points.
 #define GA_QUANTISED_KERNEL(DTYPE, T, BITS, GROUP, SUFFIX, ZEROS, TOKENS)                                          \
-    extern "C" __global__ void __launch_bounds__(quantised::threadsOf(TOKENS), TOKENS <= 32 ? 2 : 1)                \
+    extern "C" __global__ void __launch_bounds__(quantised::threadsOf(TOKENS), TOKENS <= 64 ? 2 : 1)                \
         ga_w##BITS##a16_##DTYPE##_g##GROUP##SUFFIX##_##TOKENS(const __grid_constant__ quantised::Params p) {       \
         quantised::Product<Operand::T, BITS, GROUP, ZEROS, TOKENS>(p).run();                                       \
     }

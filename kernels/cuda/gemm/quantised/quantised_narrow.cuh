@@ -39,7 +39,7 @@ struct NarrowParams {
     int most;     // groups that a block may have
     int scratch;  // where in shared memory sums begin, behind 16 bytes for a barrier
     int pairs;    // two elements of C may be written at once
-    int ahead;    // all weights are asked for at once
+    int early;    // of a warp's groups, how many are asked for at once
     uint64_t policy; // by which L2 keeps weights
 };
 
@@ -157,10 +157,17 @@ struct Narrow {
     template <int STEP>
     __device__ __forceinline__ void load(Unit &u, const Rows &from) const {
 #pragma unroll
-        for (int i = 0; i < 2 * Weights::WORDS; i++) {
-            const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
-            u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
-        }
+        for (int i = 0; i < 2 * Weights::WORDS; i++) loadCodes<STEP>(u, from, i);
+        loadScales<STEP>(u, from);
+    }
+    // loadCodes loads four words.
+    template <int STEP>
+    __device__ __forceinline__ void loadCodes(Unit &u, const Rows &from, int i) const {
+        const uint4 v = loadWeights16(from.codes + STEP * Weights::BYTES + i * 2048, p.policy);
+        u.words[4 * i] = v.x, u.words[4 * i + 1] = v.y, u.words[4 * i + 2] = v.z, u.words[4 * i + 3] = v.w;
+    }
+    template <int STEP>
+    __device__ __forceinline__ void loadScales(Unit &u, const Rows &from) const {
 #pragma unroll
         for (int i = 0; i < PER_STEP; i++) {
             const uint8_t *at = from.scales + STEP * Weights::BYTES + i * SCALE_BYTES;
@@ -169,15 +176,15 @@ struct Narrow {
         }
     }
 
-    // prefetch asks for a group's window, so that it is in L2 when it is loaded. What is asked for is
-    // sectors of 32 bytes, not lines.
-    __device__ __forceinline__ void prefetch(int group) const {
+    // prefetch asks for a group's window, from a step on, so that it is in L2 when it is loaded. What is
+    // asked for is sectors of 32 bytes, not lines.
+    __device__ __forceinline__ void prefetch(int group, int from) const {
         const uint8_t *at = record<Weights::BYTES>(p, group / 8, begin) + group / 4 % 2 * Weights::PART + group % 4 * 512 + lane * 32;
 #pragma unroll
         for (int step = 0; step < NARROW_STEPS; step++) {
             // Lanes have half of the first 512 bytes each, and half of those 2048 bytes on.
 #pragma unroll
-            for (int i = 0; i < Weights::WORDS; i++) prefetchSector(at + step * Weights::BYTES + i * 4096 + lane / 16 * (2048 - 512));
+            for (int i = 0; i < Weights::WORDS && step >= from; i++) prefetchSector(at + step * Weights::BYTES + i * 4096 + lane / 16 * (2048 - 512));
         }
         at = record<Weights::BYTES>(p, group / 8, begin + lane / 8) + group / 4 % 2 * Weights::PART + Weights::CODES + group % 4 * 32;
         if (lane % 8 < PER_STEP * (ZEROS ? 2 : 1)) prefetchSector(at + lane % 8 * SCALE_BYTES);
@@ -195,7 +202,7 @@ struct Narrow {
             load<0>(ring[0], at);
             if constexpr (RING > 1) load<1>(ring[1], at);
             if constexpr (RING > 2) load<2>(ring[2], at), load<3>(ring[3], at);
-            for (int g = RING < NARROW_STEPS ? group : group + p.sets; p.ahead && g < last; g += p.sets) prefetch(g);
+            for (int g = group; g < min(last, group + p.early * p.sets); g += p.sets) prefetch(g, g == group ? RING : 0);
         }
         dependentsMayStart();
         waitForPredecessor();
@@ -235,10 +242,14 @@ struct Narrow {
         finish(first, last - first);
     }
 
-    // step multiplies one step of the window, then asks for the weights that take its place.
+    // step multiplies one step of the window, and asks for the weights that take its place as soon as it has
+    // made operands of them.
     template <int STEP, int SWIZZLES>
     __device__ __forceinline__ void step(float (&sums)[TILES][4], Unit (&ring)[RING], const uint32_t (&from)[SWIZZLES],
                                                 const Rows &at, const Rows &next, bool more) const {
+        constexpr bool SAME = STEP + RING < NARROW_STEPS;
+        constexpr int THEN = SAME ? STEP + RING : STEP + RING - NARROW_STEPS;
+        const Rows &then = SAME ? at : next;
         Unit &u = ring[STEP % RING];
         Group g;
         uint32_t b[4];
@@ -255,12 +266,10 @@ struct Narrow {
                 Product::add(sums[0], a, b[0], b[1]);
                 Product::add(sums[1], a, b[2], b[3]);
             }
+            if (BITS == 4 && k % 4 == 3 && (SAME || more)) loadCodes<THEN>(u, then, k / 4);
+            if (BITS == 4 && k == (GROUP == BLOCK_K ? 3 : 7) && (SAME || more)) loadScales<THEN>(u, then);
         }
-        if constexpr (STEP + RING < NARROW_STEPS) {
-            load<STEP + RING>(u, at);
-        } else {
-            if (more) load<STEP + RING - NARROW_STEPS>(u, next);
-        }
+        if (BITS == 8 && (SAME || more)) load<THEN>(u, then); // registers are few
     }
 
     // fetchTokens copies the tokens of the block's windows, 16 threads those of a slot.

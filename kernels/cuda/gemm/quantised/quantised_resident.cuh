@@ -29,7 +29,7 @@ struct ResidentParams {
     int run, rest; // units of rows of a block, of which the first rest blocks have one more
     int parked;    // where in shared memory barriers begin, and behind 256 bytes parked sums
     int pairs;     // two elements of C may be written at once
-    int ahead;     // all weights are asked for at once
+    int early;     // steps of a warpgroup's first unit that are asked for besides those on the way
 };
 
 constexpr int RESIDENT_THREADS = 512;
@@ -90,12 +90,11 @@ struct Resident {
         }
     }
 
-    // prefetch asks for the sectors of a unit, its warps for every fourth step, so that they are in L2
-    // when they are loaded.
-    __device__ __forceinline__ void prefetch(int index, int from) const {
+    // prefetch asks for the sectors of a unit's early steps, so that they are in L2 when they are loaded.
+    __device__ __forceinline__ void prefetch(int index) const {
         const uint8_t *at = record<Weights::BYTES>(p, index / 2, begin) + index % 2 * Weights::PART + lane * 32;
 #pragma unroll 1
-        for (int step = from + threadIdx.x / 32 % 4; step < count; step += 4) {
+        for (int step = 2 + threadIdx.x / 32 % 4; step < min(count, 2 + p.early); step += 4) {
             for (int i = 0; i < Weights::PART; i += 1024) {
                 if (i + lane * 32 < Weights::PART) prefetchSector(at + static_cast<int64_t>(step) * Weights::BYTES + i);
             }
@@ -111,7 +110,7 @@ struct Resident {
         if (index < last) {
             load(ring[0], at);
             if constexpr (RING == 2) load(ring[1], at + Weights::BYTES);
-            for (int i = index; p.ahead && i < last; i += RESIDENT_WARPGROUPS) prefetch(i, i == index ? 2 : 0);
+            prefetch(index);
         }
         if (threadIdx.x < 32 && electOne()) {
             prefetchMap(&p.tokens);
@@ -171,15 +170,14 @@ struct Resident {
                 Group g;
                 Unit &u = ring[i % RING];
                 if (waits) barrierWait(bar, 0);
-                half<0>(sums, u, g, early, slot);
-                half<1>(sums, u, g, late, slot + HALF_SLOT / 16);
-                if constexpr (RING == 2) {
-                    if (there) load(u, ahead + i * Weights::BYTES);
-                } else if (i == 0) {
-                    load(u, at + Weights::BYTES);
-                } else if (there) {
-                    load(u, ahead);
-                }
+                widen<0>(u, g, early);
+                start(sums, early, slot);
+                widen<1>(u, g, late);
+                const uint8_t *then = RING == 1 && i == 0 ? at + Weights::BYTES : ahead + i * (RING - 1) * Weights::BYTES;
+                const bool loads = RING == 1 && i == 0 || there;
+                if (BITS == 4 && loads) load(u, then);
+                start(sums, late, slot + HALF_SLOT / 16);
+                if (BITS == 8 && loads) load(u, then); // registers are few
                 slot += SLOT / 16;
                 bar += 8;
             }
@@ -189,9 +187,9 @@ struct Resident {
         pin(sums);
     }
 
-    // half starts the products of half a step, and returns when those of the half before are done.
+    // widen makes the operands of half a step.
     template <int HALF>
-    static __device__ __forceinline__ void half(float (&sums)[TOKENS / 2], const Unit &u, Group &g, uint32_t (&a)[4][4], uint32_t slot) {
+    static __device__ __forceinline__ void widen(const Unit &u, Group &g, uint32_t (&a)[4][4]) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             constexpr int PER_GROUP = GROUP / 16;
@@ -199,6 +197,10 @@ struct Resident {
             if (of % PER_GROUP == 0) g = Weights::group(u.scales[of / PER_GROUP], u.zeros[ZEROS ? of / PER_GROUP : 0]);
             Weights::widen(u.words + of * Weights::WORDS, g, a[k]);
         }
+    }
+
+    // start starts the products of half a step, and returns when those of the half before are done.
+    static __device__ __forceinline__ void start(float (&sums)[TOKENS / 2], const uint32_t (&a)[4][4], uint32_t slot) {
         wgmmaFence();
 #pragma unroll
         for (int k = 0; k < 4; k++) {

@@ -66,7 +66,22 @@ __device__ __forceinline__ void takeOver(const P &p, float *sums, int tile) {
     while (p.cut.runBegin(first, gridDim.x) > tile * p.steps) first--;
     for (int i = first + threadIdx.x % 128; i < index; i += 128) awaitHandOver(flag(p, i));
     groupSync(1 + threadIdx.x / 128, 128);
-    for (int i = first; i < index; i++) addPartial<TOKENS / 8>(partial<TOKENS>(p, i), sums);
+    // Of few tokens the sums of several runs are on the way together; they are added in their order.
+    constexpr int VECTORS = TOKENS / 8, TOGETHER = TOKENS < 64 ? 64 / TOKENS : 1;
+#pragma unroll 1
+    for (int i = first; i < index; i += TOGETHER) {
+        float4 v[TOGETHER][VECTORS];
+#pragma unroll
+        for (int j = 0; j < TOGETHER; j++) {
+#pragma unroll
+            for (int k = 0; k < VECTORS; k++) v[j][k] = i + j < index ? __ldcg(partial<TOKENS>(p, i + j) + k * 128) : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int j = 0; j < TOGETHER; j++) {
+#pragma unroll
+            for (int k = 0; k < VECTORS; k++) sums[4 * k] += v[j][k].x, sums[4 * k + 1] += v[j][k].y, sums[4 * k + 2] += v[j][k].z, sums[4 * k + 3] += v[j][k].w;
+        }
+    }
 }
 
 } // namespace quantised

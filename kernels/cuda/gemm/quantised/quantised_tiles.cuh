@@ -8,7 +8,6 @@
     K(__VA_ARGS__, 8) \
     K(__VA_ARGS__, 16) \
     K(__VA_ARGS__, 32) \
-    K(__VA_ARGS__, 48) \
     K(__VA_ARGS__, 64) \
     K(__VA_ARGS__, 96) \
     K(__VA_ARGS__, 128) \

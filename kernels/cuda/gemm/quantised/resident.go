@@ -16,6 +16,7 @@ const (
 	residentRows       = 64  // of weights in a unit
 	residentBarriers   = 256 // bytes
 	residentMostSteps  = 30  // of a part: even, and a barrier for each and one more fit
+	residentEarly      = 4   // steps
 )
 
 // resident is how the work of quantised_resident.cuh is dealt out: every block has as long a part of K
@@ -28,6 +29,7 @@ type resident struct {
 	share     int // of the steps of a part
 	units     int // of rows
 	rowBlocks int // that share them
+	early     int // steps that are asked for ahead of the predecessor's end, besides those on the way
 }
 
 // most is how many units a block may have.
@@ -79,7 +81,7 @@ func residents(a planning.Arch, p Problem) []resident {
 		}
 		r.rowBlocks = min(r.units, clusters(a, r.parts))
 		r.rowBlocks = planning.DivideUp(r.units, r.most()) // as few as have no more to do
-		if r.shared() <= a.SharedMax {
+		for r.early = 0; r.early <= residentEarly && r.shared() <= a.SharedMax; r.early += residentEarly {
 			all = append(all, r)
 		}
 	}
@@ -123,9 +125,9 @@ func (r resident) seconds(a planning.Arch, p Problem) float64 {
 
 func (r resident) columns() int { return r.most() * residentRows }
 
-// label is "64x448 resident parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "64x448 resident early parts 4": rows and columns of C that a block has, and blocks along K.
 func (r resident) label() string {
-	return inParts(fmt.Sprintf("%dx%d resident", r.tokens, r.columns()), r.parts)
+	return inParts(fmt.Sprintf("%dx%d resident%s", r.tokens, r.columns(), early(r.early)), r.parts)
 }
 
 // plan is that of a problem with operands so aligned.
@@ -155,6 +157,6 @@ func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: r.tokens, BoxCols: 64, Swizzle: 128,
 	})
 	k.Args.Pointer(at.B).Pointer(at.C).Int64(int64(p.LDC)).Int64(evictFirst).Int32(p.M, p.N, r.steps, r.share)
-	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4), notAhead).Align(64)
+	k.Args.Int32(r.units/r.rowBlocks, r.units%r.rowBlocks, r.parked(), planning.OneIf(p.Aligned.C >= 4), r.early).Align(64)
 	return k
 }

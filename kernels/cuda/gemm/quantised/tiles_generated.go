@@ -7,7 +7,6 @@ var tiles = []tile{
 	{tokens: 8},
 	{tokens: 16},
 	{tokens: 32},
-	{tokens: 48},
 	{tokens: 64},
 	{tokens: 96},
 	{tokens: 128},
