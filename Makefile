@@ -37,7 +37,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
 # AMX alone, and all that do not divide themselves into tests but for these.
-TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|Quantised'
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
 .PHONY: FORCE run test test-race test-amx check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels older-ptx clean vet formatted
 

@@ -4,6 +4,7 @@
 //   GROUP             k in a word: 1 for floats, 2 for pairs of bf16
 //   ROWS              rows that are multiplied at once
 //   COLUMNS(rows)     columns of a quad that are, 2 or 4
+//   TILE              rows that are added at once, times four columns
 //   codes, load_codes(p)          a vector of codes of 4 bits
 //   table, table_of(values)       the weights of 16 codes; values(i) is that of 16 / LANES vectors
 //   look_up(t, x, j)              words j of a vector of codes
@@ -74,12 +75,13 @@ table weight_table(ga_dtype type, float scale, float base) {
   return table_of(values);
 }
 
-GA_INLINE lanes words_at(const char *a, int64_t unit) { return *(const lanes_anywhere *)(a + unit * LANES * 4); }
+enum { VECTOR = LANES * 4 }; // bytes
+
+GA_INLINE lanes words_at(const char *p, int64_t i) { return *(const lanes_anywhere *)(p + i * VECTOR); }
 
 // Where multiply is: the codes of the first of its columns, and its rows of A.
 typedef struct {
   const char *codes, *a;
-  int64_t stride;
 } place;
 
 // block4 adds units [from, to) of one block of codes of 4 bits.
@@ -92,7 +94,7 @@ GA_INLINE void block4(const int R, const int C, const int from, const int to, pl
     lanes w[GA_QUAD];
     _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) w[c] = look_up(&t[c], x[c], j);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-      lanes a = words_at(p.a + r * p.stride, block * (BLOCK4 / UNIT) + j);
+      lanes a = words_at(p.a, (block * (BLOCK4 / UNIT) + j) * R + r);
       _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
     }
   }
@@ -147,7 +149,7 @@ GA_INLINE void multiply8(const int R, const int C, const ga_dtype type, const ga
         _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
           w[c] = convert(type, (const uint8_t *)at + c * 32 + j * UNIT, scale[c], base[c]);
         _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-          lanes a = words_at(p.a + r * p.stride, b * (32 / UNIT) + j);
+          lanes a = words_at(p.a, (b * (32 / UNIT) + j) * R + r);
           _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
         }
       }
@@ -157,36 +159,36 @@ GA_INLINE void multiply8(const int R, const int C, const ga_dtype type, const ga
 
 // multiply_rows is multiply for R rows. whole says of 4 bits that no block has two groups.
 GA_INLINE void multiply_rows(const int R, const int bits, const int whole, const ga_dtype type, const ga_gemm *g,
-                             const char *at, const float *scales, const float *bases, const char *a, int64_t stride, float *out) {
+                             const char *at, const float *scales, const float *bases, const char *a, float *out) {
   enum { BYTES8 = 32 };
   const int C = COLUMNS(R);
   _Pragma("GCC unroll 2") for (int first = 0; first < GA_QUAD; first += C) {
     lanes sum[ROWS][GA_QUAD];
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
       _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = (lanes){0};
-    place p = {at + first * (bits == 4 ? BLOCK4 / 2 : BYTES8), a, stride};
+    place p = {at + first * (bits == 4 ? BLOCK4 / 2 : BYTES8), a};
     if (bits == 4) multiply4(R, C, whole, g, p, scales + first, bases + first, sum);
     else multiply8(R, C, type, g, p, scales + first, bases + first, sum);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) out[r * GA_QUAD + first + c] = sum_of(sum[r][c]);
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) out[r * GA_PANEL + first + c] = sum_of(sum[r][c]);
   }
 }
 
 #define GA_MULTIPLY(name, bits, whole, type)                                                                        \
   static void name(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,             \
-                   const char *a, int64_t stride, float *sums) {                                                    \
+                   const char *a, float *sums) {                                                                    \
     switch (rows) {                                                                                                 \
-      case 1: multiply_rows(1, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 2: multiply_rows(2, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 3: multiply_rows(3, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 4: multiply_rows(4, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
+      case 1: multiply_rows(1, bits, whole, type, g, at, scales, bases, a, sums); break;                            \
+      case 2: multiply_rows(2, bits, whole, type, g, at, scales, bases, a, sums); break;                            \
+      case 3: multiply_rows(3, bits, whole, type, g, at, scales, bases, a, sums); break;                            \
+      case 4: multiply_rows(4, bits, whole, type, g, at, scales, bases, a, sums); break;                            \
       GA_MULTIPLY_MORE(bits, whole, type)                                                                           \
     }                                                                                                               \
   }
 #if LANES == 16
 #define GA_MULTIPLY_MORE(bits, whole, type)                                                        \
-  case 5: multiply_rows(5, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
-  default: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, stride, sums); break;
+  case 5: multiply_rows(5, bits, whole, type, g, at, scales, bases, a, sums); break;               \
+  default: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, sums); break;
 #else
 #define GA_MULTIPLY_MORE(bits, whole, type)
 #endif
@@ -200,15 +202,15 @@ GA_MULTIPLY(multiply_int8_fp16, 8, 1, GA_FP16)
 #endif
 
 static void quantised_multiply(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,
-                               const char *a, int64_t stride, float *sums) {
+                               const char *a, float *sums) {
   int whole = g->weights.group == g->k || g->weights.group % BLOCK4 == 0;
-  if (g->weights.bits == 4 && whole) multiply_int4(g, rows, at, scales, bases, a, stride, sums);
-  else if (g->weights.bits == 4) multiply_int4_groups(g, rows, at, scales, bases, a, stride, sums);
+  if (g->weights.bits == 4 && whole) multiply_int4(g, rows, at, scales, bases, a, sums);
+  else if (g->weights.bits == 4) multiply_int4_groups(g, rows, at, scales, bases, a, sums);
 #if GROUP == 1
-  else if (g->dtype == GA_FP32) multiply_int8_fp32(g, rows, at, scales, bases, a, stride, sums);
-  else if (g->dtype == GA_FP16) multiply_int8_fp16(g, rows, at, scales, bases, a, stride, sums);
+  else if (g->dtype == GA_FP32) multiply_int8_fp32(g, rows, at, scales, bases, a, sums);
+  else if (g->dtype == GA_FP16) multiply_int8_fp16(g, rows, at, scales, bases, a, sums);
 #endif
-  else multiply_int8_bf16(g, rows, at, scales, bases, a, stride, sums);
+  else multiply_int8_bf16(g, rows, at, scales, bases, a, sums);
 }
 
 // widened is scales of 16 bits as floats.
@@ -333,13 +335,131 @@ static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, in
   }
 }
 
-static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out) {
+// look_up_some writes 32 weights of each column out of a block, the i-th.
+GA_INLINE void look_up_some(const int i, const table *t, const char *at, char *out, int64_t pitch) {
+  for (int c = 0; c < GA_QUAD; c++, at += BLOCK4 / 2)
+    _Pragma("GCC unroll 8") for (int j = 0; j < 32 / UNIT; j++)
+      *(lanes_anywhere *)(out + j * pitch + c * VECTOR) = look_up(&t[c], load_codes(at), i * (32 / UNIT) + j);
+}
+
+// columns_of is columns for weights of so many bits and a type of A: 32 k at a time, or a block where it
+// is of one group.
+GA_INLINE void columns_of(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t k1,
+                          char *out, int64_t pitch) {
+  const ga_weights *w = &g->weights;
+  enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
+  int whole = bits == 4 && (w->group == g->k || w->group % BLOCK4 == 0);
+  int64_t groups = g->k / w->group, of = k0 / w->group < groups ? k0 / w->group : groups - 1;
+  const uint16_t *scales = (const uint16_t *)quad + of * GA_QUAD;
+  const uint8_t *zeros = (const uint8_t *)quad + (groups * 2 + of) * GA_QUAD;
+  const char *at = quad + ga_quad_header(w, g->k) + k0 * bits / 8 * GA_QUAD;
+  for (int64_t k = k0; k < k1; scales += GA_QUAD, zeros += GA_QUAD) {
+    // What lies past K is of the last group.
+    int64_t end = ++of < groups && of * w->group < k1 ? of * w->group : k1;
+    lanes scale = widened(w, scales), base = base_of(w, zeros, scale);
+    if (bits == 8) {
+      lanes s[GA_QUAD], b[GA_QUAD];
+      _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) {
+        s[c] = all(scale[c]);
+        b[c] = all(base[c]);
+      }
+      for (; k < end; k += 32, at += BYTES8 * GA_QUAD, out += 32 / UNIT * pitch)
+        _Pragma("GCC unroll 8") for (int j = 0; j < 32 / UNIT; j++)
+          _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++)
+            *(lanes_anywhere *)(out + j * pitch + c * VECTOR) =
+                convert(type, (const uint8_t *)at + c * BYTES8 + j * UNIT, s[c], b[c]);
+      continue;
+    }
+    table t[GA_QUAD];
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) t[c] = weight_table(type, scale[c], base[c]);
+    if (whole) {
+      for (; k < end; k += BLOCK4, at += BYTES4 * GA_QUAD, out += BLOCK4 / UNIT * pitch)
+        _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++)
+          _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK4 / UNIT; j++)
+            *(lanes_anywhere *)(out + j * pitch + c * VECTOR) = look_up(&t[c], load_codes(at + c * BYTES4), j);
+      continue;
+    }
+    for (; k < end; k += 32, out += 32 / UNIT * pitch) {
+      const char *codes_at = at + (k - k0) / BLOCK4 * (BYTES4 * GA_QUAD);
+      switch (k % BLOCK4 / 32) {
+        case 0: look_up_some(0, t, codes_at, out, pitch); break;
+        case 1: look_up_some(1, t, codes_at, out, pitch); break;
+        case 2: look_up_some(2, t, codes_at, out, pitch); break;
+        default: look_up_some(3, t, codes_at, out, pitch); break;
+      }
+    }
+  }
+}
+
+static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch) {
+  if (g->weights.bits == 4) columns_of(4, g->dtype, g, quad, k0, k1, out, pitch);
 #if GROUP == 1
-  GA_OF_TYPES(t, widen, a, k, out)
-  memset((float *)out + k, 0, (size_t)(words - k) * 4);
+  else if (g->dtype == GA_FP32) columns_of(8, GA_FP32, g, quad, k0, k1, out, pitch);
+  else if (g->dtype == GA_FP16) columns_of(8, GA_FP16, g, quad, k0, k1, out, pitch);
+#endif
+  else columns_of(8, GA_BF16, g, quad, k0, k1, out, pitch);
+}
+
+// add_rows is add for R rows.
+GA_INLINE void add_rows(const int R, int64_t units, const char *a, const char *columns, char *sums, int set,
+                          const char *ahead, int64_t prefetch) {
+  lanes sum[TILE][GA_QUAD];
+  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) sum[r][c] = set ? (lanes){0} : words_at(sums, r * GA_QUAD + c);
+  for (int64_t u = 0; u < units; u++, a += R * VECTOR, columns += GA_QUAD * VECTOR, ahead += prefetch) {
+    __builtin_prefetch(ahead);
+    lanes x[TILE];
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) x[r] = words_at(a, r);
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) {
+      lanes w = words_at(columns, c);
+      _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) sum[r][c] = step(sum[r][c], w, x[r]);
+    }
+  }
+  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++)
+      *(lanes_anywhere *)(sums + (r * GA_QUAD + c) * VECTOR) = sum[r][c];
+}
+
+static void quantised_add(int rows, int64_t units, const char *a, const char *columns, char *sums, int set,
+                          const char *ahead, int64_t step) {
+  switch (rows) {
+    case 1: add_rows(1, units, a, columns, sums, set, ahead, step); break;
+    case 2: add_rows(2, units, a, columns, sums, set, ahead, step); break;
+#if TILE == 6
+    case 3: add_rows(3, units, a, columns, sums, set, ahead, step); break;
+    case 4: add_rows(4, units, a, columns, sums, set, ahead, step); break;
+    case 5: add_rows(5, units, a, columns, sums, set, ahead, step); break;
+#endif
+    default: add_rows(TILE, units, a, columns, sums, set, ahead, step); break;
+  }
+}
+
+static void quantised_total(int rows, const char *sums, float *out) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < GA_QUAD; c++) out[r * GA_PANEL + c] = sum_of(words_at(sums, r * GA_QUAD + c));
+}
+
+// pack_row writes vectors of words, pitch bytes apart.
+GA_INLINE void pack_row(const ga_dtype type, const void *a, int64_t k, int64_t words, char *out, int64_t pitch) {
+  for (int64_t i = 0; i < words * GROUP; i += UNIT, out += pitch) {
+#if GROUP == 1
+    lanes x = i + UNIT <= k ? load(type, a, i) : i < k ? load_some(type, a, i, k - i) : (lanes){0};
+    store(GA_FP32, out, 0, x);
 #else
-  memcpy(out, a, (size_t)k * 2);
-  memset((char *)out + k * 2, 0, (size_t)(words * 4 - k * 2));
+    (void)type;
+    int64_t some = k - i < UNIT ? k - i : UNIT;
+    if (some < UNIT) memset(out, 0, VECTOR);
+    if (some == UNIT) memcpy(out, (const uint16_t *)a + i, VECTOR);
+    else if (some > 0) memcpy(out, (const uint16_t *)a + i, (size_t)some * 2);
+#endif
+  }
+}
+
+static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch) {
+#if GROUP == 1
+  GA_OF_TYPES(t, pack_row, a, k, words, out, pitch)
+#else
+  pack_row(t, a, k, words, out, pitch);
 #endif
 }
 
