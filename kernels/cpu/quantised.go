@@ -26,8 +26,9 @@ var (
 // groupStep is what groups are multiples of, unless they are whole columns.
 const groupStep = 32
 
-// sharedRows is the largest M whose rows share weights that are decoded along K.
-const sharedRows = 24
+// sharedRows is the largest M whose rows share weights that are decoded along K. To transpose them for tiles
+// of 32 columns costs a shuffle and a half a weight's vector more, which more rows repay.
+const sharedRows = 32
 
 // supportsQuantised is what holds for all of them.
 func (d *Device) supportsQuantised(kernel string, q kernels.QuantisedProblem) (kernels.QuantisedProblem, error) {

@@ -28,20 +28,17 @@ typedef struct {
   int tile;  // rows that add takes at most, up to GA_QUANTISED_ROWS
   // pack_a writes k elements of a row as words, zero up to words, vectors pitch bytes apart.
   void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch);
-  // scales writes scales and the values of code 0 of a quad's groups, both [K / group][4], and up to the next
-  // whole vector. The products of codes and scales are exact in fp32.
-  void (*scales)(const ga_gemm *g, const char *quad, float *scales, float *bases);
-  // multiply sums rows of A, [unit][rows], times the columns of a quad. scales are those of the groups,
-  // bases the values of code 0, both [K / group][4]; sums are [rows][32], of which four columns are written.
-  void (*multiply)(const ga_gemm *g, int rows, const char *codes, const float *scales, const float *bases,
-                   const char *a, float *sums);
-  // columns writes the weights of a quad from k0 to k1, multiples of 128 but for the end of K, as units
-  // [4], pitch bytes apart.
+  // multiply adds rows of A, [unit][rows], times the columns of a quad, from k0 to k1, multiples of 128
+  // but for the end of K, to vectors of sums, [rows][4], or sets them to it. It fetches the codes that lie
+  // ahead bytes behind. Unless kept is NULL it writes the columns' units there, [unit][4]: for as many
+  // rows as the first of several tiles has.
+  void (*multiply)(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a,
+                   char *kept, char *sums, int set);
+  // columns writes the columns of a quad as units [4], pitch bytes apart; NULL where nothing asks for it.
   void (*columns)(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch);
   // add adds units of a tile of A, [unit][rows], times columns, [unit][4], to vectors of sums, [rows][4],
-  // or sets them to it. For each unit a line is fetched from ahead, which moves on by step bytes.
-  void (*add)(int rows, int64_t units, const char *a, const char *columns, char *sums, int set, const char *ahead,
-              int64_t step);
+  // or sets them to it.
+  void (*add)(int rows, int64_t units, const char *a, const char *columns, char *sums, int set);
   // total adds up the lanes of vectors of sums, to [rows][32], of which it writes four columns.
   void (*total)(int rows, const char *sums, float *out);
   // decode writes words of the columns of a panel, [words][32], from k0 on, a multiple of 128. It

@@ -57,6 +57,6 @@ GA_INLINE void transpose(lanes v[8]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx2_form = {"avx2 vpermps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_scales, quantised_multiply,
-                            quantised_columns, quantised_add, quantised_total, quantised_decode};
+const ga_form ga_avx2_form = {"avx2 vpermps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+                            quantised_add, quantised_total, quantised_decode};
 GA_TARGET_END

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #define LANES 16
-#define ROWS 6
+#define ROWS 5 // six rows of four columns would not leave registers for tables
 #define COLUMNS(rows) 4
 #define TILE 6
 #define GA_FUSED(a, b, c) (lanes)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))

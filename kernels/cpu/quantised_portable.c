@@ -49,5 +49,5 @@ GA_INLINE void transpose(lanes v[4]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_portable_form = {"portable table", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_scales, quantised_multiply,
-                            quantised_columns, quantised_add, quantised_total, quantised_decode};
+const ga_form ga_portable_form = {"portable table", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+                            quantised_add, quantised_total, quantised_decode};

@@ -6,7 +6,7 @@
 //
 //   quads of a block           their vectors of sums in the second-level cache
 //     K, SLICE_WORDS at a time A's part in the second-level cache
-//       two quads              decoded to the first-level cache
+//       two quads              decoded to the first-level cache by the last tile of rows
 //         a tile of rows       sums in registers
 //
 // An output is summed by one thread, in an order that depends on K alone.
@@ -20,6 +20,9 @@ enum { SLICE_WORDS = 512, PAIR = 2 };
 // A block is of so many rows that the sums of a panel take half of a second-level cache of 512 KiB.
 enum { SUMS_BYTES = 256 << 10, BLOCK_ROWS = 128, PANEL_QUADS = GA_PANEL / GA_QUAD };
 
+// Far enough ahead to cover the latency of memory, as in gemv.c.
+enum { AHEAD_BYTES = 4096 };
+
 // Scratch: decoded weights, the sums of a panel, their vectors, and A in the rest.
 #define SLICE_BYTES ((int64_t)SLICE_WORDS * GA_QUAD * 4)
 #define PANEL_BYTES ((int64_t)BLOCK_ROWS * GA_PANEL * 4)
@@ -27,13 +30,12 @@ enum { SUMS_BYTES = 256 << 10, BLOCK_ROWS = 128, PANEL_QUADS = GA_PANEL / GA_QUA
 
 static const ga_form *form_of(const ga_gemm *g) { return g->weights.form; }
 
-// row_bytes are those of a row of A, scales_bytes those of a quad's scales, and of its bases.
+// row_bytes are those of a row of A.
 static int64_t row_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) / form_of(g)->group * 4; }
-static int64_t scales_bytes(const ga_gemm *g) { return (g->k / g->weights.group * GA_QUAD * 4 + 63) / 64 * 64; }
 
 int ga_quantised_fits(const ga_gemm *g) {
-  if (g->m <= form_of(g)->rows) return PANEL_BYTES + 2 * scales_bytes(g) + g->m * row_bytes(g) <= (int64_t)GA_SCRATCH_BYTES;
-  return form_of(g)->tile * row_bytes(g) <= A_BYTES;
+  const ga_form *form = form_of(g);
+  return (g->m <= form->rows ? g->m : form->tile) * row_bytes(g) <= A_BYTES;
 }
 
 // pack_rows packs rows of A from row on as units, [unit][rows].
@@ -54,20 +56,18 @@ static void store_quads(const ga_gemm *g, int64_t row, int64_t rows, int64_t qua
 
 void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   (void)team;
-  const ga_weights *w = &g->weights;
-  const ga_form *form = w->form;
-  int64_t from, to, each = ga_quad_bytes(w, g->k), header = ga_quad_header(w, g->k);
+  const ga_form *form = form_of(g);
+  int64_t from, to, each = ga_quad_bytes(&g->weights, g->k), k = ga_quantised_k(&g->weights, g->k);
   ga_share((g->n + GA_QUAD - 1) / GA_QUAD, nthreads, tid, &from, &to);
   if (from == to) return;
-  float *sums = scratch, *scales = (float *)((char *)scratch + PANEL_BYTES), *bases = (float *)((char *)scales + scales_bytes(g));
-  char *a = (char *)bases + scales_bytes(g);
+  float *sums = scratch;
+  char *vectors = (char *)scratch + PANEL_BYTES, *a = vectors + SUMS_BYTES;
   pack_rows(g, 0, (int)g->m, a);
   for (int64_t some; from < to; from += some) {
     some = to - from < PANEL_QUADS ? to - from : PANEL_QUADS;
     for (int64_t q = 0; q < some; q++) {
-      const char *quad = (const char *)g->b + (from + q) * each;
-      form->scales(g, quad, scales, bases);
-      form->multiply(g, (int)g->m, quad + header, scales, bases, a, sums + q * GA_QUAD);
+      form->multiply(g, (int)g->m, (const char *)g->b + (from + q) * each, 0, k, AHEAD_BYTES, a, NULL, vectors, 1);
+      form->total((int)g->m, vectors, sums + q * GA_QUAD);
     }
     store_quads(g, 0, g->m, from, some, sums);
   }
@@ -83,31 +83,31 @@ typedef struct {
   float *sums;
 } block;
 
-// slice_bytes are those of a quad's codes of so many k.
-static int64_t slice_bytes(const ga_gemm *g, int64_t k) { return k * g->weights.bits / 8 * GA_QUAD; }
+// tiles_of divides rows into tiles, of which the last decodes: it must be one that multiply takes.
+static ga_rows tiles_of(const ga_form *form, int64_t rows) {
+  int64_t count = (rows + form->tile - 1) / form->tile;
+  if (rows / count > form->rows) count++;
+  return (ga_rows){count, rows / count, rows % count};
+}
 
 // slice adds k from k0 to k1 to the sums of a block.
 static void slice(const block *s, int64_t k0, int64_t k1) {
   const ga_gemm *g = s->g;
   const ga_form *form = form_of(g);
   int64_t unit = form->lanes * form->group, units = (k1 - k0) / unit, each = ga_quad_bytes(&g->weights, g->k);
+  int64_t next = (k1 - k0) * g->weights.bits / 8 * GA_QUAD; // bytes to a quad's next slice
   for (int64_t q = s->from, some; q < s->to; q += some) {
     some = s->to - q < PAIR ? s->to - q : PAIR;
-    for (int64_t i = 0; i < some; i++)
-      form->columns(g, (const char *)g->b + (q + i) * each, k0, k1, s->wide + i * SLICE_BYTES, GA_QUAD * s->vector);
-    for (int64_t i = 0; i < some; i++) {
-      // While a quad is multiplied, the next pair's is on its way, or the next slice of the first pair's:
-      // the first tiles fetch it, each its part.
-      int64_t header = ga_quad_header(&g->weights, g->k), next = q + PAIR < s->to ? q + i + PAIR : s->from + i;
-      const char *ahead = (const char *)g->b + next * each + header + slice_bytes(g, q + PAIR < s->to ? k0 : k1);
-      const char *ahead_end = ahead + slice_bytes(g, k1 - k0);
-      for (int64_t t = 0; t < s->split.count; t++) {
-        int64_t at = ga_row_begin(s->split, t);
-        int rows = ga_row_count(s->split, t), fetch = ahead < ahead_end;
-        const char *a = s->a + at * row_bytes(g) + k0 / unit * rows * s->vector, *columns = s->wide + i * SLICE_BYTES;
-        char *sums = s->vectors + ((q + i - s->from) * s->rows + at) * GA_QUAD * s->vector;
-        form->add(rows, units, a, columns, sums, k0 == 0, fetch ? ahead : columns, fetch ? 64 : 0);
-        ahead += units * 64;
+    // What is decoded next, the first quads' next slice after the last quad's, is fetched meanwhile.
+    int64_t ahead = q + some < s->to ? some * each : (s->from - q) * each + next;
+    for (int64_t t = s->split.count - 1; t >= 0; t--) {
+      int64_t at = ga_row_begin(s->split, t);
+      int rows = ga_row_count(s->split, t);
+      const char *a = s->a + at * row_bytes(g) + k0 / unit * rows * s->vector;
+      for (int64_t i = 0; i < some; i++) {
+        char *columns = s->wide + i * SLICE_BYTES, *sums = s->vectors + ((q + i - s->from) * s->rows + at) * GA_QUAD * s->vector;
+        if (t < s->split.count - 1) form->add(rows, units, a, columns, sums, k0 == 0);
+        else form->multiply(g, rows, (const char *)g->b + (q + i) * each, k0, k1, ahead, a, columns, sums, k0 == 0);
       }
     }
   }
@@ -139,7 +139,7 @@ void ga_quantised_rows(const ga_gemm *g, int tid, int nthreads, void *scratch, g
   for (int64_t i = 0; i < blocks.count; i++) {
     s.row = ga_row_begin(blocks, i);
     s.rows = ga_row_count(blocks, i);
-    s.split = ga_rows_of(s.rows, form->tile);
+    s.split = tiles_of(form, s.rows);
     for (int64_t t = 0; t < s.split.count; t++)
       pack_rows(g, s.row + ga_row_begin(s.split, t), ga_row_count(s.split, t), s.a + ga_row_begin(s.split, t) * row_bytes(g));
     int64_t quads = SUMS_BYTES / (s.rows * GA_QUAD * s.vector) / PANEL_QUADS * PANEL_QUADS;
