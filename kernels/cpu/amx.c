@@ -76,6 +76,16 @@ static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, in
   }
 }
 
+// transpose is for 16 rows of 16 words.
+static void transpose(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
+#if defined(__x86_64__)
+  ga_transpose_avx512(from, pitch, to, to_pitch);
+#else // with tiles in software
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) memcpy(to + j * to_pitch + i * 4, from + i * pitch + j * 4, 4);
+#endif
+}
+
 // quad_at is the codes of a quad from a step on.
 static const char *quad_at(const job *j, int64_t quad, int64_t step) {
   const ga_weights *w = &j->g->weights;
@@ -105,7 +115,7 @@ static void pack_activations(const job *j, int64_t row, int64_t rows, char *out)
         from = edge;
         pitch = GA_TILE_ROW_BYTES;
       }
-      ga_transpose_avx512(from, pitch, out + half * GA_TILE_ROW_BYTES, GA_B_STRIDE);
+      transpose(from, pitch, out + half * GA_TILE_ROW_BYTES, GA_B_STRIDE);
     }
 }
 
@@ -115,8 +125,8 @@ static void store_turned(const job *j, const float *sums, int64_t row, int64_t c
   _Alignas(64) float turned[32 * 32];
   int64_t rows = j->cols - col < 32 ? j->cols - col : 32, cols = g->n - row < 32 ? g->n - row : 32;
   for (int i = 0; i < 4; i++)
-    ga_transpose_avx512((const char *)(sums + i / 2 * 512 + i % 2 * 16), GA_SUMS_STRIDE,
-                        (char *)(turned + i % 2 * 512 + i / 2 * 16), GA_SUMS_STRIDE);
+    transpose((const char *)(sums + i / 2 * 512 + i % 2 * 16), GA_SUMS_STRIDE, (char *)(turned + i % 2 * 512 + i / 2 * 16),
+              GA_SUMS_STRIDE);
   j->path->store(turned, (int)rows, cols, NULL, (char *)g->c + ((j->first + col) * g->ldc + row) * 2, g->ldc);
 }
 
