@@ -235,12 +235,13 @@ static void quantised_multiply(const ga_gemm *g, int rows, const char *quad, int
 }
 
 #if GROUP == 2
-// quantised_columns is for AMX, hence for bf16.
+// quantised_columns is for AMX, hence for bf16. It fetches the next panel's quad: scales and codes.
 static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch) {
   lanes none[ROWS][GA_QUAD];
   place p = {NULL, out, pitch};
-  if (g->weights.bits == 4) columns_of(0, GA_QUAD, 1, 4, GA_BF16, g, quad, 0, k0, k1, 0, p, none);
-  else columns_of(0, GA_QUAD, 1, 8, GA_BF16, g, quad, 0, k0, k1, 0, p, none);
+  int64_t ahead = ga_quantised_panel_bytes(g);
+  if (g->weights.bits == 4) columns_of(0, GA_QUAD, 1, 4, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
+  else columns_of(0, GA_QUAD, 1, 8, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
 }
 #endif
 
