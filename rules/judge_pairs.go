@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -56,10 +57,16 @@ func (f *evidence) parity(c *curve) []judgement {
 // the same shape, by whatever kernel.
 func (f *evidence) quantised(c *curve) []judgement {
 	plain := f.onPlainWeights(c)
-	if len(plain) == 0 || slices.Contains(f.cfg.Rules.Parity.Dequantising, c.series.Key.Kernel) {
+	if len(plain) == 0 || f.dequantises(c.series.Key.Kernel) {
 		return nil
 	}
 	return f.fastest(c, plain, math.Log(f.cfg.Rules.Parity.Quantised))
+}
+
+// dequantises says whether a kernel, or the library of which it is a choice, multiplies by plain elements.
+func (f *evidence) dequantises(kernel string) bool {
+	name, _, _ := strings.Cut(library(kernel), "@")
+	return slices.Contains(f.cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.cfg.Rules.Parity.Dequantising, name)
 }
 
 // onPlainWeights lists the curves of any kernel for the products of a curve with plain weights.

@@ -90,14 +90,14 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 		k.Weights = kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: k.K, GroupN: 1, Scale: kernels.BF16}
 		return k
 	}
-	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"), quantised("auto")}, func(c results.Case) float64 {
+	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"), quantised("cublaslt@12.4.5:2"), quantised("auto")}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
 		switch {
 		case c.Kernel == "auto" && c.M > 256:
 			us *= 1.3
 		case c.Kernel == "auto":
 			us *= 0.5
-		case c.Kernel == "slow":
+		case c.Kernel == "slow" || c.Kernel == "cublaslt@12.4.5:2":
 			us *= 3
 		}
 		return us

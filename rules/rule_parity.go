@@ -57,7 +57,7 @@ var parityRule = rule{
 		check: checkPairs,
 	}, number("quantised", "the largest ratio of the time of quantised weights to that of plain ones", above(0, 100),
 		func(c *Config) *float64 { return &c.Rules.Parity.Quantised }),
-		{key: "dequantising", meaning: "kernels that multiply by the plain elements of quantised weights; they are not held against plain ones", findings: true,
+		{key: "dequantising", meaning: "kernels, or libraries with all of their choices, that multiply by the plain elements of quantised weights; they are not held against plain ones", findings: true,
 			value: func(c Config) string { return list(c.Rules.Parity.Dequantising) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },

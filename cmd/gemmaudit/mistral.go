@@ -197,40 +197,25 @@ func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
 	return c, badModel(err)
 }
 
-// words is a model's tokenizer, for texts of tokens that the model has.
-type words struct {
-	*tokenizer.Tokenizer
-	path  string
-	vocab int
-}
-
 // openWords reads the tokenizer that lies next to a model: tokenizer.json, or tekken.json
-// where there is none.
-func openWords(dir string, c *checkpoint.Checkpoint) (*words, error) {
-	w := &words{vocab: c.Config().Vocab}
+// where there is none. A tokenizer with more tokens than the model has is refused.
+func openWords(dir string, c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, error) {
 	for _, name := range []string{"tokenizer.json", "tekken.json"} {
-		var err error
-		w.path = filepath.Join(dir, name)
-		w.Tokenizer, err = tokenizer.Open(w.path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return w, usage(err)
+		path := filepath.Join(dir, name)
+		t, err := tokenizer.Open(path)
+		switch vocab := c.Config().Vocab; {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, usage(err)
+		case t.Vocab() > vocab:
+			return nil, hint(usagef("%s: %d tokens, the model's vocabulary has %d", path, t.Vocab(), vocab),
+				"a model may have more tokens than its tokenizer, not fewer: this is another model's")
 		}
+		return t, nil
 	}
 	return nil, hint(usagef("%s is missing, and so is tekken.json", filepath.Join(dir, "tokenizer.json")),
 		"a model's folder, as Hugging Face stores it, has one of them next to config.json")
-}
-
-// encode turns a text into tokens, with what the tokenizer puts around texts when special
-// is set.
-func (w *words) encode(text string, special bool) ([]int32, error) {
-	tokens := w.EncodeOrdinary(text)
-	if special {
-		tokens = w.Encode(text)
-	}
-	if err := mistral.CheckTokens(tokens, w.vocab); err != nil {
-		return nil, usagef("%s: %w", w.path, err)
-	}
-	return tokens, nil
 }
 
 // load brings the weights to the selected device. positions is how many tokens sessions

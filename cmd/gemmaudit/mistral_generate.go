@@ -187,10 +187,11 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if text == "" {
 		return usagef("the prompt is empty: expected a text in --prompt, --prompt-file or standard input")
 	}
-	prompt, err := words.encode(text, !o.raw)
-	if err != nil {
-		return err
+	encode := words.Encode // with what the tokenizer puts around texts
+	if o.raw {
+		encode = words.EncodeOrdinary
 	}
+	prompt := encode(text)
 	if len(prompt) == 0 {
 		return usagef("the prompt has no tokens")
 	}

@@ -78,7 +78,7 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 	if err != nil {
 		return nil, err
 	}
-	return words.encode(text, true)
+	return words.Encode(text), nil
 }
 
 // readTokens reads a JSON array of token ids, or the object that generate prints: its

@@ -139,10 +139,7 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	if err != nil {
 		return err
 	}
-	tokens, err := words.encode(text, true)
-	if err != nil {
-		return err
-	}
+	tokens := words.Encode(text)
 	if len(tokens) < 2 {
 		return usagef("the prompt is %s long: expected at least 2", plural(len(tokens), "token", "tokens"))
 	}

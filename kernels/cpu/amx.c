@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "amx_tile.h"
-#include "path.h"
+#include "quantised.h"
 
 // bf16 and int8 look alike to everything here but the dot product: a step is 64
 // bytes of K whatever the type, and sums are 32 bits.
@@ -35,10 +35,18 @@ ga_amx_tuning ga_amx_tuned = {
 
 #include "amx_block.h"
 
-// job is what all loops of one thread share.
+// Quantised weights are decoded by as many steps as their largest block has.
+enum { GA_BLOCK_STEPS = 4 };
+
+// job is what all loops of one thread share. Products with quantised weights are turned: columns of weights
+// are the rows of A, which are decoded instead of copied, rows of activations the columns of B, and sums are
+// transposed on their way to C.
 typedef struct {
   const ga_gemm *g;
-  const ga_path *path; // which rounds sums to C
+  const ga_path *path;  // which rounds sums to C
+  const ga_form *form;  // which decodes weights, or NULL
+  int64_t rows, cols;   // of the tiles' product: those of C, or of a block of it turned
+  int64_t first;        // row of C with which a block begins that is turned
   const char *b;
   int64_t steps;       // of K
   int64_t panel_bytes; // of B
@@ -68,9 +76,67 @@ static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, in
   }
 }
 
+// transpose is for 16 rows of 16 words.
+static void transpose(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
+#if defined(__x86_64__)
+  ga_transpose_avx512(from, pitch, to, to_pitch);
+#else // with tiles in software
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) memcpy(to + j * to_pitch + i * 4, from + i * pitch + j * 4, 4);
+#endif
+}
+
+// quad_at is the codes of a quad from a step on.
+static const char *quad_at(const job *j, int64_t quad, int64_t step) {
+  const ga_weights *w = &j->g->weights;
+  return (const char *)j->g->b + quad * ga_quad_bytes(w, j->g->k) + ga_quad_header(w, j->g->k) + step * 32 * w->bits / 8 * GA_QUAD;
+}
+
+// decode_strip is pack_strip for 32 columns of weights.
+static void decode_strip(const job *j, int64_t row, int64_t from, int64_t steps, char *out) {
+  int64_t each = ga_quad_bytes(&j->g->weights, j->g->k);
+  for (int64_t q = 0; q < GA_PANEL / GA_QUAD; q++)
+    j->form->columns(j->g, (const char *)j->g->b + (row / GA_QUAD + q) * each, from * 32, (from + steps) * 32,
+                     out + q * GA_QUAD * GA_TILE_ROW_BYTES, GA_STEP_BYTES);
+}
+
+// pack_activations packs rows of activations, up to 32, as a panel of B.
+static void pack_activations(const job *j, int64_t row, int64_t rows, char *out) {
+  const ga_gemm *g = j->g;
+  for (int64_t s = 0; s < j->steps; s++, out += GA_STEP_BYTES)
+    for (int half = 0; half < 2; half++) {
+      const char *from = (const char *)g->a + ((row + half * GA_TILE_ROWS) * g->lda + s * 32) * 2;
+      int64_t pitch = g->lda * 2, some = rows - half * GA_TILE_ROWS, width = g->k - s * 32;
+      char edge[GA_TILE_BYTES];
+      if (some < GA_TILE_ROWS || width < 32) {
+        memset(edge, 0, sizeof edge);
+        for (int64_t r = 0; r < some && r < GA_TILE_ROWS && width > 0; r++)
+          memcpy(edge + r * GA_TILE_ROW_BYTES, from + r * pitch, (size_t)(width < 32 ? width : 32) * 2);
+        from = edge;
+        pitch = GA_TILE_ROW_BYTES;
+      }
+      transpose(from, pitch, out + half * GA_TILE_ROW_BYTES, GA_B_STRIDE);
+    }
+}
+
+// store_turned writes sums of 32 columns of weights, from row on, times 32 rows of activations, from col on.
+static void store_turned(const job *j, const float *sums, int64_t row, int64_t col) {
+  const ga_gemm *g = j->g;
+  _Alignas(64) float turned[32 * 32];
+  int64_t rows = j->cols - col < 32 ? j->cols - col : 32, cols = g->n - row < 32 ? g->n - row : 32;
+  for (int i = 0; i < 4; i++)
+    transpose((const char *)(sums + i / 2 * 512 + i % 2 * 16), GA_SUMS_STRIDE, (char *)(turned + i % 2 * 512 + i / 2 * 16),
+              GA_SUMS_STRIDE);
+  j->path->store(turned, (int)rows, cols, NULL, (char *)g->c + ((j->first + col) * g->ldc + row) * 2, g->ldc);
+}
+
 // store writes rows of 32 sums to C at (row, col), as many of them as C has.
 static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
   const ga_gemm *g = j->g;
+  if (j->form != NULL) {
+    store_turned(j, sums, row, col);
+    return;
+  }
   if (rows > g->m - row) rows = g->m - row;
   int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
   j->path->store(sums, (int)rows, cols, NULL, (char *)g->c + (row * g->ldc + col) * size, g->ldc);
@@ -181,7 +247,7 @@ static float *partial_of(const block *c, int64_t s, int64_t p) { return c->parti
 // registers computes one register block and writes it to C when K is at its end.
 static void registers(const job *j, const block *c, int64_t s, int64_t p, const char *a, const char *b, int64_t from,
                       int64_t steps, ga_touch *next_a, ga_touch *next_b) {
-  int64_t row = (c->strip + s) * 32, col = (c->panel + p) * GA_PANEL, rows = j->g->m - row;
+  int64_t row = (c->strip + s) * 32, col = (c->panel + p) * GA_PANEL, rows = j->rows - row;
   float *partial = partial_of(c, s, p);
   int stream_a = ga_amx_tuned.stream_a, prefetch_a = ga_amx_tuned.prefetch_a;
   if (rows > GA_TILE_ROWS) {
@@ -211,6 +277,11 @@ static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows
 
 // touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.
 static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int64_t over_steps) {
+  if (j->form != NULL) {
+    const ga_weights *w = &j->g->weights;
+    int64_t codes = steps * 32 * w->bits / 8 * GA_QUAD;
+    return touch(quad_at(j, row / GA_QUAD, from), codes, ga_quad_bytes(w, j->g->k), rows / GA_QUAD, over_steps);
+  }
   int64_t size = ga_size(j->g->dtype), width = j->g->k * size - from * GA_TILE_ROW_BYTES;
   if (rows > j->g->m - row) rows = j->g->m - row;
   if (width > steps * GA_TILE_ROW_BYTES) width = steps * GA_TILE_ROW_BYTES;
@@ -227,7 +298,9 @@ typedef struct {
 static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; i++) {
     int64_t row = (w->strip + i) * 32;
-    pack_strip(j, row, j->g->m - row, w->from, w->steps, 2, w->out + i * w->steps * GA_STEP_BYTES);
+    char *out = w->out + i * w->steps * GA_STEP_BYTES;
+    if (j->form != NULL) decode_strip(j, row, w->from, w->steps, out);
+    else pack_strip(j, row, j->rows - row, w->from, w->steps, 2, out);
   }
   TILE_FENCE();
 }
@@ -253,14 +326,20 @@ static void multiply(const job *j, const block *c, const char *a, int64_t from, 
   }
 }
 
-static void many(const job *j, int tid, int nthreads, char *scratch) {
-  const ga_gemm *g = j->g;
+static void many(job *j, int tid, int nthreads, char *scratch) {
   int down = 1, across = 1;
-  divide(ceil_div(g->m, 32), ga_panels(g->n), nthreads, &down, &across);
+  divide(ceil_div(j->rows, 32), ga_panels(j->cols), nthreads, &down, &across);
   int64_t strip, last_strip, panel, last_panel;
-  ga_share(ceil_div(g->m, 32), down, tid / across, &strip, &last_strip);
-  ga_share(ga_panels(g->n), across, tid % across, &panel, &last_panel);
+  ga_share(ceil_div(j->rows, 32), down, tid / across, &strip, &last_strip);
+  ga_share(ga_panels(j->cols), across, tid % across, &panel, &last_panel);
   if (strip == last_strip || panel == last_panel) return;
+  int64_t scratch_bytes = (int64_t)GA_SCRATCH_BYTES;
+  if (j->form != NULL) {
+    scratch_bytes -= (last_panel - panel) * j->panel_bytes;
+    for (int64_t p = panel; p < last_panel; p++)
+      pack_activations(j, j->first + p * GA_PANEL, j->cols - p * GA_PANEL, scratch + scratch_bytes + (p - panel) * j->panel_bytes);
+    j->b = scratch + scratch_bytes - panel * j->panel_bytes;
+  }
 
   // Partial sums first, packed A behind them. A block's rows are as many as fit
   // with all of K, so that A is packed once. Where K is so long that these are
@@ -268,11 +347,12 @@ static void many(const job *j, int tid, int nthreads, char *scratch) {
   // two places in turn.
   int64_t rows = ga_amx_tuned.rows / 32, cols = ga_amx_tuned.cols / GA_PANEL;
   int64_t kc = j->steps < ga_amx_tuned.steps ? j->steps : ga_amx_tuned.steps;
-  int64_t partial_bytes = rows * cols * 4096, room = (int64_t)GA_SCRATCH_BYTES - partial_bytes;
+  int64_t partial_bytes = rows * cols * 4096, room = scratch_bytes - partial_bytes;
   int64_t fitting = room / (j->steps * GA_STEP_BYTES);
   int once = fitting >= 4 || fitting >= last_strip - strip;
   if (once && rows > fitting) rows = fitting;
   if (2 * kc * rows * GA_STEP_BYTES > room) kc = room / (2 * rows * GA_STEP_BYTES);
+  if (j->form != NULL && kc < j->steps) kc = kc < GA_BLOCK_STEPS ? GA_BLOCK_STEPS : kc / GA_BLOCK_STEPS * GA_BLOCK_STEPS;
   rows = ceil_div(last_strip - strip, ceil_div(last_strip - strip, rows));
   cols = ceil_div(last_panel - panel, ceil_div(last_panel - panel, cols));
   char *packed = scratch + partial_bytes;
@@ -307,8 +387,35 @@ static void many(const job *j, int tid, int nthreads, char *scratch) {
   release();
 }
 
+// Activations of a block of rows take up to so much of the scratch, and so many panels, by which decoding
+// the weights is divided.
+enum { ACTIVATION_BYTES = 5 << 20, ACTIVATION_PANELS = 16 };
+
+// quantised_panel_bytes is what 32 rows of activations take, of as many k as weights are stored of.
+static int64_t quantised_panel_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) / 32 * GA_STEP_BYTES; }
+
+int ga_amx_quantised_fits(const ga_gemm *g) {
+  return g->dtype == GA_BF16 && ((const ga_form *)g->weights.form)->group == 2 && quantised_panel_bytes(g) <= ACTIVATION_BYTES;
+}
+
+void ga_amx_quantised(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
+  (void)team;
+  int64_t panel_bytes = quantised_panel_bytes(g), most = ACTIVATION_BYTES / panel_bytes;
+  if (most > ACTIVATION_PANELS) most = ACTIVATION_PANELS;
+  int64_t blocks = ceil_div(ga_panels(g->m), most);
+  for (int64_t i = 0; i < blocks; i++) {
+    int64_t from, to;
+    ga_share(ga_panels(g->m), (int)blocks, (int)i, &from, &to);
+    job j = {.g = g, .path = g->plan, .form = g->weights.form, .rows = g->n, .first = from * GA_PANEL};
+    j.cols = (to * GA_PANEL < g->m ? to * GA_PANEL : g->m) - j.first;
+    j.panel_bytes = panel_bytes;
+    j.steps = panel_bytes / GA_STEP_BYTES;
+    many(&j, tid, nthreads, scratch);
+  }
+}
+
 void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
-  job j = {.g = g, .path = g->plan, .b = ga_packed_b(g, tid, nthreads, team), .is_int8 = g->dtype == GA_INT8};
+  job j = {.g = g, .path = g->plan, .rows = g->m, .cols = g->n, .b = ga_packed_b(g, tid, nthreads, team), .is_int8 = g->dtype == GA_INT8};
   j.panel_bytes = ga_panel_bytes(g->dtype, g->k);
   j.steps = j.panel_bytes / GA_STEP_BYTES;
   // The short ways need the packed A of all of K at once.
@@ -320,7 +427,14 @@ void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *tea
 
 #else
 
-// No device offers the kernel here.
+// No device offers the kernels here.
+int ga_amx_quantised_fits(const ga_gemm *g) { return (void)g, 0; }
+
+void ga_amx_quantised(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
+  (void)g, (void)tid, (void)nthreads, (void)scratch, (void)team;
+  abort();
+}
+
 void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   (void)g, (void)tid, (void)nthreads, (void)scratch, (void)team;
   abort();

@@ -23,4 +23,9 @@ extern ga_amx_tuning ga_amx_tuned;
 // ga_amx is the kernel: dtype bf16 or int8, B packed as in pack.h.
 void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 
+// ga_amx_quantised is the kernel for bf16 with quantised weights (quantised.h), ga_amx_quantised_fits whether
+// it takes a product.
+void ga_amx_quantised(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
+int ga_amx_quantised_fits(const ga_gemm *g);
+
 #endif

@@ -1,6 +1,7 @@
 package cpu
 
 /*
+#include "amx.h"
 #include "quantised.h"
 */
 import "C"
@@ -15,14 +16,19 @@ import (
 )
 
 // Quantised weights are multiplied by gemv, which decodes them in registers, by tiled, which decodes
-// slices of panels where it widens those of plain weights, and by auto.
+// slices of panels where it widens those of plain weights, by amx, which decodes tiles, and by auto.
 var (
 	_ kernels.QuantisedGemm = (*blocked)(nil)
+	_ kernels.QuantisedGemm = amx{}
 	_ kernels.QuantisedGemm = (*auto)(nil)
 )
 
 // groupStep is what groups are multiples of, unless they are whole columns.
 const groupStep = 32
+
+// sharedRows is the largest M whose rows share weights that are decoded along K. To transpose them for tiles
+// of 32 columns costs a shuffle and a half a weight's vector more, which more rows repay.
+const sharedRows = 32
 
 // supportsQuantised is what holds for all of them.
 func (d *Device) supportsQuantised(kernel string, q kernels.QuantisedProblem) (kernels.QuantisedProblem, error) {
@@ -52,7 +58,7 @@ func (b *blocked) SupportsQuantised(q kernels.QuantisedProblem) error {
 	if err := b.Supports(q.Problem); err != nil {
 		return err
 	}
-	if g := b.dev.quantisedSizes(q); C.ga_quantised_few_fits(&g) == 0 {
+	if g := b.dev.quantisedSizes(q); C.ga_quantised_fits(&g) == 0 {
 		return &kernels.Unsupported{Kernel: b.name, DType: q.DType, Reason: fmt.Sprintf("%d rows of k %d do not fit beside the weights' stream", q.M, q.K)}
 	}
 	return nil
@@ -68,28 +74,75 @@ func (b *blocked) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w
 	if err := b.SupportsQuantised(q); err != nil {
 		return nil, err
 	}
-	q, err := q.Normalized()
+	g, q, err := b.dev.joinQuantised(b.name, q, a, w, c)
 	if err != nil {
 		return nil, err
 	}
-	g, _, qw, err := join[*quantisedWeights](b.dev, b.name, q.Problem, a, w, c)
-	if err != nil {
-		return nil, err
-	}
-	if qw.problem.Weights != q.Weights {
-		return nil, fmt.Errorf("%v: weights were packed as %v", q, qw.problem.Weights)
-	}
-	g.b, g.weights = qw.packed.data, b.dev.quantisedSizes(q).weights
-	g.plan = unsafe.Pointer(b.dev.path(q.DType))
 	kernel, tiling := b.kernel, b.tiling(q.Problem)
-	if b.maxM > 0 {
+	if form := b.dev.form(q.DType); b.maxM > 0 || q.M <= sharedRows && C.ga_quantised_fits(&g) != 0 {
+		rows := int(form.rows)
 		kernel = C.ga_kernel(C.ga_quantised_few)
-		form := b.dev.form(q.DType)
-		rows := divideUp(q.M, divideUp(q.M, int(form.rows)))
-		tiling = kernels.Tiling{Tile: [3]int{rows, C.GA_QUAD, int(form.group)}, Split: 1}
+		if q.M > rows {
+			rows = int(form.tile)
+			kernel = C.ga_kernel(C.ga_quantised_rows)
+		}
+		tiling = kernels.Tiling{Tile: [3]int{divideUp(q.M, divideUp(q.M, rows)), C.GA_QUAD, int(form.group)}, Split: 1}
 	}
 	l := kernelLaunch(kernel, g, b.dev.threadsOf(q.Problem), "", a.Buffer, w, c.Buffer)
 	l.tiling = tiling
+	return l, nil
+}
+
+// joinQuantised is join with quantised weights: a whole product, and the problem normalized.
+func (d *Device) joinQuantised(kernel string, q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.QuantisedProblem, error) {
+	q, err := q.Normalized()
+	if err != nil {
+		return C.ga_gemm{}, q, err
+	}
+	g, _, qw, err := join[*quantisedWeights](d, kernel, q.Problem, a, w, c)
+	if err != nil {
+		return g, q, err
+	}
+	if qw.problem.Weights != q.Weights {
+		return g, q, fmt.Errorf("%v: weights were packed as %v", q, qw.problem.Weights)
+	}
+	g.b, g.weights = qw.packed.data, d.quantisedSizes(q).weights
+	g.plan = unsafe.Pointer(d.path(q.DType))
+	return g, q, nil
+}
+
+// SupportsQuantised implements [kernels.QuantisedGemm].
+func (k amx) SupportsQuantised(q kernels.QuantisedProblem) error {
+	q, err := k.dev.supportsQuantised(k.Name(), q)
+	if err != nil {
+		return err
+	}
+	if err := k.Supports(q.Problem); err != nil {
+		return err
+	}
+	if g := k.dev.quantisedSizes(q); C.ga_amx_quantised_fits(&g) == 0 {
+		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType, Reason: fmt.Sprintf("32 rows of k %d do not fit beside the weights' tiles", q.K)}
+	}
+	return nil
+}
+
+// PrepareQuantised implements [kernels.QuantisedGemm].
+func (k amx) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.packQuantised(k.Name(), q, raw)
+}
+
+// BindQuantised implements [kernels.QuantisedGemm].
+func (k amx) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.SupportsQuantised(q); err != nil {
+		return nil, err
+	}
+	g, q, err := k.dev.joinQuantised(k.Name(), q, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	l := kernelLaunch(C.ga_kernel(C.ga_amx_quantised), g, k.dev.threadsOf(q.Problem), "", a.Buffer, w, c.Buffer)
+	// Its tiles are of the product turned.
+	l.tiling = kernels.Tiling{Tile: [3]int{panelColumns, panelColumns, amxStepBytes / q.DType.Size()}, Split: 1}
 	return l, nil
 }
 
@@ -197,18 +250,32 @@ func (k *auto) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) 
 	return k.dev.packQuantised(k.Name(), q, raw)
 }
 
-// BindQuantised implements [kernels.QuantisedGemm]: it picks gemv for as many rows as gemv takes, up to
-// which tiled took longer wherever both were measured.
+// pickQuantised is the kernel for a product with quantised weights: gemv for as many rows as it takes, up to
+// which tiled took longer wherever both were measured, and amx from decodedRows on where it takes them.
+func (k *auto) pickQuantised(q kernels.QuantisedProblem) string {
+	can := func(name string) bool {
+		g, ok := k.dev.gemm(name).(kernels.QuantisedGemm)
+		return ok && g.SupportsQuantised(q) == nil
+	}
+	switch {
+	case q.M >= decodedRows && can("amx"):
+		return "amx"
+	case can("gemv"):
+		return "gemv"
+	}
+	return "tiled"
+}
+
+// decodedRows is from how many rows on a tile of weights is worth being stored and multiplied by AMX: its
+// multiplication takes as long whether it has one row or sixteen.
+const decodedRows = 3
+
+// BindQuantised implements [kernels.QuantisedGemm].
 func (k *auto) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 	if err := k.SupportsQuantised(q); err != nil {
 		return nil, err
 	}
-	name := "tiled"
-	for _, g := range k.dev.gemms {
-		if few, ok := g.(*blocked); ok && few.maxM > 0 && few.SupportsQuantised(q) == nil {
-			name = few.name
-		}
-	}
+	name := k.pickQuantised(q)
 	bound, err := k.dev.gemm(name).(kernels.QuantisedGemm).BindQuantised(q, a, w, c)
 	if err != nil {
 		return nil, err

@@ -18,21 +18,29 @@
 enum { GA_QUAD = 4, GA_QUANTISED_ROWS = 6 };
 
 // A form is how an instruction set stores and decodes weights for one type of A. Words are those of
-// the path of that type and instruction set (path.h).
+// the path of that type and instruction set (path.h), vectors hold lanes of them, and units of rows or
+// columns are a vector of each, all of the same k.
 typedef struct {
   const char *name;
-  int block4; // codes of 4 bits in a block
-  int group;  // k in a word
-  int rows;   // that multiply takes at most, up to GA_QUANTISED_ROWS
-  // pack_a writes k elements as words, zero up to words.
-  void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out);
-  // scales writes scales and the values of code 0 of a quad's groups, both [K / group][4], and up to the next
-  // whole vector. The products of codes and scales are exact in fp32.
-  void (*scales)(const ga_gemm *g, const char *quad, float *scales, float *bases);
-  // multiply sums rows of A, stride bytes apart, times the columns of a quad. scales are those of
-  // the groups, bases the values of code 0, both [K / group][4]; sums are [rows][4].
-  void (*multiply)(const ga_gemm *g, int rows, const char *codes, const float *scales, const float *bases,
-                   const char *a, int64_t stride, float *sums);
+  int lanes; // words in a vector
+  int group; // k in a word
+  int rows;  // that multiply takes at most
+  int tile;  // rows that add takes at most, up to GA_QUANTISED_ROWS
+  // pack_a writes k elements of a row as words, zero up to words, vectors pitch bytes apart.
+  void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch);
+  // multiply adds rows of A, [unit][rows], times the columns of a quad, from k0 to k1, multiples of 128
+  // but for the end of K, to vectors of sums, [rows][4], or sets them to it. It fetches the codes that lie
+  // ahead bytes behind. Unless kept is NULL it writes the columns' units there, [unit][4]: for as many
+  // rows as the first of several tiles has.
+  void (*multiply)(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a,
+                   char *kept, char *sums, int set);
+  // columns writes the columns of a quad as units [4], pitch bytes apart; NULL where nothing asks for it.
+  void (*columns)(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch);
+  // add adds units of a tile of A, [unit][rows], times columns, [unit][4], to vectors of sums, [rows][4],
+  // or sets them to it.
+  void (*add)(int rows, int64_t units, const char *a, const char *columns, char *sums, int set);
+  // total adds up the lanes of vectors of sums, to [rows][32], of which it writes four columns.
+  void (*total)(int rows, const char *sums, float *out);
   // decode writes words of the columns of a panel, [words][32], from k0 on, a multiple of 128. It
   // writes up to the next multiple of 32 k, and fetches the codes that lie ahead bytes behind.
   void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, int64_t ahead, void *out);
@@ -44,10 +52,13 @@ const ga_form *ga_form_for(ga_dtype t, unsigned isa);
 extern const ga_form ga_portable_form;
 #if defined(__x86_64__)
 extern const ga_form ga_avx2_form, ga_avx512_form, ga_avx512_bf16_form;
+
+// ga_transpose_avx512 transposes 16 rows of 16 words.
+void ga_transpose_avx512(const char *from, int64_t pitch, char *to, int64_t to_pitch);
 #endif
 
 // The sizes of the packed form.
-static inline int64_t ga_block_k(const ga_weights *w) { return w->bits == 4 ? ((const ga_form *)w->form)->block4 : 32; }
+static inline int64_t ga_block_k(const ga_weights *w) { return w->bits == 4 ? ((const ga_form *)w->form)->lanes * 8 : 32; }
 
 static inline int64_t ga_quantised_k(const ga_weights *w, int64_t k) {
   int64_t block = ga_block_k(w);
@@ -72,8 +83,10 @@ int64_t ga_quantised_bytes(const ga_gemm *g);
 // [N, K / group], of which zeros may be NULL.
 void ga_quantised_pack(ga_pool *pool, const ga_gemm *g, const void *codes, const void *scales, const void *zeros, void *packed);
 
-// ga_quantised_few is the kernel for few rows, ga_quantised_few_fits whether A fits in its scratch.
+// ga_quantised_few is the kernel for as many rows as a form multiplies at once, ga_quantised_rows that
+// for more (quantised_rows.c). ga_quantised_fits says whether such a product's operands fit in scratch.
 void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
-int ga_quantised_few_fits(const ga_gemm *g);
+void ga_quantised_rows(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
+int ga_quantised_fits(const ga_gemm *g);
 
 #endif

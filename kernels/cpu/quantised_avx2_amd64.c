@@ -10,6 +10,7 @@ GA_TARGET_BEGIN("avx2,fma,f16c,sse,sse2")
 #define LANES 8
 #define ROWS 4
 #define COLUMNS(rows) 2
+#define TILE 3
 #define GA_FUSED(a, b, c) (lanes)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define GA_QUARTER(x, i) (four)_mm256_extractf128_ps((__m256)(x), (i) & 1)
 #define GA_LOAD_FP16(p) (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
@@ -56,5 +57,6 @@ GA_INLINE void transpose(lanes v[8]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx2_form = {"avx2 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
+const ga_form ga_avx2_form = {"avx2 vpermps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+                            quantised_add, quantised_total, quantised_decode};
 GA_TARGET_END

@@ -22,5 +22,13 @@ GA_INLINE lanes step(lanes sum, lanes w, lanes a) { return GA_FUSED(w, a, sum); 
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx512_form = {"avx512 vpermps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
+const ga_form ga_avx512_form = {"avx512 vpermps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+                            quantised_add, quantised_total, quantised_decode};
+
+void ga_transpose_avx512(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
+  lanes v[LANES];
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = *(const lanes_anywhere *)(from + i * pitch);
+  transpose(v);
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(to + i * to_pitch) = v[i];
+}
 GA_TARGET_END

@@ -30,5 +30,6 @@ GA_INLINE lanes step(lanes sum, lanes w, lanes a) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_avx512_bf16_form = {"avx512 vpermw vdpbf16ps", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
+const ga_form ga_avx512_bf16_form = {"avx512 vpermw vdpbf16ps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, quantised_columns,
+                            quantised_add, quantised_total, quantised_decode};
 GA_TARGET_END

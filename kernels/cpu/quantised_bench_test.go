@@ -127,7 +127,7 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 func BenchmarkQuantisedBesidePlain(b *testing.B) {
 	dev := open(b, 0)
 	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
-		for _, m := range []int{4, 8, 12, 16, 24, 32, 64, 128, 512} {
+		for _, m := range []int{2, 4, 8, 12, 16, 24, 32, 64, 128, 512} {
 			s := kernels.Shape{M: m, N: 4096, K: 4096}
 			plain, _ := rotating(b, dev, "auto", s, d, kernels.Quantisation{})
 			for _, format := range []string{"int4:128", "int8:128"} {
@@ -135,8 +135,8 @@ func BenchmarkQuantisedBesidePlain(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for _, kernel := range []string{"gemv", "tiled"} {
-					if kernel == "gemv" && m > gemvRows {
+				for _, kernel := range []string{"gemv", "tiled", "amx"} {
+					if kernel == "gemv" && m > gemvRows || kernel == "amx" && (d != kernels.BF16 || dev.gemm(kernel) == nil) {
 						continue
 					}
 					b.Run(fmt.Sprintf("%s/m%d/%s/%s", d, m, format, kernel), func(b *testing.B) {

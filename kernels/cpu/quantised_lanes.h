@@ -4,6 +4,7 @@
 //   GROUP             k in a word: 1 for floats, 2 for pairs of bf16
 //   ROWS              rows that are multiplied at once
 //   COLUMNS(rows)     columns of a quad that are, 2 or 4
+//   TILE              rows that are added at once, times four columns
 //   codes, load_codes(p)          a vector of codes of 4 bits
 //   table, table_of(values)       the weights of 16 codes; values(i) is that of 16 / LANES vectors
 //   look_up(t, x, j)              words j of a vector of codes
@@ -18,9 +19,6 @@
 
 // UNIT is the k of a vector of words, BLOCK4 those of a vector of codes of 4 bits.
 enum { UNIT = LANES * GROUP, BLOCK4 = LANES * 8 };
-
-// Far enough ahead to cover the latency of memory, as in gemv.c.
-enum { AHEAD_BYTES = 4096 };
 
 // ramp is the codes from first on, as floats.
 GA_INLINE lanes ramp(int first) {
@@ -74,142 +72,9 @@ table weight_table(ga_dtype type, float scale, float base) {
   return table_of(values);
 }
 
-GA_INLINE lanes words_at(const char *a, int64_t unit) { return *(const lanes_anywhere *)(a + unit * LANES * 4); }
+enum { VECTOR = LANES * 4 }; // bytes
 
-// Where multiply is: the codes of the first of its columns, and its rows of A.
-typedef struct {
-  const char *codes, *a;
-  int64_t stride;
-} place;
-
-// block4 adds units [from, to) of one block of codes of 4 bits.
-GA_INLINE void block4(const int R, const int C, const int from, const int to, place p, int64_t block, const table *t,
-                      lanes sum[ROWS][GA_QUAD]) {
-  const char *at = p.codes + block * (BLOCK4 / 2 * GA_QUAD);
-  codes x[GA_QUAD];
-  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) x[c] = load_codes(at + c * (BLOCK4 / 2));
-  _Pragma("GCC unroll 8") for (int j = from; j < to; j++) {
-    lanes w[GA_QUAD];
-    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) w[c] = look_up(&t[c], x[c], j);
-    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-      lanes a = words_at(p.a + r * p.stride, block * (BLOCK4 / UNIT) + j);
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
-    }
-  }
-}
-
-GA_INLINE void multiply4(const int R, const int C, const int whole, const ga_gemm *g, place p, const float *scales,
-                         const float *bases, lanes sum[ROWS][GA_QUAD]) {
-  int64_t blocks = ga_quantised_k(&g->weights, g->k) / BLOCK4, group = g->weights.group;
-  table t[GA_QUAD];
-  if (whole) { // blocks are those of one group
-    int64_t each = group < g->k ? group / BLOCK4 : blocks;
-    for (int64_t b = 0, end = each; b < blocks; end += each, scales += GA_QUAD, bases += GA_QUAD) {
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
-      for (; b < end; b++) {
-        _Pragma("GCC unroll 4") for (int l = 0; l < BLOCK4 / 2 * C; l += 64)
-          __builtin_prefetch(p.codes + b * (BLOCK4 / 2 * GA_QUAD) + AHEAD_BYTES + l);
-        block4(R, C, 0, BLOCK4 / UNIT, p, b, t, sum);
-      }
-    }
-    return;
-  }
-  int64_t groups = g->k / group;
-  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
-  for (int64_t b = 0, of = 0; b < blocks; b++) {
-    _Pragma("GCC unroll 4") for (int l = 0; l < BLOCK4 / 2 * C; l += 64)
-      __builtin_prefetch(p.codes + b * (BLOCK4 / 2 * GA_QUAD) + AHEAD_BYTES + l);
-    _Pragma("GCC unroll 4") for (int i = 0; i < BLOCK4 / 32; i++) {
-      block4(R, C, i * (32 / UNIT), (i + 1) * (32 / UNIT), p, b, t, sum);
-      if ((of += 32) < group || --groups < 1) continue;
-      of = 0;
-      scales += GA_QUAD;
-      bases += GA_QUAD;
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(g->dtype, scales[c], bases[c]);
-    }
-  }
-}
-
-GA_INLINE void multiply8(const int R, const int C, const ga_dtype type, const ga_gemm *g, place p, const float *scales,
-                         const float *bases, lanes sum[ROWS][GA_QUAD]) {
-  int64_t blocks = ga_quantised_k(&g->weights, g->k) / 32, each = g->weights.group < g->k ? g->weights.group / 32 : blocks;
-  for (int64_t b = 0, end = each; b < blocks; end += each, scales += GA_QUAD, bases += GA_QUAD) {
-    lanes scale[GA_QUAD], base[GA_QUAD];
-    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) {
-      scale[c] = all(scales[c]);
-      base[c] = all(bases[c]);
-    }
-    for (; b < end; b++) {
-      const char *at = p.codes + b * (32 * GA_QUAD);
-      _Pragma("GCC unroll 2") for (int l = 0; l < 32 * C; l += 64) __builtin_prefetch(at + AHEAD_BYTES + l);
-      _Pragma("GCC unroll 8") for (int j = 0; j < 32 / UNIT; j++) {
-        lanes w[GA_QUAD];
-        _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
-          w[c] = convert(type, (const uint8_t *)at + c * 32 + j * UNIT, scale[c], base[c]);
-        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-          lanes a = words_at(p.a + r * p.stride, b * (32 / UNIT) + j);
-          _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
-        }
-      }
-    }
-  }
-}
-
-// multiply_rows is multiply for R rows. whole says of 4 bits that no block has two groups.
-GA_INLINE void multiply_rows(const int R, const int bits, const int whole, const ga_dtype type, const ga_gemm *g,
-                             const char *at, const float *scales, const float *bases, const char *a, int64_t stride, float *out) {
-  enum { BYTES8 = 32 };
-  const int C = COLUMNS(R);
-  _Pragma("GCC unroll 2") for (int first = 0; first < GA_QUAD; first += C) {
-    lanes sum[ROWS][GA_QUAD];
-    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = (lanes){0};
-    place p = {at + first * (bits == 4 ? BLOCK4 / 2 : BYTES8), a, stride};
-    if (bits == 4) multiply4(R, C, whole, g, p, scales + first, bases + first, sum);
-    else multiply8(R, C, type, g, p, scales + first, bases + first, sum);
-    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) out[r * GA_QUAD + first + c] = sum_of(sum[r][c]);
-  }
-}
-
-#define GA_MULTIPLY(name, bits, whole, type)                                                                        \
-  static void name(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,             \
-                   const char *a, int64_t stride, float *sums) {                                                    \
-    switch (rows) {                                                                                                 \
-      case 1: multiply_rows(1, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 2: multiply_rows(2, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 3: multiply_rows(3, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      case 4: multiply_rows(4, bits, whole, type, g, at, scales, bases, a, stride, sums); break;                    \
-      GA_MULTIPLY_MORE(bits, whole, type)                                                                           \
-    }                                                                                                               \
-  }
-#if LANES == 16
-#define GA_MULTIPLY_MORE(bits, whole, type)                                                        \
-  case 5: multiply_rows(5, bits, whole, type, g, at, scales, bases, a, stride, sums); break;       \
-  default: multiply_rows(6, bits, whole, type, g, at, scales, bases, a, stride, sums); break;
-#else
-#define GA_MULTIPLY_MORE(bits, whole, type)
-#endif
-
-GA_MULTIPLY(multiply_int4, 4, 1, g->dtype)
-GA_MULTIPLY(multiply_int4_groups, 4, 0, g->dtype)
-GA_MULTIPLY(multiply_int8_bf16, 8, 1, GA_BF16)
-#if GROUP == 1
-GA_MULTIPLY(multiply_int8_fp32, 8, 1, GA_FP32)
-GA_MULTIPLY(multiply_int8_fp16, 8, 1, GA_FP16)
-#endif
-
-static void quantised_multiply(const ga_gemm *g, int rows, const char *at, const float *scales, const float *bases,
-                               const char *a, int64_t stride, float *sums) {
-  int whole = g->weights.group == g->k || g->weights.group % BLOCK4 == 0;
-  if (g->weights.bits == 4 && whole) multiply_int4(g, rows, at, scales, bases, a, stride, sums);
-  else if (g->weights.bits == 4) multiply_int4_groups(g, rows, at, scales, bases, a, stride, sums);
-#if GROUP == 1
-  else if (g->dtype == GA_FP32) multiply_int8_fp32(g, rows, at, scales, bases, a, stride, sums);
-  else if (g->dtype == GA_FP16) multiply_int8_fp16(g, rows, at, scales, bases, a, stride, sums);
-#endif
-  else multiply_int8_bf16(g, rows, at, scales, bases, a, stride, sums);
-}
+GA_INLINE lanes words_at(const char *p, int64_t i) { return *(const lanes_anywhere *)(p + i * VECTOR); }
 
 // widened is scales of 16 bits as floats.
 GA_INLINE lanes widened(const ga_weights *w, const uint16_t *scales) {
@@ -221,17 +86,164 @@ GA_INLINE lanes base_of(const ga_weights *w, const uint8_t *zeros, lanes scale) 
   return w->zeros ? -floats_of(zeros) * scale : all(-(float)(1 << (w->bits - 1))) * scale;
 }
 
-// quantised_scales reads beyond the last group what is codes.
-static void quantised_scales(const ga_gemm *g, const char *quad, float *scales, float *bases) {
+// place is where a quad is multiplied or decoded: rows of A, [unit][rows], and units of columns that are
+// kept, pitch bytes apart.
+typedef struct {
+  const char *a;
+  char *kept;
+  int64_t pitch;
+} place;
+
+// unit adds R rows times C columns, w, of a unit, and keeps these, if asked to.
+GA_INLINE void unit(const int R, const int C, const int keep, const lanes w[GA_QUAD], place *p, lanes sum[ROWS][GA_QUAD]) {
+  if (keep) {
+    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) *(lanes_anywhere *)(p->kept + c * VECTOR) = w[c];
+    p->kept += p->pitch;
+  }
+  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
+    lanes a = words_at(p->a, r);
+    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
+  }
+  p->a += R * VECTOR;
+}
+
+// unit4 is unit j of a block of codes of 4 bits.
+GA_INLINE void unit4(const int R, const int C, const int keep, const table *t, const char *at, int j, place *p,
+                     lanes sum[ROWS][GA_QUAD]) {
+  lanes w[GA_QUAD];
+  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) w[c] = look_up(&t[c], load_codes(at + c * (BLOCK4 / 2)), j);
+  unit(R, C, keep, w, p, sum);
+}
+
+// columns_of adds R rows times C columns of a quad, from `first` on, over k from k0 to k1. Codes that lie
+// ahead bytes behind are fetched, if it is not 0.
+GA_INLINE void columns_of(const int R, const int C, const int keep, const int bits, const ga_dtype type, const ga_gemm *g,
+                          const char *quad, int first, int64_t k0, int64_t k1, int64_t ahead, place p,
+                          lanes sum[ROWS][GA_QUAD]) {
   const ga_weights *w = &g->weights;
-  int64_t n = g->k / w->group * GA_QUAD;
-  const uint8_t *zeros = (const uint8_t *)quad + n * 2;
-  for (int64_t i = 0; i < n; i += LANES) {
-    lanes scale = widened(w, (const uint16_t *)quad + i);
-    store(GA_FP32, scales, i, scale);
-    store(GA_FP32, bases, i, base_of(w, zeros + i, scale));
+  enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
+  const int bytes = bits == 8 ? BYTES8 : BYTES4; // of a block of a column
+  int64_t groups = g->k / w->group, of = k0 / w->group < groups ? k0 / w->group : groups - 1;
+  const uint16_t *scales = (const uint16_t *)quad + of * GA_QUAD + first;
+  const uint8_t *zeros = (const uint8_t *)quad + (groups * 2 + of) * GA_QUAD + first;
+  const char *at = quad + ga_quad_header(w, g->k) + k0 * bits / 8 * GA_QUAD + first * bytes;
+  for (int64_t k = k0; k < k1; scales += GA_QUAD, zeros += GA_QUAD) {
+    // What lies past K is of the last group.
+    int64_t end = ++of < groups && of * w->group < k1 ? of * w->group : k1;
+    lanes scale = widened(w, scales), base = base_of(w, zeros, scale);
+    if (ahead != 0) {
+      __builtin_prefetch((const char *)scales + ahead);
+      if (w->zeros) __builtin_prefetch(zeros + ahead);
+    }
+    if (bits == 8) {
+      lanes s[GA_QUAD], b[GA_QUAD];
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) {
+        s[c] = all(scale[c]);
+        b[c] = all(base[c]);
+      }
+      for (; k < end; k += 32, at += BYTES8 * GA_QUAD) {
+        if (ahead != 0)
+          for (int l = 0; l < BYTES8 * C; l += 64) __builtin_prefetch(at + ahead + l);
+        _Pragma("GCC unroll 8") for (int j = 0; j < 32 / UNIT; j++) {
+          lanes x[GA_QUAD];
+          _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
+            x[c] = convert(type, (const uint8_t *)at + c * BYTES8 + j * UNIT, s[c], b[c]);
+          unit(R, C, keep, x, &p, sum);
+        }
+      }
+      continue;
+    }
+    table t[GA_QUAD];
+    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) t[c] = weight_table(type, scale[c], base[c]);
+    while (k < end) {
+      int64_t from = k % BLOCK4, to = end - k < BLOCK4 - from ? from + end - k : BLOCK4;
+      if (ahead != 0 && from == 0)
+        for (int l = 0; l < BYTES4 * C; l += 64) __builtin_prefetch(at + ahead + l);
+      if (to - from == BLOCK4) {
+        _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK4 / UNIT; j++) unit4(R, C, keep, t, at, j, &p, sum);
+      } else {
+        for (int j = (int)from / UNIT; j < (int)to / UNIT; j++) unit4(R, C, keep, t, at, j, &p, sum);
+      }
+      k += to - from;
+      if (to == BLOCK4) at += BYTES4 * GA_QUAD;
+    }
   }
 }
+
+// multiply_rows is multiply for R rows.
+GA_INLINE void multiply_rows(const int R, const int keep, const int bits, const ga_dtype type, const ga_gemm *g,
+                             const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, char *kept, char *sums,
+                             int set) {
+  const int C = COLUMNS(R);
+  _Pragma("GCC unroll 2") for (int first = 0; first < GA_QUAD; first += C, sums += C * VECTOR) {
+    lanes sum[ROWS][GA_QUAD];
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = set ? (lanes){0} : words_at(sums, r * GA_QUAD + c);
+    place p = {a, kept + first * VECTOR, GA_QUAD * VECTOR};
+    columns_of(R, C, keep, bits, type, g, quad, first, k0, k1, ahead, p, sum);
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+      _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
+        *(lanes_anywhere *)(sums + (r * GA_QUAD + c) * VECTOR) = sum[r][c];
+  }
+}
+
+#define GA_MULTIPLY_CASE(rows, keep, bits, type) \
+  case rows: multiply_rows(rows, keep, bits, type, g, quad, k0, k1, ahead, a, kept, sums, set); break;
+// Rows that share decoded weights are divided into tiles of which the last has two at least, of TILE 3, or
+// three, of TILE 6.
+#if TILE == 6
+#define GA_MULTIPLY_MORE(bits, type) GA_MULTIPLY_CASE(5, 0, bits, type)
+#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(4, 1, bits, type) GA_MULTIPLY_CASE(5, 1, bits, type)
+#else
+#define GA_MULTIPLY_MORE(bits, type)
+#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(2, 1, bits, type)
+#endif
+
+#define GA_MULTIPLY(name, bits, type)                                                                               \
+  static void name(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, \
+                   char *kept, char *sums, int set) {                                                               \
+    if (kept == NULL) {                                                                                             \
+      switch (rows) {                                                                                               \
+        GA_MULTIPLY_CASE(1, 0, bits, type)                                                                          \
+        GA_MULTIPLY_CASE(2, 0, bits, type)                                                                          \
+        GA_MULTIPLY_CASE(3, 0, bits, type)                                                                          \
+        GA_MULTIPLY_CASE(4, 0, bits, type)                                                                          \
+        GA_MULTIPLY_MORE(bits, type)                                                                                \
+      }                                                                                                             \
+      return;                                                                                                       \
+    }                                                                                                               \
+    switch (rows) {                                                                                                 \
+      GA_MULTIPLY_CASE(3, 1, bits, type)                                                                            \
+      GA_MULTIPLY_KEPT(bits, type)                                                                                  \
+    }                                                                                                               \
+  }
+GA_MULTIPLY(multiply_int4, 4, g->dtype)
+GA_MULTIPLY(multiply_int8_bf16, 8, GA_BF16)
+#if GROUP == 1
+GA_MULTIPLY(multiply_int8_fp32, 8, GA_FP32)
+GA_MULTIPLY(multiply_int8_fp16, 8, GA_FP16)
+#endif
+
+static void quantised_multiply(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead,
+                               const char *a, char *kept, char *sums, int set) {
+  if (g->weights.bits == 4) multiply_int4(g, rows, quad, k0, k1, ahead, a, kept, sums, set);
+#if GROUP == 1
+  else if (g->dtype == GA_FP32) multiply_int8_fp32(g, rows, quad, k0, k1, ahead, a, kept, sums, set);
+  else if (g->dtype == GA_FP16) multiply_int8_fp16(g, rows, quad, k0, k1, ahead, a, kept, sums, set);
+#endif
+  else multiply_int8_bf16(g, rows, quad, k0, k1, ahead, a, kept, sums, set);
+}
+
+#if GROUP == 2
+// quantised_columns is for AMX, hence for bf16. It fetches the next panel's quad: scales and codes.
+static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch) {
+  lanes none[ROWS][GA_QUAD];
+  place p = {NULL, out, pitch};
+  int64_t ahead = ga_quantised_panel_bytes(g);
+  if (g->weights.bits == 4) columns_of(0, GA_QUAD, 1, 4, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
+  else columns_of(0, GA_QUAD, 1, 8, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
+}
+#endif
 
 // scales_across are those of one group of LANES columns.
 GA_INLINE void scales_across(const ga_weights *w, const char *quad, int64_t each, int64_t groups, int64_t group, float *scales, float *bases) {
@@ -276,19 +288,19 @@ GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm
                               int64_t ahead, char *out) {
   const ga_weights *w = &g->weights;
   enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
-  int64_t header = ga_quad_header(w, g->k), groups = g->k / w->group, now = -1, step, end = k0 + words * GROUP;
+  int64_t header = ga_quad_header(w, g->k), groups = g->k / w->group, step, end = k0 + words * GROUP;
+  int64_t of = k0 / w->group < groups ? k0 / w->group : groups - 1, next = k0; // group, and where one begins
   int whole = w->group == g->k || w->group % BLOCK4 == 0;
   across p = {.each = ga_quad_bytes(w, g->k)};
   float scales[LANES], bases[LANES];
   table t[LANES];
   for (int64_t k = k0; k < end; k += step, out += step / GROUP * GA_PANEL * 4) {
-    int64_t of = k / w->group < groups ? k / w->group : groups - 1;
-    if (of != now) {
+    if (k == next) {
       scales_across(w, quad, p.each, groups, of, scales, bases);
       if (bits == 4)
         for (int c = 0; c < LANES; c++) t[c] = weight_table(type, scales[c], bases[c]);
+      next = ++of < groups ? of * w->group : end; // what lies past K is of the last group
     }
-    now = of;
     step = 32;
     if (bits == 8) {
       p.codes = quad + header + k * GA_QUAD;
@@ -333,13 +345,63 @@ static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, in
   }
 }
 
-static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out) {
+// add_rows is add for R rows.
+GA_INLINE void add_rows(const int R, int64_t units, const char *a, const char *columns, char *sums, int set) {
+  lanes sum[TILE][GA_QUAD];
+  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) sum[r][c] = set ? (lanes){0} : words_at(sums, r * GA_QUAD + c);
+  for (int64_t u = 0; u < units; u++, a += R * VECTOR, columns += GA_QUAD * VECTOR) {
+    lanes x[TILE];
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) x[r] = words_at(a, r);
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++) {
+      lanes w = words_at(columns, c);
+      _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) sum[r][c] = step(sum[r][c], w, x[r]);
+    }
+  }
+  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+    _Pragma("GCC unroll 4") for (int c = 0; c < GA_QUAD; c++)
+      *(lanes_anywhere *)(sums + (r * GA_QUAD + c) * VECTOR) = sum[r][c];
+}
+
+static void quantised_add(int rows, int64_t units, const char *a, const char *columns, char *sums, int set) {
+  switch (rows) {
+    case 1: add_rows(1, units, a, columns, sums, set); break;
+    case 2: add_rows(2, units, a, columns, sums, set); break;
+#if TILE == 6
+    case 3: add_rows(3, units, a, columns, sums, set); break;
+    case 4: add_rows(4, units, a, columns, sums, set); break;
+    case 5: add_rows(5, units, a, columns, sums, set); break;
+#endif
+    default: add_rows(TILE, units, a, columns, sums, set); break;
+  }
+}
+
+static void quantised_total(int rows, const char *sums, float *out) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < GA_QUAD; c++) out[r * GA_PANEL + c] = sum_of(words_at(sums, r * GA_QUAD + c));
+}
+
+// pack_row writes vectors of words, pitch bytes apart.
+GA_INLINE void pack_row(const ga_dtype type, const void *a, int64_t k, int64_t words, char *out, int64_t pitch) {
+  for (int64_t i = 0; i < words * GROUP; i += UNIT, out += pitch) {
 #if GROUP == 1
-  GA_OF_TYPES(t, widen, a, k, out)
-  memset((float *)out + k, 0, (size_t)(words - k) * 4);
+    lanes x = i + UNIT <= k ? load(type, a, i) : i < k ? load_some(type, a, i, k - i) : (lanes){0};
+    store(GA_FP32, out, 0, x);
 #else
-  memcpy(out, a, (size_t)k * 2);
-  memset((char *)out + k * 2, 0, (size_t)(words * 4 - k * 2));
+    (void)type;
+    int64_t some = k - i < UNIT ? k - i : UNIT;
+    if (some < UNIT) memset(out, 0, VECTOR);
+    if (some == UNIT) memcpy(out, (const uint16_t *)a + i, VECTOR);
+    else if (some > 0) memcpy(out, (const uint16_t *)a + i, (size_t)some * 2);
+#endif
+  }
+}
+
+static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch) {
+#if GROUP == 1
+  GA_OF_TYPES(t, pack_row, a, k, words, out, pitch)
+#else
+  pack_row(t, a, k, words, out, pitch);
 #endif
 }
 

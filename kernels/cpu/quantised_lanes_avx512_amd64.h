@@ -5,8 +5,9 @@
 #include <immintrin.h>
 
 #define LANES 16
-#define ROWS 6
+#define ROWS 5 // six rows of four columns would not leave registers for tables
 #define COLUMNS(rows) 4
+#define TILE 6
 #define GA_FUSED(a, b, c) (lanes)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define GA_QUARTER(x, i) (four)_mm512_extractf32x4_ps((__m512)(x), i)
 #define GA_LOAD_FP16(p) (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))

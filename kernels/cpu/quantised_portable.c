@@ -12,6 +12,7 @@
 #define LANES 4
 #define ROWS 4
 #define COLUMNS(rows) 2
+#define TILE 3
 #define GA_QUARTER(x, i) (four)(x)
 
 #include "lanes.h"
@@ -48,4 +49,5 @@ GA_INLINE void transpose(lanes v[4]) {
 
 #include "quantised_lanes.h"
 
-const ga_form ga_portable_form = {"portable table", BLOCK4, GROUP, ROWS, quantised_pack_a, quantised_scales, quantised_multiply, quantised_decode};
+const ga_form ga_portable_form = {"portable table", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+                            quantised_add, quantised_total, quantised_decode};

@@ -10,10 +10,43 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// The library has no kernel for integers with scales: it multiplies by the plain elements that
-// they stand for, made ahead of all launches. That is what quantised kernels are compared with.
+// The libraries have no kernel for integers with scales: they multiply by the plain elements that
+// these stand for, made ahead of all launches. That is what quantised kernels are compared with.
 
-var _ kernels.QuantisedGemm = (*cublas)(nil)
+var (
+	_ kernels.QuantisedGemm = (*cublas)(nil)
+	_ kernels.QuantisedGemm = (*cublasLtChoice)(nil)
+)
+
+// SupportsQuantised implements [kernels.QuantisedGemm].
+func (k *cublas) SupportsQuantised(q kernels.QuantisedProblem) error {
+	return supportsQuantised(k.dev, k, q)
+}
+
+// PrepareQuantised makes plain elements of the weights.
+func (k *cublas) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	return prepareQuantised(k.dev, k, q, raw)
+}
+
+// BindQuantised binds the product with the plain elements.
+func (k *cublas) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return bindQuantised(k.dev, k, q, a, w, c)
+}
+
+// SupportsQuantised implements [kernels.QuantisedGemm].
+func (k *cublasLtChoice) SupportsQuantised(q kernels.QuantisedProblem) error {
+	return supportsQuantised(k.dev, k, q)
+}
+
+// PrepareQuantised makes plain elements of the weights.
+func (k *cublasLtChoice) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	return prepareQuantised(k.dev, k, q, raw)
+}
+
+// BindQuantised binds the product with the plain elements.
+func (k *cublasLtChoice) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	return bindQuantised(k.dev, k, q, a, w, c)
+}
 
 // plain is the problem with plain weights in the place of quantised ones.
 func plain(q kernels.QuantisedProblem) (kernels.QuantisedProblem, kernels.Problem, error) {
@@ -26,15 +59,15 @@ func plain(q kernels.QuantisedProblem) (kernels.QuantisedProblem, kernels.Proble
 	return q, p, nil
 }
 
-// SupportsQuantised implements [kernels.QuantisedGemm].
-func (k *cublas) SupportsQuantised(q kernels.QuantisedProblem) error {
+// supportsQuantised says whether a library's kernel takes the plain problem, and the device makes its weights.
+func supportsQuantised(dev *driver.Device, k kernels.Gemm, q kernels.QuantisedProblem) error {
 	q, p, err := plain(q)
 	switch {
 	case err != nil:
 		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType, Reason: err.Error()}
-	case k.dev.Arch().CC < 80:
+	case dev.Arch().CC < 80:
 		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType,
-			Reason: fmt.Sprintf("making plain weights of integers needs compute capability 8.0, this GPU has %d.%d", k.dev.Arch().CC/10, k.dev.Arch().CC%10)}
+			Reason: fmt.Sprintf("making plain weights of integers needs compute capability 8.0, this GPU has %d.%d", dev.Arch().CC/10, dev.Arch().CC%10)}
 	case q.Weights.Scale != q.DType:
 		return &kernels.Unsupported{Kernel: k.Name(), DType: q.DType,
 			Reason: fmt.Sprintf("scales are of the activations' type, %s, not %s", q.DType, q.Weights.Scale)}
@@ -65,16 +98,15 @@ func (w *dequantised) Detached() bool { return true }
 // Packing implements [kernels.Packed].
 func (w *dequantised) Packing() (seconds float64, ok bool) { return w.seconds, true }
 
-// PrepareQuantised makes plain elements of the weights.
-func (k *cublas) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.SupportsQuantised(q); err != nil {
+func prepareQuantised(dev *driver.Device, k kernels.Gemm, q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := supportsQuantised(dev, k, q); err != nil {
 		return nil, err
 	}
 	q, p, err := plain(q)
 	if err != nil {
 		return nil, err
 	}
-	buffer, seconds, err := k.dev.Form(q, raw, support.PlainBytes(q), support.PlainCall)
+	buffer, seconds, err := dev.Form(q, raw, support.PlainBytes(q), support.PlainCall)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +118,8 @@ func (k *cublas) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer
 	return &dequantised{Weights: w, problem: q, buffer: buffer, seconds: seconds}, nil
 }
 
-// BindQuantised binds the product with the plain elements.
-func (k *cublas) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.SupportsQuantised(q); err != nil {
+func bindQuantised(dev *driver.Device, k kernels.Gemm, q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := supportsQuantised(dev, k, q); err != nil {
 		return nil, err
 	}
 	q, p, err := plain(q)
