@@ -3,6 +3,7 @@
 #
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make test    everything, as a clean clone runs it (some minutes)
+#   make test-asan   the CPU kernels' C code under the address sanitizer (some minutes; not part of make test)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
 #   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
@@ -15,7 +16,7 @@
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
-#   make fuzz    each fuzz target for FUZZTIME
+#   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
@@ -25,6 +26,7 @@ GO       ?= go
 OUT      ?= out
 PRESET   ?= quick
 FUZZTIME ?= 20s
+FUZZMIN  ?= 1s
 MACHINES ?= 1000
 
 # Empty outside of a clone; the program then tells what the toolchain recorded.
@@ -45,7 +47,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -162,6 +164,13 @@ test-race:
 test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
+# C code of kernels/cpu, and what it does with the CPU's libraries, under the address sanitizer, which takes minutes to
+# build. Operands are mappings of their own, so the memory that it watches is that of plans, calls and stacks;
+# libraries are not instrumented: of them it sees what they free and the functions of libc that they call.
+ASAN_TESTS ?= -run 'TestGate|TestLibraries|TestWeights|TestBrought'
+test-asan:
+	ASAN_OPTIONS=detect_leaks=0:$$ASAN_OPTIONS $(subst -g0,-g,$(subst -O2,-O1,$(TEST))) -asan $(ASAN_TESTS) ./kernels/cpu
+
 check: vet formatted
 	$(TEST) $(TEST_FLAGS) -short ./...
 
@@ -220,7 +229,7 @@ trust: build
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) $$pkg || exit 1; \
 		done; \
 	done
 
