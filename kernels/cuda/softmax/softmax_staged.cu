@@ -132,8 +132,8 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
     for (int turn = threadIdx.x / 32; turn < turns; turn += WARPS) {
         const int first = turn / LANES * 32 + turn % LANES, number = first + group * LANES;
         if (first >= stretch.rows) continue;
-        const bool there = number < stretch.rows; // or else the first row is looked at
-        int at = (there ? number * columns : 0) + lane;
+        const bool there = number < stretch.rows; // or else the warp's first row is looked at, which no other warp writes
+        int at = (there ? number : first) * columns + lane;
         asm volatile("" : "+r"(at)); // found once
         T* const row = staged + at;
 
