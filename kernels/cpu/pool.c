@@ -128,14 +128,14 @@ static double cpu_seconds(clockid_t of) {
 double ga_process_seconds(void) { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 int ga_cpu_clock_is_fine(void) {
-  // Some systems count a thread's time in ticks: then a block's says nothing.
-  enum { ENOUGH = 8 };
-  double start = ga_now(), last = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
-  for (int steps = 0; ga_now() - start < 1e-3;) {
-    double now = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
-    if (now == last) continue;
+  // Some systems count a thread's time in ticks of a millisecond and more: then a block's says nothing.
+  // How far apart readings lie, and not how many fit in a time: a thread that is off its CPU has no longer steps.
+  enum { READINGS = 4096 };
+  double last = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+  for (int i = 0; i < READINGS; i++) {
+    double now = cpu_seconds(CLOCK_THREAD_CPUTIME_ID), step = now - last;
+    if (step > 0 && step < 1e-4) return 1;
     last = now;
-    if (++steps == ENOUGH) return 1;
   }
   return 0;
 }
