@@ -17,7 +17,6 @@
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
-#   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
@@ -47,7 +46,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -61,8 +60,7 @@ ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-# No flag names this folder, nor does what a debugger would read of C: flags are recorded in the program, of which two folders
-# make the same bytes.
+# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once.
 CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
@@ -247,15 +245,6 @@ verify-kernels: $(KERNEL_TOOLS)/ready
 # GEMMAUDIT_TEST_PTX=.../older. The bundle takes it along where it was made.
 older-ptx: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
-
-# Two folders whose names differ in length, and a build cache each: nothing of the first build is in the second.
-reproducible:
-	@dir=$$(mktemp -d) && trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT && \
-	for clone in a a-longer-name/b; do \
-		git clone -q . "$$dir/$$clone" && (GOCACHE="$$dir/$$clone/bin/cache" $(MAKE) -C "$$dir/$$clone" --no-print-directory -s build; echo $$? > "$$dir/$$clone.code") & \
-	done; wait; \
-	[ "$$(cat "$$dir/a.code" "$$dir/a-longer-name/b.code" | tr -d '\n')" = 00 ] && \
-	cmp "$$dir/a/bin/gemmaudit" "$$dir/a-longer-name/b/bin/gemmaudit" && echo 'two clones build the same program' && sha256sum < "$$dir/a/bin/gemmaudit"
 
 vulncheck: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...
