@@ -13,6 +13,30 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
+// leavesAlone checks that opening neither waits nor writes through a link of the folder: to the file victim,
+// which is made, or to absent, which is not there.
+func leavesAlone(t *testing.T, dir string, open func()) {
+	t.Helper()
+	victim := filepath.Join(dir, "victim")
+	must(t, os.WriteFile(victim, []byte("untouched"), 0o644))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		open()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for the other end")
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
+		t.Errorf("the file behind it holds %q, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was made behind the link: %v", err)
+	}
+}
+
 // TestLockFileIsRegular puts something else where the lock of a run is expected.
 func TestLockFileIsRegular(t *testing.T) {
 	dir := t.TempDir()
@@ -27,15 +51,12 @@ func TestLockFileIsRegular(t *testing.T) {
 		{"folder", func(lock string) error { return os.Mkdir(lock, 0o755) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			must(t, os.WriteFile(victim, []byte("untouched"), 0o644))
 			run := filepath.Join(t.TempDir(), "run.db")
 			r, err := Create(run, Meta{})
 			must(t, err)
 			must(t, r.Close())
 			must(t, test.put(lockPath(run)))
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
+			leavesAlone(t, dir, func() {
 				if r, err := OpenAppend(run); err == nil {
 					t.Error("the run was opened for writing")
 					r.Close()
@@ -46,18 +67,7 @@ func TestLockFileIsRegular(t *testing.T) {
 					return
 				}
 				r.Close()
-			}()
-			select {
-			case <-done:
-			case <-time.After(20 * time.Second):
-				t.Fatal("it waits for the other end")
-			}
-			if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
-				t.Errorf("the file behind it holds %q, %v", text, err)
-			}
-			if _, err := os.Stat(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("a file was made behind the link: %v", err)
-			}
+			})
 		})
 	}
 }
@@ -73,13 +83,10 @@ func TestJournalsAreRegular(t *testing.T) {
 			"pipe":          func(path string) error { return unix.Mkfifo(path, 0o644) },
 		} {
 			t.Run(suffix+" "+name, func(t *testing.T) {
-				must(t, os.WriteFile(victim, []byte("untouched"), 0o644))
 				r, _ := newRun(t, 4)
 				must(t, r.Close())
 				must(t, put(r.Path()+suffix))
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
+				leavesAlone(t, dir, func() {
 					for name, open := range map[string]func(string) (*Run, error){"Open": Open, "OpenAppend": OpenAppend} {
 						opened, err := open(r.Path())
 						if err == nil {
@@ -90,18 +97,7 @@ func TestJournalsAreRegular(t *testing.T) {
 							t.Errorf("%s: %v, expected the refusal of %s", name, err, suffix)
 						}
 					}
-				}()
-				select {
-				case <-done:
-				case <-time.After(20 * time.Second):
-					t.Fatal("it waits for the other end")
-				}
-				if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
-					t.Errorf("the file behind it holds %q, %v", text, err)
-				}
-				if _, err := os.Stat(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("a file was made behind the link: %v", err)
-				}
+				})
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -52,11 +51,5 @@ func TestPythonAgreesWithLookup(t *testing.T) {
 	write(t, filepath.Join(dir, "queries.json"), string(text))
 	cmd := exec.Command(python, "-c", asking, fmt.Sprint(largestM+100))
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PYTHONPATH="+reader, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	compare(t, answers(tables), string(out))
+	compare(t, answers(tables), outputOf(t, cmd))
 }

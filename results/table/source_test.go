@@ -248,13 +248,19 @@ func main() {
 	cmd := exec.Command(goTool, "run", ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	compare(t, answers(tables), outputOf(t, cmd))
+}
+
+// outputOf runs a command that has to succeed.
+func outputOf(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	compare(t, answers(tables), string(out))
+	return string(out)
 }
 
 func write(t *testing.T, path, text string) {
