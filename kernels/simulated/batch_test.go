@@ -131,7 +131,12 @@ func TestBatchTimes(t *testing.T) {
 
 // TestBatchLosses: what is planted in batches is as deep as it says, of their own rates.
 func TestBatchLosses(t *testing.T) {
-	m := newMachine(t, Config{Seed: 5, Products: 8, Depths: []float64{0.1, 0.2}})
+	losesWhatIsPlanted(t, newMachine(t, Config{Seed: 5, Products: 8, Depths: []float64{0.1, 0.2}}))
+}
+
+// losesWhatIsPlanted checks at the Ms of the grid that what is planted is as deep as it says.
+func losesWhatIsPlanted(t *testing.T, m *Machine) {
+	t.Helper()
 	seen := 0
 	for _, p := range m.Planted() {
 		losses := m.Losses(p.Kernel, NominalClockMHz)

@@ -2,8 +2,6 @@ package simulated
 
 import (
 	"errors"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -110,19 +108,5 @@ func TestSoftmaxTimes(t *testing.T) {
 			}
 		}
 	})
-	m, seen := newSoftmax(t, 4096, 0.1, 0.2), 0
-	for _, p := range m.Planted() {
-		losses := m.Losses(p.Kernel, NominalClockMHz)
-		for at := p.FromM; at <= p.ToM; at++ {
-			if i, ok := slices.BinarySearch(grid, at); ok {
-				seen++
-				if math.Abs(losses[i].Lo-p.Depth) > 1e-9 {
-					t.Errorf("%s m%d loses %v, planted %g", p.Kernel, at, losses[i], p.Depth)
-				}
-			}
-		}
-	}
-	if seen < 4 {
-		t.Errorf("%d rows are planted", seen)
-	}
+	losesWhatIsPlanted(t, newSoftmax(t, 4096, 0.1, 0.2))
 }
