@@ -67,17 +67,7 @@ func TestStoppedProcess(t *testing.T) {
 func runLongBlock(t *testing.T) {
 	threads := int(os.Getenv("GEMMAUDIT_TEST_STOPPED")[0] - '0')
 	dev := open(t, threads)
-	g := dev.gemm("naive")
-	const size = 96
-	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32, Threads: threads}
-	w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := cube(t, dev, 96, threads)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 1
@@ -104,27 +94,31 @@ func runLongBlock(t *testing.T) {
 	fmt.Println(1e3*span.Lost.Seconds(), 1e3*span.Seconds, word)
 }
 
+// cube binds the naive product of three squares to so many threads.
+func cube(t *testing.T, dev *Device, size, threads int) kernels.Launch {
+	t.Helper()
+	g := dev.gemm("naive")
+	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32, Threads: threads}
+	w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // Kernels of whose launches one has fewer threads than another: those who wait have lost nothing.
 func TestWaitingIsNotLost(t *testing.T) {
 	dev := open(t, 2)
 	if !dev.tellsLost() {
 		t.Skip("this system counts a thread's time in ticks")
 	}
-	g := dev.gemm("naive")
-	const size = 192
-	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32}
 	var launches []kernels.Launch
 	for _, threads := range []int{1, 1, 1, 1, 1, 1, 1, 2} {
-		p.Threads = threads
-		w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		launches = append(launches, l)
+		launches = append(launches, cube(t, dev, 192, threads))
 	}
 	// The quietest of several: other processes run here too.
 	least := 1.0
