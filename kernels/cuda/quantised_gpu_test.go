@@ -52,13 +52,14 @@ func smallQuantised(t *testing.T, d kernels.DType, bits int) []kernels.Quantised
 }
 
 // TestSmallQuantised runs every kernel for quantised weights in every schedule that a plan may
-// choose, as TestSmall does those for plain ones.
+// choose, as TestSmall does those for plain ones. They are dealt to eight parts, so that processes can share what takes
+// long under a sanitizer: -run 'TestSmallQuantised/w4a16/bf16/[0-3]'.
 func TestSmallQuantised(t *testing.T) {
 	d := gpu(t)
 	for _, f := range quantised.Families {
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
 			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
-				ran := map[string]int{}
+				ran, part := map[string]int{}, map[string]int{}
 				for _, q := range smallQuantised(t, dt, f.Bits) {
 					q, err := q.Normalized()
 					if err != nil {
@@ -73,10 +74,15 @@ func TestSmallQuantised(t *testing.T) {
 						if ran[key] >= 3 || testing.Short() && ran[key] > 0 {
 							continue
 						}
-						ran[key]++
-						if _, err := kernels.CheckQuantised(context.Background(), d, quantised.NewKernel(d.Device, way), q, 1); err != nil {
-							t.Error(err)
+						if _, known := part[key]; !known {
+							part[key] = len(part) % 8
 						}
+						ran[key]++
+						t.Run(fmt.Sprintf("%d/%s/m%d", part[key], symbolOf(plan), q.M), func(t *testing.T) {
+							if _, err := kernels.CheckQuantised(context.Background(), d, quantised.NewKernel(d.Device, way), q, 1); err != nil {
+								t.Error(err)
+							}
+						})
 					}
 				}
 				if len(ran) == 0 {

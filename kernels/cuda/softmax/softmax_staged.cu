@@ -189,6 +189,7 @@ __device__ __forceinline__ void run(const SoftmaxParams& p) {
                 for (int i = c; i < c + CHUNK; i++) x[i] *= factor;
             }
         }
+        if (LANES < 32) __syncwarp(); // groups without a row have read the first one's
 #pragma unroll
         for (int c = 0; c < ELEMENTS; c += CHUNK) {
             if (c > 0 && c * LANES >= columns) continue;
