@@ -236,13 +236,13 @@ func TestParse(t *testing.T) {
 	parsesAs(t, data, example())
 	refused(t, data, []spoiled{
 		{"newer", "table/v4", "table/v5", `table: schema is "gemmaudit/table/v5", this program reads "gemmaudit/table/v4", "gemmaudit/table/v3", "gemmaudit/table/v2"`},
-		{"algorithms in an old one", "table/v4", "table/v3", `table: series onednn/bf16/n4096 k4096: schema "gemmaudit/table/v3" has no kinds of pads`},
+		{"algorithms in an old one", "table/v4", "table/v3", `table: line 38, column 20: schema "gemmaudit/table/v3" has no field "filled" of an interval`},
 		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096 : layout is "", expected kn or nk`},
-		{"layout in an old one", "table/v4", "table/v2", `table: series onednn/bf16/n4096 k4096: series of schema "gemmaudit/table/v2" have neither`},
-		{"half old", "table/v4", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
-		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
-		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
-		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
+		{"layout in an old one", "table/v4", "table/v2", `table: line 28, column 16: schema "gemmaudit/table/v2" has no field "layout" of a series`},
+		{"half old", "table/v4", "table/v1", `table: line 16, column 16: schema "gemmaudit/table/v1" has no field "features" of validators`},
+		{"no schema", `"schema"`, `"scheme"`, "table: line 202, column 2: there is no field schema"},
+		{"unknown field", `"created"`, `"creation"`, `table: line 3, column 14: unknown field "creation" of a table`},
+		{"type", `"from": 65`, `"from": "65"`, `table: line 36, column 19: text, expected a whole number for from`},
 		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
 	})
 	if _, err := Parse(nil); err == nil {
@@ -275,9 +275,9 @@ func TestParseV1(t *testing.T) {
 	want.Validators.Features = nil
 	parsesAs(t, data, want)
 	refused(t, data, []spoiled{
-		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
+		{"unknown field", `"created"`, `"creation"`, `table: line 3, column 14: unknown field "creation" of a table`},
 		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
-		{"version at its new place", `"arch"`, `"gemmaudit": "v2", "arch"`, `table: validators of schema "gemmaudit/table/v1" have no features`},
+		{"version at its new place", `"arch"`, `"gemmaudit": "v2", "arch"`, `table: line 15, column 17: schema "gemmaudit/table/v1" has no field "gemmaudit" of validators`},
 	})
 }
 
