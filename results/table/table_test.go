@@ -3,10 +3,12 @@ package table
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -405,24 +407,42 @@ func everyM() *Table {
 	for i := range 5 {
 		s := Series{Product: Product{Kernel: "library", DType: "bf16", Layout: NK, N: 1024 * (i + 1), K: 4096}, Default: Action{Kind: Direct}}
 		for m := 1; m <= 32768; m++ {
-			s.Intervals = append(s.Intervals, Interval{From: m, To: m, Action: Action{Kind: Pad, PadTo: m + 1 + m%2}})
+			s.Intervals = append(s.Intervals, Interval{From: m, To: m, Action: Action{Kind: Pad, PadTo: m + 1 + m%2, Pad: Copied}})
 		}
 		t.Series = append(t.Series, s)
 	}
 	return t
 }
 
-// BenchmarkParseEveryM reads the largest table that a night can make.
+// BenchmarkParseEveryM reads the largest table that a night can make, and one of as much text as its intervals can
+// be made of with the least of it. B/B is bytes of memory for a byte of text, all that was ever allocated.
 func BenchmarkParseEveryM(b *testing.B) {
-	text, err := everyM().Marshal()
+	night, err := everyM().Marshal()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, err := Parse(text); err != nil {
-			b.Fatal(err)
+	var least bytes.Buffer
+	least.WriteString(`{"schema":"gemmaudit/table/v4","created":"2024-01-01T00:00:00Z","validators":{},"series":[{"kernel":"l","dtype":"b","layout":"nk","n":1,"k":1,"intervals":[`)
+	for m := 1; m <= maxIntervals; m++ {
+		if m > 1 {
+			least.WriteByte(',')
 		}
+		fmt.Fprintf(&least, `{"from":%d,"to":%d,"action":{}}`, m, m)
+	}
+	least.WriteString("]}]}")
+	for name, text := range map[string][]byte{"night": night, "least": least.Bytes()} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for b.Loop() {
+				if _, err := Parse(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/float64(len(text)), "B/B")
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -28,8 +29,8 @@ func (t *Table) Validate() error {
 	if t.Schema != Schema {
 		v.fail("schema is %q, expected %q", t.Schema, Schema)
 	}
-	// UnmarshalText keeps to the form, of which Parse forgives some.
-	if err := new(time.Time).UnmarshalText([]byte(t.Created)); err != nil {
+	// The form is time.Parse's but for an hour of one digit and a comma before the fraction, which it takes as well.
+	if _, err := time.Parse(time.RFC3339, t.Created); err != nil || t.Created[len("2006-01-02T15")] != ':' || strings.Contains(t.Created, ",") {
 		v.fail("created is %q, expected a time as in 2006-01-02T15:04:05Z", t.Created)
 	}
 	v.validators(&t.Validators)
