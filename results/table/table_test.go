@@ -205,7 +205,7 @@ func TestGolden(t *testing.T) {
 			b.Write(data)
 			return err
 		},
-		"table.csv":       func(t *Table, b *bytes.Buffer) error { return t.WriteCSV(b) },
+		"table.csv":       func(t *Table, b *bytes.Buffer) error { return t.WriteCSV(b, nil) },
 		"table.h.golden":  func(t *Table, b *bytes.Buffer) error { return t.WriteHeader(b, "") },
 		"table.go.golden": func(t *Table, b *bytes.Buffer) error { return t.WriteGo(b, "") },
 	} {
@@ -239,7 +239,7 @@ func TestParse(t *testing.T) {
 	refused(t, data, []spoiled{
 		{"newer", "table/v4", "table/v5", `table: schema is "gemmaudit/table/v5", this program reads "gemmaudit/table/v4", "gemmaudit/table/v3", "gemmaudit/table/v2"`},
 		{"algorithms in an old one", "table/v4", "table/v3", `table: line 38, column 20: schema "gemmaudit/table/v3" has no field "filled" of an interval`},
-		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096 : layout is "", expected kn or nk`},
+		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096: layout is "", expected kn or nk`},
 		{"layout in an old one", "table/v4", "table/v2", `table: line 28, column 16: schema "gemmaudit/table/v2" has no field "layout" of a series`},
 		{"half old", "table/v4", "table/v1", `table: line 16, column 16: schema "gemmaudit/table/v1" has no field "features" of validators`},
 		{"no schema", `"schema"`, `"scheme"`, "table: line 202, column 2: there is no field schema"},
@@ -297,6 +297,35 @@ func refused(t *testing.T, data []byte, cases []spoiled) {
 	}
 	if _, err := Parse(append(data, "{}"...)); err == nil {
 		t.Error("something after the table was accepted")
+	}
+}
+
+// Each cell of a CSV goes through the guard, and none of the header.
+func TestCSVGuards(t *testing.T) {
+	table := example()
+	table.Series[2].Kernel = "=HYPERLINK()"
+	table.Sort()
+	var b bytes.Buffer
+	if err := table.WriteCSV(&b, func(cell string) string { return strings.Replace(cell, "=", "'=", 1) }); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.HasPrefix(text, "kernel,dtype,") || !strings.Contains(text, "\n'=HYPERLINK(),fp32,") {
+		t.Errorf("written:\n%s", text)
+	}
+}
+
+// What is open of a product leaves no gap in its name.
+func TestProductNames(t *testing.T) {
+	for want, p := range map[string]Product{
+		"a/bf16/n8 k16":                 {Kernel: "a", DType: "bf16", Layout: KN, N: 8, K: 16},
+		"a/bf16/n8 k16 nk weights int4": {Kernel: "a", DType: "bf16", Layout: NK, Weights: "int4", N: 8, K: 16},
+		"n8 k16":                        {N: 8, K: 16},
+		"a/n8 k16":                      {Kernel: "a", N: 8, K: 16},
+		"bf16/n8 k16 nk":                {DType: "bf16", Layout: NK, N: 8, K: 16},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
 	}
 }
 
@@ -381,7 +410,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("a written table can't be read: %v", err)
 		}
 		for _, write := range []func() error{
-			func() error { return table.WriteCSV(&bytes.Buffer{}) },
+			func() error { return table.WriteCSV(&bytes.Buffer{}, nil) },
 			func() error { return table.WriteHeader(&bytes.Buffer{}, "") },
 			func() error { return table.WriteGo(&bytes.Buffer{}, "") },
 		} {

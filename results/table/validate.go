@@ -54,10 +54,15 @@ func (t *Table) Validate() error {
 	return v.err()
 }
 
-// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out.
+// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out, and so is what is open.
 func (p Product) String() string {
-	s := fmt.Sprintf("%s/%s/n%d k%d", p.Kernel, p.DType, p.N, p.K)
-	if p.Layout != KN {
+	s := fmt.Sprintf("n%d k%d", p.N, p.K)
+	for _, name := range []string{p.DType, p.Kernel} {
+		if name != "" {
+			s = name + "/" + s
+		}
+	}
+	if p.Layout != KN && p.Layout != "" {
 		s += " " + p.Layout
 	}
 	if p.Weights != "" {
