@@ -62,7 +62,7 @@ its proofs: the action timed as it would be used, beside the direct product.` + 
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "db"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.readSource(args[0], "")
+			s, err := a.readTableOrRun(args[0])
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (o *lookupOptions) run(path string) error {
 	if err != nil {
 		return badFlag("m", err)
 	}
-	s, err := o.app.readSource(path, "")
+	s, err := o.app.readTableOrRun(path)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func newTableConvertCommand(a *app) *cobra.Command {
 			"gemmaudit table convert table.json --to tunableop --pytorch-version 2.15.0 --out tunableop_results.csv",
 		),
 		Long: `JSON holds everything, CSV all but the conditions, for spreadsheets. The C header and the Go file hold
-the data and the functions that look it up, and need nothing else.
+the data and the functions that look it up, and need nothing else; the Go package has the file's name.
 
 tunableop is the file that PyTorch's TunableOp reads from 2.14 on with an NVIDIA GPU
 (PYTORCH_TUNABLEOP_ENABLED=1, PYTORCH_TUNABLEOP_TUNING=0, PYTORCH_TUNABLEOP_FILENAME): a line for each M
@@ -205,7 +205,7 @@ that was measured and runs faster by another algorithm of cuBLASLt. It can't exp
 other kernels, which are counted. PyTorch takes the file only if its own version is
 --pytorch-version. The form follows PyTorch's source; no PyTorch has loaded such a file yet.` + exitHelp(
 			"0  written",
-			"2  the form is unknown, or --pytorch-version is missing or wrong",
+			"2  the form is unknown, --pytorch-version is missing or wrong, or Go can't import a file of that name",
 			tableExits,
 			"4  the run holds no executed remedies, or the table has nothing for TunableOp"),
 		Args:              exactArgs("TABLE"),
@@ -249,7 +249,16 @@ func (o *convertOptions) run(path string) error {
 	case o.pytorch != "":
 		return usagef("--pytorch-version goes with --to %s", tunableOpForm)
 	}
-	s, err := o.app.readSource(path, defaultTuned)
+	if to == "go" && o.out != "-" {
+		check := checkGoPackage
+		if filepath.Ext(o.out) == ".go" {
+			check = checkGoPath
+		}
+		if err := check("out", o.out); err != nil {
+			return err
+		}
+	}
+	s, err := o.app.readTableOrRun(path)
 	if err != nil {
 		return err
 	}
@@ -258,7 +267,7 @@ func (o *convertOptions) run(path string) error {
 		if o.out != "-" {
 			named = strings.TrimSuffix(filepath.Base(o.out), filepath.Ext(o.out))
 		}
-		return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return encodeTable(w, s.table, named+tableForms[form].ending) })
+		return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return o.app.encodeTable(w, s.table, named+tableForms[form].ending) })
 	}
 	var text strings.Builder
 	written, err := tunableop.Write(&text, s.table, version)
