@@ -54,11 +54,13 @@ library versions, kernel, regime, clock policy and the version of this program. 
 again together with the direct product, at the batches of its proofs. An entry that no longer pays
 is rejected.
 
-A file of TunableOp's tells no conditions. Each of its algorithms of cuBLASLt is rebuilt from its
+A file of TunableOp's tells no conditions, and is checked on an NVIDIA GPU with cuBLASLt. Each of its algorithms of cuBLASLt is rebuilt from its
 attributes, checked by the library for its product, and timed beside --kernel; one that the library
 refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
+			"2  a flag, or a line of a file of TunableOp's, can't be read",
+			"3  the table or the run file can't be read, the device failed, or TunableOp's file has no GPU",
 			"4  no entry was rejected, but some are undecided, or there is none"),
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "csv", "db"),

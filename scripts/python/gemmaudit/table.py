@@ -333,7 +333,7 @@ class _Object:
         return bool(self.take(name, default, "true or false", (bool,)))
 
     def list(self, name: str, most: int, null: bool = False, default: Optional[Sequence[Any]] = None) -> Sequence[Any]:
-        values = self.take(name, default, "list", (list, tuple, type(None)) if null else (list, tuple)) or ()
+        values = self.take(name, default, "list", (list, type(None)) if null else (list,)) or ()
         if len(values) > most:
             raise TableError(f"{self.where}: {name} has {len(values)} elements, expected at most {most}")
         return values
