@@ -104,7 +104,7 @@ def compare(rounds, sizes, saved):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", required=True, help="table in JSON, as gemmaudit splits writes it")
     parser.add_argument("--kernel", help="kernel that PyTorch runs, as the table names it (default cublas on a GPU)")
     parser.add_argument("--out", required=True, help="CSV of every sample")

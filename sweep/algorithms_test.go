@@ -43,7 +43,7 @@ func TestPlansOfAlgorithms(t *testing.T) {
 		{"too many", choosing(), Options{Algorithms: 100}, nil, "", "100 algorithms, expected 0 to 99"},
 	} {
 		c.o.Targets, c.o.Batches, c.o.DTypes = []Target{{N: 256, K: 256}}, Batches{1, 40, 64}, []kernels.DType{kernels.FP32}
-		p, err := NewPlan([]kernels.Device{c.device}, c.o, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{c.device}, c.o, nil)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: error %v, want %q", c.name, err, c.err)
@@ -66,11 +66,11 @@ func TestPlansOfAlgorithms(t *testing.T) {
 	}
 	// What no choice serves is an error only when that choice was asked for.
 	var no *kernels.Unsupported
-	_, err := NewPlan([]kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt:2"}, DTypes: []kernels.DType{kernels.FP32}}, nil)
+	_, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt:2"}, DTypes: []kernels.DType{kernels.FP32}}, nil)
 	if !errors.As(err, &no) {
 		t.Errorf("a choice that serves nothing: %v", err)
 	}
-	if _, err := NewPlan([]kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt"}, DTypes: []kernels.DType{kernels.FP32}, Algorithms: 2}, nil); err != nil {
+	if _, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt"}, DTypes: []kernels.DType{kernels.FP32}, Algorithms: 2}, nil); err != nil {
 		t.Errorf("a further choice that serves nothing: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func (h host) plan(t *testing.T, batches string, change func(*Options)) *Plan {
 		}
 		options = *o
 	})
-	p, err := NewPlan(h.devices(), options, nil)
+	p, err := NewPlan(t.Context(), h.devices(), options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestManyTellers(t *testing.T) {
 			for m := range most {
 				ms = append(ms, m+1)
 			}
-			plan, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: ms, DTypes: []kernels.DType{kernels.FP32}}, nil)
+			plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: ms, DTypes: []kernels.DType{kernels.FP32}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestAskChoices(t *testing.T) {
 	devices := []kernels.Device{tellers("sim:0", large), tellers("sim:1", func(kernels.Problem) (kernels.Choice, error) {
 		return kernels.Choice{}, errors.New("no heuristic here")
 	})}
-	plan, err := NewPlan(devices, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, DTypes: []kernels.DType{kernels.FP32}, Shard: Shard{1, 3}}, nil)
+	plan, err := NewPlan(t.Context(), devices, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, DTypes: []kernels.DType{kernels.FP32}, Shard: Shard{1, 3}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAskChoices(t *testing.T) {
 
 func TestAskChoicesOfSomeSeries(t *testing.T) {
 	d := tellers("sim", func(kernels.Problem) (kernels.Choice, error) { return kernels.Choice{Label: "a"}, nil })
-	plan, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}, {N: 32, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
+	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}, {N: 32, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestWhatPeopleRun(t *testing.T) {
 	} {
 		d := kerneltest.New(kerneltest.Config{Kind: c.kind, Gemms: all})
 		c.o.Targets, c.o.Batches = []Target{{N: 64, K: 64}}, Batches{1, 2}
-		p, err := NewPlan([]kernels.Device{d}, c.o, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, c.o, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -59,11 +59,11 @@ func TestWhatPeopleRun(t *testing.T) {
 	}
 	// A device that has nothing else runs its ladder.
 	bare := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{gemm("tiled"), gemm("naive")}})
-	p, err := NewPlan([]kernels.Device{bare}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1}, DTypes: []kernels.DType{kernels.FP32}}, nil)
+	p, err := NewPlan(t.Context(), []kernels.Device{bare}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1}, DTypes: []kernels.DType{kernels.FP32}}, nil)
 	if err != nil || len(p.Series) != 2 {
 		t.Errorf("a bare ladder: %+v, %v", p, err)
 	}
-	if _, err := NewPlan([]kernels.Device{simulated(nil)}, Options{Kernels: []string{LadderKernels}}, nil); err == nil || !strings.Contains(err.Error(), "sim has no kernels of our ladder") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{simulated(nil)}, Options{Kernels: []string{LadderKernels}}, nil); err == nil || !strings.Contains(err.Error(), "sim has no kernels of our ladder") {
 		t.Errorf("a ladder where there is none: %v", err)
 	}
 }
@@ -72,7 +72,7 @@ func TestWhatPeopleRun(t *testing.T) {
 func TestPresetsPlanAttention(t *testing.T) {
 	d := kerneltest.New(kerneltest.Config{Attentions: []kerneltest.AttentionConfig{{Name: "flash", Cost: func(kernels.Attention) float64 { return 1e-5 }}}})
 	for _, preset := range Presets() {
-		p, err := NewPlan([]kernels.Device{d}, Options{Preset: preset.Name, Operations: []kernels.Operation{kernels.AttentionDecode}}, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: preset.Name, Operations: []kernels.Operation{kernels.AttentionDecode}}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", preset.Name, err)
 			continue

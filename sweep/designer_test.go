@@ -282,7 +282,7 @@ func TestShardsTakeInferredSeriesWhole(t *testing.T) {
 	for n := range 7 {
 		targets = append(targets, Target{N: 64 * (n + 1), K: 64})
 	}
-	p, err := NewPlan([]kernels.Device{d}, Options{Targets: append(targets, Target{N: 32, K: 32, M: 5}), Batches: Batches(upTo(100)), Infer: &yes,
+	p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: append(targets, Target{N: 32, K: 32, M: 5}), Batches: Batches(upTo(100)), Infer: &yes,
 		DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"tiled"}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -159,7 +159,7 @@ func hurriedPlan(d kernels.Device, batches string, o Options) (*Plan, error) {
 	s := DefaultSentinel()
 	s.Every, s.SettleWindow, s.SettleWindows, s.SettleCap = 20*time.Millisecond, time.Millisecond, 2, 5*time.Millisecond
 	o.Batches, o.DTypes, o.Rounds, o.Seed, o.Sentinel = grid, []kernels.DType{kernels.FP32}, 15, 9, s
-	return NewPlan([]kernels.Device{d}, o, nil)
+	return NewPlan(context.Background(), []kernels.Device{d}, o, nil)
 }
 
 // TestKilledSweepLosesNothing kills a sweep at 50 moments of its life, each time

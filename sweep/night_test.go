@@ -167,7 +167,7 @@ func BenchmarkNight(b *testing.B) {
 	for b.Loop() {
 		d := library(series, 0.002)
 		yes := true
-		p, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 4096, K: 4096}}, Batches: Batches(upTo(32768)), Infer: &yes,
+		p, err := NewPlan(b.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 4096, K: 4096}}, Batches: Batches(upTo(32768)), Infer: &yes,
 			DTypes: []kernels.DType{kernels.BF16}, Seed: 1}, nil)
 		if err != nil {
 			b.Fatal(err)

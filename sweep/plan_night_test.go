@@ -23,7 +23,7 @@ func night(tb testing.TB) (*Plan, *Predictor, map[string]int64) {
 		tb.Fatal(err)
 	}
 	est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
-	p, err := NewPlan([]kernels.Device{d}, Options{Preset: "overnight", Seed: 3,
+	p, err := NewPlan(tb.Context(), []kernels.Device{d}, Options{Preset: "overnight", Seed: 3,
 		DTypes: []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8}}, est)
 	if err != nil {
 		tb.Fatal(err)

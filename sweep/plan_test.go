@@ -48,7 +48,7 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 	}})
 	names := func(o Options) ([]string, []string, error) {
 		o.Targets, o.Batches = []Target{{N: 64, K: 64}, {N: 64, K: 64}, {N: 32, K: 64, M: 7}}, Batches{1, 2}
-		p, err := NewPlan([]kernels.Device{d}, o, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -112,7 +112,7 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 	}})
 	o := Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1, 2, 4, 8},
 		Kernels: []string{"any", "few"}, DTypes: []kernels.DType{kernels.FP32}}
-	p, err := NewPlan([]kernels.Device{d}, o, nil)
+	p, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +123,14 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 		t.Errorf("notes are %q, expected %q", p.Notes, want)
 	}
 	o.Batches = Batches{8, 16}
-	if _, err := NewPlan([]kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "M is 8, at most 4") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "M is 8, at most 4") {
 		t.Errorf("a kernel that can run nothing of the grid: %v", err)
 	}
 	// What is left out by default is not why nothing is left.
 	d = kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
 		{Name: "naive", MaxM: 4, Cost: kerneltest.Linear(1e9, 0)}, {Name: "few", MaxM: 4, Cost: kerneltest.Linear(1e9, 0)}}})
 	o.Kernels = nil
-	if _, err := NewPlan([]kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "nothing to measure: few on sim") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "nothing to measure: few on sim") {
 		t.Errorf("a plan without a case: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestQuickFits(t *testing.T) {
 				{Name: "c", Cost: kerneltest.Linear(1, 0)}}})
 		c, _ := d.Ceilings(t.Context())
 		est := NewPredictor(map[string]kernels.Ceilings{"sim": c})
-		p, err := NewPlan([]kernels.Device{d}, Options{Preset: "quick"}, est)
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick"}, est)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,8 +61,8 @@ type Options struct {
 }
 
 // NewPlan turns options into a plan for devices. est supplies the times to which
-// a preset's budget is fitted; it may know nothing.
-func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error) {
+// a preset's budget is fitted; it may know nothing. Its error is that of ctx where it ended meanwhile.
+func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Predictor) (*Plan, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("plan: no device to measure on")
 	}
@@ -121,11 +122,15 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 	b := planner{plan: p, options: o, preset: preset, grid: grid, infer: infer}
 	for _, d := range devices {
 		for _, t := range targets {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			if err := b.target(d, t); err != nil {
 				return nil, err
 			}
 		}
 	}
+	b.sort()
 	for _, name := range o.Kernels {
 		if !b.found[name] {
 			return nil, b.missing[name]
@@ -149,7 +154,10 @@ func NewPlan(devices []kernels.Device, o Options, est *Predictor) (*Plan, error)
 		}
 	}
 	if budget > 0 && est != nil {
-		p.thin(est, llcOf(devices), budget)
+		p.thin(ctx, est, llcOf(devices), budget)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if o.Deadline == 0 {
 		p.deadline(o, preset, est, llcOf(devices))
@@ -222,6 +230,8 @@ type planner struct {
 	noted   map[string]bool
 	cuts    []cut
 	refused []refusal
+	at      map[results.SeriesKey]int // where the series of a key stands in the plan
+	merged  map[int]bool              // series to which Ms were added, which are out of order until sort
 }
 
 // refusal is a kernel and a data type that were both asked for and don't go together.
@@ -499,15 +509,29 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, name string
 }
 
 // merge adds ms to the series when it is already there: projections of one model
-// often have equal shapes.
+// often have equal shapes, and of a recorded workload each M is a target.
 func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
-	for i := range b.plan.Series {
-		if s := &b.plan.Series[i]; s.SeriesKey == key {
-			s.Ms = append(slices.Clone(s.Ms), ms...)
-			slices.Sort(s.Ms)
-			s.Ms = slices.Compact(s.Ms)
-			return true
+	i, there := b.at[key]
+	if !there {
+		if b.at == nil {
+			b.at, b.merged = map[results.SeriesKey]int{}, map[int]bool{}
 		}
+		b.at[key] = len(b.plan.Series)
+		return false
 	}
-	return false
+	s := &b.plan.Series[i]
+	if !b.merged[i] {
+		s.Ms, b.merged[i] = slices.Clone(s.Ms), true // which others share
+	}
+	s.Ms = append(s.Ms, ms...)
+	return true
+}
+
+// sort brings the Ms of merged series into order, each once.
+func (b *planner) sort() {
+	for i := range b.merged {
+		s := &b.plan.Series[i]
+		slices.Sort(s.Ms)
+		s.Ms = slices.Compact(s.Ms)
+	}
 }

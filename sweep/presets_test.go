@@ -47,7 +47,7 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 			cases := 0
 			for _, scale := range []float64{1, 10} {
 				d, est := machine(t, scale)
-				p, err := NewPlan([]kernels.Device{d}, Options{Preset: preset.Name}, est)
+				p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: preset.Name}, est)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 func TestBudgetsYield(t *testing.T) {
 	d, est := machine(t, 1)
 	devices := []kernels.Device{d}
-	p, err := NewPlan(devices, Options{Preset: "overnight", Deadline: time.Hour}, est)
+	p, err := NewPlan(t.Context(), devices, Options{Preset: "overnight", Deadline: time.Hour}, est)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestBudgetsYield(t *testing.T) {
 		t.Errorf("%v for a deadline of an hour", e.Expected)
 	}
 	grid := Batches{1, 2, 4096, 8192, 16384, 32768}
-	if p, err = NewPlan(devices, Options{Preset: "quick", Batches: grid}, est); err != nil {
+	if p, err = NewPlan(t.Context(), devices, Options{Preset: "quick", Batches: grid}, est); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range p.Series {
@@ -141,7 +141,7 @@ func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 		{"many batches and a deadline", Options{Targets: small, Batches: many, Deadline: time.Minute}, time.Minute, false},
 	} {
 		c.o.Preset = "quick"
-		p, err := NewPlan(devices, c.o, est)
+		p, err := NewPlan(t.Context(), devices, c.o, est)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -77,16 +77,16 @@ func TestQuantisedPlansAreRefused(t *testing.T) {
 			"kernel ours does not support bf16 with weights int4:32: it takes plain weights"},
 	} {
 		c.o.Targets, c.o.Batches = []Target{{N: 256, K: 128}}, Batches{1}
-		if _, err := NewPlan([]kernels.Device{quantising()}, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewPlan(t.Context(), []kernels.Device{quantising()}, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 	batch := Options{Targets: []Target{{N: 256, K: 128, Products: 2}}, Batches: Batches{1}, Weights: int4(32), Layout: kernels.Transposed, DTypes: []kernels.DType{kernels.BF16}}
-	if _, err := NewPlan([]kernels.Device{quantising()}, batch, nil); err == nil || !strings.HasSuffix(err.Error(), "supports bf16 with weights int4:32") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{quantising()}, batch, nil); err == nil || !strings.HasSuffix(err.Error(), "supports bf16 with weights int4:32") {
 		t.Errorf("a batch: %v, want that its weights are the reason", err)
 	}
 	// Types that nobody asked for are left out.
-	p, err := NewPlan([]kernels.Device{quantising()}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: Batches{1}, Weights: int4(32), Layout: kernels.Transposed}, nil)
+	p, err := NewPlan(t.Context(), []kernels.Device{quantising()}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: Batches{1}, Weights: int4(32), Layout: kernels.Transposed}, nil)
 	if err != nil || len(p.Series) != 1 || p.Series[0].DType != kernels.BF16 {
 		t.Errorf("%+v, %v", p, err)
 	}

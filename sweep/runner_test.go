@@ -56,7 +56,7 @@ func planned(t testing.TB, d kernels.Device, batches string, change func(*Option
 	if change != nil {
 		change(&o)
 	}
-	p, err := NewPlan([]kernels.Device{d}, o, nil)
+	p, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestResumeCompletesAnyPrefix(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", n))
 		d := simulated(nil)
 		grid, _ := ParseBatches("1:6")
-		p, err := NewPlan([]kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
 			DTypes: []kernels.DType{kernels.FP32}, Rounds: 3, Seed: seed, BlockTarget: 100 * time.Microsecond}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -411,7 +411,7 @@ func TestSetsOfWeightsTakeTurns(t *testing.T) {
 func TestDevicesWorkSideBySide(t *testing.T) {
 	a, b := simulated(nil), simulated(func(c *kerneltest.Config) { c.ID = "sim:1" })
 	grid, _ := ParseBatches("1:10")
-	p, err := NewPlan([]kernels.Device{a, b}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
+	p, err := NewPlan(t.Context(), []kernels.Device{a, b}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
 		DTypes: []kernels.DType{kernels.FP32}, Rounds: 4, BlockTarget: time.Millisecond}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestPlacesOfSoftmax(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := NewPlan([]kernels.Device{d}, Options{Preset: "quick", Targets: []Target{target}, Batches: Batches{1, 64, 1024},
+			p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick", Targets: []Target{target}, Batches: Batches{1, 64, 1024},
 				DTypes: []kernels.DType{kernels.FP32}, Regime: regime, Rounds: 5, BlockTarget: 2 * time.Millisecond}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +105,7 @@ func TestLadderOfSoftmax(t *testing.T) {
 		{[]string{LadderKernels}, []string{"warp", "block", "cluster", "reread", "naive"}},
 		{[]string{"naive"}, []string{"naive"}},
 	} {
-		p, err := NewPlan([]kernels.Device{d}, Options{Preset: "quick", Targets: []Target{{Operation: kernels.Softmax, Columns: 64}}, Batches: Batches{1},
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick", Targets: []Target{{Operation: kernels.Softmax, Columns: 64}}, Batches: Batches{1},
 			DTypes: []kernels.DType{kernels.FP16}, Kernels: c.asked}, nil)
 		if err != nil {
 			t.Fatal(err)

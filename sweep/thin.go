@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -19,10 +20,10 @@ const wholeBatches = 16
 // nothing is left to drop. At first those go that lie closer together than a share
 // of their size, since the time goes into large Ms and neighbours there are most
 // alike, then the largest. Of inferred series, which take no longer for being dense, the
-// largest go. Where the traffic is known, the Ms of least traffic go instead.
-func (p *Plan) thin(est *Predictor, llc map[string]int64, budget time.Duration) {
+// largest go. Where the traffic is known, the Ms of least traffic go instead. It stops where ctx ends.
+func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, budget time.Duration) {
 	before := p.Rows()
-	fits := func() bool { return est.Plan(p, nil, llc).Expected <= budget }
+	fits := func() bool { return ctx.Err() != nil || est.Plan(p, nil, llc).Expected <= budget }
 	fit := fits()
 	if !fit && len(p.Traffic) > 0 {
 		p.lighten(fits)
@@ -123,14 +124,37 @@ func (p *Plan) lighten(fits func() bool) {
 
 // noteTraffic says what of the traffic lies beyond the Ms of the plan.
 func (b *planner) noteTraffic() {
+	covered := b.plan.spans()
 	missed, all, count := 0.0, 0.0, 0
 	for _, l := range b.plan.Traffic {
 		all += l.Weight
-		if l.Weight > 0 && !slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.Ms[0] <= l.M && l.M <= s.Ms[len(s.Ms)-1] }) {
+		at, _ := slices.BinarySearchFunc(covered, l.M, func(s span, m int) int { return cmp.Compare(s.to, m) })
+		if l.Weight > 0 && (at == len(covered) || l.M < covered[at].from) {
 			missed, count = missed+l.Weight, count+1
 		}
 	}
 	if count > 0 {
 		b.note("traffic: %d of its %d Ms lie beyond the plan's, with %.1f %% of the weight", count, len(b.plan.Traffic), 100*missed/all)
 	}
+}
+
+// span is all M from from to to.
+type span struct{ from, to int }
+
+// spans are the Ms between the first and the last of any series, ascending and disjoint.
+func (p *Plan) spans() []span {
+	var all, out []span
+	for i := range p.Series {
+		ms := p.Series[i].Ms
+		all = append(all, span{ms[0], ms[len(ms)-1]})
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }

@@ -127,7 +127,7 @@ func (o *choicesOptions) ask(ctx context.Context) error {
 	if _, err := os.Lstat(o.out); o.out != "" && err == nil {
 		return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
 	}
-	plan, err := o.planned()
+	plan, err := o.planned(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (o *choicesOptions) ask(ctx context.Context) error {
 }
 
 // planned is the plan of what is asked: that of each layout, one after the other.
-func (o *choicesOptions) planned() (*sweep.Plan, error) {
+func (o *choicesOptions) planned(ctx context.Context) (*sweep.Plan, error) {
 	a := o.app
 	devices, err := a.devices()
 	if err != nil {
@@ -186,7 +186,7 @@ func (o *choicesOptions) planned() (*sweep.Plan, error) {
 		if options.Kernels, err = a.kernelsNamed(devices, options.Kernels); err != nil {
 			return nil, err
 		}
-		next, err := sweep.NewPlan(devices, options, nil)
+		next, err := sweep.NewPlan(ctx, devices, options, nil)
 		if err != nil {
 			return nil, planError(err)
 		}

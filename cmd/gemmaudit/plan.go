@@ -32,7 +32,7 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 		return nil, nil, err
 	}
 	est := sweep.NewPredictor(ceilings)
-	plan, err := sweep.NewPlan(devices, o, est)
+	plan, err := sweep.NewPlan(ctx, devices, o, est)
 	if err != nil {
 		return nil, nil, planError(err)
 	}
@@ -67,8 +67,11 @@ func deadlineError(err *sweep.DeadlineError) error {
 }
 
 // planError sorts a plan's errors: a kernel that this machine lacks is the
-// machine's, everything else the command line's.
+// machine's, everything else but an interruption the command line's.
 func planError(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return interruptedf("stopped while it was planned what to measure")
+	}
 	var unavailable *kernels.UnavailableError
 	if errors.As(err, &unavailable) {
 		return hint(devicef("%w", err), "`gemmaudit devices` lists what runs here and why the rest does not")

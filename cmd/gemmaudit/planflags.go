@@ -76,7 +76,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	f.ofTargets, f.changed, f.note = ofTargets, flags.Changed, a.notef
 	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)")
 	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M")
-	flags.StringSliceVar(&f.shapesFrom, "shapes-from", nil, "tunableop_untuned*.csv of PyTorch's TunableOp: the products and Ms of a workload (repeatable)")
+	flags.StringSliceVar(&f.shapesFrom, "shapes-from", nil, "tunableop_untuned*.csv of PyTorch's TunableOp: a workload's products at their Ms, the 16384 named most (repeatable)")
 	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
 	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
 	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"go/build"
+	"go/token"
 	"io"
 	"path/filepath"
 	"slices"
@@ -22,6 +24,11 @@ func checkTablePath(flag, path string, force bool) error {
 	ext := strings.TrimPrefix(filepath.Ext(path), ".")
 	if !slices.Contains(tableExtensions, ext) {
 		return usagef("--%s: %q ends in %q, expected .json, .csv, .h or .go", flag, path, filepath.Ext(path))
+	}
+	if ext == "go" {
+		if err := checkGoPath(flag, path); err != nil {
+			return err
+		}
 	}
 	return refuseExisting(path, force)
 }
@@ -83,7 +90,7 @@ func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *r
 	}
 	var names []string
 	for _, path := range paths {
-		err := a.writeFile(path, force, func(w io.Writer) error { return encodeTable(w, t, path) })
+		err := a.writeFile(path, force, func(w io.Writer) error { return a.encodeTable(w, t, path) })
 		if err != nil {
 			return nil, err
 		}
@@ -94,15 +101,19 @@ func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *r
 }
 
 // encodeTable writes a table in the form that the ending of path names.
-func encodeTable(w io.Writer, t *table.Table, path string) error {
+func (a *app) encodeTable(w io.Writer, t *table.Table, path string) error {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	switch filepath.Ext(path) {
 	case ".csv":
-		return t.WriteCSV(w)
+		var guard func(string) string
+		if a.spreadsheet {
+			guard = results.SpreadsheetCell
+		}
+		return t.WriteCSV(w, guard)
 	case ".h":
 		return t.WriteHeader(w, identifier(name))
 	case ".go":
-		return t.WriteGo(w, strings.ReplaceAll(identifier(name), "_", ""))
+		return t.WriteGo(w, goPackage(path))
 	}
 	text, err := t.Marshal()
 	if err != nil {
@@ -110,6 +121,48 @@ func encodeTable(w io.Writer, t *table.Table, path string) error {
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// goPackage is the name of the package in the Go file at path.
+func goPackage(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return strings.ReplaceAll(identifier(name), "_", "")
+}
+
+// checkGoPath returns an error when the Go file at path would be no package that can be imported: for the package's
+// name, which is that of the file, or for what go takes from a file's name.
+func checkGoPath(flag, path string) error {
+	file := filepath.Base(path)
+	if err := checkGoPackage(flag, path); err != nil {
+		return err
+	}
+	// Of a machine that there is none of, go builds what any machine builds.
+	anywhere := build.Context{GOOS: "none", GOARCH: "none", Compiler: "gc", OpenFile: func(string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader("package p\n")), nil
+	}}
+	builds, err := anywhere.MatchFile(".", file)
+	switch {
+	case err != nil:
+		return badFlag(flag, err)
+	case strings.HasSuffix(file, "_test.go"):
+		return usagef("--%s: go builds %q only into tests: expected a name that does not end in _test.go", flag, file)
+	case strings.HasPrefix(file, "_") || strings.HasPrefix(file, "."):
+		return usagef("--%s: go passes over %q: expected a name that does not begin with %q", flag, file, file[:1])
+	case !builds:
+		return usagef("--%s: go builds %q only for the system or the processor at the end of its name: expected another end", flag, file)
+	}
+	return nil
+}
+
+// checkGoPackage returns an error when the file at path names a package that can't be imported.
+func checkGoPackage(flag, path string) error {
+	switch name := goPackage(path); {
+	case token.IsKeyword(name):
+		return usagef("--%s: %q names the package %s, which is a keyword of Go: expected another name", flag, path, name)
+	case slices.Contains([]string{"main", "init", "documentation"}, name):
+		return usagef("--%s: %q names the package %s, which go does not import: expected another name", flag, path, name)
+	}
+	return nil
 }
 
 // identifier makes a name that C and Go accept, in lower case.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -53,11 +54,13 @@ library versions, kernel, regime, clock policy and the version of this program. 
 again together with the direct product, at the batches of its proofs. An entry that no longer pays
 is rejected.
 
-A file of TunableOp's tells no conditions. Each of its algorithms of cuBLASLt is rebuilt from its
+A file of TunableOp's tells no conditions, and is checked on an NVIDIA GPU with cuBLASLt. Each of its algorithms of cuBLASLt is rebuilt from its
 attributes, checked by the library for its product, and timed beside --kernel; one that the library
 refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
 			"0  the conditions hold and every entry pays",
 			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
+			"2  a flag, or a line of a file of TunableOp's, can't be read",
+			"3  the table or the run file can't be read, the device failed, or TunableOp's file has no GPU",
 			"4  no entry was rejected, but some are undecided, or there is none"),
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "csv", "db"),
@@ -85,16 +88,18 @@ func readTable(path string) (*table.Table, error) {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
 	defer f.Close()
-	return parseTable(path, f)
+	return parseTable(path, f, sizeOf(f))
 }
 
-func parseTable(path string, in io.Reader) (*table.Table, error) {
-	// One byte past what is allowed, for Parse to refuse; a device has no end.
-	text, err := io.ReadAll(io.LimitReader(in, table.MaxBytes+1))
-	if err != nil {
+// parseTable reads a table of so many bytes, 0 where that is not known.
+func parseTable(path string, in io.Reader, size int64) (*table.Table, error) {
+	// Room is made once; and one byte past what is allowed is read, for Parse to refuse: a device has no end.
+	var text bytes.Buffer
+	text.Grow(int(min(size, table.MaxBytes+1)) + bytes.MinRead)
+	if _, err := text.ReadFrom(io.LimitReader(in, table.MaxBytes+1)); err != nil {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
-	t, err := table.Parse(text)
+	t, err := table.Parse(text.Bytes())
 	if ext := filepath.Ext(path); err != nil && ext != ".json" && slices.Contains(tableExtensions, strings.TrimPrefix(ext, ".")) {
 		return nil, hint(devicef("%s: %w", path, err), "give the .json form of the table, which holds the proofs")
 	}
@@ -130,6 +135,11 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if source.tuned != nil {
+		if err := o.takesTuned(path, device); err != nil {
+			return err
+		}
+	}
 	differences := rules.CompareValidators(t.Validators, conditionsHere(device, t))
 	var checks []rules.RowCheck
 	if len(differences) == 0 || o.anyway {
@@ -144,7 +154,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	}
 	if o.prune != "" {
 		pruned := rules.PruneTable(t, checks)
-		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return source.writePruned(w, pruned, o.prune) })
+		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return source.writePruned(a, w, pruned, o.prune) })
 		if err != nil {
 			return err
 		}
@@ -154,6 +164,18 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	return o.verdict(v)
+}
+
+// takesTuned returns an error when a device has not what a file of TunableOp's is checked with.
+func (o *verifyOptions) takesTuned(path string, d kernels.Device) error {
+	_, err := kernels.FindGemm(d, kernels.AlgorithmName(tunableop.Library, kernels.Algorithm{ID: 1}))
+	if err != nil {
+		return hint(devicef("%s: to check a file of TunableOp's takes an NVIDIA GPU with cuBLASLt, which %s is not", path, d.Spec().ID), "`gemmaudit devices` lists what runs here and why the rest does not")
+	}
+	if _, err := kernels.FindGemm(d, o.kernel); err != nil {
+		return badFlag("kernel", err)
+	}
+	return nil
 }
 
 // withoutRefused is a table without the algorithms that their library does not take for the product at an end of their
@@ -191,9 +213,9 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 }
 
 // writePruned writes what is left of a table: of TunableOp's file all lines but those that lost.
-func (s *tableSource) writePruned(w io.Writer, pruned *table.Table, path string) error {
+func (s *tableSource) writePruned(a *app, w io.Writer, pruned *table.Table, path string) error {
 	if s.tuned == nil {
-		return encodeTable(w, pruned, path)
+		return a.encodeTable(w, pruned, path)
 	}
 	return s.tuned.Strike(w, func(p table.Product, m int) bool {
 		p.Kernel = s.kernel

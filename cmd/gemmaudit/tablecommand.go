@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/results/tunableop"
@@ -32,7 +33,7 @@ M, padded to a larger M, by another kernel, or by another algorithm of cuBLASLt.
 describes the forms of a table, and how engines in C, Go and Python use one.
 
 show, lookup and convert need no device. They take a table in JSON, or a run that holds executed
-remedies. check measures, and takes a file of PyTorch's TunableOp too.`,
+remedies. check measures, and takes a file of PyTorch's TunableOp too, where there is an NVIDIA GPU.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -57,12 +58,13 @@ func newTableShowCommand(a *app) *cobra.Command {
 		Long: `Prints the conditions under which a table was measured, and each interval of M with its action and
 its proofs: the action timed as it would be used, beside the direct product.` + exitHelp(
 			"0  printed",
+			"2  the file is TunableOp's",
 			tableExits,
 			"4  the run holds no executed remedies"),
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "db"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.readSource(args[0], "")
+			s, err := a.readTableOrRun(args[0])
 			if err != nil {
 				return err
 			}
@@ -93,7 +95,7 @@ func newTableLookupCommand(a *app) *cobra.Command {
 of the product's series, and for a product without a series the direct product. The readers in C,
 Go and Python answer alike. Of what is not given, products of any kind are looked up.` + exitHelp(
 			"0  printed",
-			"2  the shape or M can't be read, or the table has several products of that shape",
+			"2  a flag can't be read, the table has several products of that shape, or the file is TunableOp's",
 			tableExits,
 			"4  the run holds no executed remedies"),
 		Args:              exactArgs("TABLE"),
@@ -124,6 +126,20 @@ func (o *lookupOptions) run(path string) error {
 	case o.ms == "":
 		return usagef("--m is missing: expected values of M, as 1,2,4 or 1:4096")
 	}
+	if o.layout != "" {
+		layout, err := kernels.ParseLayout(o.layout)
+		if err != nil {
+			return badFlag("layout", err)
+		}
+		o.layout = layout.String()
+	}
+	if o.dtype != "" {
+		dtype, err := kernels.ParseDType(o.dtype)
+		if err != nil {
+			return badFlag("dtype", err)
+		}
+		o.dtype = string(dtype)
+	}
 	target, err := sweep.ParseProduct(o.shape)
 	if err != nil {
 		return badFlag("shape", err)
@@ -135,7 +151,7 @@ func (o *lookupOptions) run(path string) error {
 	if err != nil {
 		return badFlag("m", err)
 	}
-	s, err := o.app.readSource(path, "")
+	s, err := o.app.readTableOrRun(path)
 	if err != nil {
 		return err
 	}
@@ -197,7 +213,7 @@ func newTableConvertCommand(a *app) *cobra.Command {
 			"gemmaudit table convert table.json --to tunableop --pytorch-version 2.15.0 --out tunableop_results.csv",
 		),
 		Long: `JSON holds everything, CSV all but the conditions, for spreadsheets. The C header and the Go file hold
-the data and the functions that look it up, and need nothing else.
+the data and the functions that look it up, and need nothing else; the Go package has the file's name.
 
 tunableop is the file that PyTorch's TunableOp reads from 2.14 on with an NVIDIA GPU
 (PYTORCH_TUNABLEOP_ENABLED=1, PYTORCH_TUNABLEOP_TUNING=0, PYTORCH_TUNABLEOP_FILENAME): a line for each M
@@ -205,7 +221,7 @@ that was measured and runs faster by another algorithm of cuBLASLt. It can't exp
 other kernels, which are counted. PyTorch takes the file only if its own version is
 --pytorch-version. The form follows PyTorch's source; no PyTorch has loaded such a file yet.` + exitHelp(
 			"0  written",
-			"2  the form is unknown, or --pytorch-version is missing or wrong",
+			"2  the form is unknown, --pytorch-version is missing or wrong, Go can't import a file of that name, or the file is TunableOp's",
 			tableExits,
 			"4  the run holds no executed remedies, or the table has nothing for TunableOp"),
 		Args:              exactArgs("TABLE"),
@@ -249,7 +265,16 @@ func (o *convertOptions) run(path string) error {
 	case o.pytorch != "":
 		return usagef("--pytorch-version goes with --to %s", tunableOpForm)
 	}
-	s, err := o.app.readSource(path, defaultTuned)
+	if to == "go" && o.out != "-" {
+		check := checkGoPackage
+		if filepath.Ext(o.out) == ".go" {
+			check = checkGoPath
+		}
+		if err := check("out", o.out); err != nil {
+			return err
+		}
+	}
+	s, err := o.app.readTableOrRun(path)
 	if err != nil {
 		return err
 	}
@@ -258,7 +283,7 @@ func (o *convertOptions) run(path string) error {
 		if o.out != "-" {
 			named = strings.TrimSuffix(filepath.Base(o.out), filepath.Ext(o.out))
 		}
-		return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return encodeTable(w, s.table, named+tableForms[form].ending) })
+		return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return o.app.encodeTable(w, s.table, named+tableForms[form].ending) })
 	}
 	var text strings.Builder
 	written, err := tunableop.Write(&text, s.table, version)

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,11 +49,46 @@ func (a *app) readSource(path, kernel string) (*tableSource, error) {
 	switch {
 	case string(start) == runMagic:
 		return a.tableOfRun(path)
-	case bytes.HasPrefix(start, []byte("Validator,")), bytes.HasPrefix(start, []byte("Gemm")), bytes.HasPrefix(start, []byte("ScaledGemm")):
+	case isTunableOp(path, start):
 		return a.tableOfTunableOp(path, whole, kernel)
 	}
-	t, err := parseTable(path, whole)
+	t, err := parseTable(path, whole, sizeOf(f))
 	return &tableSource{path: path, table: t}, err
+}
+
+// readTableOrRun reads a table as readSource does, but for a file of TunableOp's: it names no machine and no versions, so that a
+// table of it would hold everywhere.
+func (a *app) readTableOrRun(path string) (*tableSource, error) {
+	s, err := a.readSource(path, defaultTuned)
+	if err == nil && s.tuned != nil {
+		return nil, hint(usagef("%s is a file of TunableOp's, which names no machine that it is for: expected a table in JSON, or a run", path), "`gemmaudit table check` measures one")
+	}
+	return s, err
+}
+
+// csvHead begins a table that was written as CSV.
+const csvHead = "kernel,dtype"
+
+// isTunableOp says whether a file is one of TunableOp's by how it starts. A CSV is one although its start
+// is damaged, so that what is wrong with its lines is told.
+func isTunableOp(path string, start []byte) bool {
+	start = bytes.TrimPrefix(start, []byte("\ufeff"))
+	for _, word := range []string{"Validator,", "Gemm", "ScaledGemm"} {
+		if bytes.HasPrefix(start, []byte(word)) {
+			return true
+		}
+	}
+	json := bytes.HasPrefix(bytes.TrimSpace(start), []byte("{"))
+	return filepath.Ext(path) == ".csv" && len(start) > 0 && !json && !bytes.HasPrefix(start, []byte(csvHead))
+}
+
+// sizeOf is how long a file is, 0 where that can't be told.
+func sizeOf(f *os.File) int64 {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
 }
 
 // tableOfRun is the table of the remedies that a run holds.
@@ -104,8 +142,12 @@ func readTunableOp(path string) (*tunableop.File, error) {
 
 func parseTunableOp(path string, in io.Reader) (*tunableop.File, error) {
 	f, err := tunableop.Read(in)
+	var wrong *tunableop.LineError
+	if errors.As(err, &wrong) {
+		return nil, &results.ImportError{Path: path, Line: wrong.Line, Reason: wrong.Reason}
+	}
 	if err != nil {
-		return nil, &results.ImportError{Path: path, Reason: err.Error()}
+		return nil, devicef("read %q: %w", path, withoutPath(err))
 	}
 	return f, nil
 }

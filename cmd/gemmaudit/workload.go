@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,8 +12,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
+// mostRecorded is how many products, each at its own M, are taken of a recorded workload: far more than a model computes,
+// and as many as are planned in a moment.
+const mostRecorded = 1 << 14
+
 // workload adds the products that PyTorch recorded to what is measured: each at its own Ms. Their types and the
-// layout of most of them hold where no flag gives others, and how many lines name an M is its traffic.
+// layout of most of them hold where no flag gives others, and how many lines name an M is its traffic. Of too many
+// products those that most lines name are taken.
 func (f *planFlags) workload(o *sweep.Options) error {
 	var files []*tunableop.File
 	for _, path := range f.shapesFrom {
@@ -30,7 +37,7 @@ func (f *planFlags) workload(o *sweep.Options) error {
 		o.Layout = layout
 	}
 	given := len(o.DTypes) > 0
-	weights := map[int]float64{}
+	var taken []tunableop.Shape
 	for _, s := range shapes {
 		dtype := kernels.DType(s.DType)
 		switch {
@@ -43,7 +50,19 @@ func (f *planFlags) workload(o *sweep.Options) error {
 		case given && !slices.Contains(o.DTypes, dtype):
 			left["the type is "+s.DType] += s.Count
 			continue
-		case !slices.Contains(o.DTypes, dtype):
+		}
+		taken = append(taken, s)
+	}
+	if len(taken) > mostRecorded {
+		slices.SortStableFunc(taken, func(a, b tunableop.Shape) int { return cmp.Compare(b.Count, a.Count) })
+		for _, s := range taken[mostRecorded:] {
+			left[fmt.Sprintf("%d other products are named as often or more", mostRecorded)] += s.Count
+		}
+		taken = taken[:mostRecorded]
+	}
+	weights := map[int]float64{}
+	for _, s := range taken {
+		if dtype := kernels.DType(s.DType); !slices.Contains(o.DTypes, dtype) {
 			o.DTypes = append(o.DTypes, dtype)
 		}
 		o.Targets = append(o.Targets, sweep.Target{Operation: kernels.GEMM, N: s.N, K: s.K, M: s.M})

@@ -18,24 +18,33 @@ var csvColumns = []string{
 // WriteCSV writes a valid table for spreadsheets: one line a proof, one line for
 // an interval without any, and one line with empty from and to for each series'
 // default. Leading parts are joined by "+", and the attributes of an algorithm, in the order of
-// [Attributes], by spaces. Validators are not in it.
-func (t *Table) WriteCSV(w io.Writer) error {
+// [Attributes], by spaces. Validators are not in it. guard, where there is one, is applied to each cell: who gives the file to
+// a spreadsheet keeps it from running words as formulas.
+func (t *Table) WriteCSV(w io.Writer, guard func(cell string) string) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
 	c := csv.NewWriter(w)
+	write := func(cells []string) {
+		for i := range cells {
+			if guard != nil {
+				cells[i] = guard(cells[i])
+			}
+		}
+		c.Write(cells)
+	}
 	c.Write(csvColumns)
 	for i := range t.Series {
 		s := &t.Series[i]
 		head := []string{s.Kernel, s.DType, s.Weights, s.Layout, strconv.Itoa(s.N), strconv.Itoa(s.K)}
-		c.Write(row(head, []string{"", "", ""}, s.Default, false, nil))
+		write(row(head, []string{"", "", ""}, s.Default, false, nil))
 		for _, iv := range s.Intervals {
 			span := []string{strconv.Itoa(iv.From), strconv.Itoa(iv.To), strconv.Itoa(max(iv.Step, 1))}
 			if len(iv.Proofs) == 0 {
-				c.Write(row(head, span, iv.Action, iv.Filled, nil))
+				write(row(head, span, iv.Action, iv.Filled, nil))
 			}
 			for j := range iv.Proofs {
-				c.Write(row(head, span, iv.Action, iv.Filled, &iv.Proofs[j]))
+				write(row(head, span, iv.Action, iv.Filled, &iv.Proofs[j]))
 			}
 		}
 	}

@@ -173,15 +173,21 @@ func (s *series) lookup(m int) Action {
 	return actions[s.action]
 }
 
-// Parts appends the Ms of the launches of a product of m rows to to, in order.
+// Parts appends the Ms of the launches of a product of m rows to to, in order. Anything but a
+// split that leaves rows of m is one launch.
 func (a Action) Parts(to []int, m int) []int {
-	switch {
-	case a.Kind == "pad" && a.PadTo > m:
-		return append(to, a.PadTo)
-	case a.Kind == "split":
-		to = append(to, a.First...)
+	switch a.Kind {
+	case "pad":
+		if a.PadTo > m {
+			return append(to, a.PadTo)
+		}
+	case "split":
+		rest := m
 		for _, part := range a.First {
-			m -= part
+			rest -= part
+		}
+		if rest > 0 {
+			return append(append(to, a.First...), rest)
 		}
 	}
 	return append(to, m)

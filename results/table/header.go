@@ -246,12 +246,15 @@ static inline const prefix_action *prefix_lookup(const prefix_product *p, int m)
 }
 
 /* prefix_parts writes the Ms of the launches of a product of m rows to parts,
- * as far as they fit into capacity, and returns how many there are.
+ * as far as they fit into capacity, and returns how many there are. Anything but a
+ * split that leaves rows of m is one launch.
  */
 static inline int prefix_parts(const prefix_action *action, int m, int *parts, int capacity)
 {
 	int i, rest = m;
-	if (action->kind != prefix_split) {
+	for (i = 0; i < action->first_count; i++)
+		rest -= action->first[i];
+	if (action->kind != prefix_split || rest < 1) {
 		if (capacity > 0)
 			parts[0] = action->kind == prefix_pad && action->pad_to > m ? action->pad_to : m;
 		return 1;
@@ -259,7 +262,6 @@ static inline int prefix_parts(const prefix_action *action, int m, int *parts, i
 	for (i = 0; i < action->first_count; i++) {
 		if (i < capacity)
 			parts[i] = action->first[i];
-		rest -= action->first[i];
 	}
 	if (i < capacity)
 		parts[i] = rest;

@@ -19,7 +19,7 @@ for i, queries in enumerate(json.load(open("queries.json", encoding="utf-8"))):
         for m in range(1, int(sys.argv[1]) + 1):
             a = table.lookup(q["kernel"], q["dtype"], q["layout"], q["n"], q["k"], m, q.get("weights", ""))
             l = a.algorithm or gemmaudit.Algorithm()
-            out.append(f"{i} {j} {m}: {a.kind} {a.pad_to} {int(a.pad == 'copied')} [{a.kernel}] {l.id} {l.tile} {l.split_k} {l.cluster} {' '.join(map(str, a.parts(m)))}\n")
+            out.append(f"{i} {j} {m}: {a.kind} {a.pad_to} {int(a.pad == 'copied')} [{a.kernel}] {l.id} {l.tile} {l.split_k} {l.cluster} {' '.join(map(str, a.parts(m)))} / {' '.join(map(str, a.parts(m // 2)))}\n")
 sys.stdout.buffer.write("".join(out).encode())
 `
 

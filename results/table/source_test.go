@@ -115,15 +115,16 @@ func queries(t *Table) []Product {
 	return out
 }
 
-// answers is what the generated programs are to print.
+// answers is what the generated programs are to print: the action of each M, and its parts of m rows and, although it
+// was not looked up for so few, of half as many.
 func answers(tables []*Table) string {
 	var b strings.Builder
 	for i, t := range tables {
 		for j, q := range queries(t) {
 			for m := 1; m <= largestM+100; m++ {
 				a := t.Lookup(q, m)
-				fmt.Fprintf(&b, "%d %d %d: %s %d %d [%s] %d %d %d %d %s\n", i, j, m, a.Kind, a.PadTo, copies(a), a.Kernel,
-					a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster, join(a.Parts(m), " "))
+				fmt.Fprintf(&b, "%d %d %d: %s %d %d [%s] %d %d %d %d %s / %s\n", i, j, m, a.Kind, a.PadTo, copies(a), a.Kernel,
+					a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster, join(a.Parts(m), " "), join(a.Parts(m/2), " "))
 			}
 		}
 	}
@@ -181,18 +182,22 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 		const %s_product p = {%s, %s, %s, %s, %d, %d};
 		const %s_action *a = %s_lookup(&p, m);
 		count = %s_parts(a, m, parts, 64);
+		fewer = %s_parts(a, m / 2, half, 64);
 		%s_attributes none = {0, 0, 0, 0, 0, 0, 0, 0, 0};
 		%s_attributes told = a->algorithm ? *a->algorithm : none;
 		printf("%d %d %%d: %%s %%d %%d [%%s] %%d %%d %%d %%d", m, kinds[a->kind], a->pad_to, a->copied, a->kernel ? a->kernel : "",
 			told.id, told.tile, told.split_k, told.cluster);
 		for (i = 0; i < count; i++)
 			printf(" %%d", parts[i]);
+		printf(" /");
+		for (i = 0; i < fewer; i++)
+			printf(" %%d", half[i]);
 		printf("\n");
 	}
-`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix, i, j)
+`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix, prefix, i, j)
 		}
 	}
-	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", \"algorithm\"};\n\tint m, i, count, parts[64];\n")
+	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", \"algorithm\"};\n\tint m, i, count, fewer, parts[64], half[64];\n")
 	program.WriteString(body.String() + "\treturn 0;\n}\n")
 	write(t, filepath.Join(dir, "main.c"), program.String())
 	binary := filepath.Join(dir, "main")
@@ -226,7 +231,7 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 		for j, q := range queries(table) {
 			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
 		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d}, m)
-		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster}, a.Parts(nil, m))
+		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster}, a.Parts(nil, m), a.Parts(nil, m/2))
 	}
 `, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, i, j)
 		}
@@ -235,12 +240,12 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 
 var out = bufio.NewWriter(os.Stdout)
 
-func show(i, j, m int, kind string, padTo int, copied bool, kernel string, algorithm, parts []int) {
+func show(i, j, m int, kind string, padTo int, copied bool, kernel string, algorithm, parts, half []int) {
 	copies := 0
 	if copied {
 		copies = 1
 	}
-	fmt.Fprintf(out, "%d %d %d: %s %d %d [%s] %s %s\n", i, j, m, kind, padTo, copies, kernel, strings.Trim(fmt.Sprint(algorithm), "[]"), strings.Trim(fmt.Sprint(parts), "[]"))
+	fmt.Fprintf(out, "%d %d %d: %s %d %d [%s] %s %s / %s\n", i, j, m, kind, padTo, copies, kernel, strings.Trim(fmt.Sprint(algorithm), "[]"), strings.Trim(fmt.Sprint(parts), "[]"), strings.Trim(fmt.Sprint(half), "[]"))
 }
 
 func main() {

@@ -3,10 +3,12 @@ package table
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -203,7 +205,7 @@ func TestGolden(t *testing.T) {
 			b.Write(data)
 			return err
 		},
-		"table.csv":       func(t *Table, b *bytes.Buffer) error { return t.WriteCSV(b) },
+		"table.csv":       func(t *Table, b *bytes.Buffer) error { return t.WriteCSV(b, nil) },
 		"table.h.golden":  func(t *Table, b *bytes.Buffer) error { return t.WriteHeader(b, "") },
 		"table.go.golden": func(t *Table, b *bytes.Buffer) error { return t.WriteGo(b, "") },
 	} {
@@ -236,13 +238,13 @@ func TestParse(t *testing.T) {
 	parsesAs(t, data, example())
 	refused(t, data, []spoiled{
 		{"newer", "table/v4", "table/v5", `table: schema is "gemmaudit/table/v5", this program reads "gemmaudit/table/v4", "gemmaudit/table/v3", "gemmaudit/table/v2"`},
-		{"algorithms in an old one", "table/v4", "table/v3", `table: series onednn/bf16/n4096 k4096: schema "gemmaudit/table/v3" has no kinds of pads`},
-		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096 : layout is "", expected kn or nk`},
-		{"layout in an old one", "table/v4", "table/v2", `table: series onednn/bf16/n4096 k4096: series of schema "gemmaudit/table/v2" have neither`},
-		{"half old", "table/v4", "table/v1", `table: validators of schema "gemmaudit/table/v1" have no features`},
-		{"no schema", `"schema"`, `"scheme"`, "table: there is no field schema"},
-		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
-		{"type", `"from": 65`, `"from": "65"`, "table: json: cannot unmarshal string"},
+		{"algorithms in an old one", "table/v4", "table/v3", `table: line 38, column 20: schema "gemmaudit/table/v3" has no field "filled" of an interval`},
+		{"no layout", `"layout": "kn"`, `"layout": ""`, `table: series onednn/bf16/n4096 k4096: layout is "", expected kn or nk`},
+		{"layout in an old one", "table/v4", "table/v2", `table: line 28, column 16: schema "gemmaudit/table/v2" has no field "layout" of a series`},
+		{"half old", "table/v4", "table/v1", `table: line 16, column 16: schema "gemmaudit/table/v1" has no field "features" of validators`},
+		{"no schema", `"schema"`, `"scheme"`, "table: line 202, column 2: there is no field schema"},
+		{"unknown field", `"created"`, `"creation"`, `table: line 3, column 14: unknown field "creation" of a table`},
+		{"type", `"from": 65`, `"from": "65"`, `table: line 36, column 19: text, expected a whole number for from`},
 		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
 	})
 	if _, err := Parse(nil); err == nil {
@@ -275,9 +277,9 @@ func TestParseV1(t *testing.T) {
 	want.Validators.Features = nil
 	parsesAs(t, data, want)
 	refused(t, data, []spoiled{
-		{"unknown field", `"created"`, `"creation"`, `table: json: unknown field "creation"`},
+		{"unknown field", `"created"`, `"creation"`, `table: line 3, column 14: unknown field "creation" of a table`},
 		{"invalid", `"from": 65`, `"from": 6500`, "table: series onednn/bf16/n4096 k4096: interval 1"},
-		{"version at its new place", `"arch"`, `"gemmaudit": "v2", "arch"`, `table: validators of schema "gemmaudit/table/v1" have no features`},
+		{"version at its new place", `"arch"`, `"gemmaudit": "v2", "arch"`, `table: line 15, column 17: schema "gemmaudit/table/v1" has no field "gemmaudit" of validators`},
 	})
 }
 
@@ -295,6 +297,35 @@ func refused(t *testing.T, data []byte, cases []spoiled) {
 	}
 	if _, err := Parse(append(data, "{}"...)); err == nil {
 		t.Error("something after the table was accepted")
+	}
+}
+
+// Each cell of a CSV goes through the guard, and none of the header.
+func TestCSVGuards(t *testing.T) {
+	table := example()
+	table.Series[2].Kernel = "=HYPERLINK()"
+	table.Sort()
+	var b bytes.Buffer
+	if err := table.WriteCSV(&b, func(cell string) string { return strings.Replace(cell, "=", "'=", 1) }); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.HasPrefix(text, "kernel,dtype,") || !strings.Contains(text, "\n'=HYPERLINK(),fp32,") {
+		t.Errorf("written:\n%s", text)
+	}
+}
+
+// What is open of a product leaves no gap in its name.
+func TestProductNames(t *testing.T) {
+	for want, p := range map[string]Product{
+		"a/bf16/n8 k16":                 {Kernel: "a", DType: "bf16", Layout: KN, N: 8, K: 16},
+		"a/bf16/n8 k16 nk weights int4": {Kernel: "a", DType: "bf16", Layout: NK, Weights: "int4", N: 8, K: 16},
+		"n8 k16":                        {N: 8, K: 16},
+		"a/n8 k16":                      {Kernel: "a", N: 8, K: 16},
+		"bf16/n8 k16 nk":                {DType: "bf16", Layout: NK, N: 8, K: 16},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
 	}
 }
 
@@ -379,7 +410,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("a written table can't be read: %v", err)
 		}
 		for _, write := range []func() error{
-			func() error { return table.WriteCSV(&bytes.Buffer{}) },
+			func() error { return table.WriteCSV(&bytes.Buffer{}, nil) },
 			func() error { return table.WriteHeader(&bytes.Buffer{}, "") },
 			func() error { return table.WriteGo(&bytes.Buffer{}, "") },
 		} {
@@ -405,24 +436,42 @@ func everyM() *Table {
 	for i := range 5 {
 		s := Series{Product: Product{Kernel: "library", DType: "bf16", Layout: NK, N: 1024 * (i + 1), K: 4096}, Default: Action{Kind: Direct}}
 		for m := 1; m <= 32768; m++ {
-			s.Intervals = append(s.Intervals, Interval{From: m, To: m, Action: Action{Kind: Pad, PadTo: m + 1 + m%2}})
+			s.Intervals = append(s.Intervals, Interval{From: m, To: m, Action: Action{Kind: Pad, PadTo: m + 1 + m%2, Pad: Copied}})
 		}
 		t.Series = append(t.Series, s)
 	}
 	return t
 }
 
-// BenchmarkParseEveryM reads the largest table that a night can make.
+// BenchmarkParseEveryM reads the largest table that a night can make, and one of as much text as its intervals can
+// be made of with the least of it. B/B is bytes of memory for a byte of text, all that was ever allocated.
 func BenchmarkParseEveryM(b *testing.B) {
-	text, err := everyM().Marshal()
+	night, err := everyM().Marshal()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, err := Parse(text); err != nil {
-			b.Fatal(err)
+	var least bytes.Buffer
+	least.WriteString(`{"schema":"gemmaudit/table/v4","created":"2024-01-01T00:00:00Z","validators":{},"series":[{"kernel":"l","dtype":"b","layout":"nk","n":1,"k":1,"intervals":[`)
+	for m := 1; m <= maxIntervals; m++ {
+		if m > 1 {
+			least.WriteByte(',')
 		}
+		fmt.Fprintf(&least, `{"from":%d,"to":%d,"action":{}}`, m, m)
+	}
+	least.WriteString("]}]}")
+	for name, text := range map[string][]byte{"night": night, "least": least.Bytes()} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for b.Loop() {
+				if _, err := Parse(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/float64(len(text)), "B/B")
+		})
 	}
 }
 

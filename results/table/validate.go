@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -16,8 +17,9 @@ const (
 	maxParts     = 64            // of a split
 	maxIntervals = 1 << 20       // of a series
 	maxSeries    = 1 << 16
-	maxFeatures  = 1024
-	maxWord      = 4096 // bytes of a name
+	maxProofs    = 1 << 20 // of an interval
+	maxFeatures  = 1024    // and libraries
+	maxWord      = 4096    // bytes of a name
 )
 
 // Validate returns everything that is wrong with the table, joined, or nil. The
@@ -27,7 +29,8 @@ func (t *Table) Validate() error {
 	if t.Schema != Schema {
 		v.fail("schema is %q, expected %q", t.Schema, Schema)
 	}
-	if _, err := time.Parse(time.RFC3339, t.Created); err != nil {
+	// The form is time.Parse's but for an hour of one digit and a comma before the fraction, which it takes as well.
+	if _, err := time.Parse(time.RFC3339, t.Created); err != nil || t.Created[len("2006-01-02T15")] != ':' || strings.Contains(t.Created, ",") {
 		v.fail("created is %q, expected a time as in 2006-01-02T15:04:05Z", t.Created)
 	}
 	v.validators(&t.Validators)
@@ -51,16 +54,38 @@ func (t *Table) Validate() error {
 	return v.err()
 }
 
-// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out.
+// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out, and so is what is open.
 func (p Product) String() string {
-	s := fmt.Sprintf("%s/%s/n%d k%d", p.Kernel, p.DType, p.N, p.K)
-	if p.Layout != KN {
+	s := fmt.Sprintf("n%d k%d", p.N, p.K)
+	for _, name := range []string{p.DType, p.Kernel} {
+		if name != "" {
+			s = name + "/" + s
+		}
+	}
+	if p.Layout != KN && p.Layout != "" {
 		s += " " + p.Layout
 	}
 	if p.Weights != "" {
 		s += " weights " + p.Weights
 	}
 	return s
+}
+
+// place is a series, its default or one of its intervals, where something may be wrong. It is put in words only then.
+type place struct {
+	series *Series
+	of     int // the interval from 1 on, 0 for the default, -1 for the series
+}
+
+func (p place) String() string {
+	switch {
+	case p.of < 0:
+		return fmt.Sprintf("series %v", p.series)
+	case p.of == 0:
+		return fmt.Sprintf("series %v: default", p.series)
+	}
+	iv := &p.series.Intervals[p.of-1]
+	return fmt.Sprintf("series %v: interval %d (m%d to m%d)", p.series, p.of, iv.From, iv.To)
 }
 
 // validator collects what is wrong.
@@ -79,20 +104,26 @@ func (v *validator) fail(format string, args ...any) {
 func (v *validator) err() error { return errors.Join(v.errs...) }
 
 // word checks text that ends up in generated source and on terminals.
-func (v *validator) word(name, s string) {
+func (v *validator) word(where any, name, s string) {
+	if why := unfit(s); why != "" {
+		v.fail("%v: %s %s", where, name, why)
+	}
+}
+
+// unfit is why a text is no name; empty where it is one.
+func unfit(s string) string {
 	switch {
 	case len(s) > maxWord:
-		v.fail("%s has %d bytes, expected at most %d", name, len(s), maxWord)
+		return fmt.Sprintf("has %d bytes, expected at most %d", len(s), maxWord)
 	case !utf8.ValidString(s):
-		v.fail("%s is %q, expected UTF-8", name, s)
-	default:
-		for _, r := range s {
-			if unicode.IsControl(r) || r == utf8.RuneError {
-				v.fail("%s is %q, expected no control characters", name, s)
-				return
-			}
+		return fmt.Sprintf("is %q, expected UTF-8", s)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return fmt.Sprintf("is %q, expected no control characters", s)
 		}
 	}
+	return ""
 }
 
 func (v *validator) validators(w *Validators) {
@@ -101,24 +132,29 @@ func (v *validator) validators(w *Validators) {
 		{"clock_policy", w.ClockPolicy}, {"arch", w.Arch}, {"cpu_model", w.CPUModel},
 		{"gemmaudit", w.Gemmaudit},
 	} {
-		v.word("validators: "+f.name, f.value)
+		v.word("validators", f.name, f.value)
 	}
 	for name, version := range w.Libraries {
-		v.word("validators: library", name)
-		v.word("validators: library "+name, version)
+		v.word("validators", "library", name)
+		v.word("validators", "library "+name, version)
 	}
 	if len(w.Features) > maxFeatures {
 		v.fail("validators: %d features, expected at most %d", len(w.Features), maxFeatures)
 		w = &Validators{Cores: w.Cores, Threads: w.Threads}
 	}
 	for _, name := range w.Features {
-		v.word("validators: feature", name)
+		v.word("validators", "feature", name)
 	}
-	if w.Cores < 0 {
-		v.fail("validators: cores is %d, expected at least 0", w.Cores)
+	if len(w.Libraries) > maxFeatures {
+		v.fail("validators: %d libraries, expected at most %d", len(w.Libraries), maxFeatures)
 	}
-	if w.Threads < 0 {
-		v.fail("validators: threads is %d, expected at least 0", w.Threads)
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"cores", w.Cores}, {"threads", w.Threads}} {
+		if f.value < 0 || f.value > maxSize {
+			v.fail("validators: %s is %d, expected 0 to %d", f.name, f.value, maxSize)
+		}
 	}
 }
 
@@ -126,9 +162,10 @@ func (v *validator) series(s *Series) {
 	if s.Kernel == "" || s.DType == "" {
 		v.fail("series %v has no kernel or no dtype", s)
 	}
-	v.word(fmt.Sprintf("series %v: kernel", s), s.Kernel)
-	v.word(fmt.Sprintf("series %v: dtype", s), s.DType)
-	v.word(fmt.Sprintf("series %v: weights", s), s.Weights)
+	where := place{s, -1}
+	v.word(where, "kernel", s.Kernel)
+	v.word(where, "dtype", s.DType)
+	v.word(where, "weights", s.Weights)
 	if s.Layout != KN && s.Layout != NK {
 		v.fail("series %v: layout is %.20q, expected %s or %s", s, s.Layout, KN, NK)
 	}
@@ -142,7 +179,7 @@ func (v *validator) series(s *Series) {
 	// The default holds for every M, so nothing that depends on M can be one.
 	switch s.Default.kind() {
 	case Direct, Kernel:
-		v.action(fmt.Sprintf("series %v: default", s), s.Default, 1, maxSize)
+		v.action(place{s, 0}, s.Default, 1, maxSize)
 	case Split, Pad:
 		v.fail("series %v: the default action is a %s, which is not applicable to every m: expected direct or kernel", s, s.Default.Kind)
 	default:
@@ -150,8 +187,8 @@ func (v *validator) series(s *Series) {
 	}
 	v.swept(s)
 	end := 0
-	for i, iv := range s.Intervals {
-		where := fmt.Sprintf("series %v: interval %d (m%d to m%d)", s, i+1, iv.From, iv.To)
+	for i := range s.Intervals {
+		iv, where := &s.Intervals[i], place{s, i + 1}
 		if iv.From < 1 || iv.To < iv.From || iv.To > maxSize {
 			v.fail("%s: expected 1 <= from <= to <= %d", where, maxSize)
 			continue
@@ -160,7 +197,7 @@ func (v *validator) series(s *Series) {
 			v.fail("%s: begins before the one before it ends, at m%d", where, end)
 		}
 		end = max(end, iv.To)
-		if iv.Step < 0 || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 {
+		if iv.Step < 0 || iv.Step > maxSize || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 {
 			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
 		}
 		if iv.Filled && iv.Step > 1 {
@@ -186,7 +223,7 @@ func (v *validator) swept(s *Series) {
 }
 
 // action checks that an action can be applied to every m of [from, to].
-func (v *validator) action(where string, a Action, from, to int) {
+func (v *validator) action(where place, a Action, from, to int) {
 	kind := a.kind()
 	if kind != Split && len(a.First) > 0 {
 		v.fail("%s: %s with parts %v", where, kind, a.First)
@@ -232,7 +269,9 @@ func (v *validator) action(where string, a Action, from, to int) {
 		if a.Kernel == "" {
 			v.fail("%s: no name of a kernel", where)
 		}
-		v.word(where+": kernel", a.Kernel)
+		if why := unfit(a.Kernel); why != "" {
+			v.fail("%s: kernel %s", where, why)
+		}
 		if kind == Algorithm {
 			v.attributes(where, a.Algorithm)
 		}
@@ -242,7 +281,7 @@ func (v *validator) action(where string, a Action, from, to int) {
 }
 
 // attributes checks that an algorithm has some, each of 16 bits.
-func (v *validator) attributes(where string, a Attributes) {
+func (v *validator) attributes(where place, a Attributes) {
 	if a == (Attributes{}) {
 		v.fail("%s: no attributes of an algorithm", where)
 	}
@@ -253,9 +292,10 @@ func (v *validator) attributes(where string, a Attributes) {
 	}
 }
 
-func (v *validator) proofs(where string, iv Interval) {
+func (v *validator) proofs(where place, iv *Interval) {
 	last := 0
-	for _, p := range iv.Proofs {
+	for i := range iv.Proofs {
+		p := &iv.Proofs[i]
 		if p.M < iv.From || p.M > iv.To || p.M <= last {
 			v.fail("%s: proof at m%d, expected ascending m inside the interval", where, p.M)
 		}
@@ -275,23 +315,24 @@ func (v *validator) proofs(where string, iv Interval) {
 			v.fail("%s: proof at m%d: gains %v, %v, %v are not ascending", where, p.M, p.GainLo, p.GainMid, p.GainHi)
 		}
 		if p.Numerics != nil {
-			v.numerics(fmt.Sprintf("%s: proof at m%d", where, p.M), p.Numerics)
+			v.numerics(where, p)
 		}
 	}
 }
 
-func (v *validator) numerics(where string, n *Numerics) {
+func (v *validator) numerics(where place, p *Proof) {
+	n := p.Numerics
 	for _, e := range []float64{n.DirectError, n.RemedyError} {
 		if !(e >= 0) || math.IsInf(e, 0) {
-			v.fail("%s: an error is %v, expected a number of at least 0", where, e)
+			v.fail("%s: proof at m%d: an error is %v, expected a number of at least 0", where, p.M, e)
 		}
 	}
 	if n.Rows < 1 || n.Columns < 0 || len(n.OtherMs) > maxParts {
-		v.fail("%s: numerics of %d rows and %d columns at %d other ms, expected at least 1 row and at most %d ms", where, n.Rows, n.Columns, len(n.OtherMs), maxParts)
+		v.fail("%s: proof at m%d: numerics of %d rows and %d columns at %d other ms, expected at least 1 row and at most %d ms", where, p.M, n.Rows, n.Columns, len(n.OtherMs), maxParts)
 	}
 	for _, m := range n.OtherMs {
 		if m < 1 || m > maxSize {
-			v.fail("%s: numerics at m%d, expected 1 to %d", where, m, maxSize)
+			v.fail("%s: proof at m%d: numerics at m%d, expected 1 to %d", where, p.M, m, maxSize)
 		}
 	}
 }

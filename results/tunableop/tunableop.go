@@ -75,7 +75,16 @@ func (f *File) Version() string {
 	return ""
 }
 
-// Read reads a file of either kind. What is no line of TunableOp's is an error, which names the line.
+// LineError is what is wrong with a line of a file.
+type LineError struct {
+	Line   int // from 1
+	Reason string
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
+
+// Read reads a file of either kind. What is no line of TunableOp's is a [*LineError]; other errors are those of in. A
+// byte order mark, which editors put in front, is passed over.
 func Read(in io.Reader) (*File, error) {
 	f := &File{}
 	s := bufio.NewScanner(in)
@@ -84,26 +93,29 @@ func Read(in io.Reader) (*File, error) {
 	for s.Scan() {
 		line++
 		text := strings.TrimSuffix(s.Text(), "\r")
+		if line == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
 		switch fields := strings.Split(text, ","); {
 		case line > maxLines:
-			return nil, fmt.Errorf("line %d: expected at most %d lines", line, maxLines)
+			return nil, &LineError{line, fmt.Sprintf("expected at most %d lines", maxLines)}
 		case strings.TrimSpace(text) == "":
 		case fields[0] == "Validator":
 			if len(fields) < 3 {
-				return nil, fmt.Errorf("line %d: %.80q, expected Validator,NAME,VALUE", line, text)
+				return nil, &LineError{line, fmt.Sprintf("%.80q, expected Validator,NAME,VALUE", text)}
 			}
 			f.Validators = append(f.Validators, [2]string{fields[1], strings.Join(fields[2:], ",")})
 		default:
 			e, err := readEntry(fields)
 			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", line, err)
+				return nil, &LineError{line, err.Error()}
 			}
 			e.Line, e.Text = line, text
 			f.Entries = append(f.Entries, e)
 		}
 	}
 	if errors.Is(s.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("line %d: more than %d bytes", line+1, maxLine)
+		return nil, &LineError{line + 1, fmt.Sprintf("more than %d bytes", maxLine)}
 	}
 	return f, s.Err()
 }

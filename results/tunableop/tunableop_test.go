@@ -2,6 +2,7 @@ package tunableop
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -77,6 +79,32 @@ func TestReadRefuses(t *testing.T) {
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.60q: %v, expected %s", text, err, want)
 		}
+	}
+}
+
+// Editors put a byte order mark in front, and PyTorch writes none.
+func TestReadByteOrderMark(t *testing.T) {
+	const text = "Validator,PT_VERSION,2.15.0\nGemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8,Default,0.5\n"
+	f, err := Read(strings.NewReader("\ufeff" + text))
+	if err != nil || f.Version() != "2.15.0" || len(f.Entries) != 1 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	var b bytes.Buffer
+	if err := f.Strike(&b, func(table.Product, int) bool { return false }); err != nil || b.String() != text {
+		t.Errorf("written back as %q, %v", b.String(), err)
+	}
+	var wrong *LineError
+	if _, err := Read(strings.NewReader(text + "\ufeff" + text)); !errors.As(err, &wrong) || wrong.Line != 3 {
+		t.Errorf("%v, expected line 3 to be wrong", err)
+	}
+}
+
+// What fails while a file is read is no fault of its lines.
+func TestReadFails(t *testing.T) {
+	var wrong *LineError
+	broken := errors.New("broken disk")
+	if _, err := Read(iotest.ErrReader(broken)); !errors.Is(err, broken) || errors.As(err, &wrong) {
+		t.Errorf("%v, expected the disk's", err)
 	}
 }
 

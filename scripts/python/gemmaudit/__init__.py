@@ -6,6 +6,6 @@ the linear layers of a model in PyTorch.
     action = table.lookup("cublas", "bf16", "nk", n=4096, k=14336, m=1040)
     action.kind, action.parts(1040)
 """
-from .table import Action, Algorithm, Interval, Product, Proof, Series, Table, TableError, Validators, parse, read
+from .table import Action, Algorithm, Interval, Numerics, Product, Proof, Series, Table, TableError, Validators, parse, read
 
-__all__ = ["Action", "Algorithm", "Interval", "Product", "Proof", "Series", "Table", "TableError", "Validators", "parse", "read"]
+__all__ = ["Action", "Algorithm", "Interval", "Numerics", "Product", "Proof", "Series", "Table", "TableError", "Validators", "parse", "read"]

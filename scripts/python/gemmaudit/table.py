@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import bisect
 import json
+import math
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -16,6 +18,16 @@ _EARLIER = ("gemmaudit/table/v3", "gemmaudit/table/v2", "gemmaudit/table/v1")
 DIRECT, SPLIT, PAD, KERNEL, ALGORITHM = "direct", "split", "pad", "kernel", "algorithm"
 IN_PLACE, COPIED = "in-place", "copied"
 KN, NK = "kn", "nk"
+
+# Limits of a table, those of the reader in Go: far above what a sweep yields.
+MAX_BYTES = 256 << 20
+_MAX_SIZE = (1 << 31) - 1  # of every whole number
+_MAX_SERIES = 1 << 16
+_MAX_INTERVALS = 1 << 20  # of a series, and proofs of an interval
+_MAX_PARTS = 64  # of a split, and other Ms of a proof
+_MAX_NAMES = 1024  # of libraries and of features
+_MAX_WORD = 4096  # bytes of a name
+_MAX_ATTRIBUTE = (1 << 16) - 1
 
 
 class TableError(ValueError):
@@ -80,6 +92,21 @@ class Product(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Numerics:
+    """The result of an action beside that of the direct product: errors against float64, as shares, and bits."""
+
+    direct_error: float
+    remedy_error: float
+    same_bits: bool
+    #: a row has the same bits at other_ms, by the action and by the direct product
+    batch_invariant: bool
+    direct_batch_invariant: bool
+    rows: int
+    columns: int
+    other_ms: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Proof:
     """The action executed at one m, beside the direct product; times in microseconds."""
 
@@ -89,6 +116,7 @@ class Proof:
     gain_lo: float
     gain_mid: float
     gain_hi: float
+    numerics: Optional[Numerics] = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +139,10 @@ class Series:
     default: Action
     intervals: Tuple[Interval, ...]
     _lasts: Tuple[int, ...] = field(repr=False, compare=False, default=())
+    #: the first and the last m that were swept, and how many between them have an action other than the default; 0 is unknown
+    from_m: int = 0
+    to_m: int = 0
+    served: int = 0
 
     def lookup(self, m: int) -> Action:
         at = bisect.bisect_left(self._lasts, m)
@@ -171,36 +203,87 @@ class Table:
 
 def read(path: Union[str, "os.PathLike[str]"]) -> Table:
     """Reads a table from a file. Raises TableError, with the file's name, for what is no table."""
-    with open(path, encoding="utf-8") as f:
+    with open(path, "rb") as f:
         try:
-            return parse(f.read())
+            if os.fstat(f.fileno()).st_size > MAX_BYTES:
+                raise TableError(f"more than {MAX_BYTES} bytes")
+            return parse(f.read(MAX_BYTES + 1).decode())
         except (TableError, UnicodeDecodeError) as e:
             raise TableError(f"{os.fspath(path)}: {e}") from None
 
 
 def parse(text: str) -> Table:
-    """Reads a table from its JSON. Raises TableError for what is no table."""
+    """Reads a table from its JSON. Raises TableError for what is no table.
+
+    It refuses what the reader in Go refuses: unknown fields, names that stand twice, numbers that JSON has not, sizes,
+    times and gains that can't be, series and intervals out of order.
+    """
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise TableError(f"more than {MAX_BYTES} bytes")
     try:
-        top = json.loads(text)
+        top = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
+    except TableError:
+        raise
     except (ValueError, RecursionError) as e:
         raise TableError(f"not JSON: {e}") from None
     o = _Object(top, "table")
     schema = o.text("schema")
     if schema != SCHEMA and schema not in _EARLIER:
-        raise TableError(f"schema is {schema!r}, this reader knows {SCHEMA!r} and earlier ones")
+        raise TableError(f"schema is {schema[:80]!r}, this reader knows {SCHEMA!r} and earlier ones")
     version = int(schema.rsplit("v", 1)[1])
-    validators = _validators(o.object("validators"), version, o.text("gemmaudit", "") if version == 1 else "")
+    validators = _validators(o.object("validators"), version, o.word("gemmaudit", "") if version == 1 else "")
     series: List[Series] = []
-    for i, item in enumerate(o.list("series")):
+    for i, item in enumerate(o.list("series", _MAX_SERIES, null=True)):
         series.append(_series(_Object(item, f"series {i + 1}"), version))
     created = o.text("created")
+    if not _is_time(created):
+        raise TableError(f"created is {created[:80]!r}, expected a time as in 2006-01-02T15:04:05Z")
     o.done()
     at: Dict[Product, Series] = {}
+    last: Optional[Series] = None
     for s in series:
         if s.product in at:
             raise TableError(f"series {s.product} stands twice")
-        at[s.product] = s
+        if last is not None and _order(s.product) < _order(last.product):
+            raise TableError(f"series {s.product} stands after {last.product}, expected ascending kernel, dtype, weights, layout, n and k")
+        at[s.product] = last = s
     return Table(SCHEMA, created, validators, tuple(series), at)
+
+
+def _order(p: Product) -> Tuple[Any, ...]:
+    return (p.kernel, p.dtype, p.weights, p.layout, p.n, p.k)
+
+
+def _pairs(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object of JSON, in which each name stands once."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise TableError(f"field {name[:80]!r} stands twice")
+            seen.add(name)
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise TableError(f"not JSON: {name}")
+
+
+_TIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:Z|[+-]([0-9]{2}):([0-9]{2}))")
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text is a time as RFC 3339 has it, in capitals and without leap seconds."""
+    found = _TIME.fullmatch(text)
+    if not found:
+        return False
+    year, month, day, hour, minute, second, zone_hour, zone_minute = (int(g or 0) for g in found.groups())
+    if not 1 <= month <= 12:
+        return False
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    days = 29 if month == 2 and leap else (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
+    return 1 <= day <= days and hour < 24 and minute < 60 and second < 60 and zone_hour < 24 and zone_minute < 60
 
 
 class _Object:
@@ -209,47 +292,65 @@ class _Object:
     def __init__(self, value: Any, where: str):
         if not isinstance(value, dict):
             raise TableError(f"{where} is {_name(value)}, expected an object")
-        self.fields, self.where = dict(value), where
+        self.fields, self.where = value, where
 
-    def take(self, name: str, default: Any, kind: str) -> Any:
+    def take(self, name: str, default: Any, kind: str, of: Tuple[type, ...]) -> Any:
+        """A field's value; None as default makes the field a required one."""
         if name not in self.fields:
             if default is None:
                 raise TableError(f"{self.where} has no {name}")
             return default
         value = self.fields.pop(name)
-        ok = {
-            "text": isinstance(value, str),
-            "whole number": isinstance(value, int) and not isinstance(value, bool),
-            "number": isinstance(value, (int, float)) and not isinstance(value, bool),
-            "true or false": isinstance(value, bool),
-            "list": isinstance(value, list) or value is None,
-            "object": isinstance(value, dict) or value is None,
-        }[kind]
-        if not ok:
+        if not isinstance(value, of) or isinstance(value, bool) and bool not in of:
             raise TableError(f"{self.where}: {name} is {_name(value)}, expected {kind}")
-        return default if value is None and default is not None else value
+        return value
 
     def text(self, name: str, default: Optional[str] = None) -> str:
-        return str(self.take(name, default, "text"))
+        return str(self.take(name, default, "text", (str,)))
 
-    def whole(self, name: str, default: Optional[int] = None) -> int:
-        return int(self.take(name, default, "whole number"))
+    def word(self, name: str, default: Optional[str] = None) -> str:
+        """A text that can be a name."""
+        return _word(self.text(name, default), f"{self.where}: {name}")
+
+    def whole(self, name: str, default: Optional[int] = None, least: int = 0, most: int = _MAX_SIZE) -> int:
+        n = self.take(name, default, "whole number", (int,))
+        if not least <= n <= most:
+            raise TableError(f"{self.where}: {name} is {_short(n)}, expected {least} to {most}")
+        return int(n)
 
     def number(self, name: str) -> float:
-        return float(self.take(name, None, "number"))
+        """A number from 0 on that a float64 holds."""
+        value = self.take(name, None, "number", (int, float))
+        try:
+            x = float(value)
+        except OverflowError:
+            x = math.inf
+        if not 0 <= x < math.inf:
+            raise TableError(f"{self.where}: {name} is {x}, expected a number from 0 on")
+        return x
 
-    def flag(self, name: str) -> bool:
-        return bool(self.take(name, False, "true or false"))
+    def flag(self, name: str, default: Optional[bool] = False) -> bool:
+        return bool(self.take(name, default, "true or false", (bool,)))
 
-    def list(self, name: str, default: Optional[Sequence[Any]] = ()) -> Sequence[Any]:
-        return self.take(name, default, "list") or ()
+    def list(self, name: str, most: int, null: bool = False, default: Optional[Sequence[Any]] = None) -> Sequence[Any]:
+        values = self.take(name, default, "list", (list, type(None)) if null else (list,)) or ()
+        if len(values) > most:
+            raise TableError(f"{self.where}: {name} has {len(values)} elements, expected at most {most}")
+        return values
+
+    def sizes(self, name: str, most: int) -> Tuple[int, ...]:
+        values = tuple(self.list(name, most, default=()))
+        for v in values:
+            if not isinstance(v, int) or isinstance(v, bool) or not 1 <= v <= _MAX_SIZE:
+                raise TableError(f"{self.where}: {name} has {_short(v)} in it, expected 1 to {_MAX_SIZE}")
+        return values
 
     def object(self, name: str) -> "_Object":
-        return _Object(self.take(name, None, "object"), f"{self.where}: {name}")
+        return _Object(self.take(name, None, "object", (dict,)), f"{self.where}: {name}")
 
     def done(self) -> None:
         if self.fields:
-            raise TableError(f"{self.where} has an unknown field {sorted(self.fields)[0]!r}")
+            raise TableError(f"{self.where} has an unknown field {min(self.fields)[:80]!r}")
 
 
 def _name(value: Any) -> str:
@@ -258,48 +359,79 @@ def _name(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
 
 
-def _texts(values: Sequence[Any], where: str) -> Tuple[str, ...]:
+def _short(value: Any) -> str:
+    """A value in a message: a number of some thousand digits is no text at all."""
+    if isinstance(value, int) and abs(value) >= 1 << 128:
+        return "a number of over 38 digits"
+    return repr(value)[:80]
+
+
+def _word(text: str, where: str) -> str:
+    if len(text.encode(errors="surrogatepass")) > _MAX_WORD:
+        raise TableError(f"{where} has more than {_MAX_WORD} bytes")
+    if _UNFIT.search(text):
+        raise TableError(f"{where} is {text[:80]!r}, expected no control characters")
+    return text
+
+
+# Control characters, halves of surrogates, and what stands for bytes that are no text.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+
+
+def _words(values: Sequence[Any], where: str) -> Tuple[str, ...]:
     for v in values:
         if not isinstance(v, str):
             raise TableError(f"{where} has {_name(v)} in it, expected text")
+        _word(v, where)
     return tuple(values)
 
 
 def _validators(o: _Object, version: int, gemmaudit: str) -> Validators:
-    libraries = o.take("libraries", {}, "object")
-    _texts(list(libraries.values()), f"{o.where}: libraries")
+    libraries = o.take("libraries", {}, "object", (dict,))
+    if len(libraries) > _MAX_NAMES:
+        raise TableError(f"{o.where}: {len(libraries)} libraries, expected at most {_MAX_NAMES}")
+    _words([*libraries, *libraries.values()], f"{o.where}: libraries")
     v = Validators(
-        device=o.text("device", ""), driver=o.text("driver", ""), libraries=libraries, kernel=o.text("kernel", ""),
-        regime=o.text("regime", ""), clock_policy=o.text("clock_policy", ""), arch=o.text("arch", ""), cpu_model=o.text("cpu_model", ""),
-        features=_texts(o.list("features"), f"{o.where}: features") if version > 1 else (),
-        gemmaudit=o.text("gemmaudit", "") if version > 1 else gemmaudit, cores=o.whole("cores", 0), threads=o.whole("threads", 0),
+        device=o.word("device", ""), driver=o.word("driver", ""), libraries=libraries, kernel=o.word("kernel", ""),
+        regime=o.word("regime", ""), clock_policy=o.word("clock_policy", ""), arch=o.word("arch", ""), cpu_model=o.word("cpu_model", ""),
+        features=_words(o.list("features", _MAX_NAMES, default=()), f"{o.where}: features") if version > 1 else (),
+        gemmaudit=o.word("gemmaudit", "") if version > 1 else gemmaudit, cores=o.whole("cores", 0), threads=o.whole("threads", 0),
     )
     o.done()
     return v
 
 
 def _series(o: _Object, version: int) -> Series:
-    kernel, dtype = o.text("kernel"), o.text("dtype")
+    kernel, dtype = o.word("kernel"), o.word("dtype")
     # Before version 3 a series named neither, and its weights were [K,N].
-    layout, weights = (o.text("layout"), o.text("weights", "")) if version > 2 else (KN, "")
-    product = Product(kernel, dtype, layout, o.whole("n"), o.whole("k"), weights)
+    layout, weights = (o.text("layout"), o.word("weights", "")) if version > 2 else (KN, "")
+    product = Product(kernel, dtype, layout, o.whole("n", least=1), o.whole("k", least=1), weights)
     o.where = f"series {product}"
+    if not kernel or not dtype:
+        raise TableError(f"{o.where} has no kernel or no dtype")
     if layout not in (KN, NK):
-        raise TableError(f"{o.where}: layout is {layout!r}, expected {KN} or {NK}")
+        raise TableError(f"{o.where}: layout is {layout[:20]!r}, expected {KN} or {NK}")
     default = _action(o.object("default"), version) if "default" in o.fields else Action()
     if default.kind not in (DIRECT, KERNEL):
         raise TableError(f"{o.where}: the default is a {default.kind}, expected {DIRECT} or {KERNEL}")
     intervals: List[Interval] = []
-    for i, item in enumerate(o.list("intervals")):
+    for i, item in enumerate(o.list("intervals", _MAX_INTERVALS, null=True)):
         interval = _interval(_Object(item, f"{o.where}: interval {i + 1}"), version)
         if intervals and interval.first <= intervals[-1].last:
             raise TableError(f"{o.where}: interval {i + 1} begins before the one before it ends")
         intervals.append(interval)
-    if version > 3:
-        for name in ("from_m", "to_m", "served"):
-            o.whole(name, 0)
+    from_m, to_m, served = (o.whole(name, 0) for name in ("from_m", "to_m", "served")) if version > 3 else (0, 0, 0)
     o.done()
-    return Series(product, default, tuple(intervals), tuple(i.last for i in intervals))
+    if from_m or to_m or served:
+        if not 1 <= from_m <= to_m:
+            raise TableError(f"{o.where}: swept from m{from_m} to m{to_m}, expected 1 <= from_m <= to_m")
+        for iv in intervals:
+            if iv.first < from_m or iv.last > to_m:
+                raise TableError(f"{o.where}: m{iv.first} to m{iv.last} were not swept, expected within m{from_m} to m{to_m}")
+        count = sum(iv.last - iv.first + 1 for iv in intervals if iv.action != default)
+        if served != count:
+            raise TableError(f"{o.where}: served is {served}, the intervals have {count}")
+    return Series(product, default, tuple(intervals), tuple(i.last for i in intervals), from_m, to_m, served)
 
 
 def _interval(o: _Object, version: int) -> Interval:
@@ -311,43 +443,76 @@ def _interval(o: _Object, version: int) -> Interval:
         raise TableError(f"{o.where}: the leading parts add up to {sum(action.first)}, expected less than {first}")
     if action.kind == PAD and action.pad_to < last:
         raise TableError(f"{o.where}: pad_to is {action.pad_to}, expected at least {last}")
-    proofs = []
-    for i, item in enumerate(o.list("proofs")):
-        p = _Object(item, f"{o.where}: proof {i + 1}")
-        proofs.append(Proof(p.whole("m"), p.number("direct_us"), p.number("remedy_us"), p.number("gain_lo"), p.number("gain_mid"), p.number("gain_hi")))
-        if version > 3:
-            p.take("numerics", {}, "object")
-        p.done()
-    interval = Interval(first, last, action, max(1, o.whole("step", 0)), o.flag("filled") if version > 3 else False, tuple(proofs))
+    proofs: List[Proof] = []
+    for i, item in enumerate(o.list("proofs", _MAX_INTERVALS, default=())):
+        p = _proof(_Object(item, f"{o.where}: proof {i + 1}"), version)
+        if not first <= p.m <= last or proofs and p.m <= proofs[-1].m:
+            raise TableError(f"{o.where}: proof at m{p.m}, expected ascending m inside the interval")
+        proofs.append(p)
+    step, filled = o.whole("step", 0), o.flag("filled") if version > 3 else False
+    if step > 1 and (last - first) % step:
+        raise TableError(f"{o.where}: step {step} does not lead from one end to the other")
+    if filled and step > 1:
+        raise TableError(f"{o.where}: it is filled with step {step}, expected none")
     o.done()
-    return interval
+    return Interval(first, last, action, max(1, step), filled, tuple(proofs))
+
+
+def _proof(o: _Object, version: int) -> Proof:
+    m = o.whole("m", least=1)
+    times = [o.number(name) for name in ("direct_us", "remedy_us", "gain_lo", "gain_mid", "gain_hi")]
+    if 0 in times:
+        raise TableError(f"{o.where}: a time or a gain is 0, expected a number above 0")
+    if not times[2] <= times[3] <= times[4]:
+        raise TableError(f"{o.where}: gains {times[2]}, {times[3]}, {times[4]} are not ascending")
+    numerics = _numerics(o.object("numerics")) if version > 3 and "numerics" in o.fields else None
+    o.done()
+    return Proof(m, *times, numerics)
+
+
+def _numerics(o: _Object) -> Numerics:
+    n = Numerics(
+        direct_error=o.number("direct_error"), remedy_error=o.number("remedy_error"), same_bits=o.flag("same_bits", None),
+        batch_invariant=o.flag("batch_invariant", None), direct_batch_invariant=o.flag("direct_batch_invariant", None),
+        rows=o.whole("rows", least=1), columns=o.whole("columns"), other_ms=o.sizes("other_ms", _MAX_PARTS),
+    )
+    o.done()
+    return n
+
+
+_DIRECT = Action()
+
+# The fields that an action of a kind has, all of them.
+_FIELDS = {DIRECT: (), SPLIT: ("first",), PAD: ("pad_to", "pad"), KERNEL: ("kernel",), ALGORITHM: ("kernel", "algorithm")}
 
 
 def _action(o: _Object, version: int) -> Action:
-    kind = o.text("kind", DIRECT) or DIRECT
-    first = tuple(o.list("first"))
-    for part in first:
-        if not isinstance(part, int) or isinstance(part, bool) or part < 1:
-            raise TableError(f"{o.where}: a leading part is {part!r}, expected a whole number from 1 on")
-    pad_to, kernel = o.whole("pad_to", 0), o.text("kernel", "")
-    pad, algorithm = "", None
-    if version > 3:
-        pad = o.text("pad", "")
-        if "algorithm" in o.fields:
-            attributes = o.object("algorithm")
-            algorithm = Algorithm(*(attributes.whole(name, 0) for name in Algorithm._fields))
-            attributes.done()
-    elif kind == PAD:
-        pad = IN_PLACE
-    o.done()
-    known = [DIRECT, SPLIT, PAD, KERNEL] + ([ALGORITHM] if version > 3 else [])
+    kind = o.text("kind", DIRECT)
+    known = [k for k in _FIELDS if k != ALGORITHM or version > 3]
     if kind not in known:
-        raise TableError(f"{o.where}: unknown kind {kind!r}, expected one of {', '.join(known)}")
-    wrong = [name for name, given, of in (("first", first, (SPLIT,)), ("pad_to", pad_to, (PAD,)), ("pad", pad, (PAD,)),
-                                          ("kernel", kernel, (KERNEL, ALGORITHM)), ("algorithm", algorithm is not None, (ALGORITHM,)))
-             if bool(given) != (kind in of)]
-    if wrong:
-        raise TableError(f"{o.where}: a {kind} {'without' if kind in (SPLIT, PAD, KERNEL, ALGORITHM) and not locals()[wrong[0]] else 'with'} {wrong[0]}")
-    if pad not in ("", IN_PLACE, COPIED):
-        raise TableError(f"{o.where}: pad is {pad!r}, expected {IN_PLACE} or {COPIED}")
+        raise TableError(f"{o.where}: unknown kind {kind[:80]!r}, expected one of {', '.join(known)}")
+    fields = tuple(name for name in _FIELDS[kind] if name != "pad" or version > 3)
+    for name in fields:
+        if name not in o.fields:
+            raise TableError(f"{o.where}: a {kind} without {name}")
+    for name in o.fields:
+        if name not in fields:
+            raise TableError(f"{o.where}: a {kind} with {name[:80]!r}")
+    first, pad_to, kernel = o.sizes("first", _MAX_PARTS - 1), o.whole("pad_to", 0), o.word("kernel", "")
+    if kind == SPLIT and not first:
+        raise TableError(f"{o.where}: a split with 0 leading parts")
+    if kind == DIRECT:
+        return _DIRECT  # of which tables have many
+    if "kernel" in fields and not kernel:
+        raise TableError(f"{o.where}: no name of a kernel")
+    pad = o.text("pad", IN_PLACE if kind == PAD else "")
+    if kind == PAD and pad not in (IN_PLACE, COPIED):
+        raise TableError(f"{o.where}: pad is {pad[:20]!r}, expected {IN_PLACE} or {COPIED}")
+    algorithm = None
+    if kind == ALGORITHM:
+        attributes = o.object("algorithm")
+        algorithm = Algorithm(*(attributes.whole(name, 0, most=_MAX_ATTRIBUTE) for name in Algorithm._fields))
+        attributes.done()
+        if not any(algorithm):
+            raise TableError(f"{o.where}: no attributes of an algorithm")
     return Action(kind, first, pad_to, pad, kernel, algorithm)

@@ -78,10 +78,10 @@ class Refused(unittest.TestCase):
         self.refused(lambda t: first(t).update({"from": 0}), "expected 1 <= from <= to")
         self.refused(lambda t: first(t).update(to=10000), "pad_to is 96, expected at least 10000|begins before")
         self.refused(lambda t: first(t)["action"].update(kind="fly"), "unknown kind 'fly'")
-        self.refused(lambda t: first(t)["action"].update(first=[1]), "a pad with first")
+        self.refused(lambda t: first(t)["action"].update(first=[1]), "a pad with 'first'")
         self.refused(lambda t: first(t)["action"].pop("pad_to"), "a pad without pad_to")
         self.refused(lambda t: t["series"][0]["intervals"][1]["action"].update(first=[99, 1]), "add up to 100, expected less than 100")
-        self.refused(lambda t: t["series"][0]["intervals"][1]["action"].update(first=[True]), "a leading part is True")
+        self.refused(lambda t: t["series"][0]["intervals"][1]["action"].update(first=[True]), "first has True in it")
         self.refused(lambda t: t["series"][0].update(default=first(t)["action"]), "the default is a pad")
         self.refused(lambda t: t["validators"].update(features=[1]), "a number in it, expected text")
         self.refused(lambda t: t["validators"]["libraries"].update(x=None), "null in it, expected text")
@@ -95,6 +95,41 @@ class Refused(unittest.TestCase):
             path.write_bytes(b"\xff")
             with self.assertRaisesRegex(gemmaudit.TableError, "bad.json"):
                 gemmaudit.read(str(path))
+
+
+class Hostile(unittest.TestCase):
+    """The list of texts against which the reader in Go is held too."""
+
+    def text(self, case):
+        text = case["text"] if "text" in case else (DATA / case.get("base", "table.json")).read_text(encoding="utf-8")
+        for old, by, *times in case.get("edits", []):
+            self.assertIn(old, text)
+            text = text.replace(old, by * (times[0] if times else 1), 1)
+        return text
+
+    def test_list(self):
+        cases = json.loads((DATA / "hostile.json").read_text(encoding="utf-8"))
+        self.assertGreater(len(cases), 100)
+        for case in cases:
+            if sys.platform == "emscripten" and case["name"].startswith("too deep"):
+                continue  # its stack is the browser's
+            with self.subTest(case["name"]):
+                try:
+                    gemmaudit.parse(self.text(case))
+                    outcome = "accept"
+                except gemmaudit.TableError as e:
+                    self.assertLess(len(str(e)), 10000)
+                    outcome = "refuse"
+                self.assertEqual(outcome, case["readers"])
+
+    @unittest.skipIf(sys.platform == "emscripten", "its files are in memory")
+    def test_too_many_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "large.json")
+            with open(path, "wb") as f:
+                f.truncate(gemmaudit.table.MAX_BYTES + 1)
+            with self.assertRaisesRegex(gemmaudit.TableError, "large.json: more than 268435456 bytes"):
+                gemmaudit.read(path)
 
 
 class Conditions(unittest.TestCase):

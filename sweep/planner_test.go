@@ -1,0 +1,98 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// workload are n products, each at one M, as PyTorch records them: some Ms for each of many weights.
+func workload(n int) Options {
+	o := Options{DTypes: []kernels.DType{kernels.FP32}}
+	for i := range n {
+		o.Targets = append(o.Targets, Target{Operation: kernels.GEMM, N: 64 * (1 + i%128), K: 64, M: 1 + (n-i)/128})
+	}
+	return o
+}
+
+func anyDevice() *kerneltest.Device {
+	return kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{{Name: "any", Cost: kerneltest.Linear(1e9, 0)}}})
+}
+
+// The Ms of a series come together from its targets, in whatever order, each once.
+func TestPlansJoinTargets(t *testing.T) {
+	o := workload(1024)
+	o.Targets = append(o.Targets, o.Targets[:300]...)
+	p, err := NewPlan(t.Context(), []kernels.Device{anyDevice()}, o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Series) != 128 {
+		t.Errorf("%d series, expected 128", len(p.Series))
+	}
+	for _, s := range p.Series {
+		want := Batches{1, 2, 3, 4, 5, 6, 7, 8}
+		if s.N == 64 {
+			want = Batches{2, 3, 4, 5, 6, 7, 8, 9}
+		}
+		if !slices.Equal(s.Ms, want) {
+			t.Errorf("n%d: %v, expected %v", s.N, s.Ms, want)
+		}
+	}
+}
+
+// ending is a context that is cancelled when it was asked so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Planning ends with its context, wherever it is by then.
+func TestPlanningIsInterrupted(t *testing.T) {
+	const targets = 256
+	d := anyDevice()
+	est := NewPredictor(map[string]kernels.Ceilings{})
+	o := workload(targets)
+	o.Budget = time.Millisecond // for which the plan is thinned
+	o.Traffic = results.Traffic{{M: 1, Weight: 1}, {M: 2, Weight: 2}}
+	asked := 0
+	for {
+		_, err := NewPlan(&ending{t.Context(), asked}, []kernels.Device{d}, o, est)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled when asked %d times: %v", asked, err)
+		}
+		asked++
+	}
+	if asked < targets+2 {
+		t.Errorf("the context was asked %d times, expected once for each of %d targets and when the plan is thinned", asked, targets)
+	}
+}
+
+// BenchmarkPlanWorkload plans the most products that are taken of a recorded workload.
+func BenchmarkPlanWorkload(b *testing.B) {
+	o := workload(1 << 14)
+	for _, t := range o.Targets[:128] {
+		o.Traffic = append(o.Traffic, results.Load{M: 1 + len(o.Traffic), Weight: float64(t.N)})
+	}
+	for b.Loop() {
+		if _, err := NewPlan(b.Context(), []kernels.Device{anyDevice()}, o, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
