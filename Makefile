@@ -17,6 +17,7 @@
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
+#   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
@@ -46,7 +47,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -60,7 +61,8 @@ ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once.
+# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
+# and the program is the same (make reproducible).
 CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
@@ -245,6 +247,18 @@ verify-kernels: $(KERNEL_TOOLS)/ready
 # GEMMAUDIT_TEST_PTX=.../older. The bundle takes it along where it was made.
 older-ptx: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
+
+# Two folders whose names differ in length; what the second builds is cached in it, so that nothing is the first's. The
+# program is built with GPU support, and without.
+reproducible:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/longer" && \
+	git clone -q . "$$dir/a" && git clone -q . "$$dir/longer/b" && \
+	for support in GPU=$(GPU) GPU=; do \
+		$(MAKE) -C "$$dir/a" --no-print-directory -s build $$support && \
+		GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/longer/b" --no-print-directory -s build $$support && \
+		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
+		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
+	done && echo 'two clones build the same program'
 
 vulncheck: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...
