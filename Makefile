@@ -19,6 +19,7 @@
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
+#   make notices  the notices and licences of linked modules, after go.mod changed
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
@@ -47,7 +48,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -87,7 +88,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp LICENSE notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
 	cp -R scripts/python $(BUNDLE)
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
@@ -259,6 +260,9 @@ reproducible:
 		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
 		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
 	done && echo 'two clones build the same program'
+
+notices:
+	$(GO) test ./notices -update
 
 vulncheck: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...
