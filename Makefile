@@ -64,8 +64,10 @@ LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
 # No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
 # and the program is the same (make reproducible).
-CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
+CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
+# Go's cache does not know what CPATH leads to: a flag that nobody reads has objects of other headers be others.
+HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
 endif
 
 build: $(TRAMPOLINES)
