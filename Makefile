@@ -17,7 +17,9 @@
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
+#   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
+#   make notices  the notices and licences of linked modules, after go.mod changed
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
@@ -46,7 +48,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -60,9 +62,12 @@ ifdef GPU
 TAGS        := -tags cuda
 LDFLAGS     += -extldflags=-Wl,-z,lazy
 CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
-# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once.
-CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
+# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
+# and the program is the same (make reproducible).
+CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
+# Go's cache does not know what CPATH leads to: a flag that nobody reads has objects of other headers be others.
+HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
 endif
 
 build: $(TRAMPOLINES)
@@ -85,7 +90,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp LICENSE notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
 	cp -R scripts/python $(BUNDLE)
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
@@ -245,6 +250,21 @@ verify-kernels: $(KERNEL_TOOLS)/ready
 # GEMMAUDIT_TEST_PTX=.../older. The bundle takes it along where it was made.
 older-ptx: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
+
+# Two folders whose names differ in length; what the second builds is cached in it, so that nothing is the first's. The
+# program is built with GPU support, and without.
+reproducible:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/longer" && \
+	git clone -q . "$$dir/a" && git clone -q . "$$dir/longer/b" && \
+	for support in GPU=$(GPU) GPU=; do \
+		$(MAKE) -C "$$dir/a" --no-print-directory -s build $$support && \
+		GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/longer/b" --no-print-directory -s build $$support && \
+		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
+		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
+	done && echo 'two clones build the same program'
+
+notices:
+	$(GO) test ./notices -update
 
 vulncheck: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...

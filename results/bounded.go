@@ -51,24 +51,48 @@ func CheckPlan(plan json.RawMessage) error {
 		return err
 	}
 	var lists struct {
-		Series []struct {
-			Ms string `json:"ms"`
-		} `json:"series"`
+		Series plannedMs `json:"series"`
 	}
-	if err := json.Unmarshal(plan, &lists); err != nil {
+	return json.Unmarshal(plan, &lists)
+}
+
+// plannedMs is how many Ms the series of a plan have together. A list that comes twice counts
+// twice, as it is decoded twice.
+type plannedMs int
+
+// UnmarshalJSON adds the Ms of a list of series; the error says that there are too many.
+func (n *plannedMs) UnmarshalJSON(data []byte) error {
+	var series []struct {
+		Ms listedMs `json:"ms"`
+	}
+	if err := json.Unmarshal(data, &series); err != nil {
+		return err
+	}
+	for _, s := range series {
+		if *n += plannedMs(s.Ms); *n > MostPlannedMs {
+			return fmt.Errorf("more than %d Ms in %d series", MostPlannedMs, len(series))
+		}
+	}
+	return nil
+}
+
+// listedMs is how many Ms are listed for a series.
+type listedMs int
+
+// UnmarshalJSON adds the Ms of a list; the error says that there are too many.
+func (n *listedMs) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
 	total := 0
-	for _, s := range lists.Series {
-		n := 0
-		// What is no range is refused when it is read.
-		_ = eachRange(s.Ms, func(from, to, step int) error {
-			n += (to-from)/step + 1
-			return nil
-		})
-		if total += min(n, MaxMs); total > MostPlannedMs {
-			return fmt.Errorf("more than %d Ms in %d series", MostPlannedMs, len(lists.Series))
-		}
+	// What is no range is refused when it is read.
+	_ = eachRange(s, func(from, to, step int) error {
+		total += (to-from)/step + 1
+		return nil
+	})
+	if *n += listedMs(min(total, MaxMs)); *n > MostPlannedMs {
+		return fmt.Errorf("more than %d Ms in a series", MostPlannedMs)
 	}
 	return nil
 }

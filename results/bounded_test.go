@@ -21,11 +21,13 @@ func TestTextOutOfProportion(t *testing.T) {
 	const length = 3 << 20
 	many := func(s string) string { return "[" + strings.Repeat(s+",", length/(len(s)+1)) + s + "]" }
 	for name, plan := range map[string]string{
-		"empty series":         `{"series":` + many("{}") + `}`,
-		"no series":            `{"series":` + many("null") + `}`,
-		"empty among words":    `{"notes":["{}\"{}"],"series":` + many(" { } ") + `}`,
-		"long ranges":          `{"series":` + many(`{"device":"cpu","kernel":"tiled","ms":"1:131072"}`) + `}`,
-		"long ranges in parts": `{"series":` + many(`{"device":"cpu","kernel":"tiled","ms":"1:65536,65537:131072"}`) + `}`,
+		"empty series":           `{"series":` + many("{}") + `}`,
+		"no series":              `{"series":` + many("null") + `}`,
+		"empty among words":      `{"notes":["{}\"{}"],"series":` + many(" { } ") + `}`,
+		"long ranges":            `{"series":` + many(`{"device":"cpu","kernel":"tiled","ms":"1:131072"}`) + `}`,
+		"series that come twice": `{"series":` + many(`{"device":"cpu","kernel":"tiled","ms":"1:131072"}`) + `,"series":[]}`,
+		"Ms that come twice":     `{"series":[{` + strings.Repeat(`"ms":"1:131072",`, length/16) + `"ms":"1"}]}`,
+		"long ranges in parts":   `{"series":` + many(`{"device":"cpu","kernel":"tiled","ms":"1:65536,65537:131072"}`) + `}`,
 	} {
 		var err error
 		if got := allocated(func() { _, err = Meta{Plan: json.RawMessage(plan)}.Planned() }); err == nil || got > 12*length {

@@ -92,6 +92,9 @@ type Exported struct {
 	// Operands is one of the operands' types, empty where they follow from DType.
 	Dims     string `json:"dims" parquet:"dims,dict"`
 	Operands string `json:"operands" parquet:"operands,dict"`
+	// Ceilings is a JSON object of the device's [kernels.Ceilings], to which MFU is relative, on the
+	// device's first line; empty on its others, and where none are known.
+	Ceilings string `json:"ceilings" parquet:"ceilings,dict"`
 }
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
@@ -116,7 +119,7 @@ func (e *Exported) cells(to []string) []string {
 		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed,
 		strconv.Itoa(e.Allocation), known(e.EnergyMJ), known(e.Utils), count(e.TileM), count(e.TileN), count(e.TileK),
 		known(e.Waves), count(e.Split), e.Orientation, e.Run, e.Host, e.Card, e.Labels,
-		e.Operation, e.Layout, e.Dims, e.Operands)
+		e.Operation, e.Layout, e.Dims, e.Operands, e.Ceilings)
 }
 
 // told is a figure that is known, nil for 0, which stands for none.
@@ -159,6 +162,10 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 	}
 	meta := r.Meta()
 	seed := strconv.FormatUint(meta.Seed, 10)
+	ceilings, err := exportedCeilings(meta)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", r.path, err)
+	}
 	n := 0
 	var failed error // of the sink, which is not the run's fault
 	err = r.eachSample("", func(s Sample, origin int64) error {
@@ -186,9 +193,11 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: c.Launch.Orientation,
 			Run: o.run, Host: o.host, Card: o.card, Labels: o.labels,
 			Operation: id.operation, Layout: id.layout, Dims: id.dims, Operands: id.operands,
+			Ceilings: ceilings[c.Device],
 		}); failed != nil {
 			return errStop
 		}
+		delete(ceilings, c.Device)
 		return nil
 	})
 	if failed == nil && err != nil {
@@ -207,6 +216,19 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		return fmt.Errorf("export %s as %s: %w", r.path, format, failed)
 	}
 	return nil
+}
+
+// exportedCeilings are the ceilings of devices as lines have them.
+func exportedCeilings(meta Meta) (map[string]string, error) {
+	out := map[string]string{}
+	for device, c := range meta.Ceilings {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, fmt.Errorf("the ceilings of device %.40q: %w", device, err)
+		}
+		out[device] = string(text)
+	}
+	return out, nil
 }
 
 // exportOrigins are the origins of a run as its lines have them.

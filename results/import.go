@@ -87,6 +87,7 @@ type parsed struct {
 	warnings []string
 	peaks    map[peakKey]*peakEstimate
 	versions map[string]string // of what was timed: "torch", "cuda"
+	ceilings map[string]kernels.Ceilings
 	// distribution and seed are set when the file has those columns.
 	distribution kernels.Distribution
 	seed         uint64
@@ -170,7 +171,7 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 		Created: opt.Created, Command: opt.Command, Gemmaudit: opt.Gemmaudit,
 		Regime: opt.Regime, Distribution: p.distribution, Seed: p.seed,
 		Source:   strings.Join(paths, ", "),
-		Ceilings: map[string]kernels.Ceilings{},
+		Ceilings: highest(map[string]kernels.Ceilings{}, p.ceilings),
 	}
 	if meta.Created.IsZero() {
 		meta.Created = time.Now()

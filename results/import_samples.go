@@ -17,7 +17,7 @@ var samplesColumns = []string{
 	"phase", "seq", "started_us", "launches", "throttle", "disturbance",
 	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
 	"allocation", "energy_mj", "utils", "tile_m", "tile_n", "tile_k", "waves", "split", "orientation",
-	"run", "host", "card", "labels", "operation", "layout", "dims", "operands",
+	"run", "host", "card", "labels", "operation", "layout", "dims", "operands", "ceilings",
 }
 
 // samples reads a samples CSV.
@@ -77,6 +77,7 @@ type sampleLine struct {
 
 	subjects                  subjectColumns
 	us, inside, parts, labels column
+	ceilings                  column
 	runWide                   [2]column // distribution and seed
 	runCells                  [2]string // of the line before
 }
@@ -155,6 +156,7 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 	l.orders = []orderColumn{{f.column("seq"), &s.Seq}, {f.column("started_us"), &s.StartedUnixMicro}}
 	l.subjects = newSubjectColumns(f, opt, &c.Subject)
 	l.us, l.inside, l.parts, l.labels = f.column("us"), f.column("pack_inside"), f.column("parts"), f.column("labels")
+	l.ceilings = f.column("ceilings")
 	l.runWide = [2]column{f.column("distribution"), f.column("seed")}
 	return l
 }
@@ -187,6 +189,9 @@ func (l *sampleLine) read(p *parsed) error {
 	}
 	if _, err := decodeLabels(l.rec.o.labels); err != nil {
 		return f.fail(l.labels.name, "is not a JSON object of words")
+	}
+	if err := p.rates(l); err != nil {
+		return err
 	}
 	// They are mostly those of the line before.
 	cells := [2]string{f.in(l.runWide[0]), f.in(l.runWide[1])}
@@ -286,6 +291,24 @@ func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
 	if err := c.checkExecution(); err != nil {
 		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
+	return nil
+}
+
+// rates reads the ceilings of the device of a line. Of several ones of a device the highest stand, as
+// when runs are merged.
+func (p *parsed) rates(l *sampleLine) error {
+	cell := l.f.in(l.ceilings)
+	if cell == "" {
+		return nil
+	}
+	var c kernels.Ceilings
+	if err := decodeJSON(cell, &c); err != nil {
+		return l.f.fail(l.ceilings.name, "is not a JSON object of peaks and bandwidths")
+	}
+	if err := checkRates(c); err != nil {
+		return l.f.fail(l.ceilings.name, "is impossible: %v", err)
+	}
+	p.ceilings = highest(p.ceilings, map[string]kernels.Ceilings{l.rec.c.Device: c})
 	return nil
 }
 

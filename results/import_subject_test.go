@@ -2,6 +2,7 @@ package results
 
 import (
 	"bytes"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,6 +70,54 @@ func TestImportSubject(t *testing.T) {
 		}
 		if d := cmp.Diff(cases[0].SeriesKey, must1(again.Cases())(t)[0].SeriesKey); d != "" {
 			t.Errorf("%s: exported and imported: %s", tt.line, d)
+		}
+		must(t, again.Close())
+		must(t, r.Close())
+	}
+}
+
+// The peaks to which MFU is relative stand on a device's first line, and are what a series is relative to
+// once they are read back.
+func TestImportKeepsCeilings(t *testing.T) {
+	const header = "device,kernel,dtype,m,n,k,round,us,ceilings\n"
+	ceilings := func(flops, read float64) string {
+		text := must1(json.Marshal(kernels.Ceilings{ReadBandwidth: read, CopyBandwidth: 2 * read, Peaks: []kernels.Peak{
+			{DType: kernels.BF16, FLOPS: flops, Origin: kernels.Measured, ClockMHz: 1500, Unit: "AMX"},
+			{DType: kernels.BF16, FLOPS: 2 * flops, Origin: kernels.DataSheet},
+		}}))(t)
+		return `"` + strings.ReplaceAll(string(text), `"`, `""`) + `"`
+	}
+	for name, tt := range map[string]struct {
+		lines       []string
+		flops, read float64 // of cpu
+		wantErr     string
+	}{
+		"first line":    {lines: []string{"cpu,lib,bf16,4,8,16,0,1.5," + ceilings(1e12, 1e9), "cpu,lib,bf16,4,8,16,1,1.5,"}, flops: 1e12, read: 1e9},
+		"other device":  {lines: []string{"cpu,lib,bf16,4,8,16,0,1.5,", "gpu,lib,bf16,4,8,16,0,1.5," + ceilings(1e12, 1e9)}},
+		"the highest":   {lines: []string{"cpu,lib,bf16,4,8,16,0,1.5," + ceilings(1e12, 3e9), "cpu,lib,bf16,4,8,16,1,1.5," + ceilings(2e12, 1e9)}, flops: 2e12, read: 3e9},
+		"no object":     {lines: []string{"cpu,lib,bf16,4,8,16,0,1.5,fast"}, wantErr: `column ceilings: "fast" is not a JSON object of peaks and bandwidths`},
+		"below nothing": {lines: []string{"cpu,lib,bf16,4,8,16,0,1.5," + ceilings(-1, 1)}, wantErr: "is impossible: flops is -1"},
+		"too many": {lines: []string{`cpu,lib,bf16,4,8,16,0,1.5,"{""peaks"":[` + strings.Repeat(`{""flops"":1},`, mostPeaks) + `{}]}"`},
+			wantErr: "is impossible: 257 peaks, expected at most 256"},
+	} {
+		in := writeFile(t, "x.csv", header+strings.Join(tt.lines, "\n")+"\n")
+		r, err := Import(t.Context(), []string{in}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+		if tt.wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("%s: %v, expected %q", name, err, tt.wantErr)
+			}
+			continue
+		}
+		must(t, err)
+		s := must1(r.Series())(t)[0]
+		if s.Peak.FLOPS != tt.flops || s.Bandwidth.Rate != tt.read || (s.Peak.Origin == kernels.Relative) != (tt.flops == 0) {
+			t.Errorf("%s: peak %+v, bandwidth %+v, expected %g and %g", name, s.Peak, s.Bandwidth, tt.flops, tt.read)
+		}
+		var b bytes.Buffer
+		must(t, Export(r, &b, FormatCSV))
+		again := must1(Import(t.Context(), []string{writeFile(t, "again.csv", b.String())}, filepath.Join(t.TempDir(), "again.db"), ImportOptions{}))(t)
+		if d := cmp.Diff(r.Meta().Ceilings, again.Meta().Ceilings); d != "" {
+			t.Errorf("%s: exported and imported: %s", name, d)
 		}
 		must(t, again.Close())
 		must(t, r.Close())

@@ -118,8 +118,8 @@ func TestExportPhases(t *testing.T) {
 	var b bytes.Buffer
 	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
 	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed," +
-		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands\n" +
-		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,,,gemm,kn,,\n"
+		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands,ceilings\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,,,gemm,kn,,," + `"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}"` + "\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

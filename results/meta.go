@@ -76,8 +76,14 @@ const (
 // that is believed are finite.
 const mostRate = 1e24
 
+// mostPeaks bounds the peaks of a device: there is one for a data type and an origin.
+const mostPeaks = 1 << 8
+
 // checkRates names a rate that no device has; nil for none.
 func checkRates(c kernels.Ceilings) error {
+	if len(c.Peaks) > mostPeaks {
+		return fmt.Errorf("%d peaks, expected at most %d", len(c.Peaks), mostPeaks)
+	}
 	check := func(name string, v, most float64) error {
 		if !(v >= 0 && v <= most) {
 			return fmt.Errorf("%s is %v, expected 0 to %g", name, v, most)

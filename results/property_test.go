@@ -268,6 +268,13 @@ func TestPropertyExportImport(t *testing.T) {
 		if before.Meta.Distribution != after.Meta.Distribution || before.Meta.Seed != after.Meta.Seed {
 			t.Fatal("distribution or seed changed on the way: ", after.Meta)
 		}
+		origins, err := r.Origins()
+		check(t, err)
+		for _, o := range origins {
+			if d := gocmp.Diff(before.Meta.Ceilings[o.Device], after.Meta.Ceilings[o.Device]); d != "" {
+				t.Fatal("ceilings (-exported +imported):\n" + d)
+			}
+		}
 		if len(r.Warnings()) > 0 {
 			t.Fatal("our own columns are warned of: ", r.Warnings())
 		}

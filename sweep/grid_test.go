@@ -3,8 +3,6 @@ package sweep
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -179,56 +177,4 @@ func TestParseShard(t *testing.T) {
 			t.Errorf("%q was read as %v", bad, s)
 		}
 	}
-}
-
-func FuzzParseBatches(f *testing.F) {
-	for _, s := range []string{"4:32768:4", "1,2", "pow2:64:4096,7", "0", "1:4194304:1", "::", "pow2:"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseBatches(s)
-		if err != nil {
-			return
-		}
-		if len(got) == 0 || got[0] < 1 || got[len(got)-1] > MaxDimension || !slices.IsSorted(got) {
-			t.Fatalf("%q gave %v", s, got)
-		}
-		again, err := ParseBatches(got.String())
-		if err != nil || !slices.Equal(got, again) {
-			t.Fatalf("%q is written %q, which reads %v (%v)", s, got, again, err)
-		}
-	})
-}
-
-func FuzzParseShape(f *testing.F) {
-	for _, s := range []string{"n14336k4096", "m1n1k1", "K4096 N14336", "n", "m0n1k1", "n4k4x8"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseProduct(s)
-		if err != nil {
-			return
-		}
-		if got.N < 1 || got.K < 1 || min(got.M, got.Products) < 0 || max(got.M, got.N, got.K, got.Products) > MaxDimension {
-			t.Fatalf("%q gave %v", s, got)
-		}
-	})
-}
-
-func FuzzConfig(f *testing.F) {
-	f.Add([]byte(`{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256}`))
-	f.Add([]byte(`{"text_config":{"model_type":"qwen2"}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "config.json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		m, err := ReadModel(path)
-		if err != nil {
-			return
-		}
-		if _, err := m.Projections(1, "all"); err != nil && !strings.Contains(err.Error(), "expected at most") {
-			t.Fatalf("%+v: %v", m, err)
-		}
-	})
 }

@@ -90,6 +90,28 @@ func DefaultSentinel() SentinelConfig {
 	}
 }
 
+// validate returns an error that names the time or the share that no sweep could use: a warm-up
+// must end.
+func (c SentinelConfig) validate() error {
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"time between visits of the sentinels", c.Every}, {"settle window", c.SettleWindow}, {"settle cap", c.SettleCap}} {
+		if f.value < 0 || f.value > time.Hour {
+			return fmt.Errorf("a %s of %v, expected 0 to 1h", f.name, f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"bound of drift", c.DriftBound}, {"settle spread", c.SettleSpread}} {
+		if !(f.value >= 0) {
+			return fmt.Errorf("a %s of %g, expected at least 0", f.name, f.value)
+		}
+	}
+	return nil
+}
+
 // MaxClock is the highest reference clock, in MHz.
 const MaxClock = 10000
 
@@ -121,6 +143,9 @@ func (p *Plan) Validate() error {
 		return fmt.Errorf("plan: deadline %v lies in the past", p.Deadline)
 	}
 	if _, err := ParseRegime(string(p.Regime)); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	if err := p.Sentinel.validate(); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
 	if p.Shard.Count != 0 && (p.Shard.Index < 1 || p.Shard.Index > p.Shard.Count || p.Shard.Count > maxShards) {

@@ -40,6 +40,23 @@ func TestPlansOfAbsurdSizesAreRefused(t *testing.T) {
 	}
 }
 
+// The plan of a run file may be a stranger's: a warm-up by it must end.
+func TestPlansOfAbsurdSentinelsAreRefused(t *testing.T) {
+	for want, change := range map[string]func(*SentinelConfig){
+		"time between visits of the sentinels": func(c *SentinelConfig) { c.Every = -1 },
+		"settle window":                        func(c *SentinelConfig) { c.SettleWindow = 2 * time.Hour },
+		"settle cap":                           func(c *SentinelConfig) { c.SettleCap = 1 << 62 },
+		"bound of drift":                       func(c *SentinelConfig) { c.DriftBound = -0.1 },
+		"settle spread":                        func(c *SentinelConfig) { c.SettleSpread = -1 },
+	} {
+		p := planned(t, simulated(nil), "1:3", nil)
+		change(&p.Sentinel)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", want, err)
+		}
+	}
+}
+
 func TestPlansChooseWhatCanRun(t *testing.T) {
 	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
 		{Name: "naive", Cost: kerneltest.Linear(1e9, 0)},

@@ -52,7 +52,8 @@ the file's name, or given by flags. Quantised weights are part of the kernel's n
 activations, fp16 unless the name or --dtype says otherwise.
 
 A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
-known, clock_mhz, power_w, temp_c. What export writes is read back whole. A flag stands in for a column that the file lacks and
+known, clock_mhz, power_w, temp_c. What export writes is read back whole, with the peaks to
+which MFU is relative. A flag stands in for a column that the file lacks and
 must not contradict one; --device-name and --kernel may give another name.
 
 Without a device to ask again, findings in imported data stay unconfirmed.`,
@@ -182,7 +183,7 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	}
 	if n := unrated(run.Meta(), swept.Series); n > 0 && action == "imported" {
 		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
-			"no peak of the device is known for %d of %d series, since a CSV holds none: MFU is relative to the fastest row of each, and the %s rule has no findings there",
+			"no peak of the device is known for %d of %d series, which the CSV does not hold: MFU is relative to the fastest row of each, and the %s rule has no findings there",
 			n, len(swept.Series), rules.Roofline)})
 	}
 	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/notices"
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
@@ -40,8 +42,9 @@ func versionText() string {
 }
 
 type versionOptions struct {
-	app    *app
-	output report.Format
+	app     *app
+	output  report.Format
+	notices bool
 }
 
 // versionInfo is what `version -o json` prints.
@@ -57,15 +60,24 @@ func newVersionCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the program's version",
-		Example: examples("gemmaudit version", "gemmaudit version -o json"),
-		Long:    "Prints what was built, with which Go, for which machine. The version is stored in every run.",
-		RunE:    func(*cobra.Command, []string) error { return opts.run() },
+		Example: examples("gemmaudit version", "gemmaudit version -o json", "gemmaudit version --notices"),
+		Long: `Prints what was built, with which Go, for which machine. The version is stored in every run.
+--notices prints the notices and licences of others' work that the program holds.`,
+		RunE: func(*cobra.Command, []string) error { return opts.run() },
 	}
+	cmd.Flags().BoolVar(&opts.notices, "notices", false, "print the notices and licences of others' work instead")
 	outputFlag(cmd, &opts.output)
 	return cmd
 }
 
 func (o *versionOptions) run() error {
+	if o.notices {
+		if o.output != report.Table {
+			return usagef("--notices is text: it has no form %s", o.output)
+		}
+		_, err := io.WriteString(o.app.stdout, notices.Text)
+		return err
+	}
 	v := versionInfo{Version: buildVersion(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if o.output == report.Table {
 		_, err := fmt.Fprintln(o.app.stdout, versionText())

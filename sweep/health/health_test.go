@@ -177,3 +177,27 @@ func TestLive(t *testing.T) {
 		t.Logf("%+v", f)
 	}
 }
+
+// FuzzCheck looks at machines whose files say anything.
+func FuzzCheck(f *testing.F) {
+	names, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("no archives, %v", err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p := load(t, txtar.Parse(text))
+		r := Check(Source{Files: p, Wait: func(d time.Duration) { p.waited += d }, Devices: []kernels.Spec{xeon()}})
+		for _, finding := range r.Findings {
+			if finding.Check == "" || finding.Seen == "" || !slices.Contains([]Severity{OK, Note, Warning, Error}, finding.Severity) {
+				t.Errorf("finding %+v", finding)
+			}
+		}
+	})
+}

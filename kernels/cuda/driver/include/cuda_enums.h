@@ -3,6 +3,8 @@
 #ifndef GEMMAUDIT_CUDA_ENUMS_H
 #define GEMMAUDIT_CUDA_ENUMS_H
 
+// As in cuda.h.
+#line 8 "cuda_enums.h"
 // What a driver call returns.
 typedef enum {
   CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3, CUDA_ERROR_DEINITIALIZED = 4,

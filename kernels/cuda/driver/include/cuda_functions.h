@@ -3,6 +3,8 @@
 // GA_CUDA for what gorgonia.org/cu refers to, GA_CUDA_NEEDED for what the program
 // can't do without: a driver that lacks one of those is refused by name.
 
+// As in cuda.h.
+#line 8 "cuda_functions.h"
 GA_CUDA_NEEDED(cuDriverGetVersion, "cuDriverGetVersion", (int *))
 GA_CUDA_NEEDED(cuGetErrorName, "cuGetErrorName", (CUresult, const char **))
 GA_CUDA_NEEDED(cuGetErrorString, "cuGetErrorString", (CUresult, const char **))
