@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,9 +55,9 @@ func usage(err error) error {
 
 // inputCode is the code of an error of what a command line names: usage, unless a file can't be read.
 func inputCode(err error) int {
-	var path *fs.PathError
+	var system syscall.Errno
 	var irregular *regular.Error
-	if errors.As(err, &path) || errors.As(err, &irregular) {
+	if errors.As(err, &system) || errors.As(err, &irregular) {
 		return exitDevice
 	}
 	return exitUsage
