@@ -167,8 +167,8 @@ type Numerics struct {
 type Interval struct {
 	From int `json:"from"` // the first M
 	To   int `json:"to"`   // the last M, included
-	// Step is the distance of the Ms that were measured, counted back from To; 0 and 1 mean each. From lies less
-	// than a step before the first of them where the interval before ends at a measured M.
+	// Step is the distance of the Ms that were measured, counted back from To; 0 and 1 mean each. From is one of them,
+	// or the M right behind that at which the interval before ends.
 	Step int `json:"step,omitempty"`
 	// Filled says that both ends, and a sample of the Ms between those that were swept, were measured
 	// and paid: the action holds for every M.

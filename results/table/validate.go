@@ -160,8 +160,9 @@ func (v *validator) series(s *Series) {
 			v.fail("%s: begins before the one before it ends, at m%d", where, end)
 		}
 		end = max(end, iv.To)
-		if iv.Step < 0 || iv.Step > 1 && iv.Step > iv.To-iv.From+1 {
-			v.fail("%s: step %d is longer than the interval", where, iv.Step)
+		// From is a measured M, or the one right behind that at which the interval before ends.
+		if iv.Step < 0 || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 && (iv.To-iv.From+1)%iv.Step != 0 {
+			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
 		}
 		if iv.Filled && iv.Step > 1 {
 			v.fail("%s: it is filled with step %d, expected none", where, iv.Step)
