@@ -68,7 +68,16 @@ func chunkText(a *advice.Advice) string {
 	if a.Chunk.M == 0 {
 		return "chunk: none is surely" + bound
 	}
-	return fmt.Sprintf("chunk: m%d%s, %s tokens/s", a.Chunk.M, bound, bounds{a.Chunk.TokensPerSecond, tokenRateCell}.Text())
+	text := fmt.Sprintf("chunk: m%d%s, %s tokens/s", a.Chunk.M, bound, bounds{a.Chunk.TokensPerSecond, tokenRateCell}.Text())
+	switch c := a.Chunk; {
+	case c.OverM == c.M:
+		text += "; it is a usual one"
+	case c.Gains == advice.GainsNothing:
+		text += fmt.Sprintf("; it gains nothing over the usual m%d", c.OverM)
+	case c.Gains == advice.GainsUnsure:
+		text += fmt.Sprintf("; it does not surely gain over the usual m%d", c.OverM)
+	}
+	return text
 }
 
 func captureText(a *advice.Advice) string {
@@ -205,12 +214,12 @@ func skipSheet(a *advice.Advice) Sheet {
 }
 
 func settingSheet(a *advice.Advice) Sheet {
-	s := Sheet{Title: "Settings", Columns: []Column{{Name: "engine", Key: "engine"}, {Name: "advice", Key: "advice"}, {Name: "where", Key: "form"}, {Name: "setting", Key: "text"}}}
+	s := Sheet{Title: "Settings", Columns: []Column{{Name: "engine", Key: "engine"}, {Name: "advice", Key: "advice"}, {Name: "gains", Key: "gains"}, {Name: "where", Key: "form"}, {Name: "setting", Key: "text"}}}
 	for _, x := range a.Settings {
 		for i, line := range strings.Split(x.Text, "\n") {
-			row := []any{x.Engine, x.Advice, x.Form, code(line)}
+			row := []any{x.Engine, x.Advice, string(x.Gains), x.Form, code(line)}
 			if i > 0 {
-				row = []any{"", "", "", code(line)}
+				row = []any{"", "", "", "", code(line)}
 			}
 			s.Rows = append(s.Rows, row)
 		}

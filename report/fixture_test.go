@@ -85,7 +85,7 @@ func fixtureSeries() []results.Series {
 func fixtureRemedy() rules.Remedy {
 	return rules.Remedy{
 		Kind: rules.RemedySplit, M: 320, Parts: []int{64, 256}, PredictedUS: 9830.4, DirectUS: 12860.1, SweepUS: 13012.6, Executed: true,
-		ExecutedUS: rules.Interval{Lo: 9901.2, Mid: 9912.7, Hi: 9930.4}, Gain: rules.Interval{Lo: 1.288, Mid: 1.297, Hi: 1.301}, Pays: true, StakeUS: 2944.9,
+		ExecutedUS: rules.Interval{Lo: 9901.2, Mid: 9912.7, Hi: 9930.4}, Gain: rules.Interval{Lo: 1.288, Mid: 1.297, Hi: 1.301}, AdjustedP: 0.00042, Pays: true, StakeUS: 2944.9,
 		Numerics: &results.Numerics{DirectError: 0.00171, RemedyError: 0.00169, BatchInvariant: true, DirectBatchInvariant: true, OtherMs: []int{1, 160, 319}, Rows: 16, Columns: 16},
 	}
 }
@@ -149,17 +149,19 @@ func fixtureSplits() *rules.SplitsResult {
 			{Series: fixtureKey, Remedy: fixtureRemedy()},
 			{Series: fixtureKey, Remedy: rules.Remedy{
 				Kind: rules.RemedyPad, M: 321, PadTo: 384, Pad: table.Copied, PredictedUS: 11634, DirectUS: 12910, Executed: true,
-				ExecutedUS: rules.Interval{Lo: 12701, Mid: 12840, Hi: 12990}, Gain: rules.Interval{Lo: 0.99, Mid: 1.005, Hi: 1.02},
+				ExecutedUS: rules.Interval{Lo: 12701, Mid: 12840, Hi: 12990}, Gain: rules.Interval{Lo: 0.99, Mid: 1.005, Hi: 1.02}, AdjustedP: 0.31,
 			}},
 			{Series: fixtureKey, Remedy: rules.Remedy{Kind: rules.RemedySplit, M: 336, Parts: []int{80, 256}, PredictedUS: 10301.5, DirectUS: 13503, StakeUS: 3201.5}},
 		},
 		Rejected: []rules.SplitRow{{Series: fixtureKey, Remedy: rules.Remedy{
 			Kind: rules.RemedySplit, M: 384, Parts: []int{128, 256}, PredictedUS: 11600, DirectUS: 12100, Executed: true,
-			ExecutedUS: rules.Interval{Lo: 12300, Mid: 12402, Hi: 12500}, Gain: rules.Interval{Lo: 0.96, Mid: 0.976, Hi: 0.98},
+			ExecutedUS: rules.Interval{Lo: 12300, Mid: 12402, Hi: 12500}, Gain: rules.Interval{Lo: 0.96, Mid: 0.976, Hi: 0.98}, AdjustedP: 1,
 		}}},
 		Stretches: []rules.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Filled: true, Proofs: []rules.Remedy{fixtureRemedy()}, StakeUS: 5703.1},
 			{Series: fixtureKey, FromM: 400, ToM: 408, Kind: rules.RemedyAlgorithm, Kernel: "cublaslt", OnlySwept: true, Ms: []int{400, 408},
-				Algorithm: kernels.Algorithm{ID: 66, Tile: 20, Stages: 35, SplitK: 1, Swizzle: 1, Cluster: 3}, StakeUS: 310.5}},
+				Algorithm: kernels.Algorithm{ID: 66, Tile: 20, Stages: 35, SplitK: 1, Swizzle: 1, Cluster: 3}, StakeUS: 310.5},
+			{Series: fixtureKey, FromM: 8, ToM: 64, Kind: rules.RemedyPad, PadTo: 96, Pad: table.InPlace, Ms: []int{8, 16, 32, 64}, StakeUS: 12.5}},
+		Ranges: []rules.Range{{FromM: 1, ToM: 4096}}, TrafficUncovered: 0.0625,
 		Savings:  []rules.Saving{{Device: fixtureKey.Device, Kernel: fixtureKey.Kernel, DirectUS: 250000, SavedUS: 6013.6, Weighed: true}},
 		Warnings: []rules.Warning{{Subject: "m336", Text: "not executed: the deadline had passed"}},
 	}

@@ -488,7 +488,7 @@ func TestSplitsSummary(t *testing.T) {
 		splits rules.SplitsResult
 		want   string
 	}{
-		{rules.SplitsResult{}, "no split or padding is predicted to pay"},
+		{rules.SplitsResult{}, "no remedy is predicted to pay"},
 		{rules.SplitsResult{Splits: []rules.SplitRow{row(false, false)}}, "1 remedy predicted, none executed: candidates, not gains"},
 		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}}, "2 remedies predicted, 2 executed; of these 1 pays"},
 		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Untried: 60}, "61 remedies predicted, 1 executed; of these 1 pays"},

@@ -48,7 +48,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	if look.restricts() {
 		// What does not fit is missing below, and its stretch stays as it was swept.
 		var err error
-		if contests, err = look.admit(ctx, contests); err != nil {
+		if contests, _, _, err = look.admit(ctx, contests); err != nil {
 			return fmt.Errorf("look at results: %w", err)
 		}
 	}

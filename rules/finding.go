@@ -123,7 +123,11 @@ type Remedy struct {
 	// Unsteady is true when DirectUS is so far above SweepUS that other work must have
 	// slowed the product, and nothing is concluded.
 	Unsteady bool `json:"unsteady,omitempty"`
-	// Pays is true when the lower bound of Gain is above 1 + the margin, and not Unsteady.
+	// AdjustedP is the p-value that the gain is no more than the margin, adjusted by Benjamini–Hochberg over
+	// all remedies that were executed with it; 0 where nobody has told, or not Executed.
+	AdjustedP float64 `json:"p_adjusted,omitempty"`
+	// Pays is true when the lower bound of Gain is above 1 + the margin, AdjustedP at most the false
+	// discovery rate, the product not Unsteady, and the result not known to be wrong.
 	Pays bool `json:"pays"`
 	// Numerics is what the remedy does to the result; nil where nobody looked.
 	Numerics *results.Numerics `json:"numerics,omitempty"`
@@ -262,6 +266,11 @@ type SplitsResult struct {
 	// Untried counts the rows whose predicted remedy was to be executed and was not:
 	// there were too many, the time was up, or it failed.
 	Untried int `json:"untried,omitempty"`
+	// LeftOut counts the rows with predicted remedies none of which has a result as it was asked for: with the
+	// direct product's bits, or batch-invariant.
+	LeftOut int `json:"left_out,omitempty"`
+	// Scope is what was searched; nil where nobody has told, and of the article's method.
+	Scope *Scope `json:"scope,omitempty"`
 	// Stretches are intervals of M that one remedy serves, proven at both ends and
 	// at the row that gains most. Only the interval method finds them.
 	Stretches []Stretch `json:"stretches,omitempty"`
@@ -270,8 +279,20 @@ type SplitsResult struct {
 	// Ranges are the first and the last M of each of these, in their order.
 	Ranges []Range `json:"ranges,omitempty"`
 	// Savings is what all stretches together save, by device and kernel.
-	Savings  []Saving  `json:"savings,omitempty"`
-	Warnings []Warning `json:"warnings,omitempty"`
+	Savings []Saving `json:"savings,omitempty"`
+	// TrafficUncovered is the share of the traffic, by weight, that is of Ms below the first and above the last of
+	// what was swept, in the mean over Searched. Nothing is said of it, and it is in no time at stake.
+	TrafficUncovered float64   `json:"traffic_uncovered,omitempty"`
+	Warnings         []Warning `json:"warnings,omitempty"`
+}
+
+// Scope is which rows were searched for which remedies.
+type Scope struct {
+	Among string       `json:"among"` // AmongFlagged or AmongAll
+	Kinds []RemedyKind `json:"kinds"`
+	// Rows is how many rows were searched, Few how many were not as they have too few samples.
+	Rows int `json:"rows"`
+	Few  int `json:"few,omitempty"`
 }
 
 // Stretch is an interval of M for which one remedy was executed and paid at

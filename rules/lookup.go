@@ -122,28 +122,51 @@ func actionOf(s Stretch) table.Action {
 	return a
 }
 
-// intervalsOf cuts a stretch where its grid changes its step or is too coarse to
-// say anything about what lies between. One that is filled is whole, and one of which that is
-// refuted is cut wherever something lies between.
-func intervalsOf(s Stretch) []table.Interval {
-	action := actionOf(s)
+// Covered are the ranges of M in which a stretch holds, ascending: a table has it for these. A grid that is too coarse
+// says nothing about what lies between. A stretch that is filled is whole, and one of which that is refuted holds
+// at the swept Ms alone.
+func (s Stretch) Covered() []Range {
+	var out []Range
+	for _, iv := range s.intervals() {
+		if n := len(out); n > 0 && out[n-1].ToM+1 == iv.From && !s.OnlySwept {
+			out[n-1].ToM = iv.To
+		} else {
+			out = append(out, Range{iv.From, iv.To})
+		}
+	}
+	return out
+}
+
+// intervals cuts a stretch where its grid is too coarse, and where its grid changes its step: the interval that begins
+// there has the Ms since the last measured one in it.
+func (s Stretch) intervals() []table.Interval {
 	var out []table.Interval
 	for i, m := range s.Ms {
-		if i > 0 {
-			last := &out[len(out)-1]
-			step := m - s.Ms[i-1]
-			if s.Filled {
-				last.To, last.Filled = m, true
-				continue
-			}
-			if step <= reach(s.Ms[i-1]) && (last.From == last.To || last.Step == step) && (step == 1 || !s.OnlySwept) {
-				last.To, last.Step = m, step
-				continue
-			}
+		if i == 0 {
+			out = append(out, table.Interval{From: m, To: m})
+			continue
 		}
-		out = append(out, table.Interval{From: m, To: m, Action: action})
+		last, before := &out[len(out)-1], s.Ms[i-1]
+		switch step := m - before; {
+		case s.Filled:
+			last.To, last.Filled = m, true
+		case step > reach(before), step > 1 && s.OnlySwept:
+			out = append(out, table.Interval{From: m, To: m})
+		case last.From == last.To, last.Step == step:
+			last.To, last.Step = m, step
+		default:
+			out = append(out, table.Interval{From: before + 1, To: m, Step: step})
+		}
 	}
+	return out
+}
+
+// intervalsOf is a stretch as a table has it, with its proofs.
+func intervalsOf(s Stretch) []table.Interval {
+	action := actionOf(s)
+	out := s.intervals()
 	for i := range out {
+		out[i].Action = action
 		if out[i].Step == 1 {
 			out[i].Step = 0
 		}
@@ -281,11 +304,12 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 				ms, promised[p.M] = append(ms, p.M), p.GainLo
 			}
 			if len(ms) == 0 {
-				middle := iv.From + (iv.To-iv.From)/2
+				first := iv.FirstMeasured()
+				middle := first + (iv.To-first)/2
 				if iv.Step > 1 {
-					middle -= (middle - iv.From) % iv.Step
+					middle -= (middle - first) % iv.Step
 				}
-				ms = slices.Compact([]int{iv.From, middle, iv.To})
+				ms = slices.Compact([]int{first, middle, iv.To})
 			}
 			for _, m := range ms {
 				checks = append(checks, RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action, Promised: promised[m], Verdict: NotChecked, Reason: "not reached"})

@@ -45,29 +45,28 @@ func (l *resultLook) fits(n *results.Numerics) bool {
 }
 
 // admit looks at the results of all remedies that are to be executed and keeps the contests with those
-// that fit.
-func (l *resultLook) admit(ctx context.Context, contests []*contest) ([]*contest, error) {
-	var out []*contest
-	left := 0
+// that fit. left is how many contests have none, unreached how many the time was up for.
+func (l *resultLook) admit(ctx context.Context, contests []*contest) (out []*contest, left, unreached int, err error) {
+	remedies := 0
 	for i, c := range contests {
 		if err := l.look(ctx, c, c.entries); err != nil {
 			if !timeUp(ctx, err) {
-				return nil, err
+				return nil, 0, 0, err
 			}
-			l.r.Untried += len(contests) - i
-			l.timeUp(len(contests) - i)
+			unreached = len(contests) - i
+			l.timeUp(unreached)
 			break
 		}
 		all := len(c.entries)
 		c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return !l.fits(e.remedy.Numerics) })
-		left += all - len(c.entries)
+		remedies += all - len(c.entries)
 		if len(c.entries) > 0 {
 			out = append(out, c)
 		} else {
-			l.r.Untried++
+			left++
 		}
 	}
-	if left > 0 {
+	if remedies > 0 {
 		what := "has not the bits of the direct product"
 		switch {
 		case l.o.SameBits && l.o.BatchInvariant:
@@ -75,9 +74,9 @@ func (l *resultLook) admit(ctx context.Context, contests []*contest) ([]*contest
 		case l.o.BatchInvariant:
 			what = "depends on M"
 		}
-		l.r.warn("run", "remedies left out: %d, whose result %s, or of which nobody can say", left, what)
+		l.r.warn("run", "remedies left out: %d, whose result %s, or of which nobody can say", remedies, what)
 	}
-	return out, nil
+	return out, left, unreached, nil
 }
 
 // proof looks at the results of remedies that pay; one that does not fit pays no more.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -219,4 +220,9 @@ func (e *ExecutedRemedies) Undone(cfg Config, samples int) []Undone {
 		why = append(why, Undone{Key: "samples", Old: strconv.Itoa(e.Samples), New: strconv.Itoa(samples)})
 	}
 	return why
+}
+
+// SameSettings says whether both rest on the same settings and on as many samples.
+func (e *ExecutedRemedies) SameSettings(o *ExecutedRemedies) bool {
+	return e.Samples == o.Samples && maps.Equal(e.Settings, o.Settings)
 }

@@ -303,16 +303,22 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		flags = f.panel(entryOf(Monotonic))
 	}
 	var found []*stretchPlan
+	r.Scope = &Scope{Among: o.Among, Kinds: o.Kinds}
 	for at, c := range p.curves {
 		if c.unjudged || !o.has(c.series.Key.Kernel) {
 			continue
 		}
-		r.warnFew(c, cfg.MinSamples)
+		r.Scope.Few += r.warnFew(c, cfg.MinSamples)
 		var among []bool
 		if o.Among == AmongFlagged {
 			among = make([]bool, len(c.points))
 			for i := range flags.rows[at] {
 				among[i] = flags.rows[at][i].verdict == Anomalous
+			}
+		}
+		for i, pt := range c.points {
+			if (among == nil || among[i]) && pt.judged(cfg.MinSamples) {
+				r.Scope.Rows++
 			}
 		}
 		pl := newRemedySearch(f, c, o)
@@ -346,9 +352,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	return err
 }
 
-// warnFew says how many rows of a series are too thinly sampled to be searched.
-func (r *SplitsResult) warnFew(c *curve, least int) {
-	few := 0
+// warnFew says how many rows of a series are too thinly sampled to be searched, and returns it.
+func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
 	for _, p := range c.points {
 		if p.n < least && !p.inferred {
 			few++
@@ -357,6 +362,7 @@ func (r *SplitsResult) warnFew(c *curve, least int) {
 	if few > 0 {
 		r.warn(c.series.Key.String(), "not searched: %s with fewer than %d samples; the interval method needs repeated samples, the article's method does not", plural(few, "row"), least)
 	}
+	return few
 }
 
 // predicted is the plan for one row as a remedy that nobody has run.

@@ -29,14 +29,15 @@ func (s Saving) PerSecond() float64 {
 }
 
 // weighing gives the rows of a run their weights of traffic: the sum over all Ms to which a row is
-// nearest of those that were swept.
+// nearest of those that were swept. Of Ms below the first row and above the last nothing is known: they are left out.
 type weighing struct {
-	traffic results.Traffic
-	rows    map[results.SeriesKey]map[int]float64
+	traffic   results.Traffic
+	rows      map[results.SeriesKey]map[int]float64
+	uncovered map[results.SeriesKey]float64 // share of the traffic that is left out
 }
 
 func newWeighing(data Data) *weighing {
-	w := &weighing{traffic: data.Traffic, rows: map[results.SeriesKey]map[int]float64{}}
+	w := &weighing{traffic: data.Traffic, rows: map[results.SeriesKey]map[int]float64{}, uncovered: map[results.SeriesKey]float64{}}
 	if len(w.traffic) == 0 {
 		return w
 	}
@@ -47,9 +48,48 @@ func newWeighing(data Data) *weighing {
 				ms = append(ms, r.Case.M)
 			}
 		}
-		w.rows[s.Key] = rowWeights(ms, w.traffic)
+		w.uncovered[s.Key] = 1
+		if len(ms) > 0 {
+			var known results.Traffic
+			known, w.uncovered[s.Key] = clip(w.traffic, ms[0], ms[len(ms)-1])
+			w.rows[s.Key] = rowWeights(ms, known)
+		}
 	}
 	return w
+}
+
+// clip is the traffic of the Ms from first to last, and the share of all, by weight, that is of others.
+func clip(traffic results.Traffic, first, last int) (inside results.Traffic, outside float64) {
+	var all, kept float64
+	for i, load := range traffic {
+		to := load.M
+		if i+1 < len(traffic) {
+			to = traffic[i+1].M - 1
+		}
+		all += load.Weight * float64(to-load.M+1)
+		from, to := max(load.M, first), min(to, last)
+		if from > to {
+			continue
+		}
+		kept += load.Weight * float64(to-from+1)
+		inside = append(inside, results.Load{M: from, Weight: load.Weight})
+		if to == last {
+			inside = append(inside, results.Load{M: last + 1}) // where the weight ends
+		}
+	}
+	return inside, 1 - kept/all
+}
+
+// uncoveredOf is the mean share of the traffic that is left out of series.
+func (w *weighing) uncoveredOf(series []results.SeriesKey) float64 {
+	if len(w.traffic) == 0 || len(series) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, key := range series {
+		sum += w.uncovered[key]
+	}
+	return sum / float64(len(series))
 }
 
 // of is the weight of a row; 1 where nothing is known of the traffic.

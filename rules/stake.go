@@ -62,6 +62,7 @@ func (r *SplitsResult) Weigh(data Data) {
 		}
 		RankRemedies(rows)
 	}
+	r.TrafficUncovered = w.uncoveredOf(r.Searched)
 	r.Savings = nil
 	if len(r.Stretches) == 0 {
 		return

@@ -63,16 +63,23 @@ chunk of a prefill with the most tokens a second; what each saves; and settings 
 
 Nothing is guessed. Attention, the head and a softmax over the vocabulary are added where they were
 swept: attention as that of one prompt, the others on the last row of each sequence (--sequences), as
-engines run them. What was not swept is imported, as --part attention=FILE.csv with the
-columns m and seconds, perhaps low and high (a 95 % interval), and count, how often a pass has it; or
-it is fitted as a smooth rest to the passes in --measured FILE.csv (m and seconds, perhaps low and
-high). Without either the times are those of the products alone, which is said.
+engines run them. What was not swept is imported, as --part attention=FILE.csv; or it is fitted as a
+smooth rest to whole passes, --measured FILE.csv. Without either the times are those of the products
+alone, which is said.
+
+CSVs have a header, and one line for each M, in any order:
+  --measured, --part  m,seconds       tokens of a pass, and its time in seconds, as in 512,0.01792;
+                                      perhaps low and high, the bounds of a 95 % interval, both or
+                                      neither; of a part perhaps count, how often a pass has it
+  --traffic           m,weight        how often batches of M tokens run, as in 64,0.3: only ratios matter.
+                                      The weight holds up to the next M that is listed, 0 ends a range,
+                                      and the last M is by itself. The header may be left out
 
 Advice is about sizes that were measured or inferred: a batch in between runs as the next larger one.
 docs/advise.md describes the arithmetic, and the settings of each engine.` + exitHelp(
 			"0  advised",
-			"2  products of the model are missing, of two devices, or there more than once; a CSV is wrong",
-			"3  a run file or the disk failed",
+			"2  products of the model are missing, of two devices, or there more than once; a CSV has a wrong cell",
+			"3  a run file or the disk failed, or a CSV can't be opened",
 			"4  a run drifted too far, or no chunk is surely within --latency"),
 		Args:              atLeastArgs("RUN"),
 		ValidArgsFunction: runFiles(0),
@@ -87,8 +94,8 @@ docs/advise.md describes the arithmetic, and the settings of each engine.` + exi
 	flags.StringVar(&opts.dtype, "dtype", "", "data type of the products (default: that of the runs, if it is one)")
 	flags.StringVar(&opts.sequences, "sequences", "1", "sequences of a pass, whose last rows go through the head; all: each token is one, as in decoding")
 	flags.StringArrayVar(&opts.parts, "part", nil, "NAME=FILE.csv: times of a part that was not swept, as attention=FILE.csv (repeatable)")
-	flags.StringVar(&opts.measured, "measured", "", "CSV of whole passes that were measured, to which the rest is fitted")
-	flags.StringVar(&opts.traffic, "traffic", "", "CSV with the columns m and weight: how often each batch size is run (default: flat in log M)")
+	flags.StringVar(&opts.measured, "measured", "", "CSV of m,seconds: whole passes that were measured, to which the rest is fitted")
+	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size is run (default: flat in log M)")
 	flags.IntVar(&opts.sizes, "sizes", 16, "most sizes to capture")
 	flags.DurationVar(&opts.latency, "latency", 0, "bound on the time of a chunk, as in 50ms, 0 for none")
 	flags.StringVar(&opts.minGain, "min-gain", "2%", "gain of a larger size from which on a size is never worth running")
@@ -144,7 +151,7 @@ func (o *adviseOptions) run(paths []string) error {
 	if o.measured != "" {
 		times, err := results.ReadPassTimes(o.measured)
 		if err != nil {
-			return err
+			return badFlag("measured", err)
 		}
 		measured = advice.MeasuredTimes(times)
 	}
@@ -211,9 +218,11 @@ func (o *adviseOptions) options() (advice.Options, error) {
 		return out, usagef("--min-gain: %w", err)
 	}
 	if o.traffic != "" {
-		out.Traffic, err = results.ReadTraffic(o.traffic)
+		if out.Traffic, err = results.ReadTraffic(o.traffic); err != nil {
+			return out, badFlag("traffic", err)
+		}
 	}
-	return out, err
+	return out, nil
 }
 
 // parseGain reads a share, as "2%" or 0.02.
@@ -293,7 +302,7 @@ func (o *adviseOptions) imported(match *advice.Match) error {
 		}
 		times, err := results.ReadPassTimes(path)
 		if err != nil {
-			return err
+			return badFlag("part", err)
 		}
 		match.Replace(advice.ImportPart(name, times))
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -18,8 +19,8 @@ import (
 const (
 	exitClean        = 0
 	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays; outranks 4
-	exitUsage        = 2 // the command line can't be carried out as it stands, or a CSV is wrong
-	exitDevice       = 3 // a device, a run file or the disk failed
+	exitUsage        = 2 // the command line can't be carried out as it stands, or a file that it names has wrong content
+	exitDevice       = 3 // a device, a run file or the disk failed, a file can't be read
 	exitInconclusive = 4 // measured, but no verdict could be reached
 	exitInterrupted  = 130
 )
@@ -49,7 +50,17 @@ func usage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &commandError{code: exitUsage, err: err}
+	return &commandError{code: inputCode(err), err: err}
+}
+
+// inputCode is the code of an error of what a command line names: usage, unless a file can't be read.
+func inputCode(err error) int {
+	var system syscall.Errno
+	var irregular *regular.Error
+	if errors.As(err, &system) || errors.As(err, &irregular) {
+		return exitDevice
+	}
+	return exitUsage
 }
 
 // devicef is an error of a device, a run file or the disk.

@@ -325,7 +325,7 @@ func badFlag(flag string, err error) error {
 		named.What = "--" + flag
 		return usage(&named)
 	}
-	return usagef("--%s: %w", flag, err)
+	return usage(fmt.Errorf("--%s: %w", flag, err))
 }
 
 // completeShapes offers the shapes of the built-in models' projections.

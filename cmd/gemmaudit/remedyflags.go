@@ -1,10 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -18,9 +24,6 @@ type remedyFlags struct {
 	sameBits  bool
 	invariant bool
 }
-
-// remedyFlagNames are those of remedyFlags.
-var remedyFlagNames = []string{"remedies", "engine-kernels", "pads", "predicted", "fill", "same-bits", "batch-invariant"}
 
 func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -71,36 +74,123 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 	if o.Pads = f.pads; o.Pads == rules.PadsInPlace {
 		o.Pads = ""
 	}
-	o.Candidates, o.Kernels, o.Fill, o.SameBits, o.BatchInvariant = f.predicted, f.kernels, f.fill, f.sameBits, f.invariant
+	if len(f.kernels) > 0 {
+		o.Kernels = slices.Compact(slices.Sorted(slices.Values(f.kernels)))
+	}
+	o.Candidates, o.Fill, o.SameBits, o.BatchInvariant = f.predicted, f.fill, f.sameBits, f.invariant
 	return nil
 }
 
-// differs names the first of the given flags that asks for another search than the one that was
-// executed; empty for none.
-func (f *remedyFlags) differs(given func(string) bool, is, was rules.SplitOptions) string {
-	for _, c := range []struct {
-		flag  string
-		other bool
-	}{
-		{"remedies", !sameKinds(is.Kinds, was.Kinds)},
-		{"engine-kernels", !slices.Equal(is.Kernels, was.Kernels)},
-		{"pads", is.Pads != was.Pads},
-		{"predicted", is.Candidates != "" && was.Candidates != "" && is.Candidates != was.Candidates || is.Candidates == rules.CandidatesAll && was.Candidates == ""},
-		{"fill", is.Fill != was.Fill},
-		{"same-bits", is.SameBits != was.SameBits},
-		{"batch-invariant", is.BatchInvariant != was.BatchInvariant},
-	} {
-		if given(c.flag) && c.other {
-			return c.flag
+// searchSetting is what one flag of a search says.
+type searchSetting struct{ flag, value string }
+
+// searchSettings are all that tells one search of remedies from another, as their flags have it.
+func searchSettings(o rules.SplitOptions) []searchSetting {
+	onOff := map[bool]string{false: "off", true: "on"}
+	rulesOr := func(v float64) string {
+		if v == 0 {
+			return "by the rules"
 		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
-	return ""
+	kinds := make([]string, len(o.Kinds))
+	for i, k := range o.Kinds {
+		kinds[i] = string(k)
+	}
+	return []searchSetting{
+		{"among", cmp.Or(o.Among, rules.AmongFlagged)},
+		{"ratio", rulesOr(o.Ratio)},
+		{"max-parts", rulesOr(float64(o.MaxParts))},
+		{"remedies", namesOrAll(kinds)},
+		{"engine-kernels", namesOrAll(o.Kernels)},
+		{"pads", cmp.Or(o.Pads, rules.PadsInPlace)},
+		{"predicted", cmp.Or(o.Candidates, rules.CandidatesLikely)},
+		{"fill", onOff[o.Fill]},
+		{"same-bits", onOff[o.SameBits]},
+		{"batch-invariant", onOff[o.BatchInvariant]},
+	}
 }
 
-// sameKinds compares kinds of remedies in any order.
-func sameKinds(a, b []rules.RemedyKind) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
+// namesOrAll joins names, whose order and number mean nothing.
+func namesOrAll(names []string) string {
+	if len(names) == 0 {
+		return "all"
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
+}
+
+// searchChange is a flag by which two searches differ.
+type searchChange struct{ flag, was, is string }
+
+// String words it: "--pads was in-place and is copied".
+func (c searchChange) String() string {
+	return fmt.Sprintf("--%s was %s and is %s", c.flag, c.was, c.is)
+}
+
+// searchChanges lists by what a search differs from the one before.
+func searchChanges(is, was rules.SplitOptions) []searchChange {
+	var out []searchChange
+	before := searchSettings(was)
+	for i, now := range searchSettings(is) {
+		if now.value != before[i].value {
+			out = append(out, searchChange{now.flag, before[i].value, now.value})
+		}
+	}
+	return out
+}
+
+// given are the changes whose flags are on the command line.
+func given(on func(flag string) bool, changes []searchChange) []searchChange {
+	return slices.DeleteFunc(changes, func(c searchChange) bool { return !on(c.flag) })
+}
+
+// checkEngineKernels refuses a kernel that nothing knows of: neither what was measured nor, as it is asked only
+// then, this machine.
+func checkEngineKernels(names, measured []string, here func() []string) error {
+	unknown := func(known []string) int {
+		return slices.IndexFunc(names, func(name string) bool {
+			base, _ := kernels.SplitCandidate(name)
+			return !slices.Contains(known, name) && !slices.Contains(known, base)
+		})
+	}
+	if unknown(measured) < 0 {
+		return nil
+	}
+	known := slices.Clone(measured)
+	for _, name := range here() {
+		if !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+	}
+	if i := unknown(known); i >= 0 {
+		return usagef("--engine-kernels: unknown kernel %q, expected some of %s", names[i], strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// implementations are the names of all kernels of this machine.
+func (a *app) implementations() []string {
+	var names []string
+	for _, d := range a.registry().Devices() {
+		for _, o := range kernels.Operations() {
+			for _, k := range kernels.Implementations(d, o) {
+				if !slices.Contains(names, k.Name()) {
+					names = append(names, k.Name())
+				}
+			}
+		}
+	}
+	return names
+}
+
+// measuredKernels are the kernels of series, a library standing for its further choices.
+func measuredKernels(series []results.SeriesKey) []string {
+	var names []string
+	for _, key := range series {
+		name, _ := kernels.SplitCandidate(key.Kernel)
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

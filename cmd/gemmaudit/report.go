@@ -121,7 +121,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	var found *rules.SplitsResult
 	if remedies != nil {
 		found = remedies.Result
-	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false); err != nil {
+	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false, false); err != nil {
 		return err
 	}
 	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {

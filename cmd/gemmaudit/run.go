@@ -79,6 +79,9 @@ again, executes splits, padding and other kernels where they promise a gain, and
 findings, tables and a report with plots. Remedies are searched for every row, as
 splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 
+--resume goes on with the plan of the run and with its flags of remedies (--remedies, --engine-kernels,
+--pads, --predicted, --fill, --same-bits, --batch-invariant); another value of one is an error.
+
   run.db                     every sample
   index.html, report.md      the report, with plots/
   findings.json, splits.json what was found, with its proof
@@ -145,6 +148,9 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := checkEngineKernels(o.search.Kernels, kernelsOf(plan), a.implementations); err != nil {
+		return err
+	}
 	folder := o.out
 	if folder == "" {
 		folder = a.newFolder(o.parent, plan.Devices())
@@ -153,7 +159,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
 	o.goOn = o.resumeRun(cmd, folder)
-	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, o.goOn)
+	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
 	if run != nil {
 		defer run.Close()
 	}
@@ -179,6 +185,9 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 		return err
 	}
 	defer run.Close()
+	if err := o.restoreSearch(cmd, run, plan); err != nil {
+		return err
+	}
 	most := limitsOf(plan)
 	if err := o.plan.renewDeadline(plan); err != nil {
 		return err
@@ -190,17 +199,35 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	return o.evaluate(ctx, o.out, run, sum, cfg, most, images)
 }
 
+// restoreSearch has remedies sought as the run was told to at its start. A run that was not told is told by
+// the command line.
+func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *sweep.Plan) error {
+	was, err := kept[rules.SplitOptions](run, stateSearch)
+	if err != nil {
+		return err
+	}
+	if was == nil {
+		if err := checkEngineKernels(o.search.Kernels, kernelsOf(plan), o.app.implementations); err != nil {
+			return err
+		}
+		return keep(run, stateSearch, &o.search)
+	}
+	if changes := given(cmd.Flags().Changed, searchChanges(o.search, *was)); len(changes) > 0 {
+		again := []string{"splits", run.Path(), "--execute"}
+		return hint(usagef("--%s can't be changed by --resume: the run was begun with %s", changes[0].flag, changes[0].was),
+			"`%s` with --%s seeks remedies in another way", commandLine(again), changes[0].flag)
+	}
+	o.search = *was
+	return nil
+}
+
 // resumeRun is the command that goes on with a run in a folder: what its command
-// line said of the verdict and of the output is in no run file, so it is repeated.
+// line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
-	kept := append([]string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "images", "output"}, remedyFlagNames...)
+	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "images", "output"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch list, is := f.Value.(pflag.SliceValue); {
-		case !slices.Contains(kept, f.Name):
-		case is:
-			args = append(args, "--"+f.Name+"="+strings.Join(list.GetSlice(), ","))
-		default:
+		if slices.Contains(kept, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -232,7 +259,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		a.notef("executing remedies")
 	}
 	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
-		return a.findSplits(ctx, run, cfg, o.search, confirm)
+		return a.findSplits(ctx, run, cfg, o.search, confirm, true)
 	})
 	if err != nil {
 		return o.stopped(ctx, err, run)

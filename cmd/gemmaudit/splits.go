@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +58,12 @@ has room, since whoever launches allocates it. With both, a pad that pays with t
 
 --fill executes Ms between those that were swept. If the whole sample of a stretch pays, the table
 holds for each M of it; if not, for the swept ones alone. A table says how many of all integers
-it serves. --traffic weighs rows by how often they are served, and the summary says what the whole
-table saves in a second of it.
+it serves.
+
+--traffic weighs rows by how often they are served, and the summary says what the whole table saves in
+a second of it. It names a CSV with the columns m and weight; the weight of an M holds up to the next one
+that is listed, and only ratios of weights matter. Traffic below the first and above the last swept M counts
+for nothing, and its share is said.
 
 Remedies that pay are proven with their result: its error against float64 beside the direct
 product's, whether the bits are the same, and whether a row has the same bits at other Ms. What is
@@ -68,10 +71,12 @@ wrong by the correctness check is no remedy. --same-bits and --batch-invariant k
 
 What was executed is kept in the run. While it holds it is shown, and written to tables,
 without a device; --execute executes anew, and so does a search with another --among, --ratio,
---max-parts, or flag of what the engine can do. --method article predicts, whatever is kept. A change of a key of the rules
-file that remedies rest on (threshold where only flagged rows were searched, fdr,
-confidence, clock_mhz, min_samples, drift_bound, remedy's margin, slower and max_parts), or more
-samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
+--max-parts, or flag of what the engine can do. What another search has found takes the place of what
+is kept only with --execute, and only if some remedy pays; stderr says so.
+
+--method article predicts, whatever is kept. A change of a key of the rules file that remedies rest on
+(threshold where only flagged rows were searched, fdr, confidence, clock_mhz, min_samples,
+drift_bound, remedy's margin, slower and max_parts), or more samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
 4 unless they are executed anew. --execute=false shows predictions; with --table, what is kept.
 
 Slow rows are those that the monotonic rule flags. --among all searches every row, as the
@@ -137,6 +142,9 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	defer func() { run.Close() }()
+	if err := o.checkKernels(run, search.Kernels); err != nil {
+		return err
+	}
 	if cfg.Method == rules.MethodArticle && o.given("execute") && o.execute {
 		return usagef("--execute can't be combined with --method article, which only predicts")
 	}
@@ -158,7 +166,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 			}
 			outdated = undone{} // it is renewed
 		}
-		if found, err = a.findSplits(ctx, run, cfg, search, execute); err != nil {
+		if found, err = a.findSplits(ctx, run, cfg, search, execute, o.given("execute")); err != nil {
 			return err
 		}
 	}
@@ -212,17 +220,8 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config, search rules.S
 	if err != nil || remedies == nil {
 		return nil, outdated, err
 	}
-	was := remedies.Search
-	switch {
-	case o.given("among") && search.Among != cmp.Or(was.Among, rules.AmongFlagged),
-		o.given("ratio") && search.Ratio != was.Ratio,
-		o.given("max-parts") && search.MaxParts != was.MaxParts:
-		o.app.notef("the remedies that %s keeps are of another search: among %s, ratio %v, %d parts at most (0: by the rules)",
-			run.Path(), cmp.Or(was.Among, rules.AmongFlagged), was.Ratio, was.MaxParts)
-		return nil, outdated, nil
-	}
-	if flag := o.remedies.differs(o.given, search, was); flag != "" {
-		o.app.notef("the remedies that %s keeps are of another search: it had another --%s", run.Path(), flag)
+	if changes := given(o.given, searchChanges(search, remedies.Search)); len(changes) > 0 {
+		o.app.notef("the remedies that %s keeps were sought in another way: %v", run.Path(), changes[0])
 		return nil, outdated, nil
 	}
 	o.app.notef("remedies as they were executed before; --execute executes them anew")
@@ -251,17 +250,24 @@ func (o *splitsOptions) nothingToWrite(path string, meta results.Meta, found *ru
 			executed++
 		}
 	}
-	why := "none is predicted to pay"
+	why, do := report.SplitsSummary(found), ""
 	switch {
 	case len(found.Stretches) > 0:
 		why = "what pays is of operations that a table has no place for"
 	case executed > 0:
 		why = fmt.Sprintf("of %d that were executed none pays", executed)
 	case len(found.Splits)+found.Untried > 0:
-		why = "none was executed, and predictions are no proof"
+		why, do = "none was executed, and predictions are no proof", "--execute on the machine of the run proves remedies; "
+	case found.LeftOut > 0:
+		why = "the results of all that are predicted are others than were asked for, or nobody can say"
+		do = "without --same-bits and --batch-invariant remedies are executed whatever their results are; "
+	case len(found.Searched) == 0:
+		do = "--engine-kernels names kernels of the run; "
+	case found.Scope != nil && found.Scope.Rows == 0 && found.Scope.Few == 0:
+		do = "--among all searches every row; "
 	}
 	return hint(inconclusivef("%s: no remedy to write, so %s not written: %s", path, strings.Join(o.tables, ", ")+" "+isAre(len(o.tables)), why),
-		"--execute on the machine of the run proves remedies; --allow-empty writes a table without any"), nil
+		"%s--allow-empty writes a table without any", do), nil
 }
 
 // search parses the flags of the search.
@@ -281,8 +287,26 @@ func (o *splitsOptions) search() (rules.SplitOptions, error) {
 	return search, nil
 }
 
-// findSplits searches remedies, with the device asked when execute says so.
-func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config, search rules.SplitOptions, execute bool) (*rules.SplitsResult, error) {
+// checkKernels refuses names of kernels that neither the run nor this machine has, nor the search before
+// was given.
+func (o *splitsOptions) checkKernels(run *results.Run, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	series, err := run.Series()
+	if err != nil {
+		return err
+	}
+	keys := make([]results.SeriesKey, len(series))
+	for i, s := range series {
+		keys[i] = s.Key
+	}
+	return checkEngineKernels(names, measuredKernels(keys), o.app.implementations)
+}
+
+// findSplits searches remedies, with the device asked when execute says so. What was executed is kept in the
+// run; asked says that it is to take the place of what another search has proven.
+func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config, search rules.SplitOptions, execute, asked bool) (*rules.SplitsResult, error) {
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return nil, err
@@ -298,5 +322,5 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 	if err := errors.Join(err, measurer.Close()); err != nil {
 		return nil, err
 	}
-	return found, keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()))
+	return found, a.keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()), asked)
 }

@@ -183,7 +183,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		out = filepath.Join(folder, "run.db")
 	}
-	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), a.resumeSweep(out))
+	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), nil, a.resumeSweep(out))
 	if run != nil {
 		defer run.Close()
 	}
@@ -201,12 +201,17 @@ func (o *sweepOptions) checkAgainst(plan *sweep.Plan) error {
 }
 
 // sweepInto creates the run file of a plan and measures the plan into it; cfg says
-// whose verdict is open, goOn is the command that goes on after an interruption. A
-// plan of which nothing can be measured leaves no file.
-func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config, goOn string) (*results.Run, *sweep.Summary, error) {
+// whose verdict is open, search how remedies are sought, nil for not at all, goOn is the
+// command that goes on after an interruption. A plan of which nothing can be measured leaves no file.
+func (a *app) sweepInto(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config, search *rules.SplitOptions, goOn string) (*results.Run, *sweep.Summary, error) {
 	run, err := a.createRun(ctx, path, plan, cfg)
 	if err != nil {
 		return nil, nil, err
+	}
+	if search != nil {
+		if err := keep(run, stateSearch, search); err != nil {
+			return nil, nil, errors.Join(err, run.Close())
+		}
 	}
 	run, sum, err := a.measure(ctx, run, plan, goOn)
 	var deadline *sweep.DeadlineError

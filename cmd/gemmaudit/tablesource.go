@@ -116,6 +116,9 @@ func (a *app) tableOfRun(path string) (*tableSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the table: %w", err)
 	}
+	if !slices.ContainsFunc(t.Series, func(s table.Series) bool { return len(s.Intervals) > 0 }) {
+		return nil, hint(inconclusivef("%s holds no remedy that was executed and pays", path), "`%s` seeks them for every row, on its machine", commandLine([]string{"splits", path, "--execute", "--among", "all"}))
+	}
 	return &tableSource{path: path, table: t}, nil
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	stateAudit  = "verdict-audit"
 	stateSplits = "verdict-splits"
+	// stateSearch is how the run command was told to seek remedies.
+	stateSearch = "remedy-search"
 )
 
 // keep stores what a device has shown, for commands that do not ask it.
@@ -41,7 +43,10 @@ func (e *unreadable) Unwrap() error { return e.err }
 
 // HintText says how to do without it, and how to get it anew.
 func (e *unreadable) HintText() string {
-	if e.key == stateSplits {
+	switch e.key {
+	case stateSearch:
+		return fmt.Sprintf("`%s` executes remedies, on the machine of the run", commandLine([]string{"splits", e.path, "--execute"}))
+	case stateSplits:
 		return fmt.Sprintf("`%s` executes remedies anew, on the machine of the run; `%s` predicts them without",
 			commandLine([]string{"splits", e.path, "--execute"}), commandLine([]string{"splits", e.path, "--execute=false"}))
 	}
@@ -160,10 +165,34 @@ func (a *app) sweepVerdict(ctx context.Context, run *results.Run, data rules.Dat
 	return audit, u, nil
 }
 
-// keepRemedies stores executed remedies, under the conditions of keepProof.
-func keepRemedies(ctx context.Context, run *results.Run, remedies *rules.ExecutedRemedies) error {
+// keepRemedies stores executed remedies, under the conditions of keepProof. What another search has proven, and
+// still holds, gives way only to what was asked for, and never to nothing.
+func (a *app) keepRemedies(ctx context.Context, run *results.Run, remedies *rules.ExecutedRemedies, asked bool) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil
+	}
+	was, err := kept[rules.ExecutedRemedies](run, stateSplits)
+	var damaged *unreadable
+	if errors.As(err, &damaged) {
+		a.warnf("%v; it is replaced", err)
+	} else if err != nil {
+		return err
+	}
+	if was != nil && was.Result != nil && len(was.Result.Stretches) > 0 {
+		before, found := len(was.Result.Stretches), len(remedies.Result.Stretches)
+		proven := plural(before, "proven remedy", "proven remedies")
+		switch other := len(searchChanges(remedies.Search, was.Search)) > 0; {
+		case other && found == 0:
+			a.warnf("%s: this search has found no remedy that pays; the run keeps the %s of another search", run.Path(), proven)
+			return nil
+		case other && !asked && was.SameSettings(remedies):
+			a.notef("%s keeps the %s of another search; --execute puts these in their place", run.Path(), proven)
+			return nil
+		case found == 0:
+			a.warnf("%s: the %s that it kept no longer pay, and are removed", run.Path(), proven)
+		case other:
+			a.warnf("%s: the %s that it kept, of another search, are replaced by %d", run.Path(), proven, found)
+		}
 	}
 	return keep(run, stateSplits, remedies)
 }

@@ -12,7 +12,8 @@
 // An interval covers all M from From to To, ends included. Where a sweep measured
 // only every Step-th M, the Ms between two neighbours on that grid are covered
 // only when both neighbours carry the same action; the interval then spans both,
-// and its Step says how dense the evidence is. Of an interval that is Filled a sample of the Ms
+// and its Step says how dense the evidence is; where that changes, the Ms between belong to the interval
+// that ends at the larger neighbour. Of an interval that is Filled a sample of the Ms
 // between was measured as well. An action with sizes in it (the
 // leading parts of a split, the M to pad to) applies the same sizes to every M of
 // the interval.
@@ -166,13 +167,19 @@ type Numerics struct {
 type Interval struct {
 	From int `json:"from"` // the first M
 	To   int `json:"to"`   // the last M, included
-	// Step is the distance of the Ms that were measured; 0 and 1 mean each.
+	// Step is the distance of the Ms that were measured, counted back from To; 0 and 1 mean each. From is one of them,
+	// or the M right behind that at which the interval before ends.
 	Step int `json:"step,omitempty"`
 	// Filled says that both ends, and a sample of the Ms between those that were swept, were measured
 	// and paid: the action holds for every M.
 	Filled bool    `json:"filled,omitempty"`
 	Action Action  `json:"action"`
 	Proofs []Proof `json:"proofs,omitempty"` // ascending in M
+}
+
+// FirstMeasured is the first M of the interval that was measured, by its Step.
+func (iv Interval) FirstMeasured() int {
+	return iv.From + (iv.To-iv.From)%max(1, iv.Step)
 }
 
 // Product is what a series serves, for every M: C[M,N] = A[M,K] · B by a kernel.

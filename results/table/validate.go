@@ -197,7 +197,8 @@ func (v *validator) series(s *Series) {
 			v.fail("%s: begins before the one before it ends, at m%d", where, end)
 		}
 		end = max(end, iv.To)
-		if iv.Step < 0 || iv.Step > maxSize || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 {
+		// From is a measured M, or the one right behind that at which the interval before ends.
+		if iv.Step < 0 || iv.Step > maxSize || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 && (iv.To-iv.From+1)%iv.Step != 0 {
 			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
 		}
 		if iv.Filled && iv.Step > 1 {

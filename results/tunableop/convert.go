@@ -60,7 +60,7 @@ func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 				out.Left[why]++
 				continue
 			}
-			for m := iv.From; m <= iv.To; m += max(1, iv.Step) {
+			for m := iv.FirstMeasured(); m <= iv.To; m += max(1, iv.Step) {
 				product := line(s.Product, m)
 				if named[product] {
 					out.Left["another kernel's entry is for the same product"]++

@@ -123,7 +123,7 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 		a.Skips, a.Skipping = skips, p.skipping(skips, load)
 	}
 	a.Chunk = p.AdviseChunk(o.Latency, draws, random.NormFloat64)
-	a.Settings = settings(o.Engines, a.Sizes.Captured, a.Chunk.M)
+	a.Settings = settings(o.Engines, a.Sizes.Captured, a.Chunk)
 	if a.Sizes.Covered < 1 {
 		a.warn("%.3g %% of the traffic is of batches above m%d, the largest size that is known: nothing is said of them", 100*(1-a.Sizes.Covered), p.ms[len(p.ms)-1])
 	}
@@ -134,11 +134,19 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 // found, sizes that lose some per cent, is within it.
 const looseScatter = 0.03
 
+// leastRatio and mostRatio bound what measured passes take as a multiple of their parts. A pass takes no less than
+// its parts, but for another clock, and one that takes a hundred times as much is none of theirs: milliseconds
+// that are given as seconds are a thousand times as long.
+const leastRatio, mostRatio = 0.1, 100
+
 // warnRest says what of a rest is to be known.
 func (a *Advice) warnRest() {
 	r := a.Rest
 	if r.Scatter > looseScatter {
 		a.warn("measured passes scatter by %.1f %% about the fit: they are noisy, or parts are of another library or model", 100*r.Scatter)
+	}
+	if r.Ratio > mostRatio || r.Ratio < leastRatio {
+		a.warn("measured passes take %.3g times what their parts do, in the median: are their times in seconds, and of this model?", r.Ratio)
 	}
 	if r.Faster {
 		a.warn("at some size the measured passes take less than the parts by themselves: another clock, library or model than those of the runs")

@@ -22,9 +22,34 @@ type Chunk struct {
 	M               int            `json:"m"`
 	Seconds         rules.Interval `json:"seconds,omitzero"`
 	TokensPerSecond rules.Interval `json:"tokens_per_second,omitzero"`
+	// OverM is the usual size with the most tokens a second of those that are known and within the bound, 0 for
+	// none. Gain is that of the advised chunk over it, and Gains says whether there is any.
+	OverM int            `json:"over_m,omitempty"`
+	Gain  rules.Interval `json:"gain,omitzero"`
+	Gains Gains          `json:"gains,omitempty"`
 	// Best are the best few, the advised one first; Usual compares with those that are usual.
 	Best  []ChunkSize  `json:"best"`
 	Usual []UsualChunk `json:"usual"`
+}
+
+// Gains says whether an advice is worth following, by the interval of its gain.
+type Gains string
+
+// The values of Gains; it is empty where there is nothing to compare with.
+const (
+	GainsSurely  Gains = "yes"        // the lower bound is above 1
+	GainsUnsure  Gains = "not surely" // neither
+	GainsNothing Gains = "no"         // the upper bound is at most 1
+)
+
+func gainsOf(gain rules.Interval) Gains {
+	switch {
+	case gain.Lo > 1:
+		return GainsSurely
+	case gain.Hi <= 1:
+		return GainsNothing
+	}
+	return GainsUnsure
 }
 
 // ChunkSize is a size with its rate.
@@ -79,20 +104,28 @@ func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) 
 	if len(ranked) > 0 {
 		c.M, c.Seconds, c.TokensPerSecond = c.Best[0].M, c.Best[0].Seconds, c.Best[0].TokensPerSecond
 	}
+	over := 0.0 // tokens a second of OverM
 	for _, m := range UsualChunks {
 		i, known := slices.BinarySearch(p.ms, m)
 		u := UsualChunk{ChunkSize: ChunkSize{M: m}, Known: known}
 		if known {
 			u.ChunkSize, u.WithinLatency = p.chunkSize(i), within[i]
 			if len(ranked) > 0 {
-				log, sd := p.bestOver(allowed, i, drawn)
-				u.Saving = saving(1/p.rate(i, p.seconds), 1/p.rate(ranked[0], p.seconds), log, sd, p.leastDF())
+				if u.Saving = nothing(1 / p.rate(i, p.seconds)); ranked[0] != i {
+					log, sd := p.bestOver(allowed, i, drawn)
+					u.Saving = saving(1/p.rate(i, p.seconds), 1/p.rate(ranked[0], p.seconds), log, sd, p.leastDF())
+				}
+			}
+			if within[i] && (c.OverM == 0 || p.rate(i, p.seconds) > over) {
+				c.OverM, c.Gain, c.Gains, over = m, u.Gain, gainsOf(u.Gain), p.rate(i, p.seconds)
 			}
 			up, _ := slices.BinarySearch(allowed, i+1)
 			if below := allowed[:up]; len(below) > 0 {
 				u.BestM = p.ms[p.best(below, p.seconds)]
-				log, sd := p.bestOver(below, i, drawn)
-				u.BestGain = around(log, sd, p.leastDF())
+				if u.BestGain = nothing(0).Gain; u.BestM != m {
+					log, sd := p.bestOver(below, i, drawn)
+					u.BestGain = around(log, sd, p.leastDF())
+				}
 			}
 		}
 		c.Usual = append(c.Usual, u)

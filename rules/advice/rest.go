@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Measured are whole passes that were timed at some sizes, ascending in M.
@@ -43,6 +44,8 @@ type Rest struct {
 	ToM    int `json:"to_m"`
 	// Unmatched are measured sizes at which the parts are not known.
 	Unmatched []int `json:"unmatched,omitempty"`
+	// Ratio is what the measured passes take ÷ what their parts do, in the median.
+	Ratio float64 `json:"measured_to_parts"`
 	// Outside are sizes at which the parts are known and that lie outside of FromM to ToM: of
 	// these nothing is said.
 	Outside []int `json:"outside,omitempty"`
@@ -73,6 +76,7 @@ func (p *Passes) AddRest(measured Measured) (*Rest, error) {
 	if len(of) < leastMeasured {
 		return nil, fmt.Errorf("of %d measured passes %d are at sizes that the parts are known at, expected at least %d", len(measured), len(of), leastMeasured)
 	}
+	r.Ratio = p.ratio(at, of)
 	r.Fitted, r.FromM, r.ToM = len(of), of[0].M, of[len(of)-1].M
 	for _, m := range p.ms {
 		if m < r.FromM || m > r.ToM {
@@ -84,6 +88,16 @@ func (p *Passes) AddRest(measured Measured) (*Rest, error) {
 	r.FactorFrom, r.FactorTo, r.Scatter = f.factor(at[0]), f.factor(at[len(at)-1]), f.scatter
 	p.apply(f, r)
 	return r, nil
+}
+
+// ratio is the median of measured passes ÷ the parts at their sizes.
+func (p *Passes) ratio(at []int, of []Time) float64 {
+	ratios := make([]float64, len(of))
+	for k, t := range of {
+		ratios[k] = t.Seconds / p.parts[at[k]]
+	}
+	slices.Sort(ratios)
+	return stat.Quantile(0.5, stat.Empirical, ratios, nil)
 }
 
 // fit is a penalised least-squares fit of measured ÷ measured = 1 by the parts and smooth functions.

@@ -14,6 +14,8 @@ type Setting struct {
 	// Form is where it goes: "command line", or "YAML" of a configuration.
 	Form string `json:"form"`
 	Text string `json:"text"`
+	// Gains says of a chunk whether it gains over the usual ones, see [Chunk]; empty of other advices.
+	Gains Gains `json:"gains,omitempty"`
 	// Note says what to know about it; empty for nothing.
 	Note string `json:"note,omitempty"`
 }
@@ -78,15 +80,15 @@ func Engines() []string {
 }
 
 // settings are those of the named engines; no chunk is set where none was found.
-func settings(names []string, sizes []int, chunk int) []Setting {
+func settings(names []string, sizes []int, chunk Chunk) []Setting {
 	out := []Setting{}
 	for _, e := range engines {
 		if !slices.Contains(names, e.name) {
 			continue
 		}
-		if chunk > 0 {
-			s := e.chunk(chunk)
-			s.Engine, s.Advice = e.name, "chunk"
+		if chunk.M > 0 {
+			s := e.chunk(chunk.M)
+			s.Engine, s.Advice, s.Gains = e.name, "chunk", chunk.Gains
 			out = append(out, s)
 		}
 		if e.capture != nil {

@@ -56,6 +56,11 @@ func saving(usual, advised float64, log, sd, df float64) Saving {
 	return s
 }
 
+// nothing is the saving of what is usual over itself.
+func nothing(seconds float64) Saving {
+	return Saving{Usual: seconds, Advised: seconds, Gain: rules.Interval{Lo: 1, Mid: 1, Hi: 1}}
+}
+
 // Load is how often each batch size up to a largest one is run.
 type Load struct {
 	cumulative []float64 // weight of all sizes up to m
@@ -305,7 +310,9 @@ func (p *Passes) AdviseSizes(load *Load, most, draws int, normal func() float64)
 			w := padded(p.ms, captured, load, reach[k])
 			bias, sd := meanAndDeviation(excess[k])
 			u, v := sum(usual[k], p.seconds), sum(w, p.seconds)
-			a.Saving = saving(u, v, math.Log(u/v)-bias, sd, p.leastDF())
+			if a.Saving = nothing(u); !slices.Equal(w, usual[k]) { // other batches run at other sizes
+				a.Saving = saving(u, v, math.Log(u/v)-bias, sd, p.leastDF())
+			}
 		}
 		s.Against = append(s.Against, *a)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // known are passes whose times are known to sd, a share, each by itself.
@@ -131,8 +132,12 @@ func TestUsualLists(t *testing.T) {
 		t.Errorf("gain %v has no interval", g)
 	}
 	all := s.Against[2]
-	if all.Name != "all known sizes" || len(all.Unknown) > 0 || math.Abs(all.Usual-all.Advised) > 1e-12 {
+	if all.Name != "all known sizes" || len(all.Unknown) > 0 || all.Usual != all.Advised {
 		t.Errorf("all sizes: %+v", all)
+	}
+	// The advised list is this one.
+	if one := (rules.Interval{Lo: 1, Mid: 1, Hi: 1}); all.Gain != one || all.Saved != (rules.Interval{}) {
+		t.Errorf("a list gains %v over itself, and saves %v", all.Gain, all.Saved)
 	}
 	if _, err := NewLoad(results.Traffic{{M: 200, Weight: 1}}, 16, 100); err == nil {
 		t.Error("a traffic above all sizes is accepted")

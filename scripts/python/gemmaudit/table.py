@@ -450,7 +450,8 @@ def _interval(o: _Object, version: int) -> Interval:
             raise TableError(f"{o.where}: proof at m{p.m}, expected ascending m inside the interval")
         proofs.append(p)
     step, filled = o.whole("step", 0), o.flag("filled") if version > 3 else False
-    if step > 1 and (last - first) % step:
+    # It begins at a measured M, or right behind that at which the interval before it ends.
+    if step > 1 and (last - first) % step and (last - first + 1) % step:
         raise TableError(f"{o.where}: step {step} does not lead from one end to the other")
     if filled and step > 1:
         raise TableError(f"{o.where}: it is filled with step {step}, expected none")
