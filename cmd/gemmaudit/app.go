@@ -204,7 +204,9 @@ func (a *app) devices() ([]kernels.Device, error) {
 	}
 	if err != nil {
 		code := exitUsage
-		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool { return m.Name == a.device }) {
+		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool {
+			return m.Name == a.device || m.Broken && strings.HasPrefix(a.device, m.Name+":")
+		}) {
 			code = exitDevice // it is there, and can't be used
 		}
 		return nil, hint(&commandError{code: code, err: err}, "`gemmaudit devices` lists what this machine has")
