@@ -93,8 +93,14 @@ func (f faults) write(run *results.Run) error {
 
 // ForgetFaults has the cases with which a device failed measured like all others again.
 func ForgetFaults(run *results.Run) error {
-	if _, any, err := run.State(StateFaults); err != nil || !any {
+	all, err := readFaults(run)
+	if err != nil || len(all) == 0 {
 		return err
+	}
+	for id := range all {
+		if err := run.Forgive(id, results.PhaseSweep); err != nil {
+			return err
+		}
 	}
 	return faults{}.write(run)
 }

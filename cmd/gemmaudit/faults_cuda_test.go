@@ -52,6 +52,10 @@ const (
 func sweepWithFault(dir string) faulted {
 	var out faulted
 	path := filepath.Join(dir, "run.db")
+	limit := time.Minute
+	if strings.HasSuffix(os.Getenv("FAKE_CUDA_FAIL"), fmt.Sprintf(":%d", hangs)) {
+		limit = 400 * time.Millisecond
+	}
 	start := func(args ...string) (code, processes int, said string) {
 		var stdout, stderr bytes.Buffer
 		replacement := ""
@@ -71,14 +75,14 @@ func sweepWithFault(dir string) faulted {
 				now = now.Add(20 * time.Millisecond)
 				return now
 			}
-			a.patience = 400 * time.Millisecond
+			a.patience = limit
 			next := ""
 			a.replace = func(variable string) error {
 				next = variable
 				return nil
 			}
 			processes++
-			code = a.main(append([]string{"sweep", "--device", "cuda:0", "--case-timeout", "200ms", "--out", path}, args...))
+			code = a.main(append([]string{"sweep", "--device", "cuda:0", "--case-timeout", limit.String(), "--out", path}, args...))
 			if replacement = next; next == "" {
 				return code, processes, stderr.String()
 			}
