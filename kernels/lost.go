@@ -10,6 +10,16 @@ import (
 // before it stays good, and a sweep can be resumed.
 var ErrDeviceLost = errors.New("device lost")
 
+// ErrContextLost is an [ErrDeviceLost] that what ran on the device has brought about: an illegal
+// address, a launch that failed. The device itself is sound, and a new process can use it. It is
+// wrapped in place of ErrDeviceLost, which errors.Is finds in it too.
+var ErrContextLost error = contextLost{}
+
+type contextLost struct{}
+
+func (contextLost) Error() string        { return ErrDeviceLost.Error() }
+func (contextLost) Is(target error) bool { return target == ErrDeviceLost }
+
 // FreeMemory is what can be taken of a device's memory, in bytes, as well as it can be
 // known: false when the device tells nothing.
 func FreeMemory(d Device) (bytes int64, known bool) {

@@ -214,6 +214,7 @@ func mergeStates(states []map[string]string) map[string]string {
 				return !ok || v != value
 			})
 			switch {
+			case key == "faults": // by the ids that cases have in one run
 			case agree:
 				out[key] = value
 			case key == "status":

@@ -33,16 +33,19 @@ type landing func(started time.Time, span kernels.Span, err error) error
 // execution use the same copy, as they would. Where launches are to be serial, they do not
 // overlap. The error is one of a landing.
 func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then landing) error {
-	if b.unready(s) {
+	if b.unready(s) || b.keepsAlone(s) {
 		if err := b.land(); err != nil {
 			return err
 		}
 	}
 	f := &flight{station: s, n: n, serial: serial, then: then}
+	b.dog.enter(b.aloft()+f.expected(), "", b.onDevice(s)...)
 	err := b.stage(ctx, f)
 	if err == nil {
 		err = b.start(ctx, f)
 	}
+	err = b.lost(err, s)
+	b.dog.leave()
 	if err != nil {
 		began := b.watch.time()
 		if err := b.land(); err != nil {
@@ -56,6 +59,12 @@ func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then la
 		}
 	}
 	return nil
+}
+
+// keepsAlone says whether a case shares the device with none of those in flight, or one of these
+// with no other.
+func (b *rig) keepsAlone(s *station) bool {
+	return b.alone[s.c.ID] || len(b.flights) > 0 && b.alone[b.flights[0].station.c.ID]
 }
 
 // unready says whether something must run on the device before a case can be launched: what
@@ -151,7 +160,12 @@ func (b *rig) whole(f *flight) (kernels.Span, error) {
 // landFirst waits for the block that was started first.
 func (b *rig) landFirst() error {
 	f := b.flights[0]
+	b.dog.enter(b.aloft(), "", b.onDevice(nil)...)
 	span, err := b.whole(f)
+	if err = b.lost(err, nil); b.fault != nil {
+		err = b.fault // what ended after it may be wrong
+	}
+	b.dog.leave()
 	ended := b.watch.time()
 	b.flights[0] = nil
 	b.flights = b.flights[1:]
@@ -190,9 +204,14 @@ func (b *rig) land() (err error) {
 // aloft is how long the blocks in flight are expected to take.
 func (b *rig) aloft() (t time.Duration) {
 	for _, f := range b.flights {
-		t += time.Duration(f.station.seconds * float64(f.n) * 1e9)
+		t += f.expected()
 	}
 	return t
+}
+
+// expected is how long a block is to take.
+func (f *flight) expected() time.Duration {
+	return time.Duration(f.station.seconds * float64(f.n) * 1e9)
 }
 
 // run executes a case n times as a block of its own and waits for it. What is in flight lands

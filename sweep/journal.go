@@ -14,6 +14,8 @@ type journal struct {
 	run *results.Run
 	mu  sync.Mutex
 	seq int64
+	// first is the seq that the first block of this start has.
+	first int64
 }
 
 func openJournal(run *results.Run) (*journal, error) {
@@ -23,7 +25,15 @@ func openJournal(run *results.Run) (*journal, error) {
 	}
 	var err error
 	j.seq, err = run.NextSeq()
+	j.first = j.seq
 	return j, err
+}
+
+// taken is how many samples this start has stored.
+func (j *journal) taken() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return int(j.seq - j.first)
 }
 
 // append gives the sample its place in the run's order and stores it.
@@ -55,13 +65,16 @@ const telemetryEvery = 20 * time.Millisecond
 // gauge reads a device's telemetry, seldom.
 type gauge struct {
 	device kernels.Device
+	dog    *watchdog
 	read   time.Time
 	last   kernels.Telemetry
 }
 
 func (g *gauge) at(now time.Time) kernels.Telemetry {
 	if g.read.IsZero() || now.Sub(g.read) >= telemetryEvery {
+		g.dog.enter(0, "tell its state")
 		g.last, g.read = g.device.Telemetry(), now
+		g.dog.leave()
 	}
 	return g.last
 }

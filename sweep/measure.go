@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type MeasureConfig struct {
 	MinLaunches  int
 	Sentinel     SentinelConfig // how the warm-up ends
 	MemoryBudget int64          // bytes for weights on each device; 0 is a share of what is free
+	CaseTimeout  time.Duration  // as a [Runner] has it
 	Observer     Observer       // is told of samples and failures; nil of nothing
 	Now          func() time.Time
 }
@@ -43,6 +45,10 @@ type Measurer struct {
 	local   map[results.CaseKey]int64       // ids given here, without a run
 	calls   uint64
 	learnt  bool // what the sweep in Out tells of the devices' state
+	faults  faults
+	failed  map[results.CaseKey]error // cases with faults that are not measured
+	skipped []results.Case            // those of them that were asked for
+	fault   *FaultError               // after which nothing more is measured
 }
 
 // lab is a device with what its cases have taught so far.
@@ -93,22 +99,31 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 	}
 	m := &Measurer{cfg: cfg, journal: j, rigs: map[string]*lab{},
 		rounds: map[results.Phase]map[int64]int{}, local: map[results.CaseKey]int64{}}
+	if err := m.learnFaults(); err != nil {
+		return nil, err
+	}
 	for _, d := range cfg.Devices {
-		b := newRig(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches)
+		b, err := newRig(d, cfg.Distribution, cfg.Seed, cfg.BlockTarget, cfg.MinLaunches, cfg.CaseTimeout)
+		if err != nil {
+			return nil, err
+		}
 		if cfg.MemoryBudget > 0 {
 			b.budget = cfg.MemoryBudget
 		}
-		b.watch.now = cfg.Now
-		m.rigs[b.spec.ID] = &lab{rig: b, gauge: gauge{device: d}, stations: map[results.CaseKey]*station{}}
+		b.watch.now, b.alone = cfg.Now, m.faults.alone()
+		m.rigs[b.spec.ID] = &lab{rig: b, gauge: gauge{device: d, dog: b.dog}, stations: map[results.CaseKey]*station{}}
 	}
 	return m, nil
 }
 
-// Close frees weights and operands on every device.
+// Close frees weights and operands on every device but one that hangs.
 func (m *Measurer) Close() error {
 	var errs []error
 	for _, l := range m.rigs {
-		errs = append(errs, l.close())
+		if m.fault != nil && m.fault.Hung > 0 && m.fault.Device == l.spec.ID {
+			continue
+		}
+		errs = append(errs, l.dog.guard(l.close))
 	}
 	return errors.Join(errs...)
 }
@@ -117,7 +132,8 @@ func (m *Measurer) Close() error {
 // new random order each round that keeps groups together, as far as their weights are in
 // memory together. The result has one slice per request, in order; a case that failed has
 // fewer samples than rounds. When ctx ends, the samples taken so far are
-// returned with an error that wraps its cause.
+// returned with an error that wraps its cause. A device that is lost or hangs is a [*FaultError], as a
+// [Runner] has it; later calls return it again.
 func (m *Measurer) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
 	cases, err := m.begin(requests)
 	if err != nil {
@@ -125,9 +141,12 @@ func (m *Measurer) Measure(ctx context.Context, requests []results.Request, roun
 	}
 	defer m.holdCollector()()
 	out := make([][]results.Sample, len(requests))
-	err = m.deal(cases, func(l *lab, ds []demand, members []int) error {
+	err = m.deal(cases, requests, func(l *lab, ds []demand, members []int) error {
 		return m.group(ctx, l, ds, requests, cases, members, rounds, out)
 	})
+	if hung(err) {
+		return nil, err
+	}
 	return out, err
 }
 
@@ -148,13 +167,17 @@ func (m *Measurer) begin(requests []results.Request) ([]results.Case, error) {
 		return nil, err
 	}
 	m.calls++
+	if m.fault != nil {
+		return nil, m.fault
+	}
 	return cases, m.learn()
 }
 
 // deal calls do for each device and each set of weights that memory holds together, with the
 // places of their cases. Cases for one weight matrix stay together; where memory can't hold
-// all of them, one set comes after the other.
-func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, members []int) error) error {
+// all of them, one set comes after the other. A device that hangs has do never return. A fault is
+// recorded under the phase that its case is requested for.
+func (m *Measurer) deal(cases []results.Case, requests []results.Request, do func(l *lab, ds []demand, members []int) error) error {
 	var ids []string
 	for _, c := range cases {
 		if !slices.Contains(ids, c.Device) {
@@ -185,8 +208,8 @@ func (m *Measurer) deal(cases []results.Case, do func(l *lab, ds []demand, membe
 				}
 			}
 			set := slices.DeleteFunc(slices.Clone(ds), func(d demand) bool { return of[d.key] != g })
-			if err := do(l, set, members); err != nil {
-				return fmt.Errorf("%s: %w", id, err)
+			if err := l.dog.guard(func() error { return do(l, set, members) }); err != nil {
+				return fmt.Errorf("%s: %w", id, m.record(err, requests))
 			}
 		}
 	}
@@ -230,6 +253,7 @@ func (m *Measurer) learn() error {
 		return err
 	}
 	for id, l := range m.rigs {
+		of[id] = slices.DeleteFunc(of[id], func(c results.Case) bool { return m.failed[c.Key()] != nil })
 		named := make(map[int64]results.Case, len(of[id]))
 		for _, c := range of[id] {
 			named[c.ID] = c
@@ -261,7 +285,7 @@ func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []resul
 		return nil, nil, err
 	}
 	for _, c := range mine {
-		stations, gone = append(stations, l.station(c)), append(gone, failed[matrixOf(c)])
+		stations, gone = append(stations, l.station(c)), append(gone, cmp.Or(m.skip(c), failed[matrixOf(c)]))
 	}
 	return stations, gone, nil
 }

@@ -71,7 +71,15 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 			return nil, false, err
 		}
 	}
-	err = m.deal(cases, func(l *lab, ds []demand, _ []int) error {
+	if m.fault != nil {
+		return nil, false, m.fault
+	}
+	for _, c := range cases {
+		if err := m.skip(c); err != nil {
+			return nil, false, fmt.Errorf("numerics of %v: %v: %w", direct, c, err)
+		}
+	}
+	err = m.deal(cases, nil, func(l *lab, ds []demand, _ []int) error {
 		if err := l.land(); err != nil {
 			return err
 		}
@@ -88,6 +96,9 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 		}
 		return nil
 	})
+	if hung(err) {
+		return nil, false, err
+	}
 	return out, ok, err
 }
 
@@ -198,9 +209,14 @@ func lookedRows(direct results.Case, remedies [][]results.Case) []int {
 }
 
 // run computes a case once and returns the rows that are looked at, as far as it has them.
-func (k *resultLook) run(c results.Case) ([][]byte, error) {
+func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
 	s := &station{c: c} // of its own: nothing of it is timed or stored
-	defer func() { k.bound -= len(s.launches) }()
+	k.dog.enter(0, "", c)
+	defer func() {
+		k.bound -= len(s.launches)
+		err = k.lost(err, s)
+		k.dog.leave()
+	}()
 	if err := k.ready(k.ctx, s); err != nil {
 		return nil, err
 	}
@@ -257,6 +273,8 @@ func sameRows(a, b [][]byte) bool {
 // reference computes what is looked at in float64, out of the operands as they lie in memory.
 func (k *resultLook) reference(c results.Case) error {
 	k.columns = lookedColumns(c.N)
+	k.dog.enter(0, "read operands")
+	defer k.dog.leave()
 	var err error
 	if k.weights, err = kernels.WeightColumns(k.sets[matrixOf(c)].raw[0], c.Subject, k.columns); err != nil {
 		return err
@@ -265,6 +283,7 @@ func (k *resultLook) reference(c results.Case) error {
 	a := make([]float64, c.K)
 	p := kernels.Problem{Shape: kernels.Shape{M: c.M, N: c.N, K: c.K}, DType: c.DType}
 	for i, row := range k.rows {
+		k.dog.beat()
 		if err := k.activations[c.DType].a.Download(int64(row)*int64(len(line)), line); err != nil {
 			return err
 		}

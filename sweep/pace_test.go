@@ -95,7 +95,7 @@ func TestPilotsAreFewWhereNeighboursTell(t *testing.T) {
 // TestRefine corrects blocks beyond half and twice of their length, and never below the least
 // number of launches.
 func TestRefine(t *testing.T) {
-	b := newRig(simulated(nil), kernels.Normal, 1, time.Millisecond, 3)
+	b := testRig(t, simulated(nil), kernels.Normal, 1, time.Millisecond, 3)
 	for _, c := range []struct {
 		n    int
 		span float64 // ms

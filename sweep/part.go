@@ -48,17 +48,21 @@ type part struct {
 	samples, failures  int
 	measured, inferred int    // rows, see [Known]
 	stopped            string // why it ended early
+	hung               bool   // given up with its goroutine: nothing of it is read any more
 }
 
-func newPart(r *Runner, d kernels.Device, past *past) *part {
-	b := newRig(d, r.Plan.Distribution, r.Plan.Seed, r.Plan.BlockTarget, r.Plan.MinLaunches)
+func newPart(r *Runner, d kernels.Device, past *past) (*part, error) {
+	b, err := newRig(d, r.Plan.Distribution, r.Plan.Seed, r.Plan.BlockTarget, r.Plan.MinLaunches, r.CaseTimeout)
+	if err != nil {
+		return nil, err
+	}
 	if r.MemoryBudget > 0 {
 		b.budget = r.MemoryBudget
 	}
-	p := &part{r: r, rig: b, gauge: gauge{device: d}, past: past, index: map[int64]int{}, loadedG: -1}
+	p := &part{r: r, rig: b, gauge: gauge{device: d, dog: b.dog}, past: past, index: map[int64]int{}, loadedG: -1}
 	b.due = func() bool { return p.late(0) }
-	b.watch.now = r.Now
-	return p
+	b.watch.now, b.alone = r.Now, past.faults.alone()
+	return p, nil
 }
 
 // add takes in a case that is measured from a round on.
@@ -75,7 +79,9 @@ func (p *part) add(c results.Case, round int) {
 	p.index[c.ID] = len(p.cases)
 	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
 	p.joined, p.open = append(p.joined, round), append(p.open, false)
-	p.gone, p.failed = append(p.gone, false), append(p.failed, p.past.failed[c.ID])
+	// With a fault, what its failure says stays.
+	fault := p.past.faults[c.ID].Failed
+	p.gone, p.failed = append(p.gone, fault), append(p.failed, !fault && p.past.failed[c.ID])
 	if len(have) >= p.r.Plan.Screening {
 		p.measured++
 	}

@@ -20,7 +20,7 @@ type guard struct {
 func (p *part) settle(ctx context.Context) error {
 	byType := map[kernels.DType]bool{}
 	tried := 0
-	for _, c := range sentinelCandidates(p.cases, p.r.est, p.past.visits) {
+	for _, c := range sentinelCandidates(p.sound(), p.r.est, p.past.visits) {
 		if len(p.sentinels) == 2 || tried == 8 {
 			break
 		}
@@ -66,6 +66,17 @@ func (p *part) settle(ctx context.Context) error {
 			p.rig.spec.ID, cfg.SettleCap, cfg.SettleWindows, 100*p.warm.Spread, 100*cfg.SettleSpread)
 	}
 	return nil
+}
+
+// sound are the cases that were not given up.
+func (p *part) sound() []results.Case {
+	var out []results.Case
+	for i, c := range p.cases {
+		if !p.gone[i] {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // warmUpShare is the most of a deadline that the warm-up may take: a machine that

@@ -36,7 +36,9 @@ func (b *rig) renew(ctx context.Context, must bool) error {
 		return err
 	}
 	began := b.watch.time()
-	err := b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
+	err := b.watched("allocate operands anew", func() error {
+		return b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
+	})
 	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
 	return err
 }
@@ -129,6 +131,7 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 		order = nil // there is nothing to copy
 	}
 	for _, i := range order {
+		b.dog.beat()
 		if s.raw[i], err = b.device.Alloc(old.key.bytes()); err != nil {
 			return nil, err
 		}
@@ -143,6 +146,7 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 		to := &weightForm{set: s, kernel: from.kernel, task: from.task, err: from.err}
 		s.forms[key] = to
 		for i, w := range from.copies {
+			b.dog.beat()
 			var again kernels.Weights
 			if c, ok := w.(kernels.Copyable); ok {
 				again, err = c.Copy(s.raw[i])

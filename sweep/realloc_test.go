@@ -108,7 +108,7 @@ func TestMovedOperandsHoldTheSame(t *testing.T) {
 	for name, memory := range map[string]int64{"side by side": 1 << 30, "one after the other": 2200 << 10} {
 		t.Run(name, func(t *testing.T) {
 			d := simulated(func(c *kerneltest.Config) { c.MemoryBytes = memory })
-			b := newRig(d, kernels.Normal, 3, time.Millisecond, 1)
+			b := testRig(t, d, kernels.Normal, 3, time.Millisecond, 1)
 			b.budget = memory
 			cases := []results.Case{simCase(16), simCase(40)}
 			cases[1].Kernel = "theirs"

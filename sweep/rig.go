@@ -50,6 +50,10 @@ type rig struct {
 
 	paces paces
 	watch stopwatch
+
+	dog   *watchdog      // of the calls of the device
+	fault *FaultError    // after which nothing more can be had from it
+	alone map[int64]bool // cases that share the device with no other
 }
 
 // operands are A and C of one data type, large enough for every case.
@@ -82,17 +86,23 @@ type station struct {
 	asked bool
 }
 
-func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *rig {
+// newRig returns a rig whose calls of the device may each take limit, 0 for as long as they take.
+func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int, limit time.Duration) (*rig, error) {
 	b := &rig{
 		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
-		budget:      int64(memoryShare * float64(freeMemory(d))),
+		dog:         newWatchdog(d.Spec().ID, limit),
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
 		kernels: map[kernelKey]kernels.Implementation{}, rotations: map[formKey]Rotation{}, paces: paces{},
 	}
 	if _, ok := d.(kernels.Starter); ok {
 		b.ahead = 1
 	}
-	return b
+	return b, b.dog.guard(func() error {
+		b.dog.enter(0, "tell its free memory")
+		b.budget = int64(memoryShare * float64(freeMemory(d)))
+		b.dog.leave()
+		return nil
+	})
 }
 
 // errHalted is what setting up a case ends with when it must not go on. It speaks
@@ -102,6 +112,7 @@ var errHalted = errors.New("stopped before the weights were in place")
 // halted is asked between the steps of setting up, which may take longer than
 // anybody wants to wait for a sample that won't be taken.
 func (b *rig) halted(ctx context.Context) error {
+	b.dog.beat()
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errHalted, context.Cause(ctx))
@@ -251,6 +262,11 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 	if !ok {
 		return 0, nil
 	}
+	b.dog.enter(time.Duration(s.seconds*1e9), "", b.onDevice(s)...)
+	defer func() {
+		err = b.lost(err, s)
+		b.dog.leave()
+	}()
 	if err := b.ready(ctx, s); err != nil {
 		return 0, err
 	}
@@ -260,6 +276,7 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 		if err != nil {
 			return 0, err
 		}
+		b.dog.beat()
 		t, err := device.Prime(context.WithoutCancel(ctx), l)
 		if err != nil {
 			return 0, err
@@ -369,7 +386,10 @@ func (s *station) told() (label string, launch results.Launch) {
 
 func (b *rig) close() error {
 	errs := []error{b.land()}
+	b.dog.enter(0, "free what was measured with")
+	defer b.dog.leave()
 	for _, s := range b.sets {
+		b.dog.beat()
 		errs = append(errs, s.close())
 	}
 	for _, o := range b.activations {

@@ -100,15 +100,18 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 		if have != nil {
 			n.aBytes, n.cBytes, n.roomBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes), max(n.roomBytes, have.roomBytes)
 			delete(b.activations, d)
-			if err := have.close(); err != nil {
+			if err := b.watched("free A and C of "+d.String(), have.close); err != nil {
 				return err
 			}
 		}
-		err := b.halted(ctx)
-		if err != nil {
+		if err := b.halted(ctx); err != nil {
 			return err
 		}
-		if n, err = b.newOperands(d, n.sizes, nil); err != nil {
+		err := b.watched("allocate A and C of "+d.String(), func() (err error) {
+			n, err = b.newOperands(d, n.sizes, nil)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		b.activations[d] = n
@@ -152,7 +155,7 @@ func (b *rig) load(ctx context.Context, ds []demand) (failed map[matrixKey]error
 		}
 		b.used -= s.cost
 		delete(b.sets, key)
-		if err := s.close(); err != nil {
+		if err := b.watched("free weights "+key.String(), s.close); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +165,11 @@ func (b *rig) load(ctx context.Context, ds []demand) (failed map[matrixKey]error
 			continue
 		}
 		b.allocation = before + 1
-		s, err := b.newWeightSet(ctx, d)
+		var s *weightSet
+		err := b.watched("make weights "+d.key.String(), func() (err error) {
+			s, err = b.newWeightSet(ctx, d)
+			return err
+		})
 		if deviceLost(err) || errors.Is(err, errHalted) {
 			return nil, err
 		}

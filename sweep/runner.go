@@ -56,6 +56,9 @@ type Runner struct {
 	// MemoryBudget bounds the weights on each device, in bytes; 0 is a share of
 	// what is free.
 	MemoryBudget int64
+	// CaseTimeout is how long a device may take for a block, or for one step of setting up, or four times
+	// what was expected of it where that is more; 0 is for ever. What takes longer hangs: see [FaultError].
+	CaseTimeout time.Duration
 
 	mu       sync.Mutex // of what follows, and of the observer
 	journal  *journal
@@ -125,7 +128,9 @@ func (e *DeadlineError) Error() string {
 // least, the others are named in the summary. When ctx ends, the blocks that have begun are
 // finished and stored, and the error is an [*InterruptedError]. A deadline that
 // is reached is no error. A lost device ends its own part only, and the error wraps
-// [kernels.ErrDeviceLost]. The summary speaks the truth in every case.
+// [kernels.ErrDeviceLost]. It is a [*FaultError] where it is known what was on the device, and where
+// the device hangs, which ends the other parts too. A case that has brought it about is
+// recorded as failed, and is not tried again before [ForgetFaults]. The summary speaks the truth in every case.
 func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if r.Observer == nil {
 		r.Observer = NoObserver{}
@@ -138,7 +143,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if !r.Began.IsZero() {
 		r.start = r.Began
 	}
-	parts, err := r.open(ctx)
+	parts, past, err := r.open(ctx)
 	if err != nil {
 		return &Summary{}, err
 	}
@@ -155,14 +160,24 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	var wait sync.WaitGroup
 	for i, p := range parts {
 		wait.Go(func() {
-			err := p.run(inner)
-			if err = errors.Join(err, p.rig.close()); err != nil && !deviceLost(err) {
-				stop(err) // the run file can't be written: nobody need go on
+			err := p.rig.dog.guard(func() error {
+				err := p.run(inner)
+				return errors.Join(err, p.rig.close())
+			})
+			if hung(err) {
+				p.hung = true
+				err = fmt.Errorf("%s: %w", p.rig.spec.ID, err)
+			}
+			if err != nil && (p.hung || !deviceLost(err)) {
+				stop(err) // the run file can't be written, or the process must end: nobody need go on
 			}
 			errs[i] = err
 		})
 	}
 	wait.Wait()
+	for i := range errs {
+		errs[i] = r.record(errs[i], past)
+	}
 	return r.finish(ctx, parts, errors.Join(errs...))
 }
 
@@ -173,9 +188,9 @@ func allStart(parts []*part) bool {
 }
 
 // open finds out what is to be done, and by whom.
-func (r *Runner) open(ctx context.Context) ([]*part, error) {
+func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 	if err := r.Plan.Validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	devices := map[string]kernels.Device{}
 	var have []string
@@ -193,16 +208,16 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 		if !known {
 			var err error
 			if c, err = devices[id].Ceilings(ctx); err != nil {
-				return nil, fmt.Errorf("ceilings of %s: %w", id, err)
+				return nil, nil, fmt.Errorf("ceilings of %s: %w", id, err)
 			}
 		}
 		r.ceilings[id] = c
 	}
 	if len(r.ceilings) == 0 {
-		return nil, fmt.Errorf("the plan measures on %q: this machine has %s", strings.Join(r.missing, ", "), strings.Join(have, ", "))
+		return nil, nil, fmt.Errorf("the plan measures on %q: this machine has %s", strings.Join(r.missing, ", "), strings.Join(have, ", "))
 	}
 	if status, _, err := r.Out.State(StateStatus); err != nil {
-		return nil, err
+		return nil, nil, err
 	} else if status == StatusComplete {
 		r.missing = nil // they would have nothing to do
 	}
@@ -214,16 +229,16 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	if !r.Plan.staged() {
 		var err error
 		if cases, err = r.Out.AddCases(r.Plan.Cases()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	var err error
 	if r.journal, err = openJournal(r.Out); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	past, err := readPast(r.Out)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.device = map[int64]string{}
 	for _, c := range cases {
@@ -232,11 +247,11 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	var choices map[results.SeriesKey]results.Choices
 	if r.Plan.Infers() || r.Plan.staged() {
 		if choices, err = r.Out.Choices(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		all, err := r.Out.Cases() // those that earlier starts added
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, c := range all {
 			r.device[c.ID] = c.Device
@@ -248,14 +263,17 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 		if devices[id] == nil {
 			continue
 		}
-		p := newPart(r, devices[id], past)
+		p, err := newPart(r, devices[id], past)
+		if err != nil {
+			return nil, nil, err
+		}
 		for _, c := range cases {
 			if c.Device == id {
 				p.add(c, 0)
 			}
 		}
 		if err := p.seed(choices); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(p.stations) > 0 {
 			p.recall()
@@ -264,10 +282,10 @@ func (r *Runner) open(ctx context.Context) ([]*part, error) {
 	}
 	for _, p := range parts {
 		if err := p.prepare(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return parts, nil
+	return parts, past, nil
 }
 
 // past is what a run file knows from earlier starts.
@@ -278,12 +296,16 @@ type past struct {
 	last     map[int64]results.Sample
 	sentinel map[int64][]results.Sample
 	visits   map[int64][]int // rounds of the sentinel phase, done
+	faults   faults
 }
 
 func readPast(run *results.Run) (*past, error) {
 	p := &past{rounds: map[int64][]int{}, failed: map[int64]bool{}, last: map[int64]results.Sample{}, sentinel: map[int64][]results.Sample{}}
 	var err error
 	if p.visits, err = run.Done(results.PhaseSentinel); err != nil {
+		return nil, err
+	}
+	if p.faults, err = readFaults(run); err != nil {
 		return nil, err
 	}
 	failures, err := run.Failures()
@@ -320,6 +342,9 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	interrupted, designed := false, false
 	var known Known
 	for _, p := range parts {
+		if p.hung {
+			continue // whatever it was doing, it is not over
+		}
 		sum.Samples += p.samples
 		sum.Failures += p.failures
 		sum.SetUp = max(sum.SetUp, p.setUp)

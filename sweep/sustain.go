@@ -51,7 +51,7 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 	}
 	defer m.holdCollector()()
 	out := make([]results.Sample, len(cases))
-	err = m.deal(named, func(l *lab, ds []demand, members []int) error {
+	err = m.deal(named, requests, func(l *lab, ds []demand, members []int) error {
 		stations, gone, err := m.place(ctx, l, ds, named, members)
 		if err != nil {
 			return err
@@ -65,8 +65,9 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 				out[i], err = m.sustain(ctx, l, stations[at], span)
 			}
 			l.idle = m.cfg.Now()
+			var known *caseError
 			switch {
-			case err == nil:
+			case err == nil || errors.As(err, &known):
 			case ctx.Err() != nil || deviceLost(err) || errors.Is(err, errHalted) || errors.Is(err, errJournal):
 				return err
 			default:
@@ -77,6 +78,9 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 		}
 		return nil
 	})
+	if hung(err) {
+		return nil, err
+	}
 	return out, err
 }
 

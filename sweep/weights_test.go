@@ -80,7 +80,7 @@ func TestFillingWeightsIsInterrupted(t *testing.T) {
 // the rig says that it must not go on.
 func TestPackingStopsBetweenCopies(t *testing.T) {
 	d := simulated(nil)
-	b := newRig(d, kernels.Normal, 1, time.Millisecond, 1)
+	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
 	c := simCase(8)
 	c.Kernel = "theirs"
 	if failed, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // app is what a command knows of the world outside its flags. Tests build one
@@ -39,13 +40,25 @@ type app struct {
 	spreadsheet bool
 
 	brought brought
+	faults  faultFlags
 
 	// command is the command line, as it is stored in runs.
 	command string
 
+	// patience is how long devices may take to be opened, asked and closed; replace starts the program
+	// anew with one more variable in its environment.
+	patience time.Duration
+	replace  func(variable string) error
+	goesOn   *continuation // nil in a process that takes nobody's place
+	out      string        // the run file or folder that is measured into
+	began    time.Time     // when that began
+
 	open   sync.Once
 	reg    *kernels.Registry
-	absent []string // devices of a run that were warned of
+	silent error // that devices do not answer
+	// skipped are cases that were not measured again, since a device failed with them before.
+	skipped []results.Case
+	absent  []string // devices of a run that were warned of
 }
 
 // Main runs the program and returns its exit code. args are those after the
@@ -66,6 +79,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string,
 		now:       time.Now,
 		after:     time.After,
 		providers: providers,
+		patience:  patience,
+		replace:   replaceProcess,
 	}
 }
 
@@ -84,12 +99,14 @@ func (a *app) main(args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := a.printed(root.ExecuteContext(ctx))
-	if a.reg != nil {
-		if closing := a.reg.Close(); closing != nil {
-			err = errors.Join(err, closing)
-		}
+	var err error
+	if a.goesOn, err = readContinuation(a.env); err == nil {
+		err = a.printed(root.ExecuteContext(ctx))
 	}
+	if ctx.Err() == nil {
+		err = a.goOnAfter(err)
+	}
+	err = a.closeDevices(err)
 	if a.stdout.err != nil && !brokenPipe(a.stdout.err) {
 		err = besides(err, devicef("write standard output: %w", a.stdout.err))
 	}
@@ -165,18 +182,31 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// registry opens the devices at the first call.
+// registry opens the devices at the first call. Where they do not answer, silent says so and there
+// are none.
 func (a *app) registry() *kernels.Registry {
-	a.open.Do(func() { a.reg = kernels.NewRegistry(a.brought.choose(a.providers())...) })
+	a.open.Do(func() {
+		var reg *kernels.Registry
+		a.silent = a.answered("open the devices", func() { reg = kernels.NewRegistry(a.brought.choose(a.providers())...) })
+		if a.silent != nil {
+			reg = kernels.NewRegistry()
+		}
+		a.reg = reg
+	})
 	return a.reg
 }
 
 // devices returns what --device selects.
 func (a *app) devices() ([]kernels.Device, error) {
 	devices, err := a.registry().Select(a.device)
+	if a.silent != nil {
+		return nil, a.silent
+	}
 	if err != nil {
 		code := exitUsage
-		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool { return m.Name == a.device }) {
+		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool {
+			return m.Name == a.device || m.Broken && strings.HasPrefix(a.device, m.Name+":")
+		}) {
 			code = exitDevice // it is there, and can't be used
 		}
 		return nil, hint(&commandError{code: code, err: err}, "`gemmaudit devices` lists what this machine has")

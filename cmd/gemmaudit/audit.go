@@ -65,6 +65,9 @@ samples of the sweep decide, and --gate none lets it pass.
 -o json, like findings.json of a report, lists every row that was measured. Of rows that were
 inferred it lists those that are not clean; rows_by_verdict counts them all.
 
+A case that hangs while it is measured again is given up after --case-timeout, and a new process
+begins the confirmation anew without it; sweep --help has more.
+
 A waiver that matches nothing is a warning with the nearest series of the run.
 
 With --sustained, the worst row of each confirmed finding and the case it is compared with run by
@@ -79,7 +82,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
 			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others;",
 			"     also where 4 would hold as well",
-			"3    --confirm: the device failed, or it is not on this machine",
+			"3    --confirm: the device failed, also where that was with one case; or it is not on this machine",
 			"4    no verdict: the sentinels drifted too far, most rows are undecided, nothing is compared, or",
 			"     kept proof is undone or missing",
 			"130  interrupted; earlier proof stays"),
@@ -97,6 +100,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	flags.BoolVar(&opts.confirm, "confirm", false, "measure suspects again")
 	opts.sustain.register(cmd)
 	broughtFlags(a, cmd)
+	a.faults.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
@@ -145,6 +149,9 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err := o.sustain.check(); err != nil {
 		return err
 	}
+	if err := a.faults.check(); err != nil {
+		return err
+	}
 	if o.sustain.on && !o.confirm {
 		return usagef("--sustained goes with --confirm, which measures on the device")
 	}
@@ -190,7 +197,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return auditVerdict(audit, o.gate, outdated, left)
+	return besides(a.notMeasured(run), auditVerdict(audit, o.gate, outdated, left))
 }
 
 // judge applies the rules to a run, with the device asked again when confirm
@@ -210,7 +217,7 @@ func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, con
 		return nil, err
 	}
 	audit, err := rules.RunAudit(ctx, data, bare, measurer)
-	if err := errors.Join(err, measurer.Close()); err != nil {
+	if err := errors.Join(err, a.leave(measurer)); err != nil {
 		return nil, err
 	}
 	if audit.Invalid == "" { // else nothing was measured again

@@ -27,7 +27,10 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 		return nil, err
 	}
 	a.keep(devices...)
-	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Absent: absent, Out: run, Observer: a.newMeter(), Now: a.now})
+	if err := a.forgetFaults(run); err != nil {
+		return nil, err
+	}
+	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices, Absent: absent, Out: run, Observer: a.newMeter(), Now: a.now, CaseTimeout: a.faults.timeout})
 }
 
 // measuredHere says whether a run came from the devices of this machine, so

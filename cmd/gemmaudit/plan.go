@@ -27,12 +27,15 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if o.Kernels, err = a.kernelsNamed(devices, o.Kernels); err != nil {
 		return nil, nil, err
 	}
-	ceilings, err := measureCeilings(ctx, devices)
+	ceilings, err := a.measureCeilings(ctx, devices)
 	if err != nil {
 		return nil, nil, err
 	}
 	est := sweep.NewPredictor(ceilings)
-	plan, err := sweep.NewPlan(ctx, devices, o, est)
+	var plan *sweep.Plan
+	if silent := a.answered("plan", func() { plan, err = sweep.NewPlan(ctx, devices, o, est) }); silent != nil {
+		return nil, nil, silent
+	}
 	if err != nil {
 		return nil, nil, planError(err)
 	}
@@ -81,7 +84,7 @@ func planError(err error) error {
 
 // measureCeilings returns the peaks and bandwidths of devices by id. Devices are
 // measured side by side, as they will be swept: a host may have sixteen.
-func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
+func (a *app) measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
 	ceilings := make([]kernels.Ceilings, len(devices))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, d := range devices {
@@ -92,7 +95,11 @@ func measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	var err error
+	if silent := a.answered("measure ceilings", func() { err = group.Wait() }); silent != nil {
+		return nil, silent
+	}
+	if err != nil {
 		return nil, err
 	}
 	out := map[string]kernels.Ceilings{}

@@ -95,6 +95,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	}
 	opts.plan.register(a, cmd, defaultPreset)
 	opts.rules.register(cmd)
+	a.faults.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume continues it")
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
@@ -134,7 +135,14 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if o.sustain.on && (!o.confirm || cfg.Method == rules.MethodArticle) {
 		return usagef("--sustained needs findings that are confirmed: it can't be combined with --confirm=false or --method article")
 	}
-	if o.resume {
+	if err := a.faults.check(); err != nil {
+		return err
+	}
+	if a.goesOn != nil {
+		o.out = a.goesOn.Out
+	}
+	a.out = o.out
+	if o.resume || a.goesOn != nil {
 		return o.finishRun(cmd, cfg, images)
 	}
 	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
@@ -158,7 +166,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
-	o.goOn = o.resumeRun(cmd, folder)
+	a.out, o.goOn = folder, o.resumeRun(cmd, folder)
 	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
 	if run != nil {
 		defer run.Close()
@@ -177,7 +185,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 		return usagef("--resume: --out is missing: expected the folder of the run to continue")
 	}
 	o.goOn = o.resumeRun(cmd, o.out)
-	if err := o.plan.refuseWithResume(o.goOn); err != nil {
+	if err := o.plan.refuseWithResume(o.goOn); err != nil && a.goesOn == nil {
 		return err
 	}
 	run, plan, err := a.reopen(filepath.Join(o.out, "run.db"))
@@ -189,8 +197,10 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 		return err
 	}
 	most := limitsOf(plan)
-	if err := o.plan.renewDeadline(plan); err != nil {
-		return err
+	if o.resume {
+		if err := o.plan.renewDeadline(plan); err != nil {
+			return err
+		}
 	}
 	_, sum, err := a.measure(ctx, run, plan, o.goOn)
 	if err != nil {
@@ -225,7 +235,7 @@ func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *s
 // line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
-	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "images", "output"}
+	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(kept, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
@@ -292,7 +302,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err != nil {
 		return err
 	}
-	return besides(besides(missing(run, sum, o.goOn), someFailed(run, series)), auditVerdict(audit, o.gate, undone{}, left))
+	return besides(besides(missing(run, sum, o.goOn), besides(someFailed(run, series), a.notMeasured(run))), auditVerdict(audit, o.gate, undone{}, left))
 }
 
 // summarise prints the outcome on stdout.

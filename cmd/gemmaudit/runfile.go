@@ -45,7 +45,7 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	if err != nil {
 		return nil, err
 	}
-	ceilings, err := measureCeilings(ctx, devices)
+	ceilings, err := a.measureCeilings(ctx, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +173,9 @@ func (a *app) planDevices(plan *sweep.Plan) ([]kernels.Device, error) {
 func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 	var out []kernels.Device
 	for _, id := range ids {
+		if a.registry(); a.silent != nil {
+			return nil, a.silent
+		}
 		all := a.registry().Devices()
 		i := slices.IndexFunc(all, func(d kernels.Device) bool { return d.Spec().ID == id })
 		if i < 0 {
@@ -233,6 +236,13 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 		return run, nil, err
 	}
 	began := a.now()
+	if a.goesOn != nil {
+		began = a.goesOn.Began
+	}
+	a.began = began
+	if err := a.forgetFaults(run); err != nil {
+		return run, nil, err
+	}
 	if err := a.tellChoices(ctx, run, plan, devices); err != nil {
 		if ctx.Err() != nil {
 			err = hint(interruptedf("%s: nothing was measured yet", run.Path()), "%s", goOn)
@@ -249,7 +259,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began}
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
 	for _, note := range plan.Notes {
 		meter.Message(note)
 	}
@@ -305,5 +315,5 @@ func outsideKernels(sum *sweep.Summary) string {
 
 // resumeSweep is the command that goes on with a sweep.
 func (a *app) resumeSweep(path string) string {
-	return commandLine(append([]string{"sweep", "--resume", "--out", path}, a.brought.args()...))
+	return commandLine(slices.Concat([]string{"sweep", "--resume", "--out", path}, a.faults.args(), a.brought.args()))
 }

@@ -89,11 +89,11 @@ func newSimulation() simulation {
 		Gemms: append(libraries, []kerneltest.GemmConfig{
 			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not, and
 			// where it has an algorithm that it would not choose and that does not either.
-			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, Candidates: []kerneltest.GemmConfig{
+			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, ExecuteError: planted("dented"), Candidates: []kerneltest.GemmConfig{
 				{DTypes: float, Cost: kerneltest.Slow(flat, 1, 64, 1.3), Packs: true, Label: func(kernels.Problem) string { return "algo 7" }, Choice: foretold},
 			}},
 			// As fast as its peak lets it be, everywhere.
-			{Name: "flat", DTypes: float, Cost: flat, Packs: true, Choice: tilesOf},
+			{Name: "flat", DTypes: float, Cost: flat, Packs: true, Choice: tilesOf, ExecuteError: planted("flat")},
 			// Computes for real, for selftest.
 			{Name: "exact", DTypes: []kernels.DType{kernels.FP32}, Cost: flat, Arithmetic: true},
 			// Computes nothing, which selftest must notice.
@@ -125,6 +125,34 @@ func newSimulation() simulation {
 			{Name: "short", MaxColumns: 64, Cost: func(p kernels.SoftmaxProblem) float64 { return 2 * softmaxTime(p, overhead) }},
 		},
 	})}
+}
+
+// planted makes products of a kernel fail as SIMULATED_FAULTS says, "hang:dented:64,context:flat:8":
+// at an M they hang, break the context, or lose the card.
+func planted(kernel string) func(kernels.Problem) error {
+	at := map[int]string{}
+	for plan := range strings.SplitSeq(os.Getenv("SIMULATED_FAULTS"), ",") {
+		if of := strings.Split(plan, ":"); len(of) == 3 && of[1] == kernel {
+			m, err := strconv.Atoi(of[2])
+			if err != nil {
+				panic(err)
+			}
+			at[m] = of[0]
+		}
+	}
+	return func(p kernels.Problem) error {
+		switch at[p.M] {
+		case "hang":
+			select {}
+		case "context":
+			return fmt.Errorf("%w: illegal address", kernels.ErrContextLost)
+		case "card":
+			return fmt.Errorf("%w: fallen off the bus", kernels.ErrDeviceLost)
+		case "":
+			return nil
+		}
+		return fmt.Errorf("SIMULATED_FAULTS has an unknown fault %q", at[p.M])
+	}
 }
 
 // foretold says that one algorithm runs up to m128 and another one above, where there is none.

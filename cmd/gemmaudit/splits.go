@@ -86,7 +86,8 @@ Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package.
 remedy that was executed and pays there is nothing to write: no file appears, and the exit
 code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitHelp(
 			"0    searched, and the requested tables are written",
-			"3    --execute: the device failed, or it is not on this machine; a table can't be written",
+			"3    --execute: the device failed, also where that was with one remedy; or it is not on this",
+			"     machine; a table can't be written",
 			"4    no sample to search, no remedy to write to the table, or kept remedies are undone",
 			"130  interrupted; no table is written"),
 		Args:              exactArgs("RUN"),
@@ -98,6 +99,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	}
 	opts.rules.register(cmd)
 	broughtFlags(a, cmd)
+	a.faults.register(cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
 	flags.Float64Var(&opts.ratio, "ratio", 0, "largest share of the direct time that a prediction may take, 0 for the rules' margin")
@@ -122,6 +124,9 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	a := o.app
 	cfg, err := o.rules.config(a)
 	if err != nil {
+		return err
+	}
+	if err := a.faults.check(); err != nil {
 		return err
 	}
 	search, err := o.search()
@@ -199,7 +204,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)
 	}
-	return besides(empty, outdated.err())
+	return besides(a.notMeasured(run), besides(empty, outdated.err()))
 }
 
 // shown returns the remedies that were executed before, nil when they are not to be
@@ -319,7 +324,7 @@ func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config
 		return nil, err
 	}
 	found, err := rules.FindSplits(ctx, data, cfg, search, measurer)
-	if err := errors.Join(err, measurer.Close()); err != nil {
+	if err := errors.Join(err, a.leave(measurer)); err != nil {
 		return nil, err
 	}
 	return found, a.keepRemedies(ctx, run, rules.NewExecutedRemedies(found, cfg, search, data.Samples()), asked)

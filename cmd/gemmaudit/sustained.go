@@ -62,7 +62,7 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 		}
 		return samples, err
 	})
-	if err := errors.Join(err, measurer.Close()); err != nil {
+	if err := errors.Join(err, a.leave(measurer)); err != nil {
 		return err
 	}
 	if left := leftOut(all, cases, samples); left > 0 {

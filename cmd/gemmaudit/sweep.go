@@ -94,8 +94,16 @@ that was measured, a killed process the one or two blocks in flight, and
 anew; --deadline gives another, 0 none. It continues without devices of the plan that are
 missing: they are named, and the exit code is 3. Cases that failed are tried once more.
 
+A case whose block is not over within --case-timeout hangs. It can't be ended from within the
+process: the case is recorded as failed, and a new process takes this one's place and measures the
+rest. A case that breaks the device's context is dealt with in the same way. Neither is tried again,
+by --resume as by confirmation, unless --retry-faults says so. The limit counts wall time, of a
+block, of loading code ahead of it, or of one step of allocating and packing; what is expected to
+take long gets four times as long. A card that is lost is held against no case: the run ends with
+exit code 3 and can be resumed.
+
 A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
-examples/README.md). It is loaded into this process: a fault in it ends the program, and it can
+examples/README.md). It is loaded into this process: a crash in it ends the program, and it can
 do whatever you can do. The run knows it by its name and the file's SHA-256, not by its path:
 --resume, audit --confirm and splits --execute take the same file with --kernel-file.
 
@@ -121,6 +129,7 @@ The preset decides what the flags leave open.` + exitHelp(
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
 	opts.plan.register(a, cmd, "standard")
+	a.faults.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
@@ -134,14 +143,21 @@ The preset decides what the flags leave open.` + exitHelp(
 
 func (o *sweepOptions) run(cmd *cobra.Command) error {
 	ctx, a := cmd.Context(), o.app
-	if o.resume {
+	if err := a.faults.check(); err != nil {
+		return err
+	}
+	if a.goesOn != nil {
+		o.out = a.goesOn.Out
+	}
+	a.out = o.out
+	if o.resume || a.goesOn != nil {
 		if o.out == "" {
 			return usagef("--resume: --out is missing: expected the run file to continue")
 		}
 		if o.dryRun {
 			return usagef("--resume can't be combined with --dry-run")
 		}
-		if err := o.plan.refuseWithResume(a.resumeSweep(o.out)); err != nil {
+		if err := o.plan.refuseWithResume(a.resumeSweep(o.out)); err != nil && a.goesOn == nil {
 			return err
 		}
 		run, plan, err := a.reopen(o.out)
@@ -152,8 +168,10 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if err := o.checkAgainst(plan); err != nil {
 			return err
 		}
-		if err := o.plan.renewDeadline(plan); err != nil {
-			return err
+		if o.resume {
+			if err := o.plan.renewDeadline(plan); err != nil {
+				return err
+			}
 		}
 		return o.finish(a.measure(ctx, run, plan, a.resumeSweep(o.out)))
 	}
@@ -183,6 +201,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		}
 		out = filepath.Join(folder, "run.db")
 	}
+	a.out = out
 	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), nil, a.resumeSweep(out))
 	if run != nil {
 		defer run.Close()

@@ -65,13 +65,34 @@ func sticky(err error) bool {
 	return false
 }
 
+// ranWrong says whether an error that leaves a context unusable is the fault of what ran in it,
+// and not of the GPU.
+func ranWrong(err error) bool {
+	var e *driverError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.code {
+	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
+		C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE,
+		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED:
+		return true
+	}
+	return false
+}
+
 // failed adds what was tried to an error of the driver. After one that leaves the
 // context unusable the device is lost: this error, and those of all later calls,
-// wrap [kernels.ErrDeviceLost] and name what was tried when it happened.
+// wrap [kernels.ErrDeviceLost], or [kernels.ErrContextLost] where what ran has brought it about, and
+// name what was tried when it happened.
 func (d *Device) failed(err error, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if d.lost == nil && sticky(err) {
-		d.lost = fmt.Errorf("%w: %s: %s: %w; a new process can use it again", kernels.ErrDeviceLost, d.spec.ID, what, err)
+		lost := kernels.ErrDeviceLost
+		if ranWrong(err) {
+			lost = kernels.ErrContextLost
+		}
+		d.lost = fmt.Errorf("%w: %s: %s: %w; a new process can use it again", lost, d.spec.ID, what, err)
 		return d.lost
 	}
 	if d.lost != nil {

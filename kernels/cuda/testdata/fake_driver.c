@@ -5,7 +5,7 @@
 //   FAKE_CUDA_DEVICES     how many GPUs there are, 1 unless given
 //   FAKE_CUDA_CAPABILITY  their compute capability × 10, 90 unless given
 //   FAKE_CUDA_MODE        their compute mode, 0 unless given
-//   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code
+//   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code, or never returns where that is -1
 //   FAKE_CUDA_PLAIN_EDGES set: a launch that may overlap can't be captured
 //   FAKE_CUDA_TRACE       set: each call's name and how many there were go to stderr
 //
@@ -14,6 +14,7 @@
 #include <cuda.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KINDS = 64 };
 
@@ -45,6 +46,7 @@ static CUresult call(const char *name) {
   const char *fail = getenv("FAKE_CUDA_FAIL");
   if (!fail || sscanf(fail, "%63[^:]:%ld:%ld", symbol, &n, &code) != 3) return CUDA_SUCCESS;
   if (strcmp(symbol, name) != 0 || now != n) return CUDA_SUCCESS;
+  while (code == -1) pause();
   if ((code >= 700 && code != 701 && code < 720) || code == 214 || code == 999) broken = (CUresult)code;
   return (CUresult)code;
 }

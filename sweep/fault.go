@@ -1,0 +1,270 @@
+package sweep
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// StateFaults is the key under which a run keeps the cases with which a device failed: JSON, []Fault.
+const StateFaults = "faults"
+
+// FaultError says that nothing more can be had from a device in this process. It wraps
+// [kernels.ErrDeviceLost]. What was measured before is stored, and nothing after it.
+type FaultError struct {
+	Device string
+	// Cases were on the device, the one that began first ahead of the one behind it. There are none
+	// where the device failed in setting up.
+	Cases []results.Case
+	// Hung is how long an answer was waited for, 0 where the device has told the error. The goroutine
+	// that waits for it is left behind and still holds the device, which must not be closed.
+	Hung time.Duration
+	// Samples were stored by this start before it happened.
+	Samples int
+	Err     error
+}
+
+func (e *FaultError) Error() string {
+	switch len(e.Cases) {
+	case 0:
+		return e.Err.Error()
+	case 1:
+		return fmt.Sprintf("%v; %v was on the device", e.Err, e.Cases[0])
+	}
+	return fmt.Sprintf("%v; %v was on the device, and %v behind it", e.Err, e.Cases[0], e.Cases[1])
+}
+
+func (e *FaultError) Unwrap() error { return e.Err }
+
+// Passes says that a case has brought it about: another process can measure the rest.
+func (e *FaultError) Passes() bool {
+	return len(e.Cases) > 0 && errors.Is(e.Err, kernels.ErrContextLost)
+}
+
+// Fault is a case with which a device failed, as a run keeps it.
+type Fault struct {
+	Case int64 `json:"case"`
+	// Failed cases were alone on the device, and are not measured again unless it is asked for. Others
+	// shared it with one more, either of which may have been the cause: they are measured with
+	// nothing else on it.
+	Failed bool   `json:"failed"`
+	Reason string `json:"reason"`
+}
+
+// faults are those of a run by case.
+type faults map[int64]Fault
+
+// readFaults reads those that a run keeps. Without a run there are none.
+func readFaults(run *results.Run) (faults, error) {
+	out := faults{}
+	if run == nil {
+		return out, nil
+	}
+	text, ok, err := run.State(StateFaults)
+	if err != nil || !ok {
+		return out, err
+	}
+	var all []Fault
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("%s: state %q: %w", run.Path(), StateFaults, err)
+	}
+	for _, f := range all {
+		out[f.Case] = f
+	}
+	return out, nil
+}
+
+// write stores them.
+func (f faults) write(run *results.Run) error {
+	all := slices.SortedFunc(maps.Values(f), func(a, b Fault) int { return cmp.Compare(a.Case, b.Case) })
+	data, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return run.SetState(StateFaults, string(data))
+}
+
+// ForgetFaults has the cases with which a device failed measured like all others again.
+func ForgetFaults(run *results.Run) error {
+	all, err := readFaults(run)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for id := range all {
+		if err := run.Forgive(id, results.PhaseSweep); err != nil {
+			return err
+		}
+	}
+	return faults{}.write(run)
+}
+
+// add takes in a fault that a case has brought about, and returns the case that is found to have:
+// the only one on the device.
+func (f faults) add(e *FaultError) (failed []results.Case) {
+	if !e.Passes() {
+		return nil
+	}
+	for _, c := range e.Cases {
+		f[c.ID] = Fault{Case: c.ID, Failed: len(e.Cases) == 1 || f[c.ID].Failed, Reason: e.Err.Error()}
+	}
+	if len(e.Cases) == 1 {
+		return e.Cases
+	}
+	return nil
+}
+
+// alone are the cases that share the device with no other.
+func (f faults) alone() map[int64]bool {
+	out := map[int64]bool{}
+	for id := range f {
+		out[id] = true
+	}
+	return out
+}
+
+// lost names what is on the device, and what is about to be, in the first error after which
+// nothing more can be had from it. Later ones are the same.
+func (b *rig) lost(err error, behind *station) error {
+	if !deviceLost(err) {
+		return err
+	}
+	if b.fault == nil {
+		b.fault = &FaultError{Device: b.spec.ID, Cases: b.onDevice(behind), Err: err}
+	}
+	return b.fault
+}
+
+// onDevice are the cases of the blocks in flight and of the station behind them, each once.
+func (b *rig) onDevice(behind *station) []results.Case {
+	var out []results.Case
+	add := func(c results.Case) {
+		if !slices.ContainsFunc(out, func(o results.Case) bool { return o.Key() == c.Key() }) {
+			out = append(out, c)
+		}
+	}
+	for _, f := range b.flights {
+		add(f.station.c)
+	}
+	if behind != nil {
+		add(behind.c)
+	}
+	return out
+}
+
+// hung says whether a device was given up that did not answer.
+func hung(err error) bool {
+	var fault *FaultError
+	return errors.As(err, &fault) && fault.Hung > 0
+}
+
+// record keeps what a fault of a device tells of cases, and returns it with what went wrong with that.
+func (r *Runner) record(err error, past *past) error {
+	var fault *FaultError
+	if !errors.As(err, &fault) {
+		return err
+	}
+	fault.Samples = r.journal.taken()
+	for _, c := range past.faults.add(fault) {
+		if failing := r.fail(c, fault.Err); failing != nil {
+			return errors.Join(err, failing)
+		}
+	}
+	if !fault.Passes() {
+		return err
+	}
+	if failing := past.faults.write(r.Out); failing != nil {
+		return errors.Join(err, failing)
+	}
+	return err
+}
+
+// fail records that a case failed in the first round of the sweep of which it has no sample.
+func (r *Runner) fail(c results.Case, why error) error {
+	if err := r.Out.Forgive(c.ID, results.PhaseSweep); err != nil {
+		return err
+	}
+	done, err := r.Out.Done(results.PhaseSweep)
+	if err != nil {
+		return err
+	}
+	round := 0
+	for slices.Contains(done[c.ID], round) {
+		round++
+	}
+	r.note("%v failed: %v", c, why)
+	return r.journal.fail(results.Failure{CaseID: c.ID, Phase: results.PhaseSweep, Round: round, Reason: why.Error()})
+}
+
+// learnFaults reads the faults that Out keeps.
+func (m *Measurer) learnFaults() error {
+	var err error
+	if m.faults, err = readFaults(m.cfg.Out); err != nil || len(m.faults) == 0 {
+		return err
+	}
+	cases, err := m.cfg.Out.Cases()
+	if err != nil {
+		return err
+	}
+	m.failed = map[results.CaseKey]error{}
+	for _, c := range cases {
+		if f := m.faults[c.ID]; f.Failed {
+			m.failed[c.Key()] = &caseError{errors.New(f.Reason)}
+		}
+	}
+	return nil
+}
+
+// record keeps what a fault of a device tells of cases, and returns it with what went wrong with that.
+func (m *Measurer) record(err error, requests []results.Request) error {
+	var fault *FaultError
+	if !errors.As(err, &fault) || m.fault != nil {
+		return err
+	}
+	m.fault, fault.Samples = fault, m.journal.taken()
+	if !fault.Passes() || m.cfg.Out == nil {
+		return err
+	}
+	fault.Cases = slices.Clone(fault.Cases)
+	for i := range fault.Cases {
+		fault.Cases[i].ID = 0 // results are looked at of cases that have none
+	}
+	named, naming := m.cfg.Out.AddCases(fault.Cases)
+	if naming != nil {
+		return errors.Join(err, naming)
+	}
+	fault.Cases = named
+	for _, c := range m.faults.add(fault) {
+		phase := results.PhaseSweep // that of a case which only keeps the device warm
+		for _, r := range requests {
+			if r.Case.Key() == c.Key() {
+				phase = r.Phase
+			}
+		}
+		if failing := m.giveUp(c, phase, fault.Err); failing != nil {
+			return errors.Join(err, failing)
+		}
+	}
+	if failing := m.faults.write(m.cfg.Out); failing != nil {
+		return errors.Join(err, failing)
+	}
+	return err
+}
+
+// skip says why a case is not measured with which a device failed before; nil for all others.
+func (m *Measurer) skip(c results.Case) error {
+	why := m.failed[c.Key()]
+	if why != nil && !slices.ContainsFunc(m.skipped, func(o results.Case) bool { return o.Key() == c.Key() }) {
+		m.skipped = append(m.skipped, c)
+	}
+	return why
+}
+
+// Skipped are the cases that were asked for and not measured, since a device failed with them before.
+func (m *Measurer) Skipped() []results.Case { return m.skipped }

@@ -1,0 +1,340 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// The ways in which a launch fails in these tests.
+const (
+	breaks = "breaks" // the context
+	loses  = "loses"  // the device
+	hangs  = "hangs"
+)
+
+// hangTime is how long these tests wait for what hangs, and patience is for what does not on the busiest
+// machine.
+const (
+	hangTime = 400 * time.Millisecond
+	patience = time.Minute
+)
+
+// limitOf is how long to wait where launches fail in one way.
+func limitOf(way string) time.Duration {
+	if way == hangs {
+		return hangTime
+	}
+	return patience
+}
+
+// failing makes launches that are chosen fail in one way.
+func failing(t *testing.T, way string, chosen func(kernels.Problem) bool) func(*kerneltest.Config) {
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	fail := func(p kernels.Problem) error {
+		switch {
+		case !chosen(p):
+			return nil
+		case way == breaks:
+			return fmt.Errorf("sim: %w: illegal address", kernels.ErrContextLost)
+		case way == loses:
+			return fmt.Errorf("sim: %w: fell off the bus", kernels.ErrDeviceLost)
+		}
+		<-release
+		return nil
+	}
+	return func(c *kerneltest.Config) {
+		for i := range c.Gemms {
+			c.Gemms[i].ExecuteError = fail
+		}
+	}
+}
+
+// flavours are the kinds of devices: those that execute, and those that run blocks by themselves, where
+// what fails is told at the start or at the end.
+var flavours = map[string]func(*kerneltest.Device) clocked{
+	"executes":      func(d *kerneltest.Device) clocked { return d },
+	"starts":        func(d *kerneltest.Device) clocked { return &kerneltest.Starter{Device: d} },
+	"tells it late": func(d *kerneltest.Device) clocked { return &kerneltest.Starter{Device: d, Late: true} },
+}
+
+type clocked interface {
+	kernels.Device
+	Now() time.Time
+}
+
+// startOn measures what a run lacks.
+func startOn(d clocked, p *Plan, run *results.Run, limit time.Duration) (*Summary, error) {
+	return (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, CaseTimeout: limit}).Run(context.Background())
+}
+
+// TestFaultAtEveryLaunch: whichever launch of a sweep breaks the device, loses it or hangs, the
+// sweep ends with what was on it, keeps what came before, and further ones make the plan whole.
+func TestFaultAtEveryLaunch(t *testing.T) {
+	for flavour, wrap := range flavours {
+		for _, way := range []string{breaks, loses, hangs} {
+			t.Run(flavour+" "+way, func(t *testing.T) {
+				t.Parallel()
+				at, faults := 1, 0
+				for step := 1; ; at += step {
+					var launches atomic.Int64
+					d := wrap(simulated(failing(t, way, func(kernels.Problem) bool { return launches.Add(1) == int64(at) })))
+					p := planned(t, d, "1:2", func(o *Options) { o.Sentinel.SettleWindow, o.Sentinel.SettleCap = time.Millisecond, 3*time.Millisecond })
+					run := newRun(t, p)
+					_, err := startOn(d, p, run, limitOf(way))
+					if err == nil {
+						complete(t, p, run)
+						break
+					}
+					faults++
+					var fault *FaultError
+					if !errors.As(err, &fault) || !errors.Is(err, kernels.ErrDeviceLost) || len(fault.Cases) == 0 || fault.Device != "sim" ||
+						fault.Passes() != (way != loses) || (fault.Hung > 0) != (way == hangs) || !strings.Contains(err.Error(), fault.Cases[0].String()+" was on the device") {
+						t.Fatalf("launch %d: %v, %+v", at, err, fault)
+					}
+					before, err := run.Samples(results.PhaseSweep)
+					if err != nil || fault.Samples < len(before) {
+						t.Fatalf("launch %d: %d samples, the fault tells of %d: %v", at, len(before), fault.Samples, err)
+					}
+					failures, _ := run.Failures()
+					if blamed := fault.Passes() && len(fault.Cases) == 1; len(failures) != map[bool]int{true: 1}[blamed] {
+						t.Fatalf("launch %d: %d cases shared the device, failures %v", at, len(fault.Cases), failures)
+					}
+					for n := 0; ; n++ { // without a fault: what failed is let be at first
+						if _, err := startOn(wrap(simulated(nil)), p, run, patience); err != nil {
+							t.Fatalf("launch %d: %v", at, err)
+						}
+						if still, _ := run.Failures(); !slices.Equal(still, failures) {
+							t.Fatalf("launch %d: failures %v became %v", at, failures, still)
+						}
+						if n == 1 {
+							break
+						}
+						if err := ForgetFaults(run); err != nil {
+							t.Fatal(err)
+						}
+						failures = nil // it is tried again
+					}
+					after := complete(t, p, run)
+					for _, s := range before {
+						if !slices.Contains(after, s) {
+							t.Fatalf("launch %d: sample %+v is lost", at, s)
+						}
+					}
+					switch {
+					case way == hangs:
+						step = 17 // each is waited for
+					case at > 30 || testing.Short():
+						step = 5
+					}
+				}
+				if least := map[bool]int{true: 3, false: 12}[way == hangs]; faults < least {
+					t.Errorf("%d launches failed, expected %d at least", faults, least)
+				}
+			})
+		}
+	}
+}
+
+// TestFaultyCase: a case that fails whenever it runs is found, alone on the device if need be, given up,
+// and everything else is measured.
+func TestFaultyCase(t *testing.T) {
+	for flavour, wrap := range flavours {
+		for _, way := range []string{breaks, hangs} {
+			t.Run(flavour+" "+way, func(t *testing.T) {
+				t.Parallel()
+				// Its pilot and its first sample are sound.
+				plan := planned(t, simulated(nil), "1:6", nil)
+				run := newRun(t, plan)
+				starts := 0
+				for {
+					starts++
+					m3 := 0
+					d := wrap(simulated(failing(t, way, func(p kernels.Problem) bool {
+						if p.M == 3 {
+							m3++
+						}
+						return p.M == 3 && m3 > 4
+					})))
+					_, err := startOn(d, plan, run, limitOf(way))
+					var fault *FaultError
+					if err == nil {
+						break
+					}
+					if !errors.As(err, &fault) || !fault.Passes() || starts > 4 {
+						t.Fatalf("start %d: %v", starts, err)
+					}
+				}
+				failures, err := run.Failures()
+				if err != nil || len(failures) == 0 {
+					t.Fatal(failures, err)
+				}
+				cases, _ := run.Cases()
+				for _, f := range failures {
+					at := slices.IndexFunc(cases, func(c results.Case) bool { return c.ID == f.CaseID })
+					if cases[at].M != 3 {
+						t.Errorf("%v is blamed: %s", cases[at], f.Reason)
+					}
+				}
+				if err := ForgetFaults(run); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := startOn(wrap(simulated(nil)), plan, run, patience); err != nil {
+					t.Fatal(err)
+				}
+				complete(t, plan, run)
+			})
+		}
+	}
+}
+
+// What ends after the context was broken may be wrong and is not kept, whatever the device says.
+func TestNothingIsKeptAfterAFault(t *testing.T) {
+	broken := false
+	d := &kerneltest.Starter{Late: true, Device: simulated(failing(t, breaks, func(p kernels.Problem) bool {
+		return p.M == 4 && broken
+	}))}
+	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
+	cases := []results.Case{simCase(4), simCase(8)}
+	if _, err := b.load(t.Context(), demands(cases, b.spec.LastLevelCacheBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reserve(t.Context(), cases); err != nil {
+		t.Fatal(err)
+	}
+	stations := []*station{{c: cases[0]}, {c: cases[1]}}
+	for _, s := range stations {
+		if err := b.pilot(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.land(); err != nil {
+		t.Fatal(err)
+	}
+	broken = true
+	var told []error
+	var err error
+	for _, s := range stations {
+		err = errors.Join(err, b.begin(t.Context(), s, 1, false, func(_ time.Time, _ kernels.Span, err error) error {
+			told = append(told, err)
+			return err
+		}))
+	}
+	var fault *FaultError
+	if err = errors.Join(err, b.land()); !errors.As(err, &fault) || len(fault.Cases) != 2 || len(told) != 2 || !deviceLost(told[0]) || !deviceLost(told[1]) {
+		t.Errorf("%v; the blocks were told %v", err, told)
+	}
+}
+
+// A case with which the device fails while it is measured again is not asked of it once more, and all
+// others are.
+func TestFaultMeasuringAgain(t *testing.T) {
+	for flavour, wrap := range flavours {
+		for _, way := range []string{breaks, hangs} {
+			t.Run(flavour+" "+way, func(t *testing.T) {
+				t.Parallel()
+				run := newRun(t, planned(t, simulated(nil), "1:3", nil))
+				requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1}, {Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
+				for starts := 1; ; starts++ {
+					d := wrap(simulated(failing(t, way, func(p kernels.Problem) bool { return p.M == 64 })))
+					m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Out: run, Now: d.Now, CaseTimeout: limitOf(way)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					samples, err := m.Measure(t.Context(), requests, 3)
+					if closing := m.Close(); closing != nil && !deviceLost(closing) {
+						t.Error(closing)
+					}
+					var fault *FaultError
+					if errors.As(err, &fault) && fault.Passes() && starts < 3 {
+						if _, again := m.Measure(t.Context(), requests, 3); !errors.Is(again, kernels.ErrContextLost) {
+							t.Errorf("another call says %v", again)
+						}
+						continue
+					}
+					if err != nil || len(samples[0]) != 0 || len(samples[1]) != 3 {
+						t.Fatalf("start %d: %d and %d samples, %v", starts, len(samples[0]), len(samples[1]), err)
+					}
+					if skipped := m.Skipped(); len(skipped) != 1 || skipped[0].M != 64 || starts == 1 {
+						t.Errorf("start %d skipped %v", starts, skipped)
+					}
+					break
+				}
+				if failures, err := run.Failures(); err != nil || len(failures) != 1 || failures[0].Phase != results.PhaseConfirm {
+					t.Errorf("failures %v, %v", failures, err)
+				}
+			})
+		}
+	}
+}
+
+// A device that hangs where it is set up is named without a case, and nobody goes on.
+func TestHangSettingUp(t *testing.T) {
+	d := &deaf{Device: simulated(nil)}
+	p := planned(t, d, "1:2", nil)
+	run := newRun(t, p)
+	_, err := startOn(d, p, run, hangTime)
+	var fault *FaultError
+	if !errors.As(err, &fault) || fault.Passes() || fault.Hung < hangTime || !strings.Contains(err.Error(), "no answer within 400ms to make weights fp32 n256 k128") {
+		t.Fatalf("%v, %+v", err, fault)
+	}
+	if _, err := startOn(simulated(nil), p, run, patience); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, p, run)
+}
+
+// deaf is a device that never answers when memory is asked for.
+type deaf struct{ *kerneltest.Device }
+
+func (deaf) Alloc(int64) (kernels.Buffer, error) { select {} }
+
+// TestWatchdog: only ticks in which no call begins or ends count, and what is expected to take long
+// may.
+func TestWatchdog(t *testing.T) {
+	w := newWatchdog("sim", time.Second)
+	ticks := func(n int) (fault *FaultError) {
+		for range n {
+			if f := w.tick(); f != nil {
+				fault = f
+			}
+		}
+		return fault
+	}
+	w.tick()
+	w.enter(0, "")
+	w.tick() // has seen that the call began
+	if ticks(watchdogTicks-1) != nil {
+		t.Error("a call was given up before its time")
+	}
+	w.beat()
+	if ticks(watchdogTicks) != nil {
+		t.Error("a call was given up that had come to its next step")
+	}
+	w.leave()
+	if ticks(10*watchdogTicks) != nil {
+		t.Error("a device that does nothing was given up")
+	}
+	w.enter(2*time.Second, "", simCase(3))
+	w.tick()
+	if ticks(2*watchdogSlack*watchdogTicks-1) != nil {
+		t.Error("a call was given up before its time, which is longer")
+	}
+	fault := ticks(1)
+	if fault == nil || fault.Hung != 2*watchdogSlack*time.Second || len(fault.Cases) != 1 {
+		t.Errorf("%+v", fault)
+	}
+	if w := newWatchdog("sim", 0); w != nil {
+		t.Error("without a limit nothing is watched")
+	}
+}
