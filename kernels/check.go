@@ -204,6 +204,8 @@ type CheckSummary struct {
 	Margin float64
 	// Subnormals is what the kernel makes of subnormal operands, empty where it was not looked at.
 	Subnormals Subnormals
+	// Rows is what [RowBitsOf] found, where that was asked.
+	Rows RowBits
 }
 
 // CheckKernel runs the standing tables of type dt on g, those of batches where g is a [Batcher]
@@ -261,7 +263,7 @@ func CheckKernels(ctx context.Context, d Device, gs []Gemm, dt DType, seed uint6
 		c, err := NewQuantisedCheck(q, seed)
 		run(c, err, quantised)
 	}
-	for _, q := range specialQuantised(dt) {
+	for _, q := range SpecialQuantised(dt) {
 		c, err := special(NewQuantisedCheck(q, seed))
 		run(c, err, quantised)
 	}

@@ -113,8 +113,8 @@ func SpecialBatches(d DType) []Batch {
 	return []Batch{{Problem: Problem{Shape: Shape{M: 5, N: 33, K: 65}, DType: d, BLayout: Transposed}, Products: 3}}
 }
 
-// specialQuantised is the standing table of products with quantised weights and special activations.
-func specialQuantised(d DType) []QuantisedProblem {
+// SpecialQuantised is the standing table of products with quantised weights and special activations of type d.
+func SpecialQuantised(d DType) []QuantisedProblem {
 	if d != FP16 && d != BF16 {
 		return nil
 	}
