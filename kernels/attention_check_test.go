@@ -34,6 +34,8 @@ type hostAttention struct {
 	writeCache   bool
 	drift        bool
 	bound        bool // takes the position when it is bound
+	dropNaN      bool // NaN scores count as none
+	finite       bool // values that are not finite count as zero
 
 	runs int
 }
@@ -141,6 +143,9 @@ func (f *hostAttention) one(a Attention, q, k, v []float64, position, row, head 
 		if f.halfScores {
 			s = roundTo(a.DType, s)
 		}
+		if f.dropNaN && math.IsNaN(s) {
+			continue
+		}
 		if !f.noMax && s > m {
 			factor := f32(math.Exp(m - s))
 			sum = f32(sum * factor)
@@ -153,7 +158,11 @@ func (f *hostAttention) one(a Attention, q, k, v []float64, position, row, head 
 		sum = f32(sum + w)
 		w = roundTo(a.DType, w)
 		for e := range out {
-			out[e] = f32(out[e] + w*v[slot(valueHead, p)+e])
+			value := v[slot(valueHead, p)+e]
+			if f.finite && (math.IsNaN(value) || math.IsInf(value, 0)) {
+				value = 0
+			}
+			out[e] = f32(out[e] + w*value)
 			if f.halfSums {
 				out[e] = roundTo(a.DType, out[e])
 			}
@@ -239,6 +248,8 @@ func TestAttentionGateCatchesFaults(t *testing.T) {
 		{"last row dropped", hostAttention{lastRow: true}, CheckUnwritten, attentionTypes},
 		{"writes into the cache", hostAttention{writeCache: true}, CheckInputs, attentionTypes},
 		{"differs from run to run", hostAttention{drift: true}, CheckRepeat, []DType{FP32}},
+		{"NaN scores left out", hostAttention{dropNaN: true}, CheckNonFinite, attentionTypes},
+		{"infinite values taken for zero", hostAttention{finite: true}, CheckNonFinite, attentionTypes},
 		{"position taken when bound", hostAttention{bound: true}, CheckOverRead, attentionTypes},
 	} {
 		for _, dt := range c.dtypes {

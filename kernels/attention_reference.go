@@ -21,7 +21,14 @@ const (
 	// levelScores are equal over all keys, some of them so large or so low that
 	// exponentials overflow or vanish; values are waves over the keys.
 	levelScores attentionData = "level"
+	// specialScores are normal ones with NaN in some queries and in some keys, and NaN and infinities
+	// in the values of a key that all rows see.
+	specialScores attentionData = "special"
 )
+
+// mostSpecial is the largest case that has special scores, in multiplications of queries and keys: what
+// becomes of NaN is the same in larger ones.
+const mostSpecial = 1 << 21
 
 // attentionOperands are the operands of one launch as float64, each representable in
 // the case's type. Keys and values are [Heads.KV][keys][Dim], of positions first to
@@ -59,6 +66,8 @@ func newAttentionOperands(c AttentionCase, data attentionData, seed uint64) atte
 		o.peak(c, rng)
 	case levelScores:
 		o.level(c, rng)
+	case specialScores:
+		o.special(c, rng)
 	}
 	for _, x := range [][]float64{o.q, o.k, o.v} {
 		for i := range x {
@@ -107,6 +116,44 @@ func (o attentionOperands) peak(c AttentionCase, rng *rand.Rand) {
 				score = 200
 			}
 			turn(o.q[(i*h.Query+head)*h.Dim:][:h.Dim], head/(h.Query/h.KV), target, score/(c.Scale*float64(half)))
+		}
+	}
+}
+
+// special puts NaN into some queries, and into a key and the values of a key that all rows see. What a
+// row must not see is finite where another row sees it: weights of zero times an infinity are NaN in
+// every kernel that multiplies tiles.
+func (o attentionOperands) special(c AttentionCase, rng *rand.Rand) {
+	h := c.Heads
+	for i := range c.Rows {
+		for head := range h.Query {
+			if (i+head)%4 == 1 {
+				o.q[(i*h.Query+head)*h.Dim+rng.IntN(h.Dim)] = math.NaN()
+			}
+		}
+	}
+	first, _ := c.sees(c.Rows - 1)
+	if first > c.Position {
+		return // no key that all rows see
+	}
+	j := first + rng.IntN(c.Position-first+1) - o.first
+	for kv := range h.KV {
+		at := (kv*o.keys + j) * h.Dim
+		switch kv % 3 {
+		case 0:
+			values := o.v[at:][:h.Dim]
+			for e := range values {
+				switch e % 8 {
+				case 3:
+					values[e] = math.Inf(1)
+				case 4:
+					values[e] = math.Inf(-1)
+				case 5:
+					values[e] = math.NaN()
+				}
+			}
+		case 2:
+			o.k[at+rng.IntN(h.Dim)] = math.NaN()
 		}
 	}
 }
@@ -202,7 +249,7 @@ func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitud
 			abs := math.Abs(x)
 			out[e] += weight * x
 			magnitude[e] += weight * abs
-			if abs > plain {
+			if abs > plain && !math.IsInf(abs, 0) {
 				plain = abs
 			}
 		}

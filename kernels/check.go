@@ -29,8 +29,19 @@ const (
 	// CheckAccuracy: on N(0,1) every element is within the bound of [ErrorBound];
 	// int8 must be exact.
 	CheckAccuracy CheckStep = "accuracy"
-	// CheckExtremes: int8 only: on ±127 no intermediate sum saturates.
+	// CheckExtremes: int8 only: on -128, -127 and 127 no intermediate sum saturates.
 	CheckExtremes CheckStep = "extremes"
+	// CheckOneSign: int8 only, from K 1041 on: products of one sign, whose sum passes 2^24 and is odd
+	// half of the time, are not rounded to fp32 on the way.
+	CheckOneSign CheckStep = "one sign"
+	// CheckNonFinite: a NaN of A or B makes its row or column of C NaN, an infinity makes it what
+	// IEEE 754 says, and no other element feels it.
+	CheckNonFinite CheckStep = "infinities and NaN"
+	// CheckOverflow: what the output type does not hold becomes an infinity, and sums that leave
+	// its range on the way and come back are finite.
+	CheckOverflow CheckStep = "overflow"
+	// CheckSubnormals: subnormal operands count as what they are or, in fp32, tf32 and bf16, as zero.
+	CheckSubnormals CheckStep = "subnormals"
 	// CheckInputs: A and B are as they were.
 	CheckInputs CheckStep = "inputs"
 	// CheckRepeat: a second run gave the same bits.
@@ -108,8 +119,13 @@ const ErrorConstant = 6
 // accumulator. Products need no term: those of fp16, bf16, tf32 and fp8 are exact
 // in fp32, and those of fp32 round once, by FMA together with the sum. The third
 // is half the smallest step of the output type, to which small outputs round
-// (2^-25 for fp16). The fourth is for dot instructions of bf16 (VDPBF16PS,
-// TDPBF16PS), which treat subnormal operands and sums as zero.
+// (2^-25 for fp16). The fourth is for kernels that take subnormal products and sums for zero, as
+// dot instructions of bf16 (VDPBF16PS, TDPBF16PS) do.
+//
+// Those take subnormal operands for zero as well, whose products with large operands are no
+// small numbers: no bound covers that. What a kernel does with them is a property of it that
+// the correctness check measures, see [CheckSubnormals] and [Subnormals]. The bound holds for the operands as
+// the kernel takes them.
 //
 // u_acc is that of the accumulator's type but for fp8, where it is [FP8Accumulator].
 func ErrorBound(p Problem, ref, magnitude float64) float64 {
@@ -186,10 +202,14 @@ type CheckSummary struct {
 	Skipped []error
 	// Margin is the largest of [CheckMargin].
 	Margin float64
+	// Subnormals is what the kernel makes of subnormal operands, empty where it was not looked at.
+	Subnormals Subnormals
+	// Rows is what [RowBitsOf] found, where that was asked.
+	Rows RowBits
 }
 
-// CheckKernel runs the standing table of type dt on g, that of batches where g is a [Batcher]
-// and that of quantised weights where it is a [QuantisedGemm], and ends at the first failure. A kernel that refuses all of it has Passed 0
+// CheckKernel runs the standing tables of type dt on g, those of batches where g is a [Batcher]
+// and those of quantised weights where it is a [QuantisedGemm], and ends at the first failure. A kernel that refuses all of it has Passed 0
 // and no error.
 func CheckKernel(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (CheckSummary, error) {
 	summaries, errs := CheckKernels(ctx, d, []Gemm{g}, dt, seed)
@@ -205,25 +225,47 @@ func CheckKernels(ctx context.Context, d Device, gs []Gemm, dt DType, seed uint6
 			if errs[i] != nil || !takes(g) {
 				continue
 			}
-			var margin float64
+			var found CheckResult
 			problem := err
 			if problem == nil {
-				margin, problem = c.Margin(ctx, d, g)
+				found, problem = c.Run(ctx, d, g)
 			}
-			errs[i] = summaries[i].add(ctx, margin, problem)
+			errs[i] = summaries[i].add(ctx, found.Margin, problem)
+			summaries[i].Subnormals = summaries[i].Subnormals.and(found.Subnormals)
 		}
 	}
+	special := func(c *GemmCheck, err error) (*GemmCheck, error) {
+		if err != nil || dt == INT8 {
+			return c, err
+		}
+		return c.Special(), nil
+	}
+	every := func(Gemm) bool { return true }
 	for _, p := range CheckProblems(dt) {
 		c, err := NewGemmCheck(p, seed)
-		run(c, err, func(Gemm) bool { return true })
+		run(c, err, every)
 	}
+	for _, p := range SpecialProblems(dt) {
+		c, err := special(NewGemmCheck(p, seed))
+		run(c, err, every)
+	}
+	batches := func(g Gemm) bool { _, ok := g.(Batcher); return ok }
 	for _, b := range GateBatches(dt) {
 		c, err := NewBatchCheck(b, seed)
-		run(c, err, func(g Gemm) bool { _, ok := g.(Batcher); return ok })
+		run(c, err, batches)
 	}
+	for _, b := range SpecialBatches(dt) {
+		c, err := special(NewBatchCheck(b, seed))
+		run(c, err, batches)
+	}
+	quantised := func(g Gemm) bool { _, ok := g.(QuantisedGemm); return ok }
 	for _, q := range QuantisedCheckProblems(dt) {
 		c, err := NewQuantisedCheck(q, seed)
-		run(c, err, func(g Gemm) bool { _, ok := g.(QuantisedGemm); return ok })
+		run(c, err, quantised)
+	}
+	for _, q := range SpecialQuantised(dt) {
+		c, err := special(NewQuantisedCheck(q, seed))
+		run(c, err, quantised)
 	}
 	return summaries, errs
 }

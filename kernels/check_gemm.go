@@ -18,21 +18,26 @@ type GemmCheck struct {
 	// format is that of quantised weights, zero for plain ones; there is one product then.
 	format WeightFormat
 	seed   uint64
+	checks []CheckStep
 	blank  []byte // of C and its guards, before the product
 	kinds  map[CheckStep]*gemmKind
 }
 
-// gemmKind is one kind of operands: those of whole numbers, normal ones, or extremes.
+// gemmKind is one kind of operands: those of whole numbers, normal ones, extremes, or special ones.
 type gemmKind struct {
 	check          CheckStep
 	hostA, hostB   []byte // as a device gets them
 	stackA, stackB stack
 	operands       []checkOperands // of each product, until there are references
 	refs           []gemmReference
+	// without are the references with zero in the place of subnormal operands, where a kernel may
+	// take them so.
+	without []gemmReference
 }
 
 // gemmReference is what one product must give, M×N, and the error that is allowed of each element. Where
-// sums are exact, none is, and bound is nil.
+// sums are exact, none is, and bound is nil. Elements that the output type does not hold are not
+// rounded to it; those that are not finite have no bound.
 type gemmReference struct{ want, bound []float64 }
 
 // NewGemmCheck is the check of one problem. The error names the field of p that can't be used.
@@ -77,29 +82,39 @@ func NewQuantisedCheck(q QuantisedProblem, seed uint64) (*GemmCheck, error) {
 func newGemmCheck(c GemmCheck) *GemmCheck {
 	c.blank = bytes.Repeat(outputPoison(c.p.DType.Output()), c.output().elements())
 	c.kinds = map[CheckStep]*gemmKind{}
+	c.checks = checksOf(c.p)
 	return &c
+}
+
+// CheckResult is what a check found of a kernel that passes it.
+type CheckResult struct {
+	Margin     float64 // see [CheckMargin]
+	Subnormals Subnormals
 }
 
 // Margin runs the problem on g, which is a [Batcher] where it is a batch and a [QuantisedGemm] where its
 // weights are quantised. It is [CheckMargin] with operands that are drawn once.
 func (c *GemmCheck) Margin(ctx context.Context, d Device, g Gemm) (float64, error) {
+	found, err := c.Run(ctx, d, g)
+	return found.Margin, err
+}
+
+// Run is [GemmCheck.Margin] that also tells what becomes of subnormal operands, where the check has some.
+func (c *GemmCheck) Run(ctx context.Context, d Device, g Gemm) (CheckResult, error) {
 	if err := c.supported(g); err != nil {
-		return 0, err
+		return CheckResult{}, err
 	}
-	var margin float64
-	checks := []CheckStep{CheckIntegers, CheckAccuracy}
-	if c.p.DType == INT8 {
-		checks = append(checks, CheckExtremes)
-	}
-	for _, check := range checks {
+	var found CheckResult
+	for _, check := range c.checks {
 		r := checkRun{GemmCheck: c, device: d, gemm: g, check: check}
 		err := r.run(ctx)
 		if err := errors.Join(err, r.close()); err != nil {
-			return 0, err
+			return CheckResult{}, err
 		}
-		margin = max(margin, r.margin)
+		found.Margin = max(found.Margin, r.found.Margin)
+		found.Subnormals = found.Subnormals.and(r.found.Subnormals)
 	}
-	return margin, nil
+	return found, nil
 }
 
 // supported is why g can't be asked for the problem, or refuses it.
@@ -133,7 +148,7 @@ func (c *GemmCheck) kind(check CheckStep) (*gemmKind, error) {
 	rowsB, colsB := p.sidesOfB()
 	for i := range k.operands {
 		// No two products have operands in common.
-		o := newCheckOperands(p, check, c.seed+uint64(i)*0x9e3779b97f4a7c15)
+		o := newCheckOperands(p, check, c.format != (WeightFormat{}), c.seed+uint64(i)*0x9e3779b97f4a7c15)
 		k.operands[i], as[i], bs[i] = o, o.a, o.b
 		if p.BLayout == Transposed {
 			bs[i] = transpose(bs[i], p.K, p.N)
@@ -161,20 +176,28 @@ func (c *GemmCheck) kind(check CheckStep) (*gemmKind, error) {
 
 // references multiplies the operands in float64, the first time that a kernel gets so far.
 func (k *gemmKind) references(p Problem) []gemmReference {
-	exact := k.check != CheckAccuracy || p.DType == INT8
 	for _, o := range k.operands {
-		want, magnitude := o.product(p.Shape, !exact)
-		for i, v := range want {
-			if exact {
-				want[i] = roundTo(p.DType.Output(), v)
-			} else {
-				magnitude[i] = ErrorBound(p, v, magnitude[i])
-			}
+		k.refs = append(k.refs, k.reference(p, o))
+		if k.check == CheckSubnormals && takesSubnormalsForZero(p.DType) {
+			k.without = append(k.without, k.reference(p, o.withoutSubnormals(p.DType)))
 		}
-		k.refs = append(k.refs, gemmReference{want, magnitude})
 	}
 	k.operands = nil
 	return k.refs
+}
+
+// reference is that of one product.
+func (k *gemmKind) reference(p Problem, o checkOperands) gemmReference {
+	exact := k.check == CheckIntegers || p.DType == INT8
+	want, magnitude := o.product(p.Shape, !exact)
+	for i, v := range want {
+		if exact {
+			want[i] = roundTo(p.DType.Output(), v)
+		} else {
+			magnitude[i] = ErrorBound(p, v, magnitude[i])
+		}
+	}
+	return gemmReference{want, magnitude}
 }
 
 // size is what is computed, for people.

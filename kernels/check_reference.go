@@ -15,22 +15,35 @@ type checkOperands struct {
 }
 
 // newCheckOperands draws the operands of a check. The numbers depend on the
-// shape, the type, the check and the seed alone, not on layout or strides.
-func newCheckOperands(p Problem, check CheckStep, seed uint64) checkOperands {
+// shape, the type, the check, the seed and whether weights are quantised alone, not on layout or strides.
+func newCheckOperands(p Problem, check CheckStep, quantised bool, seed uint64) checkOperands {
 	src := rand.New(rand.NewPCG(seed, uint64(p.M)<<42^uint64(p.N)<<21^uint64(p.K)))
-	draw := func() float64 { return src.NormFloat64() }
+	draw := func() float64 { return roundTo(p.DType, src.NormFloat64()) }
 	switch {
+	case check == CheckNonFinite, check == CheckOverflow, check == CheckSubnormals:
+		return specialOperands(p, check, quantised, src)
 	case check == CheckIntegers:
 		draw = func() float64 { return float64(src.IntN(9) - 4) }
 	case check == CheckExtremes:
-		draw = func() float64 { return float64(254*src.IntN(2) - 127) }
+		draw = func() float64 { return []float64{-128, -127, 127, 127}[src.IntN(4)] }
+	case check == CheckOneSign:
+		// So large that every sum passes 2^24.
+		least := max(64, int(math.Ceil(math.Sqrt(float64(exactInFP32+1)/float64(p.K)))))
+		draw = func() float64 { return float64(least + src.IntN(128-least)) }
 	case p.DType == INT8:
-		draw = func() float64 { return src.NormFloat64() * 32 }
+		draw = func() float64 { return roundTo(INT8, src.NormFloat64()*32) }
 	}
 	o := checkOperands{a: make([]float64, p.M*p.K), b: make([]float64, p.K*p.N)}
 	for _, v := range [][]float64{o.a, o.b} {
 		for i := range v {
-			v[i] = roundTo(p.DType, draw())
+			v[i] = draw()
+		}
+	}
+	if check == CheckOneSign { // which is another one in every other column
+		for i := range o.b {
+			if i%p.N%2 == 1 {
+				o.b[i] = -o.b[i]
+			}
 		}
 	}
 	return o

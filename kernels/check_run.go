@@ -18,7 +18,7 @@ type checkRun struct {
 	device Device
 	gemm   Gemm
 	check  CheckStep
-	margin float64
+	found  CheckResult
 
 	closers []func() error
 }
@@ -100,8 +100,15 @@ func (s stack) lay(d DType, matrices [][]float64, cols int) ([]byte, error) {
 	out := bytes.Repeat(inputPoison(d), s.elements())
 	for product, v := range matrices {
 		for i := range s.rows {
-			if err := Encode(d, v[i*cols:][:cols], out[s.row(product, i)*s.ld*size:][:cols*size]); err != nil {
+			row := out[s.row(product, i)*s.ld*size:][:cols*size]
+			if err := Encode(d, v[i*cols:][:cols], row); err != nil {
 				return nil, err
+			}
+			if d != INT8 {
+				continue
+			}
+			for j, x := range v[i*cols:][:cols] { // Encode is symmetric and has no -128
+				row[j] = byte(int8(x))
 			}
 		}
 	}
@@ -245,7 +252,7 @@ func (r *checkRun) checkWritten(got, blank []byte) error {
 			switch {
 			case bytes.Equal(got[at:at+size], blank[at:at+size]):
 				note(&unwritten, CheckUnwritten, at, "C was not written here, or read before it was written")
-			case out != INT32 && math.IsNaN(valueAt(out, got, at)):
+			case out != INT32 && r.check != CheckNonFinite && math.IsNaN(valueAt(out, got, at)):
 				note(&overRead, CheckOverRead, at, "a NaN from outside A or B, or from C, came into the sum")
 			}
 		}
@@ -280,24 +287,25 @@ func (r *checkRun) checkValues(got []byte, kind *gemmKind) error {
 				return err
 			}
 			for j, v := range row {
-				want, bound := ref.want[i*p.N+j], 0.0
-				if ref.bound != nil {
-					bound = ref.bound[i*p.N+j]
+				at := i*p.N + j
+				right := ref.takes(out, at, v)
+				if kind.check == CheckSubnormals {
+					right = r.subnormal(out, kind, product, at, v, right)
+				} else if right {
+					r.found.Margin = max(r.found.Margin, ref.used(out, at, v))
 				}
-				diff := math.Abs(v - want)
-				if v == want { // also equal infinities, whose difference is NaN
-					diff = 0
-				}
-				if rounding := out.UnitRoundoff() * math.Abs(want); bound > rounding {
-					r.margin = max(r.margin, (diff-rounding)/(bound-rounding))
-				}
-				if diff <= bound {
+				if right {
 					continue
 				}
 				if failure == nil {
 					failure = r.failure(r.check)
 					failure.Product, failure.Row, failure.Col = product, i, j
-					failure.Got, failure.Want, failure.Bound = v, want, bound
+					failure.Got, failure.Want = v, ref.want[at]
+					if rounded := roundTo(out, failure.Want); math.IsNaN(rounded) || math.IsInf(rounded, 0) {
+						failure.Want = rounded
+					} else if ref.bound != nil {
+						failure.Bound = ref.bound[at]
+					}
 				}
 				failure.Wrong++
 			}
@@ -307,6 +315,49 @@ func (r *checkRun) checkValues(got []byte, kind *gemmKind) error {
 		return failure
 	}
 	return nil
+}
+
+// subnormal says whether element at of a product with subnormal operands is right, and notes what it
+// tells of them. kept says that it is what the operands give as they are.
+func (r *checkRun) subnormal(out DType, kind *gemmKind, product, at int, v float64, kept bool) bool {
+	zero := kind.without != nil && kind.without[product].takes(out, at, v)
+	switch {
+	case kept && !zero:
+		r.found.Subnormals = r.found.Subnormals.and(SubnormalsKept)
+	case zero && !kept:
+		r.found.Subnormals = r.found.Subnormals.and(SubnormalsZero)
+	}
+	return kept || zero
+}
+
+// takes says whether v is right as element at: within the bound or, where the sum is at the edge of what
+// the output type holds, what that rounds to.
+func (ref gemmReference) takes(out DType, at int, v float64) bool {
+	want := ref.want[at]
+	if math.IsNaN(want) {
+		return math.IsNaN(v)
+	}
+	if v == want {
+		return true
+	}
+	if ref.bound == nil || math.IsInf(want, 0) {
+		return false
+	}
+	bound := ref.bound[at]
+	if math.IsInf(v, 0) {
+		return v == roundTo(out, want-bound) || v == roundTo(out, want+bound)
+	}
+	return math.Abs(v-want) <= bound
+}
+
+// used is the part of the bound, less the rounding to the output type, that a right element takes.
+func (ref gemmReference) used(out DType, at int, v float64) float64 {
+	want := ref.want[at]
+	if ref.bound == nil || v == want || math.IsNaN(v) || math.IsInf(v, 0) || math.IsInf(want, 0) {
+		return 0
+	}
+	rounding := out.UnitRoundoff() * math.Abs(want)
+	return (math.Abs(v-want) - rounding) / (ref.bound[at] - rounding)
 }
 
 func (r *checkRun) failure(check CheckStep) *CheckError {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,6 +73,15 @@ type faults struct {
 	saturate      bool // int8: pairs of unsigned × signed products saturate at 16 bits (VPMADDUBSW)
 	wrongRounding bool // truncates to the output type
 	fails         bool
+
+	sumsInFP32    bool // int8: rounds sums to fp32
+	noLowest      bool // int8: takes -128 for -127
+	skipZeros     bool // skips terms of which the element of A is zero
+	dropNaN       bool // NaN comes out as 0
+	saturateOut   bool // what overflows comes out as the largest finite number
+	overflowInOut bool // keeps the sum in the output type's range, else becomes infinite
+	nextRow       bool // multiplies A's element behind the row by zero
+	zeroA, zeroB  bool // takes subnormal operands of A, of B for zero
 }
 
 func (g *hostGemm) Name() string     { return "host" }
@@ -129,7 +140,11 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 				if p.BLayout == Transposed {
 					at = j*p.LDB + k
 				}
-				term := a.get(in, i*p.LDA+k) * b.get(in, at)
+				left, right := f.operand(in, a.get(in, i*p.LDA+k), f.zeroA), f.operand(in, b.get(in, at), f.zeroB)
+				if f.skipZeros && left == 0 {
+					continue
+				}
+				term := left * right
 				if f.saturate { // (a+128)·b in pairs, less 128·b
 					b := b.get(in, at)
 					sum -= 128 * b
@@ -146,6 +161,21 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 				if f.halfSums {
 					sum = roundTo(out, sum)
 				}
+				if f.overflowInOut && math.IsInf(roundTo(out, sum), 0) {
+					sum = roundTo(out, sum)
+				}
+			}
+			if f.nextRow && i+1 < p.M {
+				sum += 0 * a.get(in, (i+1)*p.LDA)
+			}
+			if f.sumsInFP32 {
+				sum = float64(float32(sum))
+			}
+			if f.dropNaN && math.IsNaN(sum) {
+				sum = 0
+			}
+			if largest := map[DType]float64{FP16: 65504, BF16: 0x1.fep127}[out]; f.saturateOut && largest > 0 && !math.IsNaN(sum) {
+				sum = max(-largest, min(largest, sum))
 			}
 			if f.readPastRow {
 				sum += 0 * a.get(in, i*p.LDA+p.K)
@@ -190,6 +220,17 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 	return nil
 }
 
+// operand is what an element of A or B counts as.
+func (f faults) operand(d DType, v float64, zero bool) float64 {
+	if zero {
+		v = checkOperands{a: []float64{v}}.withoutSubnormals(d).a[0]
+	}
+	if f.noLowest && v == -128 {
+		v = -127
+	}
+	return v
+}
+
 // small is the standing table without its largest problems, which plain Go is
 // too slow for.
 func small(d DType) []Problem {
@@ -202,18 +243,46 @@ func small(d DType) []Problem {
 	return out
 }
 
+// smallChecks are those of the problems in [small], and special ones of a tenth of that size.
+func smallChecks(t *testing.T, d DType) []*GemmCheck {
+	t.Helper()
+	var out []*GemmCheck
+	add := func(p Problem, special bool) {
+		c, err := NewGemmCheck(p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if special {
+			c = c.Special()
+		}
+		out = append(out, c)
+	}
+	for _, p := range small(d) {
+		add(p, false)
+	}
+	for _, p := range SpecialProblems(d) {
+		if p.M*p.N*p.K < 1_100_000 {
+			add(p, d != INT8)
+		}
+	}
+	return out
+}
+
 func gateTypes() []DType { return DTypes() }
 
 func TestGatePassesCorrectKernel(t *testing.T) {
 	for _, dt := range gateTypes() {
 		t.Run(string(dt), func(t *testing.T) {
-			for _, p := range small(dt) {
-				margin, err := CheckMargin(t.Context(), &hostDevice{}, &hostGemm{}, p, 1)
+			for _, check := range smallChecks(t, dt) {
+				found, err := check.Run(t.Context(), &hostDevice{}, &hostGemm{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if margin > 0.5 {
-					t.Errorf("%v: a correct kernel uses %.2f of the bound", p.Shape, margin)
+				if found.Margin > 0.5 {
+					t.Errorf("%v: a correct kernel uses %.2f of the bound", check.size(), found.Margin)
+				}
+				if found.Subnormals != "" && found.Subnormals != SubnormalsKept {
+					t.Errorf("%v: subnormal operands: %s", check.size(), found.Subnormals)
 				}
 			}
 		})
@@ -222,7 +291,15 @@ func TestGatePassesCorrectKernel(t *testing.T) {
 
 // TestGateCatchesFaults: every fault is found, by the check that names it.
 func TestGateCatchesFaults(t *testing.T) {
-	all := gateTypes()
+	all, floats := gateTypes(), []DType{FP32, TF32, FP16, BF16, FP8}
+	checks := map[DType][]*GemmCheck{}
+	var kinds []CheckStep
+	for _, dt := range all {
+		checks[dt] = smallChecks(t, dt)
+		for _, check := range checks[dt] {
+			kinds = append(kinds, check.checks...)
+		}
+	}
 	for _, c := range []struct {
 		name   string
 		faults faults
@@ -248,17 +325,35 @@ func TestGateCatchesFaults(t *testing.T) {
 		{"writes into A", faults{writeA: true}, CheckInputs, []DType{FP32}},
 		{"16-bit sums saturate", faults{saturate: true}, CheckExtremes, []DType{INT8}},
 		{"truncates", faults{wrongRounding: true}, CheckAccuracy, []DType{BF16}},
+		{"sums rounded to fp32", faults{sumsInFP32: true}, CheckOneSign, []DType{INT8}},
+		{"-128 taken for -127", faults{noLowest: true}, CheckExtremes, []DType{INT8}},
+		{"terms of zero skipped", faults{skipZeros: true}, CheckNonFinite, floats},
+		{"NaN comes out as zero", faults{dropNaN: true}, CheckNonFinite, floats},
+		{"the next row's elements times zero", faults{nextRow: true}, CheckNonFinite, floats},
+		{"infinities become the largest number", faults{saturateOut: true}, CheckNonFinite, []DType{FP16, BF16}},
+		{"overflow becomes the largest number", faults{saturateOut: true}, CheckOverflow, []DType{FP16, BF16}},
+		{"partial sums overflow the output type", faults{overflowInOut: true}, CheckOverflow, []DType{FP16}},
+		{"subnormal A taken for zero", faults{zeroA: true}, CheckSubnormals, []DType{FP16, FP8}},
+		{"subnormal B taken for zero", faults{zeroB: true}, CheckSubnormals, []DType{FP16, FP8}},
 	} {
 		for _, dt := range c.dtypes {
 			t.Run(fmt.Sprintf("%s/%s", c.name, dt), func(t *testing.T) {
 				var found *CheckError
-				for _, p := range small(dt) {
-					err := CheckGemm(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults}, p, 1)
+				for _, check := range checks[dt] {
+					// Of checks of one kind of operands only those are run.
+					if slices.Contains(kinds, c.check) {
+						if !slices.Contains(check.checks, c.check) {
+							continue
+						}
+						one := *check
+						one.checks, check = []CheckStep{c.check}, &one
+					}
+					_, err := check.Margin(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults})
 					if err == nil {
 						continue // a shape that does not meet the fault
 					}
 					if !errors.As(err, &found) {
-						t.Fatalf("%v: %v is no CheckError", p.Shape, err)
+						t.Fatalf("%v: %v is no CheckError", check.size(), err)
 					}
 					if found.Check == c.check {
 						return
@@ -266,6 +361,63 @@ func TestGateCatchesFaults(t *testing.T) {
 				}
 				t.Errorf("no check %q failed; the last failure was: %v", c.check, found)
 			})
+		}
+	}
+}
+
+// TestGateMeasuresSubnormals: what a kernel makes of subnormal operands is told where it may
+// take them for zero, and no other error hides there.
+func TestGateMeasuresSubnormals(t *testing.T) {
+	p := Problem{Shape: Shape{M: 7, N: 9, K: 33}}
+	for _, p.DType = range []DType{FP32, TF32, BF16} {
+		c, err := NewGemmCheck(p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			faults faults
+			want   Subnormals // none: it fails
+		}{
+			{faults{}, SubnormalsKept},
+			{faults{zeroA: true, zeroB: true}, SubnormalsZero},
+			{faults{zeroA: true}, SubnormalsMixed},
+			{faults{zeroB: true}, SubnormalsMixed},
+			{faults{dropTail: true}, ""},
+		} {
+			found, err := c.Special().Run(t.Context(), &hostDevice{}, &hostGemm{faults: test.faults})
+			if found.Subnormals != test.want || (err == nil) != (test.want != "") {
+				t.Errorf("%s %+v: subnormals %q, want %q (%v)", p.DType, test.faults, found.Subnormals, test.want, err)
+			}
+		}
+	}
+}
+
+// TestOneSignPassesFP32: the products of the check are those that fp32 does not hold, from the least K on.
+func TestOneSignPassesFP32(t *testing.T) {
+	for k, want := range map[int]bool{1040: false, 1041: true, 4096: true} {
+		p := Problem{Shape: Shape{M: 16, N: 16, K: k}, DType: INT8}
+		if got := slices.Contains(checksOf(p), CheckOneSign); got != want {
+			t.Fatalf("K %d has the check: %v", k, got)
+		}
+		if !want {
+			continue
+		}
+		o := newCheckOperands(p, CheckOneSign, false, 1)
+		sums, _ := o.product(p.Shape, false)
+		wrong, negative := 0, 0
+		for _, sum := range sums {
+			if math.Abs(sum) <= exactInFP32 {
+				t.Fatalf("K %d: a sum is %g", k, sum)
+			}
+			if float64(float32(sum)) != sum {
+				wrong++
+			}
+			if sum < 0 {
+				negative++
+			}
+		}
+		if wrong < 100 || negative != 128 {
+			t.Errorf("K %d: fp32 changes %d of 256 sums, %d are negative", k, wrong, negative)
 		}
 	}
 }
@@ -316,7 +468,7 @@ func TestGateRefusalsAndFailures(t *testing.T) {
 		t.Errorf("a refusal came back as %v", err)
 	}
 	s, err := CheckKernel(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, FP32, 1)
-	if err != nil || s.Passed != 0 || len(s.Skipped) != len(CheckProblems(FP32)) {
+	if err != nil || s.Passed != 0 || len(s.Skipped) != len(CheckProblems(FP32))+len(SpecialProblems(FP32)) {
 		t.Errorf("a kernel that refuses everything: %d passed, %d skipped, %v", s.Passed, len(s.Skipped), err)
 	}
 	var e *CheckError

@@ -35,6 +35,7 @@ type hostSoftmax struct {
 	halfExponents  bool // rounds exponentials to it
 	nanIsLow       bool // the search for the largest passes over NaN, and NaN counts as -Inf
 	allLowIsZero   bool // gives zeros for a row of -Inf
+	clamps         bool // logarithms that overflow come out as the lowest number
 	pastEnd        bool
 	beforeBegin    bool
 	writeInput     bool
@@ -170,6 +171,9 @@ func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
 			v = float64(z(i)-top) - log
 		default:
 			v = float64(e(i) / by)
+		}
+		if f.clamps && p.Log && !math.IsInf(v, 0) {
+			v = max(v, -65504)
 		}
 		if f.allLowIsZero && math.IsInf(float64(top), -1) {
 			v = 0
@@ -349,5 +353,18 @@ func TestSoftmaxSeen(t *testing.T) {
 	s := Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: 4, Queries: 5}}
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "queries is 5, expected at most the 4 columns") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSoftmaxGateCatchesClampedLogarithms: what fp16 does not hold is an infinity.
+func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
+	p := SoftmaxProblem{Rows: 16, Columns: 9, DType: FP16, Scale: 1, Log: true}
+	if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, p, 1); err != nil {
+		t.Error(err)
+	}
+	_, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{clamps: true}, p, 1)
+	var wrong *SoftmaxError
+	if !errors.As(err, &wrong) || wrong.Got != -65504 || wrong.Row%8 != 7 {
+		t.Errorf("logarithms that are clamped: %v", err)
 	}
 }

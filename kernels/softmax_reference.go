@@ -20,7 +20,8 @@ const (
 	// levelRows are equal elements, some of them so large or so low that exponentials overflow
 	// or vanish.
 	levelRows softmaxData = "level"
-	// specialRows have infinities and NaN in some rows, and none in others.
+	// specialRows have infinities and NaN in some rows, and none in others; of some the logarithms
+	// overflow fp16.
 	specialRows softmaxData = "special"
 )
 
@@ -59,11 +60,12 @@ func softmaxOperand(p SoftmaxProblem, data softmaxData, seed uint64) []float64 {
 	return x
 }
 
-// special makes a row one of seven kinds: plain, with -Inf among other elements, of nothing but
-// -Inf, with NaN, with +Inf, with finite elements at the end alone, or with both infinities.
+// special makes a row one of eight kinds: plain, with -Inf among other elements, of nothing but
+// -Inf, with NaN, with +Inf, with finite elements at the end alone, with both infinities, or with
+// elements so far apart that fp16 does not hold their logarithms.
 func special(row []float64, i int, rng *rand.Rand) {
 	n, low := len(row), math.Inf(-1)
-	switch i % 7 {
+	switch i % 8 {
 	case 1:
 		for j := range row {
 			if j != n/2 && rng.IntN(2) == 0 {
@@ -84,6 +86,13 @@ func special(row []float64, i int, rng *rand.Rand) {
 		}
 	case 6:
 		row[0], row[n-1] = low, math.Inf(1)
+	case 7:
+		for j := range row {
+			row[j] = 60000
+			if j > 0 && rng.IntN(2) == 0 {
+				row[j] = -60000
+			}
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ func TestWeightColumns(t *testing.T) {
 		for _, layout := range []Layout{RowMajor, Transposed} {
 			s := Product(d, n, k)
 			s.Layout = layout
-			values := newCheckOperands(Problem{Shape: Shape{M: 1, N: n, K: k}, DType: d}, CheckAccuracy, 5).b // [K,N]
+			values := newCheckOperands(Problem{Shape: Shape{M: 1, N: n, K: k}, DType: d}, CheckAccuracy, false, 5).b // [K,N]
 			stored := values
 			if layout == Transposed {
 				stored = transpose(values, k, n)

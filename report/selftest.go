@@ -25,12 +25,41 @@ type CheckStep struct {
 	Cases int `json:"cases"`
 	// WorstRatio is the largest |err| ÷ bound over all elements; above 1 fails.
 	WorstRatio float64 `json:"worst_ratio"`
+	// Subnormals is what the kernel makes of subnormal operands, where it was looked at: "kept", "zero" when
+	// they count as zero, "mixed" when it depends on the product.
+	Subnormals kernels.Subnormals `json:"subnormals,omitempty"`
+	// RowBits is nil where it was not looked at.
+	RowBits *RowBits `json:"row_bits,omitempty"`
 	// Skipped is the reason when the kernel does not support the type.
 	Skipped string `json:"skipped,omitempty"`
 	// Failure names the first element out of bounds, or the error that kept the kernel
 	// from being checked; Wrong says that it is the former.
 	Failure string `json:"failure,omitempty"`
 	Wrong   bool   `json:"wrong,omitempty"`
+}
+
+// RowBits says whether the bits of a row of C depend on how many rows there are and on how many
+// threads compute them, at the numbers that were tried.
+type RowBits struct {
+	Ms        []int `json:"ms"`
+	ByM       []int `json:"by_m"` // the Ms at which a row differs from the same one at the largest M
+	Threads   []int `json:"threads,omitempty"`
+	ByThreads []int `json:"by_threads,omitempty"` // with which a row differs from the same one on all threads
+}
+
+// text is "fixed", or what the bits depend on.
+func (r *RowBits) text() any {
+	switch {
+	case r == nil:
+		return nil
+	case len(r.ByM) > 0 && len(r.ByThreads) > 0:
+		return "by M and threads"
+	case len(r.ByM) > 0:
+		return "by M"
+	case len(r.ByThreads) > 0:
+		return "by threads"
+	}
+	return "fixed"
 }
 
 // Noise is the result of timing the same cases twice as if they were two.
@@ -52,7 +81,8 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 	doc := &Document{Subject: "selftest", Value: t, Items: []any{}}
 	sheet := Sheet{Title: "Correctness", Columns: []Column{
 		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "dtype", Key: "dtype"}, {Name: "gate", Key: "gate"},
-		{Name: "cases", Key: "cases", Align: Right}, {Name: "worst err ÷ bound", Key: "worst_ratio", Align: Right}, {Name: "why", Key: "why", Flex: true},
+		{Name: "cases", Key: "cases", Align: Right}, {Name: "worst err ÷ bound", Key: "worst_ratio", Align: Right},
+		{Name: "row bits", Key: "row_bits"}, {Name: "subnormals", Key: "subnormals"}, {Name: "why", Key: "why", Flex: true},
 	}}
 	passed, failed, skipped := 0, 0, 0
 	for _, c := range t.Checks {
@@ -69,7 +99,7 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 		default:
 			passed++
 		}
-		sheet.Rows = append(sheet.Rows, []any{c.Device, c.Kernel, c.DType, state, unlessZero(c.Cases), ratio, why})
+		sheet.Rows = append(sheet.Rows, []any{c.Device, c.Kernel, c.DType, state, unlessZero(c.Cases), ratio, c.RowBits.text(), string(c.Subnormals), why})
 	}
 	doc.Sheets = []Sheet{sheet}
 	tone := Good

@@ -39,8 +39,11 @@ func fixtureSelftest() *Selftest {
 		Checks: []CheckStep{
 			{Device: "cpu", Kernel: "attention", DType: kernels.FP16, Passed: true, Cases: 68, WorstRatio: 0.0092},
 			{Device: "cpu", Kernel: "attention", DType: kernels.INT8, Skipped: "attention has operands of fp32, fp16 and bf16"},
-			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127},
+			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127, Subnormals: kernels.SubnormalsZero,
+				RowBits: &RowBits{Ms: []int{1, 2, 16}, ByM: []int{1}, Threads: []int{1, 3}, ByThreads: []int{3}}},
 			{Device: "cpu", Kernel: "amx", DType: kernels.FP32, Skipped: "AMX has no fp32"},
+			{Device: "cpu", Kernel: "naive", DType: kernels.FP16, Passed: true, Cases: 102, WorstRatio: 0.2, Subnormals: kernels.SubnormalsKept,
+				RowBits: &RowBits{Ms: []int{1, 2, 16}, ByM: []int{}, Threads: []int{1, 3}}},
 			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2, Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
 		},
 		Noise: &Noise{Cases: 40, Rounds: 9, Spread: 0.0123, Comparisons: 40, FalseFlags: 2, Rate: rules.Interval{Lo: 0.006, Mid: 0.05, Hi: 0.169}, Level: 0.05},

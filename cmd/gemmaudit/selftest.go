@@ -47,7 +47,10 @@ func newSelftestCommand(a *app) *cobra.Command {
 		),
 		Long: `Correctness: every kernel and data type of this machine is compared with a float64
 reference, element by element, |err| ≤ u_out·|ref| + c·√K·u_acc·Σ|a||b|, and exactly on
-whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal.
+whole numbers; with tails of M, N and K, poisoned padding, and two runs bitwise equal; with
+infinities, NaN, sums that overflow, subnormals, and int8 sums past 2^24. Two columns say what is
+no failure: whether the bits of a row depend on M or on the number of threads, by computing the
+same rows with both changed; and whether subnormal operands count ("kept") or are taken for zero.
 So is every way in which a device computes attention: one row and many, windows, and caches
 that have wrapped around, on normal, peaked and level scores; and every way in which it computes
 softmax and its logarithm: one column to many, causal masks, on normal, peaked and level rows and
@@ -227,7 +230,7 @@ func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]
 	for _, g := range gemms {
 		for _, dtype := range dtypes {
 			checks = append(checks, kernelChecks{[]string{g.Name()}, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
-				s, err := kernels.CheckKernel(ctx, d, g, dtype, o.seed)
+				s, err := o.checkGemm(ctx, d, g, dtype)
 				return []kernels.CheckSummary{s}, []error{err}
 			}})
 		}
@@ -240,6 +243,22 @@ func (o *selftestOptions) checksOf(d kernels.Device, dtypes []kernels.DType) ([]
 		}
 	}
 	return append(checks, o.softmaxChecks(d, dtypes)...), nil
+}
+
+// checkGemm is the correctness check of a kernel of products, and what its rows' bits depend on. Those are
+// looked at where a result was wrong, too.
+func (o *selftestOptions) checkGemm(ctx context.Context, d kernels.Device, g kernels.Gemm, dtype kernels.DType) (kernels.CheckSummary, error) {
+	summary, err := kernels.CheckKernel(ctx, d, g, dtype, o.seed)
+	var wrong *kernels.CheckError
+	if err != nil && !errors.As(err, &wrong) || summary.Passed == 0 {
+		return summary, err
+	}
+	rows, failed := kernels.RowBitsOf(ctx, d, g, dtype, o.seed)
+	summary.Rows = rows
+	if err == nil {
+		err = failed
+	}
+	return summary, err
 }
 
 // attentions are the ways in which a device computes attention, of those that were asked for.
@@ -345,7 +364,10 @@ func chooseGemms(d kernels.Device, names []string) ([]kernels.Gemm, error) {
 
 // outcome fills in what came of a kernel's checks. failure is what kept it from being checked.
 func outcome(check *report.CheckStep, summary kernels.CheckSummary, err error) (failure error) {
-	check.Cases, check.WorstRatio = summary.Passed, summary.Margin
+	check.Cases, check.WorstRatio, check.Subnormals = summary.Passed, summary.Margin, summary.Subnormals
+	if rows := summary.Rows; len(rows.Ms) > 0 {
+		check.RowBits = &report.RowBits{Ms: rows.Ms, ByM: append([]int{}, rows.ByM...), Threads: rows.Threads, ByThreads: rows.ByThreads}
+	}
 	var wrong *kernels.CheckError
 	var attention *kernels.AttentionError
 	var softmax *kernels.SoftmaxError

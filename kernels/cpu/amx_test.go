@@ -47,12 +47,22 @@ func TestAMXGate(t *testing.T) {
 			checks = append(checks, checked(t)(kernels.NewBatchCheck(b, 7)))
 		}
 	}
+	for _, p := range kernels.SpecialProblems(kernels.BF16) {
+		checks = append(checks, checked(t)(kernels.NewGemmCheck(p, 7)).Special())
+	}
+	for _, p := range kernels.SpecialProblems(kernels.INT8) {
+		checks = append(checks, checked(t)(kernels.NewGemmCheck(p, 7)))
+	}
 	for i, tuning := range append([]amxTuning{standing}, smallBlocks...) {
 		t.Run(fmt.Sprintf("tuning%d", i), func(t *testing.T) {
 			defer tuneAMX(tuneAMX(tuning))
 			for _, check := range checks {
-				if _, err := check.Margin(t.Context(), d, g); err != nil {
+				found, err := check.Run(t.Context(), d, g)
+				if err != nil {
 					t.Error(err)
+				}
+				if found.Subnormals != "" && found.Subnormals != kernels.SubnormalsZero {
+					t.Errorf("subnormal operands: %s", found.Subnormals)
 				}
 			}
 		})

@@ -17,6 +17,14 @@ func TestGate(t *testing.T) {
 		for i, p := range problems[d] {
 			checks[d] = append(checks[d], checked(t)(kernels.NewGemmCheck(p, uint64(i))))
 		}
+		for _, p := range kernels.SpecialProblems(d) {
+			problems[d] = append(problems[d], p)
+			check := checked(t)(kernels.NewGemmCheck(p, 1))
+			if d != kernels.INT8 {
+				check = check.Special()
+			}
+			checks[d] = append(checks[d], check)
+		}
 	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		dev := open(t, 2)
@@ -39,7 +47,7 @@ func TestGate(t *testing.T) {
 						if testing.Short() && i%4 > 0 {
 							continue
 						}
-						_, err := check.Margin(t.Context(), dev, g)
+						found, err := check.Run(t.Context(), dev, g)
 						var unsupported *kernels.Unsupported
 						if errors.As(err, &unsupported) && g.Name() == "gemv" && problems[d][i].M > gemvRows {
 							continue
@@ -47,11 +55,22 @@ func TestGate(t *testing.T) {
 						if err != nil {
 							t.Error(err)
 						}
+						if want := subnormalsOf(dev, g, d); err == nil && found.Subnormals != "" && found.Subnormals != want {
+							t.Errorf("%v: subnormal operands: %s, want %s", problems[d][i].Shape, found.Subnormals, want)
+						}
 					}
 				})
 			}
 		}
 	})
+}
+
+// subnormalsOf is what the documentation says of a kernel of our own.
+func subnormalsOf(d *Device, g kernels.Gemm, dt kernels.DType) kernels.Subnormals {
+	if dt != kernels.BF16 || g.Name() == "naive" || !d.features.AVX512 || !d.features.AVX512BF16 {
+		return kernels.SubnormalsKept
+	}
+	return kernels.SubnormalsZero
 }
 
 // TestGateDeepK has products of so large a K that A is packed in parts, and of so

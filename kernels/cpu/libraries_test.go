@@ -38,24 +38,51 @@ func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
 	return d, g
 }
 
+// allowed are the checks that versions of a library are known to fail, and why; docs/design.md lists
+// them. Another failure of these is an error, and so is any failure of a library that is not listed.
+var allowed = map[string]map[kernels.DType]kernels.CheckStep{
+	"onednn": {
+		kernels.INT8: kernels.CheckOneSign,   // 2.6: sums past 2^24 come out rounded to fp32
+		kernels.BF16: kernels.CheckNonFinite, // 2.6: an infinity at the end of an odd K meets a zero behind it
+	},
+}
+
 func TestLibrariesPassGate(t *testing.T) {
 	for _, name := range []string{"openblas", "onednn"} {
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 			t.Run(name+"/"+string(dt), func(t *testing.T) {
 				d, g := libraryKernel(t, name)
-				s, err := kernels.CheckKernel(t.Context(), d, g, dt, 1)
-				if err != nil {
-					t.Fatal(err)
+				if err := g.Supports(kernels.CheckProblems(dt)[0]); err != nil {
+					if t.Log(err); dt == kernels.FP32 {
+						t.Error("fp32 was refused")
+					}
+					return
 				}
-				t.Logf("%s: %d passed, %d refused, margin %.3f", g.Describe(), s.Passed, len(s.Skipped), s.Margin)
-				if len(s.Skipped) > 0 {
-					t.Log(s.Skipped[0])
+				run := func(check *kernels.GemmCheck) {
+					t.Helper()
+					_, err := check.Margin(t.Context(), d, g)
+					var wrong *kernels.CheckError
+					if errors.As(err, &wrong) && wrong.Check == allowed[name][dt] {
+						t.Logf("allowed: %v", err)
+					} else if err != nil {
+						t.Error(err)
+					}
 				}
-				if len(s.Skipped) > 0 && s.Passed > 0 {
-					t.Errorf("%d problems of a supported type were refused", len(s.Skipped))
+				for _, p := range kernels.CheckProblems(dt) {
+					run(checked(t)(kernels.NewGemmCheck(p, 1)))
 				}
-				if dt == kernels.FP32 && s.Passed == 0 {
-					t.Error("fp32 was refused")
+				for _, b := range kernels.GateBatches(dt) {
+					run(checked(t)(kernels.NewBatchCheck(b, 1)))
+				}
+				for _, p := range kernels.SpecialProblems(dt) {
+					check := checked(t)(kernels.NewGemmCheck(p, 1))
+					if dt != kernels.INT8 {
+						check = check.Special()
+					}
+					run(check)
+				}
+				for _, b := range kernels.SpecialBatches(dt) {
+					run(checked(t)(kernels.NewBatchCheck(b, 1)).Special())
 				}
 			})
 		}

@@ -18,6 +18,10 @@ func TestGateQuantised(t *testing.T) {
 		for i, q := range problems[d] {
 			checks[d] = append(checks[d], checked(t)(kernels.NewQuantisedCheck(q, uint64(i))))
 		}
+		for _, q := range kernels.SpecialQuantised(d) {
+			problems[d] = append(problems[d], q)
+			checks[d] = append(checks[d], checked(t)(kernels.NewQuantisedCheck(q, 1)).Special())
+		}
 	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		dev, all := open(t, 2), []string{"gemv", "tiled", "auto"}
@@ -35,7 +39,7 @@ func TestGateQuantised(t *testing.T) {
 				t.Run(name+"/"+string(d), func(t *testing.T) {
 					ran := 0
 					for i, check := range checks[d] {
-						if every := steps[name]; i%every != 0 || testing.Short() && i/every%4 > 0 {
+						if every := steps[name]; i%every != 0 && i < len(kernels.QuantisedCheckProblems(d)) || testing.Short() && i/every%4 > 0 {
 							continue
 						}
 						_, err := check.Margin(t.Context(), dev, g)

@@ -8,8 +8,9 @@
 //           one tile of rows       sums in registers
 //
 // Sums are fp32 or int32 in scratch from one slice of K to the next and are
-// rounded once, to C, after the last. The order of the additions of an output
-// depends on K alone, hence not on the number of threads.
+// rounded once, to C, after the last. The order of the additions of an output does
+// not depend on the number of threads. On AVX-512 it depends on M: tiles of fewer than
+// seven rows, which only products of as few have, keep several sums (tile_avx512_amd64.h).
 #include "quantised.h"
 #include "tiled.h"
 

@@ -36,7 +36,7 @@ func broughtScenario() {
 	fmt.Println("once:", again == g && found == g, "version:", d.Spec().Versions["mine"][:7])
 	s, err := kernels.CheckKernel(context.Background(), d, g, kernels.FP32, 1)
 	report(err)
-	fmt.Printf("%d of %d passed\n", s.Passed, len(kernels.CheckProblems(kernels.FP32)))
+	fmt.Printf("%d of %d passed\n", s.Passed, len(kernels.CheckProblems(kernels.FP32))+len(kernels.SpecialProblems(kernels.FP32)))
 	fmt.Println(g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP16}))
 	report(bindOne(d, g, kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 7}, DType: kernels.FP32, PackInside: true}))
 	report(d.Close())
@@ -55,7 +55,7 @@ func fakeKernel(t *testing.T, options ...string) string {
 
 func TestBroughtKernelPassesGate(t *testing.T) {
 	driver := fakeDriver(t)
-	problems := len(kernels.CheckProblems(kernels.FP32))
+	problems := len(kernels.CheckProblems(kernels.FP32)) + len(kernels.SpecialProblems(kernels.FP32))
 	for _, options := range [][]string{nil, {"-DRAW"}} {
 		out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, options...))
 		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes only fp32\n", problems, problems)

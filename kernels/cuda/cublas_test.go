@@ -195,14 +195,14 @@ func TestBlasPassesGate(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
 	for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublas,cublaslt,cublaslt:2", dtypeEnv+"="+string(dtype))
-		want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype)))
+		want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype))+len(kernels.SpecialProblems(dtype))+len(kernels.SpecialBatches(dtype)))
 		if out != strings.Repeat(want, 3) {
 			t.Errorf("%s: %q, want three times %q", dtype, out, want)
 		}
 	}
 	// An algorithm by its attributes computes the same.
 	out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"="+builtAlgorithm, dtypeEnv+"=bf16")
-	if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(kernels.BF16))+len(kernels.GateBatches(kernels.BF16))); out != want {
+	if want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(kernels.BF16))+len(kernels.GateBatches(kernels.BF16))+len(kernels.SpecialProblems(kernels.BF16))+len(kernels.SpecialBatches(kernels.BF16))); out != want {
 		t.Errorf("%s: %q, want %q", builtAlgorithm, out, want)
 	}
 	// A fourth choice is not there, which is a refusal and no error.
