@@ -119,7 +119,7 @@ func rulesHelp() string {
 	return b.String()
 }
 
-func (o *auditOptions) run(ctx context.Context, path string) error {
+func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	a := o.app
 	if err := o.gate.check(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer run.Close()
+	defer closeRun(run, &failed)
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	return cmd
 }
 
-func (o *sweepOptions) run(cmd *cobra.Command) error {
+func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 	ctx, a := cmd.Context(), o.app
 	if o.resume {
 		if o.out == "" {
@@ -148,7 +148,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		defer run.Close()
+		defer closeRun(run, &failed)
 		if err := o.checkAgainst(plan); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 	}
 	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), a.resumeSweep(out))
 	if run != nil {
-		defer run.Close()
+		defer closeRun(run, &failed)
 	}
 	return o.finish(run, sum, err)
 }
