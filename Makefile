@@ -18,6 +18,7 @@
 #   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
 #                nothing is lost (half an hour; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
 #                sweep of a day and a million samples in compressed time, whose memory stays flat
+#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages are to notice nine of ten (hours)
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
@@ -49,7 +50,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure fuzz test-kernels kernels verify-kernels older-ptx vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -242,6 +243,10 @@ else
 	$(subst 30m,3h,$(TEST)) $(TEST_FLAGS) -count=1 -v -run '^TestEndure' ./cmd/gemmaudit \
 	  -endure.kills $(KILLS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
 endif
+
+MUTANTS ?= 200
+mutants:
+	$(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
