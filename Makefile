@@ -15,6 +15,10 @@
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
+#   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
+#                nothing is lost (half an hour; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
+#                sweep of a day and a million samples in compressed time, whose memory stays flat
+#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages are to notice nine of ten (hours)
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
@@ -48,7 +52,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust fuzz test-kernels kernels verify-kernels older-ptx reproducible notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -228,6 +232,26 @@ trust: build
 	{ sed '/^`make trust` makes them anew/q' docs/trust.md; echo; \
 	  echo '    $$ gemmaudit selftest --simulate --machines $(MACHINES) -o markdown'; echo; cat bin/trust.md; } > bin/trust-page.md
 	mv bin/trust-page.md docs/trust.md
+
+KILLS   ?= 1000
+SIGNALS ?= 300
+SEED    ?= 0
+FOLDER  ?= -1
+FOR     ?= 0
+ENDURE  := -endure.seed $(SEED) -endure.for $(FOR)
+
+# Its failures keep the folder and print the command that repeats it.
+endure: $(TRAMPOLINES)
+ifdef NIGHT
+	$(GO) test -run '^$$' -bench '^BenchmarkDay$$' -benchtime 1x -timeout 1h ./sweep
+else
+	$(subst 30m,3h,$(TEST)) $(TEST_FLAGS) -count=1 -v -run '^TestEndure' ./cmd/gemmaudit \
+	  -endure.kills $(KILLS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
+endif
+
+MUTANTS ?= 200
+mutants:
+	$(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \

@@ -1,10 +1,6 @@
 package sweep
 
-import (
-	"math"
-
-	"github.com/gemmaudit/gemmaudit/results"
-)
+import "math"
 
 // clockStep is what reference clocks are rounded to, in MHz. Cards set their clock in
 // steps of 15 MHz, and the medians of two sweeps of one card lie a step or two apart:
@@ -33,14 +29,10 @@ func (p *part) referenceClock(seq int64) float64 {
 	return math.Round(median(all)/clockStep) * clockStep
 }
 
-// storeClock stores the reference clock in the run, if there is one. Who chooses rows judges
+// storeClock stores the reference clock in the run, if there is one, of what was seen up to a sample's seq. Who chooses rows judges
 // them at the one of the samples that it is shown, which a resumed sweep finds again; the clock
 // of the last look is that of the audit, so that the two agree on what is known well enough.
-func (p *part) storeClock(shown []results.Sample) error {
-	last := int64(math.MinInt64)
-	for _, s := range shown {
-		last = max(last, s.Seq)
-	}
+func (p *part) storeClock(last int64) error {
 	mhz := p.referenceClock(last)
 	if mhz <= 0 {
 		return nil

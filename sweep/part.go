@@ -21,17 +21,17 @@ type part struct {
 	past     *past
 	cases    []results.Case
 	stations []*station
-	index    map[int64]int    // stations by case
-	joined   []int            // the first round of each station
-	have     []map[int]bool   // rounds done, by station
-	failure  error            // of storing a sample, after which nothing more is stored
-	gone     []bool           // stations given up
-	failed   []bool           // stations that an earlier start gave up, not tried since
-	taken    []results.Sample // of the sweep phase, earlier starts' too, as they were taken
-	looked   bool             // a look came before this round
-	open     []bool           // stations that the chooser has the rounds until the next look measure
-	until    int              // the next look, or the number of rounds
-	design   *design          // of the inferred series, nil when there are none
+	index    map[int64]int // stations by case
+	joined   []int         // the first round of each station
+	have     []roundSet    // rounds done, by station
+	failure  error         // of storing a sample, after which nothing more is stored
+	gone     []bool        // stations given up
+	failed   []bool        // stations that an earlier start gave up, not tried since
+	lastSeq  int64         // of the samples of the sweep phase, earlier starts' too
+	looked   bool          // a look came before this round
+	open     []bool        // stations that the chooser has the rounds until the next look measure
+	until    int           // the next look, or the number of rounds
+	design   *design       // of the inferred series, nil when there are none
 
 	demands []demand
 	sets    map[matrixKey]int // of weights, by matrix; nil when all fit together
@@ -72,9 +72,9 @@ func (p *part) add(c results.Case, round int) {
 		s.learn(last.US/1e6, last.Launches)
 		p.rig.paces.learn(c, last.US/1e6)
 	}
-	have := map[int]bool{}
+	have := newRoundSet(p.r.Plan.Rounds)
 	for _, round := range p.past.rounds[c.ID] {
-		have[round] = true
+		have.add(round)
 	}
 	p.index[c.ID] = len(p.cases)
 	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
@@ -82,7 +82,7 @@ func (p *part) add(c results.Case, round int) {
 	// With a fault, what its failure says stays.
 	fault := p.past.faults[c.ID].Failed
 	p.gone, p.failed = append(p.gone, fault), append(p.failed, !fault && p.past.failed[c.ID])
-	if len(have) >= p.r.Plan.Screening {
+	if have.n >= p.r.Plan.Screening {
 		p.measured++
 	}
 }
@@ -92,7 +92,7 @@ func (p *part) recall() {
 	for _, s := range p.past.samples {
 		if p.r.device[s.CaseID] == p.rig.spec.ID {
 			p.rig.allocation = max(p.rig.allocation, s.Allocation)
-			p.taken = append(p.taken, s)
+			p.lastSeq = max(p.lastSeq, s.Seq)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (p *part) prepare() error {
 	var first time.Duration
 	for n := range p.certain() {
 		for i := range p.stations {
-			if p.have[i][n] || p.gone[i] {
+			if p.have[i].has(n) || p.gone[i] {
 				continue
 			}
 			t := p.blockTime(p.stations[i])
@@ -191,7 +191,7 @@ func (p *part) plan(from int) {
 				continue
 			}
 			p.r.planned++
-			if p.have[i][n] || p.gone[i] {
+			if p.have[i].has(n) || p.gone[i] {
 				p.r.done++
 			}
 		}
@@ -216,11 +216,14 @@ func (p *part) run(ctx context.Context) (err error) {
 			err = landed
 		}
 		if err == nil && p.stopped == StatusDeadline && p.design != nil {
-			_, err = p.more(p.before(math.MaxInt)) // for what is known
+			var all []results.Sample
+			if all, err = p.before(math.MaxInt); err == nil {
+				_, err = p.more(all) // for what is known
+			}
 		}
 		p.wall = p.r.Now().Sub(began)
 		if !deviceLost(err) && p.samples > 0 {
-			err = errors.Join(err, p.storeClock(p.taken))
+			err = errors.Join(err, p.storeClock(p.lastSeq))
 		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
 			err = nil // as if it had been looked for before that block
@@ -242,7 +245,7 @@ func (p *part) run(ctx context.Context) (err error) {
 			return err
 		}
 		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
-			return !p.awaits(i, round) || p.have[i][round]
+			return !p.awaits(i, round) || p.have[i].has(round)
 		})
 		for _, i := range order {
 			if p.gone[i] {
@@ -323,7 +326,7 @@ func (p *part) late(next time.Duration) bool {
 
 func (p *part) firstMissing(i int) int {
 	round := p.joined[i]
-	for p.have[i][round] {
+	for p.have[i].has(round) {
 		round++
 	}
 	return round
@@ -377,8 +380,8 @@ func (p *part) landed(b block, i int, span kernels.Span) error {
 	if p.failure = p.store(b); p.failure != nil {
 		return p.failure
 	}
-	p.have[i][b.sample.Round] = true
-	if len(p.have[i]) == p.r.Plan.Screening {
+	p.have[i].add(b.sample.Round)
+	if p.have[i].n == p.r.Plan.Screening {
 		p.measured++
 	}
 	p.samples++
@@ -426,7 +429,7 @@ func (p *part) giveUp(i, round int, why error) error {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	for n := round; n < p.promised(i); n++ {
-		if !p.have[i][n] && p.awaits(i, n) {
+		if !p.have[i].has(n) && p.awaits(i, n) {
 			p.r.done++
 		}
 	}

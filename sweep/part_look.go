@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -27,8 +28,15 @@ func (p *part) look(round int) (more bool, err error) {
 	}
 	p.looked = true
 	clear(p.open)
-	earlier := p.before(round)
-	if err := p.storeClock(earlier); err != nil {
+	earlier, err := p.before(round)
+	if err != nil {
+		return false, err
+	}
+	shown := int64(math.MinInt64)
+	for _, s := range earlier {
+		shown = max(shown, s.Seq)
+	}
+	if err := p.storeClock(shown); err != nil {
 		return false, err
 	}
 	added, more, err := p.extend(round, earlier)
@@ -42,12 +50,14 @@ func (p *part) look(round int) (more bool, err error) {
 	return p.complete(round, added), nil
 }
 
-// before lists the samples of the rounds before one, of the stations.
-func (p *part) before(round int) []results.Sample {
-	return slices.DeleteFunc(slices.Clone(p.taken), func(s results.Sample) bool {
+// before lists the samples of the rounds before one, of the stations. They come from the run file each time, which takes
+// a second for a million of them: looks are few, and memory stays as it was between them.
+func (p *part) before(round int) ([]results.Sample, error) {
+	samples, err := p.r.Out.Samples(results.PhaseSweep)
+	return slices.DeleteFunc(samples, func(s results.Sample) bool {
 		_, mine := p.index[s.CaseID]
 		return s.Round >= round || !mine
-	})
+	}), err
 }
 
 // choosing says whether the chooser still has rounds to give.

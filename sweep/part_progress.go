@@ -13,11 +13,11 @@ func (p *part) reckon(round int) {
 		if p.gone[i] {
 			continue
 		}
-		if p.awaits(i, round) && !p.have[i][round] {
+		if p.awaits(i, round) && !p.have[i].has(round) {
 			left += p.blockTime(s)
 		}
 		for n := round + 1; n < p.promised(i); n++ {
-			if p.awaits(i, n) && !p.have[i][n] {
+			if p.awaits(i, n) && !p.have[i].has(n) {
 				left += max(p.r.Plan.BlockTarget, time.Duration(s.seconds*1e9))
 			}
 		}

@@ -29,7 +29,7 @@ func (p *part) store(b block) error {
 	if err := p.r.journal.append(&b.sample); err != nil {
 		return err
 	}
-	p.taken = append(p.taken, b.sample)
+	p.lastSeq = max(p.lastSeq, b.sample.Seq)
 	s := b.station
 	// To find a library's kernel out takes the host longer than some blocks take, and the first
 	// round keeps it busy with planning: a later one tells as well.

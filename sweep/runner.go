@@ -280,6 +280,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 			parts = append(parts, p)
 		}
 	}
+	past.samples = nil // a million of them would stay for as long as the sweep
 	for _, p := range parts {
 		if err := p.prepare(); err != nil {
 			return nil, nil, err

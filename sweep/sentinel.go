@@ -20,7 +20,8 @@ const SentinelWindow = 5
 type sentinel struct {
 	station
 	round int
-	us    []float64 // all samples of the run, in order
+	us    []float64 // the latest samples, SentinelWindow of them at most
+	usual []float64 // all samples of the run, ascending: a night visits a hundred thousand times
 	mhz   []seenClock
 }
 
@@ -32,12 +33,15 @@ type seenClock struct {
 
 // add takes a sample in and returns what it means.
 func (s *sentinel) add(smp results.Sample) Drift {
-	s.us = append(s.us, smp.US)
+	if s.us = append(s.us, smp.US); len(s.us) > SentinelWindow {
+		s.us = slices.Delete(s.us, 0, 1)
+	}
+	at, _ := slices.BinarySearch(s.usual, smp.US)
+	s.usual = slices.Insert(s.usual, at, smp.US)
 	if smp.ClockMHz > 0 {
 		s.mhz = append(s.mhz, seenClock{smp.Seq, smp.ClockMHz})
 	}
-	d := Drift{Case: s.c, Samples: len(s.us), UsualUS: median(s.us)}
-	d.LastUS = median(s.us[max(0, len(s.us)-SentinelWindow):])
+	d := Drift{Case: s.c, Samples: len(s.usual), UsualUS: middle(s.usual), LastUS: median(s.us)}
 	d.Change = d.LastUS/d.UsualUS - 1
 	return d
 }
@@ -45,6 +49,11 @@ func (s *sentinel) add(smp results.Sample) Drift {
 func median(v []float64) float64 {
 	sorted := slices.Clone(v)
 	slices.Sort(sorted)
+	return middle(sorted)
+}
+
+// middle is the median of what is sorted.
+func middle(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[n/2] + sorted[(n-1)/2]) / 2
 }

@@ -123,7 +123,7 @@ func rulesHelp() string {
 	return b.String()
 }
 
-func (o *auditOptions) run(ctx context.Context, path string) error {
+func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	a := o.app
 	if err := o.gate.check(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (o *auditOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer run.Close()
+	defer closeRun(run, &failed)
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err

@@ -36,3 +36,9 @@ func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	}
 	return run, nil
 }
+
+// closeRun closes a run that was written to, and tells beside what else went wrong that its journal could not be
+// folded back into it, as on a full disk.
+func closeRun(run *results.Run, failed *error) {
+	*failed = besides(*failed, run.Close())
+}

@@ -112,7 +112,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	return cmd
 }
 
-func (o *runOptions) run(cmd *cobra.Command) error {
+func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	ctx, a := cmd.Context(), o.app
 	if err := o.gate.check(); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	a.out, o.goOn = folder, o.resumeRun(cmd, folder)
 	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
 	if run != nil {
-		defer run.Close()
+		defer closeRun(run, &failed)
 	}
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 
 // finishRun goes on with an interrupted run: with its sweep where it stopped, with
 // everything after that anew. Samples that were stored are not taken again.
-func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []report.Image) error {
+func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []report.Image) (failed error) {
 	ctx, a := cmd.Context(), o.app
 	if o.out == "" {
 		return usagef("--resume: --out is missing: expected the folder of the run to continue")
@@ -192,7 +192,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if err != nil {
 		return err
 	}
-	defer run.Close()
+	defer closeRun(run, &failed)
 	if err := o.restoreSearch(cmd, run, plan); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	return cmd
 }
 
-func (o *splitsOptions) run(ctx context.Context, path string) error {
+func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	a := o.app
 	cfg, err := o.rules.config(a)
 	if err != nil {
@@ -146,7 +146,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { run.Close() }()
+	defer func() { closeRun(run, &failed) }()
 	if err := o.checkKernels(run, search.Kernels); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	return cmd
 }
 
-func (o *sweepOptions) run(cmd *cobra.Command) error {
+func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 	ctx, a := cmd.Context(), o.app
 	if err := a.faults.check(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		defer run.Close()
+		defer closeRun(run, &failed)
 		if err := o.checkAgainst(plan); err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) error {
 	a.out = out
 	run, sum, err := a.sweepInto(ctx, out, plan, rules.Default(), nil, a.resumeSweep(out))
 	if run != nil {
-		defer run.Close()
+		defer closeRun(run, &failed)
 	}
 	return o.finish(run, sum, err)
 }

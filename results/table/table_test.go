@@ -161,6 +161,8 @@ func TestValidateReportsEverything(t *testing.T) {
 			p := t.Series[0].Intervals[1].Proofs
 			p[0].M, p[0].DirectUS, p[1].GainLo = 99, 0, 9
 		}, []string{"proof at m99, expected ascending", "direct_us is 0", "proof at m160: gains 9, 1.2, 1.22 are not ascending"}},
+		{"upper gain", func(t *Table) { t.Series[0].Intervals[1].Proofs[1].GainHi = 1.19 },
+			[]string{"proof at m160: gains 1.18, 1.2, 1.19 are not ascending"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table := example()

@@ -1,0 +1,38 @@
+package kernels
+
+import (
+	"math"
+	"testing"
+)
+
+// Each term of the bound of errors is what its arithmetic says, no wider: a constant ten times too wide would let kernels
+// through that keep half of the bits.
+func TestErrorBoundByTerms(t *testing.T) {
+	const k, flushed = 64, 64 * 0x1p-126
+	for _, tt := range []struct {
+		dtype            DType
+		ref, sum, nought float64 // of an output of 1, of terms' magnitudes of 1, and of nothing
+	}{
+		{FP32, 0x1p-24, 6 * 8 * 0x1p-24, 0x1p-150},
+		{TF32, 0x1p-24, 6 * 8 * 0x1p-24, 0x1p-150},
+		{FP16, 0x1p-11, 6 * 8 * 0x1p-24, 0x1p-25},
+		{BF16, 0x1p-8, 6 * 8 * 0x1p-24, 0x1p-134},
+		{FP8, 0x1p-8, 6 * 8 * 0x1p-18, 0x1p-134},
+		{INT8, 0, 0, -flushed},
+	} {
+		p := Problem{Shape: Shape{M: 1, N: 1, K: k}, DType: tt.dtype}
+		base := tt.nought + flushed
+		for _, c := range []struct {
+			name           string
+			ref, magnitude float64
+			want           float64
+		}{
+			{"nothing", 0, 0, base}, {"output", 1, 0, base + tt.ref}, {"negative output", -1, 0, base + tt.ref},
+			{"sum", 0, 1, base + tt.sum}, {"both", 2, 3, base + 2*tt.ref + 3*tt.sum},
+		} {
+			if got := ErrorBound(p, c.ref, c.magnitude); math.Abs(got-c.want) > 1e-12*c.want {
+				t.Errorf("%s, %s: %g, expected %g", tt.dtype, c.name, got, c.want)
+			}
+		}
+	}
+}

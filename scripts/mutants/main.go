@@ -1,0 +1,179 @@
+// Mutants changes the program in one place at a time and runs the tests of the package that was changed: those that notice
+// nothing say where a test is missing.
+//
+//	go run ./scripts/mutants                          # 200 mutants; make mutants
+//	go run ./scripts/mutants --seed 7 --n 50
+//	go run ./scripts/mutants --only 'rules/fdr.go reject: < to <= #1'
+//
+// Mutants are drawn from all places with a seed. The tree stays as it is: a mutant is compiled from a copy of one file, by
+// go build's overlay. The short tests come first, all of them where those pass. Mutants that can't be noticed, since they
+// make no difference, stand with their reason in survivors.txt beside this file, and count as neither.
+//
+// Exit codes: 0 when at least --share of the mutants are killed, 1 when fewer are, 2 for usage, 3 when the tests fail as
+// they are or can't be run.
+//
+// Tools that mutate Go were looked at. They change files in place or copy the module for each mutant, and none draws by a seed.
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+// rooms are the packages whose tests are held to account.
+var rooms = []string{"rules", "results", "results/table", "sweep", "kernels"}
+
+//go:embed survivors.txt
+var survivors string
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+type options struct {
+	n        int
+	seed     uint64
+	share    float64
+	only     string
+	packages string
+	list     bool
+	within   time.Duration
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&o.n, "n", 200, "mutants to draw")
+	flags.Uint64Var(&o.seed, "seed", 1, "what is drawn")
+	flags.Float64Var(&o.share, "share", 0.9, "share of the mutants that the tests are to kill")
+	flags.StringVar(&o.only, "only", "", "the one mutant to try, as it is printed")
+	flags.StringVar(&o.packages, "packages", strings.Join(rooms, ","), "packages that are changed")
+	flags.BoolVar(&o.list, "list", false, "print what would be tried")
+	flags.DurationVar(&o.within, "for", 0, "the time after which no further mutant is tried; 0 is no limit")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0 || o.n < 1:
+		fmt.Fprintln(stderr, "mutants: expected flags alone, and --n of at least 1")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	killed, err := o.try(ctx, stdout)
+	if err != nil {
+		fmt.Fprintln(stderr, "mutants: error:", err)
+		return 3
+	}
+	if killed < o.share {
+		fmt.Fprintf(stderr, "mutants: %.1f %% were killed, expected %.1f %%\n", 100*killed, 100*o.share)
+		return 1
+	}
+	return 0
+}
+
+// try draws, tries and counts mutants, and returns the share that was killed.
+func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err error) {
+	harmless, err := parseSurvivors(survivors)
+	if err != nil {
+		return 0, err
+	}
+	var all []mutant
+	for _, room := range strings.Split(o.packages, ",") {
+		found, err := mutantsOf(room)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, found...)
+	}
+	names := map[string]bool{}
+	for _, m := range all {
+		names[m.name] = true
+	}
+	for name := range harmless {
+		if room, _, _ := strings.Cut(name, " "); slices.ContainsFunc(all, func(m mutant) bool { return m.file == room }) && !names[name] {
+			return 0, fmt.Errorf("survivors.txt: no mutant is named %q", name)
+		}
+	}
+	rng := rand.New(rand.NewPCG(o.seed, 0))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	fmt.Fprintf(out, "%d mutants, seed %d, of %d places\n", min(o.n, len(all)), o.seed, len(all))
+	w, err := newWorkshop()
+	if err != nil {
+		return 0, err
+	}
+	defer w.close()
+	began := time.Now()
+	counts := map[outcome]int{}
+	var left []string
+	for _, m := range all {
+		tried := counts[dead] + counts[alive]
+		switch {
+		case o.only != "" && m.name != o.only:
+			continue
+		case ctx.Err() != nil || tried == o.n || o.within > 0 && time.Since(began) > o.within:
+		case harmless[m.name] != "" && o.only == "":
+			fmt.Fprintf(out, "harmless  %s: %s\n", m.name, harmless[m.name])
+			continue
+		case o.list:
+			counts[alive]++
+			fmt.Fprintln(out, m.name)
+			continue
+		default:
+			at := time.Now()
+			end, how, err := w.outcome(ctx, m)
+			if err != nil {
+				return 0, err
+			}
+			counts[end]++
+			fmt.Fprintf(out, "%-9s %s: %s, %.0f s\n", end, m.name, how, time.Since(at).Seconds())
+			if end == alive {
+				left = append(left, fmt.Sprintf("%s:%d: %s", m.file, m.line, m.name))
+			}
+			continue
+		}
+		break
+	}
+	if o.list {
+		return 1, nil
+	}
+	tried := counts[dead] + counts[alive]
+	if tried == 0 {
+		return 0, errors.New("no mutant was tried")
+	}
+	killed = float64(counts[dead]) / float64(tried)
+	fmt.Fprintf(out, "%d of %d mutants were killed, %.1f %%, in %v; survivors:\n", counts[dead], tried, 100*killed, time.Since(began).Round(time.Second))
+	for _, s := range left {
+		fmt.Fprintln(out, " ", s)
+	}
+	return killed, ctx.Err()
+}
+
+// parseSurvivors reads a line each of a mutant's name and, in front of " -- ", the reason why nobody can notice it.
+func parseSurvivors(text string) (map[string]string, error) {
+	out := map[string]string{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "//") {
+			continue
+		}
+		name, reason, found := strings.Cut(line, " -- ")
+		if !found || reason == "" {
+			return nil, fmt.Errorf("survivors.txt:%d: %q, expected a mutant's name, \" -- \" and a reason", n, line)
+		}
+		out[name] = reason
+	}
+	return out, lines.Err()
+}
