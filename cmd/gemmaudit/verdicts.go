@@ -165,8 +165,8 @@ func (a *app) sweepVerdict(ctx context.Context, run *results.Run, data rules.Dat
 	return audit, u, nil
 }
 
-// keepRemedies stores executed remedies, under the conditions of keepProof. What another search has proven, and
-// still holds, gives way only to what was asked for, and never to nothing.
+// keepRemedies stores executed remedies, under the conditions of keepProof. What was proven before gives way to nothing
+// only where the same search was asked for, and to another search only where that was asked for or it holds no more.
 func (a *app) keepRemedies(ctx context.Context, run *results.Run, remedies *rules.ExecutedRemedies, asked bool) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil
@@ -182,16 +182,16 @@ func (a *app) keepRemedies(ctx context.Context, run *results.Run, remedies *rule
 		before, found := len(was.Result.Stretches), len(remedies.Result.Stretches)
 		proven := plural(before, "proven remedy", "proven remedies")
 		switch other := len(searchChanges(remedies.Search, was.Search)) > 0; {
-		case other && found == 0:
-			a.warnf("%s: this search has found no remedy that pays; the run keeps the %s of another search", run.Path(), proven)
+		case found == 0 && (other || !asked):
+			a.warnf("%s: this search has found no remedy that pays; the run keeps the %s from before", run.Path(), proven)
 			return nil
 		case other && !asked && was.SameSettings(remedies):
 			a.notef("%s keeps the %s of another search; --execute puts these in their place", run.Path(), proven)
 			return nil
 		case found == 0:
 			a.warnf("%s: the %s that it kept no longer pay, and are removed", run.Path(), proven)
-		case other:
-			a.warnf("%s: the %s that it kept, of another search, are replaced by %d", run.Path(), proven, found)
+		case other, found < before:
+			a.warnf("%s: the %s that it kept are replaced by %d", run.Path(), proven, found)
 		}
 	}
 	return keep(run, stateSplits, remedies)

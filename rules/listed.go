@@ -1,0 +1,95 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// What is listed of a row, what the stretch says in which it lies, and what a table does there are one thing.
+
+// list writes down what each row has shown: of one that a stretch serves what the stretch does there, of any other
+// the best of what was tried.
+func (r *SplitsResult) list(contests []*contest, all []settled) {
+	type place struct {
+		from *stretchPlan
+		m    int
+	}
+	served := map[place]Remedy{}
+	for _, s := range all {
+		for _, p := range s.Proofs {
+			served[place{s.from, p.M}] = p
+		}
+	}
+	for _, c := range contests {
+		best, ok := served[place{c.stretch, c.m}]
+		if !ok {
+			of := c.entries[0]
+			for _, e := range c.entries[1:] {
+				if e.paying && !of.paying || e.paying == of.paying && e.beats(of) {
+					of = e
+				}
+			}
+			best = of.remedy
+		}
+		switch row := (SplitRow{c.stretch.curve.series.Key, best}); {
+		case best.Pays:
+			r.Splits = append(r.Splits, row)
+		case best.Executed:
+			r.Rejected = append(r.Rejected, row)
+		default:
+			r.Untried++ // its samples failed
+		}
+	}
+}
+
+// cut takes a stretch of pads in place apart where a row pays with its rows copied too: that row is kept as copied,
+// and with it what lies between two such rows. What lies between a row of either way is padded in place, which
+// has paid at both.
+func (whole settled) cut(contests []*contest) []settled {
+	twin := slices.IndexFunc(whole.from.plans, func(p plan) bool { return twins(p, whole.plan) && p.pad == table.Copied })
+	if twin < 0 {
+		return []settled{whole}
+	}
+	copied := whole.from.plans[twin]
+	at := map[int]Remedy{}
+	for _, c := range contests {
+		if e := c.entry(copied); e != nil && e.paying {
+			at[c.m] = e.remedy
+		}
+	}
+	isCopied := func(m int) bool {
+		next, exact := slices.BinarySearchFunc(whole.Proofs, m, func(p Remedy, m int) int { return cmp.Compare(p.M, m) })
+		_, after := at[whole.Proofs[next].M]
+		if exact {
+			return after
+		}
+		_, before := at[whole.Proofs[next-1].M]
+		return before && after
+	}
+	var out []settled
+	for _, m := range whole.Ms {
+		p := whole.plan
+		if isCopied(m) {
+			p = copied
+		}
+		if n := len(out); n == 0 || out[n-1].plan.pad != p.pad {
+			out = append(out, settled{whole.from.stretch(p, m), whole.from, p})
+		}
+		part := &out[len(out)-1]
+		part.ToM, part.Ms = m, append(part.Ms, m)
+	}
+	for i := range out {
+		for _, proof := range whole.Proofs {
+			if proof.M < out[i].FromM || proof.M > out[i].ToM {
+				continue
+			}
+			if out[i].plan.pad == table.Copied {
+				proof = at[proof.M]
+			}
+			out[i].Proofs = append(out[i].Proofs, proof)
+		}
+	}
+	return out
+}
