@@ -9,9 +9,21 @@ import (
 )
 
 // WriteTable prints a lookup table: what it holds for, and what it does with which Ms. JSON is the table
-// itself, JSONL an interval a line, CSV a proof or an interval a line.
+// itself, JSONL an interval a line, CSV a proof or an interval a line. A table may have millions of intervals, so what the
+// format does not need is not made.
 func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 	doc := &Document{Subject: "table", Value: t, Items: []any{}}
+	if f == JSON {
+		return doc.Render(w, f)
+	}
+	if f == JSONL {
+		for i := range t.Series {
+			for j := range t.Series[i].Intervals {
+				doc.Items = append(doc.Items, tableEntry{&t.Series[i].Product, &t.Series[i].Intervals[j]})
+			}
+		}
+		return doc.Render(w, f)
+	}
 	entries := Sheet{Title: "Entries", Columns: []Column{
 		{Name: "product", Key: "series"}, {Name: "M", Key: "interval"}, {Name: "step", Key: "step", Align: Right, Wide: true},
 		{Name: "action", Key: "action"}, {Name: "proven at", Key: "proof_m", Align: Right},
@@ -22,12 +34,13 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 	for i := range t.Series {
 		s := &t.Series[i]
 		intervals += len(s.Intervals)
+		var name any = s.String() // of all its rows
 		if a := s.Lookup(0); a.Kind != table.Direct {
-			entries.Rows = append(entries.Rows, []any{s.String(), "else", nil, actionText(a, 0), nil, nil, nil, nil})
+			entries.Rows = append(entries.Rows, []any{name, "else", nil, actionText(a, 0), nil, nil, nil, nil})
 		}
-		for _, iv := range s.Intervals {
-			doc.Items = append(doc.Items, tableEntry{s.Product, iv})
-			head := []any{s.String(), intervalText(iv.From, iv.To), max(1, iv.Step)}
+		for j := range s.Intervals {
+			iv := &s.Intervals[j]
+			head := []any{name, intervalText(iv.From, iv.To), max(1, iv.Step)}
 			for _, p := range iv.Proofs {
 				gain := rules.Interval{Lo: p.GainLo, Mid: p.GainMid, Hi: p.GainHi}
 				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, p.M), p.M, number{p.DirectUS, 2}, number{p.RemedyUS, 2}, bounds{gain, factorCell}))
@@ -52,8 +65,8 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 
 // tableEntry is an interval with its product.
 type tableEntry struct {
-	table.Product
-	table.Interval
+	*table.Product
+	*table.Interval
 }
 
 // Lookup is what a table says of one product.
