@@ -59,7 +59,7 @@ class Patched(NamedTuple):
             return "no layer follows the table"
         which = ", ".join(self.layers) if len(self.layers) < 4 else f"{self.layers[0]} to {self.layers[-1]}"
         words = f"{len(self.layers)} layers follow" if len(self.layers) > 1 else "1 layer follows"
-        return f"{words} the table ({which}); {self.applied} of its intervals apply, {self.passed_over} do not"
+        return f"{words} the table ({which}); intervals: {self.applied} apply, {self.passed_over} do not"
 
 
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}

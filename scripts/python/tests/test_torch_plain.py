@@ -135,9 +135,9 @@ class Told(Case):
             patching.patch(lambda x: x, table("cpu", ALL))
 
     def test_printed(self):
-        for layers, want in (((), "no layer follows the table"), (("0",), "1 layer follows the table (0); 3 of its intervals apply, 1 do not"),
-                             (("a", "b"), "2 layers follow the table (a, b); 3 of its intervals apply, 1 do not"),
-                             (("a", "b", "c", "d"), "4 layers follow the table (a to d); 3 of its intervals apply, 1 do not")):
+        for layers, want in (((), "no layer follows the table"), (("0",), "1 layer follows the table (0); intervals: 3 apply, 1 do not"),
+                             (("a", "b"), "2 layers follow the table (a, b); intervals: 3 apply, 1 do not"),
+                             (("a", "b", "c", "d"), "4 layers follow the table (a to d); intervals: 3 apply, 1 do not")):
             self.assertEqual(str(patching.Patched(layers, 3, 1)), want)
 
     def test_plans_end_with_their_layers(self):
