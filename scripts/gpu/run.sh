@@ -482,7 +482,7 @@ run_patch() {
     return
   fi
   rm -f "$out"/patch.db* "$out"/patch.json "$out"/patch.csv
-  step patch-tests 4 env -C python PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -v tests.test_table tests.test_torch tests.test_torch_plain
+  step patch-tests 4 env -C python PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -v
   passed
   pytorch_library
   step patch-sweep 8 ./gemmaudit sweep --device "$device" "${libraries[@]}" --kernel cublas --dtype bf16 \

@@ -12,7 +12,7 @@ TunableOp: `gemmaudit table convert --to tunableop`). What changes only times, s
 looked at: `gemmaudit table check` does, and measures.
 
 A layer follows the table as long as its product is the one that was patched: dense tensors of the same type, size,
-layout and device, outside of autocast and of torch.func's transforms. Everything else is the plain product.
+layout and device, outside of autocast, of torch.func's transforms and of export. Everything else is the plain product.
 
 Layers work in CUDA graphs, which keep the launches of the rows that they were captured with, and under
 torch.compile, which sees one operator, gemmaudit::linear. Padding in place happens where the input's own storage
@@ -24,10 +24,8 @@ package: patch it where it is loaded. A state_dict is that of the model as it wa
 from __future__ import annotations
 
 import copy
-import ctypes
 import hashlib
 import os
-import re
 import warnings
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
@@ -35,9 +33,12 @@ from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
-from .table import COPIED, DIRECT, KN, NK, PAD, SPLIT, Action, Product, Series, Table, Validators, read
+from .conditions import conditions as conditions
+from .conditions import validators as validators
+from .table import COPIED, DIRECT, KN, NK, PAD, SPLIT, Action, Product, Series, Table, read
 
 
 class TableWarning(UserWarning):
@@ -58,7 +59,7 @@ class Patched(NamedTuple):
             return "no layer follows the table"
         which = ", ".join(self.layers) if len(self.layers) < 4 else f"{self.layers[0]} to {self.layers[-1]}"
         words = f"{len(self.layers)} layers follow" if len(self.layers) > 1 else "1 layer follows"
-        return f"{words} the table ({which}); {self.applied} of its intervals apply, {self.passed_over} do not"
+        return f"{words} the table ({which}); intervals: {self.applied} apply, {self.passed_over} do not"
 
 
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
@@ -69,8 +70,8 @@ def dtype_name(dtype: torch.dtype, device: Union[str, torch.device] = "cuda") ->
     tables don't have."""
     if dtype == torch.float32:
         # Names of settings that PyTorch has from 2.9 on. Those before raise where a program uses the later ones.
-        on = torch.backends.cuda if torch.device(device).type == "cuda" else torch.backends.mkldnn
-        precision: str = on.matmul.fp32_precision
+        backend: Any = torch.backends.cuda if torch.device(device).type == "cuda" else torch.backends.mkldnn
+        precision = backend.matmul.fp32_precision
         if precision not in ("none", "ieee"):
             return "tf32" if precision == "tf32" else ""
     return _DTYPES.get(dtype, "")
@@ -156,9 +157,14 @@ class _Plan:
     def __deepcopy__(self, memo: Dict[int, Any]) -> "_Plan":
         return self
 
+    def changes(self, x: torch.Tensor) -> bool:
+        """Whether the table has something to do for the rows of x. It seldom has, so this is asked before all else."""
+        if type(x) is not torch.Tensor or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            return False
+        return _usable(self.series.lookup(x.numel() // self.series.product.k))
+
     def follows(self, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]) -> bool:
-        """Whether x · weightᵀ + bias is a product that the plan is for, and nobody but the caller wants to know
-        of its steps."""
+        """Whether x · weightᵀ + bias is a product that the plan is for."""
         for t in (x, weight) if bias is None else (x, weight, bias):
             if type(t) is not torch.Tensor and type(t) is not torch.nn.Parameter:
                 return False
@@ -187,14 +193,12 @@ def _observed(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     # torch.compile takes "is not None" of its own stand-in for the interpreter as true.
-    transformed = not isinstance(torch._C._functorch.peek_interpreter_stack(), type(None))
+    transformed = not isinstance(peek_interpreter_stack(), type(None))
     if transformed or torch.is_autocast_enabled(x.device.type):
         return True
     if torch.compiler.is_compiling():
         exporting: bool = torch.compiler._is_exporting_flag  # is_exporting() is true of all that PyTorch 2.11 compiles
         return exporting
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        return True
     return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)  # type: ignore[no-untyped-call]
 
 
@@ -226,9 +230,10 @@ class Linear(torch.nn.Linear):
         if plan is None:
             return torch.nn.Linear.forward(self, input)
         weight, bias = self.weight, self.bias
-        if not plan.follows(input, weight, bias) or _observed(input, weight, bias):
+        compiling = torch.compiler.is_compiling()
+        if not (compiling or plan.changes(input)) or not plan.follows(input, weight, bias) or _observed(input, weight, bias):
             return F.linear(input, weight, bias)
-        if torch.compiler.is_compiling():
+        if compiling:
             compiled: torch.Tensor = torch.ops.gemmaudit.linear(input, weight, bias, plan.number)
             return compiled
         return plan.run(input, weight, bias)
@@ -368,73 +373,3 @@ def _kernel(table: Table, device: torch.device) -> str:
     if device.type == "cuda":
         return "cublas"
     return names.pop() if len(names) == 1 else ""
-
-
-# Conditions.
-
-
-def conditions(table: Table, device: torch.device) -> List[Tuple[str, str, str]]:
-    """Names, held and present values of the conditions in which a device differs from the table's."""
-    held = table.validators
-    return Validators(
-        device=held.device, driver=held.driver, libraries=held.libraries, arch=held.arch, cores=held.cores, threads=held.threads,
-    ).differences(validators(device))
-
-
-def validators(device: torch.device) -> Validators:
-    """What PyTorch tells of a device. What it does not is left open."""
-    if device.type == "cuda":
-        p = torch.cuda.get_device_properties(device)
-        torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]  # loads the library
-        return Validators(device=p.name, driver=_driver(), libraries=_libraries(), cores=p.multi_processor_count)
-    if device.type == "cpu":
-        return Validators(device=_processor(), threads=torch.get_num_threads())
-    return Validators(device=device.type)
-
-
-def _driver() -> str:
-    try:
-        with open("/sys/module/nvidia/version", encoding="ascii") as f:
-            return f.read().strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
-            found = re.search(r"^model name\s*:\s*(.*)$", f.read(), re.MULTILINE)
-    except OSError:
-        return ""
-    return found.group(1).strip() if found else ""
-
-
-def _libraries() -> Dict[str, str]:
-    """Versions of the libraries that are loaded, as they tell them themselves."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as f:
-            paths = {line.split()[-1] for line in f if "/libcublas" in line}
-    except OSError:
-        return {}
-    found: Dict[str, str] = {}
-    for path in sorted(paths):
-        for name, file, function in (("cublas", "libcublas.so", "cublasGetProperty"), ("cublaslt", "libcublasLt.so", "cublasLtGetProperty")):
-            if "/" + file in path:
-                version = _version(path, function)
-                if version:
-                    found[name] = version
-    return found
-
-
-def _version(path: str, function: str) -> str:
-    try:
-        ask: Any = getattr(ctypes.CDLL(path), function)
-    except (OSError, AttributeError):
-        return ""
-    words = []
-    for which in range(3):  # major, minor, patch
-        value = ctypes.c_int()
-        if ask(which, ctypes.byref(value)) != 0:
-            return ""
-        words.append(str(value.value))
-    return ".".join(words)

@@ -201,7 +201,7 @@ class Warned(unittest.TestCase):
         self.left_alone(table("cpu", ALL), "no product of the model by cublas", kernel="cublas")
 
     def test_library(self):
-        found = patching.Validators(device="card", libraries={"cublas": "13.1.0"})
+        found = gemmaudit.Validators(device="card", libraries={"cublas": "13.1.0"})
         held = table("cpu", ALL, device="card", libraries={"cublas": "13.2.0", "cublaslt": "13.2.0"})
         self.assertEqual(held.validators.differences(found), [("cublas", "13.2.0", "13.1.0")])
         if torch.cuda.is_available():
