@@ -43,7 +43,7 @@ func (f *faultFlags) check() error {
 	return nil
 }
 
-// args are those that a command which goes on takes along.
+// args are those that a command which continues a run takes along.
 func (f *faultFlags) args() []string {
 	if f.timeout == caseTimeout {
 		return nil
@@ -55,11 +55,12 @@ func (f *faultFlags) args() []string {
 type continuation struct {
 	Out    string    `json:"out"`    // the run file, or the folder of the run
 	Began  time.Time `json:"began"`  // when the time of the deadline began to run
+	Files  []string  `json:"files"`  // libraries with kernels, those that --kernel has named among them
 	Faults int       `json:"faults"` // in a row, without a sample between them
 }
 
 // continuationEnv hands a continuation over.
-const continuationEnv = "GEMMAUDIT_GOES_ON"
+const continuationEnv = "GEMMAUDIT_CONTINUES"
 
 // readContinuation returns nil in a process that takes nobody's place.
 func readContinuation(env func(string) (string, bool)) (*continuation, error) {
@@ -72,6 +73,16 @@ func readContinuation(env func(string) (string, bool)) (*continuation, error) {
 		return nil, usagef("%s: %q is not what a process leaves to the one after it: %w", continuationEnv, text, err)
 	}
 	return c, nil
+}
+
+// takeOver names what the process measures into whose place this one takes, and loads the kernels that it
+// had; in any other it is out.
+func (a *app) takeOver(out string) string {
+	if a.goesOn != nil {
+		out, a.brought.files = a.goesOn.Out, a.goesOn.Files
+	}
+	a.out = out
+	return out
 }
 
 // forgetFaults has a run's faults tried again where that is asked for, once: not by a process that
@@ -90,7 +101,7 @@ func (a *app) goOnAfter(err error) error {
 	if !errors.As(err, &fault) || !fault.Passes() {
 		return err
 	}
-	next := continuation{Out: a.out, Began: a.began}
+	next := continuation{Out: a.out, Began: a.began, Files: a.brought.files}
 	if fault.Samples == 0 {
 		next.Faults = 1
 		if a.goesOn != nil {
@@ -104,7 +115,7 @@ func (a *app) goOnAfter(err error) error {
 	if encoding != nil {
 		return errors.Join(err, encoding)
 	}
-	a.warnf("%v: another process goes on with the rest", fault)
+	a.warnf("%v: another process continues with the rest", fault)
 	return errors.Join(err, a.replace(continuationEnv+"="+string(text)))
 }
 

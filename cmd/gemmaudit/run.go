@@ -138,10 +138,7 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	if err := a.faults.check(); err != nil {
 		return err
 	}
-	if a.goesOn != nil {
-		o.out = a.goesOn.Out
-	}
-	a.out = o.out
+	o.out = a.takeOver(o.out)
 	if o.resume || a.goesOn != nil {
 		return o.finishRun(cmd, cfg, images)
 	}

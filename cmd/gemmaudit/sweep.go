@@ -97,10 +97,10 @@ missing: they are named, and the exit code is 3. Cases that failed are tried onc
 A case whose block is not over within --case-timeout hangs. It can't be ended from within the
 process: the case is recorded as failed, and a new process takes this one's place and measures the
 rest. A case that breaks the device's context is dealt with in the same way. Neither is tried again,
-by --resume as by confirmation, unless --retry-faults says so. The limit counts wall time, of a
-block, of loading code ahead of it, or of one step of allocating and packing; what is expected to
-take long gets four times as long. A card that is lost is held against no case: the run ends with
-exit code 3 and can be resumed.
+neither by --resume nor by confirmation, unless --retry-faults says so. The limit is wall time: of
+a block, of loading code ahead of it, or of one step of allocating and packing; a block that is
+expected to take longer has four times what is expected. A card that is lost is held against no
+case: the run ends with exit code 3 and can be resumed.
 
 A kernel of yours is a shared library with the C interface of gemmaudit_kernel.h (see
 examples/README.md). It is loaded into this process: a crash in it ends the program, and it can
@@ -146,10 +146,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 	if err := a.faults.check(); err != nil {
 		return err
 	}
-	if a.goesOn != nil {
-		o.out = a.goesOn.Out
-	}
-	a.out = o.out
+	o.out = a.takeOver(o.out)
 	if o.resume || a.goesOn != nil {
 		if o.out == "" {
 			return usagef("--resume: --out is missing: expected the run file to continue")
