@@ -40,7 +40,7 @@ LDFLAGS := -X main.version=$(VERSION)
 
 # Pinned, so that a new release of the tool can't fail an old commit.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
@@ -290,8 +290,12 @@ reproducible:
 notices:
 	$(GO) test ./notices -update
 
+# A machine that can't reach the database has looked at nothing, and says so.
 vulncheck: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./...
+	@mkdir -p bin
+	@$(CUDA_ENV) $(GO) run $(GOVULNCHECK) $(TAGS) ./... 2> bin/vulncheck.txt || { code=$$?; cat bin/vulncheck.txt >&2; \
+		! grep -q 'fetching vulnerabilities' bin/vulncheck.txt || echo 'vulncheck: the database https://vuln.go.dev can not be reached from here: nothing was looked at' >&2; \
+		exit $$code; }
 
 $(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt
 	python3 -m venv $(KERNEL_TOOLS)

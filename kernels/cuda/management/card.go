@@ -109,6 +109,8 @@ func throttleReasons(mask uint64) (words []string, idle bool) {
 		{nvml.ClocksEventReasonApplicationsClocksSetting, "application clocks"},
 		{nvml.ClocksEventReasonSyncBoost, "sync boost"},
 		{nvml.ClocksEventReasonDisplayClockSetting, "display clocks"},
+		{nvml.ClocksEventReasonBoardLimit, "board limit"},
+		{nvml.ClocksEventReasonReliability, "reliability"},
 	} {
 		if mask&r.bit != 0 {
 			words = append(words, r.text)
