@@ -48,7 +48,27 @@ func TestGate(t *testing.T) {
 				if s.Passed == 0 {
 					t.Skip(s.Skipped[0])
 				}
-				t.Logf("%d passed, %d skipped, %.2f of the bound used", s.Passed, len(s.Skipped), s.Margin)
+				t.Logf("%d passed, %d skipped, %.2f of the bound used, subnormals %s", s.Passed, len(s.Skipped), s.Margin, s.Subnormals)
+			})
+		}
+	}
+}
+
+// Sums of int8 are exact, so that a row's bits depend on nothing else; of the other types it is
+// told what they depend on.
+func TestRowBits(t *testing.T) {
+	d := gpu(t)
+	for _, g := range d.Gemms() {
+		for _, dt := range kernels.DTypes() {
+			t.Run(g.Name()+"/"+dt.String(), func(t *testing.T) {
+				found, err := kernels.RowBitsOf(t.Context(), d, g, dt, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("of M %v these change bits: %v", found.Ms, found.ByM)
+				if dt == kernels.INT8 && len(found.ByM) > 0 || len(found.Threads) > 0 {
+					t.Errorf("%+v", found)
+				}
 			})
 		}
 	}
