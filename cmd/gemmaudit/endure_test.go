@@ -247,12 +247,12 @@ func (e ending) String() string {
 // own says whether the process came to its own end.
 func (e ending) own(code int) bool { return e.state.ExitCode() == code }
 
-// hangs is the time after which a process that should end is said to hang: a thousand times what it takes.
-const hangs = 3 * time.Minute
+// hung is the time after which a process that should end is said to hang: a thousand times what it takes.
+const hung = 3 * time.Minute
 
 // start runs the simulated program in dir and sends it the signals of b.
 func (e *endurance) start(dir string, args []string, b blow) (ending, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, hangs)
+	ctx, cancel := context.WithTimeout(e.ctx, hung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.program[0], slices.Concat(e.program[1:], args)...)
 	cmd.Dir = dir
@@ -285,7 +285,7 @@ func (e *endurance) start(dir string, args []string, b blow) (ending, error) {
 	out.state, out.stdout, out.stderr = cmd.ProcessState, stdout.String(), stderr.String()
 	var exit *exec.ExitError
 	if ctx.Err() != nil {
-		return out, fmt.Errorf("%s hangs: it had not ended %v after its start: %v", commandLine(args), hangs, err)
+		return out, fmt.Errorf("%s hangs: it had not ended %v after its start: %v", commandLine(args), hung, err)
 	}
 	if err != nil && !errors.As(err, &exit) {
 		return out, err
