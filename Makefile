@@ -3,7 +3,7 @@
 #
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make test    everything, as a clean clone runs it (some minutes)
-#   make test-asan   the CPU kernels' C code under the address sanitizer (some minutes; not part of make test)
+#   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; not part of make test)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
 #   make lint    formatting, go vet and staticcheck
 #   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
@@ -171,12 +171,20 @@ test-race:
 test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
-# C code of kernels/cpu, and what it does with the CPU's libraries, under the address sanitizer, which takes minutes to
-# build. Operands are mappings of their own, so the memory that it watches is that of plans, calls and stacks;
-# libraries are not instrumented: of them it sees what they free and the functions of libc that they call.
-ASAN_TESTS ?= -run 'TestGate|TestLibraries|TestWeights|TestBrought'
-test-asan:
-	ASAN_OPTIONS=detect_leaks=0:$$ASAN_OPTIONS $(subst -g0,-g,$(subst -O2,-O1,$(TEST))) -asan $(ASAN_TESTS) ./kernels/cpu
+# C code and what it does with the CPU's libraries, under the sanitizers of addresses and of undefined behaviour, which take
+# minutes to build. Leaks are looked for at the end, and named by file and line since the programs keep what a debugger
+# would read. Operands are mappings of their own, so the memory that is watched is that of plans, calls and stacks; libraries
+# are not instrumented: of them it sees what they allocate and free, and the functions of libc that they call.
+ASAN_TESTS    ?= -test.run 'TestGate|TestLibraries|TestWeights|TestBrought|TestKernelName'
+ASAN_PACKAGES ?= kernels/cpu $(if $(GPU),kernels/cuda/driver)
+UNDEFINED     := -fsanitize=undefined -fno-sanitize-recover=undefined
+SANITIZED      = $(subst CGO_LDFLAGS=',CGO_LDFLAGS='$(UNDEFINED) ,$(subst -g0,-g $(UNDEFINED),$(subst -O2,-O1,$(TEST))))
+test-asan: $(TRAMPOLINES)
+	@for package in $(ASAN_PACKAGES); do \
+		program=$(CURDIR)/bin/asan/$$(basename $$package).test; \
+		$(SANITIZED) $(TAGS) -asan -c -o $$program ./$$package || exit 1; \
+		(cd $$package && UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS $$program -test.timeout 30m $(ASAN_TESTS)) || exit 1; \
+	done
 
 check: vet formatted
 	$(TEST) $(TEST_FLAGS) -short ./...
