@@ -17,9 +17,12 @@ type GemmCheck struct {
 	batched bool // kernels are asked for the batch, not for the problem
 	// format is that of quantised weights, zero for plain ones; there is one product then.
 	format WeightFormat
-	seed   uint64
-	blank  []byte // of C and its guards, before the product
-	kinds  map[CheckStep]*gemmKind
+	// weights is the type to which their values are rounded, and sums the same check with values that are not.
+	weights DType
+	sums    *GemmCheck
+	seed    uint64
+	blank   []byte // of C and its guards, before the product
+	kinds   map[CheckStep]*gemmKind
 }
 
 // gemmKind is one kind of operands: those of whole numbers, normal ones, or extremes.
@@ -71,7 +74,7 @@ func NewQuantisedCheck(q QuantisedProblem, seed uint64) (*GemmCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGemmCheck(GemmCheck{p: q.Problem, batch: one, format: q.Weights, seed: seed}), nil
+	return newGemmCheck(GemmCheck{p: q.Problem, batch: one, format: q.Weights, weights: q.DType, seed: seed}), nil
 }
 
 func newGemmCheck(c GemmCheck) *GemmCheck {
@@ -85,6 +88,9 @@ func newGemmCheck(c GemmCheck) *GemmCheck {
 func (c *GemmCheck) Margin(ctx context.Context, d Device, g Gemm) (float64, error) {
 	if err := c.supported(g); err != nil {
 		return 0, err
+	}
+	if s, ok := g.(SumScaler); ok && c.format != (WeightFormat{}) && s.ScalesSums(QuantisedProblem{c.p, c.format}) {
+		c = c.scaled()
 	}
 	var margin float64
 	checks := []CheckStep{CheckIntegers, CheckAccuracy}
