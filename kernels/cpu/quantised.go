@@ -15,8 +15,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Quantised weights are multiplied by gemv, which decodes them in registers, by tiled, which decodes
-// slices of panels where it widens those of plain weights, by amx, which decodes tiles, and by auto.
+// Quantised weights are multiplied by gemv, which takes few rows times integers and decodes weights for more, by
+// tiled, which decodes slices of panels where it widens those of plain weights, by amx, which decodes tiles, and
+// by auto.
 var (
 	_ kernels.QuantisedGemm = (*blocked)(nil)
 	_ kernels.QuantisedGemm = amx{}

@@ -132,7 +132,7 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 // so that it tells something on a machine that others load, too.
 func BenchmarkQuantisedInCache(b *testing.B) {
 	dev := open(b, 1)
-	const n, k, launches = 64, 2048, 200
+	const n, k, launches = 256, 2048, 50
 	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
 		for _, format := range []string{"int4:128", "int4:128:zero", "int4:64", "int4:32", "int4:32:zero", "int8:128", "int8:32"} {
 			weights, err := kernels.ParseQuantisation(format)
