@@ -17,10 +17,13 @@ type GemmCheck struct {
 	batched bool // kernels are asked for the batch, not for the problem
 	// format is that of quantised weights, zero for plain ones; there is one product then.
 	format WeightFormat
-	seed   uint64
-	checks []CheckStep
-	blank  []byte // of C and its guards, before the product
-	kinds  map[CheckStep]*gemmKind
+	// weights is the type to which their values are rounded, and sums the same check with values that are not.
+	weights DType
+	sums    *GemmCheck
+	seed    uint64
+	checks  []CheckStep
+	blank   []byte // of C and its guards, before the product
+	kinds   map[CheckStep]*gemmKind
 }
 
 // gemmKind is one kind of operands: those of whole numbers, normal ones, extremes, or special ones.
@@ -76,7 +79,7 @@ func NewQuantisedCheck(q QuantisedProblem, seed uint64) (*GemmCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGemmCheck(GemmCheck{p: q.Problem, batch: one, format: q.Weights, seed: seed}), nil
+	return newGemmCheck(GemmCheck{p: q.Problem, batch: one, format: q.Weights, weights: q.DType, seed: seed}), nil
 }
 
 func newGemmCheck(c GemmCheck) *GemmCheck {
@@ -103,6 +106,9 @@ func (c *GemmCheck) Margin(ctx context.Context, d Device, g Gemm) (float64, erro
 func (c *GemmCheck) Run(ctx context.Context, d Device, g Gemm) (CheckResult, error) {
 	if err := c.supported(g); err != nil {
 		return CheckResult{}, err
+	}
+	if s, ok := g.(SumScaler); ok && c.format != (WeightFormat{}) && s.ScalesSums(QuantisedProblem{c.p, c.format}) {
+		c = c.scaled()
 	}
 	var found CheckResult
 	for _, check := range c.checks {

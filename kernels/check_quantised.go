@@ -7,7 +7,7 @@ import (
 )
 
 // CheckQuantised is [CheckMargin] of a product with quantised weights. The reference multiplies
-// the values that the kernel is to take, rounding included: see [QuantisedMatrix.Values].
+// the values that the kernel takes, rounding included: see [QuantisedMatrix.Values] and [SumScaler].
 func CheckQuantised(ctx context.Context, d Device, g QuantisedGemm, q QuantisedProblem, seed uint64) (float64, error) {
 	c, err := NewQuantisedCheck(q, seed)
 	if err != nil {
@@ -18,6 +18,16 @@ func CheckQuantised(ctx context.Context, d Device, g QuantisedGemm, q QuantisedP
 
 // quantisedGuard is how many bytes of ones, NaNs as scales, lie behind raw quantised weights.
 const quantisedGuard = 256
+
+// scaled is the check for kernels that scale sums: its references multiply weights that are not rounded.
+func (c *GemmCheck) scaled() *GemmCheck {
+	if c.sums == nil {
+		sums := *c
+		sums.kinds, sums.weights = map[CheckStep]*gemmKind{}, FP32 // which holds a code times a scale
+		c.sums = &sums
+	}
+	return c.sums
+}
 
 // quantise puts codes and scales in the place of a check's B, whose values are [N,K], and returns the
 // raw weights. Of whole numbers scales are 1, so that products stay exact, and zero points differ all
@@ -43,7 +53,7 @@ func (c *GemmCheck) quantise(check CheckStep, o *checkOperands, values []float64
 			}
 		}
 	}
-	o.b = transpose(m.Values(c.p.DType), n, k)
+	o.b = transpose(m.Values(c.weights), n, k)
 	return append(m.Raw(), bytes.Repeat([]byte{0xff}, quantisedGuard)...), nil
 }
 

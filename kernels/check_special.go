@@ -58,7 +58,7 @@ func checksOf(p Problem) []CheckStep {
 // that has none of them nothing is checked.
 func (c *GemmCheck) Special() *GemmCheck {
 	s := *c
-	s.kinds = map[CheckStep]*gemmKind{}
+	s.kinds, s.sums = map[CheckStep]*gemmKind{}, nil
 	s.checks = nil
 	if c.p.DType == INT8 {
 		return &s

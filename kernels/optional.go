@@ -26,6 +26,7 @@ import "context"
 //	Gemm            Batcher         several products in one launch
 //	Gemm            Candidates      the further choices of a library
 //	Gemm            QuantisedGemm   weights that are integers with scales
+//	Gemm            SumScaler       whether it rounds those weights
 //	Gemm            Packer          whether a kernel packs its weights
 //	Gemm            ChoiceTeller    what would run, without running it
 //	Gemm            ManyTellers     the same of several problems at once
@@ -202,6 +203,13 @@ type QuantisedGemm interface {
 	PrepareQuantised(q QuantisedProblem, raw Buffer) (Weights, error)
 	// BindQuantised joins a product with its operands.
 	BindQuantised(q QuantisedProblem, a Operand, w Weights, c Operand) (Launch, error)
+}
+
+// SumScaler is implemented by kernels that scale the sums of a group's integers instead of the integers, where
+// that is faster. Their weights are not rounded to the type of the activations.
+type SumScaler interface {
+	// ScalesSums says whether the kernel does so of a problem that it supports.
+	ScalesSums(q QuantisedProblem) bool
 }
 
 // Copier is implemented by buffers to which content is copied in less time than it is filled.

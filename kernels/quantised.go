@@ -6,7 +6,7 @@ import (
 
 // QuantisedProblem is a product with weights that are integers with scales. A and C are those of
 // the [Problem], and so are the values of the weights: (code − zero point) · scale, rounded once to
-// the type of A. Without zero points that is 2^(Bits−1).
+// the type of A, or not at all by a [SumScaler]. Without zero points that is 2^(Bits−1).
 //
 // The raw weights that [QuantisedGemm] gets hold three parts, of which the second and the third
 // begin at multiples of 16 bytes: see [QuantisedProblem.Raw].

@@ -19,6 +19,7 @@ type hostQuantised struct {
 	noZeros   bool // subtracts the middle of the codes instead of zero points
 	lateGroup bool // takes the scale of the group before
 	inFP32    bool // does not round weights to the activations' type
+	scales    bool // says that it scales sums, hence that it does not
 	pastRaw   bool // adds what lies behind the raw weights
 }
 
@@ -26,6 +27,8 @@ func (g *hostQuantised) SupportsQuantised(q QuantisedProblem) error {
 	_, err := q.Normalized()
 	return err
 }
+
+func (g *hostQuantised) ScalesSums(QuantisedProblem) bool { return g.scales }
 
 // PrepareQuantised reads the raw weights as [QuantisedProblem] describes them, one by one.
 func (g *hostQuantised) PrepareQuantised(q QuantisedProblem, raw Buffer) (Weights, error) {
@@ -105,8 +108,15 @@ func TestGatePassesQuantised(t *testing.T) {
 	passed := 0
 	for _, d := range DTypes() {
 		for _, q := range smallQuantised(d) {
-			if _, err := CheckQuantised(t.Context(), &hostDevice{}, &hostQuantised{}, q, 1); err != nil {
-				t.Error(err)
+			check, err := NewQuantisedCheck(q, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// One check serves both kinds of kernels.
+			for _, g := range []*hostQuantised{{}, {inFP32: true, scales: true}} {
+				if _, err := check.Margin(t.Context(), &hostDevice{}, g); err != nil {
+					t.Error(err)
+				}
 			}
 			passed++
 		}
@@ -120,7 +130,7 @@ func TestGatePassesQuantised(t *testing.T) {
 func TestGateSeesWrongQuantised(t *testing.T) {
 	for name, g := range map[string]*hostQuantised{
 		"halves of a byte": {swapped: true}, "zero points": {noZeros: true}, "groups": {lateGroup: true},
-		"rounding": {inFP32: true}, "behind the weights": {pastRaw: true},
+		"rounding": {inFP32: true}, "rounding of what scales sums": {scales: true}, "behind the weights": {pastRaw: true},
 	} {
 		var failed *CheckError
 		for _, q := range smallQuantised(BF16) {

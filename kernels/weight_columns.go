@@ -9,7 +9,8 @@ import (
 const columnsAtOnce = 64 << 20
 
 // WeightColumns reads columns of B of a single product out of raw, as [FillWeights] wrote it: of each
-// the K values that kernels multiply by. Little of raw is read where K is contiguous.
+// the K values that kernels multiply by, those of quantised weights rounded to s.DType. Little of raw is read
+// where K is contiguous.
 func WeightColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
 	if s.Operation != GEMM || s.Products > 0 {
 		return nil, fmt.Errorf("columns of weights: %v is no single product", s)

@@ -108,14 +108,30 @@ type resultLook struct {
 	ctx     context.Context
 	rows    []int
 	columns []int
-	weights [][]float64 // by column
+	weights [][][]float64 // as kernels take them, by column: see exactElement
 	exact   []exactElement
 }
 
-// exactElement is an element of C in float64 with the error that the correctness check accepts of it.
+// exactElement is an element of C in float64 with the error that the correctness check accepts of it. Of
+// quantised weights it is there twice: with weights that are rounded, and as a [kernels.SumScaler] takes them.
+// The parts of a remedy may do either.
 type exactElement struct {
-	row, column  int // places in rows and columns
-	value, bound float64
+	row, column int // places in rows and columns
+	sums        []exactSum
+}
+
+// exactSum is what an element may be.
+type exactSum struct{ value, bound float64 }
+
+// nearest is the sum that a value is nearest to.
+func (e exactElement) nearest(x float64) exactSum {
+	best := e.sums[0]
+	for _, s := range e.sums[1:] {
+		if math.Abs(x-s.value) < math.Abs(x-best.value) {
+			best = s
+		}
+	}
+	return best
 }
 
 // compare computes everything that a request names.
@@ -275,9 +291,18 @@ func (k *resultLook) reference(c results.Case) error {
 	k.columns = lookedColumns(c.N)
 	k.dog.enter(0, "read operands")
 	defer k.dog.leave()
-	var err error
-	if k.weights, err = kernels.WeightColumns(k.sets[matrixOf(c)].raw[0], c.Subject, k.columns); err != nil {
-		return err
+	subjects := []kernels.Subject{c.Subject}
+	if c.Weights != (kernels.WeightFormat{}) {
+		unrounded := c.Subject
+		unrounded.DType = kernels.FP32
+		subjects = append(subjects, unrounded)
+	}
+	for _, s := range subjects {
+		weights, err := kernels.WeightColumns(k.sets[matrixOf(c)].raw[0], s, k.columns)
+		if err != nil {
+			return err
+		}
+		k.weights = append(k.weights, weights)
 	}
 	line := make([]byte, c.K*c.DType.Size())
 	a := make([]float64, c.K)
@@ -290,17 +315,21 @@ func (k *resultLook) reference(c results.Case) error {
 		if err := kernels.Decode(c.DType, line, a); err != nil {
 			return err
 		}
-		for j, b := range k.weights {
-			var sum, magnitude float64
-			for l, x := range a {
-				sum += x * b[l]
-				magnitude += math.Abs(x * b[l])
+		for j := range k.columns {
+			e := exactElement{row: i, column: j}
+			for _, columns := range k.weights {
+				var sum, magnitude float64
+				for l, x := range a {
+					sum += x * columns[j][l]
+					magnitude += math.Abs(x * columns[j][l])
+				}
+				bound := math.Inf(1)
+				if c.DType != kernels.TF32 { // its operands are rounded on their way in
+					bound = kernels.ErrorBound(p, sum, magnitude)
+				}
+				e.sums = append(e.sums, exactSum{sum, bound})
 			}
-			bound := math.Inf(1)
-			if c.DType != kernels.TF32 { // its operands are rounded on their way in
-				bound = kernels.ErrorBound(p, sum, magnitude)
-			}
-			k.exact = append(k.exact, exactElement{i, j, sum, bound})
+			k.exact = append(k.exact, e)
 		}
 	}
 	return nil
@@ -330,9 +359,10 @@ func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wr
 		if err := kernels.Decode(c.OutputType(), rows[e.row][at:at+size], one[:]); err != nil {
 			return 0, 0, err
 		}
-		diff := one[0] - e.value
-		of, all = of+diff*diff, all+e.value*e.value
-		if !(math.Abs(diff) <= e.bound) {
+		exact := e.nearest(one[0])
+		diff := one[0] - exact.value
+		of, all = of+diff*diff, all+exact.value*exact.value
+		if !(math.Abs(diff) <= exact.bound) {
 			wrong++
 		}
 	}

@@ -121,6 +121,24 @@ func TestNumerics(t *testing.T) {
 	}
 }
 
+// TestNumericsOfRoundedWeights: what is looked at may be the sum with weights that are rounded or with such as are
+// not, and nothing between them.
+func TestNumericsOfRoundedWeights(t *testing.T) {
+	const bound = 0x1p-10
+	look := resultLook{columns: []int{0}, exact: []exactElement{{sums: []exactSum{{1, bound}, {1.5, bound}}}}}
+	c := numericCase("exact", kernels.Transposed, 1)
+	for got, wrong := range map[float64]int{1: 0, 1 + bound: 0, 1.5 - bound: 0, 1.25: 1, 2: 1, math.NaN(): 1} {
+		row := make([]byte, 4)
+		if err := kernels.Encode(kernels.FP32, []float64{got}, row); err != nil {
+			t.Fatal(err)
+		}
+		relative, n, err := look.errors(c, [][]byte{row})
+		if n != wrong || (err != nil) != math.IsNaN(got) || wrong == 0 && relative > bound {
+			t.Errorf("%g: %d wrong, error of %g, %v", got, n, relative, err)
+		}
+	}
+}
+
 // TestNumericsBeforeTiming: cases whose result was looked at are timed and stored as any others.
 func TestNumericsBeforeTiming(t *testing.T) {
 	d := numericDevice()

@@ -22,6 +22,7 @@ typedef struct {
   int64_t group;    // how many weights along k share a scale
   ga_dtype scale;   // of the scales
   const void *form; // how they are stored and decoded: a ga_form
+  const void *few;  // how few rows are multiplied by them: a ga_few
 } ga_weights;
 
 // One product. Strides are in elements. b is in the kernel's own packed form,

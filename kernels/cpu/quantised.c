@@ -14,6 +14,22 @@ const ga_form *ga_form_for(ga_dtype t, unsigned isa) {
   return &ga_portable_form;
 }
 
+const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa) {
+#if defined(__x86_64__)
+  if (isa & GA_ISA_AVX512 && isa & GA_ISA_BF16) {
+    if (t == GA_BF16) return &ga_avx512_bf16_few;
+    if (t == GA_FP16 && bits == 4) return &ga_avx512_split_few;
+  }
+  if (isa & GA_ISA_AVX512) return &ga_avx512_few;
+  if (isa & GA_ISA_AVX2) return &ga_avx2_few;
+#else
+  (void)t;
+  (void)bits;
+  (void)isa;
+#endif
+  return &ga_portable_few;
+}
+
 int64_t ga_quantised_bytes(const ga_gemm *g) { return ga_panels(g->n) * ga_quantised_panel_bytes(g); }
 
 // code is the i-th of a stream of codes.
@@ -32,11 +48,11 @@ static void pack_codes(const ga_weights *w, const uint8_t *from, int64_t k, unsi
   int64_t kp = ga_quantised_k(w, k), block = ga_block_k(w), bytes = block * w->bits / 8;
   if (w->bits == 8) {
     for (int64_t at = 0; at < kp; at += block, to += bytes * GA_QUAD)
-      for (int64_t i = 0; i < block; i++) to[i] = (uint8_t)(at + i < k ? from[at + i] : pad);
+      for (int64_t i = 0; i < block; i++) to[i] = (uint8_t)((at + i < k ? from[at + i] : pad) ^ 0x80);
     return;
   }
   // A word, or half word, of the vector holds a code of every unit of consecutive k.
-  int64_t size = 4 / ((const ga_form *)w->form)->group, nibbles = size * 2, unit = block / nibbles;
+  int64_t size = ((const ga_form *)w->form)->piece, nibbles = size * 2, unit = block / nibbles;
   for (int64_t at = 0; at < kp; at += block, to += bytes * GA_QUAD)
     for (int64_t l = 0; l < unit; l++) {
       uint32_t word = 0;
@@ -63,7 +79,7 @@ static void pack_quad(const pack_job *job, int64_t quad, char *out) {
       scales[i * GA_QUAD + c] = ((const uint16_t *)job->scales)[column * groups + i];
       if (!w->zeros) continue;
       zero = code(job->zeros, w->bits, column * groups + i);
-      zeros[i * GA_QUAD + c] = (uint8_t)zero;
+      zeros[i * GA_QUAD + c] = (uint8_t)(w->bits == 8 ? zero ^ 0x80 : zero);
     }
     const uint8_t *from = (const uint8_t *)job->codes + column * g->k * w->bits / 8;
     pack_codes(w, from, g->k, zero, (uint8_t *)out + header + c * bytes);

@@ -15,12 +15,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Quantised weights are multiplied by gemv, which decodes them in registers, by tiled, which decodes
-// slices of panels where it widens those of plain weights, by amx, which decodes tiles, and by auto.
+// Quantised weights are multiplied by gemv, which takes few rows times integers and decodes weights for more, by
+// tiled, which decodes slices of panels where it widens those of plain weights, by amx, which decodes tiles, and
+// by auto.
 var (
 	_ kernels.QuantisedGemm = (*blocked)(nil)
 	_ kernels.QuantisedGemm = amx{}
 	_ kernels.QuantisedGemm = (*auto)(nil)
+
+	_ kernels.SumScaler = (*blocked)(nil)
+	_ kernels.SumScaler = (*auto)(nil)
 )
 
 // groupStep is what groups are multiples of, unless they are whole columns.
@@ -93,6 +97,12 @@ func (b *blocked) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w
 	return l, nil
 }
 
+// ScalesSums implements [kernels.SumScaler]: few rows are multiplied by integers.
+func (b *blocked) ScalesSums(q kernels.QuantisedProblem) bool {
+	g := b.dev.quantisedSizes(q)
+	return q.M <= int(b.dev.form(q.DType).rows) && (b.maxM > 0 || C.ga_quantised_fits(&g) != 0)
+}
+
 // joinQuantised is join with quantised weights: a whole product, and the problem normalized.
 func (d *Device) joinQuantised(kernel string, q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.QuantisedProblem, error) {
 	q, err := q.Normalized()
@@ -154,6 +164,7 @@ func (d *Device) quantisedSizes(q kernels.QuantisedProblem) C.ga_gemm {
 	g := sizes(q.Problem)
 	g.weights = C.ga_weights{
 		bits: C.int(q.Weights.Bits), group: C.int64_t(q.Weights.GroupK), scale: dtypeCodes[q.Weights.Scale], form: unsafe.Pointer(d.form(q.DType)),
+		few: unsafe.Pointer(C.ga_few_for(dtypeCodes[q.DType], C.int(q.Weights.Bits), d.isa())),
 	}
 	if q.Weights.ZeroPoint != "" {
 		g.weights.zeros = 1
@@ -264,6 +275,12 @@ func (k *auto) pickQuantised(q kernels.QuantisedProblem) string {
 		return "gemv"
 	}
 	return "tiled"
+}
+
+// ScalesSums implements [kernels.SumScaler].
+func (k *auto) ScalesSums(q kernels.QuantisedProblem) bool {
+	s, ok := k.dev.gemm(k.pickQuantised(q)).(kernels.SumScaler)
+	return ok && s.ScalesSums(q)
 }
 
 // decodedRows is from how many rows on a tile of weights is worth being stored and multiplied by AMX: its

@@ -6,10 +6,11 @@
 //   zeros   [K / group][4]       bytes, if there are any; padded to 64 bytes with the scales
 //   codes   [blocks][4][block]   unsigned
 //
-// A block is 32 codes of 8 bits, in the order of K, or as many of 4 bits as fill a vector: nibble j of
-// the vector's word or half word l, of L, is that of k = L·j + l. One shift then leaves codes of
-// consecutive k in the lowest bits of each, where permutations take them as indices into a table of 16
-// weights, so that a weight costs no arithmetic. Codes past K stand for 0.
+// A block is 32 codes of 8 bits, in the order of K, less 128, or as many of 4 bits as fill a vector: nibble
+// j of the vector's word or half word l, of L, is that of k = L·j + l. One shift then leaves codes of
+// consecutive k in the lowest bits of each, or of every other k in those of words where the form has half
+// words. Permutations take them as indices into a table of 16 weights, so that a weight costs no
+// arithmetic. Zero points of 8 bits are stored less 128, too. Codes past K stand for 0.
 #ifndef GEMMAUDIT_QUANTISED_H
 #define GEMMAUDIT_QUANTISED_H
 
@@ -24,14 +25,15 @@ typedef struct {
   const char *name;
   int lanes; // words in a vector
   int group; // k in a word
-  int rows;  // that multiply takes at most
+  int piece; // bytes of the words or half words in which codes of 4 bits lie
+  int rows;  // that are multiplied at once, at most
   int tile;  // rows that add takes at most, up to GA_QUANTISED_ROWS
-  // pack_a writes k elements of a row as words, zero up to words, vectors pitch bytes apart.
-  void (*pack_a)(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch);
+  // pack_a writes a row as units for k up to kp, zero from K on; vectors lie pitch bytes apart.
+  void (*pack_a)(const ga_gemm *g, const void *a, int64_t kp, void *out, int64_t pitch);
   // multiply adds rows of A, [unit][rows], times the columns of a quad, from k0 to k1, multiples of 128
-  // but for the end of K, to vectors of sums, [rows][4], or sets them to it. It fetches the codes that lie
-  // ahead bytes behind. Unless kept is NULL it writes the columns' units there, [unit][4]: for as many
-  // rows as the first of several tiles has.
+  // but for the end of K, to vectors of sums, [rows][4], or sets them to it, and writes the columns' units
+  // to kept, [unit][4]: for as many rows as the first of several tiles has. It fetches the codes that lie
+  // ahead bytes behind.
   void (*multiply)(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a,
                    char *kept, char *sums, int set);
   // columns writes the columns of a quad as units [4], pitch bytes apart; NULL where nothing asks for it.
@@ -45,6 +47,27 @@ typedef struct {
   // writes up to the next multiple of 32 k, and fetches the codes that lie ahead bytes behind.
   void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, int64_t ahead, void *out);
 } ga_form;
+
+// A few is how as many rows as a form takes at once are multiplied by weights as that form stores them.
+// Integers are multiplied and their sums scaled, so that weights are not rounded to the type of A.
+typedef struct {
+  const char *name;
+  int bytes; // of a row of A, for each k
+  int lanes; // words in a vector
+  void (*pack_a)(const ga_gemm *g, const void *a, int64_t kp, void *out, int64_t pitch); // a form's
+  // multiply is a form's, but keeps nothing.
+  void (*multiply)(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a,
+                   char *sums, int set);
+  void (*total)(int rows, const char *sums, float *out); // a form's
+} ga_few;
+
+// ga_few_for is that for a type of A and weights of so many bits.
+const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa);
+
+extern const ga_few ga_portable_few;
+#if defined(__x86_64__)
+extern const ga_few ga_avx2_few, ga_avx512_few, ga_avx512_bf16_few, ga_avx512_split_few;
+#endif
 
 // ga_form_for is the form for a type of A with the instruction sets of isa.
 const ga_form *ga_form_for(ga_dtype t, unsigned isa);

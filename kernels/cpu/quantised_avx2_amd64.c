@@ -7,9 +7,12 @@ GA_TARGET_BEGIN("avx2,fma,f16c,sse,sse2")
 #include <immintrin.h>
 
 #define GROUP 1
+#define TERMS 1
+#define PAIRED 0
 #define LANES 8
 #define ROWS 4
 #define COLUMNS(rows) 2
+#define FEW_COLUMNS(rows) 2
 #define TILE 3
 #define GA_FUSED(a, b, c) (lanes)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define GA_QUARTER(x, i) (four)_mm256_extractf128_ps((__m256)(x), (i) & 1)
@@ -25,6 +28,10 @@ typedef struct { lanes low, high; } table;
 GA_INLINE codes load_codes(const char *p) { return *(const codes_anywhere *)p; }
 GA_INLINE table table_of(const lanes *values) { return (table){values[0], values[1]}; }
 
+GA_INLINE table integer_table(const float *p) {
+  return (table){*(const lanes_anywhere *)p, *(const lanes_anywhere *)(p + 8)};
+}
+
 GA_INLINE lanes look_up(const table *t, codes x, int j) {
   __m256i index = (__m256i)(x >> (4 * j));
   return (lanes)_mm256_blendv_ps(_mm256_permutevar8x32_ps((__m256)t->low, index), _mm256_permutevar8x32_ps((__m256)t->high, index),
@@ -32,7 +39,7 @@ GA_INLINE lanes look_up(const table *t, codes x, int j) {
 }
 
 GA_INLINE lanes floats_of(const uint8_t *p) {
-  return (lanes)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+  return (lanes)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
 GA_INLINE lanes step(lanes sum, lanes w, lanes a) { return GA_FUSED(w, a, sum); }
@@ -55,8 +62,10 @@ GA_INLINE void transpose(lanes v[8]) {
   }
 }
 
+#include "quantised_few.h"
 #include "quantised_lanes.h"
 
-const ga_form ga_avx2_form = {"avx2 vpermps", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+const ga_form ga_avx2_form = {"avx2 vpermps", LANES, GROUP, 4, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
                             quantised_add, quantised_total, quantised_decode};
+const ga_few ga_avx2_few = {"avx2 vpermps", 4, LANES, quantised_pack_a, few_multiply, quantised_total};
 GA_TARGET_END

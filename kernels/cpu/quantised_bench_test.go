@@ -51,6 +51,12 @@ func processorSeconds(b *testing.B) float64 {
 // rotating is a product bound by a kernel to weights that rotate past three times the last-level cache.
 // bytes are those of one launch's weights.
 func rotating(b *testing.B, dev *Device, kernel string, s kernels.Shape, d kernels.DType, weights kernels.Quantisation) (launches []kernels.Launch, bytes int64) {
+	return copied(b, dev, kernel, s, d, weights, 2, 3*dev.Spec().LastLevelCacheBytes)
+}
+
+// copied is a product bound to copies of its weights, as many as there are to be at least, that take more
+// than so many bytes; each is what one of them takes.
+func copied(b *testing.B, dev *Device, kernel string, s kernels.Shape, d kernels.DType, weights kernels.Quantisation, least int, bytes int64) (launches []kernels.Launch, each int64) {
 	f, err := weights.Format(d, s.K)
 	if err != nil {
 		b.Fatal(err)
@@ -83,7 +89,7 @@ func rotating(b *testing.B, dev *Device, kernel string, s kernels.Shape, d kerne
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { first.Close() })
-	for w, held := first, int64(0); held <= 3*dev.Spec().LastLevelCacheBytes || len(launches) < 2; held += w.Bytes() {
+	for w, held := first, int64(0); held <= bytes || len(launches) < least; held += w.Bytes() {
 		if len(launches) > 0 {
 			if w, err = first.(kernels.Copyable).Copy(raw); err != nil {
 				b.Fatal(err)
@@ -118,6 +124,37 @@ func benchmarkQuantised(b *testing.B, dev *Device, read func() float64, s kernel
 	b.ReportMetric(bytes/span.Seconds/bandwidth, "read-share")
 	b.ReportMetric(bytes/used/bandwidth, "cpu-share")
 	b.ReportMetric(s.FLOPs()*float64(b.N)/span.Seconds/1e9, "GFLOP/s")
+}
+
+// BenchmarkQuantisedInCache times products of few rows on one thread with weights that stay in its second-level
+// cache, as BenchmarkQuantisedInCache/dtype/format/m, in weights per cycle. For memory to be what is waited
+// for, a core needs its share of the read bandwidth ÷ clock ÷ bytes a weight. It is the best of b.N blocks,
+// so that it tells something on a machine that others load, too.
+func BenchmarkQuantisedInCache(b *testing.B) {
+	dev := open(b, 1)
+	const n, k, launches = 256, 2048, 50
+	for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+		for _, format := range []string{"int4:128", "int4:128:zero", "int4:64", "int4:32", "int4:32:zero", "int8:128", "int8:32"} {
+			weights, err := kernels.ParseQuantisation(format)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for m := 1; m <= 4; m++ {
+				b.Run(fmt.Sprintf("%s/%s/m%d", d, format, m), func(b *testing.B) {
+					l, _ := copied(b, dev, "gemv", kernels.Shape{M: m, N: n, K: k}, d, weights, 1, 0)
+					best := 0.0
+					for b.Loop() {
+						span, err := dev.Execute(b.Context(), l, launches)
+						if err != nil {
+							b.Fatal(err)
+						}
+						best = max(best, n*k*launches/(span.Seconds*span.ClockMHz*1e6))
+					}
+					b.ReportMetric(best, "weights/cycle")
+				})
+			}
+		}
+	}
 }
 
 // BenchmarkQuantisedBesidePlain times products with quantised weights in turns with plain ones, as

@@ -1,24 +1,16 @@
-// Products with quantised weights over vectors (lanes.h). The includer has defined, beside what lanes.h
-// takes:
+// Products of more rows with quantised weights, over vectors (lanes.h). Weights are decoded to the type of A,
+// rounded once. The includer has defined what quantised_words.h lists, and
 //
-//   GROUP             k in a word: 1 for floats, 2 for pairs of bf16
-//   ROWS              rows that are multiplied at once
-//   COLUMNS(rows)     columns of a quad that are, 2 or 4
+//   COLUMNS(rows)     columns of a quad that are multiplied at once, 2 or 4
 //   TILE              rows that are added at once, times four columns
-//   codes, load_codes(p)          a vector of codes of 4 bits
-//   table, table_of(values)       the weights of 16 codes; values(i) is that of 16 / LANES vectors
-//   look_up(t, x, j)              words j of a vector of codes
-//   floats_of(p)                  LANES codes of 8 bits as floats
-//   join(low, high)               words of two vectors of weights, where GROUP is 2
-//   step(sum, w, a)               sum + w · a
-//   transpose(v)                  LANES vectors, in place
+//   table_of(values)  the weights of 16 codes; values(i) is that of 16 / LANES vectors
+//   PAIRED            1 where units 2j and 2j + 1 of codes of 4 bits are the even and the odd k of 2 · LANES
+//   even(x, y), odd(x, y)  of two vectors, the even and the odd elements, where PAIRED is 1
+//   transpose(v)      LANES vectors, in place
 #ifndef GEMMAUDIT_QUANTISED_LANES_H
 #define GEMMAUDIT_QUANTISED_LANES_H
 
-#include "quantised.h"
-
-// UNIT is the k of a vector of words, BLOCK4 those of a vector of codes of 4 bits.
-enum { UNIT = LANES * GROUP, BLOCK4 = LANES * 8 };
+#include "quantised_words.h"
 
 // ramp is the codes from first on, as floats.
 GA_INLINE lanes ramp(int first) {
@@ -72,34 +64,23 @@ table weight_table(ga_dtype type, float scale, float base) {
   return table_of(values);
 }
 
-enum { VECTOR = LANES * 4 }; // bytes
-
-GA_INLINE lanes words_at(const char *p, int64_t i) { return *(const lanes_anywhere *)(p + i * VECTOR); }
-
-// widened is scales of 16 bits as floats.
-GA_INLINE lanes widened(const ga_weights *w, const uint16_t *scales) {
-  return w->scale == GA_BF16 ? load(GA_BF16, scales, 0) : load(GA_FP16, scales, 0);
-}
-
-// base_of is the values of code 0.
+// base_of is the values of code 0, of 8 bits as they are packed.
 GA_INLINE lanes base_of(const ga_weights *w, const uint8_t *zeros, lanes scale) {
-  return w->zeros ? -floats_of(zeros) * scale : all(-(float)(1 << (w->bits - 1))) * scale;
+  return w->zeros ? -floats_of(zeros) * scale : all(w->bits == 4 ? -8 : 0) * scale;
 }
 
-// place is where a quad is multiplied or decoded: rows of A, [unit][rows], and units of columns that are
-// kept, pitch bytes apart.
+// place is where a quad is multiplied and decoded: rows of A, [unit][rows], and units of columns, which lie
+// pitch bytes apart.
 typedef struct {
   const char *a;
   char *kept;
   int64_t pitch;
 } place;
 
-// unit adds R rows times C columns, w, of a unit, and keeps these, if asked to.
-GA_INLINE void unit(const int R, const int C, const int keep, const lanes w[GA_QUAD], place *p, lanes sum[ROWS][GA_QUAD]) {
-  if (keep) {
-    _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) *(lanes_anywhere *)(p->kept + c * VECTOR) = w[c];
-    p->kept += p->pitch;
-  }
+// unit adds R rows times C columns, w, of a unit, and keeps these.
+GA_INLINE void unit(const int R, const int C, const lanes w[GA_QUAD], place *p, lanes sum[ROWS][GA_QUAD]) {
+  _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) *(lanes_anywhere *)(p->kept + c * VECTOR) = w[c];
+  p->kept += p->pitch;
   _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
     lanes a = words_at(p->a, r);
     _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = step(sum[r][c], w[c], a);
@@ -108,20 +89,19 @@ GA_INLINE void unit(const int R, const int C, const int keep, const lanes w[GA_Q
 }
 
 // unit4 is unit j of a block of codes of 4 bits.
-GA_INLINE void unit4(const int R, const int C, const int keep, const table *t, const char *at, int j, place *p,
+GA_INLINE void unit4(const int R, const int C, const table *t, const char *at, int j, place *p,
                      lanes sum[ROWS][GA_QUAD]) {
   lanes w[GA_QUAD];
   _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) w[c] = look_up(&t[c], load_codes(at + c * (BLOCK4 / 2)), j);
-  unit(R, C, keep, w, p, sum);
+  unit(R, C, w, p, sum);
 }
 
 // columns_of adds R rows times C columns of a quad, from `first` on, over k from k0 to k1. Codes that lie
 // ahead bytes behind are fetched, if it is not 0.
-GA_INLINE void columns_of(const int R, const int C, const int keep, const int bits, const ga_dtype type, const ga_gemm *g,
+GA_INLINE void columns_of(const int R, const int C, const int bits, const ga_dtype type, const ga_gemm *g,
                           const char *quad, int first, int64_t k0, int64_t k1, int64_t ahead, place p,
                           lanes sum[ROWS][GA_QUAD]) {
   const ga_weights *w = &g->weights;
-  enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
   const int bytes = bits == 8 ? BYTES8 : BYTES4; // of a block of a column
   int64_t groups = g->k / w->group, of = k0 / w->group < groups ? k0 / w->group : groups - 1;
   const uint16_t *scales = (const uint16_t *)quad + of * GA_QUAD + first;
@@ -148,7 +128,7 @@ GA_INLINE void columns_of(const int R, const int C, const int keep, const int bi
           lanes x[GA_QUAD];
           _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
             x[c] = convert(type, (const uint8_t *)at + c * BYTES8 + j * UNIT, s[c], b[c]);
-          unit(R, C, keep, x, &p, sum);
+          unit(R, C, x, &p, sum);
         }
       }
       continue;
@@ -160,9 +140,9 @@ GA_INLINE void columns_of(const int R, const int C, const int keep, const int bi
       if (ahead != 0 && from == 0)
         for (int l = 0; l < BYTES4 * C; l += 64) __builtin_prefetch(at + ahead + l);
       if (to - from == BLOCK4) {
-        _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK4 / UNIT; j++) unit4(R, C, keep, t, at, j, &p, sum);
+        _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK4 / UNIT; j++) unit4(R, C, t, at, j, &p, sum);
       } else {
-        for (int j = (int)from / UNIT; j < (int)to / UNIT; j++) unit4(R, C, keep, t, at, j, &p, sum);
+        for (int j = (int)from / UNIT; j < (int)to / UNIT; j++) unit4(R, C, t, at, j, &p, sum);
       }
       k += to - from;
       if (to == BLOCK4) at += BYTES4 * GA_QUAD;
@@ -171,7 +151,7 @@ GA_INLINE void columns_of(const int R, const int C, const int keep, const int bi
 }
 
 // multiply_rows is multiply for R rows.
-GA_INLINE void multiply_rows(const int R, const int keep, const int bits, const ga_dtype type, const ga_gemm *g,
+GA_INLINE void multiply_rows(const int R, const int bits, const ga_dtype type, const ga_gemm *g,
                              const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, char *kept, char *sums,
                              int set) {
   const int C = COLUMNS(R);
@@ -180,40 +160,28 @@ GA_INLINE void multiply_rows(const int R, const int keep, const int bits, const 
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
       _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) sum[r][c] = set ? (lanes){0} : words_at(sums, r * GA_QUAD + c);
     place p = {a, kept + first * VECTOR, GA_QUAD * VECTOR};
-    columns_of(R, C, keep, bits, type, g, quad, first, k0, k1, ahead, p, sum);
+    columns_of(R, C, bits, type, g, quad, first, k0, k1, ahead, p, sum);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
       _Pragma("GCC unroll 4") for (int c = 0; c < C; c++)
         *(lanes_anywhere *)(sums + (r * GA_QUAD + c) * VECTOR) = sum[r][c];
   }
 }
 
-#define GA_MULTIPLY_CASE(rows, keep, bits, type) \
-  case rows: multiply_rows(rows, keep, bits, type, g, quad, k0, k1, ahead, a, kept, sums, set); break;
+#define GA_MULTIPLY_CASE(rows, bits, type) \
+  case rows: multiply_rows(rows, bits, type, g, quad, k0, k1, ahead, a, kept, sums, set); break;
 // Rows that share decoded weights are divided into tiles of which the last has two at least, of TILE 3, or
 // three, of TILE 6.
 #if TILE == 6
-#define GA_MULTIPLY_MORE(bits, type) GA_MULTIPLY_CASE(5, 0, bits, type)
-#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(4, 1, bits, type) GA_MULTIPLY_CASE(5, 1, bits, type)
+#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(4, bits, type) GA_MULTIPLY_CASE(5, bits, type)
 #else
-#define GA_MULTIPLY_MORE(bits, type)
-#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(2, 1, bits, type)
+#define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(2, bits, type)
 #endif
 
 #define GA_MULTIPLY(name, bits, type)                                                                               \
   static void name(const ga_gemm *g, int rows, const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, \
                    char *kept, char *sums, int set) {                                                               \
-    if (kept == NULL) {                                                                                             \
-      switch (rows) {                                                                                               \
-        GA_MULTIPLY_CASE(1, 0, bits, type)                                                                          \
-        GA_MULTIPLY_CASE(2, 0, bits, type)                                                                          \
-        GA_MULTIPLY_CASE(3, 0, bits, type)                                                                          \
-        GA_MULTIPLY_CASE(4, 0, bits, type)                                                                          \
-        GA_MULTIPLY_MORE(bits, type)                                                                                \
-      }                                                                                                             \
-      return;                                                                                                       \
-    }                                                                                                               \
     switch (rows) {                                                                                                 \
-      GA_MULTIPLY_CASE(3, 1, bits, type)                                                                            \
+      GA_MULTIPLY_CASE(3, bits, type)                                                                            \
       GA_MULTIPLY_KEPT(bits, type)                                                                                  \
     }                                                                                                               \
   }
@@ -240,8 +208,8 @@ static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, in
   lanes none[ROWS][GA_QUAD];
   place p = {NULL, out, pitch};
   int64_t ahead = ga_quantised_panel_bytes(g);
-  if (g->weights.bits == 4) columns_of(0, GA_QUAD, 1, 4, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
-  else columns_of(0, GA_QUAD, 1, 8, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
+  if (g->weights.bits == 4) columns_of(0, GA_QUAD, 4, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
+  else columns_of(0, GA_QUAD, 8, GA_BF16, g, quad, 0, k0, k1, ahead, p, none);
 }
 #endif
 
@@ -267,18 +235,19 @@ typedef struct {
 
 GA_INLINE const char *column_at(across p, int c, int bytes) { return p.codes + c / GA_QUAD * p.each + c % GA_QUAD * bytes; }
 
-// put_across writes words of LANES columns.
-GA_INLINE void put_across(lanes v[LANES], char *out) {
+// put_across writes words of LANES columns, apart rows of the panel apart.
+GA_INLINE void put_across(lanes v[LANES], char *out, const int apart) {
   transpose(v);
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * GA_PANEL * 4) = v[i];
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * apart * GA_PANEL * 4) = v[i];
 }
 
 // decode4 writes units [from, to) of a block of codes of 4 bits.
 GA_INLINE void decode4(const int from, const int to, across p, const table *t, char *out) {
-  _Pragma("GCC unroll 8") for (int j = from; j < to; j++, out += LANES * GA_PANEL * 4) {
+  _Pragma("GCC unroll 8") for (int j = from; j < to; j++) {
     lanes v[LANES];
     _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++) v[c] = look_up(&t[c], load_codes(column_at(p, c, BLOCK4 / 2)), j);
-    put_across(v, out);
+    int row = PAIRED ? (j - from) / 2 * 2 * LANES + j % 2 : (j - from) * LANES; // `from` is even where PAIRED
+    put_across(v, out + row * GA_PANEL * 4, 1 + PAIRED);
   }
 }
 
@@ -287,7 +256,6 @@ GA_INLINE void decode4(const int from, const int to, across p, const table *t, c
 GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t words,
                               int64_t ahead, char *out) {
   const ga_weights *w = &g->weights;
-  enum { BYTES8 = 32, BYTES4 = BLOCK4 / 2 };
   int64_t header = ga_quad_header(w, g->k), groups = g->k / w->group, step, end = k0 + words * GROUP;
   int64_t of = k0 / w->group < groups ? k0 / w->group : groups - 1, next = k0; // group, and where one begins
   int whole = w->group == g->k || w->group % BLOCK4 == 0;
@@ -310,7 +278,7 @@ GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm
         lanes v[LANES];
         _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++)
           v[c] = convert(type, (const uint8_t *)column_at(p, c, BYTES8) + j * UNIT, all(scales[c]), all(bases[c]));
-        put_across(v, out + j * LANES * GA_PANEL * 4);
+        put_across(v, out + j * LANES * GA_PANEL * 4, 1);
       }
       continue;
     }
@@ -376,32 +344,38 @@ static void quantised_add(int rows, int64_t units, const char *a, const char *co
   }
 }
 
-static void quantised_total(int rows, const char *sums, float *out) {
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < GA_QUAD; c++) out[r * GA_PANEL + c] = sum_of(words_at(sums, r * GA_QUAD + c));
-}
-
-// pack_row writes vectors of words, pitch bytes apart.
-GA_INLINE void pack_row(const ga_dtype type, const void *a, int64_t k, int64_t words, char *out, int64_t pitch) {
-  for (int64_t i = 0; i < words * GROUP; i += UNIT, out += pitch) {
+// loaded is a unit of a row of A from k `from` on, zero past its end.
+GA_INLINE lanes loaded(const ga_dtype type, const void *a, int64_t from, int64_t k) {
 #if GROUP == 1
-    lanes x = i + UNIT <= k ? load(type, a, i) : i < k ? load_some(type, a, i, k - i) : (lanes){0};
-    store(GA_FP32, out, 0, x);
+  return from + UNIT <= k ? load(type, a, from) : from < k ? load_some(type, a, from, k - from) : (lanes){0};
 #else
-    (void)type;
-    int64_t some = k - i < UNIT ? k - i : UNIT;
-    if (some < UNIT) memset(out, 0, VECTOR);
-    if (some == UNIT) memcpy(out, (const uint16_t *)a + i, VECTOR);
-    else if (some > 0) memcpy(out, (const uint16_t *)a + i, (size_t)some * 2);
+  (void)type;
+  lanes x = {0};
+  if (from < k) memcpy(&x, (const uint16_t *)a + from, (size_t)(k - from < UNIT ? k - from : UNIT) * 2);
+  return x;
 #endif
-  }
 }
 
-static void quantised_pack_a(ga_dtype t, const void *a, int64_t k, int64_t words, void *out, int64_t pitch) {
+// pack_row writes units, pitch bytes apart.
+GA_INLINE void pack_row(const ga_dtype type, const ga_gemm *g, const void *a, int64_t kp, char *out, int64_t pitch) {
+#if PAIRED
+  if (g->weights.bits == 4) {
+    for (int64_t i = 0; i < kp; i += 2 * UNIT, out += 2 * pitch) {
+      lanes x = loaded(type, a, i, g->k), y = loaded(type, a, i + UNIT, g->k);
+      store(GA_FP32, out, 0, even(x, y));
+      store(GA_FP32, out + pitch, 0, odd(x, y));
+    }
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < kp; i += UNIT, out += pitch) *(lanes_anywhere *)out = loaded(type, a, i, g->k);
+}
+
+static void quantised_pack_a(const ga_gemm *g, const void *a, int64_t kp, void *out, int64_t pitch) {
 #if GROUP == 1
-  GA_OF_TYPES(t, pack_row, a, k, words, out, pitch)
+  GA_OF_TYPES(g->dtype, pack_row, g, a, kp, out, pitch)
 #else
-  pack_row(t, a, k, words, out, pitch);
+  pack_row(GA_BF16, g, a, kp, out, pitch);
 #endif
 }
 

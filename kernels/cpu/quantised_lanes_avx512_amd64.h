@@ -7,6 +7,7 @@
 #define LANES 16
 #define ROWS 5 // six rows of four columns would not leave registers for tables
 #define COLUMNS(rows) 4
+#define FEW_COLUMNS(rows) ((rows) > 3 ? 2 : 4) // each has a sum and a total in a register
 #define TILE 6
 #define GA_FUSED(a, b, c) (lanes)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define GA_QUARTER(x, i) (four)_mm512_extractf32x4_ps((__m512)(x), i)
@@ -17,8 +18,15 @@
 #include "lanes.h"
 
 GA_INLINE lanes floats_of(const uint8_t *p) {
-  return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+  return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
+
+// GA_INTEGERS are 16 floats or, twice, 16 of bf16.
+#if GROUP == 2
+#define GA_INTEGERS(p) _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(p)))
+#else
+#define GA_INTEGERS(p) _mm512_loadu_ps(p)
+#endif
 
 // transpose goes from pairs to fours within each 16 bytes, then exchanges these.
 GA_INLINE void transpose(lanes v[16]) {

@@ -9,9 +9,12 @@
 #endif
 
 #define GROUP 1
+#define TERMS 1
+#define PAIRED 0
 #define LANES 4
 #define ROWS 4
 #define COLUMNS(rows) 2
+#define FEW_COLUMNS(rows) 2
 #define TILE 3
 #define GA_QUARTER(x, i) (four)(x)
 
@@ -29,12 +32,18 @@ GA_INLINE table table_of(const lanes *values) {
   return t;
 }
 
+GA_INLINE table integer_table(const float *p) {
+  table t;
+  memcpy(t.weights, p, sizeof t.weights);
+  return t;
+}
+
 GA_INLINE lanes look_up(const table *t, codes x, int j) {
   codes index = x >> (4 * j) & 15;
   return (lanes){t->weights[index[0]], t->weights[index[1]], t->weights[index[2]], t->weights[index[3]]};
 }
 
-GA_INLINE lanes floats_of(const uint8_t *p) { return (lanes){p[0], p[1], p[2], p[3]}; }
+GA_INLINE lanes floats_of(const uint8_t *p) { return (lanes){(int8_t)p[0], (int8_t)p[1], (int8_t)p[2], (int8_t)p[3]}; }
 
 GA_INLINE lanes step(lanes sum, lanes w, lanes a) { return GA_FUSED(w, a, sum); }
 
@@ -47,7 +56,9 @@ GA_INLINE void transpose(lanes v[4]) {
     }
 }
 
+#include "quantised_few.h"
 #include "quantised_lanes.h"
 
-const ga_form ga_portable_form = {"portable table", LANES, GROUP, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
+const ga_form ga_portable_form = {"portable table", LANES, GROUP, 4, ROWS, TILE, quantised_pack_a, quantised_multiply, NULL,
                             quantised_add, quantised_total, quantised_decode};
+const ga_few ga_portable_few = {"portable table", 4, LANES, quantised_pack_a, few_multiply, quantised_total};

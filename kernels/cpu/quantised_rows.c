@@ -2,7 +2,8 @@
 // the quads. Vectors run along K on both sides, so that nothing is transposed: an output is a vector of
 // sums, whose lanes are added up at the end of K.
 //
-// Rows that are multiplied at once take weights as they are decoded, in registers. More rows share them:
+// As few rows as are multiplied at once take weights as integers, in registers: slices of K for which A stays
+// in the first-level cache, and of each slice the quads of a panel. More rows share decoded weights:
 //
 //   quads of a block           their vectors of sums in the second-level cache
 //     K, SLICE_WORDS at a time A's part in the second-level cache
@@ -20,6 +21,9 @@ enum { SLICE_WORDS = 512, PAIR = 2 };
 // A block is of so many rows that the sums of a panel take half of a second-level cache of 512 KiB.
 enum { SUMS_BYTES = 256 << 10, BLOCK_ROWS = 128, PANEL_QUADS = GA_PANEL / GA_QUAD };
 
+// Of the first-level cache, A's slice of few rows takes so much.
+enum { FEW_BYTES = 24 << 10 };
+
 // Far enough ahead to cover the latency of memory, as in gemv.c.
 enum { AHEAD_BYTES = 4096 };
 
@@ -30,12 +34,15 @@ enum { AHEAD_BYTES = 4096 };
 
 static const ga_form *form_of(const ga_gemm *g) { return g->weights.form; }
 
-// row_bytes are those of a row of A.
+static const ga_few *few_of(const ga_gemm *g) { return g->weights.few; }
+
+// row_bytes are those of a row of A, few_bytes those of one of few rows.
 static int64_t row_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) / form_of(g)->group * 4; }
+static int64_t few_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) * few_of(g)->bytes; }
 
 int ga_quantised_fits(const ga_gemm *g) {
   const ga_form *form = form_of(g);
-  return (g->m <= form->rows ? g->m : form->tile) * row_bytes(g) <= A_BYTES;
+  return (g->m <= form->rows ? g->m * few_bytes(g) : form->tile * row_bytes(g)) <= A_BYTES;
 }
 
 // pack_rows packs rows of A from row on as units, [unit][rows].
@@ -43,8 +50,8 @@ static void pack_rows(const ga_gemm *g, int64_t row, int rows, char *out) {
   const ga_form *form = form_of(g);
   int64_t vector = form->lanes * 4;
   for (int r = 0; r < rows; r++)
-    form->pack_a(g->dtype, (const char *)g->a + (row + r) * g->lda * ga_size(g->dtype), g->k, row_bytes(g) / 4,
-                 out + r * vector, rows * vector);
+    form->pack_a(g, (const char *)g->a + (row + r) * g->lda * ga_size(g->dtype),
+                 ga_quantised_k(&g->weights, g->k), out + r * vector, rows * vector);
 }
 
 // store_quads rounds the sums of up to PANEL_QUADS quads to C.
@@ -54,21 +61,31 @@ static void store_quads(const ga_gemm *g, int64_t row, int64_t rows, int64_t qua
   path->store(sums, (int)rows, columns, NULL, (char *)g->c + (row * g->ldc + column) * ga_size(g->dtype), g->ldc);
 }
 
+// few_slice is how far along K slices of few rows reach: a multiple of 128 for which A takes FEW_BYTES.
+static int64_t few_slice(const ga_gemm *g) {
+  int64_t k = FEW_BYTES / (g->m * few_of(g)->bytes) / 128 * 128;
+  return k > 128 ? k : 128;
+}
+
 void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   (void)team;
-  const ga_form *form = form_of(g);
-  int64_t from, to, each = ga_quad_bytes(&g->weights, g->k), k = ga_quantised_k(&g->weights, g->k);
+  const ga_few *form = few_of(g);
+  int64_t from, to, each = ga_quad_bytes(&g->weights, g->k), k = ga_quantised_k(&g->weights, g->k), step = few_slice(g);
+  int64_t vector = form->lanes * 4, size = ga_size(g->dtype);
   ga_share((g->n + GA_QUAD - 1) / GA_QUAD, nthreads, tid, &from, &to);
   if (from == to) return;
   float *sums = scratch;
   char *vectors = (char *)scratch + PANEL_BYTES, *a = vectors + SUMS_BYTES;
-  pack_rows(g, 0, (int)g->m, a);
+  for (int64_t r = 0; r < g->m; r++)
+    form->pack_a(g, (const char *)g->a + r * g->lda * size, k, a + r * vector, g->m * vector);
   for (int64_t some; from < to; from += some) {
     some = to - from < PANEL_QUADS ? to - from : PANEL_QUADS;
-    for (int64_t q = 0; q < some; q++) {
-      form->multiply(g, (int)g->m, (const char *)g->b + (from + q) * each, 0, k, AHEAD_BYTES, a, NULL, vectors, 1);
-      form->total((int)g->m, vectors, sums + q * GA_QUAD);
-    }
+    for (int64_t k0 = 0; k0 < k; k0 += step)
+      for (int64_t q = 0; q < some; q++)
+        form->multiply(g, (int)g->m, (const char *)g->b + (from + q) * each, k0, k0 + step < k ? k0 + step : k, AHEAD_BYTES,
+                       a + k0 * g->m * form->bytes, vectors + q * g->m * GA_QUAD * vector, k0 == 0);
+    for (int64_t q = 0; q < some; q++)
+      form->total((int)g->m, vectors + q * g->m * GA_QUAD * vector, sums + q * GA_QUAD);
     store_quads(g, 0, g->m, from, some, sums);
   }
 }

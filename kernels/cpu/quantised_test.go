@@ -88,6 +88,35 @@ func TestQuantisedFP32(t *testing.T) {
 	})
 }
 
+// TestQuantisedSlices has few rows whose K is divided into slices, which no problem of the standing table is
+// deep enough for, with groups that slices and blocks of codes divide, and that they do not.
+func TestQuantisedSlices(t *testing.T) {
+	const n, k = 36, 13056
+	onEachISA(t, func(t *testing.T, isa string) {
+		if isa == "amx" {
+			t.Skip("amx has no slices")
+		}
+		dev := open(t, 2)
+		for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
+			for i, weights := range []string{"int4:32", "int4:96:zero", "int4:128", "int4:column:zero", "int8:32:zero", "int8:128"} {
+				w, err := kernels.ParseQuantisation(weights)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := w.Format(d, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := kernels.Problem{Shape: kernels.Shape{M: 1 + 3*(i%2), N: n, K: k}, DType: d, BLayout: kernels.Transposed}
+				q := kernels.QuantisedProblem{Problem: p, Weights: f}
+				if _, err := kernels.CheckQuantised(t.Context(), dev, dev.gemm("gemv").(kernels.QuantisedGemm), q, 1); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
 // TestQuantisedUnsupported has problems that are refused, with the reason.
 func TestQuantisedUnsupported(t *testing.T) {
 	dev := open(t, 2)
