@@ -100,6 +100,8 @@ gpu-bundle: build cuda-test
 	cp -R results/table/testdata $(BUNDLE)/results/table
 	cp -R bin/tests $(BUNDLE)
 	if [ -d bin/older ]; then cp -R bin/older $(BUNDLE); fi
+	mkdir -p $(BUNDLE)/kernels/plugin
+	cp -R kernels/plugin/include $(BUNDLE)/kernels/plugin
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver
 	for room in $(GPU_TESTS); do \
 		mkdir -p $(BUNDLE)/kernels/$$room && \

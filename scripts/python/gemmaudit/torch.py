@@ -347,7 +347,8 @@ def sizes(model: torch.nn.Module, most: int = 1 << 20) -> Tuple[int, ...]:
     for series in {id(s): s for s in _followed(model)}.values():
         for i in series.intervals:
             if _sure(i.action):
-                middle = i.last - (i.last - i.first) // 2 // i.step * i.step
+                measured = i.last - (i.last - i.first) // i.step * i.step
+                middle = measured + (i.last - measured) // 2 // i.step * i.step
                 found |= {m for m in (i.first, middle, i.last, *(p.m for p in i.proofs)) if m <= most}
     return tuple(sorted(found))
 
