@@ -186,7 +186,11 @@ func auditHead(a *rules.Audit) []Note {
 	case unconfirmed > 0 || a.Undecided+a.Marginal > 0 || a.Inference != nil && !a.Inference.Kept():
 		tone = Open
 	}
-	return []Note{{AuditSummary(a), tone}, {auditText(a), Faint}}
+	head := []Note{{AuditSummary(a), tone}}
+	if text := a.BaselineText(); text != "" {
+		head = append(head, Note{text, Neutral})
+	}
+	return append(head, Note{auditText(a), Faint})
 }
 
 // auditText is how an audit judged, what is known of drift, and the clock of its times.

@@ -63,7 +63,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 			command = ""
 		}
 		row := []any{
-			statusCell(f.Status), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
+			statusCell(f), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
 			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, causeCell(f.Cause), nil, nil,
 			f.Explanation, excludedCell(f), f.Waiver, f.ID, command,
 		}
@@ -94,14 +94,18 @@ func stakeCell(us float64) any {
 	return micros(us)
 }
 
-func statusCell(s rules.Status) Cell {
-	switch s {
-	case rules.Confirmed:
-		return word{string(s), Bad}
-	case rules.Waived:
-		return word{string(s), Faint}
+func statusCell(f rules.Finding) Cell {
+	text := string(f.Status)
+	if f.Baseline != "" {
+		text += ", " + string(f.Baseline)
 	}
-	return word{string(s), Open}
+	switch {
+	case f.Status == rules.Waived, f.Baseline == rules.BaselineKnown:
+		return word{text, Faint}
+	case f.Status == rules.Confirmed:
+		return word{text, Bad}
+	}
+	return word{text, Open}
 }
 
 // intervalText prints an interval of M.

@@ -229,7 +229,7 @@ func findingDiffSheet(findings []rules.FindingDiff) Sheet {
 		if latest == nil {
 			continue
 		}
-		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, stakeCell(latest.StakeUS), string(latest.Cause), statusCell(latest.Status), code(latest.Reproduce)}
+		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, stakeCell(latest.StakeUS), string(latest.Cause), statusCell(*latest), code(latest.Reproduce)}
 		if f.A != nil {
 			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), lossCell(*f.A)
 		}

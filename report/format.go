@@ -17,7 +17,18 @@ const (
 	CSV      Format = "csv"      // RFC 4180 quoting, lines ended by LF, raw numbers
 	Markdown Format = "markdown" // GitHub's tables
 	Bench    Format = "bench"    // Go's benchmark format, as benchstat reads it
+
+	// Those of gates, for pipelines: see [Checks].
+	JUnit  Format = "junit"  // JUnit's XML
+	SARIF  Format = "sarif"  // SARIF 2.1.0
+	GitHub Format = "github" // workflow commands, which GitHub shows as annotations
 )
+
+// GateFormats lists the formats of what a gate has looked at.
+func GateFormats() []Format { return []Format{JUnit, SARIF, GitHub} }
+
+// ForGate says whether a format is one of [GateFormats].
+func (f Format) ForGate() bool { return f == JUnit || f == SARIF || f == GitHub }
 
 // Formats lists the formats in the order in which help texts show them.
 func Formats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown, Bench} }
@@ -28,7 +39,7 @@ func TextFormats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Mar
 // ParseFormat reads a format by name. The error lists what was expected.
 func ParseFormat(s string) (Format, error) {
 	var names []string
-	for _, f := range Formats() {
+	for _, f := range append(Formats(), GateFormats()...) {
 		if strings.EqualFold(strings.TrimSpace(s), string(f)) {
 			return f, nil
 		}

@@ -116,6 +116,8 @@ func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
 			return &UnsupportedFormat{Bench, d.Subject, "it holds no timings"}
 		}
 		return d.Bench(w)
+	case JUnit, SARIF, GitHub:
+		return &UnsupportedFormat{f, d.Subject, "no gate looks at it"}
 	}
 	_, err := ParseFormat(string(f))
 	return err

@@ -170,6 +170,8 @@ type Finding struct {
 	Remedy   *Remedy     `json:"remedy,omitempty"`
 	// Waiver is the reason given in the rules file, when Status is Waived.
 	Waiver string `json:"waiver,omitempty"`
+	// Baseline is what the audit's baseline says of it; empty without one.
+	Baseline BaselineState `json:"baseline,omitempty"`
 	// Reproduce is the command that measures the worst row and its reference again.
 	Reproduce string `json:"reproduce"`
 	// NeedsPaths says that PATH stands in Reproduce for files that were given to the run.
@@ -214,6 +216,8 @@ type SeriesAudit struct {
 type Audit struct {
 	Schema string `json:"schema"`
 	Run    string `json:"run"`
+	// Baseline is the run that findings were held against; empty without one.
+	Baseline string `json:"baseline,omitempty"`
 	// Method is "interval" (ours) or "article".
 	Method    string  `json:"method"`
 	Threshold float64 `json:"threshold"`

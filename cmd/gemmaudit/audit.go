@@ -20,6 +20,7 @@ type auditOptions struct {
 	only    []string
 	confirm bool
 	gate    auditGate
+	base    string // path of the baseline, empty for none
 	output  report.Format
 	sustain sustainFlags
 
@@ -37,6 +38,8 @@ func newAuditCommand(a *app) *cobra.Command {
 			"gemmaudit audit run.db --rule monotonic,split -o markdown",
 			"gemmaudit audit run.db --rule monotonic --method article --threshold 0.85 -o json",
 			"gemmaudit audit run.db --rules house-rules.yaml --gate any",
+			"gemmaudit audit run.db --baseline last-week.db            # only new findings fail",
+			"gemmaudit audit run.db -o junit > audit.xml               # or sarif, or github",
 		),
 		Long: `Every row is anomalous, clean, marginal or undecided, with a confidence interval and an
 adjusted p-value. A marginal row is known well and lies at the bound; it fails no gate unless
@@ -70,6 +73,16 @@ begins the confirmation anew without it; sweep --help has more.
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
+With --baseline, findings that an earlier run has as well are known and fail no gate. It is the same
+finding when rule and series agree, the device by its model, and the intervals of M overlap or begin in
+the same octave of M. One that has grown counts as new: the lower bound of its loss is above
+the upper bound there, or more than half of its rows, and two at least, are none of it there. The baseline is
+judged by the same rules; proof that it keeps counts.
+
+-o junit, sarif and github are for pipelines: each finding one case, result or annotation, under a name and
+a fingerprint that are the same in every run; waived findings are suppressed, what is undecided is skipped with what to
+do next. No format changes the exit code.
+
 With --sustained, the worst row of each confirmed finding and the case it is compared with run by
 themselves for 0.6 s each, as in a loop over one product: a kernel that wastes cycles draws less power and,
 at the power limit, gets a higher clock. So do remedies that splits has executed and that pay,
@@ -102,7 +115,9 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	broughtFlags(a, cmd)
 	a.faults.register(cmd)
 	gateFlag(cmd, &opts.gate)
-	timingsFlag(cmd, &opts.output)
+	cmd.Flags().StringVar(&opts.base, "baseline", "", "earlier run whose findings are known: only new ones, and those that have grown, fail the gate")
+	complete(cmd, "baseline", filesWith("db"))
+	gatesFlag(cmd, &opts.output, report.Formats())
 	complete(cmd, "rule", listOf(func() []string {
 		var names []string
 		for _, r := range rules.AllRules() {
@@ -187,17 +202,48 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 			return err
 		}
 	}
-	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit)); err != nil {
-		return err
-	}
-	if o.confirm && ctx.Err() != nil {
-		return hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
+	if o.base != "" {
+		if err := a.holdAgainst(ctx, run.Meta(), audit, o.base, cfg, o.afresh); err != nil {
+			return err
+		}
 	}
 	left, err := unreached(run)
 	if err != nil {
 		return err
 	}
-	return besides(a.notMeasured(run), auditVerdict(audit, o.gate, outdated, left))
+	verdict := besides(a.notMeasured(run), auditVerdict(audit, o.gate, outdated, left))
+	if o.confirm && ctx.Err() != nil {
+		verdict = hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
+	}
+	if o.output.ForGate() {
+		err = a.printChecks(o.output, o.gate.checks("audit", run, audit, verdict))
+	} else {
+		err = a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit))
+	}
+	return cmp.Or(err, verdict)
+}
+
+// holdAgainst judges a baseline by the same rules and marks what an audit has found that it has not.
+func (a *app) holdAgainst(ctx context.Context, meta results.Meta, audit *rules.Audit, path string, cfg rules.Config, afresh bool) (failed error) {
+	base, err := a.openRun(path, false)
+	if err != nil {
+		return err
+	}
+	defer closeRun(base, &failed)
+	data, err := rules.LoadData(base)
+	if err != nil {
+		return err
+	}
+	cfg.Waivers = nil // what they excuse there is known all the same
+	before, _, err := a.sweepVerdict(ctx, base, data, cfg, afresh)
+	if err != nil {
+		return err
+	}
+	if before.Invalid != "" {
+		return hint(inconclusivef("the baseline %s: %s", path, before.Invalid), "give a run that can be judged as the baseline")
+	}
+	audit.Hold(meta, before, base.Meta())
+	return nil
 }
 
 // judge applies the rules to a run, with the device asked again when confirm

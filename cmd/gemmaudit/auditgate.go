@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -22,6 +23,36 @@ const (
 type auditGate struct {
 	findings string // gateConfirmed, gateAny or gateNone
 	marginal bool   // marginal rows too
+}
+
+// fails says whether a finding makes the exit code 1. What the baseline has does not.
+func (g auditGate) fails(f rules.Finding) bool {
+	if f.Baseline == rules.BaselineKnown || g.findings == gateNone {
+		return false
+	}
+	return f.Status == rules.Confirmed || g.findings == gateAny && f.Status == rules.Unconfirmed
+}
+
+// checks is what the gate has looked at, for a pipeline; verdict is the command's outcome.
+func (g auditGate) checks(command string, run *results.Run, audit *rules.Audit, verdict error) *report.Checks {
+	meta := run.Meta()
+	cards := g.findings != gateNone && audit.Invalid == ""
+	return &report.Checks{Command: command, Path: run.Path(), Warnings: audit.Warnings, Outcome: outcomeOf(verdict),
+		List: report.AuditChecks(meta, audit, g.fails, g.marginal && audit.Invalid == "", cards)}
+}
+
+// outcomeOf is a command's error as pipelines are told it.
+func outcomeOf(err error) report.Outcome {
+	if err == nil {
+		return report.Outcome{}
+	}
+	return report.Outcome{Code: exitCode(err), Text: oneLine(err.Error()), Hint: oneLine(hintOf(err))}
+}
+
+// printChecks writes what a gate has looked at.
+func (a *app) printChecks(f report.Format, c *report.Checks) error {
+	c.Version = buildVersion()
+	return a.wrapPrint(c.Write(a.stream(a.stdout), f))
 }
 
 // gateFlag adds --gate and --fail-marginal.
@@ -87,6 +118,9 @@ func unreached(run *results.Run) (int, error) {
 func auditVerdict(audit *rules.Audit, g auditGate, outdated undone, unreached int) error {
 	confirmed, unconfirmed := 0, 0
 	for _, f := range audit.Findings {
+		if f.Baseline == rules.BaselineKnown {
+			continue
+		}
 		switch f.Status {
 		case rules.Confirmed:
 			confirmed++

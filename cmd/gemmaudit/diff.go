@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -30,6 +32,7 @@ func newDiffCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit diff baseline.db new.db",
 			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
+			"gemmaudit diff baseline.db new.db -o github                # annotations of a pull request",
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
 		),
@@ -43,7 +46,10 @@ their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind
 listed by the time at stake: loss times time, summed over their rows.
 
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
-measured in the same rounds.` + exitHelp(
+measured in the same rounds.
+
+-o junit, sarif and github are for pipelines: each case, stretch and series that is slower is one case, result or
+annotation, under a name that is the same in every comparison. No format changes the exit code.` + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
 			"1  the gate failed: something is slower, or with --fail-marginal cases lie at the threshold",
 			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
@@ -69,7 +75,7 @@ measured in the same rounds.` + exitHelp(
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
-	outputFlag(cmd, &opts.output)
+	gatesFlag(cmd, &opts.output, report.TextFormats())
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
@@ -139,7 +145,7 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	if err != nil {
 		return err
 	}
-	return o.finish(d)
+	return o.finish(d, sides[1].Meta, pathB)
 }
 
 // runKernels compares two kernels of one run.
@@ -152,7 +158,7 @@ func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
 	if err != nil {
 		return badFlag("kernel", err)
 	}
-	return o.finish(d)
+	return o.finish(d, data.Meta, path)
 }
 
 // loadSide reads a run under the path that it was given by, since base names of runs are
@@ -168,13 +174,17 @@ func (a *app) loadSide(path string) (rules.Data, error) {
 	return data, err
 }
 
-// finish prints a comparison and turns it into the command's outcome.
-func (o *diffOptions) finish(d *rules.DiffResult) error {
-	a := o.app
-	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
-		return err
+// finish prints a comparison and turns it into the command's outcome. meta and path are those of run B.
+func (o *diffOptions) finish(d *rules.DiffResult, meta results.Meta, path string) error {
+	a, verdict := o.app, o.verdict(d)
+	var err error
+	if o.output.ForGate() {
+		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: d.Warnings, Outcome: outcomeOf(verdict),
+			List: report.DiffChecks(meta, d, !o.noGate, o.marginal)})
+	} else {
+		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d))
 	}
-	return o.verdict(d)
+	return cmp.Or(err, verdict)
 }
 
 // verdict turns a comparison into the command's outcome.

@@ -43,6 +43,11 @@ func outputFlag(cmd *cobra.Command, value *report.Format) {
 // benchmark format can hold.
 func timingsFlag(cmd *cobra.Command, value *report.Format) { formatsFlag(cmd, value, report.Formats()) }
 
+// gatesFlag is timingsFlag, or outputFlag, for a command with a gate, whose checks pipelines read.
+func gatesFlag(cmd *cobra.Command, value *report.Format, formats []report.Format) {
+	formatsFlag(cmd, value, append(formats, report.GateFormats()...))
+}
+
 // formatsFlag adds -o and offers the formats.
 func formatsFlag(cmd *cobra.Command, value *report.Format, formats []report.Format) {
 	*value = report.Table

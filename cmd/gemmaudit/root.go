@@ -75,6 +75,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newAdviseCommand(a),
 		newReportCommand(a),
 		newDiffCommand(a),
+		newHistoryCommand(a),
 		newTableCommand(a),
 		newImportCommand(a),
 		newExportCommand(a),

@@ -105,7 +105,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	gateFlag(cmd, &opts.gate)
 	opts.remedies.register(a, cmd)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
-	timingsFlag(cmd, &opts.output)
+	gatesFlag(cmd, &opts.output, report.Formats())
 	complete(cmd, "out", folders)
 	complete(cmd, "parent", folders)
 	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
@@ -292,14 +292,17 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, images); err != nil {
 		return err
 	}
-	if err := o.summarise(folder, run, sum, audit, found); err != nil {
-		return err
-	}
 	left, err := unreached(run)
 	if err != nil {
 		return err
 	}
-	return besides(besides(missing(run, sum, o.goOn), besides(someFailed(run, series), a.notMeasured(run))), auditVerdict(audit, o.gate, undone{}, left))
+	verdict := besides(besides(missing(run, sum, o.goOn), besides(someFailed(run, series), a.notMeasured(run))), auditVerdict(audit, o.gate, undone{}, left))
+	if o.output.ForGate() {
+		err = a.printChecks(o.output, o.gate.checks("run", run, audit, verdict))
+	} else {
+		err = o.summarise(folder, run, sum, audit, found)
+	}
+	return cmp.Or(err, verdict)
 }
 
 // summarise prints the outcome on stdout.

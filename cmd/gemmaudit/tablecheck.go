@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -74,7 +75,7 @@ refuses is rejected. Lines that are no such algorithm are counted, and --prune k
 	flags.DurationVar(&opts.deadline, "deadline", 0, "stop after this long; the rest stays unchecked")
 	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go; TunableOp's file as it was")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
-	outputFlag(cmd, &opts.output)
+	gatesFlag(cmd, &opts.output, report.TextFormats())
 	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
 	complete(cmd, "deadline", fixed("1m", "10m"))
 	complete(cmd, "prune", filesWith(tableExtensions...))
@@ -160,10 +161,13 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		}
 	}
 	v := report.NewVerification(filepath.Base(path), t, differences, checks)
-	if err := a.wrapPrint(report.WriteVerification(a.stream(a.stdout), o.output, v)); err != nil {
-		return err
+	verdict := o.verdict(v)
+	if o.output.ForGate() {
+		err = a.printChecks(o.output, &report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(verdict), List: report.VerificationChecks(v, o.anyway)})
+	} else {
+		err = a.wrapPrint(report.WriteVerification(a.stream(a.stdout), o.output, v))
 	}
-	return o.verdict(v)
+	return cmp.Or(err, verdict)
 }
 
 // takesTuned returns an error when a device has not what a file of TunableOp's is checked with.

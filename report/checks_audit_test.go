@@ -1,0 +1,90 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// What audits, comparisons and verifications are made into keeps to the schemas too, and no two checks have one name or one
+// fingerprint.
+func TestChecksOfResults(t *testing.T) {
+	audit, meta := fixtureAudit(), fixtureMeta()
+	for i := range audit.Findings {
+		if audit.Findings[i].Status == rules.Unconfirmed {
+			audit.Findings[i].Baseline = rules.BaselineGrown
+		}
+	}
+	confirmed := func(f rules.Finding) bool { return f.Status == rules.Confirmed }
+	key := audit.Findings[0].Series
+	verified := &Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}}, Checks: []rules.RowCheck{
+		{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: rules.Pays, Gain: rules.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3}, Promised: 1.1},
+		{Name: "lib/bf16", From: 64, To: 128, M: 128, Verdict: rules.Rejected, Reason: "it is slower"},
+		{Name: "lib/bf16", From: 256, To: 256, M: 256, Verdict: "undecided"},
+	}}
+	about := rules.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}
+	diff := &rules.DiffResult{Threshold: 0.03,
+		Cases: []rules.CaseDiff{{Series: key, M: 64, Change: rules.Slower, Ratio: about}, {Series: key, M: 96, Change: rules.Slower, Ratio: about},
+			{Series: key, M: 128, Change: rules.Open}, {Series: key, M: 256, Change: rules.AtThreshold}, {Series: key, M: 512, Change: rules.Same}},
+		Series: []rules.SeriesDiff{{Series: key, Cases: 5, Change: rules.Slower, Ratio: about, Stretches: []rules.StretchDiff{{FromM: 64, ToM: 96, Cases: 2, Ratio: about},
+			{FromM: 80, ToM: 90, Cases: 2, Ratio: about}}}},
+		Findings: []rules.FindingDiff{{Change: rules.New, B: &audit.Findings[0]}, {Change: rules.Fixed, A: &audit.Findings[0]}}}
+	tests := []struct {
+		name  string
+		list  []Check
+		state map[CheckState]int
+	}{
+		{"table check", VerificationChecks(verified, false), map[CheckState]int{CheckPassed: 1, CheckFailed: 2, CheckOpen: 1}},
+		{"table check --anyway", VerificationChecks(verified, true), map[CheckState]int{CheckPassed: 1, CheckFailed: 1, CheckNoted: 1, CheckOpen: 1}},
+		{"diff", DiffChecks(meta, diff, true, true), map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
+		{"diff --no-gate", DiffChecks(meta, diff, false, false), map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
+		{"audit", AuditChecks(meta, audit, confirmed, false, true), nil},
+	}
+	schema := sarifSchema(t)
+	for _, x := range tests {
+		names, prints, states := map[string]bool{}, map[string]bool{}, map[CheckState]int{}
+		for _, c := range x.list {
+			states[c.State]++
+			if name := c.Subject + "|" + c.Name; names[name] || prints[c.Fingerprint] {
+				t.Errorf("%s: %q is the name or %s the fingerprint of two checks", x.name, name, c.Fingerprint)
+			} else {
+				names[name], prints[c.Fingerprint] = true, true
+			}
+			if ruleMeaning(c.Rule) == "" {
+				t.Errorf("%s: the rule %q has no meaning", x.name, c.Rule)
+			}
+			if c.State == CheckOpen && c.Next == "" {
+				t.Errorf("%s: %q is open and does not say what to do", x.name, c.Name)
+			}
+		}
+		for state, n := range x.state {
+			if states[state] != n {
+				t.Errorf("%s: %d are %s, expected %d", x.name, states[state], state, n)
+			}
+		}
+		all := &Checks{Command: x.name, Path: "r.db", List: x.list}
+		if err := schema.Validate(decoded(t, written(t, all, SARIF))); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if wrong := junitErrors(written(t, all, JUnit)); len(wrong) > 0 {
+			t.Errorf("%s: %q", x.name, wrong)
+		}
+	}
+	failed, waived := 0, 0
+	for _, f := range audit.Findings {
+		switch f.Status {
+		case rules.Confirmed:
+			failed++
+		case rules.Waived:
+			waived++
+		}
+	}
+	states := map[CheckState]int{}
+	for _, c := range tests[len(tests)-1].list {
+		states[c.State]++
+	}
+	if failed == 0 || states[CheckFailed] != failed || states[CheckWaived] != waived {
+		t.Errorf("of an audit with %d confirmed and %d waived findings checks are %v", failed, waived, states)
+	}
+}

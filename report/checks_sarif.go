@@ -1,0 +1,96 @@
+package report
+
+import (
+	"cmp"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// sarifFingerprint is the name under which results carry their fingerprints. Its number changes when
+// fingerprints do.
+const sarifFingerprint = "gemmaudit/v1"
+
+// sarif writes the checks as one run of SARIF 2.1.0: a result for each check, waivers as suppressions, and the command's
+// outcome as its invocation. A result stands at the run file, and logically at its series.
+func (c *Checks) sarif(w io.Writer) error {
+	run := sarif.NewRun()
+	driver := sarif.NewToolComponent().WithName("gemmaudit").WithVersion(singleLine(cmp.Or(c.Version, "unknown"))).WithInformationURI("https://github.com/gemmaudit/gemmaudit")
+	run.Tool = sarif.NewTool().WithDriver(driver)
+	run.WithColumnKind("utf16CodeUnits")
+	run.AutomationDetails = sarif.NewRunAutomationDetails().WithID("gemmaudit/" + c.Command + "/")
+	index := map[string]int{}
+	for i, name := range c.ruleNames() {
+		index[name] = i
+		meaning := cmp.Or(ruleMeaning(name), name)
+		driver.AddRule(sarif.NewReportingDescriptor().WithID(name).
+			WithShortDescription(sarif.NewMultiformatMessageString().WithText(meaning)))
+	}
+	place := fileURI(c.Path)
+	for _, k := range c.List {
+		run.AddResult(k.sarif(place, index[k.Rule]))
+	}
+	call := sarif.NewInvocation().WithExecutionSuccessful(c.Outcome.Code <= outcomeGate || c.Outcome.Code == outcomeInconclusive).WithExitCode(c.Outcome.Code)
+	if c.Outcome.Text != "" {
+		call.WithExitCodeDescription(c.outcomeText())
+	}
+	if c.Outcome.Code > outcomeGate {
+		call.ToolExecutionNotifications = append(call.ToolExecutionNotifications, notification("error", c.outcomeText()))
+	}
+	for _, warning := range c.Warnings {
+		call.ToolExecutionNotifications = append(call.ToolExecutionNotifications, notification("warning", singleLine(warning.Subject+": "+warning.Text)))
+	}
+	run.AddInvocation(call)
+	doc := sarif.NewReport()
+	doc.AddRun(run)
+	return doc.PrettyWrite(w)
+}
+
+func notification(level, text string) *sarif.Notification {
+	return sarif.NewNotification().WithLevel(level).WithMessage(sarif.NewTextMessage(text))
+}
+
+// sarif is a check as a result at a file.
+func (k Check) sarif(place string, rule int) *sarif.Result {
+	logical := sarif.NewLogicalLocation().WithFullyQualifiedName(singleLine(k.Subject)).WithName(singleLine(k.Name)).WithKind("resource")
+	at := sarif.NewLocation().AddLogicalLocation(logical)
+	at.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(place)).WithRegion(sarif.NewSimpleRegion(1, 1)))
+	r := sarif.NewRuleResult(k.Rule).WithRuleIndex(rule).WithMessage(sarif.NewTextMessage(strings.Join(k.lines(), "\n"))).
+		WithPartialFingerprints(map[string]string{sarifFingerprint: k.Fingerprint}).WithLocations([]*sarif.Location{at})
+	switch k.State {
+	case CheckPassed:
+		r.WithKind("pass").WithLevel("none")
+	case CheckOpen:
+		r.WithKind("open").WithLevel("none")
+	case CheckNoted:
+		r.WithKind("fail").WithLevel("note")
+	case CheckWaived:
+		r.WithKind("fail").WithLevel("note")
+		r.AddSuppression(sarif.NewSuppression().WithKind("external").WithStatus("accepted").WithJustification(singleLine(k.Excuse)))
+	default:
+		r.WithKind("fail").WithLevel("error")
+	}
+	switch k.Baseline {
+	case rules.BaselineNew:
+		r.WithBaselineState("new")
+	case rules.BaselineKnown:
+		r.WithBaselineState("unchanged")
+	case rules.BaselineGrown:
+		r.WithBaselineState("updated")
+	}
+	return r
+}
+
+// fileURI is a path as a URI: one below the working folder stays relative, as code scanning asks for.
+func fileURI(path string) string {
+	u := url.URL{Path: filepath.ToSlash(path)}
+	if filepath.IsAbs(path) {
+		u.Scheme = "file"
+	}
+	return u.String()
+}

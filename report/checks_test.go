@@ -1,0 +1,304 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// everyCheck has a check in each state, and text that each format has to escape.
+func everyCheck() *Checks {
+	at := func(state CheckState, name string) Check {
+		return Check{State: state, Rule: "monotonic", Subject: "Card X/lib/bf16/n4096 k4096 nk", Name: name, Fingerprint: rules.Fingerprint(name), Text: name + " loses 12 %"}
+	}
+	known := at(CheckNoted, "monotonic from m46-90 on")
+	known.Baseline, known.Next = rules.BaselineKnown, "it is in the baseline a.db"
+	grown := at(CheckFailed, "monotonic from m91-181 on")
+	grown.Baseline, grown.Command = rules.BaselineGrown, "gemmaudit sweep --batch 96,64"
+	waived := at(CheckWaived, "monotonic from m363-724 on")
+	waived.Excuse = "agreed with the vendor, 100 %: see <log>"
+	open := at(CheckOpen, "undecided")
+	open.Rule, open.Next = "undecided", "more --rounds"
+	clean := at(CheckPassed, "clean")
+	clean.Rule, clean.Subject = "clean", "Card X/hostile,name: \x1b[31m%0A::error::\r\n]]>&\uffff/bf16"
+	added := at(CheckFailed, "split from m1449-2896 on")
+	added.Rule, added.Baseline = "split", rules.BaselineNew
+	return &Checks{Command: "audit", Path: "runs/a,b:c 100%.db", Version: "v1.2.3", List: []Check{grown, known, waived, open, clean, added},
+		Outcome: Outcome{Code: 1, Text: "2 confirmed findings", Hint: "read: them, 100 %"}, Warnings: []rules.Warning{{Subject: "run: 1,2", Text: "50 % of\nit drifts"}}}
+}
+
+// outcomes are checks of each way in which a command ends, and an audit of nothing.
+func outcomes() []*Checks {
+	out := []*Checks{everyCheck(), {Command: "diff", Path: "b.db"}}
+	for _, code := range []int{0, 3, 4, 130} {
+		c := everyCheck()
+		c.Outcome = Outcome{Code: code, Text: "so it ends"}
+		out = append(out, c)
+	}
+	return out
+}
+
+func written(t *testing.T, c *Checks, f Format) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Write(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestChecksInEveryFormat(t *testing.T) {
+	for _, f := range GateFormats() {
+		golden(t, "checks."+string(f), string(written(t, everyCheck(), f)))
+	}
+	if err := everyCheck().Write(io.Discard, CSV); err == nil {
+		t.Error("CSV is taken for a format of gates")
+	}
+}
+
+// The schema is that of OASIS, without its line breaks.
+func TestSARIFKeepsToItsSchema(t *testing.T) {
+	schema := sarifSchema(t)
+	for _, c := range outcomes() {
+		if err := schema.Validate(decoded(t, written(t, c, SARIF))); err != nil {
+			t.Errorf("exit code %d: %v", c.Outcome.Code, err)
+		}
+	}
+	broken := bytes.Replace(written(t, everyCheck(), SARIF), []byte(`"kind": "open"`), []byte(`"kind": "ajar"`), 1)
+	if schema.Validate(decoded(t, broken)) == nil {
+		t.Error("the schema takes a result of a kind that there is not")
+	}
+}
+
+func sarifSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile("testdata/schema/sarif-2.1.0.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("sarif.json", decoded(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("sarif.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func decoded(t *testing.T, text []byte) any {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What SARIF says of each state, as code scanning reads it.
+func TestSARIFStates(t *testing.T) {
+	var doc struct {
+		Runs []struct {
+			Results []struct {
+				Kind, Level, BaselineState string
+				RuleID                     string `json:"ruleId"`
+				RuleIndex                  int
+				PartialFingerprints        map[string]string
+				Suppressions               []struct{ Kind, Status, Justification string }
+			}
+			Tool struct {
+				Driver struct{ Rules []struct{ ID string } }
+			}
+			Invocations []struct{ ExitCode int }
+		}
+	}
+	if err := json.Unmarshal(written(t, everyCheck(), SARIF), &doc); err != nil {
+		t.Fatal(err)
+	}
+	run := doc.Runs[0]
+	var got []string
+	for i, r := range run.Results {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID {
+			t.Errorf("result %d is of %s, its index says %s", i, r.RuleID, run.Tool.Driver.Rules[r.RuleIndex].ID)
+		}
+		if len(r.PartialFingerprints[sarifFingerprint]) != 16 {
+			t.Errorf("result %d has the fingerprints %v", i, r.PartialFingerprints)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %d", r.Kind, r.Level, r.BaselineState, len(r.Suppressions)))
+	}
+	want := []string{"fail error updated 0", "fail note unchanged 0", "fail note  1", "open none  0", "pass none  0", "fail error new 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("results are %q, expected %q", got, want)
+	}
+	if s := run.Results[2].Suppressions; s[0].Status != "accepted" || s[0].Kind != "external" || s[0].Justification == "" {
+		t.Errorf("the waiver is %+v", s)
+	}
+	if run.Invocations[0].ExitCode != 1 {
+		t.Errorf("the exit code is %d", run.Invocations[0].ExitCode)
+	}
+}
+
+// element is what JUnit's common schema, that of Jenkins' xUnit plugin, says of an element.
+type element struct {
+	children             []string
+	required, attributes []string
+	text                 bool
+}
+
+// junitElements are the elements of that schema which the program writes.
+var junitElements = map[string]element{
+	"testsuites": {children: []string{"testsuite"}, attributes: []string{"name", "time", "tests", "failures", "errors"}},
+	"testsuite": {children: []string{"testsuite", "properties", "testcase", "system-out", "system-err"}, required: []string{"name", "tests", "failures", "errors"},
+		attributes: []string{"group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"}},
+	"testcase":   {children: []string{"skipped", "error", "failure", "system-out", "system-err"}, required: []string{"name"}, attributes: []string{"time", "classname", "group"}},
+	"failure":    {attributes: []string{"type", "message"}, text: true},
+	"error":      {attributes: []string{"type", "message"}, text: true},
+	"skipped":    {attributes: []string{"type", "message"}, text: true},
+	"system-out": {text: true},
+	"system-err": {text: true},
+	"properties": {children: []string{"property"}},
+	"property":   {required: []string{"name", "value"}},
+}
+
+// surefireTime is the form of a suite's time.
+var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]*)?$`)
+
+// junitErrors lists what of a document the schema does not allow.
+func junitErrors(text []byte) []string {
+	var wrong, path []string
+	add := func(format string, args ...any) {
+		wrong = append(wrong, strings.Join(path, "/")+": "+fmt.Sprintf(format, args...))
+	}
+	in := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := in.Token()
+		if err == io.EOF {
+			if len(path) > 0 {
+				add("does not end")
+			}
+			return wrong
+		}
+		if err != nil {
+			add("%v", err)
+			return wrong
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			name := x.Name.Local
+			switch parent := junitElements[strings.Join(path[max(0, len(path)-1):], "")]; {
+			case len(path) == 0 && name != "testsuites":
+				add("begins with %s", name)
+			case len(path) > 0 && !slices.Contains(parent.children, name):
+				add("has a %s", name)
+			}
+			path = append(path, name)
+			e := junitElements[name]
+			var have []string
+			for _, a := range x.Attr {
+				have = append(have, a.Name.Local)
+				if !slices.Contains(slices.Concat(e.required, e.attributes), a.Name.Local) {
+					add("has the attribute %s", a.Name.Local)
+				}
+				if a.Name.Local == "time" && name != "testcase" && !surefireTime.MatchString(a.Value) {
+					add("time is %q", a.Value)
+				}
+			}
+			for _, r := range e.required {
+				if !slices.Contains(have, r) {
+					add("lacks %s", r)
+				}
+			}
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.CharData:
+			if len(path) > 0 && !junitElements[path[len(path)-1]].text && len(bytes.TrimSpace(x)) > 0 {
+				add("has text")
+			}
+		}
+	}
+}
+
+func TestJUnitKeepsToTheCommonSchema(t *testing.T) {
+	for _, c := range outcomes() {
+		if wrong := junitErrors(written(t, c, JUnit)); len(wrong) > 0 {
+			t.Errorf("exit code %d: %q", c.Outcome.Code, wrong)
+		}
+	}
+	for _, broken := range []string{`<testsuite name="a"/>`, `<testsuites><testcase/></testsuites>`, `<testsuites skipped="1"></testsuites>`, `<testsuites>x</testsuites>`} {
+		if len(junitErrors([]byte(broken))) == 0 {
+			t.Errorf("%s keeps to the schema", broken)
+		}
+	}
+}
+
+// Counts of a suite are those of its cases, and only what fails the gate is a failure.
+func TestJUnitCounts(t *testing.T) {
+	for _, c := range outcomes() {
+		var doc struct {
+			Tests, Failures, Errors int `xml:",attr"`
+			Suites                  []struct {
+				Tests    int `xml:"tests,attr"`
+				Failures int `xml:"failures,attr"`
+				Errors   int `xml:"errors,attr"`
+				Skipped  int `xml:"skipped,attr"`
+				Cases    []struct {
+					Name, Classname string     `xml:",attr"`
+					Failure         []struct{} `xml:"failure"`
+					Error           []struct{} `xml:"error"`
+					Skipped         []struct{} `xml:"skipped"`
+				} `xml:"testcase"`
+			} `xml:"testsuite"`
+		}
+		if err := xml.Unmarshal(written(t, c, JUnit), &doc); err != nil {
+			t.Fatal(err)
+		}
+		failures, errors := 0, 0
+		for _, s := range doc.Suites {
+			f, e, k := 0, 0, 0
+			for _, x := range s.Cases {
+				f, e, k = f+len(x.Failure), e+len(x.Error), k+len(x.Skipped)
+			}
+			if s.Tests != len(s.Cases) || s.Failures != f || s.Errors != e || s.Skipped != k {
+				t.Errorf("a suite counts %+v, its cases are %d, %d, %d", s, f, e, k)
+			}
+			failures, errors = failures+f, errors+e
+		}
+		wantFailures, wantErrors := 0, 0
+		for _, k := range c.List {
+			if k.State == CheckFailed {
+				wantFailures++
+			}
+		}
+		switch c.Outcome.Code {
+		case 0:
+		case 1:
+			wantFailures++
+		default:
+			wantErrors++
+		}
+		if failures != wantFailures || errors != wantErrors {
+			t.Errorf("exit code %d: %d failures and %d errors, expected %d and %d", c.Outcome.Code, failures, errors, wantFailures, wantErrors)
+		}
+	}
+}
+
+// Each annotation is one line, and no text from outside begins another command.
+func TestGitHubLines(t *testing.T) {
+	for line := range strings.Lines(string(written(t, everyCheck(), GitHub))) {
+		if !regexp.MustCompile(`^::(error|warning|notice) file=[^,:]*,title=[^,:]*::[^\r\n]*\n$`).MatchString(line) {
+			t.Errorf("a line is %q", line)
+		}
+	}
+}

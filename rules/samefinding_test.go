@@ -1,0 +1,151 @@
+package rules
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// dents is a machine that is slow in some stretches of M.
+func dents(seed uint64, slow func(m int) float64) *world {
+	return byM(func(m int) float64 { return (float64(m) + 200) * slow(m) }, gaussian(0.01), rand.New(rand.NewPCG(seed, 16)))
+}
+
+// audited judges a new measurement of a machine by the monotonic rule.
+func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
+	t.Helper()
+	w := dents(seed, slow)
+	a, err := RunAudit(context.Background(), w.sweep(grid(64, 2048, 32), 8), Default().Only(Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func liesIn(m, from, to int) bool { return from <= m && m <= to }
+
+// Findings of one machine have the same fingerprints each time it is measured, though their numbers differ, those of
+// ends and of the worst row among them.
+func TestFingerprintsStandMeasuringAgain(t *testing.T) {
+	slow := func(m int) float64 {
+		switch {
+		case liesIn(m, 288, 352):
+			return 1.3
+		case liesIn(m, 800, 1000):
+			return 1.4
+		}
+		return 1
+	}
+	var first []string
+	var worst []int
+	for seed := range uint64(20) {
+		a := audited(t, seed, slow)
+		got := FindingFingerprints(results.Meta{}, a.Findings)
+		slices.Sort(got)
+		if first == nil {
+			first = got
+		}
+		if len(got) != 2 || !slices.Equal(got, first) {
+			t.Errorf("seed %d: fingerprints %q of %d findings, at first %q", seed, got, len(a.Findings), first)
+		}
+		for _, f := range a.Findings {
+			worst = append(worst, f.WorstM)
+		}
+	}
+	slices.Sort(worst)
+	if worst = slices.Compact(worst); len(worst) <= 2 {
+		t.Errorf("the worst rows are always %v: nothing was put to the test", worst)
+	}
+}
+
+// A fingerprint follows what a finding is, and none of its numbers.
+func TestFingerprintsTellFindingsApart(t *testing.T) {
+	f := Finding{Rule: Monotonic, Series: syntheticKey, FromM: 800, ToM: 1000, WorstM: 900, Loss: exactly(0.1)}
+	of := func(f Finding) string { return FindingFingerprints(results.Meta{}, []Finding{f})[0] }
+	same := f
+	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, exactly(0.2), Confirmed, 5
+	if of(f) != of(same) {
+		t.Error("other numbers have another fingerprint")
+	}
+	for what, change := range map[string]func(*Finding){
+		"rule":    func(f *Finding) { f.Rule = SplitRule },
+		"kernel":  func(f *Finding) { f.Series.Kernel = "other" },
+		"shape":   func(f *Finding) { f.Series.N = 8192 },
+		"regime":  func(f *Finding) { f.Series.Regime = results.Hot },
+		"threads": func(f *Finding) { f.Series.Threads = 4 },
+		"octave":  func(f *Finding) { f.FromM = 400 },
+	} {
+		other := f
+		change(&other)
+		if of(other) == of(f) {
+			t.Errorf("another %s has the same fingerprint", what)
+		}
+	}
+	two := FindingFingerprints(results.Meta{}, []Finding{same, f})
+	if two[0] == two[1] || two[1] != of(f) {
+		t.Errorf("two findings that begin in one octave have %q; the first by M has %q alone", two, of(f))
+	}
+}
+
+func TestOctavesFollowEachOther(t *testing.T) {
+	last := 0
+	for m := 1; m <= 1<<16; m++ {
+		from, to := Octave(m)
+		if m < from || m > to || from != last && from != m {
+			t.Fatalf("M %d is in %d to %d, the one before ends behind %d", m, from, to, last)
+		}
+		last = from
+	}
+}
+
+// Only what is new or has surely grown is not known.
+func TestHoldAgainstABaseline(t *testing.T) {
+	dent := func(from, to int, by float64) func(int) float64 {
+		return func(m int) float64 {
+			if liesIn(m, from, to) {
+				return by
+			}
+			return 1
+		}
+	}
+	base := audited(t, 1, dent(800, 1000, 1.3))
+	for _, c := range []struct {
+		name string
+		slow func(int) float64
+		want []BaselineState
+	}{
+		{"the same machine", dent(800, 1000, 1.3), []BaselineState{BaselineKnown}},
+		{"it loses less", dent(800, 1000, 1.2), []BaselineState{BaselineKnown}},
+		{"it loses more", dent(800, 1000, 1.5), []BaselineState{BaselineGrown}},
+		{"it reaches a row farther", dent(768, 1000, 1.3), []BaselineState{BaselineKnown}},
+		{"it reaches much farther", dent(800, 1900, 1.3), []BaselineState{BaselineGrown}},
+		{"it is gone", dent(1, 0, 1), nil},
+		{"it is elsewhere", dent(300, 400, 1.3), []BaselineState{BaselineNew}},
+	} {
+		for seed := range uint64(5) {
+			a := audited(t, 100+seed, c.slow)
+			a.Hold(results.Meta{}, base, results.Meta{})
+			var got []BaselineState
+			for _, f := range a.Findings {
+				got = append(got, f.Baseline)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s, seed %d: %q, expected %q", c.name, seed, got, c.want)
+			}
+		}
+	}
+	moved := audited(t, 3, dent(800, 1000, 1.3))
+	for i := range moved.Findings {
+		moved.Findings[i].Series.Kernel = "other"
+	}
+	for i := range moved.Series {
+		moved.Series[i].Key.Kernel = "other"
+	}
+	moved.Hold(results.Meta{}, base, results.Meta{})
+	if moved.Findings[0].Baseline != BaselineNew || len(moved.Warnings) == 0 {
+		t.Errorf("of another kernel it is %q, with the warnings %v", moved.Findings[0].Baseline, moved.Warnings)
+	}
+}
