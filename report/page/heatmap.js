@@ -12,6 +12,7 @@ const quantities = {
 
 function drawHeatmap() {
   const width = document.getElementById('heatmap').clientWidth, n = data.series.length;
+  if (width === 0) return; // it is hidden, as of a run without rows
   const left = heatMap.left = n < 2 ? 8 : Math.min(240, Math.round(width * 0.3));
   heatMap.width = width - left - 8;
   heatMap.line = Math.max(14, Math.min(28, Math.round(420 / Math.max(1, n))));

@@ -35,8 +35,8 @@ function drawLines() {
   if (linePlot) linePlot.destroy();
   linePlot = null;
   holder.replaceChildren();
+  if (!data.series.length || !holder.clientWidth) return;
   const first = own[0], newest = block(first) ? block(first).run : 0;
-  if (!data.series.length) return;
   const label = s => shortNames[s] || data.series[s].name;
   const tables = [], lines = [], few = tableOf(first, newest, false)[0].length <= 60;
   const add = (table, ...styles) => { tables.push(table); lines.push(...styles); };
