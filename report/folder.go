@@ -81,7 +81,12 @@ func Replaceable(dir string) (bool, error) {
 // are made in a temporary folder next to their place and renamed. In a folder
 // that exists already, files of the same name are replaced and all others stay.
 // When it fails, or ctx ends, nothing appears; the error names the folder.
-func Write(ctx context.Context, dir string, in Input, images []Image) (err error) {
+func Write(ctx context.Context, dir string, in Input, images []Image) error {
+	return writeFolder(dir, func(tmp string) error { return fill(ctx, tmp, in, images) })
+}
+
+// writeFolder gives an empty folder to fill and moves what is in it then to dir.
+func writeFolder(dir string, fill func(tmp string) error) error {
 	fail := func(err error) error { return fmt.Errorf("write report folder %q: %w", dir, err) }
 	info, err := os.Stat(dir)
 	exists := err == nil
@@ -104,7 +109,7 @@ func Write(ctx context.Context, dir string, in Input, images []Image) (err error
 	}
 	defer d.Close()
 	tmp := d.Path()
-	if err := fill(ctx, tmp, in, images); err != nil {
+	if err := fill(tmp); err != nil {
 		return fail(err)
 	}
 	if !exists {
@@ -202,19 +207,22 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 // moveInto renames every file of from to its place in to. The pages come last:
 // until then the old ones stand next to plots of the same names.
 func moveInto(from, to string) error {
-	if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
-		return err
-	}
 	plots, err := os.ReadDir(filepath.Join(from, plotsDir))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a comparison has none
+	case err != nil:
 		return err
+	default:
+		if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
+			return err
+		}
 	}
 	for _, e := range plots {
 		if err := os.Rename(filepath.Join(from, plotsDir, e.Name()), filepath.Join(to, plotsDir, e.Name())); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"series.csv", "findings.json", "splits.json", "report.md", "index.html"} {
+	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "report.md", "index.html"} {
 		err := os.Rename(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -59,10 +59,10 @@ func verdictCode(v rules.Verdict) uint8 {
 
 // changeCode is the code of a change in the page: 0 where there is none.
 func changeCode(c rules.Change) uint8 {
-	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower}, c))
+	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold}, c))
 }
 
-// start makes room for the samples of the series, and finds when the first one began.
+// start makes room for the rows and samples of the series.
 func (c *columns) start(series []results.Series) {
 	c.labels, c.conditions = map[string]int{"": 0}, map[string]int{"": 0}
 	rows, samples := 0, 0
@@ -70,16 +70,27 @@ func (c *columns) start(series []results.Series) {
 		rows += len(s.Rows)
 		for _, r := range s.Rows {
 			samples += len(r.Samples)
+		}
+	}
+	c.first = firstSample(series)
+	c.m = slices.Grow(c.m, rows)
+	samples = min(samples, mostSamples)
+	c.sampleUS, c.sampleTime = slices.Grow(c.sampleUS, samples), slices.Grow(c.sampleTime, samples)
+}
+
+// firstSample is when the first of all samples began, in microseconds since 1970, 0 where no sample says.
+func firstSample(series []results.Series) int64 {
+	first := int64(0)
+	for _, s := range series {
+		for _, r := range s.Rows {
 			for i := range r.Samples {
-				if t := r.Samples[i].StartedUnixMicro; t > 0 && (c.first == 0 || t < c.first) {
-					c.first = t
+				if t := r.Samples[i].StartedUnixMicro; t > 0 && (first == 0 || t < first) {
+					first = t
 				}
 			}
 		}
 	}
-	c.m = slices.Grow(c.m, rows)
-	samples = min(samples, mostSamples)
-	c.sampleUS, c.sampleTime = slices.Grow(c.sampleUS, samples), slices.Grow(c.sampleTime, samples)
+	return first
 }
 
 // place is where a text stands in a list, to which it is added. A list holds up to most texts; what

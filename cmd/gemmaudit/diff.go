@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,8 @@ type diffOptions struct {
 	noGate       bool
 	marginal     bool
 	kernels      []string
+	out          string
+	force        bool
 	output       report.Format
 }
 
@@ -32,6 +36,7 @@ func newDiffCommand(a *app) *cobra.Command {
 			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
+			"gemmaudit diff baseline.db new.db --out page             # and page/index.html, both runs overlaid",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
@@ -41,6 +46,9 @@ differ from run to run is in every interval. The gate looks at single cases, at 
 of neighbouring M that are slower together, and at whole series; the rules file sets
 their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind are
 listed by the time at stake: loss times time, summed over their rows.
+
+--out also writes a folder with one interactive page: the ratio of every case over M, both runs
+overlaid, and the findings that are new first.
 
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
 measured in the same rounds.` + exitHelp(
@@ -55,9 +63,9 @@ measured in the same rounds.` + exitHelp(
 				return err
 			}
 			if len(opts.kernels) > 0 {
-				return opts.runKernels(cfg, args[0])
+				return opts.runKernels(cmd.Context(), cfg, args[0])
 			}
-			return opts.run(cfg, args[0], args[1])
+			return opts.run(cmd.Context(), cfg, args[0], args[1])
 		},
 	}
 	flags := cmd.Flags()
@@ -67,12 +75,15 @@ measured in the same rounds.` + exitHelp(
 	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
+	flags.StringVar(&opts.out, "out", "", "folder for index.html with both runs overlaid, report.md and diff.json")
+	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
+	complete(cmd, "out", folders)
 	complete(cmd, "kernel", cobra.NoFileCompletions)
 	return cmd
 }
@@ -126,8 +137,11 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 	return cfg, nil
 }
 
-func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
+func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB string) error {
 	a := o.app
+	if err := o.checkOut(); err != nil {
+		return err
+	}
 	var sides [2]rules.Data
 	for i, path := range []string{pathA, pathB} {
 		var err error
@@ -139,11 +153,14 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	if err != nil {
 		return err
 	}
-	return o.finish(d)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: sides[0], B: sides[1]})
 }
 
 // runKernels compares two kernels of one run.
-func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
+func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path string) error {
+	if err := o.checkOut(); err != nil {
+		return err
+	}
 	data, err := o.app.loadSide(path)
 	if err != nil {
 		return err
@@ -152,7 +169,15 @@ func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
 	if err != nil {
 		return badFlag("kernel", err)
 	}
-	return o.finish(d)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data})
+}
+
+// checkOut returns an error where the folder that was asked for may not be written.
+func (o *diffOptions) checkOut() error {
+	if o.out == "" {
+		return nil
+	}
+	return checkReportFolder(o.out, o.force)
 }
 
 // loadSide reads a run under the path that it was given by, since base names of runs are
@@ -168,13 +193,19 @@ func (a *app) loadSide(path string) (rules.Data, error) {
 	return data, err
 }
 
-// finish prints a comparison and turns it into the command's outcome.
-func (o *diffOptions) finish(d *rules.DiffResult) error {
+// finish prints a comparison, writes its folder, and turns it into the command's outcome.
+func (o *diffOptions) finish(ctx context.Context, in report.DiffInput) error {
 	a := o.app
-	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
+	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, in.Diff)); err != nil {
 		return err
 	}
-	return o.verdict(d)
+	if o.out != "" {
+		if err := report.WriteDiffFolder(ctx, o.out, in); err != nil {
+			return err
+		}
+		a.notef("report: %s", filepath.Join(o.out, "index.html"))
+	}
+	return o.verdict(in.Diff)
 }
 
 // verdict turns a comparison into the command's outcome.

@@ -1,7 +1,7 @@
 'use strict';
 // The table of findings, ranked by time at stake unless the reader sorts it otherwise. A row opens a card.
 const findingColumns = [
-  ['status', 'status', f => f.status], ['change', 'change', f => f.change || ''], ['rule', 'rule', f => f.rule], ['cause', 'cause', f => f.cause], ['kernel', 'kernel', f => f.kernel],
+  ['status', 'status', f => f.status], ['change', 'change', f => changed.indexOf(f.change), f => f.change || ''], ['rule', 'rule', f => f.rule], ['cause', 'cause', f => f.cause], ['kernel', 'kernel', f => f.kernel],
   ['series', 'series', f => shortNames[f.series]], ['m', 'm', f => f.from, f => f.from === f.to ? String(f.from) : f.from + '–' + f.to], ['rows', 'rows', f => f.rows],
   ['worst', 'worst m', f => f.worst], ['loss', 'loss', f => f.loss, f => f.loss_text], ['stake', 'stake us', f => f.stake, f => f.stake_text],
   ['p', 'p adjusted', f => f.p, f => f.p_text], ['remedy', 'remedy', f => f.remedy], ['gain', 'gain', f => f.gain, f => f.gain_text],
@@ -50,7 +50,7 @@ function drawFindings() {
   for (const cell of document.querySelectorAll('#findings th')) {
     if (cell.dataset.key === state.sort) cell.setAttribute('aria-sort', state.order === 'up' ? 'ascending' : 'descending'); else cell.removeAttribute('aria-sort');
   }
-  document.getElementById('found-count').textContent = data.findings.length === 0 ? 'There are no findings.' : all.length + ' of ' + data.findings.length + ' findings' + (state.sort === 'stake' ? ', by time at stake' : '') + '.';
+  document.getElementById('found-count').textContent = data.findings.length === 0 ? 'There are no findings.' : all.length + ' of ' + data.findings.length + ' findings' + (state.sort === 'stake' ? ', by time at stake' : state.sort === 'change' ? ', those that changed first' : '') + '.';
   document.getElementById('more').hidden = all.length <= listed;
   document.getElementById('findings').hidden = all.length === 0;
   const rows = [];

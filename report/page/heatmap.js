@@ -7,7 +7,7 @@ const heatMap = {left: 0, width: 0, top: 4, line: 18, axis: null, cursor: null};
 const quantities = {
   loss: {name: 'loss', key: 'Colour: loss against the reference of the ' + (data.row_rule || '') + ' rule, from 0 (pale) to ' + 100 * mostLoss + ' % and more. Frames are findings of all rules: solid confirmed, dashed others; bars are those that hold a whole curve against another or a ceiling.', of: row => Math.max(0, column('loss')[row] / mostLoss)},
   mfu: {name: 'MFU', key: 'Colour: MFU, from 0 (pale) to 100 %. Frames are findings.', of: row => column('mfu')[row], down: true},
-  change: {name: 'B ÷ A', key: 'Colour: time of B ÷ time of A: orange is slower, blue faster, full at 20 % and more. Frames are findings that changed.', of: row => (column('ratio')[row] - 1) / 0.2},
+  change: {name: 'B ÷ A', key: 'Colour: time of B ÷ time of A: orange is slower, blue faster, full at 20 % and more. Frames are findings that are new or fixed.', of: row => (column('ratio')[row] - 1) / 0.2},
 };
 
 function drawHeatmap() {
@@ -34,6 +34,7 @@ function drawHeatmap() {
   g.save();
   g.beginPath(); g.rect(left, 0, heatMap.width, height - 20); g.clip();
   for (const f of data.findings) {
+    if (isDiff && f.change !== 'new' && f.change !== 'fixed') continue;
     const x = axis.at(f.from) - 2, right = axis.at(f.to) + 2, y = heatMap.top + f.series * heatMap.line;
     g.strokeStyle = g.fillStyle = statusColour(c, f.status);
     if (barred.includes(f.rule)) { g.fillRect(x, y + heatMap.line - 4, Math.max(3, right - x), 3); continue; }

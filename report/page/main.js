@@ -18,7 +18,7 @@ function draw(changed) {
 
 function start() {
   const quantity = document.getElementById('quantity');
-  for (const key of isDiff ? ['change', 'loss', 'mfu'] : ['loss', 'mfu']) quantity.append(element('option', quantities[key].name, {value: key}));
+  for (const key of isDiff ? ['change', 'mfu'] : ['loss', 'mfu']) quantity.append(element('option', quantities[key].name, {value: key}));
   const options = () => data.series.map((s, i) => element('option', s.name, {value: String(i)}));
   document.getElementById('series').append(...options());
   document.getElementById('compare').append(element('option', 'nothing', {value: ''}), ...options());

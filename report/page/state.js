@@ -8,9 +8,9 @@ const range = (() => {
 })();
 
 const usual = {
-  series: String(data.findings.length ? data.findings[0].series : 0), from: range.from, to: range.to,
+  series: String(data.findings.length && !isDiff ? data.findings[0].series : 0), from: range.from, to: range.to,
   quantity: isDiff ? 'change' : column('loss').some(v => v > 0) ? 'loss' : 'mfu',
-  scale: range.to / range.from > 64 ? 'log' : 'linear', axis: 'mfu', row: '', sort: 'stake', order: 'down',
+  scale: range.to / range.from > 64 ? 'log' : 'linear', axis: 'mfu', row: '', sort: isDiff ? 'change' : 'stake', order: isDiff ? 'up' : 'down',
   status: '', rule: '', cause: '', kernel: '', change: '', open: '',
 };
 const state = {...usual};
