@@ -41,6 +41,11 @@ func newReportCommand(a *app) *cobra.Command {
 JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
 shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
 
+index.html is one file that needs no network: loss over M and series, each series with its
+intervals, the samples of a row, and the findings, which can be sorted and filtered. A view is
+in the address. Its samples can be downloaded; of more than a million it has those of rows
+with findings.
+
 The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
 judged on the sweep's samples.

@@ -136,10 +136,12 @@ function drawCard(f) {
   const inside = nearest(f.series, f.from), end = nearest(f.series, f.to), around = Math.max(8, end - inside + 1);
   const first = Math.max(b.at, inside - around), last = Math.min(b.at + b.rows - 1, end + around);
   if (last < first) return;
-  const x = i => 44 + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - 56);
-  let high = 0;
-  for (let i = first; i <= last; i++) for (const v of [column('mfu')[i], column('expected')[i]]) if (v > high) high = v;
-  const y = v => height - 22 - v / (high * 1.08 || 1) * (height - 30);
+  const x = i => 48 + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - 60);
+  let high = 0, low = Infinity;
+  for (let i = first; i <= last; i++) for (const v of [column('mfu')[i], column('expected')[i]]) if (v > 0) { high = Math.max(high, v); low = Math.min(low, v); }
+  if (!high) return;
+  const room = 0.1 * (high - low || high), bottom = Math.max(0, low - room), top = high + room;
+  const y = v => height - 22 - (v - bottom) / (top - bottom) * (height - 30);
   g.font = '12px system-ui, sans-serif';
   g.fillStyle = statusColour(c, f.status);
   g.globalAlpha = 0.25;
@@ -160,9 +162,9 @@ function drawCard(f) {
   path('mfu', c.series[0], []);
   g.fillStyle = c.text;
   g.textAlign = 'left';
-  g.fillText('m ' + ms[first], 44, height - 6);
+  g.fillText('m ' + ms[first], 48, height - 6);
   g.textAlign = 'right';
   g.fillText('m ' + ms[last], width - 10, height - 6);
-  g.fillText((100 * high).toFixed(0) + ' %', 40, y(high) + 4);
-  g.fillText('0', 40, y(0) + 2);
+  g.fillText((100 * high).toFixed(1) + ' %', 40, y(high) + 4);
+  g.fillText((100 * low).toFixed(1) + ' %', 40, y(low) + 2);
 }
