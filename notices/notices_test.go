@@ -51,15 +51,25 @@ these headers. They are part of the CUDA Toolkit, under its End User License Agr
 reserved. The program opens the driver and the libraries of NVIDIA that a machine has; it holds none of them.`,
 }}
 
+// uplot draws the lines of a report's page, in which it is embedded.
+func uplot(t *testing.T) work {
+	t.Helper()
+	text, err := os.ReadFile("../report/page/uplot/LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work{"uPlot 1.6.32 (https://github.com/leeoniya/uPlot)", map[string]string{"LICENSE": strings.TrimSpace(string(text))}}
+}
+
 // TestNotices holds the file against the modules that are linked. With -update it writes it.
 func TestNotices(t *testing.T) {
 	if *update {
-		Text = render(collect(t, append(fetched, others...)))
+		Text = render(append(collect(t, append(fetched, others...)), uplot(t)))
 		if err := os.WriteFile("THIRD_PARTY_NOTICES", []byte(Text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, w := range append(collect(t, fetched), nvidia) {
+	for _, w := range append(collect(t, fetched), nvidia, uplot(t)) {
 		if len(w.files) == 0 {
 			t.Errorf("%s has no licence", w.name)
 		}

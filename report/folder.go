@@ -31,6 +31,9 @@ type Input struct {
 	// Sentinels are the samples whose drift is drawn, Cases their cases by id.
 	Sentinels []results.Sample
 	Cases     map[int64]results.Case
+	// Executed are cases of remedies, and of products that were timed in turns with them, with their
+	// samples of that.
+	Executed []results.Row
 	// DriftBound is the drift past which the run would be invalid, 0 when unknown.
 	DriftBound float64
 	// Boundaries gives the waves and tiles of a series; nil when none are known.
@@ -44,10 +47,7 @@ const (
 	// manyRows is the number of rows above which a curve with a logarithmic axis
 	// is drawn with a linear one too: most of its rows are in the last octaves.
 	manyRows = 1000
-	// inlineSVG is how many bytes of figures index.html holds by itself; beyond
-	// it refers to the files, so that a browser can still open it.
-	inlineSVG = 3 << 20
-	plotsDir  = "plots"
+	plotsDir = "plots"
 )
 
 // generatorMark stands in the first lines of an index.html of this package.
@@ -81,7 +81,12 @@ func Replaceable(dir string) (bool, error) {
 // are made in a temporary folder next to their place and renamed. In a folder
 // that exists already, files of the same name are replaced and all others stay.
 // When it fails, or ctx ends, nothing appears; the error names the folder.
-func Write(ctx context.Context, dir string, in Input, images []Image) (err error) {
+func Write(ctx context.Context, dir string, in Input, images []Image) error {
+	return writeFolder(dir, func(tmp string) error { return fill(ctx, tmp, in, images) })
+}
+
+// writeFolder gives an empty folder to fill and moves what is in it then to dir.
+func writeFolder(dir string, fill func(tmp string) error) error {
 	fail := func(err error) error { return fmt.Errorf("write report folder %q: %w", dir, err) }
 	info, err := os.Stat(dir)
 	exists := err == nil
@@ -104,7 +109,7 @@ func Write(ctx context.Context, dir string, in Input, images []Image) (err error
 	}
 	defer d.Close()
 	tmp := d.Path()
-	if err := fill(ctx, tmp, in, images); err != nil {
+	if err := fill(tmp); err != nil {
 		return fail(err)
 	}
 	if !exists {
@@ -125,26 +130,10 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		return err
 	}
 	figures := Figures(in)
-	svgs, err := writeFigures(ctx, filepath.Join(dir, plotsDir), figures, images)
-	if err != nil {
+	if err := writeFigures(ctx, filepath.Join(dir, plotsDir), figures, images); err != nil {
 		return err
 	}
 	p := newPage(in, figures)
-	total := 0
-	for _, svg := range svgs {
-		total += len(svg)
-	}
-	inline := total <= inlineSVG || !slices.Contains(images, SVG)
-	index := map[*Figure]int{}
-	for i, f := range figures {
-		index[f] = i
-	}
-	picture := func(f *Figure) string {
-		if inline {
-			return string(svgs[index[f]])
-		}
-		return fmt.Sprintf(`<img src="%s/%s.svg" alt="%s" loading="lazy">`, plotsDir, f.Name, forHTML(f.Alt))
-	}
 	path := func(f *Figure) string {
 		ending := SVG
 		if slices.Contains(images, PNG) {
@@ -161,7 +150,7 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		name  string
 		write func(io.Writer) error
 	}{
-		{"index.html", func(w io.Writer) error { return p.html(w, picture) }},
+		{"index.html", func(w io.Writer) error { return p.html(w, newInteractive(in)) }},
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
 		{"findings.json", func(w io.Writer) error { return writeJSON(w, in.Audit.WithoutClean()) }},
 		{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }},
@@ -181,23 +170,16 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 	return nil
 }
 
-// writeFigures writes every figure in every format and returns the SVGs, which
-// the page needs whether or not they are wanted as files.
-func writeFigures(ctx context.Context, dir string, figures []*Figure, images []Image) ([][]byte, error) {
-	svgs := make([][]byte, len(figures))
+// writeFigures writes every figure in every format.
+func writeFigures(ctx context.Context, dir string, figures []*Figure, images []Image) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, f := range figures {
+	for _, f := range figures {
 		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			var b bytes.Buffer
-			if err := f.Write(&b, SVG); err != nil {
-				return err
-			}
-			svgs[i] = inlined(b.Bytes())
 			for _, format := range images {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				err := writeFile(filepath.Join(dir, f.Name+"."+string(format)), func(w io.Writer) error { return f.Write(w, format) })
 				if err != nil {
 					return err
@@ -206,15 +188,7 @@ func writeFigures(ctx context.Context, dir string, figures []*Figure, images []I
 			return nil
 		})
 	}
-	return svgs, g.Wait()
-}
-
-// inlined drops what may stand before the svg element in a file but not in a page.
-func inlined(svg []byte) []byte {
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		return svg[i:]
-	}
-	return svg
+	return g.Wait()
 }
 
 // writeFile creates a file and makes sure that it is on disk.
@@ -233,19 +207,22 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 // moveInto renames every file of from to its place in to. The pages come last:
 // until then the old ones stand next to plots of the same names.
 func moveInto(from, to string) error {
-	if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
-		return err
-	}
 	plots, err := os.ReadDir(filepath.Join(from, plotsDir))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a comparison has none
+	case err != nil:
 		return err
+	default:
+		if err := os.MkdirAll(filepath.Join(to, plotsDir), 0o755); err != nil {
+			return err
+		}
 	}
 	for _, e := range plots {
 		if err := os.Rename(filepath.Join(from, plotsDir, e.Name()), filepath.Join(to, plotsDir, e.Name())); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"series.csv", "findings.json", "splits.json", "report.md", "index.html"} {
+	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "report.md", "index.html"} {
 		err := os.Rename(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -28,6 +28,7 @@ type section struct {
 	folded  bool   // only shown when asked for
 	code    []string
 	figures []*Figure
+	instead bool // what the script of index.html shows by itself is in its place there
 }
 
 const (
@@ -55,7 +56,7 @@ func newPage(in Input, figures []*Figure) *page {
 		p.remedies(in.Splits)
 	}
 	if len(figures) > 0 {
-		p.add(section{heading: "Plots", figures: figures})
+		p.add(section{heading: "Plots", figures: figures, instead: true})
 	}
 	p.reproduction(in)
 	p.appendix(in)
@@ -111,12 +112,12 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 	if len(short.Rows) > pageFindings {
 		short.Rows = short.Rows[:pageFindings]
 	}
-	s := section{heading: "Findings", sheet: &short}
+	s := section{heading: "Findings", sheet: &short, instead: true}
 	if n := len(a.Findings); n > pageFindings {
 		s.text = append(s.text, fmt.Sprintf("The first %d of %d; the rest is folded below.", pageFindings, n))
 	}
 	p.add(s)
-	why := section{heading: "Why, and how to see it again"}
+	why := section{heading: "Why, and how to see it again", instead: true}
 	if meta.Source != "" {
 		why.heading = "Why"
 	}
@@ -153,7 +154,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 	}
 	p.add(why)
 	all := FindingSheet(meta, a)
-	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails, full: "findings.json", folded: true})
+	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails, full: "findings.json", folded: true, instead: true})
 }
 
 func (p *page) remedies(s *rules.SplitsResult) {
@@ -232,7 +233,7 @@ func (p *page) appendix(in Input) {
 		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})
 	}
 	if rows := medianSheet(judgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
-		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv"})
+		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv", instead: true})
 	}
 }
 

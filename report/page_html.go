@@ -2,32 +2,66 @@ package report
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 )
 
-// pageStyle is the whole style sheet of a report; figures are on white whatever
-// the reader's scheme is, since their colours were chosen for it.
-const pageStyle = `:root{color-scheme:light dark;--line:#8884;--faint:#888}
-body{font:15px/1.5 system-ui,"Liberation Sans",Arial,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
-.summary{font-size:1.1rem;font-weight:600}.good{color:#007a5a}.bad{color:#c04f00}.open{color:#a06a00}.faint{color:var(--faint)}
-@media(prefers-color-scheme:dark){.good{color:#3fc79f}.bad{color:#ff8f4a}.open{color:#f0b93c}}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-th,td{padding:.2rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;white-space:nowrap}
-td.text{white-space:normal;min-width:18rem}th.right,td.right{text-align:right}
-pre{background:#8882;padding:.6rem .8rem;overflow-x:auto;font-size:.85rem}code{font-size:.95em}
-figure{margin:1rem 0;background:#fff;border:1px solid var(--line)}figure svg,figure img{display:block;width:100%;height:auto}
-details{margin:.8rem 0}summary{cursor:pointer}
-`
+// pageFiles are the style sheets, the scripts and the elements of index.html, and uPlot, which draws
+// its lines.
+//
+//go:embed page
+var pageFiles embed.FS
 
-// html writes the page as one document. svg gives a figure's picture as an
-// element: the SVG itself, or a reference to it.
-func (p *page) html(out io.Writer, svg func(*Figure) string) error {
-	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n%s\n", generatorMark)
-	fmt.Fprintf(w, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n", forHTML(p.title), pageStyle)
-	fmt.Fprintf(w, "<h1>%s</h1>\n", forHTML(p.title))
+// The files of a page, in the order in which a browser reads them. All scripts share one scope: what
+// one declares, those behind it see.
+var (
+	pageStyles  = []string{"uplot/uPlot.min.css", "page.css", "print.css"}
+	pageScripts = []string{"uplot/uPlot.iife.min.js", "data.js", "state.js", "draw.js", "heatmap.js", "lines.js", "samples.js", "findings.js", "main.js"}
+)
+
+// pageFile is the text of an embedded file. It stands in an element of HTML, which nothing in it may end.
+func pageFile(name string) string {
+	text, err := pageFiles.ReadFile(path.Join("page", name))
+	if err != nil {
+		panic(err) // it is embedded, and TestPageFiles reads each
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// pagePolicy is the content security policy of a page: it runs its own scripts and styles, told by their
+// hashes, and nothing else, and loads nothing.
+func pagePolicy() string {
+	var b strings.Builder
+	b.WriteString("default-src 'none'; base-uri 'none'; form-action 'none'")
+	for _, kind := range []struct {
+		name  string
+		files []string
+	}{{"style-src", pageStyles}, {"script-src", pageScripts}} {
+		b.WriteString("; " + kind.name)
+		for _, name := range kind.files {
+			sum := sha256.Sum256([]byte(pageFile(name)))
+			fmt.Fprintf(&b, " 'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
+		}
+	}
+	return b.String()
+}
+
+// html writes the page as one document, which needs no other file. What data holds is drawn by its
+// scripts; the sections that say the same in another form are left out.
+func (p *page) html(out io.Writer, data *interactive) error {
+	w := bufio.NewWriterSize(out, 1<<16)
+	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n", generatorMark)
+	fmt.Fprintf(w, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<title>%s</title>\n", pagePolicy(), forHTML(p.title))
+	for _, name := range pageStyles {
+		fmt.Fprintf(w, "<style>%s</style>\n", pageFile(name))
+	}
+	fmt.Fprintf(w, "</head>\n<body>\n<header>\n<h1>%s</h1>\n", forHTML(p.title))
 	for i, n := range p.summary {
 		class := toneClass(n.Tone)
 		if i == 0 {
@@ -35,23 +69,42 @@ func (p *page) html(out io.Writer, svg func(*Figure) string) error {
 		}
 		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.Text))
 	}
-	fmt.Fprintf(w, "<p>%s</p>\n", forHTML(p.machine))
+	fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile("page.html"))
 	for _, s := range p.sections {
-		s.html(w, svg)
+		if !s.instead {
+			s.html(w)
+		}
+	}
+	fmt.Fprintf(w, "</main>\n")
+	if err := data.write(w); err != nil {
+		return err
+	}
+	for _, name := range pageScripts {
+		fmt.Fprintf(w, "<script>%s</script>\n", pageFile(name))
 	}
 	fmt.Fprintf(w, "</body>\n</html>\n")
 	return w.Flush()
+}
+
+// write writes the data of a page as elements that no browser runs. JSON has < and & escaped there.
+func (d *interactive) write(w *bufio.Writer) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "<script type=\"application/json\" id=\"data\">%s</script>\n", text)
+	return d.columns.write(w)
 }
 
 func toneClass(t Tone) string {
 	return [...]string{Neutral: "neutral", Good: "good", Bad: "bad", Open: "open", Faint: "faint"}[t]
 }
 
-func (s *section) html(w *bufio.Writer, svg func(*Figure) string) {
+func (s *section) html(w *bufio.Writer) {
 	if s.folded {
 		fmt.Fprintf(w, "<details>\n<summary>%s</summary>\n", forHTML(s.heading))
 	} else {
-		fmt.Fprintf(w, "<h2>%s</h2>\n", forHTML(s.heading))
+		fmt.Fprintf(w, "<section>\n<h2>%s</h2>\n", forHTML(s.heading))
 	}
 	for _, t := range s.text {
 		fmt.Fprintf(w, "<p>%s</p>\n", forHTML(t))
@@ -61,24 +114,23 @@ func (s *section) html(w *bufio.Writer, svg func(*Figure) string) {
 		if title := sheet.heading(s.wide); title != "" {
 			fmt.Fprintf(w, "<p>%s</p>\n", forHTML(title))
 		}
-		sheet.html(w, s.wide)
+		sheet.html(w, s.heading, s.wide)
 		if note != "" {
 			fmt.Fprintf(w, "<p>%s</p>\n", forHTML(note))
 		}
 	}
 	for _, c := range s.code {
-		fmt.Fprintf(w, "<pre><code>%s</code></pre>\n", forHTML(c))
-	}
-	for _, f := range s.figures {
-		fmt.Fprintf(w, "<figure>\n%s\n</figure>\n", svg(f))
+		fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n", forHTML(c))
 	}
 	if s.folded {
 		fmt.Fprintf(w, "</details>\n")
+	} else {
+		fmt.Fprintf(w, "</section>\n")
 	}
 }
 
-// html writes one sheet as a table.
-func (s *Sheet) html(w io.Writer, wide bool) {
+// html writes one sheet as a table of that name. A wide one scrolls, also by the keys.
+func (s *Sheet) html(w io.Writer, name string, wide bool) {
 	cols := s.visible(wide)
 	class := func(c int) string {
 		switch {
@@ -89,9 +141,9 @@ func (s *Sheet) html(w io.Writer, wide bool) {
 		}
 		return ""
 	}
-	io.WriteString(w, "<div class=\"scroll\"><table>\n<thead><tr>")
+	fmt.Fprintf(w, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\"><table>\n<thead><tr>", forHTML(name))
 	for _, c := range cols {
-		fmt.Fprintf(w, "<th%s>%s</th>", class(c), forHTML(s.Columns[c].Name))
+		fmt.Fprintf(w, "<th scope=\"col\"%s>%s</th>", class(c), forHTML(s.Columns[c].Name))
 	}
 	io.WriteString(w, "</tr></thead>\n<tbody>\n")
 	for _, row := range s.Rows {

@@ -102,6 +102,8 @@ type CaseDiff struct {
 // SeriesDiff is one series in both runs.
 type SeriesDiff struct {
 	Series results.SeriesKey `json:"series"`
+	// InA is the same series as A names it: by another device, or of another kernel.
+	InA    results.SeriesKey `json:"-"`
 	Cases  int               `json:"cases"`
 	Ratio  Interval          `json:"ratio"` // geometric mean of B's time over A's
 	Slower int               `json:"slower"`
@@ -352,7 +354,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 	}
 	for k, pair := range pairs {
-		s := SeriesDiff{Series: pair.b.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(decidable[k], cfg.Confidence), Change: Open}
+		s := SeriesDiff{Series: pair.b.series.Key, InA: pair.a.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(decidable[k], cfg.Confidence), Change: Open}
 		for _, c := range d.Cases[spans[k].from:spans[k].to] {
 			switch c.Change {
 			case Slower:

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,8 @@ type diffOptions struct {
 	noGate       bool
 	marginal     bool
 	kernels      []string
+	out          string
+	force        bool
 	output       report.Format
 }
 
@@ -35,6 +39,7 @@ func newDiffCommand(a *app) *cobra.Command {
 			"gemmaudit diff baseline.db new.db -o github                # annotations of a pull request",
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
+			"gemmaudit diff baseline.db new.db --out page             # and page/index.html, both runs overlaid",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
@@ -44,6 +49,9 @@ differ from run to run is in every interval. The gate looks at single cases, at 
 of neighbouring M that are slower together, and at whole series; the rules file sets
 their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind are
 listed by the time at stake: loss times time, summed over their rows.
+
+--out also writes a folder with one interactive page: the ratio of every case over M, both runs
+overlaid, and the findings that are new first.
 
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
 measured in the same rounds.
@@ -61,9 +69,9 @@ annotation, under a name that is the same in every comparison. No format changes
 				return err
 			}
 			if len(opts.kernels) > 0 {
-				return opts.runKernels(cfg, args[0])
+				return opts.runKernels(cmd.Context(), cfg, args[0])
 			}
-			return opts.run(cfg, args[0], args[1])
+			return opts.run(cmd.Context(), cfg, args[0], args[1])
 		},
 	}
 	flags := cmd.Flags()
@@ -73,12 +81,15 @@ annotation, under a name that is the same in every comparison. No format changes
 	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
+	flags.StringVar(&opts.out, "out", "", "folder for index.html with both runs overlaid, report.md and diff.json")
+	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
+	complete(cmd, "out", folders)
 	complete(cmd, "kernel", cobra.NoFileCompletions)
 	return cmd
 }
@@ -132,8 +143,11 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 	return cfg, nil
 }
 
-func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
+func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB string) error {
 	a := o.app
+	if err := o.checkOut(); err != nil {
+		return err
+	}
 	var sides [2]rules.Data
 	for i, path := range []string{pathA, pathB} {
 		var err error
@@ -145,11 +159,14 @@ func (o *diffOptions) run(cfg rules.Config, pathA, pathB string) error {
 	if err != nil {
 		return err
 	}
-	return o.finish(d, sides[1].Meta, pathB)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: sides[0], B: sides[1]}, pathB)
 }
 
 // runKernels compares two kernels of one run.
-func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
+func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path string) error {
+	if err := o.checkOut(); err != nil {
+		return err
+	}
 	data, err := o.app.loadSide(path)
 	if err != nil {
 		return err
@@ -158,7 +175,15 @@ func (o *diffOptions) runKernels(cfg rules.Config, path string) error {
 	if err != nil {
 		return badFlag("kernel", err)
 	}
-	return o.finish(d, data.Meta, path)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data}, path)
+}
+
+// checkOut returns an error where the folder that was asked for may not be written.
+func (o *diffOptions) checkOut() error {
+	if o.out == "" {
+		return nil
+	}
+	return checkReportFolder(o.out, o.force)
 }
 
 // loadSide reads a run under the path that it was given by, since base names of runs are
@@ -174,15 +199,20 @@ func (a *app) loadSide(path string) (rules.Data, error) {
 	return data, err
 }
 
-// finish prints a comparison and turns it into the command's outcome. meta and path are those of run B.
-func (o *diffOptions) finish(d *rules.DiffResult, meta results.Meta, path string) error {
-	a, verdict := o.app, o.verdict(d)
+// finish prints a comparison, writes its folder, and turns it into the command's outcome. path is run B's.
+func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, path string) error {
+	a, verdict := o.app, o.verdict(in.Diff)
 	var err error
 	if o.output.ForGate() {
-		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: d.Warnings, Outcome: outcomeOf(verdict),
-			List: report.DiffChecks(meta, d, !o.noGate, o.marginal)})
+		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: in.Diff.Warnings, Outcome: outcomeOf(verdict),
+			List: report.DiffChecks(in.B.Meta, in.Diff, !o.noGate, o.marginal)})
 	} else {
-		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d))
+		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, in.Diff))
+	}
+	if err == nil && o.out != "" {
+		if err = report.WriteDiffFolder(ctx, o.out, in); err == nil {
+			a.notef("report: %s", filepath.Join(o.out, "index.html"))
+		}
 	}
 	return cmp.Or(err, verdict)
 }

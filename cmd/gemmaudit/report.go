@@ -41,6 +41,11 @@ func newReportCommand(a *app) *cobra.Command {
 JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
 shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
 
+index.html is one file that needs no network: loss over M and series, each series with its
+intervals, the samples of a row, and the findings, which can be sorted and filtered. A view is
+in the address. Its samples can be downloaded; of more than a million it has those of rows
+with findings.
+
 The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
 judged on the sweep's samples.
@@ -186,8 +191,12 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 		return err
 	}
 	notes = append(notes, packing...)
+	executed, err := executedRows(run, byID)
+	if err != nil {
+		return err
+	}
 	err = report.Write(ctx, folder, report.Input{
-		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found,
+		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Executed: executed,
 		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes,
 		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
 	}, images)
@@ -196,6 +205,26 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	}
 	a.notef("report: %s", filepath.Join(folder, "index.html"))
 	return nil
+}
+
+// executedRows are the cases that were timed for remedies, as they first ran, with these samples.
+func executedRows(run *results.Run, cases map[int64]results.Case) ([]results.Row, error) {
+	samples, err := run.Samples(results.PhaseRemedy)
+	if err != nil {
+		return nil, err
+	}
+	var rows []results.Row
+	place := map[int64]int{}
+	for _, s := range samples {
+		at, ok := place[s.CaseID]
+		if !ok {
+			at = len(rows)
+			place[s.CaseID] = at
+			rows = append(rows, results.Row{Case: cases[s.CaseID]})
+		}
+		rows[at].Samples = append(rows[at].Samples, s)
+	}
+	return rows, nil
 }
 
 // packingNotes say of each kernel that packs its weights ahead of timing what that takes.

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// DiffInput is what the folder of a comparison shows. A and B are the data of its runs; of two kernels
+// of one run both are that run's.
+type DiffInput struct {
+	Diff *rules.DiffResult
+	A, B rules.Data
+}
+
+// WriteDiffFolder leaves the folder of a comparison at dir: index.html with both runs overlaid, report.md
+// and diff.json. It is written as [Write] writes a report.
+func WriteDiffFolder(ctx context.Context, dir string, in DiffInput) error {
+	return writeFolder(dir, func(tmp string) error {
+		for _, f := range []struct {
+			name  string
+			write func(io.Writer) error
+		}{
+			{"index.html", func(w io.Writer) error { return newDiffPage(in.Diff).html(w, newDiffInteractive(in)) }},
+			{"report.md", func(w io.Writer) error { return WriteDiff(w, Markdown, in.Diff) }},
+			{"diff.json", func(w io.Writer) error { return writeJSON(w, in.Diff) }},
+		} {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := writeFile(filepath.Join(tmp, f.name), f.write); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// newDiffPage arranges a comparison: how it ended, what changed, and the conditions that differ.
+func newDiffPage(d *rules.DiffResult) *page {
+	p := &page{title: "GEMM comparison of " + d.A + " and " + d.B}
+	outcome := diffOutcome(d)
+	// The last note is how it ended, which a page says first.
+	slices.Reverse(outcome)
+	p.summary = append(outcome, diffHead(d)...)
+	p.summary = append(p.summary, warningNotes(d.Warnings)...)
+	cases, series, factors := caseSheet(changedCases(d.Cases)), seriesDiffSheet(d), factorSheet(d)
+	if len(cases.Rows) > 0 {
+		p.add(section{heading: "Cases that changed", sheet: &cases, limit: pageRows, full: "diff.json"})
+	}
+	p.add(section{heading: "Series, time of B ÷ time of A", sheet: &series})
+	if len(factors.Rows) > 0 {
+		p.add(section{heading: "Conditions that differ", sheet: &factors})
+	}
+	return p
+}
+
+// changeRank orders what changed before what did not.
+func changeRank(c rules.Change) int {
+	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.Faster, rules.Fixed, rules.AtThreshold, rules.Open, rules.Same}, c)
+}
+
+// newDiffInteractive gathers what the page of a comparison shows: the series that both runs have, those
+// that changed first, with the rows of A and of B.
+func newDiffInteractive(in DiffInput) *interactive {
+	d := &interactive{Title: clean("GEMM comparison of " + in.Diff.A + " and " + in.Diff.B), Runs: []string{clean(in.Diff.A), clean(in.Diff.B)}}
+	d.begin()
+	compared := slices.Clone(in.Diff.Series)
+	slices.SortStableFunc(compared, func(a, b rules.SeriesDiff) int {
+		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower), cmp.Compare(b.Ratio.Mid, a.Ratio.Mid))
+	})
+	cases := map[results.SeriesKey]map[int]*rules.CaseDiff{}
+	for i := range in.Diff.Cases {
+		c := &in.Diff.Cases[i]
+		if cases[c.Series] == nil {
+			cases[c.Series] = map[int]*rules.CaseDiff{}
+		}
+		cases[c.Series][c.M] = c
+	}
+	var sides [2][]results.Series
+	for _, s := range compared {
+		a, b := seriesOf(in.A, s.InA), seriesOf(in.B, s.Series)
+		sides[0], sides[1] = append(sides[0], a), append(sides[1], b)
+		for _, x := range []results.Series{a, b} {
+			for _, r := range x.Rows {
+				d.Samples += len(r.Samples)
+			}
+		}
+	}
+	d.columns.start(slices.Concat(sides[0], sides[1]))
+	first := [2]int64{firstSample(sides[0]), firstSample(sides[1])}
+	room := min(d.Samples, mostSamples)
+	places := [2]map[results.SeriesKey]int{{}, {}}
+	for i, s := range compared {
+		places[0][s.InA], places[1][s.Series] = i, i
+		out := interactiveSeries{Name: clean(SeriesText(s.Series)), Device: clean(s.Series.Device), Kernel: clean(s.Series.Kernel), Clock: in.Diff.Clocks[s.Series.Device]}
+		for run := range sides {
+			series := sides[run][i]
+			d.columns.first = first[run]
+			out.Peak = clean(PeakText(series.Peak))
+			block := interactiveBlock{Run: run, At: len(d.columns.m)}
+			for _, r := range joined(NewCurve(series, nil), series) {
+				c := cases[s.Series][r.verdict.M]
+				if c != nil && !r.failed {
+					us := c.B
+					if run == 0 {
+						us = c.A
+					}
+					if us.Mid > 0 {
+						r.verdict.MFU.Mid *= r.verdict.US.Mid / us.Mid
+						r.verdict.US = us
+					}
+				}
+				changed := c != nil && (c.Change == rules.Slower || c.Change == rules.Faster)
+				keep := d.Samples <= mostSamples || changed && len(r.samples) <= room
+				if keep {
+					room -= len(r.samples)
+					d.Kept += len(r.samples)
+				}
+				d.add(r, keep, 0)
+				d.addChange(c)
+			}
+			block.Rows = len(d.columns.m) - block.At
+			if block.Rows > 0 {
+				out.Blocks = append(out.Blocks, block)
+			}
+		}
+		if out.Blocks == nil {
+			out.Blocks = []interactiveBlock{{Run: 1, At: len(d.columns.m)}}
+		}
+		d.Series = append(d.Series, out)
+	}
+	d.diffFindings(in, places)
+	return d
+}
+
+// seriesOf is a series of a run, without rows where the run has none of that key.
+func seriesOf(data rules.Data, key results.SeriesKey) results.Series {
+	for _, s := range data.Series {
+		if s.Key == key {
+			return s
+		}
+	}
+	return results.Series{Key: key}
+}
+
+// addChange puts what happened to a case, nil for none, beside the row that was added last.
+func (d *interactive) addChange(c *rules.CaseDiff) {
+	var ratio rules.Interval
+	var code uint8
+	if c != nil {
+		ratio, code = c.Ratio, changeCode(c.Change)
+	}
+	x := &d.columns
+	x.ratio, x.ratioLo, x.ratioHi = append(x.ratio, positive(ratio.Mid)), append(x.ratioLo, positive(ratio.Lo)), append(x.ratioHi, positive(ratio.Hi))
+	x.change = append(x.change, code)
+}
+
+// diffFindings takes over the findings of both runs, those that are new first.
+func (d *interactive) diffFindings(in DiffInput, places [2]map[results.SeriesKey]int) {
+	findings := slices.Clone(in.Diff.Findings)
+	stake := func(f rules.FindingDiff) float64 {
+		if f.B != nil {
+			return f.B.StakeUS
+		}
+		return f.A.StakeUS
+	}
+	findings = slices.DeleteFunc(findings, func(f rules.FindingDiff) bool { return f.A == nil && f.B == nil })
+	slices.SortStableFunc(findings, func(a, b rules.FindingDiff) int {
+		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(stake(b), stake(a)))
+	})
+	for _, f := range findings {
+		run, found, meta := 1, f.B, in.B.Meta
+		if found == nil {
+			run, found, meta = 0, f.A, in.A.Meta
+		}
+		at, ok := places[run][found.Series]
+		if !ok {
+			continue
+		}
+		x := newFinding(*found, at, meta, rules.MethodInterval)
+		x.Run, x.Change = run, string(f.Change)
+		d.Findings = append(d.Findings, x)
+	}
+}

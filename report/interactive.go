@@ -1,0 +1,407 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// interactive is what the script of index.html shows. Numbers of rows and samples stand beside
+// it, in columns; every text is cleaned.
+type interactive struct {
+	Title     string              `json:"title"`
+	Runs      []string            `json:"runs"`
+	Threshold float64             `json:"threshold,omitempty"`
+	RowRule   string              `json:"row_rule,omitempty"`
+	Series    []interactiveSeries `json:"series"`
+	// Labels are what ran inside of launches, Conditions what slowed samples down; rows and samples
+	// hold their places, of which 0 is nothing.
+	Labels     []string             `json:"labels"`
+	Conditions []string             `json:"conditions"`
+	Findings   []interactiveFinding `json:"findings"`
+	Remedies   []interactiveRemedy  `json:"remedies"`
+	Executed   []interactiveSamples `json:"executed"`
+	// Samples counts those of the run, Kept those that the page has; LeftOut the inferred rows
+	// that it has not.
+	Samples int `json:"samples"`
+	Kept    int `json:"kept"`
+	LeftOut int `json:"left_out,omitempty"`
+
+	columns columns
+}
+
+// interactiveSeries is a series and where its rows stand in the columns, for each run that has it.
+type interactiveSeries struct {
+	Name   string             `json:"name"`
+	Device string             `json:"device"`
+	Kernel string             `json:"kernel"`
+	Peak   string             `json:"peak"`
+	Clock  float64            `json:"clock_mhz,omitempty"`
+	Blocks []interactiveBlock `json:"blocks"`
+}
+
+// interactiveBlock is the rows of a series in one run: ascending in M, from At on.
+type interactiveBlock struct {
+	Run  int `json:"run"`
+	At   int `json:"at"`
+	Rows int `json:"rows"`
+}
+
+// interactiveFinding is a finding as its card shows it. Loss and stake are numbers, by which a
+// table can be sorted; the rest is as people read it elsewhere.
+type interactiveFinding struct {
+	ID      string  `json:"id"`
+	Series  int     `json:"series"`
+	Run     int     `json:"run"`
+	Change  string  `json:"change,omitempty"`
+	Status  string  `json:"status"`
+	Rule    string  `json:"rule"`
+	Claim   string  `json:"claim"`
+	Cause   string  `json:"cause"`
+	Meaning string  `json:"meaning,omitempty"`
+	Kernel  string  `json:"kernel"`
+	From    int     `json:"from"`
+	To      int     `json:"to"`
+	Rows    int     `json:"rows"`
+	Worst   int     `json:"worst"`
+	Loss    float64 `json:"loss"`
+	Stake   float64 `json:"stake"`
+	P       float64 `json:"p"`
+	Gain    float64 `json:"gain"`
+	// The same as text, empty where there is nothing to say.
+	LossText  string      `json:"loss_text"`
+	StakeText string      `json:"stake_text"`
+	PText     string      `json:"p_text"`
+	Remedy    string      `json:"remedy"`
+	GainText  string      `json:"gain_text"`
+	Proof     string      `json:"proof,omitempty"`
+	Why       string      `json:"why,omitempty"`
+	Waiver    string      `json:"waiver,omitempty"`
+	Reference int         `json:"reference,omitempty"`
+	Against   string      `json:"against,omitempty"`
+	Command   string      `json:"command,omitempty"`
+	Facts     [][2]string `json:"facts,omitempty"` // further cells of the table of findings
+}
+
+// interactiveRemedy is a remedy that was executed, as a point in a plot.
+type interactiveRemedy struct {
+	Series int     `json:"series"`
+	M      int     `json:"m"`
+	Text   string  `json:"text"`
+	Gain   string  `json:"gain"`
+	Lo     float64 `json:"lo"`
+	US     float64 `json:"us"`
+	Hi     float64 `json:"hi"`
+	Direct float64 `json:"direct"`
+	Pays   bool    `json:"pays"`
+}
+
+// interactiveSamples are the samples of what was executed in turns with a remedy, and of the remedy.
+type interactiveSamples struct {
+	Series int       `json:"series"`
+	M      int       `json:"m"`
+	Text   string    `json:"text"` // empty for the product as it is
+	US     []float64 `json:"us"`
+}
+
+const (
+	// mostSamples is how many samples the page has. Of more it has those of rows with findings,
+	// and quantiles of the others'.
+	mostSamples = 1_000_000
+	// mostInferred is up to how many rows all inferred ones are in the page; beyond, those that
+	// are clean are not.
+	mostInferred = 200_000
+)
+
+// newInteractive gathers what the page of one run shows.
+func newInteractive(in Input) *interactive {
+	d := &interactive{Title: clean("GEMM audit of " + machineName(in.Meta)), Runs: []string{clean(in.Run)}}
+	d.begin()
+	keys := map[results.SeriesKey]int{}
+	found := map[results.SeriesKey][]rules.Finding{}
+	if in.Audit != nil {
+		d.Threshold, d.RowRule = in.Audit.Threshold, string(rowRule(in.Audit))
+		for _, f := range in.Audit.Findings {
+			found[f.Series] = append(found[f.Series], f)
+		}
+	}
+	curves := make([]Curve, len(in.Series))
+	rows := 0
+	for i, s := range in.Series {
+		curves[i] = NewCurve(s, in.Audit)
+		rows += len(curves[i].Rows)
+		for _, r := range s.Rows {
+			d.Samples += len(r.Samples)
+		}
+	}
+	d.columns.start(in.Series)
+	room := d.Samples
+	if room > mostSamples {
+		room = mostSamples
+	}
+	all := d.Samples <= mostSamples
+	for i, s := range in.Series {
+		keys[s.Key] = i
+		block := interactiveBlock{At: len(d.columns.m)}
+		var marked []stretchOfM
+		for _, f := range found[s.Key] {
+			marked = append(marked, stretchOfM{f.FromM, f.ToM})
+		}
+		for _, r := range joined(curves[i], s) {
+			if r.verdict.Inferred && rows > mostInferred && r.verdict.Verdict == rules.Clean {
+				d.LeftOut++
+				continue
+			}
+			keep := all || len(r.samples) <= room && slices.ContainsFunc(marked, func(x stretchOfM) bool { return x.has(r.verdict.M) })
+			if keep {
+				room -= len(r.samples)
+				d.Kept += len(r.samples)
+			}
+			d.add(r, keep, d.Threshold)
+		}
+		block.Rows = len(d.columns.m) - block.At
+		d.Series = append(d.Series, interactiveSeries{Name: clean(SeriesText(s.Key)), Device: clean(s.Key.Device), Kernel: clean(s.Key.Kernel),
+			Peak: clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
+	}
+	remedies := map[results.SeriesKey][]rules.Remedy{}
+	if in.Splits != nil {
+		for _, r := range allRemedies(in.Splits) {
+			remedies[r.Series] = append(remedies[r.Series], r.Remedy)
+		}
+	}
+	if in.Audit != nil {
+		for _, f := range in.Audit.Findings {
+			if at, ok := keys[f.Series]; ok {
+				if f.Remedy == nil {
+					f.Remedy = remedyOf(f, remedies[f.Series])
+				}
+				d.Findings = append(d.Findings, newFinding(f, at, in.Meta, in.Audit.Method))
+			}
+		}
+	}
+	if in.Splits != nil {
+		for _, r := range allRemedies(in.Splits) {
+			if at, ok := keys[r.Series]; ok && r.Executed {
+				d.Remedies = append(d.Remedies, interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainCell(r.Remedy).Text(),
+					Lo: r.ExecutedUS.Lo, US: r.ExecutedUS.Mid, Hi: r.ExecutedUS.Hi, Direct: r.DirectUS, Pays: r.Pays})
+			}
+		}
+	}
+	d.executed(in.Executed, in.Splits, keys)
+	return d
+}
+
+// begin makes the lists that the page reads, so that none is null.
+func (d *interactive) begin() {
+	d.Series, d.Labels, d.Conditions = []interactiveSeries{}, []string{""}, []string{""}
+	d.Findings, d.Remedies, d.Executed = []interactiveFinding{}, []interactiveRemedy{}, []interactiveSamples{}
+}
+
+// stretchOfM is an interval of M, both ends included.
+type stretchOfM struct{ from, to int }
+
+func (s stretchOfM) has(m int) bool { return s.from <= m && m <= s.to }
+
+// joinedRow is a row as it was judged, with its samples.
+type joinedRow struct {
+	verdict rules.RowVerdict
+	seen    rules.Interval // as observed
+	samples []results.Sample
+	failed  bool
+}
+
+// joined puts the rows of a curve beside the measured ones, ascending in M; a row that has
+// only failed is among them.
+func joined(c Curve, s results.Series) []joinedRow {
+	out := make([]joinedRow, 0, max(len(c.Rows), len(s.Rows)))
+	at := 0
+	failed := func(r results.Row) joinedRow {
+		return joinedRow{verdict: rules.RowVerdict{M: r.Case.M, Label: r.Case.Label}, samples: r.Samples, failed: true}
+	}
+	for _, v := range c.Rows {
+		for ; at < len(s.Rows) && s.Rows[at].Case.M < v.M; at++ {
+			out = append(out, failed(s.Rows[at]))
+		}
+		r := joinedRow{verdict: v, seen: v.US}
+		if v.ObservedUS.Mid > 0 {
+			r.seen = v.ObservedUS
+		}
+		if at < len(s.Rows) && s.Rows[at].Case.M == v.M {
+			r.samples = s.Rows[at].Samples
+			if r.verdict.Label == "" {
+				r.verdict.Label = s.Rows[at].Case.Label
+			}
+			at++
+		}
+		out = append(out, r)
+	}
+	for ; at < len(s.Rows); at++ {
+		out = append(out, failed(s.Rows[at]))
+	}
+	return out
+}
+
+// newFinding is a finding of the series at a place of the page.
+func newFinding(f rules.Finding, at int, meta results.Meta, method string) interactiveFinding {
+	out := interactiveFinding{
+		ID: clean(f.ID), Series: at, Status: string(f.Status), Rule: string(f.Rule), Claim: clean(f.Rule.Claim()), Cause: string(f.Cause),
+		Kernel: clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS), P: orZero(f.AdjustedP),
+		LossText: toCell(lossCell(f)).Text(), StakeText: toCell(stakeCell(f.StakeUS)).Text(), PText: probability(f.AdjustedP).Text(),
+		Why: clean(f.Explanation), Waiver: clean(f.Waiver), Reference: f.ReferenceM, Against: clean(f.Reference),
+	}
+	if out.LossText != "" {
+		out.Loss = orZero(f.Loss.Mid)
+	}
+	if method == rules.MethodArticle {
+		out.P, out.PText = 0, ""
+	}
+	if f.Cause != rules.Unknown && f.Cause != "" {
+		out.Meaning = clean(f.Cause.Meaning())
+	} else if text := excludedText(f.Excluded); text != "" {
+		out.Meaning = clean(text)
+	}
+	if meta.Source == "" {
+		out.Command = clean(f.Reproduce)
+	}
+	if f.Inferred > 0 {
+		out.Facts = append(out.Facts, [2]string{"inferred rows", itoa(f.Inferred)})
+	}
+	out.Facts = append(out.Facts, sustainedFacts(f)...)
+	if r := f.Remedy; r != nil {
+		out.Remedy, out.GainText = clean(remedyText(*r)), gainCell(*r).Text()
+		out.Proof = clean(proofText(*r))
+		switch {
+		case r.Executed:
+			out.Gain = orZero(r.Gain.Mid)
+		case r.PredictedUS > 0:
+			out.Gain = orZero(r.DirectUS / r.PredictedUS)
+		}
+	}
+	return out
+}
+
+// sustainedFacts are the cells that a finding has in a table when its case ran by itself.
+func sustainedFacts(f rules.Finding) [][2]string {
+	sheet := Sheet{Columns: []Column{{Key: "loss"}, {Key: "stake_us"}}, Rows: [][]any{{nil, nil}}}
+	sheet.addSustained([]rules.Finding{f})
+	var facts [][2]string
+	for i, cell := range sheet.Rows[0] {
+		if text := toCell(cell).Text(); text != "" {
+			facts = append(facts, [2]string{sheet.Columns[i].Name, clean(text)})
+		}
+	}
+	return facts
+}
+
+// proofText says on what a remedy rests.
+func proofText(r rules.Remedy) string {
+	if !r.Executed {
+		return fmt.Sprintf("predicted from the sweep: %s us instead of %s us; it was not executed", formatMicros(r.PredictedUS), formatMicros(r.DirectUS))
+	}
+	text := fmt.Sprintf("executed at m%d in turns with the product as it is: %s us instead of %s us", r.M, bounds{r.ExecutedUS, microsCell}.Text(), formatMicros(r.DirectUS))
+	switch {
+	case r.Unsteady:
+		text += "; other work slowed the product, and nothing is concluded"
+	case r.Pays:
+		text += "; it pays"
+	default:
+		text += "; it does not pay"
+	}
+	if n := r.Numerics; n != nil {
+		text += fmt.Sprintf(". Error against float64 %s, of the product as it is %s", errorCell(n.RemedyError).Text(), errorCell(n.DirectError).Text())
+	}
+	return text
+}
+
+// remedyOf is the remedy that was found for a row of a finding: one that pays before others, then that
+// of the worst row, then the one that saves most. Nil where there is none.
+func remedyOf(f rules.Finding, remedies []rules.Remedy) *rules.Remedy {
+	rank := func(r *rules.Remedy) [3]float64 {
+		var v [3]float64
+		if r.Pays {
+			v[0] = 2
+		} else if r.Executed {
+			v[0] = 1
+		}
+		if r.M == f.WorstM {
+			v[1] = 1
+		}
+		v[2] = r.StakeUS
+		return v
+	}
+	var best *rules.Remedy
+	for i := range remedies {
+		r := &remedies[i]
+		if r.M < f.FromM || r.M > f.ToM {
+			continue
+		}
+		if best != nil {
+			a, b := rank(r), rank(best)
+			if slices.Compare(a[:], b[:]) <= 0 {
+				continue
+			}
+		}
+		best = r
+	}
+	return best
+}
+
+// executed takes over the samples of remedies and of what they were timed in turns with. A product
+// by another kernel is a remedy where the search says so.
+func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, keys map[results.SeriesKey]int) {
+	others := map[results.SeriesKey][]rules.SplitRow{}
+	if splits != nil {
+		for _, r := range allRemedies(splits) {
+			if r.Kernel != "" {
+				key := r.Series
+				key.Kernel = r.Kernel
+				others[key] = append(others[key], r)
+			}
+		}
+	}
+	for _, r := range rows {
+		var us []float64
+		for _, s := range r.Samples {
+			if isFinite(s.US) && s.US > 0 {
+				us = append(us, float64(float32(s.US)))
+			}
+		}
+		if len(us) == 0 {
+			continue
+		}
+		text := executedText(r.Case)
+		if at, ok := keys[r.Case.SeriesKey]; ok {
+			d.Executed = append(d.Executed, interactiveSamples{Series: at, M: r.Case.M, Text: text, US: us})
+		}
+		for _, o := range others[r.Case.SeriesKey] {
+			if at, ok := keys[o.Series]; ok && o.M == r.Case.M && text == "" {
+				d.Executed = append(d.Executed, interactiveSamples{Series: at, M: o.M, Text: clean(remedyText(o.Remedy)), US: us})
+			}
+		}
+	}
+}
+
+// executedText says what a case does instead of a single launch, empty for one.
+func executedText(c results.Case) string {
+	switch {
+	case len(c.Parts) > 0:
+		return results.JoinInts(c.Parts, "+")
+	case c.PadTo > 0 && c.Copied:
+		return padText(c.PadTo, table.Copied)
+	case c.PadTo > 0:
+		return padText(c.PadTo, table.InPlace)
+	}
+	return ""
+}
+
+// orZero is v where JSON can hold it.
+func orZero(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}

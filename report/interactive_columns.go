@@ -1,0 +1,244 @@
+package report
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// columns are the numbers of rows and samples of a page, one typed array each: little-endian, as
+// every machine has them that runs a browser. An entry of a row has the same place in all arrays
+// of rows. Samples of a row follow those of the row before it.
+type columns struct {
+	m, reference             []uint32
+	us, lo, hi, seen         []float32 // microseconds
+	mfu, expected, loss      []float32 // NaN where unknown
+	clock, samples, kept     []uint16  // MHz; how many there are, how many of them are here
+	label                    []uint16
+	verdict                  []uint8
+	ratio, ratioLo, ratioHi  []float32 // of two runs: time of B ÷ time of A
+	change                   []uint8
+	quantiles                []float32 // five of each row of which kept is less than samples
+	sampleUS, sampleTime     []float32 // microseconds; seconds since the first
+	sampleClock, samplePower []uint16  // MHz; tenths of a watt
+	sampleState              []uint8   // place in the list of conditions
+	first                    int64     // microseconds since 1970: the start of the first sample
+	labels, conditions       map[string]int
+}
+
+// The codes of verdicts in the page. inferredRow is added to the code of a row that was not measured.
+const (
+	codeNone = iota
+	codeClean
+	codeMarginal
+	codeUndecided
+	codeAnomalous
+	codeFailed
+	inferredRow = 8
+)
+
+func verdictCode(v rules.Verdict) uint8 {
+	switch v {
+	case rules.Clean:
+		return codeClean
+	case rules.Marginal:
+		return codeMarginal
+	case rules.Undecided:
+		return codeUndecided
+	case rules.Anomalous:
+		return codeAnomalous
+	}
+	return codeNone
+}
+
+// changeCode is the code of a change in the page: 0 where there is none.
+func changeCode(c rules.Change) uint8 {
+	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold}, c))
+}
+
+// start makes room for the rows and samples of the series.
+func (c *columns) start(series []results.Series) {
+	c.labels, c.conditions = map[string]int{"": 0}, map[string]int{"": 0}
+	rows, samples := 0, 0
+	for _, s := range series {
+		rows += len(s.Rows)
+		for _, r := range s.Rows {
+			samples += len(r.Samples)
+		}
+	}
+	c.first = firstSample(series)
+	c.m = slices.Grow(c.m, rows)
+	samples = min(samples, mostSamples)
+	c.sampleUS, c.sampleTime = slices.Grow(c.sampleUS, samples), slices.Grow(c.sampleTime, samples)
+}
+
+// firstSample is when the first of all samples began, in microseconds since 1970, 0 where no sample says.
+func firstSample(series []results.Series) int64 {
+	first := int64(0)
+	for _, s := range series {
+		for _, r := range s.Rows {
+			for i := range r.Samples {
+				if t := r.Samples[i].StartedUnixMicro; t > 0 && (first == 0 || t < first) {
+					first = t
+				}
+			}
+		}
+	}
+	return first
+}
+
+// place is where a text stands in a list, to which it is added. A list holds up to most texts; what
+// comes later is told by the last.
+func place(list *[]string, places map[string]int, text string, most int) int {
+	text = clean(text)
+	if at, ok := places[text]; ok {
+		return at
+	}
+	if len(*list) == most {
+		text = "others"
+	}
+	if at, ok := places[text]; ok {
+		return at
+	}
+	places[text] = len(*list)
+	*list = append(*list, text)
+	return len(*list) - 1
+}
+
+const (
+	mostLabels     = math.MaxUint16
+	mostConditions = math.MaxUint8
+)
+
+// add puts a row behind the others, with its samples or, unless keep, with quantiles of them.
+func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
+	c, v := &d.columns, r.verdict
+	code := verdictCode(v.Verdict)
+	if r.failed {
+		code = codeFailed
+	}
+	if v.Inferred {
+		code += inferredRow
+	}
+	c.m, c.reference = append(c.m, word32(v.M)), append(c.reference, word32(v.Reference))
+	c.us, c.lo, c.hi = append(c.us, positive(v.US.Mid)), append(c.lo, positive(v.US.Lo)), append(c.hi, positive(v.US.Hi))
+	c.seen, c.mfu, c.expected = append(c.seen, positive(r.seen.Mid)), append(c.mfu, positive(v.MFU.Mid)), append(c.expected, positive(v.Expected))
+	loss := float32(math.NaN())
+	if v.Expected > 0 && threshold > 0 && v.MFU.Mid > 0 {
+		loss = float32(1 - v.MFU.Mid*threshold/v.Expected)
+	}
+	c.loss = append(c.loss, loss)
+	clock := v.ClockMHz
+	if clock == 0 {
+		var clocks []float64
+		for i := range r.samples {
+			if r.samples[i].ClockMHz > 0 {
+				clocks = append(clocks, r.samples[i].ClockMHz)
+			}
+		}
+		clock = median(clocks)
+	}
+	c.clock, c.verdict = append(c.clock, word16(clock)), append(c.verdict, code)
+	c.label = append(c.label, uint16(place(&d.Labels, c.labels, v.Label, mostLabels)))
+	c.samples = append(c.samples, word16(float64(len(r.samples))))
+	if !keep {
+		c.kept = append(c.kept, 0)
+		c.quantiles = append(c.quantiles, quantilesOf(r.samples)...)
+		return
+	}
+	n := min(len(r.samples), math.MaxUint16)
+	c.kept = append(c.kept, uint16(n))
+	for i := range r.samples[:n] {
+		s := &r.samples[i]
+		c.sampleUS = append(c.sampleUS, positive(s.US))
+		at := 0.0
+		if s.StartedUnixMicro > 0 {
+			at = float64(s.StartedUnixMicro-c.first) * 1e-6
+		}
+		c.sampleTime = append(c.sampleTime, float32(at))
+		c.sampleClock, c.samplePower = append(c.sampleClock, word16(s.ClockMHz)), append(c.samplePower, word16(10*s.PowerW))
+		state := s.Throttle
+		if s.Disturbance != "" {
+			if state != "" {
+				state += ", "
+			}
+			state += s.Disturbance
+		}
+		c.sampleState = append(c.sampleState, uint8(place(&d.Conditions, c.conditions, state, mostConditions)))
+	}
+}
+
+// quantilesOf are the least, the quartiles and the most of the times of samples, NaN where there are none.
+func quantilesOf(samples []results.Sample) []float32 {
+	var us []float64
+	for i := range samples {
+		if s := samples[i].US; isFinite(s) && s > 0 {
+			us = append(us, s)
+		}
+	}
+	slices.Sort(us)
+	out := make([]float32, 5)
+	for i := range out {
+		out[i] = float32(math.NaN())
+		if len(us) > 0 {
+			at := float64(i) / 4 * float64(len(us)-1)
+			low := int(at)
+			high := min(low+1, len(us)-1)
+			out[i] = float32(us[low] + (at-float64(low))*(us[high]-us[low]))
+		}
+	}
+	return out
+}
+
+// positive is v as an array holds it, NaN where it is no positive number.
+func positive(v float64) float32 {
+	if !isFinite(v) || v <= 0 {
+		return float32(math.NaN())
+	}
+	return float32(v)
+}
+
+func word32(v int) uint32 { return uint32(max(0, min(v, math.MaxUint32))) }
+
+// word16 rounds a number to one that an array holds; what is larger becomes the largest.
+func word16(v float64) uint16 {
+	if !(v > 0) {
+		return 0
+	}
+	return uint16(math.Round(min(v, math.MaxUint16)))
+}
+
+// write writes each array that is not empty as an element of its own: base64, under its name.
+func (c *columns) write(w *bufio.Writer) error {
+	for _, a := range []struct {
+		name, kind string
+		values     any
+	}{
+		{"m", "Uint32", c.m}, {"reference", "Uint32", c.reference}, {"us", "Float32", c.us}, {"lo", "Float32", c.lo}, {"hi", "Float32", c.hi},
+		{"seen", "Float32", c.seen}, {"mfu", "Float32", c.mfu}, {"expected", "Float32", c.expected}, {"loss", "Float32", c.loss},
+		{"clock", "Uint16", c.clock}, {"samples", "Uint16", c.samples}, {"kept", "Uint16", c.kept}, {"label", "Uint16", c.label}, {"verdict", "Uint8", c.verdict},
+		{"ratio", "Float32", c.ratio}, {"ratioLo", "Float32", c.ratioLo}, {"ratioHi", "Float32", c.ratioHi}, {"change", "Uint8", c.change},
+		{"quantiles", "Float32", c.quantiles}, {"sampleUS", "Float32", c.sampleUS}, {"sampleTime", "Float32", c.sampleTime},
+		{"sampleClock", "Uint16", c.sampleClock}, {"samplePower", "Uint16", c.samplePower}, {"sampleState", "Uint8", c.sampleState},
+	} {
+		if binary.Size(a.values) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "<script type=\"text/plain\" id=\"column-%s\" data-kind=\"%s\">", a.name, a.kind)
+		encoder := base64.NewEncoder(base64.StdEncoding, w)
+		if err := binary.Write(encoder, binary.LittleEndian, a.values); err != nil {
+			return err
+		}
+		if err := encoder.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "</script>\n")
+	}
+	return nil
+}

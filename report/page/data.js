@@ -1,0 +1,173 @@
+'use strict';
+// The data of the page: one object, and columns of numbers that are decoded when they are first read.
+const data = JSON.parse(document.getElementById('data').textContent);
+
+const columns = new Map();
+
+// column is a typed array by name; an empty one where the page has none.
+function column(name) {
+  let values = columns.get(name);
+  if (values) return values;
+  const element = document.getElementById('column-' + name);
+  if (!element) {
+    values = new Float32Array(0);
+  } else {
+    const kinds = {Uint8: Uint8Array, Uint16: Uint16Array, Uint32: Uint32Array, Float32: Float32Array};
+    const bytes = fromBase64(element.textContent);
+    values = new kinds[element.dataset.kind](bytes.buffer, 0, bytes.length / kinds[element.dataset.kind].BYTES_PER_ELEMENT);
+    element.remove(); // the text is not needed twice
+  }
+  columns.set(name, values);
+  return values;
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+data.findings.forEach((f, i) => { f.at = String(i); });
+
+const verdicts = ['not judged', 'clean', 'marginal', 'undecided', 'anomalous', 'failed'];
+const changes = ['', 'same', 'undecided', 'faster', 'slower', 'marginal'];
+const verdictOf = row => verdicts[column('verdict')[row] & 7];
+const isInferred = row => (column('verdict')[row] & 8) !== 0;
+const isDiff = data.runs.length > 1;
+
+// changed are the changes in the order in which they matter;
+// barred are the rules that hold a whole curve against something: their findings are thin bars, as they often span everything.
+const changed = ['slower', 'new', 'faster', 'fixed', 'marginal', 'undecided', 'same'];
+const barred = ['alternative', 'parity', 'roofline'];
+
+// block is the rows of a series in a run; the newest run's where none is named.
+function block(series, run) {
+  const blocks = data.series[series].blocks;
+  return run === undefined ? blocks[blocks.length - 1] : blocks.find(b => b.run === run);
+}
+
+// nearest is the place of the row whose M is nearest to m, -1 where the series has none.
+function nearest(series, m, run) {
+  const b = block(series, run);
+  if (!b || b.rows === 0) return -1;
+  const ms = column('m');
+  let low = b.at, high = b.at + b.rows - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ms[middle] < m) low = middle + 1; else high = middle;
+  }
+  return low > b.at && m - ms[low - 1] <= ms[low] - m ? low - 1 : low;
+}
+
+// seriesOf is the series that a row belongs to.
+function seriesOf(row) {
+  return data.series.findIndex(s => s.blocks.some(b => b.at <= row && row < b.at + b.rows));
+}
+
+let sampleStarts, quantileStarts;
+
+// starts are where the samples of each row begin, and its quantiles where it has none.
+function starts() {
+  if (sampleStarts) return;
+  const kept = column('kept'), counts = column('samples');
+  sampleStarts = new Uint32Array(kept.length + 1);
+  quantileStarts = new Int32Array(kept.length).fill(-1);
+  const all = column('quantiles').length;
+  for (let i = 0, q = 0; i < kept.length; i++) {
+    sampleStarts[i + 1] = sampleStarts[i] + kept[i];
+    if (kept[i] === 0 && q < all && counts[i] > 0) { quantileStarts[i] = q; q += 5; }
+  }
+}
+
+// samplesOf are the samples of a row: times in microseconds, when they were taken, in which state.
+function samplesOf(row) {
+  starts();
+  const from = sampleStarts[row], to = sampleStarts[row + 1];
+  const cut = name => column(name).subarray(from, to);
+  return {us: cut('sampleUS'), time: cut('sampleTime'), clock: cut('sampleClock'), power: cut('samplePower'), state: cut('sampleState')};
+}
+
+// quantilesOf are five quantiles of a row whose samples the page has not, else null.
+function quantilesOf(row) {
+  starts();
+  const at = quantileStarts[row];
+  return at < 0 ? null : column('quantiles').subarray(at, at + 5);
+}
+
+const significant = (v, n) => Number(v.toPrecision(n)).toLocaleString('en', {maximumSignificantDigits: n, useGrouping: false});
+const microsText = v => Number.isFinite(v) ? significant(v, 4) + ' us' : 'unknown';
+const shareText = v => Number.isFinite(v) ? (100 * v).toFixed(1) + ' %' : 'unknown';
+
+// describe says in short lines what is known of a row.
+function describe(row) {
+  const series = data.series[seriesOf(row)];
+  const us = column('us')[row], lo = column('lo')[row], hi = column('hi')[row], seen = column('seen')[row];
+  const lines = [series.name, 'm ' + column('m')[row] + (isDiff ? ' of ' + data.runs[seriesBlock(row).run] : '')];
+  lines.push('time ' + microsText(us) + (hi > lo ? ' [' + significant(lo, 4) + ' to ' + significant(hi, 4) + ']' : '') + (series.clock_mhz ? ' at ' + series.clock_mhz + ' MHz' : ''));
+  if (Math.abs(seen - us) > 1e-6 * us) lines.push('observed ' + microsText(seen));
+  if (Number.isFinite(column('mfu')[row])) lines.push('MFU ' + shareText(column('mfu')[row]));
+  if (column('loss')[row] > 0) lines.push('loss ' + shareText(column('loss')[row]) + ' against m ' + column('reference')[row]);
+  const ratio = column('ratio')[row];
+  if (ratio > 0) lines.push('B ÷ A ' + significant(ratio, 4) + ' [' + significant(column('ratioLo')[row], 4) + ' to ' + significant(column('ratioHi')[row], 4) + '], ' + changes[column('change')[row]]);
+  lines.push((column('clock')[row] ? 'clock ' + column('clock')[row] + ' MHz, ' : '') + (isInferred(row) ? 'inferred' : column('samples')[row] + ' samples') + ', ' + verdictOf(row));
+  const label = data.labels[column('label')[row]];
+  if (label) lines.push(label);
+  return lines;
+}
+
+function seriesBlock(row) {
+  return data.series[seriesOf(row)].blocks.find(b => b.at <= row && row < b.at + b.rows);
+}
+
+// shortNames are the names of the series without the words that all share.
+const shortNames = (() => {
+  const words = data.series.map(s => s.name.split(/[ /]/));
+  if (words.length < 2) return data.series.map(s => s.name);
+  const shared = words[0].filter(w => words.every(x => x.includes(w)));
+  const short = words.map(x => x.filter(w => !shared.includes(w)).join(' '));
+  return new Set(short).size === short.length ? short : data.series.map(s => s.name);
+})();
+
+// element makes an element; text is always text.
+function element(name, text, properties) {
+  const e = document.createElement(name);
+  if (text !== undefined && text !== null) e.textContent = text;
+  return Object.assign(e, properties);
+}
+
+// download gives the reader a file that is made here.
+function download(name, pieces) {
+  const link = element('a', '', {href: URL.createObjectURL(new Blob(pieces, {type: 'text/csv'})), download: name});
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// quoted is a field of CSV. What a spreadsheet would take for a formula is text there too.
+const quoted = s => '"' + (/^[=+\-@]/.test(s) ? "'" : '') + s.replaceAll('"', '""') + '"';
+const number = v => Number.isFinite(v) ? String(v) : '';
+
+function rowsAsCSV() {
+  const out = ['run,series,m,us,lo_us,hi_us,observed_us,mfu,expected_mfu,loss,clock_mhz,samples,verdict,inferred' + (isDiff ? ',ratio,change' : '') + ',label\n'];
+  data.series.forEach(s => s.blocks.forEach(b => {
+    for (let i = b.at; i < b.at + b.rows; i++) {
+      out.push([quoted(data.runs[b.run]), quoted(s.name), column('m')[i], ...['us', 'lo', 'hi', 'seen', 'mfu', 'expected', 'loss'].map(c => number(column(c)[i])),
+        column('clock')[i], column('samples')[i], verdictOf(i), isInferred(i), ...(isDiff ? [number(column('ratio')[i]), changes[column('change')[i]] || ''] : []), quoted(data.labels[column('label')[i]])].join(',') + '\n');
+    }
+  }));
+  return out;
+}
+
+function samplesAsCSV() {
+  const out = ['run,series,m,seconds,us,clock_mhz,power_w,state\n'];
+  data.series.forEach(s => s.blocks.forEach(b => {
+    for (let i = b.at; i < b.at + b.rows; i++) {
+      const x = samplesOf(i), head = quoted(data.runs[b.run]) + ',' + quoted(s.name) + ',' + column('m')[i] + ',';
+      for (let k = 0; k < x.us.length; k++) {
+        out.push(head + [x.time[k], number(x.us[k]), x.clock[k] || '', x.power[k] ? x.power[k] / 10 : '', quoted(data.conditions[x.state[k]])].join(',') + '\n');
+      }
+    }
+  }));
+  return out;
+}
