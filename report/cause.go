@@ -8,7 +8,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// causeCell is a cause, of which people see nothing when it is not known.
+// findingCause is the cause of a finding; one that is not known says how many were excluded.
+type findingCause rules.Finding
+
+func (c findingCause) Text() string {
+	if c.Cause == rules.Unknown && len(c.Excluded) > 0 {
+		return fmt.Sprintf("%s, %d excluded", c.Cause, len(c.Excluded))
+	}
+	return string(c.Cause)
+}
+func (c findingCause) Raw() any { return string(c.Cause) }
+
+// causeCell is the cause of what is compared, of which people see nothing when it is not known.
 type causeCell rules.Cause
 
 func (c causeCell) Text() string {

@@ -250,6 +250,10 @@ type Audit struct {
 	// the sentinels past its bound), else empty.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Selection is set where Findings are some of those found: see [Audit.Whole].
+	Selection *Selection `json:"selection,omitempty"`
+
+	whole *Audit // of which this one lists a selection, else nil
 
 	// retested are the rows whose verdict measuring again has changed, for [NewProof].
 	retested map[Rule][]SeriesProof
@@ -284,6 +288,10 @@ type SplitsResult struct {
 	// what was swept, in the mean over Searched. Nothing is said of it, and it is in no time at stake.
 	TrafficUncovered float64   `json:"traffic_uncovered,omitempty"`
 	Warnings         []Warning `json:"warnings,omitempty"`
+	// Selection is set where Splits, Rejected and Stretches are some of those found: see [SplitsResult.Whole].
+	Selection *Selection `json:"selection,omitempty"`
+
+	whole *SplitsResult // of which this one lists a selection, else nil
 }
 
 // Scope is which rows were searched for which remedies.

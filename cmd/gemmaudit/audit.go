@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -22,6 +23,7 @@ type auditOptions struct {
 	gate    auditGate
 	output  report.Format
 	sustain sustainFlags
+	listed  selectFlags
 
 	afresh bool // --confirm=false: what was confirmed before does not count
 }
@@ -37,6 +39,7 @@ func newAuditCommand(a *app) *cobra.Command {
 			"gemmaudit audit run.db --rule monotonic,split -o markdown",
 			"gemmaudit audit run.db --rule monotonic --method article --threshold 0.85 -o json",
 			"gemmaudit audit run.db --rules house-rules.yaml --gate any",
+			"gemmaudit audit run.db --where 'kernel=cublas && loss>0.1' --sort -stake --top 10",
 		),
 		Long: `Every row is anomalous, clean, marginal or undecided, with a confidence interval and an
 adjusted p-value. A marginal row is known well and lies at the bound; it fails no gate unless
@@ -67,6 +70,8 @@ inferred it lists those that are not clean; rows_by_verdict counts them all.
 
 A case that hangs while it is measured again is given up after --case-timeout, and a new process
 begins the confirmation anew without it; sweep --help has more.
+
+` + selectHelp(query.Findings) + `
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
@@ -102,6 +107,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	broughtFlags(a, cmd)
 	a.faults.register(cmd)
 	gateFlag(cmd, &opts.gate)
+	opts.listed.register(cmd, query.Findings)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "rule", listOf(func() []string {
 		var names []string
@@ -126,6 +132,13 @@ func rulesHelp() string {
 func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	a := o.app
 	if err := o.gate.check(); err != nil {
+		return err
+	}
+	listed, err := o.listed.query(query.Findings)
+	if err != nil {
+		return err
+	}
+	if err := refuseBench(listed, o.output); err != nil {
 		return err
 	}
 	cfg, err := o.rules.config(a)
@@ -187,7 +200,11 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 			return err
 		}
 	}
-	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit)); err != nil {
+	shown, err := listed.Audit(audit)
+	if err != nil {
+		return selectError(err)
+	}
+	if err := a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, shown)); err != nil {
 		return err
 	}
 	if o.confirm && ctx.Err() != nil {

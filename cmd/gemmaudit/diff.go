@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -19,7 +20,10 @@ type diffOptions struct {
 	noGate       bool
 	marginal     bool
 	kernels      []string
+	listed       selectFlags
 	output       report.Format
+
+	selection *query.Query
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -32,6 +36,7 @@ func newDiffCommand(a *app) *cobra.Command {
 			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
+			"gemmaudit diff baseline.db new.db --where 'ratio>1.05 && m<=64' --sort -ratio",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
@@ -43,13 +48,20 @@ their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind
 listed by the time at stake: loss times time, summed over their rows.
 
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
-measured in the same rounds.` + exitHelp(
+measured in the same rounds.
+
+` + selectHelp(query.Changes) + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
 			"1  the gate failed: something is slower, or with --fail-marginal cases lie at the threshold",
 			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
 		Args:              opts.arguments,
 		ValidArgsFunction: runFiles(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			selection, err := opts.listed.query(query.Changes)
+			if err != nil {
+				return err
+			}
+			opts.selection = selection
 			cfg, err := opts.config(cmd.Flags().Changed)
 			if err != nil {
 				return err
@@ -69,6 +81,7 @@ measured in the same rounds.` + exitHelp(
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
+	opts.listed.register(cmd, query.Changes)
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
@@ -171,7 +184,11 @@ func (a *app) loadSide(path string) (rules.Data, error) {
 // finish prints a comparison and turns it into the command's outcome.
 func (o *diffOptions) finish(d *rules.DiffResult) error {
 	a := o.app
-	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, d)); err != nil {
+	shown, err := o.selection.Diff(d)
+	if err != nil {
+		return selectError(err)
+	}
+	if err := a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, shown)); err != nil {
 		return err
 	}
 	return o.verdict(d)
