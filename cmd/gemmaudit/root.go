@@ -76,6 +76,8 @@ as a table that an inference engine can load.` + exitHelp(
 		newReportCommand(a),
 		newDiffCommand(a),
 		newTableCommand(a),
+		newRulesCommand(a),
+		newExplainCommand(a),
 		newImportCommand(a),
 		newExportCommand(a),
 		newMergeCommand(a),
