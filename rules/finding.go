@@ -170,7 +170,8 @@ type Finding struct {
 	Remedy   *Remedy     `json:"remedy,omitempty"`
 	// Waiver is the reason given in the rules file, when Status is Waived.
 	Waiver string `json:"waiver,omitempty"`
-	// Reproduce is the command that measures the worst row and its reference again.
+	// Reproduce is the command that measures the worst row and its reference again, judges them by the
+	// same rule and settings, and fails where the finding is confirmed again; a shell can run it as it is.
 	Reproduce string `json:"reproduce"`
 	// NeedsPaths says that PATH stands in Reproduce for files that were given to the run.
 	NeedsPaths bool `json:"needs_paths,omitempty"`
