@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 // findingCause is the cause of a finding; one that is not known says how many were excluded.
@@ -71,7 +72,7 @@ func causeReading(findings []rules.Finding) []string {
 	var lines []string
 	for _, cause := range rules.AllCauses() {
 		if cause != rules.Unknown && slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Cause == cause }) {
-			lines = append(lines, fmt.Sprintf("%s: %s", cause, cause.Meaning()))
+			lines = append(lines, fmt.Sprintf("%s: %s. %s", cause, cause.Meaning(), toDo(explain.Cause, string(cause))))
 		}
 	}
 	return lines

@@ -82,6 +82,16 @@ func Find(name string) []Term {
 	return slices.DeleteFunc(Terms(), func(t Term) bool { return plain(t.Name) != plain(name) })
 }
 
+// Of is the explanation of a word of a kind; an empty one of a word that is none.
+func Of(kind Kind, name string) Term {
+	for _, t := range Terms() {
+		if t.Kind == kind && t.Name == name {
+			return t
+		}
+	}
+	return Term{}
+}
+
 // Text is the explanation for people, without a last line end.
 func (t Term) Text() string {
 	return fmt.Sprintf("%s (%s): %s\n\n%s\n\nHow it is decided: %s\n\nWhat to do: %s", t.Name, t.Kind, t.Meaning,
