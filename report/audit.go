@@ -11,12 +11,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// WriteAudit prints the verdicts of a run. JSON is the audit itself, of what was inferred
+// WriteAudit prints the verdicts of a run. Of an audit that lists a selection of its findings the
+// summary and the series are those of all. JSON is the audit itself, of what was inferred
 // without the clean rows ([rules.Audit.WithoutClean]); JSONL and
 // CSV hold one finding a line, bench every sample of the series. meta and series
 // are those of the run.
 func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), sustainedNotes(audit)...)}
+	doc.Head = append(doc.Head, selectionNotes(audit.Selection, "finding", "findings")...)
 	if f == JSON {
 		doc.Value = audit.WithoutClean()
 	}
@@ -24,7 +26,7 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	for _, finding := range audit.Findings {
 		doc.Items = append(doc.Items, finding)
 	}
-	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit)}
+	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit.Whole())}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
 	doc.Sheets = append(doc.Sheets, launchDiffersSheet(audit, f == Wide))
@@ -45,6 +47,7 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 
 // AuditSummary is the outcome of an audit in one line.
 func AuditSummary(a *rules.Audit) string {
+	a = a.Whole()
 	if a.Invalid != "" {
 		return "the run can't be judged: " + a.Invalid
 	}
@@ -178,6 +181,7 @@ func tally(findings []rules.Finding) (confirmed, unconfirmed, waived int) {
 }
 
 func auditHead(a *rules.Audit) []Note {
+	a = a.Whole()
 	tone := Good
 	confirmed, unconfirmed, _ := tally(a.Findings)
 	switch {

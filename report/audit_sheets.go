@@ -64,7 +64,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		}
 		row := []any{
 			statusCell(f), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, causeCell(f.Cause), nil, nil,
+			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, findingCause(f), nil, nil,
 			f.Explanation, excludedCell(f), f.Waiver, f.ID, command,
 		}
 		if f.Remedy != nil {

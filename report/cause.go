@@ -6,9 +6,21 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// causeCell is a cause, of which people see nothing when it is not known.
+// findingCause is the cause of a finding; one that is not known says how many were excluded.
+type findingCause rules.Finding
+
+func (c findingCause) Text() string {
+	if c.Cause == rules.Unknown && len(c.Excluded) > 0 {
+		return fmt.Sprintf("%s, %d excluded", c.Cause, len(c.Excluded))
+	}
+	return string(c.Cause)
+}
+func (c findingCause) Raw() any { return string(c.Cause) }
+
+// causeCell is the cause of what is compared, of which people see nothing when it is not known.
 type causeCell rules.Cause
 
 func (c causeCell) Text() string {
@@ -60,7 +72,7 @@ func causeReading(findings []rules.Finding) []string {
 	var lines []string
 	for _, cause := range rules.AllCauses() {
 		if cause != rules.Unknown && slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Cause == cause }) {
-			lines = append(lines, fmt.Sprintf("%s: %s", cause, cause.Meaning()))
+			lines = append(lines, fmt.Sprintf("%s: %s. %s", cause, cause.Meaning(), toDo(explain.Cause, string(cause))))
 		}
 	}
 	return lines

@@ -26,9 +26,9 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
 	}
 	cases := d.Cases
 	if f == Table || f == Markdown {
-		cases = changedCases(d.Cases)
+		cases = changedCases(d)
 	}
-	doc.Head = diffHead(d)
+	doc.Head = append(diffHead(d), selectionNotes(d.Selection, "case or finding", "cases and findings")...)
 	doc.Sheets = []Sheet{factorSheet(d), seriesDiffSheet(d), caseSheet(cases), findingDiffSheet(d.Findings)}
 	doc.Main = 2
 	for i, title := range []string{"Conditions that differ", "Series, time of B ÷ time of A", "Cases", "Findings"} {
@@ -44,6 +44,7 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
 
 // DiffSummary is the outcome of a comparison in one line.
 func DiffSummary(d *rules.DiffResult) string {
+	d = d.Whole()
 	if d.Invalid != "" {
 		if d.Run != "" {
 			return "the kernels can't be compared: " + d.Invalid
@@ -81,6 +82,7 @@ func diffHead(d *rules.DiffResult) []Note {
 
 // diffOutcome says how the comparison ended; on a terminal it is read first.
 func diffOutcome(d *rules.DiffResult) []Note {
+	d = d.Whole()
 	tone := Good
 	var notes []Note
 	switch {
@@ -167,13 +169,16 @@ func seriesDiffSheet(d *rules.DiffResult) Sheet {
 }
 
 // changedCases are those that surely are slower or faster, the largest change
-// first.
-func changedCases(all []rules.CaseDiff) []rules.CaseDiff {
+// first unless another order was asked for.
+func changedCases(d *rules.DiffResult) []rules.CaseDiff {
 	var out []rules.CaseDiff
-	for _, c := range all {
+	for _, c := range d.Cases {
 		if c.Change == rules.Slower || c.Change == rules.Faster {
 			out = append(out, c)
 		}
+	}
+	if d.Selection != nil && d.Selection.Sort != "" {
+		return out
 	}
 	size := func(c rules.CaseDiff) float64 {
 		if c.Ratio.Mid < 1 && c.Ratio.Mid > 0 {
@@ -229,7 +234,7 @@ func findingDiffSheet(findings []rules.FindingDiff) Sheet {
 		if latest == nil {
 			continue
 		}
-		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, stakeCell(latest.StakeUS), string(latest.Cause), statusCell(*latest), code(latest.Reproduce)}
+		row := []any{changeCell(f.Change), string(latest.Rule), seriesCell(latest.Series), nil, nil, nil, nil, stakeCell(latest.StakeUS), findingCause(*latest), statusCell(*latest), code(latest.Reproduce)}
 		if f.A != nil {
 			row[3], row[5] = intervalText(f.A.FromM, f.A.ToM), lossCell(*f.A)
 		}

@@ -49,7 +49,7 @@ func newDiffPage(d *rules.DiffResult) *page {
 	slices.Reverse(outcome)
 	p.summary = append(outcome, diffHead(d)...)
 	p.summary = append(p.summary, warningNotes(d.Warnings)...)
-	cases, series, factors := caseSheet(changedCases(d.Cases)), seriesDiffSheet(d), factorSheet(d)
+	cases, series, factors := caseSheet(changedCases(d)), seriesDiffSheet(d), factorSheet(d)
 	if len(cases.Rows) > 0 {
 		p.add(section{heading: "Cases that changed", sheet: &cases, limit: pageRows, full: "diff.json"})
 	}

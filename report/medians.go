@@ -75,8 +75,8 @@ func Medians(series []results.Series) []Median {
 	return out
 }
 
-// judgedMedians is [Medians] with what an audit, nil for none, says of the rows.
-func judgedMedians(series []results.Series, audit *rules.Audit) []Median {
+// JudgedMedians is [Medians] with what an audit, nil for none, says of the rows.
+func JudgedMedians(series []results.Series, audit *rules.Audit) []Median {
 	out := Medians(series)
 	if audit == nil {
 		return out
@@ -144,7 +144,12 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	if f == Bench {
 		return WriteBench(w, meta, series)
 	}
-	medians := judgedMedians(series, audit)
+	return WriteSomeMedians(w, f, series, audit, JudgedMedians(series, audit), nil)
+}
+
+// WriteSomeMedians prints the given medians, which [JudgedMedians] has made of series and audit, as
+// [WriteMedians] prints all; s, nil for none, says how they were selected. There is no benchmark format.
+func WriteSomeMedians(w io.Writer, f Format, series []results.Series, audit *rules.Audit, medians []Median, s *rules.Selection) error {
 	doc := &Document{Subject: "medians", Items: []any{}}
 	for _, m := range medians {
 		doc.Items = append(doc.Items, m)
@@ -154,9 +159,10 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	}
 	value := struct {
 		// Clocks are those of the times at clock in MHz, by device.
-		Clocks map[string]float64 `json:"clock_mhz,omitempty"`
-		Cases  []Median           `json:"cases"`
-	}{Cases: medians}
+		Clocks    map[string]float64 `json:"clock_mhz,omitempty"`
+		Selection *rules.Selection   `json:"selection,omitempty"`
+		Cases     []Median           `json:"cases"`
+	}{Selection: s, Cases: medians}
 	if audit != nil {
 		value.Clocks = audit.Clocks
 	}
@@ -165,6 +171,7 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	if audit != nil {
 		doc.Head = []Note{{auditText(audit), Faint}}
 	}
+	doc.Head = append(doc.Head, selectionNotes(s, "row", "rows")...)
 	doc.Notes = peakNotes(series)
 	return doc.Render(w, f)
 }

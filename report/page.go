@@ -68,6 +68,7 @@ func (p *page) add(s section) { p.sections = append(p.sections, s) }
 func (p *page) summarise(in Input) {
 	if in.Audit != nil {
 		p.summary = append(p.summary, auditHead(in.Audit)[0])
+		p.summary = append(p.summary, selectionNotes(in.Audit.Selection, "finding", "findings")...)
 		p.summary = append(p.summary, sustainedNotes(in.Audit)...)
 		p.summary = append(p.summary, disturbanceNotes(in.Series)...)
 		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
@@ -83,6 +84,7 @@ func (p *page) summarise(in Input) {
 		head := SplitsHead(in.Splits)
 		head[0].Tone = tone
 		p.summary = append(p.summary, head...)
+		p.summary = append(p.summary, selectionNotes(in.Splits.Selection, "remedy", "remedies")...)
 	}
 	for _, n := range in.Notes {
 		p.summary = append(p.summary, Note{n, Neutral})
@@ -232,7 +234,7 @@ func (p *page) appendix(in Input) {
 	if len(machine.Rows) > 0 {
 		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})
 	}
-	if rows := medianSheet(judgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
+	if rows := medianSheet(JudgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
 		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv", instead: true})
 	}
 }

@@ -3,10 +3,17 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
+
+// toDo is what a reader can do about a rule or a cause, without the marks of code.
+func toDo(kind explain.Kind, name string) string {
+	return strings.ReplaceAll(explain.Of(kind, name).Do, "`", "")
+}
 
 // reading explains what stands in a report to one who has never seen any: the
 // rules that found something, and the words of the tables.
@@ -15,7 +22,7 @@ func (p *page) reading(in Input) {
 	a := in.Audit
 	for _, rule := range rules.AllRules() {
 		if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Rule == rule }) {
-			s.text = append(s.text, fmt.Sprintf("%s: %s", rule, rule.Claim()))
+			s.text = append(s.text, fmt.Sprintf("%s: %s. %s", rule, rule.Claim(), toDo(explain.Rule, string(rule))))
 		}
 	}
 	s.text = append(s.text, causeReading(a.Findings)...)
@@ -44,5 +51,6 @@ func (p *page) reading(in Input) {
 			"saved is the time that a remedy takes less than the product as it is, over all rows that it serves",
 			"predicted times come from the sweep, and promise nothing")
 	}
+	s.text = append(s.text, "gemmaudit explain NAME says of each of these words how it is decided, with a picture")
 	p.add(s)
 }

@@ -20,8 +20,8 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 	for _, s := range allRemedies(splits) {
 		doc.Items = append(doc.Items, s)
 	}
-	doc.Head = SplitsHead(splits)
-	if n := paying(splits.Splits); n > 0 {
+	doc.Head = append(SplitsHead(splits), selectionNotes(splits.Selection, "remedy", "remedies")...)
+	if n := paying(splits.Whole().Splits); n > 0 {
 		doc.Head[0].Tone = Good
 	}
 	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
@@ -52,6 +52,7 @@ func SplitsHead(s *rules.SplitsResult) []Note {
 
 // SplitsSummary is the outcome of the search in one line.
 func SplitsSummary(s *rules.SplitsResult) string {
+	s = s.Whole()
 	all := allRemedies(s)
 	executed := 0
 	for _, r := range all {

@@ -133,10 +133,25 @@ func told[T int | float64](x T) *T {
 // number prints a float with as many digits as it takes to read it back exactly.
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// Export writes samples to w in order of seq, one after the other, those of the
-// given phases, of all phases when none is given. Failures have no time and are
-// not exported. A run without a sample in those phases is an error.
+// Samples says which samples are exported. The zero value is all of them, in order of seq.
+type Samples struct {
+	// Phases are those whose samples are exported, all where none is given.
+	Phases []Phase
+	// Select, unless nil, says whether a sample is exported.
+	Select func(*Exported) (bool, error)
+	// Arrange, unless nil, gets all that were selected, and returns what is written in its order.
+	Arrange func([]*Exported) ([]*Exported, error)
+}
+
+// Export is [ExportSome] of all samples of the given phases, of all phases when none is given.
 func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
+	return ExportSome(r, w, format, Samples{Phases: phases})
+}
+
+// ExportSome writes samples to w, one after the other, in order of seq unless they are arranged. Failures
+// have no time and are not exported. A run without a sample in the phases is an error; one of which
+// nothing is selected is none.
+func ExportSome(r *Run, w io.Writer, format Format, some Samples) error {
 	cases, err := r.Cases()
 	if err != nil {
 		return err
@@ -167,9 +182,15 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		return fmt.Errorf("export %s: %w", r.path, err)
 	}
 	n := 0
-	var failed error // of the sink, which is not the run's fault
+	var failed, unselected error // of the sink and of the selection, which are not the run's fault
+	write := func(e *Exported) {
+		e.Ceilings = ceilings[e.Device]
+		delete(ceilings, e.Device)
+		failed = sink.write(e)
+	}
+	var all []*Exported // where they are arranged
 	err = r.eachSample("", func(s Sample, origin int64) error {
-		if len(phases) > 0 && !slices.Contains(phases, s.Phase) {
+		if len(some.Phases) > 0 && !slices.Contains(some.Phases, s.Phase) {
 			return nil
 		}
 		c, ok := byID[s.CaseID]
@@ -182,7 +203,7 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 		}
 		o, id := origins.exported[from], identities[c.Subject]
 		n++
-		if failed = sink.write(&Exported{
+		e := &Exported{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
 			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
@@ -193,18 +214,41 @@ func Export(r *Run, w io.Writer, format Format, phases ...Phase) error {
 			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: c.Launch.Orientation,
 			Run: o.run, Host: o.host, Card: o.card, Labels: o.labels,
 			Operation: id.operation, Layout: id.layout, Dims: id.dims, Operands: id.operands,
-			Ceilings: ceilings[c.Device],
-		}); failed != nil {
+		}
+		if some.Select != nil {
+			yes, err := some.Select(e)
+			if err != nil {
+				unselected = err
+				return errStop
+			}
+			if !yes {
+				return nil
+			}
+		}
+		if some.Arrange != nil {
+			all = append(all, e)
+			return nil
+		}
+		if write(e); failed != nil {
 			return errStop
 		}
-		delete(ceilings, c.Device)
 		return nil
 	})
+	if unselected != nil {
+		return unselected
+	}
+	if failed == nil && err == nil && some.Arrange != nil {
+		if all, err = some.Arrange(all); err == nil {
+			for i := 0; i < len(all) && failed == nil; i++ {
+				write(all[i])
+			}
+		}
+	}
 	if failed == nil && err != nil {
 		return err
 	}
 	if failed == nil && n == 0 {
-		return fmt.Errorf("export %s: the run has no samples%s", r.path, ofPhases(phases))
+		return fmt.Errorf("export %s: the run has no samples%s", r.path, ofPhases(some.Phases))
 	}
 	if failed == nil {
 		failed = sink.close()

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -40,6 +41,11 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 		auditArticle(a, data, cfg)
 	} else {
 		err = auditIntervals(ctx, a, data, cfg, m)
+	}
+	changes, encodeErr := CompareConfigs(Default(), cfg)
+	err = errors.Join(err, encodeErr)
+	for i := range a.Findings {
+		a.Findings[i].judgeAgain(cfg, changes)
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)

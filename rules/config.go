@@ -3,6 +3,7 @@ package rules
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,6 +89,9 @@ type DiffConfig struct {
 type CardsConfig struct {
 	Threshold float64 `yaml:"threshold"`
 }
+
+// DefaultText is the built-in rules file as it is written, with its comments.
+func DefaultText() []byte { return slices.Clone(defaultConfig) }
 
 // Default returns the built-in configuration.
 func Default() Config {

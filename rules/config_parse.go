@@ -85,7 +85,7 @@ func ParseConfig(name string, text []byte) (Config, error) {
 
 var (
 	yamlLine     = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
-	unknownField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+	unknownField = regexp.MustCompile(`^field (\S+) not found in type (\S+)$`)
 )
 
 // yamlError turns the decoder's error, which may hold several lines, into one
@@ -105,6 +105,9 @@ func yamlError(name string, err error) error {
 	fault := found[2]
 	if key := unknownField.FindStringSubmatch(fault); key != nil {
 		fault = fmt.Sprintf("unknown key %q", key[1])
+		if keys := keysOf(key[2]); len(keys) > 0 {
+			fault += ": expected one of " + strings.Join(keys, ", ")
+		}
 	}
 	return &ConfigError{File: name, Line: line, Text: fault}
 }

@@ -221,3 +221,34 @@ func toYAML(t *testing.T, c Config) string {
 	}
 	return string(text)
 }
+
+// TestEncodedConfigIsRead: what is written of a rules file is read again as the same, waivers included.
+func TestEncodedConfigIsRead(t *testing.T) {
+	want, err := ParseConfig("house.yaml", []byte(`
+threshold: 0.9
+rules:
+  split: {margin: 0.1}
+  alternative: {exclude: [naive, loops]}
+waivers:
+  - {rule: monotonic, series: "cpu/*", m: 8-64, reason: "known: it is slow", expires: 2090-01-01}
+  - {kernel: "on", n: 16, k: 8, m: 7, reason: one row, expires: 2090-01-01}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseConfig("printed.yaml", text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	changes, err := CompareConfigs(want, got)
+	if err != nil || len(changes) > 0 || len(got.Waivers) != 2 || got.Waivers[1] != want.Waivers[1] || got.Waivers[0] != want.Waivers[0] {
+		t.Errorf("%v %v: %+v, want %+v", err, changes, got.Waivers, want.Waivers)
+	}
+	if changes, err = CompareConfigs(Default(), got); err != nil || len(changes) != 5 {
+		t.Errorf("%v: %+v differ from the built-in ones, want 5 keys", err, changes)
+	}
+}

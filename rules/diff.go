@@ -81,6 +81,10 @@ type DiffResult struct {
 	// Invalid is the reason when one of the runs can't be judged.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Selection is set where Cases and Findings are some of those compared: see [DiffResult.Whole].
+	Selection *Selection `json:"selection,omitempty"`
+
+	whole *DiffResult // of which this one lists a selection, else nil
 }
 
 // CaseDiff is one case in both runs.

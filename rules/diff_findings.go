@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -13,6 +14,15 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		partner[p.a], partner[p.b] = p.b, p.a
 	}
 	seen := map[*candidate]bool{}
+	changes, err := CompareConfigs(Default(), cfg)
+	if err != nil {
+		d.Warnings = append(d.Warnings, Warning{"rules", fmt.Sprintf("commands of findings do not say which settings they need: %v", err)})
+	}
+	explained := func(c *candidate) Finding {
+		f := explained(c)
+		f.judgeAgain(cfg, changes)
+		return f
+	}
 	for _, f := range sb.candidates {
 		finding := explained(f)
 		fd := FindingDiff{Change: sa.says(f, partner[f.worst.curve], New), B: &finding}

@@ -172,7 +172,8 @@ type Finding struct {
 	Waiver string `json:"waiver,omitempty"`
 	// Baseline is what the audit's baseline says of it; empty without one.
 	Baseline BaselineState `json:"baseline,omitempty"`
-	// Reproduce is the command that measures the worst row and its reference again.
+	// Reproduce is the command that measures the worst row and its reference again, judges them by the
+	// same rule and settings, and fails where the finding is confirmed again; a shell can run it as it is.
 	Reproduce string `json:"reproduce"`
 	// NeedsPaths says that PATH stands in Reproduce for files that were given to the run.
 	NeedsPaths bool `json:"needs_paths,omitempty"`
@@ -254,6 +255,10 @@ type Audit struct {
 	// the sentinels past its bound), else empty.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Selection is set where Findings are some of those found: see [Audit.Whole].
+	Selection *Selection `json:"selection,omitempty"`
+
+	whole *Audit // of which this one lists a selection, else nil
 
 	// retested are the rows whose verdict measuring again has changed, for [NewProof].
 	retested map[Rule][]SeriesProof
@@ -288,6 +293,10 @@ type SplitsResult struct {
 	// what was swept, in the mean over Searched. Nothing is said of it, and it is in no time at stake.
 	TrafficUncovered float64   `json:"traffic_uncovered,omitempty"`
 	Warnings         []Warning `json:"warnings,omitempty"`
+	// Selection is set where Splits, Rejected and Stretches are some of those found: see [SplitsResult.Whole].
+	Selection *Selection `json:"selection,omitempty"`
+
+	whole *SplitsResult // of which this one lists a selection, else nil
 }
 
 // Scope is which rows were searched for which remedies.

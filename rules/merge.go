@@ -170,7 +170,8 @@ func (c *candidate) finding() Finding {
 	}
 	direct, other := c.worst.direct(), *c.worst.against
 	brought := kernels.BroughtFlags(c.worst.curve.spec.Versions, direct.Kernel, other.Kernel)
-	f.Reproduce, f.NeedsPaths = reproduce(direct, other, brought), len(brought) > 0
+	f.NeedsPaths = len(brought) > 0
+	f.Reproduce = reproduce(direct, other, brought)
 	if against := *c.worst.against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}
 		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
@@ -219,61 +220,4 @@ func (c *candidate) worstLoss() Interval {
 // another run of the same grid.
 func findingID(rule Rule, key results.SeriesKey, from, to int) string {
 	return fmt.Sprintf("%s:%s:m%d-%d", rule, strings.ReplaceAll(key.String(), " ", ""), from, to)
-}
-
-// reproduce is the command that measures a row and what it is compared with; brought are the
-// flags that it takes for their kernels.
-func reproduce(row, against results.Case, brought []string) string {
-	words := []string{"gemmaudit sweep", "--device", row.Device, "--kernel", row.Kernel}
-	dtypes := string(row.DType)
-	if against.M > 0 && against.Kernel != "" && against.Kernel != row.Kernel {
-		words[len(words)-1] += "," + against.Kernel
-	}
-	if against.M > 0 && against.DType != "" && against.DType != row.DType {
-		dtypes += "," + string(against.DType)
-	}
-	batches := []int{row.M}
-	add := func(m int) {
-		for _, have := range batches {
-			if have == m {
-				return
-			}
-		}
-		batches = append(batches, m)
-	}
-	if against.M > 0 {
-		add(against.M)
-		for _, m := range against.Parts {
-			add(m)
-		}
-		if against.PadTo > 0 {
-			add(against.PadTo)
-		}
-	}
-	if row.Operation != kernels.GEMM {
-		words = append(words, "--op", row.Operation.String())
-	}
-	words = append(words, "--dtype", dtypes, "--shape", strings.ReplaceAll(row.Size(), " ", ""), "--batch", results.JoinInts(batches, ","))
-	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
-		words = append(words, "--layout", row.Layout.String())
-	}
-	if q, ok := kernels.QuantisationOf(row.Weights, row.K); ok && q != (kernels.Quantisation{}) {
-		weights := q.String()
-		if against.M > 0 && against.Weights == (kernels.WeightFormat{}) {
-			weights = "plain," + weights
-		}
-		words = append(words, "--weights", weights)
-	}
-	if row.Regime != "" && row.Regime != results.Engine {
-		words = append(words, "--regime", string(row.Regime))
-	}
-	words = append(words, brought...)
-	for i, w := range words {
-		if i > 0 && strings.ContainsFunc(w, func(r rune) bool { // names may come from an imported file
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%", r)
-		}) {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }

@@ -53,3 +53,31 @@ func TestReproduceBringsKernels(t *testing.T) {
 		}
 	}
 }
+
+// TestFindingsAreJudgedAgain: a finding's command judges by the settings that its verdict rests on.
+func TestFindingsAreJudgedAgain(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+		paths  bool
+	}{
+		{func(*Config) {}, "sweep --out split-m8.db && gemmaudit audit split-m8.db --rule split --confirm", false},
+		{func(c *Config) { c.Threshold, c.FDR, c.ClockMHz = 0.85, 0.01, 1500 }, "--rule split --threshold 0.85 --fdr 0.01 --clock 1500 --confirm", false},
+		{func(c *Config) { c.Rules.Split.Margin = 0.2 }, "--rule split --rules PATH --confirm", true},
+		{func(c *Config) { c.MinSamples = 9 }, "--rule split --rules PATH --confirm", true},
+		{func(c *Config) { c.Rules.Pad.Margin = 0.2 }, "--rule split --confirm", false},
+		{func(c *Config) { *c = c.Only(SplitRule) }, "--rule split --confirm", false},
+		{func(c *Config) { c.Method = MethodArticle }, "--rule split --method article", false},
+	} {
+		cfg := Default()
+		c.change(&cfg)
+		changes, err := CompareConfigs(Default(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep"}
+		if f.judgeAgain(cfg, changes); !strings.HasSuffix(f.Reproduce, c.want) || f.NeedsPaths != c.paths {
+			t.Errorf("%s, paths %v; want %s", f.Reproduce, f.NeedsPaths, c.want)
+		}
+	}
+}

@@ -80,6 +80,9 @@ func (r Rule) Meaning() string { return entryOf(r).meaning }
 // Claim is what a finding of the rule says, as half a sentence; empty for an unknown rule.
 func (r Rule) Claim() string { return entryOf(r).claim }
 
+// Help says in a paragraph how the rule judges; empty for an unknown rule.
+func (r Rule) Help() string { return entryOf(r).help }
+
 // entryOf is the entry of a rule; an empty one of a name that is none.
 func entryOf(name Rule) rule {
 	for _, r := range ruleTable {

@@ -16,17 +16,17 @@ import (
 // Waiver excuses findings until a date. Empty fields match everything, and one field at least
 // is not empty; a finding is excused when all of its interval lies within M.
 type Waiver struct {
-	Rule Rule `yaml:"rule"`
+	Rule Rule `yaml:"rule,omitempty"`
 	// Series is a pattern over the printed series, "cpu/amx/bf16 n4096 k4096" as
 	// tables have it or "cpu/amx/bf16/n4096 k4096" as ids do, in which * stands for any
 	// text and ? for one character.
-	Series string        `yaml:"series"`
-	Device string        `yaml:"device"`
-	Kernel string        `yaml:"kernel"`
-	DType  kernels.DType `yaml:"dtype"`
-	N      int           `yaml:"n"`
-	K      int           `yaml:"k"`
-	M      MRange        `yaml:"m"`
+	Series string        `yaml:"series,omitempty"`
+	Device string        `yaml:"device,omitempty"`
+	Kernel string        `yaml:"kernel,omitempty"`
+	DType  kernels.DType `yaml:"dtype,omitempty"`
+	N      int           `yaml:"n,omitempty"`
+	K      int           `yaml:"k,omitempty"`
+	M      MRange        `yaml:"m,omitempty"`
 	Reason string        `yaml:"reason"`
 	// Expires is the last day on which the waiver holds, YYYY-MM-DD.
 	Expires Date `yaml:"expires"`
@@ -48,6 +48,14 @@ func (r *MRange) UnmarshalYAML(node *yaml.Node) error {
 		return fmt.Errorf("line %d: m is %q, expected a number or a range like 2080-2304", node.Line, node.Value)
 	}
 	return nil
+}
+
+// MarshalYAML writes a range as UnmarshalYAML reads it.
+func (r MRange) MarshalYAML() (any, error) {
+	if r.From == r.To {
+		return r.From, nil
+	}
+	return fmt.Sprintf("%d-%d", r.From, r.To), nil
 }
 
 func (r MRange) holds(from, to int) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -23,6 +24,7 @@ type auditOptions struct {
 	base    string // path of the baseline, empty for none
 	output  report.Format
 	sustain sustainFlags
+	listed  selectFlags
 
 	afresh bool // --confirm=false: what was confirmed before does not count
 }
@@ -40,6 +42,7 @@ func newAuditCommand(a *app) *cobra.Command {
 			"gemmaudit audit run.db --rules house-rules.yaml --gate any",
 			"gemmaudit audit run.db --baseline last-week.db            # only new findings fail",
 			"gemmaudit audit run.db -o junit > audit.xml               # or sarif, or github",
+			"gemmaudit audit run.db --where 'kernel=cublas && loss>0.1' --sort -stake --top 10",
 		),
 		Long: `Every row is anomalous, clean, marginal or undecided, with a confidence interval and an
 adjusted p-value. A marginal row is known well and lies at the bound; it fails no gate unless
@@ -70,6 +73,8 @@ inferred it lists those that are not clean; rows_by_verdict counts them all.
 
 A case that hangs while it is measured again is given up after --case-timeout, and a new process
 begins the confirmation anew without it; sweep --help has more.
+
+` + selectHelp(query.Findings) + `
 
 A waiver that matches nothing is a warning with the nearest series of the run.
 
@@ -118,6 +123,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	cmd.Flags().StringVar(&opts.base, "baseline", "", "earlier run whose findings are known: only new ones, and those that have grown, fail the gate")
 	complete(cmd, "baseline", filesWith("db"))
 	gatesFlag(cmd, &opts.output, report.Formats())
+	opts.listed.register(cmd, query.Findings)
 	complete(cmd, "rule", listOf(func() []string {
 		var names []string
 		for _, r := range rules.AllRules() {
@@ -141,6 +147,13 @@ func rulesHelp() string {
 func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	a := o.app
 	if err := o.gate.check(); err != nil {
+		return err
+	}
+	listed, err := o.listed.query(query.Findings)
+	if err != nil {
+		return err
+	}
+	if err := refuseBench(listed, o.output); err != nil {
 		return err
 	}
 	cfg, err := o.rules.config(a)
@@ -207,6 +220,10 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 			return err
 		}
 	}
+	shown, err := listed.Audit(audit)
+	if err != nil {
+		return selectError(err)
+	}
 	left, err := unreached(run)
 	if err != nil {
 		return err
@@ -218,7 +235,7 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, o.gate.checks("audit", run, audit, verdict))
 	} else {
-		err = a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, audit))
+		err = a.wrapPrint(report.WriteAudit(a.stream(a.stdout), o.output, run.Meta(), data.Series, shown))
 	}
 	return cmp.Or(err, verdict)
 }

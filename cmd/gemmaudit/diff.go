@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
-	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -25,7 +25,10 @@ type diffOptions struct {
 	kernels      []string
 	out          string
 	force        bool
+	listed       selectFlags
 	output       report.Format
+
+	selection *query.Query
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -40,6 +43,7 @@ func newDiffCommand(a *app) *cobra.Command {
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
 			"gemmaudit diff h100.db h200.db --no-gate -o wide",
 			"gemmaudit diff baseline.db new.db --out page             # and page/index.html, both runs overlaid",
+			"gemmaudit diff baseline.db new.db --where 'ratio>1.05 && m<=64' --sort -ratio",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
@@ -56,6 +60,8 @@ overlaid, and the findings that are new first.
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
 measured in the same rounds.
 
+` + selectHelp(query.Changes) + `
+
 -o junit, sarif and github are for pipelines: each case, stretch and series that is slower is one case, result or
 annotation, under a name that is the same in every comparison. No format changes the exit code.` + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
@@ -64,6 +70,11 @@ annotation, under a name that is the same in every comparison. No format changes
 		Args:              opts.arguments,
 		ValidArgsFunction: runFiles(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			selection, err := opts.listed.query(query.Changes)
+			if err != nil {
+				return err
+			}
+			opts.selection = selection
 			cfg, err := opts.config(cmd.Flags().Changed)
 			if err != nil {
 				return err
@@ -86,6 +97,7 @@ annotation, under a name that is the same in every comparison. No format changes
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
+	opts.listed.register(cmd, query.Changes)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
@@ -202,12 +214,15 @@ func (a *app) loadSide(path string) (rules.Data, error) {
 // finish prints a comparison, writes its folder, and turns it into the command's outcome. path is run B's.
 func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, path string) error {
 	a, verdict := o.app, o.verdict(in.Diff)
-	var err error
+	shown, err := o.selection.Diff(in.Diff)
+	if err != nil {
+		return selectError(err)
+	}
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: in.Diff.Warnings, Outcome: outcomeOf(verdict),
 			List: report.DiffChecks(in.B.Meta, in.Diff, !o.noGate, o.marginal)})
 	} else {
-		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, in.Diff))
+		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, shown))
 	}
 	if err == nil && o.out != "" {
 		if err = report.WriteDiffFolder(ctx, o.out, in); err == nil {

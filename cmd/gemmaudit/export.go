@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -17,6 +18,7 @@ type exportOptions struct {
 	out    string
 	phases []string
 	force  bool
+	listed selectFlags
 }
 
 // exportFormats are the formats in which samples leave a run.
@@ -31,11 +33,14 @@ func newExportCommand(a *app) *cobra.Command {
 			"gemmaudit export run.db --out samples.parquet",
 			"gemmaudit export run.db --format csv                 # to stdout",
 			"gemmaudit export run.db --phase sweep --out sweep.csv",
+			"gemmaudit export run.db --where 'kernel=cublas && m in [64, 128]' --sort -us --top 100",
 		),
 		Long: `Writes one row a sample: device, kernel, dtype, m, n, k, round, us, clock, power,
 temperature, phase and everything else that is known of it. ` + "`gemmaudit import`" + ` reads the CSV
 back. What a sweep with --infer infers from its samples is not among them: the run file keeps it.
-The format follows from the name of the file unless --format gives it.`,
+The format follows from the name of the file unless --format gives it.
+
+` + selectHelp(query.Samples),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
@@ -44,6 +49,7 @@ The format follows from the name of the file unless --format gives it.`,
 	flags.StringVar(&opts.format, "format", "", strings.Join(exportFormats, ", "))
 	flags.StringVar(&opts.out, "out", "-", "file to write, - for stdout")
 	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise, sustained")
+	opts.listed.register(cmd, query.Samples)
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	complete(cmd, "format", fixed(exportFormats...))
 	complete(cmd, "out", filesWith(exportFormats...))
@@ -88,6 +94,10 @@ func (o *exportOptions) run(path string) error {
 		}
 		only = append(only, phase)
 	}
+	listed, err := o.listed.query(query.Samples)
+	if err != nil {
+		return err
+	}
 	run, err := results.Open(path)
 	if err != nil {
 		return err
@@ -96,7 +106,24 @@ func (o *exportOptions) run(path string) error {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
 		o.app.notef("samples alone are written: which rows are inferred from them, and when the rules looked at them, stays in %s", path)
 	}
-	return o.app.writeFile(o.out, o.force, func(w io.Writer) error { return results.Export(run, w, format, only...) })
+	return o.app.writeFile(o.out, o.force, func(w io.Writer) error {
+		return selectError(results.ExportSome(run, w, format, selectedSamples(listed, only)))
+	})
+}
+
+// selectedSamples are those of some phases that a query lists.
+func selectedSamples(q *query.Query, phases []results.Phase) results.Samples {
+	some := results.Samples{Phases: phases}
+	switch {
+	case q.All():
+	case q.Ordered():
+		some.Arrange = func(all []*results.Exported) ([]*results.Exported, error) {
+			return query.Select(q, all, query.OfSample)
+		}
+	default: // of many samples no more than one is in memory
+		some.Select = func(e *results.Exported) (bool, error) { return q.Match(query.OfSample(e)) }
+	}
+	return some
 }
 
 // parsePhase reads a phase by name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -23,6 +24,7 @@ type reportOptions struct {
 	out    string
 	force  bool
 	images string
+	listed selectFlags
 	output report.Format
 }
 
@@ -36,6 +38,7 @@ func newReportCommand(a *app) *cobra.Command {
 			"gemmaudit report run.db --out page --images svg",
 			"gemmaudit report run.db -o bench > new.txt     # every sample for benchstat, no folder",
 			"gemmaudit report run.db -o csv > medians.csv",
+			"gemmaudit report run.db -o csv --where 'kernel=cublas && mfu<0.5'",
 		),
 		Long: `Writes a folder with index.html, report.md for a pull request, findings and splits as
 JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
@@ -54,7 +57,11 @@ The folder may be new, empty, or one that holds a report, which is replaced; its
 stay. --force writes into any other folder too, where files of the same names are replaced.
 
 With -o the command prints the median of every case, and the time by which it was judged; with
--o bench it prints every sample. No folder is written.` + exitHelp(
+-o bench it prints every sample. No folder is written.
+
+--where, --sort and --top select findings and remedies of the folder, and with -o the rows that are printed.
+They have the names that audit and splits have; with -o those of rows.
+` + "`gemmaudit explain where`" + ` explains them.` + exitHelp(
 			"0  written, whatever was found",
 			"3  the run file or the disk failed",
 			"4  written, but proof that the run keeps is undone by these rules or by newer samples"),
@@ -70,6 +77,7 @@ With -o the command prints the median of every case, and the time by which it wa
 	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
 	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
+	opts.listed.register(cmd, query.Findings|query.Remedies|query.Rows)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
 	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
@@ -85,6 +93,19 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	cfg, err := o.rules.config(a)
 	if err != nil {
 		return err
+	}
+	of := query.Findings | query.Remedies
+	if print {
+		of = query.Rows
+	}
+	listed, err := o.listed.query(of)
+	if err != nil {
+		return err
+	}
+	if print {
+		if err := refuseBench(listed, o.output); err != nil {
+			return err
+		}
 	}
 	out := o.out
 	if out == "" {
@@ -116,7 +137,12 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		return err
 	}
 	if print {
-		err := a.wrapPrint(report.WriteMedians(a.stream(a.stdout), o.output, data.Meta, data.Series, audit))
+		medians := report.JudgedMedians(data.Series, audit)
+		shown, err := query.Select(listed, medians, query.OfMedian)
+		if err != nil {
+			return selectError(err)
+		}
+		err = a.wrapPrint(report.WriteSomeMedians(a.stream(a.stdout), o.output, data.Series, audit, shown, listed.Selection(len(shown), len(medians))))
 		return besides(err, outdated.err())
 	}
 	remedies, worn, err := a.keptRemedies(run, data, cfg)
@@ -128,6 +154,12 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		found = remedies.Result
 	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false, false); err != nil {
 		return err
+	}
+	if audit, err = listed.Audit(audit); err != nil {
+		return selectError(err)
+	}
+	if found, err = listed.Splits(found); err != nil {
+		return selectError(err)
 	}
 	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {
 		return err

@@ -77,6 +77,8 @@ as a table that an inference engine can load.` + exitHelp(
 		newDiffCommand(a),
 		newHistoryCommand(a),
 		newTableCommand(a),
+		newRulesCommand(a),
+		newExplainCommand(a),
 		newImportCommand(a),
 		newExportCommand(a),
 		newMergeCommand(a),

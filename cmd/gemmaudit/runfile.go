@@ -283,6 +283,9 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	switch {
 	case sum.Samples == 0 && sum.Status == sweep.StatusComplete:
 		a.notef("%s: 0 samples were left to measure", sum.Status)
+	case sum.Status == sweep.StatusDeadline:
+		a.notef("the deadline of %s ended it after %d of %d samples, %.0f %% of the time inside kernels: %s continues",
+			report.Duration(plan.Deadline), sum.Done, sum.Planned, 100*sum.Efficiency, goOn)
 	default:
 		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
 	}
@@ -291,9 +294,6 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	if outside := outsideKernels(sum); outside != "" {
 		a.notef("outside of kernels: %s", outside)
-	}
-	if sum.Status == sweep.StatusDeadline {
-		a.notef("the deadline of %s ended it after %d of %d samples: %s continues", report.Duration(plan.Deadline), sum.Done, sum.Planned, goOn)
 	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))

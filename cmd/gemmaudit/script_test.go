@@ -226,6 +226,8 @@ func TestScripts(t *testing.T) {
 			"remedies": remedies,
 			"slower":   slower,
 			"drifting": drifting,
+
+			"reproduce": reproduceFinding,
 		},
 	})
 }

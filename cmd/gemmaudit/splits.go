@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
@@ -27,6 +28,7 @@ type splitsOptions struct {
 	tables   []string
 	force    bool
 	empty    bool
+	listed   selectFlags
 	output   report.Format
 
 	given func(flag string) bool
@@ -42,6 +44,7 @@ func newSplitsCommand(a *app) *cobra.Command {
 			"gemmaudit splits run.db --table gemm.json --table gemm.h   # what an engine loads",
 			"gemmaudit splits run.db --execute                          # again, on this machine",
 			"gemmaudit splits run.db --execute=false                    # predictions only",
+			"gemmaudit splits run.db --where 'pays && gain>1.1' --sort -gain --top 10",
 			"gemmaudit splits run.db --execute --engine-kernels cublas,cublaslt --pads copied --fill --table gemm.json",
 			"gemmaudit splits run.db --method article --threshold 0.85 --ratio 0.9 --among all -o json",
 		),
@@ -79,6 +82,8 @@ is kept only with --execute, and only if some remedy pays; stderr says so.
 drift_bound, remedy's margin, slower and max_parts), or more samples in the sweep, undoes them: stderr names the key with both values, and the exit code is
 4 unless they are executed anew. --execute=false shows predictions; with --table, what is kept.
 
+` + selectHelp(query.Remedies) + `
+
 Slow rows are those that the monotonic rule flags. --among all searches every row, as the
 run command does: a split may pay where no rule complains.
 
@@ -111,6 +116,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
 	flags.BoolVar(&opts.empty, "allow-empty", false, "write a table without a remedy too, and exit 0")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
+	opts.listed.register(cmd, query.Remedies)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "among", fixed(rules.AmongFlagged, rules.AmongAll))
 	complete(cmd, "ratio", fixed("0.9", "0.95"))
@@ -127,6 +133,13 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 		return err
 	}
 	if err := a.faults.check(); err != nil {
+		return err
+	}
+	listed, err := o.listed.query(query.Remedies)
+	if err != nil {
+		return err
+	}
+	if err := refuseBench(listed, o.output); err != nil {
 		return err
 	}
 	search, err := o.search()
@@ -195,7 +208,11 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 			}
 		}
 	}
-	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, run.Meta(), found)); err != nil {
+	shown, err := listed.Splits(found)
+	if err != nil {
+		return selectError(err)
+	}
+	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, run.Meta(), shown)); err != nil {
 		return err
 	}
 	if swept, err := run.Swept(); err == nil && swept.Samples == 0 && ctx.Err() == nil {

@@ -1,0 +1,27 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// selectionNotes say how many of one or many are listed, and why; nothing where all are.
+func selectionNotes(s *rules.Selection, one, many string) []Note {
+	if s == nil {
+		return nil
+	}
+	var words []string
+	if s.Where != "" {
+		words = append(words, "where "+s.Where)
+	}
+	if s.Sort != "" {
+		words = append(words, "sorted by "+s.Sort)
+	}
+	if s.Top > 0 {
+		words = append(words, fmt.Sprintf("the first %d", s.Top))
+	}
+	return []Note{{fmt.Sprintf("listed are %d of %s: %s; verdicts, summaries and the exit code are those of all",
+		s.Shown, plural(s.Of, one, many), strings.Join(words, ", ")), Open}}
+}

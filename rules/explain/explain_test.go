@@ -1,0 +1,132 @@
+package explain
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// kindOf is the kind of words that the constants of a type in package rules are.
+var kindOf = map[string]Kind{"Rule": Rule, "Cause": Cause, "Verdict": Verdict, "Status": Status, "RemedyKind": Remedy, "Change": Change, "SeenIn": Sustained}
+
+// TestEveryWordIsExplained holds the terms against the constants of package rules that output prints.
+func TestEveryWordIsExplained(t *testing.T) {
+	files, err := filepath.Glob("../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[Kind]int{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			typ, _ := spec.Type.(*ast.Ident)
+			value, _ := spec.Values[0].(*ast.BasicLit)
+			if typ == nil || value == nil || kindOf[typ.Name] == "" {
+				return true
+			}
+			kind := kindOf[typ.Name]
+			name, err := strconv.Unquote(value.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[kind]++
+			terms := Find(name)
+			// marginal and undecided are one thing of rows and of cases.
+			if !slices.ContainsFunc(terms, func(t Term) bool { return t.Kind == kind || kind == Change && t.Kind == Verdict }) {
+				t.Errorf("%s %q is printed and not explained", kind, name)
+			}
+			return true
+		})
+	}
+	for typ, kind := range kindOf {
+		if found[kind] < 3 {
+			t.Errorf("%d constants of type %s were found", found[kind], typ)
+		}
+	}
+	if found[Rule] != len(rules.AllRules()) || found[Cause] != len(rules.AllCauses()) {
+		t.Errorf("%d rules and %d causes were found", found[Rule], found[Cause])
+	}
+}
+
+// TestTermsAreWhole: every term says all four things, in pictures that fit a terminal.
+func TestTermsAreWhole(t *testing.T) {
+	terms, err := read()
+	if err != nil || len(terms) < 50 {
+		t.Fatalf("%d terms were read: %v", len(terms), err)
+	}
+	last := 0
+	for _, term := range terms {
+		at := slices.Index(Kinds(), term.Kind)
+		if at < last {
+			t.Errorf("%s %s stands behind a later kind", term.Kind, term.Name)
+		}
+		last = max(last, at)
+		if term.Name == "" || term.Meaning == "" || term.Picture == "" || term.Decided == "" || term.Do == "" {
+			t.Errorf("%+v is not whole", term)
+		}
+		if strings.HasSuffix(term.Meaning, ".") || !strings.HasSuffix(term.Decided, ".") || !strings.HasSuffix(term.Do, ".") {
+			t.Errorf("%s: the meaning is half a sentence, the rest sentences", term.Name)
+		}
+		lines := strings.Split(strings.TrimRight(term.Picture, "\n"), "\n")
+		for _, line := range lines {
+			if len([]rune(line)) > 76 {
+				t.Errorf("%s: a line of %d columns", term.Name, len([]rune(line)))
+			}
+		}
+		if len(lines) > 8 {
+			t.Errorf("%s: a picture of %d lines", term.Name, len(lines))
+		}
+		twice := 0
+		for _, other := range Find(term.Name) {
+			if other.Kind == term.Kind {
+				twice++
+			}
+		}
+		if twice != 1 {
+			t.Errorf("%s %s is explained %d times", term.Kind, term.Name, twice)
+		}
+	}
+	if got := Find("Wave Quantisation"); len(got) != 1 || got[0].Name != "wave-quantisation" {
+		t.Errorf("a name with a space: %v", got)
+	}
+	if got := Find("beauty"); len(got) != 0 {
+		t.Errorf("no name: %v", got)
+	}
+}
+
+// TestManual: nothing of a picture or a text is taken for a request of the formatter.
+func TestManual(t *testing.T) {
+	known := []string{".TH ", ".SH ", ".SS ", ".PP", ".EX", ".EE"}
+	sections := 0
+	for line := range strings.Lines(Manual()) {
+		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(line, k) }) {
+			t.Errorf("%q is a request", line)
+		}
+		if strings.HasPrefix(line, ".SS ") {
+			sections++
+		}
+	}
+	if sections != len(Terms()) {
+		t.Errorf("%d sections of %d words", sections, len(Terms()))
+	}
+	if got := roff(".a\n'b\nc\\d-e"); got != "\\&.a\n\\&'b\nc\\ed\\-e" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,58 @@
+package rules
+
+// Selection says that a result lists some of what it has: it was asked for no more. Its counts, its
+// verdict and a gate are those of all.
+type Selection struct {
+	Where string `json:"where,omitempty"`
+	Sort  string `json:"sort,omitempty"`
+	Top   int    `json:"top,omitempty"`
+	// Shown is how many findings, remedies, or cases and findings of a comparison are listed, Of
+	// how many there are.
+	Shown int `json:"shown"`
+	Of    int `json:"of"`
+}
+
+// Showing returns an audit that lists the given findings of a and shares all else with it.
+func (a *Audit) Showing(findings []Finding, s *Selection) *Audit {
+	out := *a
+	out.Findings, out.Selection, out.whole = findings, s, a.Whole()
+	return &out
+}
+
+// Whole is the audit with all of its findings: a itself, unless it lists a selection.
+func (a *Audit) Whole() *Audit {
+	if a.whole != nil {
+		return a.whole
+	}
+	return a
+}
+
+// Showing returns remedies of which the given are listed, and shares all else with r.
+func (r *SplitsResult) Showing(splits, rejected []SplitRow, stretches []Stretch, s *Selection) *SplitsResult {
+	out := *r
+	out.Splits, out.Rejected, out.Stretches, out.Selection, out.whole = splits, rejected, stretches, s, r.Whole()
+	return &out
+}
+
+// Whole is the result with all remedies: r itself, unless it lists a selection.
+func (r *SplitsResult) Whole() *SplitsResult {
+	if r.whole != nil {
+		return r.whole
+	}
+	return r
+}
+
+// Showing returns a comparison that lists the given cases and findings, and shares all else with d.
+func (d *DiffResult) Showing(cases []CaseDiff, findings []FindingDiff, s *Selection) *DiffResult {
+	out := *d
+	out.Cases, out.Findings, out.Selection, out.whole = cases, findings, s, d.Whole()
+	return &out
+}
+
+// Whole is the comparison with all cases and findings: d itself, unless it lists a selection.
+func (d *DiffResult) Whole() *DiffResult {
+	if d.whole != nil {
+		return d.whole
+	}
+	return d
+}
