@@ -22,6 +22,7 @@
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
+#   make tour    the outputs of docs/tour.md anew, of this machine's CPU; TOUR=cuda of its GPU
 #   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, what is in them, checksums
 #   make release-check VERSION=v0.9.0   the same twice, which is to be the same bytes; each program is run where it can be
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
@@ -57,7 +58,7 @@ SERIAL_TESTS := TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttent
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -301,6 +302,11 @@ reproducible:
 		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
 		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
 	done && echo 'two clones build the same program'
+
+# Outputs of docs/tour.md: published is the same anywhere, cpu and cuda are of the machine that it runs on.
+TOUR ?= cpu
+tour: build
+	PATH='$(CURDIR)/bin':"$$PATH" scripts/tour.py $(TOUR)
 
 # Both need a C compiler of the other machine; the second runs its program under qemu.
 release:

@@ -26,9 +26,6 @@ if tagged=$(git -C "$root" rev-parse -q --verify "refs/tags/$version^{commit}") 
   fail "$version is ${tagged:0:12} already, and ${commit:0:12} is checked out"
 fi
 
-# Pinned, so that the same release can be made again.
-sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
-
 # What a person, an installation of Go or the make that called has set does not reach the program.
 unset MAKEFLAGS MAKEOVERRIDES MFLAGS
 export GOFLAGS=-buildvcs=true GOWORK=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=1 TZ=UTC LC_ALL=C
@@ -78,8 +75,9 @@ for arch in "$host" "$other"; do
   cp -R "$work/pages/." "$stage"
   tar -C "$work" --format=ustar --sort=name --mtime="$moment" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
     -cf - "$name" | gzip -9n > "$work/out/$name.tar.gz"
-  (cd "$work/source" && go run "$sbom" bin -json -noserial -notimestamp -std -version "$version" -output "$work/out/$name.cdx.json" "$binary") 2> "$work/sbom" ||
-    { cat "$work/sbom" >&2; fail "no bill of materials was made"; }
+  # Its module, with the versions and hashes of all that it takes, stands in scripts/sbom.
+  go -C "$work/source/scripts/sbom" tool cyclonedx-gomod bin -json -noserial -notimestamp -std -version "$version" \
+    -output "$work/out/$name.cdx.json" "$binary" 2> "$work/sbom" || { cat "$work/sbom" >&2; fail "no bill of materials was made"; }
 done
 (cd "$work/out" && sha256sum -- * > "$work/SHA256SUMS")
 mv "$work/SHA256SUMS" "$work/out"

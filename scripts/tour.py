@@ -63,6 +63,8 @@ def block(text: str, rows: int, folder: str) -> str:
     for line in text.splitlines():
         if line.startswith("$ "):
             print(line, file=sys.stderr)
+            if lines and not lines[-1].startswith("$ "):
+                lines.append("")
             lines.append(line)
             lines += shorten(run(line[2:], folder), rows)
     return "\n".join(lines) + "\n"
