@@ -20,8 +20,9 @@ out=$(realpath -m "$2")
 [[ ! -e $out ]] || fail "$out exists already"
 
 commit=$(git -C "$root" rev-parse HEAD)
-git -C "$root" show "$commit:CHANGELOG.md" | grep -qxF "## $version" ||
-  fail "CHANGELOG.md of ${commit:0:12} has no section \"## $version\""
+# A candidate, v0.9.0-rc1, has the section of what it is to become.
+git -C "$root" show "$commit:CHANGELOG.md" | grep -qxF "## ${version%%-*}" ||
+  fail "CHANGELOG.md of ${commit:0:12} has no section \"## ${version%%-*}\""
 if tagged=$(git -C "$root" rev-parse -q --verify "refs/tags/$version^{commit}") && [[ $tagged != "$commit" ]]; then
   fail "$version is ${tagged:0:12} already, and ${commit:0:12} is checked out"
 fi
