@@ -73,7 +73,7 @@ TAGS        := -tags cuda
 CUDA_FOLDER := bin/cuda/$(shell $(GO) env GOARCH)
 CUDA_LIB    := $(CURDIR)/$(CUDA_FOLDER)
 # A cross compiler does not look into LIBRARY_PATH. The folder is named as it is called in every clone.
-LDFLAGS     += "-extldflags=-Wl,-z,lazy -L$(CUDA_FOLDER)"
+LDFLAGS     += "-extldflags=-Wl,-z,lazy$(LD_OPTIONS) -L$(CUDA_FOLDER)"
 # No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
 # and the program is the same (make reproducible).
 CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
@@ -229,7 +229,7 @@ ifdef GPU
 	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda/...
 endif
 
-# The figures of the README: kernels against registers, memory and libraries in one
+# The figures of docs/speed.md: kernels against registers, memory and libraries in one
 # interleaved run; then the parts of the program that must keep up with them.
 bench:
 	$(GO) test -run '^$$' -bench '^BenchmarkReach' -benchtime 15x ./kernels/cpu

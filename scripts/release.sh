@@ -52,10 +52,12 @@ moment=@$(git -C "$root" log -1 --format=%ct "$commit")
 
 # build leaves bin/gemmaudit of the clone for a machine.
 build() {
-  local cc ar nm
+  local cc ar nm options=
+  # Bindings of the driver name folders of this machine's libraries, which a linker for another one passes over.
+  if [[ $1 != "$host" ]]; then options=,--no-warn-search-mismatch; fi
   cc=$(tool "$1" gcc) ar=$(tool "$1" ar) nm=$(tool "$1" nm)
   rm -f "$work/source/bin/gemmaudit"
-  GOOS=linux GOARCH=$1 CC=$cc AR=$ar NM=$nm make -C "$work/source" --no-print-directory -s build VERSION="$version"
+  GOOS=linux GOARCH=$1 CC=$cc AR=$ar NM=$nm make -C "$work/source" --no-print-directory -s build VERSION="$version" LD_OPTIONS="$options"
 }
 
 mkdir -p "$work/out" "$work/pages/man" "$work/pages/completions"
@@ -71,7 +73,9 @@ for arch in "$host" "$other"; do
   name=gemmaudit_${version}_linux_$arch
   stage=$work/$name
   mkdir -p "$stage/include"
-  cp "$binary" "$work/source/"{LICENSE,CHANGELOG.md,README.md} "$work/source/notices/THIRD_PARTY_NOTICES" "$stage"
+  cp "$binary" "$work/source/"{LICENSE,CHANGELOG.md} "$work/source/notices/THIRD_PARTY_NOTICES" "$stage"
+  # The pages that it links to are not in the archive.
+  sed -E "s#\]\(([^):]+)\)#](https://github.com/gemmaudit/gemmaudit/blob/$version/\1)#g" "$work/source/README.md" > "$stage/README.md"
   cp "$work/source/kernels/plugin/include/gemmaudit_kernel.h" "$stage/include"
   cp -R "$work/pages/." "$stage"
   tar -C "$work" --format=ustar --sort=name --mtime="$moment" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \

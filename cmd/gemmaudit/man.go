@@ -37,6 +37,7 @@ func writeManPages(root *cobra.Command, dir string) error {
 		if !c.IsAvailableCommand() {
 			continue
 		}
+		c.InitDefaultHelpFlag() // as each has when it is called
 		page := filepath.Join(dir, manName(c)+".1")
 		if err := os.WriteFile(page, []byte(manPage(c, day)), 0o644); err != nil {
 			return devicef("write a manual page: %w", err)
@@ -51,7 +52,7 @@ func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(
 // manPage is a command's page in the macros of man(7). The day is that of its sources.
 func manPage(c *cobra.Command, day string) string {
 	p := &roff{}
-	p.macro("TH", strings.ToUpper(manName(c)), "1", day, "gemmaudit "+buildVersion(), "gemmaudit")
+	fmt.Fprintf(p, ".TH \"%s\" \"1\" \"%s\" \"gemmaudit %s\" \"gemmaudit\"\n", strings.ToUpper(manName(c)), day, buildVersion())
 	p.macro("SH", "NAME")
 	p.text(manName(c) + " - " + c.Short)
 	p.macro("SH", "SYNOPSIS")
