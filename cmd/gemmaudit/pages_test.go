@@ -178,8 +178,25 @@ func TestDocumentsShowCommandsThatParse(t *testing.T) {
 	}
 }
 
-// TestTour runs the commands of the tour whose outputs are the same anywhere; -update rewrites these outputs.
+// shown is a block of the tour with outputs, and the mark above it by which scripts/tour.py knows it.
+var shown = regexp.MustCompile("(?m)^(<!-- output: (published|cpu|cuda)(, rows \\d+)? -->\n)?```\n\\$ ")
+
+// TestTour runs the commands of the tour whose outputs are the same anywhere; -update rewrites these outputs. The others are
+// marked, so that the script rewrites them on their machines.
 func TestTour(t *testing.T) {
+	page, err := os.ReadFile(docs + "tour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := shown.FindAllStringSubmatch(string(page), -1)
+	for _, m := range blocks {
+		if m[1] == "" {
+			t.Errorf("an output has no mark that says where it comes from: %q", m[0])
+		}
+	}
+	if len(blocks) < 6 {
+		t.Errorf("%d outputs were found", len(blocks))
+	}
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
