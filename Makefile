@@ -22,12 +22,16 @@
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
+#   make tour    the outputs of docs/tour.md anew, of this machine's CPU; TOUR=cuda of its GPU
+#   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, what is in them, checksums
+#   make release-check VERSION=v0.9.0   the same twice, which is to be the same bytes; each program is run where it can be
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
 #   make notices  the notices and licences of linked modules, after go.mod changed
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
 
 GO       ?= go
+NM       ?= nm
 OUT      ?= out
 PRESET   ?= quick
 FUZZTIME ?= 20s
@@ -36,7 +40,9 @@ MACHINES ?= 1000
 
 # Empty outside of a clone; the program then tells what the toolchain recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -X main.version=$(VERSION)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%d --format=%cd 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
 # Pinned, so that a new release of the tool can't fail an old commit.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -52,7 +58,7 @@ SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelft
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -64,8 +70,10 @@ endif
 OPTIMISE    := -O2
 ifdef GPU
 TAGS        := -tags cuda
-LDFLAGS     += -extldflags=-Wl,-z,lazy
-CUDA_LIB    := $(CURDIR)/bin/cuda/$(shell $(GO) env GOARCH)
+CUDA_FOLDER := bin/cuda/$(shell $(GO) env GOARCH)
+CUDA_LIB    := $(CURDIR)/$(CUDA_FOLDER)
+# A cross compiler does not look into LIBRARY_PATH. The folder is named as it is called in every clone.
+LDFLAGS     += "-extldflags=-Wl,-z,lazy$(LD_OPTIONS) -L$(CUDA_FOLDER)"
 # No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
 # and the program is the same (make reproducible).
 CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
@@ -112,7 +120,7 @@ gpu-bundle: build cuda-test
 
 # resolved fails when a function of the driver, or one of ours, was left out.
 define resolved
-	@! nm -u $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
+	@! $(NM) -u $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
 endef
 
 $(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/driver/trampoline/* kernels/cuda/driver/include/*) Makefile
@@ -223,7 +231,7 @@ ifdef GPU
 	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda/...
 endif
 
-# The figures of the README: kernels against registers, memory and libraries in one
+# The figures of docs/speed.md: kernels against registers, memory and libraries in one
 # interleaved run; then the parts of the program that must keep up with them.
 bench:
 	$(GO) test -run '^$$' -bench '^BenchmarkReach' -benchtime 15x ./kernels/cpu
@@ -296,6 +304,18 @@ reproducible:
 		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
 		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
 	done && echo 'two clones build the same program'
+
+# Outputs of docs/tour.md: published is the same anywhere, cpu and cuda are of the machine that it runs on.
+TOUR ?= cpu
+tour: build
+	PATH='$(CURDIR)/bin':"$$PATH" scripts/tour.py $(TOUR)
+
+# Both need a C compiler of the other machine; the second runs its program under qemu.
+release:
+	scripts/release.sh '$(VERSION)' bin/release/'$(VERSION)'
+
+release-check:
+	scripts/release_check.sh '$(VERSION)'
 
 notices:
 	$(GO) test ./notices -update

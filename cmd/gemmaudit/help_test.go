@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,22 +65,32 @@ func TestExamplesParse(t *testing.T) {
 				if len(words) < 2 || words[0] != "gemmaudit" {
 					continue
 				}
-				a, _, _ := testApp()
-				target, rest, err := newRootCommand(a).Find(words[1:])
-				if err != nil || target.Name() == "gemmaudit" {
-					t.Errorf("%s: example %q: no such command (%v)", c.Name(), line, err)
-					continue
-				}
-				if err := target.ParseFlags(rest); err != nil && err != flag.ErrHelp {
-					t.Errorf("%s: example %q: %v", c.Name(), line, err)
-					continue
-				}
-				if err := target.ValidateArgs(target.Flags().Args()); err != nil {
+				if err := parses(words[1:]); err != nil {
 					t.Errorf("%s: example %q: %v", c.Name(), line, err)
 				}
 			}
 		}
 	}
+}
+
+// parses says what is wrong with the words of a command line behind the program's name: with the command,
+// its flags and their values, or the number of its arguments.
+func parses(words []string) error {
+	a, _, _ := testApp()
+	target, rest, err := newRootCommand(a).Find(words)
+	if err != nil {
+		return err
+	}
+	if target.Name() == "gemmaudit" && !strings.HasPrefix(words[0], "-") {
+		return fmt.Errorf("there is no command %q", words[0])
+	}
+	if err := target.ParseFlags(rest); err != nil {
+		if err == flag.ErrHelp {
+			return nil
+		}
+		return err
+	}
+	return target.ValidateArgs(target.Flags().Args())
 }
 
 // shellWords splits a line as a shell would, quotes included, up to a

@@ -87,6 +87,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newDoctorCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),
+		newManCommand(a),
 	)
 	for _, c := range allCommands(root)[1:] {
 		wrapArgs(c)

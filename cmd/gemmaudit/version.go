@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +13,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
-// version is set by the linker when the Makefile builds the program.
-var version string
+// version, commit and date are set by the linker when the Makefile builds the program: what git
+// calls the sources, their commit, and the day on which that was made, in UTC.
+var version, commit, date string
 
 // buildVersion is the version of this program: what the linker was told, else
 // what the module proxy or the version control said at build time.
@@ -28,17 +30,44 @@ func buildVersion() string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "devel-" + s.Value[:12]
-		}
+	if id, _ := buildCommit(); id != "" {
+		return "devel-" + id
 	}
 	return "devel"
 }
 
+// buildCommit is the commit that the program was built from, in twelve digits, and the day on which
+// it was made, as 2026-11-23. Both are empty where nobody told.
+func buildCommit() (id, day string) {
+	if commit != "" {
+		return commit, date
+	}
+	id = buildSetting("vcs.revision")
+	day, _, _ = strings.Cut(buildSetting("vcs.time"), "T") // RFC 3339, in UTC
+	return id[:min(12, len(id))], day
+}
+
+// buildSetting is what the toolchain recorded under a key.
+func buildSetting(key string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
 // versionText is the version of this program in one line.
 func versionText() string {
-	return fmt.Sprintf("gemmaudit %s (%s, %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	from := ""
+	if id, day := buildCommit(); id != "" {
+		from = fmt.Sprintf("commit %s of %s, ", id, day)
+	}
+	return fmt.Sprintf("gemmaudit %s (%s%s, %s/%s)", buildVersion(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 type versionOptions struct {
@@ -50,6 +79,8 @@ type versionOptions struct {
 // versionInfo is what `version -o json` prints.
 type versionInfo struct {
 	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"` // of the commit
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
@@ -61,7 +92,7 @@ func newVersionCommand(a *app) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the program's version",
 		Example: examples("gemmaudit version", "gemmaudit version -o json", "gemmaudit version --notices"),
-		Long: `Prints what was built, with which Go, for which machine. The version is stored in every run.
+		Long: `Prints what was built, from which commit of which day, with which Go, for which machine. The version is stored in every run.
 --notices prints the notices and licences of others' work that the program holds.`,
 		RunE: func(*cobra.Command, []string) error { return opts.run() },
 	}
@@ -78,7 +109,8 @@ func (o *versionOptions) run() error {
 		_, err := io.WriteString(o.app.stdout, notices.Text)
 		return err
 	}
-	v := versionInfo{Version: buildVersion(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	id, day := buildCommit()
+	v := versionInfo{Version: buildVersion(), Commit: id, Date: day, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if o.output == report.Table {
 		_, err := fmt.Fprintln(o.app.stdout, versionText())
 		return err
@@ -88,10 +120,10 @@ func (o *versionOptions) run() error {
 		Value:   v,
 		Sheets: []report.Sheet{{
 			Columns: []report.Column{
-				{Name: "version", Key: "version"}, {Name: "go", Key: "go"},
+				{Name: "version", Key: "version"}, {Name: "commit", Key: "commit"}, {Name: "date", Key: "date"}, {Name: "go", Key: "go"},
 				{Name: "os", Key: "os"}, {Name: "arch", Key: "arch"},
 			},
-			Rows: [][]any{{v.Version, v.Go, v.OS, v.Arch}},
+			Rows: [][]any{{v.Version, v.Commit, v.Date, v.Go, v.OS, v.Arch}},
 		}},
 	}, o.output)
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// macros are those that a page may use.
+var macros = regexp.MustCompile(`^\.(TH|SH|PP|TP|B|nf|fi)( "[^"]*")*$`)
+
+// TestManPages: every command has a page of known macros, with every line of its help text and every flag.
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "share", "man1")
+	a, _, stderr := testApp()
+	if code := a.main([]string{"man", dir}); code != exitClean || stderr.Len() > 0 {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	commands := allCommands(newRootCommand(a)) // without help, which is added as the program runs
+	written, err := os.ReadDir(dir)
+	if err != nil || len(written) != len(commands) {
+		t.Errorf("%d pages of %d commands: %v", len(written), len(commands), err)
+	}
+	for _, c := range commands {
+		text, err := os.ReadFile(filepath.Join(dir, manName(c)+".1"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		page, open := string(text), 0
+		for line := range strings.Lines(page) {
+			line = strings.TrimSuffix(line, "\n")
+			switch {
+			case strings.HasPrefix(line, "'"), strings.HasPrefix(line, ".") && !macros.MatchString(line):
+				t.Errorf("%s: troff would obey %q", c.CommandPath(), line)
+			case line == ".nf":
+				open++
+			case line == ".fi":
+				open--
+			}
+			if open < 0 || open > 1 {
+				t.Errorf("%s: unfilled lines within unfilled lines, or their end by itself", c.CommandPath())
+			}
+		}
+		holds := func(line string) {
+			if line = roffText.Replace(strings.TrimSpace(line)); !strings.Contains(page, line) {
+				t.Errorf("%s: the page has no %q", c.CommandPath(), line)
+			}
+		}
+		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
+			if line != "Exit codes:" {
+				holds(line)
+			}
+		}
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if _, usage := pflag.UnquoteUsage(f); !f.Hidden {
+				holds("--" + f.Name)
+				holds(usage)
+			}
+		})
+	}
+}
+
+// TestManPage: what troff reads of a text that holds its marks.
+func TestManPage(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"paragraphs", "One\ntwo.\n\nThree.", "One\ntwo.\n.PP\nThree.\n"},
+		{"marks", ".SH none\n'quoted' back\\slash --flag", "\\&.SH none\n\\&'quoted' back\\eslash \\-\\-flag\n"},
+		{"lines as they are", "A table:\n  one    1\n  two    2\nand on.", "A table:\n.PP\n.nf\none    1\ntwo    2\n.fi\n.PP\nand on.\n"},
+		{"exit codes", "Text.\n\nExit codes:\n  0  clean", "Text.\n.SH \"EXIT STATUS\"\n.nf\n0  clean\n.fi\n"},
+	} {
+		p := &roff{}
+		p.prose(c.text)
+		if got := p.String(); got != c.want {
+			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestVersionNamesItsCommit: what the linker was told stands in the line, in JSON and in manual pages.
+func TestVersionNamesItsCommit(t *testing.T) {
+	defer func(v, c, d string) { version, commit, date = v, c, d }(version, commit, date)
+	version, commit, date = "v0.9.0", "0123456789ab", "2026-11-23"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--version"}, "gemmaudit v0.9.0 (commit 0123456789ab of 2026-11-23, go"},
+		{[]string{"version"}, "gemmaudit v0.9.0 (commit 0123456789ab of 2026-11-23, go"},
+		{[]string{"version", "-o", "json"}, `"commit": "0123456789ab"`},
+		{[]string{"version", "-o", "csv"}, "v0.9.0,0123456789ab,2026-11-23,go"},
+	} {
+		a, stdout, stderr := testApp()
+		if code := a.main(c.args); code != exitClean || !strings.Contains(stdout.String(), c.want) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", c.args, code, stdout, stderr)
+		}
+	}
+	a, _, _ := testApp()
+	_, day := buildCommit()
+	if head, _, _ := strings.Cut(manPage(newRootCommand(a), day), "\n"); head != `.TH "GEMMAUDIT" "1" "2026-11-23" "gemmaudit v0.9.0" "gemmaudit"` {
+		t.Errorf("the page begins with %s", head)
+	}
+}

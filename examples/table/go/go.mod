@@ -1,0 +1,3 @@
+module lookup
+
+go 1.26
