@@ -120,6 +120,32 @@ func TestPropertyLoad(t *testing.T) {
 	})
 }
 
+// A sample that belongs before one that was loaded comes before it, however few there are.
+func TestLoadSamplesOutOfOrder(t *testing.T) {
+	for _, phase := range []Phase{PhaseSentinel, PhaseSustained} {
+		for _, seqs := range [][]int64{{5, 3}, {1, 5, 3}, {1, 3, 5}} {
+			r, cases := newRun(t, 4)
+			var loaded Loaded
+			for i, seq := range seqs {
+				err := r.Append(Sample{CaseID: cases[0].ID, Phase: phase, Round: i, Seq: seq, StartedUnixMicro: 1, Launches: 1, US: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if loaded, err = r.Load(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			samples := loaded.Sentinels
+			if phase == PhaseSustained {
+				samples = loaded.Sustained
+			}
+			if len(samples) != len(seqs) || !slices.IsSortedFunc(samples, func(a, b Sample) int { return int(a.Seq - b.Seq) }) {
+				t.Errorf("%s, stored in the order %v: %v", phase, seqs, samples)
+			}
+		}
+	}
+}
+
 // A run is read in parts when its numbers span enough, with gaps or without.
 func TestLoadInParts(t *testing.T) {
 	before := runtime.GOMAXPROCS(3)

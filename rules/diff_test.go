@@ -255,3 +255,22 @@ func TestDiffCountsWhatWasLost(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowStretchesBounds: a stretch begins and ends with the rows that are slower, at the ends of a series too.
+func TestSlowStretchesBounds(t *testing.T) {
+	const rows = 40
+	for _, c := range []struct{ from, to int }{{0, 39}, {24, 39}, {0, 15}, {8, 23}, {36, 39}} {
+		cases, ratios := make([]CaseDiff, rows), make([]estimate, rows)
+		for i := range cases {
+			cases[i].M, ratios[i] = 10*(i+1), estimate{0, 1e-3, 10}
+			if i >= c.from && i <= c.to {
+				ratios[i].y = math.Log(1.5)
+			}
+		}
+		got := slowStretches(cases, ratios, Default(), 1)
+		if len(got) != 1 || got[0].FromM != 10*(c.from+1) || got[0].ToM != 10*(c.to+1) || got[0].Cases != c.to-c.from+1 ||
+			math.Abs(got[0].Ratio.Mid-1.5) > 1e-9 {
+			t.Errorf("rows %d to %d are slower: %+v", c.from, c.to, got)
+		}
+	}
+}
