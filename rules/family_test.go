@@ -264,3 +264,23 @@ func TestPieces(t *testing.T) {
 		}
 	}
 }
+
+// TestAlongside: a row is no outlier where both neighbours lie off the line by nearly as much.
+func TestAlongside(t *testing.T) {
+	const near, far = 0.4 * wildStep, 0.6 * wildStep
+	for _, c := range []struct {
+		below, own, above float64 // off the line
+		want              bool
+	}{
+		{1, 1, 1, true}, {1 - near, 1, 1 + near, true}, {0, near, 0, true},
+		{1 - far, 1, 1, false}, {1, 1, 1 - far, false}, {0, far, 0, false}, {0, -far, 0, false},
+	} {
+		l := &line{}
+		for i, off := range []float64{c.below, c.own, c.above} {
+			l.rows = append(l.rows, told{y: float64(i) + off, line: float64(i)})
+		}
+		if got := l.alongside(1); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 //	go run ./scripts/mutants                          # 200 mutants; make mutants
 //	go run ./scripts/mutants --seed 7 --n 50
 //	go run ./scripts/mutants --only 'rules/fdr.go reject: < to <= #1'
+//	go run ./scripts/mutants --only @names.txt --run 'TestReject'  # whether a new test kills what it was written for
 //
 // Mutants are drawn from all places with a seed. The tree stays as it is: all mutants of a package are compiled into one test
 // program, by go build's overlay, as copies of their functions, and a variable of the environment says which one is in force.
@@ -51,6 +52,7 @@ type options struct {
 	seed     uint64
 	share    float64
 	only     string
+	tests    string
 	packages string
 	list     bool
 	within   time.Duration
@@ -64,7 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&o.n, "n", 200, "mutants to draw")
 	flags.Uint64Var(&o.seed, "seed", 1, "what is drawn")
 	flags.Float64Var(&o.share, "share", 0.9, "share of the mutants that the tests are to kill")
-	flags.StringVar(&o.only, "only", "", "the one mutant to try, as it is printed")
+	flags.StringVar(&o.only, "only", "", "the one mutant to try, as it is printed, or @ and a file of such names")
+	flags.StringVar(&o.tests, "run", "", "the tests that are to kill, a regular expression; all without it")
 	flags.StringVar(&o.packages, "packages", strings.Join(rooms, ","), "packages that are changed")
 	flags.BoolVar(&o.list, "list", false, "print what would be tried")
 	flags.DurationVar(&o.within, "for", 0, "the time after which no further mutant is tried; 0 is no limit")
@@ -119,8 +122,12 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	fmt.Fprintf(out, "%d mutants, seed %d, of %d places\n", min(o.n, len(all)), o.seed, len(all))
 	order := slices.Clone(all)
+	only, err := wanted(o.only)
+	if err != nil {
+		return 0, err
+	}
 	all = slices.DeleteFunc(all, func(m mutant) bool {
-		return o.only != "" && m.name != o.only || o.only == "" && harmless[m.name] != ""
+		return o.only != "" && !only[m.name] || o.only == "" && harmless[m.name] != ""
 	})
 	if o.list {
 		for _, m := range all[:min(o.n, len(all))] {
@@ -149,7 +156,7 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 		}
 	}
 	for _, room := range slices.Sorted(maps.Keys(w.rooms)) {
-		if err := w.measure(ctx, w.rooms[room], o.jobs); err != nil {
+		if err := w.measure(ctx, w.rooms[room], o.tests, o.jobs); err != nil {
 			return 0, err
 		}
 		fmt.Fprintf(out, "%d tests of %s, %v\n", len(w.rooms[room].tests), room, time.Since(began).Round(time.Second))
@@ -188,6 +195,23 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 		fmt.Fprintln(out, " ", s)
 	}
 	return killed, ctx.Err()
+}
+
+// wanted returns the names of the mutants that alone are tried: one, or those of a file, one a line.
+func wanted(only string) (map[string]bool, error) {
+	file, found := strings.CutPrefix(only, "@")
+	if !found {
+		return map[string]bool{only: true}, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		out[strings.TrimSpace(line)] = true
+	}
+	return out, nil
 }
 
 // parseSurvivors reads a line each of a mutant's name and, in front of " -- ", the reason why nobody can notice it.

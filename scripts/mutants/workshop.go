@@ -187,8 +187,9 @@ func (w *workshop) graftAll(ctx context.Context, s *suite, trials []trial) (unbu
 
 var packageClause = regexp.MustCompile(`(?m)^package (\w+)`)
 
-// measure runs each test of a package alone, as it is, and notes how long it takes and which mutants it reaches.
-func (w *workshop) measure(ctx context.Context, s *suite, jobs int) error {
+// measure runs each test of a package alone, as it is, and notes how long it takes and which mutants it reaches. Of all tests
+// those that match count, where that is not empty.
+func (w *workshop) measure(ctx context.Context, s *suite, match string, jobs int) error {
 	if rapid, err := usesRapid(s.room); err != nil {
 		return err
 	} else if rapid {
@@ -198,8 +199,12 @@ func (w *workshop) measure(ctx context.Context, s *suite, jobs int) error {
 	if err != nil {
 		return fmt.Errorf("list the tests of %s: %w", s.room, err)
 	}
+	counts, err := regexp.Compile(match)
+	if err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
 	for _, name := range strings.Fields(string(list)) {
-		if name != "TestMain" {
+		if name != "TestMain" && counts.MatchString(name) {
 			s.tests = append(s.tests, test{name: name, reaches: map[int]bool{}})
 		}
 	}
