@@ -274,3 +274,29 @@ func TestSlowStretchesBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestOverlaps: intervals overlap where they have an M in common, of however few rows they are.
+func TestOverlaps(t *testing.T) {
+	of := func(ms ...int) *candidate {
+		c := &candidate{}
+		points := make([]point, len(ms))
+		for i, m := range ms {
+			points[i].m = m
+		}
+		for i := range ms {
+			c.rows = append(c.rows, &judgement{curve: &curve{points: points}, point: i})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		a, b *candidate
+		want bool
+	}{
+		{of(8), of(8), true}, {of(8), of(16), false}, {of(8, 16), of(16), true}, {of(8, 16), of(12), true},
+		{of(8, 16), of(17, 32), false}, {of(8, 16, 24), of(20, 40), true}, {of(8, 64), of(16, 32), true},
+	} {
+		if c.a.overlaps(c.b) != c.want || c.b.overlaps(c.a) != c.want {
+			t.Errorf("m%d to m%d and m%d to m%d: expected %v", c.a.rows[0].m(), c.a.rows[len(c.a.rows)-1].m(), c.b.rows[0].m(), c.b.rows[len(c.b.rows)-1].m(), c.want)
+		}
+	}
+}
