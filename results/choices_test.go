@@ -26,6 +26,10 @@ func TestKindOf(t *testing.T) {
 	if d := cmp.Diff(want, k); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	choice.Slots = 264 // as it was told, whatever the waves say
+	if told := KindOf(choice, 512, 4096); told.Slots != 264 {
+		t.Errorf("%g slots, expected those that were told", told.Slots)
+	}
 	if n := k.Tiles(513, 4097); n != 3*33 {
 		t.Errorf("%d tiles", n)
 	}

@@ -85,6 +85,32 @@ func TestConfirmationInOneLook(t *testing.T) {
 	}
 }
 
+// roundsAsked notes how many rounds it was asked for.
+type roundsAsked struct {
+	Measurer
+	rounds []int
+}
+
+func (r *roundsAsked) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
+	r.rounds = append(r.rounds, rounds)
+	return r.Measurer.Measure(ctx, requests, rounds)
+}
+
+// TestConfirmationRounds: the last look has what is left of the rounds that are allowed.
+func TestConfirmationRounds(t *testing.T) {
+	w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.sweep(grid(4, 256, 4), 15)
+	cfg := Default().Only(Monotonic)
+	cfg.FDR, cfg.Confirm.Rounds, cfg.Confirm.MaxRounds = 0.01, 6, 9
+	m := &roundsAsked{Measurer: w}
+	if _, err := RunAudit(t.Context(), data, cfg, m); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(m.rounds, []int{6, 3}) {
+		t.Errorf("rounds %v, expected 6 and 3", m.rounds)
+	}
+}
+
 // TestChosenRows: the worst row of an interval and its ends are measured again, each once.
 func TestChosenRows(t *testing.T) {
 	a, b, c := &judgement{point: 1}, &judgement{point: 2}, &judgement{point: 3}

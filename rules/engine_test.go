@@ -497,3 +497,26 @@ func TestTrafficWeighsStakes(t *testing.T) {
 		t.Errorf("nothing saves %v ms", nothing)
 	}
 }
+
+// TestOnlyKindsAskedFor: where a split pays, it is found unless other kinds alone are asked for.
+func TestOnlyKindsAskedFor(t *testing.T) {
+	w := byM(func(m int) float64 {
+		if m > 256 {
+			return 3 * float64(m)
+		}
+		return float64(m)
+	}, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.sweep(grid(16, 512, 16), 9)
+	for _, c := range []struct {
+		kinds []RemedyKind
+		split bool
+	}{{nil, true}, {[]RemedyKind{RemedySplit}, true}, {[]RemedyKind{RemedyPad, RemedyOther}, false}} {
+		found := false
+		for _, s := range search(t, &machine{world: w}, data, SplitOptions{Kinds: c.kinds}).Stretches {
+			found = found || s.Kind == RemedySplit
+		}
+		if found != c.split {
+			t.Errorf("kinds %v: a split was found: %v", c.kinds, found)
+		}
+	}
+}

@@ -153,3 +153,23 @@ func TestTrafficOfAPlan(t *testing.T) {
 		t.Errorf("a step of %v without a deadline", p.Step)
 	}
 }
+
+// TestAssumedSeeds: the smallest Ms all, then each that lies a share or a number of rows further on, and the end.
+func TestAssumedSeeds(t *testing.T) {
+	for _, c := range []struct {
+		from, to, step int
+		want           Batches // behind the first 16
+	}{
+		{1, 16, 1, Batches{}}, {1, 18, 1, Batches{18}}, {101, 124, 1, Batches{121, 124}},
+		{2001, 2081, 1, Batches{2049, 2081}}, {1000, 1200, 10, Batches{1200}},
+	} {
+		var ms Batches
+		for m := c.from; m <= c.to; m += c.step {
+			ms = append(ms, m)
+		}
+		got := assumedSeeds(ms)
+		if n := min(len(ms), wholeBatches); !slices.Equal(got[:n], ms[:n]) || !slices.Equal(got[n:], c.want) {
+			t.Errorf("m%d to m%d: %v, expected %v behind the first", c.from, c.to, got, c.want)
+		}
+	}
+}
