@@ -211,3 +211,11 @@ func TestMergeChoices(t *testing.T) {
 		t.Errorf("warnings %q", w)
 	}
 }
+
+func TestKibibytes(t *testing.T) {
+	for n, want := range map[int64]string{48 << 10: "48 KiB", 1 << 20: "1 MiB", 3 << 20: "3 MiB", 1<<20 + 512<<10: "1536 KiB", 32 << 20: "32 MiB"} {
+		if got := kibibytes(n); got != want {
+			t.Errorf("%d: %s, expected %s", n, got, want)
+		}
+	}
+}
