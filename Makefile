@@ -18,7 +18,7 @@
 #   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
 #                nothing is lost (half an hour; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
 #                sweep of a day and a million samples in compressed time, whose memory stays flat
-#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages are to notice nine of ten (hours)
+#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages are to notice nine of ten (minutes)
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program

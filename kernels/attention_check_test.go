@@ -407,3 +407,28 @@ func TestCheckAttentions(t *testing.T) {
 		t.Errorf("%+v: %v", all, errs)
 	}
 }
+
+// TestAttentionBound holds each term of the bound against its formula, with the other terms small or absent.
+func TestAttentionBound(t *testing.T) {
+	const u32 = 0x1p-24
+	for _, c := range []struct {
+		name                              string
+		dtype                             DType
+		n                                 int
+		ref, magnitude, score, weightless float64
+		want                              float64
+	}{
+		{"rounding to fp32, and exp", FP32, 0, 2, 0, 0, 0, 2 * (u32 + 0x1p-21)},
+		{"scores", FP32, 0, 0, 3, 5, 0, 3 * (6*8*u32*5 + 0x1p-21)},
+		{"sums", FP32, 100, 0, 3, 0, 0, 3 * (2*6*10*u32 + 0x1p-21)},
+		{"subnormals", FP32, 100, 0, 0, 0, 0, 100*0x1p-126 + 0x1p-150},
+		{"fp16 output and p", FP16, 0, 2, 0, 0, 0, 2*(2*0x1p-11+0x1p-21) + 0x1p-25},
+		{"fp16 p that underflow", FP16, 0, 0, 0, 0, 1000, 1001 * 0x1p-25},
+		{"bf16 p", BF16, 0, 0, 7, 0, 0, 7 * (0x1p-8 + 0x1p-21)},
+	} {
+		got := attentionBound(AttentionCase{DType: c.dtype, Heads: Heads{Query: 1, KV: 1, Dim: 64}}, c.n, c.ref, c.magnitude, c.score, c.weightless)
+		if math.Abs(got-c.want) > 1e-12*c.want {
+			t.Errorf("%s: %g, expected %g", c.name, got, c.want)
+		}
+	}
+}

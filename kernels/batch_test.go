@@ -193,6 +193,7 @@ func TestGateKernelCountsBatches(t *testing.T) {
 func TestGateBatchesCover(t *testing.T) {
 	for _, d := range DTypes() {
 		var one, apart, tight, transposed, decode, threads, inside int
+		ahead := map[Layout]int{} // tight ones that are packed ahead
 		for _, b := range GateBatches(d) {
 			n, err := b.Normalized()
 			if err != nil {
@@ -207,6 +208,9 @@ func TestGateBatchesCover(t *testing.T) {
 			rows, _ := n.sidesOfB()
 			count(&apart, n.StrideA > n.M*n.LDA && n.StrideB > rows*n.LDB && n.StrideC > n.M*n.LDC)
 			count(&tight, n.Products > 1 && n.StrideA == n.M*n.K && n.StrideB == n.K*n.N && n.StrideC == n.M*n.N)
+			if n.Products > 1 && n.M > 1 && n.StrideB == n.K*n.N && !n.PackInside && n.Threads == 0 {
+				ahead[n.BLayout]++
+			}
 			count(&transposed, n.BLayout == Transposed)
 			count(&decode, n.M == 1)
 			count(&threads, n.Threads == 1)
@@ -214,6 +218,9 @@ func TestGateBatchesCover(t *testing.T) {
 		}
 		if min(one, apart, tight, transposed, decode, threads, inside) == 0 {
 			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d", d, one, apart, tight, transposed, decode, threads, inside)
+		}
+		if min(ahead[RowMajor], ahead[Transposed]) == 0 {
+			t.Errorf("%s: several products right behind each other by layout: %v", d, ahead)
 		}
 	}
 }

@@ -20,3 +20,29 @@ func TestCandidateNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSides: the number of blocks tells which side of a tile lies along M, where the two ways make it differ.
+func TestSides(t *testing.T) {
+	of := func(blocks int, cluster [3]int) Choice {
+		return Choice{Tiling: Tiling{Tile: [3]int{256, 64, 64}}, Cluster: cluster, Grid: [3]int{blocks, 1, 1}}
+	}
+	for _, c := range []struct {
+		name   string
+		choice Choice
+		m, n   int
+		want   int
+	}{
+		{"as it is told", of(32, [3]int{}), 300, 1024, 1},
+		{"turned", of(20, [3]int{}), 300, 1024, -1},
+		{"alike both ways", of(16, [3]int{}), 512, 512, 0},
+		{"neither", of(7, [3]int{}), 300, 1024, 0},
+		{"a whole cluster more", of(33, [3]int{3, 1, 1}), 300, 1024, 1},
+		{"clusters along the other axes", of(33, [3]int{1, 3, 1}), 300, 1024, 1},
+		{"parts of a cluster", of(34, [3]int{3, 1, 1}), 300, 1024, 0},
+		{"no blocks", of(0, [3]int{}), 256, 1024, 0},
+	} {
+		if got := c.choice.Sides(c.m, c.n); got != c.want {
+			t.Errorf("%s: %d, expected %d", c.name, got, c.want)
+		}
+	}
+}

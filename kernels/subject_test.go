@@ -161,3 +161,15 @@ func TestDivisible(t *testing.T) {
 		}
 	}
 }
+
+// TestContext: a token sees itself and those before it, as far as the window goes.
+func TestContext(t *testing.T) {
+	for _, c := range []struct {
+		window  int
+		m, want float64
+	}{{0, 10, 10}, {1, 10, 1}, {4, 10, 4}, {10, 10, 10}, {16, 10, 10}} {
+		if got := (Subject{Dims: Dims{Window: c.window}}).context(c.m); got != c.want {
+			t.Errorf("the last of %v tokens with window %d sees %v, expected %v", c.m, c.window, got, c.want)
+		}
+	}
+}

@@ -26,6 +26,10 @@ func TestKindOf(t *testing.T) {
 	if d := cmp.Diff(want, k); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	choice.Slots = 264 // as it was told, whatever the waves say
+	if told := KindOf(choice, 512, 4096); told.Slots != 264 {
+		t.Errorf("%g slots, expected those that were told", told.Slots)
+	}
 	if n := k.Tiles(513, 4097); n != 3*33 {
 		t.Errorf("%d tiles", n)
 	}
@@ -205,5 +209,13 @@ func TestMergeChoices(t *testing.T) {
 	}
 	if w := m.Warnings(); len(w) != 1 || !strings.Contains(w[0], paths[2]+": other kernels were foretold for 1 series") {
 		t.Errorf("warnings %q", w)
+	}
+}
+
+func TestKibibytes(t *testing.T) {
+	for n, want := range map[int64]string{48 << 10: "48 KiB", 1 << 20: "1 MiB", 3 << 20: "3 MiB", 1<<20 + 512<<10: "1536 KiB", 32 << 20: "32 MiB"} {
+		if got := kibibytes(n); got != want {
+			t.Errorf("%d: %s, expected %s", n, got, want)
+		}
 	}
 }

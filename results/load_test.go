@@ -1,8 +1,10 @@
 package results
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,6 +122,32 @@ func TestPropertyLoad(t *testing.T) {
 	})
 }
 
+// A sample that belongs before one that was loaded comes before it, however few there are.
+func TestLoadSamplesOutOfOrder(t *testing.T) {
+	for _, phase := range []Phase{PhaseSentinel, PhaseSustained} {
+		for _, seqs := range [][]int64{{5, 3}, {1, 5, 3}, {1, 3, 5}} {
+			r, cases := newRun(t, 4)
+			var loaded Loaded
+			for i, seq := range seqs {
+				err := r.Append(Sample{CaseID: cases[0].ID, Phase: phase, Round: i, Seq: seq, StartedUnixMicro: 1, Launches: 1, US: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if loaded, err = r.Load(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			samples := loaded.Sentinels
+			if phase == PhaseSustained {
+				samples = loaded.Sustained
+			}
+			if len(samples) != len(seqs) || !slices.IsSortedFunc(samples, func(a, b Sample) int { return int(a.Seq - b.Seq) }) {
+				t.Errorf("%s, stored in the order %v: %v", phase, seqs, samples)
+			}
+		}
+	}
+}
+
 // A run is read in parts when its numbers span enough, with gaps or without.
 func TestLoadInParts(t *testing.T) {
 	before := runtime.GOMAXPROCS(3)
@@ -164,5 +192,35 @@ func TestMovedRunIsRead(t *testing.T) {
 	}
 	if samples, err := r.Samples(""); err != nil || len(samples) != 120 {
 		t.Errorf("%d samples, %v", len(samples), err)
+	}
+}
+
+// A word that repeats is kept once, and counts once among what a file may hold.
+func TestWordsAreKeptOnce(t *testing.T) {
+	d := &reader{words: map[string]string{}}
+	long := strings.Repeat("a", 1000)
+	for range 1000 {
+		if got := d.keep([]byte(long)); got != long || d.err != nil {
+			t.Fatalf("%.10q of %d bytes: %v", got, len(got), d.err)
+		}
+	}
+	for i := 0; d.err == nil; i++ {
+		d.keep(fmt.Append(nil, i, long))
+		if d.text > d.room()+2*int64(len(long)) {
+			t.Fatalf("%d bytes of words that differ were read of a file that is empty", d.text)
+		}
+	}
+}
+
+// The clock to which times are referred is a JSON object in the file, also where none is known.
+func TestReferenceClockStored(t *testing.T) {
+	for _, c := range []struct {
+		clocks map[string]float64
+		want   string
+	}{{nil, "{}"}, {map[string]float64{"cuda:0": 1500}, `{"cuda:0":1500}`}} {
+		text, err := referenceClock.write(&Meta{ReferenceClock: c.clocks})
+		if err != nil || text != c.want {
+			t.Errorf("%v: %q, %v, expected %q", c.clocks, text, err, c.want)
+		}
 	}
 }

@@ -132,19 +132,31 @@ func TestBesides(t *testing.T) {
 		all  []estimate
 		k    int
 		want float64
+		se   float64 // over that of one card
 	}{
-		{[]estimate{e(1), e(3)}, 0, -2},
-		{[]estimate{e(1), e(3)}, 1, 2},
-		{[]estimate{e(1), e(3), e(9)}, 1, 0},
-		{[]estimate{e(1), e(3), e(9)}, 2, 6},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 3, 5},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 1, -1},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 2, 1},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 0, -3},
+		{[]estimate{e(1), e(3)}, 0, -2, math.Sqrt2},
+		{[]estimate{e(1), e(3)}, 1, 2, math.Sqrt2},
+		{[]estimate{e(1), e(3), e(9)}, 1, 0, 0},
+		{[]estimate{e(1), e(3), e(9)}, 2, 6, math.Sqrt2},
+		{[]estimate{e(1), e(3), e(5), e(9)}, 3, 5, math.Sqrt(1.5)},
+		{[]estimate{e(1), e(3), e(5), e(9)}, 1, -1, math.Sqrt2 / 2},
+		{[]estimate{e(1), e(3), e(5), e(9)}, 2, 1, math.Sqrt2 / 2},
+		{[]estimate{e(1), e(3), e(5), e(9)}, 0, -3, math.Sqrt(1.5)},
 	} {
 		got := besides(c.all, c.k)
-		if math.Abs(got.y-c.want) > 1e-12 || c.want != 0 && !(got.se > 0) {
-			t.Errorf("%v beside %d: %+v, expected %v", c.all, c.k, got, c.want)
+		if math.Abs(got.y-c.want) > 1e-12 || math.Abs(got.se-0.1*c.se) > 1e-12 {
+			t.Errorf("%v beside %d: %+v, expected %v ± %v", c.all, c.k, got, c.want, 0.1*c.se)
 		}
+	}
+}
+
+// TestConditionOfOneSample: a card's state is summed up however few samples it has.
+func TestConditionOfOneSample(t *testing.T) {
+	s := results.Sample{ClockMHz: 1500, PowerW: 600, TempC: 60, Throttle: "power cap"}
+	c := &curve{series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}
+	v := CardVerdict{Device: "cuda:1"}
+	(&cardBench{prepared: &prepared{curves: []*curve{c}}}).condition(&v)
+	if v.ClockMHz != 1500 || v.PowerW != 600 || v.TempC != 60 || v.Throttle != "power cap" || v.Throttled != 1 {
+		t.Errorf("%+v", v)
 	}
 }

@@ -64,6 +64,70 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// TestConfirmationInOneLook: where a single look is all there is, it has the whole level and no more. Six pairs can't be less
+// likely than one in 64.
+func TestConfirmationInOneLook(t *testing.T) {
+	for _, c := range []struct {
+		rounds    int
+		confirmed bool
+	}{{6, false}, {9, true}} {
+		w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+		data := w.sweep(grid(4, 256, 4), 15)
+		cfg := Default().Only(Monotonic)
+		cfg.FDR, cfg.Confirm.Rounds, cfg.Confirm.MaxRounds = 0.01, c.rounds, c.rounds
+		a, err := RunAudit(t.Context(), data, cfg, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(a.Findings) > 0; got != c.confirmed {
+			t.Errorf("%d rounds at a level of 1 %%: %d findings", c.rounds, len(a.Findings))
+		}
+	}
+}
+
+// roundsAsked notes how many rounds it was asked for.
+type roundsAsked struct {
+	Measurer
+	rounds []int
+}
+
+func (r *roundsAsked) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
+	r.rounds = append(r.rounds, rounds)
+	return r.Measurer.Measure(ctx, requests, rounds)
+}
+
+// TestConfirmationRounds: the last look has what is left of the rounds that are allowed.
+func TestConfirmationRounds(t *testing.T) {
+	w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.sweep(grid(4, 256, 4), 15)
+	cfg := Default().Only(Monotonic)
+	cfg.FDR, cfg.Confirm.Rounds, cfg.Confirm.MaxRounds = 0.01, 6, 9
+	m := &roundsAsked{Measurer: w}
+	if _, err := RunAudit(t.Context(), data, cfg, m); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(m.rounds, []int{6, 3}) {
+		t.Errorf("rounds %v, expected 6 and 3", m.rounds)
+	}
+}
+
+// TestChosenRows: the worst row of an interval and its ends are measured again, each once.
+func TestChosenRows(t *testing.T) {
+	a, b, c := &judgement{point: 1}, &judgement{point: 2}, &judgement{point: 3}
+	for _, v := range []struct {
+		worst *judgement
+		rows  []*judgement
+		want  []*judgement
+	}{
+		{b, []*judgement{a, b, c}, []*judgement{b, a, c}}, {a, []*judgement{a, b, c}, []*judgement{a, c}},
+		{c, []*judgement{a, b, c}, []*judgement{c, a}}, {a, []*judgement{a}, []*judgement{a}},
+	} {
+		if got := (&candidate{worst: v.worst, rows: v.rows}).chosen(); !slices.Equal(got, v.want) {
+			t.Errorf("of %d rows: %d are measured again, expected %d", len(v.rows), len(got), len(v.want))
+		}
+	}
+}
+
 // TestConfirmationRefutes gives the sweep a lie that fresh samples do not repeat.
 func TestConfirmationRefutes(t *testing.T) {
 	w := byM(func(m int) float64 { return float64(m) }, student(0.01), rand.New(rand.NewPCG(3, 3)))

@@ -255,3 +255,48 @@ func TestDiffCountsWhatWasLost(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowStretchesBounds: a stretch begins and ends with the rows that are slower, at the ends of a series too.
+func TestSlowStretchesBounds(t *testing.T) {
+	const rows = 40
+	for _, c := range []struct{ from, to int }{{0, 39}, {24, 39}, {0, 15}, {8, 23}, {36, 39}} {
+		cases, ratios := make([]CaseDiff, rows), make([]estimate, rows)
+		for i := range cases {
+			cases[i].M, ratios[i] = 10*(i+1), estimate{0, 1e-3, 10}
+			if i >= c.from && i <= c.to {
+				ratios[i].y = math.Log(1.5)
+			}
+		}
+		got := slowStretches(cases, ratios, Default(), 1)
+		if len(got) != 1 || got[0].FromM != 10*(c.from+1) || got[0].ToM != 10*(c.to+1) || got[0].Cases != c.to-c.from+1 ||
+			math.Abs(got[0].Ratio.Mid-1.5) > 1e-9 {
+			t.Errorf("rows %d to %d are slower: %+v", c.from, c.to, got)
+		}
+	}
+}
+
+// TestOverlaps: intervals overlap where they have an M in common, of however few rows they are.
+func TestOverlaps(t *testing.T) {
+	of := func(ms ...int) *candidate {
+		c := &candidate{}
+		points := make([]point, len(ms))
+		for i, m := range ms {
+			points[i].m = m
+		}
+		for i := range ms {
+			c.rows = append(c.rows, &judgement{curve: &curve{points: points}, point: i})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		a, b *candidate
+		want bool
+	}{
+		{of(8), of(8), true}, {of(8), of(16), false}, {of(8, 16), of(16), true}, {of(8, 16), of(12), true},
+		{of(8, 16), of(17, 32), false}, {of(8, 16, 24), of(20, 40), true}, {of(8, 64), of(16, 32), true},
+	} {
+		if c.a.overlaps(c.b) != c.want || c.b.overlaps(c.a) != c.want {
+			t.Errorf("m%d to m%d and m%d to m%d: expected %v", c.a.rows[0].m(), c.a.rows[len(c.a.rows)-1].m(), c.b.rows[0].m(), c.b.rows[len(c.b.rows)-1].m(), c.want)
+		}
+	}
+}

@@ -497,3 +497,56 @@ func TestTrafficWeighsStakes(t *testing.T) {
 		t.Errorf("nothing saves %v ms", nothing)
 	}
 }
+
+// TestOnlyKindsAskedFor: where a split pays, it is found unless other kinds alone are asked for.
+func TestOnlyKindsAskedFor(t *testing.T) {
+	w := byM(func(m int) float64 {
+		if m > 256 {
+			return 3 * float64(m)
+		}
+		return float64(m)
+	}, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.sweep(grid(16, 512, 16), 9)
+	for _, c := range []struct {
+		kinds []RemedyKind
+		split bool
+	}{{nil, true}, {[]RemedyKind{RemedySplit}, true}, {[]RemedyKind{RemedyPad, RemedyOther}, false}} {
+		found := false
+		for _, s := range search(t, &machine{world: w}, data, SplitOptions{Kinds: c.kinds}).Stretches {
+			found = found || s.Kind == RemedySplit
+		}
+		if found != c.split {
+			t.Errorf("kinds %v: a split was found: %v", c.kinds, found)
+		}
+	}
+}
+
+// TestWarningsOfAnAudit: a sweep without sentinels is told of, an imported one not; rows that have enough samples are not
+// called too few.
+func TestWarningsOfAnAudit(t *testing.T) {
+	w := byM(func(m int) float64 { return float64(m) }, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	for _, c := range []struct {
+		source string
+		rounds int
+		drift  bool
+		few    bool
+	}{{"", 9, true, false}, {"a.csv", 9, false, false}, {"", 1, true, true}} {
+		data := w.sweep(grid(16, 512, 16), c.rounds)
+		data.Sentinels, data.Meta.Source = nil, c.source
+		a, err := RunAudit(t.Context(), data, Default(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hasWarning(a.Warnings, "too few sentinel samples") != c.drift || hasWarning(a.Warnings, "fewer than") != c.few {
+			t.Errorf("source %q, %d rounds: %v", c.source, c.rounds, a.Warnings)
+		}
+	}
+}
+
+// TestTableOfAnUndatedRun: where a run tells no time, its table bears that of no time.
+func TestTableOfAnUndatedRun(t *testing.T) {
+	tab, err := BuildTable(results.Meta{}, &SplitsResult{})
+	if err != nil || tab.Created != "1970-01-01T00:00:00Z" {
+		t.Errorf("%+v, %v", tab, err)
+	}
+}

@@ -69,3 +69,43 @@ func TestTailsOfEstimates(t *testing.T) {
 	table.Flush()
 	t.Log("\n" + text.String())
 }
+
+// TestEstimateInterval: bounds lie as far off as Student's t says for their confidence, half of what is left on either side.
+func TestEstimateInterval(t *testing.T) {
+	for _, c := range []struct{ confidence, df, t float64 }{{0.95, 10, 2.228139}, {0.99, 10, 3.169273}, {0.95, 30, 2.042272}, {0.9, 5, 2.015048}} {
+		got := estimate{y: 1, se: 0.01, df: c.df}.interval(c.confidence, quantiles{}).log()
+		if math.Abs(got.Mid-1) > 1e-9 || math.Abs(got.Hi-1-0.01*c.t) > 1e-6 || math.Abs(1-got.Lo-0.01*c.t) > 1e-6 {
+			t.Errorf("confidence %g, df %g: %+v, expected 1 ± %g", c.confidence, c.df, got, 0.01*c.t)
+		}
+	}
+}
+
+// TestElasticities: a row that follows the clock otherwise than its neighbours keeps what it says itself, and the others what
+// all say; so does a row of a single sample.
+func TestElasticities(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	rows := make([]track, 21)
+	for i := range rows {
+		beta := 0.2
+		if i == 10 {
+			beta = 0.9
+		}
+		samples := 30
+		if i == 5 {
+			samples = 1
+		}
+		for range samples {
+			x := 0.3 + 0.02*rng.Float64()
+			rows[i].x, rows[i].y = append(rows[i].x, x), append(rows[i].y, 5-beta*x+1e-6*rng.NormFloat64())
+		}
+	}
+	for i, e := range elasticities(rows) {
+		want := 0.2
+		if i == 10 {
+			want = 0.9
+		}
+		if !(math.Abs(e.beta-want) <= 1e-2 && e.se <= 0.05) {
+			t.Errorf("row %d: %+v, expected %g", i, e, want)
+		}
+	}
+}

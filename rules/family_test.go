@@ -238,3 +238,49 @@ func TestBeyond(t *testing.T) {
 		}
 	}
 }
+
+// TestPieces: unnamed kernels are one piece as long as the time is a line in M; a jump begins the next.
+func TestPieces(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		us    []float64 // at M = 100, 200, and so on
+		label string
+		want  []int
+	}{
+		{"a line", []float64{11, 12, 13, 14, 15, 16}, "", []int{0, 0, 0, 0, 0, 0}},
+		{"a jump", []float64{11, 12, 13, 24, 25, 26}, "", []int{0, 0, 0, 1, 1, 1}},
+		{"a jump of which the kernel is known", []float64{11, 12, 13, 24, 25, 26}, "k", []int{0, 0, 0, 0, 0, 0}},
+		{"another slope", []float64{11, 12, 13, 23, 33, 43}, "", []int{0, 0, 0, 0, 0, 0}},
+		{"too few to tell", []float64{11, 24}, "", []int{0, 0}},
+	} {
+		var points []point
+		var of []int
+		for i, us := range c.us {
+			points = append(points, point{m: 100 * (i + 1), label: c.label, us: estimate{math.Log(us), 1e-4, 10}})
+			of = append(of, i)
+		}
+		if got := pieces(points, of); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAlongside: a row is no outlier where both neighbours lie off the line by nearly as much.
+func TestAlongside(t *testing.T) {
+	const near, far = 0.4 * wildStep, 0.6 * wildStep
+	for _, c := range []struct {
+		below, own, above float64 // off the line
+		want              bool
+	}{
+		{1, 1, 1, true}, {1 - near, 1, 1 + near, true}, {0, near, 0, true},
+		{1 - far, 1, 1, false}, {1, 1, 1 - far, false}, {0, far, 0, false}, {0, -far, 0, false},
+	} {
+		l := &line{}
+		for i, off := range []float64{c.below, c.own, c.above} {
+			l.rows = append(l.rows, told{y: float64(i) + off, line: float64(i)})
+		}
+		if got := l.alongside(1); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

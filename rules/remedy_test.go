@@ -414,3 +414,12 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 		}
 	}
 }
+
+// TestSerial: launches wait for one another where the remedy is another kernel or algorithm.
+func TestSerial(t *testing.T) {
+	for kind, want := range map[RemedyKind]bool{RemedySplit: false, RemedyPad: false, RemedyOther: true, RemedyAlgorithm: true} {
+		if got := (Remedy{Kind: kind}).serial(); got != want {
+			t.Errorf("%s: %v", kind, got)
+		}
+	}
+}

@@ -338,3 +338,23 @@ func TestWatchdog(t *testing.T) {
 		t.Error("without a limit nothing is watched")
 	}
 }
+
+// TestNothingGoesOnWhenGivenUp: a goroutine that was given up begins, ends and continues no call.
+func TestNothingGoesOnWhenGivenUp(t *testing.T) {
+	for name, call := range map[string]func(*watchdog){
+		"enter": func(w *watchdog) { w.enter(0, "late") }, "leave": (*watchdog).leave, "beat": (*watchdog).beat,
+	} {
+		w := newWatchdog("sim", time.Hour)
+		w.gone = true
+		went := make(chan bool, 1)
+		go func() {
+			call(w)
+			went <- true
+		}()
+		select {
+		case <-went:
+			t.Errorf("%s came back", name)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -115,6 +115,22 @@ func TestThinKeepsTraffic(t *testing.T) {
 	}
 }
 
+// TestLightenStopsInTime: no more goes than a sixteenth of each series beyond what does not fit.
+func TestLightenStopsInTime(t *testing.T) {
+	for _, c := range []struct{ had, room, want int }{{64, 64, 64}, {64, 60, 60}, {64, 59, 56}, {20, 19, 18}, {20, 0, 4}} {
+		p := &Plan{Series: make([]PlannedSeries, 1)}
+		for m := 1; m <= c.had; m++ {
+			p.Series[0].Ms = append(p.Series[0].Ms, m)
+			p.Traffic = append(p.Traffic, results.Load{M: m, Weight: float64(m)})
+		}
+		p.lighten(func() bool { return len(p.Series[0].Ms) <= c.room })
+		ms := p.Series[0].Ms
+		if len(ms) != c.want || ms[0] != c.had-c.want+1 {
+			t.Errorf("room for %d of %d: %d stay, from %d, expected the last %d", c.room, c.had, len(ms), ms[0], c.want)
+		}
+	}
+}
+
 func TestTrafficOfAPlan(t *testing.T) {
 	beyond := results.Traffic{{M: 1, Weight: 3}, {M: 64, Weight: 1}}
 	p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic, o.Deadline = beyond, time.Minute })
@@ -135,5 +151,25 @@ func TestTrafficOfAPlan(t *testing.T) {
 	// Without a deadline there is time for all, in the order of any plan.
 	if p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic = results.Traffic{{M: 8, Weight: 1}} }); p.staged() {
 		t.Errorf("a step of %v without a deadline", p.Step)
+	}
+}
+
+// TestAssumedSeeds: the smallest Ms all, then each that lies a share or a number of rows further on, and the end.
+func TestAssumedSeeds(t *testing.T) {
+	for _, c := range []struct {
+		from, to, step int
+		want           Batches // behind the first 16
+	}{
+		{1, 16, 1, Batches{}}, {1, 18, 1, Batches{18}}, {101, 124, 1, Batches{121, 124}},
+		{2001, 2081, 1, Batches{2049, 2081}}, {1000, 1200, 10, Batches{1200}},
+	} {
+		var ms Batches
+		for m := c.from; m <= c.to; m += c.step {
+			ms = append(ms, m)
+		}
+		got := assumedSeeds(ms)
+		if n := min(len(ms), wholeBatches); !slices.Equal(got[:n], ms[:n]) || !slices.Equal(got[n:], c.want) {
+			t.Errorf("m%d to m%d: %v, expected %v behind the first", c.from, c.to, got, c.want)
+		}
 	}
 }

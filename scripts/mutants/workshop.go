@@ -2,17 +2,22 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,27 +26,39 @@ import (
 type outcome string
 
 const (
-	dead    outcome = "killed"
-	alive   outcome = "SURVIVES"
-	unbuilt outcome = "unbuilt" // it is no program, and another one is drawn
+	dead  outcome = "killed"
+	alive outcome = "SURVIVES"
 )
 
 // workshop builds and tests mutants.
 type workshop struct {
 	dir, root string
-	usual     map[suite]baseline
+	rooms     map[string]*suite
 }
 
-// suite is the tests of a package, all or the short ones.
+// suite is a package's tests.
 type suite struct {
-	room  string
-	short bool
+	room string
+	// program is the tests with all mutants that could be grafted.
+	program string
+	tests   []test
+	args    []string
+	stale   bool // whether mutants were drawn since the program was built
 }
 
-// baseline is how a suite does as it is.
-type baseline struct {
-	took time.Duration
-	args []string
+// test is one test of a package as it is without a mutant in force.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+// trial is a mutant and the program that has it.
+type trial struct {
+	numbered
+	program string
+	// own says that the program has this mutant alone, always in force.
+	own bool
 }
 
 func newWorkshop() (*workshop, error) {
@@ -50,64 +67,240 @@ func newWorkshop() (*workshop, error) {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "mutants-")
-	return &workshop{dir: dir, root: root, usual: map[suite]baseline{}}, err
+	return &workshop{dir: dir, root: root, rooms: map[string]*suite{}}, err
 }
 
 func (w *workshop) close() { os.RemoveAll(w.dir) }
 
-// outcome builds a mutant and runs the tests of its package until the first that fails.
-func (w *workshop) outcome(ctx context.Context, m mutant) (outcome, string, error) {
-	src, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", "", err
+// prepare builds the first n mutants that are programs. skipped is called with each of the others and the compiler's reason.
+func (w *workshop) prepare(ctx context.Context, from []mutant, n int, skipped func(m mutant, why string)) ([]trial, error) {
+	var out []trial
+	next := 0
+	for {
+		for len(out) < n && next < len(from) {
+			m := from[next]
+			next++
+			out = append(out, trial{numbered: numbered{m, next}})
+			if w.rooms[m.room] == nil {
+				w.rooms[m.room] = &suite{room: m.room, program: w.path(m.room)}
+			}
+			w.rooms[m.room].stale = true
+		}
+		before := len(out)
+		for _, room := range slices.Sorted(maps.Keys(w.rooms)) {
+			if w.rooms[room].stale {
+				why, err := w.graftAll(ctx, w.rooms[room], out)
+				if err != nil {
+					return nil, err
+				}
+				out = slices.DeleteFunc(out, func(t trial) bool {
+					if why[t.number] != "" {
+						skipped(t.mutant, why[t.number])
+					}
+					return why[t.number] != ""
+				})
+			}
+		}
+		if len(out) == before || len(out) == 0 {
+			return out, nil
+		}
 	}
-	changed := slices.Concat(src[:m.start], []byte(m.with), src[m.end:])
-	program := filepath.Join(w.dir, "mutant.test")
-	problem, err := w.build(ctx, program, m.room, m.file, changed)
-	if err != nil || problem != "" {
-		return unbuilt, problem, err
+}
+
+// path is where the tests of a package, or of a part of its name, are compiled to.
+func (w *workshop) path(name string) string {
+	return filepath.Join(w.dir, strings.ReplaceAll(name, "/", "_")+".test")
+}
+
+var inMutant = regexp.MustCompile(`(?m)mutant(\d+)\.go:\d+(?::\d+)?: (.*)$`)
+
+// graftAll builds the tests of a package with all of its mutants, and those that can't be grafted one by one. unbuilt has the
+// compiler's reason for the mutants that are no programs.
+func (w *workshop) graftAll(ctx context.Context, s *suite, trials []trial) (unbuilt map[int]string, err error) {
+	s.stale = false
+	byFile := map[string][]numbered{}
+	place := map[int]int{}
+	for i, t := range trials {
+		if t.room == s.room {
+			byFile[t.file] = append(byFile[t.file], t.numbered)
+			place[t.number] = i
+		}
 	}
-	for _, short := range []bool{true, false} {
-		usual, err := w.baseline(ctx, m.room, short)
+	unbuilt = map[int]string{}
+	for {
+		files := map[string][]byte{}
+		name := ""
+		for file, own := range byFile {
+			own = slices.DeleteFunc(slices.Clone(own), func(m numbered) bool { return unbuilt[m.number] != "" })
+			src, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			name = string(packageClause.FindSubmatch(src)[1])
+			grafted, ungrafted, err := graft(file, src, own)
+			if err != nil {
+				return nil, err
+			}
+			files[file] = grafted
+			for _, m := range ungrafted {
+				t := &trials[place[m.number]]
+				if t.own {
+					continue
+				}
+				t.own, t.program = true, w.path(fmt.Sprint(m.number))
+				changed := slices.Concat(src[:m.start], []byte(m.with), src[m.end:])
+				problem, err := w.build(ctx, t.program, s.room, map[string][]byte{file: changed})
+				if err != nil {
+					return nil, err
+				}
+				if problem != "" {
+					lines := strings.Split(strings.TrimSpace(problem), "\n")
+					unbuilt[m.number] = lines[min(1, len(lines)-1)]
+				}
+			}
+		}
+		files[path.Join(s.room, "mutant_in_force.go")] = chooser(name)
+		problem, err := w.build(ctx, s.program, s.room, files)
 		if err != nil {
-			return "", "", err
+			return nil, err
+		}
+		if problem == "" {
+			break
+		}
+		found := inMutant.FindAllStringSubmatch(problem, -1)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: its tests can't be built with mutants: %s", s.room, problem)
+		}
+		for _, f := range found {
+			if n, err := strconv.Atoi(f[1]); err == nil {
+				unbuilt[n] = f[2]
+			}
+		}
+	}
+	for _, i := range place {
+		if !trials[i].own {
+			trials[i].program = s.program
+		}
+	}
+	return unbuilt, nil
+}
+
+var packageClause = regexp.MustCompile(`(?m)^package (\w+)`)
+
+// measure runs each test of a package alone, as it is, and notes how long it takes and which mutants it reaches. Of all tests
+// those that match count, where that is not empty.
+func (w *workshop) measure(ctx context.Context, s *suite, match string, jobs int) error {
+	if rapid, err := usesRapid(s.room); err != nil {
+		return err
+	} else if rapid {
+		s.args = []string{"-rapid.nofailfile"} // which it would write into the tree
+	}
+	list, err := exec.CommandContext(ctx, s.program, "-test.list", "^(Test|Example|Fuzz)").Output()
+	if err != nil {
+		return fmt.Errorf("list the tests of %s: %w", s.room, err)
+	}
+	counts, err := regexp.Compile(match)
+	if err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	for _, name := range strings.Fields(string(list)) {
+		if name != "TestMain" && counts.MatchString(name) {
+			s.tests = append(s.tests, test{name: name, reaches: map[int]bool{}})
+		}
+	}
+	err = inParallel(jobs, len(s.tests), func(i int) error {
+		t := &s.tests[i]
+		file := w.path(path.Join("reached", s.room, t.name))
+		const most = 10 * time.Minute
+		for again := range 2 { // a test that needs time to itself may have had none
+			began := time.Now()
+			out, err := w.test(ctx, s.room, s.program, most, s.arguments(*t), reachedVariable+"="+file)
+			t.took = time.Since(began)
+			if err == nil {
+				break
+			}
+			if again > 0 || ctx.Err() != nil {
+				return fmt.Errorf("the tests of %s fail without any mutant: %s", s.room, firstFailure(out, err))
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		for _, line := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(line)
+			if err != nil {
+				return fmt.Errorf("%s of %s: the mutants that it reached: %w", t.name, s.room, err)
+			}
+			t.reaches[n] = true
+		}
+		return nil
+	})
+	slices.SortFunc(s.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	return err
+}
+
+// arguments are those by which a test program runs some tests until the first that fails.
+func (s *suite) arguments(tests ...test) []string {
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.name
+	}
+	return append([]string{"-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}, s.args...)
+}
+
+// outcome runs the tests of a mutant's package that reach it, the fastest first, until one fails.
+func (w *workshop) outcome(ctx context.Context, t trial) (outcome, string, error) {
+	s := w.rooms[t.room]
+	var reach []test
+	for _, one := range s.tests {
+		if t.own || one.reaches[t.number] {
+			reach = append(reach, one)
+		}
+	}
+	if len(reach) == 0 {
+		return alive, "no test reaches it", nil
+	}
+	var env []string
+	if !t.own {
+		env = append(env, fmt.Sprintf("%s=%d", inForceVariable, t.number))
+	}
+	for done, most := 0, time.Second; done < len(reach); most *= 4 {
+		var took time.Duration
+		from := done
+		for done < len(reach) && (done == from || took+reach[done].took <= most) {
+			took += reach[done].took
+			done++
 		}
 		// A mutant that goes round in circles is noticed by whoever waits for it.
 		const slower, start = 4, 20 * time.Second
-		out, err := w.test(ctx, m.room, program, slower*usual.took+start, usual.args)
+		out, err := w.test(ctx, t.room, t.program, slower*took+start, s.arguments(reach[from:done]...), env...)
 		if err != nil {
 			return dead, firstFailure(out, err), ctx.Err()
 		}
 	}
-	return alive, "all tests pass", nil
+	return alive, fmt.Sprintf("%d tests pass", len(reach)), nil
 }
 
-// baseline runs a suite unchanged, once.
-func (w *workshop) baseline(ctx context.Context, room string, short bool) (baseline, error) {
-	if b, done := w.usual[suite{room, short}]; done {
-		return b, nil
+// inParallel calls f with each number below n, jobs of them at a time, and returns the first error.
+func inParallel(jobs, n int, f func(i int) error) error {
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	for range jobs {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && failed.Load() == nil; i = int(next.Add(1)) - 1 {
+				if err := f(i); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
 	}
-	b := baseline{args: []string{"-test.failfast"}}
-	if short {
-		b.args = append(b.args, "-test.short")
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
 	}
-	if rapid, err := usesRapid(room); err != nil {
-		return b, err
-	} else if rapid {
-		b.args = append(b.args, "-rapid.nofailfile") // which it would write into the tree
-	}
-	program := filepath.Join(w.dir, "unchanged.test")
-	if problem, err := w.build(ctx, program, room, "", nil); err != nil || problem != "" {
-		return b, fmt.Errorf("%s: its tests can't be built: %s: %w", room, problem, err)
-	}
-	const most = 20 * time.Minute
-	began := time.Now()
-	if out, err := w.test(ctx, room, program, most, b.args); err != nil {
-		return b, fmt.Errorf("the tests of %s fail without any mutant: %s", room, firstFailure(out, err))
-	}
-	b.took = time.Since(began)
-	w.usual[suite{room, short}] = b
-	return b, nil
+	return nil
 }
 
 func usesRapid(room string) (bool, error) {
@@ -127,25 +320,29 @@ func usesRapid(room string) (bool, error) {
 	return false, nil
 }
 
-// build compiles a package's tests with one file changed. problem says why the change is no program.
-func (w *workshop) build(ctx context.Context, program, room, file string, changed []byte) (problem string, err error) {
-	args := []string{"test", "-c", "-vet=off", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", program}
-	if file != "" {
-		source, overlay := filepath.Join(w.dir, "source.go"), filepath.Join(w.dir, "overlay.json")
-		text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(w.root, file): source}})
-		if err == nil {
-			err = errors.Join(os.WriteFile(source, changed, 0o644), os.WriteFile(overlay, text, 0o644))
-		}
-		if err != nil {
+// build compiles a package's tests with other contents of some files. problem is what the compiler says where they are no program.
+func (w *workshop) build(ctx context.Context, program, room string, files map[string][]byte) (problem string, err error) {
+	replace := map[string]string{}
+	for file, changed := range files {
+		source := filepath.Join(w.dir, "source_"+strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(source, changed, 0o644); err != nil {
 			return "", err
 		}
-		args = append(args, "-overlay", overlay)
+		replace[filepath.Join(w.root, file)] = source
 	}
-	out, err := exec.CommandContext(ctx, "go", append(args, "./"+room)...).CombinedOutput()
+	overlay := filepath.Join(w.dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(overlay, text, 0o644)
+	}
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=all=-dwarf=false", "-ldflags=-s -w",
+		"-overlay", overlay, "-o", program, "./"+room).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return lines[min(1, len(lines)-1)], nil
+		return string(out), nil
 	}
 	return "", err
 }
@@ -155,7 +352,7 @@ const mostMemory = 6 << 30
 
 // test runs a test program in its package's folder, for a time and in a memory that are bounded, with all processes
 // that it starts.
-func (w *workshop) test(ctx context.Context, room, program string, most time.Duration, args []string) (string, error) {
+func (w *workshop) test(ctx context.Context, room, program string, most time.Duration, args []string, env ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("not done after %v", most.Round(time.Second)))
 	defer cancel()
 	temp, err := os.MkdirTemp(w.dir, "temp-")
@@ -164,7 +361,7 @@ func (w *workshop) test(ctx context.Context, room, program string, most time.Dur
 	}
 	defer os.RemoveAll(temp)
 	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.Env = filepath.Join(w.root, room), append(os.Environ(), "TMPDIR="+temp)
+	c.Dir, c.Env = filepath.Join(w.root, room), append(append(os.Environ(), "TMPDIR="+temp), env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	var out bytes.Buffer
