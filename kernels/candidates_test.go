@@ -26,6 +26,11 @@ func TestSides(t *testing.T) {
 	of := func(blocks int, cluster [3]int) Choice {
 		return Choice{Tiling: Tiling{Tile: [3]int{256, 64, 64}}, Cluster: cluster, Grid: [3]int{blocks, 1, 1}}
 	}
+	parts := func(blocks int) Choice {
+		c := of(blocks, [3]int{})
+		c.Split = 4
+		return c
+	}
 	for _, c := range []struct {
 		name   string
 		choice Choice
@@ -39,6 +44,9 @@ func TestSides(t *testing.T) {
 		{"a whole cluster more", of(33, [3]int{3, 1, 1}), 300, 1024, 1},
 		{"clusters along the other axes", of(33, [3]int{1, 3, 1}), 300, 1024, 1},
 		{"parts of a cluster", of(34, [3]int{3, 1, 1}), 300, 1024, 0},
+		{"parts along K", parts(64), 300, 1024, 1},
+		{"parts along K, turned", parts(60), 300, 1024, -1},
+		{"parts along K that fit neither", parts(65), 300, 1024, 0},
 		{"no blocks", of(0, [3]int{}), 256, 1024, 0},
 	} {
 		if got := c.choice.Sides(c.m, c.n); got != c.want {
