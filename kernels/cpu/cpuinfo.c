@@ -60,7 +60,7 @@ uint32_t ga_cpu_family(void) {
   memcpy(name + 4, &d, 4);
   memcpy(name + 8, &c, 4);
   if (strcmp(name, "AuthenticAMD") == 0) vendor = 1u << 31;
-  else if (strcmp(name, "GenuineIntel") == 0) vendor = 1u << 30;
+  else if (strcmp(name, "GenuineIntel") == 0) vendor = GA_CPU_INTEL;
   else return 0;
   __get_cpuid(1, &a, &b, &c, &d);
   uint32_t family = a >> 8 & 15, model = a >> 4 & 15;

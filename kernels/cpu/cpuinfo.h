@@ -24,8 +24,10 @@ enum {
 // instruction set counts when the operating system saves its registers too.
 uint32_t ga_cpu_features(void);
 
+enum { GA_CPU_INTEL = 1 << 30 };
+
 // ga_cpu_family returns family << 8 | model as CPUID's displayed values, with
-// bit 31 set for AMD and bit 30 for Intel; 0 for anything else.
+// bit 31 set for AMD and bit 30, GA_CPU_INTEL, for Intel; 0 for anything else.
 uint32_t ga_cpu_family(void);
 
 // ga_amx_request asks the kernel for the tile registers on behalf of all threads
