@@ -88,7 +88,8 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 				at, faults := 1, 0
 				for step := 1; ; at += step {
 					var launches atomic.Int64
-					d := wrap(simulated(failing(t, way, func(kernels.Problem) bool { return launches.Add(1) == int64(at) })))
+					here := int64(at) // what hangs asks later
+					d := wrap(simulated(failing(t, way, func(kernels.Problem) bool { return launches.Add(1) == here })))
 					p := planned(t, d, "1:2", func(o *Options) { o.Sentinel.SettleWindow, o.Sentinel.SettleCap = time.Millisecond, 3*time.Millisecond })
 					run := newRun(t, p)
 					_, err := startOn(d, p, run, limitOf(way))
