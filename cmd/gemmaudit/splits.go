@@ -179,9 +179,11 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 			if err := run.Close(); err != nil {
 				return err
 			}
-			if run, err = a.openRun(path, true); err != nil {
+			writable, err := a.openRun(path, true)
+			if err != nil {
 				return err
 			}
+			run = writable
 			outdated = undone{} // it is renewed
 		}
 		if found, err = a.findSplits(ctx, run, cfg, search, execute, o.given("execute")); err != nil {
