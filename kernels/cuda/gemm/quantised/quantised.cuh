@@ -112,7 +112,7 @@ struct Product {
             prefetchMap(&p.tokens);
             for (int s = 0; s < p.stages; s++) {
                 barrierInit(full + 8 * s, 1);
-                barrierInit(empty + 8 * s, CONSUMER_WARPS);
+                barrierInit(empty + 8 * s, 32 * CONSUMER_WARPS);
             }
             barrierInitFence();
             fillWeights();
@@ -205,9 +205,9 @@ struct Product {
         for (int i = 0; i < TOKENS / 2; i++) asm volatile("" : "+f"(sums[i])::"memory");
     }
 
-    __device__ __forceinline__ void release(uint32_t bar) const {
-        if (threadIdx.x % 32 == 0) barrierArrive(bar + (empty - full));
-    }
+    // release says that this thread is done with a stage. Each lane says it for itself: one lane's arrival does not
+    // order the others' reads, and a __syncwarp before it would have wgmmas run one by one.
+    __device__ __forceinline__ void release(uint32_t bar) const { barrierArrive(bar + (empty - full)); }
 
     // Unit is a thread's weights of one step; scales of several groups stay in shared memory.
     struct Unit {
