@@ -26,41 +26,58 @@ func TestStoppedProcess(t *testing.T) {
 		t.Skip("this system counts a thread's time in ticks")
 	}
 	for _, threads := range []string{"1", "2"} {
-		const stop = 300 * time.Millisecond
-		c := exec.Command(os.Args[0], "-test.run", "^TestStoppedProcess$")
-		c.Env = append(os.Environ(), variable+"="+threads)
-		out, err := c.StdoutPipe()
-		if err == nil {
-			err = c.Start()
+		// Where other processes run, too, the stop may find a thread that waits for another, which loses nothing by it.
+		var problem string
+		for range 5 {
+			lostMS, blockMS, word := stopInBlock(t, variable+"="+threads)
+			if lostMS >= 0.9*1e3*stopped.Seconds() && lostMS <= 1.05*blockMS && word != "nothing" {
+				problem = ""
+				break
+			}
+			problem = fmt.Sprintf("%s threads: lost %g of %g ms, %q; it was stopped for %v", threads, lostMS, blockMS, word, stopped)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		lines.Scan() // the block begins
-		time.Sleep(100 * time.Millisecond)
-		if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(stop)
-		if err := c.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		lines.Scan()
-		var lostMS, blockMS float64
-		var word string
-		if _, err := fmt.Sscan(lines.Text(), &lostMS, &blockMS, &word); err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		for lines.Scan() {
-		}
-		if err := c.Wait(); err != nil {
-			t.Error(err)
-		}
-		if lostMS < 0.9*1e3*stop.Seconds() || lostMS > 1.05*blockMS || word == "nothing" {
-			t.Errorf("%s threads: lost %g of %g ms, %q; it was stopped for %v", threads, lostMS, blockMS, word, stop)
+		if problem != "" {
+			t.Error(problem)
 		}
 	}
+}
+
+// stopped is how long a process is stopped.
+const stopped = 300 * time.Millisecond
+
+// stopInBlock stops a process of its own in the middle of a block, and returns what that says: how much it lost of how long a
+// block, in milliseconds, and the first word of why.
+func stopInBlock(t *testing.T, variable string) (lostMS, blockMS float64, word string) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run", "^TestStoppedProcess$")
+	c.Env = append(os.Environ(), variable)
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan() // the block begins
+	time.Sleep(100 * time.Millisecond)
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(stopped)
+	if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	lines.Scan()
+	if _, err := fmt.Sscan(lines.Text(), &lostMS, &blockMS, &word); err != nil {
+		t.Fatalf("%q: %v", lines.Text(), err)
+	}
+	for lines.Scan() {
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	return lostMS, blockMS, word
 }
 
 // runLongBlock prints when a block begins, and what it lost.

@@ -18,10 +18,11 @@ const ga_form *ga_form_for(ga_dtype t, unsigned isa) {
 const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa) {
 #if defined(__x86_64__)
   if (isa & GA_ISA_AVX512 && isa & GA_ISA_BF16) {
-    if (t == GA_BF16) return &ga_avx512_bf16_few;
-    // Intel's VDPBF16PS takes too long to do two for one look-up: on Sapphire Rapids floats have 8.0 weights of 4 bits
-    // a cycle and pairs 4.9, on Zen 5 pairs are ahead (BenchmarkQuantisedInCache).
-    if (t == GA_FP16 && bits == 4 && !(ga_cpu_family() & GA_CPU_INTEL)) return &ga_avx512_split_few;
+    // Intel's VDPBF16PS takes longer than a look-up saves: on Sapphire Rapids floats have 8 weights of 4 bits a cycle,
+    // pairs of bf16 4.6 and of fp16, two products for one look-up, 4.9; on Zen 5 pairs are ahead (BenchmarkQuantisedInCache).
+    int pairs = bits != 4 || !(ga_cpu_family() & GA_CPU_INTEL);
+    if (t == GA_BF16 && pairs) return &ga_avx512_bf16_few;
+    if (t == GA_FP16 && pairs && bits == 4) return &ga_avx512_split_few;
   }
   if (isa & GA_ISA_AVX512) return &ga_avx512_few;
   if (isa & GA_ISA_AVX2) return &ga_avx2_few;
