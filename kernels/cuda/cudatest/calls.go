@@ -81,6 +81,7 @@ func CheckCall(a planning.Arch, c planning.Call) error {
 // GPUs that much is tried on.
 var (
 	H200 = planning.Arch{CC: 90, SMs: 132, SharedMax: 227 << 10, L2: 60 << 20, ClockMHz: 1980, Bandwidth: 4800e9}
+	H100 = planning.Arch{CC: 90, SMs: 132, SharedMax: 227 << 10, L2: 50 << 20, ClockMHz: 1980, Bandwidth: 3350e9}
 	T4   = planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10, L2: 4 << 20, ClockMHz: 1590, Bandwidth: 320e9}
 )
 

@@ -3,6 +3,7 @@ package hopper
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -73,6 +74,16 @@ func clustersThatFit(a planning.Arch, size int) int {
 	return a.SMs / size
 }
 
+// smallMTilesOf are the tiles of a type.
+func smallMTilesOf(d kernels.DType) []smallMTile {
+	if d.Size() == 2 {
+		return smallMAllTiles
+	}
+	return smallMTiles
+}
+
+var smallMAllTiles = slices.Concat(smallMTiles, smallMTilesBetween)
+
 // smallMChoices are the tiles, clusters and divisions of K that may be best for p.
 func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
 	var all []smallMChoice
@@ -80,7 +91,7 @@ func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
 		return nil
 	}
 	bytes := p.K * p.DType.Size()
-	for _, t := range smallMTiles {
+	for _, t := range smallMTilesOf(p.DType) {
 		for _, cluster := range smallMClusters {
 			c := smallMChoice{
 				smallMTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,

@@ -29,3 +29,29 @@
     K(__VA_ARGS__, 128, 192) \
     K(__VA_ARGS__, 128, 224) \
     K(__VA_ARGS__, 128, 256)
+
+// Those between them, for types of 16 bits.
+#define GA_SMALL_M_TILES_BETWEEN(K, ...) \
+    K(__VA_ARGS__, 64, 40) \
+    K(__VA_ARGS__, 64, 56) \
+    K(__VA_ARGS__, 64, 72) \
+    K(__VA_ARGS__, 64, 88) \
+    K(__VA_ARGS__, 64, 104) \
+    K(__VA_ARGS__, 64, 120) \
+    K(__VA_ARGS__, 128, 40) \
+    K(__VA_ARGS__, 128, 56) \
+    K(__VA_ARGS__, 128, 88) \
+    K(__VA_ARGS__, 128, 104) \
+    K(__VA_ARGS__, 128, 120) \
+    K(__VA_ARGS__, 128, 136) \
+    K(__VA_ARGS__, 128, 144) \
+    K(__VA_ARGS__, 128, 152) \
+    K(__VA_ARGS__, 128, 168) \
+    K(__VA_ARGS__, 128, 176) \
+    K(__VA_ARGS__, 128, 184) \
+    K(__VA_ARGS__, 128, 200) \
+    K(__VA_ARGS__, 128, 208) \
+    K(__VA_ARGS__, 128, 216) \
+    K(__VA_ARGS__, 128, 232) \
+    K(__VA_ARGS__, 128, 240) \
+    K(__VA_ARGS__, 128, 248)

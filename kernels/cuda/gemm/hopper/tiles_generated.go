@@ -82,3 +82,30 @@ var smallMTiles = []smallMTile{
 	{rows: 128, tokens: 224},
 	{rows: 128, tokens: 256},
 }
+
+// smallMTilesBetween is those between them, for types of 16 bits.
+var smallMTilesBetween = []smallMTile{
+	{rows: 64, tokens: 40},
+	{rows: 64, tokens: 56},
+	{rows: 64, tokens: 72},
+	{rows: 64, tokens: 88},
+	{rows: 64, tokens: 104},
+	{rows: 64, tokens: 120},
+	{rows: 128, tokens: 40},
+	{rows: 128, tokens: 56},
+	{rows: 128, tokens: 88},
+	{rows: 128, tokens: 104},
+	{rows: 128, tokens: 120},
+	{rows: 128, tokens: 136},
+	{rows: 128, tokens: 144},
+	{rows: 128, tokens: 152},
+	{rows: 128, tokens: 168},
+	{rows: 128, tokens: 176},
+	{rows: 128, tokens: 184},
+	{rows: 128, tokens: 200},
+	{rows: 128, tokens: 208},
+	{rows: 128, tokens: 216},
+	{rows: 128, tokens: 232},
+	{rows: 128, tokens: 240},
+	{rows: 128, tokens: 248},
+}
