@@ -17,7 +17,7 @@ import (
 func plannedProblems(t *testing.T, d kernels.DType) []gemm.Problem {
 	var out []gemm.Problem
 	extents := []int{1, 3, 8, 16, 17, 64, 100, 128, 256, 1000, 4096, 14336, 32768}
-	for _, m := range append(extents[:len(extents):len(extents)], 190, 220) {
+	for _, m := range append(extents[:len(extents):len(extents)], 180, 190, 220) {
 		for _, n := range extents {
 			for _, k := range []int{1, 7, 64, 129, 4096, 14336} {
 				for _, o := range []gemm.Alignment{{A: 16, C: 16}, {A: d.Size(), C: d.Output().Size()}, {A: 16, C: 4}} {

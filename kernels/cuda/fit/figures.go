@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
@@ -26,6 +27,50 @@ func (g *group) regret(e expectation) float64 {
 		return g.worst() - g.best()
 	}
 	return g.times[e.pick].log - g.best()
+}
+
+// rival is what other families have for a case, as logarithms of seconds.
+type rival struct {
+	least float64 // that is expected of any of their candidates
+	log   float64 // measured, of the candidate of which that is expected
+	best  float64 // that was measured
+}
+
+// rivals are those of each group as a card's models expect; a group without another of its case has one that is never picked.
+func (s *samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
+	expected, err := s.expected(s.groups, card)
+	if err != nil {
+		return nil, err
+	}
+	of := map[candidates.Case][]int{}
+	for i, g := range s.groups {
+		of[g.c] = append(of[g.c], i)
+	}
+	all := make([]rival, len(groups))
+	for i, g := range groups {
+		r := rival{least: math.Inf(1), best: math.Inf(1)}
+		for _, j := range of[g.c] {
+			other := s.groups[j]
+			if other == g {
+				continue
+			}
+			if e := expected[j]; e.least < r.least {
+				r.least, r.log = e.least, other.best()+other.regret(e)
+			}
+			r.best = min(r.best, other.best())
+		}
+		all[i] = r
+	}
+	return all, nil
+}
+
+// regretBeside is the logarithm of the time of what auto picks, of this group or of its rival, over the fastest of both.
+func (g *group) regretBeside(r rival, e expectation) float64 {
+	picked := g.best() + g.regret(e)
+	if r.least < e.least {
+		picked = r.log
+	}
+	return picked - min(g.best(), r.best)
 }
 
 // assess makes the figures of the groups that are held out, or of those that are not. moved

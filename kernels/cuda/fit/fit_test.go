@@ -371,3 +371,25 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRegretBeside: what auto picks is the group's own candidate or its rival's, whichever is expected to be faster.
+func TestRegretBeside(t *testing.T) {
+	g := &group{times: []measured{{log: 1.0}, {log: 1.2}}}
+	for name, c := range map[string]struct {
+		rival rival
+		own   expectation
+		want  float64
+	}{
+		"own, and the fastest":            {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: 0}, 0},
+		"own, but the rival is faster":    {rival{least: 2, log: 0.7, best: 0.6}, expectation{least: 0.9, pick: 0}, 0.4},
+		"own, not the fastest":            {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: 1}, 0.2},
+		"the rival's, which is slower":    {rival{least: 0.8, log: 1.5, best: 1.4}, expectation{least: 0.9, pick: 0}, 0.5},
+		"the rival's, which is faster":    {rival{least: 0.8, log: 0.5, best: 0.5}, expectation{least: 0.9, pick: 1}, 0},
+		"no other family":                 {rival{least: math.Inf(1), best: math.Inf(1)}, expectation{least: 0.9, pick: 1}, 0.2},
+		"own, of a plan without measures": {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: -1}, 0.2},
+	} {
+		if got := g.regretBeside(c.rival, c.own); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -7,7 +7,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 )
 
-// What is minimized: the mean of robust squares of log time, plus the mean regret, plus a
+// What is minimized: the mean of robust squares of log time, plus the mean regret, half of it
+// within the family and half of it among all families, plus a
 // pull towards where the fit began, so that constants to which no time is sensitive stay.
 const (
 	// robust is the error beyond which errors count in proportion: few models are right
@@ -26,6 +27,7 @@ type problem struct {
 	constants []string          // that move something
 	touched   touched           // by the constants
 	fitted    touched           // what is not held out of that
+	rivals    []rival           // of each group that is fitted to
 	weights   float64           // sum of what is fitted to
 	start     []float64         // logarithms of the constants
 	origin    []float64         // to where they are pulled
@@ -87,7 +89,8 @@ func newProblem(s *samples, model string, card, origin *calibration.Card, evalua
 		}
 	}
 	p.best = p.start
-	return p, nil
+	p.rivals, err = s.rivals(p.fitted.groups, card)
+	return p, err
 }
 
 // moved tells the times that are expected to be others when constants of a model are larger or
@@ -163,7 +166,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 				at.smooth += t.weight * huber(r) / p.weights
 			}
 		}
-		regret += g.regret(expected[i])
+		regret += (g.regret(expected[i]) + g.regretBeside(p.rivals[i], expected[i])) / 2
 	}
 	for i := range x {
 		at.smooth += pullWeight * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
