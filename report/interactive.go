@@ -172,7 +172,7 @@ func newInteractive(in Input) *interactive {
 	}
 	remedies := map[results.SeriesKey][]rules.Remedy{}
 	if in.Splits != nil {
-		for _, r := range allRemedies(in.Splits) {
+		for _, r := range allRemedies(in.Splits.Whole()) { // a finding has its remedy whatever is listed
 			remedies[r.Series] = append(remedies[r.Series], r.Remedy)
 		}
 	}

@@ -2,8 +2,11 @@ package report
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -45,5 +48,20 @@ func TestOverview(t *testing.T) {
 	}
 	if n := strings.Count(csv.String(), "\n"); n != 4 {
 		t.Errorf("%d lines of CSV for 3 cases:\n%s", n, csv.String())
+	}
+}
+
+// What is listed changes no count of the verdicts, and a finding has its remedy whatever remedies are listed.
+func TestCountsAreOfAllThatWasFound(t *testing.T) {
+	whole := fixtureAudit()
+	some := whole.Showing(whole.Findings[:1], &rules.Selection{Top: 1, Shown: 1, Of: len(whole.Findings)})
+	if a, b := verdictSheet(whole).Rows, verdictSheet(some).Rows; !reflect.DeepEqual(a, b) {
+		t.Errorf("the verdicts are %v, of one finding that is listed %v", a, b)
+	}
+	in := fixtureInput()
+	want := newInteractive(in).Findings[0].Remedy
+	in.Splits = in.Splits.Showing(nil, nil, nil, &rules.Selection{Top: 1})
+	if got := newInteractive(in).Findings[0].Remedy; want == "" || got != want {
+		t.Errorf("the remedy is %q, where none is listed %q", want, got)
 	}
 }

@@ -151,9 +151,9 @@ function drawCard(f) {
   if (!canvas || !b) return;
   const c = colours(), width = Math.min(520, canvas.parentElement.clientWidth), height = 140, g = sized(canvas, width, height);
   const inside = nearest(f.series, f.from), end = nearest(f.series, f.to), around = Math.max(8, end - inside + 1);
-  const first = Math.max(b.at, inside - around), last = Math.min(b.at + b.rows - 1, end + around);
+  const left = 56, first = Math.max(b.at, inside - around), last = Math.min(b.at + b.rows - 1, end + around);
   if (last < first) return;
-  const x = i => 48 + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - 60);
+  const x = i => left + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - left - 12);
   let high = 0, low = Infinity;
   for (let i = first; i <= last; i++) for (const v of [column('mfu')[i], column('expected')[i]]) if (v > 0) { high = Math.max(high, v); low = Math.min(low, v); }
   if (!high) return;
@@ -179,9 +179,9 @@ function drawCard(f) {
   path('mfu', c.series[0], []);
   g.fillStyle = c.text;
   g.textAlign = 'left';
-  g.fillText('m ' + ms[first], 48, height - 6);
+  g.fillText('m ' + ms[first], left, height - 6);
   g.textAlign = 'right';
   g.fillText('m ' + ms[last], width - 10, height - 6);
-  g.fillText((100 * high).toFixed(1) + ' %', 40, y(high) + 4);
-  g.fillText((100 * low).toFixed(1) + ' %', 40, y(low) + 2);
+  g.fillText((100 * high).toFixed(1) + ' %', left - 8, y(high) + 4);
+  g.fillText((100 * low).toFixed(1) + ' %', left - 8, y(low) + 2);
 }
