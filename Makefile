@@ -314,7 +314,7 @@ tour: build
 # A page that unpacks itself, of each run file: RUNS holds NAME.db, docs/gallery then NAME.html.
 RUNS ?= out/gallery
 gallery: build
-	GEMMAUDIT=bin/gemmaudit scripts/gallery.sh pages '$(RUNS)'
+	GEMMAUDIT='$(CURDIR)/bin/gemmaudit' scripts/gallery.sh pages '$(RUNS)'
 
 # Both need a C compiler of the other machine; the second runs its program under qemu.
 release:

@@ -30,7 +30,7 @@ import (
 const chromiumRequired = "GEMMAUDIT_CHROMIUM_REQUIRED"
 
 // browserLimit is a limit on what takes some seconds.
-const browserLimit = 45 * time.Second
+const browserLimit = 3 * time.Minute
 
 // startBrowser opens a Chromium, which all tabs of a test share. Without one the test is skipped.
 func startBrowser(t testing.TB) context.Context {

@@ -136,8 +136,9 @@ func driftRange(samples, lines []float64) (lo, hi float64) {
 	if n := len(samples); n > 0 {
 		sorted := append([]float64(nil), samples...)
 		sort.Float64s(sorted)
-		// Nothing beyond one and a half times the range of the middle nine tenths is shown.
-		least, most := sorted[n/20], sorted[n-1-n/20]
+		// Nothing beyond one and a half times the range of the middle nine tenths is shown, of few samples of all but the outermost.
+		out := max(n/20, min(1, n/8))
+		least, most := sorted[out], sorted[n-1-out]
 		lo = math.Min(lo, math.Max(sorted[0], 1.5*least))
 		hi = math.Max(hi, math.Min(sorted[n-1], 1.5*math.Max(most, 0)))
 	}

@@ -108,9 +108,9 @@ func (c *Curve) shown() []rules.Finding {
 			if slices.Contains(barred, f.Rule) || (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
 				continue
 			}
-			// Another rule that says the same of the same rows adds nothing.
+			// Another rule that says the same of rows of these adds nothing.
 			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
-				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
+				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.FromM && f.ToM <= o.ToM
 			}) {
 				continue
 			}

@@ -6,7 +6,7 @@
 #                                            CARD is a short name, such as h200.
 #   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db. PAGES is another folder for them
 #
-# GEMMAUDIT is the program (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
+# Pages hold the command of the run and no name of the machine. GEMMAUDIT is the program, with its path from / or on the PATH (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
 set -euo pipefail
 gemmaudit=${GEMMAUDIT:-gemmaudit}
 
@@ -23,8 +23,8 @@ verdict() {
 measure() {
   local name=$1
   shift
-  verdict "$gemmaudit" run --device "${DEVICE:-cuda:0}" --kernel cublas,auto --block 1ms --images png --out "$folder/$name" "$@"
-  cp "$folder/$name/run.db" "$folder/$name.db"
+  verdict "$gemmaudit" run --device "${DEVICE:-cuda:0}" --kernel cublas,auto --block 1ms --images png --out "$name" "$@"
+  cp "$name/run.db" "$name.db"
 }
 
 (( $# >= 1 )) || fail "expected measure CARD FOLDER, or pages FOLDER"
@@ -32,8 +32,9 @@ case $1 in
 measure)
   (( $# == 3 )) || fail "expected measure CARD FOLDER"
   [[ $2 =~ ^[a-z0-9][a-z0-9-]*$ ]] || fail "the card is $2: expected a short name of small letters, digits and hyphens, such as h200"
-  card=$2 folder=$3
-  mkdir -p "$folder"
+  card=$2
+  mkdir -p "$3"
+  cd "$3" # so that no path stands in the page
   measure "$card-article" --shape n14336k4096,n4096k4096 --layout kn --dtype fp16 --batch 8:8192:8
   measure "$card-model" --model mistral-7b --dtype bf16 --batch 16:4096:16
   ;;
@@ -47,7 +48,7 @@ pages)
   for run in "${runs[@]}"; do
     name=$(basename "$run" .db)
     # Exit code 4 says that proof was undone, by other rules than those it was made with.
-    verdict "$gemmaudit" report "$run" --compress --images svg --out "$scratch/$name"
+    verdict "$gemmaudit" report "$run" --compress --anonymous --images svg --out "$scratch/$name"
     size=$(wc -c < "$scratch/$name/index.html")
     (( size <= ${MOST:-2000000} )) || fail "the page of $run has $size bytes, expected at most ${MOST:-2000000}: sweep fewer M"
     cp "$scratch/$name/index.html" "$pages/$name.html"

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
+	"encoding/base64"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +25,22 @@ func gallery(t *testing.T, folder, program, most string, args ...string) (string
 	return string(out), err
 }
 
+// unpacked is what a compressed page holds.
+func unpacked(t *testing.T, page []byte) string {
+	t.Helper()
+	_, text, _ := strings.Cut(string(page), `id="packed">`)
+	text, _, _ = strings.Cut(text, "<")
+	in, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := io.ReadAll(in)
+	if err != nil || !strings.Contains(string(held), "The machine in full") {
+		t.Fatalf("the page holds %d bytes: %v", len(held), err)
+	}
+	return string(held)
+}
+
 // The script makes a compressed page of each run, refuses one that is too large, and measures with commands that there are.
 func TestGallery(t *testing.T) {
 	folder := t.TempDir()
@@ -34,7 +53,8 @@ func TestGallery(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	page, err := os.ReadFile(filepath.Join(folder, "dent of x.html"))
-	if err != nil || !strings.Contains(string(page), `id="packed"`) {
+	host, _ := os.Hostname()
+	if err != nil || !strings.Contains(string(page), `id="packed"`) || host == "" || strings.Contains(unpacked(t, page), "<td>"+host+"<") {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
 	}
 	for what, args := range map[string][]string{"has no run file": {"pages", t.TempDir()}, "expected a short name": {"measure", "An H200", "x"}, "is unknown": {"make"}, "expected": {}} {

@@ -25,6 +25,7 @@ type reportOptions struct {
 	force    bool
 	images   string
 	compress bool
+	unnamed  bool
 	listed   selectFlags
 	output   report.Format
 }
@@ -50,6 +51,7 @@ index.html is one file that needs no network: loss over M and series, each serie
 intervals, the samples of a row, and the findings, which can be sorted and filtered. A view is
 in the address. Its samples can be downloaded; of more than a million it has those of rows
 with findings. With --compress it unpacks itself when it is opened, in a browser of 2023 or later.
+--anonymous leaves out what tells the machine from others of its kind; the command of the run stays as it was typed.
 
 The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
@@ -80,6 +82,7 @@ They have the names that audit and splits have; with -o those of rows.
 	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
 	flags.BoolVar(&opts.compress, "compress", false, "store what index.html shows compressed: a quarter of its size, and one file still")
+	flags.BoolVar(&opts.unnamed, "anonymous", false, "leave out the host's name, its kernel's version and the uuids of cards")
 	opts.listed.register(cmd, query.Findings|query.Remedies|query.Rows)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -164,7 +167,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if found, err = listed.Splits(found); err != nil {
 		return selectError(err)
 	}
-	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, reportForm{images: images, compress: o.compress}); err != nil {
+	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, reportForm{images: images, compress: o.compress, unnamed: o.unnamed}); err != nil {
 		return err
 	}
 	return besides(outdated.err(), worn.err())
@@ -206,6 +209,7 @@ func boundaries(steps []rules.Step) []report.Boundary {
 type reportForm struct {
 	images   []report.Image
 	compress bool // index.html
+	unnamed  bool // without what tells the machine from others of its kind
 }
 
 // writeReport writes the report folder of a run that has been judged.
@@ -235,6 +239,9 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	executed, err := executedRows(run, byID)
 	if err != nil {
 		return err
+	}
+	if form.unnamed {
+		data.Meta.Fingerprint = data.Meta.Fingerprint.Anonymous()
 	}
 	err = report.Write(ctx, folder, report.Input{
 		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Executed: executed,
