@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +64,21 @@ func TestCountsAreOfAllThatWasFound(t *testing.T) {
 	in.Splits = in.Splits.Showing(nil, nil, nil, &rules.Selection{Top: 1})
 	if got := newInteractive(in).Findings[0].Remedy; want == "" || got != want {
 		t.Errorf("the remedy is %q, where none is listed %q", want, got)
+	}
+}
+
+// A warning of many subjects stands once, of few each time.
+func TestWarningsOfManySubjects(t *testing.T) {
+	var warnings []rules.Warning
+	for _, s := range []string{"a", "b", "c"} {
+		warnings = append(warnings, rules.Warning{Subject: s, Text: "few"}, rules.Warning{Subject: s, Text: "many"}, rules.Warning{Subject: "other " + s, Text: "many"})
+	}
+	var got []string
+	for _, n := range warningNotes(warnings) {
+		got = append(got, n.Text)
+	}
+	want := []string{"warning: a: few", "warning: a, other a and 4 others: many", "warning: b: few", "warning: c: few"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, expected %q", got, want)
 	}
 }
