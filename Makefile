@@ -23,6 +23,7 @@
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
 #   make tour    the outputs of docs/tour.md anew, of this machine's CPU; TOUR=cuda of its GPU
+#   make gallery RUNS=folder   docs/gallery, a page of each run file in the folder; scripts/gallery.sh measure makes those of a GPU
 #   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, what is in them, checksums
 #   make release-check VERSION=v0.9.0   the same twice, which is to be the same bytes; each program is run where it can be
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
@@ -58,7 +59,7 @@ SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelft
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -309,6 +310,11 @@ reproducible:
 TOUR ?= cpu
 tour: build
 	PATH='$(CURDIR)/bin':"$$PATH" scripts/tour.py $(TOUR)
+
+# A page that unpacks itself, of each run file: RUNS holds NAME.db, docs/gallery then NAME.html.
+RUNS ?= out/gallery
+gallery: build
+	GEMMAUDIT='$(CURDIR)/bin/gemmaudit' scripts/gallery.sh pages '$(RUNS)'
 
 # Both need a C compiler of the other machine; the second runs its program under qemu.
 release:

@@ -278,10 +278,27 @@ func reproduceNotes(findings []rules.Finding) []Note {
 	return notes
 }
 
+// alikeWarnings is of how many subjects a warning may stand by itself each time.
+const alikeWarnings = 3
+
+// warningNotes are the warnings in a line each; one of many subjects stands once.
 func warningNotes(warnings []rules.Warning) []Note {
-	var notes []Note
+	subjects := map[string][]string{}
 	for _, w := range warnings {
-		notes = append(notes, Note{"warning: " + w.Subject + ": " + w.Text, Open})
+		subjects[w.Text] = append(subjects[w.Text], w.Subject)
+	}
+	var notes []Note
+	told := map[string]bool{}
+	for _, w := range warnings {
+		subject, of := w.Subject, subjects[w.Text]
+		if len(of) > alikeWarnings {
+			if told[w.Text] {
+				continue
+			}
+			told[w.Text] = true
+			subject = fmt.Sprintf("%s, %s and %d others", of[0], of[1], len(of)-2)
+		}
+		notes = append(notes, Note{"warning: " + subject + ": " + w.Text, Open})
 	}
 	return notes
 }

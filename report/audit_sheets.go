@@ -23,7 +23,7 @@ func verdictTitle(what string, a *rules.Audit) string {
 func heldAgainst(a *rules.Audit, s rules.SeriesAudit) int {
 	var own []rules.Finding
 	rows := 0
-	for _, f := range a.Findings {
+	for _, f := range a.Whole().Findings {
 		if f.Series == s.Key {
 			own = append(own, f)
 			rows += f.Rows
@@ -237,7 +237,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 			}
 		}
 		findings := 0
-		for _, f := range a.Findings {
+		for _, f := range a.Whole().Findings {
 			if f.Series == series.Key {
 				findings++
 			}

@@ -68,9 +68,8 @@ func batchAxis(o kernels.Operation, lo, hi int, linear bool) axis {
 	return a
 }
 
-// linearAxis is an axis with about n ticks at round values; lo and hi are
-// widened to the next tick when snap is set.
-func linearAxis(name string, lo, hi float64, n int, snap bool, label func(v, step float64) string) axis {
+// linearAxis is an axis from lo to hi with about n ticks at round values.
+func linearAxis(name string, lo, hi float64, n int, label func(v, step float64) string) axis {
 	if !isFinite(lo) || !isFinite(hi) || hi <= lo {
 		if !isFinite(lo) {
 			lo = 0
@@ -78,9 +77,6 @@ func linearAxis(name string, lo, hi float64, n int, snap bool, label func(v, ste
 		hi = lo + math.Max(1, math.Abs(lo)*0.1)
 	}
 	step := roundStep((hi - lo) / float64(n))
-	if snap {
-		lo, hi = math.Floor(lo/step+1e-9)*step, math.Ceil(hi/step-1e-9)*step
-	}
 	a := axis{name: name, lo: lo, hi: hi, label: func(v float64) string { return label(v, step) }}
 	for i := math.Ceil(lo/step - 1e-9); i*step <= hi+step*1e-9; i++ {
 		// Adding 0 turns a negative zero, which would print as "-0", into 0.
@@ -135,7 +131,7 @@ func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 	name := "time per launch (" + unit + ")"
 	if !log || lo <= 0 {
 		lo = roomBelow(lo, hi)
-		return linearAxis(name, lo*factor, (hi+0.02*(hi-lo))*factor, 6, false, plainTick), factor
+		return linearAxis(name, lo*factor, (hi+0.02*(hi-lo))*factor, 6, plainTick), factor
 	}
 	a = axis{name: name, lo: lo * factor * 0.8, hi: hi * factor * 1.15, log: true, label: func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}
 	steps := []float64{1, 2, 5}

@@ -30,7 +30,7 @@ import (
 const chromiumRequired = "GEMMAUDIT_CHROMIUM_REQUIRED"
 
 // browserLimit is a limit on what takes some seconds.
-const browserLimit = 45 * time.Second
+const browserLimit = 3 * time.Minute
 
 // startBrowser opens a Chromium, which all tabs of a test share. Without one the test is skipped.
 func startBrowser(t testing.TB) context.Context {
@@ -356,8 +356,8 @@ func TestPageInBrowser(t *testing.T) {
 }
 
 // BenchmarkPage opens a page of 50 series of 2048 rows with 9 samples each, and moves the pointer over it. It
-// reports the megabytes of the file, the milliseconds until it is drawn, and the median and the 95th
-// percentile of those that a frame takes in which the pointer moves.
+// reports the megabytes of the file, the milliseconds until it is drawn, and the median, the 95th percentile and
+// the most of those that a frame takes in which the pointer moves.
 func BenchmarkPage(b *testing.B) {
 	browser := startBrowser(b)
 	url := writePage(b, manySamples(50, 2048, 9))
@@ -400,4 +400,5 @@ func BenchmarkPage(b *testing.B) {
 	slices.Sort(frames)
 	b.ReportMetric(frames[len(frames)/2], "ms-a-frame")
 	b.ReportMetric(frames[len(frames)*95/100], "ms-p95-frame")
+	b.ReportMetric(frames[len(frames)-1], "ms-longest-frame")
 }

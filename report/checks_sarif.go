@@ -10,6 +10,7 @@ import (
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 // sarifFingerprint is the name under which results carry their fingerprints. Its number changes when
@@ -28,8 +29,11 @@ func (c *Checks) sarif(w io.Writer) error {
 	for i, name := range c.ruleNames() {
 		index[name] = i
 		meaning := cmp.Or(ruleMeaning(name), name)
-		driver.AddRule(sarif.NewReportingDescriptor().WithID(name).
-			WithShortDescription(sarif.NewMultiformatMessageString().WithText(meaning)))
+		rule := sarif.NewReportingDescriptor().WithID(name).WithShortDescription(sarif.NewMultiformatMessageString().WithText(meaning))
+		if t := explain.Of(explain.Rule, name); t.Name != "" {
+			rule.WithHelp(sarif.NewMultiformatMessageString().WithText(t.Text()).WithMarkdown(t.Markdown()))
+		}
+		driver.AddRule(rule)
 	}
 	place := fileURI(c.Path)
 	for _, k := range c.List {

@@ -187,4 +187,5 @@ func (d *interactive) diffFindings(in DiffInput, places [2]map[results.SeriesKey
 		x.Run, x.Change = run, string(f.Change)
 		d.Findings = append(d.Findings, x)
 	}
+	d.explain()
 }

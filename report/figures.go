@@ -37,11 +37,11 @@ func Figures(in Input) []*Figure {
 		}
 	}
 	for _, group := range comparable(curves) {
-		figures = append(figures, PlotComparison(group, machine))
+		figures = append(figures, comparisons(group, machine)...)
 	}
 	if in.Audit != nil && in.Audit.Cards != nil {
 		for _, group := range acrossCards(curves) {
-			figures = append(figures, PlotComparison(group, machine))
+			figures = append(figures, comparisons(group, machine)...)
 		}
 	}
 	if len(in.Sentinels) > 1 {
@@ -49,6 +49,16 @@ func Figures(in Input) []*Figure {
 	}
 	figures = append(figures, clockFigures(in, machine)...)
 	uniqueNames(figures)
+	return figures
+}
+
+// comparisons draw curves over each other: of more than there are colours several figures, in each of which the first curve is
+// what the others are compared with.
+func comparisons(group []Curve, machine string) []*Figure {
+	var figures []*Figure
+	for others := range slices.Chunk(group[1:], len(curveColours)-1) {
+		figures = append(figures, PlotComparison(append([]Curve{group[0]}, others...), machine))
+	}
 	return figures
 }
 

@@ -38,6 +38,8 @@ type Input struct {
 	DriftBound float64
 	// Boundaries gives the waves and tiles of a series; nil when none are known.
 	Boundaries func(results.SeriesKey) []Boundary
+	// Compress has index.html hold its content compressed and unpack itself when it is opened.
+	Compress bool
 	// Notes are further lines under the summary: the share of time spent in
 	// kernels, where the lookup table lies.
 	Notes []string
@@ -150,7 +152,13 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		name  string
 		write func(io.Writer) error
 	}{
-		{"index.html", func(w io.Writer) error { return p.html(w, newInteractive(in)) }},
+		{"index.html", func(w io.Writer) error {
+			write := func(w io.Writer) error { return p.html(w, newInteractive(in)) }
+			if in.Compress {
+				return packed(w, p.title, write)
+			}
+			return write(w)
+		}},
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
 		{"findings.json", func(w io.Writer) error { return writeJSON(w, in.Audit.WithoutClean()) }},
 		{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }},

@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 // interactive is what the script of index.html shows. Numbers of rows and samples stand beside
@@ -23,8 +24,10 @@ type interactive struct {
 	Labels     []string             `json:"labels"`
 	Conditions []string             `json:"conditions"`
 	Findings   []interactiveFinding `json:"findings"`
-	Remedies   []interactiveRemedy  `json:"remedies"`
-	Executed   []interactiveSamples `json:"executed"`
+	// Words are those that findings have, as they are explained everywhere.
+	Words    []explain.Term       `json:"words"`
+	Remedies []interactiveRemedy  `json:"remedies"`
+	Executed []interactiveSamples `json:"executed"`
 	// Samples counts those of the run, Kept those that the page has; LeftOut the inferred rows
 	// that it has not.
 	Samples int `json:"samples"`
@@ -54,24 +57,23 @@ type interactiveBlock struct {
 // interactiveFinding is a finding as its card shows it. Loss and stake are numbers, by which a
 // table can be sorted; the rest is as people read it elsewhere.
 type interactiveFinding struct {
-	ID      string  `json:"id"`
-	Series  int     `json:"series"`
-	Run     int     `json:"run"`
-	Change  string  `json:"change,omitempty"`
-	Status  string  `json:"status"`
-	Rule    string  `json:"rule"`
-	Claim   string  `json:"claim"`
-	Cause   string  `json:"cause"`
-	Meaning string  `json:"meaning,omitempty"`
-	Kernel  string  `json:"kernel"`
-	From    int     `json:"from"`
-	To      int     `json:"to"`
-	Rows    int     `json:"rows"`
-	Worst   int     `json:"worst"`
-	Loss    float64 `json:"loss"`
-	Stake   float64 `json:"stake"`
-	P       float64 `json:"p"`
-	Gain    float64 `json:"gain"`
+	ID     string  `json:"id"`
+	Series int     `json:"series"`
+	Run    int     `json:"run"`
+	Change string  `json:"change,omitempty"`
+	Status string  `json:"status"`
+	Rule   string  `json:"rule"`
+	Claim  string  `json:"claim"`
+	Cause  string  `json:"cause"`
+	Kernel string  `json:"kernel"`
+	From   int     `json:"from"`
+	To     int     `json:"to"`
+	Rows   int     `json:"rows"`
+	Worst  int     `json:"worst"`
+	Loss   float64 `json:"loss"`
+	Stake  float64 `json:"stake"`
+	P      float64 `json:"p"`
+	Gain   float64 `json:"gain"`
 	// The same as text, empty where there is nothing to say.
 	LossText  string      `json:"loss_text"`
 	StakeText string      `json:"stake_text"`
@@ -80,6 +82,7 @@ type interactiveFinding struct {
 	GainText  string      `json:"gain_text"`
 	Proof     string      `json:"proof,omitempty"`
 	Why       string      `json:"why,omitempty"`
+	Excluded  string      `json:"excluded,omitempty"` // causes, of a finding that has none
 	Waiver    string      `json:"waiver,omitempty"`
 	Reference int         `json:"reference,omitempty"`
 	Against   string      `json:"against,omitempty"`
@@ -169,7 +172,7 @@ func newInteractive(in Input) *interactive {
 	}
 	remedies := map[results.SeriesKey][]rules.Remedy{}
 	if in.Splits != nil {
-		for _, r := range allRemedies(in.Splits) {
+		for _, r := range allRemedies(in.Splits.Whole()) { // a finding has its remedy whatever is listed
 			remedies[r.Series] = append(remedies[r.Series], r.Remedy)
 		}
 	}
@@ -183,6 +186,7 @@ func newInteractive(in Input) *interactive {
 			}
 		}
 	}
+	d.explain()
 	if in.Splits != nil {
 		for _, r := range allRemedies(in.Splits) {
 			if at, ok := keys[r.Series]; ok && r.Executed {
@@ -198,6 +202,7 @@ func newInteractive(in Input) *interactive {
 // begin makes the lists that the page reads, so that none is null.
 func (d *interactive) begin() {
 	d.Series, d.Labels, d.Conditions = []interactiveSeries{}, []string{""}, []string{""}
+	d.Words = []explain.Term{}
 	d.Findings, d.Remedies, d.Executed = []interactiveFinding{}, []interactiveRemedy{}, []interactiveSamples{}
 }
 
@@ -259,10 +264,8 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 	if method == rules.MethodArticle {
 		out.P, out.PText = 0, ""
 	}
-	if f.Cause != rules.Unknown && f.Cause != "" {
-		out.Meaning = clean(f.Cause.Meaning())
-	} else if text := excludedText(f.Excluded); text != "" {
-		out.Meaning = clean(text)
+	if f.Cause == rules.Unknown || f.Cause == "" {
+		out.Excluded = clean(excludedText(f.Excluded))
 	}
 	if meta.Source == "" {
 		out.Command = clean(f.Reproduce)
@@ -282,6 +285,17 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 		}
 	}
 	return out
+}
+
+// explain takes over what is said of the rules, causes and states that the findings have.
+func (d *interactive) explain() {
+	for _, t := range explain.Terms() {
+		if slices.ContainsFunc(d.Findings, func(f interactiveFinding) bool {
+			return t.Kind == explain.Rule && f.Rule == t.Name || t.Kind == explain.Cause && f.Cause == t.Name || t.Kind == explain.Status && f.Status == t.Name
+		}) {
+			d.Words = append(d.Words, t)
+		}
+	}
 }
 
 // sustainedFacts are the cells that a finding has in a table when its case ran by itself.

@@ -1,7 +1,9 @@
 package report
 
 import (
-	"sort"
+	"cmp"
+	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot/text"
@@ -9,29 +11,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A region is an interval of the x axis with a name, in canvas units.
+// A region is an interval of the x axis with a name, in canvas units. It may stand for several findings.
 type region struct {
 	from, to vg.Length
 	name     string
+	cause    string // what regions of several names have in common
 	count    int
-	// scattered regions stand for many; middle is where most of them are.
-	scattered bool
-	middle    vg.Length
 }
 
-// centre is the place that the label of a region wants to be above.
-func (r region) centre() vg.Length {
-	if r.scattered {
-		return r.middle
-	}
-	return (r.from + r.to) / 2
-}
+func (r region) label() string { return counted(r.name, r.count) }
 
-func (r region) label() string {
-	if r.count > 1 {
-		return r.name + " ×" + strconv.Itoa(r.count)
+func counted(name string, n int) string {
+	if n > 1 {
+		return name + " ×" + strconv.Itoa(n)
 	}
-	return r.name
+	return name
 }
 
 // A placedLabel is a region's name in a lane above the panel; lane 0 is lowest.
@@ -39,93 +33,113 @@ type placedLabel struct {
 	region
 	x, width vg.Length // left end and width of the text
 	lane     int
+	line     vg.Length // where a line leads down to the region
+}
+
+// A strip is a line above the panel with a mark over each region of one cause. The cause stands beside the
+// marks where there is room, else above them.
+type strip struct {
+	label string
+	marks []region
+	x     vg.Length // left end of the text
+	above bool
+}
+
+// labels name the regions of a panel: each at its place, or in strips of their causes where they are too many for that. Of more causes
+// than there is room for none is drawn, so that a region without one never stands between some that have one.
+type labels struct {
+	placed []placedLabel
+	strips []strip
 }
 
 const (
 	labelLanes = 3
 	laneHeight = 11
 	labelGap   = 6
+	// mergeGap is how far regions of one name may lie apart that share a label.
+	mergeGap   = 24
+	mostStrips = 6
+	markHeight = 4
+	markGap    = 2 // between marks and a cause above them
+	markWidth  = vg.Length(0.75)
 )
 
-// placeLabels finds a place for the name of every region between lo and hi so
-// that no two overlap. Neighbours with one name are merged, the more of them the
-// less room there is, until all fit; in the end every name stands once.
-func placeLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length, lanes int) []placedLabel {
-	sorted := append([]region(nil), regions...)
+// nameRegions finds a place between lo and hi for the name of every region, such that no two overlap.
+func nameRegions(regions []region, width func(string) vg.Length, lo, hi vg.Length) labels {
+	sorted := slices.Clone(regions)
 	sortRegions(sorted)
 	for i := range sorted {
 		sorted[i].count = max(1, sorted[i].count)
 	}
-	for gap := vg.Length(8); gap < 4*(hi-lo); gap *= 2 {
-		if placed, ok := fitLabels(mergeRegions(sorted, gap), width, lo, hi, lanes); ok {
-			return placed
+	for gap := vg.Length(mergeGap) / 8; gap <= mergeGap; gap *= 2 {
+		if placed, ok := fitLabels(mergeRegions(sorted, gap), width, lo, hi, labelLanes); ok && lead(placed) {
+			return labels{placed: placed}
 		}
 	}
-	// Names that alternate can't be merged as neighbours; let each stand once,
-	// over the middle of its regions.
-	var once []region
-	at := map[string]int{}
+	return labels{strips: stripsOf(sorted, width, lo, hi)}
+}
+
+// stripsOf makes a strip of the regions of each cause, in the order in which they begin; none where there are too many causes.
+func stripsOf(sorted []region, width func(string) vg.Length, lo, hi vg.Length) []strip {
+	byCause := map[string][]region{}
+	var causes []string
 	for _, r := range sorted {
-		i, ok := at[r.name]
-		if !ok {
-			at[r.name] = len(once)
-			r.middle = r.centre()
-			once = append(once, r)
-			continue
+		if byCause[r.cause] == nil {
+			causes = append(causes, r.cause)
 		}
-		o := &once[i]
-		o.scattered = true
-		o.middle = (o.middle*vg.Length(o.count) + r.centre()*vg.Length(r.count)) / vg.Length(o.count+r.count)
-		o.to = max(o.to, r.to)
-		o.count += r.count
+		byCause[r.cause] = append(byCause[r.cause], r)
 	}
-	sort.SliceStable(once, func(i, j int) bool { return once[i].centre() < once[j].centre() })
-	return squeezeLabels(once, width, lo, hi, lanes)
+	if len(causes) > mostStrips {
+		return nil
+	}
+	var strips []strip
+	for _, cause := range causes {
+		marks := byCause[cause]
+		n, end := 0, marks[0].to
+		for _, m := range marks {
+			n, end = n+m.count, max(end, m.to)
+		}
+		s := strip{label: counted(cause, n), marks: marks}
+		w := width(s.label)
+		switch first := marks[0].from; {
+		case first-labelGap-w >= lo:
+			s.x = first - labelGap - w
+		case end+labelGap+w <= hi:
+			s.x = end + labelGap
+		default:
+			s.x, s.above = max(lo, min(first, hi-w)), true
+		}
+		strips = append(strips, s)
+	}
+	return strips
 }
 
-// squeezeLabels puts every label on the free place nearest to where it wants to
-// be, in any lane, to the left or to the right; one for which there is no room
-// at all is left out.
-func squeezeLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length, lanes int) []placedLabel {
-	var placed []placedLabel
-	for _, r := range regions {
-		w := width(r.label())
-		want := max(lo, min(r.centre()-w/2, hi-w))
-		best, found := placedLabel{region: r, width: w}, false
-		for lane := range lanes {
-			// A free place begins where the label wants to be, or next to a
-			// label that is in its way.
-			candidates := []vg.Length{want}
-			for _, p := range placed {
-				if p.lane == lane {
-					candidates = append(candidates, p.x+p.width+labelGap, p.x-labelGap-w)
-				}
-			}
-			for _, x := range candidates {
-				if x < lo || x+w > hi+0.01 || found && distance(x, want) >= distance(best.x, want) {
-					continue
-				}
-				free := true
-				for _, p := range placed {
-					free = free && (p.lane != lane || x >= p.x+p.width+labelGap-0.01 || x+w <= p.x-labelGap+0.01)
-				}
-				if free {
-					best.x, best.lane, found = x, lane, true
-				}
-			}
-		}
-		if found {
-			placed = append(placed, best)
-		}
+// height is the room that the labels take above the panel.
+func (l labels) height() vg.Length {
+	h, lanes := vg.Length(0), 0
+	for _, p := range l.placed {
+		lanes = max(lanes, p.lane+1)
 	}
-	return placed
+	h = vg.Length(lanes) * laneHeight
+	for _, s := range l.strips {
+		h += s.height()
+	}
+	if h > 0 {
+		h += 4
+	}
+	return h
 }
 
-func distance(a, b vg.Length) vg.Length { return max(a-b, b-a) }
+func (s strip) height() vg.Length {
+	if s.above {
+		return laneHeight + markHeight + markGap
+	}
+	return laneHeight
+}
 
 // sortRegions orders regions from left to right.
 func sortRegions(r []region) {
-	sort.SliceStable(r, func(i, j int) bool { return r[i].from < r[j].from })
+	slices.SortStableFunc(r, func(a, b region) int { return cmp.Compare(a.from, b.from) })
 }
 
 // mergeRegions joins neighbours of one name that are closer than gap.
@@ -150,10 +164,9 @@ func fitLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length,
 	for i := range ends {
 		ends[i] = lo - labelGap
 	}
-	ok = true
 	for _, r := range regions {
 		w := width(r.label())
-		want := max(lo, min(r.centre()-w/2, hi-w))
+		want := max(lo, min((r.from+r.to-w)/2, hi-w))
 		best, bestX := -1, vg.Length(0)
 		for lane, end := range ends {
 			x := max(want, end+labelGap)
@@ -166,46 +179,69 @@ func fitLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length,
 			}
 		}
 		if best < 0 {
-			ok = false
-			continue
+			return nil, false
 		}
 		ends[best] = bestX + w
-		placed = append(placed, placedLabel{r, bestX, w, best})
+		placed = append(placed, placedLabel{region: r, x: bestX, width: w, lane: best})
 	}
-	return placed, ok
+	return placed, true
 }
 
-// lanesUsed is the height that placed labels take.
-func lanesUsed(placed []placedLabel) int {
-	n := 0
-	for _, p := range placed {
-		n = max(n, p.lane+1)
+// lead finds for each label where a line leads from it down to its region, past the labels below it. It is false
+// where one has no such place.
+func lead(placed []placedLabel) bool {
+	for i := range placed {
+		p := &placed[i]
+		lo, hi := max(p.x+2, p.from), min(p.x+p.width-2, p.to)
+		if lo > hi { // a thin region at the edge of the panel
+			lo, hi = (p.from+p.to)/2, (p.from+p.to)/2
+		}
+		found := false
+		for _, x := range []vg.Length{max(lo, min((p.from+p.to)/2, hi)), lo, hi} {
+			blocked := slices.ContainsFunc(placed, func(other placedLabel) bool {
+				return other.lane < p.lane && x > other.x-2 && x < other.x+other.width+2
+			})
+			if !blocked {
+				p.line, found = x, true
+				break
+			}
+		}
+		if !found {
+			return false
+		}
 	}
-	return n
+	return true
 }
 
-// drawLabels writes placed labels above the panel, with a thin line down to the
-// region where no other label is in its way.
-func drawLabels(c draw.Canvas, top vg.Length, placed []placedLabel) {
+// draw writes the labels above a panel whose upper edge is top. A thin line leads from each down to its region.
+func (l labels) draw(c draw.Canvas, top vg.Length) {
 	style := lettering(8.5, ink, false)
 	style.YAlign = text.YBottom
-	for _, p := range placed {
+	for _, p := range l.placed {
 		base := top + 5 + vg.Length(p.lane)*laneHeight
 		c.FillText(style, vg.Point{X: p.x, Y: base}, p.label())
-		if p.scattered {
-			continue
+		line := draw.LineStyle{Color: muted, Width: 0.5}
+		if p.count > 1 { // what a label of several regions stands for
+			c.StrokeLine2(line, p.from, top+2, p.to, top+2)
 		}
-		mid := (p.from + p.to) / 2
-		x := max(p.x+2, min(mid, p.x+p.width-2))
-		if x < p.from || x > p.to {
-			x = mid
+		c.StrokeLine2(line, p.line, base-1, p.line, top)
+	}
+	base := top + 4
+	for _, s := range slices.Backward(l.strips) {
+		foot := base + 3.5 // beside text, marks are as high as its small letters
+		words := base
+		if s.above {
+			foot, words = base, base+markHeight+markGap
 		}
-		blocked := false
-		for _, other := range placed {
-			blocked = blocked || other.lane < p.lane && x > other.x-2 && x < other.x+other.width+2
+		c.FillText(style, vg.Point{X: s.x, Y: words}, s.label)
+		drawn := vg.Length(math.Inf(-1))
+		for _, m := range s.marks {
+			left, right := m.from, max(m.to, m.from+markWidth)
+			if left = max(left, drawn); right > left {
+				c.FillPolygon(ink, []vg.Point{{X: left, Y: foot}, {X: right, Y: foot}, {X: right, Y: foot + markHeight}, {X: left, Y: foot + markHeight}})
+				drawn = right
+			}
 		}
-		if !blocked {
-			c.StrokeLine2(draw.LineStyle{Color: muted, Width: 0.5}, x, base-1, x, top)
-		}
+		base += s.height()
 	}
 }

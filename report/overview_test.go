@@ -2,8 +2,12 @@ package report
 
 import (
 	"bytes"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -45,5 +49,36 @@ func TestOverview(t *testing.T) {
 	}
 	if n := strings.Count(csv.String(), "\n"); n != 4 {
 		t.Errorf("%d lines of CSV for 3 cases:\n%s", n, csv.String())
+	}
+}
+
+// What is listed changes no count of the verdicts, and a finding has its remedy whatever remedies are listed.
+func TestCountsAreOfAllThatWasFound(t *testing.T) {
+	whole := fixtureAudit()
+	some := whole.Showing(whole.Findings[:1], &rules.Selection{Top: 1, Shown: 1, Of: len(whole.Findings)})
+	if a, b := verdictSheet(whole).Rows, verdictSheet(some).Rows; !reflect.DeepEqual(a, b) {
+		t.Errorf("the verdicts are %v, of one finding that is listed %v", a, b)
+	}
+	in := fixtureInput()
+	want := newInteractive(in).Findings[0].Remedy
+	in.Splits = in.Splits.Showing(nil, nil, nil, &rules.Selection{Top: 1})
+	if got := newInteractive(in).Findings[0].Remedy; want == "" || got != want {
+		t.Errorf("the remedy is %q, where none is listed %q", want, got)
+	}
+}
+
+// A warning of many subjects stands once, of few each time.
+func TestWarningsOfManySubjects(t *testing.T) {
+	var warnings []rules.Warning
+	for _, s := range []string{"a", "b", "c"} {
+		warnings = append(warnings, rules.Warning{Subject: s, Text: "few"}, rules.Warning{Subject: s, Text: "many"}, rules.Warning{Subject: "other " + s, Text: "many"})
+	}
+	var got []string
+	for _, n := range warningNotes(warnings) {
+		got = append(got, n.Text)
+	}
+	want := []string{"warning: a: few", "warning: a, other a and 4 others: many", "warning: b: few", "warning: c: few"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, expected %q", got, want)
 	}
 }

@@ -97,9 +97,10 @@ func (p *page) summarise(in Input) {
 		warnings = append(warnings, in.Splits.Warnings...)
 	}
 	const most = 8
-	for i, n := range warningNotes(warnings) {
+	notes := warningNotes(warnings)
+	for i, n := range notes {
 		if i == most {
-			p.summary = append(p.summary, Note{fmt.Sprintf("and %s in findings.json and splits.json", plural(len(warnings)-most, "more warning", "more warnings")), Open})
+			p.summary = append(p.summary, Note{fmt.Sprintf("and %s in findings.json and splits.json", plural(len(notes)-most, "more warning", "more warnings")), Open})
 			break
 		}
 		p.summary = append(p.summary, n)

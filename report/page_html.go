@@ -35,14 +35,14 @@ func pageFile(name string) string {
 }
 
 // pagePolicy is the content security policy of a page: it runs its own scripts and styles, told by their
-// hashes, and nothing else, and loads nothing.
-func pagePolicy() string {
+// hashes, and nothing else, and loads nothing. further are scripts beside those of every page.
+func pagePolicy(further ...string) string {
 	var b strings.Builder
 	b.WriteString("default-src 'none'; base-uri 'none'; form-action 'none'")
 	for _, kind := range []struct {
 		name  string
 		files []string
-	}{{"style-src", pageStyles}, {"script-src", pageScripts}} {
+	}{{"style-src", pageStyles}, {"script-src", append(further, pageScripts...)}} {
 		b.WriteString("; " + kind.name)
 		for _, name := range kind.files {
 			sum := sha256.Sum256([]byte(pageFile(name)))
@@ -52,12 +52,17 @@ func pagePolicy() string {
 	return b.String()
 }
 
+// pageHead is how a page begins: up to its title.
+func pageHead(further ...string) string {
+	return fmt.Sprintf("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"+
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", generatorMark, pagePolicy(further...))
+}
+
 // html writes the page as one document, which needs no other file. What data holds is drawn by its
 // scripts; the sections that say the same in another form are left out.
 func (p *page) html(out io.Writer, data *interactive) error {
 	w := bufio.NewWriterSize(out, 1<<16)
-	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n", generatorMark)
-	fmt.Fprintf(w, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<title>%s</title>\n", pagePolicy(), forHTML(p.title))
+	fmt.Fprintf(w, "%s<title>%s</title>\n", pageHead(), forHTML(p.title))
 	for _, name := range pageStyles {
 		fmt.Fprintf(w, "<style>%s</style>\n", pageFile(name))
 	}

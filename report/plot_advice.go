@@ -105,7 +105,7 @@ func plotPassRate(a *advice.Advice) *Figure {
 			hi = math.Max(hi, p.TokensPerSecond.Hi)
 		}
 		x := passAxis(a)
-		y := linearAxis("tokens a second", 0, hi, 6, true, plainTick)
+		y := linearAxis("tokens a second", 0, 1.02*hi, 6, plainTick)
 		p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 		if bound := a.Chunk.LatencySeconds; bound > 0 {
 			var line []vg.Point

@@ -44,7 +44,7 @@ func wallAxis(name string, lo, hi float64) (axis, float64) {
 	case hi >= 180:
 		unit, factor = " (min)", 1.0/60
 	}
-	return linearAxis(name+unit, lo*factor, hi*factor, 8, false, plainTick), factor
+	return linearAxis(name+unit, lo*factor, hi*factor, 8, plainTick), factor
 }
 
 // PlotDrift draws the sentinels over wall time, each relative to its own median:
@@ -110,7 +110,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 		}
 		lo, hi := driftRange(all, smooth)
 		x, factor := wallAxis(name, 0, last)
-		y := linearAxis("time, relative to the median", lo, hi, 6, false, signedPercent)
+		y := linearAxis("time, relative to the median", lo, hi, 6, signedPercent)
 		p := newPanel(c, x, y, 4, verticalAxisWidth(y))
 		p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(0), p.Max.X, p.fy(0))
 		// The bound is on the span, so neither direction alone may reach it.
@@ -136,8 +136,9 @@ func driftRange(samples, lines []float64) (lo, hi float64) {
 	if n := len(samples); n > 0 {
 		sorted := append([]float64(nil), samples...)
 		sort.Float64s(sorted)
-		// Nothing beyond one and a half times the range of the middle nine tenths is shown.
-		least, most := sorted[n/20], sorted[n-1-n/20]
+		// Nothing beyond one and a half times the range of the middle nine tenths is shown, of few samples of all but the outermost.
+		out := max(n/20, min(1, n/8))
+		least, most := sorted[out], sorted[n-1-out]
 		lo = math.Min(lo, math.Max(sorted[0], 1.5*least))
 		hi = math.Max(hi, math.Min(sorted[n-1], 1.5*math.Max(most, 0)))
 	}
@@ -275,10 +276,11 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 				lo, hi = math.Min(lo, v.value), math.Max(hi, v.value)
 			}
 			// A steady clock is a flat line, not noise blown up to the panel.
-			if pad := 0.02 * hi; hi-lo < pad {
-				lo, hi = lo-pad, hi+pad
+			pad := 0.05 * (hi - lo)
+			if hi-lo < 0.02*hi {
+				pad = 0.02 * hi
 			}
-			axes[i] = linearAxis(names[i], lo, hi, max(3, 6/len(data)), true, plainTick)
+			axes[i] = linearAxis(names[i], math.Max(0, lo-pad), hi+pad, max(3, 6/len(data)), plainTick)
 			left = max(left, verticalAxisWidth(axes[i]))
 		}
 		for i, values := range data {

@@ -54,14 +54,17 @@ func (c *Curve) findingLegend() []legendItem {
 	return items
 }
 
-// barred are the rules whose findings compare a whole curve with another one:
+// barred are the rules whose findings hold a whole curve against another one or a ceiling:
 // their intervals often span everything, so they are thin bars at the top.
-var barred = []rules.Rule{rules.Alternative, rules.Parity}
+var barred = []rules.Rule{rules.Alternative, rules.Parity, rules.Roofline}
 
 // barColour is the colour of the bars of one rule.
 func barColour(r rules.Rule) color.NRGBA {
-	if r == rules.Parity {
+	switch r {
+	case rules.Parity:
 		return alpha(sky, 0.9)
+	case rules.Roofline:
+		return alpha(green, 0.9)
 	}
 	return alpha(purple, 0.9)
 }
@@ -105,9 +108,9 @@ func (c *Curve) shown() []rules.Finding {
 			if slices.Contains(barred, f.Rule) || (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
 				continue
 			}
-			// Another rule that says the same of the same rows adds nothing.
+			// Another rule that says the same of rows of these adds nothing.
 			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
-				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.ToM && f.FromM <= o.ToM
+				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.FromM && f.ToM <= o.ToM
 			}) {
 				continue
 			}
@@ -122,7 +125,11 @@ func (c *Curve) regions(p *panel) []region {
 	shown := c.shown()
 	for _, f := range shown {
 		from, to := c.spanOf(p, f.FromM, f.ToM)
-		out = append(out, region{from: from, to: to, name: clean(findingLabel(f, len(shown) <= fewFindings))})
+		cause := "no known cause"
+		if f.Cause != rules.Unknown && f.Cause != "" {
+			cause = string(f.Cause)
+		}
+		out = append(out, region{from: from, to: to, name: clean(findingLabel(f, len(shown) <= fewFindings)), cause: clean(cause)})
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func drawGain(canvas draw.Canvas, o kernels.Operation, rows []rules.SplitRow) {
 		from = 0
 	}
 	pad := math.Max(0.02, 0.06*(hi-lo))
-	y := linearAxis("gain (direct ÷ remedy)", lo-pad, hi+pad, 6, false, func(v, step float64) string { return plainTick(v, step) + "×" })
+	y := linearAxis("gain (direct ÷ remedy)", lo-pad, hi+pad, 6, func(v, step float64) string { return plainTick(v, step) + "×" })
 	x := batchAxis(o, from, to, false)
 	p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 	p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(1), p.Max.X, p.fy(1))

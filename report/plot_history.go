@@ -41,8 +41,8 @@ func PlotHistory(r *history.Result) *Figure {
 			}
 		}
 		lo, hi := driftRange(all, smooth)
-		x := linearAxis("run, by date", 1, math.Max(2, float64(len(r.Runs))), 8, false, plainTick)
-		y := linearAxis("time, relative to the first level", lo, hi, 6, false, signedPercent)
+		x := linearAxis("run, by date", 1, math.Max(2, float64(len(r.Runs))), 8, plainTick)
+		y := linearAxis("time, relative to the first level", lo, hi, 6, signedPercent)
 		p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 		p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(0), p.Max.X, p.fy(0))
 		for i, line := range lines {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -107,7 +106,7 @@ func mfuAxis(lo, hi float64) axis {
 	if !isFinite(lo) || !isFinite(hi) || hi <= 0 {
 		lo, hi = 0, 1
 	}
-	return linearAxis("MFU", roomBelow(lo-0.02, hi), hi*1.02, 6, true, percentTick)
+	return linearAxis("MFU", roomBelow(lo-0.02, hi), hi*1.03, 6, percentTick)
 }
 
 func (c *Curve) drawMFU(canvas draw.Canvas) {
@@ -136,7 +135,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
-	p, placed := c.panelWithLabels(canvas, batchAxis(c.Key.Operation, from, to, c.Linear), mfuAxis(lo, hi))
+	p, named := c.panelWithLabels(canvas, batchAxis(c.Key.Operation, from, to, c.Linear), mfuAxis(lo, hi))
 	c.shade(p)
 	if c.adjusted() {
 		p.curve(strokesOf(p, c.Rows, observed), observedColour, false)
@@ -158,21 +157,17 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 			p.arrow(p.fx(float64(r.M)), true, blue)
 		}
 	}
-	drawLabels(canvas, p.Max.Y, placed)
+	named.draw(canvas, p.Max.Y)
 }
 
 // panelWithLabels makes a panel with the room above it that the labels of the
 // findings need.
-func (c *Curve) panelWithLabels(canvas draw.Canvas, x, y axis) (*panel, []placedLabel) {
+func (c *Curve) panelWithLabels(canvas draw.Canvas, x, y axis) (*panel, labels) {
 	// Where the area begins and ends does not depend on its height, so labels
 	// can be placed on a trial panel that is never shown.
 	trial := measurePanel(canvas, x, y)
-	placed := placeLabels(c.regions(trial), lettering(8.5, ink, false).Width, trial.Min.X, trial.Max.X, labelLanes)
-	top := vg.Length(4)
-	if n := lanesUsed(placed); n > 0 {
-		top += vg.Length(n)*laneHeight + 4
-	}
-	return newPanel(canvas, x, y, top, verticalAxisWidth(y)), placed
+	named := nameRegions(c.regions(trial), lettering(8.5, ink, false).Width, trial.Min.X, trial.Max.X)
+	return newPanel(canvas, x, y, 4+named.height(), verticalAxisWidth(y)), named
 }
 
 // measurePanel is newPanel without a trace on the canvas.

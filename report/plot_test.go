@@ -199,9 +199,9 @@ func TestEveryCauseOfManyFindingsIsNamed(t *testing.T) {
 	if err := PlotMFU(c, "").Write(&svg, SVG); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"monotonic ×"} // stands alone where the cause is not known
+	want := []string{"no known cause ×"}
 	for _, cause := range causes[:3] {
-		want = append(want, "monotonic: "+string(cause))
+		want = append(want, string(cause)+" ×")
 	}
 	checkSVG(t, svg.Bytes(), want...)
 	if bytes.Contains(svg.Bytes(), []byte("unknown")) {
@@ -354,39 +354,57 @@ func TestParseImages(t *testing.T) {
 	}
 }
 
-// Labels never overlap, stay inside, and no name is lost as long as all of
-// them fit at once.
-func TestLabelsDoNotOverlap(t *testing.T) {
-	names := []string{"wave-quantisation", "tile-quantisation", "unknown", "clock"}
+// Labels never overlap, stay inside, and stand over their regions. Where they can't, each cause has a strip with a mark
+// over every region of it; of many causes there is none.
+func TestLabelsStandAtTheirRegions(t *testing.T) {
+	names := []string{"wave-quantisation", "tile-quantisation", "unknown", "clock", "alignment", "memory-bound", "implementation"}
 	width := func(s string) vg.Length { return vg.Length(5 * len(s)) }
 	rapid.Check(t, func(t *rapid.T) {
 		var regions []region
-		seen := map[string]bool{}
-		for range rapid.IntRange(0, 200).Draw(t, "regions") {
+		known := names[:rapid.IntRange(1, len(names)).Draw(t, "names")]
+		seen := map[string]int{}
+		for range rapid.IntRange(0, 120).Draw(t, "regions") {
 			from := vg.Length(rapid.Float64Range(0, 600).Draw(t, "from"))
-			r := region{from: from, to: from + vg.Length(rapid.Float64Range(0, 60).Draw(t, "width")), name: rapid.SampledFrom(names).Draw(t, "name")}
-			seen[r.name] = true
+			r := region{from: from, to: from + vg.Length(rapid.Float64Range(0, 60).Draw(t, "width")), cause: rapid.SampledFrom(known).Draw(t, "cause")}
+			r.name = rapid.SampledFrom([]string{"monotonic: ", "pad: "}).Draw(t, "rule") + r.cause
+			seen[r.cause]++
 			regions = append(regions, r)
 		}
-		total := 0
-		placed := placeLabels(regions, width, 0, 660, labelLanes)
-		for i, a := range placed {
-			total += a.count
-			delete(seen, a.name)
+		named := nameRegions(regions, width, 0, 660)
+		if named.height() > mostStrips*(laneHeight+markHeight+markGap)+4 {
+			t.Fatalf("labels are %v high", named.height())
+		}
+		for i, a := range named.placed {
+			seen[a.cause] -= a.count
 			if a.x < 0 || a.x+a.width > 660.1 || a.lane < 0 || a.lane >= labelLanes {
 				t.Fatalf("label %+v is outside", a)
 			}
-			for _, b := range placed[:i] {
+			if a.x > a.to || a.x+a.width < a.from {
+				t.Fatalf("label %+v does not stand over its region", a)
+			}
+			for _, b := range named.placed[:i] {
 				if a.lane == b.lane && a.x < b.x+b.width && b.x < a.x+a.width {
 					t.Fatalf("labels %+v and %+v overlap", a, b)
 				}
 			}
 		}
-		if len(seen) > 0 {
-			t.Fatalf("no label for %v", seen)
+		for _, s := range named.strips {
+			w := width(s.label)
+			if s.x < -0.01 || s.x+w > 660.01 {
+				t.Fatalf("label %+v is outside", s)
+			}
+			for _, m := range s.marks {
+				seen[m.cause] -= m.count
+				if !s.above && m.from < s.x+w && s.x < m.to {
+					t.Fatalf("a mark lies on label %+v", s)
+				}
+			}
 		}
-		if total != len(regions) {
-			t.Fatalf("labels stand for %d of %d regions", total, len(regions))
+		any := len(named.placed)+len(named.strips) > 0
+		for cause, left := range seen {
+			if any && left != 0 || !any && len(seen) <= mostStrips {
+				t.Fatalf("%d regions of %s have no label", left, cause)
+			}
 		}
 	})
 }
@@ -435,10 +453,15 @@ func TestAxes(t *testing.T) {
 			t.Errorf("M %d to %d: axis %v to %v with %d ticks", tc.lo, tc.hi, a.lo, a.hi, len(a.ticks))
 		}
 	}
+	for _, c := range []struct{ lo, hi float64 }{{0.02, 0.84}, {0.9, 1.03}, {0.001, 0.0012}} {
+		if a := mfuAxis(c.lo, c.hi); a.hi < c.hi || a.hi > 1.05*c.hi || len(a.ticks) < 3 {
+			t.Errorf("MFU from %v to %v: an axis from %v to %v with ticks %v", c.lo, c.hi, a.lo, a.hi, a.ticks)
+		}
+	}
 	if batchAxis(kernels.GEMM, 1, 32768, true).log {
 		t.Error("a linear axis is logarithmic")
 	}
-	a := linearAxis("", -0.5, 1, 6, false, plainTick)
+	a := linearAxis("", -0.5, 1, 6, plainTick)
 	for _, v := range a.ticks {
 		if strings.HasPrefix(a.label(v), "-0") && v == 0 {
 			t.Errorf("tick %q", a.label(v))

@@ -102,7 +102,7 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 		}
 	}
 	y, factor := timeAxis(lo, hi, x.log)
-	p, placed := c.panelWithLabels(canvas, x, y)
+	p, named := c.panelWithLabels(canvas, x, y)
 	c.shade(p)
 	p.boundaries(boundaries)
 	var floor []vg.Point
@@ -123,7 +123,7 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 			p.arrow(p.fx(float64(r.M)), true, blue)
 		}
 	}
-	drawLabels(canvas, p.Max.Y, placed)
+	named.draw(canvas, p.Max.Y)
 }
 
 // leastGap is the distance of verticals below which they would be a hatching.

@@ -1,6 +1,10 @@
 package results
 
-import "github.com/gemmaudit/gemmaudit/kernels"
+import (
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
 
 // Fingerprint is everything about a machine and a build that can change a
 // timing. Two runs are compared factor by factor over it before any number is.
@@ -38,4 +42,15 @@ type FactorDiff struct {
 	A        string `json:"a"`
 	B        string `json:"b"`
 	Identity bool   `json:"identity,omitempty"`
+}
+
+// Anonymous is the fingerprint without what tells a machine from others of its kind: the host's name, its operating system's kernel and the
+// uuids of its cards.
+func (f Fingerprint) Anonymous() Fingerprint {
+	f.Hostname, f.Kernel = "", ""
+	f.Devices = slices.Clone(f.Devices)
+	for i := range f.Devices {
+		f.Devices[i].UUID = ""
+	}
+	return f
 }

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -148,5 +149,19 @@ func TestDiff(t *testing.T) {
 	}
 	if d := cmp.Diff(want, a.Diff(b)); d != "" {
 		t.Error(d)
+	}
+}
+
+// An anonymous fingerprint has no identity, and the one that it is of keeps its own.
+func TestAnonymousFingerprint(t *testing.T) {
+	f := Fingerprint{Hostname: "node7", Kernel: "6.1-node", CPUModel: "Xeon", Devices: []kernels.Spec{{ID: "cuda:0", Name: "Card X", UUID: "GPU-1"}}}
+	before := f.Factors()
+	for _, x := range f.Anonymous().Factors() {
+		if x.Value != "" && (x.Identity || x.Name == "kernel") {
+			t.Errorf("%s is %s", x.Name, x.Value)
+		}
+	}
+	if f.Anonymous().Devices[0].Name != "Card X" || !reflect.DeepEqual(f.Factors(), before) {
+		t.Errorf("of %+v it is %+v", f, f.Anonymous())
 	}
 }

@@ -26,11 +26,12 @@ from typing import List
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tour.md"
 BLOCK = re.compile(r"(<!-- output: (\w+)(?:, rows (\d+))? -->\n```\n)(.*?)(^```$)", re.S | re.M)
+WIDEST = 170  # columns of a line; what is behind them is left out
 VERDICTS = (0, 1, 4)  # exit codes of commands that have done what they are for
 
 
 def shorten(output: str, rows: int) -> List[str]:
-    """The lines of an output, of each table at most so many rows; 0 is all."""
+    """The lines of an output, none too wide, of each table at most so many rows; 0 is all."""
     lines, inside = [], -1  # rows of the table so far, or outside of one
     for line in output.splitlines():
         if re.fullmatch(r"-{10,}", line):
@@ -43,7 +44,8 @@ def shorten(output: str, rows: int) -> List[str]:
                 if inside == rows + 1:
                     lines.append("...")
                 continue
-        lines.append(line.rstrip())
+        line = line.rstrip()
+        lines.append(line if len(line) <= WIDEST else line[: WIDEST - 4].rstrip() + " ...")
     while lines and not lines[-1]:
         lines.pop()
     return lines

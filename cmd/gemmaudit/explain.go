@@ -15,8 +15,7 @@ import (
 const topicWhere = "where"
 
 func newExplainCommand(a *app) *cobra.Command {
-	var manual bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "explain [NAME]",
 		Short: "Explain a rule, a cause, a verdict or another word of the output",
 		Example: examples(
@@ -24,10 +23,9 @@ func newExplainCommand(a *app) *cobra.Command {
 			"gemmaudit explain wave-quantisation",
 			"gemmaudit explain marginal",
 			"gemmaudit explain where               # names and operators of --where and --sort",
-			"gemmaudit explain --man > gemmaudit-words.7",
 		),
 		Long: `Says what a word of the output is, with a small picture, how it is decided, and what to do
-about it. docs/explain.md has the same text.` + exitHelp(
+about it. Reports, docs/explain.md and the manual page gemmaudit-explain(1) have the same text.` + exitHelp(
 			"0  explained",
 			"2  the word is none of the output's"),
 		Args: cobra.MaximumNArgs(1),
@@ -42,12 +40,7 @@ about it. docs/explain.md has the same text.` + exitHelp(
 			return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case manual && len(args) > 0:
-				return usagef("--man prints all words, expected no %s", args[0])
-			case manual:
-				return a.write(explain.Manual())
-			case len(args) == 0:
+			if len(args) == 0 {
 				return a.write(listTerms())
 			}
 			text, err := explained(args[0])
@@ -57,8 +50,6 @@ about it. docs/explain.md has the same text.` + exitHelp(
 			return a.write(text)
 		},
 	}
-	cmd.Flags().BoolVar(&manual, "man", false, "print all words as a manual page")
-	return cmd
 }
 
 // write prints text on stdout.

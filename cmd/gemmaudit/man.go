@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 func newManCommand(a *app) *cobra.Command {
@@ -20,7 +22,7 @@ func newManCommand(a *app) *cobra.Command {
 			"gemmaudit man ~/.local/share/man/man1   # man gemmaudit-sweep",
 			"gemmaudit man . && man ./gemmaudit.1",
 		),
-		Long: `The pages hold what the help texts hold. The folder is made if need be; pages of the same
+		Long: `The pages hold what the help texts hold; gemmaudit-explain.1 has the words of the output as well. The folder is made if need be; pages of the same
 names are replaced, and other files stay. Pages are dated by the commit that the program was built from.`,
 		Args: exactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return writeManPages(cmd.Root(), args[0]) },
@@ -63,6 +65,9 @@ func manPage(c *cobra.Command, day string) string {
 		p.macro("SH", "DESCRIPTION")
 		p.prose(c.Long)
 	}
+	if c.Name() == "explain" {
+		p.words()
+	}
 	if c.HasAvailableSubCommands() {
 		p.macro("SH", "COMMANDS")
 		for _, sub := range c.Commands() {
@@ -88,7 +93,7 @@ func synopsis(c *cobra.Command) string {
 	return c.CommandPath() + " COMMAND"
 }
 
-// related are the pages of the commands above and below a command.
+// related are the pages of the commands above and below a command, and the one that explains words.
 func related(c *cobra.Command) []string {
 	var names []string
 	if c.HasParent() {
@@ -99,7 +104,32 @@ func related(c *cobra.Command) []string {
 			names = append(names, manName(sub)+"(1)")
 		}
 	}
+	if words := "gemmaudit-explain(1)"; c.Name() != "explain" && !slices.Contains(names, words) {
+		names = append(names, words)
+	}
 	return names
+}
+
+// words writes what explain says of all words, those of a kind in a section.
+func (p *roff) words() {
+	for _, kind := range explain.Kinds() {
+		p.macro("SH", "WORDS: "+strings.ToUpper(string(kind)))
+		for _, t := range explain.Terms() {
+			if t.Kind != kind {
+				continue
+			}
+			p.macro("SS", t.Name)
+			p.text(t.Sentence())
+			p.macro("PP")
+			p.verbatim(t.Picture)
+			p.macro("PP")
+			p.text("How it is decided: " + t.Decided)
+			p.macro("PP")
+			p.text("What to do: " + t.Do)
+		}
+	}
+	p.macro("SH", "WORDS: --where, --sort")
+	p.verbatim(whereText())
 }
 
 // roff is a manual page while it is written.
@@ -125,11 +155,16 @@ func (p *roff) macro(name string, args ...string) {
 	p.WriteString("\n")
 }
 
-// verbatim writes lines that are not filled. Each loses the two spaces that help texts indent it by.
+// verbatim writes lines that are not filled. Where all are indented, as in help texts, each loses two spaces.
 func (p *roff) verbatim(lines string) {
 	p.macro("nf")
-	for line := range strings.SplitSeq(strings.TrimRight(lines, "\n"), "\n") {
-		p.text(strings.TrimPrefix(line, "  "))
+	all := strings.Split(strings.TrimRight(lines, "\n"), "\n")
+	indent := "  "
+	if slices.ContainsFunc(all, func(line string) bool { return line != "" && !strings.HasPrefix(line, indent) }) {
+		indent = ""
+	}
+	for _, line := range all {
+		p.text(strings.TrimPrefix(line, indent))
 	}
 	p.macro("fi")
 }

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 // macros are those that a page may use.
-var macros = regexp.MustCompile(`^\.(TH|SH|PP|TP|B|nf|fi)( "[^"]*")*$`)
+var macros = regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|nf|fi)( "[^"]*")*$`)
 
 // TestManPages: every command has a page of known macros, with every line of its help text and every flag.
 func TestManPages(t *testing.T) {
@@ -62,6 +64,28 @@ func TestManPages(t *testing.T) {
 				holds(usage)
 			}
 		})
+	}
+}
+
+// TestManPageOfWords: the page of explain has every word with all that is said of it.
+func TestManPageOfWords(t *testing.T) {
+	a, _, _ := testApp()
+	explainCommand, _, err := newRootCommand(a).Find([]string{"explain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := manPage(explainCommand, "")
+	for _, term := range explain.Terms() {
+		for _, text := range []string{`.SS "` + roffText.Replace(term.Name) + `"`, roffText.Replace(term.Sentence()), roffText.Replace(term.Decided), roffText.Replace(term.Do)} {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s %s: the page has no %q", term.Kind, term.Name, text)
+			}
+		}
+		for line := range strings.Lines(term.Picture) {
+			if !strings.Contains(page, strings.TrimLeft(roffText.Replace(line), " ")) {
+				t.Errorf("%s %s: the picture lacks %q", term.Kind, term.Name, line)
+			}
+		}
 	}
 }
 

@@ -19,13 +19,15 @@ import (
 )
 
 type reportOptions struct {
-	app    *app
-	rules  ruleFlags
-	out    string
-	force  bool
-	images string
-	listed selectFlags
-	output report.Format
+	app      *app
+	rules    ruleFlags
+	out      string
+	force    bool
+	images   string
+	compress bool
+	unnamed  bool
+	listed   selectFlags
+	output   report.Format
 }
 
 func newReportCommand(a *app) *cobra.Command {
@@ -36,6 +38,7 @@ func newReportCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit report run.db                        # into run-report/",
 			"gemmaudit report run.db --out page --images svg",
+			"gemmaudit report run.db --compress             # a page that is small enough to send",
 			"gemmaudit report run.db -o bench > new.txt     # every sample for benchstat, no folder",
 			"gemmaudit report run.db -o csv > medians.csv",
 			"gemmaudit report run.db -o csv --where 'kernel=cublas && mfu<0.5'",
@@ -47,7 +50,8 @@ shaded and causes named; time over M; gain of splits; drift of the sentinels; cl
 index.html is one file that needs no network: loss over M and series, each series with its
 intervals, the samples of a row, and the findings, which can be sorted and filtered. A view is
 in the address. Its samples can be downloaded; of more than a million it has those of rows
-with findings.
+with findings. With --compress it unpacks itself when it is opened, in a browser of 2023 or later.
+--anonymous leaves out what tells the machine from others of its kind; the command of the run stays as it was typed.
 
 The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
 run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
@@ -77,6 +81,8 @@ They have the names that audit and splits have; with -o those of rows.
 	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
 	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
+	flags.BoolVar(&opts.compress, "compress", false, "store what index.html shows compressed: a quarter of its size, and one file still")
+	flags.BoolVar(&opts.unnamed, "anonymous", false, "leave out the host's name, its kernel's version and the uuids of cards")
 	opts.listed.register(cmd, query.Findings|query.Remedies|query.Rows)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -161,7 +167,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if found, err = listed.Splits(found); err != nil {
 		return selectError(err)
 	}
-	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, images); err != nil {
+	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, reportForm{images: images, compress: o.compress, unnamed: o.unnamed}); err != nil {
 		return err
 	}
 	return besides(outdated.err(), worn.err())
@@ -199,8 +205,15 @@ func boundaries(steps []rules.Step) []report.Boundary {
 	return out
 }
 
+// reportForm is how the files of a report are stored.
+type reportForm struct {
+	images   []report.Image
+	compress bool // index.html
+	unnamed  bool // without what tells the machine from others of its kind
+}
+
 // writeReport writes the report folder of a run that has been judged.
-func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit, found *rules.SplitsResult, notes []string, images []report.Image) error {
+func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit, found *rules.SplitsResult, notes []string, form reportForm) error {
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
@@ -227,11 +240,14 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	if err != nil {
 		return err
 	}
+	if form.unnamed {
+		data.Meta.Fingerprint = data.Meta.Fingerprint.Anonymous()
+	}
 	err = report.Write(ctx, folder, report.Input{
 		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Executed: executed,
-		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes,
+		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes, Compress: form.compress,
 		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
-	}, images)
+	}, form.images)
 	if err != nil {
 		return err
 	}

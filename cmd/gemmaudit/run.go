@@ -289,7 +289,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return err
 	}
 	notes := []string{"lookup table: " + strings.Join(written, ", ")}
-	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, images); err != nil {
+	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, reportForm{images: images}); err != nil {
 		return err
 	}
 	left, err := unreached(run)

@@ -82,14 +82,30 @@ function toggle(f) {
   change(open.includes(f.at) ? {open: open.filter(x => x !== f.at).join('.')} : {open: [...open, f.at].join('.')});
 }
 
+// word is what is said of a word of a kind: as `gemmaudit explain` says it.
+const word = (kind, name) => data.words.find(w => w.kind === kind && w.name === name);
+
+const bare = text => text.replaceAll('`', ''); // without the marks of code
+
+// explained is a word with its picture, folded.
+function explained(w) {
+  const fold = element('details');
+  const picture = element('pre', w.picture.replace(/\n+$/, ''), {tabIndex: 0});
+  fold.append(element('summary', w.name + ' (' + w.kind + '): ' + w.meaning), picture, element('p', 'How it is decided: ' + bare(w.decided)), element('p', 'What to do: ' + bare(w.do)));
+  return fold;
+}
+
 // card is a finding in full: numbers, cause, remedy with proof, the command that shows it again, a plot.
 function card(f) {
   const row = element('tr', '', {className: 'card'}), cell = element('td', '', {colSpan: findingColumns.length}), box = element('div');
   box.append(element('h3', f.rule + ', m ' + (f.from === f.to ? f.from : f.from + '–' + f.to) + ' of ' + data.series[f.series].name));
   box.append(element('p', f.claim));
-  if (f.cause && f.cause !== 'unknown') box.append(element('p', f.cause + ': ' + (f.meaning || ''), {className: 'cause'}));
-  else box.append(element('p', 'No cause is known' + (f.meaning ? ': ' + f.meaning : '.'), {className: 'cause'}));
+  const known = f.cause && f.cause !== 'unknown', cause = word('cause', f.cause), rule = word('rule', f.rule), status = word('status', f.status);
+  if (known) box.append(element('p', f.cause + (cause ? ': ' + cause.meaning + '.' : ''), {className: 'cause'}));
+  else box.append(element('p', 'No cause is known' + (f.excluded ? ': ' + f.excluded : '.'), {className: 'cause'}));
   if (f.why) box.append(element('p', f.why));
+  const first = known ? cause : rule;
+  if (first) box.append(element('p', 'What to do: ' + bare(first.do)));
   const list = element('dl');
   const fact = (name, text) => { if (text) { const d = element('div'); d.append(element('dt', name), element('dd', text)); list.append(d); } };
   fact('change', f.change); fact('worst m', String(f.worst)); fact('loss', f.loss_text); fact('time at stake', f.stake_text && f.stake_text + ' us'); fact('p adjusted', f.p_text);
@@ -98,6 +114,7 @@ function card(f) {
   fact('remedy', f.remedy); fact('gain', f.gain_text); fact('waived', f.waiver);
   box.append(list);
   if (f.proof) box.append(element('p', 'Remedy ' + f.remedy + ': ' + f.proof + '.'));
+  for (const w of [rule, known ? cause : null, status]) if (w) box.append(explained(w));
   const canvas = element('canvas');
   canvas.setAttribute('role', 'img');
   canvas.setAttribute('aria-label', 'MFU of rows around m ' + f.worst);
@@ -134,9 +151,9 @@ function drawCard(f) {
   if (!canvas || !b) return;
   const c = colours(), width = Math.min(520, canvas.parentElement.clientWidth), height = 140, g = sized(canvas, width, height);
   const inside = nearest(f.series, f.from), end = nearest(f.series, f.to), around = Math.max(8, end - inside + 1);
-  const first = Math.max(b.at, inside - around), last = Math.min(b.at + b.rows - 1, end + around);
+  const left = 56, first = Math.max(b.at, inside - around), last = Math.min(b.at + b.rows - 1, end + around);
   if (last < first) return;
-  const x = i => 48 + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - 60);
+  const x = i => left + (last > first ? (ms[i] - ms[first]) / (ms[last] - ms[first]) : 0.5) * (width - left - 12);
   let high = 0, low = Infinity;
   for (let i = first; i <= last; i++) for (const v of [column('mfu')[i], column('expected')[i]]) if (v > 0) { high = Math.max(high, v); low = Math.min(low, v); }
   if (!high) return;
@@ -162,9 +179,9 @@ function drawCard(f) {
   path('mfu', c.series[0], []);
   g.fillStyle = c.text;
   g.textAlign = 'left';
-  g.fillText('m ' + ms[first], 48, height - 6);
+  g.fillText('m ' + ms[first], left, height - 6);
   g.textAlign = 'right';
   g.fillText('m ' + ms[last], width - 10, height - 6);
-  g.fillText((100 * high).toFixed(1) + ' %', 40, y(high) + 4);
-  g.fillText((100 * low).toFixed(1) + ' %', 40, y(low) + 2);
+  g.fillText((100 * high).toFixed(1) + ' %', left - 8, y(high) + 4);
+  g.fillText((100 * low).toFixed(1) + ' %', left - 8, y(low) + 2);
 }

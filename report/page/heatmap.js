@@ -1,11 +1,17 @@
 'use strict';
 // The overview: a line a series, a column an interval of M, dark where much is lost.
 const heat = document.getElementById('heat');
-const mostLoss = 0.5;
+// mostLoss is the loss of the fullest colour: round, and about what the worst rows lose.
+const mostLoss = (() => {
+  const lost = column('loss').filter(v => v > 0.01).sort();
+  const most = lost.length ? lost[Math.floor(0.98 * (lost.length - 1))] : 0;
+  return [0.1, 0.2, 0.3].find(v => most <= v) || 0.5;
+})();
+const narrow = 9; // a frame of fewer pixels would hide what it is about
 const heatMap = {left: 0, width: 0, top: 4, line: 18, axis: null, cursor: null};
 
 const quantities = {
-  loss: {name: 'loss', key: 'Colour: loss against the reference of the ' + (data.row_rule || '') + ' rule, from 0 (pale) to ' + 100 * mostLoss + ' % and more. Frames are findings of all rules: solid confirmed, dashed others; bars are those that hold a whole curve against another or a ceiling.', of: row => Math.max(0, column('loss')[row] / mostLoss)},
+  loss: {name: 'loss', key: 'Colour: loss against the reference of the ' + (data.row_rule || '') + ' rule, from 0 (pale) to ' + 100 * mostLoss + ' % and more. Frames are findings of all rules: solid confirmed, dashed others; where they are narrow, bars at the top. Bars at the bottom are those that hold a whole curve against another or a ceiling.', of: row => Math.max(0, column('loss')[row] / mostLoss)},
   mfu: {name: 'MFU', key: 'Colour: MFU, from 0 (pale) to 100 %. Frames are findings.', of: row => column('mfu')[row], down: true},
   change: {name: 'B ÷ A', key: 'Colour: time of B ÷ time of A: orange is slower, blue faster, full at 20 % and more. Frames are findings that are new or fixed.', of: row => (column('ratio')[row] - 1) / 0.2},
 };
@@ -38,6 +44,7 @@ function drawHeatmap() {
     const x = axis.at(f.from) - 2, right = axis.at(f.to) + 2, y = heatMap.top + f.series * heatMap.line;
     g.strokeStyle = g.fillStyle = statusColour(c, f.status);
     if (barred.includes(f.rule)) { g.fillRect(x, y + heatMap.line - 4, Math.max(3, right - x), 3); continue; }
+    if (right - x < narrow) { g.fillRect(x, y + 1, Math.max(3, right - x), f.status === 'confirmed' ? 4 : 2); continue; }
     g.setLineDash(f.status === 'confirmed' ? [] : [3, 2]);
     g.strokeRect(x + 0.5, y + 0.5, Math.max(3, right - x), heatMap.line - 1);
   }

@@ -98,17 +98,34 @@ function drawLines() {
 // shadeFindings fills the intervals of findings behind the lines.
 function shadeFindings(u, series, c) {
   const g = u.ctx, dense = window.devicePixelRatio || 1;
-  const bars = [];
+  const bars = [], shades = new Map(), open = state.open.split('.');
   g.save();
   g.beginPath(); g.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height); g.clip();
   for (const f of data.findings) {
     if (f.series !== series || f.to < state.from || f.from > state.to) continue;
-    const left = u.valToPos(Math.max(f.from, state.from), 'x', true), right = u.valToPos(Math.min(f.to, state.to), 'x', true);
-    const bar = barred.includes(f.rule);
-    if (bar && !bars.includes(f.rule)) bars.push(f.rule);
-    g.globalAlpha = bar ? 0.9 : state.open.split('.').includes(f.at) ? 0.42 : 0.2;
+    const left = u.valToPos(Math.max(f.from, state.from), 'x', true) - 1.5 * dense, right = u.valToPos(Math.min(f.to, state.to), 'x', true) + 1.5 * dense;
+    if (!barred.includes(f.rule)) {
+      const key = (open.includes(f.at) ? 0.42 : 0.2) + ' ' + f.status;
+      if (!shades.has(key)) shades.set(key, []);
+      shades.get(key).push([left, right]);
+      continue;
+    }
+    if (!bars.includes(f.rule)) bars.push(f.rule);
+    g.globalAlpha = 0.9;
     g.fillStyle = statusColour(c, f.status);
-    g.fillRect(left - 1.5 * dense, u.bbox.top + (bar ? 6 * dense * bars.indexOf(f.rule) : 0), Math.max(3 * dense, right - left + 3 * dense), bar ? 4 * dense : u.bbox.height);
+    g.fillRect(left, u.bbox.top + 6 * dense * bars.indexOf(f.rule), right - left, 4 * dense);
+  }
+  // Findings of several rules on one interval darken it once.
+  for (const [key, spans] of shades) {
+    const [opacity, status] = key.split(' ');
+    g.globalAlpha = Number(opacity);
+    g.fillStyle = statusColour(c, status);
+    let end = -Infinity;
+    for (const [left, right] of spans.sort((a, b) => a[0] - b[0])) {
+      const from = Math.max(left, end);
+      if (right > from) g.fillRect(from, u.bbox.top, right - from, u.bbox.height);
+      end = Math.max(end, right);
+    }
   }
   g.restore();
 }

@@ -29,6 +29,9 @@ function drawRow() {
 function drawTimes(rows) {
   const holder = document.getElementById('times'), caption = document.getElementById('times-caption'), c = colours();
   const all = rows.map(samplesOf).map((s, i) => ({...s, run: i}));
+  // Where nobody has told when samples were taken, they stand in their order.
+  const timed = all.some(s => s.time.some(t => t > 0));
+  if (!timed) for (const s of all) s.time = Float32Array.from(s.us, (_, i) => i + 1);
   const count = all.reduce((n, s) => n + s.us.length, 0);
   if (count === 0) {
     caption.textContent = quantilesOf(rows[rows.length - 1]) ? 'Samples of this row are not in the page, only their quantiles.' : 'This row has no samples: ' + (isInferred(rows[0]) ? 'it is inferred.' : 'it failed, or was not measured.');
@@ -44,7 +47,7 @@ function drawTimes(rows) {
       width: holder.clientWidth, height, legend: {show: false}, cursor: {drag: {x: false, y: false}, sync: {key: 'samples'}},
       scales: {x: {time: false, range: (u, low, high) => high > low ? [low - 0.02 * (high - low), high + 0.02 * (high - low)] : [low - 1, high + 1]},
         y: {range: (u, low, high) => high > low ? [low - 0.1 * (high - low), high + 0.1 * (high - low)] : [low * 0.98, high * 1.02]}},
-      axes: [{...axis, size: last ? 34 : 18, label: last ? 'seconds since the first sample of the run' : undefined, labelSize: 18, values: last ? undefined : () => []}, {...axis, size: 62, label: scale.label, labelSize: 18}],
+      axes: [{...axis, size: last ? 34 : 18, label: last ? (timed ? 'seconds since the first sample of the run' : 'sample') : undefined, labelSize: 18, values: last ? undefined : () => []}, {...axis, size: 62, label: scale.label, labelSize: 18}],
       series: [{}, ...tables.map((t, i) => ({label: scale.label, stroke: c.series[(tables.length - 1 - i) % 6], paths: () => null, points: {show: true, size: 7, fill: c.series[(tables.length - 1 - i) % 6]}}))],
       hooks: {setCursor: [u => {
         const at = u.cursor.idx;
@@ -53,7 +56,7 @@ function drawTimes(rows) {
         for (const s of all) {
           const i = s.time.indexOf(u.data[0][at]);
           if (i < 0) continue;
-          lines.push((isDiff ? (s.run === 0 && all.length > 1 ? 'A: ' : 'B: ') : '') + microsText(s.us[i]), s.time[i].toFixed(1) + ' s' + (s.clock[i] ? ', ' + s.clock[i] + ' MHz' : '') + (s.power[i] ? ', ' + s.power[i] / 10 + ' W' : ''));
+          lines.push((isDiff ? (s.run === 0 && all.length > 1 ? 'A: ' : 'B: ') : '') + microsText(s.us[i]), (timed ? s.time[i].toFixed(1) + ' s' : 'sample ' + s.time[i]) + (s.clock[i] ? ', ' + s.clock[i] + ' MHz' : '') + (s.power[i] ? ', ' + s.power[i] / 10 + ' W' : ''));
           if (s.state[i]) lines.push(data.conditions[s.state[i]]);
         }
         if (!u.over.matches(':hover')) return;
@@ -69,7 +72,7 @@ function drawTimes(rows) {
   plot('clock', {by: 1, label: 'clock, MHz'}, has('power') ? 120 : 150, !has('power'));
   plot('power', {by: 0.1, label: 'power, W'}, 150, true);
   const states = [...new Set(all.flatMap(s => Array.from(s.state)))].filter(i => i).map(i => data.conditions[i]);
-  caption.textContent = count + ' samples over time' + (has('clock') ? ', with clock' : '') + (has('power') ? ' and power' : '') + (states.length ? '. Slowed by: ' + states.slice(0, 4).join('; ') : '') + '.';
+  caption.textContent = count + (timed ? ' samples over time' : ' samples in order') + (has('clock') ? ', with clock' : '') + (has('power') ? ' and power' : '') + (states.length ? '. Slowed by: ' + states.slice(0, 4).join('; ') : '') + '.';
 }
 
 // drawSpread draws one line of dots a group: the sweep's samples, what was timed in turns with remedies, each remedy.

@@ -100,9 +100,12 @@ func (t Term) Text() string {
 
 // Markdown is the explanation as a section of a page.
 func (t Term) Markdown() string {
-	return fmt.Sprintf("### %s (%s)\n\n%s.\n\n```text\n%s\n```\n\n**How it is decided:** %s\n\n**What to do:** %s\n", t.Name, t.Kind,
-		strings.ToUpper(t.Meaning[:1])+t.Meaning[1:], strings.TrimRight(t.Picture, "\n"), t.Decided, t.Do)
+	return fmt.Sprintf("### %s (%s)\n\n%s\n\n```text\n%s\n```\n\n**How it is decided:** %s\n\n**What to do:** %s\n", t.Name, t.Kind,
+		t.Sentence(), strings.TrimRight(t.Picture, "\n"), t.Decided, t.Do)
 }
+
+// Sentence is the meaning as a sentence.
+func (t Term) Sentence() string { return strings.ToUpper(t.Meaning[:1]) + t.Meaning[1:] + "." }
 
 // indented puts four spaces before every line of a picture.
 func indented(s string) string {

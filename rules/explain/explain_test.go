@@ -110,23 +110,3 @@ func TestTermsAreWhole(t *testing.T) {
 		t.Errorf("no name: %v", got)
 	}
 }
-
-// TestManual: nothing of a picture or a text is taken for a request of the formatter.
-func TestManual(t *testing.T) {
-	known := []string{".TH ", ".SH ", ".SS ", ".PP", ".EX", ".EE"}
-	sections := 0
-	for line := range strings.Lines(Manual()) {
-		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(line, k) }) {
-			t.Errorf("%q is a request", line)
-		}
-		if strings.HasPrefix(line, ".SS ") {
-			sections++
-		}
-	}
-	if sections != len(Terms()) {
-		t.Errorf("%d sections of %d words", sections, len(Terms()))
-	}
-	if got := roff(".a\n'b\nc\\d-e"); got != "\\&.a\n\\&'b\nc\\ed\\-e" {
-		t.Errorf("%q", got)
-	}
-}

@@ -20,14 +20,17 @@ const (
 	// leastRuns is how many runs a level takes. Two strays that are alike are none.
 	leastRuns = 3
 	// usualCorrelation is what neighbouring runs have in common before anything is known of a history, and
-	// correlationSpread how far histories differ in it. Of 60 runs it is estimated to 0.11: their estimate counts for two thirds.
-	usualCorrelation, correlationSpread = 0.5, 0.15
+	// correlationSpread how far histories differ in it. Of 60 runs it is estimated to 0.11: their estimate counts for almost half. With a
+	// wider spread histories whose neighbours are alike by chance hide steps, and hardly fewer false ones are found.
+	usualCorrelation, correlationSpread = 0.5, 0.1
 	// leastCorrelation and mostCorrelation bound it.
 	leastCorrelation, mostCorrelation = 0, 0.9
 	// leastNoise is the least standard deviation between runs that is believed, as a share of time.
 	leastNoise = 0.001
 	// usualStrays is the share of strays before anything is known of a history, which counts for as many runs as strayWeight.
 	usualStrays, strayWeight = 0.1, 60
+	// endPlaces is how many levels of strays there may be at the ends of a history, which one step makes: those of a few lengths.
+	endPlaces = 10
 	// alike is how often a stray is as slow as another one, so that they look like a level.
 	alike = 0.25
 	// scatterWorth is what runs without strays tell of their scatter, as a share of what Gaussian ones would: with it, histories of 50
@@ -61,6 +64,7 @@ func steps(y []float64, level float64) []step {
 	}
 	ends := path(y, firstNoise(y))
 	ends = withoutShort(y, ends)
+	settle(y, ends, firstNoise(y))
 	for {
 		noise := noiseAbout(y, ends)
 		found := make([]step, len(ends)-1)
@@ -75,9 +79,14 @@ func steps(y []float64, level float64) []step {
 			return found
 		}
 		ends = slices.Delete(ends, worst, worst+1)
-		for i := range len(ends) - 1 { // what a short level drew aside goes back
-			ends[i] = bestSplit(y, begin(ends, i), ends[i+1], ends[i], noise.sd)
-		}
+		settle(y, ends, noise.sd) // what a short level drew aside goes back
+	}
+}
+
+// settle moves the steps between levels to where they cost least.
+func settle(y []float64, ends []int, sd float64) {
+	for i := range len(ends) - 1 {
+		ends[i] = bestSplit(y, begin(ends, i), ends[i+1], ends[i], sd)
 	}
 }
 
@@ -248,14 +257,24 @@ func (n noiseOf) variance(runs int) float64 {
 	return sum / float64(runs)
 }
 
-// cluster is how likely it is that somewhere in a history of n runs a level that rests on so many of its runs is nothing but strays that are alike.
-func (x noiseOf) cluster(n, length, rests int) float64 {
+// cluster is how likely it is that a level that rests on so many of its runs is nothing but strays that are alike, at one of so many
+// places.
+func (x noiseOf) cluster(places, length, rests int) float64 {
 	choices, _ := math.Lgamma(float64(length + 1))
 	for _, k := range []int{rests, length - rests} {
 		l, _ := math.Lgamma(float64(k + 1))
 		choices -= l
 	}
-	return float64(n) * math.Exp(choices+float64(rests)*math.Log(x.strays)+float64(rests-1)*math.Log(alike))
+	return float64(places) * math.Exp(choices+float64(rests)*math.Log(x.strays)+float64(rests-1)*math.Log(alike))
+}
+
+// places is how many places there are for a level such as that of the runs from to before to: where a history begins or ends those of
+// a few lengths, elsewhere each run.
+func places(y []float64, from, to int) int {
+	if from == 0 || to == len(y) {
+		return endPlaces
+	}
+	return len(y)
 }
 
 // test holds the level i against the next one. The p-value is for the worst of all runs at which there might be a step.
@@ -267,23 +286,29 @@ func test(y []float64, ends []int, i int, noise noiseOf) step {
 	free := scatterWorth * float64(len(y)) * (1 - shared) / (1 + shared) // independent runs from which the deviation would be known as well
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Max(3, free-float64(len(ends)))}
 	s.p = float64(len(y)) * 2 * t.Survival(math.Abs(s.log)/s.se)
-	s.p += noise.cluster(len(y), ends[i]-begin(ends, i), runsA) + noise.cluster(len(y), ends[i+1]-ends[i], runsB)
+	s.p += noise.cluster(places(y, begin(ends, i), ends[i]), ends[i]-begin(ends, i), runsA) + noise.cluster(places(y, ends[i], ends[i+1]), ends[i+1]-ends[i], runsB)
 	s.p = math.Min(1, s.p)
 	return s
 }
 
-// bestSplit is where in from to before to a step costs least, of two levels that stay about as they are at the given run.
+// bestSplit is where in from to before to a step costs least, of two levels that stay about as they are at the given run. Strays
+// cost the same on either side: of runs between which only strays lie it is the middle one.
 func bestSplit(y []float64, from, to, at int, sd float64) int {
 	a, _ := centre(y[from:at], sd)
 	b, _ := centre(y[at:to], sd)
-	best, least, sum := at, math.Inf(1), 0.0
+	first, last, least, sum := at, at, math.Inf(1), 0.0
 	for k := from; k < to; k++ { // the price of the first k runs at level a over that at level b
-		if k-from >= leastRuns && to-k >= leastRuns && sum < least {
-			best, least = k, sum
+		if k-from >= leastRuns && to-k >= leastRuns {
+			switch {
+			case sum < least-1e-9:
+				first, last, least = k, k, sum
+			case sum < least+1e-9 && last == k-1:
+				last = k
+			}
 		}
 		sum += loss(y[k]-a, sd) - loss(y[k]-b, sd)
 	}
-	return best
+	return (first + last) / 2
 }
 
 // middle is the median.

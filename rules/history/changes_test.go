@@ -111,7 +111,7 @@ func BenchmarkHistories(b *testing.B) {
 		b.Run(map[int]string{0: "steps=0", 1: "steps=1", 2: "steps=2", 3: "steps=3"}[perHistory], func(b *testing.B) {
 			var all tally
 			for i := range b.N {
-				of := count(7000+uint64(i), 20000, perHistory)
+				of := count(9000+uint64(i), 20000, perHistory)
 				all.histories, all.steps, all.missed, all.wrong = all.histories+of.histories, all.steps+of.steps, all.missed+of.missed, all.wrong+of.wrong
 			}
 			b.ReportMetric(100*float64(all.wrong)/float64(all.histories), "%false")
@@ -121,10 +121,10 @@ func BenchmarkHistories(b *testing.B) {
 		})
 	}
 	b.Run("cases=50", func(b *testing.B) {
-		const histories = 1000
+		const histories = 4000
 		wrong := 0
 		for i := range b.N {
-			wrong += unchanged(uint64(7000+i), histories)
+			wrong += unchanged(uint64(9000+i), histories)
 		}
 		b.ReportMetric(100*float64(wrong)/float64(b.N*histories), "%false")
 	})
