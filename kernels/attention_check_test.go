@@ -33,6 +33,7 @@ type hostAttention struct {
 	lastRow      bool // does not write it
 	writeCache   bool
 	drift        bool
+	strays       bool // writes the first byte of the output's buffer, in every second run
 	bound        bool // takes the position when it is bound
 	dropNaN      bool // NaN scores count as none
 	finite       bool // values that are not finite count as zero
@@ -66,6 +67,9 @@ func (f *hostAttention) attend(a Attention) (Launch, error) {
 		}
 		if f.drift {
 			a.Out.put(a.DType, 0, a.Out.get(a.DType, 0)+float64(f.runs)*1e-6)
+		}
+		if f.strays && f.runs%2 == 0 {
+			a.Out.Buffer.(*hostBuffer).mem[0] ^= 1
 		}
 		return nil
 	}), nil
@@ -248,6 +252,7 @@ func TestAttentionGateCatchesFaults(t *testing.T) {
 		{"last row dropped", hostAttention{lastRow: true}, CheckUnwritten, attentionTypes},
 		{"writes into the cache", hostAttention{writeCache: true}, CheckInputs, attentionTypes},
 		{"differs from run to run", hostAttention{drift: true}, CheckRepeat, []DType{FP32}},
+		{"writes before the output in a later run", hostAttention{strays: true}, CheckRepeat, attentionTypes},
 		{"NaN scores left out", hostAttention{dropNaN: true}, CheckNonFinite, attentionTypes},
 		{"infinite values taken for zero", hostAttention{finite: true}, CheckNonFinite, attentionTypes},
 		{"position taken when bound", hostAttention{bound: true}, CheckOverRead, attentionTypes},

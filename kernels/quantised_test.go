@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +124,32 @@ func TestGatePassesQuantised(t *testing.T) {
 	}
 	if passed == 0 {
 		t.Error("no problem is small")
+	}
+}
+
+// TestQuantisedIntegers: whole numbers are the weights that were drawn, with a scale of 1, whatever their zero points are.
+func TestQuantisedIntegers(t *testing.T) {
+	for _, text := range []string{"int4:32", "int4:32:zero", "int8:column:zero"} {
+		q, err := ParseQuantisation(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Problem{Shape: Shape{M: 1, N: 3, K: 64}, DType: BF16, BLayout: Transposed}
+		check, err := NewQuantisedCheck(QuantisedProblem{p, q.format(BF16, p.K)}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, p.N*p.K)
+		for i := range values {
+			values[i] = float64(i%9 - 4)
+		}
+		var o checkOperands
+		if _, err := check.quantise(CheckIntegers, &o, values); err != nil {
+			t.Fatal(err)
+		}
+		if got := transpose(o.b, p.K, p.N); !slices.Equal(got, values) {
+			t.Errorf("%s: %v became %v", text, values[:9], got[:9])
+		}
 	}
 }
 

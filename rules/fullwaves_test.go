@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -41,5 +42,66 @@ func TestStepsByLuck(t *testing.T) {
 		if looked < 100 || share > 0.05 {
 			t.Errorf("density %g: %d of %d steps by luck are taken for full waves", density, named, looked)
 		}
+	}
+}
+
+// TestFullWaves: kernels that nobody names are told by the waves that their tiles would fill.
+func TestFullWaves(t *testing.T) {
+	every := func(period int) func(m int) float64 {
+		return func(m int) float64 { return 10 * math.Ceil(float64(m)/float64(period)) }
+	}
+	once := func(from int, by float64) func(m int) float64 {
+		return func(m int) float64 {
+			if us := 10 + 0.02*float64(m); m < from {
+				return us
+			} else {
+				return by * us
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		n, units int
+		ms       []int
+		us       func(m int) float64
+		at       int
+		want     string // of the explanation, empty where no wave is to be named
+		not      string // of why none is
+	}{
+		"heights that fit M": {
+			n: 4096, units: 132, ms: grid(1056, 8448, 8), us: every(264), at: 3176,
+			want: "tiles of 96x256 would fill 4 waves of 132 units at m3168, and there the time steps up by 8.3 %; so it does where other heights of tiles fill them, every 264 rows from m2112 to m8184",
+		},
+		"tiles 192 wide": {
+			n: 3072, units: 132, ms: grid(256, 2056, 8), us: every(64), at: 840,
+			want: "tiles of 104x192 would fill 1 wave of 132 units at m832, and there the time steps up by 7.6 %; so it does where other heights of tiles fill them, every 64 rows from m512 to m2048",
+		},
+		"one step where a usual tile fills all units": {
+			n: 4096, units: 132, ms: grid(2056, 8456, 8), us: once(4232, 1.1), at: 4232,
+			want: "528 tiles of 128x256 would fill 4 waves of 132 units at m4224 to 100.0 %, as they do at ",
+		},
+		"one step where tiles fill all units at each M": {
+			n: 4096, units: 16, ms: grid(136, 2056, 128), us: once(520, 1.5), at: 520,
+			not: "behind m392, where tiles of 64 to 256 rows fill no waves of 16 units",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := byM(tc.us, gaussian(0.0005), rand.New(rand.NewPCG(8, 1)))
+			machine.key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
+			data := machine.sweep(tc.ms, 5)
+			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
+			c := prepare(data, Default()).curves[0]
+			at, ok := c.at(tc.at)
+			if !ok {
+				t.Fatalf("m%d was not measured", tc.at)
+			}
+			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1], loss: 0.07}
+			cause, why := w.fullWaves()
+			if tc.want != "" && (cause != WaveQuantisation || !strings.Contains(why, tc.want)) {
+				t.Errorf("%q: %s, want %s", cause, why, tc.want)
+			}
+			if tc.want == "" && (cause != "" || !strings.Contains(why, tc.not)) {
+				t.Errorf("%q: %s, want none: %s", cause, why, tc.not)
+			}
+		})
 	}
 }

@@ -181,19 +181,35 @@ func TestFailedFamily(t *testing.T) {
 	}
 }
 
-// TestOtherLaunch: a row that ran another kernel than was told is of no family.
+// TestOtherLaunch: a row that ran another kernel than was told is a family by itself. Where nothing was told, a check row
+// that ran another kernel than its neighbours stays in their family, which then does not rest on it.
 func TestOtherLaunch(t *testing.T) {
 	dense := workshopRun(t, 1, nil)
-	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), choices: toldBy(dense.Series[0]), check: func(int) bool { return false }, units: 132}
-	dense.Series[0].Rows[100].Case.Label = "another"
+	dense.Series[0].Rows[200].Case.Label = "another" // m1608
 	c := prepare(dense, Default()).curves[0]
-	families, unknown := a.families(c.points)
-	if len(families) != 3 || len(unknown) != 0 {
-		t.Fatalf("%d families, %d unknown", len(families), len(unknown))
-	}
-	for _, f := range families {
-		if single := f.kind.ownM == 808; single != (len(f.rows) == 1) {
-			t.Errorf("%+v has %d rows", f.kind, len(f.rows))
+	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), check: func(m int) bool { return m == 1608 }, units: 132}
+	for name, tc := range map[string]struct {
+		choices results.Choices
+		ownM    int // of the row's family
+		other   bool
+	}{
+		"told":    {toldBy(workshopRun(t, 1, nil).Series[0]), 1608, false},
+		"guessed": {nil, 0, true},
+	} {
+		a.choices = tc.choices
+		families, unknown := a.families(c.points)
+		if len(unknown) != 0 {
+			t.Fatalf("%s: %d unknown", name, len(unknown))
+		}
+		for _, f := range families {
+			for _, r := range f.rows {
+				switch {
+				case r.m == 1608 && (f.kind.ownM != tc.ownM || r.other != tc.other || tc.ownM > 0 && len(f.rows) > 1):
+					t.Errorf("%s: m1608 is of %+v with %d rows, another kernel's: %v", name, f.kind, len(f.rows), r.other)
+				case r.m != 1608 && (f.kind.ownM != 0 || r.other):
+					t.Errorf("%s: m%d is of %+v, another kernel's: %v", name, r.m, f.kind, r.other)
+				}
+			}
 		}
 	}
 }

@@ -199,6 +199,25 @@ func TestUntoldImplementations(t *testing.T) {
 	}
 }
 
+// Launches of which a library says how their tile lies have no say in how that of others does.
+func TestKnownSidesDoNotVote(t *testing.T) {
+	choice := func(m int, orientation string, tile int) toldM {
+		return toldM{m, kernels.Choice{Label: "a", Tiling: kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: 1, Orientation: orientation}, Slots: 132,
+			Grid: [3]int{(m + tile - 1) / tile * (1024 * tile / (128 * 64)), 1, 1}}, true}
+	}
+	var told []toldM
+	for m := 100; m < 1000; m += 100 {
+		told = append(told, choice(m, "", 128))
+	}
+	for m := 1100; m < 2000; m += 100 {
+		told = append(told, choice(m, kernels.OrientationUnknown, 64))
+	}
+	last := joinTold(told, 1024)[1].Kind
+	if want := [3]int{64, 128, 0}; last.Tile != want || last.Orientation != "" {
+		t.Errorf("the tile lies as %v, %q, want %v", last.Tile, last.Orientation, want)
+	}
+}
+
 // Which side of a tile lies along M is told by the blocks of a kernel's launches, of all of
 // them together.
 func TestSidesOfTilesAreToldByBlocks(t *testing.T) {

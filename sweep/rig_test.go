@@ -1,10 +1,13 @@
 package sweep
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // testRig is a rig on a device that always answers.
@@ -15,4 +18,68 @@ func testRig(t *testing.T, d kernels.Device, dist kernels.Distribution, seed uin
 		t.Fatal(err)
 	}
 	return b
+}
+
+// loaded is a rig that has what cases need in memory.
+func loaded(t *testing.T, d kernels.Device, cases ...results.Case) *rig {
+	t.Helper()
+	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
+	if failed, err := b.load(t.Context(), demands(cases, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {
+		t.Fatal(failed, err)
+	}
+	if err := b.reserve(t.Context(), cases); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestPartsFollowEachOther: each part of a split takes the rows of A and C behind those of the parts before it, a single row
+// too.
+func TestPartsFollowEachOther(t *testing.T) {
+	for _, parts := range [][]int{{1, 7}, {3, 1, 4}} {
+		var ran []kerneltest.LaunchInfo
+		d := simulated(func(c *kerneltest.Config) { c.Observe = func(b kerneltest.Block) { ran = b.Launches } })
+		c := divided(simCase(8), parts...)
+		b := loaded(t, d, c)
+		s := &station{c: c}
+		if err := b.ready(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		var launches []kernels.Launch
+		for step := range parts {
+			l, err := b.launch(s, 0, step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches = append(launches, l)
+		}
+		if _, err := d.Execute(t.Context(), launches, len(launches)); err != nil {
+			t.Fatal(err)
+		}
+		row := 0
+		for i, l := range ran {
+			if l.Problem.M != parts[i] || l.AOffset != ran[0].AOffset+row*c.K || l.COffset != ran[0].COffset+row*c.N {
+				t.Errorf("parts %v: launch %d is %+v, expected to begin at row %d", parts, i, l, row)
+			}
+			row += parts[i]
+		}
+		if row != c.M {
+			t.Errorf("parts %v: %d rows were computed", parts, row)
+		}
+	}
+}
+
+// half is a device whose first runs take half a second.
+type half struct{ *kerneltest.Device }
+
+func (half) Prime(context.Context, kernels.Launch) (float64, error) { return 0.5, nil }
+
+// TestPrimeTakesAllParts: the first run of a split takes what its parts take together.
+func TestPrimeTakesAllParts(t *testing.T) {
+	c := divided(simCase(8), 5, 3)
+	b := loaded(t, half{simulated(nil)}, c)
+	seconds, err := b.prime(t.Context(), &station{c: c})
+	if err != nil || seconds != 1 || b.busy != 1 {
+		t.Errorf("%g s, of which the device was busy %g, %v; expected 1 s", seconds, b.busy, err)
+	}
 }
