@@ -350,3 +350,39 @@ func TestCausesOfARealSweep(t *testing.T) {
 		t.Errorf("%d of %d findings have no cause", causes[Unknown], len(a.Findings))
 	}
 }
+
+// TestMajority: where the worst row of a finding has no cause of its own, that of more than half of its rows is named.
+func TestMajority(t *testing.T) {
+	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
+	data := byM(waves, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 2000, 16), 7)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+	for i := range data.Series[0].Rows {
+		c := &data.Series[0].Rows[i].Case
+		c.Label, c.Launch = kernels.ReadLabel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT")
+	}
+	c := prepare(data, Default()).curves[0]
+	full, _ := c.at(1024)
+	// Behind a wave that begins, a loss of 0.4 is explained, and one of 0.99 by nothing.
+	rows := func(losses ...float64) *candidate {
+		out := &candidate{rule: Monotonic}
+		for i, loss := range losses {
+			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: Interval{Mid: loss}, against: c.caseOf(full)})
+		}
+		out.worst = out.rows[len(losses)-1]
+		return out
+	}
+	for _, tc := range []struct {
+		rows  *candidate
+		cause Cause
+		says  string
+	}{
+		{rows(0.4, 0.4, 0.4, 0.99), WaveQuantisation, "at 3 of 4 rows: m10"},
+		{rows(0.4, 0.4, 0.99, 0.99), "", ""},
+		{rows(0.99, 0.99, 0.99), "", ""},
+	} {
+		cause, why := tc.rows.majority()
+		if cause != tc.cause || !strings.HasPrefix(why, tc.says) || (why == "") != (tc.says == "") {
+			t.Errorf("%q: %s, want %q: %s", cause, why, tc.cause, tc.says)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func TestManyTellers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, nil, nil)
+			told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestAskChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := AskChoices(t.Context(), devices, plan, nil, nil)
+	told, err := AskChoices(t.Context(), devices, plan, Asking{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,14 +162,42 @@ func TestAskChoicesOfSomeSeries(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := 0
-	told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, func(s PlannedSeries) bool { return s.N == 32 }, func(n int) { last = n })
+	told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{
+		Of:       func(s PlannedSeries) bool { return s.N == 32 },
+		Progress: func(n int) { last = n }})
 	if err != nil || len(told.Choices) != 1 || told.Asked != 2 || last != 2 || len(told.Untold) != 0 {
 		t.Errorf("%+v, %v, progress %d", told, err, last)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := AskChoices(ended, []kernels.Device{d}, plan, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := AskChoices(ended, []kernels.Device{d}, plan, Asking{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A library that does not come back from a question is given up, and named with the M that it was asked about.
+func TestAskingHangs(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	d := tellers("sim:0", func(p kernels.Problem) (kernels.Choice, error) {
+		if p.M == 6 {
+			<-release
+		}
+		return kernels.Choice{Label: "a"}, nil
+	})
+	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{CaseTimeout: hangTime})
+	var fault *FaultError
+	if !errors.As(err, &fault) || fault.Device != "sim:0" || fault.Hung < hangTime || fault.Passes() {
+		t.Fatalf("%v, %+v", err, fault)
+	}
+	for _, want := range []string{"no answer within 400ms", "m6", plan.Series[0].SeriesKey.String()} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
 	}
 }
 
