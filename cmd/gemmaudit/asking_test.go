@@ -22,7 +22,7 @@ func TestAskingHangs(t *testing.T) {
 				}
 				return kernels.Choice{Label: "a"}, nil
 			}}}})
-		args = append(args, "-q", "--shape", "n64k64", "--batch", "8:64:8", "--dtype", "fp32", "--kernel", "flat", "--case-timeout", "300ms")
+		args = append(args, "-q", "--shape", "n64k64", "--batch", "8:1024:8", "--dtype", "fp32", "--kernel", "flat", "--case-timeout", "300ms")
 		code, stderr := on(simulation{device: d}, machine{devices: []kernels.Device{d}}, args...)
 		want := "no answer within 300ms to tell how m24 of "
 		if code != exitDevice || !strings.Contains(stderr, want) {
