@@ -386,3 +386,36 @@ func TestMajority(t *testing.T) {
 		}
 	}
 }
+
+// TestLineOfAnotherKernel: what another kernel would take is a cause where its line says so to a few percent.
+func TestLineOfAnotherKernel(t *testing.T) {
+	const row = 896
+	for _, tc := range []struct {
+		scatter float64 // of the other kernel's rows about their line
+		cause   Cause
+		says    string
+	}{
+		{0, HeuristicChoice, "the library's own lib_64x64 would take no more than"},
+		{0.05, "", "no other kernel of the library has a line that holds here"},
+	} {
+		slow := func(m int) bool { return m > 640 && m < 1200 }
+		data := byM(func(m int) float64 {
+			us := 5 + 10*math.Ceil(float64(m)/128)
+			if slow(m) {
+				return 1.5 * us
+			}
+			return us * (1 + tc.scatter*float64(m/128%3-1))
+		}, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(128, 1536, 128), 7)
+		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+		for i := range data.Series[0].Rows {
+			c := &data.Series[0].Rows[i].Case
+			c.Label, c.Launch = kernels.ReadLabel(map[bool]string{true: "lib_256x64", false: "lib_64x64"}[slow(c.M)])
+		}
+		c := prepare(data, Default()).curves[0]
+		at, _ := c.at(row)
+		w := &witness{curve: c, row: c.points[at], loss: 0.3}
+		if cause, why := w.otherLine(); cause != tc.cause || !strings.Contains(why, tc.says) {
+			t.Errorf("scatter %g: %q: %s, want %q: %s", tc.scatter, cause, why, tc.cause, tc.says)
+		}
+	}
+}

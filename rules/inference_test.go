@@ -181,6 +181,21 @@ func TestFailedFamily(t *testing.T) {
 	}
 }
 
+// TestOneCheckRowFarOff: a single check row speaks against its family where it lies far off its line, and not where it is off by little.
+func TestOneCheckRowFarOff(t *testing.T) {
+	check := drawChecks(syntheticKey, 7, true)
+	at := 2000
+	for !check(at) {
+		at += 8
+	}
+	for off, failed := range map[float64]int{0.06: 1, 0.008: 0} {
+		_, audit := inferWorkshop(t, workshopRun(t, 5, map[int]float64{at: off}), true)
+		if i := audit.Inference; i.Failed != failed || i.Checked-i.Inside > 3 {
+			t.Errorf("m%d off by %g: %+v, want %d families that failed", at, off, i, failed)
+		}
+	}
+}
+
 // TestOtherLaunch: a row that ran another kernel than was told is a family by itself. Where nothing was told, a check row
 // that ran another kernel than its neighbours stays in their family, which then does not rest on it.
 func TestOtherLaunch(t *testing.T) {
