@@ -181,7 +181,9 @@ func TestQuantisedTableCovers(t *testing.T) {
 		t.Error("fp32 has quantised weights")
 	}
 	seen := map[string]bool{}
+	ms := map[int]bool{}
 	for _, q := range QuantisedCheckProblems(FP16) {
+		ms[q.M] = true
 		n, err := q.Normalized()
 		if err != nil {
 			t.Fatal(err)
@@ -197,6 +199,11 @@ func TestQuantisedTableCovers(t *testing.T) {
 	for name, is := range seen {
 		if !is {
 			t.Errorf("the table lacks %s", name)
+		}
+	}
+	for _, tile := range []int{16, 32, 64, 128} {
+		if !ms[tile] || !ms[tile+1] || tile != 32 && tile != 64 && !ms[tile-1] {
+			t.Errorf("the table lacks an M around tiles of %d rows", tile)
 		}
 	}
 }

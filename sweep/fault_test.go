@@ -326,6 +326,13 @@ func TestWatchdog(t *testing.T) {
 	if ticks(10*watchdogTicks) != nil {
 		t.Error("a device that does nothing was given up")
 	}
+	for range 3 * watchdogTicks {
+		w.enter(0, "")
+		if w.tick() != nil {
+			t.Fatal("calls that each end in time were given up together")
+		}
+		w.leave()
+	}
 	w.enter(2*time.Second, "", simCase(3))
 	w.tick()
 	if ticks(2*watchdogSlack*watchdogTicks-1) != nil {
