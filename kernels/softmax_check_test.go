@@ -403,3 +403,19 @@ func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
 		t.Errorf("logarithms that are clamped: %v", err)
 	}
 }
+
+// TestSoftmaxThreads: a task names no threads or all that the device has.
+func TestSoftmaxThreads(t *testing.T) {
+	for _, c := range []struct {
+		device  Device
+		threads int
+		ok      bool
+	}{{&hostDevice{}, 0, true}, {&hostDevice{}, 3, true}, {&threadedHost{}, 0, true}, {&threadedHost{}, 8, true}, {&threadedHost{}, 3, false}} {
+		task := Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 5}}, M: 2, Threads: c.threads}
+		err := softmax{&hostSoftmax{}, c.device}.Supports(task)
+		var refused *Unsupported
+		if (err == nil) != c.ok || err != nil && !errors.As(err, &refused) {
+			t.Errorf("%d threads on %T: %v", c.threads, c.device, err)
+		}
+	}
+}

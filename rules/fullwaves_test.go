@@ -96,6 +96,26 @@ func TestFullWaves(t *testing.T) {
 	}
 }
 
+// TestFullWavesStandByTheirStep: waves are those that are full between a step's two points, and what tiles waste at the row itself
+// counts as the waves do.
+func TestFullWavesStandByTheirStep(t *testing.T) {
+	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+	c := prepare(data, Default()).curves[0]
+	at, _ := c.at(3176) // behind m3168, where 4 waves of tiles 256 wide are full
+	// 17.6 % of the fifth wave's time is wasted, and 2.7 % of the tiles.
+	for _, tc := range []struct {
+		at   int
+		loss float64
+		ok   bool
+	}{{at, 0.38, true}, {at, 0.42, false}, {at + 1, 0.07, false}} {
+		w := &witness{curve: c, row: c.points[tc.at], loss: tc.loss}
+		if f, ok := w.fullAt(tc.at, 132); ok != tc.ok {
+			t.Errorf("m%d with a loss of %g: %+v, %v", c.points[tc.at].m, tc.loss, f, ok)
+		}
+	}
+}
+
 // TestExactEverywhere: where tiles fill all units at each M, that they do so before a step proves nothing.
 func TestExactEverywhere(t *testing.T) {
 	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056, 128), 5)

@@ -361,3 +361,20 @@ func TestConfirmedInferred(t *testing.T) {
 		t.Error("no inferred row is served by a remedy")
 	}
 }
+
+// TestInferredFollowsItsNearest: an inferred row follows the clock as the measured row of its line that is nearest in M does.
+func TestInferredFollowsItsNearest(t *testing.T) {
+	c := &curve{points: []point{{m: 100, elastic: elasticity{beta: 0.2}, clock: 1000}, {m: 200, elastic: elasticity{beta: 0.9}, clock: 2000}}}
+	c.series.Key = syntheticKey
+	l := &line{family: &family{n: 4096}}
+	for i, p := range c.points {
+		l.rows = append(l.rows, told{m: p.m, logM: math.Log(float64(p.m)), point: i})
+	}
+	for m, want := range map[int]int{110: 0, 190: 1} {
+		r := familyRow{m: m, kind: &results.LaunchKind{Label: "k"}, point: -1}
+		got := l.point(c, r, prediction{from: []int{0, 1}, weight: []float64{0.5, 0.5}})
+		if near := c.points[want]; got.elastic != near.elastic || got.clock != near.clock || got.m != m || !got.inferred {
+			t.Errorf("m%d follows %+v at %g MHz, want as m%d does: %+v", m, got.elastic, got.clock, near.m, near.elastic)
+		}
+	}
+}

@@ -394,3 +394,25 @@ func TestGivenUpTakesNoTime(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
+
+// TestLostBeforeTheFirstSample: a device that is lost while the first weights are made ends the sweep there.
+func TestLostBeforeTheFirstSample(t *testing.T) {
+	d := &losing{Device: simulated(nil)}
+	p := planned(t, d, "1:4", nil)
+	w := &watcher{}
+	_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Observer: w, Now: d.Now}).Run(t.Context())
+	if !errors.Is(err, kernels.ErrDeviceLost) || d.asked != 1 || w.said("no case could serve as a sentinel") {
+		t.Errorf("memory was asked for %d times, messages %q: %v", d.asked, w.messages, err)
+	}
+}
+
+// losing is a device that is lost when memory is asked for.
+type losing struct {
+	*kerneltest.Device
+	asked int
+}
+
+func (d *losing) Alloc(int64) (kernels.Buffer, error) {
+	d.asked++
+	return nil, fmt.Errorf("sim: %w: fell off the bus", kernels.ErrDeviceLost)
+}

@@ -117,3 +117,16 @@ func TestThinSpreadsFirst(t *testing.T) {
 		t.Errorf("they take %v of %v", took, budget)
 	}
 }
+
+// TestFirstStepIsPredicted: of an inferred series the first rounds measure what a step has room for, and of measured ones everything.
+func TestFirstStepIsPredicted(t *testing.T) {
+	for _, infer := range []bool{true, false} {
+		p := planned(t, library(1, 0), "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &infer })
+		est := NewPredictor(nil)
+		round := est.Plan(p, nil, nil).Round
+		p.Step = round / 4 * time.Duration(p.Screening)
+		if got := est.Plan(p, nil, nil); infer && got.First != round/4 || !infer && got.First != round {
+			t.Errorf("inferred %v: a round takes %v, the first %v", infer, round, got.First)
+		}
+	}
+}
