@@ -83,3 +83,27 @@ func TestPrimeTakesAllParts(t *testing.T) {
 		t.Errorf("%g s, of which the device was busy %g, %v; expected 1 s", seconds, b.busy, err)
 	}
 }
+
+// TestAdmitTakesRoom: the form that a kernel makes of weights is taken from the budget once, and belongs to what is given back with
+// them; where the budget leaves no room for it, nothing is taken.
+func TestAdmitTakesRoom(t *testing.T) {
+	ours, theirs := simCase(8), simCase(8)
+	theirs.Kernel = "theirs"
+	b := loaded(t, simulated(nil), ours)
+	s, bare := b.sets[matrixOf(ours)], b.used
+	b.budget = bare
+	if b.admit(theirs) || b.used != bare {
+		t.Errorf("without room %d bytes are taken of %d", b.used, bare)
+	}
+	b.budget = 10 * bare
+	for range 2 {
+		if !b.admit(theirs) || b.used <= bare || s.cost != b.used {
+			t.Errorf("%d bytes are taken beside the weights' %d, of which %d are given back with them", b.used-bare, bare, s.cost)
+		}
+	}
+	other := simCase(8)
+	other.N = 512
+	if b.admit(other) {
+		t.Error("weights that are not in memory are admitted")
+	}
+}
