@@ -33,6 +33,7 @@ type hostAttention struct {
 	lastRow      bool // does not write it
 	writeCache   bool
 	drift        bool
+	strays       bool // writes the first byte of the output's buffer, in every second run
 	bound        bool // takes the position when it is bound
 	dropNaN      bool // NaN scores count as none
 	finite       bool // values that are not finite count as zero
@@ -66,6 +67,9 @@ func (f *hostAttention) attend(a Attention) (Launch, error) {
 		}
 		if f.drift {
 			a.Out.put(a.DType, 0, a.Out.get(a.DType, 0)+float64(f.runs)*1e-6)
+		}
+		if f.strays && f.runs%2 == 0 {
+			a.Out.Buffer.(*hostBuffer).mem[0] ^= 1
 		}
 		return nil
 	}), nil
@@ -248,6 +252,7 @@ func TestAttentionGateCatchesFaults(t *testing.T) {
 		{"last row dropped", hostAttention{lastRow: true}, CheckUnwritten, attentionTypes},
 		{"writes into the cache", hostAttention{writeCache: true}, CheckInputs, attentionTypes},
 		{"differs from run to run", hostAttention{drift: true}, CheckRepeat, []DType{FP32}},
+		{"writes before the output in a later run", hostAttention{strays: true}, CheckRepeat, attentionTypes},
 		{"NaN scores left out", hostAttention{dropNaN: true}, CheckNonFinite, attentionTypes},
 		{"infinite values taken for zero", hostAttention{finite: true}, CheckNonFinite, attentionTypes},
 		{"position taken when bound", hostAttention{bound: true}, CheckOverRead, attentionTypes},
@@ -329,7 +334,7 @@ func TestAttentionGateReportsAndRefuses(t *testing.T) {
 // TestAttentionCasesCover: the table has what its comment promises, all of it possible.
 func TestAttentionCasesCover(t *testing.T) {
 	for _, dt := range attentionTypes {
-		var one, many, wrapped, windows, beyond, shared, single, loose, ahead, within int
+		var one, many, wrapped, windows, beyond, shared, single, loose, ahead, within, apart int
 		for _, c := range AttentionCases(dt, 64) {
 			n, err := c.Normalized()
 			if err != nil {
@@ -348,11 +353,12 @@ func TestAttentionCasesCover(t *testing.T) {
 			count(&beyond, n.Window > n.Position+n.Rows)
 			count(&shared, n.Heads.KV == 1 && n.Heads.Query > 1)
 			count(&single, n.Heads.KV == n.Heads.Query)
+			count(&apart, n.Heads.KV == n.Heads.Query && n.Heads.KV > 1 && n.Rows == 1 && n.Position > 4096 && n.Window == 0)
 			count(&loose, n.LDQ > n.Heads.Query*n.Heads.Dim)
 			count(&ahead, n.Length > n.Position+n.Rows)
 		}
-		if min(one, many, wrapped, windows, beyond, shared, single, loose, ahead, within) == 0 {
-			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d %d %d %d", dt, one, many, wrapped, windows, beyond, shared, single, loose, ahead, within)
+		if min(one, many, wrapped, windows, beyond, shared, single, loose, ahead, within, apart) == 0 {
+			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d %d %d %d %d", dt, one, many, wrapped, windows, beyond, shared, single, loose, ahead, within, apart)
 		}
 	}
 }
@@ -429,6 +435,29 @@ func TestAttentionBound(t *testing.T) {
 		got := attentionBound(AttentionCase{DType: c.dtype, Heads: Heads{Query: 1, KV: 1, Dim: 64}}, c.n, c.ref, c.magnitude, c.score, c.weightless)
 		if math.Abs(got-c.want) > 1e-12*c.want {
 			t.Errorf("%s: %g, expected %g", c.name, got, c.want)
+		}
+	}
+}
+
+// TestLevelScores: the scores of a row are what they are meant to be, over all keys.
+func TestLevelScores(t *testing.T) {
+	c, err := AttentionCase{Rows: 5, Heads: Heads{4, 2, 64}, DType: FP32, Position: 20}.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newAttentionOperands(c, levelScores, 3)
+	for i := range c.Rows {
+		for head := range c.Heads.Query {
+			want := []float64{0, 300, -300, 20}[(i+head)%4]
+			for j := range o.keys {
+				var score float64
+				for e := range c.Heads.Dim {
+					score += o.q[(i*c.Heads.Query+head)*c.Heads.Dim+e] * o.k[(head/2*o.keys+j)*c.Heads.Dim+e]
+				}
+				if score *= c.Scale; math.Abs(score-want) > 1e-3 {
+					t.Fatalf("row %d, head %d, key %d: a score of %g, want %g", i, head, j, score, want)
+				}
+			}
 		}
 	}
 }

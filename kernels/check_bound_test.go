@@ -36,3 +36,21 @@ func TestErrorBoundByTerms(t *testing.T) {
 		}
 	}
 }
+
+// TestOverflowOnTheWay: of fp16, some sums leave the range half way and come back to exactly nothing.
+func TestOverflowOnTheWay(t *testing.T) {
+	for _, k := range []int{64, 65, 1000} {
+		p := Problem{Shape: Shape{M: 4, N: 2, K: k}, DType: FP16}
+		o := newCheckOperands(p, CheckOverflow, false, 3)
+		var half, sum float64 // of row 0, which overflows half way alone, and column 1, which is as large
+		for l := range k {
+			if l == k/2 {
+				half = sum
+			}
+			sum += o.a[l] * o.b[l*p.N+1]
+		}
+		if half <= 65504 || sum != 0 {
+			t.Errorf("k %d: %g half way and %g in the end, want an overflow and 0", k, half, sum)
+		}
+	}
+}

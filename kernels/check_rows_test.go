@@ -83,3 +83,32 @@ func TestRowBits(t *testing.T) {
 		t.Error("a launch that fails was passed over")
 	}
 }
+
+// TestCancel: the products of each element come in pairs of opposites, so that nothing but rounding is left of their sum, and
+// opposites are apart, so that the order of additions matters.
+func TestCancel(t *testing.T) {
+	for _, k := range []int{16, 66, 1024} {
+		p := Problem{Shape: Shape{M: 3, N: 5, K: k}, DType: FP32}
+		o := newCheckOperands(p, CheckAccuracy, false, 7)
+		o.cancel(p)
+		for i := range p.M {
+			for j := range p.N {
+				var terms []float64
+				for k := range p.K {
+					terms = append(terms, o.a[i*p.K+k]*o.b[k*p.N+j])
+				}
+				for k := range p.K / 2 {
+					if terms[k] == -terms[k+1] {
+						t.Fatalf("k %d: terms %d and %d of element (%d,%d) are opposites side by side", p.K, k, k+1, i, j)
+					}
+				}
+				slices.Sort(terms)
+				for k, term := range terms {
+					if term != -terms[p.K-1-k] {
+						t.Fatalf("k %d: %g is left of the terms of element (%d,%d)", p.K, term, i, j)
+					}
+				}
+			}
+		}
+	}
+}

@@ -488,7 +488,7 @@ func TestGateRefusalsAndFailures(t *testing.T) {
 // TestGateProblemsCover: the table has what its comment promises.
 func TestGateProblemsCover(t *testing.T) {
 	for _, dt := range DTypes() {
-		var layouts, loose, tight, inside, threads, decode int
+		var layouts, loose, tight, inside, threads, decode, aligned, alone int
 		for _, p := range CheckProblems(dt) {
 			n, err := p.Normalized()
 			if err != nil {
@@ -512,9 +512,15 @@ func TestGateProblemsCover(t *testing.T) {
 			if n.M == 1 && n.K > 64 {
 				decode++
 			}
+			if n.M == 1 && n.Threads == 1 {
+				alone++
+			}
+			if n.BLayout == Transposed && n.M > 1 && n.LDA == n.K && n.LDB == n.K && n.K%128 == 0 {
+				aligned++
+			}
 		}
-		if min(layouts, loose, tight, inside, threads, decode) == 0 {
-			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d", dt, layouts, loose, tight, inside, threads, decode)
+		if min(layouts, loose, tight, inside, threads, decode, aligned, alone) == 0 {
+			t.Errorf("%s: a kind is missing: %d %d %d %d %d %d %d %d", dt, layouts, loose, tight, inside, threads, decode, aligned, alone)
 		}
 	}
 }

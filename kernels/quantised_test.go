@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,32 @@ func TestGatePassesQuantised(t *testing.T) {
 	}
 }
 
+// TestQuantisedIntegers: whole numbers are the weights that were drawn, with a scale of 1, whatever their zero points are.
+func TestQuantisedIntegers(t *testing.T) {
+	for _, text := range []string{"int4:32", "int4:32:zero", "int8:column:zero"} {
+		q, err := ParseQuantisation(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Problem{Shape: Shape{M: 1, N: 3, K: 64}, DType: BF16, BLayout: Transposed}
+		check, err := NewQuantisedCheck(QuantisedProblem{p, q.format(BF16, p.K)}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, p.N*p.K)
+		for i := range values {
+			values[i] = float64(i%9 - 4)
+		}
+		var o checkOperands
+		if _, err := check.quantise(CheckIntegers, &o, values); err != nil {
+			t.Fatal(err)
+		}
+		if got := transpose(o.b, p.K, p.N); !slices.Equal(got, values) {
+			t.Errorf("%s: %v became %v", text, values[:9], got[:9])
+		}
+	}
+}
+
 // TestGateSeesWrongQuantised: each fault fails some problem of the table.
 func TestGateSeesWrongQuantised(t *testing.T) {
 	for name, g := range map[string]*hostQuantised{
@@ -154,7 +181,9 @@ func TestQuantisedTableCovers(t *testing.T) {
 		t.Error("fp32 has quantised weights")
 	}
 	seen := map[string]bool{}
+	ms := map[int]bool{}
 	for _, q := range QuantisedCheckProblems(FP16) {
+		ms[q.M] = true
 		n, err := q.Normalized()
 		if err != nil {
 			t.Fatal(err)
@@ -170,6 +199,11 @@ func TestQuantisedTableCovers(t *testing.T) {
 	for name, is := range seen {
 		if !is {
 			t.Errorf("the table lacks %s", name)
+		}
+	}
+	for _, tile := range []int{16, 32, 64, 128} {
+		if !ms[tile] || !ms[tile+1] || tile != 32 && tile != 64 && !ms[tile-1] {
+			t.Errorf("the table lacks an M around tiles of %d rows", tile)
 		}
 	}
 }

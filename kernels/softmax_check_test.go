@@ -40,6 +40,7 @@ type hostSoftmax struct {
 	beforeBegin    bool
 	writeInput     bool
 	drift          bool
+	strays         bool // writes the first byte of the output's buffer, in every second run
 	readsNeighbour bool // the sum takes in one element behind the row
 
 	runs int
@@ -80,6 +81,9 @@ func (f *hostSoftmax) Bind(p SoftmaxProblem) (Launch, error) {
 		}
 		if f.drift && f.runs%2 == 0 {
 			p.Out.put(p.DType, 0, p.Out.get(p.DType, 0)-0.25)
+		}
+		if f.strays && f.runs%2 == 0 {
+			p.Out.Buffer.(*hostBuffer).mem[0] ^= 1
 		}
 		return nil
 	}), nil
@@ -237,6 +241,7 @@ func TestSoftmaxGateCatches(t *testing.T) {
 		{"before the beginning", hostSoftmax{beforeBegin: true}, CheckPadding},
 		{"writes its input", hostSoftmax{writeInput: true}, CheckInputs},
 		{"drift", hostSoftmax{drift: true}, CheckRepeat},
+		{"strays in a later run", hostSoftmax{strays: true}, CheckRepeat},
 		{"reads its neighbour", hostSoftmax{readsNeighbour: true}, CheckAccuracy},
 	} {
 		for _, d := range []DType{FP32, FP16, BF16} {
@@ -279,6 +284,36 @@ func TestSoftmaxGateOnShortRows(t *testing.T) {
 			if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1); !errors.As(err, &failure) {
 				t.Errorf("%d columns, %+v: %v", columns, faulty, err)
 			}
+		}
+	}
+}
+
+// TestSoftmaxProblemsCover: each number of columns is there as softmax and as its logarithm, without a mask;
+// and there are masks, with whole sequences and with a part of one.
+func TestSoftmaxProblemsCover(t *testing.T) {
+	for _, d := range []DType{FP32, FP16, BF16} {
+		plain := map[bool]map[int]bool{false: {}, true: {}}
+		var whole, part int
+		for _, p := range SoftmaxProblems(d) {
+			switch {
+			case p.Queries == 0:
+				plain[p.Log][p.Columns] = true
+			case p.Rows%p.Queries == 0:
+				whole++
+			default:
+				part++
+			}
+		}
+		for _, columns := range []int{1, 2, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513,
+			1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 8192, 8193, 16384, 16385} {
+			for log, has := range plain {
+				if !has[columns] {
+					t.Errorf("%s: no rows of %d columns without a mask, logarithm %v", d, columns, log)
+				}
+			}
+		}
+		if whole == 0 || part == 0 {
+			t.Errorf("%s: %d masks with whole sequences, %d with a part of one", d, whole, part)
 		}
 	}
 }
@@ -366,5 +401,21 @@ func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
 	var wrong *SoftmaxError
 	if !errors.As(err, &wrong) || wrong.Got != -65504 || wrong.Row%8 != 7 {
 		t.Errorf("logarithms that are clamped: %v", err)
+	}
+}
+
+// TestSoftmaxThreads: a task names no threads or all that the device has.
+func TestSoftmaxThreads(t *testing.T) {
+	for _, c := range []struct {
+		device  Device
+		threads int
+		ok      bool
+	}{{&hostDevice{}, 0, true}, {&hostDevice{}, 3, true}, {&threadedHost{}, 0, true}, {&threadedHost{}, 8, true}, {&threadedHost{}, 3, false}} {
+		task := Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 5}}, M: 2, Threads: c.threads}
+		err := softmax{&hostSoftmax{}, c.device}.Supports(task)
+		var refused *Unsupported
+		if (err == nil) != c.ok || err != nil && !errors.As(err, &refused) {
+			t.Errorf("%d threads on %T: %v", c.threads, c.device, err)
+		}
 	}
 }

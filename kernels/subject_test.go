@@ -173,3 +173,35 @@ func TestContext(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesOfQuantisedWeights: scales and zero points of groups are read with the codes.
+func TestBytesOfQuantisedWeights(t *testing.T) {
+	const n, k = 64, 256
+	for text, want := range map[string]float64{
+		"int4:128":      n*k/2 + n*2*2,
+		"int4:128:zero": n*k/2 + n*2*2.5,
+		"int8:column":   n*k + n*2,
+		"int8:32:zero":  n*k + n*8*3,
+	} {
+		q, err := ParseQuantisation(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.format(FP16, k).bits(k, n) / 8; got != want {
+			t.Errorf("%s: %g bytes, want %g", text, got, want)
+		}
+	}
+}
+
+// TestOperationsAreWritten: what is no operation has no name in JSON.
+func TestOperationsAreWritten(t *testing.T) {
+	for o := range Operation(len(definitions)) {
+		var again Operation
+		if text, err := o.MarshalText(); err != nil || again.UnmarshalText(text) != nil || again != o {
+			t.Errorf("%v is written as %q and read as %v, %v", o, text, again, err)
+		}
+	}
+	if text, err := Operation(len(definitions)).MarshalText(); err == nil {
+		t.Errorf("the operation after the last is written as %q", text)
+	}
+}

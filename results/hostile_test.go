@@ -191,3 +191,24 @@ func interior(size, children, to int) []byte {
 	binary.BigEndian.PutUint16(p[5:], uint16(at))
 	return p
 }
+
+// Each field of what is known about a run has to be there.
+func TestMissingMeta(t *testing.T) {
+	whole, err := os.ReadFile(finishedRun(t))
+	must(t, err)
+	for _, key := range []string{"created", "command", "gemmaudit", "fingerprint", "ceilings", "plan", "regime", "distribution", "seed", "source", "reference_clock", "run"} {
+		t.Run(key, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.db")
+			must(t, os.WriteFile(path, whole, 0o644))
+			patch(t, path, `DELETE FROM meta WHERE key = '`+key+`'`)
+			r, err := Open(path)
+			if err == nil {
+				r.Close()
+			}
+			var f *FormatError
+			if !errors.As(err, &f) || !strings.Contains(f.Reason, "meta field "+key+" is missing") {
+				t.Errorf("%v, expected a FormatError that names the field", err)
+			}
+		})
+	}
+}

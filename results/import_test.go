@@ -371,7 +371,7 @@ func TestImportQuantisedWeights(t *testing.T) {
 		if got := series[0].Rows[1].Samples[0].Utils; got != 0.49064 {
 			t.Errorf("%s: utils %v, want 0.49064", tt.name, got)
 		}
-		if p := series[0].Peak; p.FLOPS < 311.9e12 || p.FLOPS > 312.1e12 {
+		if p := series[0].Peak; p.FLOPS < 311.9e12 || p.FLOPS > 312.1e12 || p.Unit != "flops ÷ utils of the file, ±0.0043 %" {
 			t.Errorf("%s: peak %+v, want 312 TFLOP/s", tt.name, p)
 		}
 		if got := r.Meta().Fingerprint.Devices[0].Versions["vllm"]; got != "0.6.5" {

@@ -187,6 +187,9 @@ func TestMovedRunIsRead(t *testing.T) {
 	defer r.Close()
 	path := t.TempDir() + "/run.db"
 	must(t, r.Replace(path))
+	if inUse.has(part) || !inUse.has(path) {
+		t.Errorf("of the old and the new name in use are %v and %v", inUse.has(part), inUse.has(path))
+	}
 	if _, err := r.Series(); err != nil {
 		t.Error(err)
 	}

@@ -350,3 +350,72 @@ func TestCausesOfARealSweep(t *testing.T) {
 		t.Errorf("%d of %d findings have no cause", causes[Unknown], len(a.Findings))
 	}
 }
+
+// TestMajority: where the worst row of a finding has no cause of its own, that of more than half of its rows is named.
+func TestMajority(t *testing.T) {
+	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
+	data := byM(waves, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 2000, 16), 7)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+	for i := range data.Series[0].Rows {
+		c := &data.Series[0].Rows[i].Case
+		c.Label, c.Launch = kernels.ReadLabel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT")
+	}
+	c := prepare(data, Default()).curves[0]
+	full, _ := c.at(1024)
+	// Behind a wave that begins, a loss of 0.4 is explained, and one of 0.99 by nothing.
+	rows := func(losses ...float64) *candidate {
+		out := &candidate{rule: Monotonic}
+		for i, loss := range losses {
+			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: Interval{Mid: loss}, against: c.caseOf(full)})
+		}
+		out.worst = out.rows[len(losses)-1]
+		return out
+	}
+	for _, tc := range []struct {
+		rows  *candidate
+		cause Cause
+		says  string
+	}{
+		{rows(0.4, 0.4, 0.4, 0.99), WaveQuantisation, "at 3 of 4 rows: m10"},
+		{rows(0.4, 0.4, 0.99, 0.99), "", ""},
+		{rows(0.99, 0.99, 0.99), "", ""},
+	} {
+		cause, why := tc.rows.majority()
+		if cause != tc.cause || !strings.HasPrefix(why, tc.says) || (why == "") != (tc.says == "") {
+			t.Errorf("%q: %s, want %q: %s", cause, why, tc.cause, tc.says)
+		}
+	}
+}
+
+// TestLineOfAnotherKernel: what another kernel would take is a cause where its line says so to a few percent.
+func TestLineOfAnotherKernel(t *testing.T) {
+	const row = 896
+	for _, tc := range []struct {
+		scatter float64 // of the other kernel's rows about their line
+		cause   Cause
+		says    string
+	}{
+		{0, HeuristicChoice, "the library's own lib_64x64 would take no more than"},
+		{0.05, "", "no other kernel of the library has a line that holds here"},
+	} {
+		slow := func(m int) bool { return m > 640 && m < 1200 }
+		data := byM(func(m int) float64 {
+			us := 5 + 10*math.Ceil(float64(m)/128)
+			if slow(m) {
+				return 1.5 * us
+			}
+			return us * (1 + tc.scatter*float64(m/128%3-1))
+		}, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(128, 1536, 128), 7)
+		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+		for i := range data.Series[0].Rows {
+			c := &data.Series[0].Rows[i].Case
+			c.Label, c.Launch = kernels.ReadLabel(map[bool]string{true: "lib_256x64", false: "lib_64x64"}[slow(c.M)])
+		}
+		c := prepare(data, Default()).curves[0]
+		at, _ := c.at(row)
+		w := &witness{curve: c, row: c.points[at], loss: 0.3}
+		if cause, why := w.otherLine(); cause != tc.cause || !strings.Contains(why, tc.says) {
+			t.Errorf("scatter %g: %q: %s, want %q: %s", tc.scatter, cause, why, tc.cause, tc.says)
+		}
+	}
+}

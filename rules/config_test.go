@@ -186,7 +186,7 @@ func TestGlobDistance(t *testing.T) {
 		pattern, text string
 		want          int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"*", "abc", 0}, {"kitten", "sitting", 3}, {"a?c", "abc", 0}, {"a?c", "ac", 1},
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"*", "abc", 0}, {"kitten", "sitting", 3}, {"a?c", "abc", 0}, {"a?c", "ac", 1}, {"abc", "ac", 1}, {"ac", "abc", 1},
 		{"cpu/*/fp32", "cpu/openblas/fp16", 2}, {"*n4096*", "cpu/amx/bf16 n4095 k1", 1},
 	} {
 		if got := globDistance(tc.pattern, tc.text); got != tc.want {

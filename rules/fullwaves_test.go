@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -41,5 +42,88 @@ func TestStepsByLuck(t *testing.T) {
 		if looked < 100 || share > 0.05 {
 			t.Errorf("density %g: %d of %d steps by luck are taken for full waves", density, named, looked)
 		}
+	}
+}
+
+// TestFullWaves: kernels that nobody names are told by the waves that their tiles would fill.
+func TestFullWaves(t *testing.T) {
+	every := func(period int) func(m int) float64 {
+		return func(m int) float64 { return 10 * math.Ceil(float64(m)/float64(period)) }
+	}
+	once := func(m int) float64 {
+		us := 10 + 0.02*float64(m)
+		if m > 4224 {
+			us *= 1.1
+		}
+		return us
+	}
+	for name, tc := range map[string]struct {
+		n, units int
+		ms       []int
+		us       func(m int) float64
+		at       int
+		want     string // of the explanation
+	}{
+		"heights that fit M": {
+			n: 4096, units: 132, ms: grid(1056, 8448, 8), us: every(264), at: 3176,
+			want: "tiles of 96x256 would fill 4 waves of 132 units at m3168, and there the time steps up by 8.3 %; so it does where other heights of tiles fill them, every 264 rows from m2112 to m8184",
+		},
+		"tiles 192 wide": {
+			n: 3072, units: 132, ms: grid(256, 2056, 8), us: every(64), at: 840,
+			want: "tiles of 104x192 would fill 1 wave of 132 units at m832, and there the time steps up by 7.6 %; so it does where other heights of tiles fill them, every 64 rows from m512 to m2048",
+		},
+		"one step where a usual tile fills all units": {
+			n: 4096, units: 132, ms: grid(2056, 8456, 8), us: once, at: 4232,
+			want: "528 tiles of 128x256 would fill 4 waves of 132 units at m4224 to 100.0 %, as they do at ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := byM(tc.us, gaussian(0.0005), rand.New(rand.NewPCG(8, 1)))
+			machine.key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
+			data := machine.sweep(tc.ms, 5)
+			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
+			c := prepare(data, Default()).curves[0]
+			at, ok := c.at(tc.at)
+			if !ok {
+				t.Fatalf("m%d was not measured", tc.at)
+			}
+			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1], loss: 0.07}
+			cause, why := w.fullWaves()
+			if cause != WaveQuantisation || !strings.Contains(why, tc.want) {
+				t.Errorf("%q: %s, want %s", cause, why, tc.want)
+			}
+		})
+	}
+}
+
+// TestFullWavesStandByTheirStep: waves are those that are full between a step's two points, and what tiles waste at the row itself
+// counts as the waves do.
+func TestFullWavesStandByTheirStep(t *testing.T) {
+	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
+	c := prepare(data, Default()).curves[0]
+	at, _ := c.at(3176) // behind m3168, where 4 waves of tiles 256 wide are full
+	// 17.6 % of the fifth wave's time is wasted, and 2.7 % of the tiles.
+	for _, tc := range []struct {
+		at   int
+		loss float64
+		ok   bool
+	}{{at, 0.38, true}, {at, 0.42, false}, {at + 1, 0.07, false}} {
+		w := &witness{curve: c, row: c.points[tc.at], loss: tc.loss}
+		if f, ok := w.fullAt(tc.at, 132); ok != tc.ok {
+			t.Errorf("m%d with a loss of %g: %+v, %v", c.points[tc.at].m, tc.loss, f, ok)
+		}
+	}
+}
+
+// TestExactEverywhere: where tiles fill all units at each M, that they do so before a step proves nothing.
+func TestExactEverywhere(t *testing.T) {
+	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056, 128), 5)
+	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 16}}
+	c := prepare(data, Default()).curves[0]
+	at, _ := c.at(520)
+	w := &witness{curve: c, row: c.points[at], loss: 0.07}
+	if tiles, luck, ok := w.exactAt(at, 16); ok || luck != 1 {
+		t.Errorf("tiles %+v, by luck %g, named %v; want all of the Ms and none named", tiles, luck, ok)
 	}
 }

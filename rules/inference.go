@@ -149,9 +149,6 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 	level := chanceLevel / float64(max(1, held(out.families)))
 	for _, f := range out.families {
 		if f.line == nil {
-			if f.measured() > 0 {
-				f.failed = true // whatever runs there, it is not what was guessed
-			}
 			continue
 		}
 		f.wide = f.line.wide(q)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -176,24 +177,56 @@ func TestFailedFamily(t *testing.T) {
 			t.Fatalf("m%d is inferred from a family that failed", r.M)
 		}
 	}
-	if part.Inference.Open == 0 {
-		t.Errorf("%+v", part.Inference)
+	if open := fmt.Sprintf("%d rows neither measured nor inferred", part.Inference.Open); part.Inference.Open == 0 ||
+		!slices.ContainsFunc(part.Warnings, func(w Warning) bool { return w.Text == open }) {
+		t.Errorf("%+v, warnings %v", part.Inference, part.Warnings)
 	}
 }
 
-// TestOtherLaunch: a row that ran another kernel than was told is of no family.
+// TestOneCheckRowFarOff: a single check row speaks against its family where it lies far off its line, and not where it is off by little.
+func TestOneCheckRowFarOff(t *testing.T) {
+	check := drawChecks(syntheticKey, 7, true)
+	at := 2000
+	for !check(at) {
+		at += 8
+	}
+	for off, failed := range map[float64]int{0.06: 1, 0.008: 0} {
+		_, audit := inferWorkshop(t, workshopRun(t, 5, map[int]float64{at: off}), true)
+		if i := audit.Inference; i.Failed != failed || i.Checked-i.Inside > 3 {
+			t.Errorf("m%d off by %g: %+v, want %d families that failed", at, off, i, failed)
+		}
+	}
+}
+
+// TestOtherLaunch: a row that ran another kernel than was told is a family by itself. Where nothing was told, a check row
+// that ran another kernel than its neighbours stays in their family, which then does not rest on it.
 func TestOtherLaunch(t *testing.T) {
 	dense := workshopRun(t, 1, nil)
-	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), choices: toldBy(dense.Series[0]), check: func(int) bool { return false }, units: 132}
-	dense.Series[0].Rows[100].Case.Label = "another"
+	dense.Series[0].Rows[200].Case.Label = "another" // m1608
 	c := prepare(dense, Default()).curves[0]
-	families, unknown := a.families(c.points)
-	if len(families) != 3 || len(unknown) != 0 {
-		t.Fatalf("%d families, %d unknown", len(families), len(unknown))
-	}
-	for _, f := range families {
-		if single := f.kind.ownM == 808; single != (len(f.rows) == 1) {
-			t.Errorf("%+v has %d rows", f.kind, len(f.rows))
+	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), check: func(m int) bool { return m == 1608 }, units: 132}
+	for name, tc := range map[string]struct {
+		choices results.Choices
+		ownM    int // of the row's family
+		other   bool
+	}{
+		"told":    {toldBy(workshopRun(t, 1, nil).Series[0]), 1608, false},
+		"guessed": {nil, 0, true},
+	} {
+		a.choices = tc.choices
+		families, unknown := a.families(c.points)
+		if len(unknown) != 0 {
+			t.Fatalf("%s: %d unknown", name, len(unknown))
+		}
+		for _, f := range families {
+			for _, r := range f.rows {
+				switch {
+				case r.m == 1608 && (f.kind.ownM != tc.ownM || r.other != tc.other || tc.ownM > 0 && len(f.rows) > 1):
+					t.Errorf("%s: m1608 is of %+v with %d rows, another kernel's: %v", name, f.kind, len(f.rows), r.other)
+				case r.m != 1608 && (f.kind.ownM != 0 || r.other):
+					t.Errorf("%s: m%d is of %+v, another kernel's: %v", name, r.m, f.kind, r.other)
+				}
+			}
 		}
 	}
 }
@@ -328,5 +361,22 @@ func TestConfirmedInferred(t *testing.T) {
 	}
 	if served == 0 {
 		t.Error("no inferred row is served by a remedy")
+	}
+}
+
+// TestInferredFollowsItsNearest: an inferred row follows the clock as the measured row of its line that is nearest in M does.
+func TestInferredFollowsItsNearest(t *testing.T) {
+	c := &curve{points: []point{{m: 100, elastic: elasticity{beta: 0.2}, clock: 1000}, {m: 200, elastic: elasticity{beta: 0.9}, clock: 2000}}}
+	c.series.Key = syntheticKey
+	l := &line{family: &family{n: 4096}}
+	for i, p := range c.points {
+		l.rows = append(l.rows, told{m: p.m, logM: math.Log(float64(p.m)), point: i})
+	}
+	for m, want := range map[int]int{110: 0, 190: 1} {
+		r := familyRow{m: m, kind: &results.LaunchKind{Label: "k"}, point: -1}
+		got := l.point(c, r, prediction{from: []int{0, 1}, weight: []float64{0.5, 0.5}})
+		if near := c.points[want]; got.elastic != near.elastic || got.clock != near.clock || got.m != m || !got.inferred {
+			t.Errorf("m%d follows %+v at %g MHz, want as m%d does: %+v", m, got.elastic, got.clock, near.m, near.elastic)
+		}
 	}
 }

@@ -434,3 +434,30 @@ func TestFigure(t *testing.T) {
 		}
 	}
 }
+
+// TestStepBesideThePeriod: a step that lies one row off the multiples at which the others are is not put down to their period.
+func TestStepBesideThePeriod(t *testing.T) {
+	const period = 64
+	ends := func(m int) float64 { // of steps: at multiples, but one row early behind m511
+		if m == 512 {
+			m++
+		}
+		return math.Ceil(float64(m) / period)
+	}
+	data := byM(func(m int) float64 { return 5 + 100*ends(m) }, gaussian(0.0005), rand.New(rand.NewPCG(5, 1))).sweep(grid(1, 640, 1), 5)
+	c := prepare(data, Default()).curves[0]
+	for _, tc := range []struct {
+		m     int
+		cause Cause
+		why   string
+	}{
+		{449, TileQuantisation, "lie at multiples of 64"},
+		{512, "", "the time steps up by 12.4 % behind m511, which is no multiple of 64"},
+	} {
+		at, _ := c.at(tc.m)
+		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1], loss: 0.1}
+		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
+			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -89,5 +90,29 @@ func TestWalshInterval(t *testing.T) {
 		if rate, room := float64(missed)/runs, 3*math.Sqrt(0.05*0.95/runs); rate > 0.05+room || pairs > 6 && rate < 0.02 {
 			t.Errorf("%d pairs: missed in %.3f of runs, stated 0.05", pairs, rate)
 		}
+	}
+}
+
+// TestWalshIntervalOfManyPairs: the bounds are the means whose ranks the normal approximation of the signed-rank test rejects,
+// by the variance of a sum of ranks each of which counts or doesn't.
+func TestWalshIntervalOfManyPairs(t *testing.T) {
+	const n = exactPairs + 80
+	var d, walsh []float64
+	mean, variance := 0.0, 0.0
+	for r := 1.0; r <= n; r++ {
+		d = append(d, math.Sqrt(r))
+		mean, variance = mean+r/2, variance+r*r/4
+	}
+	for i := range d {
+		for _, other := range d[i:] {
+			walsh = append(walsh, (d[i]+other)/2)
+		}
+	}
+	slices.Sort(walsh)
+	const z = 1.959964
+	k := int(mean - z*math.Sqrt(variance)) // 7810
+	want := Interval{walsh[k-1], median(walsh), walsh[len(walsh)-k]}
+	if got := walshInterval(d, 0.95); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -169,6 +169,19 @@ func TestRemediesExecuted(t *testing.T) {
 			t.Error("a good interval was pruned")
 		}
 	})
+	t.Run("regimes", func(t *testing.T) {
+		for named, want := range map[results.Regime]results.Regime{"": results.Engine, results.Cold: results.Cold} {
+			of := *tab
+			of.Validators.Regime = string(named)
+			seen := &regimes{world: w}
+			if _, err := VerifyTable(context.Background(), &of, "sim", cfg, seen); err != nil {
+				t.Fatal(err)
+			}
+			if len(seen.asked) == 0 || slices.ContainsFunc(seen.asked, func(r results.Regime) bool { return r != want }) {
+				t.Errorf("a table of regime %q is verified in %v", named, seen.asked)
+			}
+		}
+	})
 	t.Run("outlived", func(t *testing.T) {
 		repaired := byM(func(m int) float64 { return 20 + 0.5*float64(m) }, student(0.02), rand.New(rand.NewPCG(9, 9)))
 		checks, err := VerifyTable(context.Background(), tab, "sim", cfg, repaired)
@@ -422,4 +435,17 @@ func TestSerial(t *testing.T) {
 			t.Errorf("%s: %v", kind, got)
 		}
 	}
+}
+
+// regimes notes in which regimes a world is measured.
+type regimes struct {
+	*world
+	asked []results.Regime
+}
+
+func (r *regimes) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
+	for _, q := range requests {
+		r.asked = append(r.asked, q.Case.Regime)
+	}
+	return r.world.Measure(ctx, requests, rounds)
 }

@@ -81,3 +81,31 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestReproduceMeasuresBoth: a finding's command measures the row and all that it is held against.
+func TestReproduceMeasuresBoth(t *testing.T) {
+	row := results.Case{SeriesKey: results.SeriesKey{Device: "cpu", Kernel: "a", Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 100}
+	other := func(change func(*results.Case)) results.Case {
+		c := row
+		change(&c)
+		return c
+	}
+	for _, c := range []struct {
+		against results.Case
+		want    []string
+	}{
+		{results.Case{}, []string{"--kernel a ", "--dtype fp32 ", "--batch 100 "}},
+		{other(func(c *results.Case) { c.M = 96 }), []string{"--batch 100,96 "}},
+		{other(func(c *results.Case) { c.PadTo = 128 }), []string{"--batch 100,128 "}},
+		{other(func(c *results.Case) { c.Parts = []int{64, 36} }), []string{"--batch 100,64,36 "}},
+		{other(func(c *results.Case) { c.Kernel = "b" }), []string{"--kernel a,b ", "--batch 100 "}},
+		{other(func(c *results.Case) { c.DType = kernels.BF16 }), []string{"--dtype fp32,bf16 ", "--batch 100 "}},
+	} {
+		line := reproduce(row, c.against, nil) + " "
+		for _, want := range c.want {
+			if !strings.Contains(line, want) {
+				t.Errorf("against %+v: %s lacks %s", c.against, line, want)
+			}
+		}
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,21 +30,33 @@ type Told struct {
 // fails so often fails everywhere, and may take long each time.
 const mostUntold = 8
 
-// AskChoices asks the devices what they would run at every M of those series of the plan for
-// which of is true; nil takes all. All shards of a plan ask the same, so that their answers
-// agree. Devices are asked side by side; none may measure meanwhile. Progress, which may be
-// nil, is told how many Ms have been asked about. The error is that of ctx.
-func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, of func(PlannedSeries) bool, progress func(asked int)) (Told, error) {
+// Asking is what is asked about, and how. Its zero value asks about all series and waits for ever.
+type Asking struct {
+	// Of says which series are asked about; nil takes all.
+	Of func(PlannedSeries) bool
+	// Progress, which may be nil, is told how many Ms have been asked about.
+	Progress func(asked int)
+	// CaseTimeout is how long an answer may take; 0 is for ever. What takes longer hangs: see [FaultError].
+	CaseTimeout time.Duration
+}
+
+// AskChoices asks the devices what they would run at every M of series of the plan. All shards of
+// a plan ask the same, so that their answers agree. Devices are asked side by side; none may
+// measure meanwhile. The error is that of ctx, or a [*FaultError] without cases.
+func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, how Asking) (Told, error) {
 	told := Told{Choices: map[results.SeriesKey]results.Choices{}, Untold: map[results.SeriesKey]string{}}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for _, d := range devices {
 		group.Go(func() error {
 			for _, s := range plan.Series {
-				if s.Device != d.Spec().ID || of != nil && !of(s) {
+				if s.Device != d.Spec().ID || how.Of != nil && !how.Of(s) {
 					continue
 				}
-				choices, asked, err := askSeries(ctx, d, s)
+				choices, asked, err := askSeries(ctx, d, s, how.CaseTimeout)
+				if hung(err) {
+					return err
+				}
 				if ended := ctx.Err(); ended != nil {
 					return ended
 				}
@@ -53,8 +67,8 @@ func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, of fu
 				if err != nil {
 					told.Untold[s.SeriesKey] = err.Error()
 				}
-				if progress != nil {
-					progress(told.Asked)
+				if how.Progress != nil {
+					how.Progress(told.Asked)
 				}
 				mu.Unlock()
 			}
@@ -69,12 +83,12 @@ func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, of fu
 
 // askSeries asks about the Ms of one series. The error says why the first M that was not
 // told was not. An M that is not supported ends a stretch and is no error, unless all are.
-func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries) (choices results.Choices, asked int, err error) {
+func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries, limit time.Duration) (choices results.Choices, asked int, err error) {
 	k, err := kernels.FindImplementation(d, s.Operation, s.Kernel)
 	if err != nil {
 		return nil, 0, err
 	}
-	answers, err := askTogether(ctx, k, s)
+	answers, err := askTogether(ctx, k, s, limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,38 +134,55 @@ type answer struct {
 
 // askTogether asks about the Ms of a series from several goroutines, where the kernel allows for
 // that: a library's heuristic takes some 90 us for one. The answers are those of the first Ms, up to
-// the one that makes any further question needless. The error is that of ctx, or why nobody
-// could be asked.
-func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries) ([]answer, error) {
-	tellers, err := kernels.Tellers(k, min(mostTellers, runtime.GOMAXPROCS(0), 1+len(s.Ms)/together))
+// the one that makes any further question needless. The error is that of ctx, why nobody
+// could be asked, or a [*FaultError] of who has not answered within the limit.
+func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries, limit time.Duration) ([]answer, error) {
+	ready := "make " + s.SeriesKey.String() + " ready to be asked"
+	var tellers []kernels.Implementation
+	dog := newWatchdog(s.Device, limit)
+	err := dog.guard(func() (err error) {
+		dog.enter(0, ready)
+		defer dog.leave()
+		tellers, err = kernels.Tellers(k, min(mostTellers, runtime.GOMAXPROCS(0), 1+len(s.Ms)/together))
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: make ready to be asked: %w", k.Name(), err)
+		return nil, fmt.Errorf("%s: %w", ready, err)
 	}
 	answers := make([]answer, len(s.Ms))
 	var next, failures atomic.Int64
 	var never atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
+	what := " of " + s.SeriesKey.String() + " would run"
+	ask := func(t kernels.Implementation, m int, dog *watchdog) (a answer) {
+		dog.enter(0, "tell how m"+strconv.Itoa(m)+what)
+		defer dog.leave()
+		a.choice, a.err = kernels.ChoiceOf(t, task(s.Case(m), m))
+		return a
+	}
 	for _, t := range tellers {
+		dog := newWatchdog(s.Device, limit)
 		group.Go(func() error {
-			for failures.Load() < mostUntold && !never.Load() {
-				from := int(next.Add(together)) - together
-				if from >= len(s.Ms) {
-					return nil
-				}
-				// A batch that was begun is finished, so that all Ms ahead of the first that nobody asked
-				// about have an answer.
-				for i := from; i < min(from+together, len(s.Ms)); i++ {
-					if ctx.Err() != nil {
-						return ctx.Err()
+			return dog.guard(func() error {
+				for failures.Load() < mostUntold && !never.Load() {
+					from := int(next.Add(together)) - together
+					if from >= len(s.Ms) {
+						return nil
 					}
-					a := &answers[i]
-					a.choice, a.err = kernels.ChoiceOf(t, task(s.Case(s.Ms[i]), s.Ms[i]))
-					if a.err != nil && untold(a.err, &never) {
-						failures.Add(1)
+					// A batch that was begun is finished, so that all Ms ahead of the first that nobody asked
+					// about have an answer.
+					for i := from; i < min(from+together, len(s.Ms)); i++ {
+						if ctx.Err() != nil {
+							return ctx.Err()
+						}
+						answers[i] = ask(t, s.Ms[i], dog)
+						if err := answers[i].err; err != nil && untold(err, &never) {
+							failures.Add(1)
+						}
 					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -63,7 +63,7 @@ func TestManyTellers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, nil, nil)
+			told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestAskChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := AskChoices(t.Context(), devices, plan, nil, nil)
+	told, err := AskChoices(t.Context(), devices, plan, Asking{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,14 +162,42 @@ func TestAskChoicesOfSomeSeries(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := 0
-	told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, func(s PlannedSeries) bool { return s.N == 32 }, func(n int) { last = n })
+	told, err := AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{
+		Of:       func(s PlannedSeries) bool { return s.N == 32 },
+		Progress: func(n int) { last = n }})
 	if err != nil || len(told.Choices) != 1 || told.Asked != 2 || last != 2 || len(told.Untold) != 0 {
 		t.Errorf("%+v, %v, progress %d", told, err, last)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := AskChoices(ended, []kernels.Device{d}, plan, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := AskChoices(ended, []kernels.Device{d}, plan, Asking{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A library that does not come back from a question is given up, and named with the M that it was asked about.
+func TestAskingHangs(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	d := tellers("sim:0", func(p kernels.Problem) (kernels.Choice, error) {
+		if p.M == 6 {
+			<-release
+		}
+		return kernels.Choice{Label: "a"}, nil
+	})
+	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = AskChoices(t.Context(), []kernels.Device{d}, plan, Asking{CaseTimeout: hangTime})
+	var fault *FaultError
+	if !errors.As(err, &fault) || fault.Device != "sim:0" || fault.Hung < hangTime || fault.Passes() {
+		t.Fatalf("%v, %+v", err, fault)
+	}
+	for _, want := range []string{"no answer within 400ms", "m6", plan.Series[0].SeriesKey.String()} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
 	}
 }
 
@@ -196,6 +224,25 @@ func TestUntoldImplementations(t *testing.T) {
 	var no *kernels.Unsupported
 	if _, err := kernels.ChoiceOf(product, kernels.Task{Subject: subject, M: 1}); !errors.As(err, &no) {
 		t.Errorf("another output: %v", err)
+	}
+}
+
+// Launches of which a library says how their tile lies have no say in how that of others does.
+func TestKnownSidesDoNotVote(t *testing.T) {
+	choice := func(m int, orientation string, tile int) toldM {
+		return toldM{m, kernels.Choice{Label: "a", Tiling: kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: 1, Orientation: orientation}, Slots: 132,
+			Grid: [3]int{(m + tile - 1) / tile * (1024 * tile / (128 * 64)), 1, 1}}, true}
+	}
+	var told []toldM
+	for m := 100; m < 1000; m += 100 {
+		told = append(told, choice(m, "", 128))
+	}
+	for m := 1100; m < 2000; m += 100 {
+		told = append(told, choice(m, kernels.OrientationUnknown, 64))
+	}
+	last := joinTold(told, 1024)[1].Kind
+	if want := [3]int{64, 128, 0}; last.Tile != want || last.Orientation != "" {
+		t.Errorf("the tile lies as %v, %q, want %v", last.Tile, last.Orientation, want)
 	}
 }
 

@@ -326,6 +326,13 @@ func TestWatchdog(t *testing.T) {
 	if ticks(10*watchdogTicks) != nil {
 		t.Error("a device that does nothing was given up")
 	}
+	for range 3 * watchdogTicks {
+		w.enter(0, "")
+		if w.tick() != nil {
+			t.Fatal("calls that each end in time were given up together")
+		}
+		w.leave()
+	}
 	w.enter(2*time.Second, "", simCase(3))
 	w.tick()
 	if ticks(2*watchdogSlack*watchdogTicks-1) != nil {
@@ -358,4 +365,54 @@ func TestNothingGoesOnWhenGivenUp(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// TestGivenUpTakesNoTime: a case that was given up does not end a sweep for which its time would not be left.
+func TestGivenUpTakesNoTime(t *testing.T) {
+	const deadline, slow = 10 * time.Second, 100_000 // a block of which is expected to take 0.13 s
+	var d *kerneltest.Device
+	var began time.Time
+	late := false
+	d = simulated(func(c *kerneltest.Config) {
+		c.Gemms = c.Gemms[:1]
+		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			if p.M != slow {
+				return nil
+			}
+			if !late {
+				late = true
+				d.Advance(deadline - 100*time.Millisecond - d.Now().Sub(began))
+			}
+			return errors.New("too large")
+		}
+	})
+	p := planned(t, d, "1:4,100000", func(o *Options) { o.Deadline = deadline })
+	run := newRun(t, p)
+	began = d.Now()
+	sum, err := startOn(d, p, run, patience)
+	if err != nil || !late || sum.Status != StatusComplete || sum.Failures != 1 || sum.Samples != 3*4 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// TestLostBeforeTheFirstSample: a device that is lost while the first weights are made ends the sweep there.
+func TestLostBeforeTheFirstSample(t *testing.T) {
+	d := &losing{Device: simulated(nil)}
+	p := planned(t, d, "1:4", nil)
+	w := &watcher{}
+	_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Observer: w, Now: d.Now}).Run(t.Context())
+	if !errors.Is(err, kernels.ErrDeviceLost) || d.asked != 1 || w.said("no case could serve as a sentinel") {
+		t.Errorf("memory was asked for %d times, messages %q: %v", d.asked, w.messages, err)
+	}
+}
+
+// losing is a device that is lost when memory is asked for.
+type losing struct {
+	*kerneltest.Device
+	asked int
+}
+
+func (d *losing) Alloc(int64) (kernels.Buffer, error) {
+	d.asked++
+	return nil, fmt.Errorf("sim: %w: fell off the bus", kernels.ErrDeviceLost)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 func TestProjectionShapes(t *testing.T) {
@@ -121,5 +123,24 @@ func TestReadModel(t *testing.T) {
 	}
 	if got, err := ParseModel(path+":down_proj", 2); err != nil || len(got) != 1 || got[0].K != 2816 {
 		t.Errorf("a path with a selector: %v, %v", got, err)
+	}
+}
+
+// TestAttentionOfRanks: heads are dealt out over the ranks, and a name says so where there are several.
+func TestAttentionOfRanks(t *testing.T) {
+	m := Model{Name: "small", Heads: 8, KVHeads: 2, HeadDim: 64}
+	for tp, want := range map[int]Target{
+		1: {Name: "small:attention", Heads: kernels.Heads{Query: 8, KV: 2, Dim: 64}},
+		2: {Name: "small:attention tp2", Heads: kernels.Heads{Query: 4, KV: 1, Dim: 64}},
+		4: {Name: "small:attention tp4", Heads: kernels.Heads{Query: 2, KV: 1, Dim: 64}},
+	} {
+		if got, err := m.Attention(tp); err != nil || got.Name != want.Name || got.Heads != want.Heads {
+			t.Errorf("%d ranks: %+v, %v, want %+v", tp, got, err, want)
+		}
+	}
+	for tp, want := range map[int]string{0: "expected 1 to", 3: "it has 8 query heads"} {
+		if _, err := m.Attention(tp); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d ranks: %v, want %q", tp, err, want)
+		}
 	}
 }

@@ -81,7 +81,7 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 // told asks what would run, and stores it.
 func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 	tb.Helper()
-	told, err := AskChoices(tb.Context(), []kernels.Device{d}, p, nil, nil)
+	told, err := AskChoices(tb.Context(), []kernels.Device{d}, p, Asking{})
 	if err == nil {
 		err = told.Store(run)
 	}

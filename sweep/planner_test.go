@@ -96,3 +96,37 @@ func BenchmarkPlanWorkload(b *testing.B) {
 		}
 	}
 }
+
+// TestThinSpreadsFirst: what is a little too much for a budget loses Ms between others, not the largest, and none of the 16 smallest.
+func TestThinSpreadsFirst(t *testing.T) {
+	d := library(1, 0)
+	ceilings, err := d.Ceilings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := false
+	p := planned(t, d, "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &measured })
+	est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
+	budget := est.Plan(p, nil, nil).Expected * 3 / 4
+	p.thin(t.Context(), est, nil, budget)
+	ms := p.Series[0].Ms
+	if len(ms) >= 1000 || ms[len(ms)-1] < 950 || ms[wholeBatches-1] != wholeBatches {
+		t.Errorf("%d Ms stay, from m%d to m%d", len(ms), ms[0], ms[len(ms)-1])
+	}
+	if took := est.Plan(p, nil, nil).Expected; took > budget {
+		t.Errorf("they take %v of %v", took, budget)
+	}
+}
+
+// TestFirstStepIsPredicted: of an inferred series the first rounds measure what a step has room for, and of measured ones everything.
+func TestFirstStepIsPredicted(t *testing.T) {
+	for _, infer := range []bool{true, false} {
+		p := planned(t, library(1, 0), "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &infer })
+		est := NewPredictor(nil)
+		round := est.Plan(p, nil, nil).Round
+		p.Step = round / 4 * time.Duration(p.Screening)
+		if got := est.Plan(p, nil, nil); infer && got.First != round/4 || !infer && got.First != round {
+			t.Errorf("inferred %v: a round takes %v, the first %v", infer, round, got.First)
+		}
+	}
+}

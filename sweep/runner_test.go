@@ -406,6 +406,9 @@ func TestSetsOfWeightsTakeTurns(t *testing.T) {
 	if most > 3<<20 {
 		t.Errorf("%d bytes were in use at once, the budget is 3 MiB", most)
 	}
+	if w.said("not in memory") {
+		t.Errorf("a sentinel was visited while its weights were not in memory: %q", w.messages)
+	}
 }
 
 func TestDevicesWorkSideBySide(t *testing.T) {

@@ -226,3 +226,22 @@ func TestFillersYieldToMemory(t *testing.T) {
 		t.Errorf("%d blocks, %d bytes at most, of a budget of 2 MiB", len(blocks), most)
 	}
 }
+
+// TestSpellsGrow: a clock that is off again soon after fillers ran gets twice as many of them, up to a bound, and one that was
+// quiet for long gets the least.
+func TestSpellsGrow(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		spell, quiet, want int
+	}{
+		{"at once", 64, 0, 128},
+		{"soon", 64, 4*64 - 1, 128},
+		{"late", 64, 4 * 64, leastSpell},
+		{"at the bound", mostSpell, 10, mostSpell},
+	} {
+		th := &thermal{ratio: 0.9, level: 1, trend: 1, wander: 0.02, spell: c.spell, quiet: c.quiet}
+		if !th.wanted() || th.spell != c.want || th.left != c.want || th.quiet != 0 {
+			t.Errorf("%s: a spell of %d, want %d: %+v", c.name, th.spell, c.want, th)
+		}
+	}
+}

@@ -87,6 +87,7 @@ run; audit lists timed rows whose launch differs from what was foretold, as laun
 	}
 	flags.Lookup("layout").Usage = "how weights are stored: nk ([N,K], as engines hold them), kn ([K,N], as torch.mm gets them), or both, as kn,nk"
 	flags.Lookup("preset").Usage = "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", ")
+	a.faults.registerTimeout(cmd, "give up when a device takes this long to tell what it would run at one M; 0 for never")
 	flags.BoolVar(&opts.diff, "diff", false, "compare two layouts, kernels or runs")
 	flags.StringVar(&opts.out, "out", "", "keep what is told in a new run file")
 	outputFlag(cmd, &opts.output)
@@ -96,6 +97,9 @@ run; audit lists timed rows whose launch differs from what was foretold, as laun
 
 // arguments allows no run, one, or two where they are compared.
 func (o *choicesOptions) arguments(_ *cobra.Command, args []string) error {
+	if err := o.app.faults.check(); err != nil {
+		return err
+	}
 	for _, name := range timingFlagNames {
 		if o.plan.changed(name) {
 			return usagef("--%s changes nothing about what would run", name)
@@ -137,14 +141,14 @@ func (o *choicesOptions) ask(ctx context.Context) error {
 	}
 	began := a.now()
 	next := began.Add(askedEvery)
-	told, err := sweep.AskChoices(ctx, devices, plan, nil, func(asked int) {
+	told, err := sweep.AskChoices(ctx, devices, plan, sweep.Asking{CaseTimeout: a.faults.timeout, Progress: func(asked int) {
 		if now := a.now(); now.After(next) {
 			a.notef("asked about %s so far", plural(asked, "case", "cases"))
 			next = now.Add(askedEvery)
 		}
-	})
+	}})
 	if err != nil {
-		return &commandError{code: exitInterrupted, err: err}
+		return err
 	}
 	if told.Asked > 0 {
 		took := a.now().Sub(began)

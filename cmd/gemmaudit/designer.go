@@ -43,11 +43,15 @@ func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernel
 	for _, ms := range inferred {
 		all += len(ms)
 	}
-	told, err := sweep.AskChoices(ctx, devices, plan, func(s sweep.PlannedSeries) bool { return inferred[s.SeriesKey] != nil }, func(asked int) {
-		if now := a.now(); now.Sub(said) >= askedEvery {
-			said = now
-			a.notef("asked what would run at %d of %d Ms", asked, all)
-		}
+	told, err := sweep.AskChoices(ctx, devices, plan, sweep.Asking{
+		CaseTimeout: a.faults.timeout,
+		Of:          func(s sweep.PlannedSeries) bool { return inferred[s.SeriesKey] != nil },
+		Progress: func(asked int) {
+			if now := a.now(); now.Sub(said) >= askedEvery {
+				said = now
+				a.notef("asked what would run at %d of %d Ms", asked, all)
+			}
+		},
 	})
 	if err != nil {
 		return told, err

@@ -30,9 +30,13 @@ const (
 
 // register adds the flags to a command that measures into a run.
 func (f *faultFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.DurationVar(&f.timeout, "case-timeout", caseTimeout, "give a case up when one of its blocks takes this long, or a step of its set-up; 0 for never")
-	flags.BoolVar(&f.retry, "retry-faults", false, "measure cases again that hung or broke the device in this run before")
+	f.registerTimeout(cmd, "give a case up when one of its blocks takes this long, or a step of its set-up; 0 for never")
+	cmd.Flags().BoolVar(&f.retry, "retry-faults", false, "measure cases again that hung or broke the device in this run before")
+}
+
+// registerTimeout adds the time limit alone, to a command that asks devices and times nothing.
+func (f *faultFlags) registerTimeout(cmd *cobra.Command, usage string) {
+	cmd.Flags().DurationVar(&f.timeout, "case-timeout", caseTimeout, usage)
 }
 
 // check refuses what can't be meant.

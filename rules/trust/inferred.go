@@ -35,7 +35,7 @@ func (k Kind) grid() sweep.Batches {
 // infer prepares a runner whose plan infers rows, by what would run where the machine is asked.
 func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
 	if !s.kind.untold {
-		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, nil, nil)
+		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, sweep.Asking{})
 		if err == nil {
 			err = told.Store(v.run)
 		}

@@ -6,7 +6,8 @@
 //	go run ./scripts/mutants --only 'rules/fdr.go reject: < to <= #1'
 //	go run ./scripts/mutants --only @names.txt --run 'TestReject'  # whether a new test kills what it was written for
 //
-// Mutants are drawn from all places with a seed. The tree stays as it is: all mutants of a package are compiled into one test
+// Mutants are drawn from all places with a seed: a change of the program changes no more of the draw than what was drawn of that
+// change. The tree stays as it is: all mutants of a package are compiled into one test
 // program, by go build's overlay, as copies of their functions, and a variable of the environment says which one is in force.
 // Mutants of variables and constants get a program each. Each test is run once without a mutant, which tells how long it
 // takes and which mutants it reaches; then each mutant is held against the tests that reach it, the fastest first. Mutants
@@ -21,14 +22,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"runtime"
@@ -118,8 +121,7 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 			return 0, fmt.Errorf("survivors.txt: no mutant is named %q", name)
 		}
 	}
-	rng := rand.New(rand.NewPCG(o.seed, 0))
-	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	draw(all, o.seed)
 	fmt.Fprintf(out, "%d mutants, seed %d, of %d places\n", min(o.n, len(all)), o.seed, len(all))
 	order := slices.Clone(all)
 	only, err := wanted(o.only)
@@ -195,6 +197,17 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 		fmt.Fprintln(out, " ", s)
 	}
 	return killed, ctx.Err()
+}
+
+// draw puts mutants into the order in which a seed draws them. Each has its own place by its name and the seed, so that an edit of
+// the program neither moves the others nor brings all new ones in.
+func draw(all []mutant, seed uint64) {
+	places := make(map[string][]byte, len(all))
+	for _, m := range all {
+		place := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), m.name...))
+		places[m.name] = place[:]
+	}
+	slices.SortFunc(all, func(a, b mutant) int { return bytes.Compare(places[a.name], places[b.name]) })
 }
 
 // wanted returns the names of the mutants that alone are tried: one, or those of a file, one a line.

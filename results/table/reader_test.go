@@ -1,0 +1,35 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestMostOfAList: a list has as many elements as it may, and not one more.
+func TestMostOfAList(t *testing.T) {
+	for text, fine := range map[string]bool{"[]": true, "[1]": true, "[1,2,3]": true, "[1,2,3,4]": false} {
+		r := &reader{data: []byte(text)}
+		var got []int
+		r.list("numbers", 3, func() { got = append(got, r.whole("a number")) })
+		if (r.err == nil) != fine || !fine && !strings.Contains(r.err.Error(), "more than 3 elements in numbers") {
+			t.Errorf("%s: %v, %v", text, got, r.err)
+		}
+	}
+}
+
+// TestMostLibraries: a table names as many libraries as it may, and not one more.
+func TestMostLibraries(t *testing.T) {
+	for n, fine := range map[int]bool{1: true, maxFeatures: true, maxFeatures + 1: false} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf(`"lib%d":"1"`, i))
+		}
+		r := &reader{data: []byte("{" + strings.Join(names, ",") + "}"), words: map[string]string{}}
+		var v Validators
+		r.libraries(&v)
+		if (r.err == nil) != fine || fine && len(v.Libraries) != n || !fine && !strings.Contains(r.err.Error(), "more than ") {
+			t.Errorf("%d libraries: %d are read, %v", n, len(v.Libraries), r.err)
+		}
+	}
+}
