@@ -20,7 +20,7 @@ type ExportedRun struct {
 	// Run is the run's id, Host the machine, Labels what its user calls it by. Cards are the UUIDs or serial numbers of its
 	// cards by the ids of devices.
 	Run, Host string
-	Labels    map[string]string
+	Labels    Labels
 	Cards     map[string]string
 	// Meta is what the file tells of the run: see [ReadParquet].
 	Meta Meta
@@ -30,16 +30,15 @@ type ExportedRun struct {
 	Sustained []Row
 }
 
-// MetaKey is the key of a Parquet file's metadata under which the [Meta] of the exported run is, as JSON.
-const MetaKey = "gemmaudit.meta"
-
 const (
 	// mostParquetRows bounds the samples of one file: more do not fit in memory at once.
 	mostParquetRows = 32 << 20
 	// parquetRows is how many lines are read at once.
 	parquetRows = 4096
-	// mostMetaBytes bounds the JSON of a run's meta.
-	mostMetaBytes = 1 << 20
+	// mostWordBytes bounds one word: the ceilings of a device are the longest.
+	mostWordBytes = 1 << 16
+	// oldStarted is what early exports call the time at which a block started.
+	oldStarted = "started_us"
 )
 
 // ReadParquet reads the samples of an export. Columns are found by their names, in any order; those that it does not know are
@@ -82,17 +81,9 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 		}
 	}
 	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}}
-	if text, ok := file.Lookup(MetaKey); ok {
-		if len(text) > mostMetaBytes {
-			return nil, damaged(fmt.Sprintf("%s of %d bytes", MetaKey, len(text)))
-		}
-		if err := json.Unmarshal([]byte(text), &r.meta); err != nil {
-			return nil, damaged(fmt.Errorf("%s: %w", MetaKey, err))
-		}
-		for device, c := range r.meta.Ceilings {
-			if err := checkRates(c); err != nil {
-				return nil, damaged(fmt.Errorf("device %.40q: %w", device, err))
-			}
+	if _, ok := file.Lookup(keyExport); ok {
+		if r.meta, _, err = ExportedMeta(file.Lookup); err != nil {
+			return nil, damaged(err)
 		}
 	}
 	if err := r.columns(file); err != nil {
@@ -155,8 +146,8 @@ const (
 var (
 	wordColumns = [wordsRead]string{"device", "kernel", "dtype", "phase", "throttle", "regime", "parts", "operation", "layout", "dims", "operands",
 		"run", "host", "card", "labels", "device_name", "ceilings"}
-	countColumns  = [countsRead]string{"m", "n", "k", "round", "seq", "started_us", "threads", "pad_to", "pack_inside"}
-	figureColumnsRead = [figuresRead]string{"us", "clock_mhz", "power_w", "temp_c"}
+	countColumns = [countsRead]string{"m", "n", "k", "round", "seq", "started", "threads", "pad_to", "pack_inside"}
+	figureNames  = [figuresRead]string{"us", "clock_mhz", "power_w", "temp_c"}
 )
 
 // words are a column's words by number: a line has the number.
@@ -173,7 +164,7 @@ func (w *words) number(text []byte) (int32, error) {
 	}
 	n, ok := w.numbers[string(text)]
 	if !ok {
-		if len(text) > mostMetaBytes || len(w.text) >= mostParquetRows {
+		if len(text) > mostWordBytes || len(w.text) >= mostParquetRows {
 			return 0, fmt.Errorf("a word of %d bytes", len(text))
 		}
 		n = int32(len(w.text))
@@ -192,8 +183,8 @@ type parquetRun struct{ run, host, labels int32 }
 type parquetCase struct {
 	parquetRun
 	device, kernel, dtype, regime, operation, layout, dims, operands int32
-	m, n, k, threads                                                int64
-	inside                                                          bool
+	m, n, k, threads                                                 int64
+	inside                                                           bool
 }
 
 type exportedRun struct {
@@ -209,14 +200,13 @@ type exportedCase struct {
 }
 
 type parquetReader struct {
-	meta    Meta
-	at      map[string]int // places of columns by name
-	divisor int64          // of started_us to microseconds; negative multiplies
-	words   [wordsRead]words
-	runs    map[parquetRun]*exportedRun
-	order   []*exportedRun
-	cases   map[parquetCase]*exportedCase
-	caseOf  []*exportedCase
+	meta   Meta
+	at     map[string]int // places of columns by name
+	words  [wordsRead]words
+	runs   map[parquetRun]*exportedRun
+	order  []*exportedRun
+	cases  map[parquetCase]*exportedCase
+	caseOf []*exportedCase
 
 	word   [wordsRead][]int32
 	count  [countsRead][]int64
@@ -225,22 +215,16 @@ type parquetReader struct {
 
 // columns finds the columns.
 func (r *parquetReader) columns(file *parquet.File) error {
-	r.at, r.divisor = map[string]int{}, 1
+	r.at = map[string]int{}
 	for _, c := range file.Root().Columns() {
 		if !c.Leaf() || c.MaxRepetitionLevel() > 0 {
 			continue
 		}
-		r.at[c.Name()] = c.Index()
-		if c.Name() == countColumns[countStarted] {
-			if l := c.Type().LogicalType(); l != nil && l.Timestamp != nil {
-				switch {
-				case l.Timestamp.Unit.Millis != nil:
-					r.divisor = -1000
-				case l.Timestamp.Unit.Nanos != nil:
-					r.divisor = 1000
-				}
-			}
+		name := c.Name()
+		if name == oldStarted {
+			name = countColumns[countStarted]
 		}
+		r.at[name] = c.Index()
 	}
 	for _, name := range []string{"device", "kernel", "dtype", "m", "us"} {
 		if _, ok := r.at[name]; !ok {
@@ -333,7 +317,7 @@ func (r *parquetReader) group(group parquet.RowGroup) (err error) {
 	for i, name := range countColumns {
 		counts[i] = column(name)
 	}
-	for i, name := range figureColumnsRead {
+	for i, name := range figureNames {
 		figures[i] = column(name)
 	}
 	for left := group.NumRows(); left > 0; left -= parquetRows {
@@ -449,7 +433,7 @@ func (r *parquetReader) line(k int) error {
 			c.run.Meta.Ceilings[c.c.Device] = rates
 		}
 	}
-	s := Sample{CaseID: c.c.ID, Phase: phase, Round: int(r.count[countRound][k]), Seq: r.count[countSeq][k], StartedUnixMicro: r.started(k), Launches: 1,
+	s := Sample{CaseID: c.c.ID, Phase: phase, Round: int(r.count[countRound][k]), Seq: r.count[countSeq][k], StartedUnixMicro: r.count[countStarted][k], Launches: 1,
 		US: r.figure[figureUS][k], ClockMHz: r.figure[figureClock][k], PowerW: r.figure[figurePower][k], TempC: r.figure[figureTemp][k], Throttle: word(wordThrottle)}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%v: %w", s, err)
@@ -463,15 +447,6 @@ func (r *parquetReader) line(k int) error {
 		c.sustained = append(c.sustained, s)
 	}
 	return nil
-}
-
-// started is when a line's block started, in microseconds since 1970.
-func (r *parquetReader) started(k int) int64 {
-	v := r.count[countStarted][k]
-	if r.divisor < 0 {
-		return v * -r.divisor
-	}
-	return v / r.divisor
 }
 
 // newCase begins a case, and its run where that is new.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -23,6 +22,7 @@ type process struct {
 	model, card  string
 	labels       map[string]string
 	factors      []results.Factor
+	limits       map[string]bool   // which of the factors somebody may change about the card
 	machine      map[string]string // what else is known of the host
 	created      time.Time
 	from, to     int64 // microseconds since 1970, of its samples
@@ -115,17 +115,16 @@ type reduced struct {
 // reduce takes the levels of a run's cases, device by device.
 func reduce(run runs.Run) []reduced {
 	data := rules.Data{Name: run.Path, Meta: run.Meta, Series: run.Series, Sentinels: run.Sentinels, Sustained: run.Sustained}
-	alone := map[caseKey]float64{}
 	aloneOn := map[string]map[caseKey]float64{}
 	for _, row := range run.Sustained {
-		key := caseKey{row.Case.SeriesKey, row.Case.M}
 		if len(row.Case.Parts) > 0 || row.Case.PadTo > 0 {
 			continue
 		}
+		key := caseKey{row.Case.SeriesKey, row.Case.M}
 		device := key.series.Device
 		key.series.Device = ""
 		if aloneOn[device] == nil {
-			aloneOn[device] = maps.Clone(alone)
+			aloneOn[device] = map[caseKey]float64{}
 		}
 		aloneOn[device][key] = medianOf(row.Samples, func(s *results.Sample) float64 { return s.US })
 	}
@@ -163,7 +162,7 @@ func reduce(run runs.Run) []reduced {
 
 // newProcess is what a run says of one of its devices.
 func newProcess(run runs.Run, device string) *process {
-	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created, machine: map[string]string{}}
+	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created, limits: map[string]bool{}, machine: map[string]string{}}
 	fingerprint := run.Meta.Fingerprint
 	if version := cmp.Or(run.Meta.Gemmaudit, fingerprint.Gemmaudit); version != "" {
 		p.factors = append(p.factors, results.Factor{Name: "gemmaudit", Value: version})
@@ -178,6 +177,9 @@ func newProcess(run runs.Run, device string) *process {
 			for _, name := range slices.Sorted(maps.Keys(named)) {
 				p.factors = append(p.factors, results.Factor{Name: name, Value: named[name]})
 			}
+		}
+		for name := range spec.Settings {
+			p.limits[name] = true
 		}
 		if spec.Kind.Facts().Host {
 			p.model = cmp.Or(fingerprint.CPUModel, p.model)
@@ -308,6 +310,3 @@ func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 	}
 	return out, warnings
 }
-
-// isHost says whether a kind of device is the host itself, which has no link to it.
-func isHost(kind kernels.Kind) bool { return kind.Facts().Host }

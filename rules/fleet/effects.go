@@ -84,12 +84,12 @@ func nans(n int) []float64 {
 
 // separation is levels made ready.
 type separation struct {
-	levels []level
-	cards  int
-	sets   int
-	used   []int   // indices of levels that are numbers
-	of     [][]int // by card, of those
-	present []int  // cards that have some
+	levels  []level
+	cards   int
+	sets    int
+	used    []int   // indices of levels that are numbers
+	of      [][]int // by card, of those
+	present []int   // cards that have some
 }
 
 func newSeparation(levels []level, cards, sets int) *separation {
@@ -157,16 +157,16 @@ func (l line) at(hours float64) float64 {
 
 // fitted is one fit of a fleet's drift.
 type fitted struct {
-	line     line
-	cost     float64   // Bayesian information criterion: smaller is better
-	centre   []float64 // by set of peers, without the line: the mean of its peers
-	peers    []float64 // by set, how many cards stand for the others
-	means    []float64 // by card, without the line; NaN where it has none
-	peer     []bool    // by card: it may stand for the others
-	process  float64   // variance between processes
-	freedom  float64   // of it
-	stray    []bool    // by level
-	between  float64   // variance between cards that are peers
+	line    line
+	cost    float64   // Bayesian information criterion: smaller is better
+	centre  []float64 // by set of peers, without the line: the mean of its peers
+	peers   []float64 // by set, how many cards stand for the others
+	means   []float64 // by card, without the line; NaN where it has none
+	peer    []bool    // by card: it may stand for the others
+	process float64   // variance between processes
+	freedom float64   // of it
+	stray   []bool    // by level
+	between float64   // variance between cards that are peers
 }
 
 const fitRounds = 4

@@ -72,6 +72,8 @@ type Result struct {
 
 	// Heat has each card's cases. It is left out of JSON: a fleet has millions.
 	Heat []Heat `json:"-"`
+
+	all []*answers // that the baseline is made from
 }
 
 // Unread is a file of which nothing could be used.
