@@ -45,7 +45,7 @@ func newCheckCommand(a *app) *cobra.Command {
 			"gemmaudit check --baseline fleet.json                          # all cards of this machine",
 			"gemmaudit check --baseline fleet.json --budget 60s --device cuda:3",
 			"gemmaudit check --baseline fleet.json --textfile /var/lib/node_exporter/gemmaudit-check.prom",
-			"scontrol update NodeName=$(hostname -s) State=DRAIN Reason=\"$(gemmaudit check --baseline fleet.json --reason)\"",
+			"gemmaudit check --baseline fleet.json -q --reason              # one line, for who drains the node where the exit code is 1",
 		),
 		Long: `Measures as many cases of the baseline as the budget allows, those that tell most first: each
 kernel in turn, where arithmetic and where memory is the limit. Their times are held against those
