@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,6 +166,7 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 		}
 		checks = append(checks, found...)
 	}
+	slices.SortStableFunc(checks, func(x, y fleet.Check) int { return strings.Compare(x.Device, y.Device) })
 	labels, err := a.labels.labels()
 	if err != nil {
 		return nil, err

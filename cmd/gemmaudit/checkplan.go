@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 			}
 		}
 		if len(cases) == 0 {
-			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: d.Spec().UUID, Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
+			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, meta.Fingerprint.Hostname+"/"+id), Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
 			continue
 		}
 		offered[id] = cases
