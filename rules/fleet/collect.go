@@ -106,6 +106,9 @@ func (c *Collector) Add(run runs.Run) {
 	}
 }
 
+// defaults is the configuration under which levels are taken: it says nothing of verdicts.
+var defaults = sync.OnceValue(rules.Default)
+
 // reduced is a process whose cases have no numbers yet.
 type reduced struct {
 	process *process
@@ -131,7 +134,7 @@ func reduce(run runs.Run) []reduced {
 	var out []reduced
 	place := map[string]int{}
 	state := map[string]*telling{}
-	for _, level := range rules.CaseLevels(data, rules.Default()) {
+	for _, level := range rules.CaseLevels(data, defaults()) {
 		device := level.Series.Device
 		at, ok := place[device]
 		if !ok {
