@@ -163,6 +163,10 @@ func reduce(run runs.Run) []reduced {
 	return out
 }
 
+// firmware are versions that come with a card and change no time by themselves, or that the driver names too. They make no group, but
+// are looked at where cards fall into two.
+var firmware = map[string]bool{"microcode": true, "vbios": true, "nvml": true, "cuda driver api": true}
+
 // newProcess is what a run says of one of its devices.
 func newProcess(run runs.Run, device string) *process {
 	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created, limits: map[string]bool{}, machine: map[string]string{}}
@@ -178,6 +182,10 @@ func newProcess(run runs.Run, device string) *process {
 		p.card = spec.UUID
 		for _, named := range []map[string]string{spec.Versions, spec.Settings} {
 			for _, name := range slices.Sorted(maps.Keys(named)) {
+				if firmware[name] {
+					p.machine[name] = named[name]
+					continue
+				}
 				p.factors = append(p.factors, results.Factor{Name: name, Value: named[name]})
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -69,6 +70,8 @@ type Result struct {
 	Warnings []rules.Warning `json:"warnings"`
 	// Unread are the files of which nothing could be used.
 	Unread []Unread `json:"unread"`
+	// Remedies are what pays on some cards, where the runs were asked for their tables.
+	Remedies []table.SharedEntry `json:"remedies,omitempty"`
 
 	// Heat has each card's cases. It is left out of JSON: a fleet has millions.
 	Heat []Heat `json:"-"`
