@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/report/metrics"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -134,7 +133,7 @@ func (o *checkOptions) verdict(c *report.NodeCheck) error {
 // check measures and judges. What it returns beside an error is what was found before.
 func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.NodeCheck, err error) {
 	a := o.app
-	baseline, err := readBaseline(o.baseline)
+	baseline, err := readFleetBaseline(o.baseline)
 	if err != nil {
 		return nil, err
 	}
@@ -205,20 +204,6 @@ func checkReason(c *report.NodeCheck) string {
 		return fine[0]
 	}
 	return fmt.Sprintf("%d cards, each %s", len(fine), c.Devices[0].Reason)
-}
-
-// readBaseline reads what a fleet takes.
-func readBaseline(path string) (*fleet.Baseline, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, devicef("read baseline %q: %w", path, withoutPath(err))
-	}
-	defer f.Close()
-	b, err := fleet.ReadBaseline(f)
-	if err != nil {
-		return nil, hint(devicef("%s: %w", path, err), "`gemmaudit fleet RUNS --write-baseline %s` writes one", path)
-	}
-	return b, nil
 }
 
 // devices are those that are checked: all cards, or what --device selects.

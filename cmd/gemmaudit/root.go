@@ -83,6 +83,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newReportCommand(a),
 		newDiffCommand(a),
 		newHistoryCommand(a),
+		newFleetCommand(a),
 		newCheckCommand(a),
 		newTableCommand(a),
 		newRulesCommand(a),
