@@ -250,7 +250,7 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	if err != nil {
 		return nil, "", err
 	}
-	if err := cmp.Or(everyDevice(series, p.plan), someFailed(run, series)); err != nil {
+	if err := cmp.Or(everyDevice(series, p.plan, o.budget), someFailed(run, series)); err != nil {
 		return nil, "", err
 	}
 	if err := p.sustain(ctx, a, run, o.budget-a.now().Sub(began)); err != nil {
@@ -288,7 +288,7 @@ func checkFailure(ctx context.Context, err error, budget time.Duration) error {
 }
 
 // everyDevice is the error of a device of a plan that has no sample.
-func everyDevice(series []results.Series, plan *sweep.Plan) error {
+func everyDevice(series []results.Series, plan *sweep.Plan, budget time.Duration) error {
 	measured := map[string]bool{}
 	for _, s := range series {
 		for _, r := range s.Rows {
@@ -299,8 +299,11 @@ func everyDevice(series []results.Series, plan *sweep.Plan) error {
 	}
 	for _, id := range plan.Devices() {
 		if !measured[id] {
-			why, _ := allFailed(series)
-			return devicef("%s: no case could be measured: %s", id, cmp.Or(why, "the time was up"))
+			mine := slices.DeleteFunc(slices.Clone(series), func(s results.Series) bool { return s.Key.Device != id })
+			if why, all := allFailed(mine); all {
+				return devicef("%s: no case could be measured: %s", id, why)
+			}
+			return hint(inconclusivef("%s: the %v of the check were over before a case was measured", id, budget), "a longer --budget")
 		}
 	}
 	return nil

@@ -78,10 +78,10 @@ func TestCheck(t *testing.T) {
 		stdout []string
 		stderr []string
 	}{
-		{"fit", known, nil, 0, []string{"fit: 4 cards, each like the 4 cards in the baseline", "cuda:3", "fine"}, nil},
+		{"fit", known, nil, 0, []string{"fit: 4 cards, each like the 4 cards of the baseline", "cuda:3", "fine"}, nil},
 		{"one is slow", known + " slow:1:1.1", nil, 1, []string{"not fit: cuda:1 ", "drain", "fine"}, []string{"gemmaudit: gate: ", "is not fit: cuda:1 "}},
 		{"the reason", known + " slow:1:1.1", []string{"--reason"}, 1, []string{"is not fit: cuda:1 "}, nil},
-		{"the reason of one that is fit", known, []string{"--reason", "--device", "cuda:2"}, 0, []string{"cuda:2 like the 4 cards in the baseline"}, nil},
+		{"the reason of one that is fit", known, []string{"--reason", "--device", "cuda:2"}, 0, []string{"cuda:2 like the 4 cards of the baseline"}, nil},
 		{"one card of two types", known + " float:3:", nil, 0, []string{"fit: 4 cards", "fine"}, nil},
 		{"a lost card", known + " lost:2:30", nil, 3, nil, []string{"gemmaudit: error: ", "cuda:2"}},
 		{"the reason of a lost card", known + " lost:2:30", []string{"--reason"}, 3, []string{"cuda:2"}, nil},
@@ -206,7 +206,7 @@ func TestCheckOfCPU(t *testing.T) {
 	}
 	dir := t.TempDir()
 	baseline := fleetOf(t, dir, 1, "cpu", "--device", "cpu", "--shape", "n64k64", "--batch", "8,16,32,64", "--dtype", "fp32", "--kernel", "auto", "--rounds", "7", "--clock", "0")
-	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "10s", "-o", "json")
+	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "2m", "-o", "json")
 	if unsteady(got) {
 		return
 	}
