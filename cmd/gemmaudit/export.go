@@ -99,6 +99,7 @@ func (o *exportOptions) run(path string) error {
 	if err != nil {
 		return err
 	}
+	boundGarbage(path)
 	run, err := results.Open(path)
 	if err != nil {
 		return err
