@@ -31,6 +31,6 @@ func packed(out io.Writer, title string, write func(io.Writer) error) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s<title>%s</title>\n</head>\n<body>\n<p id=\"unpacking\">Unpacking the page.</p>\n<noscript><p>This page is compressed and needs JavaScript.</p></noscript>\n"+
-		"<script type=\"text/plain\" id=\"packed\">%s</script>\n<script>%s</script>\n</body>\n</html>\n", pageHead(packScript), forHTML(title), b.Bytes(), pageFile(packScript))
+		"<script type=\"text/plain\" id=\"packed\">%s</script>\n<script>%s</script>\n</body>\n</html>\n", runKit.head(packScript), forHTML(title), b.Bytes(), pageFile(packScript))
 	return err
 }

@@ -25,9 +25,8 @@ type Origin struct {
 	Host   string
 	Device string
 	// Card is the UUID or serial number of the card, empty when there is none.
-	Card string
-	// Labels are what the user calls the machine by: "rack" → "7".
-	Labels map[string]string
+	Card   string
+	Labels Labels
 }
 
 // same says whether two origins are one, whatever their IDs.
@@ -71,7 +70,7 @@ func originsOf(meta Meta, run string) []Origin {
 // originOf is where samples of a device come from that a run measures, or that it
 // was imported with.
 func originOf(meta Meta, run, device string) Origin {
-	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device}
+	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device, Labels: meta.Labels}
 	for _, spec := range meta.Fingerprint.Devices {
 		if spec.ID == device {
 			o.Card = spec.UUID
@@ -100,7 +99,7 @@ func (o Origin) bind() []any {
 }
 
 // encodeLabels prints labels as they are stored.
-func encodeLabels(labels map[string]string) string {
+func encodeLabels(labels Labels) string {
 	if len(labels) == 0 {
 		return "{}"
 	}
@@ -108,15 +107,15 @@ func encodeLabels(labels map[string]string) string {
 }
 
 // decodeLabels is the inverse of encodeLabels; empty text is no labels.
-func decodeLabels(s string) (map[string]string, error) {
+func decodeLabels(s string) (Labels, error) {
 	if s == "" || s == "{}" {
 		return nil, nil
 	}
-	labels := map[string]string{}
+	labels := Labels{}
 	if err := json.Unmarshal([]byte(s), &labels); err != nil {
 		return nil, fmt.Errorf("labels %.80q: expected a JSON object of words", s)
 	}
-	return labels, nil
+	return labels, labels.Check()
 }
 
 // Origins returns where the run's samples come from, by ID. A run of schema 1 has
@@ -207,9 +206,15 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 	if err != nil {
 		return 0, false, err
 	}
-	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? ORDER BY id LIMIT 1`, r.runID, device).Scan(&id)
+	meta := r.Meta()
+	if r.here != nil {
+		meta.Fingerprint = *r.here
+	}
+	o := originOf(meta, r.runID, device)
+	// A card is the same one wherever it is: a container's host has another name at each start.
+	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? AND coalesce(card, '') = ? AND (card IS NOT NULL OR host = ?) ORDER BY id LIMIT 1`,
+		o.Run, device, o.Card, o.Host).Scan(&id)
 	if err == sql.ErrNoRows {
-		o := originOf(r.Meta(), r.runID, device)
 		err = r.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) + 1 FROM origins`).Scan(&o.ID)
 		if err == nil {
 			_, err = r.db.ExecContext(ctx, insertOrigin, o.bind()...)
@@ -220,4 +225,35 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 		r.origins[caseID] = id
 	}
 	return id, err == nil, err
+}
+
+// CaseOrigins returns, for each case with samples, the ID of the origin of its first one. In a run that was merged
+// from shards a case has one origin.
+func (r *Run) CaseOrigins() (map[int64]int64, error) {
+	origins, err := r.Origins()
+	if err != nil {
+		return nil, err
+	}
+	index := indexOrigins(r.schema, origins)
+	devices := map[int64]string{}
+	if r.schema < 2 {
+		cases, err := r.Cases()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cases {
+			devices[c.ID] = c.Device
+		}
+	}
+	out := map[int64]int64{}
+	err = r.eachSample("", func(s Sample, origin int64) error {
+		if _, ok := out[s.CaseID]; ok {
+			return nil
+		}
+		if from, ok := index.of(devices[s.CaseID], origin); ok {
+			out[s.CaseID] = from
+		}
+		return nil
+	})
+	return out, err
 }

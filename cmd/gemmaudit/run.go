@@ -96,12 +96,14 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	opts.plan.register(a, cmd, defaultPreset)
 	opts.rules.register(cmd)
 	a.faults.register(cmd)
+	a.labels.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume continues it")
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	opts.sustain.register(cmd)
+	a.textfile.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	opts.remedies.register(a, cmd)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
@@ -145,6 +147,12 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
 		o.plan.layout = kernels.RowMajor.String() // which the article measured
 	}
+	if _, err := a.labels.labels(); err != nil {
+		return err
+	}
+	if err := a.shardOfJob(&o.plan); err != nil {
+		return err
+	}
 	options, err := o.plan.options()
 	if err != nil {
 		return err
@@ -166,6 +174,7 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	a.out, o.goOn = folder, o.resumeRun(cmd, folder)
 	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
 	if run != nil {
+		a.textfile.run(run)
 		defer closeRun(run, &failed)
 	}
 	if err != nil {
@@ -189,6 +198,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if err != nil {
 		return err
 	}
+	a.textfile.run(run)
 	defer closeRun(run, &failed)
 	if err := o.restoreSearch(cmd, run, plan); err != nil {
 		return err
@@ -232,7 +242,7 @@ func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *s
 // line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
-	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output"}
+	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output", "textfile"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(kept, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
@@ -262,6 +272,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err != nil {
 		return o.stopped(ctx, err, run)
 	}
+	a.textfile.verdict(audit)
 	if confirm {
 		a.notef("executing remedies")
 	}

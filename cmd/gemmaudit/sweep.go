@@ -48,6 +48,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --op softmax --shape m2048c512 --kernel auto,naive --against naive --out softmax.db",
 			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
+			"gemmaudit sweep --preset quick --label rack=7 --label site=eu --out node.db",
 		),
 		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
 launches that fills a few milliseconds; each round takes one sample of every case, in a new
@@ -113,6 +114,16 @@ versions are equal, measured in one interleaved run; --kernel openblas selects b
 diff RUN --kernel A,B compares them. Two versions of cuBLAS need different major versions, or
 are compared as cublaslt: see examples/README.md.
 
+A part of a plan is measured with --shard 3/8, and merge joins the parts. They may be counted from
+0 too: 0/8 is 8/8. Without --shard the part is the process's own in a Slurm job array
+(SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT), an Indexed Job of Kubernetes whose manifest tells
+the count (JOB_COMPLETION_INDEX and JOB_COMPLETIONS), Open MPI (OMPI_COMM_WORLD_RANK and
+OMPI_COMM_WORLD_SIZE) or torchrun (RANK and WORLD_SIZE); a line on stderr says so. --shard none
+measures the whole plan in each of them, as the nodes of a fleet are compared.
+
+--label names what the machine is called by: the run, what describes it, and exports carry it. A key
+has a to z, 0 to 9 and _ . - /.
+
 --against KERNEL prints a row for each case instead of one for each series: its time, its
 bandwidth, and how many times as fast it is as that kernel at the same M.
 
@@ -130,6 +141,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	}
 	opts.plan.register(a, cmd, "standard")
 	a.faults.register(cmd)
+	a.labels.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
@@ -171,6 +183,12 @@ func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 			}
 		}
 		return o.finish(a.measure(ctx, run, plan, a.resumeSweep(o.out)))
+	}
+	if _, err := a.labels.labels(); err != nil {
+		return err
+	}
+	if err := a.shardOfJob(&o.plan); err != nil {
+		return err
 	}
 	options, err := o.plan.options()
 	if err != nil {
