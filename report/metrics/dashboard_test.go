@@ -185,3 +185,26 @@ func labelsOf(f *dto.MetricFamily) map[string]map[string]bool {
 	}
 	return out
 }
+
+// TestMetricsAreDocumented: the page has a line for each metric, and none for any other.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/prometheus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(gemmaudit_\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		documented[m[1]] = true
+	}
+	found, _ := written(t, outcome())
+	for name := range found {
+		if !documented[name] {
+			t.Errorf("docs/prometheus.md has no line for %s", name)
+		}
+	}
+	for name := range documented {
+		if found[name] == nil {
+			t.Errorf("docs/prometheus.md tells of %s, which is not written", name)
+		}
+	}
+}

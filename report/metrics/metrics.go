@@ -19,6 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
 // Result is how a command ended.
@@ -56,11 +57,12 @@ type Outcome struct {
 
 // Check is how one device compares with its baseline.
 type Check struct {
-	// Slowdown is its time over the baseline's, 1 for as fast, at the common clock; Sustained is that of observed time. 0 is
-	// not known.
-	Slowdown, Sustained float64
-	// Cases were compared, of which Slow are slower than they should be.
-	Cases, Slow int
+	Verdict fleet.Verdict
+	// Cases were compared.
+	Cases int
+	// Common is the device's time over the baseline's at the common clock, 1 for as fast, Sustained that of observed time, with bounds
+	// of 95 % confidence. Zero is not known.
+	Common, Sustained rules.Interval
 }
 
 // Write prints an outcome in the text format of Prometheus.
@@ -229,22 +231,28 @@ func audited(begin func(name, help string) family, of func(kernels.Spec, ...stri
 
 // checked are the metrics of a check against a baseline.
 func checked(begin func(name, help string) family, of func(kernels.Spec, ...string) []string, o Outcome) {
-	slowdown := begin("gemmaudit_check_slowdown_ratio", "Time over the baseline's, at the common clock and in sustained time.")
+	verdict := begin("gemmaudit_check_verdict", "1 for the verdict on the card, 0 for the others.")
+	slowdown := begin("gemmaudit_check_slowdown_ratio", "Time over the baseline's, 1 for as fast: at the common clock and in sustained time.")
+	surely := begin("gemmaudit_check_slowdown_lower_bound_ratio", "What the slowdown surely is, at 95 % confidence.")
 	cases := begin("gemmaudit_check_cases", "Cases that were compared with the baseline.")
-	slow := begin("gemmaudit_check_slow_cases", "Cases that are slower than the baseline allows.")
 	for _, d := range o.Meta.Fingerprint.Devices {
 		c, ok := o.Checks[d.ID]
 		if !ok {
 			continue
 		}
-		if c.Slowdown > 0 {
-			slowdown.add(c.Slowdown, of(d, "time", "common_clock")...)
+		for _, v := range []fleet.Verdict{fleet.Drain, fleet.Watch, fleet.Fine, fleet.Unjudged} {
+			verdict.add(flag(v == c.Verdict), of(d, "verdict", string(v))...)
 		}
-		if c.Sustained > 0 {
-			slowdown.add(c.Sustained, of(d, "time", "sustained")...)
+		for _, x := range []struct {
+			time  string
+			ratio rules.Interval
+		}{{"common_clock", c.Common}, {"sustained", c.Sustained}} {
+			if x.ratio.Mid > 0 {
+				slowdown.add(x.ratio.Mid, of(d, "time", x.time)...)
+				surely.add(x.ratio.Lo, of(d, "time", x.time)...)
+			}
 		}
 		cases.add(float64(c.Cases), of(d)...)
-		slow.add(float64(c.Slow), of(d)...)
 	}
 }
 

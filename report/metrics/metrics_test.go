@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
 // outcome is of two cards, of which the first has findings.
@@ -44,7 +45,10 @@ func outcome() Outcome {
 				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Waived, Loss: rules.Interval{Mid: 0.5}, StakeUS: 9e6},
 			},
 		},
-		Checks: map[string]Check{"cuda:0": {Slowdown: 1.02, Sustained: 1.05, Cases: 12, Slow: 3}, "cuda:1": {Cases: 12, Slowdown: 1}},
+		Checks: map[string]Check{
+			"cuda:0": {Verdict: fleet.Drain, Cases: 12, Common: rules.Interval{Lo: 1.01, Mid: 1.02, Hi: 1.03}, Sustained: rules.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.07}},
+			"cuda:1": {Verdict: fleet.Fine, Cases: 12, Common: rules.Interval{Lo: 0.99, Mid: 1, Hi: 1.01}},
+		},
 	}
 }
 
@@ -112,7 +116,10 @@ func TestWrite(t *testing.T) {
 		{1.05, "gemmaudit_check_slowdown_ratio", []string{"device", "cuda:0", "time", "sustained"}},
 		{1, "gemmaudit_check_slowdown_ratio", []string{"device", "cuda:1"}},
 		{12, "gemmaudit_check_cases", []string{"device", "cuda:1"}},
-		{3, "gemmaudit_check_slow_cases", []string{"device", "cuda:0"}},
+		{1.03, "gemmaudit_check_slowdown_lower_bound_ratio", []string{"device", "cuda:0", "time", "sustained"}},
+		{1, "gemmaudit_check_verdict", []string{"device", "cuda:0", "verdict", "drain"}},
+		{0, "gemmaudit_check_verdict", []string{"device", "cuda:0", "verdict", "fine"}},
+		{1, "gemmaudit_check_verdict", []string{"device", "cuda:1", "verdict", "fine"}},
 		{1, "gemmaudit_card_info", []string{"device", "cuda:0", "name", "NVIDIA H200", "driver", "580.1", "host", "node\"7\\\n", "run", "aa", "version", "v1",
 			"label_rack", "7", "label_a_b", "x", "label_a_b_N2", "y", "label_a_b_N3", "z"}},
 	} {
