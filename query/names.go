@@ -70,7 +70,7 @@ var names = []Name{
 	{"n", Count, "", "the N of a product", everywhere},
 	{"k", Count, "", "the K of a product", everywhere},
 	{"us", Number, "us", "time of a launch: of a row, of a finding's worst row and of what is compared at the common clock (diff: that of B), of a remedy that of the direct product", everywhere},
-	{"mfu", Number, "share", "share of the peak that is reached, 0.5 for half; of samples as it was published", Findings | Rows | Samples},
+	{"mfu", Number, "share", "share of the peak that is reached, 0.5 for half; of samples as it was published, where it was", Findings | Rows | Samples},
 	{"clock", Number, "MHz", "clock of the device", Findings | Rows | Samples},
 	{"label", Text, "", "the library's kernel or algorithm, where it is known", Findings | Changes | Rows | Samples},
 	{"rule", Text, "", "the rule that is broken", Findings | Changes},

@@ -279,11 +279,14 @@ func OfSample(e *results.Exported) Record {
 		case "us":
 			return e.US
 		case "mfu":
+			if e.Utils == nil {
+				return told(e.MFU)
+			}
 			return told(e.Utils)
 		case "clock":
 			return told(e.ClockMHz)
 		case "label":
-			return e.Label
+			return string(e.Label)
 		case "phase":
 			return string(e.Phase)
 		case "round":

@@ -18,6 +18,9 @@ import (
 // are those of the run.
 func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), sustainedNotes(audit)...)}
+	if len(audit.Labels) > 0 {
+		doc.Head = append(doc.Head, Note{"labels: " + audit.Labels.String(), Faint})
+	}
 	doc.Head = append(doc.Head, selectionNotes(audit.Selection, "finding", "findings")...)
 	if f == JSON {
 		doc.Value = audit.WithoutClean()

@@ -76,7 +76,7 @@ func benchHeader(w io.Writer, meta results.Meta) {
 		{"goos", goos(fp.OS)}, {"goarch", goarch(fp.Arch)}, {"pkg", "github.com/gemmaudit/gemmaudit"}, {"cpu", fp.CPUModel},
 		{"distribution", string(meta.Distribution)},
 	})
-	comments := [][2]string{{"gemmaudit", meta.Gemmaudit}, {"source", meta.Source}}
+	comments := [][2]string{{"gemmaudit", meta.Gemmaudit}, {"source", meta.Source}, {"labels", meta.Labels.String()}}
 	if meta.Source == "" {
 		comments = append(comments, [2]string{"seed", strconv.FormatUint(meta.Seed, 10)})
 	}

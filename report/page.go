@@ -203,6 +203,9 @@ func (p *page) reproduction(in Input) {
 		add("taken", m.Created.UTC().Format(time.RFC3339))
 	}
 	add("run file", in.Run)
+	if len(m.Labels) > 0 {
+		add("labels", m.Labels.String())
+	}
 	if len(facts) > 0 {
 		s.text = []string{strings.Join(facts, ", ") + "."}
 	}
@@ -218,6 +221,9 @@ func (p *page) appendix(in Input) {
 		if f.Value != "" {
 			machine.Rows = append(machine.Rows, []any{f.Name, f.Value})
 		}
+	}
+	for _, key := range in.Meta.Labels.Keys() {
+		machine.Rows = append(machine.Rows, []any{"label " + key, in.Meta.Labels[key]})
 	}
 	for _, id := range deviceIDs(in.Meta) {
 		c := in.Meta.Ceilings[id]

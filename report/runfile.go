@@ -19,7 +19,9 @@ type RunFile struct {
 	Cases    int                 `json:"cases"`
 	Samples  int                 `json:"samples"`
 	Failures int                 `json:"failures"`
-	Warnings []rules.Warning     `json:"warnings,omitempty"`
+	// Labels are those of the new run.
+	Labels   results.Labels  `json:"labels,omitempty"`
+	Warnings []rules.Warning `json:"warnings,omitempty"`
 }
 
 // RunSource is one file that went in.
@@ -49,6 +51,9 @@ func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
 	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, count(len(r.Series), "series"), count(r.Cases, "case"), count(r.Samples, "sample"))
 	if r.Failures > 0 {
 		line += ", " + count(r.Failures, "failed case")
+	}
+	if len(r.Labels) > 0 {
+		line += "; labels: " + r.Labels.String()
 	}
 	doc.Notes = append([]Note{{line, Good}}, warningNotes(r.Warnings)...)
 	return doc.Render(w, f)

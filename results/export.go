@@ -2,6 +2,7 @@ package results
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -41,6 +43,61 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q: expected one of csv, jsonl, parquet", s)
 }
 
+// Word is text that is null in JSON and Parquet where it is empty, which stands for unknown.
+type Word string
+
+// MarshalJSON writes null for an empty word.
+func (w Word) MarshalJSON() ([]byte, error) {
+	if w == "" {
+		return []byte("null"), nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(string(w))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Instant is a time in microseconds since 1970, 0 where it is not known. It is an RFC 3339 time in JSON and
+// CSV, and a timestamp in Parquet.
+type Instant int64
+
+// instantLayout is RFC 3339 with microseconds.
+const instantLayout = "2006-01-02T15:04:05.000000Z07:00"
+
+// String is the time in UTC, empty where it is not known.
+func (t Instant) String() string {
+	if t == 0 {
+		return ""
+	}
+	return time.UnixMicro(int64(t)).UTC().Format(instantLayout)
+}
+
+// MarshalJSON writes the time, null where it is not known.
+func (t Instant) MarshalJSON() ([]byte, error) { return Word(t.String()).MarshalJSON() }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (t *Instant) UnmarshalJSON(b []byte) (err error) {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	*t, err = parseInstant(s)
+	return err
+}
+
+// parseInstant reads an RFC 3339 time from 1970 on; empty is unknown.
+func parseInstant(s string) (Instant, error) {
+	if s == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || at.UnixMicro() < 0 {
+		return 0, errors.New("is no time since 1970, as in 2006-01-02T15:04:05Z")
+	}
+	return Instant(at.UnixMicro()), nil
+}
+
 // Exported is one sample with its case and the run's conditions: one line of an
 // export. Units are in the names; clock, power and temperature are nil where
 // the device did not tell, as is Utils where none was published: null in JSON and Parquet, empty in CSV.
@@ -58,7 +115,7 @@ type Exported struct {
 	TempC        *float64             `json:"temp_c" parquet:"temp_c,optional"`
 	Phase        Phase                `json:"phase" parquet:"phase,dict"`
 	Seq          int64                `json:"seq" parquet:"seq"`
-	StartedUS    int64                `json:"started_us" parquet:"started_us"` // microseconds since 1970
+	Started      Instant              `json:"started" parquet:"started,optional,timestamp(microsecond)"`
 	Launches     int                  `json:"launches" parquet:"launches"`
 	Throttle     string               `json:"throttle" parquet:"throttle,dict"`
 	Disturbance  string               `json:"disturbance" parquet:"disturbance,dict"`
@@ -67,7 +124,7 @@ type Exported struct {
 	PackInside   bool                 `json:"pack_inside" parquet:"pack_inside"`
 	Parts        string               `json:"parts" parquet:"parts,dict"` // "192+1988", "copied", empty for a single launch
 	PadTo        int                  `json:"pad_to" parquet:"pad_to"`
-	Label        string               `json:"label" parquet:"label,dict"`
+	Label        Word                 `json:"label" parquet:"label,dict,optional"`
 	Distribution kernels.Distribution `json:"distribution" parquet:"distribution,dict"`
 	// Seed is text: it uses all 64 bits, more than many readers of JSON keep.
 	Seed string `json:"seed" parquet:"seed,dict"`
@@ -80,11 +137,11 @@ type Exported struct {
 	TileK       *int     `json:"tile_k" parquet:"tile_k,optional"`
 	Waves       *float64 `json:"waves" parquet:"waves,optional"`
 	Split       *int     `json:"split" parquet:"split,optional"`
-	Orientation string   `json:"orientation" parquet:"orientation,dict"`
-	Run         string   `json:"run" parquet:"run,dict"` // the id of the run that measured
-	Host        string   `json:"host" parquet:"host,dict"`
-	Card        string   `json:"card" parquet:"card,dict"`     // UUID or serial number
-	Labels      string   `json:"labels" parquet:"labels,dict"` // a JSON object, empty for none
+	Orientation Word     `json:"orientation" parquet:"orientation,dict,optional"`
+	Run         Word     `json:"run" parquet:"run,dict,optional"` // the id of the run that measured
+	Host        Word     `json:"host" parquet:"host,dict,optional"`
+	Card        Word     `json:"card" parquet:"card,dict,optional"`     // UUID or serial number
+	Labels      Word     `json:"labels" parquet:"labels,dict,optional"` // a JSON object, of text in JSON
 	// Operation is "gemm"; Layout is that of its weights, empty where there are none.
 	Operation string `json:"operation" parquet:"operation,dict"`
 	Layout    string `json:"layout" parquet:"layout,dict"`
@@ -95,6 +152,14 @@ type Exported struct {
 	// Ceilings is a JSON object of the device's [kernels.Ceilings], to which MFU is relative, on the
 	// device's first line; empty on its others, and where none are known.
 	Ceilings string `json:"ceilings" parquet:"ceilings,dict"`
+	// DeviceName is the device's model, "NVIDIA H200".
+	DeviceName Word `json:"device_name" parquet:"device_name,dict,optional"`
+	// MFU is relative to the device's peak; nil where none is known.
+	MFU *float64 `json:"mfu" parquet:"mfu,optional"`
+	// USAtClock is the time in microseconds at the clock ReferenceMHz, by which rows are judged; nil where
+	// clocks are not known.
+	USAtClock    *float64 `json:"us_at_clock" parquet:"us_at_clock,optional"`
+	ReferenceMHz *float64 `json:"reference_clock_mhz" parquet:"reference_clock_mhz,optional"`
 }
 
 // cells lists the values in the order of samplesColumns. What is unknown is empty.
@@ -114,12 +179,13 @@ func (e *Exported) cells(to []string) []string {
 	return append(to[:0],
 		e.Device, e.Kernel, string(e.DType), strconv.Itoa(e.M), strconv.Itoa(e.N), strconv.Itoa(e.K),
 		strconv.Itoa(e.Round), number(e.US), known(e.ClockMHz), known(e.PowerW), known(e.TempC),
-		string(e.Phase), strconv.FormatInt(e.Seq, 10), strconv.FormatInt(e.StartedUS, 10), strconv.Itoa(e.Launches),
+		string(e.Phase), strconv.FormatInt(e.Seq, 10), e.Started.String(), strconv.Itoa(e.Launches),
 		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
-		e.Parts, strconv.Itoa(e.PadTo), e.Label, string(e.Distribution), e.Seed,
+		e.Parts, strconv.Itoa(e.PadTo), string(e.Label), string(e.Distribution), e.Seed,
 		strconv.Itoa(e.Allocation), known(e.EnergyMJ), known(e.Utils), count(e.TileM), count(e.TileN), count(e.TileK),
-		known(e.Waves), count(e.Split), e.Orientation, e.Run, e.Host, e.Card, e.Labels,
-		e.Operation, e.Layout, e.Dims, e.Operands, e.Ceilings)
+		known(e.Waves), count(e.Split), string(e.Orientation), string(e.Run), string(e.Host), string(e.Card), string(e.Labels),
+		e.Operation, e.Layout, e.Dims, e.Operands, e.Ceilings,
+		string(e.DeviceName), known(e.MFU), known(e.USAtClock), known(e.ReferenceMHz))
 }
 
 // told is a figure that is known, nil for 0, which stands for none.
@@ -141,6 +207,9 @@ type Samples struct {
 	Select func(*Exported) (bool, error)
 	// Arrange, unless nil, gets all that were selected, and returns what is written in its order.
 	Arrange func([]*Exported) ([]*Exported, error)
+	// AtClock, unless nil, is the time of a sample in microseconds at the clock at which its case is judged, and that
+	// clock in MHz; 0 and 0 where they are not known.
+	AtClock func(c Case, s Sample) (us, mhz float64)
 }
 
 // Export is [ExportSome] of all samples of the given phases, of all phases when none is given.
@@ -171,16 +240,21 @@ func ExportSome(r *Run, w io.Writer, format Format, some Samples) error {
 		return err
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
-	sink, err := newSink(format, buffered)
+	meta := r.Meta()
+	sink, err := newSink(format, buffered, r)
 	if err != nil {
 		return err
 	}
-	meta := r.Meta()
 	seed := strconv.FormatUint(meta.Seed, 10)
 	ceilings, err := exportedCeilings(meta)
 	if err != nil {
 		return fmt.Errorf("export %s: %w", r.path, err)
 	}
+	models := map[string]string{}
+	for _, d := range meta.Fingerprint.Devices {
+		models[d.ID] = d.Name
+	}
+	roofs := exportRoofs{meta.Ceilings, map[SeriesKey]float64{}}
 	n := 0
 	var failed, unselected error // of the sink and of the selection, which are not the run's fault
 	write := func(e *Exported) {
@@ -205,15 +279,22 @@ func ExportSome(r *Run, w io.Writer, format Format, some Samples) error {
 		n++
 		e := &Exported{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
-			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, StartedUS: s.StartedUnixMicro,
+			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq, Started: Instant(s.StartedUnixMicro),
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
-			PackInside: c.PackInside, Parts: c.storedParts(), PadTo: c.PadTo, Label: c.Label,
+			PackInside: c.PackInside, Parts: c.storedParts(), PadTo: c.PadTo, Label: Word(c.Label),
 			Distribution: meta.Distribution, Seed: seed,
 			Allocation: s.Allocation, EnergyMJ: told(s.EnergyMJ), Utils: told(s.Utils),
 			TileM: told(c.Launch.Tile[0]), TileN: told(c.Launch.Tile[1]), TileK: told(c.Launch.Tile[2]),
-			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: c.Launch.Orientation,
-			Run: o.run, Host: o.host, Card: o.card, Labels: o.labels,
+			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: Word(c.Launch.Orientation),
+			Run: Word(o.run), Host: Word(o.host), Card: Word(o.card), Labels: Word(o.labels), DeviceName: Word(models[c.Device]),
 			Operation: id.operation, Layout: id.layout, Dims: id.dims, Operands: id.operands,
+		}
+		if peak := roofs.of(c); peak > 0 {
+			e.MFU = told(c.FLOPs() / (s.US * 1e-6) / peak)
+		}
+		if some.AtClock != nil {
+			us, mhz := some.AtClock(c, s)
+			e.USAtClock, e.ReferenceMHz = told(us), told(mhz)
 		}
 		if some.Select != nil {
 			yes, err := some.Select(e)
@@ -260,6 +341,24 @@ func ExportSome(r *Run, w io.Writer, format Format, some Samples) error {
 		return fmt.Errorf("export %s as %s: %w", r.path, format, failed)
 	}
 	return nil
+}
+
+// exportRoofs are what MFU is relative to, in FLOP/s, each looked up once.
+type exportRoofs struct {
+	ceilings map[string]kernels.Ceilings
+	found    map[SeriesKey]float64
+}
+
+// of is the roof of a case; 0 stands for none.
+func (x exportRoofs) of(c Case) float64 {
+	roof, ok := x.found[c.SeriesKey]
+	if !ok {
+		if peak, known := x.ceilings[c.Device].Roof(c.Subject); known {
+			roof = peak.FLOPS
+		}
+		x.found[c.SeriesKey] = roof
+	}
+	return roof
 }
 
 // exportedCeilings are the ceilings of devices as lines have them.
@@ -327,7 +426,7 @@ type sink interface {
 	close() error
 }
 
-func newSink(format Format, w io.Writer) (sink, error) {
+func newSink(format Format, w io.Writer, r *Run) (sink, error) {
 	switch format {
 	case FormatCSV, FormatSpreadsheet:
 		s := &csvSink{w: csv.NewWriter(w), spreadsheet: format == FormatSpreadsheet}
@@ -337,7 +436,11 @@ func newSink(format Format, w io.Writer) (sink, error) {
 		e.SetEscapeHTML(false)
 		return jsonSink{e}, nil
 	case FormatParquet:
-		return &parquetSink{w: parquet.NewGenericWriter[Exported](w, parquet.Compression(&parquet.Zstd))}, nil
+		options, err := parquetMeta(r)
+		if err != nil {
+			return nil, err
+		}
+		return &parquetSink{w: parquet.NewGenericWriter[Exported](w, append(options, parquet.Compression(&parquet.Zstd))...)}, nil
 	}
 	_, err := ParseFormat(string(format))
 	return nil, err

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type ImportOptions struct {
 	// Layout is that of the weights; empty for what the file says, and kn where it says
 	// nothing.
 	Layout string
+	// Labels are those of samples that have none in the file.
+	Labels Labels
 	// Command and Gemmaudit go into the run's [Meta].
 	Command   string
 	Gemmaudit string
@@ -78,7 +81,7 @@ type record struct {
 }
 
 // originWords is an origin as a line has it.
-type originWords struct{ run, host, card, labels string }
+type originWords struct{ run, host, name, card, labels string }
 
 // parsed is what one or more CSVs hold as a whole. Their lines are given on as they
 // come: [parsed.read] parses on one goroutine, checks and stores on another.
@@ -88,6 +91,7 @@ type parsed struct {
 	peaks    map[peakKey]*peakEstimate
 	versions map[string]string // of what was timed: "torch", "cuda"
 	ceilings map[string]kernels.Ceilings
+	clocks   map[string]float64 // reference clocks in MHz by device, 0 where lines differ
 	// distribution and seed are set when the file has those columns.
 	distribution kernels.Distribution
 	seed         uint64
@@ -101,7 +105,7 @@ type parsed struct {
 }
 
 func newParsed() *parsed {
-	return &parsed{peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{}, store: newImportStore()}
+	return &parsed{peaks: map[peakKey]*peakEstimate{}, versions: map[string]string{}, clocks: map[string]float64{}, store: newImportStore()}
 }
 
 // peakKey is what a utilisation column is relative to.
@@ -133,10 +137,14 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 	if len(paths) == 0 {
 		return nil, errors.New("import: no file given, expected at least one CSV")
 	}
+	if err := opt.Labels.Check(); err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
 	if err := refuseExisting(out); err != nil {
 		return nil, err
 	}
 	p := newParsed()
+	p.store.labels = opt.Labels
 	var refused error // what is wrong with a file, which says so itself
 	err := buildBulk(ctx, out, func(w *bulkWriter) error {
 		p.store.w = w
@@ -179,10 +187,20 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 	if meta.Regime == "" {
 		meta.Regime = p.store.regime
 	}
+	from := p.store.oneMachine()
+	meta.Fingerprint.Hostname, meta.Labels = from.host, from.labels
 	for _, device := range p.store.devices {
 		meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
-			ID: device, Kind: kernels.KindOf(device), Name: device, Versions: p.versions,
+			ID: device, Kind: kernels.KindOf(device), Name: cmp.Or(from.names[device], device), UUID: from.cards[device], Versions: p.versions,
 		})
+	}
+	for device, mhz := range p.clocks {
+		if mhz > 0 {
+			if meta.ReferenceClock == nil {
+				meta.ReferenceClock = map[string]float64{}
+			}
+			meta.ReferenceClock[device] = mhz
+		}
 	}
 	for key, e := range p.peaks {
 		if peak, ok := e.peak(key.dtype); ok {

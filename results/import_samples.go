@@ -14,11 +14,15 @@ import (
 // exported. The first eight are required, save those that an option gives.
 var samplesColumns = []string{
 	"device", "kernel", "dtype", "m", "n", "k", "round", "us", "clock_mhz", "power_w", "temp_c",
-	"phase", "seq", "started_us", "launches", "throttle", "disturbance",
+	"phase", "seq", "started", "launches", "throttle", "disturbance",
 	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
 	"allocation", "energy_mj", "utils", "tile_m", "tile_n", "tile_k", "waves", "split", "orientation",
 	"run", "host", "card", "labels", "operation", "layout", "dims", "operands", "ceilings",
+	"device_name", "mfu", "us_at_clock", "reference_clock_mhz",
 }
+
+// oldColumns are those of earlier exports that have other names today.
+var oldColumns = []string{"started_us"}
 
 // samples reads a samples CSV.
 func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) error {
@@ -42,7 +46,7 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 		}
 		return err
 	}
-	if extra := f.ignored(samplesColumns); len(extra) > 0 {
+	if extra := f.ignored(slices.Concat(samplesColumns, oldColumns)); len(extra) > 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("%s: ignored columns %s", f.path, strings.Join(extra, ", ")))
 	}
 	if opt.Library != "" {
@@ -77,7 +81,9 @@ type sampleLine struct {
 
 	subjects                  subjectColumns
 	us, inside, parts, labels column
-	ceilings                  column
+	ceilings, started         column
+	reference                 column
+	lastLabels                string    // the cell of the line before
 	runWide                   [2]column // distribution and seed
 	runCells                  [2]string // of the line before
 }
@@ -122,6 +128,7 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 		{column: f.column("orientation"), to: &c.Launch.Orientation},
 		{column: f.column("run"), to: &o.run},
 		{column: f.column("host"), to: &o.host},
+		{column: f.column("device_name"), to: &o.name},
 		{column: f.column("card"), to: &o.card},
 		{column: f.column("labels"), to: &o.labels},
 	} {
@@ -156,7 +163,7 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 	l.orders = []orderColumn{{f.column("seq"), &s.Seq}, {f.column("started_us"), &s.StartedUnixMicro}}
 	l.subjects = newSubjectColumns(f, opt, &c.Subject)
 	l.us, l.inside, l.parts, l.labels = f.column("us"), f.column("pack_inside"), f.column("parts"), f.column("labels")
-	l.ceilings = f.column("ceilings")
+	l.ceilings, l.started, l.reference = f.column("ceilings"), f.column("started"), f.column("reference_clock_mhz")
 	l.runWide = [2]column{f.column("distribution"), f.column("seed")}
 	return l
 }
@@ -187,10 +194,20 @@ func (l *sampleLine) read(p *parsed) error {
 	if err := f.execution(c, l.inside, l.parts); err != nil {
 		return err
 	}
-	if _, err := decodeLabels(l.rec.o.labels); err != nil {
-		return f.fail(l.labels.name, "is not a JSON object of words")
+	// They are mostly those of the line before.
+	if cell := l.rec.o.labels; cell != l.lastLabels {
+		if _, err := decodeLabels(cell); err != nil {
+			return f.fail(l.labels.name, "is refused: %v", err)
+		}
+		l.lastLabels = cell
+	}
+	if err := l.begun(); err != nil {
+		return err
 	}
 	if err := p.rates(l); err != nil {
+		return err
+	}
+	if err := p.clock(l); err != nil {
 		return err
 	}
 	// They are mostly those of the line before.
@@ -275,6 +292,20 @@ func (l *sampleLine) measured() (err error) {
 	return nil
 }
 
+// begun reads when a sample was taken, where the line says so as a date.
+func (l *sampleLine) begun() error {
+	cell := l.f.in(l.started)
+	if cell == "" {
+		return nil
+	}
+	at, err := parseInstant(cell)
+	if err != nil {
+		return l.f.fail(l.started.name, "%v", err)
+	}
+	l.rec.s.StartedUnixMicro = int64(at)
+	return nil
+}
+
 // execution reads how the product is executed.
 func (f *csvFile) execution(c *Case, inside, parts column) (err error) {
 	c.PackInside, c.Parts = false, nil
@@ -309,6 +340,23 @@ func (p *parsed) rates(l *sampleLine) error {
 		return l.f.fail(l.ceilings.name, "is impossible: %v", err)
 	}
 	p.ceilings = highest(p.ceilings, map[string]kernels.Ceilings{l.rec.c.Device: c})
+	return nil
+}
+
+// clock reads the clock at which a line's device is judged. A device whose lines differ has none.
+func (p *parsed) clock(l *sampleLine) error {
+	mhz, err := l.f.optionalIn(l.reference)
+	if err != nil || mhz == 0 {
+		return err
+	}
+	if mhz < 0 {
+		return l.f.fail(l.reference.name, "is below 0")
+	}
+	device := l.rec.c.Device
+	if before, known := p.clocks[device]; known && before != mhz {
+		mhz = 0
+	}
+	p.clocks[device] = mhz
 	return nil
 }
 

@@ -25,7 +25,8 @@ type importStore struct {
 	phases     map[Phase]int64
 	rounds     lineIndex[importRound]
 	origins    map[importOrigin]int64
-	samples    int // of the sweep
+	labels     Labels // of lines that have none
+	samples    int    // of the sweep
 
 	file     *csvFile
 	seqs     lineIndex[int64] // of the file
@@ -253,12 +254,52 @@ func (s *importStore) origin(rec *record) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if len(labels) == 0 {
+		labels = s.labels
+	}
 	o := Origin{ID: int64(len(s.origins)) + 1, Run: rec.o.run, Host: rec.o.host, Device: rec.c.Device, Card: rec.o.card, Labels: labels}
 	if o.Run == "" {
 		o.Run = s.w.run
 	}
 	s.origins[key] = o.ID
 	return o.ID, s.w.origin(o)
+}
+
+// machine is what all lines say of the machine, and of each of its devices.
+type machine struct {
+	host   string
+	labels Labels
+	names  map[string]string // of devices
+	cards  map[string]string
+}
+
+// oneMachine is what lines do not contradict each other in. A run has one fingerprint; the origins of its
+// samples have the rest.
+func (s *importStore) oneMachine() machine {
+	m := machine{names: map[string]string{}, cards: map[string]string{}}
+	known := func(all map[string]string, device, word string) {
+		if before, ok := all[device]; ok && before != word {
+			word = ""
+		}
+		all[device] = word
+	}
+	hosts := map[string]string{}
+	first := true
+	for o := range s.origins {
+		known(hosts, "", o.host)
+		known(m.names, o.device, o.name)
+		known(m.cards, o.device, o.card)
+		labels, _ := decodeLabels(o.labels) // which were checked where they were read
+		if len(labels) == 0 {
+			labels = s.labels
+		}
+		if first {
+			m.labels = labels
+		}
+		m.labels, first = m.labels.common(labels), false
+	}
+	m.host = hosts[""]
+	return m
 }
 
 // swept is what was imported of a sweep.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // MergeOptions say what may differ between runs that are merged.
@@ -24,6 +26,9 @@ type MergeOptions struct {
 // become one. Samples are numbered anew by the wall clock, and by their old
 // numbers where it is the same. A sample or failure that several runs hold is
 // taken once when the copies are equal, and is an error otherwise.
+//
+// Labels on which all runs agree are those of the new one. The others stay with the samples, in [Run.Origins], and
+// a warning names them.
 //
 // Of ceilings that were measured several times the highest stands. The state
 // "status" becomes "complete" only when all runs are; other state on which the
@@ -47,6 +52,7 @@ func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (
 	if err := m.unify(); err != nil {
 		return nil, err
 	}
+	m.tellLabels()
 	if opt.Command != "" {
 		m.meta.Command = opt.Command
 	}
@@ -68,6 +74,8 @@ type merger struct {
 	meta     Meta
 	warnings []string
 	states   []map[string]string
+	// differing are keys of labels on which the runs disagree, some twice.
+	differing []string
 
 	cases    []Case // ID is the index + 1
 	ids      map[CaseKey]int64
@@ -217,6 +225,35 @@ func (m *merger) addChoices(r *Run) error {
 		m.warnings = append(m.warnings, fmt.Sprintf("%s: other kernels were foretold for %d series than in the runs before it, which stand", r.Path(), differ))
 	}
 	return nil
+}
+
+// tellLabels warns of labels on which the runs disagree.
+func (m *merger) tellLabels() {
+	slices.Sort(m.differing)
+	for _, key := range slices.Compact(m.differing) {
+		var values []string
+		for _, o := range m.origins {
+			value := "none"
+			if v, ok := o.Labels[key]; ok {
+				value = strconv.Quote(v)
+			}
+			if !slices.Contains(values, value) {
+				values = append(values, value)
+			}
+		}
+		m.warnings = append(m.warnings, fmt.Sprintf("the runs differ in label %s: %s; each sample keeps its own", key, briefWords(values)))
+	}
+}
+
+// mostNamed is how many values a warning lists.
+const mostNamed = 8
+
+// briefWords joins words, the first of many.
+func briefWords(words []string) string {
+	if more := len(words) - mostNamed; more > 0 {
+		return strings.Join(words[:mostNamed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(words, ", ")
 }
 
 // unify orders and numbers what was collected, and removes copies.

@@ -69,6 +69,10 @@ func (m *merger) join(other Meta, path string, opt MergeOptions) error {
 	if other.Created.Before(m.meta.Created) {
 		m.meta.Created = other.Created
 	}
+	if differing := m.meta.Labels.Differing(other.Labels); len(differing) > 0 {
+		m.differing = append(m.differing, differing...)
+	}
+	m.meta.Labels = m.meta.Labels.common(other.Labels)
 	m.meta.ReferenceClock = agreed(m.meta.ReferenceClock, other.ReferenceClock)
 	m.meta.Ceilings = highest(m.meta.Ceilings, other.Ceilings)
 	if planA != nil {

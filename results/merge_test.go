@@ -117,9 +117,9 @@ func TestExportPhases(t *testing.T) {
 	must(t, err)
 	var b bytes.Buffer
 	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
-	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started_us,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed," +
-		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands,ceilings\n" +
-		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,1700000000005000,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,,,gemm,kn,,," + `"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}"` + "\n"
+	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed," +
+		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands,ceilings,device_name,mfu,us_at_clock,reference_clock_mhz\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,2023-11-14T22:13:20.005000Z,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,," + `"{""rack"":""7""}",gemm,kn,,,"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}",Some CPU,3.305855369458128,,` + "\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

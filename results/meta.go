@@ -23,6 +23,8 @@ type Meta struct {
 	Gemmaudit string    `json:"gemmaudit"` // version of the program that measured
 	// Fingerprint is the machine.
 	Fingerprint Fingerprint `json:"fingerprint"`
+	// Labels are what the user calls the machine by.
+	Labels Labels `json:"labels,omitempty"`
 	// Ceilings are the rates of each device, by its id.
 	Ceilings map[string]kernels.Ceilings `json:"ceilings,omitempty"`
 	// Plan is the sweep's own account of what it set out to do. This package
@@ -45,6 +47,8 @@ type metaField struct {
 	write func(m *Meta) (string, error)
 	read  func(m *Meta, s string) error
 	since int // the schema version that brought it, 0 for the first
+	// optional is set of a field that a run of any version may lack.
+	optional bool
 }
 
 func jsonField[T any](key string, at func(m *Meta) *T) metaField {
@@ -182,6 +186,16 @@ var metaFields = []metaField{
 	},
 	textField("source", func(m *Meta) *string { return &m.Source }),
 	referenceClock,
+	{
+		key:   "labels",
+		write: func(m *Meta) (string, error) { return encodeLabels(m.Labels), m.Labels.Check() },
+		read: func(m *Meta, s string) (err error) {
+			m.Labels, err = decodeLabels(s)
+			return err
+		},
+		since:    2,
+		optional: true,
+	},
 }
 
 // putMeta stores a row of the table meta.
@@ -219,7 +233,7 @@ func (r *Run) readMeta() (meta Meta, run string, err error) {
 	}
 	for _, f := range metaFields {
 		s, ok := stored[f.key]
-		if !ok && f.since > r.schema {
+		if !ok && (f.optional || f.since > r.schema) {
 			continue
 		}
 		if !ok {

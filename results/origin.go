@@ -25,9 +25,8 @@ type Origin struct {
 	Host   string
 	Device string
 	// Card is the UUID or serial number of the card, empty when there is none.
-	Card string
-	// Labels are what the user calls the machine by: "rack" → "7".
-	Labels map[string]string
+	Card   string
+	Labels Labels
 }
 
 // same says whether two origins are one, whatever their IDs.
@@ -71,7 +70,7 @@ func originsOf(meta Meta, run string) []Origin {
 // originOf is where samples of a device come from that a run measures, or that it
 // was imported with.
 func originOf(meta Meta, run, device string) Origin {
-	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device}
+	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device, Labels: meta.Labels}
 	for _, spec := range meta.Fingerprint.Devices {
 		if spec.ID == device {
 			o.Card = spec.UUID
@@ -100,7 +99,7 @@ func (o Origin) bind() []any {
 }
 
 // encodeLabels prints labels as they are stored.
-func encodeLabels(labels map[string]string) string {
+func encodeLabels(labels Labels) string {
 	if len(labels) == 0 {
 		return "{}"
 	}
@@ -108,15 +107,15 @@ func encodeLabels(labels map[string]string) string {
 }
 
 // decodeLabels is the inverse of encodeLabels; empty text is no labels.
-func decodeLabels(s string) (map[string]string, error) {
+func decodeLabels(s string) (Labels, error) {
 	if s == "" || s == "{}" {
 		return nil, nil
 	}
-	labels := map[string]string{}
+	labels := Labels{}
 	if err := json.Unmarshal([]byte(s), &labels); err != nil {
 		return nil, fmt.Errorf("labels %.80q: expected a JSON object of words", s)
 	}
-	return labels, nil
+	return labels, labels.Check()
 }
 
 // Origins returns where the run's samples come from, by ID. A run of schema 1 has

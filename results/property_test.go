@@ -268,6 +268,9 @@ func TestPropertyExportImport(t *testing.T) {
 		if before.Meta.Distribution != after.Meta.Distribution || before.Meta.Seed != after.Meta.Seed {
 			t.Fatal("distribution or seed changed on the way: ", after.Meta)
 		}
+		if d := gocmp.Diff(before.Meta.Labels, after.Meta.Labels); d != "" || after.Meta.Fingerprint.Hostname != before.Meta.Fingerprint.Hostname {
+			t.Fatal("labels (-exported +imported), host "+after.Meta.Fingerprint.Hostname+":\n", d)
+		}
 		origins, err := r.Origins()
 		check(t, err)
 		for _, o := range origins {
@@ -291,9 +294,21 @@ func TestPropertyExportImport(t *testing.T) {
 		if d := gocmp.Diff(fromJSON, fromParquet); d != "" {
 			t.Fatal("(-jsonl +parquet):\n" + d)
 		}
+		file, err := parquet.OpenFile(bytes.NewReader(columns.Bytes()), int64(columns.Len()))
+		check(t, err)
+		told, id, err := ExportedMeta(file.Lookup)
+		check(t, err)
+		want := before.Meta
+		want.Command, want.Plan = "", nil
+		if d := gocmp.Diff(want, told); d != "" || id != w.ID() {
+			t.Fatal("metadata of Parquet (-written +read), run "+id+":\n", d)
+		}
 		for i, s := range before.Samples {
 			if fromJSON[i].US != s.Sample.US || fromJSON[i].Seq != s.Sample.Seq || fromJSON[i].M != s.Case.M {
 				t.Fatal("line ", i, ": ", fromJSON[i], " is not ", s)
+			}
+			if at := fromJSON[i].Started; int64(at) != s.Sample.StartedUnixMicro {
+				t.Fatal("line ", i, ": started at ", at, " for ", s.Sample.StartedUnixMicro)
 			}
 			if p := fromJSON[i].PowerW; (p == nil) != (s.Sample.PowerW == 0) || p != nil && *p != s.Sample.PowerW {
 				t.Fatal("line ", i, ": power ", p, " for ", s.Sample.PowerW)

@@ -197,6 +197,14 @@ func (r *Run) Meta() Meta {
 	return r.meta
 }
 
+// ID is the random id of the run, in hex. It is made with the run and stays over appending, resuming and copying;
+// a merged or imported run has one of its own, and its [Run.Origins] have those of the runs that measured.
+func (r *Run) ID() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runID
+}
+
 // Warnings are things about the file or the data in it that a reader must know:
 // that the run was not closed, that an import ignored columns. There are none
 // for a sound and finished run.

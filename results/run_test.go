@@ -34,6 +34,7 @@ func testMeta() Meta {
 		Regime:       Engine,
 		Distribution: kernels.Normal,
 		Seed:         1<<63 + 5,
+		Labels:       Labels{"rack": "7"},
 	}
 }
 

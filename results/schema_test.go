@@ -348,7 +348,7 @@ cuda:0,lib,bf16,8,8,16,2,1.5,aa,alpha,GPU-1,"{""rack"":""7"",""row"":""b""}"
 	var b bytes.Buffer
 	must(t, Export(merged, &b, FormatCSV))
 	for i, line := range strings.Split(strings.TrimSpace(b.String()), "\n")[1:] {
-		if end := strings.Split(rows, "\n")[i+1][len("cuda:0,lib,bf16,8,8,16,0,1.5,"):]; !strings.HasSuffix(line, ","+end+",gemm,kn,,,") {
+		if end := strings.Split(rows, "\n")[i+1][len("cuda:0,lib,bf16,8,8,16,0,1.5,"):]; !strings.HasSuffix(line, ","+end+",gemm,kn,,,,cuda:0,,,") {
 			t.Errorf("line %d is %s, expected it to end in %s", i, line, end)
 		}
 	}

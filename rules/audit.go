@@ -21,7 +21,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	a := &Audit{Schema: AuditSchema, Run: data.Name, Method: cfg.Method, Threshold: cfg.Threshold, Findings: []Finding{}}
+	a := &Audit{Schema: AuditSchema, Run: data.Name, Labels: data.Meta.Labels, Method: cfg.Method, Threshold: cfg.Threshold, Findings: []Finding{}}
 	for _, s := range data.Series {
 		a.Cases += len(s.Rows)
 		failed := 0

@@ -203,6 +203,9 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 			d.Factors = append(d.Factors, results.FactorDiff{Name: name, A: x, B: y})
 		}
 	}
+	for _, key := range a.Labels.Differing(b.Labels) {
+		d.Factors = append(d.Factors, results.FactorDiff{Name: "label " + key, A: a.Labels[key], B: b.Labels[key], Identity: true})
+	}
 	add("regime", string(a.Regime), string(b.Regime))
 	add("distribution", string(a.Distribution), string(b.Distribution))
 	devices := map[string]bool{}

@@ -217,6 +217,8 @@ type SeriesAudit struct {
 type Audit struct {
 	Schema string `json:"schema"`
 	Run    string `json:"run"`
+	// Labels are what the run's machine is called by.
+	Labels results.Labels `json:"labels,omitempty"`
 	// Baseline is the run that findings were held against; empty without one.
 	Baseline string `json:"baseline,omitempty"`
 	// Method is "interval" (ours) or "article".

@@ -239,9 +239,10 @@ type Shard struct {
 // maxShards bounds the parts of a plan: more machines than any cluster has.
 const maxShards = 1 << 16
 
-// ParseShard reads "3/8".
+// ParseShard reads "3/8". Parts may be counted from 0 as well: 0/8 is the same as 8/8, so that 0/8 to 7/8 are all
+// parts, each once.
 func ParseShard(s string) (Shard, error) {
-	const expected = "part/parts with 1 ≤ part ≤ parts, as in 3/8"
+	const expected = "part/parts with 0 ≤ part ≤ parts, as in 3/8"
 	bad := func(reason string) (Shard, error) {
 		return Shard{}, &SyntaxError{"shard", s, reason, expected}
 	}
@@ -249,7 +250,10 @@ func ParseShard(s string) (Shard, error) {
 	if !ok {
 		return bad("there is no slash")
 	}
-	index, reason := parseDimension(left)
+	index, reason := 0, ""
+	if strings.TrimSpace(left) != "0" {
+		index, reason = parseDimension(left)
+	}
 	if reason != "" {
 		return bad(reason)
 	}
@@ -261,6 +265,9 @@ func ParseShard(s string) (Shard, error) {
 		return bad(fmt.Sprintf("%d is above %d", count, maxShards))
 	case index > count:
 		return bad(fmt.Sprintf("part %d of %d does not exist", index, count))
+	}
+	if index == 0 {
+		index = count
 	}
 	return Shard{index, count}, nil
 }

@@ -169,10 +169,12 @@ func TestProductSizeReadsBack(t *testing.T) {
 }
 
 func TestParseShard(t *testing.T) {
-	if s, err := ParseShard("3/8"); err != nil || s != (Shard{3, 8}) {
-		t.Errorf("3/8: %v, %v", s, err)
+	for text, want := range map[string]Shard{"3/8": {3, 8}, "8/8": {8, 8}, "0/8": {8, 8}, "0/1": {1, 1}} {
+		if s, err := ParseShard(text); err != nil || s != want {
+			t.Errorf("%s: %v, %v, expected %v", text, s, err, want)
+		}
 	}
-	for _, bad := range []string{"", "3", "0/8", "9/8", "a/b", "3/8/9", "1/0", "1/99999999", "-1/3"} {
+	for _, bad := range []string{"", "3", "0/0", "/8", "9/8", "a/b", "3/8/9", "1/0", "1/99999999", "-1/3"} {
 		if s, err := ParseShard(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, s)
 		}

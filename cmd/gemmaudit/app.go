@@ -41,6 +41,7 @@ type app struct {
 
 	brought brought
 	faults  faultFlags
+	labels  labelFlags
 
 	// command is the command line, as it is stored in runs.
 	command string

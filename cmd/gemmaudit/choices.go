@@ -91,6 +91,7 @@ run; audit lists timed rows whose launch differs from what was foretold, as laun
 	flags.StringVar(&opts.out, "out", "", "keep what is told in a new run file")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
+	a.labels.register(cmd)
 	return cmd
 }
 
@@ -124,6 +125,12 @@ func (o *choicesOptions) arguments(_ *cobra.Command, args []string) error {
 // ask asks the devices.
 func (o *choicesOptions) ask(ctx context.Context) error {
 	a := o.app
+	switch labels, err := a.labels.labels(); {
+	case err != nil:
+		return err
+	case o.out == "" && len(labels) > 0:
+		return usagef("--label: expected together with --out: a label is of a run")
+	}
 	if _, err := os.Lstat(o.out); o.out != "" && err == nil {
 		return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
 	}
@@ -239,6 +246,10 @@ func firstReason(told sweep.Told) string {
 
 // keepChoices makes a run that holds nothing but what was told.
 func (a *app) keepChoices(path string, plan *sweep.Plan, devices []kernels.Device, told sweep.Told) error {
+	labels, err := a.labels.labels()
+	if err != nil {
+		return err
+	}
 	encoded, err := plan.Encode()
 	if err != nil {
 		return err
@@ -249,7 +260,7 @@ func (a *app) keepChoices(path string, plan *sweep.Plan, devices []kernels.Devic
 	}
 	run, err := results.Create(path, results.Meta{
 		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(), Fingerprint: results.ReadFingerprint(specs, buildVersion()),
-		Plan: encoded, Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
+		Labels: labels, Plan: encoded, Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -106,8 +107,14 @@ func (o *exportOptions) run(path string) error {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
 		o.app.notef("samples alone are written: which rows are inferred from them, and when the rules looked at them, stays in %s", path)
 	}
+	data, err := rules.LoadData(run)
+	if err != nil {
+		return err
+	}
+	some := selectedSamples(listed, only)
+	some.AtClock = rules.NewCommonClock(data, rules.Default()).At
 	return o.app.writeFile(o.out, o.force, func(w io.Writer) error {
-		return selectError(results.ExportSome(run, w, format, selectedSamples(listed, only)))
+		return selectError(results.ExportSome(run, w, format, some))
 	})
 }
 

@@ -73,6 +73,8 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
 	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
 	outputFlag(cmd, &opts.output)
+	opts.app.labels.register(cmd)
+	flags.Lookup("label").Usage = "label of samples that have none in the file, KEY=VALUE as in rack=7 (repeatable)"
 	complete(cmd, "out", filesWith("db"))
 	complete(cmd, "dtype", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion
@@ -128,6 +130,11 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 		}
 		opt.Regime = r
 	}
+	labels, err := o.app.labels.labels()
+	if err != nil {
+		return err
+	}
+	opt.Labels = labels
 	if err := refuseExisting(o.out, o.force); err != nil {
 		return err
 	}
@@ -173,7 +180,8 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	if err != nil {
 		return err
 	}
-	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures), Series: swept.Series}
+	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures), Series: swept.Series,
+		Labels: run.Meta().Labels}
 	summary.Sources = sources
 	if len(sources) == 0 {
 		summary.Sources = []report.RunSource{{Path: run.Meta().Source, Cases: summary.Cases, Samples: summary.Samples}}

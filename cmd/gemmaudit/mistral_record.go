@@ -29,11 +29,18 @@ type passRecord struct {
 func (o *modelOptions) outFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.out, "out", "", "run `file` in which every sample is kept (default: none)")
 	complete(cmd, "out", filesWith("db"))
+	o.app.labels.register(cmd)
 }
 
 // checkOut refuses a run file that exists, before a model is loaded for it.
 func (o *modelOptions) checkOut() error {
-	if o.out == "" {
+	labels, err := o.app.labels.labels()
+	switch {
+	case err != nil:
+		return err
+	case o.out == "" && len(labels) > 0:
+		return usagef("--label: expected together with --out: a label is of a run")
+	case o.out == "":
 		return nil
 	}
 	if _, err := os.Lstat(o.out); err == nil {
@@ -47,6 +54,10 @@ func (o *modelOptions) record(ctx context.Context, l *loaded) (*passRecord, erro
 	if o.out == "" {
 		return nil, nil
 	}
+	labels, err := o.app.labels.labels()
+	if err != nil {
+		return nil, err
+	}
 	spec := l.device.Spec()
 	ceilings, err := l.device.Ceilings(ctx)
 	if err != nil {
@@ -55,6 +66,7 @@ func (o *modelOptions) record(ctx context.Context, l *loaded) (*passRecord, erro
 	run, err := results.Create(o.out, results.Meta{
 		Created: o.app.now(), Command: o.app.command, Gemmaudit: buildVersion(),
 		Fingerprint: results.ReadFingerprint([]kernels.Spec{spec}, buildVersion()),
+		Labels:      labels,
 		Ceilings:    map[string]kernels.Ceilings{spec.ID: ceilings},
 		Regime:      results.Engine, Distribution: kernels.Normal, Seed: passSeed,
 	})

@@ -62,7 +62,7 @@ const (
 // planFlagNames are those that a resumed sweep does not take, since its plan is
 // in the run file.
 var planFlagNames = []string{"preset", "op", "shape", "shapes-from", "model", "tp", "layout", "weights", "batch", "dtype", "kernel", "algos", "infer", "regime",
-	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed"}
+	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed", "label"}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
 // where --shape or --model say what is measured.
@@ -98,8 +98,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.Float64Var(&f.clock, "clock", 0, "reference clock in MHz at which times are judged, 0 for the sentinels' median clock")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
 	flags.StringVar(&f.traffic, "traffic", "", "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first")
-	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8; `merge` joins the parts")
-	flags.Lookup("shard").Usage = "measure one part of the plan, as in 3/8; the merge command joins the parts"
+	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8, or none for all of it; the merge command joins the parts (default what a job's variables say)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")
 
 	complete(cmd, "preset", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -140,7 +139,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 		cobra.CompletionWithDesc(roundsForAll, "every case")))
 	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
 	complete(cmd, "traffic", filesWith("csv"))
-	complete(cmd, "shard", fixed("1/2", "2/2"))
+	complete(cmd, "shard", fixed("1/2", "2/2", shardNone))
 	for _, free := range []string{"threads", "rounds", "block", "clock", "seed"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
@@ -270,7 +269,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if f.algos < 0 || f.algos > kernels.MaxCandidates {
 		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))
 	}
-	if f.shard != "" {
+	if f.shard != "" && f.shard != shardNone {
 		if o.Shard, err = sweep.ParseShard(f.shard); err != nil {
 			return bad("shard", err)
 		}

@@ -96,6 +96,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	opts.plan.register(a, cmd, defaultPreset)
 	opts.rules.register(cmd)
 	a.faults.register(cmd)
+	a.labels.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume continues it")
 	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
@@ -144,6 +145,12 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	}
 	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
 		o.plan.layout = kernels.RowMajor.String() // which the article measured
+	}
+	if _, err := a.labels.labels(); err != nil {
+		return err
+	}
+	if err := a.shardOfJob(&o.plan); err != nil {
+		return err
 	}
 	options, err := o.plan.options()
 	if err != nil {

@@ -41,6 +41,10 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	if _, err := os.Lstat(path); err == nil {
 		return nil, hint(devicef("%q exists and is not overwritten", path), "use --resume to continue it, or give another --out")
 	}
+	labels, err := a.labels.labels()
+	if err != nil {
+		return nil, err
+	}
 	devices, err := a.planDevices(plan)
 	if err != nil {
 		return nil, err
@@ -64,8 +68,8 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	}
 	run, err := results.Create(path, results.Meta{
 		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(),
-		Fingerprint: results.ReadFingerprint(specs, buildVersion()),
-		Ceilings:    ceilings, Plan: encoded,
+		Fingerprint: results.ReadFingerprint(specs, buildVersion()), Labels: labels,
+		Ceilings: ceilings, Plan: encoded,
 		Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
 	})
 	if err != nil {

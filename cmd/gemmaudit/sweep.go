@@ -130,6 +130,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	}
 	opts.plan.register(a, cmd, "standard")
 	a.faults.register(cmd)
+	a.labels.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
@@ -171,6 +172,12 @@ func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 			}
 		}
 		return o.finish(a.measure(ctx, run, plan, a.resumeSweep(o.out)))
+	}
+	if _, err := a.labels.labels(); err != nil {
+		return err
+	}
+	if err := a.shardOfJob(&o.plan); err != nil {
+		return err
 	}
 	options, err := o.plan.options()
 	if err != nil {

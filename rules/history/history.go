@@ -31,6 +31,9 @@ type Run struct {
 	Created   time.Time `json:"created"`
 	Gemmaudit string    `json:"gemmaudit"`
 	Cases     int       `json:"cases"`
+	// Host and Labels are what the machine is called by.
+	Host   string         `json:"host,omitempty"`
+	Labels results.Labels `json:"labels,omitempty"`
 
 	fingerprint results.Fingerprint
 }
@@ -155,7 +158,8 @@ func (c *Collector) Add(path string, data rules.Data) {
 		}
 		c.keys[p], c.times[p][at] = t.Series, t.US
 	}
-	c.runs = append(c.runs, Run{Path: path, Created: data.Meta.Created, Gemmaudit: data.Meta.Gemmaudit, Cases: len(times), fingerprint: data.Meta.Fingerprint})
+	c.runs = append(c.runs, Run{Path: path, Created: data.Meta.Created, Gemmaudit: data.Meta.Gemmaudit, Cases: len(times),
+		Host: data.Meta.Fingerprint.Hostname, Labels: data.Meta.Labels, fingerprint: data.Meta.Fingerprint})
 }
 
 // Result puts the runs in order of their dates and finds the changes.
