@@ -84,12 +84,13 @@ for ((first = 0; first < count; first += most)); do
     "$here/sweep.sbatch" "$here" "$night" "$pass" "$first")
   id=${id%%;*} # of several clusters it names the one
   jobs+=("$id")
-  task=0
+  tasks=()
   while read -r _ node; do
-    scontrol update "JobId=${id}_$task" "ReqNodeList=$node"
-    task=$((task + 1))
+    tasks+=("${id}_${#tasks[@]}")
+    said=$(scontrol update "JobId=${tasks[-1]}" "ReqNodeList=$node" 2>&1) || { scancel "$id"; fail "task ${tasks[-1]} can't be bound to $node: $said"; }
   done < <(sed -n "$((first + 1)),$((first + size))p" "$night/tasks-$pass")
-  scontrol release "$id"
+  # In the order of the list; all at once they would begin with the last one.
+  scontrol release "$(IFS=,; echo "${tasks[*]}")"
 done
 
 after=$(IFS=:; echo "${jobs[*]}")
