@@ -5,11 +5,11 @@
 #
 # The environment says the rest:
 #   FLEET_NIGHT   the night's folder on shared storage
+#   FLEET_COUNT   how many runs there are to be, called 0, 1, 2 …, where FLEET_NIGHT/expected does not say
 #   FLEET_WAIT    how many seconds runs that are missing are waited for (default 0)
 #   GEMMAUDIT     the program (default: gemmaudit)
 #
-# FLEET_NIGHT/expected names the runs of the night, one a line with the node behind it; without that file none is missed. The
-# folder then has
+# FLEET_NIGHT/expected names the runs of the night, one a line with the node behind it. The folder then has
 #   missing       the lines of those that are not there
 #   fleet/        what gemmaudit fleet wrote
 #   fleet.txt     and what it printed
@@ -21,16 +21,24 @@ fail() { echo "fleet: $1" >&2; exit "${2:-3}"; }
 
 : "${FLEET_NIGHT:?is the folder of the night on shared storage}"
 gemmaudit=${GEMMAUDIT:-gemmaudit}
-[[ -d $FLEET_NIGHT ]] || fail "the night's folder $FLEET_NIGHT is not there: is shared storage mounted?"
+[[ -d ${FLEET_NIGHT%/*} ]] || fail "${FLEET_NIGHT%/*} is not there: is shared storage mounted?"
+mkdir -p -- "$FLEET_NIGHT"
 night=$(realpath -- "$FLEET_NIGHT") || exit 3
 
 # missing prints the lines of the runs that are not there.
 missing() {
   local run node
-  [[ -e $night/expected ]] || return 0
   while read -r run node; do
-    [[ -e $night/runs/$run.db ]] || echo "$run $node"
-  done <"$night/expected"
+    [[ -e $night/runs/$run.db ]] || echo "$run${node:+ $node}"
+  done < <(expected)
+}
+
+expected() {
+  if [[ -e $night/expected ]]; then
+    cat -- "$night/expected"
+  elif ((${FLEET_COUNT:-0} > 0)); then
+    seq 0 $((FLEET_COUNT - 1))
+  fi
 }
 
 # Two collections at once, after a requeue, do not mix their files.
@@ -51,7 +59,7 @@ if [[ -e $work/fleet ]]; then
   mv -T -- "$work/fleet" "$night/fleet" || exit 3
 fi
 if ((lost > 0)); then
-  echo "fleet: $lost of $(wc -l <"$night/expected") runs are missing, see $night/missing" >&2
+  echo "fleet: $lost of $(expected | wc -l) runs are missing, see $night/missing" >&2
   if ((code == 0)); then code=4; fi
 fi
 exit "$code"

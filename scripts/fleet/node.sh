@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Sweeps this node into node-local storage, and hands the run over to the folder of a night, which all nodes share, when it is whole.
-# Slurm's and Kubernetes' jobs start it; it knows neither of them.
+# Jobs of Slurm and of Kubernetes start it.
 #
 #   node.sh [flags of gemmaudit sweep that say what is measured]
 #
 # The environment says the rest:
-#   FLEET_NIGHT   the night's folder on shared storage
-#   FLEET_RUN     what the run is called in it, of letters, digits and . _ -, another for each task of the night
+#   FLEET_NIGHT   the night's folder on shared storage, in a folder that is there
+#   FLEET_RUN     what the run is called in it, of letters, digits and . _ -, another for each task of the night (default:
+#                 JOB_COMPLETION_INDEX, which an indexed Job of Kubernetes sets)
 #   FLEET_NODE    this node (default: the name of the host)
 #   FLEET_LOCAL   a folder of the node's own, of which nothing need outlive the night (default: /tmp/gemmaudit-UID)
 #   FLEET_TRIES   how often the sweep is gone on with when it fails or is killed (default 3)
@@ -17,22 +18,25 @@
 #   partial/FLEET_RUN@NODE.db       what was measured, after an interrupt; on this node the next start goes on with it
 #   incomplete/FLEET_RUN@NODE.db    what was measured, where the sweep failed each time that it was tried
 #
-# Started again, it goes on with what there is, and does nothing where the run is whole. Exit codes are those of the sweep: 0 and 4 say
-# that the run is whole, 130 that it was interrupted, 2 that nothing can be measured, 3 that it failed, or that storage did.
+# Started again, it goes on with what there is, and does nothing where the run is whole. Exit code 0 says that the run is whole, 130
+# that the sweep was interrupted, 2 that the plan is refused, 3 that the sweep failed, or that storage did. A run whose sentinels drifted
+# is whole: gemmaudit fleet judges it as such.
 set -uo pipefail
 
 say() { echo "fleet: $run on $node: $1" >&2; }
 fail() { echo "fleet: $1" >&2; exit "${2:-2}"; }
 
-: "${FLEET_NIGHT:?is the folder of the night on shared storage}" "${FLEET_RUN:?is what the run is called}"
+: "${FLEET_NIGHT:?is the folder of the night on shared storage}"
 gemmaudit=${GEMMAUDIT:-gemmaudit}
-run=$FLEET_RUN
+run=${FLEET_RUN:-${JOB_COMPLETION_INDEX:?or FLEET_RUN is what the run is called}}
 node=${FLEET_NODE:-$(uname -n)}
 # A name becomes part of a path.
 for name in "$run" "$node"; do
-  [[ $name =~ ^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$ ]] || fail "the name '$name' is refused: expected letters, digits and . _ -"
+  [[ $name =~ ^[A-Za-z0-9_][A-Za-z0-9._-]{0,120}$ ]] || fail "the name '$name' is refused: expected letters, digits and . _ -"
 done
-[[ -d $FLEET_NIGHT ]] || fail "the night's folder $FLEET_NIGHT is not there: is shared storage mounted?" 3
+# Where storage is not mounted, no folder is made in its place.
+[[ -d ${FLEET_NIGHT%/*} ]] || fail "${FLEET_NIGHT%/*} is not there: is shared storage mounted?" 3
+mkdir -p -- "$FLEET_NIGHT"
 night=$(realpath -- "$FLEET_NIGHT") || exit 3
 
 # Nights of one name in two places do not meet in the local folder.
@@ -142,4 +146,3 @@ publish "$file" "$whole" keep || fail "$run on $node: the run can't be handed ov
 forget
 rm -f -- "$file.task" "$partial" "$incomplete"
 say "the run is whole"
-exit "$code"
