@@ -220,3 +220,34 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 	}
 	return id, err == nil, err
 }
+
+// CaseOrigins returns, for each case with samples, the ID of the origin of its first one. In a run that was merged
+// from shards a case has one origin.
+func (r *Run) CaseOrigins() (map[int64]int64, error) {
+	origins, err := r.Origins()
+	if err != nil {
+		return nil, err
+	}
+	index := indexOrigins(r.schema, origins)
+	devices := map[int64]string{}
+	if r.schema < 2 {
+		cases, err := r.Cases()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cases {
+			devices[c.ID] = c.Device
+		}
+	}
+	out := map[int64]int64{}
+	err = r.eachSample("", func(s Sample, origin int64) error {
+		if _, ok := out[s.CaseID]; ok {
+			return nil
+		}
+		if from, ok := index.of(devices[s.CaseID], origin); ok {
+			out[s.CaseID] = from
+		}
+		return nil
+	})
+	return out, err
+}

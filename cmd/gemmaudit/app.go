@@ -43,6 +43,8 @@ type app struct {
 	faults  faultFlags
 	labels  labelFlags
 
+	textfile textfile
+
 	// command is the command line, as it is stored in runs.
 	command string
 
@@ -107,7 +109,7 @@ func (a *app) main(args []string) int {
 	if ctx.Err() == nil {
 		err = a.goOnAfter(err)
 	}
-	err = a.closeDevices(err)
+	err = a.writeTextfile(a.closeDevices(err))
 	if a.stdout.err != nil && !brokenPipe(a.stdout.err) {
 		err = besides(err, devicef("write standard output: %w", a.stdout.err))
 	}

@@ -119,6 +119,7 @@ when the largest MFU among smaller M, times the threshold, is above its own.` + 
 	opts.sustain.register(cmd)
 	broughtFlags(a, cmd)
 	a.faults.register(cmd)
+	a.textfile.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	cmd.Flags().StringVar(&opts.base, "baseline", "", "earlier run whose findings are known: only new ones, and those that have grown, fail the gate")
 	complete(cmd, "baseline", filesWith("db"))
@@ -188,6 +189,7 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 		return err
 	}
 	defer closeRun(run, &failed)
+	a.textfile.run(run)
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
@@ -202,6 +204,7 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	if err != nil {
 		return err
 	}
+	a.textfile.verdict(audit)
 	if o.sustain.on && ctx.Err() == nil {
 		remedies, _, err := a.keptRemedies(run, data, cfg)
 		if err != nil {

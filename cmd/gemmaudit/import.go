@@ -74,7 +74,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
 	outputFlag(cmd, &opts.output)
 	opts.app.labels.register(cmd)
-	flags.Lookup("label").Usage = "label of samples that have none in the file, KEY=VALUE as in rack=7 (repeatable)"
+	flags.Lookup("label").Usage = "`KEY=VALUE` of samples that have no labels in the file, as in rack=7 (repeatable)"
 	complete(cmd, "out", filesWith("db"))
 	complete(cmd, "dtype", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion

@@ -11,7 +11,7 @@ type labelFlags struct{ given []string }
 
 // register adds the flag to a command that begins a run.
 func (f *labelFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.given, "label", nil, "label that the run and its exports carry, KEY=VALUE as in rack=7 (repeatable)")
+	cmd.Flags().StringArrayVar(&f.given, "label", nil, "`KEY=VALUE` that the run and its exports carry, as in rack=7 (repeatable)")
 	complete(cmd, "label", cobra.NoFileCompletions)
 }
 

@@ -98,7 +98,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags.Float64Var(&f.clock, "clock", 0, "reference clock in MHz at which times are judged, 0 for the sentinels' median clock")
 	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
 	flags.StringVar(&f.traffic, "traffic", "", "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first")
-	flags.StringVar(&f.shard, "shard", "", "measure one part of the plan, as in 3/8, or none for all of it; the merge command joins the parts (default what a job's variables say)")
+	flags.StringVar(&f.shard, "shard", "", "part of the plan to measure, as in 3/8, or none for all of it (default what a job's variables say)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")
 
 	complete(cmd, "preset", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -40,6 +40,13 @@ as a table that an inference engine can load.` + exitHelp(
 			if err := refuseEmptyValues(cmd.Flags()); err != nil {
 				return err
 			}
+			began := a.now()
+			if a.goesOn != nil {
+				began = a.goesOn.Began
+			}
+			if err := a.textfile.begin(cmd, began); err != nil {
+				return err
+			}
 			return a.brought.check(a.providers)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +83,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newReportCommand(a),
 		newDiffCommand(a),
 		newHistoryCommand(a),
+		newCheckCommand(a),
 		newTableCommand(a),
 		newRulesCommand(a),
 		newExplainCommand(a),

@@ -103,6 +103,7 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	opts.sustain.register(cmd)
+	a.textfile.register(cmd)
 	gateFlag(cmd, &opts.gate)
 	opts.remedies.register(a, cmd)
 	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
@@ -173,6 +174,7 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	a.out, o.goOn = folder, o.resumeRun(cmd, folder)
 	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
 	if run != nil {
+		a.textfile.run(run)
 		defer closeRun(run, &failed)
 	}
 	if err != nil {
@@ -196,6 +198,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if err != nil {
 		return err
 	}
+	a.textfile.run(run)
 	defer closeRun(run, &failed)
 	if err := o.restoreSearch(cmd, run, plan); err != nil {
 		return err
@@ -239,7 +242,7 @@ func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *s
 // line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
-	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output"}
+	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output", "textfile"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(kept, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
@@ -269,6 +272,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err != nil {
 		return o.stopped(ctx, err, run)
 	}
+	a.textfile.verdict(audit)
 	if confirm {
 		a.notef("executing remedies")
 	}

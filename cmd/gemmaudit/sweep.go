@@ -48,6 +48,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			"gemmaudit sweep --op softmax --shape m2048c512 --kernel auto,naive --against naive --out softmax.db",
 			"gemmaudit sweep --resume --out night.db                       # continue after Ctrl-C or the deadline",
 			"gemmaudit sweep --preset standard --shard 3/8 --out 3.db      # a part, to be merged",
+			"gemmaudit sweep --preset quick --label rack=7 --label site=eu --out node.db",
 		),
 		Long: `Every case is a product m n k of one data type on one kernel. A sample is a block of
 launches that fills a few milliseconds; each round takes one sample of every case, in a new
@@ -112,6 +113,16 @@ are two kernels, openblas@0.3.21 and openblas@0.3.30, or openblas@1 and openblas
 versions are equal, measured in one interleaved run; --kernel openblas selects both, and
 diff RUN --kernel A,B compares them. Two versions of cuBLAS need different major versions, or
 are compared as cublaslt: see examples/README.md.
+
+A part of a plan is measured with --shard 3/8, and merge joins the parts. They may be counted from
+0 too: 0/8 is 8/8. Without --shard the part is the process's own in a Slurm job array
+(SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT), an Indexed Job of Kubernetes whose manifest tells
+the count (JOB_COMPLETION_INDEX and JOB_COMPLETIONS), Open MPI (OMPI_COMM_WORLD_RANK and
+OMPI_COMM_WORLD_SIZE) or torchrun (RANK and WORLD_SIZE); a line on stderr says so. --shard none
+measures the whole plan in each of them, as the nodes of a fleet are compared.
+
+--label names what the machine is called by: the run, what describes it, and exports carry it. A key
+has a to z, 0 to 9 and _ . - /.
 
 --against KERNEL prints a row for each case instead of one for each series: its time, its
 bandwidth, and how many times as fast it is as that kernel at the same M.

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/metrics"
+	"github.com/gemmaudit/gemmaudit/results"
+	runs "github.com/gemmaudit/gemmaudit/results/fleet"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// checkBudget is how long a check may take unless said otherwise, and leastBudget the least that is of use: a prolog of a job is
+// waited for.
+const checkBudget, leastBudget = 20 * time.Second, 2 * time.Second
+
+type checkOptions struct {
+	app      *app
+	baseline string
+	budget   time.Duration
+	out      string
+	reason   bool
+	output   report.Format
+}
+
+func newCheckCommand(a *app) *cobra.Command {
+	opts := &checkOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "check --baseline FLEET.json",
+		Short: "Tell in seconds whether this node is as fast as its fleet",
+		Example: examples(
+			"gemmaudit check --baseline fleet.json                          # all cards of this machine",
+			"gemmaudit check --baseline fleet.json --budget 60s --device cuda:3",
+			"gemmaudit check --baseline fleet.json --textfile /var/lib/node_exporter/gemmaudit-check.prom",
+			"scontrol update NodeName=$(hostname -s) State=DRAIN Reason=\"$(gemmaudit check --baseline fleet.json --reason)\"",
+		),
+		Long: `Measures as many cases of the baseline as the budget allows, those that tell most first: each
+kernel in turn, where arithmetic and where memory is the limit. Their times are held against those
+of the fleet's cards of the same model, at the common clock and as observed, by what the
+baseline knows of how cards and processes differ. The fleet command makes the baseline, with
+--write-baseline. All cards of the machine are checked side by side unless --device names one; without
+a card it is the CPU.
+
+A card that is surely slower than the fleet's by 1 % is to be drained. One that stands out by less,
+or whose driver or limits are others than the baseline's, is named and stays fit.
+
+--reason prints the reason alone, in one line, also that of an error: for scontrol and for conditions
+of nodes. The measurements are kept where --out names a run file; fleet reads it.` + exitHelp(
+			"0    fit",
+			"1    not fit: a card is to be drained",
+			"3    a device failed, or the baseline can't be read",
+			"4    no verdict: the baseline has nothing of this model, or the machine drifted too far",
+			"130  interrupted"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.baseline, "baseline", "", "what the fleet takes, as fleet --write-baseline writes it (required)")
+	flags.DurationVar(&opts.budget, "budget", checkBudget, "time that the check may take")
+	flags.StringVar(&opts.out, "out", "", "run file in which the measurements are kept (default: none)")
+	flags.BoolVar(&opts.reason, "reason", false, "print nothing but the reason, in one line")
+	a.labels.register(cmd)
+	a.textfile.register(cmd)
+	outputFlag(cmd, &opts.output)
+	complete(cmd, "baseline", filesWith("json"))
+	complete(cmd, "budget", fixed("20s", "60s"))
+	complete(cmd, "out", filesWith("db"))
+	return cmd
+}
+
+func (o *checkOptions) run(ctx context.Context) error {
+	began := o.app.now()
+	if o.baseline == "" {
+		return hint(usagef("--baseline is missing: expected what the fleet takes"), "`gemmaudit fleet RUNS --write-baseline fleet.json` writes it")
+	}
+	if o.budget < leastBudget {
+		return badFlag("budget", fmt.Errorf("%v, expected at least %v", o.budget, leastBudget))
+	}
+	if _, err := o.app.labels.labels(); err != nil {
+		return err
+	}
+	if o.out != "" {
+		if _, err := os.Lstat(o.out); err == nil {
+			return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
+		}
+	}
+	check, err := o.check(ctx, began)
+	if err == nil {
+		err = o.verdict(check)
+	}
+	if o.reason {
+		reason := ""
+		if check != nil {
+			reason = check.Reason
+		}
+		if err != nil {
+			reason = oneLine(err.Error())
+		}
+		fmt.Fprintln(o.app.stdout, oneLine(reason))
+		return err
+	}
+	if check == nil {
+		return err
+	}
+	return cmp.Or(o.app.wrapPrint(report.WriteNodeCheck(o.app.stream(o.app.stdout), o.output, check)), err)
+}
+
+// verdict turns a check into the command's outcome.
+func (o *checkOptions) verdict(c *report.NodeCheck) error {
+	if !c.Fit {
+		return gatef("%s is not fit: %s", cmp.Or(c.Host, "the node"), c.Reason)
+	}
+	for _, d := range c.Devices {
+		if d.Verdict == fleet.Unjudged {
+			return inconclusivef("%s: %s", d.Device, d.Reason)
+		}
+	}
+	return nil
+}
+
+// check measures and judges. What it returns beside an error is what was found before.
+func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.NodeCheck, err error) {
+	a := o.app
+	baseline, err := readBaseline(o.baseline)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := o.devices()
+	if err != nil {
+		return nil, err
+	}
+	path := o.out
+	if path == "" {
+		folder, err := os.MkdirTemp("", "gemmaudit-check-")
+		if err != nil {
+			return nil, devicef("make a folder for the measurements: %w", err)
+		}
+		defer os.RemoveAll(folder)
+		path = filepath.Join(folder, "check.db")
+	}
+	p, err := a.planCheck(ctx, baseline, devices, o.budget, began)
+	if err != nil {
+		return nil, err
+	}
+	checks, warnings := p.unjudged, p.warnings
+	if p.plan != nil {
+		found, invalid, err := o.measure(ctx, path, p, baseline, began)
+		if err != nil {
+			return nil, err
+		}
+		if invalid != "" {
+			return nil, hint(inconclusivef("%s", invalid), unsteadyHint)
+		}
+		checks = append(checks, found...)
+	}
+	labels, err := a.labels.labels()
+	if err != nil {
+		return nil, err
+	}
+	c := &report.NodeCheck{Schema: report.NodeCheckSchema, Baseline: filepath.Base(o.baseline), Host: results.ReadFingerprint(nil, "").Hostname, Labels: labels,
+		Fit: true, Devices: checks, Seconds: a.now().Sub(began).Seconds(), Warnings: warnings}
+	c.Reason = checkReason(c)
+	a.textfile.checks(checks)
+	return c, nil
+}
+
+// checkReason is what was found in one line: of cards that are to be drained, else of those that stand out, else of all.
+func checkReason(c *report.NodeCheck) string {
+	var drained, others, fine []string
+	for _, d := range c.Devices {
+		name := d.Device
+		if d.Card != "" && !strings.HasSuffix(d.Card, "/"+d.Device) {
+			name += " (" + d.Card + ")"
+		}
+		switch text := name + " " + d.Reason; d.Verdict {
+		case fleet.Drain:
+			drained = append(drained, text)
+		case fleet.Fine:
+			fine = append(fine, text)
+		default:
+			others = append(others, text)
+		}
+	}
+	c.Fit = len(drained) == 0
+	switch {
+	case len(drained) > 0:
+		return strings.Join(drained, "; ")
+	case len(others) > 0:
+		return strings.Join(others, "; ")
+	case len(fine) == 1:
+		return fine[0]
+	}
+	return fmt.Sprintf("%d cards, each %s", len(fine), c.Devices[0].Reason)
+}
+
+// readBaseline reads what a fleet takes.
+func readBaseline(path string) (*fleet.Baseline, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, devicef("read baseline %q: %w", path, withoutPath(err))
+	}
+	defer f.Close()
+	b, err := fleet.ReadBaseline(f)
+	if err != nil {
+		return nil, hint(devicef("%s: %w", path, err), "`gemmaudit fleet RUNS --write-baseline %s` writes one", path)
+	}
+	return b, nil
+}
+
+// devices are those that are checked: all cards, or what --device selects.
+func (o *checkOptions) devices() ([]kernels.Device, error) {
+	a := o.app
+	if a.device == "auto" {
+		for _, d := range a.registry().Devices() {
+			if s := d.Spec(); s.Kind.Facts().Card {
+				a.device = string(s.Kind) + ":all"
+				break
+			}
+		}
+	}
+	return a.devices()
+}
+
+// measure runs a plan into a new run file and judges it; invalid is why it can't be judged.
+func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b *fleet.Baseline, began time.Time) (_ []fleet.Check, invalid string, failed error) {
+	a := o.app
+	run, err := a.createRun(ctx, path, p.plan, rules.Default())
+	if err != nil {
+		return nil, "", err
+	}
+	a.textfile.run(run)
+	defer closeRun(run, &failed)
+	devices, err := a.planDevices(p.plan)
+	if err != nil {
+		return nil, "", err
+	}
+	meter := a.newMeter()
+	meter.display.Start(p.plan.Rows(), p.plan.Rounds, 0)
+	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: o.budget}
+	sum, err := runner.Run(ctx)
+	meter.display.Stop()
+	switch err := checkFailure(ctx, err, o.budget); {
+	case err != nil:
+		return nil, "", err
+	case len(sum.Missing) > 0:
+		return nil, "", devicef("%s %s not there", strings.Join(sum.Missing, ", "), isAre(len(sum.Missing)))
+	case sum.Invalid != "":
+		return nil, sum.Invalid, nil
+	}
+	series, err := run.Series()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := cmp.Or(everyDevice(series, p.plan), someFailed(run, series)); err != nil {
+		return nil, "", err
+	}
+	if err := p.sustain(ctx, a, run, o.budget-a.now().Sub(began)); err != nil {
+		return nil, "", checkFailure(ctx, err, o.budget)
+	}
+	if err := run.Close(); err != nil {
+		return nil, "", err
+	}
+	var checks []fleet.Check
+	err = runs.Read(path, func(r runs.Run) error {
+		checks = append(checks, b.Judge(r, fleet.Default())...)
+		return nil
+	})
+	return checks, "", err
+}
+
+// checkFailure is the error of a check whose measuring ended with err. No other process goes on with what a broken device has
+// left: that is the answer.
+func checkFailure(ctx context.Context, err error, budget time.Duration) error {
+	var fault *sweep.FaultError
+	var interrupted *sweep.InterruptedError
+	var deadline *sweep.DeadlineError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &fault):
+		// Without the cases: a fault in setting up has none.
+		return &commandError{code: exitDevice, err: &sweep.FaultError{Device: fault.Device, Hung: fault.Hung, Samples: fault.Samples, Err: errors.New(fault.Error())}}
+	case errors.As(err, &interrupted) || ctx.Err() != nil:
+		return interruptedf("stopped before the check was done")
+	case errors.As(err, &deadline):
+		return hint(inconclusivef("not one round of the check fits %v: it takes about %v", budget, deadline.Round.Round(time.Millisecond)), "a longer --budget")
+	}
+	return err
+}
+
+// everyDevice is the error of a device of a plan that has no sample.
+func everyDevice(series []results.Series, plan *sweep.Plan) error {
+	measured := map[string]bool{}
+	for _, s := range series {
+		for _, r := range s.Rows {
+			if len(r.Samples) > 0 {
+				measured[s.Key.Device] = true
+			}
+		}
+	}
+	for _, id := range plan.Devices() {
+		if !measured[id] {
+			why, _ := allFailed(series)
+			return devicef("%s: no case could be measured: %s", id, cmp.Or(why, "the time was up"))
+		}
+	}
+	return nil
+}
+
+// checks notes what a check has found for Prometheus.
+func (f *textfile) checks(checks []fleet.Check) {
+	f.told.Checks = map[string]metrics.Check{}
+	for _, c := range checks {
+		f.told.Checks[c.Device] = metrics.Check{Verdict: c.Verdict, Cases: c.Cases, Common: c.Common, Sustained: c.Sustained}
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	runs "github.com/gemmaudit/gemmaudit/results/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
+)
+
+// startResult is what one start of the program has left.
+type startResult struct {
+	code           int
+	stdout, stderr string
+}
+
+// start runs the program on a host of simulated cards, or on this machine's CPU where cards is "cpu".
+func start(host string, args ...string) startResult {
+	var stdout, stderr bytes.Buffer
+	var provider kernels.Provider = cpu.Provider{}
+	now := time.Now
+	if host != "cpu" {
+		cards := newCards(host)
+		provider, now = cards, cards.now
+	}
+	a := newApp(strings.NewReader(""), &stdout, &stderr, func(string) (string, bool) { return "", false }, func() []kernels.Provider { return []kernels.Provider{provider} })
+	a.now = now
+	code := a.main(args)
+	return startResult{code, stdout.String(), stderr.String()}
+}
+
+// fleetOf sweeps hosts, each so many times, and writes what they take.
+func fleetOf(t *testing.T, dir string, sweeps int, host string, plan ...string) string {
+	t.Helper()
+	c := fleet.NewCollector(fleet.Default(), nil)
+	for i := range sweeps {
+		path := filepath.Join(dir, fmt.Sprintf("night%d.db", i))
+		if got := start(host, append([]string{"sweep", "-q", "--out", path, "--label", fmt.Sprint("night=", i)}, plan...)...); got.code != 0 {
+			t.Fatalf("sweep: exit code %d: %s", got.code, got.stderr)
+		}
+		err := runs.Read(path, func(r runs.Run) error { c.Add(r); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "fleet.json")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Result().Baseline().Write(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	const known = "clock:9:1800"
+	baseline := fleetOf(t, dir, 3, known, "--device", "cuda:all", "--shape", "n256k256,n512k256", "--batch", "8:128:8", "--dtype", "fp32,bf16", "--rounds", "7")
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"schema":"other"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		host   string
+		args   []string
+		code   int
+		stdout []string
+		stderr []string
+	}{
+		{"fit", known, nil, 0, []string{"fit: 4 cards, each like the 4 cards in the baseline", "cuda:3", "fine"}, nil},
+		{"one is slow", known + " slow:1:1.1", nil, 1, []string{"not fit: cuda:1 ", "drain", "fine"}, []string{"gemmaudit: gate: ", "is not fit: cuda:1 "}},
+		{"the reason", known + " slow:1:1.1", []string{"--reason"}, 1, []string{"is not fit: cuda:1 "}, nil},
+		{"the reason of one that is fit", known, []string{"--reason", "--device", "cuda:2"}, 0, []string{"cuda:2 like the 4 cards in the baseline"}, nil},
+		{"one card of two types", known + " float:3:", nil, 0, []string{"fit: 4 cards", "fine"}, nil},
+		{"a lost card", known + " lost:2:30", nil, 3, nil, []string{"gemmaudit: error: ", "cuda:2"}},
+		{"the reason of a lost card", known + " lost:2:30", []string{"--reason"}, 3, []string{"cuda:2"}, nil},
+		{"no such device", known, []string{"--device", "cuda:9"}, 2, nil, []string{`no device "cuda:9"`}},
+		{"no baseline", known, []string{"--baseline", filepath.Join(dir, "absent.json")}, 3, nil, []string{"absent.json", "no such file"}},
+		{"another file", known, []string{"--baseline", bad}, 3, nil, []string{"no baseline of a fleet", "hint: `gemmaudit fleet RUNS --write-baseline "}},
+		{"too short", known, []string{"--budget", "1s"}, 2, nil, []string{"--budget: 1s, expected at least 2s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := start(c.host, append([]string{"check", "-q", "--baseline", baseline}, c.args...)...)
+			if got.code != c.code {
+				t.Errorf("exit code %d, expected %d: %s%s", got.code, c.code, got.stdout, got.stderr)
+			}
+			for _, want := range c.stdout {
+				if !strings.Contains(got.stdout, want) {
+					t.Errorf("stdout lacks %q:\n%s", want, got.stdout)
+				}
+			}
+			for _, want := range c.stderr {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
+				}
+			}
+			if c.args != nil && c.args[0] == "--reason" && strings.Count(got.stdout, "\n") != 1 {
+				t.Errorf("the reason is not one line: %q", got.stdout)
+			}
+		})
+	}
+}
+
+// TestCheckKeepsWhatItMeasured: the run of a check is whole, within its budget, and its metrics are written.
+func TestCheckKeepsWhatItMeasured(t *testing.T) {
+	dir := t.TempDir()
+	const host = "count:2:"
+	baseline := fleetOf(t, dir, 2, host, "--device", "cuda:all", "--shape", "n256k256", "--batch", "8:512:8", "--dtype", "fp32", "--rounds", "7")
+	out, prom := filepath.Join(dir, "check.db"), filepath.Join(dir, "check.prom")
+	got := start(host, "check", "-q", "--baseline", baseline, "--budget", "5s", "--out", out, "--label", "rack=7", "--textfile", prom, "-o", "json")
+	var c report.NodeCheck
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)
+	}
+	if !c.Fit || c.Schema != report.NodeCheckSchema || len(c.Devices) != 2 || c.Labels["rack"] != "7" || c.Seconds > 5 {
+		t.Errorf("the check is %+v", c)
+	}
+	run, err := results.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	series, err := run.Series()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]int{}
+	for _, s := range series {
+		for _, r := range s.Rows {
+			if len(r.Samples) != checkRounds {
+				t.Errorf("%v has %d samples, expected %d", r.Case, len(r.Samples), checkRounds)
+			}
+			cases[s.Key.Device]++
+		}
+	}
+	if cases["cuda:0"] != c.Devices[0].Cases || cases["cuda:1"] != c.Devices[1].Cases || cases["cuda:0"] < 4 {
+		t.Errorf("cases %v, the check tells of %d and %d", cases, c.Devices[0].Cases, c.Devices[1].Cases)
+	}
+	text, err := os.ReadFile(prom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`gemmaudit_last_result{command="check",device="cuda:1",result="clean"} 1`, `gemmaudit_check_verdict{command="check",device="cuda:0",verdict="fine"} 1`,
+		`gemmaudit_check_slowdown_ratio{command="check",device="cuda:0",time="common_clock"} `, `label_rack="7"`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the metrics lack %s:\n%s", want, text)
+		}
+	}
+	// Where the fleet ran cases by themselves, so does the check.
+	alone := filepath.Join(dir, "alone.json")
+	if err := os.WriteFile(alone, []byte(strings.ReplaceAll(readText(t, baseline), `"sustained_of": "sweep"`, `"sustained_of": "sustained"`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out = filepath.Join(dir, "alone.db")
+	got = start(host, "check", "-q", "--baseline", alone, "--budget", "10s", "--out", out, "-o", "json")
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)
+	}
+	sustained, err := results.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sustained.Close()
+	samples, err := sustained.Samples(results.PhaseSustained)
+	if err != nil || len(samples) < 4 || c.Devices[0].Sustained.Mid <= 0 || c.Devices[0].Cases <= len(samples)/2 {
+		t.Errorf("%d samples of cases by themselves, %v; the check is %+v", len(samples), err, c)
+	}
+	// Another model has nothing to be compared with.
+	other := strings.ReplaceAll(readText(t, baseline), `"model": "simulated device"`, `"model": "other device"`)
+	if err := os.WriteFile(baseline, []byte(other), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got = start(host, "check", "-q", "--baseline", baseline)
+	if got.code != exitInconclusive || !strings.Contains(got.stderr, "the baseline has no simulated device") {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+}
+
+// readText is the content of a file.
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestCheckOfCPU: a check measures and compares on this machine too, whatever it finds.
+func TestCheckOfCPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures the ceilings of the CPU twice")
+	}
+	dir := t.TempDir()
+	baseline := fleetOf(t, dir, 1, "cpu", "--device", "cpu", "--shape", "n64k64", "--batch", "8,16,32,64", "--dtype", "fp32", "--kernel", "auto", "--rounds", "7", "--clock", "0")
+	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "10s", "-o", "json")
+	var c report.NodeCheck
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != exitClean && got.code != exitGate {
+		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)
+	}
+	if len(c.Devices) != 1 || c.Devices[0].Device != "cpu" || c.Devices[0].Cases == 0 || c.Devices[0].Common.Mid <= 0 || c.Fit != (got.code == exitClean) {
+		t.Errorf("the check is %+v", c)
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+const (
+	// checkRounds is as many samples as a screening takes, of checkBlock each.
+	checkRounds = 7
+	checkBlock  = 4 * time.Millisecond
+	// checkShare is the share of what is left of a budget that the cases are expected to take: estimates err, and a machine that is
+	// slow takes longer.
+	checkShare = 0.6
+	// sustainShare is the share of a budget for running cases by themselves, where the baseline has done so.
+	sustainShare = 1.0 / 3
+)
+
+// checkPlan is what a check measures.
+type checkPlan struct {
+	plan *sweep.Plan // nil where there is nothing to compare any device with
+	// alone are the cases that run by themselves for a while.
+	alone []results.Case
+	// unjudged are devices of which the baseline has nothing.
+	unjudged []fleet.Check
+	warnings []rules.Warning
+}
+
+// planCheck chooses cases of a baseline for each device, as many as the budget allows, the same for equal ones.
+func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernels.Device, budget time.Duration, began time.Time) (*checkPlan, error) {
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	meta := results.Meta{Gemmaudit: buildVersion(), Fingerprint: results.ReadFingerprint(specs, buildVersion())}
+	p := &checkPlan{}
+	offered := map[string][]results.Case{} // by device, the most telling first
+	together := true
+	for _, d := range devices {
+		id := d.Spec().ID
+		g, model := b.For(meta, id)
+		var cases []results.Case
+		reason := fmt.Sprintf("the baseline has no %s", model)
+		if g != nil {
+			var missing []string
+			cases, missing = casesHere(g.Telling(), d)
+			reason = "the baseline has none of the kernels that are here"
+			if len(missing) > 0 {
+				p.warnings = append(p.warnings, rules.Warning{Subject: id, Text: fmt.Sprintf("not here, and so not compared: %s", strings.Join(missing, ", "))})
+			}
+		}
+		if len(cases) == 0 {
+			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: d.Spec().UUID, Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
+			continue
+		}
+		offered[id] = cases
+		together = together && g.SustainedOf == results.PhaseSustained
+	}
+	if len(offered) == 0 {
+		return p, nil
+	}
+	ceilings, err := a.measureCeilings(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	left := budget - a.now().Sub(began)
+	share := 1.0
+	if together {
+		share -= sustainShare
+	}
+	est, caches := sweep.NewPredictor(ceilings), cacheSizes(devices)
+	takes := func(n int) time.Duration {
+		t := est.Plan(planOf(offered, n, left), nil, caches)
+		return t.SetUp + t.Expected
+	}
+	longest := 0
+	for _, cases := range offered {
+		longest = max(longest, len(cases))
+	}
+	most := time.Duration(checkShare * share * float64(left))
+	// One case is always worth a try: estimates err.
+	n := max(1, sort.Search(longest, func(i int) bool { return takes(i+1) > most }))
+	p.plan = planOf(offered, n, left)
+	if err := p.plan.Validate(); err != nil {
+		return nil, err
+	}
+	if together {
+		p.alone = firstOf(offered, min(n, max(1, int(sustainShare*float64(left)/float64(sweep.SustainTime)))))
+	}
+	return p, nil
+}
+
+// casesHere are those of a baseline's cases that a device can run, and the kernels of the others. A run has one regime: that of
+// the case that tells most.
+func casesHere(telling []fleet.BaselineCase, d kernels.Device) (cases []results.Case, missing []string) {
+	for _, c := range telling {
+		key := c.Series
+		key.Device = d.Spec().ID
+		if len(cases) > 0 && key.Regime != cases[0].Regime {
+			continue
+		}
+		if !runsHere(d, key, c.M) {
+			if !slices.Contains(missing, key.Kernel) {
+				missing = append(missing, key.Kernel)
+			}
+			continue
+		}
+		cases = append(cases, results.Case{SeriesKey: key, M: c.M})
+	}
+	return cases, missing
+}
+
+// runsHere says whether a device has the kernel of a case, and the kernel takes it.
+func runsHere(d kernels.Device, key results.SeriesKey, m int) bool {
+	kernel, err := kernels.FindImplementation(d, key.Operation, key.Kernel)
+	if err != nil {
+		return false
+	}
+	if t, ok := d.(kernels.Threaded); ok && key.Threads > t.Threads() {
+		return false
+	}
+	return kernel.Supports(kernels.Task{Subject: key.Subject, M: m, Threads: key.Threads, PackInside: key.PackInside}) == nil
+}
+
+// firstOf are the first n cases of each device, device by device.
+func firstOf(offered map[string][]results.Case, n int) []results.Case {
+	var out []results.Case
+	for _, id := range slices.Sorted(maps.Keys(offered)) {
+		out = append(out, offered[id][:min(n, len(offered[id]))]...)
+	}
+	return out
+}
+
+// planOf is the plan that measures the first n cases of each device within a time.
+func planOf(offered map[string][]results.Case, n int, within time.Duration) *sweep.Plan {
+	p := &sweep.Plan{
+		Schema: sweep.PlanSchema, Screening: checkRounds, Rounds: checkRounds, Seed: 1, Distribution: kernels.Normal,
+		BlockTarget: checkBlock, MinLaunches: 1, Sentinel: sweep.DefaultSentinel(), Deadline: max(within, time.Millisecond),
+	}
+	p.Sentinel.DriftBound = rules.Default().DriftBound
+	at := map[results.SeriesKey]int{}
+	for _, c := range firstOf(offered, n) {
+		p.Regime = c.Regime
+		i, ok := at[c.SeriesKey]
+		if !ok {
+			i = len(p.Series)
+			at[c.SeriesKey] = i
+			p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: c.SeriesKey})
+		}
+		p.Series[i].Ms = append(p.Series[i].Ms, c.M)
+	}
+	for i := range p.Series {
+		slices.Sort(p.Series[i].Ms)
+	}
+	return p
+}
+
+// sustain runs cases by themselves for a while, as far as there is time.
+func (p *checkPlan) sustain(ctx context.Context, a *app, run *results.Run, left time.Duration) error {
+	if len(p.alone) == 0 || left < sweep.SustainTime {
+		return nil
+	}
+	measurer, err := a.newMeasurer(run)
+	if err != nil {
+		return err
+	}
+	_, err = limited(ctx, left, func(inner context.Context) ([]results.Sample, error) {
+		samples, err := measurer.Sustain(inner, p.alone, sweep.SustainSpan)
+		if ctx.Err() == nil && inner.Err() != nil && errors.Is(err, context.Cause(inner)) {
+			err = nil // the time was up: what has run counts
+		}
+		return samples, err
+	})
+	return errors.Join(err, a.leave(measurer))
+}

@@ -1,0 +1,277 @@
+// Package fleet reads the runs of many machines: run files and exports in Parquet, as they come from nodes. A run is read
+// whole and then let go, so that any number can be read one after the other.
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// Run is one run on one machine.
+type Run struct {
+	Path string
+	// ID is the run's random id; a shard that was merged keeps its own.
+	ID   string
+	Host string
+	// Labels are what its user calls the machine by.
+	Labels map[string]string
+	// Cards are the UUIDs or serial numbers of cards by the ids of devices; a device without one is missing.
+	Cards map[string]string
+	Meta  results.Meta
+	// Series, Sentinels and Sustained are as rules read them.
+	Series    []results.Series
+	Sentinels []results.Sample
+	Sustained []results.Row
+	// Warnings are what is not right about a run that was read all the same.
+	Warnings []string
+}
+
+// The endings of files that are looked for in folders.
+const (
+	RunFile = ".db"
+	Parquet = ".parquet"
+)
+
+// Read gives each run of a file to each: one, and several where the runs of several machines were joined in it. The file is Parquet
+// where its name ends so, else a run file.
+func Read(path string, each func(Run) error) error {
+	if strings.EqualFold(filepath.Ext(path), Parquet) {
+		found, err := results.ReadParquet(path)
+		if err != nil {
+			return err
+		}
+		for _, r := range found {
+			if err := each(Run{Path: path, ID: r.Run, Host: r.Host, Labels: r.Labels, Cards: r.Cards, Meta: r.Meta,
+				Series: r.Series, Sentinels: r.Sentinels, Sustained: r.Sustained}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	run, err := results.Open(path)
+	if err != nil {
+		return err
+	}
+	found, err := ofFile(path, run)
+	if err := errors.Join(err, run.Close()); err != nil {
+		return err
+	}
+	for _, r := range found {
+		if err := each(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place is what tells the runs of a merged file apart.
+type place struct{ run, host, labels string }
+
+// ofFile reads a run file.
+func ofFile(path string, run *results.Run) ([]Run, error) {
+	loaded, err := run.Load()
+	if err != nil {
+		return nil, err
+	}
+	origins, err := run.Origins()
+	if err != nil {
+		return nil, err
+	}
+	whole := Run{Path: path, Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels, Cards: map[string]string{}, Warnings: run.Warnings()}
+	whole.Host = whole.Meta.Fingerprint.Hostname
+	if len(loaded.Sustained) > 0 {
+		if whole.Sustained, err = byCase(run, loaded.Sustained); err != nil {
+			return nil, err
+		}
+	}
+	places := map[place]bool{}
+	for _, o := range origins {
+		places[placeOf(o)] = true
+	}
+	if len(places) <= 1 {
+		for _, o := range origins {
+			whole.take(o)
+		}
+		return []Run{whole}, nil
+	}
+	return divided(run, whole, origins)
+}
+
+func placeOf(o results.Origin) place {
+	p := place{run: o.Run, host: o.Host}
+	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
+		p.labels += fmt.Sprintf("%q=%q ", key, o.Labels[key])
+	}
+	return p
+}
+
+// take notes what an origin says of where a run comes from.
+func (r *Run) take(o results.Origin) {
+	r.ID, r.Host, r.Labels = o.Run, cmp.Or(o.Host, r.Host), o.Labels
+	if o.Card != "" {
+		r.Cards[o.Device] = o.Card
+	}
+}
+
+// byCase puts samples beside their cases.
+func byCase(run *results.Run, samples []results.Sample) ([]results.Row, error) {
+	cases, err := run.Cases()
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]results.Case, len(cases))
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	var rows []results.Row
+	at := map[int64]int{}
+	for _, s := range samples {
+		c, ok := byID[s.CaseID]
+		if !ok {
+			continue
+		}
+		i, ok := at[s.CaseID]
+		if !ok {
+			i = len(rows)
+			at[s.CaseID] = i
+			rows = append(rows, results.Row{Case: c})
+		}
+		rows[i].Samples = append(rows[i].Samples, s)
+	}
+	return rows, nil
+}
+
+// divided takes a merged run apart: each case belongs to the run that measured it.
+func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, error) {
+	from, err := run.CaseOrigins()
+	if err != nil {
+		return nil, err
+	}
+	byID := map[int64]results.Origin{}
+	for _, o := range origins {
+		byID[o.ID] = o
+	}
+	var out []Run
+	at := map[place]int{}
+	of := func(caseID int64) *Run {
+		o := byID[from[caseID]]
+		p := placeOf(o)
+		i, ok := at[p]
+		if !ok {
+			i = len(out)
+			at[p] = i
+			part := Run{Path: whole.Path, Meta: whole.Meta, Cards: map[string]string{}, Warnings: whole.Warnings}
+			whole.Warnings = nil
+			part.Meta.Fingerprint.Hostname = o.Host
+			out = append(out, part)
+		}
+		out[i].take(o)
+		return &out[i]
+	}
+	for _, s := range whole.Series {
+		rows := map[*Run][]results.Row{}
+		var order []*Run
+		for _, row := range s.Rows {
+			r := of(row.Case.ID)
+			if rows[r] == nil {
+				order = append(order, r)
+			}
+			rows[r] = append(rows[r], row)
+		}
+		for _, r := range order {
+			part := s
+			part.Rows = rows[r]
+			r.Series = append(r.Series, part)
+		}
+	}
+	for _, s := range whole.Sentinels {
+		r := of(s.CaseID)
+		r.Sentinels = append(r.Sentinels, s)
+	}
+	for _, row := range whole.Sustained {
+		r := of(row.Case.ID)
+		r.Sustained = append(r.Sustained, row)
+	}
+	return out, nil
+}
+
+// Found are the files that a command line names.
+type Found struct {
+	// Files are in order, each once.
+	Files []string
+	// Unread are names of which nothing can be read, with the reasons.
+	Unread []Unread
+}
+
+// Unread is a file or folder that can't be read.
+type Unread struct {
+	Path string
+	Err  error
+}
+
+// Find lists the files that arguments name: files as they are, all run files and Parquet files below folders, and what patterns
+// match. Links in folders are not followed. A name that nothing matches is an error; a folder below another one that can't be read is not.
+func Find(args []string) (Found, error) {
+	var f Found
+	seen := map[string]bool{}
+	add := func(path string) {
+		if path = filepath.Clean(path); !seen[path] {
+			seen[path] = true
+			f.Files = append(f.Files, path)
+		}
+	}
+	for _, arg := range args {
+		names := []string{arg}
+		if _, err := os.Lstat(arg); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(arg, "*?[") {
+			matched, err := filepath.Glob(arg)
+			if err != nil {
+				return f, fmt.Errorf("pattern %q: %w", arg, err)
+			}
+			if len(matched) == 0 {
+				return f, fmt.Errorf("pattern %q matches no file", arg)
+			}
+			names = matched
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if err != nil {
+				return f, err
+			}
+			if !info.IsDir() {
+				add(name)
+				continue
+			}
+			before := len(f.Files)
+			unread := len(f.Unread)
+			err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+				if err != nil {
+					f.Unread = append(f.Unread, Unread{path, err})
+					if d != nil && d.IsDir() {
+						return fs.SkipDir
+					}
+					return nil
+				}
+				if ext := strings.ToLower(filepath.Ext(path)); d.Type().IsRegular() && (ext == RunFile || ext == Parquet) {
+					add(path)
+				}
+				return nil
+			})
+			if err != nil {
+				return f, err
+			}
+			if len(f.Files) == before && len(f.Unread) == unread {
+				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s", name, RunFile, Parquet)
+			}
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,458 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+// contrastLevel is the p-value from which on a card is slow in a family more than elsewhere.
+const contrastLevel = 0.01
+
+// mostWorst bounds the cases that are listed of a card.
+const mostWorst = 10
+
+// Result judges all cards. The collector may take more runs afterwards.
+func (c *Collector) Result() *Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	processes, warnings := c.arranged()
+	r := &Result{Schema: Schema, Settings: c.settings, Runs: c.runs, Processes: len(processes), Groups: []Group{}, Confounds: []Confound{}, Cards: []Card{},
+		Warnings: append(slices.Clone(c.warnings), warnings...), Unread: slices.Clone(c.unread)}
+	slices.SortFunc(r.Unread, func(a, b Unread) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason)) })
+	slices.SortFunc(r.Warnings, func(a, b rules.Warning) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+	})
+	if r.Unread == nil {
+		r.Unread = []Unread{}
+	}
+	if r.Warnings == nil {
+		r.Warnings = []rules.Warning{}
+	}
+	for _, p := range processes {
+		if at := when(p.from); !at.IsZero() && (r.From.IsZero() || at.Before(r.From)) {
+			r.From = at
+		}
+		if at := when(p.to); at.After(r.To) {
+			r.To = at
+		}
+	}
+	models := newModels(processes, c.cases, c.settings.at(c.baseline, processes))
+	var all []*answers
+	for _, m := range models {
+		all = append(all, m.ask(c.settings, c.baseline))
+	}
+	// One family over all cards of all models.
+	var p []float64
+	type of struct {
+		a    *answers
+		card int
+		best int
+	}
+	var cards []of
+	for _, a := range all {
+		for i := range a.cards {
+			x, best := a.pValue(i)
+			cards = append(cards, of{a, i, best})
+			p = append(p, x)
+		}
+	}
+	adjusted := benjaminiHochberg(p)
+	first := 0
+	for _, a := range all {
+		r.addGroups(a, first)
+		first += len(a.groups)
+	}
+	first = 0
+	at := 0
+	for _, a := range all {
+		h := a.heat()
+		for range a.cards {
+			x := cards[at]
+			card := a.card(x.card, x.best, p[at], adjusted[at], c.settings)
+			card.Group += first
+			h.Cards = append(h.Cards, len(r.Cards))
+			r.Cards = append(r.Cards, card)
+			at++
+		}
+		a.findCases(h, r.Cards[at-len(a.cards):at], c.settings)
+		r.Heat = append(r.Heat, *h)
+		first += len(a.groups)
+	}
+	r.shareHosts()
+	r.all = all
+	r.order()
+	return r
+}
+
+// at are the settings at the clock of the baseline, where there is one and no other is asked for: then both are compared at one.
+func (s Settings) at(b *Baseline, processes []*process) Settings {
+	if b == nil || s.ClockMHz > 0 || len(processes) == 0 {
+		return s
+	}
+	for i := range b.Groups {
+		if b.Groups[i].Model == processes[0].model && b.Groups[i].ClockMHz > 0 {
+			s.ClockMHz = b.Groups[i].ClockMHz
+			return s
+		}
+	}
+	return s
+}
+
+// card is the verdict on one card.
+func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
+	m := &a.cards[i]
+	last := a.processes[m.processes[len(m.processes)-1]]
+	peers := a.groups[m.group].peers
+	c := Card{Card: m.id, Host: last.host, Device: last.device, Model: a.name, Labels: last.labels, Group: m.group, Verdict: Fine, P: p, AdjustedP: adjusted,
+		Conditions: a.conditions([]int{i}), Since: a.told(i)}
+	cases := 0
+	for _, at := range m.processes {
+		c.Runs = append(c.Runs, a.processes[at].path)
+		cases = max(cases, a.start[at+1]-a.start[at])
+	}
+	c.Cases = cases
+	common, sustained := a.whole.common.cards[i], a.whole.sustained.cards[i]
+	c.Common, c.Sustained = common.interval(), sustained.interval()
+	c.Peers = common.peers
+	if peers != m.group {
+		c.Confounds = differing(a.groups[peers].factors, a.groups[m.group].factors)
+	}
+	var others []int
+	for k := range a.cards {
+		if k != i && a.sets[k] == a.sets[i] {
+			others = append(others, k)
+		}
+	}
+	c.PeerConditions = a.conditions(others)
+	if a.earlier != nil && a.earlier.common.cards[i].known {
+		x := a.earlier.common.cards[i].interval()
+		c.Earlier = &x
+	}
+	if !common.known && !sustained.known && c.Earlier == nil {
+		c.Verdict, c.Reason = Unjudged, "there is no other card of its model to compare it with"
+		return c
+	}
+	c.Loss, c.Of = c.Common, "all cases at the common clock"
+	if !common.known && c.Earlier != nil {
+		c.Loss, c.Of = *c.Earlier, "all cases at the common clock, over the same card in the baseline"
+	}
+	if best < 0 || adjusted > s.Level {
+		c.fine(a.modes[peers], a.slower[i])
+		return c
+	}
+	f := facts{common: c.Common, sustained: c.Sustained, memory: math.NaN(), rest: math.NaN(), peers: common.peers, own: c.Conditions, others: c.PeerConditions,
+		limits: limitsOf(c.Confounds, last.limits)}
+	a.place(i, a.questions[best], &f, &c)
+	if c.Loss.Mid-1 < s.Watch {
+		c.Loss, c.Of = c.Common, "all cases at the common clock"
+		c.fine(a.modes[peers], a.slower[i])
+		return c
+	}
+	c.Kind, c.Reason = f.tell(c.Loss)
+	if c.Verdict = Watch; c.Loss.Lo-1 >= s.Drain {
+		c.Verdict = Drain
+	}
+	if software := softwareOf(c.Confounds, last.limits); len(software) > 0 {
+		c.Verdict = Watch
+		c.Reason += "; confounded: " + diffText(software)
+	}
+	if c.Since != nil && c.Since.Ratio.Mid > 1 {
+		c.Reason += fmt.Sprintf("; since its run of %s", c.Since.Time.Format("2006-01-02 15:04"))
+	}
+	return c
+}
+
+// place finds out in which cases and in which time a card is slow, given the question that tells most.
+func (a *answers) place(i int, q question, f *facts, c *Card) {
+	common, sustained := a.whole.common.cards[i], a.whole.sustained.cards[i]
+	if q.earlier {
+		c.Loss, c.Of = q.effects.cards[i].interval(), "all cases at the common clock, over the same card in the baseline"
+		f.common, f.against = c.Loss, "as it was in the baseline"
+		if !q.sustained {
+			f.sustained = rules.Interval{}
+		} else {
+			f.sustained, f.common = c.Loss, a.earlier.common.cards[i].interval()
+			c.Of = "all cases in sustained time, over the same card in the baseline"
+		}
+		return
+	}
+	if q.link {
+		f.link = true
+		c.Loss, c.Of = q.effects.cards[i].interval(), "copies from the host"
+		return
+	}
+	// More of it in sustained time than at the common clock: the clock.
+	if sustained.known && sustained.dev-math.Max(0, common.dev) > math.Max(0, common.dev) && (q.sustained || sustained.p < common.p) {
+		c.Loss, c.Of = sustained.interval(), "all cases in sustained time"
+		return
+	}
+	// The widest family that is slow by itself explains it.
+	for k, other := range a.questions {
+		if other.family < 0 {
+			continue
+		}
+		x := other.effects.cards[i]
+		family := a.families[other.family]
+		many := 1.0
+		if !family.memory {
+			many = float64(len(a.families))
+		}
+		if !x.known || x.dev <= 0 || x.p*many > contrastLevel {
+			continue
+		}
+		own, rest := a.inFamily(other.family).cards[i], a.outside(other.family, i)
+		if !own.known || own.dev <= 0 || rest > own.dev/2 {
+			continue
+		}
+		// Where memory binds and one kernel both explain it, the one that does so more clearly does.
+		if family.memory && a.clearer(i, k) {
+			continue
+		}
+		c.Loss = own.interval()
+		if family.memory {
+			f.memory, f.rest = own.dev, rest
+			c.Of = "cases in which memory binds, at the common clock"
+		} else {
+			f.family = family.name
+			c.Of = family.name + " at the common clock"
+		}
+		return
+	}
+}
+
+// clearer says whether a card stands out far more in a kernel, by how far its other cases do not, than where memory binds.
+func (a *answers) clearer(card, memory int) bool {
+	m := a.questions[memory]
+	for _, q := range a.questions {
+		if q.family < 0 || a.families[q.family].memory {
+			continue
+		}
+		x := q.effects.cards[card]
+		if x.known && x.dev > 0 && x.p*float64(len(a.families)) < contrastLevel && x.dev > 1.5*m.effects.cards[card].dev {
+			return true
+		}
+	}
+	return false
+}
+
+// fine words the verdict on a card that is not named. One of the slower mode is to be watched.
+func (c *Card) fine(modes *Modes, slower bool) {
+	c.Verdict = Fine
+	if slower && modes != nil {
+		c.Verdict, c.Kind = Watch, Mode
+		c.Loss, c.Of = rules.Interval{Lo: modes.Ratio, Mid: modes.Ratio, Hi: modes.Ratio}, "the slower mode over the faster one"
+		c.Reason = fmt.Sprintf("one of %d cards that take %s longer than %d others of the same model and software", modes.Slower, shareText(modes.Ratio-1), modes.Faster)
+		if modes.With != "" {
+			c.Reason += "; what goes with it: " + modes.With
+		}
+		return
+	}
+	peers := fmt.Sprintf("its %d peers", c.Peers)
+	if c.Peers == 1 {
+		peers = "its peer"
+	}
+	if c.Peers == 0 {
+		peers = "itself in the baseline"
+	}
+	c.Reason = "like " + peers
+	if c.Since != nil {
+		word := "slower"
+		if c.Since.Ratio.Mid < 1 {
+			word = "faster"
+		}
+		c.Reason += fmt.Sprintf("; %s than itself before %s, by %s", word, c.Since.Time.Format("2006-01-02 15:04"), shareText(math.Abs(c.Since.Ratio.Mid-1)))
+	}
+}
+
+// interval is the ratio with bounds of 95 % confidence; zero where it is not known.
+func (e effect) interval() rules.Interval {
+	if !e.known {
+		return rules.Interval{}
+	}
+	half := quantile(0.025, math.Max(1, e.df)) * e.se
+	return rules.Interval{Lo: math.Exp(e.dev - half), Mid: math.Exp(e.dev), Hi: math.Exp(e.dev + half)}
+}
+
+// conditions are medians over the present processes of cards.
+func (a *answers) conditions(cards []int) Conditions {
+	var clock, power, temp, throttled, read, link []float64
+	reasons := map[string]float64{}
+	n := 0.0
+	for _, c := range cards {
+		for _, p := range a.cards[c].processes {
+			if !a.used[p] {
+				continue
+			}
+			n++
+			x := a.processes[p].conditions
+			throttled = append(throttled, x.Throttled)
+			for _, q := range []struct {
+				to *[]float64
+				v  float64
+			}{{&clock, x.ClockMHz}, {&power, x.PowerW}, {&temp, x.TempC}, {&read, x.ReadBandwidth}, {&link, x.LinkBandwidth}} {
+				if q.v > 0 {
+					*q.to = append(*q.to, q.v)
+				}
+			}
+			for reason, share := range x.Reasons {
+				reasons[reason] += share
+			}
+		}
+	}
+	of := func(v []float64) float64 {
+		if len(v) == 0 {
+			return 0
+		}
+		return median(v)
+	}
+	out := Conditions{ClockMHz: of(clock), PowerW: of(power), TempC: of(temp), Throttled: of(throttled), ReadBandwidth: of(read), LinkBandwidth: of(link)}
+	for reason, sum := range reasons {
+		if out.Reasons == nil {
+			out.Reasons = map[string]float64{}
+		}
+		out.Reasons[reason] = sum / n
+	}
+	return out
+}
+
+// addGroups adds a model's groups and how they differ. first is the index that its first one gets.
+func (r *Result) addGroups(a *answers, first int) {
+	reference := 0
+	for g := range a.groups {
+		x := &a.groups[g]
+		hosts, processes := map[int]bool{}, 0
+		cases := make([]bool, len(a.cases))
+		for _, c := range x.cards {
+			hosts[a.cards[c].host] = true
+			for _, p := range a.cards[c].processes {
+				processes++
+				for _, n := range a.caseOf[a.start[p]:a.start[p+1]] {
+					cases[n] = true
+				}
+			}
+		}
+		n := 0
+		for _, has := range cases {
+			if has {
+				n++
+			}
+		}
+		out := Group{Model: a.name, Factors: x.factors, Peers: first + x.peers, Cards: len(x.cards), Hosts: len(hosts), Processes: processes, Cases: n,
+			SustainedOf: a.sustainedOf, Common: a.whole.common.parts, Sustained: a.whole.sustained.parts, Drift: a.whole.common.drift,
+			SustainedDrift: a.whole.sustained.drift, Modes: a.modes[g]}
+		if out.Factors == nil {
+			out.Factors = []results.Factor{}
+		}
+		if a.clocked {
+			out.ClockMHz = math.Round(math.Exp(a.clock)*1000) / 1000
+		}
+		r.Groups = append(r.Groups, out)
+		if len(x.cards) > len(a.groups[reference].cards) {
+			reference = g
+		}
+	}
+	for g := range a.groups {
+		if g != reference {
+			c := a.confound(g, reference)
+			c.Group, c.Against = first+g, first+reference
+			r.Confounds = append(r.Confounds, c)
+		}
+	}
+}
+
+// confound compares two groups of a model.
+func (a *answers) confound(g, against int) Confound {
+	out := Confound{Factors: differing(a.groups[against].factors, a.groups[g].factors), P: 1}
+	if out.Factors == nil {
+		out.Factors = []results.FactorDiff{}
+	}
+	between := func(s *surface, e *effects) (rules.Interval, float64) {
+		// The middle over cases of how far the centres lie apart; of a group that has none, of its cards.
+		mine, theirs := a.groups[g], a.groups[against]
+		shift := 0.0
+		if mine.peers == g {
+			var v []float64
+			for c := range a.cases {
+				if x := s.centre[g][c] - s.centre[against][c]; x == x {
+					v = append(v, x)
+				}
+			}
+			if len(v) == 0 {
+				return rules.Interval{}, 1
+			}
+			shift = middleHalf(v)
+		}
+		var devs []float64
+		for _, c := range mine.cards {
+			if x := e.cards[c]; x.known {
+				devs = append(devs, x.dev)
+			}
+		}
+		if len(devs) == 0 {
+			return rules.Interval{}, 1
+		}
+		x := shift + median(devs)
+		spread := usualCards * usualCards
+		if c := e.parts.Card; c != nil {
+			spread = *c * *c
+		}
+		if h := e.parts.Host; h != nil {
+			spread += *h * *h
+		}
+		freedom := math.Max(priorCards, float64(e.parts.Cards-1))
+		se := math.Sqrt(spread * (1/float64(len(mine.cards)) + 1/float64(len(theirs.cards))))
+		half := quantile(0.025, freedom) * se
+		return rules.Interval{Lo: math.Exp(x - half), Mid: math.Exp(x), Hi: math.Exp(x + half)}, math.Min(1, 2*upperP(math.Abs(x)/se, freedom))
+	}
+	out.Ratio, out.P = between(a.common, a.whole.common)
+	out.Sustained, _ = between(a.sustainedS, a.whole.sustained)
+	return out
+}
+
+// shareHosts marks slow cards of hosts all of whose cards are slow.
+func (r *Result) shareHosts() {
+	named, cards := map[string]int{}, map[string]int{}
+	for _, c := range r.Cards {
+		cards[c.Host]++
+		if (c.Verdict == Drain || c.Verdict == Watch) && c.Kind != Mode {
+			named[c.Host]++
+		}
+	}
+	for i := range r.Cards {
+		c := &r.Cards[i]
+		if n := named[c.Host]; n > 1 && n == cards[c.Host] && c.Kind != Mode {
+			c.SharedByHost = true
+			c.Reason += fmt.Sprintf("; so are all %d cards of %s", n, strings.TrimSpace(c.Host))
+		}
+	}
+}
+
+// order puts the cards that are to be drained first, the slowest of each verdict before the others.
+func (r *Result) order() {
+	rank := map[Verdict]int{Drain: 0, Watch: 1, Unjudged: 2, Fine: 3}
+	order := make([]int, len(r.Cards))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		a, b := &r.Cards[x], &r.Cards[y]
+		return cmp.Or(rank[a.Verdict]-rank[b.Verdict], cmp.Compare(b.Loss.Mid, a.Loss.Mid), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Card, b.Card))
+	})
+	place := make([]int, len(order))
+	cards := make([]Card, len(order))
+	for to, from := range order {
+		place[from], cards[to] = to, r.Cards[from]
+	}
+	r.Cards = cards
+	for h := range r.Heat {
+		for k, i := range r.Heat[h].Cards {
+			r.Heat[h].Cards[k] = place[i]
+		}
+	}
+}
