@@ -17,7 +17,7 @@ if [[ $server == *:* ]]; then server="[$server]"; fi
 # The first process of a container is ended by no signal that it does not handle.
 trap 'kill $(jobs -p) 2>/dev/null; exit 0' TERM
 
-reason=$("${GEMMAUDIT:-gemmaudit}" check -q "$@")
+reason=$("${GEMMAUDIT:-gemmaudit}" check -q --reason "$@")
 case $? in
   0) status=False word=LikeItsPeers ;;
   1) status=True word=SlowerThanItsPeers ;;

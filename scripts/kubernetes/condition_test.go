@@ -66,7 +66,7 @@ func TestCondition(t *testing.T) {
 				t.Errorf("removed, it ends with %v", err)
 			}
 			given, err := os.ReadFile(lines)
-			if err != nil || string(given) != "check -q --device=cpu --baseline=/fleet/base line.json\n" {
+			if err != nil || string(given) != "check -q --reason --device=cpu --baseline=/fleet/base line.json\n" {
 				t.Errorf("gemmaudit was given %q, %v", given, err)
 			}
 		})

@@ -29,8 +29,8 @@ fi
 flock -w 120 "$lock" || exit 0
 if [[ -n $(find "$STATE/fit" -mmin "-$EVERY" -print 2>/dev/null) ]]; then exit 0; fi
 
-# The reason is the one line that is printed; a prolog has a minute or so.
-reason=$(timeout -k 5 100 "$GEMMAUDIT" check -q --budget "$BUDGET" --baseline "$BASELINE" "${CHECK[@]}" 2>"$STATE/check.log")
+# A prolog has a minute or so.
+reason=$(timeout -k 5 100 "$GEMMAUDIT" check -q --reason --budget "$BUDGET" --baseline "$BASELINE" "${CHECK[@]}" 2>/dev/null)
 code=$?
 case $code in
   0)
@@ -39,13 +39,13 @@ case $code in
     ;;
   1) ;;
   *)
-    log "$node: no verdict, exit code $code: $(tail -n 1 -- "$STATE/check.log")"
+    log "$node: no verdict, exit code $code: $reason"
     exit 0
     ;;
 esac
 
 rm -f -- "$STATE/fit"
-# Of a line for people, what scontrol prints as it is.
+# What scontrol takes and prints as it is.
 reason="gemmaudit: $(head -n 1 <<<"$reason" | tr -c '[:alnum:] .,:;%+()/=_-' ' ' | cut -c 1-200)"
 drained=$(sinfo --noheader --states=drain --Node --format='%N|%E' | sort -u | grep -c '|gemmaudit: ')
 if ((drained >= MOST_DRAINED)); then
