@@ -219,7 +219,59 @@ func (n night) whole(before map[string][]results.Sample) {
 	}
 }
 
-// prologDrains has the prolog check a node that is slow and one that is not.
+// prologDrains has jobs begin on a node with a slow card, on one that is fit, and on one whose check comes to no verdict.
 func (c *cluster) prologDrains() {
-	c.t.Skip("check")
+	t := c.t
+	const known = "clock:9:1800"
+	baseline := fleetOf(t, c.dir, 3, known, "--device", "cuda:all", "--shape", "n256k256,n512k256", "--batch", "8:128:8", "--dtype", "fp32", "--rounds", "7")
+	program, err := exec.LookPath("gemmaudit-cards")
+	c.check(err)
+	c.write("cards", `#!/bin/bash
+echo "$SLURMD_NODENAME" >>'`+c.path("checked")+`'
+[[ $SLURMD_NODENAME != n4 ]] || set -- "$@" --baseline nothing.json
+CARDS="`+known+`$([[ $SLURMD_NODENAME != n3 ]] || echo ' slow:1:1.2')" exec '`+program+`' "$@"
+`, 0o755)
+	c.write("check.env", strings.Join([]string{"GEMMAUDIT='" + c.path("cards") + "'", "BASELINE='" + baseline + "'", "CHECK=(--device cuda:all)", "STATE='" + c.dir + "'/checks/$SLURMD_NODENAME"}, "\n"), 0o600)
+	prolog, err := filepath.Abs("../../scripts/slurm/prolog.sh")
+	c.check(err)
+	c.write("check", "#!/bin/bash\nGEMMAUDIT_CHECK_ENV='"+c.path("check.env")+"' exec '"+prolog+"'\n", 0o755)
+	defer os.Remove(c.path("check"))
+	begin := func(node string) string {
+		return strings.TrimSpace(c.must("sbatch", "--parsable", "--nodelist="+node, "--output=/dev/null", "--wrap=touch '"+c.path("began-"+node)+"'"))
+	}
+	began := func(node string) bool {
+		_, err := os.Stat(c.path("began-" + node))
+		return err == nil
+	}
+	refused := begin("n3")
+	for _, node := range []string{"n1", "n4"} {
+		begin(node)
+		c.within(slurmLimit, "a job on "+node, func() bool { return began(node) })
+	}
+	var state string
+	c.within(slurmLimit, "n3 to be drained", func() bool {
+		state = c.must("scontrol", "show", "node", "n3")
+		return strings.Contains(state, "DRAIN")
+	})
+	if !strings.Contains(state, "Reason=gemmaudit: ") || !strings.Contains(state, "is not fit: cuda:1 ") || began("n3") {
+		t.Errorf("n3 is drained, a job began there: %v:\n%s", began("n3"), state)
+	}
+	c.must("scancel", refused)
+	// A node that was fit some minutes ago is not checked again, nor does a settings file count that others could have written.
+	c.check(os.Remove(c.path("began-n1")))
+	begin("n1")
+	c.within(slurmLimit, "another job on n1", func() bool { return began("n1") })
+	c.check(os.Chmod(c.path("check.env"), 0o666))
+	begin("n2")
+	c.within(slurmLimit, "a job on n2", func() bool { return began("n2") })
+	checked, err := os.ReadFile(c.path("checked"))
+	c.check(err)
+	if n := strings.Count(string(checked), "n1"); n != 1 || strings.Contains(string(checked), "n2") {
+		t.Errorf("the nodes that were checked are %q, expected n1 once and n2 never", checked)
+	}
+	for _, node := range []string{"n1", "n2", "n4"} {
+		if state := c.must("scontrol", "show", "node", node); strings.Contains(state, "DRAIN") {
+			t.Errorf("%s is drained:\n%s", node, state)
+		}
+	}
 }
