@@ -222,7 +222,7 @@ func moveInto(from, to string) error {
 			return err
 		}
 	}
-	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "report.md", "index.html"} {
+	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "fleet.json", "cards.csv", "report.md", "index.html"} {
 		err := os.Rename(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -230,15 +231,23 @@ func (c *columns) write(w *bufio.Writer) error {
 		if binary.Size(a.values) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "<script type=\"text/plain\" id=\"column-%s\" data-kind=\"%s\">", a.name, a.kind)
-		encoder := base64.NewEncoder(base64.StdEncoding, w)
-		if err := binary.Write(encoder, binary.LittleEndian, a.values); err != nil {
+		if err := writeColumn(w, a.name, a.kind, a.values); err != nil {
 			return err
 		}
-		if err := encoder.Close(); err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "</script>\n")
 	}
 	return nil
+}
+
+// writeColumn writes numbers as an element that no browser runs. kind is the name of the typed array that they are.
+func writeColumn(w io.Writer, name, kind string, values any) error {
+	fmt.Fprintf(w, "<script type=\"text/plain\" id=\"column-%s\" data-kind=\"%s\">", name, kind)
+	encoder := base64.NewEncoder(base64.StdEncoding, w)
+	if err := binary.Write(encoder, binary.LittleEndian, values); err != nil {
+		return err
+	}
+	if err := encoder.Close(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "</script>\n")
+	return err
 }

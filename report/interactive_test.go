@@ -22,7 +22,7 @@ func TestPageFiles(t *testing.T) {
 		if text == "" || strings.Contains(text, "</script") || strings.Contains(text, "</style") {
 			t.Errorf("%s is empty or ends its element", name)
 		}
-		if name != "page.html" && strings.Count(pagePolicy(), "'sha256-") != len(pageStyles)+len(pageScripts) {
+		if name != "page.html" && strings.Count(runKit.policy(), "'sha256-") != len(pageStyles)+len(pageScripts) {
 			t.Error("not every file is in the policy")
 		}
 	}

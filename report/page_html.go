@@ -18,11 +18,18 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// The files of a page, in the order in which a browser reads them. All scripts share one scope: what
+// pageKit is the files of a page, in the order in which a browser reads them. All scripts share one scope: what
 // one declares, those behind it see.
+type pageKit struct {
+	styles, scripts []string
+	body            string // its elements
+}
+
+var runKit = pageKit{pageStyles, pageScripts, "page.html"}
+
 var (
 	pageStyles  = []string{"uplot/uPlot.min.css", "page.css", "print.css"}
-	pageScripts = []string{"uplot/uPlot.iife.min.js", "data.js", "state.js", "draw.js", "heatmap.js", "lines.js", "samples.js", "findings.js", "main.js"}
+	pageScripts = []string{"uplot/uPlot.iife.min.js", "base.js", "data.js", "state.js", "draw.js", "heatmap.js", "lines.js", "samples.js", "findings.js", "main.js"}
 )
 
 // pageFile is the text of an embedded file. It stands in an element of HTML, which nothing in it may end.
@@ -34,15 +41,15 @@ func pageFile(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// pagePolicy is the content security policy of a page: it runs its own scripts and styles, told by their
+// policy is the content security policy of a page: it runs its own scripts and styles, told by their
 // hashes, and nothing else, and loads nothing.
-func pagePolicy() string {
+func (k pageKit) policy() string {
 	var b strings.Builder
 	b.WriteString("default-src 'none'; base-uri 'none'; form-action 'none'")
 	for _, kind := range []struct {
 		name  string
 		files []string
-	}{{"style-src", pageStyles}, {"script-src", pageScripts}} {
+	}{{"style-src", k.styles}, {"script-src", k.scripts}} {
 		b.WriteString("; " + kind.name)
 		for _, name := range kind.files {
 			sum := sha256.Sum256([]byte(pageFile(name)))
@@ -54,11 +61,14 @@ func pagePolicy() string {
 
 // html writes the page as one document, which needs no other file. What data holds is drawn by its
 // scripts; the sections that say the same in another form are left out.
-func (p *page) html(out io.Writer, data *interactive) error {
+func (p *page) html(out io.Writer, data *interactive) error { return p.with(out, runKit, data.write) }
+
+// with writes the page with the files of a kit and data for its scripts.
+func (p *page) with(out io.Writer, kit pageKit, data func(*bufio.Writer) error) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n", generatorMark)
-	fmt.Fprintf(w, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<title>%s</title>\n", pagePolicy(), forHTML(p.title))
-	for _, name := range pageStyles {
+	fmt.Fprintf(w, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<title>%s</title>\n", kit.policy(), forHTML(p.title))
+	for _, name := range kit.styles {
 		fmt.Fprintf(w, "<style>%s</style>\n", pageFile(name))
 	}
 	fmt.Fprintf(w, "</head>\n<body>\n<header>\n<h1>%s</h1>\n", forHTML(p.title))
@@ -69,17 +79,17 @@ func (p *page) html(out io.Writer, data *interactive) error {
 		}
 		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.Text))
 	}
-	fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile("page.html"))
+	fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile(kit.body))
 	for _, s := range p.sections {
 		if !s.instead {
 			s.html(w)
 		}
 	}
 	fmt.Fprintf(w, "</main>\n")
-	if err := data.write(w); err != nil {
+	if err := data(w); err != nil {
 		return err
 	}
-	for _, name := range pageScripts {
+	for _, name := range kit.scripts {
 		fmt.Fprintf(w, "<script>%s</script>\n", pageFile(name))
 	}
 	fmt.Fprintf(w, "</body>\n</html>\n")

@@ -84,6 +84,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newDiffCommand(a),
 		newHistoryCommand(a),
 		newCheckCommand(a),
+		newFleetCommand(a),
 		newTableCommand(a),
 		newRulesCommand(a),
 		newExplainCommand(a),

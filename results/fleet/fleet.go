@@ -160,22 +160,20 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 	for _, o := range origins {
 		byID[o.ID] = o
 	}
-	var out []Run
-	at := map[place]int{}
+	var parts []*Run
+	at := map[place]*Run{}
 	of := func(caseID int64) *Run {
 		o := byID[from[caseID]]
 		p := placeOf(o)
-		i, ok := at[p]
-		if !ok {
-			i = len(out)
-			at[p] = i
-			part := Run{Path: whole.Path, Meta: whole.Meta, Cards: map[string]string{}, Warnings: whole.Warnings}
+		part := at[p]
+		if part == nil {
+			part = &Run{Path: whole.Path, Meta: whole.Meta, Cards: map[string]string{}, Warnings: whole.Warnings}
 			whole.Warnings = nil
 			part.Meta.Fingerprint.Hostname = o.Host
-			out = append(out, part)
+			at[p], parts = part, append(parts, part)
 		}
-		out[i].take(o)
-		return &out[i]
+		part.take(o)
+		return part
 	}
 	for _, s := range whole.Series {
 		rows := map[*Run][]results.Row{}
@@ -200,6 +198,10 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 	for _, row := range whole.Sustained {
 		r := of(row.Case.ID)
 		r.Sustained = append(r.Sustained, row)
+	}
+	out := make([]Run, len(parts))
+	for i, part := range parts {
+		out[i] = *part
 	}
 	return out, nil
 }

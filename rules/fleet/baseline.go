@@ -239,8 +239,8 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		c.Reason = "the baseline has none of its cases"
 		return c
 	}
-	common, commonP := g.stands(x.common.level(), g.Common, g.Cards)
-	sustained, sustainedP := g.stands(x.sustained.level(), g.Sustained, g.Cards)
+	common, commonP := g.stands(x.common.level(), g.Common, g.Cards, ofCommon)
+	sustained, sustainedP := g.stands(x.sustained.level(), g.Sustained, g.Cards, ofSustained)
 	c.Common, c.Sustained = common, sustained
 	for _, m := range g.Members {
 		if m.Card == p.card && m.Common > 0 {
@@ -249,7 +249,7 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		}
 	}
 	f := facts{common: common, sustained: sustained, memory: x.memory.level(), rest: x.rest.level(), peers: g.Cards, own: p.conditions, others: g.Conditions,
-		limits: limitsOf(c.Confounds, p.limits), against: "in the baseline"}
+		limits: limitsOf(c.Confounds, p.limits), against: fmt.Sprintf("the %d cards of the baseline", g.Cards)}
 	loss := common
 	if sustainedP < commonP && sustained.Mid > common.Mid {
 		loss = sustained
@@ -265,7 +265,7 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		}
 	}
 	if c.Verdict == Fine {
-		c.Reason = fmt.Sprintf("like the %d cards %s", g.Cards, f.against)
+		c.Reason = fmt.Sprintf("like %s", f.against)
 		return c
 	}
 	c.Kind, c.Reason = f.tell(loss)
@@ -322,17 +322,18 @@ func (g *BaselineGroup) compare(p *process, keys []caseKey) compared {
 
 // deviation is the standard deviation of one process of one card among others, with degrees of freedom; what a baseline of few
 // cards does not tell is what is usual.
-func (c Components) deviation() (sd, freedom float64) {
+func (c Components) deviation(before belief) (sd, freedom float64) {
 	variance := 0.0
 	if c.Host != nil {
 		variance += *c.Host * *c.Host
 	}
-	card, n := usualCards*usualCards, 0.0
+	squares, n := 0.0, 0.0
 	if c.Card != nil && c.Cards > 1 {
 		n = float64(c.Cards - 1)
-		card = (*c.Card**c.Card*n + priorCards*card) / (n + priorCards)
+		squares = *c.Card * *c.Card * n
 	}
-	return math.Sqrt(variance + card + c.process()), n + priorCards
+	card, freedom := before.steadied(squares, n)
+	return math.Sqrt(variance + card + c.process()), freedom
 }
 
 // process is the variance between processes, what is usual where it is not known.
@@ -345,11 +346,11 @@ func (c Components) process() float64 {
 }
 
 // stands is how one level of a process stands among a baseline's cards.
-func (g *BaselineGroup) stands(y float64, c Components, cards int) (rules.Interval, float64) {
+func (g *BaselineGroup) stands(y float64, c Components, cards int, before belief) (rules.Interval, float64) {
 	if y != y {
 		return rules.Interval{}, 1
 	}
-	sd, freedom := c.deviation()
+	sd, freedom := c.deviation(before)
 	p := upperP(y/(sd*math.Sqrt(1+1/math.Max(1, float64(cards)))), freedom)
 	half := quantile(0.025, freedom) * math.Sqrt(c.process()+sd*sd/math.Max(1, float64(cards)))
 	return rules.Interval{Lo: math.Exp(y - half), Mid: math.Exp(y), Hi: math.Exp(y + half)}, p

@@ -106,6 +106,9 @@ func (c *Collector) Add(run runs.Run) {
 	}
 }
 
+// defaults is the configuration under which levels are taken: it says nothing of verdicts.
+var defaults = sync.OnceValue(rules.Default)
+
 // reduced is a process whose cases have no numbers yet.
 type reduced struct {
 	process *process
@@ -131,7 +134,7 @@ func reduce(run runs.Run) []reduced {
 	var out []reduced
 	place := map[string]int{}
 	state := map[string]*telling{}
-	for _, level := range rules.CaseLevels(data, rules.Default()) {
+	for _, level := range rules.CaseLevels(data, defaults()) {
 		device := level.Series.Device
 		at, ok := place[device]
 		if !ok {
@@ -160,6 +163,10 @@ func reduce(run runs.Run) []reduced {
 	return out
 }
 
+// firmware are versions that come with a card and change no time by themselves, or that the driver names too. They make no group, but
+// are looked at where cards fall into two.
+var firmware = map[string]bool{"microcode": true, "vbios": true, "nvml": true, "cuda driver api": true}
+
 // newProcess is what a run says of one of its devices.
 func newProcess(run runs.Run, device string) *process {
 	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created, limits: map[string]bool{}, machine: map[string]string{}}
@@ -175,6 +182,10 @@ func newProcess(run runs.Run, device string) *process {
 		p.card = spec.UUID
 		for _, named := range []map[string]string{spec.Versions, spec.Settings} {
 			for _, name := range slices.Sorted(maps.Keys(named)) {
+				if firmware[name] {
+					p.machine[name] = named[name]
+					continue
+				}
 				p.factors = append(p.factors, results.Factor{Name: name, Value: named[name]})
 			}
 		}

@@ -14,16 +14,15 @@ const (
 	// between processes on one card: a few tenths of a per cent on cards of data centres.
 	usualCards, usualProcesses = 0.0035, 0.002
 	// priorCards and priorProcesses are what they count for.
-	priorCards, priorProcesses = 8, 2
+	priorCards, priorProcesses = 12, 2
+	// usualSustained is between cards in sustained time, where the clocks that they reach differ too, and counts for priorSustained.
+	usualSustained, priorSustained = 0.006, 6
 	// leastDeviation is the least standard deviation that is believed, as a share of the time.
 	leastDeviation = 0.0003
 	// strayProcess is from how many standard deviations between processes on a process has no say in them.
 	strayProcess = 4
 	// mostSegments bounds the pieces of the line that a fleet's drift is.
 	mostSegments = 8
-	// slopePrice is what a slope costs in the choice of a line, in units of the Bayesian criterion's own price: most fleets don't drift,
-	// and a slope that is none takes from what is known of cards.
-	slopePrice = 2
 	// unitsPerSegment is how many processes a piece takes at least.
 	unitsPerSegment = 6
 )
@@ -58,9 +57,17 @@ type effect struct {
 	peers int
 }
 
+// belief is a standard deviation between cards before anything is known, with the degrees of freedom that it counts for.
+type belief struct{ usual, weight float64 }
+
+var (
+	ofCommon    = belief{usualCards, priorCards}
+	ofSustained = belief{usualSustained, priorSustained}
+)
+
 // separate takes levels of n cards apart. sets is the number of sets of peers. Levels that are not numbers are left out.
-func separate(levels []level, cards, sets int) *effects {
-	s := newSeparation(levels, cards, sets)
+func separate(levels []level, cards, sets int, before belief) *effects {
+	s := newSeparation(levels, cards, sets, before)
 	if len(s.used) == 0 {
 		return &effects{cards: make([]effect, cards), rest: nans(len(levels)), centre: nans(sets)}
 	}
@@ -84,6 +91,7 @@ func nans(n int) []float64 {
 
 // separation is levels made ready.
 type separation struct {
+	before  belief
 	levels  []level
 	cards   int
 	sets    int
@@ -92,8 +100,8 @@ type separation struct {
 	present []int   // cards that have some
 }
 
-func newSeparation(levels []level, cards, sets int) *separation {
-	s := &separation{levels: levels, cards: cards, sets: sets, of: make([][]int, cards)}
+func newSeparation(levels []level, cards, sets int, before belief) *separation {
+	s := &separation{before: before, levels: levels, cards: cards, sets: sets, of: make([][]int, cards)}
 	for i, l := range levels {
 		if math.IsNaN(l.y) || math.IsInf(l.y, 0) {
 			continue
@@ -178,7 +186,7 @@ func (s *separation) fit(knots []float64) *fitted {
 	for _, c := range s.present {
 		f.peer[c] = true
 	}
-	f.process, f.between = usualProcesses*usualProcesses, usualCards*usualCards
+	f.process, f.between = usualProcesses*usualProcesses, s.before.usual*s.before.usual
 	for range fitRounds {
 		if len(f.line.slopes) > 0 {
 			s.slopes(f)
@@ -346,15 +354,14 @@ func (s *separation) spread(f *fitted) {
 	for i, far := range outliers(about) {
 		f.peer[s.present[i]] = !far
 	}
-	f.between, _ = steadied(s.between(f))
+	f.between, _ = s.before.steadied(s.between(f))
 	f.between = math.Max(f.between-f.process*s.meanInverse(f), leastDeviation*leastDeviation)
 }
 
 // steadied is a variance of so many degrees of freedom together with what is believed beforehand. That counts for less the more the
 // cards contradict it: cards that scatter more than usual are taken at their word.
-func steadied(squares, freedom float64) (variance, all float64) {
-	usual := usualCards * usualCards
-	prior := float64(priorCards)
+func (b belief) steadied(squares, freedom float64) (variance, all float64) {
+	usual, prior := b.usual*b.usual, b.weight
 	if freedom > 0 {
 		ratio := math.Min(1, usual*freedom/squares)
 		prior *= ratio * ratio
@@ -432,7 +439,7 @@ func (s *separation) cost(f *fitted) float64 {
 		sum += (n - 1) * math.Log(f.process)
 		rows += n - 1
 	}
-	return sum + slopePrice*float64(len(f.line.slopes))*math.Log(rows)
+	return sum + float64(len(f.line.slopes))*math.Log(rows)
 }
 
 // result says of each card how it stands beside the others.
@@ -452,7 +459,7 @@ func (s *separation) result(f *fitted) *effects {
 			n, sum = n-1, sum-f.means[c]
 			squares, freedom = s.without(f, c, all, allN)
 		}
-		variance, freedom := steadied(squares, freedom)
+		variance, freedom := s.before.steadied(squares, freedom)
 		if n < 1 || math.IsNaN(f.centre[set]) {
 			continue
 		}

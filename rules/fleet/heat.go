@@ -58,6 +58,9 @@ func (a *answers) cells(s *surface, whole *effects) [][]float32 {
 	return out
 }
 
+// leastColumn is how many cards it takes to tell how they scatter in one case.
+const leastColumn = 4
+
 // priorCases is what the usual scatter of a model's cases counts for in that of one case, in degrees of freedom.
 const priorCases = 6
 
@@ -73,7 +76,7 @@ func (a *answers) findCases(h *Heat, cards []Card, s Settings) {
 				column = append(column, x)
 			}
 		}
-		if spread[i] = math.NaN(); len(column) >= leastPeers {
+		if spread[i] = math.NaN(); len(column) >= leastColumn {
 			spread[i] = math.Max(scale(column), leastDeviation)
 			spreads = append(spreads, spread[i])
 		}

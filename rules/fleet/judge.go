@@ -173,7 +173,7 @@ func (a *answers) place(i int, q question, f *facts, c *Card) {
 	common, sustained := a.whole.common.cards[i], a.whole.sustained.cards[i]
 	if q.earlier {
 		c.Loss, c.Of = q.effects.cards[i].interval(), "all cases at the common clock, over the same card in the baseline"
-		f.common, f.against = c.Loss, "as it was in the baseline"
+		f.common, f.against = c.Loss, "itself in the baseline"
 		if !q.sustained {
 			f.sustained = rules.Interval{}
 		} else {

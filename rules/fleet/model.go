@@ -11,7 +11,7 @@ import (
 
 const (
 	// leastPeers is how many cards a group takes for its cards to be compared with each other.
-	leastPeers = 4
+	leastPeers = 2
 	// clockStep is what a common clock is rounded to, in MHz.
 	clockStep = 50
 	// clockDoubt is by how much β may be off, as far as a card's clock is from the common one: a card that is throttled to half its

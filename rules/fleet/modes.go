@@ -11,10 +11,10 @@ import (
 const (
 	// leastMode is how many cards a mode takes, and modeShare which share of all: fewer are outliers.
 	leastMode, modeShare = 3, 0.2
-	// modeGap is how far apart the centres of two modes lie at least, in standard deviations within them, where there are very
-	// many cards; modeFew is added over the number of cards. Of normal cards that are divided where they come apart best, fewer than one fleet in
-	// a hundred passes: see TestModesByChance.
-	modeGap, modeFew = 4.2, 45.0
+	// leastGap is how far apart the centres of two modes lie at least, in standard deviations within them: cards that are
+	// spread evenly come apart by 3.5. Of few normal cards, divided where they come apart best, three fleets in a thousand come apart by
+	// fewGap and manyCards over their number: see TestModesByChance.
+	leastGap, fewGap, manyCards = 4.2, 3.0, 40.0
 	// leastModeRatio is the least ratio of times between modes that is worth saying.
 	leastModeRatio = 0.005
 )
@@ -46,7 +46,7 @@ func split(v []float64) (border, ratio float64, ok bool) {
 	}
 	gap := (sum[n]-sum[at])/float64(n-at) - sum[at]/float64(at)
 	sd := math.Max(math.Sqrt(math.Max(0, best)/float64(n-2)), leastDeviation)
-	if gap/sd < modeGap+modeFew/float64(n) || gap < math.Log1p(leastModeRatio) {
+	if gap/sd < math.Max(leastGap, fewGap+manyCards/float64(n)) || gap < math.Log1p(leastModeRatio) {
 		return 0, 0, false
 	}
 	return (s[at-1] + s[at]) / 2, math.Exp(gap), true

@@ -7,11 +7,11 @@ import (
 // What each question gets of the level. Most goes to the one that nearly every slow card answers: cards in a fleet of eight have few peers
 // to be told from.
 const (
-	commonShare    = 0.65
-	sustainedShare = 0.15
-	memoryShare    = 0.08
-	familyShare    = 0.09
-	linkShare      = 0.03
+	commonShare    = 0.7
+	sustainedShare = 0.2
+	memoryShare    = 0.04
+	familyShare    = 0.04
+	linkShare      = 0.02
 	// earlierShare is what the comparison with a baseline gets of all, where there is one: half for each kind of time.
 	earlierShare = 0.3
 )
@@ -140,8 +140,8 @@ func every(int32) bool { return true }
 // askWhole takes the levels of all cases apart.
 func (a *answers) askWhole() {
 	common := a.doubtful(a.levelsOf(func(p int) float64 { return a.levelOf(a.common, p, every, 1) }))
-	a.whole.common = separate(common, len(a.cards), a.setCount)
-	a.whole.sustained = separate(a.levelsOf(func(p int) float64 { return a.levelOf(a.sustainedS, p, every, 1) }), len(a.cards), a.setCount)
+	a.whole.common = separate(common, len(a.cards), a.setCount, ofCommon)
+	a.whole.sustained = separate(a.levelsOf(func(p int) float64 { return a.levelOf(a.sustainedS, p, every, 1) }), len(a.cards), a.setCount, ofSustained)
 }
 
 // contrast is how much more a card lies above its peers in a family than in all other cases, at the common clock.
@@ -149,7 +149,7 @@ func (a *answers) contrast(i int) *effects {
 	in := a.families[i].in
 	return separate(a.doubtful(a.levelsOf(func(p int) float64 {
 		return a.levelOf(a.common, p, func(c int32) bool { return in[c] }, leastCases) - a.levelOf(a.common, p, func(c int32) bool { return !in[c] }, leastCases)
-	})), len(a.cards), a.setCount)
+	})), len(a.cards), a.setCount, ofCommon)
 }
 
 // inFamily is how a card stands in a family by itself.
@@ -158,7 +158,7 @@ func (a *answers) inFamily(i int) *effects {
 		return e
 	}
 	in := a.families[i].in
-	e := separate(a.doubtful(a.levelsOf(func(p int) float64 { return a.levelOf(a.common, p, func(c int32) bool { return in[c] }, leastCases) })), len(a.cards), a.setCount)
+	e := separate(a.doubtful(a.levelsOf(func(p int) float64 { return a.levelOf(a.common, p, func(c int32) bool { return in[c] }, leastCases) })), len(a.cards), a.setCount, ofCommon)
 	a.ofFamily[i] = e
 	return e
 }
@@ -184,7 +184,7 @@ func (a *answers) askLink() *effects {
 			return -math.Log(rate)
 		}
 		return math.NaN()
-	}), len(a.cards), a.setCount)
+	}), len(a.cards), a.setCount, ofCommon)
 }
 
 // pValue is a card's p-value over all questions, and the question that tells most.

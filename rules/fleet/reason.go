@@ -34,7 +34,7 @@ type facts struct {
 	peers        int
 	own, others  Conditions
 	limits       []results.FactorDiff // what differs in limits from its peers'
-	against      string               // where the peers are, empty for the same fleet
+	against      string               // in the place of peers of the same fleet, what the card is held against
 }
 
 // tell says in which way a card is slow, and in a sentence why that is said.
@@ -44,7 +44,7 @@ func (f facts) tell(loss rules.Interval) (Kind, string) {
 		peers = "its peer"
 	}
 	if f.against != "" {
-		peers = fmt.Sprintf("the cards %s", f.against)
+		peers = f.against
 	}
 	amount := slowerText(loss)
 	if f.link {

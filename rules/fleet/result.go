@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -23,7 +24,7 @@ type Settings struct {
 
 // Default are the settings of the command. The level is below the 5 % that are promised, since the promise is for all named cards of
 // many fleets together, and a fleet without a slow card that names one counts fully.
-func Default() Settings { return Settings{Level: 0.03, Watch: 0.005, Drain: 0.01} }
+func Default() Settings { return Settings{Level: 0.04, Watch: 0.005, Drain: 0.01} }
 
 // Verdict is what to do with a card.
 type Verdict string
@@ -69,6 +70,8 @@ type Result struct {
 	Warnings []rules.Warning `json:"warnings"`
 	// Unread are the files of which nothing could be used.
 	Unread []Unread `json:"unread"`
+	// Remedies are what pays on some cards, where the runs were asked for their tables.
+	Remedies []table.SharedEntry `json:"remedies,omitempty"`
 
 	// Heat has each card's cases. It is left out of JSON: a fleet has millions.
 	Heat []Heat `json:"-"`

@@ -97,6 +97,9 @@ const (
 	outlierLevel = 0.02
 	// mostOutliers is the largest share of cards that may be outliers: of more, nobody can say which are the normal ones.
 	mostOutliers = 0.4
+	// Among manyValues values and more none that lies within nearValue deviations is an outlier at that level, so that it need not be asked how
+	// likely it is.
+	manyValues, nearValue = 20, 2.5
 )
 
 // outliers tells which values do not belong to the others: the generalised extreme Studentized deviate test (Rosner 1983), in
@@ -120,7 +123,7 @@ func outliers(v []float64) []bool {
 	}
 	lo, hi, found := 0, n, 0
 	removed := make([]int, 0, most)
-	for i := 1; i <= most; i++ {
+	for i := 1; i <= most && hi-lo > 3; i++ {
 		left := float64(hi - lo)
 		about := sum / left
 		sd := math.Sqrt(math.Max(0, squares-sum*about) / (left - 1))
@@ -131,14 +134,16 @@ func outliers(v []float64) []bool {
 		} else {
 			removed, hi = append(removed, high), hi-1
 		}
+		far := math.Abs(x-about) / sd
+		if sd == 0 || left >= manyValues && far < nearValue {
+			sum, squares = sum-x, squares-x*x
+			continue
+		}
 		t := quantile(outlierLevel/2/left, left-2)
-		if sd > 0 && math.Abs(x-about)/sd > t*(left-1)/math.Sqrt((left-2+t*t)*left) {
+		if far > t*(left-1)/math.Sqrt((left-2+t*t)*left) {
 			found = i
 		}
 		sum, squares = sum-x, squares-x*x
-		if hi-lo < 3 {
-			break
-		}
 	}
 	for _, i := range removed[:found] {
 		out[i] = true

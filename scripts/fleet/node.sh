@@ -119,6 +119,7 @@ for ((try = 1; ; try++)); do
   case $code in
     0 | 4) break ;;
     2) fail "$run on $node: the plan is refused" 2 ;;
+    126 | 127) fail "$run on $node: $gemmaudit can't be run" 3 ;;
   esac
   if [[ -n $stopped || $code == 130 ]]; then
     # A journal beside the file says that the sweep was killed before it could close the run, which then is not one file.

@@ -28,6 +28,7 @@ type Config struct {
 	Seed  uint64
 	Cards int
 	// PerHost is how many cards a host has, Processes how many runs measure each card.
+	// A run beyond those is one of another night.
 	PerHost, Processes int
 	// Ms are the rows of each kernel's curve, Samples how many samples each has.
 	Ms      []int
@@ -129,7 +130,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 	if f.InTurn {
 		share = (float64(card) + (float64(process)+rng.Float64())/float64(f.Processes)) / float64(f.Cards)
 	} else if f.Processes > 1 { // one after the other, over the night
-		share = (float64(process) + share) / float64(f.Processes)
+		share = (float64(process%f.Processes) + share) / float64(f.Processes)
 	}
 	start := began.Add(time.Duration(share * float64(night)))
 	own := f.Process*rng.NormFloat64() + f.card[card] + f.host[card/f.PerHost]

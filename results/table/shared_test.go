@@ -1,0 +1,72 @@
+package table
+
+import (
+	"testing"
+)
+
+// ofCard is a table of one product with intervals.
+func ofCard(driver string, intervals ...Interval) *Table {
+	return &Table{Schema: Schema, Created: "2026-01-02T03:04:05Z", Validators: Validators{Device: "card", Driver: driver, Kernel: driver + "-os"},
+		Series: []Series{{Product: Product{Kernel: "cublas", DType: "bf16", Layout: NK, N: 4096, K: 4096}, FromM: 1, ToM: 4096, Default: Action{Kind: Direct}, Intervals: intervals}}}
+}
+
+// split192 is an interval with one proof.
+func split192(from, to, step, at int, gain float64) Interval {
+	return Interval{From: from, To: to, Step: step, Action: Action{Kind: Split, First: []int{192}},
+		Proofs: []Proof{{M: at, DirectUS: 10 * gain, RemedyUS: 10, GainLo: gain - 0.01, GainMid: gain, GainHi: gain + 0.01}}}
+}
+
+func TestShare(t *testing.T) {
+	pad := Interval{From: 3001, To: 3001, Action: Action{Kind: Pad, PadTo: 3072, Pad: InPlace}}
+	s := Share([]CardTable{
+		{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2), pad)},
+		{"b", ofCard("1", split192(1200, 1600, 8, 1400, 1.1))},
+		{"b", ofCard("1", split192(1200, 1600, 8, 1600, 1.05))},
+		{"c", ofCard("2", split192(1000, 1600, 8, 1400, 1.5))},
+	})
+	if len(s.Left) != 1 || s.Left[0] != "c" {
+		t.Errorf("left out: %v", s.Left)
+	}
+	if err := s.Table.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.Table.Validators; v.Device != "card" || v.Driver != "1" {
+		t.Errorf("conditions %+v", v)
+	}
+	intervals := s.Table.Series[0].Intervals
+	if len(intervals) != 1 || intervals[0].From != 1200 || intervals[0].To != 1400 || intervals[0].Step != 8 || len(intervals[0].Proofs) != 1 || intervals[0].Proofs[0].GainMid != 1.1 {
+		t.Errorf("what pays on both: %+v", intervals)
+	}
+	want := []struct {
+		from, to, cards int
+		gain            float64
+		only            string
+	}{{1000, 1199, 1, 1.2, "a"}, {1200, 1400, 2, 1.05, ""}, {1401, 1600, 1, 1.05, "b"}, {3001, 3001, 1, 0, "a"}}
+	if len(s.Entries) != len(want) {
+		t.Fatalf("%d entries: %+v", len(s.Entries), s.Entries)
+	}
+	for i, w := range want {
+		e := s.Entries[i]
+		only := ""
+		if len(e.Only) > 0 {
+			only = e.Only[0]
+		}
+		if e.From != w.from || e.To != w.to || e.Cards != w.cards || e.Of != 2 || e.Gain != w.gain || only != w.only {
+			t.Errorf("entry %d: %+v, want %+v", i, e, w)
+		}
+	}
+	if s := Share(nil); s.Table != nil || s.Entries != nil {
+		t.Errorf("of no table: %+v", s)
+	}
+	// A card that did not search a product leaves nothing that pays on every card.
+	other := ofCard("1")
+	other.Series = []Series{}
+	if s := Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", other}}); len(s.Table.Series) != 0 || len(s.Entries) != 1 || s.Entries[0].Cards != 1 {
+		t.Errorf("a card without the product: %+v", s)
+	}
+	// Grids that no M has in common leave nothing.
+	s = Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", ofCard("1", split192(1001, 1401, 8, 1401, 1.2))}})
+	if len(s.Table.Series[0].Intervals) != 0 {
+		t.Errorf("grids without a common M: %+v", s.Table.Series[0].Intervals)
+	}
+}
