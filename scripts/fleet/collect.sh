@@ -50,7 +50,7 @@ lost=$(wc -l <"$work/missing")
 mv -f -T -- "$work/missing" "$night/missing" || exit 3
 
 compgen -G "$night/runs/*.db" >/dev/null || fail "$night/runs has no run"
-"$gemmaudit" fleet "$night/runs" --out "$work/fleet" "$@" >"$work/fleet.txt"
+"$gemmaudit" fleet -q "$night/runs" --out "$work/fleet" "$@" >"$work/fleet.txt"
 code=$?
 cat -- "$work/fleet.txt"
 mv -f -T -- "$work/fleet.txt" "$night/fleet.txt" || exit 3

@@ -91,5 +91,6 @@ sleep 8 # until it computes
 kill -0 "$load" 2>/dev/null || fail "nothing computes on card $slowed: $(cat "$out/load.log")" 3
 night loaded
 FLEET_NIGHT=$out/loaded "$scripts/collect.sh" --baseline "$out/fleet.json"
-code=$?
-echo "== $((SECONDS - began)) s; exit code of the last verdict $code; pages in $out/baseline/fleet and $out/loaded/fleet"
+named=$(grep '^drain,' "$out/loaded/fleet/cards.csv" | grep -o 'node=[^",]*' | sort -u | paste -sd ' ')
+echo "== $((SECONDS - began)) s; to drain: ${named:-none}; pages in $out/baseline/fleet and $out/loaded/fleet"
+[[ $named == "node=card$slowed" ]] || fail "card$slowed was slowed, and to drain are: ${named:-none}" 1
