@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,8 +25,12 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := startSlurm(t)
-	t.Run("night", func(t *testing.T) { c.on(t).disturbedNight(program) })
-	t.Run("competitor", func(t *testing.T) { c.on(t).nightBesideCompetitor(program) })
+	// A node has a name of its own, though all are this machine.
+	c.write("node", `#!/bin/bash
+exec unshare --uts bash -c 'echo "$SLURMD_NODENAME" >/proc/sys/kernel/hostname; exec "$@"' node '`+program+`' "$@"
+`, 0o755)
+	t.Run("night", func(t *testing.T) { c.on(t).disturbedNight() })
+	t.Run("competitor", func(t *testing.T) { c.on(t).nightBesideCompetitor() })
 	t.Run("prolog", func(t *testing.T) { c.on(t).prologDrains() })
 }
 
@@ -72,9 +77,9 @@ func (c *cluster) submit(name, program string, perNode, rounds int, settings ...
 
 // disturbedNight has one task killed, one requeued and one node without power while they measure. In the end each task's run is
 // whole, and has what was measured before.
-func (c *cluster) disturbedNight(program string) {
+func (c *cluster) disturbedNight() {
 	t := c.t
-	n := c.submit("night-1", program, 2, 40)
+	n := c.submit("night-1", c.path("node"), 2, 40)
 	before := map[string][]results.Sample{}
 	n.within(slurmLimit, "tasks to measure on each node", func() bool {
 		for _, node := range slurmNodes {
@@ -101,6 +106,7 @@ func (c *cluster) disturbedNight(program string) {
 	})
 	n.judged()
 	n.whole(before)
+	n.namesNodes()
 	for _, pass := range []string{"tasks-1", "tasks-2"} {
 		if _, err := os.Stat(filepath.Join(n.folder, pass)); err != nil {
 			t.Errorf("what was killed is to be submitted anew: %v", err)
@@ -109,17 +115,18 @@ func (c *cluster) disturbedNight(program string) {
 }
 
 // nightBesideCompetitor has tasks one after the other, all pinned to one core, on which something else runs beside the second node's.
-func (c *cluster) nightBesideCompetitor(program string) {
+func (c *cluster) nightBesideCompetitor() {
 	c.write("pinned", `#!/bin/bash
 if [[ $FLEET_NODE == n2 && $1 == sweep ]]; then
   taskset -c 0 bash -c 'while :; do :; done' &
   trap 'kill $!' EXIT
 fi
-taskset -c 0 '`+program+`' "$@"
+taskset -c 0 '`+c.path("node")+`' "$@"
 `, 0o755)
 	n := c.submit("night-2", c.path("pinned"), 1, 8, "AT_ONCE=1")
 	n.judged()
 	n.whole(nil)
+	n.namesNodes()
 }
 
 // job is the task that runs on a node.
@@ -216,6 +223,36 @@ func (n night) whole(before map[string][]results.Sample) {
 	}
 	if _, err := os.Stat(n.path("expanded")); err == nil {
 		t.Error("a label was run as a command")
+	}
+}
+
+// namesNodes wants each node's card to be judged. What is said of them is of a machine on which tests run.
+func (n night) namesNodes() {
+	t := n.t
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.folder, "fleet", "fleet.json"))
+	n.check(err)
+	var fleet struct {
+		Cards []struct {
+			Host, Verdict string
+			Runs          []string
+		}
+	}
+	n.check(json.Unmarshal(text, &fleet))
+	var hosts []string
+	for _, card := range fleet.Cards {
+		hosts = append(hosts, card.Host)
+		if card.Verdict == "" || len(card.Runs) != n.perNode {
+			t.Errorf("%s is %q by %d runs, expected %d", card.Host, card.Verdict, len(card.Runs), n.perNode)
+		}
+	}
+	if slices.Sort(hosts); !slices.Equal(hosts, slurmNodes) {
+		t.Errorf("the hosts that were judged are %s", hosts)
+	}
+	for _, name := range []string{"fleet.txt", "fleet/index.html"} {
+		if text, err := os.ReadFile(filepath.Join(n.folder, name)); err != nil || !strings.Contains(string(text), "n4") {
+			t.Errorf("%s does not name the nodes: %v", name, err)
+		}
 	}
 }
 

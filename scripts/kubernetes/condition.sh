@@ -24,7 +24,7 @@ case $? in
   *) status=Unknown word=NoVerdict ;;
 esac
 # One line, of what JSON has as it is.
-reason=$(head -n 1 <<<"$reason" | tr -c '[:alnum:] .,:;%+()/=_-' ' ' | cut -c 1-1000)
+reason=$(head -n 1 <<<"$reason" | tr -c '[:alnum:] .,:;%+()[]/=_-' ' ' | cut -c 1-1000)
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 echo "GemmsSlow is $status: $reason"
 

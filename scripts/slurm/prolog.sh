@@ -46,7 +46,7 @@ esac
 
 rm -f -- "$STATE/fit"
 # What scontrol takes and prints as it is.
-reason="gemmaudit: $(head -n 1 <<<"$reason" | tr -c '[:alnum:] .,:;%+()/=_-' ' ' | cut -c 1-200)"
+reason="gemmaudit: $(head -n 1 <<<"$reason" | tr -c '[:alnum:] .,:;%+()[]/=_-' ' ' | cut -c 1-200)"
 drained=$(sinfo --noheader --states=drain --Node --format='%N|%E' | sort -u | grep -c '|gemmaudit: ')
 if ((drained >= MOST_DRAINED)); then
   log "$node is not fit and is not drained, as $drained nodes are that were not either: $reason"
