@@ -86,9 +86,9 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 	switch {
 	case limited.N <= 0:
 		return nil, fmt.Errorf("the baseline has more than %d bytes", mostBaselineBytes)
-	case err != nil:
+	case err != nil && (b.Schema == "" || b.Schema == BaselineSchema):
 		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
-	case b.Schema != BaselineSchema:
+	case b.Schema != BaselineSchema: // another of our files, in which fields have other meanings
 		return nil, fmt.Errorf("no baseline of a fleet: schema is %.40q, expected %q", b.Schema, BaselineSchema)
 	}
 	for i := range b.Groups {

@@ -51,7 +51,6 @@ type Config struct {
 // What a simulated card is.
 const (
 	Model      = "simulated card"
-	Device     = "cuda:0"
 	night      = 10 * time.Hour
 	clockMHz   = 1700.0
 	peakFLOPS  = 700e12
@@ -97,7 +96,7 @@ func New(c Config) *Fleet {
 		for _, m := range c.Ms {
 			s := kernels.Product(kernels.BF16, 4096, 4096)
 			s.Layout = kernels.Transposed
-			k := results.Case{ID: int64(len(f.cases)) + 1, M: m, SeriesKey: results.SeriesKey{Device: Device, Kernel: kernel, Subject: s, Regime: results.Engine}}
+			k := results.Case{ID: int64(len(f.cases)) + 1, M: m, SeriesKey: results.SeriesKey{Kernel: kernel, Subject: s, Regime: results.Engine}}
 			compute, memory := k.FLOPs()/peakFLOPS, k.Bytes()/bandwidth
 			f.cases = append(f.cases, k)
 			f.seconds = append(f.seconds, 2e-6+math.Max(compute, memory)+0.1*math.Min(compute, memory))
@@ -110,6 +109,9 @@ func New(c Config) *Fleet {
 	}
 	return f
 }
+
+// Device is the id of a card on its host.
+func (f *Fleet) Device(card int) string { return fmt.Sprintf("cuda:%d", card%f.PerHost) }
 
 // UUID is that of a card.
 func UUID(card int) string { return fmt.Sprintf("GPU-%08d", card) }
@@ -136,7 +138,8 @@ func (f *Fleet) Run(card, process int) runs.Run {
 	own := f.Process*rng.NormFloat64() + f.card[card] + f.host[card/f.PerHost]
 	own += math.Log1p(f.Drift)*share + f.Wander*math.Sin(2*math.Pi*share)
 	host := fmt.Sprintf("node%04d", card/f.PerHost)
-	device := kernels.Spec{ID: Device, Kind: kernels.CUDA, Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30, LastLevelCacheBytes: 50 << 20,
+	id := f.Device(card)
+	device := kernels.Spec{ID: id, Kind: kernels.KindOf(id), Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30, LastLevelCacheBytes: 50 << 20,
 		Versions: map[string]string{"driver": "580.1"}, Settings: map[string]string{"power limit": "700 W"}}
 	if card >= f.Cards-f.OtherDriver {
 		device.Versions["driver"] = "575.2"
@@ -162,11 +165,11 @@ func (f *Fleet) Run(card, process int) runs.Run {
 		}
 	}
 	run := runs.Run{Path: fmt.Sprintf("%s/gpu%d-%d.db", host, card%f.PerHost, process), ID: fmt.Sprintf("%016x%08x%08x", f.Seed, card, process), Host: host,
-		Labels: map[string]string{"rack": fmt.Sprint(card / f.PerHost / 8)}, Cards: map[string]string{Device: UUID(card)},
+		Labels: map[string]string{"rack": fmt.Sprint(card / f.PerHost / 8)}, Cards: map[string]string{id: UUID(card)},
 		Meta: results.Meta{Schema: results.SchemaVersion, Created: start, Command: "gemmaudit sweep", Gemmaudit: "1.0", Regime: results.Engine, Distribution: kernels.Normal,
 			Labels:      results.Labels{"rack": fmt.Sprint(card / f.PerHost / 8)},
 			Fingerprint: results.Fingerprint{Gemmaudit: "1.0", Hostname: host, OS: "Debian 12", Kernel: "6.1", Arch: "amd64", CPUModel: "simulated", Devices: []kernels.Spec{device}},
-			Ceilings:    map[string]kernels.Ceilings{Device: {ReadBandwidth: read}}, ReferenceClock: map[string]float64{Device: clockMHz}}}
+			Ceilings:    map[string]kernels.Ceilings{id: {ReadBandwidth: read}}, ReferenceClock: map[string]float64{id: clockMHz}}}
 	if f.Modes > 0 { // what the two kinds of cards are told by
 		run.Labels["vendor"], run.Meta.Labels["vendor"] = fmt.Sprint(card%2), fmt.Sprint(card%2)
 	}
@@ -178,6 +181,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 				y += math.Log1p(fault.Depth)
 			}
 		}
+		k.Device = id
 		row := results.Row{Case: k}
 		for round := range f.Samples {
 			s := state
@@ -191,7 +195,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 			}
 			row.Samples = append(row.Samples, s)
 		}
-		if i == 0 || f.cases[i-1].SeriesKey != k.SeriesKey {
+		if n := len(run.Series); n == 0 || run.Series[n-1].Key != k.SeriesKey {
 			run.Series = append(run.Series, results.Series{Key: k.SeriesKey})
 		}
 		s := &run.Series[len(run.Series)-1]
