@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 func TestParseLabels(t *testing.T) {
@@ -88,6 +91,39 @@ func TestLabelsOfRun(t *testing.T) {
 	defer without.Close()
 	if l := without.Meta().Labels; l != nil {
 		t.Errorf("labels %v of a run without", l)
+	}
+}
+
+// TestOriginsOfAnotherMachine: samples of a run that goes on elsewhere come from there.
+func TestOriginsOfAnotherMachine(t *testing.T) {
+	r, cases := newRun(t, 4)
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	there := testMeta().Fingerprint
+	r.MeasuredOn(there) // the same
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 1, 1)))
+	there.Hostname = "beta"
+	there.Devices = []kernels.Spec{{ID: "cpu", UUID: "serial-2"}}
+	r.MeasuredOn(there)
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 2, 2)))
+	there.Hostname = "gamma" // the same card in another container
+	r.MeasuredOn(there)
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 3, 3)))
+	r.MeasuredOn(testMeta().Fingerprint)
+	must(t, r.Append(testSample(cases[0], PhaseSweep, 4, 4)))
+	id, labels := r.ID(), Labels{"rack": "7"}
+	want := []Origin{{ID: 1, Run: id, Host: "alpha", Device: "cpu", Labels: labels}, {ID: 2, Run: id, Host: "beta", Device: "cpu", Card: "serial-2", Labels: labels}}
+	if d := cmp.Diff(want, must1(r.Origins())(t)); d != "" {
+		t.Error(d)
+	}
+	var b bytes.Buffer
+	must(t, Export(r, &b, FormatCSV))
+	for i, host := range []string{"alpha", "alpha", "beta", "beta", "alpha"} {
+		if line := strings.Split(b.String(), "\n")[i+1]; !strings.Contains(line, ","+id+","+host+",") {
+			t.Errorf("line %d is %s, expected host %s", i, line, host)
+		}
+	}
+	if host := r.Meta().Fingerprint.Hostname; host != "alpha" {
+		t.Errorf("the run's own machine is %s", host)
 	}
 }
 

@@ -206,9 +206,15 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 	if err != nil {
 		return 0, false, err
 	}
-	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? ORDER BY id LIMIT 1`, r.runID, device).Scan(&id)
+	meta := r.Meta()
+	if r.here != nil {
+		meta.Fingerprint = *r.here
+	}
+	o := originOf(meta, r.runID, device)
+	// A card is the same one wherever it is: a container's host has another name at each start.
+	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? AND coalesce(card, '') = ? AND (card IS NOT NULL OR host = ?) ORDER BY id LIMIT 1`,
+		o.Run, device, o.Card, o.Host).Scan(&id)
 	if err == sql.ErrNoRows {
-		o := originOf(r.Meta(), r.runID, device)
 		err = r.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) + 1 FROM origins`).Scan(&o.ID)
 		if err == nil {
 			_, err = r.db.ExecContext(ctx, insertOrigin, o.bind()...)

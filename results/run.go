@@ -51,6 +51,7 @@ type Run struct {
 	append   *sql.Stmt
 	recorded *recorded       // nil until it is needed
 	origins  map[int64]int64 // of the cases that were appended to
+	here     *Fingerprint    // of the machine that appends, nil for the run's own
 
 	// scratch is the folder of the copy that is read in the run's place, or nil.
 	scratch *draft.Draft
@@ -203,6 +204,15 @@ func (r *Run) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runID
+}
+
+// MeasuredOn says on which machine samples are appended from here on, where that may be another than the run was begun on: a job
+// that is started anew may get another node, and another card of it. Their origins tell of it; what the run says of its machine stays.
+func (r *Run) MeasuredOn(f Fingerprint) {
+	r.records.Lock()
+	defer r.records.Unlock()
+	r.here = &f
+	clear(r.origins)
 }
 
 // Warnings are things about the file or the data in it that a reader must know:

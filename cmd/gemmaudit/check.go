@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/report/metrics"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -45,7 +45,7 @@ func newCheckCommand(a *app) *cobra.Command {
 			"gemmaudit check --baseline fleet.json                          # all cards of this machine",
 			"gemmaudit check --baseline fleet.json --budget 60s --device cuda:3",
 			"gemmaudit check --baseline fleet.json --textfile /var/lib/node_exporter/gemmaudit-check.prom",
-			"scontrol update NodeName=$(hostname -s) State=DRAIN Reason=\"$(gemmaudit check --baseline fleet.json --reason)\"",
+			"gemmaudit check --baseline fleet.json -q --reason              # one line, for who drains the node where the exit code is 1",
 		),
 		Long: `Measures as many cases of the baseline as the budget allows, those that tell most first: each
 kernel in turn, where arithmetic and where memory is the limit. Their times are held against those
@@ -133,7 +133,7 @@ func (o *checkOptions) verdict(c *report.NodeCheck) error {
 // check measures and judges. What it returns beside an error is what was found before.
 func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.NodeCheck, err error) {
 	a := o.app
-	baseline, err := readBaseline(o.baseline)
+	baseline, err := readFleetBaseline(o.baseline)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +165,7 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 		}
 		checks = append(checks, found...)
 	}
+	slices.SortStableFunc(checks, func(x, y fleet.Check) int { return strings.Compare(x.Device, y.Device) })
 	labels, err := a.labels.labels()
 	if err != nil {
 		return nil, err
@@ -203,20 +204,6 @@ func checkReason(c *report.NodeCheck) string {
 		return fine[0]
 	}
 	return fmt.Sprintf("%d cards, each %s", len(fine), c.Devices[0].Reason)
-}
-
-// readBaseline reads what a fleet takes.
-func readBaseline(path string) (*fleet.Baseline, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, devicef("read baseline %q: %w", path, withoutPath(err))
-	}
-	defer f.Close()
-	b, err := fleet.ReadBaseline(f)
-	if err != nil {
-		return nil, hint(devicef("%s: %w", path, err), "`gemmaudit fleet RUNS --write-baseline %s` writes one", path)
-	}
-	return b, nil
 }
 
 // devices are those that are checked: all cards, or what --device selects.
@@ -263,7 +250,7 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	if err != nil {
 		return nil, "", err
 	}
-	if err := cmp.Or(everyDevice(series, p.plan), someFailed(run, series)); err != nil {
+	if err := cmp.Or(everyDevice(series, p.plan, o.budget), someFailed(run, series)); err != nil {
 		return nil, "", err
 	}
 	if err := p.sustain(ctx, a, run, o.budget-a.now().Sub(began)); err != nil {
@@ -301,7 +288,7 @@ func checkFailure(ctx context.Context, err error, budget time.Duration) error {
 }
 
 // everyDevice is the error of a device of a plan that has no sample.
-func everyDevice(series []results.Series, plan *sweep.Plan) error {
+func everyDevice(series []results.Series, plan *sweep.Plan, budget time.Duration) error {
 	measured := map[string]bool{}
 	for _, s := range series {
 		for _, r := range s.Rows {
@@ -312,8 +299,11 @@ func everyDevice(series []results.Series, plan *sweep.Plan) error {
 	}
 	for _, id := range plan.Devices() {
 		if !measured[id] {
-			why, _ := allFailed(series)
-			return devicef("%s: no case could be measured: %s", id, cmp.Or(why, "the time was up"))
+			mine := slices.DeleteFunc(slices.Clone(series), func(s results.Series) bool { return s.Key.Device != id })
+			if why, all := allFailed(mine); all {
+				return devicef("%s: no case could be measured: %s", id, why)
+			}
+			return hint(inconclusivef("%s: the %v of the check were over before a case was measured", id, budget), "a longer --budget")
 		}
 	}
 	return nil

@@ -14,8 +14,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	runs "github.com/gemmaudit/gemmaudit/results/fleet"
-	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
 // startResult is what one start of the program has left.
@@ -39,30 +37,27 @@ func start(host string, args ...string) startResult {
 	return startResult{code, stdout.String(), stderr.String()}
 }
 
+// unsteady says that other load on the machine, which tests share, made times drift too far to be judged.
+func unsteady(r startResult) bool {
+	return r.code == exitInconclusive && strings.Contains(r.stderr, "the sentinels") && strings.Contains(r.stderr, unsteadyHint)
+}
+
 // fleetOf sweeps hosts, each so many times, and writes what they take.
 func fleetOf(t *testing.T, dir string, sweeps int, host string, plan ...string) string {
 	t.Helper()
-	c := fleet.NewCollector(fleet.Default(), nil)
+	path := filepath.Join(dir, "fleet.json")
+	args := []string{"fleet", "-q", "--gate", "none", "--write-baseline", path}
 	for i := range sweeps {
-		path := filepath.Join(dir, fmt.Sprintf("night%d.db", i))
-		if got := start(host, append([]string{"sweep", "-q", "--out", path, "--label", fmt.Sprint("night=", i)}, plan...)...); got.code != 0 {
+		night := filepath.Join(dir, fmt.Sprintf("night%d.db", i))
+		got := start(host, append([]string{"sweep", "-q", "--out", night, "--label", fmt.Sprint("night=", i)}, plan...)...)
+		if got.code != exitClean && !(host == "cpu" && unsteady(got)) {
 			t.Fatalf("sweep: exit code %d: %s", got.code, got.stderr)
 		}
-		err := runs.Read(path, func(r runs.Run) error { c.Add(r); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		args = append(args, night)
 	}
-	path := filepath.Join(dir, "fleet.json")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Result().Baseline().Write(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
+	// One card alone has none to be compared with, and is a baseline all the same.
+	if got := start(host, args...); got.code != exitClean && !(host == "cpu" && got.code == exitInconclusive) {
+		t.Fatalf("fleet: exit code %d: %s", got.code, got.stderr)
 	}
 	return path
 }
@@ -83,16 +78,16 @@ func TestCheck(t *testing.T) {
 		stdout []string
 		stderr []string
 	}{
-		{"fit", known, nil, 0, []string{"fit: 4 cards, each like the 4 cards in the baseline", "cuda:3", "fine"}, nil},
+		{"fit", known, nil, 0, []string{"fit: 4 cards, each like the 4 cards of the baseline", "cuda:3", "fine"}, nil},
 		{"one is slow", known + " slow:1:1.1", nil, 1, []string{"not fit: cuda:1 ", "drain", "fine"}, []string{"gemmaudit: gate: ", "is not fit: cuda:1 "}},
 		{"the reason", known + " slow:1:1.1", []string{"--reason"}, 1, []string{"is not fit: cuda:1 "}, nil},
-		{"the reason of one that is fit", known, []string{"--reason", "--device", "cuda:2"}, 0, []string{"cuda:2 like the 4 cards in the baseline"}, nil},
+		{"the reason of one that is fit", known, []string{"--reason", "--device", "cuda:2"}, 0, []string{"cuda:2 like the 4 cards of the baseline"}, nil},
 		{"one card of two types", known + " float:3:", nil, 0, []string{"fit: 4 cards", "fine"}, nil},
 		{"a lost card", known + " lost:2:30", nil, 3, nil, []string{"gemmaudit: error: ", "cuda:2"}},
 		{"the reason of a lost card", known + " lost:2:30", []string{"--reason"}, 3, []string{"cuda:2"}, nil},
 		{"no such device", known, []string{"--device", "cuda:9"}, 2, nil, []string{`no device "cuda:9"`}},
 		{"no baseline", known, []string{"--baseline", filepath.Join(dir, "absent.json")}, 3, nil, []string{"absent.json", "no such file"}},
-		{"another file", known, []string{"--baseline", bad}, 3, nil, []string{"no baseline of a fleet", "hint: `gemmaudit fleet RUNS --write-baseline "}},
+		{"another file", known, []string{"--baseline", bad}, 3, nil, []string{"no baseline of a fleet", "hint: write one with `gemmaudit fleet"}},
 		{"too short", known, []string{"--budget", "1s"}, 2, nil, []string{"--budget: 1s, expected at least 2s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,7 +206,10 @@ func TestCheckOfCPU(t *testing.T) {
 	}
 	dir := t.TempDir()
 	baseline := fleetOf(t, dir, 1, "cpu", "--device", "cpu", "--shape", "n64k64", "--batch", "8,16,32,64", "--dtype", "fp32", "--kernel", "auto", "--rounds", "7", "--clock", "0")
-	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "10s", "-o", "json")
+	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "2m", "-o", "json")
+	if unsteady(got) {
+		return
+	}
 	var c report.NodeCheck
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != exitClean && got.code != exitGate {
 		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)

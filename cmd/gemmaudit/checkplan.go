@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 			}
 		}
 		if len(cases) == 0 {
-			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: d.Spec().UUID, Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
+			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, meta.Fingerprint.Hostname+"/"+id), Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
 			continue
 		}
 		offered[id] = cases
@@ -82,7 +83,7 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 	}
 	est, caches := sweep.NewPredictor(ceilings), cacheSizes(devices)
 	takes := func(n int) time.Duration {
-		t := est.Plan(planOf(offered, n, left), nil, caches)
+		t := est.Plan(planOf(offered, n, budget), nil, caches)
 		return t.SetUp + t.Expected
 	}
 	longest := 0
@@ -92,7 +93,7 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 	most := time.Duration(checkShare * share * float64(left))
 	// One case is always worth a try: estimates err.
 	n := max(1, sort.Search(longest, func(i int) bool { return takes(i+1) > most }))
-	p.plan = planOf(offered, n, left)
+	p.plan = planOf(offered, n, budget)
 	if err := p.plan.Validate(); err != nil {
 		return nil, err
 	}
@@ -143,11 +144,11 @@ func firstOf(offered map[string][]results.Case, n int) []results.Case {
 	return out
 }
 
-// planOf is the plan that measures the first n cases of each device within a time.
-func planOf(offered map[string][]results.Case, n int, within time.Duration) *sweep.Plan {
+// planOf is the plan that measures the first n cases of each device within a budget, which counts from when the check began.
+func planOf(offered map[string][]results.Case, n int, budget time.Duration) *sweep.Plan {
 	p := &sweep.Plan{
 		Schema: sweep.PlanSchema, Screening: checkRounds, Rounds: checkRounds, Seed: 1, Distribution: kernels.Normal,
-		BlockTarget: checkBlock, MinLaunches: 1, Sentinel: sweep.DefaultSentinel(), Deadline: max(within, time.Millisecond),
+		BlockTarget: checkBlock, MinLaunches: 1, Sentinel: sweep.DefaultSentinel(), Deadline: budget,
 	}
 	p.Sentinel.DriftBound = rules.Default().DriftBound
 	at := map[results.SeriesKey]int{}

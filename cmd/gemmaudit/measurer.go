@@ -27,6 +27,7 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 		return nil, err
 	}
 	a.keep(devices...)
+	run.MeasuredOn(fingerprintOf(devices))
 	if err := a.forgetFaults(run); err != nil {
 		return nil, err
 	}

@@ -130,6 +130,7 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 		return nil, nil, err
 	}
 	a.keep(devices...)
+	run.MeasuredOn(fingerprintOf(devices))
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
 		a.warnf("%s continues under other conditions than it began with: %s", path, strings.Join(changed, "; "))
 	}
@@ -150,19 +151,25 @@ func sameDevices(run *results.Run, devices []kernels.Device) error {
 	return nil
 }
 
-// changedSince words what has changed about a machine, its devices and its libraries
-// since a run was begun on it.
-func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
+// fingerprintOf is that of this machine with some of its devices.
+func fingerprintOf(devices []kernels.Device) results.Fingerprint {
 	specs := make([]kernels.Spec, len(devices))
 	for i, d := range devices {
 		specs[i] = d.Spec()
 	}
+	return results.ReadFingerprint(specs, buildVersion())
+}
+
+// changedSince words what has changed about a machine, its devices and its libraries
+// since a run was begun on it.
+func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
+	here := fingerprintOf(devices)
 	mine := func(s kernels.Spec) bool {
-		return slices.ContainsFunc(specs, func(here kernels.Spec) bool { return here.ID == s.ID })
+		return slices.ContainsFunc(here.Devices, func(d kernels.Spec) bool { return d.ID == s.ID })
 	}
 	then.Devices = slices.DeleteFunc(slices.Clone(then.Devices), func(s kernels.Spec) bool { return !mine(s) })
 	var out []string
-	for _, d := range then.Diff(results.ReadFingerprint(specs, buildVersion())) {
+	for _, d := range then.Diff(here) {
 		out = append(out, fmt.Sprintf("%s was %s and is %s", d.Name, cmp.Or(d.A, "unknown"), cmp.Or(d.B, "unknown")))
 	}
 	return out
