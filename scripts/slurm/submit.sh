@@ -67,7 +67,11 @@ else
   while read -r run node; do
     [[ -e $night/runs/$run.db ]] || echo "$run $node"
   done <"$night/expected" >"$night/.tasks"
-  [[ -s $night/.tasks ]] || { echo "submit.sh: $night has all its runs" >&2; exit 0; }
+  if [[ ! -s $night/.tasks ]]; then
+    rm -f -- "$night/.tasks"
+    echo "submit.sh: $night has all its runs" >&2
+    exit 0
+  fi
   mv -T -- "$night/.tasks" "$night/tasks-$pass"
 fi
 
