@@ -1,0 +1,314 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// TestSlurm runs the jobs of scripts/slurm on a real Slurm of four nodes.
+func TestSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster is started, which takes a minute")
+	}
+	program, err := exec.LookPath("gemmaudit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startSlurm(t)
+	// A node has a name of its own, though all are this machine.
+	c.write("node", `#!/bin/bash
+exec unshare --uts bash -c 'echo "$SLURMD_NODENAME" >/proc/sys/kernel/hostname; exec "$@"' node '`+program+`' "$@"
+`, 0o755)
+	t.Run("night", func(t *testing.T) { c.on(t).disturbedNight() })
+	t.Run("competitor", func(t *testing.T) { c.on(t).nightBesideCompetitor() })
+	t.Run("prolog", func(t *testing.T) { c.on(t).prologDrains() })
+}
+
+// on is the cluster for a part of the test.
+func (c *cluster) on(t *testing.T) *cluster {
+	part := *c
+	part.t = t
+	return &part
+}
+
+// night is one that is submitted, with its settings.
+type night struct {
+	*cluster
+	folder  string
+	rounds  int
+	perNode int
+}
+
+// cases is how many the plan of a night has, slurmLimit a limit on what takes some ten seconds on a machine with nothing else to do.
+const (
+	cases      = 4
+	slurmLimit = 4 * time.Minute
+)
+
+// submit submits a night in a folder that has a space in its path. Further settings are lines of night.env.
+func (c *cluster) submit(name, program string, perNode, rounds int, settings ...string) night {
+	c.t.Helper()
+	root := c.path("shared storage")
+	lines := append([]string{
+		"ROOT='" + root + "'",
+		"GEMMAUDIT='" + program + "'",
+		fmt.Sprintf("SWEEP=(--device cpu --shape n64k64 --batch 1:%d --dtype fp32 --kernel naive --regime hot --threads 1 --block 10ms --rounds %d --rounds-for all)", cases, rounds),
+		fmt.Sprintf("PROCESSES=%d", perNode),
+		`FLEET_LOCAL="` + c.dir + `/local/${SLURMD_NODENAME:-none}"`,
+		`LABELS=(rack=7 'owner=a "b" $(touch expanded) \ c')`,
+		"SBATCH=(--time=5 --exclusive)", "COLLECT_SBATCH=(--time=5)", "UNTIL='20 minutes'", "GRACE=10",
+	}, settings...)
+	c.write("settings", strings.Join(lines, "\n")+"\n", 0o644)
+	submit, err := filepath.Abs("../../scripts/slurm/submit.sh")
+	c.check(err)
+	c.must(submit, c.path("settings"), name)
+	return night{c, filepath.Join(root, name), rounds, perNode}
+}
+
+// disturbedNight has one task killed, one requeued and one node without power while they measure. In the end each task's run is
+// whole, and has what was measured before.
+func (c *cluster) disturbedNight() {
+	t := c.t
+	n := c.submit("night-1", c.path("node"), 2, 40)
+	before := map[string][]results.Sample{}
+	n.within(slurmLimit, "tasks to measure on each node", func() bool {
+		for _, node := range slurmNodes {
+			run := node + "-1"
+			samples := n.measured(node, run)
+			if before[run] != nil || len(samples) < 3 {
+				continue
+			}
+			before[run] = samples
+			switch node {
+			case "n1": // the sweep ends, and the scripts around it
+				for _, pid := range n.processes(node, "FLEET_RUN="+run) {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			case "n2":
+				c.must("scontrol", "requeue", n.job(node))
+			case "n3":
+				n.powerOff(node)
+				c.must("scontrol", "update", "NodeName="+node, "State=DOWN", "Reason=no power")
+				n.powerOn(node)
+			}
+		}
+		return len(before) == len(slurmNodes)
+	})
+	n.judged()
+	n.whole(before)
+	n.namesNodes()
+	for _, pass := range []string{"tasks-1", "tasks-2"} {
+		if _, err := os.Stat(filepath.Join(n.folder, pass)); err != nil {
+			t.Errorf("what was killed is to be submitted anew: %v", err)
+		}
+	}
+}
+
+// nightBesideCompetitor has tasks one after the other, all pinned to one core, on which something else runs beside the second node's.
+func (c *cluster) nightBesideCompetitor() {
+	c.write("pinned", `#!/bin/bash
+if [[ $FLEET_NODE == n2 && $1 == sweep ]]; then
+  taskset -c 0 bash -c 'while :; do :; done' &
+  trap 'kill $!' EXIT
+fi
+taskset -c 0 '`+c.path("node")+`' "$@"
+`, 0o755)
+	n := c.submit("night-2", c.path("pinned"), 1, 8, "AT_ONCE=1")
+	n.judged()
+	n.whole(nil)
+	n.namesNodes()
+}
+
+// job is the task that runs on a node.
+func (n night) job(node string) string {
+	n.t.Helper()
+	return strings.TrimSpace(n.must("squeue", "--noheader", "--nodelist="+node, "--states=RUNNING", "--format=%i"))
+}
+
+// measured is what a task of a node has measured so far, nil before there is anything.
+func (n night) measured(node, run string) []results.Sample {
+	found, err := filepath.Glob(n.path("local/" + node + "/*/" + run + ".db"))
+	n.check(err)
+	if len(found) == 0 {
+		return nil
+	}
+	r, err := results.Open(found[0])
+	if err != nil {
+		return nil // its writer is at the beginning
+	}
+	defer r.Close()
+	samples, err := r.Samples(results.PhaseSweep)
+	n.check(err)
+	return samples
+}
+
+// judged waits for the end of the night: that of the job that judges its runs, none of which is missing.
+func (n night) judged() {
+	n.t.Helper()
+	n.t.Cleanup(func() {
+		if logs, _ := filepath.Glob(filepath.Join(n.folder, "logs", "*")); n.t.Failed() {
+			for _, log := range logs {
+				n.tell("shared storage/" + filepath.Base(n.folder) + "/logs/" + filepath.Base(log))
+			}
+		}
+	})
+	n.within(slurmLimit, "the night to be judged", func() bool {
+		missing, err := os.ReadFile(filepath.Join(n.folder, "missing"))
+		jobs, queued := n.run("squeue", "--noheader")
+		return err == nil && len(missing) == 0 && queued == nil && jobs == ""
+	})
+}
+
+// whole wants each task's run to be there once, with all samples of its plan and those that were there before, and nothing else.
+func (n night) whole(before map[string][]results.Sample) {
+	t := n.t
+	t.Helper()
+	var want []string
+	for _, node := range slurmNodes {
+		for i := range n.perNode {
+			want = append(want, fmt.Sprintf("%s-%d", node, i+1))
+		}
+	}
+	ids := map[string]string{}
+	for _, run := range want {
+		r, err := results.Open(filepath.Join(n.folder, "runs", run+".db"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		defer r.Close()
+		if len(r.Warnings()) > 0 {
+			t.Errorf("%s: %s", run, r.Warnings())
+		}
+		samples, err := r.Samples(results.PhaseSweep)
+		n.check(err)
+		if len(samples) != cases*n.rounds {
+			t.Errorf("%s has %d samples, expected %d", run, len(samples), cases*n.rounds)
+		}
+		if err := holds(samples, before[run]); err != nil {
+			t.Errorf("%s: %v", run, err)
+		}
+		if other := ids[r.ID()]; other != "" {
+			t.Errorf("%s is the same run as %s", run, other)
+		}
+		ids[r.ID()] = run
+		labels := r.Meta().Labels
+		node, _, _ := strings.Cut(run, "-")
+		if labels["node"] != node || labels["rack"] != "7" || labels["owner"] != `a "b" $(touch expanded) \ c` || labels["partition"] != "all" || labels["task"] == "" {
+			t.Errorf("%s has labels %v", run, labels)
+		}
+	}
+	var there []string
+	for _, folder := range []string{n.folder, n.path("local")} {
+		n.check(filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
+			if name := e.Name(); err == nil && !e.IsDir() && (strings.Contains(name, ".db") || strings.HasPrefix(name, ".")) {
+				there = append(there, strings.TrimSuffix(name, ".db"))
+			}
+			return err
+		}))
+	}
+	slices.Sort(there)
+	if !slices.Equal(there, want) {
+		t.Errorf("there is %s, expected the runs of %s and nothing else", there, want)
+	}
+	if _, err := os.Stat(n.path("expanded")); err == nil {
+		t.Error("a label was run as a command")
+	}
+}
+
+// namesNodes wants each node's card to be judged. What is said of them is of a machine on which tests run.
+func (n night) namesNodes() {
+	t := n.t
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.folder, "fleet", "fleet.json"))
+	n.check(err)
+	var fleet struct {
+		Cards []struct {
+			Host, Verdict string
+			Runs          []string
+		}
+	}
+	n.check(json.Unmarshal(text, &fleet))
+	var hosts []string
+	for _, card := range fleet.Cards {
+		hosts = append(hosts, card.Host)
+		if card.Verdict == "" || len(card.Runs) != n.perNode {
+			t.Errorf("%s is %q by %d runs, expected %d", card.Host, card.Verdict, len(card.Runs), n.perNode)
+		}
+	}
+	if slices.Sort(hosts); !slices.Equal(hosts, slurmNodes) {
+		t.Errorf("the hosts that were judged are %s", hosts)
+	}
+	for _, name := range []string{"fleet.txt", "fleet/index.html"} {
+		if text, err := os.ReadFile(filepath.Join(n.folder, name)); err != nil || !strings.Contains(string(text), "n4") {
+			t.Errorf("%s does not name the nodes: %v", name, err)
+		}
+	}
+}
+
+// prologDrains has jobs begin on a node with a slow card, on one that is fit, and on one whose check comes to no verdict.
+func (c *cluster) prologDrains() {
+	t := c.t
+	const known = "clock:9:1800"
+	baseline := fleetOf(t, c.dir, 3, known, "--device", "cuda:all", "--shape", "n256k256,n512k256", "--batch", "8:128:8", "--dtype", "fp32", "--rounds", "7")
+	program, err := exec.LookPath("gemmaudit-cards")
+	c.check(err)
+	c.write("cards", `#!/bin/bash
+echo "$SLURMD_NODENAME" >>'`+c.path("checked")+`'
+[[ $SLURMD_NODENAME != n4 ]] || set -- "$@" --baseline nothing.json
+CARDS="`+known+`$([[ $SLURMD_NODENAME != n3 ]] || echo ' slow:1:1.2')" exec '`+program+`' "$@"
+`, 0o755)
+	c.write("check.env", strings.Join([]string{"GEMMAUDIT='" + c.path("cards") + "'", "BASELINE='" + baseline + "'", "CHECK=(--device cuda:all)", "STATE='" + c.dir + "'/checks/$SLURMD_NODENAME"}, "\n"), 0o600)
+	prolog, err := filepath.Abs("../../scripts/slurm/prolog.sh")
+	c.check(err)
+	c.write("check", "#!/bin/bash\nGEMMAUDIT_CHECK_ENV='"+c.path("check.env")+"' exec '"+prolog+"'\n", 0o755)
+	defer os.Remove(c.path("check"))
+	begin := func(node string) string {
+		return strings.TrimSpace(c.must("sbatch", "--parsable", "--nodelist="+node, "--output=/dev/null", "--wrap=touch '"+c.path("began-"+node)+"'"))
+	}
+	began := func(node string) bool {
+		_, err := os.Stat(c.path("began-" + node))
+		return err == nil
+	}
+	refused := begin("n3")
+	for _, node := range []string{"n1", "n4"} {
+		begin(node)
+		c.within(slurmLimit, "a job on "+node, func() bool { return began(node) })
+	}
+	var state string
+	c.within(slurmLimit, "n3 to be drained", func() bool {
+		state = c.must("scontrol", "show", "node", "n3")
+		return strings.Contains(state, "DRAIN")
+	})
+	if !strings.Contains(state, "Reason=gemmaudit: ") || !strings.Contains(state, "is not fit: cuda:1 ") || began("n3") {
+		t.Errorf("n3 is drained, a job began there: %v:\n%s", began("n3"), state)
+	}
+	c.must("scancel", refused)
+	// A node that was fit some minutes ago is not checked again, nor does a settings file count that others could have written.
+	c.check(os.Remove(c.path("began-n1")))
+	begin("n1")
+	c.within(slurmLimit, "another job on n1", func() bool { return began("n1") })
+	c.check(os.Chmod(c.path("check.env"), 0o666))
+	begin("n2")
+	c.within(slurmLimit, "a job on n2", func() bool { return began("n2") })
+	checked, err := os.ReadFile(c.path("checked"))
+	c.check(err)
+	if n := strings.Count(string(checked), "n1"); n != 1 || strings.Contains(string(checked), "n2") {
+		t.Errorf("the nodes that were checked are %q, expected n1 once and n2 never", checked)
+	}
+	for _, node := range []string{"n1", "n2", "n4"} {
+		if state := c.must("scontrol", "show", "node", node); strings.Contains(state, "DRAIN") {
+			t.Errorf("%s is drained:\n%s", node, state)
+		}
+	}
+}
