@@ -24,18 +24,24 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
 	doc.Bench = func(io.Writer) error {
 		return &UnsupportedFormat{Bench, doc.Subject, "it has two sides; print each run as bench and give both to benchstat"}
 	}
-	cases := d.Cases
+	cases, findings := d.Cases, d.Findings
 	if f == Table || f == Markdown {
 		cases = changedCases(d)
+		if d.Invalid != "" { // nothing can be said of any finding
+			findings = nil
+		}
 	}
 	doc.Head = append(diffHead(d), selectionNotes(d.Selection, "case or finding", "cases and findings")...)
-	doc.Sheets = []Sheet{factorSheet(d), seriesDiffSheet(d), caseSheet(cases), findingDiffSheet(d.Findings)}
+	doc.Sheets = []Sheet{factorSheet(d), seriesDiffSheet(d), caseSheet(cases), findingDiffSheet(findings)}
 	doc.Main = 2
 	for i, title := range []string{"Conditions that differ", "Series, time of B ÷ time of A", "Cases", "Findings"} {
 		doc.Sheets[i].Title = title
 	}
 	if hidden := len(d.Cases) - len(cases); hidden > 0 {
 		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s did not change or are undecided; -o wide lists them", count(hidden, "case")), Faint})
+	}
+	if hidden := len(d.Findings) - len(findings); hidden > 0 {
+		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s can't be compared; -o wide lists them", count(hidden, "finding")), Faint})
 	}
 	doc.Notes = append(doc.Notes, warningNotes(d.Warnings)...)
 	doc.Notes = append(doc.Notes, diffOutcome(d)...)

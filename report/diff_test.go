@@ -76,3 +76,18 @@ func TestInvalidDiffIsSaidFirst(t *testing.T) {
 		t.Errorf("said at %d, the numbers begin at %d:\n%s", said, numbers, &b)
 	}
 }
+
+// Of runs that can't be compared no finding is listed unless all is asked for.
+func TestDiffOfNothing(t *testing.T) {
+	d := fixtureDiff()
+	d.Invalid = "the runs have no case in common"
+	for f, listed := range map[Format]bool{Table: false, Wide: true} {
+		var b strings.Builder
+		if err := WriteDiff(&b, f, d); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(b.String(), "\nFindings\n"); has != listed || !listed && !strings.Contains(b.String(), "can't be compared; -o wide lists them") {
+			t.Errorf("%s lists findings: %v\n%s", f, has, b.String())
+		}
+	}
+}
