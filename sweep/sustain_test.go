@@ -143,3 +143,33 @@ func TestSustainFails(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// flickering is a device whose power meter has nothing to say two times in three.
+type flickering struct {
+	*kerneltest.Device
+	asked int
+}
+
+func (d *flickering) Telemetry() kernels.Telemetry {
+	t := d.Device.Telemetry()
+	if d.asked++; d.asked%3 != 0 {
+		t.PowerW = 0
+	}
+	return t
+}
+
+// TestSustainedPower: the power of a case is the middle of what was told, however often nothing was.
+func TestSustainedPower(t *testing.T) {
+	d := &flickering{Device: simulated(nil)}
+	m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Out: newRun(t, planned(t, d, "1:3", nil)), Now: d.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := m.Sustain(t.Context(), []results.Case{simCase(64)}, SustainSpan)
+	if err := errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got[0].PowerW != 100 || d.asked < 9 {
+		t.Errorf("%g W of %d readings, want 100 W", got[0].PowerW, d.asked)
+	}
+}
