@@ -54,7 +54,11 @@ func TestReadMerged(t *testing.T) {
 	if r := read(t, a); len(r) != 1 || r[0].Host != "node1" || r[0].Cards["cuda:0"] != "GPU-1" || r[0].Labels["rack"] != "node1" || len(r[0].Sustained) != 1 || len(r[0].Sentinels) != 1 || r[0].ID == "" {
 		t.Fatalf("a shard: %+v", r)
 	}
-	if err := results.Merge(context.Background(), whole, a, b); err != nil {
+	merged, err := results.Merge(context.Background(), whole, []string{a, b}, results.MergeOptions{DifferentMachines: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := merged.Close(); err != nil {
 		t.Fatal(err)
 	}
 	found := read(t, whole)
