@@ -29,6 +29,12 @@ fi
 flock -w 120 "$lock" || exit 0
 if [[ -n $(find "$STATE/fit" -mmin "-$EVERY" -print 2>/dev/null) ]]; then exit 0; fi
 
+# What another job on the node takes would be held against the node.
+if squeue --noheader --nodelist="$node" --states=RUNNING,SUSPENDED --format=%A | grep -qvx "${SLURM_JOB_ID:-none}"; then
+  log "$node is in use: it is not checked"
+  exit 0
+fi
+
 # A prolog has a minute or so.
 reason=$(timeout -k 5 100 "$GEMMAUDIT" check -q --reason --budget "$BUDGET" --baseline "$BASELINE" "${CHECK[@]}" 2>/dev/null)
 code=$?
