@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in the scripts
 
 // TestMain makes this test binary serve as the program itself: `gemmaudit` as
 // it is shipped, `gemmaudit-sim`, the same with the simulated device alone, and
-// `gemmaudit-cards` with a host of simulated cards.
+// `gemmaudit-cards` with a host of simulated cards. `simfleet` writes the runs of a simulated fleet.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gemmaudit": main,
@@ -46,6 +46,12 @@ func TestMain(m *testing.M) {
 			})
 			a.now = cards.now
 			os.Exit(a.main(os.Args[1:]))
+		},
+		"simfleet": func() {
+			if err := writeFleet(os.Args[1:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
 		},
 	})
 }

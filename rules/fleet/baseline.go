@@ -86,9 +86,9 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 	switch {
 	case limited.N <= 0:
 		return nil, fmt.Errorf("the baseline has more than %d bytes", mostBaselineBytes)
-	case err != nil:
+	case err != nil && (b.Schema == "" || b.Schema == BaselineSchema):
 		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
-	case b.Schema != BaselineSchema:
+	case b.Schema != BaselineSchema: // another of our files, in which fields have other meanings
 		return nil, fmt.Errorf("no baseline of a fleet: schema is %.40q, expected %q", b.Schema, BaselineSchema)
 	}
 	for i := range b.Groups {
@@ -353,7 +353,7 @@ func (g *BaselineGroup) stands(y float64, c Components, cards int, before belief
 	sd, freedom := c.deviation(before)
 	p := upperP(y/(sd*math.Sqrt(1+1/math.Max(1, float64(cards)))), freedom)
 	half := quantile(0.025, freedom) * math.Sqrt(c.process()+sd*sd/math.Max(1, float64(cards)))
-	return rules.Interval{Lo: math.Exp(y - half), Mid: math.Exp(y), Hi: math.Exp(y + half)}, p
+	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, p
 }
 
 // alone is how a level of a process stands beside those of the same card before.
@@ -364,5 +364,5 @@ func (g *BaselineGroup) alone(y float64, c Components, before int) (rules.Interv
 	}
 	se := math.Sqrt(c.process() * (1 + 1/math.Max(1, float64(before))))
 	half := quantile(0.025, freedom) * se
-	return rules.Interval{Lo: math.Exp(y - half), Mid: math.Exp(y), Hi: math.Exp(y + half)}, upperP(y/se, freedom)
+	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, upperP(y/se, freedom)
 }

@@ -139,7 +139,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 	own += math.Log1p(f.Drift)*share + f.Wander*math.Sin(2*math.Pi*share)
 	host := fmt.Sprintf("node%04d", card/f.PerHost)
 	id := f.Device(card)
-	device := kernels.Spec{ID: id, Kind: kernels.CUDA, Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30, LastLevelCacheBytes: 50 << 20,
+	device := kernels.Spec{ID: id, Kind: kernels.KindOf(id), Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30, LastLevelCacheBytes: 50 << 20,
 		Versions: map[string]string{"driver": "580.1"}, Settings: map[string]string{"power limit": "700 W"}}
 	if card >= f.Cards-f.OtherDriver {
 		device.Versions["driver"] = "575.2"
