@@ -76,7 +76,7 @@ func fleetHead(r *fleet.Result) []Note {
 	notes := []Note{{FleetSummary(r), tone}}
 	for _, g := range r.Groups {
 		if m := g.Modes; m != nil {
-			text := fmt.Sprintf("%s: the cards fall into two groups: %d take %s longer than the other %d", g.Model, m.Slower, formatShare(m.Ratio-1), m.Faster)
+			text := fmt.Sprintf("%s: the cards fall into two groups: %s %s longer than the other %d", g.Model, plural(m.Slower, "takes", "take"), formatShare(m.Ratio-1), m.Faster)
 			if m.Of == "sustained" {
 				text += " in sustained time"
 			}

@@ -227,8 +227,8 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 	return id, err == nil, err
 }
 
-// CaseOrigins returns, for each case with samples, the ID of the origin of its first one. In a run that was merged
-// from shards a case has one origin.
+// CaseOrigins returns, for each case with samples, the ID of their origin; 0 where they have several, which cases of shards have
+// not.
 func (r *Run) CaseOrigins() (map[int64]int64, error) {
 	origins, err := r.Origins()
 	if err != nil {
@@ -247,12 +247,14 @@ func (r *Run) CaseOrigins() (map[int64]int64, error) {
 	}
 	out := map[int64]int64{}
 	err = r.eachSample("", func(s Sample, origin int64) error {
-		if _, ok := out[s.CaseID]; ok {
-			return nil
+		from, ok := index.of(devices[s.CaseID], origin)
+		if !ok {
+			return fmt.Errorf("%v: there is no origin %d", s, origin)
 		}
-		if from, ok := index.of(devices[s.CaseID], origin); ok {
-			out[s.CaseID] = from
+		if before, known := out[s.CaseID]; known && before != from {
+			from = 0
 		}
+		out[s.CaseID] = from
 		return nil
 	})
 	return out, err

@@ -87,7 +87,7 @@ out, the others are judged, and the exit code is 3.` + exitHelp(
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "gate", fixed(gateDrain, gateWatch, gateNone))
-	complete(cmd, "level", fixed("0.04", "0.01"))
+	complete(cmd, "level", fixed("0.03", "0.01"))
 	complete(cmd, "watch", fixed("0.005", "0.01"))
 	complete(cmd, "drain", fixed("0.01", "0.03"))
 	complete(cmd, "baseline", filesWith("json"))

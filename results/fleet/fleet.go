@@ -150,7 +150,8 @@ func byCase(run *results.Run, samples []results.Sample) ([]results.Row, error) {
 	return rows, nil
 }
 
-// divided takes a merged run apart: each case belongs to the run that measured it.
+// divided takes a merged run apart: each case belongs to the run that measured it. One that several measured is left out: nobody could say
+// which of them is slow.
 func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, error) {
 	from, err := run.CaseOrigins()
 	if err != nil {
@@ -175,10 +176,15 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 		part.take(o)
 		return part
 	}
+	mixed := 0
 	for _, s := range whole.Series {
 		rows := map[*Run][]results.Row{}
 		var order []*Run
 		for _, row := range s.Rows {
+			if from[row.Case.ID] == 0 {
+				mixed++
+				continue
+			}
 			r := of(row.Case.ID)
 			if rows[r] == nil {
 				order = append(order, r)
@@ -192,12 +198,20 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 		}
 	}
 	for _, s := range whole.Sentinels {
-		r := of(s.CaseID)
-		r.Sentinels = append(r.Sentinels, s)
+		if from[s.CaseID] != 0 {
+			r := of(s.CaseID)
+			r.Sentinels = append(r.Sentinels, s)
+		}
 	}
 	for _, row := range whole.Sustained {
+		if from[row.Case.ID] == 0 {
+			continue
+		}
 		r := of(row.Case.ID)
 		r.Sustained = append(r.Sustained, row)
+	}
+	if mixed > 0 && len(parts) > 0 {
+		parts[0].Warnings = append(slices.Clone(parts[0].Warnings), fmt.Sprintf("%d cases have samples of several runs and are left out", mixed))
 	}
 	out := make([]Run, len(parts))
 	for i, part := range parts {

@@ -29,12 +29,14 @@ const (
 	Remedy    Kind = "remedy"
 	Change    Kind = "change" // of what diff compares
 	Sustained Kind = "sustained"
+	Card      Kind = "card"     // the verdict on a card of a fleet
+	Slowness  Kind = "slowness" // in what way such a card is slow
 	Word      Kind = "term"
 )
 
 // Kinds lists the kinds in their order.
 func Kinds() []Kind {
-	return []Kind{Rule, Cause, Verdict, Status, Remedy, Change, Sustained, Word}
+	return []Kind{Rule, Cause, Verdict, Status, Remedy, Change, Sustained, Card, Slowness, Word}
 }
 
 // Term is one word and its explanation.

@@ -353,7 +353,7 @@ func (g *BaselineGroup) stands(y float64, c Components, cards int, before belief
 	sd, freedom := c.deviation(before)
 	p := upperP(y/(sd*math.Sqrt(1+1/math.Max(1, float64(cards)))), freedom)
 	half := quantile(0.025, freedom) * math.Sqrt(c.process()+sd*sd/math.Max(1, float64(cards)))
-	return rules.Interval{Lo: math.Exp(y - half), Mid: math.Exp(y), Hi: math.Exp(y + half)}, p
+	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, p
 }
 
 // alone is how a level of a process stands beside those of the same card before.
@@ -364,5 +364,5 @@ func (g *BaselineGroup) alone(y float64, c Components, before int) (rules.Interv
 	}
 	se := math.Sqrt(c.process() * (1 + 1/math.Max(1, float64(before))))
 	half := quantile(0.025, freedom) * se
-	return rules.Interval{Lo: math.Exp(y - half), Mid: math.Exp(y), Hi: math.Exp(y + half)}, upperP(y/se, freedom)
+	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, upperP(y/se, freedom)
 }

@@ -476,7 +476,7 @@ func (s *separation) result(f *fitted) *effects {
 	if len(f.line.slopes) > 0 {
 		middle := f.line.at(s.middleHour())
 		for _, hours := range f.line.knots {
-			e.drift = append(e.drift, DriftPoint{Hours: hours, Ratio: math.Exp(f.line.at(hours) - middle)})
+			e.drift = append(e.drift, DriftPoint{Hours: hours, Ratio: expo(f.line.at(hours) - middle)})
 		}
 	}
 	return e

@@ -276,7 +276,7 @@ func (e effect) interval() rules.Interval {
 		return rules.Interval{}
 	}
 	half := quantile(0.025, math.Max(1, e.df)) * e.se
-	return rules.Interval{Lo: math.Exp(e.dev - half), Mid: math.Exp(e.dev), Hi: math.Exp(e.dev + half)}
+	return rules.Interval{Lo: expo(e.dev - half), Mid: expo(e.dev), Hi: expo(e.dev + half)}
 }
 
 // conditions are medians over the present processes of cards.
@@ -408,7 +408,7 @@ func (a *answers) confound(g, against int) Confound {
 		freedom := math.Max(priorCards, float64(e.parts.Cards-1))
 		se := math.Sqrt(spread * (1/float64(len(mine.cards)) + 1/float64(len(theirs.cards))))
 		half := quantile(0.025, freedom) * se
-		return rules.Interval{Lo: math.Exp(x - half), Mid: math.Exp(x), Hi: math.Exp(x + half)}, math.Min(1, 2*upperP(math.Abs(x)/se, freedom))
+		return rules.Interval{Lo: expo(x - half), Mid: expo(x), Hi: expo(x + half)}, math.Min(1, 2*upperP(math.Abs(x)/se, freedom))
 	}
 	out.Ratio, out.P = between(a.common, a.whole.common)
 	out.Sustained, _ = between(a.sustainedS, a.whole.sustained)

@@ -49,7 +49,7 @@ func split(v []float64) (border, ratio float64, ok bool) {
 	if gap/sd < math.Max(leastGap, fewGap+manyCards/float64(n)) || gap < math.Log1p(leastModeRatio) {
 		return 0, 0, false
 	}
-	return (s[at-1] + s[at]) / 2, math.Exp(gap), true
+	return (s[at-1] + s[at]) / 2, expo(gap), true
 }
 
 // divide looks for modes among the cards of each set of peers. Where there are two, each card is compared with its own.

@@ -7,11 +7,11 @@ import (
 // What each question gets of the level. Most goes to the one that nearly every slow card answers: cards in a fleet of eight have few peers
 // to be told from.
 const (
-	commonShare    = 0.7
-	sustainedShare = 0.2
-	memoryShare    = 0.04
-	familyShare    = 0.04
-	linkShare      = 0.02
+	commonShare    = 0.8
+	sustainedShare = 0.13
+	memoryShare    = 0.03
+	familyShare    = 0.03
+	linkShare      = 0.01
 	// earlierShare is what the comparison with a baseline gets of all, where there is one: half for each kind of time.
 	earlierShare = 0.3
 )

@@ -24,7 +24,7 @@ type Settings struct {
 
 // Default are the settings of the command. The level is below the 5 % that are promised, since the promise is for all named cards of
 // many fleets together, and a fleet without a slow card that names one counts fully.
-func Default() Settings { return Settings{Level: 0.04, Watch: 0.005, Drain: 0.01} }
+func Default() Settings { return Settings{Level: 0.03, Watch: 0.005, Drain: 0.01} }
 
 // Verdict is what to do with a card.
 type Verdict string

@@ -31,6 +31,12 @@ func middleHalf(v []float64) float64 {
 	return mean(v[n/4 : n-n/4])
 }
 
+// widest bounds the logs of what is reported, so that what is not known prints as a huge number and not as infinity.
+const widest = 600
+
+// expo is exp within what can be printed.
+func expo(x float64) float64 { return math.Exp(math.Max(-widest, math.Min(widest, x))) }
+
 func mean(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {

@@ -98,7 +98,7 @@ func (a *answers) told(card int) *Change {
 	first := a.processes[runs[x.at]]
 	half := quantile(0.025, x.df) * x.se
 	return &Change{Run: first.path, Time: when(first.from), Runs: len(runs) - x.at, Sustained: x.sustained,
-		Ratio: rules.Interval{Lo: math.Exp(x.log - half), Mid: math.Exp(x.log), Hi: math.Exp(x.log + half)}}
+		Ratio: rules.Interval{Lo: expo(x.log - half), Mid: expo(x.log), Hi: expo(x.log + half)}}
 }
 
 // when is a time in microseconds since 1970, zero where it is not known.

@@ -88,7 +88,7 @@ func TestChecksOfFewCases(t *testing.T) {
 	drained := map[bool]int{}
 	for i := range cards {
 		r := f.Run(i, 0)
-		g, model := baseline.For(r.Meta, trial.Device)
+		g, model := baseline.For(r.Meta, "cuda:0")
 		if g == nil || model != trial.Model {
 			t.Fatalf("there is no group of %s", model)
 		}
