@@ -75,8 +75,8 @@ func (c *cluster) submit(name, program string, perNode, rounds int, settings ...
 	return night{c, filepath.Join(root, name), rounds, perNode}
 }
 
-// disturbedNight has one task killed, one requeued and one node without power while they measure. In the end each task's run is
-// whole, and has what was measured before.
+// disturbedNight has one task killed, one requeued, one at the end of its time and one node without power while they measure. In the
+// end each task's run is whole, and has what was measured before.
 func (c *cluster) disturbedNight() {
 	t := c.t
 	n := c.submit("night-1", c.path("node"), 2, 40)
@@ -100,6 +100,8 @@ func (c *cluster) disturbedNight() {
 				n.powerOff(node)
 				c.must("scontrol", "update", "NodeName="+node, "State=DOWN", "Reason=no power")
 				n.powerOn(node)
+			case "n4": // as Slurm does ahead of the end of a task's time
+				c.must("scancel", "--batch", "--signal=USR1", n.job(node))
 			}
 		}
 		return len(before) == len(slurmNodes)
@@ -107,10 +109,9 @@ func (c *cluster) disturbedNight() {
 	n.judged()
 	n.whole(before)
 	n.namesNodes()
-	for _, pass := range []string{"tasks-1", "tasks-2"} {
-		if _, err := os.Stat(filepath.Join(n.folder, pass)); err != nil {
-			t.Errorf("what was killed is to be submitted anew: %v", err)
-		}
+	// The others were begun again by Slurm, or by themselves.
+	if again, err := os.ReadFile(filepath.Join(n.folder, "tasks-2")); err != nil || string(again) != "n1-1 n1\n" {
+		t.Errorf("the tasks that were submitted anew are %q, %v: expected the one that was killed", again, err)
 	}
 }
 
