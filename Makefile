@@ -55,6 +55,10 @@ CONCURRENT   := ./results ./sweep ./cmd/...
 SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
 SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
+# What goes on side by side elsewhere and in no script that is raced: checks that share their references, and weights that are read.
+BESIDES       := ./kernels ./kernels/mistral/checkpoint
+BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnShortRows|TestQuantized|TestUnpackLarge|TestRopeTable|TestAsOverflow
+
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
@@ -178,6 +182,7 @@ test-pyodide:
 
 test-race:
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
+	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
 
 test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu

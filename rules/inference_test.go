@@ -249,8 +249,11 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	check := drawChecks(syntheticKey, 7, true)
-	drawn := 0
+	drawn, between := 0, 0
 	for _, m := range ms {
+		if !check(m) && m > 1208 && m < 4072 && slices.Contains(seeds, m) {
+			between++ // the ends of the large kernel's rows
+		}
 		if check(m) {
 			drawn++
 			if !slices.Contains(seeds, m) {
@@ -260,6 +263,9 @@ func TestSeeds(t *testing.T) {
 	}
 	if drawn < 4 || drawn > 25 || len(seeds) > 2*seedRows+3+drawn {
 		t.Errorf("%d check rows of %d, %d seeds", drawn, len(ms), len(seeds))
+	}
+	if between == 0 {
+		t.Errorf("the large kernel's line rests on its ends and check rows alone: %v", seeds)
 	}
 	if other := seedsOf(t, Designer{Config: Default(), Seed: 8}, ms, choices); reflect.DeepEqual(other, seeds) {
 		t.Error("another seed draws the same check rows")

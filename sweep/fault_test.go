@@ -369,28 +369,27 @@ func TestNothingGoesOnWhenGivenUp(t *testing.T) {
 
 // TestGivenUpTakesNoTime: a case that was given up does not end a sweep for which its time would not be left.
 func TestGivenUpTakesNoTime(t *testing.T) {
-	const deadline, slow = 10 * time.Second, 100_000 // a block of which is expected to take 0.13 s
+	const deadline, slow = 10 * time.Second, 400_000 // a block of which is expected to take 0.1 s
 	var d *kerneltest.Device
 	var began time.Time
-	late := false
+	tries := 0 // as a sentinel, then as a case
 	d = simulated(func(c *kerneltest.Config) {
 		c.Gemms = c.Gemms[:1]
 		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
 			if p.M != slow {
 				return nil
 			}
-			if !late {
-				late = true
-				d.Advance(deadline - 100*time.Millisecond - d.Now().Sub(began))
+			if tries++; tries == 2 {
+				d.Advance(deadline - 80*time.Millisecond - d.Now().Sub(began))
 			}
 			return errors.New("too large")
 		}
 	})
-	p := planned(t, d, "1:4,100000", func(o *Options) { o.Deadline = deadline })
+	p := planned(t, d, "1:4,400000", func(o *Options) { o.Deadline = deadline })
 	run := newRun(t, p)
 	began = d.Now()
 	sum, err := startOn(d, p, run, patience)
-	if err != nil || !late || sum.Status != StatusComplete || sum.Failures != 1 || sum.Samples != 3*4 {
+	if err != nil || tries != 2 || sum.Status != StatusComplete || sum.Failures != 1 || sum.Samples != 3*4 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
