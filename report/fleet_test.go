@@ -25,7 +25,9 @@ import (
 // fixtureFleet has a card of each verdict, and fine ones.
 func fixtureFleet(fine int) *fleet.Result {
 	at := func(hour int) time.Time { return time.Date(2026, 3, 1, 20+hour, 0, 0, 0, time.UTC) }
-	around := func(mid, half float64) rules.Interval { return rules.Interval{Lo: mid - half, Mid: mid, Hi: mid + half} }
+	around := func(mid, half float64) rules.Interval {
+		return rules.Interval{Lo: mid - half, Mid: mid, Hi: mid + half}
+	}
 	card, process := 0.003, 0.002
 	parts := fleet.Components{Card: &card, Process: &process, Hosts: fine + 3, Cards: fine + 1, Processes: 3*fine + 3}
 	key := results.SeriesKey{Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 4096, 14336), Regime: results.Engine}

@@ -150,7 +150,11 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	f := facts{common: c.Common, sustained: c.Sustained, memory: math.NaN(), rest: math.NaN(), peers: common.peers, own: c.Conditions, others: c.PeerConditions,
 		limits: limitsOf(c.Confounds, last.limits)}
 	a.place(i, a.questions[best], &f, &c)
-	if c.Loss.Mid-1 < s.Watch {
+	least := s.Watch
+	if f.link {
+		least = math.Max(least, leastLink)
+	}
+	if c.Loss.Mid-1 < least {
 		c.Loss, c.Of = c.Common, "all cases at the common clock"
 		c.fine(a.modes[peers], a.slower[i])
 		return c

@@ -58,6 +58,7 @@ const (
 	clockMHz   = 1700.0
 	peakFLOPS  = 700e12
 	bandwidth  = 4e12
+	linkRate   = 20e9
 	cardSpread = 0.01 // of the clocks of cards, in logs
 )
 
@@ -209,6 +210,11 @@ func (f *Fleet) Run(card, process int) runs.Run {
 		s := &run.Series[len(run.Series)-1]
 		s.Rows = append(s.Rows, row)
 	}
+	link := linkRate * math.Exp(0.01*rng.NormFloat64())
+	if broken && fault.Kind == fleet.Link {
+		link /= 1 + fault.Depth
+	}
+	run.Meta.Ceilings[id] = kernels.Ceilings{ReadBandwidth: read, LinkBandwidth: link}
 	return run
 }
 

@@ -46,6 +46,7 @@ func TestFound(t *testing.T) {
 		{fleet.Thermal, 0.1, 30, 0.9},
 		{fleet.Power, 0.1, 30, 0.9},
 		{fleet.Clock, 0.1, 30, 0.9},
+		{fleet.Link, 1, 30, 0.9},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			r := Count(c.fleets, slow(8, c.kind, c.depth))
