@@ -51,7 +51,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
 CONCURRENT   := ./results ./sweep ./cmd/...
-SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|splits|usage
+SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
 SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with

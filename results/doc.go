@@ -7,7 +7,7 @@
 // A run is one SQLite file, marked by its application_id and versioned by its
 // user_version ([SchemaVersion]), that any SQLite shell reads:
 //
-//	meta      the machine (fingerprint), peaks and bandwidths (ceilings), the plan, as JSON
+//	meta      the machine (fingerprint), its labels, peaks and bandwidths (ceilings), the plan, as JSON
 //	origins   the run, host, device, card and labels that samples come from
 //	series    operation, device, kernel, dims, operands, layout, regime, threads, pack_inside
 //	cases     a series and an m; parts ("192+1988", or "copied" of a padded product whose rows are
@@ -38,12 +38,14 @@
 //	clock_mhz, power_w, temp_c        where known, else empty
 //
 // The rest may be left out: phase (sweep when absent; sentinel, confirm, remedy,
-// noise, sustained), seq and started_us (the order), launches, throttle, disturbance,
+// noise, sustained), seq and started (the order; started is an RFC 3339 time, started_us in files of before
+// that in microseconds since 1970), launches, throttle, disturbance,
 // regime, threads, pack_inside, parts, pad_to, label, distribution and seed; allocation
 // (of the buffers), energy_mj (of a launch), utils (MFU as it was published); tile_m,
 // tile_n, tile_k, waves, split and orientation of the launch (see [Launch]; what these leave
-// open is read from the label, by [kernels.ReadLabel]); run, host, card and labels (a JSON
-// object) of the machine that measured.
+// open is read from the label, by [kernels.ReadLabel]); run, host, card, device_name and labels (a JSON
+// object) of the machine that measured; reference_clock_mhz, at which its rows are judged. mfu and
+// us_at_clock follow from the rest and are not read back.
 //
 // Import also reads published sweeps, with the columns batch (M) and kernel_time
 // (microseconds), whose device, library, K, N and data type stand in the file's name;

@@ -115,3 +115,22 @@ func FuzzCell(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLabel reads labels of a command line.
+func FuzzLabel(f *testing.F) {
+	for _, s := range []string{"rack=7", "a.b/c-d_e=x = y", "=", "rack=", "Rack=7", "rack=\x1b", "rack=\xff", "räck=7", "rack=größer"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		labels, err := ParseLabels([]string{s})
+		if err != nil {
+			return
+		}
+		if text := labels.String(); text != s {
+			t.Fatalf("%q is printed as %q", s, text)
+		}
+		if back, err := decodeLabels(encodeLabels(labels)); err != nil || !maps.Equal(labels, back) {
+			t.Fatalf("%q is stored as %v, %v", s, back, err)
+		}
+	})
+}

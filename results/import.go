@@ -190,6 +190,9 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 	from := p.store.oneMachine()
 	meta.Fingerprint.Hostname, meta.Labels = from.host, from.labels
 	for _, device := range p.store.devices {
+		if opt.Device != "" {
+			from.names[device] = device // which the user says
+		}
 		meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
 			ID: device, Kind: kernels.KindOf(device), Name: cmp.Or(from.names[device], device), UUID: from.cards[device], Versions: p.versions,
 		})

@@ -96,6 +96,7 @@ func (o *checkOptions) run(ctx context.Context) error {
 			return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
 		}
 	}
+	o.app.faults.timeout = o.budget // a device that hangs is found out within that
 	check, err := o.check(ctx, began)
 	if err == nil {
 		err = o.verdict(check)
@@ -235,7 +236,7 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	}
 	meter := a.newMeter()
 	meter.display.Start(p.plan.Rows(), p.plan.Rounds, 0)
-	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: o.budget}
+	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()
 	switch err := checkFailure(ctx, err, o.budget); {

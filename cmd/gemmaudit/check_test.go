@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
 // startResult is what one start of the program has left.
@@ -50,13 +52,12 @@ func fleetOf(t *testing.T, dir string, sweeps int, host string, plan ...string) 
 	for i := range sweeps {
 		night := filepath.Join(dir, fmt.Sprintf("night%d.db", i))
 		got := start(host, append([]string{"sweep", "-q", "--out", night, "--label", fmt.Sprint("night=", i)}, plan...)...)
-		if got.code != exitClean && !(host == "cpu" && unsteady(got)) {
+		if got.code != exitClean {
 			t.Fatalf("sweep: exit code %d: %s", got.code, got.stderr)
 		}
 		args = append(args, night)
 	}
-	// One card alone has none to be compared with, and is a baseline all the same.
-	if got := start(host, args...); got.code != exitClean && !(host == "cpu" && got.code == exitInconclusive) {
+	if got := start(host, args...); got.code != exitClean {
 		t.Fatalf("fleet: exit code %d: %s", got.code, got.stderr)
 	}
 	return path
@@ -202,11 +203,25 @@ func readText(t *testing.T, path string) string {
 // TestCheckOfCPU: a check measures and compares on this machine too, whatever it finds.
 func TestCheckOfCPU(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures the ceilings of the CPU twice")
+		t.Skip("measures the ceilings of the CPU")
 	}
-	dir := t.TempDir()
-	baseline := fleetOf(t, dir, 1, "cpu", "--device", "cpu", "--shape", "n64k64", "--batch", "8,16,32,64", "--dtype", "fp32", "--kernel", "auto", "--rounds", "7", "--clock", "0")
-	got := start("cpu", "check", "-q", "--baseline", baseline, "--budget", "2m", "-o", "json")
+	spec := openCPU(t)
+	key := results.SeriesKey{Kernel: "auto", Subject: kernels.Product(kernels.FP32, 64, 64), Regime: results.Engine}
+	key.Layout = kernels.Transposed
+	b := fleet.Baseline{Schema: fleet.BaselineSchema, Groups: []fleet.BaselineGroup{{Cards: 8, Processes: 24, SustainedOf: results.PhaseSweep}}}
+	_, b.Groups[0].Model = b.For(results.Meta{Fingerprint: results.ReadFingerprint([]kernels.Spec{spec}, "")}, spec.ID)
+	for _, m := range []int{8, 16, 32, 64} {
+		b.Groups[0].Cases = append(b.Groups[0].Cases, fleet.BaselineCase{Series: key, M: m, US: 10, SustainedUS: 10})
+	}
+	path := filepath.Join(t.TempDir(), "fleet.json")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Write(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	got := start("cpu", "check", "-q", "--baseline", path, "--budget", "2m", "-o", "json")
 	if unsteady(got) {
 		return
 	}
@@ -214,7 +229,19 @@ func TestCheckOfCPU(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != exitClean && got.code != exitGate {
 		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)
 	}
-	if len(c.Devices) != 1 || c.Devices[0].Device != "cpu" || c.Devices[0].Cases == 0 || c.Devices[0].Common.Mid <= 0 || c.Fit != (got.code == exitClean) {
+	if len(c.Devices) != 1 || c.Devices[0].Device != "cpu" || c.Devices[0].Cases != 4 || c.Devices[0].Common.Mid <= 0 || c.Fit != (got.code == exitClean) {
 		t.Errorf("the check is %+v", c)
 	}
+}
+
+// openCPU is what is known of this machine's CPU.
+func openCPU(t *testing.T) kernels.Spec {
+	t.Helper()
+	reg := kernels.NewRegistry(cpu.Provider{})
+	defer reg.Close()
+	devices, err := reg.Select("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices[0].Spec()
 }

@@ -37,7 +37,11 @@ func newExportCommand(a *app) *cobra.Command {
 			"gemmaudit export run.db --where 'kernel=cublas && m in [64, 128]' --sort -us --top 100",
 		),
 		Long: `Writes one row a sample: device, kernel, dtype, m, n, k, round, us, clock, power,
-temperature, phase and everything else that is known of it. ` + "`gemmaudit import`" + ` reads the CSV
+temperature, phase and everything else that is known of it; what is not known is null, or empty in
+CSV. Where a sample comes from stands in run, host, card (a UUID), device_name (the model) and labels;
+started is a time. mfu is relative to the device's peak, us_at_clock is the time at
+reference_clock_mhz, by which rows are judged. Parquet's metadata tells of the machine: gemmaudit.schema,
+gemmaudit.fingerprint, gemmaudit.labels and others. ` + "`gemmaudit import`" + ` reads the CSV
 back. What a sweep with --infer infers from its samples is not among them: the run file keeps it.
 The format follows from the name of the file unless --format gives it.
 
@@ -99,6 +103,7 @@ func (o *exportOptions) run(path string) error {
 	if err != nil {
 		return err
 	}
+	boundGarbage(path)
 	run, err := results.Open(path)
 	if err != nil {
 		return err
