@@ -92,6 +92,9 @@ type Ceilings struct {
 	// counts read and write.
 	ReadBandwidth float64 `json:"read_bandwidth"`
 	CopyBandwidth float64 `json:"copy_bandwidth"`
+	// LinkBandwidth is that of uploads from the host's ordinary memory, measured, in bytes a second; 0 where there is no link or
+	// it was not measured.
+	LinkBandwidth float64 `json:"link_bandwidth,omitempty"`
 }
 
 // Peak returns the peak for d of the preferred origin: measured, else computed,

@@ -315,6 +315,9 @@ func deviceSheet(d DeviceInfo) Sheet {
 	if d.Ceilings != nil {
 		add("read bandwidth", gbytes(d.Ceilings.ReadBandwidth))
 		add("copy bandwidth", gbytes(d.Ceilings.CopyBandwidth))
+		if d.Ceilings.LinkBandwidth > 0 {
+			add("link bandwidth", gbytes(d.Ceilings.LinkBandwidth))
+		}
 	}
 	for _, named := range []map[string]string{d.Versions, d.Settings} {
 		for _, name := range slices.Sorted(maps.Keys(named)) {

@@ -193,6 +193,7 @@ func highest(a, b map[string]kernels.Ceilings) map[string]kernels.Ceilings {
 		c.Peaks = slices.Clone(c.Peaks)
 		c.ReadBandwidth = max(c.ReadBandwidth, more.ReadBandwidth)
 		c.CopyBandwidth = max(c.CopyBandwidth, more.CopyBandwidth)
+		c.LinkBandwidth = max(c.LinkBandwidth, more.LinkBandwidth)
 		for _, p := range more.Peaks {
 			i := slices.IndexFunc(c.Peaks, func(q kernels.Peak) bool { return q.DType == p.DType && q.Origin == p.Origin })
 			switch {

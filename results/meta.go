@@ -94,7 +94,8 @@ func checkRates(c kernels.Ceilings) error {
 		}
 		return nil
 	}
-	errs := []error{check("read_bandwidth", c.ReadBandwidth, mostRate), check("copy_bandwidth", c.CopyBandwidth, mostRate)}
+	errs := []error{check("read_bandwidth", c.ReadBandwidth, mostRate), check("copy_bandwidth", c.CopyBandwidth, mostRate),
+		check("link_bandwidth", c.LinkBandwidth, mostRate)}
 	for _, p := range c.Peaks {
 		errs = append(errs, check("flops", p.FLOPS, mostRate), check("clock_mhz", p.ClockMHz, mostFigure), check("rate", p.Memory.Rate, mostRate))
 	}

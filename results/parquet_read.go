@@ -66,6 +66,9 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
+	if err := checkFooter(f, info.Size()); err != nil {
+		return nil, damaged(err)
+	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, damaged(err)

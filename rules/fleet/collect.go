@@ -204,7 +204,7 @@ func newProcess(run runs.Run, device string) *process {
 	}
 	p.card = cmp.Or(run.Cards[device], p.card, p.host+"/"+device)
 	ceilings := run.Meta.Ceilings[device]
-	p.conditions.ReadBandwidth = ceilings.ReadBandwidth
+	p.conditions.ReadBandwidth, p.conditions.LinkBandwidth = ceilings.ReadBandwidth, ceilings.LinkBandwidth
 	return p
 }
 

@@ -17,6 +17,8 @@ const (
 	priorCards, priorProcesses = 12, 2
 	// usualSustained is between cards in sustained time, where the clocks that they reach differ too, and counts for priorSustained.
 	usualSustained, priorSustained = 0.006, 6
+	// usualLink is between cards in the time of copies from the host, which what else the host does touches.
+	usualLink = 0.03
 	// leastDeviation is the least standard deviation that is believed, as a share of the time.
 	leastDeviation = 0.0003
 	// strayProcess is from how many standard deviations between processes on a process has no say in them.
@@ -63,6 +65,7 @@ type belief struct{ usual, weight float64 }
 var (
 	ofCommon    = belief{usualCards, priorCards}
 	ofSustained = belief{usualSustained, priorSustained}
+	ofLink      = belief{usualLink, priorSustained}
 )
 
 // separate takes levels of n cards apart. sets is the number of sets of peers. Levels that are not numbers are left out.

@@ -144,12 +144,17 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	}
 	if best < 0 || adjusted > s.Level {
 		c.fine(a.modes[peers], a.slower[i])
+		a.limited(i, &c, s)
 		return c
 	}
 	f := facts{common: c.Common, sustained: c.Sustained, memory: math.NaN(), rest: math.NaN(), peers: common.peers, own: c.Conditions, others: c.PeerConditions,
 		limits: limitsOf(c.Confounds, last.limits)}
 	a.place(i, a.questions[best], &f, &c)
-	if c.Loss.Mid-1 < s.Watch {
+	least := s.Watch
+	if f.link {
+		least = math.Max(least, leastLink)
+	}
+	if c.Loss.Mid-1 < least {
 		c.Loss, c.Of = c.Common, "all cases at the common clock"
 		c.fine(a.modes[peers], a.slower[i])
 		return c
@@ -239,6 +244,35 @@ func (a *answers) clearer(card, memory int) bool {
 		}
 	}
 	return false
+}
+
+// limited has a card be watched whose whole group takes longer than the largest one of its model, and differs from it in limits alone, which
+// somebody may set back.
+func (a *answers) limited(i int, c *Card, s Settings) {
+	g, largest := a.cards[i].group, 0
+	for k := range a.groups {
+		if len(a.groups[k].cards) > len(a.groups[largest].cards) {
+			largest = k
+		}
+	}
+	if c.Verdict != Fine || g == largest || a.groups[g].peers != g {
+		return
+	}
+	last := a.processes[a.cards[i].processes[len(a.cards[i].processes)-1]]
+	x := a.confound(g, largest)
+	limits := limitsOf(x.Factors, last.limits)
+	if len(limits) == 0 || len(limits) < len(x.Factors) || x.Sustained.Lo-1 < s.Watch {
+		return
+	}
+	c.Verdict, c.Kind, c.Confounds = Watch, Clock, limits
+	for _, d := range limits {
+		if strings.Contains(d.Name, "power") {
+			c.Kind = Power
+		}
+	}
+	c.Loss, c.Of = x.Sustained, "all cases in sustained time, of its group over the largest one"
+	c.Reason = fmt.Sprintf("like the %d cards with its limits, which are %s than %d others in sustained time: %s", len(a.groups[g].cards), slowerText(x.Sustained),
+		len(a.groups[largest].cards), diffText(limits))
 }
 
 // fine words the verdict on a card that is not named. One of the slower mode is to be watched.

@@ -177,6 +177,9 @@ func (a *answers) outside(i, card int) float64 {
 	return median(v)
 }
 
+// leastLink is the least loss of a link that is named: one with half of its lanes loses 100 %.
+const leastLink = 0.1
+
 // askLink compares the rates of copies from the host, as times.
 func (a *answers) askLink() *effects {
 	return separate(a.levelsOf(func(p int) float64 {
@@ -184,7 +187,7 @@ func (a *answers) askLink() *effects {
 			return -math.Log(rate)
 		}
 		return math.NaN()
-	}), len(a.cards), a.setCount, ofCommon)
+	}), len(a.cards), a.setCount, ofLink)
 }
 
 // pValue is a card's p-value over all questions, and the question that tells most.

@@ -5,7 +5,9 @@ package driver
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/datasheet"
@@ -25,8 +27,40 @@ const (
 // measureCeilings looks up the peaks and measures the memory.
 func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err error) {
 	c.Peaks = datasheet.Peaks(d.spec.Name, d.arch)
-	c.ReadBandwidth, c.CopyBandwidth, err = d.Bandwidth(ctx)
+	if c.ReadBandwidth, c.CopyBandwidth, err = d.Bandwidth(ctx); err != nil {
+		return c, err
+	}
+	c.LinkBandwidth, err = d.linkBandwidth()
 	return c, err
+}
+
+// How the link to the host is measured: by the fastest of some uploads of a size at which what a call costs does not matter. The
+// memory is the host's ordinary one, as it is when weights are loaded.
+const (
+	linkBytes   = 64 << 20
+	linkSamples = 7
+)
+
+// linkBandwidth measures uploads.
+func (d *Device) linkBandwidth() (float64, error) {
+	memory, err := d.alloc(linkBytes)
+	if err != nil {
+		return 0, fmt.Errorf("measure the link of %s: %w", d.spec.ID, err)
+	}
+	defer memory.Close()
+	from := make([]byte, linkBytes)
+	for i := range from {
+		from[i] = byte(i) // so that there is memory behind it
+	}
+	best := math.Inf(1)
+	for range linkSamples {
+		began := time.Now()
+		if err := memory.Upload(0, from); err != nil {
+			return 0, fmt.Errorf("measure the link of %s: %w", d.spec.ID, err)
+		}
+		best = min(best, max(time.Since(began).Seconds(), 1e-6))
+	}
+	return linkBytes / best, nil
 }
 
 // Bandwidth measures the memory anew.

@@ -46,6 +46,9 @@ type Config struct {
 	// OtherDriver has that many cards, the last ones, run a driver under which all products take longer by OtherBy.
 	OtherDriver int
 	OtherBy     float64
+	// LowerLimit has that many cards, the first ones, run at a power limit of 500 W and a clock that is lower by LowerBy.
+	LowerLimit int
+	LowerBy    float64
 }
 
 // What a simulated card is.
@@ -55,6 +58,7 @@ const (
 	clockMHz   = 1700.0
 	peakFLOPS  = 700e12
 	bandwidth  = 4e12
+	linkRate   = 20e9
 	cardSpread = 0.01 // of the clocks of cards, in logs
 )
 
@@ -145,10 +149,15 @@ func (f *Fleet) Run(card, process int) runs.Run {
 		device.Versions["driver"] = "575.2"
 		own += math.Log1p(f.OtherBy)
 	}
+	clock := f.clock[card]
+	if card < f.LowerLimit {
+		device.Settings["power limit"] = "500 W"
+		clock -= math.Log1p(f.LowerBy)
+	}
 	fault, broken := f.Faults[card]
 	broken = broken && process >= fault.From
 	state := results.Sample{PowerW: 690, TempC: 65 + 2*rng.NormFloat64()}
-	clock, read := f.clock[card], bandwidth*math.Exp(0.002*rng.NormFloat64())
+	read := bandwidth * math.Exp(0.002*rng.NormFloat64())
 	throttled, reason := 0.5, kernels.PowerCap
 	if broken {
 		switch fault.Kind {
@@ -201,6 +210,11 @@ func (f *Fleet) Run(card, process int) runs.Run {
 		s := &run.Series[len(run.Series)-1]
 		s.Rows = append(s.Rows, row)
 	}
+	link := linkRate * math.Exp(0.01*rng.NormFloat64())
+	if broken && fault.Kind == fleet.Link {
+		link /= 1 + fault.Depth
+	}
+	run.Meta.Ceilings[id] = kernels.Ceilings{ReadBandwidth: read, LinkBandwidth: link}
 	return run
 }
 

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
@@ -45,6 +46,7 @@ func TestFound(t *testing.T) {
 		{fleet.Thermal, 0.1, 30, 0.9},
 		{fleet.Power, 0.1, 30, 0.9},
 		{fleet.Clock, 0.1, 30, 0.9},
+		{fleet.Link, 1, 30, 0.9},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			r := Count(c.fleets, slow(8, c.kind, c.depth))
@@ -124,6 +126,29 @@ func TestConfounded(t *testing.T) {
 		}
 		if CardOf(x.Card) == 7 && (x.Verdict != fleet.Watch || len(x.Confounds) != 1 || x.Confounds[0].Name != "driver" || x.Confounds[0].A != "580.1" || x.Confounds[0].B != "575.2") {
 			t.Errorf("the card with another driver: %s, %s, %v", x.Verdict, x.Reason, x.Confounds)
+		}
+	}
+}
+
+// TestLimits has cards with a lower power limit: one alone is drained for it, several are watched, and nobody else.
+func TestLimits(t *testing.T) {
+	for _, limited := range []int{1, 3} {
+		c := Default(12, 8)
+		c.LowerLimit, c.LowerBy = limited, 0.12
+		want := fleet.Drain
+		if limited > 1 {
+			want = fleet.Watch
+		}
+		for _, x := range New(c).Judge(fleet.Default(), nil).Cards {
+			if CardOf(x.Card) >= limited {
+				if x.Verdict != fleet.Fine {
+					t.Errorf("%d limited: %s is %s: %s", limited, x.Card, x.Verdict, x.Reason)
+				}
+				continue
+			}
+			if x.Verdict != want || x.Kind != fleet.Power || len(x.Confounds) != 1 || x.Confounds[0].B != "500 W" || !strings.Contains(x.Reason, "power limit 500 W, theirs 700 W") && !strings.Contains(x.Reason, "power limit is 500 W, theirs 700 W") {
+				t.Errorf("%d limited: %s is %s, %s: %s", limited, x.Card, x.Verdict, x.Kind, x.Reason)
+			}
 		}
 	}
 }
