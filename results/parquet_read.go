@@ -81,6 +81,13 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 			if most := mostInflated*info.Size() + 1<<20; c.MetaData.TotalUncompressedSize > most {
 				return nil, damaged(fmt.Sprintf("a column of %d bytes in a file of %d", c.MetaData.TotalUncompressedSize, info.Size()))
 			}
+			first := c.MetaData.DataPageOffset
+			if d := c.MetaData.DictionaryPageOffset; d > 0 {
+				first = min(first, d)
+			}
+			if err := checkPages(f, first, c.MetaData.TotalCompressedSize); err != nil {
+				return nil, damaged(err)
+			}
 		}
 	}
 	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}}
