@@ -85,9 +85,22 @@ func (c *Collector) Result() *Result {
 		first += len(a.groups)
 	}
 	r.shareHosts()
+	if n := r.withoutEarlier(); c.baseline != nil && n > 0 {
+		r.Warnings = append(r.Warnings, rules.Warning{Subject: "baseline", Text: fmt.Sprintf("it has %d of the %d cards, with cases that they ran; the others are compared with their peers alone", len(r.Cards)-n, len(r.Cards))})
+	}
 	r.all = all
 	r.order()
 	return r
+}
+
+// withoutEarlier counts the cards that are not compared with themselves in a baseline.
+func (r *Result) withoutEarlier() (n int) {
+	for i := range r.Cards {
+		if r.Cards[i].Earlier == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // at are the settings at the clock of the baseline, where there is one and no other is asked for: then both are compared at one.
