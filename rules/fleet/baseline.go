@@ -259,7 +259,7 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		}
 	}
 	f := facts{common: common, sustained: sustained, memory: x.memory.level(), rest: x.rest.level(), peers: g.Cards, own: p.conditions, others: g.Conditions,
-		limits: limitsOf(c.Confounds, p.limits), against: fmt.Sprintf("the %d cards of the baseline", g.Cards)}
+		limits: limitsOf(c.Confounds, p.limits), against: "the " + cardsText(g.Cards) + " of the baseline"}
 	loss := common
 	if sustainedP < commonP && sustained.Mid > common.Mid {
 		loss = sustained
@@ -283,6 +283,13 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		c.Reason += "; confounded: " + diffText(d)
 	}
 	return c
+}
+
+func cardsText(n int) string {
+	if n == 1 {
+		return "one card"
+	}
+	return fmt.Sprintf("%d cards", n)
 }
 
 // compared is what a process takes over a baseline.

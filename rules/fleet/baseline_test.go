@@ -103,3 +103,38 @@ func TestCardOnTwoHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestStrayRun has one of a card's runs take twice as long as the others. It has no say in the verdict, and is told.
+func TestStrayRun(t *testing.T) {
+	f, collector := trial.New(trial.Default(8, 1)), fleet.NewCollector(fleet.Default(), nil)
+	for card := range f.Cards {
+		for process := range f.Processes {
+			run := f.Run(card, process)
+			if card == 3 && process == 1 {
+				run.Path = "slow.db"
+				for _, s := range run.Series {
+					for _, row := range s.Rows {
+						for i := range row.Samples {
+							row.Samples[i].US *= 2
+						}
+					}
+				}
+			}
+			collector.Add(run)
+		}
+	}
+	r := collector.Result()
+	var got []string
+	for _, w := range r.Warnings {
+		got = append(got, w.Subject+": "+w.Text)
+	}
+	s := strings.Join(got, "\n")
+	if len(got) != 1 || !strings.HasPrefix(s, "slow.db: cuda:0 takes 2.0") && !strings.HasPrefix(s, "slow.db: cuda:0 takes 1.99x") {
+		t.Errorf("warnings %q, want one of slow.db", s)
+	}
+	for _, c := range r.Cards {
+		if c.Verdict != fleet.Fine {
+			t.Errorf("%s is %s: %s", c.Card, c.Verdict, c.Reason)
+		}
+	}
+}
