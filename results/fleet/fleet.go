@@ -266,10 +266,10 @@ func Find(args []string) (Found, error) {
 				add(name)
 				continue
 			}
-			before := len(f.Files)
-			unread := len(f.Unread)
+			none := true
 			err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 				if err != nil {
+					none = false
 					f.Unread = append(f.Unread, Unread{path, err})
 					if d != nil && d.IsDir() {
 						return fs.SkipDir
@@ -277,6 +277,7 @@ func Find(args []string) (Found, error) {
 					return nil
 				}
 				if ext := strings.ToLower(filepath.Ext(path)); d.Type().IsRegular() && (ext == RunFile || ext == Parquet) {
+					none = false
 					add(path)
 				}
 				return nil
@@ -284,7 +285,7 @@ func Find(args []string) (Found, error) {
 			if err != nil {
 				return f, err
 			}
-			if len(f.Files) == before && len(f.Unread) == unread {
+			if none {
 				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s", name, RunFile, Parquet)
 			}
 		}

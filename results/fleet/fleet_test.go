@@ -101,6 +101,8 @@ func TestFind(t *testing.T) {
 	}{
 		{[]string{"a"}, "a/1.db a/2.parquet a/b/3.DB", ""},
 		{[]string{"a/*.db", "a/1.db", "a/./1.db"}, "a/1.db a/zero.db", ""},
+		{[]string{"a", "a", "a/b"}, "a/1.db a/2.parquet a/b/3.DB", ""},
+		{[]string{"a/b/*", "a/b"}, "a/b/3.DB", ""},
 		{[]string{"a/notes.txt"}, "a/notes.txt", ""},
 		{[]string{"empty"}, "", "no run below it"},
 		{[]string{"a/*.csv"}, "", "matches no file"},

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -91,6 +92,9 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 	case b.Schema != BaselineSchema: // another of our files, in which fields have other meanings
 		return nil, fmt.Errorf("no baseline of a fleet: schema is %.40q, expected %q", b.Schema, BaselineSchema)
 	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, errors.New("no baseline of a fleet: there is more behind it")
+	}
 	for i := range b.Groups {
 		if err := b.Groups[i].check(); err != nil {
 			return nil, fmt.Errorf("baseline of %.80q: %w", b.Groups[i].Model, err)
@@ -105,6 +109,12 @@ const leastUS, mostUS, mostDeviation, mostRatio = 1e-6, 1e15, 10, 1e6
 func (g *BaselineGroup) check() error {
 	if !(g.ClockMHz >= 0 && g.ClockMHz <= 1e6) {
 		return fmt.Errorf("clock_mhz is %v", g.ClockMHz)
+	}
+	if g.SustainedOf != results.PhaseSustained && g.SustainedOf != results.PhaseSweep {
+		return fmt.Errorf("sustained_of is %.40q, expected %q or %q", g.SustainedOf, results.PhaseSweep, results.PhaseSustained)
+	}
+	if g.Cards < 0 || g.Processes < 0 {
+		return fmt.Errorf("%d cards, %d processes", g.Cards, g.Processes)
 	}
 	deviation := func(name string, v float64) error {
 		if !(v >= 0 && v <= mostDeviation) {
@@ -249,7 +259,7 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		}
 	}
 	f := facts{common: common, sustained: sustained, memory: x.memory.level(), rest: x.rest.level(), peers: g.Cards, own: p.conditions, others: g.Conditions,
-		limits: limitsOf(c.Confounds, p.limits), against: fmt.Sprintf("the %d cards of the baseline", g.Cards)}
+		limits: limitsOf(c.Confounds, p.limits), against: "the " + cardsText(g.Cards) + " of the baseline"}
 	loss := common
 	if sustainedP < commonP && sustained.Mid > common.Mid {
 		loss = sustained
@@ -273,6 +283,13 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		c.Reason += "; confounded: " + diffText(d)
 	}
 	return c
+}
+
+func cardsText(n int) string {
+	if n == 1 {
+		return "one card"
+	}
+	return fmt.Sprintf("%d cards", n)
 }
 
 // compared is what a process takes over a baseline.

@@ -73,11 +73,11 @@ func NewCollector(s Settings, baseline *Baseline) *Collector {
 	return &Collector{settings: s, baseline: baseline, numbers: map[caseKey]int32{}}
 }
 
-// Skip notes a file of which nothing can be used.
+// Skip notes a file of which nothing can be used. Where the error begins with the path, the reason does not repeat it.
 func (c *Collector) Skip(path string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unread = append(c.unread, Unread{path, err.Error()})
+	c.unread = append(c.unread, Unread{path, strings.TrimPrefix(err.Error(), path+": ")})
 }
 
 // Add takes a run. It is not kept.
@@ -310,7 +310,11 @@ func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 	})
 	type name struct{ run, device, card string }
 	seen := map[name]string{}
+	hosts := map[string][]string{}
 	for _, p := range all {
+		if !slices.Contains(hosts[p.card], p.host) {
+			hosts[p.card] = append(hosts[p.card], p.host)
+		}
 		key := name{p.run, p.device, p.card}
 		if first, twice := seen[key]; twice && p.run != "" {
 			warnings = append(warnings, rules.Warning{Subject: p.path, Text: fmt.Sprintf("holds the run that %s holds too, and is left out", first)})
@@ -318,6 +322,12 @@ func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 		}
 		seen[key] = p.path
 		out = append(out, p)
+	}
+	for card, on := range hosts {
+		if len(on) > 1 {
+			slices.Sort(on)
+			warnings = append(warnings, rules.Warning{Subject: card, Text: fmt.Sprintf("the card is on %d hosts, %s and %s among them: it is judged as one", len(on), on[0], on[1])})
+		}
 	}
 	return out, warnings
 }

@@ -41,7 +41,9 @@ type level struct {
 type effects struct {
 	cards []effect // by card
 	// rest is, by level, what it lies above the centre of its peers at its time.
-	rest  []float64
+	rest []float64
+	// stray is, by level, what one that has no say in its card's level lies above it; NaN for all others.
+	stray []float64
 	parts Components
 	drift []DriftPoint
 	// centre is the common level of each set of peers at the median time.
@@ -72,7 +74,7 @@ var (
 func separate(levels []level, cards, sets int, before belief) *effects {
 	s := newSeparation(levels, cards, sets, before)
 	if len(s.used) == 0 {
-		return &effects{cards: make([]effect, cards), rest: nans(len(levels)), centre: nans(sets)}
+		return &effects{cards: make([]effect, cards), rest: nans(len(levels)), stray: nans(len(levels)), centre: nans(sets)}
 	}
 	best := s.fit(nil)
 	first, last := s.span()
@@ -447,10 +449,13 @@ func (s *separation) cost(f *fitted) float64 {
 
 // result says of each card how it stands beside the others.
 func (s *separation) result(f *fitted) *effects {
-	e := &effects{cards: make([]effect, s.cards), rest: nans(len(s.levels)), centre: f.centre}
+	e := &effects{cards: make([]effect, s.cards), rest: nans(len(s.levels)), stray: nans(len(s.levels)), centre: f.centre}
 	for _, i := range s.used {
 		l := s.levels[i]
 		e.rest[i] = l.y - f.line.at(l.hours) - f.centre[l.peers]
+		if f.stray[i] {
+			e.stray[i] = l.y - f.line.at(l.hours) - f.means[l.card]
+		}
 	}
 	inverse := s.meanInverse(f)
 	all, allN := s.between(f)

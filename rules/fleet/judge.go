@@ -85,9 +85,37 @@ func (c *Collector) Result() *Result {
 		first += len(a.groups)
 	}
 	r.shareHosts()
+	if n := r.withoutEarlier(); c.baseline != nil && n > 0 {
+		r.Warnings = append(r.Warnings, rules.Warning{Subject: "baseline", Text: fmt.Sprintf("it has %d of the %d cards, with cases that they ran; the others are compared with their peers alone", len(r.Cards)-n, len(r.Cards))})
+	}
+	for _, a := range all {
+		r.Warnings = append(r.Warnings, a.strays(c.settings.Drain)...)
+	}
 	r.all = all
 	r.order()
 	return r
+}
+
+// strays tells of runs that are slower than the others of their card by a loss, and have no say in its verdict: a card that is slow now and
+// then has them.
+func (a *answers) strays(loss float64) (out []rules.Warning) {
+	for p, above := range a.whole.common.stray {
+		if above >= math.Log1p(loss) {
+			out = append(out, rules.Warning{Subject: a.processes[p].path, Text: fmt.Sprintf("%s takes %.2fx of what it does in its other runs; this run has no say in its verdict",
+				a.processes[p].device, math.Exp(above))})
+		}
+	}
+	return out
+}
+
+// withoutEarlier counts the cards that are not compared with themselves in a baseline.
+func (r *Result) withoutEarlier() (n int) {
+	for i := range r.Cards {
+		if r.Cards[i].Earlier == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // at are the settings at the clock of the baseline, where there is one and no other is asked for: then both are compared at one.

@@ -1,0 +1,140 @@
+package fleet_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/fleet/trial"
+)
+
+// judged is a simulated fleet, held against a baseline where there is one.
+func judged(c trial.Config, b *fleet.Baseline) *fleet.Result {
+	f, collector := trial.New(c), fleet.NewCollector(fleet.Default(), b)
+	for card := range f.Cards {
+		for process := range f.Processes {
+			collector.Add(f.Run(card, process))
+		}
+	}
+	return collector.Result()
+}
+
+// TestReadBaseline changes one thing at a time in a baseline, as who edits it by hand would.
+func TestReadBaseline(t *testing.T) {
+	var written bytes.Buffer
+	if err := judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, err string }{
+		{"", "", ""},
+		{"\n}\n", "\n}\n \n", ""},
+		{"\n}\n", "\n}\n{}", "more behind it"},
+		{"\n}\n", "\n}\n]", "more behind it"},
+		{`"cards": 4`, `"cards": -4`, "-4 cards"},
+		{`"processes": 12`, `"processes": -1`, "-1 processes"},
+		{`"sustained_of": "sweep"`, `"sustained_of": "warm-up"`, `sustained_of is "warm-up"`},
+		{`"sustained_of": "sweep"`, `"sustained_of": "sustained"`, ""},
+		{`"card": 0.`, `"card": -0.`, "expected 0 to 10"},
+		{`"us": `, `"us": -`, "takes -"},
+		{`"beta": 0.`, `"beta": 1e300, "x": 0.`, "beta is 1e+300"},
+	} {
+		text := strings.Replace(written.String(), c.from, c.to, 1)
+		if c.from != "" && text == written.String() {
+			t.Errorf("the baseline has no %q", c.from)
+		}
+		_, err := fleet.ReadBaseline(strings.NewReader(text))
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q for %q: %v, want %q", c.to, c.from, err, c.err)
+		}
+	}
+}
+
+// TestOtherBaseline holds a fleet against a baseline that has none of its cards, and says so.
+func TestOtherBaseline(t *testing.T) {
+	b := judged(trial.Default(4, 1), nil).Baseline()
+	for _, c := range []struct {
+		name    string
+		change  func()
+		warning string
+	}{
+		{"its own", func() {}, ""},
+		{"one card is missing", func() { b.Groups[0].Members = b.Groups[0].Members[1:] }, "it has 3 of the 4 cards"},
+		{"no case", func() { b.Groups[0].Cases = nil }, "it has 0 of the 4 cards"},
+		{"another model", func() { b.Groups[0].Model = "another" }, "it has 0 of the 4 cards"},
+	} {
+		c.change()
+		got := ""
+		for _, w := range judged(trial.Default(4, 1), b).Warnings {
+			if w.Subject == "baseline" {
+				got += w.Text
+			}
+		}
+		if (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.warning)
+		}
+	}
+}
+
+// TestCardOnTwoHosts has a card's runs come from two hosts: it was moved, or another one has its number. One card and one warning are left.
+func TestCardOnTwoHosts(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		f, collector := trial.New(trial.Default(4, 1)), fleet.NewCollector(fleet.Default(), nil)
+		for card := range f.Cards {
+			for process := range f.Processes {
+				run := f.Run(card, process)
+				if moved && card == 2 && process == 1 {
+					run.Host = "elsewhere"
+				}
+				collector.Add(run)
+			}
+		}
+		r := collector.Result()
+		var got []string
+		for _, w := range r.Warnings {
+			got = append(got, w.Subject+": "+w.Text)
+		}
+		want := ""
+		if moved {
+			want = "GPU-00000002: the card is on 2 hosts, elsewhere and node0002 among them: it is judged as one"
+		}
+		if s := strings.Join(got, "\n"); len(r.Cards) != 4 || s != want {
+			t.Errorf("moved %v: %d cards, warnings %q, want %q", moved, len(r.Cards), s, want)
+		}
+	}
+}
+
+// TestStrayRun has one of a card's runs take twice as long as the others. It has no say in the verdict, and is told.
+func TestStrayRun(t *testing.T) {
+	f, collector := trial.New(trial.Default(8, 1)), fleet.NewCollector(fleet.Default(), nil)
+	for card := range f.Cards {
+		for process := range f.Processes {
+			run := f.Run(card, process)
+			if card == 3 && process == 1 {
+				run.Path = "slow.db"
+				for _, s := range run.Series {
+					for _, row := range s.Rows {
+						for i := range row.Samples {
+							row.Samples[i].US *= 2
+						}
+					}
+				}
+			}
+			collector.Add(run)
+		}
+	}
+	r := collector.Result()
+	var got []string
+	for _, w := range r.Warnings {
+		got = append(got, w.Subject+": "+w.Text)
+	}
+	s := strings.Join(got, "\n")
+	if len(got) != 1 || !strings.HasPrefix(s, "slow.db: cuda:0 takes 2.0") && !strings.HasPrefix(s, "slow.db: cuda:0 takes 1.99x") {
+		t.Errorf("warnings %q, want one of slow.db", s)
+	}
+	for _, c := range r.Cards {
+		if c.Verdict != fleet.Fine {
+			t.Errorf("%s is %s: %s", c.Card, c.Verdict, c.Reason)
+		}
+	}
+}
