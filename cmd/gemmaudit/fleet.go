@@ -158,8 +158,12 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 		}
 	}
 	if o.writeBaseline != "" {
-		if err := a.writeFile(o.writeBaseline, o.force, r.Baseline().Write); err != nil {
+		written := r.Baseline()
+		if err := a.writeFile(o.writeBaseline, o.force, written.Write); err != nil {
 			return err
+		}
+		for _, model := range written.Thin() {
+			a.warnf("%s: no card of %s has several runs: a check by this baseline drains none; take it of three runs a card", o.writeBaseline, model)
 		}
 	}
 	if o.out != "" {
@@ -237,6 +241,9 @@ func (o *fleetOptions) verdict(r *fleet.Result) error {
 	}
 	if r.Count(fleet.Unjudged) == len(r.Cards) {
 		return hint(inconclusivef("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")), "give runs of several cards of one model, or --baseline")
+	}
+	if o.baseline != "" && !r.Compared() {
+		return hint(inconclusivef("%s has none of these cards, or none of their cases: none was compared with what it was", o.baseline), "leave --baseline out, or write one of these cards")
 	}
 	return nil
 }

@@ -75,6 +75,17 @@ type BaselineCard struct {
 	Processes int     `json:"processes"`
 }
 
+// Thin are the models of which no card has several runs: the baseline does not tell by how much those differ, so that no card is
+// drained by it.
+func (b *Baseline) Thin() (models []string) {
+	for i := range b.Groups {
+		if g := &b.Groups[i]; g.Common.Process == nil && !slices.Contains(models, g.Model) {
+			models = append(models, g.Model)
+		}
+	}
+	return models
+}
+
 // mostBaselineBytes bounds the file of a baseline: 2000 cases and 10 000 cards are 3 MB.
 const mostBaselineBytes = 256 << 20
 
@@ -204,7 +215,7 @@ type Check struct {
 	Host   string `json:"host"`
 	Device string `json:"device"`
 	Model  string `json:"model"`
-	// Verdict is [Drain] for a card that is surely slower than [Settings.Drain], [Watch] for one that is slower by
+	// Verdict is [Drain] for a card that is surely slower than [Settings.Drain], by a baseline of cards with several runs; [Watch] for one that is slower by
 	// [Settings.Watch], [Unjudged] where the baseline has none of its cases.
 	Verdict Verdict `json:"verdict"`
 	Kind    Kind    `json:"kind,omitempty"`
@@ -270,7 +281,7 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 	c.Verdict = Fine
 	if math.Min(commonP, sustainedP) <= checkLevel/2 && loss.Mid-1 >= s.Watch {
 		c.Verdict = Watch
-		if loss.Lo-1 >= s.Drain && len(softwareOf(c.Confounds, p.limits)) == 0 {
+		if loss.Lo-1 >= s.Drain && len(softwareOf(c.Confounds, p.limits)) == 0 && g.Common.Process != nil {
 			c.Verdict = Drain
 		}
 	}
@@ -279,6 +290,9 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 		return c
 	}
 	c.Kind, c.Reason = f.tell(loss)
+	if g.Common.Process == nil {
+		c.Reason += "; not drained: the baseline has no card with several runs, so that it does not tell by how much runs of one card differ"
+	}
 	if d := softwareOf(c.Confounds, p.limits); len(d) > 0 {
 		c.Reason += "; confounded: " + diffText(d)
 	}

@@ -65,7 +65,11 @@ func TestOtherBaseline(t *testing.T) {
 	} {
 		c.change()
 		got := ""
-		for _, w := range judged(trial.Default(4, 1), b).Warnings {
+		r := judged(trial.Default(4, 1), b)
+		if none := strings.Contains(c.warning, "has 0"); r.Compared() == none {
+			t.Errorf("%s: compared %v", c.name, r.Compared())
+		}
+		for _, w := range r.Warnings {
 			if w.Subject == "baseline" {
 				got += w.Text
 			}
@@ -135,6 +139,25 @@ func TestStrayRun(t *testing.T) {
 	for _, c := range r.Cards {
 		if c.Verdict != fleet.Fine {
 			t.Errorf("%s is %s: %s", c.Card, c.Verdict, c.Reason)
+		}
+	}
+}
+
+// TestThinBaseline: a baseline of cards with one run each drains none, and says so; of cards with three it does.
+func TestThinBaseline(t *testing.T) {
+	slow := trial.Default(8, 2)
+	slow.Processes, slow.Drift, slow.Wander, slow.Faults = 1, 0, 0, map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.2}}
+	run := trial.New(slow).Run(0, 0)
+	for processes, want := range map[int]fleet.Verdict{1: fleet.Watch, 3: fleet.Drain} {
+		c := trial.Default(8, 1)
+		c.Processes = processes
+		b := judged(c, nil).Baseline()
+		if thin := len(b.Thin()) > 0; thin != (processes == 1) {
+			t.Errorf("%d runs a card: thin %v", processes, thin)
+		}
+		checks := b.Judge(run, fleet.Default())
+		if len(checks) != 1 || checks[0].Verdict != want || strings.Contains(checks[0].Reason, "not drained") != (processes == 1) {
+			t.Errorf("%d runs a card: %+v, want %s", processes, checks, want)
 		}
 	}
 }

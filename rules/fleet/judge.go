@@ -118,6 +118,9 @@ func (r *Result) withoutEarlier() (n int) {
 	return n
 }
 
+// Compared says whether a card was compared with itself in a baseline.
+func (r *Result) Compared() bool { return r.withoutEarlier() < len(r.Cards) }
+
 // at are the settings at the clock of the baseline, where there is one and no other is asked for: then both are compared at one.
 func (s Settings) at(b *Baseline, processes []*process) Settings {
 	if b == nil || s.ClockMHz > 0 || len(processes) == 0 {
