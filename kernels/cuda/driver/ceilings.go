@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -37,8 +38,8 @@ func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err e
 // How the link to the host is measured: by the fastest of some uploads of a size at which what a call costs does not matter. The
 // memory is the host's ordinary one, as it is when weights are loaded.
 const (
-	linkBytes   = 64 << 20
-	linkSamples = 7
+	linkBytes   = 16 << 20
+	linkSamples = 5
 )
 
 // linkBandwidth measures uploads.
@@ -49,8 +50,8 @@ func (d *Device) linkBandwidth() (float64, error) {
 	}
 	defer memory.Close()
 	from := make([]byte, linkBytes)
-	for i := range from {
-		from[i] = byte(i) // so that there is memory behind it
+	for i := 0; i < len(from); i += os.Getpagesize() {
+		from[i] = 1 // so that there is memory behind it
 	}
 	best := math.Inf(1)
 	for range linkSamples {
