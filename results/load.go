@@ -294,3 +294,35 @@ func peakOf(meta Meta, k SeriesKey) kernels.Peak {
 	}
 	return kernels.Peak{DType: k.DType, Origin: kernels.Relative}
 }
+
+// RowsOf puts samples of the run, as those of its sustained phase, beside their cases, in the order of each case's first sample. A sample of a case that the
+// run has not is left out.
+func (r *Run) RowsOf(samples []Sample) ([]Row, error) {
+	if len(samples) == 0 {
+		return nil, nil
+	}
+	cases, err := r.Cases()
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]Case, len(cases))
+	for _, c := range cases {
+		byID[c.ID] = c
+	}
+	var rows []Row
+	place := map[int64]int{}
+	for _, s := range samples {
+		c, ok := byID[s.CaseID]
+		if !ok {
+			continue
+		}
+		at, ok := place[s.CaseID]
+		if !ok {
+			at = len(rows)
+			place[s.CaseID] = at
+			rows = append(rows, Row{Case: c})
+		}
+		rows[at].Samples = append(rows[at].Samples, s)
+	}
+	return rows, nil
+}

@@ -44,7 +44,7 @@ func LoadData(run *results.Run) (Data, error) {
 		return Data{}, fmt.Errorf("read the samples of %q: %w", run.Path(), err)
 	}
 	data := Data{Name: filepath.Base(run.Path()), Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels}
-	if data.Sustained, err = sustainedRows(run, loaded.Sustained); err != nil {
+	if data.Sustained, err = run.RowsOf(loaded.Sustained); err != nil {
 		return Data{}, fmt.Errorf("read the cases of %q: %w", run.Path(), err)
 	}
 	if data.Choices, err = run.Choices(); err != nil {
@@ -59,37 +59,6 @@ func LoadData(run *results.Run) (Data, error) {
 		data.Traffic = nil
 	}
 	return data, nil
-}
-
-// sustainedRows puts samples beside their cases, in the order in which cases first ran.
-func sustainedRows(run *results.Run, samples []results.Sample) ([]results.Row, error) {
-	if len(samples) == 0 {
-		return nil, nil
-	}
-	cases, err := run.Cases()
-	if err != nil {
-		return nil, err
-	}
-	byID := make(map[int64]results.Case, len(cases))
-	for _, c := range cases {
-		byID[c.ID] = c
-	}
-	var rows []results.Row
-	place := map[int64]int{}
-	for _, s := range samples {
-		c, ok := byID[s.CaseID]
-		if !ok {
-			continue
-		}
-		at, ok := place[s.CaseID]
-		if !ok {
-			at = len(rows)
-			place[s.CaseID] = at
-			rows = append(rows, results.Row{Case: c})
-		}
-		rows[at].Samples = append(rows[at].Samples, s)
-	}
-	return rows, nil
 }
 
 // Samples is the number of samples of the sweep.

@@ -88,10 +88,8 @@ func ofFile(path string, run *results.Run) ([]Run, error) {
 	}
 	whole := Run{Path: path, Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels, Cards: map[string]string{}, Warnings: run.Warnings()}
 	whole.Host = whole.Meta.Fingerprint.Hostname
-	if len(loaded.Sustained) > 0 {
-		if whole.Sustained, err = byCase(run, loaded.Sustained); err != nil {
-			return nil, err
-		}
+	if whole.Sustained, err = run.RowsOf(loaded.Sustained); err != nil {
+		return nil, err
 	}
 	places := map[place]bool{}
 	for _, o := range origins {
@@ -120,34 +118,6 @@ func (r *Run) take(o results.Origin) {
 	if o.Card != "" {
 		r.Cards[o.Device] = o.Card
 	}
-}
-
-// byCase puts samples beside their cases.
-func byCase(run *results.Run, samples []results.Sample) ([]results.Row, error) {
-	cases, err := run.Cases()
-	if err != nil {
-		return nil, err
-	}
-	byID := make(map[int64]results.Case, len(cases))
-	for _, c := range cases {
-		byID[c.ID] = c
-	}
-	var rows []results.Row
-	at := map[int64]int{}
-	for _, s := range samples {
-		c, ok := byID[s.CaseID]
-		if !ok {
-			continue
-		}
-		i, ok := at[s.CaseID]
-		if !ok {
-			i = len(rows)
-			at[s.CaseID] = i
-			rows = append(rows, results.Row{Case: c})
-		}
-		rows[i].Samples = append(rows[i].Samples, s)
-	}
-	return rows, nil
 }
 
 // divided takes a merged run apart: each case belongs to the run that measured it. One that several measured is left out: nobody could say

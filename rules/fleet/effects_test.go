@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // levelsOf draws levels of a fleet: hosts of so many cards, processes on each over a night.
@@ -43,7 +45,7 @@ func TestRates(t *testing.T) {
 				for i, c := range e.cards {
 					p[i] = c.p
 				}
-				for i, q := range benjaminiHochberg(p) {
+				for i, q := range rules.AdjustP(p) {
 					if q <= 0.05 && e.cards[i].dev > 0.005 {
 						if i == 0 && slow > 0 {
 							found++

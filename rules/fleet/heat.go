@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // heat is each card's cases over those of its peers.
@@ -104,7 +106,7 @@ func (a *answers) findCases(h *Heat, cards []Card, s Settings) {
 		}
 	}
 	of := make([][]CaseRatio, len(cards))
-	for k, q := range benjaminiHochberg(p) {
+	for k, q := range rules.AdjustP(p) {
 		if x := cells[k]; q <= s.Level && math.Expm1(x.x) >= s.Watch {
 			of[x.card] = append(of[x.card], CaseRatio{a.cases[x.at].series, a.cases[x.at].m, math.Exp(x.x), q})
 		}

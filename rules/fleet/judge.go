@@ -62,7 +62,7 @@ func (c *Collector) Result() *Result {
 			p = append(p, x)
 		}
 	}
-	adjusted := benjaminiHochberg(p)
+	adjusted := rules.AdjustP(p)
 	first := 0
 	for _, a := range all {
 		r.addGroups(a, first)

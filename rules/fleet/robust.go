@@ -156,20 +156,3 @@ func outliers(v []float64) []bool {
 	}
 	return out
 }
-
-// benjaminiHochberg adjusts p-values so that rejecting those at most q keeps the false discovery rate at q.
-func benjaminiHochberg(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(p[a], p[b]), a-b) })
-	adjusted := make([]float64, len(p))
-	least := 1.0
-	for rank := len(order) - 1; rank >= 0; rank-- {
-		i := order[rank]
-		least = min(least, p[i]*float64(len(p))/float64(rank+1))
-		adjusted[i] = least
-	}
-	return adjusted
-}

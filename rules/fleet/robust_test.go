@@ -157,7 +157,7 @@ func FuzzReadBaseline(f *testing.F) {
 func TestBaselineBounds(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "no baseline of a fleet: unexpected EOF",
-		`{"schema":"gemmaudit.fleet/1","groups":3}`:                                                              `schema is "gemmaudit.fleet/1"`,
+		`{"schema":"gemmaudit.fleet/1","groups":3}`: `schema is "gemmaudit.fleet/1"`,
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","common":{"card":-1}}]}`:                  "a component is -1",
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","cases":[{"m":1,"us":0}]}]}`:              "takes 0 us",
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","cases":[{"m":1,"us":1,"beta":2}]}]}`:     "beta is 2",
