@@ -21,9 +21,10 @@ const mostWorst = 10
 func (c *Collector) Result() *Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	processes, warnings := c.arranged()
+	arranged, warnings := c.arranged()
+	processes, aside, unused := setAside(arranged, len(c.cases))
 	r := &Result{Schema: Schema, Settings: c.settings, Runs: c.runs, Processes: len(processes), Groups: []Group{}, Confounds: []Confound{}, Cards: []Card{},
-		Warnings: append(slices.Clone(c.warnings), warnings...), Unread: slices.Clone(c.unread)}
+		Warnings: slices.Concat(c.warnings, warnings, aside), Unread: slices.Concat(c.unread, unused)}
 	slices.SortFunc(r.Unread, func(a, b Unread) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason)) })
 	slices.SortFunc(r.Warnings, func(a, b rules.Warning) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
