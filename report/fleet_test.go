@@ -189,6 +189,16 @@ func TestFleetPageInBrowser(t *testing.T) {
 			b.run(chromedp.Evaluate(`location.hash = '#shown=none&order=loss&model=9&card=nobody'`, nil))
 			b.holds(`state.shown === 'all' && state.order === 'loss' && state.model === '0' && map.rows[0] === 0`)
 
+			// On a narrow screen nothing is cut off but tables, which scroll, and names of hosts still tell them apart.
+			b.run(emulation.SetDeviceMetricsOverride(400, 800, 1, false))
+			b.holds(`(async () => {
+				for (let i = 0; i < 200 && map.left + map.width > 400; i++) await new Promise(done => setTimeout(done, 20)); // until it is drawn anew
+				return document.documentElement.scrollWidth <= 400 && map.left + map.width <= 400 && [...document.querySelectorAll('body *')].every(e => e.closest('.scroll, #tip') || e.getBoundingClientRect().right <= 401);
+			})()`)
+			b.holds(`(() => { const g = heat.getContext('2d'), names = [8, 9, 10].map(i => 'gpu-node-00' + i + '.cluster.example.org cuda:0');
+				return lineNames(g, names, 90).join() === '…008…,…009…,…0010…' && lineNames(g, names, 9000).join() === names.join() && lineNames(g, names.slice(1, 2), 90)[0] === names[1]; })()`)
+			b.run(emulation.ClearDeviceMetricsOverride())
+
 			for _, scheme := range []string{"light", "dark"} {
 				b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}), chromedp.Evaluate(string(axe), nil))
 				if violations := value[string](b, `axe.run(document).then(r => JSON.stringify(r.violations.map(v => v.id)))`); violations != "[]" {
