@@ -39,6 +39,9 @@ func WriteFleet(w io.Writer, f Format, r *fleet.Result) error {
 
 // FleetSummary is the outcome of a fleet in one line.
 func FleetSummary(r *fleet.Result) string {
+	if len(r.Cards) == 0 {
+		return fmt.Sprintf("no card was judged: no run could be used, and %s left out", plural(len(r.Unread), "file is", "files are"))
+	}
 	hosts := map[string]bool{}
 	for _, c := range r.Cards {
 		hosts[c.Host] = true
@@ -187,7 +190,7 @@ func fleetCardSheet(r *fleet.Result, all bool) Sheet {
 		{Name: "verdict", Key: "verdict"}, {Name: "host", Key: "host"}, {Name: "device", Key: "device"}, {Name: "card", Key: "card", Wide: true},
 		{Name: "model", Key: "model", Wide: true}, {Name: "labels", Key: "labels", Wide: true}, {Name: "kind", Key: "kind"}, {Name: "loss", Key: "loss", Align: Right, Interval: true, Wide: true},
 		{Name: "at the common clock", Key: "common", Align: Right, Interval: true}, {Name: "sustained", Key: "sustained", Align: Right, Interval: true},
-		{Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true}, {Name: "slow cases", Key: "slow_cases", Align: Right}, {Name: "runs", Key: "runs", Align: Right, Wide: true},
+		{Name: "over its baseline", Key: "earlier", Align: Right, Interval: true}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true}, {Name: "slow cases", Key: "slow_cases", Align: Right}, {Name: "runs", Key: "runs", Align: Right, Wide: true},
 		{Name: "since", Key: "since", Wide: true}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true}, {Name: "power W", Key: "power_w", Align: Right, Wide: true},
 		{Name: "°C", Key: "temp_c", Align: Right, Wide: true}, {Name: "throttled", Key: "throttled", Align: Right, Wide: true}, {Name: "reason", Key: "reason", Flex: true},
 	}}
@@ -203,17 +206,28 @@ func fleetCardSheet(r *fleet.Result, all bool) Sheet {
 			continue
 		}
 		row := []any{word{string(c.Verdict), verdictTone(c.Verdict)}, c.Host, c.Device, c.Card, c.Model, results.Labels(c.Labels).String(), string(c.Kind),
-			lossOver(c.Loss), bounds{c.Common, factorCell}, bounds{c.Sustained, factorCell}, probability(c.AdjustedP), c.SlowCases, len(c.Runs), nil,
+			lossOver(c.Loss), ratioOf(c.Common), ratioOf(c.Sustained), nil, probability(c.AdjustedP), c.SlowCases, len(c.Runs), nil,
 			known(c.Conditions.ClockMHz), known(c.Conditions.PowerW), known(c.Conditions.TempC), nil, c.Reason}
+		if c.Earlier != nil {
+			row[10] = ratioOf(*c.Earlier)
+		}
 		if c.Since != nil {
-			row[13] = minuteText(c.Since.Time)
+			row[14] = minuteText(c.Since.Time)
 		}
 		if c.Conditions.Throttled > 0 {
-			row[17] = share(c.Conditions.Throttled)
+			row[18] = share(c.Conditions.Throttled)
 		}
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+// ratioOf is a ratio of times, nothing where it is not known.
+func ratioOf(i rules.Interval) any {
+	if i == (rules.Interval{}) {
+		return nil
+	}
+	return bounds{i, factorCell}
 }
 
 // lossOver is a ratio of times as the share that is lost.

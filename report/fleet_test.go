@@ -55,7 +55,8 @@ func fixtureFleet(fine int) *fleet.Result {
 		Since:      &fleet.Change{Run: "2.db", Time: at(4), Runs: 2, Ratio: around(1.05, 0.005), Sustained: true},
 		Worst:      []fleet.CaseRatio{{Series: key, M: 64, Ratio: 1.06, AdjustedP: 0.001}, {Series: key, M: 4096, Ratio: 1.05, AdjustedP: 0.01}},
 		Conditions: hot, PeerConditions: fleet.Conditions{ClockMHz: 1700, PowerW: 690, TempC: 65}})
-	add(fleet.Card{Verdict: fleet.Watch, Kind: fleet.AllCases, Group: 1, Common: around(1.03, 0.005), Sustained: around(1.031, 0.006), P: 1e-5, AdjustedP: 1e-4,
+	before := around(1.012, 0.004)
+	add(fleet.Card{Verdict: fleet.Watch, Kind: fleet.AllCases, Group: 1, Earlier: &before, Common: around(1.03, 0.005), Sustained: around(1.031, 0.006), P: 1e-5, AdjustedP: 1e-4,
 		Reason: "3.0 % [2.5, 3.5] slower than 9 peers at the common clock, in all cases alike; confounded: driver 575.2, theirs 580.1", Confounds: r.Confounds[0].Factors})
 	add(fleet.Card{Verdict: fleet.Unjudged, Reason: "there is no other card of its model to compare it with", AdjustedP: 1})
 	for range fine {
@@ -96,6 +97,11 @@ func TestFleetInEveryFormat(t *testing.T) {
 		if err := WriteFleet(&b, f, &fleet.Result{}); err != nil {
 			t.Errorf("%s of nothing: %v", f, err)
 		}
+	}
+	b.Reset()
+	unread := &fleet.Result{Unread: []fleet.Unread{{Path: "c.db", Reason: "the run is truncated"}}}
+	if err := WriteFleet(&b, Table, unread); err != nil || strings.Contains(b.String(), "0 cards") || !strings.HasPrefix(b.String(), "no card was judged: no run could be used, and 1 file is left out\n") {
+		t.Errorf("%v: %s", err, b.String())
 	}
 }
 
@@ -182,6 +188,16 @@ func TestFleetPageInBrowser(t *testing.T) {
 			b.holds(`state.cases === '0' && map.cols.length === model().cases.filter(k => k.series === 0).length && cellsAsCSV().length === 1 + map.cols.filter(c => !Number.isNaN(cell(0, c))).length`)
 			b.run(chromedp.Evaluate(`location.hash = '#shown=none&order=loss&model=9&card=nobody'`, nil))
 			b.holds(`state.shown === 'all' && state.order === 'loss' && state.model === '0' && map.rows[0] === 0`)
+
+			// On a narrow screen nothing is cut off but tables, which scroll, and names of hosts still tell them apart.
+			b.run(emulation.SetDeviceMetricsOverride(400, 800, 1, false))
+			b.holds(`(async () => {
+				for (let i = 0; i < 200 && map.left + map.width > 400; i++) await new Promise(done => setTimeout(done, 20)); // until it is drawn anew
+				return document.documentElement.scrollWidth <= 400 && map.left + map.width <= 400 && [...document.querySelectorAll('body *')].every(e => e.closest('.scroll, #tip') || e.getBoundingClientRect().right <= 401);
+			})()`)
+			b.holds(`(() => { const g = heat.getContext('2d'), names = [8, 9, 10].map(i => 'gpu-node-00' + i + '.cluster.example.org cuda:0');
+				return lineNames(g, names, 90).join() === '…008…,…009…,…0010…' && lineNames(g, names, 9000).join() === names.join() && lineNames(g, names.slice(1, 2), 90)[0] === names[1]; })()`)
+			b.run(emulation.ClearDeviceMetricsOverride())
 
 			for _, scheme := range []string{"light", "dark"} {
 				b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}), chromedp.Evaluate(string(axe), nil))

@@ -29,15 +29,7 @@ func migrate(path string) error {
 	if old.meta, _, err = old.readMeta(); err != nil {
 		return err
 	}
-	origins, err := old.Origins()
-	if err != nil {
-		return err
-	}
-	series := map[int64]SeriesKey{}
-	err = old.bulk("read cases", func(d *reader) error {
-		series, err = d.series()
-		return err
-	})
+	origins, series, err := old.movable()
 	if err != nil {
 		return err
 	}
@@ -50,6 +42,20 @@ func migrate(path string) error {
 		return describe(path, fmt.Sprintf("migrate from schema version %d", schema), err)
 	}
 	return describe(path, "migrate", tx.Commit())
+}
+
+// movable reads what of an older run is written anew.
+func (r *Run) movable() ([]Origin, map[int64]SeriesKey, error) {
+	origins, err := r.Origins()
+	if err != nil {
+		return nil, nil, err
+	}
+	var series map[int64]SeriesKey
+	err = r.bulk("read cases", func(d *reader) error {
+		series, err = d.series()
+		return err
+	})
+	return origins, series, err
 }
 
 // moveTables is the transaction of migrate.

@@ -81,6 +81,15 @@ func (r *Run) eachSample(phase Phase, each func(s Sample, origin int64) error) e
 	})
 }
 
+// EachSample gives all samples to each, in the order in which the blocks ran. No more than one is in memory, and each must
+// not keep it.
+func (r *Run) EachSample(each func(s *Sample)) error {
+	return r.eachSample("", func(s Sample, _ int64) error {
+		each(&s)
+		return nil
+	})
+}
+
 // Samples returns the samples of a phase in the order in which the blocks ran,
 // those of all phases when phase is empty.
 func (r *Run) Samples(phase Phase) ([]Sample, error) {

@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,25 +34,11 @@ func Open(path string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{path: path, file: file}
-	mode := "mode=ro"
-	pid, held := locked(file)
-	switch {
-	case held:
+	if pid, held := locked(file); held {
 		r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
-	case size(file+"-wal") > 0 || size(file+"-journal") > 0:
-		r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
-	case h.wal:
-		// Nothing but the file itself is there to be read, so nothing need be
-		// created beside it either.
-		mode = "mode=ro&immutable=1"
-		r.warnings = append(r.warnings, "the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are missing")
-	}
-	err = r.read(file, mode, h)
-	if err != nil && needsCopy(err) {
-		if err = r.copyAside(); err == nil {
-			r.warnings = append(r.warnings, "the folder of the run can't be written to: a copy of the run and its journal is read")
-			err = r.read(filepath.Join(r.scratch.Path(), filepath.Base(path)), "mode=rw", h)
-		}
+		err = r.readOrCopy("mode=ro", h)
+	} else {
+		err = r.readAlone(h)
 	}
 	if err != nil {
 		r.abandon()
@@ -59,6 +46,48 @@ func Open(path string) (*Run, error) {
 	}
 	inUse.add(path)
 	return r, nil
+}
+
+// readAlone opens the database of a run that no process writes to.
+func (r *Run) readAlone(h header) error {
+	mode := "mode=ro"
+	switch {
+	case size(r.file+"-wal") > 0 || size(r.file+"-journal") > 0:
+		r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
+	case h.wal:
+		// Nothing but the file itself is there to be read, so nothing need be
+		// created beside it either.
+		mode = "mode=ro&immutable=1"
+		r.warnings = append(r.warnings, "the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are missing")
+	}
+	return r.readOrCopy(mode, h)
+}
+
+// readOrCopy opens the database, or a copy of it where reading would have to write beside it.
+func (r *Run) readOrCopy(mode string, h header) error {
+	err := r.read(r.file, mode, h)
+	if err == nil || !needsCopy(err) {
+		return err
+	}
+	if err := r.copyAside(); err != nil {
+		return err
+	}
+	r.warnings = append(r.warnings, "the folder of the run can't be written to: a copy of the run and its journal is read")
+	return r.read(filepath.Join(r.scratch.Path(), filepath.Base(r.path)), "mode=rw", h)
+}
+
+// checkSound refuses a run that could not be gone on with, before anything is written to it. The caller
+// holds the run's lock.
+func checkSound(path, file string, h header) (err error) {
+	r := &Run{path: path, file: file}
+	defer func() { err = errors.Join(err, r.abandon()) }()
+	if err := r.readAlone(h); err != nil {
+		return err
+	}
+	if r.schema < SchemaVersion {
+		_, _, err = r.movable()
+	}
+	return err
 }
 
 // read opens the database at file, which is the run or a copy of it.

@@ -75,7 +75,7 @@ func Create(path string, meta Meta) (*Run, error) {
 	return openWriter(path, l)
 }
 
-// OpenAppend opens a run to go on with it. While it is open, every other
+// OpenAppend opens a run to go on with it. A file that it refuses stays as it is. While it is open, every other
 // OpenAppend of the run fails with a [LockedError]. The lock ends with the
 // process, so a killed one blocks nobody.
 func OpenAppend(path string) (*Run, error) {
@@ -108,6 +108,9 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 	if err := checkSize(path, file, h); err != nil {
 		return nil, err
 	}
+	if err := checkSound(path, file, h); err != nil {
+		return nil, err
+	}
 	if err := migrate(path); err != nil {
 		return nil, err
 	}
@@ -127,11 +130,6 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 		r.warnings = append(r.warnings, "the file system does not allow a write-ahead journal: appending is slower here")
 		if _, err := r.db.ExecContext(ctx, `PRAGMA synchronous=FULL`); err != nil {
 			return nil, describe(path, "open for appending", err)
-		}
-	}
-	if h.odd() {
-		if err := quickCheck(ctx, r.db, path); err != nil {
-			return nil, err
 		}
 	}
 	if err := r.prepare(ctx); err != nil {

@@ -64,6 +64,11 @@ func roundClock(mhz float64) float64 { return math.Round(mhz/clockStep) * clockS
 // devices without known clocks are left out. In order: what the configuration says, what the
 // sweep stored, the sentinels' median, the median of all samples.
 func referenceClocks(data Data, cfg Config) map[string]float64 {
+	return clocksToJudgeAt(data, cfg, func(device string) []float64 { return sweepClocks(data.Series, device) })
+}
+
+// clocksToJudgeAt is referenceClocks of data whose series may lack samples; swept are the clocks of a device's samples.
+func clocksToJudgeAt(data Data, cfg Config, swept func(device string) []float64) map[string]float64 {
 	out := map[string]float64{}
 	var sentinels map[string][]float64
 	collect := func() {
@@ -92,7 +97,7 @@ func referenceClocks(data Data, cfg Config) map[string]float64 {
 			}
 			clocks := sentinels[id]
 			if len(clocks) < knotLeast {
-				clocks = sweepClocks(data.Series, id)
+				clocks = swept(id)
 			}
 			if len(clocks) > 0 {
 				out[id] = roundClock(selectMedian(clocks))

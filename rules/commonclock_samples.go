@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -12,20 +15,103 @@ type CommonClock struct {
 	betas  map[int64]float64  // by the ids of cases
 }
 
-// NewCommonClock fits how the time of each row follows the clock.
-func NewCommonClock(data Data, cfg Config) CommonClock {
-	out := CommonClock{referenceClocks(data, cfg), map[int64]float64{}}
-	for _, c := range prepareAt(data, out.clocks).curves {
-		if !c.clocked {
-			continue
-		}
-		for i := range c.points {
-			if p := &c.points[i]; !p.inferred {
-				out.betas[c.series.Rows[p.row].Case.ID] = p.elastic.beta
+// FitCommonClock fits how the time of each row of a run follows the clock. It reads the run once and keeps nothing of its
+// samples; while it reads, it holds a time and a clock of each sample of the sweep, about an eighth of what the rules hold.
+func FitCommonClock(run *results.Run, cfg Config) (CommonClock, error) {
+	readings, sentinels, err := readClocks(run)
+	if err != nil {
+		return CommonClock{}, fmt.Errorf("read the samples of %q: %w", run.Path(), err)
+	}
+	cases, err := run.Cases()
+	if err != nil {
+		return CommonClock{}, fmt.Errorf("read the cases of %q: %w", run.Path(), err)
+	}
+	data := Data{Meta: run.Meta(), Series: curvesOf(cases, readings), Sentinels: sentinels}
+	out := CommonClock{betas: map[int64]float64{}}
+	out.clocks = clocksToJudgeAt(data, cfg, func(device string) (clocks []float64) {
+		for _, s := range data.Series {
+			for i := 0; s.Key.Device == device && i < len(s.Rows); i++ {
+				for _, x := range readings[s.Rows[i].Case.ID] {
+					if clockTold(x.mhz) {
+						clocks = append(clocks, x.mhz)
+					}
+				}
 			}
 		}
+		return clocks
+	})
+	for _, s := range data.Series {
+		out.fit(s, readings)
+	}
+	return out, nil
+}
+
+// reading is what a sample tells of the clock.
+type reading struct{ us, mhz float64 }
+
+// readClocks reads the samples of a run: those of the sweep by the ids of their cases, and of sentinels the clocks alone.
+func readClocks(run *results.Run) (sweep map[int64][]reading, sentinels []results.Sample, err error) {
+	sweep = map[int64][]reading{}
+	err = run.EachSample(func(s *results.Sample) {
+		switch s.Phase {
+		case results.PhaseSweep:
+			sweep[s.CaseID] = append(sweep[s.CaseID], reading{s.US, s.ClockMHz})
+		case results.PhaseSentinel:
+			sentinels = append(sentinels, results.Sample{CaseID: s.CaseID, ClockMHz: s.ClockMHz})
+		}
+	})
+	return sweep, sentinels, err
+}
+
+// curvesOf are the curves of a run without their samples: cases that are single launches and that the sweep has reached.
+func curvesOf(cases []results.Case, reached map[int64][]reading) []results.Series {
+	var out []results.Series
+	place := map[results.SeriesKey]int{}
+	for _, c := range cases {
+		if len(c.Parts) > 0 || c.PadTo > 0 || len(reached[c.ID]) == 0 {
+			continue
+		}
+		at, ok := place[c.SeriesKey]
+		if !ok {
+			at = len(out)
+			place[c.SeriesKey], out = at, append(out, results.Series{Key: c.SeriesKey})
+		}
+		out[at].Rows = append(out[at].Rows, results.Row{Case: c})
+	}
+	for _, s := range out {
+		slices.SortFunc(s.Rows, func(a, b results.Row) int {
+			return cmp.Or(cmp.Compare(a.Case.M, b.Case.M), cmp.Compare(a.Case.ID, b.Case.ID))
+		})
 	}
 	return out
+}
+
+// fit fits the rows of one curve, unless one of their samples tells no clock.
+func (c CommonClock) fit(s results.Series, readings map[int64][]reading) {
+	reference := c.clocks[s.Key.Device]
+	if reference <= 0 {
+		return
+	}
+	var ids []int64
+	var tracks []track
+	for _, row := range s.Rows {
+		var t track
+		for _, x := range readings[row.Case.ID] {
+			if !timeUsable(x.us) {
+				continue
+			}
+			if !clockTold(x.mhz) {
+				return
+			}
+			t.y, t.x = append(t.y, math.Log(x.us)), append(t.x, math.Log(x.mhz/reference))
+		}
+		if len(t.y) > 0 {
+			ids, tracks = append(ids, row.Case.ID), append(tracks, t)
+		}
+	}
+	for i, e := range elasticities(tracks) {
+		c.betas[ids[i]] = e.beta
+	}
 }
 
 // At is the time of a sample of a case in microseconds at the clock at which the case is judged, and that clock in MHz. It

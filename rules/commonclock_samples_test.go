@@ -1,47 +1,176 @@
 package rules
 
 import (
+	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestCommonClockOfSamples: samples of a row that follows the clock are brought to one time, whatever clock each was taken at.
-func TestCommonClockOfSamples(t *testing.T) {
-	const reference = 1500.0
-	series := results.Series{Key: syntheticKey}
-	for i, m := range []int{64, 128, 192} {
-		c := results.Case{ID: int64(i + 1), SeriesKey: syntheticKey, M: m}
-		row := results.Row{Case: c}
-		for round := range 9 {
-			clock := reference * (1 + 0.01*float64((round*5+i)%9-4))
-			row.Samples = append(row.Samples, results.Sample{CaseID: c.ID, Phase: results.PhaseSweep, Round: round, Seq: int64(3*round + i), Launches: 1,
-				US: 100 * float64(i+1) * reference / clock, ClockMHz: clock})
-		}
-		series.Rows = append(series.Rows, row)
+// clockedRun makes a run with a sample of each case in each round, the first case being a sentinel too. A time of 0 leaves the
+// sample out.
+func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds int, sample func(c results.Case, round int) (us, mhz float64)) *results.Run {
+	t.Helper()
+	run, err := results.Create(filepath.Join(t.TempDir(), "run.db"), meta)
+	if err != nil {
+		t.Fatal(err)
 	}
-	data := Data{Series: []results.Series{series}, Meta: results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}}
-	clock := NewCommonClock(data, Default())
-	for i, row := range series.Rows {
-		for _, s := range row.Samples {
-			us, mhz := clock.At(row.Case, s)
-			if want := 100 * float64(i+1); math.Abs(us/want-1) > 0.002 || mhz != reference {
-				t.Errorf("m%d: a sample of %.2f us at %.0f MHz is %.2f us at %.0f MHz, expected %.0f us at %.0f", row.Case.M, s.US, s.ClockMHz, us, mhz, want, reference)
+	t.Cleanup(func() { run.Close() })
+	cases, err = run.AddCases(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := int64(0)
+	for round := range rounds {
+		for i, c := range cases {
+			us, mhz := sample(c, round)
+			phases := []results.Phase{results.PhaseSweep}
+			switch {
+			case us == 0:
+				continue
+			case len(c.Parts) > 0:
+				phases[0] = results.PhaseRemedy
+			case i == 0:
+				phases = append(phases, results.PhaseSentinel)
+			}
+			for _, phase := range phases {
+				if err := run.Append(results.Sample{CaseID: c.ID, Phase: phase, Round: round, Seq: seq, Launches: 1, US: us, ClockMHz: mhz}); err != nil {
+					t.Fatal(err)
+				}
+				seq++
 			}
 		}
 	}
-	first := series.Rows[0]
-	unclocked := first.Samples[0]
+	return run
+}
+
+// TestCommonClockOfSamples: samples of a row that follows the clock are brought to one time, whatever clock each was taken at.
+func TestCommonClockOfSamples(t *testing.T) {
+	const reference = 1500.0
+	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}}
+	run := clockedRun(t, results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}, cases, 9, func(c results.Case, round int) (us, mhz float64) {
+		mhz = reference * (1 + 0.01*float64((round*5+c.M/64)%9-4))
+		return float64(c.M) * reference / mhz, mhz
+	})
+	clock, err := FitCommonClock(run, Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := run.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := run.Samples(results.PhaseSweep)
+	if err != nil || len(samples) != 27 {
+		t.Fatalf("%d samples, %v", len(samples), err)
+	}
+	for _, s := range samples {
+		c := added[s.CaseID-1]
+		us, mhz := clock.At(c, s)
+		if want := float64(c.M); math.Abs(us/want-1) > 0.002 || mhz != reference {
+			t.Errorf("m%d: a sample of %.2f us at %.0f MHz is %.2f us at %.0f MHz, expected %.0f us at %.0f", c.M, s.US, s.ClockMHz, us, mhz, want, reference)
+		}
+	}
+	unclocked := samples[0]
 	unclocked.ClockMHz = 0
-	remedy := first.Case
-	remedy.ID = 99
 	for what, got := range map[string]func() (float64, float64){
-		"a sample without a clock": func() (float64, float64) { return clock.At(first.Case, unclocked) },
-		"a case of no curve":       func() (float64, float64) { return clock.At(remedy, first.Samples[0]) },
+		"a sample without a clock": func() (float64, float64) { return clock.At(added[0], unclocked) },
+		"a case of no curve":       func() (float64, float64) { return clock.At(added[3], samples[0]) },
 	} {
 		if us, mhz := got(); us != 0 || mhz != 0 {
 			t.Errorf("%s is %v us at %v MHz, expected nothing", what, us, mhz)
 		}
+	}
+}
+
+// TestCommonClockIsTheRules: what is fitted without holding the samples is what the rules fit: of rows that follow the clock more
+// or less, on two devices, beside a curve with a sample that tells no clock.
+func TestCommonClockIsTheRules(t *testing.T) {
+	other, dark := syntheticKey, syntheticKey
+	other.Device, dark.Kernel = "cuda:7", "dark"
+	var cases []results.Case
+	for _, key := range []results.SeriesKey{syntheticKey, other, dark} {
+		for m := 512; m >= 8; m -= 8 {
+			cases = append(cases, results.Case{SeriesKey: key, M: m})
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, meta := range []results.Meta{{}, {ReferenceClock: map[string]float64{other.Device: 1700}}} {
+		run := clockedRun(t, meta, cases, 9, func(c results.Case, round int) (us, mhz float64) {
+			mhz = 1500 * (1 + 0.04*rng.NormFloat64())
+			us = float64(c.M) * math.Pow(1500/mhz, float64(c.M%5)/5) * math.Exp(0.01*rng.NormFloat64())
+			switch {
+			case c.Kernel == dark.Kernel && c.M == 64 && round == 3:
+				mhz = 0
+			case c.M == 88 && round > 0 || c.M == 96:
+				us = 0
+			}
+			return us, mhz
+		})
+		got, err := FitCommonClock(run, Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := LoadData(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clocks := referenceClocks(data, Default())
+		if fmt.Sprint(got.clocks) != fmt.Sprint(clocks) || len(clocks) != 2 {
+			t.Errorf("clocks %v, the rules have %v", got.clocks, clocks)
+		}
+		want := map[int64]float64{}
+		for _, c := range prepareAt(data, clocks).curves {
+			for _, p := range c.points {
+				if c.clocked {
+					want[c.series.Rows[p.row].Case.ID] = p.elastic.beta
+				}
+			}
+		}
+		if fmt.Sprint(got.betas) != fmt.Sprint(want) || len(want) != 2*63 {
+			t.Errorf("%d elasticities %v, the rules have %d %v", len(got.betas), got.betas, len(want), want)
+		}
+	}
+}
+
+// TestExportHoldsNoRun: while samples are exported with their times at the common clock, the run is not in memory.
+func TestExportHoldsNoRun(t *testing.T) {
+	const rounds = 1500
+	var cases []results.Case
+	for m := 8; m <= 256; m += 8 {
+		cases = append(cases, results.Case{SeriesKey: syntheticKey, M: m})
+	}
+	run := clockedRun(t, results.Meta{}, cases, rounds, func(c results.Case, round int) (us, mhz float64) {
+		return float64(c.M), 1500 + float64(round%7)
+	})
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	clock, err := FitCommonClock(run, Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, during := 0, uint64(0)
+	some := results.Samples{AtClock: clock.At, Select: func(*results.Exported) (bool, error) {
+		if n++; n == rounds*len(cases)/2 {
+			during = heap()
+		}
+		return true, nil
+	}}
+	if err := results.ExportSome(run, io.Discard, results.FormatCSV, some); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 20 // the samples take 6.9 MB
+	if n != rounds*(len(cases)+1) || during > before+most {
+		t.Errorf("%d samples, and %d bytes more in memory than before, expected at most %d", n, int64(during)-int64(before), most)
 	}
 }

@@ -54,7 +54,7 @@ func (w *witness) alignment() (Cause, string) {
 		}
 	}
 	if aligned < alignmentRows-1 || math.Exp(w.row.rate()-best) > 1-explainShare*w.loss {
-		return "", fmt.Sprintf("the %d multiples of %d between m%d and m%d are not enough faster", aligned, alignment, rows[0].m(), rows[len(rows)-1].m())
+		return "", fmt.Sprintf("the rows at %s of %d between m%d and m%d are not enough faster", plural(aligned, "multiple"), alignment, rows[0].m(), rows[len(rows)-1].m())
 	}
 	return Alignment, fmt.Sprintf("all %d slow rows from m%d to m%d are no multiples of %d, and the %d multiples between them reach MFU %s",
 		len(rows), rows[0].m(), rows[len(rows)-1].m(), alignment, aligned, percent(math.Exp(best-w.curve.peak)))

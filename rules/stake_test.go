@@ -136,3 +136,14 @@ func TestMarginalRowsSplitNoInterval(t *testing.T) {
 		}
 	}
 }
+
+// Of no series no traffic is left out, and without traffic none is.
+func TestUncoveredOfNothing(t *testing.T) {
+	w := newWeighing(Data{Traffic: results.Traffic{{M: 1, Weight: 1}}})
+	if got := w.uncoveredOf(nil); got != 0 {
+		t.Errorf("no series leave out %v of the traffic, want 0", got)
+	}
+	if got := newWeighing(Data{}).uncoveredOf([]results.SeriesKey{{}}); got != 0 {
+		t.Errorf("without traffic %v of it is left out, want 0", got)
+	}
+}

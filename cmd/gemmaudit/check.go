@@ -142,6 +142,15 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 	if err != nil {
 		return nil, err
 	}
+	labels, err := a.labels.labels()
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]kernels.Spec, len(devices))
+	for i, d := range devices {
+		specs[i] = d.Spec()
+	}
+	a.textfile.machine(specs, labels)
 	path := o.out
 	if path == "" {
 		folder, err := os.MkdirTemp("", "gemmaudit-check-")
@@ -167,10 +176,6 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 		checks = append(checks, found...)
 	}
 	slices.SortStableFunc(checks, func(x, y fleet.Check) int { return strings.Compare(x.Device, y.Device) })
-	labels, err := a.labels.labels()
-	if err != nil {
-		return nil, err
-	}
 	c := &report.NodeCheck{Schema: report.NodeCheckSchema, Baseline: filepath.Base(o.baseline), Host: results.ReadFingerprint(nil, "").Hostname, Labels: labels,
 		Fit: true, Devices: checks, Seconds: a.now().Sub(began).Seconds(), Warnings: warnings}
 	c.Reason = checkReason(c)

@@ -184,9 +184,35 @@ func TestCheckKeepsWhatItMeasured(t *testing.T) {
 	if err := os.WriteFile(baseline, []byte(other), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got = start(host, "check", "-q", "--baseline", baseline)
+	got = start(host, "check", "-q", "--baseline", baseline, "--label", "rack=8", "--textfile", prom)
 	if got.code != exitInconclusive || !strings.Contains(got.stderr, "the baseline has no simulated device") {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	metrics := readText(t, prom)
+	for _, want := range []string{
+		`gemmaudit_last_result{command="check",device="cuda:1",result="inconclusive"} 1`, `gemmaudit_check_verdict{command="check",device="cuda:0",verdict="unjudged"} 1`,
+		`gemmaudit_check_verdict{command="check",device="cuda:1",verdict="fine"} 0`, `gemmaudit_check_cases{command="check",device="cuda:1"} 0`, `label_rack="8"`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s:\n%s", want, metrics)
+		}
+	}
+}
+
+// TestMachineInTextfile: a device that a check does not measure, as one of which the baseline has nothing, is among the metrics beside those
+// that it does.
+func TestMachineInTextfile(t *testing.T) {
+	var f textfile
+	f.machine([]kernels.Spec{{ID: "cuda:0", Name: "A"}, {ID: "cuda:1", Name: "B"}}, nil)
+	run, err := results.Create(filepath.Join(t.TempDir(), "run.db"), results.Meta{Command: "check", Fingerprint: results.Fingerprint{Devices: []kernels.Spec{{ID: "cuda:0", Name: "A", UUID: "GPU-0"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	f.run(run)
+	devices := f.told.Meta.Fingerprint.Devices
+	if len(devices) != 2 || devices[0].UUID != "GPU-0" || devices[1].ID != "cuda:1" || f.told.Meta.Command != "check" || f.told.Run != run.ID() {
+		t.Errorf("devices %+v of run %q", devices, f.told.Run)
 	}
 }
 

@@ -103,7 +103,6 @@ func (o *exportOptions) run(path string) error {
 	if err != nil {
 		return err
 	}
-	boundGarbage(path)
 	run, err := results.Open(path)
 	if err != nil {
 		return err
@@ -112,12 +111,12 @@ func (o *exportOptions) run(path string) error {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
 		o.app.notef("samples alone are written: which rows are inferred from them, and when the rules looked at them, stays in %s", path)
 	}
-	data, err := rules.LoadData(run)
+	clock, err := rules.FitCommonClock(run, rules.Default())
 	if err != nil {
 		return err
 	}
 	some := selectedSamples(listed, only)
-	some.AtClock = rules.NewCommonClock(data, rules.Default()).At
+	some.AtClock = clock.At
 	return o.app.writeFile(o.out, o.force, func(w io.Writer) error {
 		return selectError(results.ExportSome(run, w, format, some))
 	})

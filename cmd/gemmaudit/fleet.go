@@ -65,10 +65,11 @@ are enough. gemmaudit check compares one node with the same file.
 card of a model, with the least gain of all; what only some cards need is listed.
 
 Nothing in a folder is trusted: a file that is damaged, or none of this program's, is named in a warning and left
-out, the others are judged, and the exit code is 3.` + exitHelp(
+out, the others are judged, and the exit code is 3. Links in folders are named and not followed. A run that takes 30 times as long
+as the others of its model, or a 30th, was measured wrongly: it is named and set aside.` + exitHelp(
 			"0  no card is to be drained (--gate watch: nor to be watched; --gate none: whatever was found)",
 			"1  the gate failed",
-			"3  a file or a folder can't be read; all others are judged",
+			"3  a file or a folder can't be read; all others are judged. Where no run can be used, nothing is written",
 			"4  no card could be compared with another, or no remedy pays on every card"),
 		Args:              atLeastArgs("DIR|PATTERN|FILE"),
 		ValidArgsFunction: runFiles(0),
@@ -147,10 +148,16 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 	for _, u := range found.Unread {
 		collector.Skip(u.Path, withoutPath(u.Err))
 	}
+	for _, path := range found.Links {
+		collector.Warn(path, "is a link, and links in folders are not followed: name it beside the folder to have it read")
+	}
 	if err := a.collectRuns(ctx, found.Files, collector); err != nil {
 		return err
 	}
 	r := collector.Result()
+	if len(r.Cards) == 0 {
+		return besides(o.nothing(r), a.wrapPrint(report.WriteFleet(a.stream(a.stdout), o.output, r)))
+	}
 	var noTable error
 	if len(o.tables) > 0 {
 		if noTable, err = o.writeTables(ctx, found.Files, r); err != nil {
@@ -246,6 +253,14 @@ func (o *fleetOptions) verdict(r *fleet.Result) error {
 		return hint(inconclusivef("%s has none of these cards, or none of their cases: none was compared with what it was", o.baseline), "leave --baseline out, or write one of these cards")
 	}
 	return nil
+}
+
+// nothing is the outcome where no card is in any file. No baseline and no page are written of that.
+func (o *fleetOptions) nothing(r *fleet.Result) error {
+	if n := len(r.Unread); n > 0 {
+		return devicef("no run could be used of %s: %s: %s", plural(n, "file", "files"), r.Unread[0].Path, r.Unread[0].Reason)
+	}
+	return devicef("no file holds a run")
 }
 
 func cardName(c fleet.Card) string { return c.Host + " " + c.Device + ": " + c.Reason }

@@ -61,14 +61,18 @@ func slurmPart(index, count int, number func(string) (int, error)) (int, error) 
 	return index - least + 1, nil
 }
 
-// shard is the part of the plan that the launcher's variables name. ok is false where they are not set, or name
-// the one process of a job of one.
+// shard is the part of the plan that the launcher's variables name. ok is false where neither is set, or where they name
+// the one process of a job of one. One of the two alone is an error: each process would measure the whole plan.
 func (l launcher) shard(env func(string) (string, bool)) (s sweep.Shard, ok bool, err error) {
-	if _, set := env(l.index); !set {
+	_, indexed := env(l.index)
+	_, counted := env(l.count)
+	switch {
+	case !indexed && !counted:
 		return s, false, nil
-	}
-	if _, set := env(l.count); !set {
-		return s, false, nil
+	case !counted:
+		return s, false, fmt.Errorf("%s is set and %s is not", l.index, l.count)
+	case !indexed:
+		return s, false, fmt.Errorf("%s is set and %s is not", l.count, l.index)
 	}
 	number := func(name string) (int, error) {
 		text, set := env(name)

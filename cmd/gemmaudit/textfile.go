@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report/metrics"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -51,8 +53,23 @@ func (f *textfile) begin(cmd *cobra.Command, now time.Time) error {
 	return nil
 }
 
-// run notes the run that is judged.
-func (f *textfile) run(r *results.Run) { f.told.Meta, f.told.Run = r.Meta(), r.ID() }
+// machine notes the devices that a command is about, before it measures any of them, and the labels of the machine.
+func (f *textfile) machine(specs []kernels.Spec, labels results.Labels) {
+	f.told.Meta = results.Meta{Fingerprint: results.ReadFingerprint(specs, buildVersion()), Labels: labels}
+}
+
+// run notes the run that is judged. Devices of the machine that it did not measure stay.
+func (f *textfile) run(r *results.Run) {
+	before := f.told.Meta.Fingerprint.Devices
+	f.told.Meta, f.told.Run = r.Meta(), r.ID()
+	devices := slices.Clone(f.told.Meta.Fingerprint.Devices)
+	for _, d := range before {
+		if !slices.ContainsFunc(devices, func(s kernels.Spec) bool { return s.ID == d.ID }) {
+			devices = append(devices, d)
+		}
+	}
+	f.told.Meta.Fingerprint.Devices = devices
+}
 
 // verdict notes the verdict on the run.
 func (f *textfile) verdict(a *rules.Audit) { f.told.Audit = a }

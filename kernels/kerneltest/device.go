@@ -60,7 +60,7 @@ type GemmConfig struct {
 	// Choice is what the kernel says that it would run, in place of what Label and Tiling
 	// say. Without any of the three it says that it tells nothing.
 	Choice func(p kernels.Problem) (kernels.Choice, error)
-	// Arithmetic computes products for real; shapes must then be small.
+	// Arithmetic computes products for real; those of many multiplications are then not supported.
 	Arithmetic bool
 	// Sum is what the kernel makes of a sum, before it is rounded to the output's type; nil
 	// leaves it exact.

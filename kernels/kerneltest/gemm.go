@@ -51,22 +51,30 @@ func (g *chooser) Candidate(n int) kernels.Gemm {
 func (g *gemm) Name() string     { return g.cfg.Name }
 func (g *gemm) Describe() string { return "simulated kernel of declared cost" }
 
-func (g *gemm) Supports(p kernels.Problem) error {
+func (g *gemm) Supports(p kernels.Problem) error { return g.supports(p, 1) }
+
+func (g *gemm) supports(p kernels.Problem, products int) error {
 	if g.cfg.DTypes != nil && !slices.Contains(g.cfg.DTypes, p.DType) {
 		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: "it was not declared for this simulation"}
 	}
 	if g.cfg.MaxM > 0 && p.M > g.cfg.MaxM {
 		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: fmt.Sprintf("M is %d, at most %d is declared for this simulation", p.M, g.cfg.MaxM)}
 	}
+	if g.cfg.Arithmetic && float64(products)*float64(p.M)*float64(p.N)*float64(p.K) > mostArithmetic {
+		return &kernels.Unsupported{Kernel: g.cfg.Name, DType: p.DType, Reason: fmt.Sprintf("the simulation computes its products for real, up to %d multiplications", mostArithmetic)}
+	}
 	return nil
 }
+
+// mostArithmetic bounds the multiplications of a product that is computed for real: each takes a nanosecond, and a sweep repeats it.
+const mostArithmetic = 1 << 24
 
 func (g *gemm) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
 	return g.PrepareBatch(kernels.Batch{Problem: p, Products: 1}, raw)
 }
 
 // SupportsBatch implements [kernels.Batcher]: what is supported of one product is of several.
-func (g *gemm) SupportsBatch(b kernels.Batch) error { return g.Supports(b.Problem) }
+func (g *gemm) SupportsBatch(b kernels.Batch) error { return g.supports(b.Problem, b.Products) }
 
 // PrepareBatch implements [kernels.Batcher].
 func (g *gemm) PrepareBatch(p kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,27 @@ func TestArithmeticPassesTheGate(t *testing.T) {
 	}
 	if d.Used() != 0 {
 		t.Errorf("the gate left %d bytes allocated", d.Used())
+	}
+}
+
+// TestLargeArithmeticIsRefused: what would take seconds to compute for real is refused with the reason, by itself and in a batch; a kernel
+// that computes nothing takes it.
+func TestLargeArithmeticIsRefused(t *testing.T) {
+	d := New(Config{Gemms: []GemmConfig{{Name: "exact", Cost: Linear(1e12, 0), Arithmetic: true}, {Name: "idle", Cost: Linear(1e12, 0)}}})
+	exact, idle := d.Gemms()[0].(kernels.Batcher), d.Gemms()[1]
+	small := kernels.Problem{Shape: kernels.Shape{M: 256, N: 256, K: 256}, DType: kernels.FP32}
+	large := kernels.Problem{Shape: kernels.Shape{M: 4096, N: 14336, K: 4096}, DType: kernels.FP32}
+	if err := exact.Supports(small); err != nil {
+		t.Errorf("a small product: %v", err)
+	}
+	var unsupported *kernels.Unsupported
+	for what, err := range map[string]error{"a large product": exact.Supports(large), "a large batch": exact.SupportsBatch(kernels.Batch{Problem: small, Products: 2})} {
+		if !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, "computes its products for real") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := idle.Supports(large); err != nil {
+		t.Errorf("a kernel that computes nothing: %v", err)
 	}
 }
 

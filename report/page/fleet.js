@@ -37,6 +37,18 @@ function cell(card, at) {
 const percent = ratio => Number.isNaN(ratio) ? 'not measured' : (ratio < 1 ? '−' : '+') + (100 * Math.abs(ratio - 1)).toFixed(1) + ' %';
 const cardName = c => c.host + ' ' + c.device;
 
+// lineNames are names of lines as they fit: where they are too long, without what all have in common at either end. Numbers stay whole.
+function lineNames(g, names, width) {
+  if (names.length < 2 || names.every(n => g.measureText(n).width <= width)) return names;
+  const first = names[0], least = Math.min(...names.map(n => n.length));
+  let head = 0, tail = 0;
+  while (head < least && names.every(n => n[head] === first[head])) head++;
+  while (head > 0 && /[0-9]/.test(first[head - 1])) head--;
+  while (tail < least - head && names.every(n => n[n.length - 1 - tail] === first[first.length - 1 - tail])) tail++;
+  while (tail > 0 && /[0-9A-Za-z]/.test(first[first.length - tail])) tail--;
+  return names.map(n => trimmed(g, (head ? '…' : '') + n.slice(head, n.length - tail) + (tail ? '…' : ''), width));
+}
+
 // arrange lists the lines and columns that are shown.
 function arrange() {
   const m = model();
@@ -60,13 +72,14 @@ function draw() {
   const g = sized(heat, width, height), c = colours(), colour = ramp(), full = Number(state.full);
   g.font = '12px system-ui, sans-serif';
   g.textBaseline = 'middle';
+  const names = named ? lineNames(g, map.rows.map(card => cardName(m.cards[card])), map.left - 24) : [];
   const columns = Math.floor(map.width), each = map.cols.length / columns, values = cells(), stride = m.cases.length;
   map.rows.forEach((card, row) => {
     const y = map.top + row * map.line;
     if (named) {
       g.fillStyle = state.card === m.cards[card].card ? c.mark : c.text;
       g.textAlign = 'right';
-      g.fillText((state.card === m.cards[card].card ? '▸ ' : '') + trimmed(g, cardName(m.cards[card]), map.left - 24), map.left - 6, y + map.line / 2);
+      g.fillText((state.card === m.cards[card].card ? '▸ ' : '') + names[row], map.left - 6, y + map.line / 2);
     } else if (m.cards[card].verdict === 'drain' || m.cards[card].verdict === 'watch') {
       g.fillStyle = m.cards[card].verdict === 'drain' ? c.confirmed : c.unconfirmed;
       g.fillRect(2, y, 7, map.line);

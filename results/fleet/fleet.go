@@ -196,6 +196,8 @@ type Found struct {
 	Files []string
 	// Unread are names of which nothing can be read, with the reasons.
 	Unread []Unread
+	// Links are links in folders, which are not followed.
+	Links []string
 }
 
 // Unread is a file or folder that can't be read.
@@ -205,7 +207,7 @@ type Unread struct {
 }
 
 // Find lists the files that arguments name: files as they are, all run files and Parquet files below folders, and what patterns
-// match. Links in folders are not followed. A name that nothing matches is an error; a folder below another one that can't be read is not.
+// match. Links in folders are listed, and not followed. A name that nothing matches is an error; a folder below another one that can't be read is not.
 func Find(args []string) (Found, error) {
 	var f Found
 	seen := map[string]bool{}
@@ -237,12 +239,19 @@ func Find(args []string) (Found, error) {
 				continue
 			}
 			none := true
-			err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			// With a separator behind it, a folder that is named by a link is walked too.
+			err = filepath.WalkDir(name+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 				if err != nil {
 					none = false
-					f.Unread = append(f.Unread, Unread{path, err})
+					f.Unread = append(f.Unread, Unread{filepath.Clean(path), err})
 					if d != nil && d.IsDir() {
 						return fs.SkipDir
+					}
+					return nil
+				}
+				if d.Type()&fs.ModeSymlink != 0 {
+					if !seen[path] {
+						seen[path], f.Links = true, append(f.Links, path)
 					}
 					return nil
 				}
@@ -256,9 +265,17 @@ func Find(args []string) (Found, error) {
 				return f, err
 			}
 			if none {
-				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s", name, RunFile, Parquet)
+				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s%s", name, RunFile, Parquet, notFollowed(f.Links))
 			}
 		}
 	}
 	return f, nil
+}
+
+// notFollowed says which links may be why a folder has no run.
+func notFollowed(links []string) string {
+	if len(links) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; links as %q are not followed", links[0])
 }

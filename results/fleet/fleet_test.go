@@ -91,23 +91,32 @@ func TestFind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("/dev/zero", filepath.Join(dir, "a/zero.db")); err != nil {
-		t.Fatal(err)
+	for link, to := range map[string]string{"a/zero.db": "/dev/zero", "a/more": "../a/b", "latest": "a", "linked/run.db": "../a/1.db"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
-		args []string
-		want string
-		err  string
+		args  []string
+		want  string
+		links string
+		err   string
 	}{
-		{[]string{"a"}, "a/1.db a/2.parquet a/b/3.DB", ""},
-		{[]string{"a/*.db", "a/1.db", "a/./1.db"}, "a/1.db a/zero.db", ""},
-		{[]string{"a", "a", "a/b"}, "a/1.db a/2.parquet a/b/3.DB", ""},
-		{[]string{"a/b/*", "a/b"}, "a/b/3.DB", ""},
-		{[]string{"a/notes.txt"}, "a/notes.txt", ""},
-		{[]string{"empty"}, "", "no run below it"},
-		{[]string{"a/*.csv"}, "", "matches no file"},
-		{[]string{"none"}, "", "no such file"},
-		{[]string{"["}, "", "syntax error in pattern"},
+		{[]string{"a"}, "a/1.db a/2.parquet a/b/3.DB", "a/more a/zero.db", ""},
+		{[]string{"a/*.db", "a/1.db", "a/./1.db"}, "a/1.db a/zero.db", "", ""},
+		{[]string{"a", "a", "a/b"}, "a/1.db a/2.parquet a/b/3.DB", "a/more a/zero.db", ""},
+		{[]string{"latest"}, "latest/1.db latest/2.parquet latest/b/3.DB", "latest/more latest/zero.db", ""},
+		{[]string{"a/b/*", "a/b"}, "a/b/3.DB", "", ""},
+		{[]string{"a/notes.txt"}, "a/notes.txt", "", ""},
+		{[]string{"linked/run.db"}, "linked/run.db", "", ""},
+		{[]string{"linked"}, "", "", "run.db\" are not followed"},
+		{[]string{"empty"}, "", "", "no run below it"},
+		{[]string{"a/*.csv"}, "", "", "matches no file"},
+		{[]string{"none"}, "", "", "no such file"},
+		{[]string{"["}, "", "", "syntax error in pattern"},
 	} {
 		var args []string
 		for _, a := range c.args {
@@ -120,13 +129,16 @@ func TestFind(t *testing.T) {
 			}
 			continue
 		}
-		var names []string
-		for _, f := range found.Files {
-			name, _ := filepath.Rel(dir, f)
-			names = append(names, filepath.ToSlash(name))
+		names := func(paths []string) string {
+			var out []string
+			for _, path := range paths {
+				name, _ := filepath.Rel(dir, path)
+				out = append(out, filepath.ToSlash(name))
+			}
+			return strings.Join(out, " ")
 		}
-		if got := strings.Join(names, " "); err != nil || got != c.want {
-			t.Errorf("%v: %s, %v, want %s", c.args, got, err, c.want)
+		if got, links := names(found.Files), names(found.Links); err != nil || got != c.want || links != c.links {
+			t.Errorf("%v: %s and the links %s, %v, want %s and %s", c.args, got, links, err, c.want, c.links)
 		}
 	}
 }

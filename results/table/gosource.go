@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"go/format"
@@ -23,28 +24,38 @@ func (t *Table) WriteGo(w io.Writer, pkg string) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
-	var b bytes.Buffer
-	b.WriteString(strings.ReplaceAll(goTop, "PACKAGE", pkg))
-	t.goData(&b, t.flatten())
-	b.WriteString(goBottom)
-	source, err := format.Source(b.Bytes())
+	// Only the head is put in form by the formatter, which takes many times the memory of what it reads; the data is written as
+	// it would leave it, as it comes.
+	var head bytes.Buffer
+	head.WriteString(strings.ReplaceAll(goTop, "PACKAGE", pkg))
+	t.goValidators(&head)
+	top, err := format.Source(head.Bytes())
 	if err != nil {
 		return fmt.Errorf("table: format generated source: %w", err)
 	}
-	if _, err := w.Write(source); err != nil {
+	b := bufio.NewWriter(w)
+	b.Write(top)
+	goData(b, t.flatten())
+	b.WriteString(goBottom)
+	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write Go source: %w", err)
 	}
 	return nil
 }
 
-func (t *Table) goData(b *bytes.Buffer, f *flat) {
+func (t *Table) goValidators(b *bytes.Buffer) {
 	b.WriteString("// Validators say what the table was measured on, by name. Compare them before\n// using the table.\nvar Validators = map[string]string{\n")
 	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, "%s: %s,\n", strconv.QuoteToASCII(p[0]), strconv.QuoteToASCII(p[1]))
 	}
-	b.WriteString("}\n\nvar actions = [...]Action{\n")
+	b.WriteString("}\n")
+}
+
+// goData writes the arrays.
+func goData(b *bufio.Writer, f *flat) {
+	b.WriteString("\nvar actions = [...]Action{\n")
 	for i, a := range f.actions {
-		fmt.Fprintf(b, "{Kind: %q", string(a.Kind))
+		fmt.Fprintf(b, "\t// %d\n\t{Kind: %q", i, string(a.kind()))
 		if len(a.First) > 0 {
 			fmt.Fprintf(b, ", First: []int{%s}", join(a.First, ", "))
 		}
@@ -60,17 +71,23 @@ func (t *Table) goData(b *bytes.Buffer, f *flat) {
 		if a.Algorithm != (Attributes{}) {
 			fmt.Fprintf(b, ", Algorithm: Attributes{%s}", join(a.Algorithm.list(), ", "))
 		}
-		fmt.Fprintf(b, "}, // %d\n", i)
+		b.WriteString("},\n")
 	}
 	b.WriteString("}\n\n// intervals hold the first and last m and the action.\nvar intervals = [...]struct{ from, to, action int32 }{")
 	for i, iv := range f.intervals {
 		b.WriteString(lineBreak(i))
 		fmt.Fprintf(b, "{%d, %d, %d},", iv.from, iv.to, iv.action)
 	}
-	b.WriteString("\n}\n\n// all series; action is the default, intervals [begin, end) are theirs.\nvar all = [...]series{\n")
+	if len(f.intervals) > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString("}\n\n// all series; action is the default, intervals [begin, end) are theirs.\nvar all = [...]series{")
+	if len(f.series) > 0 {
+		b.WriteByte('\n')
+	}
 	for _, s := range f.series {
-		fmt.Fprintf(b, "{Product{%s, %s, %s, %s, %d, %d}, %d, %d, %d}, // default: %s\n",
-			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout), s.N, s.K, s.action, s.begin, s.end, s.Default.describe())
+		fmt.Fprintf(b, "\t// default: %s\n\t{Product{%s, %s, %s, %s, %d, %d}, %d, %d, %d},\n", s.Default.describe(),
+			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout), s.N, s.K, s.action, s.begin, s.end)
 	}
 	b.WriteString("}\n")
 }

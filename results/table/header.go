@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -25,20 +26,42 @@ func (t *Table) WriteHeader(w io.Writer, prefix string) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
-	var data bytes.Buffer
-	t.header(&data, t.flatten())
+	b := bufio.NewWriter(w)
 	named := strings.NewReplacer("PREFIX_", strings.ToUpper(prefix)+"_", "prefix_", prefix+"_")
-	for _, part := range []string{named.Replace(headerTop), strings.ReplaceAll(data.String(), "\x00", prefix), named.Replace(headerBottom)} {
-		if _, err := io.WriteString(w, part); err != nil {
-			return fmt.Errorf("write header: %w", err)
-		}
+	b.WriteString(named.Replace(headerTop))
+	t.header(naming{b, prefix}, t.flatten())
+	b.WriteString(named.Replace(headerBottom))
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write header: %w", err)
 	}
 	return nil
 }
 
+// naming writes the prefix of names for each \x00.
+type naming struct {
+	to     *bufio.Writer
+	prefix string
+}
+
+// Write implements [io.Writer].
+func (n naming) Write(p []byte) (int, error) {
+	for rest := p; ; {
+		plain, after, found := bytes.Cut(rest, []byte{0})
+		n.to.Write(plain)
+		if !found {
+			return len(p), nil
+		}
+		n.to.WriteString(n.prefix)
+		rest = after
+	}
+}
+
+// WriteString implements [io.StringWriter].
+func (n naming) WriteString(s string) (int, error) { return n.Write([]byte(s)) }
+
 // header writes the data. \x00 stands for the prefix, since no word of a valid
 // table contains it.
-func (t *Table) header(b *bytes.Buffer, f *flat) {
+func (t *Table) header(b naming, f *flat) {
 	b.WriteString("/* What the table was measured on. Compare it before using the table.\n")
 	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, " *   %s: %s\n", cComment(p[0]), cComment(p[1]))
@@ -84,7 +107,7 @@ func (t *Table) header(b *bytes.Buffer, f *flat) {
 			algorithms++
 		}
 		fmt.Fprintf(b, "\t{\x00_%s, \x00_firsts + %d, %d, %d, %d, %s, %s}%s /* %d: %s */\n",
-			string(a.Kind), a.first, len(a.First), a.PadTo, copied, kernel, algorithm, comma, i, cComment(a.describe()))
+			string(a.kind()), a.first, len(a.First), a.PadTo, copied, kernel, algorithm, comma, i, cComment(a.describe()))
 	}
 	b.WriteString("};\n\n")
 

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +20,7 @@ type flat struct {
 
 // flatAction is one of the different actions of a table; number 0 is direct.
 type flatAction struct {
-	Action
+	*Action
 	first int // index into firsts
 }
 
@@ -34,27 +35,48 @@ type flatSeries struct {
 func (t *Table) flatten() *flat {
 	f := &flat{}
 	number := map[string]int{}
-	intern := func(a Action) int {
-		a.Kind = a.kind()
-		key := fmt.Sprint(a.Kind, a.First, a.PadTo, a.Pad, a.Algorithm, a.Kernel)
-		if i, ok := number[key]; ok {
+	var key []byte
+	intern := func(a *Action) int {
+		key = a.appendKey(key[:0])
+		if i, ok := number[string(key)]; ok {
 			return i
 		}
-		number[key] = len(f.actions)
+		i := len(f.actions)
+		number[string(key)] = i
 		f.actions = append(f.actions, flatAction{a, len(f.firsts)})
 		f.firsts = append(f.firsts, a.First...)
-		return number[key]
+		return i
 	}
-	intern(Action{Kind: Direct})
+	intern(&Action{Kind: Direct})
 	for i := range t.Series {
-		s := flatSeries{Series: &t.Series[i], action: intern(t.Series[i].Default), begin: len(f.intervals)}
-		for _, iv := range s.Intervals {
-			f.intervals = append(f.intervals, flatInterval{iv.From, iv.To, intern(iv.Action)})
+		f.intervals = slices.Grow(f.intervals, len(t.Series[i].Intervals))
+		s := flatSeries{Series: &t.Series[i], action: intern(&t.Series[i].Default), begin: len(f.intervals)}
+		for k := range s.Intervals {
+			iv := &s.Intervals[k]
+			f.intervals = append(f.intervals, flatInterval{iv.From, iv.To, intern(&iv.Action)})
 		}
 		s.end = len(f.intervals)
 		f.series = append(f.series, s)
 	}
 	return f
+}
+
+// appendKey appends what tells an action from others: its fields, each with its length where it has one.
+func (a *Action) appendKey(to []byte) []byte {
+	for _, word := range []string{string(a.kind()), string(a.Pad), a.Kernel} {
+		to = append(binary.AppendUvarint(to, uint64(len(word))), word...)
+	}
+	to = binary.AppendVarint(to, int64(a.PadTo))
+	to = binary.AppendUvarint(to, uint64(len(a.First)))
+	for _, n := range a.First {
+		to = binary.AppendVarint(to, int64(n))
+	}
+	if a.Algorithm != (Attributes{}) {
+		for _, n := range a.Algorithm.list() {
+			to = binary.AppendVarint(to, int64(n))
+		}
+	}
+	return to
 }
 
 // Conditions lists what the table was made by and measured on, in words and in a fixed order, without

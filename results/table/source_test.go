@@ -3,10 +3,13 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"go/format"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -325,4 +328,43 @@ func TestPropertyTable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestGoSourceIsFormatted: what is written is what gofmt would make of it, whatever the table has.
+func TestGoSourceIsFormatted(t *testing.T) {
+	for i, table := range drawnTables() {
+		var b bytes.Buffer
+		if err := table.WriteGo(&b, ""); err != nil {
+			t.Fatalf("table %d: %v", i, err)
+		}
+		formatted, err := format.Source(b.Bytes())
+		if err != nil {
+			t.Fatalf("table %d: %v", i, err)
+		}
+		if !bytes.Equal(formatted, b.Bytes()) {
+			compare(t, string(formatted), b.String())
+		}
+	}
+}
+
+// TestSourceIsStreamed: a large table is written as source without holding the source, or a tree of it.
+func TestSourceIsStreamed(t *testing.T) {
+	const intervals, most = 200_000, 800
+	large := &Table{Schema: Schema, Created: "2024-05-06T07:08:09Z", Series: []Series{{Product: Product{Kernel: "tiled", DType: "fp32", Layout: NK, N: 8, K: 16}}}}
+	for i := range intervals {
+		large.Series[0].Intervals = append(large.Series[0].Intervals, Interval{From: 2*i + 1, To: 2*i + 1, Action: Action{Kind: Pad, PadTo: 2*i + 2, Pad: InPlace}})
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"Go": func(w io.Writer) error { return large.WriteGo(w, "") }, "C": func(w io.Writer) error { return large.WriteHeader(w, "") },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := write(io.Discard); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) / intervals; got > most {
+			t.Errorf("%s: %d bytes allocated for each action, expected at most %d", name, got, most)
+		}
+	}
 }

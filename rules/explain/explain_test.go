@@ -110,3 +110,12 @@ func TestTermsAreWhole(t *testing.T) {
 		t.Errorf("no name: %v", got)
 	}
 }
+
+// TestWordsOfTables: words that tables and help texts use, and that are no constants, are explained.
+func TestWordsOfTables(t *testing.T) {
+	for _, name := range []string{"baseline", "confound", "confounded", "since", "false discovery rate", "adjusted p", "drift", "common clock"} {
+		if len(Find(name)) != 1 {
+			t.Errorf("%q is explained %d times, expected once", name, len(Find(name)))
+		}
+	}
+}

@@ -80,6 +80,13 @@ func (c *Collector) Skip(path string, err error) {
 	c.unread = append(c.unread, Unread{path, strings.TrimPrefix(err.Error(), path+": ")})
 }
 
+// Warn notes what its reader must know of a file.
+func (c *Collector) Warn(path, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warnings = append(c.warnings, rules.Warning{Subject: path, Text: text})
+}
+
 // Add takes a run. It is not kept.
 func (c *Collector) Add(run runs.Run) {
 	found := reduce(run)

@@ -88,13 +88,14 @@ step() {
   return $code
 }
 
-# passed counts a step that failed. Exit codes that are verdicts may be named.
+# passed counts a step that failed, and fails itself. Exit codes that are verdicts may be named.
 passed() {
   local code=$? verdict
   for verdict in 0 "$@"; do
-    [[ $code == "$verdict" ]] && return
+    [[ $code == "$verdict" ]] && return 0
   done
   failed=1
+  return 1
 }
 
 # gpu_test runs a test program of a room, which reads sources and data next to it, with
@@ -397,7 +398,7 @@ run_mistral() {
   grep -aoE -e '--- FAIL: .*' "$out/mistral-test.log" | head -n 20
   if [[ ! -d $model ]]; then
     step mistral-model 2 python3 make_model.py --preset mistral-7b-v0.1 --dtype fp16 "$model"
-    passed || return
+    passed || return # without a model there is nothing to measure
   fi
   step mistral-bench 12 ./gemmaudit mistral bench "$model" --device "$device" --rounds 15 --tokens 128
   passed

@@ -1,0 +1,92 @@
+package fleet
+
+import "math"
+
+// leastCases is how many cases a level of several takes.
+const leastCases = 3
+
+// hours is when a process ran, since the fleet's first sample.
+func (m *model) hours(p int) float64 {
+	x := m.processes[p]
+	if x.from == 0 {
+		return 0
+	}
+	return float64(x.from+(x.to-x.from)/2-m.first) / 3.6e9
+}
+
+// peersOf is the group with whose cards a process is compared.
+func (m *model) peersOf(process int) int { return m.groups[m.cards[m.cardOf[process]].group].peers }
+
+// fitted values: what a case takes in each group of peers, and how far each process and case lies above it.
+type surface struct {
+	centre [][]float64 // by group and case, logs of microseconds; NaN where no card of the group has it
+	rest   []float64   // by value, above the centre; NaN for none
+	levels []float64   // by process: the middle of its rest
+}
+
+const polishRounds = 4
+
+// polish takes values apart into what each case takes and how far each process lies above it: a median polish, in which a card has
+// one vote however often it was measured.
+func (m *model) polish(values []float64) *surface {
+	s := &surface{centre: make([][]float64, len(m.groups)), rest: nans(len(values)), levels: make([]float64, len(m.processes))}
+	for g := range s.centre {
+		s.centre[g] = nans(len(m.cases))
+	}
+	process := make([]int32, len(values))
+	for p := range m.processes {
+		for v := m.start[p]; v < m.start[p+1]; v++ {
+			process[v] = int32(p)
+		}
+	}
+	votes := make([]float64, len(m.processes))
+	for p := range votes {
+		votes[p] = 1 / float64(len(m.cards[m.cardOf[p]].processes))
+	}
+	own := make([][]weighed, len(m.groups))
+	var middle []float64
+	for range polishRounds {
+		for c := range m.cases {
+			for g := range own {
+				own[g] = own[g][:0]
+			}
+			for _, v := range m.byCase[m.caseStart[c]:m.caseStart[c+1]] {
+				p := process[v]
+				g := m.cards[m.cardOf[p]].group
+				if m.groups[g].peers == g && values[v] == values[v] {
+					own[g] = append(own[g], weighed{values[v] - s.levels[p], votes[p]})
+				}
+			}
+			for g := range own {
+				s.centre[g][c] = weightedMedian(own[g])
+			}
+		}
+		for p := range m.processes {
+			middle = middle[:0]
+			g := m.peersOf(p)
+			for v := m.start[p]; v < m.start[p+1]; v++ {
+				if s.rest[v] = values[v] - s.centre[g][m.caseOf[v]]; s.rest[v] == s.rest[v] {
+					middle = append(middle, s.rest[v])
+				}
+			}
+			if s.levels[p] = 0; len(middle) > 0 {
+				s.levels[p] = middleHalf(middle)
+			}
+		}
+	}
+	return s
+}
+
+// levelOf is the middle of what a process lies above the centre in some cases; NaN where it has too few of them.
+func (m *model) levelOf(s *surface, process int, in func(c int32) bool, least int) float64 {
+	var v []float64
+	for at := m.start[process]; at < m.start[process+1]; at++ {
+		if s.rest[at] == s.rest[at] && in(m.caseOf[at]) {
+			v = append(v, s.rest[at])
+		}
+	}
+	if len(v) < least {
+		return math.NaN()
+	}
+	return middleHalf(v)
+}
