@@ -2,7 +2,9 @@ package results
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,4 +118,26 @@ func TestImportLaunchesOfLabels(t *testing.T) {
 	if d := cmp.Diff(Case{Label: want.Label, Launch: want.Launch}, got); d != "" {
 		t.Errorf("(-want +stored):\n%s", d)
 	}
+}
+
+// TestImportLaterLaunches: of lines of one case, the first that tells of a launch counts, whether it is the case's first line or not.
+func TestImportLaterLaunches(t *testing.T) {
+	head := "device,kernel,dtype,m,n,k,round,us,label,tile_m,tile_n,tile_k,waves,split\n"
+	at := func(m int, label string, l Launch) Case { return Case{SeriesKey: testKey, M: m, Label: label, Launch: l} }
+	small, large := Launch{Tile: [3]int{16, 32, 8}, Waves: 1.5, Split: 1}, Launch{Tile: [3]int{64, 64, 8}, Waves: 2.5, Split: 2}
+	lines := ""
+	for _, l := range []struct {
+		m           int
+		label, told string
+	}{
+		{64, "", ",,,,"}, {64, "", "16,32,8,1.5,1"}, {64, "", "64,64,8,2.5,2"},
+		{65, "", "16,32,8,1.5,1"}, {65, "", "64,64,8,2.5,2"}, {65, "late", "64,64,8,2.5,2"},
+		{66, "", ",,,,"}, {66, "both", "64,64,8,2.5,2"}, {66, "none", "16,32,8,1.5,1"},
+	} {
+		lines += fmt.Sprintf("cpu,tiled,fp32,%d,128,256,%d,10,%s,%s\n", l.m, strings.Count(lines, fmt.Sprintf(",%d,128,", l.m)), l.label, l.told)
+	}
+	r, err := Import(context.Background(), []string{writeFile(t, "samples.csv", head+lines)}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+	must(t, err)
+	defer r.Close()
+	holds(t, "imported", r, []Case{at(64, "", small), at(65, "late", small), at(66, "both", large)})
 }

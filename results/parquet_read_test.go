@@ -190,6 +190,56 @@ func TestReadForeignParquet(t *testing.T) {
 	}
 }
 
+// TestReadSparseParquet: an export of which nobody measured a column, not even the times, is read. Its words for that column are none.
+func TestReadSparseParquet(t *testing.T) {
+	type line struct {
+		Device    string  `parquet:"device,dict"`
+		Kernel    string  `parquet:"kernel,dict"`
+		DType     string  `parquet:"dtype,dict"`
+		M         int     `parquet:"m"`
+		N         int     `parquet:"n"`
+		K         int     `parquet:"k"`
+		US        float64 `parquet:"us"`
+		StartedUS *int64  `parquet:"started_us,optional"`
+		Card      *string `parquet:"card,optional,dict"`
+	}
+	started, card := int64(1_700_000_000_000_000), "GPU-1"
+	later := started + 5
+	for name, c := range map[string]struct {
+		started [2]*int64
+		card    *string
+		want    time.Time
+	}{
+		"nothing is told": {},
+		"a card":          {card: &card},
+		"times":           {started: [2]*int64{&later, &started}, want: time.UnixMicro(started)},
+		"one time":        {started: [2]*int64{nil, &later}, want: time.UnixMicro(later)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			w := parquet.NewGenericWriter[line](&b)
+			for i, at := range c.started {
+				_, err := w.Write([]line{{"cuda:0", "cublas", "bf16", 128 + i, 4096, 4096, 10, at, c.card}})
+				must(t, err)
+			}
+			must(t, w.Close())
+			path := filepath.Join(t.TempDir(), "x.parquet")
+			must(t, os.WriteFile(path, b.Bytes(), 0o600))
+			found, err := ReadParquet(path)
+			must(t, err)
+			if len(found) != 1 || len(found[0].Series) != 1 || len(found[0].Series[0].Rows) != 2 {
+				t.Fatalf("runs %+v", found)
+			}
+			if got := found[0].Meta.Created; got.IsZero() != c.want.IsZero() || !got.Equal(c.want) {
+				t.Errorf("the run was made at %v, want %v", got, c.want)
+			}
+			if got := found[0].Cards["cuda:0"]; (got != "") != (c.card != nil) {
+				t.Errorf("card %q", got)
+			}
+		})
+	}
+}
+
 // FuzzReadParquet: no file makes the reader panic, and what it accepts is within the bounds of samples.
 func FuzzReadParquet(f *testing.F) {
 	good, err := os.ReadFile(exportTo(f, exportedRunFile(f)))

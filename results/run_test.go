@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,25 @@ func TestAppendRefuses(t *testing.T) {
 	must(t, err)
 	if d := cmp.Diff([]Sample{first}, samples); d != "" {
 		t.Errorf("refused samples left a trace:\n%s", d)
+	}
+}
+
+// TestParts: the parts of a case are its rows, each once.
+func TestParts(t *testing.T) {
+	for _, tt := range []struct {
+		parts  []int
+		reason string
+	}{
+		{nil, ""}, {[]int{100}, ""}, {[]int{64, 36}, ""}, {[]int{1, 99}, ""},
+		{[]int{101}, "a part of 101 rows, expected 1 to 100"},
+		{[]int{0, 100}, "a part of 0 rows"},
+		{[]int{-1, 101}, "a part of -1 rows"},
+		{[]int{64, 35}, "add up to 99, expected 100"},
+	} {
+		err := Case{SeriesKey: testKey, M: 100, Parts: tt.parts}.Validate()
+		if (err == nil) != (tt.reason == "") || err != nil && !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("parts %v: %v, expected %q", tt.parts, err, tt.reason)
+		}
 	}
 }
 

@@ -96,8 +96,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		tested += pn.tests()
 		first := len(candidates)
 		for _, rows := range pn.rows {
-			isOpen := func(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
-			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, isOpen) {
+			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
 				c.screened = true
 				candidates = append(candidates, c)
 			}

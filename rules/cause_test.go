@@ -419,3 +419,40 @@ func TestLineOfAnotherKernel(t *testing.T) {
 		}
 	}
 }
+
+// TestNeighboursOfARow: of the other kernels that are fast enough, those on both sides close by speak first, then the nearest.
+func TestNeighboursOfARow(t *testing.T) {
+	const row = 1000
+	for _, tc := range []struct {
+		name  string
+		other []int // Ms at which another kernel runs at the full rate
+		own   float64
+		cause Cause
+		says  string
+	}{
+		{"nowhere", nil, 0.5, "", "no other kernel reaches MFU 66.2 % between m500 and m2000"},
+		{"an octave away", []int{400, 2200}, 0.5, "", "no other kernel reaches MFU 66.2 %"},
+		{"below", []int{600, 900}, 0.5, HeuristicChoice, "while fast ran m900 at MFU 100.0 %"},
+		{"above", []int{1200, 1600}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
+		{"above is nearer", []int{600, 1200}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
+		{"below is nearer", []int{900, 1400}, 0.5, HeuristicChoice, "while fast ran m900 at MFU 100.0 %"},
+		{"on both sides", []int{900, 1100}, 0.5, HeuristicChoice, "while fast runs m900 and m1100 on both sides of it at MFU 66.2 % and more"},
+		{"its own is fast elsewhere", []int{900}, 1, "", "slow itself reaches MFU 100.0 % between m500 and m2000"},
+	} {
+		c := &curve{}
+		add := func(m int, label string, mfu float64) {
+			c.points = append(c.points, point{m: m, label: label, flops: math.Log(float64(m)), us: estimate{y: math.Log(float64(m) / mfu)}})
+		}
+		add(row, "slow", 0.5)
+		add(row+1, "slow", tc.own)
+		for _, m := range tc.other {
+			add(m, "fast", 1)
+		}
+		slices.SortFunc(c.points, func(a, b point) int { return a.m - b.m })
+		at, _ := c.at(row)
+		w := &witness{curve: c, row: c.points[at], loss: 0.49}
+		if cause, why := w.neighbours(); cause != tc.cause || !strings.Contains(why, tc.says) {
+			t.Errorf("%s: %q: %s, want %q: %s", tc.name, cause, why, tc.cause, tc.says)
+		}
+	}
+}

@@ -35,3 +35,43 @@ func TestMFUAtClock(t *testing.T) {
 		t.Error("a peak of no known clock was scaled")
 	}
 }
+
+// TestClocksOfTwoRuns: runs on one model of device are compared at the clock between theirs, unless that is too far from either; each is then
+// judged at its own, and the warning says so.
+func TestClocksOfTwoRuns(t *testing.T) {
+	const mhz = 1500.0
+	at := func(model string, mhz float64) Data {
+		m := simMeta(func(m *results.Meta) {
+			m.Fingerprint.Devices[0].Name, m.ReferenceClock = model, map[string]float64{"sim": mhz}
+		})
+		return Data{Meta: m, Series: []results.Series{{Key: syntheticKey}}}
+	}
+	for _, c := range []struct {
+		name   string
+		model  string
+		of, in float64
+		one    float64 // the common clock, 0 for none
+		warns  bool
+	}{
+		{"one clock", "x", mhz, mhz, mhz, false},
+		{"a little faster", "x", mhz, mhz * 1.02, mhz * math.Sqrt(1.02), false},
+		{"just near enough", "x", mhz, mhz * (1 + clockGap - 0.001), mhz * math.Sqrt(1+clockGap-0.001), false},
+		{"slower and near enough", "x", mhz * (1 + clockGap - 0.001), mhz, mhz * math.Sqrt(1+clockGap-0.001), false},
+		{"just too far", "x", mhz, mhz * (1 + clockGap + 0.001), 0, true},
+		{"slower and too far", "x", mhz * (1 + clockGap + 0.001), mhz, 0, true},
+		{"another model", "y", mhz, mhz * 1.02, 0, false},
+	} {
+		d := &DiffResult{}
+		of, in := d.clocks(at("x", c.of), at(c.model, c.in), Default())
+		wantOf, wantIn := c.of, c.in
+		if c.one > 0 {
+			wantOf, wantIn = c.one, c.one
+		}
+		if math.Abs(of["sim"]-wantOf) > clockStep/2 || math.Abs(in["sim"]-wantIn) > clockStep/2 {
+			t.Errorf("%s: judged at %v and %v MHz, expected %.0f and %.0f", c.name, of["sim"], in["sim"], wantOf, wantIn)
+		}
+		if c.one > 0 && of["sim"] != in["sim"] || hasWarning(d.Warnings, "too far apart") != c.warns {
+			t.Errorf("%s: clocks %v and %v, warnings %v", c.name, of, in, d.Warnings)
+		}
+	}
+}

@@ -112,8 +112,39 @@ func TestConditionsAreTold(t *testing.T) {
 	if a, err = RunAudit(t.Context(), data, Default().Only(Monotonic), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !hasWarning(a.Warnings, "order was not random") || !hasWarning(a.Warnings, "timer is coarse: times are multiples of 8") {
+	if !hasWarning(a.Warnings, "order was not random") || !hasWarning(a.Warnings, "timer is coarse: times are multiples of 8.000 us, 0.81 % of the median block of 992.0 us") {
 		t.Errorf("an ordered sweep with a coarse timer: %v", a.Warnings)
+	}
+}
+
+// TestOrdered: only rounds of many rows, that were measured at different times, say anything of the order.
+func TestOrdered(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		rows, rounds int
+		seq          func(row, round int) int64
+		correlation  float64
+		is           bool
+	}{
+		{"ascending", orderRows, 3, func(row, round int) int64 { return int64(100*round + row) }, 1, true},
+		{"descending", orderRows, 3, func(row, round int) int64 { return int64(100*round - row) }, -1, true},
+		{"there and back", orderRows, 2, func(row, round int) int64 { return int64(row * (1 - 2*round)) }, 0, false},
+		{"too few rows", orderRows - 1, 3, func(row, round int) int64 { return int64(100*round + row) }, 0, false},
+		{"nobody tells the order", orderRows, 3, func(int, int) int64 { return 0 }, 0, false},
+		{"one round tells it", orderRows, 3, func(row, round int) int64 { return int64(row * (round / 2)) }, 1, true},
+		{"no samples", orderRows, 0, nil, 0, false},
+	} {
+		s := results.Series{Key: syntheticKey}
+		for row := range c.rows {
+			r := results.Row{Case: results.Case{SeriesKey: syntheticKey, M: 8 * (row + 1)}}
+			for round := range c.rounds {
+				r.Samples = append(r.Samples, results.Sample{Round: round, Seq: c.seq(row, round)})
+			}
+			s.Rows = append(s.Rows, r)
+		}
+		if got, is := ordered(s); !(math.Abs(got-c.correlation) < 1e-9) || is != c.is {
+			t.Errorf("%s: correlation %v, ordered %v; expected %v and %v", c.name, got, is, c.correlation, c.is)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -207,6 +208,8 @@ func TestConfirmationInterrupted(t *testing.T) {
 		}
 		if c, u := count(a); c < confirmGroup*9/10 || c > confirmGroup || u == 0 {
 			t.Errorf("%d confirmed, %d unconfirmed; want the first group confirmed and the rest not", c, u)
+		} else if want := fmt.Sprintf("measuring again failed and leaves %d suspect intervals unconfirmed: bus fell off", u); !hasWarning(a.Warnings, want) {
+			t.Errorf("warnings %v, expected %q", a.Warnings, want)
 		}
 	})
 	t.Run("time is up", func(t *testing.T) {

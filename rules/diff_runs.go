@@ -101,22 +101,14 @@ func within(ratio Interval, threshold float64) Change {
 // slowStretches finds neighbouring rows that are slower together by more than the
 // threshold of stretches, beyond what their series has in common: windows of several sizes,
 // each held to the level divided by their number in the whole comparison, joined
-// where they overlap.
+// where they overlap. Cases are ascending in M.
 func slowStretches(cases []CaseDiff, ratios []estimate, cfg Config, family float64) []StretchDiff {
-	order := make([]int, len(cases))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(x, y int) int { return cases[x].M - cases[y].M })
 	level := 1 - 2*cfg.FDR/(family*float64(len(stretchSizes)))
 	threshold := math.Log1p(cfg.Diff.Stretch)
-	in := make([]bool, len(order))
+	in := make([]bool, len(cases))
 	for _, size := range stretchSizes {
-		for from := 0; from+size <= len(order); from += max(1, size/2) {
-			window := make([]estimate, size)
-			for k := range window {
-				window[k] = ratios[order[from+k]]
-			}
+		for from := 0; from+size <= len(cases); from += max(1, size/2) {
+			window := ratios[from : from+size]
 			if g := geomean(window, level); math.Log(g.Lo) <= threshold {
 				continue
 			}
@@ -129,20 +121,16 @@ func slowStretches(cases []CaseDiff, ratios []estimate, cfg Config, family float
 		}
 	}
 	var out []StretchDiff
-	for from := 0; from < len(order); from++ {
+	for from := 0; from < len(cases); from++ {
 		if !in[from] {
 			continue
 		}
 		to := from
-		for to+1 < len(order) && in[to+1] {
+		for to+1 < len(cases) && in[to+1] {
 			to++
 		}
 		if n := to - from + 1; n >= stretchSizes[0] {
-			window := make([]estimate, 0, n)
-			for k := from; k <= to; k++ {
-				window = append(window, ratios[order[k]])
-			}
-			out = append(out, StretchDiff{FromM: cases[order[from]].M, ToM: cases[order[to]].M, Cases: n, Ratio: geomean(window, cfg.Confidence)})
+			out = append(out, StretchDiff{FromM: cases[from].M, ToM: cases[to].M, Cases: n, Ratio: geomean(ratios[from:to+1], cfg.Confidence)})
 		}
 		from = to
 	}

@@ -235,6 +235,30 @@ func TestOneDriverIsOneFactor(t *testing.T) {
 	}
 }
 
+// TestFactors: what differs in how runs were made is a factor of what differs in their times.
+func TestFactors(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		change     func(m *results.Meta)
+		want       []results.FactorDiff
+		confounded string
+	}{
+		{"nothing", nil, nil, ""},
+		{"regime", func(m *results.Meta) { m.Regime = results.Cold }, []results.FactorDiff{{Name: "regime", A: "engine", B: "cold"}}, ""},
+		{"distribution", func(m *results.Meta) { m.Distribution = kernels.Zeros }, []results.FactorDiff{{Name: "distribution", A: "normal", B: "zeros"}}, ""},
+		{"a label", func(m *results.Meta) { m.Labels = results.Labels{"rack": "7"} }, []results.FactorDiff{{Name: "label rack", B: "7", Identity: true}}, ""},
+		{"regime and distribution", func(m *results.Meta) { m.Regime, m.Distribution = results.Hot, kernels.Zeros },
+			[]results.FactorDiff{{Name: "regime", A: "engine", B: "hot"}, {Name: "distribution", A: "normal", B: "zeros"}},
+			"2 factors differ (regime, distribution): no change can be put down to one of them"},
+	} {
+		d := &DiffResult{}
+		d.fingerprints(simMeta(nil), simMeta(c.change))
+		if !slices.Equal(d.Factors, c.want) || d.Confounded != c.confounded {
+			t.Errorf("%s: factors %+v, confounded %q, expected %+v and %q", c.name, d.Factors, d.Confounded, c.want, c.confounded)
+		}
+	}
+}
+
 // A case that one run measured and the other has in vain is not left out in silence.
 func TestDiffCountsWhatWasLost(t *testing.T) {
 	whole := sweepOf(func(m int) float64 { return float64(m) }, 0.005, 1, simMeta(nil))

@@ -55,6 +55,29 @@ func TestCombine(t *testing.T) {
 	})
 }
 
+// TestTermsHaveToBeWorthIt: a term is taken when it saves more than 0.01 % of the times.
+func TestTermsHaveToBeWorthIt(t *testing.T) {
+	for _, tc := range []struct {
+		saves float64 // by which the first term alone is off
+		want  int     // terms
+	}{{0, 1}, {0.5e-4, 1}, {2e-4, 2}, {0.01, 2}} {
+		x, weight := make([][terms]float64, 40), make([]float64, 40)
+		for i := range x {
+			d := 2 * tc.saves * float64(i%2)
+			x[i][0], x[i][1], weight[i] = 1-d, d, 1
+		}
+		got := 0
+		for _, b := range combine(x, weight) {
+			if b > 0 {
+				got++
+			}
+		}
+		if got != tc.want {
+			t.Errorf("a second term that saves %g: %d terms, expected %d", tc.saves, got, tc.want)
+		}
+	}
+}
+
 // TestSolve compares with the definition.
 func TestSolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,6 +304,31 @@ func TestAlongside(t *testing.T) {
 		}
 		if got := l.alongside(1); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestWildRows: a row is wild where it alone lies far off the line; rows that lie off it together are not.
+func TestWildRows(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		off  []float64
+		want []int
+	}{
+		{"on the line", []float64{0, 0, 0, 0, 0}, nil},
+		{"one far off", []float64{0, 0, 0.05, 0, 0}, []int{2}},
+		{"one far off at the end", []float64{0, 0, 0, 0, -0.05}, []int{4}},
+		{"one not far enough off", []float64{0, 0, 0.8 * wildStep, 0, 0}, nil},
+		{"all off alike", []float64{0.05, 0.05, 0.05, 0.05, 0.05}, nil},
+		{"further off from row to row", []float64{0.03, 0.034, 0.038, 0.042, 0.046}, nil},
+	} {
+		l := &line{scatter: leastScatter, df: 10}
+		for i, off := range tc.off {
+			// An octave apart, rows say next to nothing of each other.
+			l.rows = append(l.rows, told{m: 64 << i, logM: math.Log(float64(int(64) << i)), y: float64(i) + off, line: float64(i), se: 0.0005})
+		}
+		if got := l.findWild(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: rows %v are wild, expected %v", tc.name, got, tc.want)
 		}
 	}
 }

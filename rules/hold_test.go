@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // levels of confidence and numbers of looks, with the normal deviate that both together ask for, from tables.
@@ -59,6 +62,47 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A row was measured wrongly only when the whole of its interval lies below what the peak allows and the tolerance, and is not when the
+// whole of it lies above. Where bandwidth is known too, the same holds of rows that are too slow, on the other side.
+func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
+	const m, se, little = 64, 0.01, 0.0005
+	cfg := Default()
+	f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: cfg, looks: 1}
+	const z = 1.959964
+	series := results.Series{Key: syntheticKey, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
+	ceiling := math.Log(syntheticKey.FLOPs(m) / 100e12 * 1e6)
+	fast := ceiling - math.Log1p(cfg.Rules.Roofline.Tolerance)
+	slow := ceiling - math.Log(cfg.Rules.Roofline.Fraction)
+	for _, c := range []struct {
+		name         string
+		bandwidth    float64
+		y            float64
+		broken, kept bool
+	}{
+		{"wholly below", 0, fast - z*se - little, true, false},
+		{"nearly below", 0, fast - z*se + little, false, false},
+		{"on the bound", 0, fast, false, false},
+		{"nearly above", 0, fast + z*se - little, false, false},
+		{"wholly above", 0, fast + z*se + little, false, true},
+		{"slow where nobody knows the bandwidth", 0, slow + 1, false, true},
+		{"too fast for any bandwidth", 1e15, fast - z*se - little, true, false},
+		{"between both", 1e15, (fast + slow) / 2, false, true},
+		{"nearly too slow", 1e15, slow + z*se - little, false, false},
+		{"too slow", 1e15, slow + z*se + little, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := series
+			s.Bandwidth.Rate = c.bandwidth
+			p := measuredAt(m, math.Log(syntheticKey.FLOPs(m)), c.y, se, cfg.MinSamples)
+			p.seen = p.us
+			rows := f.roofline(&curve{series: s, points: []point{p}})
+			if j := rows[0]; !j.tested || j.broken != c.broken || j.kept != c.kept {
+				t.Errorf("tested %v, broken %v, kept %v, expected %v and %v", j.tested, j.broken, j.kept, c.broken, c.kept)
+			}
+		})
 	}
 }
 

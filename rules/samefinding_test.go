@@ -27,6 +27,24 @@ func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
 
 func liesIn(m, from, to int) bool { return from <= m && m <= to }
 
+// Slow rows with a single clean row between them are two findings.
+func TestCleanRowsEndFindings(t *testing.T) {
+	a := audited(t, 1, func(m int) float64 {
+		if m != 832 && liesIn(m, 736, 928) {
+			return 1.4
+		}
+		return 1
+	})
+	var got [][2]int
+	for _, f := range a.Findings {
+		got = append(got, [2]int{f.FromM, f.ToM})
+	}
+	slices.SortFunc(got, func(a, b [2]int) int { return a[0] - b[0] })
+	if !slices.Equal(got, [][2]int{{736, 800}, {864, 928}}) {
+		t.Errorf("findings %v", got)
+	}
+}
+
 // Findings of one machine have the same fingerprints each time it is measured, though their numbers differ, those of
 // ends and of the worst row among them.
 func TestFingerprintsStandMeasuringAgain(t *testing.T) {

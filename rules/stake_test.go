@@ -147,3 +147,45 @@ func TestUncoveredOfNothing(t *testing.T) {
 		t.Errorf("without traffic %v of it is left out, want 0", got)
 	}
 }
+
+// TestWorstLossWithoutLuck: of the worst of several rows, what it owes to one part of its samples alone is no loss. Its upper bound stays.
+func TestWorstLossWithoutLuck(t *testing.T) {
+	type row struct {
+		enough float64
+		of     [folds]float64 // over enough
+	}
+	lucky, steady, usual := row{5, [folds]float64{0.16}}, row{5, [folds]float64{0.04, 0.04, 0.04, 0.04}}, row{7, [folds]float64{0.01, 0.01, 0.01, 0.01}}
+	loss := Interval{0.15, 0.2, 0.25}
+	for _, c := range []struct {
+		name     string
+		rows     []row
+		unfolded bool
+		sign     float64
+		want     Interval
+	}{
+		{"one part of four", []row{lucky, usual}, false, 1, Interval{1 - 0.85*math.Exp(0.04), 1 - 0.8*math.Exp(0.04), 0.25}},
+		{"all parts", []row{steady, usual}, false, 1, loss},
+		{"a single row", []row{lucky}, false, 1, loss},
+		{"too few samples for parts", []row{lucky, usual}, true, 1, loss},
+		{"too fast", []row{lucky, usual}, false, -1, loss},
+	} {
+		k := &candidate{}
+		points := &curve{}
+		for i, r := range c.rows {
+			p, mean := point{m: 8 * (i + 1), folded: !c.unfolded}, 0.0
+			for _, v := range r.of {
+				mean += v / folds
+			}
+			for fold, v := range r.of {
+				p.of[fold], p.without[fold] = r.enough+v, r.enough+(folds*mean-v)/(folds-1)
+			}
+			p.us.y = r.enough + mean
+			points.points = append(points.points, p)
+			k.rows = append(k.rows, &judgement{curve: points, point: i, sign: c.sign, enough: r.enough, loss: loss})
+		}
+		k.worst = k.rows[0]
+		if got := k.worstLoss(); math.Abs(got.Lo-c.want.Lo) > 1e-9 || math.Abs(got.Mid-c.want.Mid) > 1e-9 || got.Hi != c.want.Hi {
+			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
+		}
+	}
+}

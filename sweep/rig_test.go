@@ -69,6 +69,47 @@ func TestPartsFollowEachOther(t *testing.T) {
 	}
 }
 
+// TestLoadLeavesFlightsAlone: blocks in flight end before weights are made, while their own are still in memory, and go on where all are there.
+func TestLoadLeavesFlightsAlone(t *testing.T) {
+	first, second := simCase(8), simCase(8)
+	second.N = 512
+	d := &kerneltest.Starter{Device: simulated(nil)}
+	b := loaded(t, d, first)
+	s := &station{c: first}
+	if err := b.pilot(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.land(); err != nil {
+		t.Fatal(err)
+	}
+	landed := 0
+	err := b.begin(t.Context(), s, 1, false, func(_ time.Time, _ kernels.Span, err error) error {
+		landed++
+		if b.sets[matrixOf(first)] == nil || b.sets[matrixOf(second)] != nil {
+			t.Error("the weights in memory changed under a block in flight")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.budget = b.used // the first weights give way to others
+	for _, step := range []struct {
+		c      results.Case
+		landed int
+	}{{first, 0}, {second, 1}} {
+		if failed, err := b.load(t.Context(), demands([]results.Case{step.c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {
+			t.Fatal(failed, err)
+		}
+		if landed != step.landed {
+			t.Errorf("loading the weights of n%d ended %d blocks, expected %d", step.c.N, landed, step.landed)
+		}
+	}
+	if b.sets[matrixOf(first)] != nil || b.sets[matrixOf(second)] == nil {
+		t.Error("the first weights did not give way to the second")
+	}
+}
+
 // half is a device whose first runs take half a second.
 type half struct{ *kerneltest.Device }
 

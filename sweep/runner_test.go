@@ -146,6 +146,25 @@ func (w *watcher) Sample(_ results.Case, s results.Sample) {
 	}
 }
 
+// TestBusyShare: the share of the time that went into blocks is told with each sample, 0 as long as the clock has not moved.
+func TestBusyShare(t *testing.T) {
+	d := simulated(nil)
+	plan := planned(t, d, "1:10", nil)
+	for _, c := range []struct {
+		elapsed       time.Duration
+		seconds, want float64
+	}{{0, 0, 0}, {0, 0.25, 0}, {time.Second, 0, 0}, {time.Second, 0.25, 0.25}, {2 * time.Second, 2, 1}} {
+		w := &watcher{}
+		r := &Runner{Plan: plan, Observer: w, start: d.Now(), left: map[string]time.Duration{}, Now: func() time.Time { return d.Now().Add(c.elapsed) }}
+		p := &part{r: r, rig: testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)}
+		p.rig.busy = c.seconds
+		p.report(&station{c: simCase(8)}, results.Sample{US: 10}, 0, time.Second)
+		if w.last.Elapsed != c.elapsed || w.last.Busy != c.want {
+			t.Errorf("%g s of %v in blocks are told as %g of %v, expected %g", c.seconds, c.elapsed, w.last.Busy, w.last.Elapsed, c.want)
+		}
+	}
+}
+
 func TestSweepMeasuresThePlan(t *testing.T) {
 	d := simulated(nil)
 	p := planned(t, d, "1:40", nil)

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"reflect"
 	"testing"
 )
 
@@ -68,5 +69,46 @@ func TestShare(t *testing.T) {
 	s = Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", ofCard("1", split192(1001, 1401, 8, 1401, 1.2))}})
 	if len(s.Table.Series[0].Intervals) != 0 {
 		t.Errorf("grids without a common M: %+v", s.Table.Series[0].Intervals)
+	}
+}
+
+// TestShareOfOneTable: what a single table says pays on every card that there is.
+func TestShareOfOneTable(t *testing.T) {
+	s := Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}})
+	if err := s.Table.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if series := s.Table.Series[0]; series.FromM != 1 || series.ToM != 4096 || len(series.Intervals) != 1 || series.Intervals[0].From != 1000 || series.Intervals[0].To != 1400 {
+		t.Errorf("the common table says %+v", series)
+	}
+	if len(s.Entries) != 1 || s.Entries[0].Cards != 1 || s.Entries[0].Of != 1 || s.Entries[0].Only != nil || len(s.Left) != 0 {
+		t.Errorf("entries %+v, left out %v", s.Entries, s.Left)
+	}
+}
+
+// TestSharedConditions: a condition in which the tables differ is open in the common one, any other holds there too.
+func TestSharedConditions(t *testing.T) {
+	full := Validators{Device: "card", Driver: "1", Regime: "cold", Libraries: map[string]string{"cublas": "13.0"}, Kernel: "6.8", ClockPolicy: "locked", Arch: "amd64",
+		CPUModel: "cpu", Features: []string{"avx2"}, Cores: 8, Threads: 4, Gemmaudit: "v1"}
+	for name, differ := range map[string]struct{ other, want func(v *Validators) }{
+		"nothing":      {func(v *Validators) {}, func(v *Validators) {}},
+		"kernel":       {func(v *Validators) { v.Kernel = "6.9" }, func(v *Validators) { v.Kernel = "" }},
+		"clock policy": {func(v *Validators) { v.ClockPolicy = "free" }, func(v *Validators) { v.ClockPolicy = "" }},
+		"arch":         {func(v *Validators) { v.Arch = "arm64" }, func(v *Validators) { v.Arch = "" }},
+		"CPU model":    {func(v *Validators) { v.CPUModel = "other" }, func(v *Validators) { v.CPUModel = "" }},
+		"features":     {func(v *Validators) { v.Features = []string{"avx512f"} }, func(v *Validators) { v.Features = nil }},
+		"cores":        {func(v *Validators) { v.Cores = 16 }, func(v *Validators) { v.Cores = 0 }},
+		"threads":      {func(v *Validators) { v.Threads = 8 }, func(v *Validators) { v.Threads = 0 }},
+		"version":      {func(v *Validators) { v.Gemmaudit = "v2" }, func(v *Validators) { v.Gemmaudit = "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b, want := ofCard("1"), ofCard("1"), full
+			a.Validators, b.Validators = full, full
+			differ.other(&b.Validators)
+			differ.want(&want)
+			if got := Share([]CardTable{{"a", a}, {"b", b}}).Table.Validators; !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
 	}
 }
