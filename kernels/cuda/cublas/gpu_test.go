@@ -238,27 +238,3 @@ func TestBlasAlgorithmsByAttributes(t *testing.T) {
 		t.Errorf("of %d algorithms %d are refused by their attributes", offered, refused)
 	}
 }
-
-// TestFastAccumulation shows what fp8 gains where its sums stay in the tensor core, and whether it
-// passes the gate then.
-func TestFastAccumulation(t *testing.T) {
-	d := gputest.First(t)
-	lt := kernelOf(t, d, "cublaslt")
-	fast, err := FastAccumulation(lt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := kernels.Problem{Shape: kernels.Shape{M: 4096, N: 4096, K: 4096}, DType: kernels.FP8, BLayout: kernels.Transposed}
-	if err := fast.Supports(p); err != nil {
-		t.Skip(err)
-	}
-	for _, g := range []kernels.Gemm{lt, fast} {
-		s, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP8, 7)
-		t.Logf("%s: %d passed, %.2f of the bound used, %v", g.Describe(), s.Passed, s.Margin, err)
-	}
-	us, labels := timesOf(t, d, []kernels.Gemm{lt, fast}, p, 5)
-	t.Logf("%v without %.2f us (%s), with %.2f us (%s)", p.Shape, us[0], labels[0], us[1], labels[1])
-	if _, err := FastAccumulation(kernelOf(t, d, "cublas")); err == nil {
-		t.Error("cublasGemmEx was taken for cuBLASLt")
-	}
-}
