@@ -190,7 +190,8 @@ test-amx:
 # C code and what it does with the CPU's libraries, under the sanitizers of addresses and of undefined behaviour, which take
 # minutes to build. Leaks are looked for at the end, and named by file and line since the programs keep what a debugger
 # would read. Operands are mappings of their own, so the memory that is watched is that of plans, calls and stacks; libraries
-# are not instrumented: of them it sees what they allocate and free, and the functions of libc that they call.
+# are not instrumented: of them it sees what they allocate and free, and the functions of libc that they call. Uses of a stack frame
+# after its return are not looked for: GCC 13 keeps such frames where vectors of 64 bytes are not aligned (GCC's bug 110027).
 ASAN_TESTS    ?= -test.run 'TestGate|TestLibraries|TestWeights|TestBrought|TestKernelName'
 ASAN_PACKAGES ?= kernels/cpu $(if $(GPU),kernels/cuda/driver)
 UNDEFINED     := -fsanitize=undefined -fno-sanitize-recover=undefined
@@ -199,7 +200,7 @@ test-asan: $(TRAMPOLINES)
 	@for package in $(ASAN_PACKAGES); do \
 		program=$(CURDIR)/bin/asan/$$(basename $$package).test; \
 		$(SANITIZED) $(TAGS) -asan -c -o $$program ./$$package || exit 1; \
-		(cd $$package && UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS $$program -test.timeout 30m $(ASAN_TESTS)) || exit 1; \
+		(cd $$package && ASAN_OPTIONS=detect_stack_use_after_return=0:$$ASAN_OPTIONS UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS $$program -test.timeout 30m $(ASAN_TESTS)) || exit 1; \
 	done
 
 check: vet formatted

@@ -157,7 +157,7 @@ func (f *fields) finish() error {
 		case known:
 			return refusef(f.path, "%s%s is %s: only %s is supported", f.in, name, brief(value), want)
 		default:
-			return refusef(f.path, "unknown field %s%s with value %s: it may change what the model computes", f.in, name, brief(value))
+			return refusef(f.path, "unknown field %s%s with value %s: it may change what the model computes", f.in, named(name), brief(value))
 		}
 	}
 	return nil

@@ -194,6 +194,7 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"auto_map": {"AutoModel": "x.Y"}`), `auto_map is {"AutoModel": "x.Y"}: only {} is supported`},
 		{with(`"quantization_config": {"bits": 4}`), `quantization_config.quant_method is "": expected gptq, awq or compressed-tensors`},
 		{with(`"layer_types": ["full_attention"]`), "unknown field layer_types"},
+		{with(`"\rfinal\u0000": 30`), `unknown field "\rfinal\x00" with value 30`},
 		{with(`"final_logit_softcapping": 30`), "unknown field final_logit_softcapping with value 30"},
 		{with(`"notes": "` + strings.Repeat("x", 1000) + `"`), "xxxx…"},
 		{with(`"rope_scaling": 3`), "rope_scaling.not a JSON object"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 )
 
@@ -53,6 +54,15 @@ func systemError(path, tried string, err error) error {
 		err = p.Err
 	}
 	return &Error{Path: path, Reason: tried, Err: err}
+}
+
+// named shows a name that a file chose: one that can't be printed as it is, or is long, in quotes.
+func named(name string) string {
+	quoted := strconv.Quote(name)
+	if quoted == `"`+name+`"` && len(name) <= 80 {
+		return name
+	}
+	return brief([]byte(quoted))
 }
 
 // brief shows a value of a file in an error, cut where it is long.

@@ -166,7 +166,7 @@ func readPacked(f *fields, q *Quantization) {
 		return
 	}
 	for name, value := range groups {
-		in := f.in + "config_groups." + brief([]byte(name)) + "."
+		in := f.in + "config_groups." + named(name) + "."
 		g := readFields(f.path, in, value)
 		g.only("format", `"pack-quantized"`)
 		g.only("input_activations", "{}")
