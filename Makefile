@@ -339,9 +339,11 @@ vulncheck: $(TRAMPOLINES)
 		! grep -q 'fetching vulnerabilities' bin/vulncheck.txt || echo 'vulncheck: the database https://vuln.go.dev can not be reached from here: nothing was looked at' >&2; \
 		exit $$code; }
 
-$(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt
+$(KERNEL_TOOLS)/ready: scripts/kernels-requirements.txt scripts/kernels-later-requirements.txt
 	python3 -m venv $(KERNEL_TOOLS)
 	$(KERNEL_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	packages=$$($(KERNEL_TOOLS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && rm -rf "$$packages/../later" && \
+	$(KERNEL_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target "$$packages/../later" -r scripts/kernels-later-requirements.txt
 	@touch $@
 
 clean:

@@ -4,10 +4,11 @@
 Every source goes through NVRTC (CUDA C++ to PTX) and ptxas (PTX to machine code) once
 for each architecture that its first lines ask for:
 
-    // arch: 75 80 86 89 90a ptx90
+    // arch: 75 80 86 89 90a ptx90 100 120
 
 `90a` is an image for compute capability 9.0 alone; `ptx90` is PTX that a driver
-compiles for the GPUs that come after. Sources and headers are found by their names, of
+compiles for the GPUs that come after. `100` and `120` are machine code of that PTX, made by the ptxas of
+a later CUDA, so that no driver has to: such GPUs need a driver that loads it. Sources and headers are found by their names, of
 which no two may be the same in the rooms of kernels/cuda. A source is built again only
 when it, a .cuh that it includes, the options or the compilers have changed. The result of a source is a
 folder of its own,
@@ -48,6 +49,9 @@ PACKAGES = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-n
 # Of every source; the target and the include paths come on top.
 NVRTC_OPTIONS = ["--std=c++17"]
 PTXAS_OPTIONS = ["-O3"]
+# The ptxas that knows GPUs from LATER on, which NVRTC does not: it makes machine code of the PTX for compute capability 9.0.
+LATER = 100
+LATER_PACKAGE = "nvidia-cuda-nvcc-cu12"
 FORMAT = 1  # of manifests; another one means that everything is built again
 HEADER_LINES = 40  # in which the list of architectures must stand
 
@@ -87,9 +91,24 @@ def toolchain():
     else:
         raise BuildError("no NVRTC and ptxas on the Python path: run `make kernels`, which installs "
                          + ", ".join(PACKAGES))
+    later = nvidia.parent.parent / "later"
+    if len(found := sorted(later.glob(f"{LATER_PACKAGE.replace('-', '_')}-*.dist-info"))) != 1:
+        raise BuildError(f"no later ptxas in {later}: run `make kernels`, which installs it")
     include = [nvidia / "cuda_runtime" / "include", nvidia / "cuda_nvcc" / "include"]
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"nvrtc": str(nvrtc), "ptxas": str(ptxas), "include": [str(i) for i in include], "versions": versions}
+    return {"nvrtc": str(nvrtc), "ptxas": str(ptxas), "include": [str(i) for i in include], "versions": versions,
+            "later": str(later / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"), "later version": found[0].name.split("-")[1].removesuffix(".dist")}
+
+
+def is_later(arch):
+    """Whether an architecture is for the later ptxas."""
+    return arch.isdigit() and int(arch) >= LATER
+
+
+def compilers(tools, archs):
+    """The versions of the compilers that images for some architectures take."""
+    later = {f"{LATER_PACKAGE}, from {LATER} on": tools["later version"]} if any(map(is_later, archs)) else {}
+    return {**tools["versions"], **later}
 
 
 def architectures(source):
@@ -140,6 +159,8 @@ def targets(arch):
     """PTX target, ptxas target, name of the image and of its file."""
     if arch.startswith("ptx"):
         return f"compute_{arch[3:]}", f"sm_{arch[3:]}", arch, f"{arch}.ptx"
+    if is_later(arch):
+        return "compute_90", f"sm_{arch}", f"sm_{arch}", f"sm_{arch}.cubin"
     return f"compute_{arch}", f"sm_{arch}", f"sm_{arch}", f"sm_{arch}.cubin"
 
 
@@ -182,13 +203,13 @@ class NVRTC:
             self.lib.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def assemble(tools, ptx, target, name):
+def assemble(ptxas, ptx, target, name):
     """Returns the machine code of PTX and what ptxas tells of it."""
     with tempfile.TemporaryDirectory() as folder:
         # The name reaches the image, so it must not be a random one.
         code, image = pathlib.Path(folder) / f"{name}.ptx", pathlib.Path(folder) / f"{name}.cubin"
         code.write_bytes(ptx)
-        done = subprocess.run([tools["ptxas"], *PTXAS_OPTIONS, "-v", f"--gpu-name={target}", code.name, "-o", image.name],
+        done = subprocess.run([ptxas, *PTXAS_OPTIONS, "-v", f"--gpu-name={target}", code.name, "-o", image.name],
                               cwd=folder, capture_output=True, text=True)
         said = done.stdout + done.stderr
         if done.returncode != 0:
@@ -239,7 +260,7 @@ def build_image(tools, source, arch, defines, folders):
     options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines],
                *[f"-I{i}" for i in [*folders, *tools["include"]]]]
     ptx, log = NVRTC(tools["nvrtc"]).compile(source, options)
-    cubin, said = assemble(tools, ptx, real, source.stem)
+    cubin, said = assemble(tools["later" if is_later(arch) else "ptxas"], ptx, real, source.stem)
     found = kernels(ptx, said)
     problems = [f"{k['symbol']}: {k['stack']} bytes of stack, {k['spill_stores']} of spill stores, {k['spill_loads']} of spill loads"
                 for k in found if k["stack"] or k["spill_stores"] or k["spill_loads"]]
@@ -357,11 +378,11 @@ def main():
             headers = includes(source, files)
             archs = [a for a in architectures(source) if not arch_only or a in arch_only]
             if args.ptx:
-                archs = [f"ptx{a}" for a in archs if a.isdigit()]
+                archs = [f"ptx{a}" for a in archs if a.isdigit() and not is_later(a)]
                 if not archs:
                     continue  # there is none but for the newest
             want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers, files), "archs": archs,
-                    "compilers": tools["versions"],
+                    "compilers": compilers(tools, archs),
                     "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}
             if args.force or args.verify or not up_to_date(args.out / name, want):
                 wanted[name] = want

@@ -64,7 +64,7 @@ func (b decoderBench) report(launches []kernels.Launch, bytes float64) {
 			b.Fatal(err)
 		}
 		if i == 0 {
-			n = int(min(max(reachBlock/(span.Seconds/float64(len(launches))), 1), 4000))
+			n = int(min(max(quantisedBlock/(span.Seconds/float64(len(launches))), 1), 4000))
 			continue
 		}
 		samples = append(samples, span.Seconds/float64(n))

@@ -45,7 +45,11 @@ func scenarioDevice() kernels.Device {
 // scenarioKernel is a kernel of it, nil when it isn't there.
 func scenarioKernel() (kernels.Device, kernels.Gemm) {
 	d := scenarioDevice()
-	g, err := kernels.FindGemm(d, os.Getenv(kernelEnv))
+	name, fast := strings.CutSuffix(os.Getenv(kernelEnv), "-fast")
+	g, err := kernels.FindGemm(d, name)
+	if fast && err == nil {
+		g, err = cublas.FastAccumulation(g)
+	}
 	report(err)
 	return d, g
 }
@@ -235,6 +239,8 @@ func TestBlasCalls(t *testing.T) {
 		{"naive", "fp32", "kn", []string{}, "label: 16x16\ntiling: [16 16 1] waves 0.00 split 1 \n"},
 		{"cublaslt", "bf16", "nk", []string{"lt ask 1: 1 a 32x8/40 b 32x3/48 c 8x3/12 types 14 14 68 scale 0 fast 9", "lt gemm algo 66"}, ""},
 		{"cublaslt", "fp8", "kn", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 28 14 68 scale 0 fast 0", "align 256 16 8 8\n", "lt gemm algo 66"}, ""},
+		{"cublaslt-fast", "fp8", "nk", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 28 14 68 scale 0 fast 1", "lt gemm algo 66"}, ""},
+		{"cublaslt-fast", "bf16", "nk", []string{"lt ask 1: 1 a 32x8/40 b 32x3/48 c 8x3/12 types 14 14 68 scale 0 fast 9"}, ""},
 		{"cublaslt", "int8", "nk", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 3 10 72 scale 10 fast 9", "lt gemm algo 66"}, ""},
 		{"cublaslt:1", "fp16", "kn", []string{"lt ask 1:", "lt ask 16:", "lt gemm algo 67"}, "label: algo 67 "},
 		{"cublaslt:2", "fp16", "kn", []string{"lt ask 16:", "lt gemm algo 68"}, "label: algo 68 "},

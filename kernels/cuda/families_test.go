@@ -33,8 +33,8 @@ func TestPresent(t *testing.T) {
 		if cc != 90 && names["hopper"] {
 			t.Errorf("%d: hopper is there", cc)
 		}
-		if d := gemm.DescribeAuto(there); !strings.Contains(d, "expected time") {
-			t.Errorf("auto describes itself as %q", d)
+		if d := gemm.DescribeAuto(a, there); !strings.Contains(d, "expected time") || strings.Contains(d, "runs, not tuned") != (cc != 90) {
+			t.Errorf("%d: auto describes itself as %q", cc, d)
 		}
 	}
 }

@@ -10,7 +10,14 @@
 #   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
 #                             checks and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
 #                             ahead of `make gpu-bundle`)
-#   ./run.sh reach            our kernels compared with cuBLAS, interleaved
+#   ./run.sh reach            our kernels compared with cuBLAS and cuBLASLt in one shuffled run of REACH_SECONDS: four named
+#                             shapes and sixty that the date of the commit draws; every sample is in reach.jsonl, of which
+#                             `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
+#   ./run.sh sustained        the named shapes by themselves, half a second a kernel: time, clock and energy of a launch
+#   ./run.sh picks            what the planning models pick, beside the best of their candidates, in 500 random products
+#   ./run.sh self             an audit of auto against itself and our other kernels on the named shapes, m 8 to 8192 by 8:
+#                             rows below 0.95 of the running maximum, and products that another kernel or a pad makes more
+#                             than 3 % faster
 #   ./run.sh quantised        our kernels on weights of 4 bits compared with cuBLAS on plain ones, interleaved, with
 #                             every plan that they choose among
 #   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
@@ -50,7 +57,8 @@
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
 # takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
 # compute capabilities of older (default 75 80 86 89), CANDIDATES how many seconds candidates may
-# take (default 300). The programs of test, sanitize and older
+# take (default 300), REACH_SECONDS, PICKS and SELF those of reach (default 1200, which is time for all products, 41 samples
+# of each on an H200; with less, products are drawn), picks (default 300) and self (default 600). The programs of test, sanitize and older
 # mostly wait for the host, so those of sections named one after the other run side by side, JOBS
 # at a time (default: one for each processor), first the tests, then the sanitizers.
 # OUT is the folder for logs and results (default ./out next to this script); DEVICE the
@@ -261,10 +269,52 @@ run_planned() {
   programs=() sanitized=()
 }
 
+# The seed of what is drawn is the date of the commit: nobody can make kernels for it.
+commit_date() { ./gemmaudit version | sed -n 's/.* of \([0-9]*\)-\([0-9]*\)-\([0-9]*\),.*/\1\2\3/p'; }
+
 run_reach() {
-  gpu_test reach 4 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 15x
+  export GEMMAUDIT_REACH=$out/reach.jsonl GEMMAUDIT_REACH_SECONDS=${REACH_SECONDS:-1200} GEMMAUDIT_REACH_SEED=${REACH_SEED:-$(commit_date)}
+  gpu_test reach 4 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 1x -test.timeout 90m
   passed
-  grep '^reach ' "$out/reach.log"
+  unset GEMMAUDIT_REACH GEMMAUDIT_REACH_SECONDS GEMMAUDIT_REACH_SEED
+  grep -a '^reach ' "$out/reach.log"
+}
+
+run_sustained() {
+  export GEMMAUDIT_SUSTAINED=$out/sustained.jsonl
+  gpu_test sustained 4 cuda -test.run '^$' -test.bench '^BenchmarkSustained$' -test.benchtime 1x
+  passed
+  unset GEMMAUDIT_SUSTAINED
+  grep -a '^sustained ' "$out/sustained.log"
+}
+
+run_picks() {
+  export GEMMAUDIT_PICKS=$out/picks.jsonl GEMMAUDIT_PICKS_SECONDS=${PICKS:-300} GEMMAUDIT_PICKS_SEED=${REACH_SEED:-$(commit_date)}
+  gpu_test picks 4 cuda -test.run '^$' -test.bench '^BenchmarkPicks$' -test.benchtime 1x
+  passed
+  unset GEMMAUDIT_PICKS GEMMAUDIT_PICKS_SECONDS GEMMAUDIT_PICKS_SEED
+  grep -a '^picks ' "$out/picks.log"
+}
+
+# Three looks at one run. The first is the plain rule of running maxima at 0.95; the others are findings that were proved.
+run_self() {
+  local rule
+  rm -f "$out"/self.db*
+  step self-sweep 8 ./gemmaudit sweep --device "$device" --shape n14336k4096,n4096k4096,n4096k14336,n6144k4096 --batch 8:8192:8 --dtype bf16 \
+    --kernel auto,hopper,mma --block 500us --rounds 9 --rounds-for all --deadline "${SELF:-600}s" --out "$out/self.db"
+  passed 4
+  step self-maximum 0 ./gemmaudit audit "$out/self.db" --rule monotonic --method article --threshold 0.95 --where 'kernel == auto' --gate none
+  passed 4
+  for rule in alternative pad; do
+    step "self-$rule" 0 ./gemmaudit audit "$out/self.db" --rule "$rule" --where 'kernel == auto && loss > 0.03' --gate none
+    passed 4
+  done
+  awk '/^Series/ { on = 1 } on && /\/auto\// { rows += $(NF - 2) } END { print "self: " rows + 0 " rows of auto are below 0.95 of the running maximum (asked: at most 10)" }' \
+    "$out/self-maximum.log"
+  for rule in alternative pad; do
+    echo "self: $rule: $(grep -a '^listed are' "$out/self-$rule.log" | cut -d: -f1), those above 3 % of auto (asked: none)"
+    grep -aE "^(confirmed|unconfirmed) +$rule " "$out/self-$rule.log"
+  done
 }
 
 run_quantised() {
@@ -517,16 +567,16 @@ run_tables() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
+    test | sanitize | older | reach | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

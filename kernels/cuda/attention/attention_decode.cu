@@ -1,4 +1,4 @@
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // attention_decode: one row of queries against the ring of keys and values, as fast as
 // memory gives them. Compute capability 7.5 and up.

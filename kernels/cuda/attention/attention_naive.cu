@@ -1,7 +1,7 @@
 // The plainest attention, which the others are held against: a block takes one head of
 // one row, writes its scores to a workspace, and reads them again twice.
 //
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // Threads   128 a block, eight blocks a multiprocessor, each of which walks over the pairs
 //           of a row and a head. For the scores a thread takes a key, for the output one

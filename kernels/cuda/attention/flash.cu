@@ -1,4 +1,4 @@
-// arch: 80 86 89 90a ptx90
+// arch: 80 86 89 90a ptx90 100 120
 //
 // flash on any GPU from compute capability 8.0 on: attention of many rows with an online
 // softmax (Dao 2023, FlashAttention-2), by cp.async, ldmatrix and mma.sync.

@@ -69,7 +69,8 @@ typedef struct {
 int ga_cublas_enqueue(void *call, CUstream stream);
 
 typedef struct ga_cublaslt_session ga_cublaslt_session;
-ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int *status);
+// ga_cublaslt_session_new has partial sums of fp8 stay in the tensor core where fast is not 0.
+ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int fast, int *status);
 void ga_cublaslt_session_free(ga_cublaslt_session *session);
 
 // ga_cublaslt_config is what the library tells of one algorithm.

@@ -54,6 +54,7 @@ struct ga_cublaslt_session {
   void *handle, *workspace;
   uint64_t bytes;
   uint32_t reductions;
+  int8_t fast;
 };
 
 struct ga_cublaslt_plan {
@@ -83,9 +84,9 @@ ga_cublaslt *ga_cublaslt_open(const char *name, char *err) {
 
 const ga_blas_about *ga_cublaslt_about(const ga_cublaslt *lib) { return &lib->about; }
 
-ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int *status) {
+ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int fast, int *status) {
   ga_cublaslt_session *s = calloc(1, sizeof *s);
-  *s = (ga_cublaslt_session){.lib = lib, .workspace = (void *)workspace, .bytes = bytes, .reductions = (uint32_t)reductions};
+  *s = (ga_cublaslt_session){.lib = lib, .workspace = (void *)workspace, .bytes = bytes, .reductions = (uint32_t)reductions, .fast = fast != 0};
   *status = lib->Create(&s->handle);
   if (*status != 0) {
     free(s);
@@ -149,10 +150,9 @@ ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const 
   int32_t transposed = g->b_transposed;
   if (*status == 0) *status = lib->MatmulDescSetAttribute(plan->desc, DESC_TRANSA, &transposed, sizeof transposed);
   if (*status == 0 && g->in == R_8F_E4M3) {
-    // Partial sums leave the tensor core for fp32 registers as they grow, which is
-    // PyTorch's default for scaled products as well.
-    int8_t fast = 0;
-    *status = lib->MatmulDescSetAttribute(plan->desc, DESC_FAST_ACCUM, &fast, sizeof fast);
+    // Unless it is fast, partial sums leave the tensor core for fp32 registers as they grow,
+    // which is PyTorch's default for scaled products as well.
+    *status = lib->MatmulDescSetAttribute(plan->desc, DESC_FAST_ACCUM, &session->fast, sizeof session->fast);
   }
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->b, g->in, transposed ? k : m, transposed ? m : k, g->ldb);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->a, g->in, k, n, g->lda);

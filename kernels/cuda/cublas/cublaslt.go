@@ -23,6 +23,7 @@ type cublasLt struct {
 	lib     *C.ga_cublaslt
 	about   string
 	sums    splitSums
+	fp8     fp8Sums
 	session *C.ga_cublaslt_session // nil before the first product
 	plans   map[ltKey]*ltPlan
 	// questions are about products of which only M changes.
@@ -33,7 +34,7 @@ type cublasLt struct {
 // Tellers implements [kernels.ManyTellers]: each has a handle and questions of its own.
 func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 	for len(k.tellers) < n-1 {
-		t := &cublasLt{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums}
+		t := &cublasLt{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, fp8: k.fp8}
 		if err := t.open(); err != nil {
 			return nil, err
 		}
@@ -104,8 +105,8 @@ func (k *cublasLtChoice) Describe() string {
 	if k.exact != (kernels.Algorithm{}) {
 		choice = ltConfigOf(k.exact).label() + " by its attributes"
 	}
-	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 without fast accumulation",
-		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums)
+	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 %v",
+		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums, k.fp8)
 }
 
 // Candidate is the nth choice after the first.
@@ -145,7 +146,7 @@ func (k *cublasLt) open() error {
 		return nil
 	}
 	return withWorkspace(k.dev, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
-		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), status)
+		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), k.fp8.fast(), status)
 		return k.session != nil
 	}, func() {
 		C.ga_cublaslt_session_free(k.session)

@@ -69,8 +69,11 @@ var sheets = []sheet{
 	{names: []string{"A100 80GB PCIe", "A100-PCIE-80GB", "A800 80GB PCIe", "A800-PCIE-80GB"}, sms: 108, gbs: 1935, tensor: 1410, cuda: 1410, rates: ga100},
 	// NVIDIA A30 data sheet (2021).
 	{names: []string{"A30"}, sms: 56, gbs: 933, tensor: 1440, cuda: 1440, rates: rates{fp32: 10.3, tf32: 82, fp16: 165, bf16: 165, int8: 330}},
-	// NVIDIA A10 data sheet (2021). The A10G is another card.
+	// NVIDIA A10 data sheet (2021).
 	{names: []string{"A10"}, sms: 72, gbs: 600, tensor: 1695, cuda: 1695, rates: rates{fp32: 31.2, tf32: 62.5, fp16: 125, bf16: 125, int8: 250}},
+	// NVIDIA A10G data sheet (2021), the card of Amazon's G5 instances: more SMs than the A10, tensor cores at
+	// half the rate of its.
+	{names: []string{"A10G"}, sms: 80, gbs: 600, tensor: 1710, cuda: 1710, rates: rates{fp32: 35, tf32: 35, fp16: 70, bf16: 70, int8: 140}},
 	// NVIDIA A40 data sheet (2021).
 	{names: []string{"A40"}, sms: 84, gbs: 696, tensor: 1740, cuda: 1740, rates: rates{fp32: 37.4, tf32: 74.8, fp16: 149.7, bf16: 149.7, int8: 299.3}},
 	// GA102 architecture whitepaper (2020), appendix A.
@@ -80,6 +83,8 @@ var sheets = []sheet{
 	{names: []string{"L4"}, sms: 58, gbs: 300, tensor: 2040, cuda: 2040, rates: rates{fp32: 30.3, tf32: 60, fp16: 121, bf16: 121, fp8: 242.5, int8: 242.5}},
 	// NVIDIA L40 data sheet (2022): tensor cores at half the rate of the L40S's.
 	{names: []string{"L40"}, sms: 142, gbs: 864, tensor: 2490, cuda: 2490, rates: rates{fp32: 90.5, tf32: 90.5, fp16: 181.05, bf16: 181.05, fp8: 362, int8: 362}},
+	// NVIDIA L20 product brief (2023): as the L40, with fewer SMs.
+	{names: []string{"L20"}, sms: 92, gbs: 864, tensor: 2520, cuda: 2520, rates: rates{fp32: 59.8, tf32: 59.8, fp16: 119.5, bf16: 119.5, fp8: 239, int8: 239}},
 	// NVIDIA L40S data sheet (2023). It gives 362.05 for dense fp16 and 733 for
 	// sparse, which are of two clocks; half of the sparse figure is taken.
 	{names: []string{"L40S"}, sms: 142, gbs: 864, tensor: 2520, cuda: 2520, rates: rates{fp32: 91.6, tf32: 183, fp16: 366.5, bf16: 366.5, fp8: 733, int8: 733}},
@@ -113,6 +118,18 @@ var sheets = []sheet{
 func findSheet(name string, sms int) (sheet, bool) {
 	for _, s := range sheets {
 		if slices.Contains(s.names, bareName(name)) && (s.sms == 0 || s.sms == sms) {
+			return s, true
+		}
+	}
+	return sheet{}, false
+}
+
+// findAlike is the data sheet of the card of which one is a slice or a variant with other SMs, where it tells
+// what an SM does at which clock.
+func findAlike(name string) (sheet, bool) {
+	whole, _, _ := strings.Cut(bareName(name), " MIG ")
+	for _, s := range sheets {
+		if slices.Contains(s.names, whole) && s.sms > 0 && s.tensor > 0 {
 			return s, true
 		}
 	}

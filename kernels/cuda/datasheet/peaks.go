@@ -27,10 +27,17 @@ var perClock = map[int]rates{
 
 // Peaks are the rates to which a card's MFU is relative: those of its data sheet, or
 // where it is not known, what SMs, clock and architecture come to. Only one of the
-// two is given, as a figure of the vendor's is not to be replaced by one of ours. An
-// architecture that is not known has no peaks.
+// two is given, as a figure of the vendor's is not to be replaced by one of ours. A slice of a
+// known card, or a variant with other SMs, has its SMs' share of the data sheet's rates, at the data
+// sheet's clock: so the MFU of the two are comparable. An architecture that is not known has no peaks.
 func Peaks(name string, a planning.Arch) []kernels.Peak {
 	s, known := findSheet(name, a.SMs)
+	origin, share := kernels.DataSheet, 1.0
+	if !known {
+		if s, known = findAlike(name); known {
+			origin, share = kernels.Computed, float64(a.SMs)/float64(s.sms)
+		}
+	}
 	ops := perClock[a.CC]
 	if strings.Contains(name, "GeForce") {
 		ops.tf32, ops.fp16, ops.bf16, ops.fp8 = ops.tf32/2, ops.fp16/2, ops.bf16/2, ops.fp8/2
@@ -40,7 +47,7 @@ func Peaks(name string, a planning.Arch) []kernels.Peak {
 		p := kernels.Peak{DType: d, Origin: kernels.Computed, ClockMHz: a.ClockMHz, Unit: tensorCore,
 			FLOPS: float64(a.SMs) * a.ClockMHz * 1e6 * ops.of(d)}
 		if known {
-			p.FLOPS, p.Origin, p.ClockMHz = s.rates.of(d)*1e12, kernels.DataSheet, s.tensor
+			p.FLOPS, p.Origin, p.ClockMHz = share*s.rates.of(d)*1e12, origin, s.tensor
 		}
 		if d == kernels.FP32 {
 			p.Unit = cudaCore

@@ -1,4 +1,4 @@
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // fused_product: a product for one row as a decoder has it, in one launch with the norm
 // before it and what is done with the result (fused_product.cuh), around the very loop of

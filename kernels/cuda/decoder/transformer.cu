@@ -2,7 +2,7 @@
 // position embedding with the append to the cache, the gate of the MLP, and the choice
 // of the next token. kernels/transformer.go says what each computes.
 //
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // All of them move bytes: 16 at a time and thread, neighbouring threads at neighbouring
 // addresses, arithmetic in fp32, one rounding at the end. Where an operand or its rows are

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
@@ -76,13 +77,22 @@ func ChoiceOf(among []Family, a planning.Arch, p kernels.Problem) (c kernels.Cho
 	return c, true
 }
 
-// DescribeAuto says among what auto picks.
-func DescribeAuto(among []Family) string {
+// DescribeAuto says among what auto picks on a GPU, and whether anything was measured on its like.
+func DescribeAuto(a planning.Arch, among []Family) string {
 	names := make([]string, len(among))
 	for i, f := range among {
 		names[i] = f.Name()
 	}
-	return fmt.Sprintf("picks the least expected time among %s, by tiles, waves and bytes", strings.Join(names, ", "))
+	return fmt.Sprintf("picks the least expected time among %s, by tiles, waves and bytes%s", strings.Join(names, ", "), untuned(a))
+}
+
+// untuned says of a GPU of a compute capability on which nothing was measured that the models of times are another's.
+func untuned(a planning.Arch) string {
+	c, err := calibration.Nearest(a.CC, a.SMs, a.Bandwidth)
+	if err != nil || c.Capability == a.CC {
+		return ""
+	}
+	return fmt.Sprintf("; runs, not tuned: nothing was measured on compute capability %d.%d, so times are expected as on %s", a.CC/10, a.CC%10, c.Card)
 }
 
 // Present divides families into the families that run on a and the reasons of those

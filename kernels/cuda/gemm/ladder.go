@@ -53,7 +53,7 @@ func Ladder(d *driver.Device, families []Family) ([]kernels.Gemm, []kernels.Miss
 	if len(there) == 0 {
 		return nil, missing
 	}
-	gemms := []kernels.Gemm{NewKernel(d, "auto", DescribeAuto(there), there...)}
+	gemms := []kernels.Gemm{NewKernel(d, "auto", DescribeAuto(d.Arch(), there), there...)}
 	for _, f := range there {
 		gemms = append(gemms, NewKernel(d, f.Name(), f.Describe(d.Arch()), f))
 	}

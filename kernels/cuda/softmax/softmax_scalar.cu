@@ -1,4 +1,4 @@
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // softmax_scalar: short rows in registers, each by a warp, element by element. Compute capability 7.5 and
 // up.

@@ -1,7 +1,7 @@
 // What a measurement needs beside products: contents of operands, packing, clocks, a
 // gate that holds work back, and the readers that memory bandwidth is measured with.
 //
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // Every kernel here moves bytes. Those that must be fast give each thread 16 bytes at a
 // time, with neighbouring threads at neighbouring addresses, and walk memory in a

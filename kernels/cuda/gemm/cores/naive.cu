@@ -1,7 +1,7 @@
 // naive: C = A·B, one thread an output. The rung that everything else is held against:
 // nothing is shared but what caches share by themselves.
 //
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // Block: 16×16 threads, a thread for each output of a 16×16 tile; no shared memory.
 // Each step of K takes one element of A and one of B and does one multiply-add: 2 FLOP

@@ -2,7 +2,7 @@
 // tiles in shared memory, a smaller tile of outputs in each thread's registers, and the
 // next slab of K on its way while this one is multiplied.
 //
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // Words. The inner loop multiplies 32-bit words: a float for every floating type (fp16,
 // bf16 and fp8 widen on their way into shared memory, once for each block instead of once

@@ -1,4 +1,4 @@
-// arch: 75 80 86 89 90a ptx90
+// arch: 75 80 86 89 90a ptx90 100 120
 //
 // gemv: C = A·Bᵀ for up to 8 rows of A, as fast as memory gives B. Compute capability
 // 7.5 and up.

@@ -1,4 +1,4 @@
-// arch: 80 86 89 90a ptx90
+// arch: 80 86 89 90a ptx90 100 120
 //
 // mma: C = A·B on tensor cores through mma.sync, compute capability 8.0 and up.
 //

@@ -1,0 +1,215 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+)
+
+// What BenchmarkPicks is told: the file to write, if any, after how many seconds no further case begins, and the seed of
+// the cases.
+const (
+	picksEnv        = "GEMMAUDIT_PICKS"
+	picksSecondsEnv = "GEMMAUDIT_PICKS_SECONDS"
+	picksSeedEnv    = "GEMMAUDIT_PICKS_SEED"
+)
+
+const (
+	pickCases = 500
+	// All candidates are measured so often, then the best few with what was picked, and last what was picked
+	// beside the best of all, on samples that chose nothing: so that the best is not the luckiest.
+	pickScreen, pickFinal, pickProof = 3, 6, 9
+	pickFinalists                    = 4
+	// closePick is how much slower than the best a pick may be to count as one of the best.
+	closePick = 1.01
+)
+
+// Pick is how a case was planned and what the best of its candidates takes.
+type Pick struct {
+	candidates.Case
+	Picked string  `json:"picked"`
+	Best   string  `json:"best"`
+	US     float64 `json:"us"`    // of what was picked
+	Ratio  float64 `json:"ratio"` // of it to the best, 1 where that is what was picked
+	Among  int     `json:"among"`
+}
+
+// randomCases are products of any size, type and number of rows.
+func randomCases(rng *rand.Rand) []candidates.Case {
+	types := []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8, kernels.FP8}
+	side := func() int { return 512 + 64*rng.IntN(249) }
+	var all []candidates.Case
+	for i := range pickCases {
+		s := kernels.Product(types[i%len(types)], side(), side())
+		s.Layout = kernels.Transposed
+		all = append(all, candidates.Case{Subject: s, M: int(math.Exp(rng.Float64() * math.Log(16385)))})
+	}
+	return all
+}
+
+// BenchmarkPicks times what the models pick beside the best of their candidates, in random cases, until
+// GEMMAUDIT_PICKS_SECONDS (300) are over, and prints the share that is within 1 % of the best.
+// -test.benchtime=1x runs it once.
+func BenchmarkPicks(b *testing.B) {
+	d := gpu(b)
+	budget, err := strconv.ParseFloat(cmp.Or(os.Getenv(picksSecondsEnv), "300"), 64)
+	if err != nil || !(budget > 0) {
+		b.Fatalf("%s is %q, expected a number of seconds", picksSecondsEnv, os.Getenv(picksSecondsEnv))
+	}
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv(picksSeedEnv), "1"), 10, 64)
+	if err != nil {
+		b.Fatalf("%s is %q, expected a whole number", picksSeedEnv, os.Getenv(picksSeedEnv))
+	}
+	var w io.Writer = io.Discard
+	if name := os.Getenv(picksEnv); name != "" {
+		f, err := os.Create(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() {
+			if err := f.Close(); err != nil {
+				b.Error(err)
+			}
+		}()
+		w = f
+	}
+	start := time.Now()
+	rng := rand.New(rand.NewPCG(seed, 4))
+	var picks []Pick
+	for _, c := range randomCases(rng) {
+		if time.Since(start).Seconds() >= budget {
+			break
+		}
+		p, err := measurePick(d.Device, c, rng)
+		if err == nil {
+			err = json.NewEncoder(w).Encode(p)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		picks = append(picks, p)
+	}
+	printPicks(os.Stderr, picks)
+	b.ReportMetric(0, "ns/op")
+}
+
+// printPicks prints the share of good picks of each type, and the worst.
+func printPicks(w io.Writer, picks []Pick) {
+	line := func(name string, of []Pick) {
+		if len(of) == 0 {
+			return
+		}
+		near, sum := 0, 0.0
+		var ratios []float64
+		for _, p := range of {
+			if p.Ratio <= closePick {
+				near++
+			}
+			sum += math.Log(p.Ratio)
+			ratios = append(ratios, p.Ratio)
+		}
+		slices.Sort(ratios)
+		fmt.Fprintf(w, "picks %-5s %d cases: %.1f %% within 1 %% of the best of their candidates (asked 95 %%), geometric mean %.4f, 95th percentile %.3f, worst %.3f\n",
+			name, len(of), 100*float64(near)/float64(len(of)), math.Exp(sum/float64(len(of))), ratios[int(0.95*float64(len(ratios)-1))], ratios[len(ratios)-1])
+	}
+	line("all", picks)
+	for _, t := range kernels.DTypes() {
+		line(string(t), slices.DeleteFunc(slices.Clone(picks), func(p Pick) bool { return p.DType != t }))
+	}
+	slices.SortFunc(picks, func(a, b Pick) int { return cmp.Compare(b.Ratio, a.Ratio) })
+	for _, p := range picks[:min(12, len(picks))] {
+		fmt.Fprintf(w, "picks   %.3f %v %.2f us: %s, the best of %d is %s\n", p.Ratio, p.Case, p.US, p.Picked, p.Among, p.Best)
+	}
+}
+
+// measurePick measures the candidates of a case, and what the models pick beside the best of them.
+func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick, err error) {
+	wrong := func(err error) (Pick, error) { return Pick{}, fmt.Errorf("%v: %w", c, err) }
+	problem, err := c.Product()
+	if err != nil {
+		return wrong(err)
+	}
+	family, plan, ok := planning.Pick(families, d.Arch(), problem)
+	if !ok {
+		return wrong(errors.New("nothing is picked"))
+	}
+	all, err := newChoosers(d, c)
+	if err != nil {
+		return wrong(err)
+	}
+	s := &candidateCase{choosers: all, c: c}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.bind(); err != nil {
+		return wrong(err)
+	}
+	picked := slices.IndexFunc(s.times, func(t candidates.Time) bool { return t.Family == family.Name() && t.Label == plan.Label })
+	if picked < 0 {
+		return wrong(fmt.Errorf("%s %s is picked and no candidate", family.Name(), plan.Label))
+	}
+	among := make([]int, len(s.bound))
+	for i := range among {
+		among[i] = i
+	}
+	rounds := func(n int) error {
+		for range n {
+			for _, i := range rng.Perm(len(among)) {
+				us, err := s.sample(among[i])
+				if err != nil {
+					return err
+				}
+				b := &s.bound[among[i]]
+				b.samples = append(b.samples, 1e6*us)
+			}
+		}
+		slices.SortFunc(among, func(x, y int) int {
+			return cmp.Compare(kerneltest.Median(s.bound[x].samples), kerneltest.Median(s.bound[y].samples))
+		})
+		return nil
+	}
+	if err := rounds(pickScreen); err != nil {
+		return wrong(err)
+	}
+	among = among[:min(pickFinalists, len(among))]
+	if !slices.Contains(among, picked) {
+		among = append(among, picked)
+	}
+	if err := rounds(pickFinal); err != nil {
+		return wrong(err)
+	}
+	best := among[0]
+	name := func(i int) string { return s.times[i].Family + " " + s.times[i].Label }
+	pick = Pick{Case: c, Picked: name(picked), Best: name(best), US: kerneltest.Median(s.bound[picked].samples), Ratio: 1, Among: len(s.bound)}
+	if best == picked {
+		return pick, nil
+	}
+	among = []int{picked, best}
+	for _, i := range among {
+		s.bound[i].samples = nil
+	}
+	if err := rounds(pickProof); err != nil {
+		return wrong(err)
+	}
+	var ratios []float64
+	for i, us := range s.bound[picked].samples {
+		ratios = append(ratios, us/s.bound[best].samples[i])
+	}
+	pick.Ratio = kerneltest.Median(ratios)
+	return pick, nil
+}

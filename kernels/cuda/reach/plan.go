@@ -1,0 +1,106 @@
+package reach
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// Block is about how long a sample takes, as far as launches are shorter, and MostLaunches how many it
+	// has at most.
+	Block        = 400 * time.Microsecond
+	MostLaunches = 400
+	// wantedSamples is how many samples of a product a plan is made for. What time is left brings more.
+	wantedSamples = 9
+	// printedRarer is how many times rarer than products are kept what is only shown beside, when there is no time for all.
+	printedRarer = 4
+)
+
+// What a product takes beside its samples, in seconds, and a sample beside its launches.
+const (
+	productSetUp = 4e-3
+	sampleExtra  = 150e-6
+)
+
+// Machine is what the time of a product is estimated from.
+type Machine struct {
+	Peak      float64 // operations a second of 16-bit types
+	Bandwidth float64 // bytes a second
+}
+
+// Seconds is about what a launch takes, by the rates that kernels usually reach.
+func (a Machine) Seconds(p Product) float64 {
+	rate := a.Peak * 0.65
+	if p.DType.Size() == 1 {
+		rate *= 2
+	}
+	return 2.5e-6 + max(p.FLOPs()/rate, p.bytes()/(0.8*a.Bandwidth))
+}
+
+// Launches is how many launches make a sample of so long ones.
+func Launches(seconds float64) int {
+	return int(min(max(math.Ceil(Block.Seconds()/seconds), 1), MostLaunches))
+}
+
+// cost is about how long the samples of one series of a product take, its set-up aside.
+func (a Machine) cost(p Product) float64 {
+	one := a.Seconds(p)
+	return wantedSamples * (one*float64(Launches(one)) + sampleExtra)
+}
+
+// Plan is what fits into a time.
+type Plan struct {
+	Jobs []Job
+	// Share is that of the products that were kept, and of what is only shown beside.
+	Share, Printed float64
+}
+
+// NewPlan keeps as many products as there is time for, drawn by a seed. A product that is kept for a time is kept for
+// a longer one.
+func NewPlan(all []Product, seed uint64, a Machine, budget time.Duration) Plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	draws := make([]float64, len(all))
+	for i := range draws {
+		draws[i] = rng.Float64()
+	}
+	plan := func(share float64) (p Plan, seconds float64) {
+		p.Share, p.Printed = min(share, 1), min(share/printedRarer, 1)
+		for i, product := range all {
+			if draws[i] >= p.Share {
+				continue
+			}
+			series := decisive(product.DType)
+			if draws[i] < p.Printed {
+				series = append(series, printed(product)...)
+			}
+			p.Jobs = append(p.Jobs, Job{product, series})
+			seconds += productSetUp + float64(len(series))*a.cost(product)
+		}
+		return p, seconds
+	}
+	low, high := 0.0, float64(printedRarer)
+	if p, seconds := plan(high); seconds <= budget.Seconds() {
+		return p
+	}
+	for range 30 {
+		middle := (low + high) / 2
+		if _, seconds := plan(middle); seconds <= budget.Seconds() {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	p, _ := plan(low)
+	return p
+}
+
+// Estimate is about how long all series of all products take, for so many samples of each.
+func Estimate(all []Product, a Machine, samples int) time.Duration {
+	var seconds float64
+	for _, p := range all {
+		n := len(decisive(p.DType)) + len(printed(p))
+		seconds += productSetUp + float64(n)*a.cost(p)*float64(samples)/wantedSamples
+	}
+	return time.Duration(seconds * float64(time.Second))
+}

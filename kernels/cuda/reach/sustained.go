@@ -1,0 +1,85 @@
+package reach
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Sustained is a series of a product that ran by itself for half a second and more: under a power limit what wastes
+// no energy gets a higher clock.
+type Sustained struct {
+	Product
+	Series Series  `json:"series"`
+	Label  string  `json:"label"`
+	US     float64 `json:"us"`  // of a launch
+	MHz    float64 `json:"mhz"` // of the SMs
+	MJ     float64 `json:"mj"`  // of a launch, 0 where the card does not count
+}
+
+// SustainedJobs are what is measured so: the named shapes in bf16, at a few M.
+func SustainedJobs() []Job {
+	var jobs []Job
+	for _, p := range Products(0) {
+		switch p.M {
+		case 1, 16, 64, 256, 1024, 4096, 8192:
+			if p.Set == Named && p.DType == "bf16" {
+				jobs = append(jobs, Job{p, decisive(p.DType)})
+			}
+		}
+	}
+	return jobs
+}
+
+// WriteSustained writes one object a line.
+func WriteSustained(w io.Writer, all []Sustained) error {
+	to := json.NewEncoder(w)
+	for _, s := range all {
+		if err := to.Encode(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PrintSustained prints ours beside the peer that is faster, and the geometric means of what the peer takes over what
+// ours do.
+func PrintSustained(w io.Writer, all []Sustained) error {
+	fmt.Fprintf(w, "sustained %-28s %10s %8s %10s %10s %10s %8s %10s %7s %7s\n", "product", "ours us", "MHz", "mJ", "peer", "us", "MHz", "mJ", "time", "energy")
+	var time, energy float64
+	count, counted := 0, 0
+	for _, ours := range all {
+		if ours.Series != Auto {
+			continue
+		}
+		peer := Sustained{US: math.Inf(1)}
+		for _, s := range all {
+			if s.Product == ours.Product && s.Series != Auto && s.US < peer.US {
+				peer = s
+			}
+		}
+		if math.IsInf(peer.US, 1) {
+			continue
+		}
+		count++
+		time += math.Log(peer.US / ours.US)
+		saved := "-"
+		if peer.MJ > 0 && ours.MJ > 0 {
+			counted++
+			energy += math.Log(peer.MJ / ours.MJ)
+			saved = fmt.Sprintf("%.3f", peer.MJ/ours.MJ)
+		}
+		fmt.Fprintf(w, "sustained %-28v %10.2f %8.0f %10.3f %10s %10.2f %8.0f %10.3f %7.3f %7s\n",
+			ours.Product, ours.US, ours.MHz, ours.MJ, peer.Series, peer.US, peer.MHz, peer.MJ, peer.US/ours.US, saved)
+	}
+	if count == 0 {
+		return fmt.Errorf("no product of ours has a peer")
+	}
+	if counted == 0 {
+		_, err := fmt.Fprintf(w, "sustained %d products, the peer's time ÷ ours: geometric mean %.3f; energy was not counted\n", count, math.Exp(time/float64(count)))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "sustained %d products, the peer's ÷ ours: geometric mean of time %.3f, of energy %.3f\n", count, math.Exp(time/float64(count)), math.Exp(energy/float64(counted)))
+	return err
+}

@@ -1,0 +1,37 @@
+// Table prints the table of a file of BenchmarkReach again. It needs no GPU.
+//
+//	go run ./kernels/cuda/reach/table reach.jsonl
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the program; it returns its exit code: 2 for arguments that can't be, 1 for a file that can't be read.
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) != 1 {
+		fmt.Fprintf(stderr, "table: %d files, expected one\nusage: table REACH.jsonl\n", len(args))
+		return 2
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		fmt.Fprintf(stderr, "table: %v\n", err)
+		return 1
+	}
+	defer f.Close()
+	h, rows, err := reach.Read(f)
+	if err == nil {
+		err = reach.Print(stdout, h, rows)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "table: %s: %v\n", args[0], err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,149 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+)
+
+func init() {
+	scenarios["reach"] = measureSmallReach
+	scenarios["sustained"] = measureSmallSustained
+	scenarios["picks"] = measureSmallPicks
+}
+
+// measureSmallReach measures small products of every type and prints the file.
+func measureSmallReach() {
+	d := scenarioDevice()
+	var all []reach.Product
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8, kernels.FP8} {
+		for _, m := range []int{3, 1030} {
+			all = append(all, reach.Product{DType: dt, N: 64, K: 64, M: m, Set: reach.Named})
+		}
+	}
+	bench := newReachBench(d, reach.Machine{Peak: 1e11, Bandwidth: 1e10})
+	bench.past = 3 * 64 * 64
+	h, rows, err := measureReach(bench, all, reachSettings{budget: time.Second, seed: 7}, time.Now())
+	var file bytes.Buffer
+	report(err, reach.Write(&file, h, rows))
+	fmt.Print(file.String())
+	report(d.Close())
+}
+
+// measureSmallSustained runs two series for a few milliseconds each.
+func measureSmallSustained() {
+	d := scenarioDevice()
+	bench := newReachBench(d, reach.Machine{Peak: 1e11, Bandwidth: 1e10})
+	bench.past = 1
+	p := reach.Product{DType: kernels.BF16, N: 64, K: 64, M: 3, Set: reach.Named}
+	all, err := measureSustained(bench, []reach.Job{{Product: p, Series: []reach.Series{reach.Auto, reach.Blas}}}, 1e-3, 2e-3)
+	report(err, reach.PrintSustained(os.Stdout, all), d.Close())
+}
+
+// measureSmallPicks measures what is picked in small cases.
+func measureSmallPicks() {
+	d := scenarioDevice().(*Device)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var picks []Pick
+	for _, m := range []int{4, 200} {
+		product := kernels.Product(kernels.BF16, 256, 512)
+		product.Layout = kernels.Transposed
+		p, err := measurePick(d.Device, candidates.Case{Subject: product, M: m}, rng)
+		report(err)
+		picks = append(picks, p)
+	}
+	printPicks(os.Stdout, picks)
+	report(d.Close())
+}
+
+// TestMeasureSustained: on a fake GPU, which counts no energy, ours stand beside the library.
+func TestMeasureSustained(t *testing.T) {
+	out, _ := child(t, "sustained", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()), "FAKE_CUDA_CAPABILITY=90")
+	if !strings.Contains(out, "sustained bf16 m3 n64 k64") || !strings.Contains(out, "sustained 1 products") || strings.Contains(out, "error") {
+		t.Error(out)
+	}
+}
+
+// TestMeasurePicks: on a fake GPU, where all candidates take as long, what is picked is among them.
+func TestMeasurePicks(t *testing.T) {
+	out, _ := child(t, "picks", fakeDriver(t), "FAKE_CUDA_CAPABILITY=90")
+	if !strings.Contains(out, "picks all   2 cases: 100.0 % within 1 %") || !strings.Contains(out, "gemm bf16 n256 k512 nk m200") || strings.Contains(out, "error") {
+		t.Error(out)
+	}
+}
+
+// meterOf is a counter that moves in steps.
+type meterOf struct{ mj []float64 }
+
+func (m *meterOf) EnergyMJ() (float64, error) {
+	now := m.mj[0]
+	m.mj = m.mj[1:]
+	return now, nil
+}
+
+// TestEnergySteps: energy is counted from the counter's first step to its last one, with the launches between.
+func TestEnergySteps(t *testing.T) {
+	e := &energySteps{meter: &meterOf{[]float64{70, 70, 100, 100, 150, 150, 200, 200}}}
+	for launches := 10; launches <= 80; launches += 10 {
+		e.read(launches)
+	}
+	if got := e.millijoules(); got != 100.0/40 {
+		t.Errorf("%v mJ a launch, expected 2.5", got)
+	}
+	if got := (&energySteps{}).millijoules(); got != 0 {
+		t.Errorf("%v mJ without a counter", got)
+	}
+}
+
+// TestMeasureReach: on a fake GPU with fake libraries, every series of every product has samples in pairs, under
+// the names that the table looks for.
+func TestMeasureReach(t *testing.T) {
+	out, errs := child(t, "reach", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()), "FAKE_CUDA_CAPABILITY=90", "FAKE_CUBLAS_TRACE=1")
+	h, rows, err := reach.Read(strings.NewReader(out))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if h.Card != "Fake GPU 0" || h.Seed != 7 || h.Share != 1 {
+		t.Errorf("header %+v", h)
+	}
+	samples := map[string]int{}
+	for _, r := range rows {
+		samples[fmt.Sprint(r.DType, " ", r.M, " ", r.Series)] = len(r.Samples)
+	}
+	for _, want := range []string{
+		"bf16 3 auto", "bf16 3 auto, no overlap", "bf16 3 cublas", "bf16 3 cublaslt", "bf16 3 cublas kn", "bf16 3 cublaslt kn", "fp16 1030 cublas kn",
+		"int8 3 auto", "int8 1030 cublaslt", "fp8 1030 auto", "fp8 1030 cublaslt", "fp8 1030 cublaslt, fast accumulation",
+	} {
+		if samples[want] < leastReachRounds {
+			t.Errorf("%s has %d samples", want, samples[want])
+		}
+	}
+	if n := samples["bf16 1030 auto, no overlap"]; n != 0 {
+		t.Errorf("a long product was measured without overlap %d times", n)
+	}
+	for _, want := range []string{"types 28 14 68 scale 0 fast 1", "types 28 14 68 scale 0 fast 0"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("nothing was asked for with %q", want)
+		}
+	}
+	var table strings.Builder
+	if err := reach.Print(&table, h, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"reach bf16 named nk", "reach fp16 named kn", "reach bf16 named no overlap", "reach int8 named cublaslt ", "reach fp8  named cublaslt fast", "reach fp8  named cublaslt slow"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("no line %q in\n%s", want, table.String())
+		}
+	}
+}

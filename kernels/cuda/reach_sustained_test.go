@@ -1,0 +1,150 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+)
+
+// sustainedEnv names the file that BenchmarkSustained writes, if any.
+const sustainedEnv = "GEMMAUDIT_SUSTAINED"
+
+const (
+	// A series runs for settleSeconds, until the clock has settled, and then for sustainedSeconds.
+	settleSeconds    = 0.25
+	sustainedSeconds = 0.5
+	// mostSustained is how often it may take that long until the counter of energy, which moves in steps of up to 100 ms,
+	// has moved twice.
+	mostSustained = 2
+)
+
+// BenchmarkSustained runs our kernels and the vendor's by themselves, half a second each, in random order: time,
+// clock and energy of a launch. -test.benchtime=1x runs it once.
+func BenchmarkSustained(b *testing.B) {
+	d := gpu(b)
+	machine, err := machineOf(d)
+	if err != nil {
+		b.Skip(err)
+	}
+	all, err := measureSustained(newReachBench(d, machine), reach.SustainedJobs(), settleSeconds, sustainedSeconds)
+	if err == nil {
+		err = reach.PrintSustained(os.Stderr, all)
+	}
+	if name := os.Getenv(sustainedEnv); name != "" && err == nil {
+		var f *os.File
+		if f, err = os.Create(name); err == nil {
+			err = errors.Join(reach.WriteSustained(f, all), f.Close())
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64) (all []reach.Sustained, err error) {
+	defer func() { err = errors.Join(err, bench.close()) }()
+	leftOut, err := bench.place(jobs)
+	if err != nil {
+		return nil, err
+	}
+	if leftOut > 0 {
+		fmt.Fprintf(os.Stderr, "sustained: %d shapes do not fit into memory\n", leftOut)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	type one struct {
+		p *reachProduct
+		s *reachSeries
+	}
+	var order []one
+	for _, p := range bench.products {
+		for _, s := range p.series {
+			order = append(order, one{p, s})
+		}
+	}
+	rand.New(rand.NewPCG(1, 3)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, o := range order {
+		r := reach.Sustained{Product: o.p.Product, Series: o.s.name, Label: o.s.launches[0].Label()}
+		if r.US, r.MHz, r.MJ, err = sustain(bench.d, o.s, settle, span); err != nil {
+			return nil, fmt.Errorf("%v %s: %w", r.Product, r.Series, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// energySteps follows a counter that moves in steps: from the first step to the last one it is known what launches took.
+type energySteps struct {
+	meter    kernels.EnergyMeter // nil where the device does not count
+	last     float64
+	started  bool
+	steps    int
+	from, to struct {
+		mj       float64
+		launches int
+	}
+}
+
+// read notes how many launches have ended when the counter has moved.
+func (e *energySteps) read(launches int) {
+	if e.meter == nil {
+		return
+	}
+	mj, err := e.meter.EnergyMJ()
+	if err != nil {
+		e.meter = nil
+		return
+	}
+	if e.started && mj != e.last {
+		if e.steps++; e.steps == 1 {
+			e.from.mj, e.from.launches = mj, launches
+		}
+		e.to.mj, e.to.launches = mj, launches
+	}
+	e.last, e.started = mj, true
+}
+
+// millijoules are those of a launch, 0 where they are not known.
+func (e *energySteps) millijoules() float64 {
+	if e.steps < 2 || e.to.launches == e.from.launches {
+		return 0
+	}
+	return (e.to.mj - e.from.mj) / float64(e.to.launches-e.from.launches)
+}
+
+// sustain runs a series by itself and returns the microseconds, the clock and the energy of a launch.
+func sustain(d kernels.Device, s *reachSeries, settle, span float64) (us, mhz, mj float64, err error) {
+	f := &reachFlight{d: d.(kernels.Starter)}
+	s.samples = nil
+	e := &energySteps{}
+	e.meter, _ = d.(kernels.EnergyMeter)
+	var settled, seconds, cycles float64
+	launches, read := 0, 0
+	for {
+		if err := f.start(s, 0); err != nil {
+			return 0, 0, 0, errors.Join(err, f.land())
+		}
+		for ; read < len(s.samples); read++ {
+			x := s.samples[read]
+			took := x.US * 1e-6 * float64(s.n)
+			if settled < settle {
+				settled += took
+				continue
+			}
+			seconds, cycles, launches = seconds+took, cycles+x.MHz*took, launches+s.n
+			e.read(launches)
+		}
+		if counted := e.meter == nil || e.steps >= 2; seconds >= span && counted || seconds >= mostSustained*span {
+			break
+		}
+	}
+	return 1e6 * seconds / float64(launches), cycles / seconds, e.millijoules(), f.land()
+}
