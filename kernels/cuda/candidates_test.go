@@ -5,13 +5,16 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -34,7 +37,13 @@ func measureSmallCandidates() {
 		{Subject: kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.BF16, Dims: heads}, M: 300},
 	} {
 		rounds := 0
-		times, err := measureCandidates(d, c, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
+		var is choice = worthwhile
+		if c.M == 300 {
+			var err error
+			is, err = thinned(d.Arch(), c, 1)
+			report(err)
+		}
+		times, err := measureCandidates(d, c, is, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
 		report(err, candidates.WriteTimes(&file, times))
 	}
 	fmt.Print(file.String())
@@ -72,6 +81,94 @@ func TestMeasureCandidates(t *testing.T) {
 	}
 	if n := got["attention-decode 300 flash"]; len(got) > 1 || len(got) == 1 && n == 0 {
 		t.Errorf("also %v", got)
+	}
+}
+
+// Cases of the grid and drawn ones take as long as each other, whatever one takes, and none comes
+// twice; without a seed there is the grid, as it always was.
+func TestTurns(t *testing.T) {
+	cases, end := newTurns(3)
+	defer end()
+	seen := map[candidates.Case]bool{}
+	for range 300 {
+		c, spent, ok := cases.next()
+		if !ok || seen[c] {
+			t.Fatalf("%v: there before: %v, another: %v", c, seen[c], ok)
+		}
+		seen[c] = true
+		took := time.Second
+		if cases.onGrid[c] != (spent == &cases.spent[0]) {
+			t.Fatalf("%v counts as the other kind", c)
+		}
+		if cases.onGrid[c] {
+			took = 3 * time.Second
+		}
+		*spent += took
+	}
+	if apart := cases.spent[0] - cases.spent[1]; apart.Abs() > 3*time.Second || cases.spent[0] < 200*time.Second {
+		t.Errorf("%v on the grid and drawn", cases.spent)
+	}
+	plain, end := newTurns(0)
+	defer end()
+	for _, want := range candidates.Grid(1) {
+		if c, _, ok := plain.next(); !ok || c != want {
+			t.Fatalf("%v, %v, expected %v", c, ok, want)
+		}
+	}
+	if c, _, ok := plain.next(); ok {
+		t.Errorf("%v comes after the grid", c)
+	}
+}
+
+// Of a case that is thinned out, all are measured that may be the fastest, the fastest of each
+// family, and the same few of the others each time.
+func TestThinned(t *testing.T) {
+	cases, surprises, left := 0, 0, 0
+	for c := range candidates.Drawn(7) {
+		if cases++; cases > 20 {
+			break
+		}
+		is, err := thinned(cudatest.H200, c, 7)
+		again, err2 := thinned(cudatest.H200, c, 7)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		best, families := math.Inf(1), [][]candidates.Expected{}
+		for _, f := range candidates.Families(c.Operation) {
+			all, err := candidates.Expect(cudatest.H200, c, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				best = min(best, e.Seconds)
+			}
+			families = append(families, all)
+		}
+		for _, all := range families {
+			least := math.Inf(1)
+			for _, e := range all {
+				least = min(least, e.Seconds)
+			}
+			for _, e := range all {
+				measured := is(e.Seconds, least)
+				if measured != again(e.Seconds, least) {
+					t.Fatalf("%v: %s is measured by one of two draws", c, e.Label)
+				}
+				switch surprise := e.Seconds > 1.6*best && e.Seconds > least; {
+				case !surprise && !measured:
+					t.Errorf("%v: %s is not measured", c, e.Label)
+				case surprise && measured && e.Seconds > 3*best:
+					t.Errorf("%v: %s is measured, %g of the best", c, e.Label, e.Seconds/best)
+				case surprise && measured:
+					surprises++
+				case surprise && e.Seconds <= 3*best:
+					left++
+				}
+			}
+		}
+	}
+	if share := float64(surprises) / float64(surprises+left); surprises < 20 || share < 0.08 || share > 0.18 {
+		t.Errorf("%d of %d slow ones are measured, expected one of 8", surprises, surprises+left)
 	}
 }
 

@@ -150,7 +150,7 @@ func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick
 	if !ok {
 		return wrong(errors.New("nothing is picked"))
 	}
-	all, err := newChoosers(d, c)
+	all, err := newChoosers(d, c, worthwhile)
 	if err != nil {
 		return wrong(err)
 	}

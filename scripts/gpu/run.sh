@@ -51,13 +51,14 @@
 #                             `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
 #   ./run.sh noise            4096 comparisons of one kernel with itself under two names
 #   ./run.sh candidates       what all plans among which our kernels choose take, in five minutes' worth of
-#                             products and attentions; `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json`
-#                             then fits the constants of this card to that
+#                             products and attentions of models and of products that CANDIDATES_SEED draws;
+#                             `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json` then fits the constants of
+#                             this card to that
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
 # takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
 # compute capabilities of older (default 75 80 86 89), CANDIDATES how many seconds candidates may
-# take (default 300), REACH_SECONDS, PICKS and SELF those of reach (default 1200, which is time for all products, 41 samples
+# take (default 300), CANDIDATES_SEED what draws them (default: the date of the commit; 0 draws none), REACH_SECONDS, PICKS and SELF those of reach (default 1200, which is time for all products, 41 samples
 # of each on an H200; with less, products are drawn), picks (default 300) and self (default 600). The programs of test, sanitize and older
 # mostly wait for the host, so those of sections named one after the other run side by side, JOBS
 # at a time (default: one for each processor), first the tests, then the sanitizers.
@@ -434,10 +435,10 @@ run_noise() {
 }
 
 run_candidates() {
-  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300}
-  gpu_test candidates 4 cuda -test.run '^$' -test.bench '^BenchmarkCandidates$' -test.benchtime 7x
+  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300} GEMMAUDIT_CANDIDATES_SEED=${CANDIDATES_SEED:-$(commit_date)}
+  gpu_test candidates 4 cuda -test.run '^$' -test.bench '^BenchmarkCandidates$' -test.benchtime 5x
   passed
-  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS
+  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS GEMMAUDIT_CANDIDATES_SEED
 }
 
 # A model of random weights is as fast as a trained one. MODEL names another folder.
