@@ -47,15 +47,15 @@ func TestAlignmentPattern(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &curve{peak: math.Log(2)}
+			c := &curve{peak: math.Log(1.6)}
 			for _, m := range tc.ms {
-				c.points = append(c.points, point{m: m})
+				c.points = append(c.points, point{m: m, flops: math.Log(0.8)})
 			}
 			// Beyond the slow rows the product is ten times as fast.
-			c.points[0].flops, c.points[len(c.points)-1].flops = math.Log(10), math.Log(10)
+			c.points[0].flops, c.points[len(c.points)-1].flops = math.Log(8), math.Log(8)
 			suspect := &candidate{}
 			for _, at := range tc.slow {
-				c.points[at].flops = math.Log(tc.slower)
+				c.points[at].flops = math.Log(0.8 * tc.slower)
 				suspect.rows = append(suspect.rows, &judgement{curve: c, point: at})
 			}
 			w := &witness{c: suspect, curve: c, row: c.points[tc.slow[0]], loss: loss}
