@@ -3,6 +3,7 @@ package attention
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -29,6 +30,7 @@ type decodeKernel struct {
 	heads   int
 	perSM   int
 	tensors bool
+	bulk    bool // tiles by bulk copies, with tensors
 }
 
 // Name is the name by which the kernel is selected.
@@ -36,7 +38,7 @@ func (Decode) Name() string { return "decode" }
 
 // Describe is one line for people.
 func (Decode) Describe(planning.Arch) string {
-	return "one row against the cache: the heads of a group share a block, keys and values straight to registers, the sequence split among blocks"
+	return "one row against the cache: the heads of a group share a block, the sequence split among blocks"
 }
 
 // Supports returns why p can't run on a, empty when it can.
@@ -99,6 +101,8 @@ type decodeModel struct {
 	Latency float64 `constant:"latency" unit:"s"`
 	// Reached is the part of the memory's bandwidth that is reached.
 	Reached float64 `constant:"reached" unit:"1"`
+	// Bulk is what it takes to begin with bulk copies.
+	Bulk float64 `constant:"bulk" unit:"s"`
 }
 
 var decodeModels = calibration.Of[decodeModel]("attention_decode")
@@ -112,7 +116,9 @@ func (k decodeKernel) steps() float64 {
 }
 
 // seconds is what the model expects: rounds in which every warp loads a tile, in steps of
-// a load's latency, or of what memory or a multiprocessor takes for them.
+// a load's latency, or of what memory or a multiprocessor takes for them. Of bulk copies,
+// which are asked for long before they are waited for, the longest of the three hides the
+// others; a block with them gets no more of the bandwidth than if all multiprocessors had one.
 func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
 	m := decodeModels.For(a.CC, a.SMs, a.Bandwidth)
 	blocks := p.heads.KV * c.chunks(p.heads) * c.splits
@@ -121,31 +127,48 @@ func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
 	bytes := min(decodeWarps, tiles) * 2 * float64(decodeTile*p.heads.Dim*p.DType.Size()) / c.steps() // of a block's step
 	times := []float64{m.Latency, perSM * bytes / (planning.L2PerClock(a) * a.ClockMHz * 1e6)}
 	if a.Bandwidth > 0 {
-		times = append(times, float64(blocks)*bytes/(a.Bandwidth*m.Reached))
+		share := blocks // of the bandwidth
+		if c.bulk {
+			share = max(blocks, a.SMs)
+		}
+		times = append(times, float64(share)*bytes/(a.Bandwidth*m.Reached))
 	}
-	sum := 0.
-	for _, t := range times {
-		sum += t * t
+	step, begin := 0., 0.
+	if c.bulk {
+		step, begin = slices.Max(times), m.Bulk
+	} else {
+		for _, t := range times {
+			step += t * t
+		}
+		step = math.Sqrt(step)
 	}
 	merged := 0.
 	if c.tensors {
 		merged = float64(c.headsOf(p.heads)*p.heads.Dim) / float64(c.splits)
 	}
-	return m.Start + m.Block*perSM + m.Split*float64(c.splits) + m.Merged*merged +
-		max(1, tiles/decodeWarps)*c.steps()*math.Sqrt(sum)
+	return m.Start + begin + m.Block*perSM + m.Split*float64(c.splits) + m.Merged*merged +
+		max(1, tiles/decodeWarps)*c.steps()*step
 }
 
 // decodeChoices are the ways to split p.
 func decodeChoices(a planning.Arch, p Problem) []decodeChoice {
-	k := p.decodeKernel(a)
-	var all []decodeChoice
-	most := k.mostSplits(a, p.heads)
-	for _, splits := range []int{1, 2, 4, 8, 16, 32} {
-		if splits < most {
-			all = append(all, decodeChoice{k, splits})
+	kernels := []decodeKernel{p.decodeKernel(a)}
+	if k := kernels[0]; a.CC == 90 && k.tensors && p.heads.Dim == 128 {
+		k.name, k.perSM, k.bulk = "bulk_128", 1, true
+		if k.mostSplits(a, p.heads) > 0 {
+			kernels = append(kernels, k)
 		}
 	}
-	all = append(all, decodeChoice{k, most})
+	var all []decodeChoice
+	for _, k := range kernels {
+		most := k.mostSplits(a, p.heads)
+		for _, splits := range []int{1, 2, 4, 8, 16, 32} {
+			if splits < most {
+				all = append(all, decodeChoice{k, splits})
+			}
+		}
+		all = append(all, decodeChoice{k, most})
+	}
 	return all
 }
 
@@ -155,16 +178,16 @@ func (Decode) Plan(a planning.Arch, p Problem) attentionPlan {
 }
 
 func (Decode) Candidates(a planning.Arch, p Problem) []attentionPlan {
-	return decodePlans(a, p, Rotation{})
+	return RotatedPlans(a, p, Rotation{})
 }
 
 // PlanRotated is the plan with a rotation on the way in.
 func PlanRotated(a planning.Arch, p Problem, r Rotation) attentionPlan {
-	return planning.Fastest(decodePlans(a, p, r))
+	return planning.Fastest(RotatedPlans(a, p, r))
 }
 
-// decodePlans are those among which one is chosen.
-func decodePlans(a planning.Arch, p Problem, r Rotation) []attentionPlan {
+// RotatedPlans are those among which [PlanRotated] chooses.
+func RotatedPlans(a planning.Arch, p Problem, r Rotation) []attentionPlan {
 	var plans []attentionPlan
 	for _, c := range decodeChoices(a, p) {
 		plans = append(plans, c.plan(a, p, r))
@@ -214,10 +237,14 @@ const decodeAhead = 2
 
 // ahead is decodeAhead where these blocks leave room on the GPU for those of the next launch;
 // else that begins when these have ended, and to find out what to fetch only costs time. The
-// kernels on tensor cores do without: between products, which leave memory no time to spare,
-// it delays them.
-func (c decodeChoice) ahead(a planning.Arch, h kernels.Heads) int {
-	if a.CC < 90 || c.tensors || 2*h.KV*c.chunks(h)*c.splits > a.SMs*c.perSM {
+// kernels that load to tensor cores do without: between products, which leave memory no time
+// to spare, it delays them. Bulk copies gain by it there, which is where a rotation is on the
+// way in, and lose by themselves.
+func (c decodeChoice) ahead(a planning.Arch, h kernels.Heads, r Rotation) int {
+	switch {
+	case c.bulk && r.Table != 0:
+		return decodeAhead
+	case a.CC < 90 || c.tensors || 2*h.KV*c.chunks(h)*c.splits > a.SMs*c.perSM:
 		return 0
 	}
 	return decodeAhead
@@ -229,12 +256,20 @@ func (c decodeChoice) call(a planning.Arch, p Problem, at Addresses, r Rotation)
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_attention_decode_%s_%s", p.DType, c.name),
 		Grid:   planning.Dim3{X: c.splits, Y: p.heads.KV * chunks}, Block: planning.Dim3{X: 32 * decodeWarps},
-		// The warps' sums, then what comes of the other blocks.
-		Shared:  4 * (decodeWarps*heads*p.heads.Dim + c.splits*c.recordWords(p.heads)),
+		// What is copied, the warps' sums, then what comes of the other blocks.
+		Shared:  4*(decodeWarps*heads*p.heads.Dim+c.splits*c.recordWords(p.heads)) + c.copied(p),
 		Overlap: a.CC >= 90, Cooperative: c.splits > 1,
 	}
 	k.Args.Pointer(at.q).Pointer(at.keys).Pointer(at.values).Pointer(at.out).Pointer(at.position).Pointer(r.Table).Pointer(at.Flags)
 	k.Args.Int32(p.heads.Query, p.heads.KV, p.heads.Query/p.heads.KV, chunks, p.heads.Dim, p.capacity, p.window, p.length)
-	k.Args.Int32(r.Positions, c.ahead(a, p.heads), planning.OneIf(p.aligned == 16 && p.heads.Dim*p.DType.Size()%16 == 0)).Float32(p.scale * math.Log2E)
+	k.Args.Int32(r.Positions, c.ahead(a, p.heads, r), planning.OneIf(p.aligned == 16 && p.heads.Dim*p.DType.Size()%16 == 0)).Float32(p.scale * math.Log2E)
 	return k
+}
+
+// copied is how many bytes a block's bulk copies bring at a time: a tile of each warp.
+func (k decodeKernel) copied(p Problem) int {
+	if !k.bulk {
+		return 0
+	}
+	return decodeWarps * 2 * decodeTile * p.heads.Dim * p.DType.Size()
 }

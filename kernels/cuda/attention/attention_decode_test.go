@@ -33,11 +33,12 @@ func TestDecodeDecisions(t *testing.T) {
 		length int
 		label  string
 	}{
-		{cudatest.H200, mistral, kernels.BF16, 32768, "tensor_128 33 splits"},
-		{cudatest.H200, mistral, kernels.BF16, 4096 + 256, "tensor_128 16 splits"},
+		{cudatest.H200, mistral, kernels.BF16, 32768, "bulk_128 16 splits"},
+		{cudatest.H200, mistral, kernels.BF16, 4096 + 256, "bulk_128 16 splits"},
+		{cudatest.H200, mistral, kernels.BF16, 1024, "bulk_128 16 splits"},
 		{cudatest.H200, mistral, kernels.FP16, 128, "tensor_128 16 splits"},
 		{cudatest.H200, mistral, kernels.FP32, 4096, "128 16 splits"},
-		{cudatest.H200, kernels.Heads{Query: 32, KV: 32, Dim: 128}, kernels.FP16, 4096, "tensor_128 8 splits"},
+		{cudatest.H200, kernels.Heads{Query: 32, KV: 32, Dim: 128}, kernels.FP16, 4096, "bulk_128 4 splits"},
 		{cudatest.H200, kernels.Heads{Query: 32, KV: 4, Dim: 64}, kernels.FP16, 4096, "tensor_64 32 splits"},
 		{cudatest.H200, kernels.Heads{Query: 8, KV: 8, Dim: 80}, kernels.FP16, 4096, "128 16 splits"},
 		{turing, mistral, kernels.FP16, 4096, "128 5 splits"},
@@ -49,17 +50,27 @@ func TestDecodeDecisions(t *testing.T) {
 }
 
 // TestDecodeAhead: nothing is fetched ahead by blocks that leave no room for the next launch,
-// on tensor cores, or on GPUs where launches do not overlap.
+// on tensor cores, or on GPUs where launches do not overlap; by bulk copies where there is a
+// rotation.
 func TestDecodeAhead(t *testing.T) {
 	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
 	k := decodeProblem(t, h, kernels.FP32, 4096).decodeKernel(cudatest.H200)
 	for splits, want := range map[int]int{1: decodeAhead, 8: decodeAhead, 9: 0, 16: 0} {
-		if got := (decodeChoice{k, splits}).ahead(cudatest.H200, h); got != want {
+		if got := (decodeChoice{k, splits}).ahead(cudatest.H200, h, Rotation{}); got != want {
 			t.Errorf("%d splits: %d tiles ahead, want %d", splits, got, want)
 		}
 	}
-	if got := (decodeChoice{k, 1}).ahead(cudatest.Archs[1], h); got != 0 {
+	if got := (decodeChoice{k, 1}).ahead(cudatest.Archs[1], h, Rotation{}); got != 0 {
 		t.Errorf("%d tiles ahead without overlap", got)
+	}
+	for _, c := range decodeChoices(cudatest.H200, decodeProblem(t, h, kernels.FP16, 4096)) {
+		want := 0
+		if c.bulk {
+			want = decodeAhead
+		}
+		if alone, rotated := c.ahead(cudatest.H200, h, Rotation{}), c.ahead(cudatest.H200, h, Rotation{Table: 1}); alone != 0 || rotated != want {
+			t.Errorf("%s %d splits: %d tiles ahead, with a rotation %d, want 0 and %d", c.name, c.splits, alone, rotated, want)
+		}
 	}
 }
 
@@ -95,5 +106,15 @@ func TestDecodeCall(t *testing.T) {
 	if k.Kernel != "ga_attention_decode_bf16_tensor_128" || k.Grid != (planning.Dim3{X: 5, Y: 6}) || k.Shared != 4*(8*8*128+5*words) || !k.Overlap ||
 		string(k.Args.Bytes) != string(want.Bytes) || plan.Flags != int64(6*5*5*words*4) {
 		t.Errorf("plan %+v, call %+v", plan, k)
+	}
+	// Bulk copies want 64 KiB more, and L2 to fetch the first of them.
+	for _, c := range decodeChoices(cudatest.H200, p) {
+		b := c.call(cudatest.H200, p, Addresses{q: 1, keys: 2, values: 3, out: 4, position: 5, Flags: 6}, Rotation{Table: 7, Positions: 2048})
+		want := *new(planning.Args).Pointer(1).Pointer(2).Pointer(3).Pointer(4).Pointer(5).Pointer(7).Pointer(6)
+		want.Int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, 2, 1).Float32(1.4426950408889634)
+		if c.bulk && (b.Kernel != "ga_attention_decode_bf16_bulk_128" || b.Shared != 64<<10+4*(8*8*128+c.splits*c.recordWords(p.heads)) ||
+			b.Grid.X*b.Grid.Y > cudatest.H200.SMs || string(b.Args.Bytes) != string(want.Bytes)) {
+			t.Errorf("%d splits: call %+v", c.splits, b)
+		}
 	}
 }

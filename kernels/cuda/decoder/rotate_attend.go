@@ -17,14 +17,17 @@ import (
 // descriptions are of the same row, heads, type, position and cache. The error names what
 // differs, and else what is wrong, as theirs do.
 func (d Operations) RotateAttend(r kernels.Rotation, o kernels.Attention) (kernels.Launch, error) {
-	l, err := d.rotateAttend(r, o)
+	l, err := d.rotateAttend(r, o, attention.PlanRotated)
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention) (*driver.Launch, error) {
+// rotatedPlan decides how a fused launch runs.
+type rotatedPlan func(planning.Arch, attention.Problem, attention.Rotation) planning.Plan[attention.Addresses]
+
+func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention, decide rotatedPlan) (*driver.Launch, error) {
 	fail := func(err error) (*driver.Launch, error) { return nil, fmt.Errorf("rotation and attention: %w", err) }
 	for _, same := range []struct {
 		name             string
@@ -56,7 +59,7 @@ func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention) (*driv
 	if reason != "" {
 		return nil, &kernels.Unsupported{Kernel: "decode", DType: p.DType, Reason: reason}
 	}
-	plan := attention.PlanRotated(d.Arch(), p, attention.Rotation{Table: rotated.table, Positions: r.Positions})
+	plan := decide(d.Arch(), p, attention.Rotation{Table: rotated.table, Positions: r.Positions})
 	if at.Flags, err = d.Flags(plan.Flags); err != nil {
 		return fail(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -29,6 +31,30 @@ func rotatedCases(d kernels.DType, dim int) []kernels.AttentionCase {
 	return cases
 }
 
+// rotatedPlans are ways to decide: the plan's, and where bulk copies are possible the fastest
+// with them and without, and the one whose warps have the most tiles one after the other.
+func rotatedPlans(d gputest.GPU) map[string]rotatedPlan {
+	all := map[string]rotatedPlan{"plan": attention.PlanRotated}
+	if d.Arch().CC != 90 {
+		return all
+	}
+	for name, of := range map[string]struct{ bulk, long bool }{"bulk": {bulk: true}, "bulk, long": {true, true}, "loads": {}} {
+		all[name] = func(a planning.Arch, p attention.Problem, r attention.Rotation) planning.Plan[attention.Addresses] {
+			plans := attention.RotatedPlans(a, p, r)
+			if some := slices.DeleteFunc(slices.Clone(plans), func(p planning.Plan[attention.Addresses]) bool {
+				return strings.HasPrefix(p.Label, "bulk_") != of.bulk
+			}); len(some) > 0 {
+				plans = some
+			}
+			if of.long {
+				return plans[0]
+			}
+			return planning.Fastest(plans)
+		}
+	}
+	return all
+}
+
 // TestRotateAttendGate holds the fused launch to attention's gate, with angles of 0: the newest
 // key and value are taken out of the cache, where NaN is left, and must be back there when the
 // gate looks.
@@ -42,14 +68,16 @@ func TestRotateAttendGate(t *testing.T) {
 				}
 				for _, c := range rotatedCases(dt, dim) {
 					c.LDQ = max(c.LDQ, c.Heads.Width())
-					attend := func(o kernels.Attention) (kernels.Launch, error) { return rotateLevel(t, d, o, c.Position) }
 					check, err := kernels.NewAttentionCheck(c, 1)
 					if err != nil {
 						t.Fatal(err)
 					}
-					// Rotating by 0 makes NaN of a finite number beside one.
-					if _, err := check.Finite().Margin(context.Background(), d, attend); err != nil {
-						t.Fatal(err)
+					for name, plan := range rotatedPlans(d) {
+						attend := func(o kernels.Attention) (kernels.Launch, error) { return rotateLevel(t, d, o, c.Position, plan) }
+						// Rotating by 0 makes NaN of a finite number beside one.
+						if _, err := check.Finite().Margin(context.Background(), d, attend); err != nil {
+							t.Fatalf("%s: %v", name, err)
+						}
 					}
 				}
 			})
@@ -59,7 +87,7 @@ func TestRotateAttendGate(t *testing.T) {
 
 // rotateLevel binds the fused launch to the operands of an attention whose newest position
 // is known.
-func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int) (kernels.Launch, error) {
+func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int, plan rotatedPlan) (kernels.Launch, error) {
 	size, h := o.DType.Size(), o.Heads
 	row := make([]byte, h.Width()*size)
 	if err := o.Q.Buffer.Download(int64(o.Q.Offset*size), row[:h.Query*h.Dim*size]); err != nil {
@@ -95,9 +123,9 @@ func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int)
 		return nil, err
 	}
 	o.Q, o.LDQ = kernels.Operand{Buffer: qkv}, h.Width()
-	return Operations{d.Device}.RotateAttend(kernels.Rotation{
+	return Operations{d.Device}.rotateAttend(kernels.Rotation{
 		Rows: 1, Heads: h, DType: o.DType, QKV: o.Q, Position: o.Position, Table: kernels.Operand{Buffer: table}, Positions: position + 1, Cache: o.Cache,
-	}, o)
+	}, o, plan)
 }
 
 // TestRotateAttend: the fused launch does what the rotation and the attention do one after
@@ -110,14 +138,16 @@ func TestRotateAttend(t *testing.T) {
 				t.Skip(reason)
 			}
 			for _, h := range []kernels.Heads{{Query: 32, KV: 8, Dim: 128}, {Query: 12, KV: 1, Dim: 64}, {Query: 3, KV: 3, Dim: 30}} {
-				compareRotateAttend(t, d, dt, h)
+				for name, plan := range rotatedPlans(d) {
+					compareRotateAttend(t, d, dt, h, name, plan)
+				}
 			}
 		})
 	}
 }
 
 // compareRotateAttend runs both ways on equal operands and compares what they leave.
-func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernels.Heads) {
+func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernels.Heads, name string, plan rotatedPlan) {
 	t.Helper()
 	const capacity, position = 512, 700
 	slots := h.KV * capacity * h.Dim
@@ -164,7 +194,7 @@ func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernel
 			add(Operations{d.Device}.Rotate(r))
 			add(attention.Ladder{Device: d.Device}.Attend(o))
 		} else {
-			add(Operations{d.Device}.RotateAttend(r, o))
+			add(Operations{d.Device}.rotateAttend(r, o, plan))
 			o.Window++
 			r.Rows++
 			if _, err := (Operations{d.Device}).RotateAttend(r, o); err == nil {
@@ -191,13 +221,13 @@ func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernel
 			}
 		}
 	}
-	for j, name := range []string{"output", "keys"} {
+	for j, left := range []string{"output", "keys"} {
 		var diff, norm float64
 		for i, v := range results[0][j] {
 			diff, norm = diff+math.Pow(v-results[1][j][i], 2), norm+v*v
 		}
 		if !(math.Sqrt(diff/norm) < 4*dt.UnitRoundoff()) {
-			t.Errorf("%s %+v: %s differ by %.2g", dt, h, name, math.Sqrt(diff/norm))
+			t.Errorf("%s %+v %s: %s differ by %.2g", dt, h, name, left, math.Sqrt(diff/norm))
 		}
 	}
 }
