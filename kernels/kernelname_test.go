@@ -25,6 +25,7 @@ func TestReadLabel(t *testing.T) {
 		"algo 0 splitk 1 waves 0.00":              {"algo 0 splitk 1", Tiling{Split: 1}},
 		"hopper 192x128t stages 4 cluster 1x2":    {t: Tiling{Tile: [3]int{192, 128}}},
 		"hopper 128x256 stages 4 split 60 of 120": {t: Tiling{Tile: [3]int{128, 256}, Split: 2}},
+		"hopper 192x128t turns stages 4":          {t: Tiling{Tile: [3]int{192, 128}}},
 		"narrow 16x128 stages 11 cluster 1x2":     {t: Tiling{Tile: [3]int{16, 128}}},
 		"128x256x32 stages 4 splits 2":            {t: Tiling{Tile: [3]int{128, 256}, Split: 2, Orientation: OrientationUnknown}},
 		"lib split_k_8":                           {t: Tiling{Split: 8}},

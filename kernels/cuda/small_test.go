@@ -5,6 +5,7 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -41,6 +42,43 @@ func smallProblems(d kernels.DType) []kernels.Problem {
 	}
 }
 
+// fewSMs is of how many multiprocessors a GPU is taken for so that blocks that stay for several
+// tiles, or for parts of them, do so at small sizes, too.
+const fewSMs = 4
+
+// few is a family on so small a GPU.
+type few struct{ gemm.Family }
+
+func (f few) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
+	a.SMs = fewSMs
+	return f.Family.Plan(a, p)
+}
+
+// fewProblems are some of which every tile makes more than fewSMs.
+func fewProblems(d kernels.DType) []kernels.Problem {
+	loose := kernels.Problem{Shape: kernels.Shape{M: 260, N: 519, K: 1043}, DType: d, BLayout: kernels.Transposed, LDA: 1044, LDB: 1045, LDC: 522}
+	if testing.Short() {
+		return []kernels.Problem{loose}
+	}
+	return []kernels.Problem{loose, {Shape: kernels.Shape{M: 520, N: 576, K: 1100}, DType: d}, {Shape: kernels.Shape{M: 1000, N: 256, K: 192}, DType: d}}
+}
+
+// fewVariants are those ways of doing p on a small GPU whose blocks have several tiles: those of
+// hopper's wide tiles.
+func fewVariants(a planning.Arch, f gemm.Family, p gemm.Problem) []gemm.Family {
+	if f.Name() != "hopper" {
+		return nil
+	}
+	a.SMs = fewSMs
+	var out []gemm.Family
+	for _, way := range variants(a, f, p, map[string]int{}) {
+		if !strings.Contains(symbolOf(way.Plan(a, p)), "_narrow_") {
+			out = append(out, few{way})
+		}
+	}
+	return out
+}
+
 // symbolOf names the kernels that a plan launches.
 func symbolOf(plan gemm.Plan) string {
 	name := ""
@@ -60,39 +98,56 @@ func TestSmall(t *testing.T) {
 	for _, f := range there {
 		for _, dt := range kernels.DTypes() {
 			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
-				ran := map[string]int{}
+				ran, ranFew := map[string]int{}, 0
 				for _, p := range smallProblems(dt) {
-					q, err := p.Normalized()
-					if err != nil {
-						t.Fatal(err)
-					}
-					// As Bind finds it: the gate's operands begin at whole rows.
-					o := gemm.Alignment{
-						A: planning.AlignmentOf(0, int64(q.LDA)*int64(dt.Size())),
-						C: planning.AlignmentOf(0, int64(q.LDC)*int64(dt.Output().Size())),
-					}
-					check, err := kernels.NewGemmCheck(p, 1)
-					if err != nil {
-						t.Fatal(err)
-					}
-					checks := []*kernels.GemmCheck{check}
-					if !testing.Short() && p.LDA > p.K && dt != kernels.INT8 { // with tails in every direction
-						checks = append(checks, check.Special())
-					}
-					for _, one := range variants(d.Arch(), f, gemm.Problem{Problem: q, Aligned: o}, ran) {
-						r := gemm.NewKernel(d.Device, f.Name(), "", one)
-						for _, check := range checks {
-							if _, err := check.Margin(context.Background(), d, r); err != nil {
-								t.Error(err)
-							}
-						}
-					}
+					checkWays(t, d, f, p, func(a planning.Arch, q gemm.Problem) []gemm.Family { return variants(a, f, q, ran) })
+				}
+				for _, p := range fewProblems(dt) {
+					checkWays(t, d, f, p, func(a planning.Arch, q gemm.Problem) []gemm.Family {
+						ways := fewVariants(a, f, q)
+						ranFew += len(ways)
+						return ways
+					})
 				}
 				if len(ran) == 0 {
 					t.Skip("nothing of this type")
 				}
-				t.Logf("%d ways: %v", len(ran), ran)
+				t.Logf("%d ways: %v; %d times several tiles a block", len(ran), ran, ranFew)
 			})
+		}
+	}
+}
+
+// checkWays runs the ways of doing p past the gate.
+func checkWays(t *testing.T, d *Device, f gemm.Family, p kernels.Problem, ways func(planning.Arch, gemm.Problem) []gemm.Family) {
+	t.Helper()
+	q, err := p.Normalized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As Bind finds it: the gate's operands begin at whole rows.
+	o := gemm.Alignment{
+		A: planning.AlignmentOf(0, int64(q.LDA)*int64(p.DType.Size())),
+		C: planning.AlignmentOf(0, int64(q.LDC)*int64(p.DType.Output().Size())),
+	}
+	all := ways(d.Arch(), gemm.Problem{Problem: q, Aligned: o})
+	if len(all) == 0 {
+		return
+	}
+	check, err := kernels.NewGemmCheck(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := []*kernels.GemmCheck{check}
+	if !testing.Short() && p.LDA > p.K && p.DType != kernels.INT8 { // with tails in every direction
+		checks = append(checks, check.Special())
+	}
+	for _, one := range all {
+		r := gemm.NewKernel(d.Device, f.Name(), "", one)
+		for _, check := range checks {
+			if _, err := check.Margin(context.Background(), d, r); err != nil {
+				t.Errorf("%v: %v", one.Plan(d.Arch(), gemm.Problem{Problem: q, Aligned: o}).Label, err)
+			}
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -43,13 +42,17 @@ func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 type hopperTile struct {
 	rows, cols int  // of wgmma
 	transposed bool // the rows are columns of C, the columns rows
+	turns      bool // each consumer has a tile of its own
+	direct     bool // C leaves from registers
 }
 
-// The tiles by type: of 16 bits, of fp8, and of types whose C has 32 bits.
+// The tiles by type: of 16 bits, of fp8, of tf32 and of integers.
 var (
-	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192, hopperTilesBetween), hopperTilesCoarse)
-	hopperFP8    = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTiles192), hopperTilesCoarse)
-	hopperWords  = lieAlong(false, hopperTilesBy16)
+	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween), hopperTilesCoarse,
+		inTurns(lieAlong(true, hopperTilesTurns)))
+	hopperFP8      = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall), hopperTilesCoarse, inTurns(lieAlong(true, hopperTilesTurns)))
+	hopperWords    = lieAlong(false, hopperTilesBy16, hopperTilesWords)
+	hopperIntegers = fromRegisters(slices.Concat(hopperWords, inTurns(lieAlong(false, hopperTilesTurns))))
 )
 
 // lieAlong are the tiles of lists, transposed or not, in order of their extents.
@@ -62,6 +65,22 @@ func lieAlong(transposed bool, lists ...[]hopperTile) []hopperTile {
 	return tiles
 }
 
+// inTurns are tiles of which each consumer has one of its own.
+func inTurns(tiles []hopperTile) []hopperTile {
+	for i := range tiles {
+		tiles[i].turns = true
+	}
+	return tiles
+}
+
+// fromRegisters are tiles whose C leaves without boxes.
+func fromRegisters(tiles []hopperTile) []hopperTile {
+	for i := range tiles {
+		tiles[i].direct = true
+	}
+	return tiles
+}
+
 // hopperTiles are the tiles of a type. C of 16 bits can be stored transposed, by which
 // columns, which come in every multiple of 8 or 16, lie along M, which can be anything.
 func hopperTiles(d kernels.DType) []hopperTile {
@@ -70,13 +89,15 @@ func hopperTiles(d kernels.DType) []hopperTile {
 		return hopperHalves
 	case kernels.FP8:
 		return hopperFP8
+	case kernels.INT8:
+		return hopperIntegers
 	}
 	return hopperWords // integers have no wgmma of 56, 72 or 88 columns
 }
 
 // dividesColumns says that the consumers divide the tile's columns, since its rows, in 64s, are
 // an odd number.
-func (t hopperTile) dividesColumns() bool { return t.rows%(64*hopperConsumers) != 0 }
+func (t hopperTile) dividesColumns() bool { return !t.turns && t.rows%(64*hopperConsumers) != 0 }
 
 // What hopper.cu fixes.
 const (
@@ -87,20 +108,31 @@ const (
 	hopperBoxes     = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
 )
 
+// boxes is the bytes through which C leaves.
+func (t hopperTile) boxes() int {
+	if t.direct {
+		return 0
+	}
+	return hopperBoxes
+}
+
 // stages is how many fit beside the boxes of eight warps, up to six.
 func (t hopperTile) stages() int {
-	return min(6, (planning.Shared90-1024-128-hopperBoxes)/((t.rows+t.cols)*hopperStepBytes))
+	return min(6, (planning.Shared90-1024-128-t.boxes())/((t.rows+t.cols)*hopperStepBytes))
 }
 
 // shared is the ring, the boxes, two barriers a stage, and room to align it all.
 func (t hopperTile) shared() int {
-	return t.stages()*((t.rows+t.cols)*hopperStepBytes+16) + hopperBoxes + 1024
+	return t.stages()*((t.rows+t.cols)*hopperStepBytes+16) + t.boxes() + 1024
 }
 
 func (t hopperTile) kernel(d kernels.DType) string {
 	s := fmt.Sprintf("ga_hopper_%s_%dx%d", d, t.rows, t.cols)
 	if t.transposed {
 		s += "t"
+	}
+	if t.turns {
+		s += "_turns"
 	}
 	return s
 }
@@ -217,142 +249,21 @@ func (c hopperChoice) splits(a planning.Arch) (splits [3]int, count int) {
 	return splits, count
 }
 
-// wideModel is the constants of hopper.cu's times.
-type wideModel struct {
-	// Clock is what the power limit leaves of the highest clock, with normal data:
-	// 0.73 of a cool card, 0.64 after some seconds. Launches of one round run at
-	// Once times that: they rarely occupy all multiprocessors.
-	Clock float64 `constant:"clock" unit:"1"`
-	Once  float64 `constant:"once" unit:"1"`
-	// Memory's time and that of the tensor cores add up to the Both-norm. Memory, the part of
-	// the bandwidth, is as high as it is since weights are fetched while the launch before ends.
-	Memory float64 `constant:"memory" unit:"1"`
-	Both   float64 `constant:"both" unit:"1"`
-	// Absent is how much longer memory takes for each row of the tiles that A does
-	// not have, in every step: TMA is slow to fill in zeros. That shows where all
-	// blocks are at the same depth of K: one round, no tile cut.
-	Absent float64 `constant:"absent" unit:"s"`
-	// SharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
-	// shared memory work side by side; Overlap is the p of their p-norm.
-	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
-	Overlap     float64 `constant:"overlap" unit:"1"`
-	// TileCycles is what each piece of work costs beside its steps: the ring runs
-	// empty, C is in the way.
-	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
-	// That tiles are cut costs Cut, and Take for each of the sums that make
-	// up a tile of 128×256: they go through L2.
-	Cut  float64 `constant:"cut" unit:"s"`
-	Take float64 `constant:"take" unit:"s"`
-	// Scattered is the rate at which operands come when blocks are at different
-	// depths of K, as those of cut tiles are, and L2 does not hold the operands.
-	Scattered float64 `constant:"scattered" unit:"B/s"`
-	// A cluster starts later. Where there is more than one round, blocks that share the
-	// wider operand draw 2.5 % less energy, of which the power limit makes speed; half of
-	// that is counted, since in short runs there is none.
-	ClusterStart float64 `constant:"cluster_start" unit:"s"`
-	ClusterGain  float64 `constant:"cluster_gain" unit:"1"`
-	// Launch is a launch in a graph.
-	Launch float64 `constant:"launch" unit:"s"`
-	// Elements is how many bytes a second C costs more where TMA can't store it.
-	Elements float64 `constant:"elements" unit:"B/s"`
-}
-
-var wideModels = calibration.Of[wideModel]("hopper")
-
-// stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
-// take four cycles of the tensor cores, for which wgmma reads its rows once for all its
-// columns, and its columns once for every 64 rows.
-func (t hopperTile) stepCycles(m *wideModel) float64 {
-	multiply := float64(t.rows*t.cols) / 32
-	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
-	if t.dividesColumns() {
-		blocks, width = blocks*hopperConsumers, width/hopperConsumers
-	}
-	read := float64(blocks*(64+width)*hopperStepBytes) / m.SharedBytes
-	return math.Pow(math.Pow(multiply, m.Overlap)+math.Pow(read, m.Overlap), 1./m.Overlap)
-}
-
-// absent is how many rows of A the last tile, or pair of tiles along them, lacks.
-func (c hopperChoice) absent(p kernels.Problem) float64 {
-	rows, tiles, pair := c.rows, c.rowTiles, c.pair == stacked
-	if c.transposed {
-		rows, tiles, pair = c.cols, c.colTiles, c.pair == sideBySide
-	}
-	if pair {
-		rows *= 2
-	}
-	return float64(rows*tiles - p.M)
-}
-
-// cores is how long the cluster with the most to do keeps its tensor cores busy, at which
-// clock in hertz. share is how many steps it gets of the tiles that are cut; once says that all
-// work is one round of whole tiles.
-func (c hopperChoice) cores(a planning.Arch, m *wideModel, step float64) (t, clock, share float64, once bool) {
-	clock = a.ClockMHz * 1e6 * m.Clock
-	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
-	once = c.split == 0 && rounds == 1
-	if once {
-		clock *= m.Once
-	}
-	share = float64(c.split) * float64(c.steps) / float64(c.clusters)
-	// A stretch of cut tiles begins and ends inside of one.
-	pieces := float64(rounds)
-	if c.split > 0 {
-		pieces += share/float64(c.steps) + 1
-	}
-	return ((float64(rounds)*float64(c.steps)+share)*step + pieces*m.TileCycles) / clock, clock, share, once
-}
-
-// least is below seconds, for a fraction of what that takes: the tensor cores alone, with
-// all that a cluster may gain.
-func (c hopperChoice) least(a planning.Arch, step float64) float64 {
-	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	t, _, _, _ := c.cores(a, m, step)
-	return (t + m.Launch) * (1 - m.ClusterGain) * (1 - 1e-9) // what rounding may take
-}
-
-// seconds is what the model expects of one launch: that of the cluster with the most
-// to do.
-func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
-	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	t, clock, share, once := c.cores(a, m, step)
-	if a.Bandwidth > 0 {
-		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
-		if once {
-			memory += m.Absent * c.absent(p) * float64(c.steps)
-		}
-		t = math.Pow(math.Pow(t, m.Both)+math.Pow(memory, m.Both), 1/m.Both)
-	}
-	t += m.Launch
-	if c.split > 0 {
-		parts := math.Ceil(max(1, float64(c.steps)/share))
-		t += m.Cut + m.Take*parts*float64(c.rows*c.cols)/(128*256)
-		operands := float64(p.M+p.N) * float64(p.K) * float64(p.DType.Size())
-		missed := max(0, 1-float64(a.L2)/operands)
-		fetch := missed * share * float64(c.clusters*c.size()*(c.rows+c.cols)*hopperStepBytes) / m.Scattered
-		busy := share * step / clock
-		t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
-	}
-	if c.pair != single {
-		if c.pair == stacked && c.rowTiles*c.colTiles > c.clusters {
-			t *= 1 - m.ClusterGain
-		}
-		t += m.ClusterStart
-	}
-	return t
-}
-
 // label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, how the
-// blocks of a cluster lie in C, and how many of the tiles are cut along K.
+// blocks of a cluster lie in C, and how many of the tiles are cut along K. "turns" follows the
+// tile where each consumer has one of its own.
 func (c hopperChoice) label() string {
 	stages := c.stages()
 	m, n, down := c.rows, c.cols, c.pair == stacked
-	s := "%dx%d stages %d"
+	s, turns := "%dx%d%s stages %d", ""
 	if c.transposed {
 		m, n, down = n, m, c.pair == sideBySide
-		s = "%dx%dt stages %d"
+		s = "%dx%dt%s stages %d"
 	}
-	s = fmt.Sprintf(s, m, n, stages)
+	if c.turns {
+		turns = " turns"
+	}
+	s = fmt.Sprintf(s, m, n, turns, stages)
 	switch {
 	case c.pair == single:
 	case down:
@@ -384,7 +295,7 @@ func (c hopperChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 // What the ring's consumers and the walk over the tiles are told.
 const (
 	hopperGroup, hopperGroupOnce = 8, 4 // rows of tiles that are walked together
-	hopperLead                   = 2    // steps by which the first consumer is ahead
+	hopperLead                   = 2    // steps by which the first consumer is ahead, or before its last at which one yields
 )
 
 // Plan decides how p, which is supported, runs on a.
@@ -407,7 +318,7 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
-	if !storable {
+	if !storable && !c.direct {
 		seconds += float64(p.M) * float64(p.N*out) / wideModels.For(a.CC, a.SMs, a.Bandwidth).Elements
 	}
 	plan := gemm.Plan{
@@ -467,7 +378,10 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	// what neighbours share counts for more than what a whole round does.
 	lead, group := hopperLead, hopperGroup
 	if c.split == 0 && c.rowTiles*c.colTiles <= c.clusters {
-		lead, group = 0, hopperGroupOnce
+		group = hopperGroupOnce
+		if !c.turns {
+			lead = 0
+		}
 	}
 	rows, cols := c.extent(p)
 	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)

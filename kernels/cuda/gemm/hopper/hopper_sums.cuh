@@ -7,37 +7,90 @@
 
 namespace {
 
-// The types of C. pack makes two sums 16-bit elements.
+// The types of C. pack makes two sums 16-bit elements. DIRECT says that they leave from registers.
 struct HalfOut {
     using type = uint16_t;
+    static constexpr bool DIRECT = false;
     static __device__ __forceinline__ uint32_t pack(float lo, float hi) { return packPair<false>(lo, hi); }
 };
 struct BfloatOut {
     using type = uint16_t;
+    static constexpr bool DIRECT = false;
     static __device__ __forceinline__ uint32_t pack(float lo, float hi) { return packPair<true>(lo, hi); }
 };
 struct FloatOut {
     using type = float;
+    static constexpr bool DIRECT = false;
 };
 struct IntOut {
     using type = int;
+    static constexpr bool DIRECT = true;
 };
 
 // storeShared2 writes two sums side by side.
 __device__ __forceinline__ void storeShared2(uint32_t to, float x, float y) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
-__device__ __forceinline__ void storeShared2(uint32_t to, int x, int y) {
-    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+
+// storeWords writes four sums to C, side by side, of which columns `left` and on are not there.
+// Where rows of C are not aligned to 16 bytes they go one by one. Assembly keeps the conditions
+// out of registers.
+__device__ __forceinline__ void storeWords(int *to, int a, int b, int c, int d, int left, int aligned) {
+    asm volatile(
+        "{\n"
+        ".reg .pred all, one;\n"
+        "setp.gt.s32 one, %5, 0;\n"
+        "setp.ne.and.b32 all, %6, 0, one;\n"
+        "@all st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};\n"
+        "setp.eq.and.b32 one, %6, 0, one;\n"
+        "@one st.global.b32 [%0], %1;\n"
+        "setp.gt.and.s32 one, %5, 1, one;\n"
+        "@one st.global.b32 [%0 + 4], %2;\n"
+        "setp.gt.and.s32 one, %5, 2, one;\n"
+        "@one st.global.b32 [%0 + 8], %3;\n"
+        "setp.gt.and.s32 one, %5, 3, one;\n"
+        "@one st.global.b32 [%0 + 12], %4;\n"
+        "}" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d), "r"(left), "r"(aligned) : "memory");
 }
 
 // Sums are those of one consumer: MMAS blocks of 64 rows by WIDTH columns, as wgmma holds
-// them. boxesAt is where the boxes of all warps lie in shared memory, box which of a
-// warp's is next.
-template <class Acc, class Out, int MMAS, int WIDTH>
+// them; SHARES consumers share a tile. boxesAt is where the boxes of all warps lie in shared
+// memory, box which of a warp's is next.
+template <class Acc, class Out, int MMAS, int WIDTH, int SHARES>
 struct Sums {
     using Element = typename Out::type;
     static constexpr int BOX_COLS = STEP_BYTES / static_cast<int>(sizeof(Element));
+    // Integers leave without boxes. Floats can't: for what looks at their bits, as a shuffle does,
+    // the compiler waits after each wgmma.
+    static constexpr bool DIRECT = Out::DIRECT;
+    static constexpr int BOXES_BYTES = DIRECT ? 0 : 4 * BOXES * BOX_BYTES; // of a consumer
+    static_assert(!DIRECT || WIDTH % 16 == 0, "sums are written in pairs of eight columns");
+
+    // storeDirect writes integers to C from registers. Of a row of eight columns a lane
+    // has two, of the next eight two more: it changes two with its neighbour, so that each
+    // lane has four side by side, and four lanes 64 bytes of a row.
+    static __device__ __forceinline__ void storeDirect(const HopperParams &p, Acc (&sum)[MMAS][WIDTH / 2], int row, int col) {
+        const int lane = threadIdx.x % 32;
+        const bool odd = lane % 2;
+        row += threadIdx.x / 32 % 4 * BOX_ROWS + lane / 4;
+        col += lane % 4 / 2 * 4 + (odd ? 8 : 0);
+#pragma unroll
+        for (int mma = 0; mma < MMAS; ++mma) {
+            Element *line = static_cast<Element *>(p.out) + (row + mma * 64) * p.ldc + col, *below = line + 8 * p.ldc;
+            const int left = row + mma * 64 < p.rows ? p.cols - col : 0, leftBelow = row + mma * 64 + 8 < p.rows ? p.cols - col : 0;
+#pragma unroll
+            for (int j = 0; j < WIDTH / 8; j += 2) {
+                const Acc *d = &sum[mma][4 * j], *e = d + 4;
+                Acc got[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) got[i] = __shfl_xor_sync(0xffffffff, odd ? d[i] : e[i], 1);
+                storeWords(line + 8 * j, odd ? got[0] : d[0], odd ? got[1] : d[1], odd ? e[0] : got[0], odd ? e[1] : got[1],
+                           left - 8 * j, p.aligned);
+                storeWords(below + 8 * j, odd ? got[2] : d[2], odd ? got[3] : d[3], odd ? e[2] : got[2], odd ? e[3] : got[3],
+                           leftBelow - 8 * j, p.aligned);
+            }
+        }
+    }
 
     // store writes the sums to C. Each warp sends its 16 rows by itself, in boxes of 128
     // bytes a row. The last box ends with the tile, over part of the one before it.
@@ -161,22 +214,22 @@ struct Sums {
         }
     }
 
-    // Where the sums of a consumer lie: by block, consumer, then element and thread.
-    static __device__ __forceinline__ float4 *slot(const HopperParams &p, int block, int consumer) {
-        return reinterpret_cast<float4 *>(p.partial) + (block * CONSUMERS + consumer) * (MMAS * WIDTH / 8) * GROUP + threadIdx.x % GROUP;
+    // Where the sums of a part of a block's tile lie: by block, part, then element and thread.
+    static __device__ __forceinline__ float4 *slot(const HopperParams &p, int block, int part) {
+        return reinterpret_cast<float4 *>(p.partial) + (block * SHARES + part) * (MMAS * WIDTH / 8) * GROUP + threadIdx.x % GROUP;
     }
 
-    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
-        putPartial<MMAS * WIDTH / 8>(slot(p, block, consumer), &sum[0][0]);
-        GA_HAND_OVER(GROUP_BARRIER + consumer, p.ready + block * CONSUMERS + consumer);
+    static __device__ __forceinline__ void keep(const HopperParams &p, int block, int part, int barrier, Acc (&sum)[MMAS][WIDTH / 2]) {
+        putPartial<MMAS * WIDTH / 8>(slot(p, block, part), &sum[0][0]);
+        GA_HAND_OVER(barrier, p.ready + block * SHARES + part);
     }
 
-    static __device__ __forceinline__ void take(const HopperParams &p, int block, int consumer, Acc (&sum)[MMAS][WIDTH / 2]) {
+    static __device__ __forceinline__ void take(const HopperParams &p, int block, int part, int barrier, Acc (&sum)[MMAS][WIDTH / 2]) {
         if (threadIdx.x % GROUP == 0) {
-            awaitHandOver(p.ready + block * CONSUMERS + consumer);
+            awaitHandOver(p.ready + block * SHARES + part);
         }
-        groupSync(GROUP_BARRIER + consumer, GROUP);
-        addPartial<MMAS * WIDTH / 8>(slot(p, block, consumer), &sum[0][0]);
+        groupSync(barrier, GROUP);
+        addPartial<MMAS * WIDTH / 8>(slot(p, block, part), &sum[0][0]);
     }
 };
 

@@ -52,9 +52,15 @@ func TestHopperRing(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct{ rows, cols, stages int }{{128, 256, 4}, {128, 128, 6}, {128, 176, 5}, {192, 192, 4}, {256, 120, 4}} {
-		if stages := (hopperTile{c.rows, c.cols, true}).stages(); stages != c.stages {
-			t.Errorf("%dx%d: %d stages, expected %d", c.rows, c.cols, stages, c.stages)
+	for _, c := range []struct {
+		rows, cols, stages int
+		direct             bool
+	}{
+		{128, 256, 4, false}, {128, 128, 6, false}, {128, 176, 5, false}, {192, 192, 4, false}, {256, 120, 4, false}, {128, 192, 4, false},
+		{128, 256, 4, true}, {128, 192, 5, true}, {128, 160, 6, true},
+	} {
+		if stages := (hopperTile{rows: c.rows, cols: c.cols, direct: c.direct}).stages(); stages != c.stages {
+			t.Errorf("%dx%d, direct %t: %d stages, expected %d", c.rows, c.cols, c.direct, stages, c.stages)
 		}
 	}
 }
@@ -92,6 +98,10 @@ func TestHopperChoices(t *testing.T) {
 		{kernels.BF16, 256, 2304, 65536, "", true},
 		// Integers are not stored transposed.
 		{kernels.INT8, 1024, 14336, 4096, "", false},
+		// Of many rounds, ends of tiles count: consumers take turns.
+		{kernels.INT8, 2048, 14336, 4096, "128x160 turns", false},
+		{kernels.FP8, 16384, 14336, 4096, "192x128t turns", false},
+		{kernels.BF16, 16384, 14336, 4096, "192x128t turns", false},
 	} {
 		choice, seconds := Family{}.choose(cudatest.H200, cudatest.Normalized(t, c.m, c.n, c.k, c.d))
 		if !strings.HasPrefix(choice.label(), c.label) || (choice.split > 0) != c.split || seconds <= 0 {
@@ -109,6 +119,7 @@ func TestHopperSeconds(t *testing.T) {
 		m, n, k int
 		us      float64
 	}{
+		{16384, 4096, 4096, 805}, {4096, 14336, 4096, 712}, {16384, 14336, 4096, 2776},
 		{512, 4096, 4096, 26.7}, {1145, 4096, 4096, 57.8}, {4380, 4096, 4096, 225.6}, {16754, 4096, 4096, 864.9},
 		{876, 14336, 4096, 160.7}, {9797, 14336, 4096, 1766}, {586, 4096, 14336, 111.8}, {14651, 4096, 14336, 2567},
 		{131, 14336, 4096, 35.5}, {302, 6144, 4096, 29.7}, {407, 4096, 4096, 22.5}, {164, 14336, 4096, 38.9},
@@ -221,7 +232,7 @@ func TestHopperArgs(t *testing.T) {
 	p.LDA, p.LDC = 528, 4100
 	at := gemm.Addresses{A: 0x1000, B: 0x2000, C: 0x3000, LDB: 520, Scratch: 0x4000, Flags: 0x5000}
 	c := hopperChoice{
-		hopperTile: hopperTile{128, 192, true}, pair: stacked, rowTiles: 16, colTiles: 6, steps: 9, clusters: 66, split: 30,
+		hopperTile: hopperTile{rows: 128, cols: 192, transposed: true}, pair: stacked, rowTiles: 16, colTiles: 6, steps: 9, clusters: 66, split: 30,
 	}
 	k := c.call(p, at, 528, true)
 	if k.Kernel != "ga_hopper_fp16_128x192t" || k.Grid.X != 132 || k.Cluster.X != 2 || k.Block.X != 384 || !k.Overlap {

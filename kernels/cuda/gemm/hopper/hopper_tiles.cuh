@@ -16,17 +16,19 @@
     K(__VA_ARGS__, 128, 224) \
     K(__VA_ARGS__, 128, 240) \
     K(__VA_ARGS__, 128, 256) \
-    K(__VA_ARGS__, 192, 128) \
-    K(__VA_ARGS__, 192, 160) \
-    K(__VA_ARGS__, 192, 192) \
+    K(__VA_ARGS__, 192, 192)
+
+// Those of more rows for types whose C has 16 bits, which have wgmma of all these columns.
+#define GA_HOPPER_TILES_TALL(K, ...) \
+    K(__VA_ARGS__, 192, 112) \
+    K(__VA_ARGS__, 192, 176) \
     K(__VA_ARGS__, 256, 96) \
     K(__VA_ARGS__, 256, 112)
 
-// Those of 192 rows with other columns, for types that have wgmma of them.
-#define GA_HOPPER_TILES_192(K, ...) \
-    K(__VA_ARGS__, 192, 112) \
-    K(__VA_ARGS__, 192, 144) \
-    K(__VA_ARGS__, 192, 176)
+// Those of more rows for types whose C has 32 bits.
+#define GA_HOPPER_TILES_WORDS(K, ...) \
+    K(__VA_ARGS__, 192, 128) \
+    K(__VA_ARGS__, 192, 160)
 
 // Those between them, for types of 16 bits.
 #define GA_HOPPER_TILES_BETWEEN(K, ...) \
@@ -51,3 +53,9 @@
     K(__VA_ARGS__, 128, 192) \
     K(__VA_ARGS__, 128, 224) \
     K(__VA_ARGS__, 128, 256)
+
+// Those of which each consumer has one of its own.
+#define GA_HOPPER_TILES_TURNS(K, ...) \
+    K(__VA_ARGS__, 128, 128) \
+    K(__VA_ARGS__, 128, 160) \
+    K(__VA_ARGS__, 128, 192)

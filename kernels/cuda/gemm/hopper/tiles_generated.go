@@ -15,18 +15,21 @@ var hopperTilesBy16 = []hopperTile{
 	{rows: 128, cols: 224},
 	{rows: 128, cols: 240},
 	{rows: 128, cols: 256},
-	{rows: 192, cols: 128},
-	{rows: 192, cols: 160},
 	{rows: 192, cols: 192},
+}
+
+// hopperTilesTall is those of more rows for types whose C has 16 bits, which have wgmma of all these columns.
+var hopperTilesTall = []hopperTile{
+	{rows: 192, cols: 112},
+	{rows: 192, cols: 176},
 	{rows: 256, cols: 96},
 	{rows: 256, cols: 112},
 }
 
-// hopperTiles192 is those of 192 rows with other columns, for types that have wgmma of them.
-var hopperTiles192 = []hopperTile{
-	{rows: 192, cols: 112},
-	{rows: 192, cols: 144},
-	{rows: 192, cols: 176},
+// hopperTilesWords is those of more rows for types whose C has 32 bits.
+var hopperTilesWords = []hopperTile{
+	{rows: 192, cols: 128},
+	{rows: 192, cols: 160},
 }
 
 // hopperTilesBetween is those between them, for types of 16 bits.
@@ -53,6 +56,13 @@ var hopperTilesCoarse = []hopperTile{
 	{rows: 128, cols: 192},
 	{rows: 128, cols: 224},
 	{rows: 128, cols: 256},
+}
+
+// hopperTilesTurns is those of which each consumer has one of its own.
+var hopperTilesTurns = []hopperTile{
+	{rows: 128, cols: 128},
+	{rows: 128, cols: 160},
+	{rows: 128, cols: 192},
 }
 
 // smallMTiles is every tile: rows of B by rows of A.
