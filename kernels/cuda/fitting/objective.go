@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"math"
@@ -21,7 +21,7 @@ const (
 
 // problem is a model with what its constants move.
 type problem struct {
-	samples   *samples
+	samples   *Samples
 	model     string
 	card      *calibration.Card // where the fit begins; never changed
 	constants []string          // that move something
@@ -30,10 +30,12 @@ type problem struct {
 	rivals    []rival           // of each group that is fitted to
 	weights   float64           // sum of what is fitted to
 	start     []float64         // logarithms of the constants
+	others    [][]float64       // where the fit may begin instead
 	origin    []float64         // to where they are pulled
 	best      []float64         // of all points that were tried
 	least     float64           // the objective there
 	left      int               // evaluations
+	stop      func() bool       // nil for never
 }
 
 // touched are groups of which some times depend on a model's constants.
@@ -51,8 +53,8 @@ const sway = 1.3
 
 // newProblem finds out what a model's constants move, beginning at card and pulled towards
 // origin. It is nil where no time that may be fitted to depends on any.
-func newProblem(s *samples, model string, card, origin *calibration.Card, evaluations int) (*problem, error) {
-	p := &problem{samples: s, model: model, card: card, left: evaluations, least: math.Inf(1)}
+func newProblem(s *Samples, model string, card, origin *calibration.Card, evaluations int, o Options) (*problem, error) {
+	p := &problem{samples: s, model: model, card: card, left: evaluations, least: math.Inf(1), stop: o.Stop}
 	all := card.Models[model].Order(model)
 	moved, err := s.moved(s.groups, card, model, all...)
 	if err != nil {
@@ -89,13 +91,22 @@ func newProblem(s *samples, model string, card, origin *calibration.Card, evalua
 		}
 	}
 	p.best = p.start
+	for _, other := range o.Also {
+		var x []float64
+		for _, name := range p.constants {
+			x = append(x, math.Log(other.Models[model].Constants[name].Value))
+		}
+		if !slices.Equal(x, p.start) {
+			p.others = append(p.others, x)
+		}
+	}
 	p.rivals, err = s.rivals(p.fitted.groups, card)
 	return p, err
 }
 
 // moved tells the times that are expected to be others when constants of a model are larger or
 // smaller. Several of them are moved by different ratios, since some only matter by theirs.
-func (s *samples) moved(groups []*group, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
+func (s *Samples) moved(groups []*group, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
 	before, err := s.expected(groups, card)
 	if err != nil {
 		return nil, err
@@ -148,9 +159,22 @@ type point struct {
 	objective float64
 }
 
+// farthest is the factor by which a constant may become another one than where it is pulled to:
+// further away none was ever found, and what no time tells would wander off.
+const farthest = 10
+
 // evaluate tries a set of constants and remembers the best of all.
 func (p *problem) evaluate(x []float64) (point, error) {
 	p.left--
+	if p.stop != nil && p.stop() {
+		p.left = 0
+		return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
+	}
+	for i := range x {
+		if math.Abs(x[i]-p.origin[i]) > math.Log(farthest) {
+			return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
+		}
+	}
 	groups := p.fitted.groups
 	expected, err := p.samples.expected(groups, p.at(x))
 	if err != nil {

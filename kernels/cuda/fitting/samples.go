@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"fmt"
@@ -45,20 +45,20 @@ type group struct {
 	held   bool // out: not fitted to
 }
 
-// samples is all that was measured.
-type samples struct {
+// Samples are all that was measured.
+type Samples struct {
 	arch   planning.Arch
 	groups []*group
 }
 
-// newSamples sorts times into groups and holds the plans of this program against those that
+// NewSamples sorts times into groups and holds the plans of this program against those that
 // were measured.
-func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples, error) {
+func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	type key struct {
 		c      candidates.Case
 		family string
 	}
-	s := &samples{arch: a}
+	s := &Samples{arch: a}
 	byKey := map[key]*group{}
 	labels := map[*group][]candidates.Expected{}
 	seen := map[*group]map[int]bool{}
@@ -93,7 +93,6 @@ func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples
 			t.weight *= math.Exp(-decay * max(0, beyond))
 		}
 	}
-	s.holdOut(seed)
 	return s, nil
 }
 
@@ -120,8 +119,8 @@ func shape(c candidates.Case) candidates.Case {
 	return c
 }
 
-// holdOut draws the shapes that are held out.
-func (s *samples) holdOut(seed uint64) {
+// HoldOut draws the shapes that are held out, a fifth of them. Nothing is fitted to those.
+func (s *Samples) HoldOut(seed uint64) {
 	var shapes []candidates.Case
 	groups := map[candidates.Case][]*group{}
 	for _, g := range s.groups {
@@ -147,7 +146,7 @@ type expectation struct {
 }
 
 // expected is what a card's models expect of groups.
-func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
+func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
 	restore, err := calibration.Try(card)
 	if err != nil {
 		return nil, err

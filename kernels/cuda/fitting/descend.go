@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (p *problem) solve() error {
 // descend follows the slopes of the squares for at most so many evaluations.
 func (p *problem) descend(evaluations int) error {
 	until := p.left - evaluations
-	at, err := p.evaluate(p.start)
+	at, err := p.begin()
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,21 @@ func (p *problem) descend(evaluations int) error {
 	return nil
 }
 
+// begin is the best of the points at which the descent may begin.
+func (p *problem) begin() (point, error) {
+	at, err := p.evaluate(p.start)
+	for _, x := range p.others {
+		other, failed := p.evaluate(x)
+		if failed != nil {
+			return at, failed
+		}
+		if other.objective < at.objective {
+			at = other
+		}
+	}
+	return at, err
+}
+
 // normalEquations are those of the weighted squares at a point: the matrix, and the slope
 // downwards. It takes an evaluation for each constant.
 func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error) {
@@ -80,14 +95,21 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 	columns := make([][]float64, n)
 	for i := range columns {
 		x := slices.Clone(at.x)
-		x[i] += difference
+		by := difference
+		if x[i]+by > p.origin[i]+math.Log(farthest) {
+			by = -by
+		}
+		x[i] += by
 		next, err := p.evaluate(x)
 		if err != nil {
 			return nil, nil, err
 		}
 		columns[i] = next.residuals
+		if len(columns[i]) != len(at.residuals) {
+			return mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), nil // it was stopped: no step is taken
+		}
 		for j := range columns[i] {
-			columns[i][j] = (columns[i][j] - at.residuals[j]) / difference
+			columns[i][j] = (columns[i][j] - at.residuals[j]) / by
 		}
 	}
 	normal, slope := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
