@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 func init() { scenarios["candidates"] = measureSmallCandidates }
@@ -23,7 +25,7 @@ func measureSmallCandidates() {
 	devices, _ := Provider{}.Open()
 	d := devices[0].(*Device).Device
 	var file bytes.Buffer
-	report(candidates.WriteCard(&file, describeCard(d, "2026-11-22")))
+	report(candidates.WriteCard(&file, timing.Describe(d, "2026-11-22")))
 	product := kernels.Product(kernels.BF16, 256, 512)
 	product.Layout = kernels.Transposed
 	heads := kernels.Dims{QueryHeads: 8, KVHeads: 2, HeadDim: 128}
@@ -34,7 +36,7 @@ func measureSmallCandidates() {
 		{Subject: kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.BF16, Dims: heads}, M: 300},
 	} {
 		rounds := 0
-		times, err := measureCandidates(d, c, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
+		times, err := timing.Plans(context.Background(), d, c, worthwhile, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
 		report(err, candidates.WriteTimes(&file, times))
 	}
 	fmt.Print(file.String())

@@ -146,7 +146,9 @@ func TestRefuses(t *testing.T) {
 func TestPathProperty(t *testing.T) {
 	s := Store{"/kept"}
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) Key { return Key{rapid.String().Draw(t, name), rapid.String().Draw(t, name), rapid.String().Draw(t, name)} }
+		draw := func(name string) Key {
+			return Key{rapid.String().Draw(t, name), rapid.String().Draw(t, name), rapid.String().Draw(t, name)}
+		}
 		a, b := draw("a"), draw("b")
 		if filepath.Dir(s.Path(a)) != "/kept" || strings.HasPrefix(filepath.Base(s.Path(a)), ".") {
 			t.Fatalf("%q", s.Path(a))
