@@ -1,10 +1,12 @@
 package fitting
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -220,12 +222,24 @@ func TestStartAndStop(t *testing.T) {
 	s := samplesOf(t, fittest.Times(t, truth, 0, 20, func(_ candidates.Case, family string) bool { return family == "gemv" }))
 	start := fittest.Reference(t)
 	gemv := []string{"gemv"}
-	stopped, err := Refit(s, start, Options{Evaluations: 100, Models: gemv, Stop: func() bool { return true }})
+	stopped, err := Refit(s, start, Options{Evaluations: 100, Models: gemv, Left: func() time.Duration { return 0 }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !maps.Equal(stopped.Card.Models["gemv"].Constants, start.Models["gemv"].Constants) {
 		t.Error("a fit that was stopped at once has changed constants")
+	}
+	for after := range 100 { // wherever it is stopped
+		asked := 0
+		_, err := Refit(s, start, Options{Evaluations: 60, Models: gemv, Left: func() time.Duration {
+			if asked++; asked > after {
+				return 0
+			}
+			return time.Hour
+		}})
+		if err != nil {
+			t.Fatalf("stopped after %d questions: %v", after, err)
+		}
 	}
 	for name, also := range map[string]*calibration.Card{"worse": worse(start), "right": truth} {
 		r, err := Refit(s, start, Options{Evaluations: 4, Models: gemv, Also: []*calibration.Card{also}})
@@ -245,4 +259,42 @@ func worse(c *calibration.Card) *calibration.Card {
 		scale(c, "gemv", name, 1.5)
 	}
 	return c
+}
+
+// Among few plans that were measured the best of those counts as the pick; else one that was not is a bad pick.
+func TestSparse(t *testing.T) {
+	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
+	slices.SortFunc(all, func(x, y candidates.Time) int { return cmp.Compare(x.Seconds, y.Seconds) })
+	s := samplesOf(t, all[1:]) // without what is picked
+	for _, sparse := range []bool{false, true} {
+		if sparse {
+			s.Sparse()
+		}
+		e, err := s.expected(s.groups, fittest.Reference(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.groups[0].regret(e[0]); sparse != (got < 1e-9) {
+			t.Errorf("sparse %v: regret %v", sparse, got)
+		}
+	}
+}
+
+// Each model gets an equal part of the time, the last one, too.
+func TestTurns(t *testing.T) {
+	left := 12 * time.Second
+	o := Options{Left: func() time.Duration { return left }}
+	for turns := 3; turns > 0; turns-- {
+		ended, used := o.turn(turns), 0
+		for !ended() {
+			left -= time.Second
+			used++
+		}
+		if used != 4 {
+			t.Errorf("%d turns before the end: %d of 12 seconds, want 4", turns, used)
+		}
+	}
+	if (Options{}).turn(1) != nil {
+		t.Error("a turn ends though there is any time")
+	}
 }

@@ -1,6 +1,7 @@
 package fitting
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -23,7 +24,7 @@ const (
 type problem struct {
 	samples   *Samples
 	model     string
-	card      *calibration.Card // where the fit begins; never changed
+	card      *calibration.Card // where the fit begins, and all other models; never changed
 	constants []string          // that move something
 	touched   touched           // by the constants
 	fitted    touched           // what is not held out of that
@@ -36,6 +37,8 @@ type problem struct {
 	least     float64           // the objective there
 	left      int               // evaluations
 	stop      func() bool       // nil for never
+	stopped   bool              // by that
+	pull      float64
 }
 
 // touched are groups of which some times depend on a model's constants.
@@ -53,13 +56,18 @@ const sway = 1.3
 
 // newProblem finds out what a model's constants move, beginning at card and pulled towards
 // origin. It is nil where no time that may be fitted to depends on any.
-func newProblem(s *Samples, model string, card, origin *calibration.Card, evaluations int, o Options) (*problem, error) {
-	p := &problem{samples: s, model: model, card: card, left: evaluations, least: math.Inf(1), stop: o.Stop}
+func newProblem(s *Samples, model string, card, origin *calibration.Card, o Options) (*problem, error) {
+	p := &problem{samples: s, model: model, card: card, pull: pullWeight * cmp.Or(o.Pull, 1)}
 	all := card.Models[model].Order(model)
-	moved, err := s.moved(s.groups, card, model, all...)
+	before, err := s.expected(s.groups, card)
 	if err != nil {
 		return nil, err
 	}
+	moved, err := s.moved(s.groups, before, card, model, all...)
+	if err != nil {
+		return nil, err
+	}
+	var beforeFitted []expectation
 	for i, g := range s.groups {
 		if !slices.Contains(moved[i], true) {
 			continue
@@ -67,21 +75,24 @@ func newProblem(s *Samples, model string, card, origin *calibration.Card, evalua
 		p.touched.add(g, moved[i])
 		if !g.held {
 			p.fitted.add(g, moved[i])
+			beforeFitted = append(beforeFitted, before[i])
 		}
 	}
 	if len(p.fitted.groups) == 0 {
 		return nil, nil
 	}
 	for _, name := range all {
-		moved, err := s.moved(p.fitted.groups, card, model, name)
+		moved, err := s.moved(p.fitted.groups, beforeFitted, card, model, name)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(moved, func(times []bool) bool { return slices.Contains(times, true) }) {
 			p.constants = append(p.constants, name)
-			p.start = append(p.start, math.Log(card.Models[model].Constants[name].Value))
-			p.origin = append(p.origin, math.Log(origin.Models[model].Constants[name].Value))
 		}
+	}
+	p.origin = p.logs(origin)
+	for _, other := range o.Also {
+		p.others = append(p.others, p.logs(other))
 	}
 	for i, g := range p.fitted.groups {
 		for j, t := range g.times {
@@ -90,27 +101,22 @@ func newProblem(s *Samples, model string, card, origin *calibration.Card, evalua
 			}
 		}
 	}
-	p.best = p.start
-	for _, other := range o.Also {
-		var x []float64
-		for _, name := range p.constants {
-			x = append(x, math.Log(other.Models[model].Constants[name].Value))
-		}
-		if !slices.Equal(x, p.start) {
-			p.others = append(p.others, x)
-		}
+	return p, nil
+}
+
+// logs are the logarithms of a card's constants.
+func (p *problem) logs(c *calibration.Card) []float64 {
+	var x []float64
+	for _, name := range p.constants {
+		x = append(x, math.Log(c.Models[p.model].Constants[name].Value))
 	}
-	p.rivals, err = s.rivals(p.fitted.groups, card)
-	return p, err
+	return x
 }
 
 // moved tells the times that are expected to be others when constants of a model are larger or
 // smaller. Several of them are moved by different ratios, since some only matter by theirs.
-func (s *Samples) moved(groups []*group, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
-	before, err := s.expected(groups, card)
-	if err != nil {
-		return nil, err
-	}
+// before is what is expected with those of card.
+func (s *Samples) moved(groups []*group, before []expectation, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
 	moved := make([][]bool, len(groups))
 	for i, g := range groups {
 		moved[i] = make([]bool, len(g.times))
@@ -167,7 +173,7 @@ const farthest = 10
 func (p *problem) evaluate(x []float64) (point, error) {
 	p.left--
 	if p.stop != nil && p.stop() {
-		p.left = 0
+		p.left, p.stopped = 0, true
 		return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
 	}
 	for i := range x {
@@ -193,7 +199,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 		regret += (g.regret(expected[i]) + g.regretBeside(p.rivals[i], expected[i])) / 2
 	}
 	for i := range x {
-		at.smooth += pullWeight * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
+		at.smooth += p.pull * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
 	}
 	at.objective = at.smooth + regretWeight*regret/float64(len(groups))
 	if at.objective < p.least {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -35,8 +36,21 @@ type Options struct {
 	// Also are cards at whose constants a model's fit begins where they meet the times better than those of
 	// the start.
 	Also []*calibration.Card
-	// Stop says that the fit is to end with the best that it has; nil never does.
-	Stop func() bool
+	// Pull is by how many times constants are pulled to those of the start more than usually; 0 is 1.
+	Pull float64
+	// Left is how much time there is left for the fit, of which each model gets an equal part; nil is any time.
+	Left func() time.Duration
+}
+
+// turn is when a model's turn ends: after an equal part of the time for so many turns that are still to come. It is nil
+// where there is any time.
+func (o Options) turn(turns int) (ended func() bool) {
+	if o.Left == nil {
+		return nil
+	}
+	left := o.Left()
+	end := left - left/time.Duration(max(1, turns))
+	return func() bool { return o.Left() <= max(0, end) }
 }
 
 // Result is a card's new constants and how good they are.
@@ -51,19 +65,27 @@ type Result struct {
 func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	r := &Result{Start: start, Card: start.Clone()}
 	fitted := map[string]*problem{}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(start.Models)), func(name string) bool {
+		return len(o.Models) > 0 && !slices.Contains(o.Models, name)
+	})
 	for pass := range passes {
-		for _, name := range slices.Sorted(maps.Keys(start.Models)) {
-			if len(o.Models) > 0 && !slices.Contains(o.Models, name) {
+		for i, name := range names {
+			ended := o.turn((passes-pass)*len(names) - i)
+			if ended != nil && ended() {
 				continue
 			}
-			p, err := newProblem(s, name, r.Card, start, share(o.Evaluations, pass), o)
+			p, err := fitted[name], error(nil)
+			if p == nil {
+				p, err = newProblem(s, name, r.Card, start, o)
+			}
 			if err != nil {
 				return nil, err
 			}
-			if p == nil || p.left < 1 {
+			if p == nil || share(o.Evaluations, pass) < 1 {
 				continue
 			}
-			if err := p.solve(); err != nil {
+			p.stop = ended
+			if err := p.solve(r.Card, share(o.Evaluations, pass)); err != nil {
 				return nil, err
 			}
 			r.Card = p.at(p.best)

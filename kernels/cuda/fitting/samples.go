@@ -49,7 +49,12 @@ type group struct {
 type Samples struct {
 	arch   planning.Arch
 	groups []*group
+	sparse bool
 }
+
+// Sparse says that plans that were not measured may be as good as those that were: regret is that of the best pick
+// among the latter. Otherwise they were left out for being hopeless.
+func (s *Samples) Sparse() { s.sparse = true }
 
 // NewSamples sorts times into groups and holds the plans of this program against those that
 // were measured.
@@ -162,7 +167,7 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 				if err != nil {
 					return err
 				}
-				all[i] = groups[i].expect(plans)
+				all[i] = groups[i].expect(plans, s.sparse)
 			}
 			return nil
 		})
@@ -170,12 +175,21 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	return all, parts.Wait()
 }
 
-// expect is what is expected of the group among all plans of its family.
-func (g *group) expect(plans []candidates.Expected) expectation {
+// expect is what is expected of the group among all plans of its family, or among those that were measured.
+func (g *group) expect(plans []candidates.Expected, measured bool) expectation {
 	first := 0
-	for i, plan := range plans {
-		if plan.Seconds < plans[first].Seconds {
-			first = i
+	if measured {
+		first = g.times[0].index
+		for _, t := range g.times {
+			if plans[t.index].Seconds < plans[first].Seconds {
+				first = t.index
+			}
+		}
+	} else {
+		for i, plan := range plans {
+			if plan.Seconds < plans[first].Seconds {
+				first = i
+			}
 		}
 	}
 	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: -1}
