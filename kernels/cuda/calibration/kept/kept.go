@@ -25,8 +25,8 @@ const (
 	None = "none"
 )
 
-// mostBytes bounds a file; a card takes an eighth of that.
-const mostBytes = 64 << 10
+// MostBytes bounds a file; a card takes an eighth of that.
+const MostBytes = 64 << 10
 
 // mostFiles bounds how many files of a folder are looked into.
 const mostFiles = 1000
@@ -107,12 +107,12 @@ func read(path string) (*calibration.Card, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, MostBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > mostBytes {
-		return nil, fmt.Errorf("%s: more than %d bytes, expected the constants of a card", path, mostBytes)
+	if len(text) > MostBytes {
+		return nil, fmt.Errorf("%s: more than %d bytes, expected the constants of a card", path, MostBytes)
 	}
 	c, err := calibration.Parse(text)
 	if err != nil {

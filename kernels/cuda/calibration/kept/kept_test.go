@@ -112,7 +112,7 @@ func TestRefuses(t *testing.T) {
 		want string
 	}{
 		{func() error { return os.WriteFile(path, []byte("{"), 0o644) }, "unexpected EOF"},
-		{func() error { return os.WriteFile(path, bytes.Repeat([]byte(" "), mostBytes+1), 0o644) }, "more than 65536 bytes"},
+		{func() error { return os.WriteFile(path, bytes.Repeat([]byte(" "), MostBytes+1), 0o644) }, "more than 65536 bytes"},
 		{func() error { return os.WriteFile(path, card(t, other, "2026-11-22").Encode(), 0o644) }, "driver 570.1, by version v1.0, expected those of NVIDIA H200, driver 580.1"},
 		{func() error { return os.Mkdir(path, 0o755) }, "is a folder"},
 		{func() error { return os.Symlink(filepath.Join(s.Dir, "far"), path) }, "is a symbolic link"},
