@@ -20,6 +20,7 @@ import "context"
 //	Device          KernelLoader    kernels that are brought as files
 //	Device          SoftmaxLoader   softmax that is brought as a file
 //	Device          LaunchCopier    copies of rows as part of what is timed
+//	Device          Calibrated      by which constants kernels are planned, and others in their place
 //	Device          TimesOnly       that nothing is computed, so that results tell nothing
 //	Provider        LibraryChooser  libraries that are named, in several versions
 //	Gemm            AlgorithmTaker  algorithms of a library by their attributes
@@ -270,4 +271,14 @@ type TilingTeller interface {
 	Launch
 	// Tiling is how the launch divides its work. What is not known is zero.
 	Tiling() Tiling
+}
+
+// Calibrated is implemented by devices whose kernels are planned by constants of a card.
+type Calibrated interface {
+	// Constants are those in force.
+	Constants() Constants
+	// UseConstants puts others in their place, for all that is bound from then on: the Text of
+	// constants that were measured on such a card, or those that ship for an empty one. What can't be used is an
+	// error, and changes nothing.
+	UseConstants(text string) error
 }

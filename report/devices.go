@@ -17,8 +17,10 @@ type DeviceInfo struct {
 	kernels.Spec
 	// Ceilings is nil when they were not measured.
 	Ceilings *kernels.Ceilings `json:"ceilings,omitempty"`
-	Kernels  []KernelInfo      `json:"kernels"`
-	Missing  []kernels.Missing `json:"missing,omitempty"`
+	// Constants are those by which kernels are planned, nil where none are.
+	Constants *kernels.Constants `json:"constants,omitempty"`
+	Kernels   []KernelInfo       `json:"kernels"`
+	Missing   []kernels.Missing  `json:"missing,omitempty"`
 }
 
 // KernelInfo is a kernel that can run on a device.
@@ -74,6 +76,10 @@ func takes(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) e
 // Describe asks a device for what [WriteDevices] shows.
 func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 	info := DeviceInfo{Spec: d.Spec(), Ceilings: ceilings, Missing: d.Missing()}
+	if c, ok := d.(kernels.Calibrated); ok {
+		k := c.Constants()
+		info.Constants = &k
+	}
 	for _, o := range kernels.Operations() {
 		for _, k := range kernels.Implementations(d, o) {
 			one := describeKernel(k, o)
@@ -323,6 +329,10 @@ func deviceSheet(d DeviceInfo) Sheet {
 		for _, name := range slices.Sorted(maps.Keys(named)) {
 			add(name, named[name])
 		}
+	}
+	if d.Constants != nil {
+		add("kernels", ConstantsText(*d.Constants))
+		add("note", d.Constants.Note)
 	}
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda"
+	stored "github.com/gemmaudit/gemmaudit/kernels/cuda/calibration/kept"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -62,13 +63,16 @@ type app struct {
 	// skipped are cases that were not measured again, since a device failed with them before.
 	skipped []results.Case
 	absent  []string // devices of a run that were warned of
+	// toldConstants are the devices of whose constants something was told.
+	toldConstants map[string]bool
 }
 
 // Main runs the program and returns its exit code. args are those after the
 // program's name; env looks up an environment variable.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	return newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
-		return []kernels.Provider{cpu.Provider{}, cuda.Provider{}}
+		constants := stored.Find(func(name string) string { v, _ := env(name); return v })
+		return []kernels.Provider{cpu.Provider{}, cuda.Provider{Calibration: constants, Program: buildVersion()}}
 	}).main(args)
 }
 
@@ -221,6 +225,7 @@ func (a *app) devices() ([]kernels.Device, error) {
 	if err := a.bring(devices); err != nil {
 		return nil, err
 	}
+	a.tellConstants(devices)
 	if a.device == "auto" && devices[0].Spec().Kind.Facts().Host {
 		for _, m := range a.registry().Missing() {
 			if m.Broken {

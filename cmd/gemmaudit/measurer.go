@@ -26,6 +26,9 @@ func (a *app) newMeasurer(run *results.Run) (*sweep.Measurer, error) {
 	if err := cmp.Or(sameDevices(run, devices), sameBrought(run, devices)); err != nil {
 		return nil, err
 	}
+	if err := a.sameConstants(run, devices); err != nil {
+		return nil, err
+	}
 	a.keep(devices...)
 	run.MeasuredOn(fingerprintOf(devices))
 	if err := a.forgetFaults(run); err != nil {

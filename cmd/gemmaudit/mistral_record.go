@@ -76,6 +76,9 @@ func (o *modelOptions) record(ctx context.Context, l *loaded) (*passRecord, erro
 	if err := run.SetState(sweep.StateStatus, sweep.StatusRunning); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
+	if err := recordConstants(run, []kernels.Device{l.device}); err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
 	c := l.Config()
 	window := c.Window
 	if o.window > 0 {

@@ -94,6 +94,7 @@ as a table that an inference engine can load.` + exitHelp(
 		newMistralCommand(a),
 		newSelftestCommand(a),
 		newDoctorCommand(a),
+		newCalibrateCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),
 		newManCommand(a),

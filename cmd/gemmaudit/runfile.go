@@ -78,6 +78,9 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	if err := run.SetState(stateRules, string(text)); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
+	if err := recordConstants(run, devices); err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
 	return run, nil
 }
 
@@ -122,6 +125,9 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	devices, _, err := a.presentDevices(plan.Devices())
 	if err == nil {
 		err = cmp.Or(sameDevices(run, devices), sameBrought(run, devices))
+	}
+	if err == nil {
+		err = a.sameConstants(run, devices)
 	}
 	if err != nil {
 		if closing := run.Close(); closing != nil { // else the hint stays the error's own

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in the scripts
 
 // TestMain makes this test binary serve as the program itself: `gemmaudit` as
 // it is shipped, `gemmaudit-sim`, the same with the simulated device alone, and
-// `gemmaudit-cards` with a host of simulated cards. `simfleet` writes the runs of a simulated fleet.
+// `gemmaudit-cards` with a host of simulated cards, `gemmaudit-planned` with one that can be calibrated. `simfleet` writes the runs of a simulated fleet.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gemmaudit": main,
@@ -45,6 +45,14 @@ func TestMain(m *testing.M) {
 				return []kernels.Provider{cards}
 			})
 			a.now = cards.now
+			os.Exit(a.main(os.Args[1:]))
+		},
+		"gemmaudit-planned": func() {
+			card := plannedHost{newPlanned(os.Getenv("PLANNED"))}
+			a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv, func() []kernels.Provider {
+				return []kernels.Provider{card}
+			})
+			a.now = card.Now
 			os.Exit(a.main(os.Args[1:]))
 		},
 		"simfleet": func() {

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 func init() { scenarios["candidates"] = measureSmallCandidates }
@@ -26,7 +28,7 @@ func measureSmallCandidates() {
 	devices, _ := Provider{}.Open()
 	d := devices[0].(*Device).Device
 	var file bytes.Buffer
-	report(candidates.WriteCard(&file, describeCard(d, "2026-11-22")))
+	report(candidates.WriteCard(&file, timing.Describe(d, "2026-11-22")))
 	product := kernels.Product(kernels.BF16, 256, 512)
 	product.Layout = kernels.Transposed
 	heads := kernels.Dims{QueryHeads: 8, KVHeads: 2, HeadDim: 128}
@@ -37,13 +39,13 @@ func measureSmallCandidates() {
 		{Subject: kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.BF16, Dims: heads}, M: 300},
 	} {
 		rounds := 0
-		var is choice = worthwhile
+		which := timing.Which(worthwhile)
 		if c.M == 300 {
 			var err error
-			is, err = thinned(d.Arch(), c, 1)
+			which, err = thinned(d.Arch(), c, 1)
 			report(err)
 		}
-		times, err := measureCandidates(d, c, is, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
+		times, err := timing.Plans(context.Background(), d, c, which, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
 		report(err, candidates.WriteTimes(&file, times))
 	}
 	fmt.Print(file.String())
@@ -145,15 +147,19 @@ func TestThinned(t *testing.T) {
 			families = append(families, all)
 		}
 		for _, all := range families {
-			least := math.Inf(1)
+			least, expected := math.Inf(1), []float64{}
 			for _, e := range all {
-				least = min(least, e.Seconds)
+				least, expected = min(least, e.Seconds), append(expected, e.Seconds)
 			}
-			for _, e := range all {
-				measured := is(e.Seconds, least)
-				if measured != again(e.Seconds, least) {
-					t.Fatalf("%v: %s is measured by one of two draws", c, e.Label)
-				}
+			if len(all) == 0 {
+				continue
+			}
+			which, same := is("", expected), again("", expected)
+			if !slices.Equal(which, same) {
+				t.Fatalf("%v: two draws measure %v and %v", c, which, same)
+			}
+			for i, e := range all {
+				measured := slices.Contains(which, i)
 				switch surprise := e.Seconds > 1.6*best && e.Seconds > least; {
 				case !surprise && !measured:
 					t.Errorf("%v: %s is not measured", c, e.Label)

@@ -6,6 +6,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/brought"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibrate"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/decoder"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
@@ -22,6 +23,7 @@ type Device struct {
 	attention.Ladder
 	softmaxLadder
 	decoder.Operations
+	*calibrate.InForce
 
 	ordinal int
 	gemms   []kernels.Gemm
@@ -33,9 +35,8 @@ type Device struct {
 // softmaxLadder is embedded beside the ladder of attention, under another name.
 type softmaxLadder = softmax.Ladder
 
-// openDevice opens one GPU and finds what runs on it. blas are the paths of cuBLAS in place of
-// the one that is found.
-func openDevice(ordinal int, blas []string) (*Device, error) {
+// openDevice opens one GPU as a provider says and finds what runs on it.
+func openDevice(ordinal int, as Provider) (*Device, error) {
 	d, err := driver.Open(ordinal)
 	if err != nil {
 		return nil, err
@@ -43,11 +44,12 @@ func openDevice(ordinal int, blas []string) (*Device, error) {
 	all := &Device{
 		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal,
 	}
+	all.InForce = constantsOf(d, as)
 	all.gemms, all.missing = gemm.Ladder(d, families)
 	var missing []kernels.Missing
 	all.gemms, missing = quantised.Ladder(d, all.gemms)
 	all.missing = append(all.missing, missing...)
-	gemms, missing := cublas.Open(d, blas...)
+	gemms, missing := cublas.Open(d, as.BLAS...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
 	return all, nil
 }

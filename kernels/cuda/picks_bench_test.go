@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
@@ -150,36 +152,33 @@ func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick
 	if !ok {
 		return wrong(errors.New("nothing is picked"))
 	}
-	all, err := newChoosers(d, c, worthwhile)
+	ctx := context.Background()
+	s, err := timing.Bind(ctx, d, c, worthwhile)
 	if err != nil {
 		return wrong(err)
 	}
-	s := &candidateCase{choosers: all, c: c}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.bind(); err != nil {
-		return wrong(err)
-	}
-	picked := slices.IndexFunc(s.times, func(t candidates.Time) bool { return t.Family == family.Name() && t.Label == plan.Label })
-	if picked < 0 {
-		return wrong(fmt.Errorf("%s %s is picked and no candidate", family.Name(), plan.Label))
-	}
-	among := make([]int, len(s.bound))
+	defer func() { err = errors.Join(err, s.Close()) }()
+	among := make([]int, s.Len())
 	for i := range among {
 		among[i] = i
+	}
+	samples := make([][]float64, s.Len()) // us
+	picked := slices.IndexFunc(among, func(i int) bool { return s.Plan(i).Family == family.Name() && s.Plan(i).Label == plan.Label })
+	if picked < 0 {
+		return wrong(fmt.Errorf("%s %s is picked and no candidate", family.Name(), plan.Label))
 	}
 	rounds := func(n int) error {
 		for range n {
 			for _, i := range rng.Perm(len(among)) {
-				us, err := s.sample(among[i])
+				seconds, err := s.Sample(ctx, among[i])
 				if err != nil {
 					return err
 				}
-				b := &s.bound[among[i]]
-				b.samples = append(b.samples, 1e6*us)
+				samples[among[i]] = append(samples[among[i]], 1e6*seconds)
 			}
 		}
 		slices.SortFunc(among, func(x, y int) int {
-			return cmp.Compare(kerneltest.Median(s.bound[x].samples), kerneltest.Median(s.bound[y].samples))
+			return cmp.Compare(kerneltest.Median(samples[x]), kerneltest.Median(samples[y]))
 		})
 		return nil
 	}
@@ -194,21 +193,21 @@ func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick
 		return wrong(err)
 	}
 	best := among[0]
-	name := func(i int) string { return s.times[i].Family + " " + s.times[i].Label }
-	pick = Pick{Case: c, Picked: name(picked), Best: name(best), US: kerneltest.Median(s.bound[picked].samples), Ratio: 1, Among: len(s.bound)}
+	name := func(i int) string { return s.Plan(i).Family + " " + s.Plan(i).Label }
+	pick = Pick{Case: c, Picked: name(picked), Best: name(best), US: kerneltest.Median(samples[picked]), Ratio: 1, Among: s.Len()}
 	if best == picked {
 		return pick, nil
 	}
 	among = []int{picked, best}
 	for _, i := range among {
-		s.bound[i].samples = nil
+		samples[i] = nil
 	}
 	if err := rounds(pickProof); err != nil {
 		return wrong(err)
 	}
 	var ratios []float64
-	for i, us := range s.bound[picked].samples {
-		ratios = append(ratios, us/s.bound[best].samples[i])
+	for i, us := range samples[picked] {
+		ratios = append(ratios, us/samples[best][i])
 	}
 	pick.Ratio = kerneltest.Median(ratios)
 	return pick, nil

@@ -24,7 +24,7 @@ func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	var devices []kernels.Device
 	var missing []kernels.Missing
 	for i := range count {
-		d, err := openDevice(i, p.BLAS)
+		d, err := openDevice(i, p)
 		if err != nil {
 			missing = append(missing, kernels.Missing{Name: driver.ID(i), Reason: err.Error(), Broken: true})
 			continue

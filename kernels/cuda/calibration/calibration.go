@@ -38,6 +38,12 @@ type Card struct {
 	Bandwidth float64 `json:"bandwidth"`
 	Driver    string  `json:"driver"` // its version, "unrecorded" where nobody wrote it down
 	Date      string  `json:"date"`   // of the last measurement: "2026-11-21"
+	// Program is the version of the program that measured, and From the card at whose constants
+	// its fit began. Both are empty for the embedded cards.
+	Program string `json:"program,omitempty"`
+	From    string `json:"from,omitempty"`
+	// Measured is what was measured beside the times that the models were fitted to: "clock".
+	Measured map[string]Quantity `json:"measured,omitempty"`
 	// Models are by name: "hopper".
 	Models map[string]Model `json:"models"`
 }

@@ -14,6 +14,8 @@ import (
 type Models[T any] struct {
 	name string
 	of   func() []fitted[T]
+	// used are the constants of the cards that are in use, *T by *Card.
+	used *sync.Map
 	// tried are the constants of the last card that was tried.
 	tried *atomic.Pointer[fitted[T]]
 }
@@ -34,7 +36,7 @@ func Of[T any](model string) Models[T] {
 	known.Lock()
 	defer known.Unlock()
 	known.models = append(known.models, d)
-	return Models[T]{name: model, tried: new(atomic.Pointer[fitted[T]]), of: sync.OnceValue(func() []fitted[T] {
+	return Models[T]{name: model, used: new(sync.Map), tried: new(atomic.Pointer[fitted[T]]), of: sync.OnceValue(func() []fitted[T] {
 		cards, err := Cards()
 		if err != nil {
 			panic(err)
@@ -50,12 +52,15 @@ func Of[T any](model string) Models[T] {
 	})}
 }
 
-// For is the model of a card: of the calibrated one of this compute capability (× 10) that is
+// For is the model of a card: of its own where [Use] has set one, else of the embedded one of this compute capability (× 10) that is
 // nearest to it by multiprocessors and by the bandwidth of memory in bytes a second, 0 where
 // that is unknown; of the reference where none has the capability.
 func (m Models[T]) For(capability, sms int, bandwidth float64) *T {
 	if c := trial.Load(); c != nil {
 		return m.try(c)
+	}
+	if c := measured(capability, sms, bandwidth); c != nil {
+		return m.use(c)
 	}
 	all := m.of()
 	return &all[nearest(capability, sms, bandwidth)].constants
@@ -74,6 +79,19 @@ func (m Models[T]) try(c *Card) *T {
 	return &f.constants
 }
 
+// use is the model of a card that is in use.
+func (m Models[T]) use(c *Card) *T {
+	if constants, ok := m.used.Load(c); ok {
+		return constants.(*T)
+	}
+	constants := new(T)
+	if err := c.Decode(m.name, constants); err != nil {
+		panic(err) // a model that was not there when Use checked the card
+	}
+	m.used.Store(c, constants)
+	return constants
+}
+
 // distance tells how unlike a card is to another: the product of the ratios of what is
 // known of both, infinite where the capabilities differ.
 func (c *Card) distance(capability, sms int, bandwidth float64) float64 {
@@ -89,7 +107,7 @@ func (c *Card) distance(capability, sms int, bandwidth float64) float64 {
 	return ratio(float64(c.SMs), float64(sms)) * ratio(c.Bandwidth, bandwidth)
 }
 
-// Nearest is the embedded card whose constants [Models.For] gives.
+// Nearest is the embedded card whose constants [Models.For] gives where none is in use.
 func Nearest(capability, sms int, bandwidth float64) (*Card, error) {
 	cards, err := Cards()
 	if err != nil {
@@ -121,18 +139,27 @@ var trial atomic.Pointer[Card]
 // constants so. c may be changed afterwards: a copy is tried. It is an error when c lacks a
 // model that the program reads, or has a constant that is not a positive number.
 func Try(c *Card) (restore func(), err error) {
-	for _, d := range definitions() {
-		if err := d.check(c); err != nil {
-			return nil, err
-		}
+	if err := c.complete(); err != nil {
+		return nil, err
 	}
 	before := trial.Swap(c.Clone())
 	return func() { trial.Store(before) }, nil
 }
 
+// complete returns an error when a model that the program reads is missing or wrong.
+func (c *Card) complete() error {
+	for _, d := range definitions() {
+		if err := d.check(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Clone is a copy that shares nothing with c.
 func (c *Card) Clone() *Card {
 	copied := *c
+	copied.Measured = maps.Clone(c.Measured)
 	copied.Models = maps.Clone(c.Models)
 	for name, m := range copied.Models {
 		m.Constants = maps.Clone(m.Constants)

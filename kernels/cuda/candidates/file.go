@@ -18,7 +18,7 @@ const Format = 1
 type Card struct {
 	Format     int     `json:"format"`
 	Card       string  `json:"card"`       // the driver's name for it
-	Driver     string  `json:"driver"`     // its version, "unrecorded" where it does not tell
+	Driver     string  `json:"driver"`     // its version, [Unrecorded] where it does not tell
 	Date       string  `json:"date"`       // "2026-11-21"
 	Capability int     `json:"capability"` // compute capability × 10
 	SMs        int     `json:"sms"`        // streaming multiprocessors
@@ -27,6 +27,9 @@ type Card struct {
 	ClockMHz   float64 `json:"clock_mhz"`  // the highest SM clock
 	Bandwidth  float64 `json:"bandwidth"`  // of memory, bytes a second, as the data sheet has it
 }
+
+// Unrecorded stands for the version of a driver that does not tell it.
+const Unrecorded = "unrecorded"
 
 // Describe is the first line for a GPU.
 func Describe(name, driver, date string, a planning.Arch) Card {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 
 	"gorgonia.org/cu"
@@ -100,12 +101,13 @@ func (d *Device) OnClose(close func() error) { d.closers = append(d.closers, clo
 // Arch is what plans need to know of the GPU.
 func (d *Device) Arch() planning.Arch { return d.arch }
 
-// SetVersion adds the version of a library to what describes the GPU.
-func (d *Device) SetVersion(library, version string) {
-	if d.spec.Versions == nil {
-		d.spec.Versions = map[string]string{}
-	}
-	d.spec.Versions[library] = version
+// SetVersion adds the version of a library, or of what else takes part, to what describes the GPU.
+func (d *Device) SetVersion(library, version string) { d.spec.AddVersion(library, version) }
+
+// DropVersion takes one out of it. What was described before keeps it.
+func (d *Device) DropVersion(library string) {
+	d.spec.Versions = maps.Clone(d.spec.Versions)
+	delete(d.spec.Versions, library)
 }
 
 // Spec describes the GPU.

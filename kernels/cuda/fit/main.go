@@ -16,6 +16,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/fitting"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -95,19 +96,20 @@ func (o options) fit(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSamples(on.Arch(), times, o.seed)
+	s, err := fitting.NewSamples(on.Arch(), times)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
-	r, err := refit(s, start, o)
+	s.HoldOut(o.seed)
+	r, err := fitting.Refit(s, start, fitting.Options{Models: o.models, Evaluations: o.evaluations})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
-	r.describe(on)
-	if err := r.print(stdout, on); err != nil || o.out == "" {
+	r.Describe(on)
+	if err := print(stdout, r, on); err != nil || o.out == "" {
 		return err
 	}
-	if err := os.WriteFile(o.out, r.card.Encode(), 0o644); err != nil {
+	if err := os.WriteFile(o.out, r.Card.Encode(), 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "wrote %s\n", o.out)

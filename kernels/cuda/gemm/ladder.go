@@ -17,7 +17,7 @@ type Kernel struct {
 	name     string
 	describe string
 	among    []Family
-	picked   map[Problem]picked
+	picked   planning.Kept[Problem, picked]
 }
 
 // picked is what pick returned.
@@ -30,16 +30,10 @@ type picked struct {
 // pick chooses the plan of a product, once for all copies of its weights: that takes a
 // good part of a millisecond, and all else of binding some microseconds.
 func (r *Kernel) pick(p Problem) picked {
-	if c, ok := r.picked[p]; ok {
+	return r.picked.Choice(p, func() (c picked) {
+		c.best, c.plan, c.ok = planning.Pick(r.among, r.dev.Arch(), p)
 		return c
-	}
-	if len(r.picked) >= planning.KeptPlans || r.picked == nil {
-		r.picked = map[Problem]picked{}
-	}
-	var c picked
-	c.best, c.plan, c.ok = planning.Pick(r.among, r.dev.Arch(), p)
-	r.picked[p] = c
-	return c
+	})
 }
 
 // NewKernel makes a kernel of families on a device, with a line about it for people.

@@ -29,7 +29,7 @@ type integers struct {
 	dev    *driver.Device
 	kernel string
 	among  []Family
-	picked map[Problem]picked
+	picked planning.Kept[Problem, picked]
 }
 
 // picked is what pick returned.
@@ -211,14 +211,8 @@ func (k *integers) bind(q kernels.QuantisedProblem, a kernels.Operand, w kernels
 
 // pick chooses the plan of a product, once for all copies of its weights.
 func (k *integers) pick(p Problem) picked {
-	if c, ok := k.picked[p]; ok {
+	return k.picked.Choice(p, func() (c picked) {
+		c.best, c.plan, c.ok = planning.Pick(k.among, k.dev.Arch(), p)
 		return c
-	}
-	if len(k.picked) >= planning.KeptPlans || k.picked == nil {
-		k.picked = map[Problem]picked{}
-	}
-	var c picked
-	c.best, c.plan, c.ok = planning.Pick(k.among, k.dev.Arch(), p)
-	k.picked[p] = c
-	return c
+	})
 }

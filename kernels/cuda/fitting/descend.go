@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 )
 
 // Steps of the descent, as logarithms of constants.
@@ -17,9 +19,15 @@ const (
 	simplex     = 0.05 // the first one
 )
 
-// solve looks for the constants: by Levenberg and Marquardt's method on what is smooth, then by
+// solve looks for the constants, beginning at a card, with so many evaluations at most: by Levenberg and Marquardt's method on what is smooth, then by
 // Nelder and Mead's on all of it, since regret has steps and no slopes.
-func (p *problem) solve() error {
+func (p *problem) solve(card *calibration.Card, evaluations int) (err error) {
+	p.card, p.left, p.stopped, p.least = card, evaluations, false, math.Inf(1)
+	p.start = p.logs(card)
+	p.best = p.start
+	if p.rivals, err = p.samples.rivals(p.fitted.groups, card); err != nil {
+		return err
+	}
 	if err := p.descend(p.left / 2); err != nil {
 		return err
 	}
@@ -29,7 +37,8 @@ func (p *problem) solve() error {
 // descend follows the slopes of the squares for at most so many evaluations.
 func (p *problem) descend(evaluations int) error {
 	until := p.left - evaluations
-	at, err := p.evaluate(p.start)
+	at, err := p.begin()
+	p.others = nil // later passes begin where this one ends
 	if err != nil {
 		return err
 	}
@@ -72,6 +81,24 @@ func (p *problem) descend(evaluations int) error {
 	return nil
 }
 
+// begin is the best of the points at which the descent may begin.
+func (p *problem) begin() (point, error) {
+	at, err := p.evaluate(p.start)
+	for _, x := range p.others {
+		if slices.Equal(x, p.start) {
+			continue
+		}
+		other, failed := p.evaluate(x)
+		if failed != nil {
+			return at, failed
+		}
+		if other.objective < at.objective {
+			at = other
+		}
+	}
+	return at, err
+}
+
 // normalEquations are those of the weighted squares at a point: the matrix, and the slope
 // downwards. It takes an evaluation for each constant.
 func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error) {
@@ -80,19 +107,26 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 	columns := make([][]float64, n)
 	for i := range columns {
 		x := slices.Clone(at.x)
-		x[i] += difference
+		by := difference
+		if x[i]+by > p.origin[i]+math.Log(farthest) {
+			by = -by
+		}
+		x[i] += by
 		next, err := p.evaluate(x)
 		if err != nil {
 			return nil, nil, err
 		}
 		columns[i] = next.residuals
+		if len(columns[i]) != len(at.residuals) {
+			return mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), nil // it was stopped: no step is taken
+		}
 		for j := range columns[i] {
-			columns[i][j] = (columns[i][j] - at.residuals[j]) / difference
+			columns[i][j] = (columns[i][j] - at.residuals[j]) / by
 		}
 	}
 	normal, slope := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 	for i := range columns {
-		down := -pullWeight * (at.x[i] - p.origin[i])
+		down := -p.pull * (at.x[i] - p.origin[i])
 		for k, w := range weights {
 			down -= w * columns[i][k] * at.residuals[k]
 		}
@@ -103,7 +137,7 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 				sum += w * columns[i][k] * columns[j][k]
 			}
 			if i == j {
-				sum += pullWeight
+				sum += p.pull
 			}
 			normal.SetSym(i, j, sum)
 		}
@@ -150,7 +184,7 @@ func (p *problem) refine() error {
 	if failed != nil {
 		return failed
 	}
-	if err != nil {
+	if err != nil && !p.stopped {
 		return fmt.Errorf("model %s: %w", p.model, err)
 	}
 	return nil

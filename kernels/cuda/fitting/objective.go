@@ -1,6 +1,7 @@
-package main
+package fitting
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -21,19 +22,23 @@ const (
 
 // problem is a model with what its constants move.
 type problem struct {
-	samples   *samples
+	samples   *Samples
 	model     string
-	card      *calibration.Card // where the fit begins; never changed
+	card      *calibration.Card // where the fit begins, and all other models; never changed
 	constants []string          // that move something
 	touched   touched           // by the constants
 	fitted    touched           // what is not held out of that
 	rivals    []rival           // of each group that is fitted to
 	weights   float64           // sum of what is fitted to
 	start     []float64         // logarithms of the constants
+	others    [][]float64       // where the fit may begin instead
 	origin    []float64         // to where they are pulled
 	best      []float64         // of all points that were tried
 	least     float64           // the objective there
 	left      int               // evaluations
+	stop      func() bool       // nil for never
+	stopped   bool              // by that
+	pull      float64
 }
 
 // touched are groups of which some times depend on a model's constants.
@@ -51,13 +56,18 @@ const sway = 1.3
 
 // newProblem finds out what a model's constants move, beginning at card and pulled towards
 // origin. It is nil where no time that may be fitted to depends on any.
-func newProblem(s *samples, model string, card, origin *calibration.Card, evaluations int) (*problem, error) {
-	p := &problem{samples: s, model: model, card: card, left: evaluations, least: math.Inf(1)}
+func newProblem(s *Samples, model string, card, origin *calibration.Card, o Options) (*problem, error) {
+	p := &problem{samples: s, model: model, card: card, pull: pullWeight * cmp.Or(o.Pull, 1)}
 	all := card.Models[model].Order(model)
-	moved, err := s.moved(s.groups, card, model, all...)
+	before, err := s.expected(s.groups, card)
 	if err != nil {
 		return nil, err
 	}
+	moved, err := s.moved(s.groups, before, card, model, all...)
+	if err != nil {
+		return nil, err
+	}
+	var beforeFitted []expectation
 	for i, g := range s.groups {
 		if !slices.Contains(moved[i], true) {
 			continue
@@ -65,21 +75,24 @@ func newProblem(s *samples, model string, card, origin *calibration.Card, evalua
 		p.touched.add(g, moved[i])
 		if !g.held {
 			p.fitted.add(g, moved[i])
+			beforeFitted = append(beforeFitted, before[i])
 		}
 	}
 	if len(p.fitted.groups) == 0 {
 		return nil, nil
 	}
 	for _, name := range all {
-		moved, err := s.moved(p.fitted.groups, card, model, name)
+		moved, err := s.moved(p.fitted.groups, beforeFitted, card, model, name)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(moved, func(times []bool) bool { return slices.Contains(times, true) }) {
 			p.constants = append(p.constants, name)
-			p.start = append(p.start, math.Log(card.Models[model].Constants[name].Value))
-			p.origin = append(p.origin, math.Log(origin.Models[model].Constants[name].Value))
 		}
+	}
+	p.origin = p.logs(origin)
+	for _, other := range o.Also {
+		p.others = append(p.others, p.logs(other))
 	}
 	for i, g := range p.fitted.groups {
 		for j, t := range g.times {
@@ -88,18 +101,22 @@ func newProblem(s *samples, model string, card, origin *calibration.Card, evalua
 			}
 		}
 	}
-	p.best = p.start
-	p.rivals, err = s.rivals(p.fitted.groups, card)
-	return p, err
+	return p, nil
+}
+
+// logs are the logarithms of a card's constants.
+func (p *problem) logs(c *calibration.Card) []float64 {
+	var x []float64
+	for _, name := range p.constants {
+		x = append(x, math.Log(c.Models[p.model].Constants[name].Value))
+	}
+	return x
 }
 
 // moved tells the times that are expected to be others when constants of a model are larger or
 // smaller. Several of them are moved by different ratios, since some only matter by theirs.
-func (s *samples) moved(groups []*group, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
-	before, err := s.expected(groups, card)
-	if err != nil {
-		return nil, err
-	}
+// before is what is expected with those of card.
+func (s *Samples) moved(groups []*group, before []expectation, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
 	moved := make([][]bool, len(groups))
 	for i, g := range groups {
 		moved[i] = make([]bool, len(g.times))
@@ -148,9 +165,22 @@ type point struct {
 	objective float64
 }
 
+// farthest is the factor by which a constant may become another one than where it is pulled to:
+// further away none was ever found, and what no time tells would wander off.
+const farthest = 10
+
 // evaluate tries a set of constants and remembers the best of all.
 func (p *problem) evaluate(x []float64) (point, error) {
 	p.left--
+	if p.stop != nil && p.stop() {
+		p.left, p.stopped = 0, true
+		return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
+	}
+	for i := range x {
+		if math.Abs(x[i]-p.origin[i]) > math.Log(farthest) {
+			return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
+		}
+	}
 	groups := p.fitted.groups
 	expected, err := p.samples.expected(groups, p.at(x))
 	if err != nil {
@@ -169,7 +199,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 		regret += (g.regret(expected[i]) + g.regretBeside(p.rivals[i], expected[i])) / 2
 	}
 	for i := range x {
-		at.smooth += pullWeight * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
+		at.smooth += p.pull * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
 	}
 	at.objective = at.smooth + regretWeight*regret/float64(len(groups))
 	if at.objective < p.least {

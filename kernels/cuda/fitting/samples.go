@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"fmt"
@@ -45,20 +45,25 @@ type group struct {
 	held   bool // out: not fitted to
 }
 
-// samples is all that was measured.
-type samples struct {
+// Samples are all that was measured.
+type Samples struct {
 	arch   planning.Arch
 	groups []*group
+	sparse bool
 }
 
-// newSamples sorts times into groups and holds the plans of this program against those that
+// Sparse says that plans that were not measured may be as good as those that were: regret is that of the best pick
+// among the latter. Otherwise they were left out for being hopeless.
+func (s *Samples) Sparse() { s.sparse = true }
+
+// NewSamples sorts times into groups and holds the plans of this program against those that
 // were measured.
-func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples, error) {
+func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	type key struct {
 		c      candidates.Case
 		family string
 	}
-	s := &samples{arch: a}
+	s := &Samples{arch: a}
 	byKey := map[key]*group{}
 	labels := map[*group][]candidates.Expected{}
 	seen := map[*group]map[int]bool{}
@@ -93,7 +98,6 @@ func newSamples(a planning.Arch, times []candidates.Time, seed uint64) (*samples
 			t.weight *= math.Exp(-decay * max(0, beyond))
 		}
 	}
-	s.holdOut(seed)
 	return s, nil
 }
 
@@ -120,8 +124,8 @@ func shape(c candidates.Case) candidates.Case {
 	return c
 }
 
-// holdOut draws the shapes that are held out.
-func (s *samples) holdOut(seed uint64) {
+// HoldOut draws the shapes that are held out, a fifth of them. Nothing is fitted to those.
+func (s *Samples) HoldOut(seed uint64) {
 	var shapes []candidates.Case
 	groups := map[candidates.Case][]*group{}
 	for _, g := range s.groups {
@@ -147,7 +151,7 @@ type expectation struct {
 }
 
 // expected is what a card's models expect of groups.
-func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
+func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
 	restore, err := calibration.Try(card)
 	if err != nil {
 		return nil, err
@@ -163,7 +167,7 @@ func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectati
 				if err != nil {
 					return err
 				}
-				all[i] = groups[i].expect(plans)
+				all[i] = groups[i].expect(plans, s.sparse)
 			}
 			return nil
 		})
@@ -171,12 +175,21 @@ func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	return all, parts.Wait()
 }
 
-// expect is what is expected of the group among all plans of its family.
-func (g *group) expect(plans []candidates.Expected) expectation {
+// expect is what is expected of the group among all plans of its family, or among those that were measured.
+func (g *group) expect(plans []candidates.Expected, measured bool) expectation {
 	first := 0
-	for i, plan := range plans {
-		if plan.Seconds < plans[first].Seconds {
-			first = i
+	if measured {
+		first = g.times[0].index
+		for _, t := range g.times {
+			if plans[t.index].Seconds < plans[first].Seconds {
+				first = t.index
+			}
+		}
+	} else {
+		for i, plan := range plans {
+			if plan.Seconds < plans[first].Seconds {
+				first = i
+			}
 		}
 	}
 	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: -1}

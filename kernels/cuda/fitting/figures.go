@@ -1,4 +1,4 @@
-package main
+package fitting
 
 import (
 	"math"
@@ -7,17 +7,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
-// figures tell how good expectations are.
-type figures struct {
-	cases, times int
-	near         int // of the times, those near the fastest
-	// rms is the root mean square of how far expected times are from the measured ones that
+// Figures tell how good expectations are.
+type Figures struct {
+	Cases, Times int
+	Near         int // of the times, those near the fastest
+	// RMS is the root mean square of how far expected times are from the measured ones that
 	// are near the fastest, as logarithms.
-	rms float64
-	// mean and worst tell what picking by the expectation costs: the time of the pick over
+	RMS float64
+	// Mean and Worst tell what picking by the expectation costs: the time of the pick over
 	// the fastest that was measured, less 1.
-	mean, worst float64
-	unmeasured  int // picks that were not measured
+	Mean, Worst float64
+	Unmeasured  int // picks that were not measured
 }
 
 // regret is the logarithm of the time of what is picked over the fastest. A pick that was not
@@ -37,7 +37,7 @@ type rival struct {
 }
 
 // rivals are those of each group as a card's models expect; a group without another of its case has one that is never picked.
-func (s *samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
+func (s *Samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
 	expected, err := s.expected(s.groups, card)
 	if err != nil {
 		return nil, err
@@ -75,36 +75,36 @@ func (g *group) regretBeside(r rival, e expectation) float64 {
 
 // assess makes the figures of the groups that are held out, or of those that are not. moved
 // tells which times of a group count; nil stands for all.
-func assess(groups []*group, expected []expectation, moved [][]bool, held bool) figures {
-	var f figures
+func assess(groups []*group, expected []expectation, moved [][]bool, held bool) Figures {
+	var f Figures
 	square, total := 0., 0.
 	for i, g := range groups {
 		if g.held != held {
 			continue
 		}
-		f.cases++
+		f.Cases++
 		for j, t := range g.times {
 			if moved != nil && !moved[i][j] {
 				continue
 			}
-			f.times++
+			f.Times++
 			if t.near {
-				f.near++
+				f.Near++
 				square += (expected[i].logs[j] - t.log) * (expected[i].logs[j] - t.log)
 			}
 		}
 		r := math.Expm1(g.regret(expected[i]))
 		total += r
 		if expected[i].pick < 0 {
-			f.unmeasured++
+			f.Unmeasured++
 		}
-		f.worst = max(f.worst, r)
+		f.Worst = max(f.Worst, r)
 	}
-	if f.near > 0 {
-		f.rms = math.Sqrt(square / float64(f.near))
+	if f.Near > 0 {
+		f.RMS = math.Sqrt(square / float64(f.Near))
 	}
-	if f.cases > 0 {
-		f.mean = total / float64(f.cases)
+	if f.Cases > 0 {
+		f.Mean = total / float64(f.Cases)
 	}
 	return f
 }

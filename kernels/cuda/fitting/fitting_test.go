@@ -1,0 +1,300 @@
+package fitting
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/fitting/fittest"
+)
+
+func samplesOf(t testing.TB, all []candidates.Time) *Samples {
+	t.Helper()
+	s, err := NewSamples(cudatest.H200, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.HoldOut(1)
+	return s
+}
+
+// Constants that are off by up to a third are found again from times with noise, as far as
+// times tell them: what is expected of shapes that were held out is right within the noise.
+func TestConstantsAreRecovered(t *testing.T) {
+	const noise = 0.01
+	keep := func(c candidates.Case, family string) bool {
+		return fittest.Few(c, family) || family == "mma" && c.DType == kernels.BF16 && c.N != 6144
+	}
+	s := samplesOf(t, fittest.Times(t, fittest.Another(t, "gemv", "attention_decode", "mma"), noise, 0, keep))
+	r, err := Refit(s, fittest.Reference(t), Options{Evaluations: 160, Models: []string{"gemv", "attention_decode", "mma"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Models) != 3 {
+		t.Fatalf("fitted %+v", r.Models)
+	}
+	for _, o := range r.Models {
+		before, after := o.Held.Before, o.Held.After
+		if before.RMS < 0.02 || after.RMS > 2*noise || o.Fitted.After.RMS > 2*noise || after.Cases == 0 {
+			t.Errorf("%s: held out %+v became %+v, fitted to %+v", o.Name, before, after, o.Fitted.After)
+		}
+		if o.Fitted.After.Mean > o.Fitted.Before.Mean+1e-9 || o.Fitted.After.Mean > 0.02 {
+			t.Errorf("%s: the mean regret was %v and is %v", o.Name, o.Fitted.Before.Mean, o.Fitted.After.Mean)
+		}
+	}
+}
+
+// What no time depends on stays, as does what is not asked for: models, and single constants.
+func TestRestStays(t *testing.T) {
+	s := samplesOf(t, fittest.Times(t, fittest.Another(t), 0, 40, fittest.Few))
+	for _, c := range []struct {
+		models []string
+		moves  []string
+	}{
+		{nil, []string{"attention_decode", "common", "gemv"}},
+		{[]string{"gemv"}, []string{"gemv"}},
+		{[]string{"mma", "flash"}, nil},
+	} {
+		start := fittest.Reference(t)
+		r, err := Refit(s, start, Options{Evaluations: 30, Models: c.models})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moves []string
+		for _, name := range calibration.Names() {
+			if !maps.Equal(start.Models[name].Constants, r.Card.Models[name].Constants) {
+				moves = append(moves, name)
+			}
+		}
+		if !slices.Equal(moves, c.moves) {
+			t.Errorf("--model %v: changed %v, want %v", c.models, moves, c.moves)
+		}
+		if len(r.Models) != len(c.moves) || len(r.Models)+len(r.Kept) != len(start.Models) {
+			t.Errorf("--model %v: fitted %v, kept %v", c.models, r.Models, r.Kept)
+		}
+		// Of fp32 and of other families, which were not measured.
+		for _, k := range [][2]string{{"gemv", "issue"}, {"common", "launch"}, {"common", "memory"}} {
+			if got, want := r.Card.Models[k[0]].Constants[k[1]], start.Models[k[0]].Constants[k[1]]; got != want {
+				t.Errorf("--model %v: %v is %v, was %v, and no time depends on it", c.models, k, got, want)
+			}
+		}
+	}
+}
+
+// Shapes are held out, a fifth of them, with all their types and families.
+func TestHeldOut(t *testing.T) {
+	all := fittest.Times(t, fittest.Reference(t), 0, 0, fittest.Few)
+	s := samplesOf(t, all)
+	held := map[candidates.Case]bool{}
+	out := 0
+	for _, g := range s.groups {
+		k := shape(g.c)
+		if was, seen := held[k]; seen && was != g.held {
+			t.Errorf("%v is held out in some types", k)
+		} else if !seen && g.held {
+			out++
+		}
+		held[k] = g.held
+	}
+	if want := int(heldOut * float64(len(held))); out != want || out == 0 {
+		t.Errorf("%d of %d shapes are held out, want %d", out, len(held), want)
+	}
+	other, err := NewSamples(cudatest.H200, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.HoldOut(2)
+	if slices.EqualFunc(s.groups, other.groups, func(a, b *group) bool { return a.held == b.held }) {
+		t.Error("another seed holds out the same")
+	}
+}
+
+// The error is that of the times near the best, regret that of the pick.
+func TestFigures(t *testing.T) {
+	log := func(x ...float64) (all []float64) {
+		for _, v := range x {
+			all = append(all, math.Log(v))
+		}
+		return all
+	}
+	g := &group{times: []measured{{log: math.Log(10), near: true}, {log: math.Log(11), near: true}, {log: math.Log(20)}}}
+	held := &group{held: true, times: []measured{{log: 0, near: true}}}
+	got := assess([]*group{g, held, g, g}, []expectation{
+		{logs: log(12, 11, 13), pick: 1},
+		{logs: []float64{1}},
+		{logs: log(10, 11, 9), pick: 2},
+		{logs: log(10, 11, 20), pick: -1}, // another one, which was not measured
+	}, nil, false)
+	want := Figures{Cases: 3, Times: 9, Near: 6, RMS: math.Log(1.2) / math.Sqrt(6), Mean: (0.1 + 1 + 1) / 3, Worst: 1, Unmeasured: 1}
+	if got.Cases != want.Cases || got.Times != want.Times || got.Near != want.Near || got.Unmeasured != want.Unmeasured ||
+		math.Abs(got.RMS-want.RMS) > 1e-12 || math.Abs(got.Mean-want.Mean) > 1e-12 || math.Abs(got.Worst-want.Worst) > 1e-12 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := assess([]*group{g, held}, []expectation{{}, {logs: []float64{1}}}, [][]bool{{true, true, true}, {true}}, true); got.RMS != 1 || got.Times != 1 || got.Mean != 0 {
+		t.Errorf("held out: %+v", got)
+	}
+}
+
+// Auto picks what any family expects to be fastest, and no family's other times are near then.
+func TestJoined(t *testing.T) {
+	c := candidates.Grid(1)[0]
+	groups := []*group{
+		{c: c, family: "mma", times: []measured{{log: 2, near: true}, {log: 2.1, near: true}}},
+		{c: c, family: "hopper", times: []measured{{log: 1, near: true}, {log: 1.1, near: true}}},
+	}
+	for _, x := range []struct {
+		mma, hopper expectation
+		pick        int
+		regret      float64
+	}{
+		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 1, pick: 1}, 3, 0.1},
+		{expectation{logs: []float64{1, 2}, least: 1}, expectation{logs: []float64{2, 2}, least: 2}, 0, 1},
+		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 0.5, pick: -1}, -1, 1.1},
+	} {
+		all, e := joined(groups, []expectation{x.mma, x.hopper})
+		if len(all) != 1 || len(all[0].times) != 4 || len(e[0].logs) != 4 {
+			t.Fatalf("joined %+v, %+v", all, e)
+		}
+		if got := all[0].regret(e[0]); e[0].pick != x.pick || math.Abs(got-x.regret) > 1e-12 {
+			t.Errorf("%+v and %+v: pick %d with regret %v, want %d and %v", x.mma, x.hopper, e[0].pick, got, x.pick, x.regret)
+		}
+		for i, near := range []bool{false, false, true, true} {
+			if all[0].times[i].near != near {
+				t.Errorf("time %d: near is %v", i, !near)
+			}
+		}
+	}
+}
+
+// Times far from the best count little, as do times that scatter.
+func TestWeights(t *testing.T) {
+	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
+	all[0].Seconds, all[0].Interval = 1, [2]float64{1, 1}
+	all[1].Seconds, all[1].Interval = 2.5, [2]float64{2.5, 2.5}
+	all[2].Seconds, all[2].Interval = 1.25, [2]float64{1.2125, 1.2875}
+	for i := range all[3:] {
+		all[3+i].Seconds, all[3+i].Interval = 1.1, [2]float64{1.1, 1.1}
+	}
+	g := samplesOf(t, all).groups[0]
+	for i, want := range []struct {
+		weight float64
+		near   bool
+	}{{1, true}, {1. / 16, false}, {0.5, true}, {1, true}} {
+		if got := g.times[i]; math.Abs(got.weight-want.weight) > 1e-9 || got.near != want.near {
+			t.Errorf("time %v in %v: weight %v, near %v, want %+v", all[i].Seconds, all[i].Interval, got.weight, got.near, want)
+		}
+	}
+}
+
+// TestRegretBeside: what auto picks is the group's own candidate or its rival's, whichever is expected to be faster.
+func TestRegretBeside(t *testing.T) {
+	g := &group{times: []measured{{log: 1.0}, {log: 1.2}}}
+	for name, c := range map[string]struct {
+		rival rival
+		own   expectation
+		want  float64
+	}{
+		"own, and the fastest":            {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: 0}, 0},
+		"own, but the rival is faster":    {rival{least: 2, log: 0.7, best: 0.6}, expectation{least: 0.9, pick: 0}, 0.4},
+		"own, not the fastest":            {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: 1}, 0.2},
+		"the rival's, which is slower":    {rival{least: 0.8, log: 1.5, best: 1.4}, expectation{least: 0.9, pick: 0}, 0.5},
+		"the rival's, which is faster":    {rival{least: 0.8, log: 0.5, best: 0.5}, expectation{least: 0.9, pick: 1}, 0},
+		"no other family":                 {rival{least: math.Inf(1), best: math.Inf(1)}, expectation{least: 0.9, pick: 1}, 0.2},
+		"own, of a plan without measures": {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: -1}, 0.2},
+	} {
+		if got := g.regretBeside(c.rival, c.own); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A fit that is stopped at once leaves what was there; one that may begin at another card's constants
+// does so where they are better.
+func TestStartAndStop(t *testing.T) {
+	truth := fittest.Another(t, "gemv")
+	s := samplesOf(t, fittest.Times(t, truth, 0, 20, func(_ candidates.Case, family string) bool { return family == "gemv" }))
+	start := fittest.Reference(t)
+	gemv := []string{"gemv"}
+	stopped, err := Refit(s, start, Options{Evaluations: 100, Models: gemv, Left: func() time.Duration { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(stopped.Card.Models["gemv"].Constants, start.Models["gemv"].Constants) {
+		t.Error("a fit that was stopped at once has changed constants")
+	}
+	for after := range 100 { // wherever it is stopped
+		asked := 0
+		_, err := Refit(s, start, Options{Evaluations: 60, Models: gemv, Left: func() time.Duration {
+			if asked++; asked > after {
+				return 0
+			}
+			return time.Hour
+		}})
+		if err != nil {
+			t.Fatalf("stopped after %d questions: %v", after, err)
+		}
+	}
+	for name, also := range map[string]*calibration.Card{"worse": worse(start), "right": truth} {
+		r, err := Refit(s, start, Options{Evaluations: 4, Models: gemv, Also: []*calibration.Card{also}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := r.Models[0].Fitted; name == "right" && f.After.RMS > 1e-3 || f.After.RMS > f.Before.RMS {
+			t.Errorf("beginning at what is %s: %+v", name, f)
+		}
+	}
+}
+
+// worse is a card whose constants of gemv are off by a half.
+func worse(c *calibration.Card) *calibration.Card {
+	c = c.Clone()
+	for name := range c.Models["gemv"].Constants {
+		scale(c, "gemv", name, 1.5)
+	}
+	return c
+}
+
+// Among few plans that were measured the best of those counts as the pick; else one that was not is a bad pick.
+func TestSparse(t *testing.T) {
+	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
+	slices.SortFunc(all, func(x, y candidates.Time) int { return cmp.Compare(x.Seconds, y.Seconds) })
+	s := samplesOf(t, all[1:]) // without what is picked
+	for _, sparse := range []bool{false, true} {
+		if sparse {
+			s.Sparse()
+		}
+		e, err := s.expected(s.groups, fittest.Reference(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.groups[0].regret(e[0]); sparse != (got < 1e-9) {
+			t.Errorf("sparse %v: regret %v", sparse, got)
+		}
+	}
+}
+
+// Each model gets an equal part of the time, the last one, too.
+func TestTurns(t *testing.T) {
+	left := 12 * time.Second
+	o := Options{Left: func() time.Duration { return left }}
+	for turns := 3; turns > 0; turns-- {
+		ended, used := o.turn(turns), 0
+		for !ended() {
+			left -= time.Second
+			used++
+		}
+		if used != 4 {
+			t.Errorf("%d turns before the end: %d of 12 seconds, want 4", turns, used)
+		}
+	}
+	if (Options{}).turn(1) != nil {
+		t.Error("a turn ends though there is any time")
+	}
+}

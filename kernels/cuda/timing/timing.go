@@ -1,0 +1,257 @@
+//go:build cuda
+
+// Package timing times the plans among which families of kernels choose, on a GPU: what constants
+// of cards are fitted to.
+package timing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+const (
+	// block is the length of one sample in seconds, as far as launches are shorter.
+	block = 200e-6
+	// most is how many launches a sample has at most.
+	most = 400
+)
+
+// Which tells the places of a family's plans that are timed, of which it expects so many seconds.
+type Which func(family string, expected []float64) []int
+
+// bound is one plan, a launch for each copy of what stays in memory.
+type bound struct {
+	time     candidates.Time // without the time
+	launches []kernels.Launch
+	at, n    int
+}
+
+// Bound is a case's memory and the plans of it, bound to it. Its plans have the places 0 to Len() - 1.
+type Bound struct {
+	*choosers
+	c       candidates.Case
+	closers []func() error
+	bound   []bound
+}
+
+// Bind allocates the memory of a case on d, fills it and binds those plans of the case that which tells, each of which
+// is executed once. Close ends it.
+func Bind(ctx context.Context, d *driver.Device, c candidates.Case, which Which) (*Bound, error) {
+	all, err := newChoosers(d, c, which)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c, err)
+	}
+	s := &Bound{choosers: all, c: c}
+	if err := s.bind(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%v: %w", c, err), s.Close())
+	}
+	return s, nil
+}
+
+// Len is how many plans there are.
+func (s *Bound) Len() int { return len(s.bound) }
+
+// Plan tells which plan is at a place, without a time.
+func (s *Bound) Plan(i int) candidates.Time { return s.times[i] }
+
+// Plans times those plans of a case that which tells, in rounds, each in an order that rng draws, as
+// long as another tells it to. The rounds end early where ctx does.
+func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which, rng *rand.Rand, another func() bool) (times []candidates.Time, err error) {
+	s, err := Bind(ctx, d, c, which)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	samples := make([][]float64, s.Len())
+	for another() {
+		for _, i := range rng.Perm(s.Len()) {
+			seconds, err := s.Sample(ctx, i)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", c, err)
+			}
+			samples[i] = append(samples[i], seconds)
+		}
+	}
+	for i, of := range samples {
+		if len(of) == 0 {
+			return nil, fmt.Errorf("%v: no round was measured", c)
+		}
+		t := s.Plan(i)
+		t.Seconds, t.Interval[0], t.Interval[1] = candidates.Median(of)
+		times = append(times, t)
+	}
+	return times, nil
+}
+
+// Describe says on which card times are taken, on a date.
+func Describe(d *driver.Device, date string) candidates.Card {
+	s := d.Spec()
+	return candidates.Describe(s.Name, cmp.Or(s.Versions["driver"], candidates.Unrecorded), date, d.Arch())
+}
+
+// Close frees the memory.
+func (s *Bound) Close() error {
+	var all []error
+	for _, close := range slices.Backward(s.closers) {
+		all = append(all, close())
+	}
+	return errors.Join(all...)
+}
+
+// alloc is memory of so many bytes, filled with normal data.
+func (s *Bound) alloc(bytes int64, t kernels.DType, seed uint64) (kernels.Buffer, error) {
+	b, err := s.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, b.Close)
+	if t == kernels.INT32 {
+		return b, nil // what is written only
+	}
+	return b, b.Fill(kernels.Normal, t, bytes/int64(t.Size()), seed)
+}
+
+// bind makes launches of every plan, over as many copies of weights, or of keys and
+// values, as make three times the L2.
+func (s *Bound) bind(ctx context.Context) error {
+	all := kernels.Implementations(s, s.c.Operation)
+	if len(all) == 0 {
+		return nil
+	}
+	task := s.c.Task()
+	in, err := s.alloc(s.c.InputElements(s.c.M)*int64(s.c.DType.Size()), s.c.DType, 1)
+	if err != nil {
+		return err
+	}
+	out, err := s.alloc(s.c.OutputElements(s.c.M)*int64(s.c.OutputType().Size()), kernels.INT32, 0)
+	if err != nil {
+		return err
+	}
+	s.bound = make([]bound, len(all))
+	stored := s.c.Stored(s.c.M)
+	for n := range kernels.RotationFactor*s.Spec().LastLevelCacheBytes/stored + 1 {
+		raw, err := s.alloc(stored, s.c.DType, uint64(n)+2)
+		if err != nil {
+			return err
+		}
+		// All our kernels share what was prepared of one matrix, or of one cache.
+		weights, err := all[0].PrepareWeights(task, raw)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, weights.Close)
+		for i, k := range all {
+			b := &s.bound[i]
+			b.time = s.times[i]
+			l, err := k.Bind(task, kernels.Operand{Buffer: in}, weights, kernels.Operand{Buffer: out})
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
+			}
+			if l.Label() != b.time.Label {
+				return fmt.Errorf("%s %s is %q when it is bound", b.time.Family, b.time.Label, l.Label())
+			}
+			b.launches = append(b.launches, l)
+		}
+	}
+	for i := range s.bound {
+		b := &s.bound[i]
+		b.n = len(b.launches)
+		once, err := s.Sample(ctx, i) // loads code, too
+		if err != nil {
+			return err
+		}
+		b.n = int(min(max(block/once, 1), most))
+	}
+	return nil
+}
+
+// Sample executes one block of the plan at a place and returns the seconds of a launch.
+func (s *Bound) Sample(ctx context.Context, i int) (float64, error) {
+	b := &s.bound[i]
+	turned := slices.Concat(b.launches[b.at:], b.launches[:b.at])
+	b.at = (b.at + b.n) % len(b.launches)
+	span, err := s.Execute(ctx, turned, b.n)
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
+	}
+	return span.Seconds / float64(b.n), nil
+}
+
+// planned is a family that was asked already.
+type planned[P, A any] struct {
+	planning.Family[P, A]
+	plan planning.Plan[A]
+}
+
+func (p planned[P, A]) Plan(planning.Arch, P) planning.Plan[A] { return p.plan }
+
+// chosen yields those of a family's plans that which tells.
+func chosen[P, A any](a planning.Arch, f planning.Family[P, A], p P, which Which, yield func(index int, plan planning.Plan[A], one planning.Family[P, A])) {
+	if f.Supports(a, p) != "" {
+		return
+	}
+	all := f.(planning.Chooser[P, A]).Candidates(a, p)
+	expected := make([]float64, len(all))
+	for i, plan := range all {
+		expected[i] = plan.Seconds
+	}
+	for _, i := range which(f.Name(), expected) {
+		yield(i, all[i], planned[P, A]{f, all[i]})
+	}
+}
+
+// choosers is a GPU whose kernels are plans of all families for one case, each a
+// kernel of its own.
+type choosers struct {
+	*driver.Device
+	gemms      []kernels.Gemm
+	attentions []kernels.AttentionKernel
+	times      []candidates.Time // of the kernels, without times
+}
+
+// Gemms, Missing and AttentionKernels are the plans alone.
+func (d *choosers) Gemms() []kernels.Gemm                       { return d.gemms }
+func (d *choosers) Missing() []kernels.Missing                  { return nil }
+func (d *choosers) AttentionKernels() []kernels.AttentionKernel { return d.attentions }
+
+func newChoosers(d *driver.Device, c candidates.Case, which Which) (*choosers, error) {
+	all := &choosers{Device: d}
+	add := func(family string, index int, label string) {
+		all.times = append(all.times, candidates.Time{Case: c, Family: family, Index: index, Label: label})
+	}
+	if c.Operation == kernels.GEMM {
+		p, err := c.Product()
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range candidates.Products() {
+			chosen(d.Arch(), f, p, which, func(i int, plan gemm.Plan, one gemm.Family) {
+				add(f.Name(), i, plan.Label)
+				all.gemms = append(all.gemms, gemm.NewKernel(d, f.Name(), "", one))
+			})
+		}
+		return all, nil
+	}
+	p, err := c.Attention()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range candidates.Attentions() {
+		chosen(d.Arch(), f, p, which, func(i int, plan planning.Plan[attention.Addresses], one planning.Family[attention.Problem, attention.Addresses]) {
+			add(f.Name(), i, plan.Label)
+			all.attentions = append(all.attentions, attention.NewWay(d, f.Name(), "", one))
+		})
+	}
+	return all, nil
+}
