@@ -50,7 +50,8 @@ func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds in
 // TestCommonClockOfSamples: samples of a row that follows the clock are brought to one time, whatever clock each was taken at.
 func TestCommonClockOfSamples(t *testing.T) {
 	const reference = 1500.0
-	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}, {SeriesKey: syntheticKey, M: 192, PadTo: 256}}
+	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}, {SeriesKey: syntheticKey, M: 192, PadTo: 256},
+		{SeriesKey: syntheticKey, M: 256, Parts: []int{256}}}
 	run := clockedRun(t, results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}, cases, 9, func(c results.Case, round int) (us, mhz float64) {
 		mhz = reference * (1 + 0.01*float64((round*5+c.M/64)%9-4))
 		return float64(c.M) * reference / mhz, mhz
@@ -64,7 +65,7 @@ func TestCommonClockOfSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples, err := run.Samples(results.PhaseSweep)
-	if err != nil || len(samples) != 45 {
+	if err != nil || len(samples) != 54 {
 		t.Fatalf("%d samples, %v", len(samples), err)
 	}
 	for _, s := range samples {
@@ -82,6 +83,7 @@ func TestCommonClockOfSamples(t *testing.T) {
 	for what, got := range map[string]func() (float64, float64){
 		"a sample without a clock": func() (float64, float64) { return clock.At(added[0], unclocked) },
 		"a split":                  func() (float64, float64) { return clock.At(added[3], samples[0]) },
+		"a split into one":         func() (float64, float64) { return clock.At(added[5], samples[0]) },
 		"a padded product":         func() (float64, float64) { return clock.At(added[4], samples[0]) },
 	} {
 		if us, mhz := got(); us != 0 || mhz != 0 {
