@@ -30,8 +30,11 @@ func FitCommonClock(run *results.Run, cfg Config) (CommonClock, error) {
 	out := CommonClock{betas: map[int64]float64{}}
 	out.clocks = clocksToJudgeAt(data, cfg, func(device string) (clocks []float64) {
 		for _, s := range data.Series {
-			for i := 0; s.Key.Device == device && i < len(s.Rows); i++ {
-				for _, x := range readings[s.Rows[i].Case.ID] {
+			if s.Key.Device != device {
+				continue
+			}
+			for _, row := range s.Rows {
+				for _, x := range readings[row.Case.ID] {
 					if clockTold(x.mhz) {
 						clocks = append(clocks, x.mhz)
 					}
@@ -92,35 +95,27 @@ func (c CommonClock) fit(s results.Series, readings map[int64][]reading) {
 	if reference <= 0 {
 		return
 	}
-	var ids []int64
-	var tracks []track
-	for _, row := range s.Rows {
-		var t track
-		for _, x := range readings[row.Case.ID] {
-			if !timeUsable(x.us) {
-				continue
-			}
+	tracks := make([]track, len(s.Rows))
+	for i, row := range s.Rows {
+		for _, x := range readings[row.Case.ID] { // a run has no times that can't be used
 			if !clockTold(x.mhz) {
 				return
 			}
-			t.y, t.x = append(t.y, math.Log(x.us)), append(t.x, math.Log(x.mhz/reference))
-		}
-		if len(t.y) > 0 {
-			ids, tracks = append(ids, row.Case.ID), append(tracks, t)
+			tracks[i].y, tracks[i].x = append(tracks[i].y, math.Log(x.us)), append(tracks[i].x, math.Log(x.mhz/reference))
 		}
 	}
 	for i, e := range elasticities(tracks) {
-		c.betas[ids[i]] = e.beta
+		c.betas[s.Rows[i].Case.ID] = e.beta
 	}
 }
 
 // At is the time of a sample of a case in microseconds at the clock at which the case is judged, and that clock in MHz. It
 // is 0, 0 where the sample tells no clock, and for cases that no curve has, such as those of remedies.
 func (c CommonClock) At(of results.Case, s results.Sample) (us, mhz float64) {
-	beta, ok := c.betas[of.ID]
-	mhz = c.clocks[of.Device]
-	if !ok || mhz <= 0 || !clocked(&s) || !usable(&s) {
+	beta, ok := c.betas[of.ID] // of devices whose clock is known alone
+	if !ok || !clocked(&s) || !usable(&s) {
 		return 0, 0
 	}
+	mhz = c.clocks[of.Device]
 	return math.Exp(atClock(s, beta, mhz)), mhz
 }

@@ -29,13 +29,11 @@ func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds in
 	for round := range rounds {
 		for i, c := range cases {
 			us, mhz := sample(c, round)
-			phases := []results.Phase{results.PhaseSweep}
-			switch {
-			case us == 0:
+			if us == 0 {
 				continue
-			case len(c.Parts) > 0:
-				phases[0] = results.PhaseRemedy
-			case i == 0:
+			}
+			phases := []results.Phase{results.PhaseSweep}
+			if i == 0 {
 				phases = append(phases, results.PhaseSentinel)
 			}
 			for _, phase := range phases {
@@ -52,7 +50,8 @@ func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds in
 // TestCommonClockOfSamples: samples of a row that follows the clock are brought to one time, whatever clock each was taken at.
 func TestCommonClockOfSamples(t *testing.T) {
 	const reference = 1500.0
-	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}}
+	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}, {SeriesKey: syntheticKey, M: 192, PadTo: 256},
+		{SeriesKey: syntheticKey, M: 256, Parts: []int{256}}}
 	run := clockedRun(t, results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}, cases, 9, func(c results.Case, round int) (us, mhz float64) {
 		mhz = reference * (1 + 0.01*float64((round*5+c.M/64)%9-4))
 		return float64(c.M) * reference / mhz, mhz
@@ -66,11 +65,14 @@ func TestCommonClockOfSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples, err := run.Samples(results.PhaseSweep)
-	if err != nil || len(samples) != 27 {
+	if err != nil || len(samples) != 54 {
 		t.Fatalf("%d samples, %v", len(samples), err)
 	}
 	for _, s := range samples {
 		c := added[s.CaseID-1]
+		if len(c.Parts) > 0 || c.PadTo > 0 {
+			continue
+		}
 		us, mhz := clock.At(c, s)
 		if want := float64(c.M); math.Abs(us/want-1) > 0.002 || mhz != reference {
 			t.Errorf("m%d: a sample of %.2f us at %.0f MHz is %.2f us at %.0f MHz, expected %.0f us at %.0f", c.M, s.US, s.ClockMHz, us, mhz, want, reference)
@@ -80,7 +82,9 @@ func TestCommonClockOfSamples(t *testing.T) {
 	unclocked.ClockMHz = 0
 	for what, got := range map[string]func() (float64, float64){
 		"a sample without a clock": func() (float64, float64) { return clock.At(added[0], unclocked) },
-		"a case of no curve":       func() (float64, float64) { return clock.At(added[3], samples[0]) },
+		"a split":                  func() (float64, float64) { return clock.At(added[3], samples[0]) },
+		"a split into one":         func() (float64, float64) { return clock.At(added[5], samples[0]) },
+		"a padded product":         func() (float64, float64) { return clock.At(added[4], samples[0]) },
 	} {
 		if us, mhz := got(); us != 0 || mhz != 0 {
 			t.Errorf("%s is %v us at %v MHz, expected nothing", what, us, mhz)
@@ -89,12 +93,12 @@ func TestCommonClockOfSamples(t *testing.T) {
 }
 
 // TestCommonClockIsTheRules: what is fitted without holding the samples is what the rules fit: of rows that follow the clock more
-// or less, on two devices, beside a curve with a sample that tells no clock.
+// or less, on two devices of unlike clocks, beside a curve with a sample that tells no clock, and a device whose clock is none.
 func TestCommonClockIsTheRules(t *testing.T) {
-	other, dark := syntheticKey, syntheticKey
-	other.Device, dark.Kernel = "cuda:7", "dark"
+	other, dark, slow := syntheticKey, syntheticKey, syntheticKey
+	other.Device, dark.Kernel, slow.Device = "cuda:7", "dark", "cuda:9"
 	var cases []results.Case
-	for _, key := range []results.SeriesKey{syntheticKey, other, dark} {
+	for _, key := range []results.SeriesKey{syntheticKey, other, dark, slow} {
 		for m := 512; m >= 8; m -= 8 {
 			cases = append(cases, results.Case{SeriesKey: key, M: m})
 		}
@@ -105,6 +109,10 @@ func TestCommonClockIsTheRules(t *testing.T) {
 			mhz = 1500 * (1 + 0.04*rng.NormFloat64())
 			us = float64(c.M) * math.Pow(1500/mhz, float64(c.M%5)/5) * math.Exp(0.01*rng.NormFloat64())
 			switch {
+			case c.Device == slow.Device:
+				mhz = 12 // which is rounded to 0
+			case c.Device == other.Device:
+				mhz *= 0.8
 			case c.Kernel == dark.Kernel && c.M == 64 && round == 3:
 				mhz = 0
 			case c.M == 88 && round > 0 || c.M == 96:
@@ -121,7 +129,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		clocks := referenceClocks(data, Default())
-		if fmt.Sprint(got.clocks) != fmt.Sprint(clocks) || len(clocks) != 2 {
+		if fmt.Sprint(got.clocks) != fmt.Sprint(clocks) || len(clocks) != 3 || clocks[slow.Device] != 0 {
 			t.Errorf("clocks %v, the rules have %v", got.clocks, clocks)
 		}
 		want := map[int64]float64{}
@@ -132,7 +140,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 				}
 			}
 		}
-		if fmt.Sprint(got.betas) != fmt.Sprint(want) || len(want) != 2*63 {
+		if fmt.Sprint(got.betas) != fmt.Sprint(want) || len(want) != 2*64-1 {
 			t.Errorf("%d elasticities %v, the rules have %d %v", len(got.betas), got.betas, len(want), want)
 		}
 	}

@@ -131,10 +131,7 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 // picosecond and less than thirty years. A disturbed sample is used: to drop slow
 // samples because they were slow would flatter, and the estimates stand a
 // minority of them.
-func usable(s *results.Sample) bool { return timeUsable(s.US) }
-
-// timeUsable says whether a time in microseconds can be judged.
-func timeUsable(us float64) bool { return us >= 1e-6 && us <= 1e15 }
+func usable(s *results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
 
 // The clocks in MHz that a sample is believed to tell.
 const leastClock, mostClock = 1, 1e6
