@@ -61,8 +61,9 @@ func TestCalibrateUnseen(t *testing.T) {
 	}
 	for _, p := range r.Parts {
 		t.Logf("%+v", p)
+		// Constants of a card that is much alike may be as good as its own: then those that were fitted are refused.
 		const good = 0.03
-		if p.Verdict == calibrate.Unchecked || p.After > good && p.After > p.Before {
+		if p.Verdict == calibrate.Unchecked || p.Verdict == calibrate.Better && p.After > good && p.After > p.Before {
 			t.Errorf("%s: picks are %.1f %% slower than the best, and were %.1f %% before", p.Name, 100*p.After, 100*p.Before)
 		}
 	}
