@@ -1,10 +1,8 @@
 #include "amx.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "amx_tile.h"
-#include "quantised.h"
 
 // bf16 and int8 look alike to everything here but the dot product: a step is 64
 // bytes of K whatever the type, and sums are 32 bits.
@@ -21,133 +19,30 @@
 // A step of a register block takes 64 cycles and two tiles of each operand. With B's
 // in the first level, A's 2 KiB come from the second: 32 bytes a cycle at the full
 // rate. Each piece of K loads and stores the block's sums, 4 KiB each way every
-// 64·steps cycles: 8 + 8 bytes a cycle at 8 steps. Both together are what that cache
-// sustains, some 48 bytes a cycle, so B must not be pushed out: between two uses of it
-// pass 16 KiB of A, 16 of B and 4 of sums, which fit in 48 KiB; 12 steps would not,
-// but for stream_a. 512×256 sums, a piece of A and the next are 1 MiB of the second
-// level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A and 2
-// for B, and is prefetched meanwhile.
+// 64·steps cycles: 5 + 5 bytes a cycle at 12 steps. Both together are below what that
+// cache sustains, some 48 bytes a cycle, as long as B stays: between two uses of it
+// pass 24 KiB of B and the sums of two strips, 8 KiB, which fit in 48 KiB since A passes the
+// first level by (stream_a). 512×256 sums, a piece of A and the next are 1.3 MiB of
+// the second level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A
+// and 2 for B, and is prefetched meanwhile.
 ga_amx_tuning ga_amx_tuned = {
-    .rows = 512, .cols = 256, .steps = 8, .stream_a = 1, .prefetch_stride = 64, .prefetch_a = 0, .panels = 2, .ahead = 4096,
+    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .finish = 4,
+    .prefetch_stride = 64, .panels = 2, .ahead = 4096,
 };
 
 #if GA_HAVE_TILES
 
-#include "amx_block.h"
-
-// Quantised weights are decoded by as many steps as their largest block has.
-enum { GA_BLOCK_STEPS = 4 };
-
-// job is what all loops of one thread share. Products with quantised weights are turned: columns of weights
-// are the rows of A, which are decoded instead of copied, rows of activations the columns of B, and sums are
-// transposed on their way to C.
-typedef struct {
-  const ga_gemm *g;
-  const ga_path *path;  // which rounds sums to C
-  const ga_form *form;  // which decodes weights, or NULL
-  int64_t rows, cols;   // of the tiles' product: those of C, or of a block of it turned
-  int64_t first;        // row of C with which a block begins that is turned
-  const char *b;
-  int64_t steps;       // of K
-  int64_t panel_bytes; // of B
-  int is_int8;
-} job;
-
-// pack_strip copies rows [row, row+rows) × steps [from, from+steps) of A into tiles:
-// each step `tiles` KiB, rows beyond C's and elements beyond K zero. A's own rows
-// lie a power of two apart as often as not, which makes 16 of them fall into one set
-// of the first-level cache; tiles of consecutive bytes don't.
-static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int tiles, char *out) {
-  int64_t size = ga_size(j->g->dtype), step_bytes = (int64_t)tiles * GA_TILE_BYTES;
-  int64_t width = j->g->k * size - from * GA_TILE_ROW_BYTES; // bytes of a row from here on
-  int64_t whole = width / GA_TILE_ROW_BYTES < steps ? width / GA_TILE_ROW_BYTES : steps;
-  for (int64_t r = 0; r < tiles * GA_TILE_ROWS; r++) {
-    char *to = out + r * GA_TILE_ROW_BYTES;
-    if (r >= rows) {
-      for (int64_t s = 0; s < steps; s++, to += step_bytes) memset(to, 0, GA_TILE_ROW_BYTES);
-      continue;
-    }
-    const char *src = (const char *)j->g->a + (row + r) * j->g->lda * size + from * GA_TILE_ROW_BYTES;
-    for (int64_t s = 0; s < whole; s++, to += step_bytes, src += GA_TILE_ROW_BYTES) memcpy(to, src, GA_TILE_ROW_BYTES);
-    if (whole < steps) {
-      memset(to, 0, GA_TILE_ROW_BYTES);
-      memcpy(to, src, (size_t)(width - whole * GA_TILE_ROW_BYTES));
-    }
-  }
-}
-
-// transpose is for 16 rows of 16 words.
-static void transpose(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
-#if defined(__x86_64__)
-  ga_transpose_avx512(from, pitch, to, to_pitch);
-#else // with tiles in software
-  for (int i = 0; i < 16; i++)
-    for (int j = 0; j < 16; j++) memcpy(to + j * to_pitch + i * 4, from + i * pitch + j * 4, 4);
-#endif
-}
-
-// quad_at is the codes of a quad from a step on.
-static const char *quad_at(const job *j, int64_t quad, int64_t step) {
-  const ga_weights *w = &j->g->weights;
-  return (const char *)j->g->b + quad * ga_quad_bytes(w, j->g->k) + ga_quad_header(w, j->g->k) + step * 32 * w->bits / 8 * GA_QUAD;
-}
-
-// decode_strip is pack_strip for 32 columns of weights.
-static void decode_strip(const job *j, int64_t row, int64_t from, int64_t steps, char *out) {
-  int64_t each = ga_quad_bytes(&j->g->weights, j->g->k);
-  for (int64_t q = 0; q < GA_PANEL / GA_QUAD; q++)
-    j->form->columns(j->g, (const char *)j->g->b + (row / GA_QUAD + q) * each, from * 32, (from + steps) * 32,
-                     out + q * GA_QUAD * GA_TILE_ROW_BYTES, GA_STEP_BYTES);
-}
-
-// pack_activations packs rows of activations, up to 32, as a panel of B.
-static void pack_activations(const job *j, int64_t row, int64_t rows, char *out) {
-  const ga_gemm *g = j->g;
-  for (int64_t s = 0; s < j->steps; s++, out += GA_STEP_BYTES)
-    for (int half = 0; half < 2; half++) {
-      const char *from = (const char *)g->a + ((row + half * GA_TILE_ROWS) * g->lda + s * 32) * 2;
-      int64_t pitch = g->lda * 2, some = rows - half * GA_TILE_ROWS, width = g->k - s * 32;
-      char edge[GA_TILE_BYTES];
-      if (some < GA_TILE_ROWS || width < 32) {
-        memset(edge, 0, sizeof edge);
-        for (int64_t r = 0; r < some && r < GA_TILE_ROWS && width > 0; r++)
-          memcpy(edge + r * GA_TILE_ROW_BYTES, from + r * pitch, (size_t)(width < 32 ? width : 32) * 2);
-        from = edge;
-        pitch = GA_TILE_ROW_BYTES;
-      }
-      transpose(from, pitch, out + half * GA_TILE_ROW_BYTES, GA_B_STRIDE);
-    }
-}
-
-// store_turned writes sums of 32 columns of weights, from row on, times 32 rows of activations, from col on.
-static void store_turned(const job *j, const float *sums, int64_t row, int64_t col) {
-  const ga_gemm *g = j->g;
-  _Alignas(64) float turned[32 * 32];
-  int64_t rows = j->cols - col < 32 ? j->cols - col : 32, cols = g->n - row < 32 ? g->n - row : 32;
-  for (int i = 0; i < 4; i++)
-    transpose((const char *)(sums + i / 2 * 512 + i % 2 * 16), GA_SUMS_STRIDE, (char *)(turned + i % 2 * 512 + i / 2 * 16),
-              GA_SUMS_STRIDE);
-  j->path->store(turned, (int)rows, cols, NULL, (char *)g->c + ((j->first + col) * g->ldc + row) * 2, g->ldc);
-}
-
-// store writes rows of 32 sums to C at (row, col), as many of them as C has.
-static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
-  const ga_gemm *g = j->g;
-  if (j->form != NULL) {
-    store_turned(j, sums, row, col);
-    return;
-  }
-  if (rows > g->m - row) rows = g->m - row;
-  int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
-  j->path->store(sums, (int)rows, cols, NULL, (char *)g->c + (row * g->ldc + col) * size, g->ldc);
-}
+#include "amx_job.h"
 
 // The register blocks, one function for each type.
 #define BLOCKS(type, int8)                                                                                      \
-  static GA_TILE_CODE __attribute__((noinline)) void wide_##type(                                               \
-      const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, int prefetch_a,    \
-      int ahead_b, ga_touch *next_a, ga_touch *next_b) {                                                        \
-    ga_block_wide(int8, a, b, steps, resume, partial, stream_a, prefetch_a, ahead_b, next_a, next_b);           \
+  static GA_TILE_CODE __attribute__((noinline)) void column_##type(int stream_a, const ga_column *w) {          \
+    if (stream_a) ga_block_column(int8, 1, w);                                                                  \
+    else ga_block_column(int8, 0, w);                                                                           \
+  }                                                                                                             \
+  static GA_TILE_CODE __attribute__((noinline)) void long_##type(const char *a, const char *b, int64_t steps,   \
+                                                                 float *sums, int ahead) {                      \
+    ga_block_long(int8, a, b, steps, sums, ahead);                                                              \
   }                                                                                                             \
   static GA_TILE_CODE __attribute__((noinline)) void half_##type(                                               \
       const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, ga_touch *next_a,  \
@@ -203,17 +98,14 @@ static void strip_of_all(const job *j, int tid, int nthreads, char *scratch) {
   pack_strip(j, 0, g->m, 0, j->steps, 2, a);
   TILE_FENCE();
   configure(GA_TILE_ROWS, 0xff);
-  ga_touch none = {0};
   for (int64_t p = from; p < to; p++) {
     const char *b = j->b + p * j->panel_bytes;
-    if (j->is_int8) wide_int8(a, b, j->steps, 0, out, 0, 0, ga_amx_tuned.ahead, &none, &none);
-    else wide_bf16(a, b, j->steps, 0, out, 0, 0, ga_amx_tuned.ahead, &none, &none);
+    if (j->is_int8) long_int8(a, b, j->steps, out, ga_amx_tuned.ahead);
+    else long_bf16(a, b, j->steps, out, ga_amx_tuned.ahead);
     store(j, out, 0, p * GA_PANEL, 2 * GA_TILE_ROWS);
   }
   release();
 }
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // divide finds the grid of threads, down×across, that costs a thread least: the
 // register blocks it computes, the strips it packs (every thread packs the rows of
@@ -239,61 +131,43 @@ static void divide(int64_t strips, int64_t panels, int nthreads, int *down, int 
 // block is one block of C and its place in the scratch.
 typedef struct {
   int64_t strip, strips, panel, panels; // first and number
-  float *partial;                       // [strips][panels] of 4 KiB
+  float *partial;                       // [panels][strips] of 4 KiB
 } block;
 
-static float *partial_of(const block *c, int64_t s, int64_t p) { return c->partial + (s * c->panels + p) * 1024; }
+static float *partial_of(const block *c, int64_t s, int64_t p) { return c->partial + (p * c->strips + s) * 1024; }
 
-// registers computes one register block and writes it to C when K is at its end.
-static void registers(const job *j, const block *c, int64_t s, int64_t p, const char *a, const char *b, int64_t from,
-                      int64_t steps, ga_touch *next_a, ga_touch *next_b) {
-  int64_t row = (c->strip + s) * 32, col = (c->panel + p) * GA_PANEL, rows = j->rows - row;
-  float *partial = partial_of(c, s, p);
-  int stream_a = ga_amx_tuned.stream_a, prefetch_a = ga_amx_tuned.prefetch_a;
-  if (rows > GA_TILE_ROWS) {
-    if (j->is_int8) wide_int8(a, b, steps, from > 0, partial, stream_a, prefetch_a, 0, next_a, next_b);
-    else wide_bf16(a, b, steps, from > 0, partial, stream_a, prefetch_a, 0, next_a, next_b);
-  } else {
-    if (j->is_int8) half_int8(a, b, steps, from > 0, partial, stream_a, next_a, next_b);
-    else half_bf16(a, b, steps, from > 0, partial, stream_a, next_a, next_b);
+// column multiplies strips [first, first+strips) of a block by a piece of its panel p.
+static void column(const job *j, const block *c, int64_t first, int64_t strips, int64_t p, const char *a, const char *b,
+                   int64_t from, int64_t steps, ga_touch *next_a, ga_touch *next_b, ga_touch *out) {
+  const ga_amx_tuning *t = &ga_amx_tuned;
+  // The upper half of a strip alone is a block of its own.
+  int half = j->rows <= (c->strip + first + strips) * 32 - GA_TILE_ROWS;
+  float *partial = partial_of(c, first, p);
+  a += first * steps * GA_STEP_BYTES;
+  strips -= half;
+  if (strips > 0) {
+    ga_column w = {.a = a, .b = b, .strips = strips, .steps = steps, .partial = partial, .resume = from > 0,
+                   .fetch_sums = t->fetch_sums, .spread = t->spread, .next_a = next_a, .next_b = next_b, .out = out};
+    if (j->is_int8) column_int8(t->stream_a, &w);
+    else column_bf16(t->stream_a, &w);
   }
-  if (from + steps == j->steps) store(j, partial, row, col, 2 * GA_TILE_ROWS);
+  if (!half) return;
+  partial += strips * 1024;
+  a += strips * steps * GA_STEP_BYTES;
+  if (j->is_int8) half_int8(a, b, steps, from > 0, partial, t->stream_a, next_a, next_b);
+  else half_bf16(a, b, steps, from > 0, partial, t->stream_a, next_a, next_b);
 }
 
-// touch brings rows of width bytes each, pitch apart, within over_steps steps.
-static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps) {
-  ga_touch t = {0};
-  if (ga_amx_tuned.prefetch_stride == 0 || over_steps <= 0 || rows <= 0 || width <= 0) return t;
-  t.at = t.row = at;
-  t.end = at + width;
-  t.width = width;
-  t.pitch = pitch;
-  t.rows = rows - 1;
-  t.stride = ga_amx_tuned.prefetch_stride;
-  int64_t per = ceil_div(rows * ceil_div(width, t.stride), over_steps) * t.stride;
-  t.per = (int)(per < GA_STEP_BYTES ? per : GA_STEP_BYTES);
-  return t;
+// finish writes strips [first, first+strips) of a block to C, neighbours in a row of C one after the other.
+static void finish(const job *j, const block *c, int64_t first, int64_t strips) {
+  int64_t outer = strips, inner = c->panels;
+  if (j->form != NULL) outer = c->panels, inner = strips; // turned
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++) {
+      int64_t s = first + (j->form != NULL ? i : o), p = j->form != NULL ? o : i;
+      store(j, partial_of(c, s, p), (c->strip + s) * 32, (c->panel + p) * GA_PANEL, 2 * GA_TILE_ROWS);
+    }
 }
-
-// touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.
-static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int64_t over_steps) {
-  if (j->form != NULL) {
-    const ga_weights *w = &j->g->weights;
-    int64_t codes = steps * 32 * w->bits / 8 * GA_QUAD;
-    return touch(quad_at(j, row / GA_QUAD, from), codes, ga_quad_bytes(w, j->g->k), rows / GA_QUAD, over_steps);
-  }
-  int64_t size = ga_size(j->g->dtype), width = j->g->k * size - from * GA_TILE_ROW_BYTES;
-  if (rows > j->g->m - row) rows = j->g->m - row;
-  if (width > steps * GA_TILE_ROW_BYTES) width = steps * GA_TILE_ROW_BYTES;
-  const char *at = (const char *)j->g->a + row * j->g->lda * size + from * GA_TILE_ROW_BYTES;
-  return touch(at, width, j->g->lda * size, rows, over_steps);
-}
-
-// packing is a piece of A that is to be packed, strip by strip.
-typedef struct {
-  int64_t strip, strips, from, steps;
-  char *out;
-} packing;
 
 static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; i++) {
@@ -308,21 +182,35 @@ static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
 // multiply adds steps [from, from+steps) to a block of C. a is the packed block of
 // A, next what follows it; or ahead is, whose strips are packed after each panel,
 // a few at a time, so that the multiplications before hide where they come from.
+//
+// At the end of K the block is written to C, some strips at a time, whose rows are
+// fetched meanwhile: whole rows of the block, since lines of C a row apart share
+// pages of memory and sets of the caches with few others.
 static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next,
                      const packing *ahead) {
   int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES;
   const char *b = j->b + c->panel * j->panel_bytes + offset;
-  for (int64_t p = 0; p < c->panels; p++) {
-    // After the last panel comes the first one's next piece.
-    const char *after = p + 1 < c->panels ? b + (p + 1) * j->panel_bytes : b + strip_bytes;
-    int64_t left = j->panel_bytes - offset - (p + 1 < c->panels ? 0 : strip_bytes), over = c->strips * steps;
-    ga_touch next_b = touch(after, left < strip_bytes ? left : strip_bytes, 0, 1, over);
-    int64_t first, last;
-    ga_share(ahead->strips, (int)c->panels, (int)p, &first, &last);
-    if (ahead->strips > 0) next = touch_raw(j, (ahead->strip + first) * 32, (last - first) * 32, ahead->from, ahead->steps, over);
-    for (int64_t s = 0; s < c->strips; s++)
-      registers(j, c, s, p, a + s * strip_bytes, b + p * j->panel_bytes, from, steps, &next, &next_b);
-    pack(j, ahead, first, last);
+  int ends = from + steps == j->steps;
+  int64_t each = ends && ga_amx_tuned.finish > 0 ? ga_amx_tuned.finish : c->strips;
+  for (int64_t s = 0; s < c->strips; s += each) {
+    int64_t some = c->strips - s < each ? c->strips - s : each, over = some * steps;
+    ga_touch out = {0};
+    if (ends && ga_amx_tuned.finish > 0)
+      out = touch_out(j, (c->strip + s) * 32, some * 32, c->panel * GA_PANEL, c->panels * GA_PANEL, c->panels * over);
+    for (int64_t p = 0; p < c->panels; p++) {
+      // After the last panel comes the first one's next piece, or the next block's first.
+      const char *after = p + 1 < c->panels || ends ? b + (p + 1) * j->panel_bytes - (p + 1 < c->panels ? 0 : offset) : b + strip_bytes;
+      int64_t left = p + 1 < c->panels ? j->panel_bytes - offset : ends ? j->panel_bytes : j->panel_bytes - offset - strip_bytes;
+      if (ends && c->panel + p + 1 == ga_panels(j->cols)) left = 0;
+      ga_touch next_b = {0};
+      if (s == 0) next_b = touch(after, left < strip_bytes ? left : strip_bytes, 0, 1, over);
+      int64_t first = 0, last = 0;
+      if (s + some == c->strips) ga_share(ahead->strips, (int)c->panels, (int)p, &first, &last);
+      if (last > first) next = touch_raw(j, (ahead->strip + first) * 32, (last - first) * 32, ahead->from, ahead->steps, over);
+      column(j, c, s, some, p, a, b + p * j->panel_bytes, from, steps, &next, &next_b, &out);
+      pack(j, ahead, first, last);
+    }
+    if (ends) finish(j, c, s, some);
   }
 }
 
@@ -353,6 +241,8 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
   if (once && rows > fitting) rows = fitting;
   if (2 * kc * rows * GA_STEP_BYTES > room) kc = room / (2 * rows * GA_STEP_BYTES);
   if (j->form != NULL && kc < j->steps) kc = kc < GA_BLOCK_STEPS ? GA_BLOCK_STEPS : kc / GA_BLOCK_STEPS * GA_BLOCK_STEPS;
+  else kc = ceil_div(j->steps, ceil_div(j->steps, kc)); // pieces of much the same length
+  if (kc > j->steps) kc = j->steps;
   rows = ceil_div(last_strip - strip, ceil_div(last_strip - strip, rows));
   cols = ceil_div(last_panel - panel, ceil_div(last_panel - panel, cols));
   char *packed = scratch + partial_bytes;

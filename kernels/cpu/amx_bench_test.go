@@ -41,26 +41,26 @@ func blockTunings() []amxTuning {
 	tuneAMX(base)
 	out := []amxTuning{base}
 	for _, change := range []func(*amxTuning){
-		func(t *amxTuning) { t.steps = 6 },
+		func(t *amxTuning) { t.steps = 8 },
 		func(t *amxTuning) { t.steps = 10 },
-		func(t *amxTuning) { t.steps = 12 },
 		func(t *amxTuning) { t.steps = 16 },
+		func(t *amxTuning) { t.steps = 19 },
+		func(t *amxTuning) { t.stream_a = 0 },
+		func(t *amxTuning) { t.stream_a, t.steps = 0, 8 },
+		func(t *amxTuning) { t.spread = 0 },
+		func(t *amxTuning) { t.fetch_sums = 0 },
+		func(t *amxTuning) { t.fetch_sums, t.steps = 0, 8 },
+		func(t *amxTuning) { t.finish = 0 },
+		func(t *amxTuning) { t.finish = 1 },
+		func(t *amxTuning) { t.finish = 8 },
 		func(t *amxTuning) { t.prefetch_stride = 0 },
 		func(t *amxTuning) { t.prefetch_stride = 128 },
-		func(t *amxTuning) { t.stream_a = 0 },
-		func(t *amxTuning) { t.stream_a, t.steps = 0, 12 },
-		func(t *amxTuning) { t.stream_a, t.prefetch_a = 0, 1 },
-		func(t *amxTuning) { t.stream_a, t.prefetch_a = 0, 2 },
-		func(t *amxTuning) { t.stream_a, t.prefetch_a = 0, 4 },
 		func(t *amxTuning) { t.cols = 128 },
-		func(t *amxTuning) { t.cols, t.steps = 128, 16 },
 		func(t *amxTuning) { t.cols = 384 },
-		func(t *amxTuning) { t.cols = 512 },
 		func(t *amxTuning) { t.cols, t.steps = 512, 12 },
 		func(t *amxTuning) { t.rows = 256 },
 		func(t *amxTuning) { t.rows, t.cols = 256, 512 },
-		func(t *amxTuning) { t.rows, t.cols, t.steps = 256, 256, 16 },
-		func(t *amxTuning) { t.rows, t.cols, t.steps = 128, 128, 1<<20 },
+		func(t *amxTuning) { t.rows, t.cols = 384, 256 },
 	} {
 		t := base
 		change(&t)

@@ -7,12 +7,14 @@
 #ifndef GEMMAUDIT_AMX_BLOCK_H
 #define GEMMAUDIT_AMX_BLOCK_H
 
+#include <stddef.h>
+
 #include "amx_tile.h"
 
 enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_SUMS_STRIDE = 128, GA_LINE = 64 };
 
-// ga_touch is rows of memory that are brought into the second-level cache alongside
-// the multiplications: per bytes each step, a line every stride.
+// ga_touch is rows of memory that are brought into the caches alongside the
+// multiplications: per bytes each step, a line every stride.
 typedef struct {
   const char *at, *end;          // what is left of a row
   const char *row;               // its beginning
@@ -20,15 +22,20 @@ typedef struct {
   int per, stride;
 } ga_touch;
 
-static inline void ga_touch_some(ga_touch *t) {
+// ga_touch_some brings what is to be read into the second level, what is to be written into the first.
+static inline __attribute__((always_inline)) void ga_touch_some(ga_touch *t, const int write) {
   for (int left = t->per; left > 0; left -= t->stride, t->at += t->stride) {
     if (t->at >= t->end) {
-      if (t->rows == 0) return;
+      if (t->rows == 0) {
+        t->per = 0;
+        return;
+      }
       t->rows--;
       t->at = t->row += t->pitch;
       t->end = t->at + t->width;
     }
-    __builtin_prefetch(t->at, 0, 2);
+    if (write) __builtin_prefetch(t->at, 1, 3);
+    else __builtin_prefetch(t->at, 0, 2);
   }
 }
 
@@ -38,56 +45,110 @@ static inline void ga_touch_some(ga_touch *t) {
     else TILE_DOT_BF16(c, a, b);      \
   } while (0)
 
-// ga_block_wide: 32 rows × 32 columns, 2×2 tiles of C in registers 0 to 3, A in 4
-// and 5, B in 6 and 7. Each tile that is loaded is used twice: 64 cycles of
-// multiplication for 4 KiB, of which the loads take 32 out of the first-level cache.
-// With stream_a A's tiles pass that cache by. partial is 32 rows of 32 sums.
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_store_sums(float *sums) {
+  TILE_STORE(0, sums, GA_SUMS_STRIDE);
+  TILE_STORE(1, sums + 16, GA_SUMS_STRIDE);
+  TILE_STORE(2, sums + 512, GA_SUMS_STRIDE);
+  TILE_STORE(3, sums + 528, GA_SUMS_STRIDE);
+}
+
 #define GA_LOAD_A(t, at)                                    \
   do {                                                      \
     if (stream_a) TILE_STREAM(t, at, GA_TILE_ROW_BYTES);    \
     else TILE_LOAD(t, at, GA_TILE_ROW_BYTES);               \
   } while (0)
 
-static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_wide(
-    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a, int prefetch_a,
-    int ahead_b, ga_touch *next_a, ga_touch *next_b) {
-  if (resume) {
-    TILE_LOAD(0, partial, GA_SUMS_STRIDE);
-    TILE_LOAD(1, partial + 16, GA_SUMS_STRIDE);
-    TILE_LOAD(2, partial + 512, GA_SUMS_STRIDE);
-    TILE_LOAD(3, partial + 528, GA_SUMS_STRIDE);
-  } else {
-    TILE_ZERO(0);
-    TILE_ZERO(1);
-    TILE_ZERO(2);
-    TILE_ZERO(3);
+// ga_column is strips of A times one piece of a panel of B, which is in the first
+// level from the second strip on. Each strip has its own 32 rows of 32 sums.
+typedef struct {
+  const char *a, *b;
+  int64_t strips, steps;
+  float *partial;
+  int resume;     // whether the sums begin with what is there
+  int fetch_sums; // whether the next strip's are brought to the first level
+  int spread;
+  ga_touch *next_a, *next_b, *out;
+} ga_column;
+
+// ga_block_column: register blocks of 32 rows × 32 columns, 2×2 tiles of C in
+// registers 0 to 3, A in 4 and 5, B in 6 and 7. Each tile that is loaded is used
+// twice: 64 cycles of multiplication for 4 KiB, of which the loads take 32 out of the
+// first-level cache. With stream_a A's tiles pass that cache by.
+//
+// A store waits for the last dot product of its tile, 52 cycles, and four of them
+// one after the other fill the queues with 64 lines, behind which no dot product
+// starts. So each is issued in front of the next strip's first dot product of the
+// same tile: the products of the other three keep the unit busy.
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(const int int8, const int stream_a,
+                                                                               const ga_column *w) {
+  const char *a = w->a;
+  float *sums = w->partial, *before = NULL;
+  ga_touch next_a = *w->next_a, next_b = *w->next_b, out = *w->out;
+  int64_t steps = w->steps, lines = w->fetch_sums ? (64 + steps - 1) / steps * GA_LINE : 0;
+  const int resume = w->resume, spread = w->spread;
+  for (int64_t strip = 0; strip < w->strips; strip++, sums += 1024) {
+    const char *b = w->b, *fetched = (const char *)(sums + 1024);
+    for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
+      if (s == 0 && before != NULL && !spread) ga_store_sums(before);
+#define GA_TURN(t, at)                                                                  \
+  do {                                                                                  \
+    if (s != 0) break;                                                                  \
+    if (before != NULL && spread) TILE_STORE(t, before + (at), GA_SUMS_STRIDE);         \
+    if (resume) TILE_LOAD(t, sums + (at), GA_SUMS_STRIDE);                              \
+    else TILE_ZERO(t);                                                                  \
+  } while (0)
+      GA_TURN(0, 0);
+      TILE_LOAD(6, b, GA_B_STRIDE);
+      GA_LOAD_A(4, a);
+      GA_DOT(int8, 0, 4, 6);
+      GA_TURN(1, 16);
+      TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
+      GA_DOT(int8, 1, 4, 7);
+      GA_TURN(2, 512);
+      GA_LOAD_A(5, a + GA_TILE_BYTES);
+      GA_DOT(int8, 2, 5, 6);
+      GA_TURN(3, 528);
+      GA_DOT(int8, 3, 5, 7);
+#undef GA_TURN
+      for (int64_t i = 0; i < lines; i += GA_LINE) __builtin_prefetch(fetched + i, 0, 3);
+      fetched += lines;
+      ga_touch_some(&next_a, 0);
+      ga_touch_some(&next_b, 0);
+      ga_touch_some(&out, 1);
+    }
+    before = sums;
   }
+  ga_store_sums(before);
+  *w->next_a = next_a;
+  *w->next_b = next_b;
+  *w->out = out;
+}
+
+// ga_block_long is one register block over all of K, B read ahead by some bytes.
+static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_long(const int int8, const char *a, const char *b,
+                                                                             int64_t steps, float *sums, int ahead) {
+  TILE_ZERO(0);
+  TILE_ZERO(1);
+  TILE_ZERO(2);
+  TILE_ZERO(3);
   for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
     TILE_LOAD(6, b, GA_B_STRIDE);
-    GA_LOAD_A(4, a);
+    TILE_LOAD(4, a, GA_TILE_ROW_BYTES);
     GA_DOT(int8, 0, 4, 6);
     TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
     GA_DOT(int8, 1, 4, 7);
-    GA_LOAD_A(5, a + GA_TILE_BYTES);
+    TILE_LOAD(5, a + GA_TILE_BYTES, GA_TILE_ROW_BYTES);
     GA_DOT(int8, 2, 5, 6);
     GA_DOT(int8, 3, 5, 7);
-    if (prefetch_a > 0)
-      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE)
-        __builtin_prefetch(a + (int64_t)prefetch_a * GA_STEP_BYTES + i, 0, 3);
-    if (ahead_b > 0)
-      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE) __builtin_prefetch(b + ahead_b + i, 0, 3);
-    ga_touch_some(next_a);
-    ga_touch_some(next_b);
+    if (ahead > 0)
+      for (int i = 0; i < GA_STEP_BYTES; i += GA_LINE) __builtin_prefetch(b + ahead + i, 0, 3);
   }
-  TILE_STORE(0, partial, GA_SUMS_STRIDE);
-  TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);
-  TILE_STORE(2, partial + 512, GA_SUMS_STRIDE);
-  TILE_STORE(3, partial + 528, GA_SUMS_STRIDE);
+  ga_store_sums(sums);
 }
 
 // ga_block_half: the upper 16 rows alone, for the end of M.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
-    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, int stream_a,
+    const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, const int stream_a,
     ga_touch *next_a, ga_touch *next_b) {
   if (resume) {
     TILE_LOAD(0, partial, GA_SUMS_STRIDE);
@@ -102,8 +163,8 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
     GA_DOT(int8, 0, 4, 6);
     TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
     GA_DOT(int8, 1, 4, 7);
-    ga_touch_some(next_a);
-    ga_touch_some(next_b);
+    ga_touch_some(next_a, 0);
+    ga_touch_some(next_b, 0);
   }
   TILE_STORE(0, partial, GA_SUMS_STRIDE);
   TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);

@@ -30,8 +30,8 @@ func openAMX(t testing.TB, threads int) (*Device, kernels.Gemm) {
 // block in every direction.
 var smallBlocks = []amxTuning{
 	{rows: 32, cols: 32, steps: 1, panels: 1},
-	{rows: 64, cols: 96, steps: 2, stream_a: 1, prefetch_stride: 128, panels: 2, ahead: 512},
-	{rows: 96, cols: 64, steps: 3, prefetch_stride: 64, prefetch_a: 2, panels: 3, ahead: 4096},
+	{rows: 64, cols: 96, steps: 2, stream_a: 1, spread: 1, finish: 1, prefetch_stride: 128, panels: 2, ahead: 512},
+	{rows: 96, cols: 64, steps: 3, spread: 1, fetch_sums: 1, finish: 2, prefetch_stride: 64, panels: 3, ahead: 4096},
 }
 
 func TestAMXGate(t *testing.T) {
@@ -64,6 +64,34 @@ func TestAMXGate(t *testing.T) {
 				if found.Subnormals != "" && found.Subnormals != kernels.SubnormalsZero {
 					t.Errorf("subnormal operands: %s", found.Subnormals)
 				}
+			}
+		})
+	}
+}
+
+// Integer weights, of which the products are turned, with several blocks in every direction.
+func TestAMXGateQuantised(t *testing.T) {
+	d, g := openAMX(t, 2)
+	for i, tuning := range smallBlocks {
+		t.Run(fmt.Sprintf("tuning%d", i), func(t *testing.T) {
+			defer tuneAMX(tuneAMX(tuning))
+			ran := 0
+			for j, q := range kernels.QuantisedCheckProblems(kernels.BF16) {
+				if j%7 != i {
+					continue
+				}
+				_, err := checked(t)(kernels.NewQuantisedCheck(q, uint64(j))).Margin(t.Context(), d, g)
+				var unsupported *kernels.Unsupported
+				if errors.As(err, &unsupported) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				ran++
+			}
+			if ran == 0 {
+				t.Error("nothing ran")
 			}
 		})
 	}

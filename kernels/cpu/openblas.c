@@ -1,5 +1,9 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "openblas.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // cblas.h's values.
@@ -40,3 +44,11 @@ int ga_openblas_run(void *arg) {
 }
 
 const char *ga_openblas_string(void *function) { return ((const char *(*)(void))function)(); }
+
+void ga_openblas_choose(void *arg) {
+  ga_openblas_choice *choice = arg;
+  if (choice->core != NULL) setenv("OPENBLAS_CORETYPE", choice->core, 1);
+  ((void (*)(void))choice->quit)();
+  ((void (*)(void))choice->init)();
+  unsetenv("OPENBLAS_CORETYPE");
+}

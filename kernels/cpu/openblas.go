@@ -33,7 +33,7 @@ type openblas struct {
 	name    string
 	lib     *C.ga_openblas // never freed, like the library
 	version string         // "0.3.21"
-	core    string         // the kernels that it chose: "SkylakeX"
+	core    openblasCore   // whose kernels it runs
 	limit   int            // threads that it was built for, 0 when it doesn't tell
 }
 
@@ -60,7 +60,7 @@ func bindOpenBLAS(d *Device, l *library) (boundLibrary, error) {
 	*lib = C.ga_openblas{sgemm: sgemm, sbgemm: l.symbol("cblas_sbgemm"), set_num_threads: set}
 	return openblas{
 		dev: d, name: openblasName.kernel, lib: lib,
-		version: openblasVersion(config), core: call("openblas_get_corename"), limit: openblasLimit(config),
+		version: openblasVersion(config), core: chooseOpenBLASCore(l), limit: openblasLimit(config),
 	}, nil
 }
 
@@ -87,7 +87,7 @@ func (k openblas) Name() string { return k.name }
 
 func (k openblas) release() string { return k.version }
 
-func (k openblas) build() string { return k.core }
+func (k openblas) build() string { return k.core.String() }
 
 func (k openblas) named(name string) kernels.Gemm {
 	k.name = name

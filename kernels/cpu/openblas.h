@@ -23,4 +23,15 @@ int ga_openblas_run(void *call);
 // ga_openblas_string calls a const char *(void).
 const char *ga_openblas_string(void *function);
 
+// ga_openblas_choice is what ga_openblas_choose needs: the library's gotoblas_dynamic_quit and _init, and the
+// core type to be had, NULL for the library's own choice.
+typedef struct {
+  void *quit, *init;
+  char *core;
+} ga_openblas_choice;
+
+// ga_openblas_choose has a library choose the kernels for its core type again, from a ga_openblas_choice. The
+// variable that tells it, OPENBLAS_CORETYPE, is unset after: it is called where the user has not set it.
+void ga_openblas_choose(void *choice);
+
 #endif

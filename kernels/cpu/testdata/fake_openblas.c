@@ -1,6 +1,7 @@
 // A stand-in for OpenBLAS with sbgemm, which distributions' builds lack: plain
 // loops behind the same interface, for the tests of the code that calls it.
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TRANS = 112 };
@@ -20,7 +21,19 @@ int fake_threads(void) { return threads; }
 #define CONFIG "OpenBLAS 9.9.9 DYNAMIC_ARCH MAX_THREADS=1"
 #endif
 const char *openblas_get_config(void) { return CONFIG; }
+
+#ifdef CORE
+// A build for many CPUs: by itself it chooses CORE, when told KNOWN, which is all it has, and else "Core2".
+static const char *core;
+void gotoblas_dynamic_quit(void) { core = NULL; }
+__attribute__((constructor)) void gotoblas_dynamic_init(void) {
+  const char *told = getenv("OPENBLAS_CORETYPE");
+  if (core == NULL) core = told == NULL ? CORE : strcmp(told, KNOWN) == 0 ? KNOWN : "Core2";
+}
+const char *openblas_get_corename(void) { return core; }
+#else
 const char *openblas_get_corename(void) { return "Fake"; }
+#endif
 
 void cblas_sgemm(int order, int transa, int transb, int m, int n, int k, float alpha, const float *a, int lda,
                  const float *b, int ldb, float beta, float *c, int ldc) {

@@ -1,0 +1,171 @@
+// What amx's loops share: the product that a thread is at, its operands packed as
+// tiles, its sums on their way to C, and what is fetched meanwhile.
+#ifndef GEMMAUDIT_AMX_JOB_H
+#define GEMMAUDIT_AMX_JOB_H
+
+#include <string.h>
+
+#include "amx.h"
+#include "amx_block.h"
+#include "quantised.h"
+
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Quantised weights are decoded by as many steps as their largest block has.
+enum { GA_BLOCK_STEPS = 4 };
+
+// job is what all loops of one thread share. Products with quantised weights are turned: columns of weights
+// are the rows of A, which are decoded instead of copied, rows of activations the columns of B, and sums are
+// transposed on their way to C.
+typedef struct {
+  const ga_gemm *g;
+  const ga_path *path;  // which rounds sums to C
+  const ga_form *form;  // which decodes weights, or NULL
+  int64_t rows, cols;   // of the tiles' product: those of C, or of a block of it turned
+  int64_t first;        // row of C with which a block begins that is turned
+  const char *b;
+  int64_t steps;       // of K
+  int64_t panel_bytes; // of B
+  int is_int8;
+} job;
+
+// pack_strip copies rows [row, row+rows) × steps [from, from+steps) of A into tiles:
+// each step `tiles` KiB, rows beyond C's and elements beyond K zero. A's own rows
+// lie a power of two apart as often as not, which makes 16 of them fall into one set
+// of the first-level cache; tiles of consecutive bytes don't.
+static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int tiles, char *out) {
+  int64_t size = ga_size(j->g->dtype), step_bytes = (int64_t)tiles * GA_TILE_BYTES;
+  int64_t width = j->g->k * size - from * GA_TILE_ROW_BYTES; // bytes of a row from here on
+  int64_t whole = width / GA_TILE_ROW_BYTES < steps ? width / GA_TILE_ROW_BYTES : steps;
+  for (int64_t r = 0; r < tiles * GA_TILE_ROWS; r++) {
+    char *to = out + r * GA_TILE_ROW_BYTES;
+    if (r >= rows) {
+      for (int64_t s = 0; s < steps; s++, to += step_bytes) memset(to, 0, GA_TILE_ROW_BYTES);
+      continue;
+    }
+    const char *src = (const char *)j->g->a + (row + r) * j->g->lda * size + from * GA_TILE_ROW_BYTES;
+    for (int64_t s = 0; s < whole; s++, to += step_bytes, src += GA_TILE_ROW_BYTES) memcpy(to, src, GA_TILE_ROW_BYTES);
+    if (whole < steps) {
+      memset(to, 0, GA_TILE_ROW_BYTES);
+      memcpy(to, src, (size_t)(width - whole * GA_TILE_ROW_BYTES));
+    }
+  }
+}
+
+// transpose is for 16 rows of 16 words.
+static void transpose(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
+#if defined(__x86_64__)
+  ga_transpose_avx512(from, pitch, to, to_pitch);
+#else // with tiles in software
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) memcpy(to + j * to_pitch + i * 4, from + i * pitch + j * 4, 4);
+#endif
+}
+
+// quad_at is the codes of a quad from a step on.
+static const char *quad_at(const job *j, int64_t quad, int64_t step) {
+  const ga_weights *w = &j->g->weights;
+  return (const char *)j->g->b + quad * ga_quad_bytes(w, j->g->k) + ga_quad_header(w, j->g->k) + step * 32 * w->bits / 8 * GA_QUAD;
+}
+
+// decode_strip is pack_strip for 32 columns of weights.
+static void decode_strip(const job *j, int64_t row, int64_t from, int64_t steps, char *out) {
+  int64_t each = ga_quad_bytes(&j->g->weights, j->g->k);
+  for (int64_t q = 0; q < GA_PANEL / GA_QUAD; q++)
+    j->form->columns(j->g, (const char *)j->g->b + (row / GA_QUAD + q) * each, from * 32, (from + steps) * 32,
+                     out + q * GA_QUAD * GA_TILE_ROW_BYTES, GA_STEP_BYTES);
+}
+
+// pack_activations packs rows of activations, up to 32, as a panel of B.
+static void pack_activations(const job *j, int64_t row, int64_t rows, char *out) {
+  const ga_gemm *g = j->g;
+  for (int64_t s = 0; s < j->steps; s++, out += GA_STEP_BYTES)
+    for (int half = 0; half < 2; half++) {
+      const char *from = (const char *)g->a + ((row + half * GA_TILE_ROWS) * g->lda + s * 32) * 2;
+      int64_t pitch = g->lda * 2, some = rows - half * GA_TILE_ROWS, width = g->k - s * 32;
+      char edge[GA_TILE_BYTES];
+      if (some < GA_TILE_ROWS || width < 32) {
+        memset(edge, 0, sizeof edge);
+        for (int64_t r = 0; r < some && r < GA_TILE_ROWS && width > 0; r++)
+          memcpy(edge + r * GA_TILE_ROW_BYTES, from + r * pitch, (size_t)(width < 32 ? width : 32) * 2);
+        from = edge;
+        pitch = GA_TILE_ROW_BYTES;
+      }
+      transpose(from, pitch, out + half * GA_TILE_ROW_BYTES, GA_B_STRIDE);
+    }
+}
+
+// store_turned writes sums of 32 columns of weights, from row on, times 32 rows of activations, from col on.
+static void store_turned(const job *j, const float *sums, int64_t row, int64_t col) {
+  const ga_gemm *g = j->g;
+  _Alignas(64) float turned[32 * 32];
+  int64_t rows = j->cols - col < 32 ? j->cols - col : 32, cols = g->n - row < 32 ? g->n - row : 32;
+  for (int i = 0; i < 4; i++)
+    transpose((const char *)(sums + i / 2 * 512 + i % 2 * 16), GA_SUMS_STRIDE, (char *)(turned + i % 2 * 512 + i / 2 * 16),
+              GA_SUMS_STRIDE);
+  j->path->store(turned, (int)rows, cols, NULL, (char *)g->c + ((j->first + col) * g->ldc + row) * 2, g->ldc);
+}
+
+// store writes rows of 32 sums to C at (row, col), as many of them as C has.
+static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
+  const ga_gemm *g = j->g;
+  if (j->form != NULL) {
+    store_turned(j, sums, row, col);
+    return;
+  }
+  if (rows > g->m - row) rows = g->m - row;
+  int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
+  j->path->store(sums, (int)rows, cols, NULL, (char *)g->c + (row * g->ldc + col) * size, g->ldc);
+}
+
+// touch_all brings rows of width bytes each, pitch apart, within over_steps steps, a line every stride bytes.
+static ga_touch touch_all(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps, int stride) {
+  ga_touch t = {0};
+  if (stride == 0 || over_steps <= 0 || rows <= 0 || width <= 0) return t;
+  t.at = t.row = at;
+  t.end = at + width;
+  t.width = width;
+  t.pitch = pitch;
+  t.rows = rows - 1;
+  t.stride = stride;
+  int64_t per = ceil_div(rows * ceil_div(width, t.stride), over_steps) * t.stride;
+  t.per = (int)(per < GA_STEP_BYTES ? per : GA_STEP_BYTES);
+  return t;
+}
+
+static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps) {
+  return touch_all(at, width, pitch, rows, over_steps, ga_amx_tuned.prefetch_stride);
+}
+
+// touch_out is for rows × cols of the tiles' product from (row, col) on, as they are written to C.
+static ga_touch touch_out(const job *j, int64_t row, int64_t rows, int64_t col, int64_t cols, int64_t over_steps) {
+  const ga_gemm *g = j->g;
+  int64_t size = j->is_int8 ? 4 : 2;
+  if (rows > j->rows - row) rows = j->rows - row;
+  if (cols > j->cols - col) cols = j->cols - col;
+  if (j->form != NULL) // turned
+    return touch_all((const char *)g->c + ((j->first + col) * g->ldc + row) * 2, rows * 2, g->ldc * 2, cols, over_steps, GA_LINE);
+  return touch_all((const char *)g->c + (row * g->ldc + col) * size, cols * size, g->ldc * size, rows, over_steps, GA_LINE);
+}
+
+// touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.
+static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int64_t over_steps) {
+  if (j->form != NULL) {
+    const ga_weights *w = &j->g->weights;
+    int64_t codes = steps * 32 * w->bits / 8 * GA_QUAD;
+    return touch(quad_at(j, row / GA_QUAD, from), codes, ga_quad_bytes(w, j->g->k), rows / GA_QUAD, over_steps);
+  }
+  int64_t size = ga_size(j->g->dtype), width = j->g->k * size - from * GA_TILE_ROW_BYTES;
+  if (rows > j->g->m - row) rows = j->g->m - row;
+  if (width > steps * GA_TILE_ROW_BYTES) width = steps * GA_TILE_ROW_BYTES;
+  const char *at = (const char *)j->g->a + row * j->g->lda * size + from * GA_TILE_ROW_BYTES;
+  return touch(at, width, j->g->lda * size, rows, over_steps);
+}
+
+// packing is a piece of A that is to be packed, strip by strip.
+typedef struct {
+  int64_t strip, strips, from, steps;
+  char *out;
+} packing;
+
+#endif
