@@ -26,7 +26,7 @@
 // the second level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A
 // and 2 for B, and is prefetched meanwhile.
 ga_amx_tuning ga_amx_tuned = {
-    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .finish = 4,
+    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .finish = 0,
     .prefetch_stride = 64, .panels = 2, .ahead = 4096,
 };
 
@@ -183,9 +183,9 @@ static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
 // A, next what follows it; or ahead is, whose strips are packed after each panel,
 // a few at a time, so that the multiplications before hide where they come from.
 //
-// At the end of K the block is written to C, some strips at a time, whose rows are
-// fetched meanwhile: whole rows of the block, since lines of C a row apart share
-// pages of memory and sets of the caches with few others.
+// At the end of K the block is written to C by whole rows of the block, since lines of
+// C a row apart share pages of memory and sets of the caches with few others. By default
+// all of it at once; with finish some strips at a time, whose rows are fetched meanwhile.
 static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next,
                      const packing *ahead) {
   int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES;
