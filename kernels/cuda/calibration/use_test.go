@@ -19,7 +19,7 @@ func own(t testing.TB, factor float64) *Card {
 		t.Fatal(err)
 	}
 	c := cards[0].Clone()
-	c.Card, c.SMs, c.Bandwidth, c.Program, c.From = "NVIDIA H20", 78, 4e12, "v1", cards[0].Card
+	c.Card, c.SMs, c.Bandwidth, c.Program, c.From = "NVIDIA H20", 78, 4.5e12, "v1", cards[0].Card
 	for _, m := range c.Models {
 		for name, q := range m.Constants {
 			q.Value *= factor
@@ -42,10 +42,10 @@ func TestUse(t *testing.T) {
 	c.Models["common"].Constants["l2"] = Quantity{1, "B/cycle"} // a copy is used
 	expect := func(what string, want float64, used bool) {
 		t.Helper()
-		if got := models.For(90, 78, 4e12).L2; got != want {
+		if got := models.For(90, 78, 4.5e12).L2; got != want {
 			t.Errorf("%s: L2 is %v, want %v", what, got, want)
 		}
-		card, is, err := InForce(90, 78, 4e12)
+		card, is, err := InForce(90, 78, 4.5e12)
 		if err != nil || is != used || card.Models["common"].Constants["l2"].Value != want {
 			t.Errorf("%s: in force %+v, %v, %v", what, card, is, err)
 		}
@@ -67,16 +67,16 @@ func TestUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := models.For(90, 78, 4e12).L2; got != 5*reference {
+	if got := models.For(90, 78, 4.5e12).L2; got != 5*reference {
 		t.Errorf("tried: L2 is %v", got)
 	}
 	restore()
-	Drop(90, 78, 4e12)
+	Drop(90, 78, 4.5e12)
 	expect("dropped", reference, false)
 	if n := Edition() - before; n != 3 {
 		t.Errorf("%d editions, want 3", n)
 	}
-	Drop(90, 78, 4e12)
+	Drop(90, 78, 4.5e12)
 	if n := Edition() - before; n != 3 {
 		t.Errorf("%d editions after there was nothing to drop", n)
 	}
@@ -91,8 +91,8 @@ func TestPlausible(t *testing.T) {
 		{1, ""},
 		{0.02, ""},
 		{50, ""},
-		{101, "model common: launch is 0.000202, expected about 2e-06 as on NVIDIA H100 80GB HBM3"},
-		{0.009, "expected about 2e-06"},
+		{101, "model common: launch is 0.000202, expected about 1.987e-06 as on NVIDIA H100 80GB HBM3"},
+		{0.009, "expected about 1.987e-06"},
 		{math.Inf(1), "expected a positive number"},
 		{math.NaN(), "expected a positive number"},
 		{-1, "expected a positive number"},

@@ -199,14 +199,18 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	steps := float64(c.busiest())
 	blockBytes := float64(c.depth() * smallMBlockBytes)
 	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
-	fetched := float64(c.tiles) * float64(c.steps) * float64(c.size()) * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
+	fetched := steps * blockBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens) // by the busiest block
+	port := planning.L2PerClock(a) * clock
+	if c.clusters*c.size() <= a.SMs/2 {
+		port *= 2 // two multiprocessors share one
+	}
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
 	// reads its 64 rows and the tokens.
 	multiply := blockBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
 	times := [4]float64{
 		steps * multiply / (clock * m.Clock),
 		steps * m.Step / clock,
-		fetched / (planning.L2PerClock(a) * clock * float64(a.SMs)),
+		fetched / port,
 	}
 	if a.Bandwidth > 0 {
 		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
