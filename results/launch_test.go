@@ -123,7 +123,9 @@ func TestImportLaunchesOfLabels(t *testing.T) {
 // TestImportLaterLaunches: of lines of one case, the first that tells of a launch counts, whether it is the case's first line or not.
 func TestImportLaterLaunches(t *testing.T) {
 	head := "device,kernel,dtype,m,n,k,round,us,label,tile_m,tile_n,tile_k,waves,split\n"
-	at := func(m int, label string, l Launch) Case { return Case{SeriesKey: testKey, M: m, Label: label, Launch: l} }
+	at := func(m int, label string, l Launch) Case {
+		return Case{SeriesKey: testKey, M: m, Label: label, Launch: l}
+	}
 	small, large := Launch{Tile: [3]int{16, 32, 8}, Waves: 1.5, Split: 1}, Launch{Tile: [3]int{64, 64, 8}, Waves: 2.5, Split: 2}
 	lines := ""
 	for _, l := range []struct {
