@@ -43,8 +43,8 @@ const ga_few ga_avx512_few = {"avx512 vpermps", 4, LANES, quantised_pack_a, few_
 
 void ga_transpose_avx512(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
   lanes v[LANES];
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = *(const lanes_anywhere *)(from + i * pitch);
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = (lanes)_mm512_loadu_ps(from + i * pitch);
   transpose(v);
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(to + i * to_pitch) = v[i];
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) _mm512_storeu_ps(to + i * to_pitch, (__m512)v[i]);
 }
 GA_TARGET_END
