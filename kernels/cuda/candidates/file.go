@@ -1,13 +1,13 @@
 package candidates
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/jsonlines"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -99,42 +99,24 @@ func WriteTimes(w io.Writer, times []Time) error {
 
 // Read reads a file and checks it; the error names the line.
 func Read(r io.Reader) (c Card, times []Time, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	n := 0
-	for lines.Scan() {
-		n++
+	n, err := jsonlines.Read(r, 1<<20, func(line []byte) error {
+		if err := jsonlines.Decode(line, &c); err != nil {
+			return err
+		}
+		return c.validate()
+	}, func(line []byte) error {
 		var t Time
-		if n == 1 {
-			if err = decode(lines.Bytes(), &c); err == nil {
-				err = c.validate()
-			}
-		} else if err = decode(lines.Bytes(), &t); err == nil {
-			err = t.validate()
-			times = append(times, t)
+		if err := jsonlines.Decode(line, &t); err != nil {
+			return err
 		}
-		if err != nil {
-			return c, nil, fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return c, nil, fmt.Errorf("line %d: %w", n+1, err)
-	}
-	if len(times) == 0 {
+		times = append(times, t)
+		return t.validate()
+	})
+	switch {
+	case err != nil:
+		return c, nil, err
+	case len(times) == 0:
 		return c, nil, fmt.Errorf("%d lines, expected a card and at least one time", n)
 	}
 	return c, times, nil
-}
-
-// decode reads one object without fields that to lacks.
-func decode(line []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("more than one object")
-	}
-	return nil
 }

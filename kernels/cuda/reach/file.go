@@ -2,11 +2,12 @@ package reach
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/jsonlines"
 )
 
 // Format is the version of the files.
@@ -90,38 +91,25 @@ func Write(w io.Writer, h Header, rows []Row) error {
 
 // Read reads a file and checks it; the error names the line.
 func Read(r io.Reader) (h Header, rows []Row, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<22)
-	n := 0
-	for lines.Scan() {
-		n++
-		if n == 1 {
-			if err = decode(lines.Bytes(), &h); err == nil && h.Format != Format {
-				err = fmt.Errorf("format %d, expected %d", h.Format, Format)
-			}
-		} else {
-			var row Row
-			if err = decode(lines.Bytes(), &row); err == nil {
-				err = row.validate()
-			}
-			rows = append(rows, row)
+	n, err := jsonlines.Read(r, 1<<22, func(line []byte) error {
+		err := jsonlines.Decode(line, &h)
+		if err == nil && h.Format != Format {
+			err = fmt.Errorf("format %d, expected %d", h.Format, Format)
 		}
-		if err != nil {
-			return h, nil, fmt.Errorf("line %d: %w", n, err)
+		return err
+	}, func(line []byte) error {
+		var row Row
+		if err := jsonlines.Decode(line, &row); err != nil {
+			return err
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return h, nil, fmt.Errorf("line %d: %w", n+1, err)
-	}
-	if len(rows) == 0 {
+		rows = append(rows, row)
+		return row.validate()
+	})
+	switch {
+	case err != nil:
+		return h, nil, err
+	case len(rows) == 0:
 		return h, nil, fmt.Errorf("%d lines, expected a header and at least one row", n)
 	}
 	return h, rows, nil
-}
-
-// decode reads one object without fields that to lacks.
-func decode(line []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	return d.Decode(to)
 }
