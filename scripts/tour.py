@@ -8,7 +8,11 @@ A block of commands and outputs follows a comment that says where its output com
     <!-- output: cuda, rows 4 -->
 
 In the block a line that begins with "$ " is a command, and what follows is what it printed on stdout.
-Commands run one after the other in one folder, in which the repository's folders are found by their names.
+Commands run one after the other in one folder, in which the repository's folders are found by their names. A plot that they
+leave there is copied to where the page shows it:
+
+    <!-- picture: cpu, cpu/plots/clocks.png -->
+    ![Clocks of that run](clocks.png)
 
     scripts/tour.py published            rewrite
     scripts/tour.py published --check    fail where the page has another output
@@ -18,6 +22,7 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +31,7 @@ from typing import List
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tour.md"
 BLOCK = re.compile(r"(<!-- output: (\w+)(?:, rows (\d+))? -->\n```\n)(.*?)(^```$)", re.S | re.M)
+PICTURE = re.compile(r"<!-- picture: (\w+), (\S+) -->\n!\[[^]]*\]\((\S+)\)")
 WIDEST = 170  # columns of a line; what is behind them is left out
 VERDICTS = (0, 1, 4)  # exit codes of commands that have done what they are for
 
@@ -91,6 +97,9 @@ def main() -> None:
             return m[1] + block(m[4], int(m[3] or 0), folder) + m[5]
 
         after = BLOCK.sub(renew, before)
+        for source, made, shown in PICTURE.findall(before):
+            if source == args.source and not args.check:
+                shutil.copyfile(pathlib.Path(folder) / made, PAGE.parent / shown)
     if count == 0:
         sys.exit(f"tour: {PAGE.name} has no output of {args.source}")
     if not args.check:

@@ -134,19 +134,22 @@ func TestWaitingIsNotLost(t *testing.T) {
 		t.Skip("this system counts a thread's time in ticks")
 	}
 	var launches []kernels.Launch
-	for _, threads := range []int{1, 1, 1, 1, 1, 1, 1, 2} {
-		launches = append(launches, cube(t, dev, 192, threads))
+	for range 31 {
+		launches = append(launches, cube(t, dev, 96, 1))
 	}
-	// The quietest of several: other processes run here too.
+	launches = append(launches, cube(t, dev, 96, 2))
+	// A thread that waits does so for all but a thirtieth of a block, however busy the machine is; what another process takes
+	// from the thread that works is less than four fifths, unless four of them share its CPU all the time.
+	const most = 0.8
 	least := 1.0
-	for try := 0; try < 300 && least > 0.3; try++ {
+	for try := 0; try < 300 && least > most; try++ {
 		span, err := dev.Execute(t.Context(), launches, len(launches))
 		if err != nil {
 			t.Fatal(err)
 		}
 		least = min(least, span.Lost.Seconds()/span.Seconds)
 	}
-	if least > 0.3 {
+	if least > most {
 		t.Errorf("%.0f %% of each block is lost where one thread waits", 100*least)
 	}
 }
