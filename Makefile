@@ -63,7 +63,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -165,10 +165,10 @@ RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 # left to do that takes a twentieth of it.
 GORACE := atexit_sleep_ms=50
 
-# The last two run side by side: some of the first waits for processes that it interrupts.
+# The last three run side by side: a part of the first waits for processes that it interrupts, and nearly all of the last for Slurm.
 test: vet test-python
-	$(TEST) $(TEST_FLAGS) ./...
-	@$(MAKE) --no-print-directory -j 2 test-race test-amx
+	$(TEST) $(TEST_FLAGS) -skip '^TestSlurm$$' ./...
+	@$(MAKE) --no-print-directory -j 3 test-race test-amx test-slurm
 
 # The interpreter of tests that need none of ours; another one, as one with PyTorch, by PYTHON=.
 PYTHON ?= python3
@@ -186,6 +186,10 @@ test-race:
 
 test-amx:
 	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
+
+# The jobs of scripts/slurm on a cluster of this machine's own, where Slurm is installed.
+test-slurm:
+	$(TEST) $(TEST_FLAGS) -run '^TestSlurm$$' ./cmd/gemmaudit
 
 # C code and what it does with the CPU's libraries, under the sanitizers of addresses and of undefined behaviour, which take
 # minutes to build. Leaks are looked for at the end, and named by file and line since the programs keep what a debugger
