@@ -1,11 +1,11 @@
-// arch: 80 86 89 90a ptx90 100 120
+// arch: 75 80 86 89 90a ptx90 100 120
 //
-// mma: C = A·B on tensor cores through mma.sync, compute capability 8.0 and up.
+// mma: C = A·B on tensor cores through mma.sync, compute capability 7.5 and up.
 //
 // Both operands are contiguous along K (A is row-major M×K, weights are packed as
 // N×K), and in bytes every mma.sync used here has one shape: 16 rows of A and 8 of
 // B, 32 bytes deep. So one template over bytes serves fp16, bf16 (k16), tf32 (k8),
-// int8 and fp8 (k32).
+// int8 and fp8 (k32). On 7.5, which has fp16 and int8, two or four smaller ones make it up.
 //
 // Tiles    warps (each)      a row of a stage   a stage   for
 //   128x256  8, 2×4 (64×64)    64, 128 on 9.0     24, 48    large M
@@ -14,11 +14,14 @@
 //   64x64    4, 2×2 (32×32)    128 bytes          16 KB     M near 64, small N
 //   32x128   4, 1×4 (32×32)    128 bytes          20 KB     M near 32
 //   16x128   4, 1×4 (16×32)    128 bytes          18 KB     M to 16
+// On 7.5 a row has 64 bytes but in the last.
 // The number of stages follows from an SM's shared memory; the list is at the end.
 //
 // Roles: every thread copies with cp.async and every warp multiplies. A stage is
 // loaded stages-1 steps ahead; one barrier a step separates the last read of a
-// stage from its next write. Fragments are double-buffered in registers. A step's
+// stage from its next write. On 7.5, which has no cp.async, what the next step needs is on its
+// way into registers while one is multiplied, and then stored in the other of two stages.
+// Fragments are double-buffered in registers. A step's
 // copies are issued together, after the first fragments: on 9.0, copies spread among
 // ldmatrix, which evens out the demand on shared memory, took a sixth longer.
 //
@@ -39,15 +42,12 @@
 // 13 bits.
 
 #include "ampere.cuh"
-#include "mma_sync.cuh"
+#include "mma_multiply.cuh"
 #include "mma_tiles.cuh"
-#include "pair.cuh"
 #include "raster.cuh"
 #include "sums.cuh"
 
 namespace ga_mma {
-
-enum class Type { fp16, bf16, tf32, int8, fp8 };
 
 struct Params {
     const char* a;
@@ -67,59 +67,9 @@ struct Params {
     int vectorC;           // C and ldc allow 16-byte stores
 };
 
-template <Type T>
-struct Traits {
-    using Acc = float;
-    static constexpr int outSize = 2;
-};
-template <>
-struct Traits<Type::tf32> {
-    using Acc = float;
-    static constexpr int outSize = 4;
-};
-template <>
-struct Traits<Type::int8> {
-    using Acc = int;
-    static constexpr int outSize = 4;
-};
-
-// widen is the exact fp16 values of two fp8: elements 0 and 1 of a register, or 2
-// and 3.
-__device__ __forceinline__ unsigned widen(unsigned four, int upper) {
-    unsigned two = 0;
-#if __CUDA_ARCH__ >= 890
-    const unsigned short pair = upper ? four >> 16 : four & 0xffff;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(pair));
-#endif
-    return two;
-}
-
-// multiply adds a 16×8 product, 32 bytes deep.
-template <Type T>
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    if constexpr (T == Type::fp16) {
-        mmaFP16(d, a[0], a[1], a[2], a[3], b0, b1);
-    } else if constexpr (T == Type::bf16) {
-        mmaBF16(d, a[0], a[1], a[2], a[3], b0, b1);
-    } else if constexpr (T == Type::tf32) {
-        mmaTF32(d, a[0], a[1], a[2], a[3], b0, b1);
-    } else {
-#if __CUDA_ARCH__ == 890
-        mmaE4M3(d, a[0], a[1], a[2], a[3], b0, b1);
-#else
-        // Tensor cores of 9.0 have no mma.sync for fp8: ptxas emulates it, and that
-        // of CUDA 12.4 drops the accumulator. Widening to fp16 here is exact. The
-        // order of K within a unit is the same for A and B, which is all it takes.
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-            mmaFP16(d, widen(a[0], h), widen(a[1], h), widen(a[2], h), widen(a[3], h), widen(b0, h), widen(b1, h));
-#endif
-    }
-}
-
-template <Type T>
-__device__ __forceinline__ void multiply(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    mmaS8(d, a[0], a[1], a[2], a[3], b0, b1);
+// storeChunk stores 16 bytes to shared memory.
+__device__ __forceinline__ void storeChunk(unsigned to, const uint4& v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
 // storePair rounds two neighbours of a row to the output type and stores them.
@@ -128,7 +78,7 @@ __device__ __forceinline__ void storePair(unsigned to, float x, float y) {
     if constexpr (Traits<T>::outSize == 4) {
         asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(x), "f"(y) : "memory");
     } else {
-        const unsigned packed = packPair<T != Type::fp16>(x, y);
+        const unsigned packed = packOutputs<T != Type::fp16>(x, y);
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(packed) : "memory");
     }
 }
@@ -137,6 +87,13 @@ template <Type T>
 __device__ __forceinline__ void storePair(unsigned to, int x, int y) {
     asm volatile("st.shared.v2.s32 [%0], {%1,%2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }
+
+// ASYNC says whether copies to shared memory pass the registers by.
+#if __CUDA_ARCH__ >= 800
+constexpr bool ASYNC = true;
+#else
+constexpr bool ASYNC = false;
+#endif
 
 template <Type T, int BM, int BN, int WarpsM, int WarpsN, int Row, int Stages>
 struct Kernel {
@@ -157,7 +114,7 @@ struct Kernel {
 
     static_assert(Row == 64 || Row == 128, "swizzles exist for rows of 64 and 128 bytes");
     static_assert(copyRows % 8 == 0 && BM % copyRows == 0 && BN % copyRows == 0, "every copy is whole");
-    static_assert(warpN % 16 == 0 && units >= 2 && Stages >= 3, "fragments are loaded in pairs, a step ahead");
+    static_assert(warpN % 16 == 0 && units >= 2 && Stages >= (ASYNC ? 3 : 2), "fragments are loaded in pairs, a step ahead");
     static_assert(WarpsM * WarpsN * slabBytes <= Stages * stageBytes, "the slabs lie where the stages were");
 
     // swizzle is what the chunks of a row are exchanged by.
@@ -198,23 +155,42 @@ struct Kernel {
         unsigned writeStage = 0;
         int toLoad = steps;
 
+        [[maybe_unused]] uint4 onTheWay[ASYNC ? 1 : copiesA + copiesB]; // to the stage that is written next
+        auto copy = [&](int i, unsigned to, const char* from, bool exists) {
+            if constexpr (ASYNC)
+                copy16(to, from, exists);
+            else
+                onTheWay[i] = exists ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
+        };
+
+        // load begins to copy a stage, and land ends it: where registers are in between, it stores them.
         auto load = [&] {
             if (toLoad > 0) {
                 const unsigned to = copyTo + writeStage;
 #pragma unroll
                 for (int i = 0; i < copiesA; i++)
-                    copy16(to + i * copyRows * Row, fromA + i * copyRows * p.ldaBytes, leftK > 0 && i * copyRows < leftM);
+                    copy(i, to + i * copyRows * Row, fromA + i * copyRows * p.ldaBytes, leftK > 0 && i * copyRows < leftM);
 #pragma unroll
                 for (int i = 0; i < copiesB; i++)
-                    copy16(to + bytesA + i * copyRows * Row, fromB + i * copyRows * p.ldbBytes,
-                           leftK > 0 && i * copyRows < leftN);
+                    copy(copiesA + i, to + bytesA + i * copyRows * Row, fromB + i * copyRows * p.ldbBytes,
+                         leftK > 0 && i * copyRows < leftN);
                 fromA += Row;
                 fromB += Row;
                 leftK -= Row;
                 toLoad--;
-                writeStage = writeStage == (Stages - 1) * stageBytes ? 0 : writeStage + stageBytes;
+                if constexpr (ASYNC) writeStage = writeStage == (Stages - 1) * stageBytes ? 0 : writeStage + stageBytes;
             }
-            copyCommit();
+            if constexpr (ASYNC) copyCommit();
+        };
+        auto land = [&] {
+            if constexpr (ASYNC) {
+                copyWait<Stages - 2>();
+            } else {
+#pragma unroll
+                for (int i = 0; i < copiesA + copiesB; i++) storeChunk(copyTo + writeStage + i * copyRows * Row, onTheWay[i]);
+                writeStage ^= stageBytes;
+            }
+            __syncthreads();
         };
 
         // What this thread reads: ldmatrix takes the addresses of 32 rows of 16 bytes.
@@ -235,8 +211,7 @@ struct Kernel {
 
 #pragma unroll 1
         for (int s = 0; s < Stages - 1; s++) load();
-        copyWait<Stages - 2>();
-        __syncthreads();
+        land();
         unsigned readStage = 0;
         fragments(0, readStage, 0);
 
@@ -246,8 +221,7 @@ struct Kernel {
             for (int unit = 0; unit < units; unit++) {
                 if (unit == units - 1) {
                     // The next stage has landed, for every thread, and this one was read.
-                    copyWait<Stages - 2>();
-                    __syncthreads();
+                    land();
                     readStage = readStage == (Stages - 1) * stageBytes ? 0 : readStage + stageBytes;
                 }
                 fragments((unit + 1) % 2, readStage, (unit + 1) % units);
@@ -259,7 +233,7 @@ struct Kernel {
                         multiply<T>(acc[i][j], a[unit % 2][i], b[unit % 2][j / 2][j % 2 * 2], b[unit % 2][j / 2][j % 2 * 2 + 1]);
             }
         }
-        copyWait<0>();
+        if constexpr (ASYNC) copyWait<0>();
         __syncthreads();
     }
 
@@ -385,6 +359,8 @@ struct Kernel {
 // What the shared memory of an SM holds. PTX is for GPUs to come.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define GA_MMA_TILES(TYPE) GA_MMA_TILES_90(GA_MMA_KERNEL, TYPE)
+#elif __CUDA_ARCH__ == 750
+#define GA_MMA_TILES(TYPE) GA_MMA_TILES_75(GA_MMA_KERNEL, TYPE)
 #elif __CUDA_ARCH__ == 800
 #define GA_MMA_TILES(TYPE) GA_MMA_TILES_80(GA_MMA_KERNEL, TYPE)
 #else
@@ -392,8 +368,10 @@ struct Kernel {
 #endif
 
 GA_MMA_TILES(fp16)
+#if __CUDA_ARCH__ >= 800
 GA_MMA_TILES(bf16)
 GA_MMA_TILES(tf32)
+#endif
 GA_MMA_TILES(int8)
 #if __CUDA_ARCH__ >= 890
 GA_MMA_TILES(fp8)

@@ -1,5 +1,5 @@
-// Package mma plans products on tensor cores by mma.sync, from 8.0 on, and through the WMMA
-// API on every GPU that has them.
+// Package mma plans products on tensor cores by mma.sync, and through the WMMA API, on every GPU
+// that has them.
 package mma
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Family is mma.cu: cp.async stages, ldmatrix and mma.sync, on every GPU from Ampere on.
+// Family is mma.cu: ldmatrix and mma.sync, with cp.async stages on every GPU from Ampere on, and on
+// Turing with two that registers bring in.
 type Family struct{}
 
 // Name is the name by which the kernel is selected.
@@ -21,16 +22,17 @@ func (Family) Name() string { return "mma" }
 
 // Describe is one line for people.
 func (Family) Describe(a planning.Arch) string {
-	return fmt.Sprintf("mma.sync on tensor cores, %d tiles, cp.async stages, swizzled shared memory, split-K", len(mmaTiles(a)))
+	stages := "cp.async stages"
+	if a.CC < 80 {
+		stages = "two stages by way of registers"
+	}
+	return fmt.Sprintf("mma.sync on tensor cores, %d tiles, %s, swizzled shared memory, split-K", len(mmaTiles(a)), stages)
 }
 
 // Supports returns why p can't run on a, empty when it can.
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
-	switch {
-	case p.DType == kernels.FP32:
+	if p.DType == kernels.FP32 {
 		return "tensor cores don't multiply fp32; their format of it is tf32"
-	case a.CC < 80:
-		return fmt.Sprintf("cp.async needs compute capability 8.0, this GPU has %d.%d", a.CC/10, a.CC%10)
 	}
 	if reason := planning.TypeReason(a, p.DType); reason != "" {
 		return reason
@@ -54,12 +56,19 @@ type mmaTile struct {
 // memory of an SM. PTX, for GPUs to come, has those for the least.
 func mmaTiles(a planning.Arch) []mmaTile {
 	switch a.CC {
+	case 75:
+		return mmaTiles75
 	case 80:
 		return mmaTiles80
 	case 90:
 		return mmaTiles90
 	}
 	return mmaTilesSmall
+}
+
+// symbol is the kernel of a type.
+func (t mmaTile) symbol(d kernels.DType) string {
+	return fmt.Sprintf("ga_mma_%s_%dx%d_s%d", d, t.m, t.n, t.stages)
 }
 
 func (t mmaTile) threads() int    { return t.warpsM * t.warpsN * 32 }
@@ -122,7 +131,7 @@ type model struct {
 	// ReduceBytes what one SM alone gets of L2.
 	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
 	ReduceBytes float64 `constant:"reduce_bytes" unit:"B/cycle"`
-	// Latency is the time from cp.async to data, under load.
+	// Latency is the time from cp.async to data, under load; on 7.5 from a load to its data.
 	Latency float64 `constant:"latency" unit:"s"`
 	// Launch is a launch inside of a graph. Edge is what a block takes to fill its
 	// stages and to store its tile, for which the next wave waits. Reduce is what it
@@ -250,7 +259,7 @@ func (c mmaChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.P
 	plan.Bind = func(at gemm.Addresses) []planning.Call {
 		calls, lda := rows.Calls(a, &at)
 		k := planning.Call{
-			Kernel: fmt.Sprintf("ga_mma_%s_%dx%d_s%d", p.DType, c.m, c.n, c.stages),
+			Kernel: c.symbol(p.DType),
 			Grid:   planning.Dim3{X: c.blocks()},
 			Block:  planning.Dim3{X: c.threads()},
 			Shared: c.shared(),

@@ -17,11 +17,11 @@ import (
 var (
 	mmaH200 = planning.Arch{CC: 90, SMs: 132, SharedMax: 227 << 10, L2: 60 << 20, ClockMHz: 1980, Bandwidth: 4800e9}
 	mma4090 = planning.Arch{CC: 89, SMs: 128, SharedMax: 99 << 10, L2: 72 << 20, ClockMHz: 2520, Bandwidth: 1008e9}
+	mmaT4   = planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10, L2: 4 << 20, ClockMHz: 1590, Bandwidth: 320e9}
 	mmaA100 = planning.Arch{CC: 80, SMs: 108, SharedMax: 163 << 10, L2: 40 << 20, ClockMHz: 1410, Bandwidth: 1555e9}
 )
 
 func TestMMASupports(t *testing.T) {
-	turing := planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10}
 	ampere := planning.Arch{CC: 86, SMs: 84, SharedMax: 99 << 10}
 	for _, c := range []struct {
 		a      planning.Arch
@@ -30,7 +30,10 @@ func TestMMASupports(t *testing.T) {
 		reason string
 	}{
 		{mmaH200, kernels.FP32, 64, "tf32"},
-		{turing, kernels.FP16, 64, "compute capability 8.0"},
+		{mmaT4, kernels.FP16, 64, ""},
+		{mmaT4, kernels.INT8, 64, ""},
+		{mmaT4, kernels.BF16, 64, "compute capability 8.0"},
+		{mmaT4, kernels.TF32, 64, "compute capability 8.0"},
 		{ampere, kernels.FP8, 64, "compute capability 8.9"},
 		{ampere, kernels.INT8, 64, ""},
 		{mma4090, kernels.FP8, 64, ""},
@@ -43,26 +46,31 @@ func TestMMASupports(t *testing.T) {
 	}
 }
 
-// TestMMATilesFit: as many blocks as the model counts on fit an SM, by shared memory,
-// of which each takes 1 KB more than it asks for, and by registers.
+// TestMMATilesFit: as many blocks as the model counts on fit an SM, by shared memory, of which
+// each takes 1 KB more than it asks for from 8.0 on, and by registers.
 func TestMMATilesFit(t *testing.T) {
 	for _, a := range cudatest.Archs {
+		reserved := 1024
 		if a.CC < 80 {
-			continue
+			reserved = 0
 		}
 		for _, tile := range mmaTiles(a) {
-			c := mmaChoice{mmaTile: tile}
-			if held := tile.perSM * (tile.shared() + 1024); held > a.SharedMax+1024 {
-				t.Errorf("%d: %s: %d blocks take %d bytes of an SM", a.CC, c.label(kernels.FP16), tile.perSM, held)
+			if held := tile.perSM * (tile.shared() + reserved); held > a.SharedMax+reserved {
+				t.Errorf("%d: %+v: the blocks take %d bytes of an SM", a.CC, tile, held)
 			}
 			for _, d := range []kernels.DType{kernels.FP16, kernels.TF32, kernels.INT8} {
-				p := cudatest.Normalized(t, 1, 1, 1, d)
-				k, err := artefacts.Find(Family{}.Plan(a, gemm.NewProblem(p, 16, 16)).Bind(gemm.Addresses{})[0].Kernel, a.CC)
+				if planning.TypeReason(a, d) != "" {
+					continue
+				}
+				k, err := artefacts.Find(tile.symbol(d), a.CC)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if k.Stack > 0 || k.SpillStores > 0 {
-					t.Errorf("%s spills", k.Symbol)
+					t.Errorf("%d: %s spills", a.CC, k.Symbol)
+				}
+				if held := tile.perSM * tile.threads() * k.Registers; held > 64<<10 {
+					t.Errorf("%d: %s: the blocks take %d registers of an SM", a.CC, k.Symbol, held)
 				}
 			}
 		}
@@ -89,6 +97,7 @@ func TestMMAChoices(t *testing.T) {
 		{mmaA100, 16, 14336, 4096, "16x128", false},
 		{mma4090, 4096, 14336, 4096, "128x256", false},
 		{mma4090, 16, 4096, 14336, "16x128", false}, // 32 SMs draw what its memory gives
+		{mmaT4, 4096, 14336, 4096, "128x", false},
 	} {
 		plan := Family{}.Plan(c.a, gemm.NewProblem(cudatest.Normalized(t, c.m, c.n, c.k, kernels.FP16), 16, 16))
 		if !strings.HasPrefix(plan.Label, c.tile) || strings.Contains(plan.Label, "splits") != c.split {
@@ -106,7 +115,7 @@ func TestMMACoverage(t *testing.T) {
 		for _, m := range []int{1, 17, 64, 100, 1000, 32768} {
 			for _, n := range []int{1, 8, 129, 4096} {
 				for _, k := range []int{1, 64, 100, 4096, 28672} {
-					for _, a := range []planning.Arch{mmaH200, mmaA100, mma4090} {
+					for _, a := range []planning.Arch{mmaH200, mmaA100, mma4090, mmaT4} {
 						c, _ := Family{}.choose(a, cudatest.Normalized(t, m, n, k, d))
 						all := planning.DivideUp(k*d.Size(), c.row)
 						if c.steps*c.splits < all || c.steps*(c.splits-1) >= all || c.steps < 1 {

@@ -13,6 +13,15 @@
     K(__VA_ARGS__, 32, 128, 1, 4, 128, 6, 1) \
     K(__VA_ARGS__, 16, 128, 1, 4, 128, 6, 2)
 
+// What 64 KB of shared memory hold, on 7.5, where registers bring in the second stage.
+#define GA_MMA_TILES_75(K, ...) \
+    K(__VA_ARGS__, 128, 256, 2, 4, 64, 2, 1) \
+    K(__VA_ARGS__, 128, 128, 2, 2, 64, 2, 2) \
+    K(__VA_ARGS__, 64, 128, 2, 2, 64, 2, 2) \
+    K(__VA_ARGS__, 64, 64, 2, 2, 64, 2, 4) \
+    K(__VA_ARGS__, 32, 128, 1, 4, 64, 2, 3) \
+    K(__VA_ARGS__, 16, 128, 1, 4, 128, 2, 1)
+
 // What 163 KB of shared memory hold, on 8.0.
 #define GA_MMA_TILES_80(K, ...) \
     K(__VA_ARGS__, 128, 256, 2, 4, 64, 4, 1) \

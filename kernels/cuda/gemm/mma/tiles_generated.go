@@ -13,6 +13,16 @@ var mmaTiles90 = []mmaTile{
 	{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 6, perSM: 2},
 }
 
+// mmaTiles75 is what 64 KB of shared memory hold, on 7.5, where registers bring in the second stage.
+var mmaTiles75 = []mmaTile{
+	{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 2, perSM: 1},
+	{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 64, stages: 2, perSM: 2},
+	{m: 64, n: 128, warpsM: 2, warpsN: 2, row: 64, stages: 2, perSM: 2},
+	{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 64, stages: 2, perSM: 4},
+	{m: 32, n: 128, warpsM: 1, warpsN: 4, row: 64, stages: 2, perSM: 3},
+	{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 2, perSM: 1},
+}
+
 // mmaTiles80 is what 163 KB of shared memory hold, on 8.0.
 var mmaTiles80 = []mmaTile{
 	{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
