@@ -80,39 +80,62 @@ func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
 type model struct {
 	// Start is what a launch takes beside its work.
 	Start float64 `constant:"start" unit:"s"`
-	// Latency is how long a load takes. With few bytes in flight that decides, else
-	// memory; Overlap is the p of the p-norm of both.
+	// Latency is the time between two steps of a warp: how long a load takes, and the products of
+	// one row of A. Row is what each further row adds, Convert what fp8 does: mma.sync of these
+	// kernels takes it as fp16. With few bytes in flight that decides, else memory; Overlap is
+	// the p of the p-norm of both.
 	Latency float64 `constant:"latency" unit:"s"`
+	Row     float64 `constant:"row" unit:"s"`
+	Convert float64 `constant:"convert" unit:"s"`
 	Overlap float64 `constant:"overlap" unit:"1"`
 	// Ahead is what a second step in flight is worth: much of the time a warp waits
 	// for its first.
 	Ahead float64 `constant:"ahead" unit:"1"`
-	// Wave is what each further round of blocks costs, Row what a row of A does.
+	// Partial is the part of the time of a step that passes where K ends before it begins for some
+	// of a block's warps, or inside of it.
+	Partial float64 `constant:"partial" unit:"1"`
+	// Wave is what it takes to begin each further round of blocks.
 	Wave float64 `constant:"wave" unit:"s"`
-	Row  float64 `constant:"row" unit:"s"`
 	// Issue is the part of the cycles in which CUDA cores multiply.
 	Issue float64 `constant:"issue" unit:"1"`
 }
 
 var models = calibration.Of[model]("gemv")
 
-// seconds is what the model expects of one launch.
+// seconds is what the model expects of one launch. Blocks run in rounds; those of the last have few bytes in flight
+// where they are few.
 func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
-	inFlight := float64(min(blocks, slots)*c.warps) * Rows * Step
+	latency := m.Latency + float64(p.M-1)*m.Row
+	if p.DType == kernels.FP8 {
+		latency += m.Convert
+	}
+	inFlight := float64(c.warps * Rows * Step) // of a block
 	if c.ahead == 2 {
 		inFlight *= m.Ahead
 	}
-	slowness := math.Pow(m.Latency/inFlight, m.Overlap)
-	if a.Bandwidth > 0 {
-		slowness += math.Pow(1/a.Bandwidth, m.Overlap)
+	rowBytes, stepBytes := p.K*p.DType.Size(), c.warps*Step
+	covered := float64(planning.DivideUp(rowBytes, stepBytes)*stepBytes) / float64(rowBytes)
+	bytes := p.Shape.Bytes(p.DType) / float64(blocks) * (1 + m.Partial*(covered-1))
+	round := func(blocks int) float64 {
+		if blocks == 0 {
+			return 0
+		}
+		slowness := math.Pow(latency/(float64(blocks)*inFlight), m.Overlap)
+		if a.Bandwidth > 0 {
+			slowness += math.Pow(1/a.Bandwidth, m.Overlap)
+		}
+		return float64(blocks) * bytes * math.Pow(slowness, 1/m.Overlap)
 	}
-	t := p.Shape.Bytes(p.DType) * math.Pow(slowness, 1/m.Overlap)
+	t := round(blocks % slots)
+	if full := blocks / slots; full > 0 {
+		t += float64(full) * round(slots)
+	}
 	if p.DType == kernels.FP32 {
 		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
 	}
-	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave + float64(p.M-1)*m.Row
+	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave
 }
 
 // tiling is how a product is divided: a block's warps share its rows of B along K, and add

@@ -31,7 +31,7 @@ func TestGemvSupports(t *testing.T) {
 }
 
 // TestGemvDecisions: two steps in flight where blocks are few; where they are many, one,
-// so that more blocks run at once. Measured so on an H200.
+// so that more blocks run at once, and warps so that the last round is full. Measured so on an H200.
 func TestGemvDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
@@ -40,7 +40,8 @@ func TestGemvDecisions(t *testing.T) {
 	}{
 		{1, 4096, 4096, kernels.BF16, "8 warps 2 ahead"},
 		{8, 6144, 4096, kernels.BF16, "8 warps 1 ahead"},
-		{1, 14336, 4096, kernels.BF16, "4 warps 1 ahead"},
+		{3, 3008, 3904, kernels.FP16, "8 warps 2 ahead"},
+		{1, 7104, 1088, kernels.BF16, "6 warps 1 ahead"},
 		{1, 4096, 14336, kernels.BF16, "8 warps 2 ahead"},
 		{1, 4096, 4096, kernels.FP32, "8 warps 1 ahead"},
 	} {
