@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	}))
 	out := filepath.Join(t.TempDir(), "h100.json")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "160"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "160", "--picks"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	got := strings.ReplaceAll(stdout.String(), out, "h100.json")
@@ -104,7 +104,7 @@ func TestRefuses(t *testing.T) {
 		{nil, 2, "fit: 0 files, expected one file of candidates"},
 		{[]string{"a", "b"}, 2, "fit: 2 files, expected one"},
 		{[]string{"a", "--model", "naive"}, 2, `fit: --model "naive", expected attention, attention_decode, common, `},
-		{[]string{"a", "--evaluations", "0"}, 2, "fit: --evaluations 0, expected at least 1"},
+		{[]string{"a", "--evaluations", "-1"}, 2, "fit: --evaluations -1, expected at least 0"},
 		{[]string{"--what"}, 2, "fit: unknown flag: --what"},
 		{[]string{"--help"}, 0, "usage: fit CANDIDATES.jsonl [flags]"},
 		{[]string{filepath.Join(t.TempDir(), "none.jsonl")}, 1, "no such file"},

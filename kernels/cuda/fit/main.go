@@ -28,6 +28,7 @@ type options struct {
 	models      []string // empty for all
 	evaluations int      // of a model, at most
 	seed        uint64
+	picks       bool
 }
 
 // run is the program; it returns its exit code: 2 for arguments that can't be, 1 for all
@@ -51,8 +52,9 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 	flags.SortFlags = false
 	flags.StringVar(&o.out, "out", "", "write the card's file here (default: only print)")
 	flags.StringSliceVar(&o.models, "model", nil, "fit these models, the others stay as they are: "+strings.Join(calibration.Names(), ", "))
-	flags.IntVar(&o.evaluations, "evaluations", 800, "try at most this many sets of constants for each model")
+	flags.IntVar(&o.evaluations, "evaluations", 800, "try at most this many sets of constants for each model; 0 leaves all as they are")
 	flags.Uint64Var(&o.seed, "seed", 1, "draws the shapes that are held out")
+	flags.BoolVar(&o.picks, "picks", false, "print what auto's picks of products cost, too, by rows of A and by type, of what is held out apart")
 	flags.Usage = func() {
 		fmt.Fprintf(stderr, "usage: fit CANDIDATES.jsonl [flags]\n\nFits the constants of a card's models to the times of candidates (BenchmarkCandidates).\n\n%s", flags.FlagUsages())
 	}
@@ -67,8 +69,8 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 	case flags.NArg() != 1:
 		fmt.Fprintf(stderr, "fit: %d files, expected one file of candidates\n", flags.NArg())
 		return o, 2
-	case o.evaluations < 1:
-		fmt.Fprintf(stderr, "fit: --evaluations %d, expected at least 1\n", o.evaluations)
+	case o.evaluations < 0:
+		fmt.Fprintf(stderr, "fit: --evaluations %d, expected at least 0\n", o.evaluations)
 		return o, 2
 	}
 	for _, name := range o.models {
@@ -106,8 +108,14 @@ func (o options) fit(stdout io.Writer) error {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
 	r.Describe(on)
-	if err := print(stdout, r, on); err != nil || o.out == "" {
+	if err := print(stdout, r, on); err != nil {
 		return err
+	}
+	if o.picks {
+		printPicks(stdout, r)
+	}
+	if o.out == "" {
+		return nil
 	}
 	if err := os.WriteFile(o.out, r.Card.Encode(), 0o644); err != nil {
 		return err

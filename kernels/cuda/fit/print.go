@@ -34,6 +34,30 @@ func print(w io.Writer, r *fitting.Result, on candidates.Card) error {
 	return nil
 }
 
+// printPicks writes the tables of what auto's picks of products cost, by rows of A and by type, for what was held
+// out and for what was fitted to. "Close" is the share that loses at most a hundredth.
+func printPicks(w io.Writer, r *fitting.Result) {
+	for _, part := range []struct {
+		name string
+		of   []fitting.Picks
+	}{{"held out", r.Held}, {"fit", r.Fitted}} {
+		fmt.Fprintf(w, "\n%-16s  %5s  %15s  %15s  %15s  %15s\n", "auto, "+part.name, "", "within 1 %, %", "mean loss %", "99 of 100 %", "worst %")
+		fmt.Fprintf(w, "%-16s  %5s", "", "cases")
+		for range 4 {
+			fmt.Fprintf(w, "  %7s  %6s", "before", "after")
+		}
+		fmt.Fprintln(w)
+		for _, p := range part.of {
+			b, a := p.Before, p.After
+			fmt.Fprintf(w, "%-16s  %5d", p.Kind, a.Cases)
+			for _, x := range [][2]float64{{b.Share(), a.Share()}, {b.Mean, a.Mean}, {b.P99, a.P99}, {b.Worst, a.Worst}} {
+				fmt.Fprintf(w, "  %7s  %6s", fitting.Percent(x[0]), fitting.Percent(x[1]))
+			}
+			fmt.Fprintln(w)
+		}
+	}
+}
+
 // near prints the error near the best, a dash where no time is near.
 func near(f fitting.Figures) string {
 	if f.Near == 0 {

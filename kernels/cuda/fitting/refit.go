@@ -59,6 +59,8 @@ type Result struct {
 	Models      []Outcome // that were fitted, by name
 	Choices     []Outcome // of auto, among all families of an operation
 	Kept        []string  // models that stay as they are
+	// Fitted and Held are what auto's picks cost in products that were fitted to and that were held out.
+	Fitted, Held []Picks
 }
 
 // Refit fits the models that are asked for, beginning at start.
@@ -71,7 +73,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	for pass := range passes {
 		for i, name := range names {
 			ended := o.turn((passes-pass)*len(names) - i)
-			if ended != nil && ended() {
+			if ended != nil && ended() || share(o.Evaluations, pass) < 1 {
 				continue
 			}
 			p, err := fitted[name], error(nil)
@@ -81,7 +83,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 			if err != nil {
 				return nil, err
 			}
-			if p == nil || share(o.Evaluations, pass) < 1 {
+			if p == nil {
 				continue
 			}
 			p.stop = ended
@@ -147,6 +149,9 @@ func (r *Result) choose(s *Samples) error {
 		}
 		all, started := joined(groups, before)
 		_, refitted := joined(groups, after)
+		if o == kernels.GEMM {
+			r.Fitted, r.Held = picks(all, started, refitted, false), picks(all, started, refitted, true)
+		}
 		r.Choices = append(r.Choices, Outcome{
 			Name:   "auto, " + o.String(),
 			Fitted: Comparison{assess(all, started, nil, false), assess(all, refitted, nil, false)},
