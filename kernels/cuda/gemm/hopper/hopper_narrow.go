@@ -181,11 +181,13 @@ type smallMModel struct {
 	// Next is what it costs to go on to another tile of 64×128: its sums leave
 	// before the next products begin.
 	Next float64 `constant:"next" unit:"s"`
-	// A cut tile costs HandOver and the time in which one multiprocessor reads the
-	// parts at PartRate; Uneven times that where clusters hold
+	// A cut tile costs HandOver, the time in which one multiprocessor reads the
+	// parts at PartRate, and that in which L2 takes in the parts of all blocks, which come at
+	// about the same time, at AllParts; Uneven times that where clusters hold
 	// pieces of two tiles, and Behind times where whole tiles wait behind it.
 	HandOver float64 `constant:"hand_over" unit:"s"`
 	PartRate float64 `constant:"part_rate" unit:"B/s"`
+	AllParts float64 `constant:"all_parts" unit:"B/s"`
 	Uneven   float64 `constant:"uneven" unit:"1"`
 	Behind   float64 `constant:"behind" unit:"1"`
 }
@@ -229,7 +231,8 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 		m.AlongRows*float64(c.clusterRows-1) + m.AlongTokens*float64(c.clusterTokens-1) +
 		m.Next*float64(pieces-1)*float64(c.rows*c.tokens)/(64*128)
 	if c.streamed > 0 {
-		cut := m.HandOver + float64(planning.DivideUp(c.clusters, c.streamed)*c.rows*c.tokens)*4/m.PartRate
+		part := float64(c.rows*c.tokens) * 4
+		cut := m.HandOver + part*(float64(planning.DivideUp(c.clusters, c.streamed))/m.PartRate+float64(c.clusters*c.size())/m.AllParts)
 		switch {
 		case c.streamed < c.tiles:
 			cut *= m.Behind
