@@ -24,6 +24,14 @@ typedef struct {
 
 // ga_touch_some brings what is to be read into the second level, what is to be written into the first.
 static inline __attribute__((always_inline)) void ga_touch_some(ga_touch *t, const int write) {
+  if (t->end - t->at >= t->per) { // no end of a row in between
+    for (int i = 0; i < t->per; i += t->stride) {
+      if (write) __builtin_prefetch(t->at + i, 1, 3);
+      else __builtin_prefetch(t->at + i, 0, 2);
+    }
+    t->at += t->per;
+    return;
+  }
   for (int left = t->per; left > 0; left -= t->stride, t->at += t->stride) {
     if (t->at >= t->end) {
       if (t->rows == 0) {
@@ -78,7 +86,8 @@ typedef struct {
 // A store waits for the last dot product of its tile, 52 cycles, and four of them
 // one after the other fill the queues with 64 lines, behind which no dot product
 // starts. So each is issued in front of the next strip's first dot product of the
-// same tile: the products of the other three keep the unit busy.
+// same tile: the products of the other three keep the unit busy. A step's loads stand in
+// front of all of its products, so that they begin while the step before multiplies.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(const int int8, const int stream_a,
                                                                                const ga_column *w) {
   const char *a = w->a;
@@ -97,16 +106,16 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(c
     if (resume) TILE_LOAD(t, sums + (at), GA_SUMS_STRIDE);                              \
     else TILE_ZERO(t);                                                                  \
   } while (0)
-      GA_TURN(0, 0);
-      TILE_LOAD(6, b, GA_B_STRIDE);
       GA_LOAD_A(4, a);
-      GA_DOT(int8, 0, 4, 6);
-      GA_TURN(1, 16);
-      TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
-      GA_DOT(int8, 1, 4, 7);
-      GA_TURN(2, 512);
+      TILE_LOAD(6, b, GA_B_STRIDE);
       GA_LOAD_A(5, a + GA_TILE_BYTES);
+      TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
+      GA_TURN(0, 0);
+      GA_DOT(int8, 0, 4, 6);
+      GA_TURN(2, 512);
       GA_DOT(int8, 2, 5, 6);
+      GA_TURN(1, 16);
+      GA_DOT(int8, 1, 4, 7);
       GA_TURN(3, 528);
       GA_DOT(int8, 3, 5, 7);
 #undef GA_TURN
