@@ -218,7 +218,7 @@ func BenchmarkReach(b *testing.B) {
 
 	registers := map[kernels.DType]*kerneltest.Series{}
 	for _, want := range peakUnits(detect()) {
-		if want.dtype != kernels.BF16 && want.dtype != kernels.FP32 {
+		if want.dtype == kernels.FP16 {
 			continue
 		}
 		u := d.pool.settledUnit(want.units[len(want.units)-1])
@@ -229,10 +229,12 @@ func BenchmarkReach(b *testing.B) {
 	}
 	amx := product("amx", kernels.BF16, 1024, 4096, 4096, (*rotation).flops)
 	oneDNN := product("onednn", kernels.BF16, 1024, 4096, 4096, (*rotation).flops)
+	amxInt8 := product("amx", kernels.INT8, 1024, 4096, 4096, (*rotation).flops)
 	tiled := product("tiled", kernels.FP32, 1024, 4096, 4096, (*rotation).flops)
 	openBLAS := product("openblas", kernels.FP32, 1024, 4096, 4096, (*rotation).flops)
-	meet("amx/registers", amx, registers[kernels.BF16], 0.60)
-	meet("amx/onednn", amx, oneDNN, 1.5)
+	meet("amx/registers", amx, registers[kernels.BF16], 0.65)
+	meet("amx/onednn", amx, oneDNN, 2)
+	meet("amx_int8/registers", amxInt8, registers[kernels.INT8], 0.6)
 	meet("tiled/openblas", tiled, openBLAS, 0.9)
 	meet("tiled/registers", tiled, registers[kernels.FP32], 0)
 
