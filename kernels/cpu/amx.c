@@ -26,7 +26,7 @@
 // the second level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A
 // and 2 for B, and is prefetched meanwhile.
 ga_amx_tuning ga_amx_tuned = {
-    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .finish = 0,
+    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .kept = 2048, .finish = 0,
     .prefetch_stride = 64, .panels = 2, .ahead = 4096,
 };
 
@@ -275,6 +275,7 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
     }
   }
   release();
+  if (j->stream) GA_STREAM_FENCE();
 }
 
 // Activations of a block of rows take up to so much of the scratch, and so many panels, by which decoding
@@ -308,6 +309,7 @@ void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *tea
   job j = {.g = g, .path = g->plan, .rows = g->m, .cols = g->n, .b = ga_packed_b(g, tid, nthreads, team), .is_int8 = g->dtype == GA_INT8};
   j.panel_bytes = ga_panel_bytes(g->dtype, g->k);
   j.steps = j.panel_bytes / GA_STEP_BYTES;
+  j.stream = streams(g, j.path, nthreads);
   // The short ways need the packed A of all of K at once.
   int64_t room = ((int64_t)GA_SCRATCH_BYTES - 4 * GA_STEP_BYTES) / GA_TILE_BYTES;
   if (g->m <= GA_TILE_ROWS && j.steps <= room) few(&j, tid, nthreads, scratch);

@@ -50,6 +50,7 @@ func blockTunings() []amxTuning {
 		func(t *amxTuning) { t.spread = 0 },
 		func(t *amxTuning) { t.fetch_sums = 0 },
 		func(t *amxTuning) { t.fetch_sums, t.steps = 0, 8 },
+		func(t *amxTuning) { t.kept = 1 << 20 },
 		func(t *amxTuning) { t.finish = 1 },
 		func(t *amxTuning) { t.finish = 4 },
 		func(t *amxTuning) { t.finish = 8 },

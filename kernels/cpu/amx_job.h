@@ -27,7 +27,16 @@ typedef struct {
   int64_t steps;       // of K
   int64_t panel_bytes; // of B
   int is_int8;
+  int stream;          // C is written past the caches
 } job;
+
+// streams says whether C is written past the caches: where they could not keep it, reading
+// lines that are then written over costs more than writing them.
+static int streams(const ga_gemm *g, const ga_path *path, int nthreads) {
+  int64_t pitch = g->ldc * (g->dtype == GA_INT8 ? 4 : 2);
+  return path->stream != NULL && ((uintptr_t)g->c | (uintptr_t)pitch) % GA_LINE == 0 &&
+         g->m * pitch > (int64_t)nthreads * ga_amx_tuned.kept * 1024;
+}
 
 // pack_strip copies rows [row, row+rows) × steps [from, from+steps) of A into tiles:
 // each step `tiles` KiB, rows beyond C's and elements beyond K zero. A's own rows
@@ -115,7 +124,9 @@ static void store(const job *j, const float *sums, int64_t row, int64_t col, int
   }
   if (rows > g->m - row) rows = g->m - row;
   int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
-  j->path->store(sums, (int)rows, cols, NULL, (char *)g->c + (row * g->ldc + col) * size, g->ldc);
+  char *c = (char *)g->c + (row * g->ldc + col) * size;
+  if (j->stream && cols == GA_PANEL) j->path->stream(sums, (int)rows, c, g->ldc);
+  else j->path->store(sums, (int)rows, cols, NULL, c, g->ldc);
 }
 
 // touch_all brings rows of width bytes each, pitch apart, within over_steps steps, a line every stride bytes.

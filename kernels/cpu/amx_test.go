@@ -30,7 +30,7 @@ func openAMX(t testing.TB, threads int) (*Device, kernels.Gemm) {
 // block in every direction.
 var smallBlocks = []amxTuning{
 	{rows: 32, cols: 32, steps: 1, panels: 1},
-	{rows: 64, cols: 96, steps: 2, stream_a: 1, spread: 1, finish: 1, prefetch_stride: 128, panels: 2, ahead: 512},
+	{rows: 64, cols: 96, steps: 2, stream_a: 1, spread: 1, kept: 1 << 20, finish: 1, prefetch_stride: 128, panels: 2, ahead: 512},
 	{rows: 96, cols: 64, steps: 3, spread: 1, fetch_sums: 1, finish: 2, prefetch_stride: 64, panels: 3, ahead: 4096},
 }
 
@@ -198,6 +198,35 @@ func product(t testing.TB, d *Device, g kernels.Gemm, p kernels.Problem) []byte 
 		t.Fatal(err)
 	}
 	return out
+}
+
+// C has the same bits whether it is written past the caches or not: with rows that begin
+// with a cache line, edges on both sides, and nothing beyond C touched.
+func TestAMXWritesPastCaches(t *testing.T) {
+	d, g := openAMX(t, 2)
+	through := smallBlocks[1]
+	past := through
+	past.kept = 0
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.INT8} {
+		for _, n := range []int{32, 160, 192} {
+			p := kernels.Problem{Shape: kernels.Shape{M: 77, N: n, K: 300}, DType: dt, Threads: 2}
+			before := tuneAMX(through)
+			want := string(product(t, d, g, p))
+			tuneAMX(past)
+			got := string(product(t, d, g, p))
+			tuneAMX(before)
+			if got != want {
+				t.Errorf("%v %s: past the caches C has other bits", p.Shape, dt)
+			}
+			if err := func() error {
+				defer tuneAMX(tuneAMX(past))
+				p.LDC = n + 32
+				return kernels.CheckGemm(t.Context(), d, g, p, 9)
+			}(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 func TestAMXUnsupported(t *testing.T) {

@@ -39,7 +39,17 @@ typedef struct {
   ga_tile direct;
   // store rounds cols columns of acc to C. sums are the columns' sums of B.
   void (*store)(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc);
+  // stream is store for all columns, where rows of C begin with a cache line: past the
+  // caches, without reading what was there. GA_STREAM_FENCE comes after. NULL when there
+  // is none.
+  void (*stream)(const void *acc, int rows, void *c, int64_t ldc);
 } ga_path;
+
+#if defined(__x86_64__)
+#define GA_STREAM_FENCE() __builtin_ia32_sfence()
+#else
+#define GA_STREAM_FENCE() ((void)0)
+#endif
 
 // What the CPU has, beyond its architecture's baseline.
 enum { GA_ISA_AVX2 = 1, GA_ISA_AVX512 = 2, GA_ISA_VNNI = 4, GA_ISA_BF16 = 8 };

@@ -17,6 +17,6 @@ GA_TILE_AVX512(tile_uint8, __m512i, _mm512_load_si512, _mm512_store_si512, _mm51
 GA_PACK_A(pack_a_bf16, 8, 2, GA_LOAD_AS_IS)
 GA_PACK_A(pack_a_uint8, 16, 1, GA_LOAD_UINT8)
 
-const ga_path ga_avx512_bf16_path = {"avx512 14x32 vdpbf16ps", 14, 2, 1, pack_a_bf16, NULL, tile_bf16, tile_bf16, store_bf16};
-const ga_path ga_avx512_vnni_path = {"avx512 14x32 vpdpbusd", 14, 4, 1, pack_a_uint8, NULL, tile_uint8, tile_uint8, store_int32};
+const ga_path ga_avx512_bf16_path = {"avx512 14x32 vdpbf16ps", 14, 2, 1, pack_a_bf16, NULL, tile_bf16, tile_bf16, store_bf16, stream_bf16};
+const ga_path ga_avx512_vnni_path = {"avx512 14x32 vpdpbusd", 14, 4, 1, pack_a_uint8, NULL, tile_uint8, tile_uint8, store_int32, stream_int32};
 GA_TARGET_END

@@ -81,15 +81,26 @@ GA_INLINE __m256i ga_bf16_round(__m512 x) {
   return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan));
 }
 
+GA_INLINE __m512i ga_bf16_row(const float *s) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(ga_bf16_round(_mm512_load_ps(s))), ga_bf16_round(_mm512_load_ps(s + 16)), 1);
+}
+
 static __attribute__((unused)) void store_bf16(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc) {
   (void)sums;
   __mmask32 mask = (__mmask32)((1ull << cols) - 1);
-  for (int r = 0; r < rows; r++) {
-    const float *s = (const float *)acc + r * GA_PANEL;
-    __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(ga_bf16_round(_mm512_load_ps(s))),
-                                      ga_bf16_round(_mm512_load_ps(s + 16)), 1);
-    _mm512_mask_storeu_epi16((uint16_t *)c + r * ldc, mask, both);
-  }
+  for (int r = 0; r < rows; r++)
+    _mm512_mask_storeu_epi16((uint16_t *)c + r * ldc, mask, ga_bf16_row((const float *)acc + r * GA_PANEL));
+}
+
+static __attribute__((unused)) void stream_bf16(const void *acc, int rows, void *c, int64_t ldc) {
+  for (int r = 0; r < rows; r++)
+    _mm512_stream_si512((__m512i *)((uint16_t *)c + r * ldc), ga_bf16_row((const float *)acc + r * GA_PANEL));
+}
+
+static __attribute__((unused)) void stream_int32(const void *acc, int rows, void *c, int64_t ldc) {
+  for (int r = 0; r < rows; r++)
+    for (int h = 0; h < GA_PANEL; h += 16)
+      _mm512_stream_si512((__m512i *)((int32_t *)c + r * ldc + h), _mm512_load_si512((const int32_t *)acc + r * GA_PANEL + h));
 }
 
 static __attribute__((unused)) void store_int32(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc) {
