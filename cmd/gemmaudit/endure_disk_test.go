@@ -1,32 +1,36 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
-// diskVariable names the folder that a test process, in a mount namespace of its own, takes for its disk.
+// diskVariable names the folder in which a test process, in a mount namespace of its own, mounts its disks.
 const diskVariable = "GEMMAUDIT_TEST_DISK"
 
 // TestEndureFullDisk gives every command a disk that is full after so many pages, for every number of pages that is too
 // small or for mostTurns of them, then makes room and starts it again. So each write that needs a page fails in turn, of
-// whatever file. The disk is a file system in memory, seen by nobody else, for which the test needs to be root or to be
-// let have a user namespace.
+// whatever file. The disks are file systems in memory, seen by nobody else, for which the test needs to be root or to be
+// let have a user namespace. Each number of pages has a disk of its own, and as many are tried at a time as there are processors.
 func TestEndureFullDisk(t *testing.T) {
 	if !*endureDisk {
 		t.Skip("make endure runs it")
 	}
-	if dir := os.Getenv(diskVariable); dir != "" {
-		endureFullDisk(t, disk(dir))
+	if parent := os.Getenv(diskVariable); parent != "" {
+		endureFullDisk(t, parent)
 		return
 	}
 	c := exec.Command(os.Args[0], append(os.Args[1:], "-test.run", "^TestEndureFullDisk$")...)
@@ -52,21 +56,19 @@ type disk string
 // page is what files on it grow by.
 const page = 4096
 
-// mostTurns bounds the numbers of pages of a command. Those that sweep need a thousand and more, of which most go to
-// one sample like another.
-const mostTurns = 250
-
 // roomy is a size that no command fills.
 const roomy = 1 << 30
 
-func (d disk) mount() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts to this process: %w", err)
+// newDisk mounts a disk at a new folder below parent.
+func newDisk(parent string) (disk, error) {
+	dir, err := os.MkdirTemp(parent, "disk-")
+	if err != nil {
+		return "", err
 	}
-	if err := unix.Mount("endure", string(d), "tmpfs", 0, fmt.Sprintf("size=%d", roomy)); err != nil {
-		return fmt.Errorf("mount a file system in memory: %w", err)
+	if err := unix.Mount("endure", dir, "tmpfs", 0, fmt.Sprintf("size=%d", roomy)); err != nil {
+		return "", fmt.Errorf("mount a file system in memory: %w", err)
 	}
-	return nil
+	return disk(dir), nil
 }
 
 // resize leaves so many bytes of the disk.
@@ -75,6 +77,15 @@ func (d disk) resize(bytes int64) error {
 		return fmt.Errorf("size the disk to %d bytes: %w", bytes, err)
 	}
 	return nil
+}
+
+// remove takes the disk away with all that is on it. A process that is being started beside has a copy of this one's open
+// files until it is another program, and may hold the disk for that long.
+func (d disk) remove() error {
+	if err := unix.Unmount(string(d), unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("remove the disk: %w", err)
+	}
+	return os.Remove(string(d))
 }
 
 // leave has pages left beside what is used.
@@ -86,70 +97,198 @@ func (d disk) leave(pages int) error {
 	return d.resize(int64(s.Blocks-s.Bfree)*s.Bsize + int64(pages)*page)
 }
 
-// endureFullDisk goes through all commands in the process that has the disk.
-func endureFullDisk(t *testing.T, d disk) {
-	if err := d.mount(); err != nil {
-		t.Fatal(err)
+// mostTurns bounds the numbers of pages of a command. Those that sweep need a thousand and more, of which most go to
+// one sample like another.
+const mostTurns = 250
+
+// exactly is up to where the number of pages that is enough is found to the page; above it to a sixteenth.
+const exactly = 2 * mostTurns
+
+// filled is what is known of the numbers of pages of a command.
+type filled struct {
+	*ordeal
+	sync.Mutex
+	enough map[int]bool // those that were tried
+	took   time.Duration
+}
+
+// full is how many of them were not enough.
+func (f *filled) full() (n int) {
+	for _, enough := range f.enough {
+		if !enough {
+			n++
+		}
 	}
+	return n
+}
+
+// least is the smallest that was enough, 0 where none was found.
+func (f *filled) least() (pages int) {
+	for n, enough := range f.enough {
+		if enough && (pages == 0 || n < pages) {
+			pages = n
+		}
+	}
+	return pages
+}
+
+// unnoticed refuses a number that was said to be enough though a larger one was not: a write must have failed there that
+// nobody was told of.
+func (f *filled) unnoticed() error {
+	least := f.least()
+	for pages, enough := range f.enough {
+		if !enough && least > 0 && pages > least {
+			return fmt.Errorf("%s: %d pages are said to be enough, and %d are not", f.name, least, pages)
+		}
+	}
+	return nil
+}
+
+func (f *filled) String() string {
+	of := "an unknown number of moments"
+	switch least := f.least(); {
+	case least > exactly:
+		of = fmt.Sprintf("about %d moments", least)
+	case least > 0:
+		of = fmt.Sprintf("%d moments", least)
+	}
+	each := f.took.Seconds() / float64(max(1, len(f.enough)))
+	return fmt.Sprintf("%-8s the disk was full at %d of %s, %.2f s each", f.name, f.full(), of, each)
+}
+
+// endureFullDisk goes through all commands in the process that mounts its disks below parent.
+func endureFullDisk(t *testing.T, parent string) {
 	began := time.Now()
-	until := deadline(began)
 	seed := seedOfEndurance()
 	t.Logf("seed %d", seed)
-	e := newEndurance(t, t.TempDir())
-	checks := e.scratch // has room while the disk has none
-	var err error
-	if e.parent, err = os.MkdirTemp(string(d), "folders-"); err != nil {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatalf("keep mounts to this process: %v", err)
+	}
+	// What checks copy has room while a command has none.
+	checks, err := newDisk(parent)
+	if err != nil {
 		t.Fatal(err)
 	}
+	r := &relay{endurance: newEndurance(t, string(checks), 1), disks: parent, places: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	all := make([]*filled, len(ordeals))
 	for i, o := range ordeals {
-		// A part of the time for each, where there is not enough for all.
-		part := began.Add(until.Sub(began) * time.Duration(i+1) / time.Duration(len(ordeals)))
-		turns := 0
-		once := func(pages int) (enough bool) {
-			enough, err := e.fill(o, d, pages, checks)
-			if err != nil {
-				t.Fatalf("%s with %d pages left of the disk: %v\nagain: make endure KILLS=0 SIGNALS=0 SEED=%d", o.name, pages, err, seed)
-			}
-			if !enough {
-				turns++
-			}
-			return enough
+		all[i] = &filled{ordeal: o, enough: map[int]bool{}}
+	}
+	within, stop := context.WithDeadline(t.Context(), deadline(began))
+	defer stop()
+	err = r.goThrough(within, all, seed)
+	for _, f := range all {
+		t.Log(f)
+		if f.full() == 0 && err == nil {
+			t.Errorf("%s: the disk was never full", f.name)
 		}
-		most := 16
-		for !once(most) {
-			most *= 2
-		}
-		for _, pages := range rand.New(rand.NewPCG(seed, uint64(i))).Perm(most) {
-			if time.Now().After(part) || turns >= mostTurns {
-				break
+		err = errors.Join(err, f.unnoticed())
+	}
+	if err != nil {
+		t.Fatalf("%v\nagain: make endure KILLS=0 SIGNALS=0 SEED=%d", err, seed)
+	}
+}
+
+// relay has commands take turns, each on a disk of its own.
+type relay struct {
+	*endurance
+	disks  string        // the folder that they are mounted in
+	places chan struct{} // as many turns at a time
+}
+
+// goThrough finds out how many pages are enough for each command, then draws smaller numbers for all in turn, so that
+// where there is not enough time for all of them each command gets as many. Nothing is begun after ctx.
+func (r *relay) goThrough(ctx context.Context, all []*filled, seed uint64) error {
+	seekers, seeking := errgroup.WithContext(ctx)
+	for _, f := range all {
+		seekers.Go(func() error { return r.seek(seeking, f) })
+	}
+	if err := seekers.Wait(); err != nil {
+		return err
+	}
+	draws := make([][]int, len(all))
+	for i, f := range all {
+		left := mostTurns - f.full()
+		for _, pages := range rand.New(rand.NewPCG(seed, uint64(i))).Perm(f.least()) {
+			if _, tried := f.enough[pages]; !tried && len(draws[i]) < left {
+				draws[i] = append(draws[i], pages)
 			}
-			once(pages)
-		}
-		t.Logf("%-8s the disk was full at %d of %d moments", o.name, turns, most)
-		if turns == 0 {
-			t.Errorf("%s: the disk was never full", o.name)
 		}
 	}
+	drawers, drawing := errgroup.WithContext(ctx)
+	drawers.SetLimit(cap(r.places))
+	for k := range mostTurns {
+		for i, f := range all {
+			if k < len(draws[i]) && drawing.Err() == nil {
+				drawers.Go(func() error {
+					_, err := r.turn(f, draws[i][k])
+					return err
+				})
+			}
+		}
+	}
+	return drawers.Wait()
+}
+
+// seek closes in on the number of pages that is enough. It takes what is more than enough to be enough: a command does the
+// same until its disk is full.
+func (r *relay) seek(ctx context.Context, f *filled) error {
+	const first, share = 16, 16
+	low, high := 0, 0 // not enough, enough; 0 is not known yet
+	for high == 0 || high-low > 1 && (high <= exactly || high-low > high/share) {
+		pages := (low + high) / 2
+		if high == 0 {
+			pages = max(first, 2*low)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		enough, err := r.turn(f, pages)
+		if err != nil {
+			return err
+		}
+		if enough {
+			high = pages
+		} else {
+			low = pages
+		}
+	}
+	return nil
+}
+
+// turn starts a command with so many pages left.
+func (r *relay) turn(f *filled, pages int) (enough bool, err error) {
+	r.places <- struct{}{}
+	defer func() { <-r.places }()
+	began := time.Now()
+	d, err := newDisk(r.disks)
+	if err != nil {
+		return false, err
+	}
+	enough, err = r.fill(f.ordeal, d, pages)
+	if err := errors.Join(err, d.remove()); err != nil {
+		return false, fmt.Errorf("%s with %d pages left of the disk: %w", f.name, pages, err)
+	}
+	f.Lock()
+	defer f.Unlock()
+	f.enough[pages] = enough
+	f.took += time.Since(began)
+	return enough, nil
 }
 
 // fill runs a command with so many pages left, and says whether that was enough. If it was not, it wants an error that
 // tells why, everything whole, and the command to go on when there is room.
-func (e *endurance) fill(o *ordeal, d disk, pages int, checks string) (enough bool, err error) {
-	dir, err := e.prepare(o)
+func (e *endurance) fill(o *ordeal, d disk, pages int) (enough bool, err error) {
+	onDisk := *e
+	onDisk.parent, onDisk.scratch = string(d), string(d)
+	dir, err := onDisk.prepare(o)
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if err == nil {
-			err = os.RemoveAll(dir)
-		}
-	}()
 	if err := d.leave(pages); err != nil {
 		return false, err
 	}
-	e.scratch = string(d)
-	end, err := e.start(dir, o.first, blow{})
-	e.scratch = checks
+	end, err := onDisk.start(dir, o.first, blow{})
 	if grown := d.resize(roomy); err == nil {
 		err = grown
 	}
@@ -180,4 +319,15 @@ func (e *endurance) fill(o *ordeal, d disk, pages int, checks string) (enough bo
 		return false, fmt.Errorf("with room again: %w", err)
 	}
 	return false, e.finish(o, dir)
+}
+
+// TestUnnoticedFullDisk: a number that is enough though a larger one is not tells of a write that failed in silence.
+func TestUnnoticedFullDisk(t *testing.T) {
+	f := filled{ordeal: ordeals[0], enough: map[int]bool{3: false, 4: true, 5: true}}
+	if err := f.unnoticed(); err != nil || f.least() != 4 || f.full() != 1 {
+		t.Errorf("%v, %d are enough, %d are not: expected no error, 4 and 1", err, f.least(), f.full())
+	}
+	if f.enough[6] = false; f.unnoticed() == nil {
+		t.Error("5 pages are enough and 6 are not, and nothing was said")
+	}
 }
