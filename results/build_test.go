@@ -38,3 +38,32 @@ func TestBuildInterrupted(t *testing.T) {
 		})
 	}
 }
+
+// A process that was killed after the run had its name and before the draft had lost its own leaves two names of one file:
+// whoever goes on with the run removes the second, by whatever name the run is opened. Others read it and leave it.
+func TestSecondNameOfARunIsRemoved(t *testing.T) {
+	for _, opened := range []string{"run.db", "link.db"} {
+		r, _ := newRun(t, 64)
+		path := r.Path()
+		must(t, r.Close())
+		folder := filepath.Dir(path)
+		second := filepath.Join(folder, ".run.db.1767265396.part")
+		must(t, os.Link(path, second))
+		must(t, os.Symlink(filepath.Base(path), filepath.Join(folder, "link.db")))
+		reader, err := Open(filepath.Join(folder, opened))
+		must(t, err)
+		must(t, reader.Close())
+		if _, err := os.Lstat(second); err != nil {
+			t.Errorf("%s, opened for reading: %v", opened, err)
+		}
+		writer, err := OpenAppend(filepath.Join(folder, opened))
+		must(t, err)
+		must(t, writer.Close())
+		if _, err := os.Lstat(second); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s, opened to go on with: %v, expected the second name to be gone", opened, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}

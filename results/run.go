@@ -86,7 +86,12 @@ func OpenAppend(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openWriter(path, l)
+	r, err := openWriter(path, l)
+	if err == nil {
+		// Whoever was killed once the run had its name has left it that of the draft as well.
+		draft.RemoveAbandoned(r.file)
+	}
+	return r, err
 }
 
 // openWriter opens a run whose lock is held; the lock is released on an error.

@@ -4,7 +4,7 @@
 //
 // A process that is killed can't close its drafts. Each is therefore held under an
 // flock, which ends with the process however that ends; whoever makes the next
-// draft of the same target removes those that nobody holds. On a file system
+// draft of the same target, or goes on with what stands there, removes those that nobody holds. On a file system
 // without such locks nothing is removed.
 package draft
 
@@ -60,8 +60,8 @@ func Folder(target string) (*Draft, error) {
 
 // begin makes a draft that is held by this process.
 func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Draft, error) {
-	dir, prefix := filepath.Dir(target), "."+filepath.Base(target)+"."
-	removeAbandoned(dir, prefix)
+	RemoveAbandoned(target)
+	dir, prefix := beside(target)
 	for {
 		f, err := make(dir, prefix+"*"+ending)
 		if err != nil {
@@ -84,9 +84,15 @@ func (d *Draft) Close() error {
 	return errors.Join(os.RemoveAll(d.path), d.held.Close())
 }
 
-// removeAbandoned removes drafts that no process holds. What can't be removed
+// beside is where drafts of target lie, and what their names begin with.
+func beside(target string) (dir, prefix string) {
+	return filepath.Dir(target), "." + filepath.Base(target) + "."
+}
+
+// RemoveAbandoned removes the drafts of target that no process holds. What can't be removed
 // stays: it is in nobody's way.
-func removeAbandoned(dir, prefix string) {
+func RemoveAbandoned(target string) {
+	dir, prefix := beside(target)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // making the draft will say why
