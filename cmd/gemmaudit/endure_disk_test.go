@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ const page = 4096
 // roomy is a size that no command fills.
 const roomy = 1 << 30
 
-// newDisk mounts a disk at a new folder below parent.
+// newDisk mounts a disk at a new folder below parent. It is not empty, since a file system in memory takes the size 0 for no bound.
 func newDisk(parent string) (disk, error) {
 	dir, err := os.MkdirTemp(parent, "disk-")
 	if err != nil {
@@ -68,7 +69,7 @@ func newDisk(parent string) (disk, error) {
 	if err := unix.Mount("endure", dir, "tmpfs", 0, fmt.Sprintf("size=%d", roomy)); err != nil {
 		return "", fmt.Errorf("mount a file system in memory: %w", err)
 	}
-	return disk(dir), nil
+	return disk(dir), os.WriteFile(filepath.Join(dir, "ballast"), []byte{1}, 0o600)
 }
 
 // resize leaves so many bytes of the disk.
