@@ -126,6 +126,19 @@ func openLibrary(name string) (*library, error) {
 	return lib, nil
 }
 
+// kept is the memory of C that lives as long as the libraries that use it, whatever becomes of the devices that it was made for.
+var kept struct {
+	sync.Mutex
+	memory []unsafe.Pointer
+}
+
+// keep says that memory of C is never freed: whoever looks for leaks finds it here.
+func keep(memory unsafe.Pointer) {
+	kept.Lock()
+	defer kept.Unlock()
+	kept.memory = append(kept.memory, memory)
+}
+
 // symbol finds a function in the library or in what it depends on, nil if there
 // is none.
 func (l *library) symbol(name string) unsafe.Pointer {

@@ -63,6 +63,9 @@ func dnnAsk(fill func(*C.ga_dnn_request)) (unsafe.Pointer, error) {
 
 func dnnOpen(l *library) (dnnAPI, error) {
 	p, err := dnnAsk(func(r *C.ga_dnn_request) { r.what, r.handle = C.OPEN, l.handle })
+	if err == nil {
+		keep(p)
+	}
 	return dnnAPI{(*C.ga_dnn)(p)}, err
 }
 

@@ -57,6 +57,7 @@ func bindOpenBLAS(d *Device, l *library) (boundLibrary, error) {
 		return nil, errors.New("it was built with 64-bit integers: expected the usual 32-bit interface")
 	}
 	lib := (*C.ga_openblas)(C.calloc(1, C.sizeof_ga_openblas))
+	keep(unsafe.Pointer(lib))
 	*lib = C.ga_openblas{sgemm: sgemm, sbgemm: l.symbol("cblas_sbgemm"), set_num_threads: set}
 	return openblas{
 		dev: d, name: openblasName.kernel, lib: lib,
