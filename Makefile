@@ -63,7 +63,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible forget tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -87,8 +87,13 @@ TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
 endif
 
+# One compilation serves the program and its tests. Names of files begin at the module, so that no folder is in them; what a debugger
+# would read of Go is left out, as it is of C: a sixth of compilation. Traces and profiles name functions and lines without it.
+PLAIN    := -dwarf=false
+COMPILED := -trimpath -gcflags='all=$(PLAIN)'
+
 build: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) build $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
+	$(CUDA_ENV) $(GO) build $(TAGS) $(COMPILED) -ldflags '-w $(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
 	$(call resolved,bin/gemmaudit)
 
 # A program for each folder below kernels whose tests look for a GPU, to be started in it.
@@ -97,7 +102,7 @@ cuda-test: $(GPU_TESTS:%=bin/tests/%.test)
 
 bin/tests/%.test: $(TRAMPOLINES) FORCE
 	@mkdir -p $(@D)
-	$(CUDA_ENV) $(GO) test $(TAGS) -c -ldflags '$(LDFLAGS)' -o $@ ./kernels/$*
+	$(CUDA_ENV) $(GO) test $(TAGS) -c $(COMPILED) -ldflags '-w $(LDFLAGS)' -o $@ ./kernels/$*
 	$(call resolved,$@)
 
 FORCE:
@@ -142,16 +147,14 @@ run: build
 
 # One build serves all tests but those of the race detector and of AMX in software; the
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
-# for a test needs no symbols for a debugger, and no version, with which it would be
-# linked anew after each commit. Nor does Go code, a sixth of whose compilation it is. The Go compiler spends a tenth of its time on collecting garbage in a heap of the
-# usual size.
+# for a test needs no symbols, and no version, with which it would be linked anew after each
+# commit. The Go compiler spends a tenth of its time on collecting garbage in a heap of the usual size.
 test check vet: export GOGC := 200
-PLAIN := -dwarf=false
 TEST   = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
 ifdef GPU
-TEST_FLAGS := $(TAGS) -gcflags='all=$(PLAIN)' -ldflags '-s -w -extldflags=-Wl,-z,lazy'
+TEST_FLAGS := $(TAGS) $(COMPILED) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
 else
-TEST_FLAGS := -gcflags='all=$(PLAIN)' -ldflags '-s -w'
+TEST_FLAGS := $(COMPILED) -ldflags '-s -w'
 endif
 
 # SQLite is not ours to search for races: its code, most of what -race would compile anew,
@@ -185,7 +188,7 @@ test-race:
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
 
 test-amx:
-	$(subst -O2,-O1,$(TEST)) -gcflags='all=$(PLAIN)' -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
+	$(subst -O2,-O1,$(TEST)) $(COMPILED) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
 # The jobs of scripts/slurm on a cluster of this machine's own, where Slurm is installed.
 test-slurm:
@@ -216,9 +219,9 @@ check: vet formatted
 
 # Code without GPU support differs in these packages.
 vet: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) vet $(TAGS) -gcflags='all=$(PLAIN)' ./...
+	$(CUDA_ENV) $(GO) vet $(TAGS) $(COMPILED) ./...
 ifdef GPU
-	$(CUDA_ENV) $(GO) vet -gcflags='all=$(PLAIN)' ./kernels/cuda/... ./kernels/mistral ./cmd/...
+	$(CUDA_ENV) $(GO) vet $(COMPILED) ./kernels/cuda/... ./kernels/mistral ./cmd/...
 endif
 
 formatted:
@@ -308,17 +311,25 @@ verify-kernels: $(KERNEL_TOOLS)/ready
 older-ptx: $(KERNEL_TOOLS)/ready
 	$(KERNEL_TOOLS)/bin/python scripts/build_kernels.py --ptx --out bin/older
 
-# Two folders whose names differ in length; what the second builds is cached in it, so that nothing is the first's. The
-# program is built with GPU support, and without.
+# Two folders whose names differ in length. The second compiles all of this module anew: it has a copy of Go's cache without
+# what the first made of it. The program is built with GPU support, and without.
 reproducible:
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/longer" && \
+	@cache=$$($(GO) env GOCACHE) && dir=$$(mktemp -d -p "$$(dirname "$$cache")" reproducible.XXXXXX) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/longer" && \
 	git clone -q . "$$dir/a" && git clone -q . "$$dir/longer/b" && \
 	for support in GPU=$(GPU) GPU=; do \
 		$(MAKE) -C "$$dir/a" --no-print-directory -s build $$support && \
-		GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/longer/b" --no-print-directory -s build $$support && \
+		rm -rf "$$dir/cache" && cp -al "$$cache" "$$dir/cache" && export GOCACHE="$$dir/cache" && \
+		$(MAKE) -C "$$dir/longer/b" --no-print-directory -s forget $$support && \
+		$(MAKE) -C "$$dir/longer/b" --no-print-directory -s build $$support && export GOCACHE="$$cache" && \
 		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
 		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
 	done && echo 'two clones build the same program'
+
+# forget removes from Go's cache what it holds of this module's packages.
+forget: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) list $(TAGS) $(COMPILED) -deps -export -f '{{with .Module}}{{if .Main}}{{$$.Export}}{{end}}{{end}}' ./cmd/gemmaudit > bin/forgotten
+	@test -s bin/forgotten
+	xargs rm -- < bin/forgotten
 
 # Outputs of docs/tour.md: published is the same anywhere, cpu and cuda are of the machine that it runs on.
 TOUR ?= cpu
