@@ -63,7 +63,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible forget tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -315,21 +315,19 @@ older-ptx: $(KERNEL_TOOLS)/ready
 # what the first made of it. The program is built with GPU support, and without.
 reproducible:
 	@cache=$$($(GO) env GOCACHE) && dir=$$(mktemp -d -p "$$(dirname "$$cache")" reproducible.XXXXXX) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/longer" && \
-	git clone -q . "$$dir/a" && git clone -q . "$$dir/longer/b" && \
+	git clone -q . "$$dir/a" && git clone -q . "$$dir/longer/b" && b="$(MAKE) -C $$dir/longer/b --no-print-directory -s" && \
 	for support in GPU=$(GPU) GPU=; do \
-		$(MAKE) -C "$$dir/a" --no-print-directory -s build $$support && \
-		rm -rf "$$dir/cache" && cp -al "$$cache" "$$dir/cache" && export GOCACHE="$$dir/cache" && \
-		$(MAKE) -C "$$dir/longer/b" --no-print-directory -s forget $$support && \
-		$(MAKE) -C "$$dir/longer/b" --no-print-directory -s build $$support && export GOCACHE="$$cache" && \
-		cmp "$$dir/a/bin/gemmaudit" "$$dir/longer/b/bin/gemmaudit" && \
-		sha256sum < "$$dir/a/bin/gemmaudit" || exit 1; \
+		$(MAKE) -C "$$dir/a" --no-print-directory -s build $$support && mv "$$dir/a/bin/gemmaudit" "$$dir/$$support" || exit 1; \
+	done && \
+	cp -al "$$cache" "$$dir/cache" && export GOCACHE="$$dir/cache" && \
+	{ $$b compiled GPU=$(GPU) && $$b compiled GPU=; } > "$$dir/compiled" && xargs rm -f -- < "$$dir/compiled" && \
+	for support in GPU=$(GPU) GPU=; do \
+		$$b build $$support && cmp "$$dir/$$support" "$$dir/longer/b/bin/gemmaudit" && sha256sum < "$$dir/$$support" || exit 1; \
 	done && echo 'two clones build the same program'
 
-# forget removes from Go's cache what it holds of this module's packages.
-forget: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) list $(TAGS) $(COMPILED) -deps -export -f '{{with .Module}}{{if .Main}}{{$$.Export}}{{end}}{{end}}' ./cmd/gemmaudit > bin/forgotten
-	@test -s bin/forgotten
-	xargs rm -- < bin/forgotten
+# compiled lists the files of Go's cache that hold what was compiled of this module.
+compiled: $(TRAMPOLINES)
+	@$(CUDA_ENV) $(GO) list $(TAGS) $(COMPILED) -deps -export -f '{{with .Module}}{{if .Main}}{{$$.Export}}{{end}}{{end}}' ./cmd/gemmaudit
 
 # Outputs of docs/tour.md: published is the same anywhere, cpu and cuda are of the machine that it runs on.
 TOUR ?= cpu
