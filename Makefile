@@ -52,7 +52,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
 # go through one command, or one plan, after another.
 CONCURRENT   := ./results ./sweep ./cmd/...
-SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
+SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|calibrate|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
 SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
 # What goes on side by side elsewhere and in no script that is raced: checks that share their references, and weights that are read.
