@@ -1,12 +1,12 @@
 package health
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -179,6 +179,9 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// nameless is a marker of archives without a name.
+var nameless = regexp.MustCompile(`(?m)^-- --\r?$`)
+
 // FuzzCheck looks at machines whose files say anything.
 func FuzzCheck(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.txtar")
@@ -193,7 +196,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if bytes.Contains(text, []byte("-- --")) {
+		if nameless.Match(text) {
 			t.Skip("the reader of archives, which is no part of ours, fails on a marker without a name")
 		}
 		p := load(t, txtar.Parse(text))

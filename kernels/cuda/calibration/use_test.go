@@ -2,6 +2,7 @@ package calibration
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -84,6 +85,12 @@ func TestUse(t *testing.T) {
 
 // Constants that no card has are refused, however a file came by them.
 func TestPlausible(t *testing.T) {
+	on := own(t, 1)
+	like, err := Nearest(on.Capability, on.SMs, on.Bandwidth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := fmt.Sprintf("expected about %v as on %s", like.Models["common"].Constants["launch"].Value, like.Card)
 	for _, c := range []struct {
 		factor float64
 		want   string // empty for none
@@ -91,8 +98,8 @@ func TestPlausible(t *testing.T) {
 		{1, ""},
 		{0.02, ""},
 		{50, ""},
-		{101, "model common: launch is 0.000202, expected about "},
-		{0.009, "expected about "},
+		{101, "model common: launch is 0.000202, " + usual},
+		{0.009, usual},
 		{math.Inf(1), "expected a positive number"},
 		{math.NaN(), "expected a positive number"},
 		{-1, "expected a positive number"},

@@ -99,24 +99,5 @@ func WriteTimes(w io.Writer, times []Time) error {
 
 // Read reads a file and checks it; the error names the line.
 func Read(r io.Reader) (c Card, times []Time, err error) {
-	n, err := jsonlines.Read(r, 1<<20, func(line []byte) error {
-		if err := jsonlines.Decode(line, &c); err != nil {
-			return err
-		}
-		return c.validate()
-	}, func(line []byte) error {
-		var t Time
-		if err := jsonlines.Decode(line, &t); err != nil {
-			return err
-		}
-		times = append(times, t)
-		return t.validate()
-	})
-	switch {
-	case err != nil:
-		return c, nil, err
-	case len(times) == 0:
-		return c, nil, fmt.Errorf("%d lines, expected a card and at least one time", n)
-	}
-	return c, times, nil
+	return jsonlines.Read(r, 1<<20, "a card and at least one time", Card.validate, Time.validate)
 }

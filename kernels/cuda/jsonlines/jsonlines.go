@@ -9,25 +9,37 @@ import (
 	"io"
 )
 
-// Read gives the first line to head and each further one to item; no line may have more than most bytes. It returns
-// how many lines there are. An error names the line.
-func Read(r io.Reader, most int, head, item func(line []byte) error) (n int, err error) {
+// Read reads the first line as an H and each further one as a T, without fields that these lack, and has each checked
+// as it is read; no line may have more than most bytes. An error names the line. Without a T there is one that says
+// what was expected; the head is returned all the same.
+func Read[H, T any](r io.Reader, most int, expected string, checkHead func(H) error, check func(T) error) (head H, items []T, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, most)
-	for take := head; lines.Scan(); take = item {
+	n := 0
+	for lines.Scan() {
 		n++
-		if err := take(lines.Bytes()); err != nil {
-			return n, fmt.Errorf("line %d: %w", n, err)
+		if n == 1 {
+			err = read(lines.Bytes(), &head, checkHead)
+		} else {
+			var item T
+			err = read(lines.Bytes(), &item, check)
+			items = append(items, item)
+		}
+		if err != nil {
+			return head, nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return n, fmt.Errorf("line %d: %w", n+1, err)
+		return head, nil, fmt.Errorf("line %d: %w", n+1, err)
 	}
-	return n, nil
+	if len(items) == 0 {
+		return head, nil, fmt.Errorf("%d lines, expected %s", n, expected)
+	}
+	return head, items, nil
 }
 
-// Decode reads one object, without fields that to lacks.
-func Decode(line []byte, to any) error {
+// read reads one object and checks it.
+func read[T any](line []byte, to *T, check func(T) error) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
@@ -36,5 +48,5 @@ func Decode(line []byte, to any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("more than one object")
 	}
-	return nil
+	return check(*to)
 }

@@ -91,25 +91,10 @@ func Write(w io.Writer, h Header, rows []Row) error {
 
 // Read reads a file and checks it; the error names the line.
 func Read(r io.Reader) (h Header, rows []Row, err error) {
-	n, err := jsonlines.Read(r, 1<<22, func(line []byte) error {
-		err := jsonlines.Decode(line, &h)
-		if err == nil && h.Format != Format {
-			err = fmt.Errorf("format %d, expected %d", h.Format, Format)
+	return jsonlines.Read(r, 1<<22, "a header and at least one row", func(h Header) error {
+		if h.Format != Format {
+			return fmt.Errorf("format %d, expected %d", h.Format, Format)
 		}
-		return err
-	}, func(line []byte) error {
-		var row Row
-		if err := jsonlines.Decode(line, &row); err != nil {
-			return err
-		}
-		rows = append(rows, row)
-		return row.validate()
-	})
-	switch {
-	case err != nil:
-		return h, nil, err
-	case len(rows) == 0:
-		return h, nil, fmt.Errorf("%d lines, expected a header and at least one row", n)
-	}
-	return h, rows, nil
+		return nil
+	}, Row.validate)
 }
