@@ -71,7 +71,7 @@ func useConstants() {
 	report(err)
 	card.Card, card.Driver, card.Program, card.Date = d.Spec().Name, d.CardFacts("").Driver, "v1", "2026-11-23"
 	card.Capability, card.SMs, card.Bandwidth = a.CC, a.SMs, a.Bandwidth
-	for name, by := range map[string]float64{"shared_bytes": 0.2, "tile_cycles": 8, "overlap": 0.2, "cut": 0.1, "take": 0.1} {
+	for name, by := range map[string]float64{"shared_bytes": 0.2, "tile_cycles": 8, "port": 0.2, "cut": 0.1, "take": 0.1} {
 		q := card.Models["hopper"].Constants[name]
 		q.Value *= by
 		card.Models["hopper"].Constants[name] = q

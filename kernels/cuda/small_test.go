@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/hopper"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -18,6 +19,15 @@ import (
 // thread gets through. They have tails in every direction, rows that no vector access
 // may touch, more than one tile, and a K of several stages.
 func smallProblems(d kernels.DType) []kernels.Problem {
+	all := allSmallProblems(d)
+	if testing.Short() { // what remains for a tool that is slower by orders of magnitude
+		return all[:2]
+	}
+	return all
+}
+
+// allSmallProblems begins with the two that alone run under such a tool.
+func allSmallProblems(d kernels.DType) []kernels.Problem {
 	shaped := func(m, n, k int, change func(*kernels.Problem)) kernels.Problem {
 		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}
 		if change != nil {
@@ -29,16 +39,48 @@ func smallProblems(d kernels.DType) []kernels.Problem {
 		p.BLayout = kernels.Transposed
 		p.LDA, p.LDB, p.LDC = p.K+1, p.K+2, p.N+3
 	}
-	if testing.Short() { // what remains for a tool that is slower by orders of magnitude
-		return []kernels.Problem{shaped(67, 193, 259, loose), shaped(8, 136, 520, nil)}
-	}
 	return []kernels.Problem{
+		shaped(67, 193, 259, loose),
+		shaped(8, 136, 520, nil),
 		shaped(1, 72, 136, nil),
 		shaped(3, 65, 131, loose),
 		shaped(8, 264, 512, nil),
 		shaped(70, 200, 328, nil),
-		shaped(67, 193, 259, loose),
-		shaped(300, 320, 256, nil),
+		shaped(300, 320, 768/d.Size(), nil),
+		shaped(410, 200, 1536/d.Size(), nil),
+	}
+}
+
+// TestSmallIsWhole: what TestSmall runs has every tile for small M that a plan may choose, with K cut and without. It
+// needs no GPU.
+func TestSmallIsWhole(t *testing.T) {
+	family := hopper.Family{}
+	tiles := func(p kernels.Problem, to map[string]bool) {
+		q, err := p.Normalized()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range family.Candidates(cudatest.H200, gemm.NewProblem(q, 16, 16)) {
+			if strings.HasPrefix(plan.Label, "narrow") {
+				to[fmt.Sprint(plan.Tiling.Tile, " cut ", plan.Tiling.Split > 1)] = true
+			}
+		}
+	}
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8, kernels.TF32} {
+		run, possible := map[string]bool{}, map[string]bool{}
+		for _, p := range allSmallProblems(dt) {
+			tiles(p, run)
+		}
+		for m := 8; m <= 512; m += 8 {
+			for _, n := range []int{1024, 4096} {
+				tiles(kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: 4096}, DType: dt}, possible)
+			}
+		}
+		for tile := range possible {
+			if !run[tile] {
+				t.Errorf("%s: TestSmall never runs %s", dt, tile)
+			}
+		}
 	}
 }
 

@@ -91,9 +91,8 @@ func (c *Card) Decode(model string, to any) error {
 	}
 	v := reflect.ValueOf(to).Elem()
 	known := map[string]bool{}
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		name, unit := tag.Get("constant"), tag.Get("unit")
+	for _, f := range constantsOf(v.Type()) {
+		name, unit := f.Tag.Get("constant"), f.Tag.Get("unit")
 		q, ok := m.Constants[name]
 		switch {
 		case !ok:
@@ -103,7 +102,7 @@ func (c *Card) Decode(model string, to any) error {
 		case !(q.Value > 0) || math.IsInf(q.Value, 0):
 			return fmt.Errorf("calibration of %s: model %s: %s is %v, expected a positive number", c.Card, model, name, q.Value)
 		}
-		v.Field(i).SetFloat(q.Value)
+		v.FieldByIndex(f.Index).SetFloat(q.Value)
 		known[name] = true
 	}
 	for name := range m.Constants {
@@ -112,6 +111,11 @@ func (c *Card) Decode(model string, to any) error {
 		}
 	}
 	return nil
+}
+
+// constantsOf are the fields of a model's type, also those of structs that are embedded in it.
+func constantsOf(model reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(model), func(f reflect.StructField) bool { return f.Anonymous })
 }
 
 // Cards are the embedded ones, the reference first.

@@ -178,14 +178,14 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	var firstStep float64
 	lowest := math.Inf(1)
 	f.each(a, p, func(c hopperChoice, step float64) {
-		if this := c.least(a, step); this < lowest {
+		if this := c.least(a, p.DType, step); this < lowest {
 			first, firstStep, lowest = c, step, this
 		}
 	})
 	enough := first.seconds(a, p, firstStep)
 	seconds = math.Inf(1)
 	f.each(a, p, func(c hopperChoice, step float64) {
-		if c.least(a, step) > min(enough, seconds) {
+		if c.least(a, p.DType, step) > min(enough, seconds) {
 			return
 		}
 		if this := c.seconds(a, p, step); this < seconds {

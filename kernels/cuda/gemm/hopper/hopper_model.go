@@ -8,13 +8,36 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
+// typeClocks are the clocks under load of the other types, as parts of that of bf16: what products of a type draw of
+// power differs, and the power limit makes speed of what is left.
+type typeClocks struct {
+	FP16 float64 `constant:"clock_fp16" unit:"1"`
+	FP8  float64 `constant:"clock_fp8" unit:"1"`
+	INT8 float64 `constant:"clock_int8" unit:"1"`
+}
+
+func (t *typeClocks) of(d kernels.DType) float64 {
+	switch d {
+	case kernels.FP16:
+		return t.FP16
+	case kernels.FP8:
+		return t.FP8
+	case kernels.INT8:
+		return t.INT8
+	}
+	return 1
+}
+
 // wideModel is the constants of hopper.cu's times.
 type wideModel struct {
-	// Clock is what the power limit leaves of the highest clock, with normal data:
-	// 0.73 of a cool card, 0.64 after some seconds. Launches of one round run at
-	// Once times that: they rarely occupy all multiprocessors.
+	// Clock is what the power limit leaves of the highest clock, with normal data of bf16, where all
+	// multiprocessors multiply. Where some are idle it is the part of them that is not, to
+	// the power of -Idle, times that; launches of one round run at Once times that: they do
+	// less beside their products.
 	Clock float64 `constant:"clock" unit:"1"`
-	Once  float64 `constant:"once" unit:"1"`
+	typeClocks
+	Idle float64 `constant:"idle" unit:"1"`
+	Once float64 `constant:"once" unit:"1"`
 	// Memory's time and that of the tensor cores add up to the Both-norm. Memory, the part of
 	// the bandwidth, is as high as it is since weights are fetched while the launch before ends.
 	Memory float64 `constant:"memory" unit:"1"`
@@ -23,25 +46,26 @@ type wideModel struct {
 	// not have, in every step: TMA is slow to fill in zeros. That shows where all
 	// blocks are at the same depth of K: one round, no tile cut.
 	Absent float64 `constant:"absent" unit:"s"`
-	// SharedBytes is what wgmma reads of shared memory in a clock. Tensor cores and
-	// shared memory work side by side; Overlap is the p of their p-norm.
+	// SharedBytes is what wgmma reads of shared memory in a clock, and Port what a multiprocessor takes
+	// in of L2, also where another one of its cluster has fetched it. Both work beside the tensor cores.
 	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
-	Overlap     float64 `constant:"overlap" unit:"1"`
-	// TileCycles is what each piece of work costs beside its steps: the ring runs
-	// empty, C is in the way.
+	Port        float64 `constant:"port" unit:"B/cycle"`
+	// TileCycles is what each piece of work costs beside its steps, of a tile of 128×256: the
+	// ring runs empty, C is in the way. Area is the part of it that grows with the tile.
 	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
+	Area       float64 `constant:"area" unit:"1"`
 	// TurnCycles is what is left of that where consumers take turns, but for the last piece.
 	TurnCycles float64 `constant:"turn_cycles" unit:"cycles"`
 	// That tiles are cut costs Cut, and Take for each of the sums that make
 	// up a tile of 128×256: they go through L2.
 	Cut  float64 `constant:"cut" unit:"s"`
 	Take float64 `constant:"take" unit:"s"`
-	// Scattered is the rate at which operands come when blocks are at different
-	// depths of K, as those of cut tiles are, and L2 does not hold the operands.
+	// Scattered is the rate at which operands come where blocks are at different
+	// depths of K, as those of cut tiles are unless all are cut alike: L2 answers each of
+	// them apart, where blocks at one depth ask for the same at the same time.
 	Scattered float64 `constant:"scattered" unit:"B/s"`
 	// A cluster starts later. Where there is more than one round, blocks that share the
-	// wider operand draw 2.5 % less energy, of which the power limit makes speed; half of
-	// that is counted, since in short runs there is none.
+	// wider operand draw less energy, of which the power limit makes speed.
 	ClusterStart float64 `constant:"cluster_start" unit:"s"`
 	ClusterGain  float64 `constant:"cluster_gain" unit:"1"`
 	// Launch is a launch in a graph.
@@ -62,8 +86,11 @@ func (t hopperTile) stepCycles(m *wideModel) float64 {
 		blocks, width = blocks*hopperConsumers, width/hopperConsumers
 	}
 	read := float64(blocks*(64+width)*hopperStepBytes) / m.SharedBytes
-	return math.Pow(math.Pow(multiply, m.Overlap)+math.Pow(read, m.Overlap), 1./m.Overlap)
+	return max(multiply, read, float64((t.rows+t.cols)*hopperStepBytes)/m.Port)
 }
+
+// area is the tile's, where that of 128×256 is 1.
+func (t hopperTile) area() float64 { return float64(t.rows*t.cols) / (128 * 256) }
 
 // absent is how many rows of A the last tile, or pair of tiles along them, lacks.
 func (c hopperChoice) absent(p kernels.Problem) float64 {
@@ -77,37 +104,51 @@ func (c hopperChoice) absent(p kernels.Problem) float64 {
 	return float64(rows*tiles - p.M)
 }
 
+// fetched is the bytes that a cluster fetches for a step.
+func (c hopperChoice) fetched() int {
+	rows, cols := c.size()*c.rows, c.size()*c.cols
+	switch c.pair {
+	case stacked:
+		cols /= 2
+	case sideBySide:
+		rows /= 2
+	}
+	return (rows + cols) * hopperStepBytes
+}
+
 // cores is how long the cluster with the most to do keeps its tensor cores busy, at which
 // clock in hertz. share is how many steps it gets of the tiles that are cut; once says that all
 // work is one round of whole tiles.
-func (c hopperChoice) cores(a planning.Arch, m *wideModel, step float64) (t, clock, share float64, once bool) {
-	clock = a.ClockMHz * 1e6 * m.Clock
+func (c hopperChoice) cores(a planning.Arch, m *wideModel, d kernels.DType, step float64) (t, clock, share float64, once bool) {
+	clock = m.Clock * m.of(d)
 	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
 	once = c.split == 0 && rounds == 1
 	if once {
 		clock *= m.Once
 	}
+	if blocks := c.clusters * c.size(); blocks < a.SMs {
+		clock *= math.Pow(float64(blocks)/float64(a.SMs), -m.Idle)
+	}
+	clock = a.ClockMHz * 1e6 * min(clock, 1)
 	share = float64(c.split) * float64(c.steps) / float64(c.clusters)
 	// A stretch of cut tiles begins and ends inside of one.
 	pieces := float64(rounds)
 	if c.split > 0 {
 		pieces += share/float64(c.steps) + 1
 	}
-	ends := pieces * m.TileCycles
+	end := m.TileCycles * (1 - m.Area + m.Area*c.area())
+	ends := pieces * end
 	if c.turns {
-		ends = pieces*m.TurnCycles + m.TileCycles
-	}
-	if c.direct {
-		ends *= 2 // C of integers has twice the bytes
+		ends = pieces*m.TurnCycles + end
 	}
 	return ((float64(rounds)*float64(c.steps)+share)*step + ends) / clock, clock, share, once
 }
 
 // least is below seconds, for a fraction of what that takes: the tensor cores alone, with
 // all that a cluster may gain.
-func (c hopperChoice) least(a planning.Arch, step float64) float64 {
+func (c hopperChoice) least(a planning.Arch, d kernels.DType, step float64) float64 {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	t, _, _, _ := c.cores(a, m, step)
+	t, _, _, _ := c.cores(a, m, d, step)
 	return (t + m.Launch) * (1 - m.ClusterGain) * (1 - 1e-9) // what rounding may take
 }
 
@@ -115,7 +156,7 @@ func (c hopperChoice) least(a planning.Arch, step float64) float64 {
 // to do.
 func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	t, clock, share, once := c.cores(a, m, step)
+	t, clock, share, once := c.cores(a, m, p.DType, step)
 	if a.Bandwidth > 0 {
 		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 		if once {
@@ -126,12 +167,12 @@ func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) 
 	t += m.Launch
 	if c.split > 0 {
 		parts := math.Ceil(max(1, float64(c.steps)/share))
-		t += m.Cut + m.Take*parts*float64(c.rows*c.cols)/(128*256)
-		operands := float64(p.M+p.N) * float64(p.K) * float64(p.DType.Size())
-		missed := max(0, 1-float64(a.L2)/operands)
-		fetch := missed * share * float64(c.clusters*c.size()*(c.rows+c.cols)*hopperStepBytes) / m.Scattered
-		busy := share * step / clock
-		t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
+		t += m.Cut + m.Take*parts*c.area()
+		if tiles := c.rowTiles * c.colTiles; c.split < tiles || c.clusters%tiles != 0 {
+			busy := share * step / clock
+			fetch := share * float64(c.clusters*c.fetched()) / m.Scattered
+			t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy
+		}
 	}
 	if c.pair != single {
 		if c.pair == stacked && c.rowTiles*c.colTiles > c.clusters {
