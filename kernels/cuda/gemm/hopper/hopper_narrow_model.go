@@ -1,0 +1,152 @@
+package hopper
+
+import (
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+// smallMModel is the constants of the kernel's times.
+type smallMModel struct {
+	// Start is what a launch takes beside its work, when its predecessor lets it
+	// begin early.
+	Start float64 `constant:"start" unit:"s"`
+	// Memory is the part of the memory's bandwidth that is reached. What clusters of
+	// other tokens fetch of the same weights at the same time costs Again of that. Memory takes longer by Few
+	// times the part of the multiprocessors that has no tile, and by Even where all tiles are cut into the same
+	// parts: then all blocks read at the same distances.
+	Memory float64 `constant:"memory" unit:"1"`
+	Again  float64 `constant:"again" unit:"1"`
+	Few    float64 `constant:"few" unit:"1"`
+	Even   float64 `constant:"even" unit:"1"`
+	// Step is what producer and consumers take for a step.
+	Step float64 `constant:"step" unit:"cycles"`
+	// What blocks of a cluster share comes once from L2, but for tokens, which come in
+	// small boxes: Boxes of what sharing would save is lost. Port is what a multiprocessor takes
+	// in, shared or not.
+	Boxes float64 `constant:"boxes" unit:"1"`
+	Port  float64 `constant:"port" unit:"B/cycle"`
+	// Absent is how long the memory system takes for each token of a tile that A
+	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
+	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
+	// tiles of all tokens without a cluster; nor was it found in clusters of four.
+	Absent float64 `constant:"absent" unit:"s"`
+	// Clock is what the power limit leaves of the highest clock when all tensor cores
+	// are busy with bf16; where only a part of them is, that part to the power of -Idle times that.
+	// Reads is how many bytes of shared memory wgmma reads in a cycle.
+	Clock float64 `constant:"clock" unit:"1"`
+	typeClocks
+	Idle  float64 `constant:"idle" unit:"1"`
+	Reads float64 `constant:"reads" unit:"B/cycle"`
+	// The resources of a multiprocessor work side by side, Overlap is the p of the p-norm of their
+	// times, and so they do with memory, Both that of theirs.
+	Overlap float64 `constant:"overlap" unit:"1"`
+	Both    float64 `constant:"both" unit:"1"`
+	// Further blocks of a cluster along B's rows cost AlongRows times their number to
+	// the power of Further, those along tokens AlongTokens each.
+	AlongRows   float64 `constant:"along_rows" unit:"s"`
+	Further     float64 `constant:"further" unit:"1"`
+	AlongTokens float64 `constant:"along_tokens" unit:"s"`
+	// Next is what it costs to go on to another tile of 64×128: its sums leave
+	// before the next products begin. Leave is that of the last tile, of 128×256.
+	Next  float64 `constant:"next" unit:"s"`
+	Leave float64 `constant:"leave" unit:"s"`
+	// A cut tile costs HandOver, Part for each of its parts but one, the time in which one multiprocessor
+	// reads the parts at PartRate, and that in which L2 takes in the parts of all blocks, which come at
+	// about the same time, at AllParts; Uneven times that where clusters hold
+	// pieces of two tiles, and Behind times where whole tiles wait behind it.
+	HandOver float64 `constant:"hand_over" unit:"s"`
+	Part     float64 `constant:"part" unit:"s"`
+	PartRate float64 `constant:"part_rate" unit:"B/s"`
+	AllParts float64 `constant:"all_parts" unit:"B/s"`
+	Uneven   float64 `constant:"uneven" unit:"1"`
+	Behind   float64 `constant:"behind" unit:"1"`
+}
+
+var smallMModels = calibration.Of[smallMModel]("hopper_narrow")
+
+// seconds is what the model expects of one launch.
+func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+	m := smallMModels.For(a.CC, a.SMs, a.Bandwidth)
+	core := c.core(a, p.DType, m)
+	memory := c.memory(a, p, m)
+	pieces := planning.DivideUp(c.tiles-c.streamed, c.clusters) + planning.DivideUp(c.streamed, c.clusters)
+	size := float64(c.rows * c.tokens)
+	t := m.Start + math.Pow(math.Pow(core, m.Both)+math.Pow(memory, m.Both), 1/m.Both) +
+		m.AlongTokens*float64(c.clusterTokens-1) + m.Next*float64(pieces-1)*size/(64*128) + m.Leave*size/(128*256)
+	if c.clusterRows > 1 {
+		t += m.AlongRows * math.Pow(float64(c.clusterRows-1), m.Further)
+	}
+	if c.streamed > 0 {
+		parts := float64(planning.DivideUp(c.clusters, c.streamed))
+		cut := m.HandOver + m.Part*(parts-1) + 4*size*(parts/m.PartRate+float64(c.clusters*c.size())/m.AllParts)
+		switch {
+		case c.streamed < c.tiles:
+			cut *= m.Behind
+		case c.clusters%c.streamed != 0:
+			cut *= m.Uneven
+		}
+		t += cut
+	}
+	return t
+}
+
+// core is how long the busiest multiprocessor takes for its products, and for what they need out of L2.
+func (c smallMChoice) core(a planning.Arch, d kernels.DType, m *smallMModel) float64 {
+	clock := a.ClockMHz * 1e6
+	steps := float64(c.busiest())
+	stepBytes := float64(c.depth() * smallMBlockBytes)
+	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
+	fromL2 := planning.L2PerClock(a)
+	if c.clusters*c.size() <= a.SMs/2 {
+		fromL2 *= 2 // two multiprocessors share one way to it
+	}
+	underLoad := m.Clock * m.of(d)
+	if blocks := c.clusters * c.size(); blocks < a.SMs {
+		underLoad *= math.Pow(float64(blocks)/float64(a.SMs), -m.Idle)
+	}
+	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
+	// reads its 64 rows and the tokens.
+	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
+	sum := 0.
+	for _, cycles := range [4]float64{
+		multiply / min(underLoad, 1),
+		m.Step,
+		stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens) / fromL2,
+		stepBytes * float64(c.rows+c.tokens) / m.Port,
+	} {
+		sum += math.Pow(cycles, m.Overlap)
+	}
+	return steps * math.Pow(sum, 1/m.Overlap) / clock
+}
+
+// even says that every tile is cut into as many parts as any other.
+func (c smallMChoice) even() bool { return c.streamed == c.tiles && c.clusters%c.streamed == 0 }
+
+// idle is the part of the multiprocessors that has no tile: where none is cut, on average over the rounds.
+func (c smallMChoice) idle(a planning.Arch) float64 {
+	if c.streamed > 0 {
+		return max(0, 1-float64(c.clusters*c.size())/float64(a.SMs))
+	}
+	return 1 - float64(c.tiles*c.size())/float64(planning.DivideUp(c.tiles, c.clusters)*a.SMs)
+}
+
+// memory is how long the memory takes, 0 where its bandwidth is not known.
+func (c smallMChoice) memory(a planning.Arch, p kernels.Problem, m *smallMModel) float64 {
+	t := 0.
+	if a.Bandwidth > 0 {
+		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
+		t = (p.Shape.Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
+		t *= 1 + m.Few*c.idle(a)
+		if c.even() {
+			t *= 1 + m.Even
+		}
+	}
+	if shared := c.size()*c.tokenTiles > 1; shared && c.size() < 4 && c.streamed == 0 && c.tiles <= c.clusters {
+		absent := c.tokenTiles*c.tokens*c.clusterTokens - p.M
+		t += m.Absent * float64(absent) * float64(c.steps*c.depth())
+	}
+	return t
+}
