@@ -30,7 +30,9 @@ func NewInForce(from kept.Store, of kept.Key, a planning.Arch, tell func(version
 	calibration.Drop(a.CC, a.SMs, a.Bandwidth) // what a device that is closed used
 	c, err := from.Load(of)
 	if err == nil && c != nil {
-		err = f.use(c)
+		if err = f.use(c); err != nil {
+			err = fmt.Errorf("%s: %w", from.Path(of), err)
+		}
 	}
 	switch {
 	case err != nil:

@@ -90,4 +90,9 @@ func TestInForce(t *testing.T) {
 	}
 	_, k = open(key)
 	expect("a damaged file", k, false, path+": calibration: format 0, expected 1")
+	if err := os.WriteFile(path, []byte(strings.Replace(text, `"launch"`, `"lunch"`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, k = open(key)
+	expect("a file without a constant", k, false, path+": calibration of NVIDIA T4: model common: no constant launch")
 }

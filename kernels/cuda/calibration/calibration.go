@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 )
 
 // files are the cards that are calibrated.
@@ -76,6 +78,14 @@ func Parse(text []byte) (*Card, error) {
 		return nil, fmt.Errorf("calibration: format %d, expected %d", c.Format, Format)
 	case c.Card == "" || c.Capability <= 0 || c.SMs <= 0 || !(c.Bandwidth > 0) || c.Driver == "" || c.Date == "":
 		return nil, fmt.Errorf("calibration of %q: card, capability, sms, bandwidth, driver or date is missing", c.Card)
+	}
+	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
+		return nil, fmt.Errorf("calibration of %q: date %q, expected one like 2026-11-21", c.Card, c.Date)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Measured)) {
+		if q := c.Measured[name]; !(q.Value > 0) || math.IsInf(q.Value, 0) || q.Unit == "" {
+			return nil, fmt.Errorf("calibration of %q: measured: %s is %v in %q, expected a positive number with a unit", c.Card, name, q.Value, q.Unit)
+		}
 	}
 	return &c, nil
 }

@@ -123,7 +123,7 @@ func TestEncodeProperty(t *testing.T) {
 		}), 1, 5)
 		c := &Card{
 			Format: Format, Card: text.Draw(t, "card"), Capability: rapid.IntRange(1, 200).Draw(t, "capability"), SMs: rapid.IntRange(1, 500).Draw(t, "sms"),
-			Bandwidth: value.Draw(t, "bandwidth"), Driver: text.Draw(t, "driver"), Date: text.Draw(t, "date"),
+			Bandwidth: value.Draw(t, "bandwidth"), Driver: text.Draw(t, "driver"), Date: rapid.SampledFrom([]string{"2026-11-21", "1999-12-31"}).Draw(t, "date"),
 			Program: rapid.SampledFrom([]string{"", "v1"}).Draw(t, "program"), From: rapid.SampledFrom([]string{"", "A100"}).Draw(t, "from"),
 			Models: map[string]Model{},
 		}
@@ -141,7 +141,7 @@ func TestEncodeProperty(t *testing.T) {
 			t.Fatalf("read again: %s\nwritten: %s", again.Encode(), c.Encode())
 		}
 		other := again.Clone()
-		other.Date, other.Driver, other.Measured = "another", "another", nil
+		other.Date, other.Driver, other.Measured = "2001-01-01", "another", nil
 		if other.ID() != c.ID() {
 			t.Fatal("the id follows from more than the constants")
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
 )
@@ -15,8 +16,13 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the program; it returns its exit code: 2 for arguments that can't be, 1 for a file that can't be read.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) != 1 {
-		fmt.Fprintf(stderr, "table: %d files, expected one\nusage: table REACH.jsonl\n", len(args))
+	const usage = "usage: table REACH.jsonl\n\nPrints the table of a file of BenchmarkReach again.\n"
+	switch {
+	case len(args) == 1 && slices.Contains([]string{"-h", "--help"}, args[0]):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case len(args) != 1:
+		fmt.Fprintf(stderr, "table: %d files, expected one\n%s", len(args), usage)
 		return 2
 	}
 	f, err := os.Open(args[0])
