@@ -62,6 +62,9 @@ type Quantity struct {
 	Unit  string  `json:"unit"`
 }
 
+// positive says that the value is a positive number.
+func (q Quantity) positive() bool { return q.Value > 0 && !math.IsInf(q.Value, 0) }
+
 // Parse reads a file and checks it.
 func Parse(text []byte) (*Card, error) {
 	var c Card
@@ -83,7 +86,7 @@ func Parse(text []byte) (*Card, error) {
 		return nil, fmt.Errorf("calibration of %q: date %q, expected one like 2026-11-21", c.Card, c.Date)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Measured)) {
-		if q := c.Measured[name]; !(q.Value > 0) || math.IsInf(q.Value, 0) || q.Unit == "" {
+		if q := c.Measured[name]; !q.positive() || q.Unit == "" {
 			return nil, fmt.Errorf("calibration of %q: measured: %s is %v in %q, expected a positive number with a unit", c.Card, name, q.Value, q.Unit)
 		}
 	}
@@ -109,7 +112,7 @@ func (c *Card) Decode(model string, to any) error {
 			return fmt.Errorf("calibration of %s: model %s: no constant %s", c.Card, model, name)
 		case q.Unit != unit:
 			return fmt.Errorf("calibration of %s: model %s: %s in %q, expected %q", c.Card, model, name, q.Unit, unit)
-		case !(q.Value > 0) || math.IsInf(q.Value, 0):
+		case !q.positive():
 			return fmt.Errorf("calibration of %s: model %s: %s is %v, expected a positive number", c.Card, model, name, q.Value)
 		}
 		v.FieldByIndex(f.Index).SetFloat(q.Value)

@@ -8,35 +8,39 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// typeClocks are the clocks under load of the other types, as parts of that of bf16: what products of a type draw of
-// power differs, and the power limit makes speed of what is left.
-type typeClocks struct {
-	FP16 float64 `constant:"clock_fp16" unit:"1"`
-	FP8  float64 `constant:"clock_fp8" unit:"1"`
-	INT8 float64 `constant:"clock_int8" unit:"1"`
+// loadClock is the clock under load, by what multiplies.
+type loadClock struct {
+	// Clock is what the power limit leaves of the highest clock, with normal data of bf16, where all
+	// multiprocessors multiply. Those of other types are parts of it: what products of a type draw of power differs.
+	Clock float64 `constant:"clock" unit:"1"`
+	FP16  float64 `constant:"clock_fp16" unit:"1"`
+	FP8   float64 `constant:"clock_fp8" unit:"1"`
+	INT8  float64 `constant:"clock_int8" unit:"1"`
+	// Where multiprocessors are idle the clock is the part of them that is not, to the power of -Idle, times that.
+	Idle float64 `constant:"idle" unit:"1"`
 }
 
-func (t *typeClocks) of(d kernels.DType) float64 {
+// under is that clock as a part of the highest one, beyond which it may lie, where so many multiprocessors multiply.
+func (l *loadClock) under(a planning.Arch, d kernels.DType, blocks int) float64 {
+	clock := l.Clock
 	switch d {
 	case kernels.FP16:
-		return t.FP16
+		clock *= l.FP16
 	case kernels.FP8:
-		return t.FP8
+		clock *= l.FP8
 	case kernels.INT8:
-		return t.INT8
+		clock *= l.INT8
 	}
-	return 1
+	if blocks < a.SMs {
+		clock *= math.Pow(float64(blocks)/float64(a.SMs), -l.Idle)
+	}
+	return clock
 }
 
 // wideModel is the constants of hopper.cu's times.
 type wideModel struct {
-	// Clock is what the power limit leaves of the highest clock, with normal data of bf16, where all
-	// multiprocessors multiply. Where some are idle it is the part of them that is not, to
-	// the power of -Idle, times that; launches of one round run at Once times that: they do
-	// less beside their products.
-	Clock float64 `constant:"clock" unit:"1"`
-	typeClocks
-	Idle float64 `constant:"idle" unit:"1"`
+	// Launches of one round run at Once times the clock.
+	loadClock
 	Once float64 `constant:"once" unit:"1"`
 	// Memory's time and that of the tensor cores add up to the Both-norm. Memory, the part of
 	// the bandwidth, is as high as it is since weights are fetched while the launch before ends.
@@ -120,14 +124,11 @@ func (c hopperChoice) fetched() int {
 // clock in hertz. share is how many steps it gets of the tiles that are cut; once says that all
 // work is one round of whole tiles.
 func (c hopperChoice) cores(a planning.Arch, m *wideModel, d kernels.DType, step float64) (t, clock, share float64, once bool) {
-	clock = m.Clock * m.of(d)
+	clock = m.under(a, d, c.clusters*c.size())
 	rounds := planning.DivideUp(c.rowTiles*c.colTiles-c.split, c.clusters)
 	once = c.split == 0 && rounds == 1
 	if once {
 		clock *= m.Once
-	}
-	if blocks := c.clusters * c.size(); blocks < a.SMs {
-		clock *= math.Pow(float64(blocks)/float64(a.SMs), -m.Idle)
 	}
 	clock = a.ClockMHz * 1e6 * min(clock, 1)
 	share = float64(c.split) * float64(c.steps) / float64(c.clusters)

@@ -4,7 +4,7 @@
 // transpose, so that weights lie on the side of wgmma that comes in 64s and tokens on
 // the side that comes in 8s. Compute capability 9.0a.
 //
-// Tile: ROWS rows of weights (64 or 128) by TOKENS tokens (8 to 256) by 128 bytes
+// Tile: ROWS rows of weights (64, 128 or 192) by TOKENS tokens (8 to 256) by 128 bytes
 // of K, DEPTH of them a stage. With few tokens nothing but weights moves, ROWS·128
 // bytes for 2·ROWS·TOKENS·(128 ÷ size) operations: TOKENS operations a byte at 16 bit,
 // so memory decides until about 200 tokens, and what counts is bytes in flight. Rings of

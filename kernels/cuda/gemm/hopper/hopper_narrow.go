@@ -64,6 +64,9 @@ type smallMChoice struct {
 
 func (c smallMChoice) size() int { return c.clusterRows * c.clusterTokens }
 
+// blocks is how many are in the grid.
+func (c smallMChoice) blocks() int { return c.clusters * c.size() }
+
 // clustersThatFit is how many clusters run at a time, one block to a multiprocessor.
 // Clusters lie within a GPC, and GPCs have odd numbers of multiprocessors to spare: of
 // four blocks, 30 of 33 clusters run side by side on an H200.
@@ -200,7 +203,7 @@ func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
 	plan.Seconds += rows.Seconds(a)
 	plan.Scratch = rows.Copied
-	if blocks := int64(c.clusters * c.size()); c.streamed > 0 {
+	if blocks := int64(c.blocks()); c.streamed > 0 {
 		plan.Scratch += blocks * int64(c.rows*c.tokens) * 4
 		plan.Flags = blocks * int64(c.rows/64) * 4
 	}
@@ -217,7 +220,7 @@ func (c smallMChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide b
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
 		Shared: c.shared(c.stages), Overlap: true,
-		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: 32 * (c.warps() + 1)},
+		Grid: planning.Dim3{X: c.blocks()}, Block: planning.Dim3{X: 32 * (c.warps() + 1)},
 	}
 	if c.size() > 1 {
 		k.Cluster = planning.Dim3{X: c.size()}

@@ -33,12 +33,8 @@ type smallMModel struct {
 	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
 	// tiles of all tokens without a cluster; nor was it found in clusters of four.
 	Absent float64 `constant:"absent" unit:"s"`
-	// Clock is what the power limit leaves of the highest clock when all tensor cores
-	// are busy with bf16; where only a part of them is, that part to the power of -Idle times that.
 	// Reads is how many bytes of shared memory wgmma reads in a cycle.
-	Clock float64 `constant:"clock" unit:"1"`
-	typeClocks
-	Idle  float64 `constant:"idle" unit:"1"`
+	loadClock
 	Reads float64 `constant:"reads" unit:"B/cycle"`
 	// The resources of a multiprocessor work side by side, Overlap is the p of the p-norm of their
 	// times, and so they do with memory, Both that of theirs.
@@ -81,11 +77,11 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	}
 	if c.streamed > 0 {
 		parts := float64(planning.DivideUp(c.clusters, c.streamed))
-		cut := m.HandOver + m.Part*(parts-1) + 4*size*(parts/m.PartRate+float64(c.clusters*c.size())/m.AllParts)
+		cut := m.HandOver + m.Part*(parts-1) + 4*size*(parts/m.PartRate+float64(c.blocks())/m.AllParts)
 		switch {
 		case c.streamed < c.tiles:
 			cut *= m.Behind
-		case c.clusters%c.streamed != 0:
+		case !c.even():
 			cut *= m.Uneven
 		}
 		t += cut
@@ -100,19 +96,15 @@ func (c smallMChoice) core(a planning.Arch, d kernels.DType, m *smallMModel) flo
 	stepBytes := float64(c.depth() * smallMBlockBytes)
 	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
 	fromL2 := planning.L2PerClock(a)
-	if c.clusters*c.size() <= a.SMs/2 {
+	if c.blocks() <= a.SMs/2 {
 		fromL2 *= 2 // two multiprocessors share one way to it
-	}
-	underLoad := m.Clock * m.of(d)
-	if blocks := c.clusters * c.size(); blocks < a.SMs {
-		underLoad *= math.Pow(float64(blocks)/float64(a.SMs), -m.Idle)
 	}
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
 	// reads its 64 rows and the tokens.
 	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
 	sum := 0.
 	for _, cycles := range [4]float64{
-		multiply / min(underLoad, 1),
+		multiply / min(m.under(a, d, c.blocks()), 1),
 		m.Step,
 		stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens) / fromL2,
 		stepBytes * float64(c.rows+c.tokens) / m.Port,
@@ -128,7 +120,7 @@ func (c smallMChoice) even() bool { return c.streamed == c.tiles && c.clusters%c
 // idle is the part of the multiprocessors that has no tile: where none is cut, on average over the rounds.
 func (c smallMChoice) idle(a planning.Arch) float64 {
 	if c.streamed > 0 {
-		return max(0, 1-float64(c.clusters*c.size())/float64(a.SMs))
+		return 1 - float64(c.blocks())/float64(a.SMs)
 	}
 	return 1 - float64(c.tiles*c.size())/float64(planning.DivideUp(c.tiles, c.clusters)*a.SMs)
 }

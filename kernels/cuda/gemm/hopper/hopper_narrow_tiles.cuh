@@ -30,7 +30,7 @@
     K(__VA_ARGS__, 128, 224) \
     K(__VA_ARGS__, 128, 256)
 
-// Those between them, for types of 16 bits.
+// Those between them and beyond, for types of 16 bits.
 #define GA_SMALL_M_TILES_BETWEEN(K, ...) \
     K(__VA_ARGS__, 64, 40) \
     K(__VA_ARGS__, 64, 56) \

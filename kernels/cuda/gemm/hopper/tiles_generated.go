@@ -93,7 +93,7 @@ var smallMTiles = []smallMTile{
 	{rows: 128, tokens: 256},
 }
 
-// smallMTilesBetween is those between them, for types of 16 bits.
+// smallMTilesBetween is those between them and beyond, for types of 16 bits.
 var smallMTilesBetween = []smallMTile{
 	{rows: 64, tokens: 40},
 	{rows: 64, tokens: 56},

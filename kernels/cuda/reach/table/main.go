@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
 )
@@ -18,7 +17,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	const usage = "usage: table REACH.jsonl\n\nPrints the table of a file of BenchmarkReach again.\n"
 	switch {
-	case len(args) == 1 && slices.Contains([]string{"-h", "--help"}, args[0]):
+	case len(args) == 1 && (args[0] == "-h" || args[0] == "--help"):
 		fmt.Fprint(stdout, usage)
 		return 0
 	case len(args) != 1:

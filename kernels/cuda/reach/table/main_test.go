@@ -33,6 +33,7 @@ func TestRun(t *testing.T) {
 		{[]string{good}, 0, "reach bf16 named nk            1-16              1     2..2   1.000    1.000  >= 1.12 MISS", ""},
 		{[]string{bad}, 1, "", "bad.jsonl: line 1: format 0, expected 1\n"},
 		{[]string{filepath.Join(dir, "none")}, 1, "", "no such file"},
+		{[]string{"--help"}, 0, "usage: table REACH.jsonl\n", ""},
 		{nil, 2, "", "table: 0 files, expected one\n"},
 	} {
 		var stdout, stderr strings.Builder
