@@ -17,27 +17,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 // What BenchmarkCandidates is told: the file to write, after how many seconds no further
-// case begins, and the seed of what is drawn.
+// case begins, the seed of what is drawn, and a file of BenchmarkReach that has the cases.
 const (
 	candidatesEnv        = "GEMMAUDIT_CANDIDATES"
 	candidatesSecondsEnv = "GEMMAUDIT_CANDIDATES_SECONDS"
 	candidatesSeedEnv    = "GEMMAUDIT_CANDIDATES_SEED"
+	candidatesOfEnv      = "GEMMAUDIT_CANDIDATES_OF"
 )
 
 const (
 	// hopeless is the ratio to the fastest candidate of its family beyond which one that is
 	// expected to be so slow is not measured.
 	hopeless = 1.6
-	// Beside drawn cases, the fastest candidate of all families counts, and one of surpriseOf that
-	// are expected to be slower is measured, up to farBehind times.
-	farBehind, surpriseOf = 3, 8
+	// Where a seed thins them out, those within promising times the fastest candidate of all families are
+	// measured, and one of surpriseOf that are expected to be slower, up to farBehind times.
+	promising, farBehind, surpriseOf = 1.15, 2, 24
 )
 
 // worthwhile are the places of those of a family's candidates that are not hopeless.
@@ -53,8 +56,8 @@ func worthwhile(_ string, expected []float64) []int {
 }
 
 // thinned is what is measured of a case so that there is time for more cases: of each family
-// the fastest, all that are not hopeless beside the fastest of all families, and
-// some of those that are, which the case and the seed draw: models may be wrong.
+// the fastest, all that are promising beside the fastest of all families, and
+// some of those that are not, which the case and the seed draw: models may be wrong.
 func thinned(a planning.Arch, c candidates.Case, seed uint64) (timing.Which, error) {
 	best := math.Inf(1)
 	for _, family := range candidates.Families(c.Operation) {
@@ -74,7 +77,7 @@ func thinned(a planning.Arch, c candidates.Case, seed uint64) (timing.Which, err
 		var all []int
 		for i, seconds := range expected {
 			drawn := rng.IntN(surpriseOf) == 0
-			if seconds <= hopeless*best || seconds <= least || drawn && seconds <= farBehind*best {
+			if seconds <= promising*best || seconds <= least || drawn && seconds <= farBehind*best {
 				all = append(all, i)
 			}
 		}
@@ -93,6 +96,27 @@ type turns struct {
 	drawn  func() (candidates.Case, bool)
 	onGrid map[candidates.Case]bool
 	spent  [2]time.Duration // on cases of the grid, and on drawn ones
+}
+
+// fromReach gives the products of a file of BenchmarkReach, those first in which our kernels were behind most.
+func fromReach(name string) (*turns, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	_, rows, err := reach.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	t := &turns{onGrid: map[candidates.Case]bool{}}
+	for _, p := range reach.Hardest(rows) {
+		s := kernels.Product(p.DType, p.N, p.K)
+		s.Layout = kernels.Transposed
+		c := candidates.Case{Subject: s, M: p.M}
+		t.grid, t.onGrid[c] = append(t.grid, c), true
+	}
+	return t, nil
 }
 
 // newTurns returns a function that ends it, too.
@@ -127,6 +151,9 @@ func (t *turns) next() (c candidates.Case, spent *time.Duration, ok bool) {
 // constants of the card. A case's candidates are measured in interleaved rounds, as many as
 // -test.benchtime=5x says. Cases come in random order until GEMMAUDIT_CANDIDATES_SECONDS (300)
 // are over. A seed of 0, the default, draws none and thins out no candidates.
+//
+// GEMMAUDIT_CANDIDATES_OF names a file of BenchmarkReach: its products, those first in which ours took longest beside
+// their peer, come instead of the grid and of what is drawn.
 func BenchmarkCandidates(b *testing.B) {
 	name := os.Getenv(candidatesEnv)
 	if name == "" {
@@ -154,13 +181,18 @@ func BenchmarkCandidates(b *testing.B) {
 	if err := candidates.WriteCard(f, timing.Describe(d.Device, start.UTC().Format(time.DateOnly))); err != nil {
 		b.Fatal(err)
 	}
-	benchmarkCandidates(b, d.Device, f, seed, func() bool { return time.Since(start).Seconds() < budget })
-}
-
-func benchmarkCandidates(b *testing.B, d *driver.Device, w io.Writer, seed uint64, timeLeft func() bool) {
-	rng := rand.New(rand.NewPCG(cmp.Or(seed, gridSeed), 0))
 	cases, end := newTurns(seed)
 	defer end()
+	if of := os.Getenv(candidatesOfEnv); of != "" {
+		if cases, err = fromReach(of); err != nil {
+			b.Fatal(err)
+		}
+	}
+	benchmarkCandidates(b, d.Device, f, cases, seed, func() bool { return time.Since(start).Seconds() < budget })
+}
+
+func benchmarkCandidates(b *testing.B, d *driver.Device, w io.Writer, cases *turns, seed uint64, timeLeft func() bool) {
+	rng := rand.New(rand.NewPCG(cmp.Or(seed, gridSeed), 0))
 	count, measured := 0, map[bool]int{}
 	for timeLeft() {
 		c, spent, ok := cases.next()

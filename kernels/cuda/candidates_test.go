@@ -160,21 +160,21 @@ func TestThinned(t *testing.T) {
 			}
 			for i, e := range all {
 				measured := slices.Contains(which, i)
-				switch surprise := e.Seconds > 1.6*best && e.Seconds > least; {
+				switch surprise := e.Seconds > promising*best && e.Seconds > least; {
 				case !surprise && !measured:
 					t.Errorf("%v: %s is not measured", c, e.Label)
-				case surprise && measured && e.Seconds > 3*best:
+				case surprise && measured && e.Seconds > farBehind*best:
 					t.Errorf("%v: %s is measured, %g of the best", c, e.Label, e.Seconds/best)
 				case surprise && measured:
 					surprises++
-				case surprise && e.Seconds <= 3*best:
+				case surprise && e.Seconds <= farBehind*best:
 					left++
 				}
 			}
 		}
 	}
-	if share := float64(surprises) / float64(surprises+left); surprises < 20 || share < 0.08 || share > 0.18 {
-		t.Errorf("%d of %d slow ones are measured, expected one of 8", surprises, surprises+left)
+	if share := float64(surprises) / float64(surprises+left); surprises < 20 || math.Abs(share*surpriseOf-1) > 0.4 {
+		t.Errorf("%d of %d slow ones are measured, expected one of %d", surprises, surprises+left, surpriseOf)
 	}
 }
 

@@ -21,6 +21,8 @@ const (
 	// A series runs for settleSeconds, until the clock has settled, and then for sustainedSeconds.
 	settleSeconds    = 0.25
 	sustainedSeconds = 0.5
+	// A block of so many seconds keeps the GPU busy while the host prepares the next one.
+	sustainedBlock = 5e-3
 	// mostSustained is how often it may take that long until the counter of energy, which moves in steps of up to 100 ms,
 	// has moved twice.
 	mostSustained = 2
@@ -123,7 +125,11 @@ func (e *energySteps) millijoules() float64 {
 // sustain runs a series by itself and returns the microseconds, the clock and the energy of a launch.
 func sustain(d kernels.Device, s *reachSeries, settle, span float64) (us, mhz, mj float64, err error) {
 	f := &reachFlight{d: d.(kernels.Starter)}
-	s.samples = nil
+	one, err := s.seconds()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	s.samples, s.n = nil, max(1, int(sustainedBlock/one))
 	e := &energySteps{}
 	e.meter, _ = d.(kernels.EnergyMeter)
 	var settled, seconds, cycles float64

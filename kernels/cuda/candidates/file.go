@@ -66,6 +66,8 @@ type Time struct {
 	// Interval encloses the true median with a probability of 95 %, as far as there were
 	// rounds enough.
 	Interval [2]float64 `json:"interval"`
+	// MHz is the SM clock meanwhile, the median of the rounds, 0 where it is not known.
+	MHz float64 `json:"mhz,omitempty"`
 }
 
 func (t Time) validate() error {
@@ -76,6 +78,8 @@ func (t Time) validate() error {
 		return fmt.Errorf("%v seconds in %v, expected positive numbers", t.Seconds, t.Interval)
 	case t.Seconds < t.Interval[0] || t.Seconds > t.Interval[1]:
 		return fmt.Errorf("%v seconds are outside of %v", t.Seconds, t.Interval)
+	case !(t.MHz >= 0) || math.IsInf(t.MHz, 0):
+		return fmt.Errorf("%v MHz, expected a clock or 0", t.MHz)
 	}
 	return t.Validate()
 }

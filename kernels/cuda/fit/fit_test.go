@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	}))
 	out := filepath.Join(t.TempDir(), "h100.json")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "160", "--picks"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "320", "--picks"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	got := strings.ReplaceAll(stdout.String(), out, "h100.json")

@@ -17,6 +17,9 @@ import (
 // where the last pass left the others.
 const passes = 2
 
+// clockConstant is what models call the clock under load as a part of the highest one.
+const clockConstant = "clock"
+
 // digits is how many of a constant are kept.
 const digits = 4
 
@@ -63,13 +66,22 @@ type Result struct {
 	Fitted, Held []Picks
 }
 
-// Refit fits the models that are asked for, beginning at start.
+// Refit fits the models that are asked for, beginning at start. Where the clock was recorded with the times, what they
+// show of it is the models' clock under load, and nothing else changes that.
 func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	r := &Result{Start: start, Card: start.Clone()}
 	fitted := map[string]*problem{}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(start.Models)), func(name string) bool {
 		return len(o.Models) > 0 && !slices.Contains(o.Models, name)
 	})
+	if clock := s.clock(); clock > 0 {
+		for _, name := range names {
+			if q, ok := r.Card.Models[name].Constants[clockConstant]; ok {
+				q.Value = clock
+				r.Card.Models[name].Constants[clockConstant] = q
+			}
+		}
+	}
 	for pass := range passes {
 		for i, name := range names {
 			ended := o.turn((passes-pass)*len(names) - i)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
@@ -42,7 +43,38 @@ type group struct {
 	c      candidates.Case
 	family string
 	times  []measured
-	held   bool // out: not fitted to
+	clocks []float64 // in MHz, of those times of which it is known
+	held   bool      // out: not fitted to
+}
+
+// arch is a as it was while the group was measured: a case's candidates take turns, so that they share a clock.
+func (g *group) arch(a planning.Arch) planning.Arch {
+	a.LoadMHz = 0
+	if len(g.clocks) > 0 {
+		a.LoadMHz, _, _ = candidates.Median(g.clocks)
+	}
+	return a
+}
+
+// multiplies says that the tensor cores have more to do for a case than the memory.
+func (g *group) multiplies() bool { return g.c.Operation == kernels.GEMM && g.c.M >= tensorRows }
+
+// tensorRows is from how many rows on.
+const tensorRows = 1024
+
+// clock is the clock under load as a part of the highest one, 0 where it is not known.
+func (s *Samples) clock() float64 {
+	var all []float64
+	for _, g := range s.groups {
+		if mhz := g.arch(s.arch).LoadMHz; mhz > 0 && g.multiplies() {
+			all = append(all, mhz)
+		}
+	}
+	if len(all) == 0 || s.arch.ClockMHz <= 0 {
+		return 0
+	}
+	mhz, _, _ := candidates.Median(all)
+	return mhz / s.arch.ClockMHz
 }
 
 // Samples are all that was measured.
@@ -86,6 +118,9 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 			return nil, fmt.Errorf("%v: candidate %d of %s was measured twice", t.Case, t.Index, t.Family)
 		}
 		seen[g][t.Index] = true
+		if t.MHz > 0 {
+			g.clocks = append(g.clocks, t.MHz)
+		}
 		half := (t.Interval[1] - t.Interval[0]) / 2 / t.Seconds
 		g.times = append(g.times, measured{index: t.Index, log: math.Log(t.Seconds), weight: 1 / (1 + half*half/(scatter*scatter))})
 	}
@@ -163,7 +198,7 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	for w := range workers {
 		parts.Go(func() error {
 			for i := w; i < len(groups); i += workers {
-				plans, err := candidates.Expect(s.arch, groups[i].c, groups[i].family)
+				plans, err := candidates.Expect(groups[i].arch(s.arch), groups[i].c, groups[i].family)
 				if err != nil {
 					return err
 				}

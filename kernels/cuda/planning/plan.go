@@ -18,6 +18,16 @@ type Arch struct {
 	L2        int64   // bytes of L2
 	ClockMHz  float64 // the highest SM clock
 	Bandwidth float64 // of memory, bytes a second, as the data sheet has it
+	LoadMHz   float64 // the SM clock while times were taken, 0 where nothing was timed
+}
+
+// LoadClock is the clock under load in hertz: that of the times, where some were taken, else a part of the highest one,
+// beyond which it can't be.
+func (a Arch) LoadClock(part float64) float64 {
+	if a.LoadMHz > 0 {
+		return a.LoadMHz * 1e6
+	}
+	return min(part, 1) * a.ClockMHz * 1e6
 }
 
 // Dim3 is the extent of a grid, a block or a cluster; zero fields count as one.

@@ -80,6 +80,28 @@ func comparisons() []comparison {
 	}
 }
 
+// Hardest are the products that decide, those first in which ours take longest beside their peer.
+func Hardest(rows []Row) []Product {
+	all := timed(rows)
+	var hard []Cell
+	for _, c := range comparisons() {
+		if !c.decides {
+			continue
+		}
+		for _, x := range cells(all, c.ours, c.peers...) {
+			if slices.Contains(c.types, x.DType) {
+				hard = append(hard, x)
+			}
+		}
+	}
+	slices.SortStableFunc(hard, func(a, b Cell) int { return cmp.Compare(a.Common, b.Common) })
+	products := make([]Product, len(hard))
+	for i, c := range hard {
+		products[i] = c.Product
+	}
+	return products
+}
+
 // Lines judges all rows of a file.
 func Lines(h Header, rows []Row) []Line {
 	all := timed(rows)

@@ -37,6 +37,13 @@ type bound struct {
 	at, n    int
 }
 
+// turned are the launches, those first that were not in the block before.
+func (b *bound) turned() []kernels.Launch {
+	turned := slices.Concat(b.launches[b.at:], b.launches[:b.at])
+	b.at = (b.at + b.n) % len(b.launches)
+	return turned
+}
+
 // Bound is a case's memory and the plans of it, bound to it. Its plans have the places 0 to Len() - 1.
 type Bound struct {
 	*choosers
@@ -73,15 +80,14 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	samples := make([][]float64, s.Len())
-	for another() {
-		for _, i := range rng.Perm(s.Len()) {
-			seconds, err := s.Sample(ctx, i)
-			if err != nil {
-				return nil, fmt.Errorf("%v: %w", c, err)
-			}
-			samples[i] = append(samples[i], seconds)
+	samples, clocks := make([][]float64, s.Len()), make([][]float64, s.Len())
+	if err := s.rounds(ctx, rng, another, func(i int, span kernels.Span) {
+		samples[i] = append(samples[i], span.Seconds/float64(s.bound[i].n))
+		if span.ClockMHz > 0 {
+			clocks[i] = append(clocks[i], span.ClockMHz)
 		}
+	}); err != nil {
+		return nil, fmt.Errorf("%v: %w", c, err)
 	}
 	for i, of := range samples {
 		if len(of) == 0 {
@@ -89,9 +95,55 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 		}
 		t := s.Plan(i)
 		t.Seconds, t.Interval[0], t.Interval[1] = candidates.Median(of)
+		if len(clocks[i]) > 0 {
+			t.MHz, _, _ = candidates.Median(clocks[i])
+		}
 		times = append(times, t)
 	}
 	return times, nil
+}
+
+// rounds executes blocks of all plans and yields their spans. One block is started while another runs, so that the GPU
+// rests between them as little as under load, and has the clock of it.
+func (s *Bound) rounds(ctx context.Context, rng *rand.Rand, another func() bool, yield func(i int, span kernels.Span)) (err error) {
+	const most = 2 // in flight
+	var inFlight []func() error
+	land := func(left int) error {
+		for len(inFlight) > left {
+			wait := inFlight[0]
+			inFlight = inFlight[1:]
+			if err := wait(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	defer func() {
+		for len(inFlight) > 0 {
+			err = errors.Join(err, land(0))
+		}
+	}()
+	for another() {
+		for _, i := range rng.Perm(s.Len()) {
+			if err := land(most - 1); err != nil {
+				return err
+			}
+			b := &s.bound[i]
+			wait, err := s.Start(ctx, kernels.Block{Launches: b.turned(), N: b.n})
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
+			}
+			inFlight = append(inFlight, func() error {
+				span, err := wait()
+				if err != nil {
+					return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
+				}
+				yield(i, span)
+				return nil
+			})
+		}
+	}
+	return land(0)
 }
 
 // Describe says on which card times are taken, on a date.
@@ -179,9 +231,7 @@ func (s *Bound) bind(ctx context.Context) error {
 // Sample executes one block of the plan at a place and returns the seconds of a launch.
 func (s *Bound) Sample(ctx context.Context, i int) (float64, error) {
 	b := &s.bound[i]
-	turned := slices.Concat(b.launches[b.at:], b.launches[:b.at])
-	b.at = (b.at + b.n) % len(b.launches)
-	span, err := s.Execute(ctx, turned, b.n)
+	span, err := s.Execute(ctx, b.turned(), b.n)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
 	}

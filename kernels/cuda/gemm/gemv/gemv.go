@@ -78,15 +78,17 @@ func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
 
 // model is the constants of gemv.cu's times.
 type model struct {
+	// Clock is the part of the highest clock that is left under load.
+	Clock float64 `constant:"clock" unit:"1"`
 	// Start is what a launch takes beside its work.
-	Start float64 `constant:"start" unit:"s"`
+	Start float64 `constant:"start" unit:"cycles"`
 	// Latency is the time between two steps of a warp: how long a load takes, and the products of
 	// one row of A. Row is what each further row adds, Convert what fp8 does: mma.sync of these
 	// kernels takes it as fp16. With few bytes in flight that decides, else memory; Overlap is
 	// the p of the p-norm of both.
-	Latency float64 `constant:"latency" unit:"s"`
-	Row     float64 `constant:"row" unit:"s"`
-	Convert float64 `constant:"convert" unit:"s"`
+	Latency float64 `constant:"latency" unit:"cycles"`
+	Row     float64 `constant:"row" unit:"cycles"`
+	Convert float64 `constant:"convert" unit:"cycles"`
 	Overlap float64 `constant:"overlap" unit:"1"`
 	// Ahead is what a second step in flight is worth: much of the time a warp waits
 	// for its first.
@@ -95,7 +97,7 @@ type model struct {
 	// of a block's warps, or inside of it.
 	Partial float64 `constant:"partial" unit:"1"`
 	// Wave is what it takes to begin each further round of blocks.
-	Wave float64 `constant:"wave" unit:"s"`
+	Wave float64 `constant:"wave" unit:"cycles"`
 	// Issue is the part of the cycles in which CUDA cores multiply.
 	Issue float64 `constant:"issue" unit:"1"`
 }
@@ -107,10 +109,12 @@ var models = calibration.Of[model]("gemv")
 func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
+	clock := a.LoadClock(m.Clock)
 	latency := m.Latency + float64(p.M-1)*m.Row
 	if p.DType == kernels.FP8 {
 		latency += m.Convert
 	}
+	latency /= clock
 	inFlight := float64(c.warps * Rows * Step) // of a block
 	if c.ahead == 2 {
 		inFlight *= m.Ahead
@@ -135,7 +139,7 @@ func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	if p.DType == kernels.FP32 {
 		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
 	}
-	return m.Start + t + float64(planning.DivideUp(blocks, slots)-1)*m.Wave
+	return t + (m.Start+float64(planning.DivideUp(blocks, slots)-1)*m.Wave)/clock
 }
 
 // tiling is how a product is divided: a block's warps share its rows of B along K, and add

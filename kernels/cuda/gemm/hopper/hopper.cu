@@ -3,7 +3,7 @@
 // hopper: C = A·Bᵀ by TMA and wgmma, for compute capability 9.0 and large M.
 //
 // Tile      BM × BN of C a block, 128 bytes of K a step. wgmma's rows come in 64s and its
-//           columns in 8s: BM is 128, 192 or 256, BN anything to 256, in as many sizes as
+//           columns in 8s: BM is 128, 192, 256 or 384, BN anything to 352, in as many sizes as
 //           it takes for some tile to divide most matrices into whole rounds of all SMs.
 //           Which side lies on the rows is a choice too: kernels whose name ends in t
 //           compute the transpose, weights on the rows (N is a multiple of 128 in most
@@ -11,8 +11,8 @@
 //           128×256 does 85 multiply-adds an element fetched, 128 where a cluster of two
 //           fetches what both need only once; 128×96, for small matrices, does 55.
 // Threads   3 warpgroups. 0: one thread feeds the ring by TMA, with few registers. 1 and
-//           2: half of the tile each, its rows or, where they are 192, its columns; sums
-//           in registers. Or, in kernels whose name ends in _turns, a tile each.
+//           2: half of the tile each, its rows or, where they are 192 or columns more than 256, its columns;
+//           sums in registers. Or, in kernels whose name ends in _turns, a tile each.
 // Shared    STAGES × (A: BM rows of 128 bytes, then B: BN rows), 128-byte swizzle; then
 //           two boxes of 16 rows × 128 bytes for each of eight warps, through which C
 //           leaves (with one, TMA is waited for at every turn, which costs 2 %); then the
@@ -47,6 +47,7 @@ namespace {
 
 constexpr int THREADS = GROUP * (CONSUMERS + 1);
 constexpr int SHARED_MAX = 227 * 1024;
+constexpr int MOST_BOX_ROWS = 256; // of TMA
 constexpr int LEAD_BARRIER = 1;
 constexpr int TURN_BARRIER = 4; // and 5: one for each consumer
 
@@ -71,9 +72,10 @@ struct Stage {
 template <Operand T, class Out, int BM, int BN, bool TRANSPOSED, bool TURNS>
 struct Hopper {
     using Acc = typename Sum<T>::type;
-    // Consumers that share a tile lie below each other or, where rows don't divide, side by side.
+    // Consumers that share a tile lie below each other or, where rows don't divide or columns are
+    // more than wgmma has, side by side.
     static constexpr int SHARES = TURNS ? 1 : CONSUMERS;
-    static constexpr bool BESIDE = BM % (64 * SHARES) != 0;
+    static constexpr bool BESIDE = BM % (64 * SHARES) != 0 || BN > 256;
     static constexpr int MMAS = BESIDE ? BM / 64 : BM / (64 * SHARES); // wgmma rows of 64 a consumer
     static constexpr int WIDTH = BESIDE ? BN / SHARES : BN;            // and columns
     static constexpr bool MANY = MMAS * WIDTH / 2 > 128;               // sums a thread
@@ -90,7 +92,7 @@ struct Hopper {
     static constexpr int STAGES = FIT < 6 ? FIT : 6;
     static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
     static constexpr int BARRIERS_AT = BOXES_AT + BOXES_BYTES;
-    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && WIDTH >= (TRANSPOSED ? BOX_ROWS : Held::BOX_COLS) && STAGES >= 4, "tile");
+    static_assert(BM % 64 == 0 && WIDTH % 8 == 0 && WIDTH >= (TRANSPOSED ? BOX_ROWS : Held::BOX_COLS) && STAGES >= 3, "tile");
     static_assert(!TRANSPOSED || sizeof(typename Out::type) == 2, "only matrices of 16-bit elements can be stored transposed");
 
     static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
@@ -141,17 +143,17 @@ struct Hopper {
             }
         }
         // x is the first element of K; row and col are where this block's part begins.
-        __device__ __forceinline__ void loadA(int x, int row) {
-            if (halfA)
-                loadBoxMulticast(to + partA, &p.a, x, row, bar, 3);
-            else
-                loadBox(to + partA, &p.a, x, row, bar);
-        }
-        __device__ __forceinline__ void loadB(int x, int col) {
-            if (halfB)
-                loadBoxMulticast(to + partB, &p.b, x, col, bar, 3);
-            else
-                loadBox(to + partB, &p.b, x, col, bar);
+        __device__ __forceinline__ void loadA(int x, int row) { load<BM>(&p.a, halfA, to + partA, x, row); }
+        __device__ __forceinline__ void loadB(int x, int col) { load<BN>(&p.b, halfB, to + partB, x, col); }
+        // A box is half of the operand's rows where the blocks of a cluster share them, and where they are too many for one.
+        template <int ROWS>
+        __device__ __forceinline__ void load(const TensorMap *map, bool half, uint32_t at, int x, int row) {
+            if (half) {
+                loadBoxMulticast(at, map, x, row, bar, 3);
+                return;
+            }
+            loadBox(at, map, x, row, bar);
+            if constexpr (ROWS > MOST_BOX_ROWS) loadBox(at + ROWS / 2 * STEP_BYTES, map, x, row + ROWS / 2, bar);
         }
         __device__ __forceinline__ void start(int tile, int rank, int size, int &row, int &col) {
             origin(p, tile, rank, size, row, col);
@@ -365,12 +367,16 @@ struct Hopper {
 GA_HOPPER_TILES_BY_16(GA_HOPPER_T, bf16, BF16, BfloatOut)
 GA_HOPPER_TILES_TALL(GA_HOPPER_T, bf16, BF16, BfloatOut)
 GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_LARGE(GA_HOPPER_T, bf16, BF16, BfloatOut)
 GA_HOPPER_TILES_COARSE(GA_HOPPER, bf16, BF16, BfloatOut)
+GA_HOPPER_TILES_COARSE_BETWEEN(GA_HOPPER, bf16, BF16, BfloatOut)
 GA_HOPPER_TILES_TURNS(GA_HOPPER_TURNS_T, bf16, BF16, BfloatOut)
 GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp16, FP16, HalfOut)
 GA_HOPPER_TILES_TALL(GA_HOPPER_T, fp16, FP16, HalfOut)
 GA_HOPPER_TILES_BETWEEN(GA_HOPPER_T, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_LARGE(GA_HOPPER_T, fp16, FP16, HalfOut)
 GA_HOPPER_TILES_COARSE(GA_HOPPER, fp16, FP16, HalfOut)
+GA_HOPPER_TILES_COARSE_BETWEEN(GA_HOPPER, fp16, FP16, HalfOut)
 GA_HOPPER_TILES_TURNS(GA_HOPPER_TURNS_T, fp16, FP16, HalfOut)
 GA_HOPPER_TILES_BY_16(GA_HOPPER_T, fp8, E4M3, BfloatOut)
 GA_HOPPER_TILES_TALL(GA_HOPPER_T, fp8, E4M3, BfloatOut)

@@ -48,7 +48,7 @@ type hopperTile struct {
 
 // The tiles by type: of 16 bits, of fp8, of tf32 and of integers.
 var (
-	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween), hopperTilesCoarse,
+	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween, hopperTilesLarge), hopperTilesCoarse, hopperTilesCoarseBetween,
 		inTurns(lieAlong(true, hopperTilesTurns)))
 	hopperFP8      = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall), hopperTilesCoarse, inTurns(lieAlong(true, hopperTilesTurns)))
 	hopperWords    = lieAlong(false, hopperTilesBy16, hopperTilesWords)
@@ -96,8 +96,10 @@ func hopperTiles(d kernels.DType) []hopperTile {
 }
 
 // dividesColumns says that the consumers divide the tile's columns, since its rows, in 64s, are
-// an odd number.
-func (t hopperTile) dividesColumns() bool { return !t.turns && t.rows%(64*hopperConsumers) != 0 }
+// an odd number, or its columns more than wgmma has.
+func (t hopperTile) dividesColumns() bool {
+	return !t.turns && (t.rows%(64*hopperConsumers) != 0 || t.cols > 256)
+}
 
 // What hopper.cu fixes.
 const (
@@ -105,7 +107,9 @@ const (
 	hopperThreads   = 384
 	hopperConsumers = 2
 	hopperBoxRows   = 16 // of the boxes through which C leaves, two a warp
-	hopperBoxes     = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
+
+	hopperMostBoxRows = 256 // of an operand, by TMA
+	hopperBoxes       = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
 )
 
 // boxes is the bytes through which C leaves.
@@ -178,14 +182,14 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	var firstStep float64
 	lowest := math.Inf(1)
 	f.each(a, p, func(c hopperChoice, step float64) {
-		if this := c.least(a, p.DType, step); this < lowest {
+		if this := c.least(a, step); this < lowest {
 			first, firstStep, lowest = c, step, this
 		}
 	})
 	enough := first.seconds(a, p, firstStep)
 	seconds = math.Inf(1)
 	f.each(a, p, func(c hopperChoice, step float64) {
-		if c.least(a, p.DType, step) > min(enough, seconds) {
+		if c.least(a, step) > min(enough, seconds) {
 			return
 		}
 		if this := c.seconds(a, p, step); this < seconds {
@@ -200,7 +204,7 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, step float64)) {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	for _, t := range hopperTiles(p.DType) {
-		step := t.stepCycles(m)
+		step := t.stepCycles(a, m)
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
 			if pair != single && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
@@ -337,6 +341,14 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	return plan
 }
 
+// boxRows is how many of an operand's rows TMA fetches at a time.
+func boxRows(rows int) int {
+	if rows > hopperMostBoxRows {
+		return rows / 2
+	}
+	return rows
+}
+
 // call launches hopper.cu. tma says whether it may store C.
 func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bool) planning.Call {
 	k := planning.Call{
@@ -352,15 +364,15 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	if c.transposed {
 		onRows, onCols = onCols, onRows
 	}
-	// Of what both blocks of a cluster need, each fetches half.
-	onRows.BoxRows, onCols.BoxRows = c.rows, c.cols
+	// Of what both blocks of a cluster need, each fetches half. What is too much for a box comes in two.
+	onRows.BoxRows, onCols.BoxRows = boxRows(c.rows), boxRows(c.cols)
 	stackedBlocks := 0
 	switch c.pair {
 	case stacked:
-		onCols.BoxRows /= 2
+		onCols.BoxRows = c.cols / 2
 		stackedBlocks = 1
 	case sideBySide:
-		onRows.BoxRows /= 2
+		onRows.BoxRows = c.rows / 2
 	}
 	k.Args.TensorMap(onRows).TensorMap(onCols)
 	aligned := 0

@@ -10,9 +10,12 @@ import (
 
 // smallMModel is the constants of the kernel's times.
 type smallMModel struct {
+	// Clock is what the power limit leaves of the highest clock while multiprocessors multiply normal data. What
+	// they do by instructions takes cycles of that; L2, and what comes of it, those of the highest clock.
+	Clock float64 `constant:"clock" unit:"1"`
 	// Start is what a launch takes beside its work, when its predecessor lets it
 	// begin early.
-	Start float64 `constant:"start" unit:"s"`
+	Start float64 `constant:"start" unit:"cycles"`
 	// Memory is the part of the memory's bandwidth that is reached. What clusters of
 	// other tokens fetch of the same weights at the same time costs Again of that. Memory takes longer by Few
 	// times the part of the multiprocessors that has no tile, and by Even where all tiles are cut into the same
@@ -21,20 +24,20 @@ type smallMModel struct {
 	Again  float64 `constant:"again" unit:"1"`
 	Few    float64 `constant:"few" unit:"1"`
 	Even   float64 `constant:"even" unit:"1"`
-	// Step is what producer and consumers take for a step.
+	// Step is what producer and consumers take for a step, in cycles of the highest clock.
 	Step float64 `constant:"step" unit:"cycles"`
 	// What blocks of a cluster share comes once from L2, but for tokens, which come in
-	// small boxes: Boxes of what sharing would save is lost. Port is what a multiprocessor takes
-	// in, shared or not.
-	Boxes float64 `constant:"boxes" unit:"1"`
-	Port  float64 `constant:"port" unit:"B/cycle"`
+	// small boxes: Boxes of what sharing would save is lost, BoxesOfTwo where two blocks share them and nothing
+	// else: there it may be more than all. Port is what a multiprocessor takes in, shared or not.
+	Boxes      float64 `constant:"boxes" unit:"1"`
+	BoxesOfTwo float64 `constant:"boxes_of_two" unit:"1"`
+	Port       float64 `constant:"port" unit:"B/cycle"`
 	// Absent is how long the memory system takes for each token of a tile that A
 	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
 	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
 	// tiles of all tokens without a cluster; nor was it found in clusters of four.
 	Absent float64 `constant:"absent" unit:"s"`
 	// Reads is how many bytes of shared memory wgmma reads in a cycle.
-	loadClock
 	Reads float64 `constant:"reads" unit:"B/cycle"`
 	// The resources of a multiprocessor work side by side, Overlap is the p of the p-norm of their
 	// times, and so they do with memory, Both that of theirs.
@@ -42,21 +45,26 @@ type smallMModel struct {
 	Both    float64 `constant:"both" unit:"1"`
 	// Further blocks of a cluster along B's rows cost AlongRows times their number to
 	// the power of Further, those along tokens AlongTokens each.
-	AlongRows   float64 `constant:"along_rows" unit:"s"`
+	AlongRows   float64 `constant:"along_rows" unit:"cycles"`
 	Further     float64 `constant:"further" unit:"1"`
-	AlongTokens float64 `constant:"along_tokens" unit:"s"`
+	AlongTokens float64 `constant:"along_tokens" unit:"cycles"`
 	// Next is what it costs to go on to another tile of 64×128: its sums leave
 	// before the next products begin. Leave is that of the last tile, of 128×256.
-	Next  float64 `constant:"next" unit:"s"`
-	Leave float64 `constant:"leave" unit:"s"`
+	Next  float64 `constant:"next" unit:"cycles"`
+	Leave float64 `constant:"leave" unit:"cycles"`
+	// Scattered is the rate at which operands come where blocks are at different depths of K, as
+	// those of cut tiles are unless all are cut alike: the 3-norm of both times counts. Blocks that have
+	// several tiles part as well, by Rounds of that.
+	Scattered float64 `constant:"scattered" unit:"B/s"`
+	Rounds    float64 `constant:"rounds" unit:"1"`
 	// A cut tile costs HandOver, Part for each of its parts but one, the time in which one multiprocessor
 	// reads the parts at PartRate, and that in which L2 takes in the parts of all blocks, which come at
 	// about the same time, at AllParts; Uneven times that where clusters hold
 	// pieces of two tiles, and Behind times where whole tiles wait behind it.
-	HandOver float64 `constant:"hand_over" unit:"s"`
-	Part     float64 `constant:"part" unit:"s"`
-	PartRate float64 `constant:"part_rate" unit:"B/s"`
-	AllParts float64 `constant:"all_parts" unit:"B/s"`
+	HandOver float64 `constant:"hand_over" unit:"cycles"`
+	Part     float64 `constant:"part" unit:"cycles"`
+	PartRate float64 `constant:"part_rate" unit:"B/cycle"`
+	AllParts float64 `constant:"all_parts" unit:"B/cycle"`
 	Uneven   float64 `constant:"uneven" unit:"1"`
 	Behind   float64 `constant:"behind" unit:"1"`
 }
@@ -66,14 +74,12 @@ var smallMModels = calibration.Of[smallMModel]("hopper_narrow")
 // seconds is what the model expects of one launch.
 func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := smallMModels.For(a.CC, a.SMs, a.Bandwidth)
-	core := c.core(a, p.DType, m)
-	memory := c.memory(a, p, m)
+	clock := a.LoadClock(m.Clock)
 	pieces := planning.DivideUp(c.tiles-c.streamed, c.clusters) + planning.DivideUp(c.streamed, c.clusters)
 	size := float64(c.rows * c.tokens)
-	t := m.Start + math.Pow(math.Pow(core, m.Both)+math.Pow(memory, m.Both), 1/m.Both) +
-		m.AlongTokens*float64(c.clusterTokens-1) + m.Next*float64(pieces-1)*size/(64*128) + m.Leave*size/(128*256)
+	beside := m.Start + m.AlongTokens*float64(c.clusterTokens-1) + m.Next*float64(pieces-1)*size/(64*128) + m.Leave*size/(128*256)
 	if c.clusterRows > 1 {
-		t += m.AlongRows * math.Pow(float64(c.clusterRows-1), m.Further)
+		beside += m.AlongRows * math.Pow(float64(c.clusterRows-1), m.Further)
 	}
 	if c.streamed > 0 {
 		parts := float64(planning.DivideUp(c.clusters, c.streamed))
@@ -84,17 +90,22 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 		case !c.even():
 			cut *= m.Uneven
 		}
-		t += cut
+		beside += cut
 	}
-	return t
+	return norm(m.Both, c.core(a, m), c.memory(a, p, m)) + beside/clock
 }
 
 // core is how long the busiest multiprocessor takes for its products, and for what they need out of L2.
-func (c smallMChoice) core(a planning.Arch, d kernels.DType, m *smallMModel) float64 {
+func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	clock := a.ClockMHz * 1e6
-	steps := float64(c.busiest())
 	stepBytes := float64(c.depth() * smallMBlockBytes)
-	tokens := float64(c.tokens) * (m.Boxes + (1-m.Boxes)/float64(c.clusterRows))
+	tokens := float64(c.tokens)
+	switch {
+	case c.clusterRows == 2 && c.clusterTokens == 1:
+		tokens *= m.BoxesOfTwo + (1-m.BoxesOfTwo)/2
+	case c.clusterRows > 1:
+		tokens *= m.Boxes + (1-m.Boxes)/float64(c.clusterRows)
+	}
 	fromL2 := planning.L2PerClock(a)
 	if c.blocks() <= a.SMs/2 {
 		fromL2 *= 2 // two multiprocessors share one way to it
@@ -102,16 +113,21 @@ func (c smallMChoice) core(a planning.Arch, d kernels.DType, m *smallMModel) flo
 	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
 	// reads its 64 rows and the tokens.
 	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
-	sum := 0.
-	for _, cycles := range [4]float64{
-		multiply / min(m.under(a, d, c.blocks()), 1),
+	fetched := stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
+	steps := float64(c.busiest())
+	t := steps / clock * norm(m.Overlap,
+		multiply*clock/a.LoadClock(m.Clock),
 		m.Step,
-		stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens) / fromL2,
-		stepBytes * float64(c.rows+c.tokens) / m.Port,
-	} {
-		sum += math.Pow(cycles, m.Overlap)
+		fetched/fromL2,
+		stepBytes*float64(c.rows+c.tokens)/m.Port)
+	apart := steps * fetched * float64(c.blocks()) / m.Scattered
+	switch {
+	case c.streamed == 0 && c.tiles > c.clusters:
+		return norm(3, t, m.Rounds*apart)
+	case c.streamed > 0 && !c.even():
+		return norm(3, t, apart)
 	}
-	return steps * math.Pow(sum, 1/m.Overlap) / clock
+	return t
 }
 
 // even says that every tile is cut into as many parts as any other.

@@ -45,6 +45,32 @@
     K(__VA_ARGS__, 256, 104) \
     K(__VA_ARGS__, 256, 120)
 
+// Those beyond them, of up to 192 sums a thread.
+#define GA_HOPPER_TILES_LARGE(K, ...) \
+    K(__VA_ARGS__, 128, 304) \
+    K(__VA_ARGS__, 128, 320) \
+    K(__VA_ARGS__, 128, 336) \
+    K(__VA_ARGS__, 128, 352) \
+    K(__VA_ARGS__, 192, 128) \
+    K(__VA_ARGS__, 192, 144) \
+    K(__VA_ARGS__, 192, 160) \
+    K(__VA_ARGS__, 192, 208) \
+    K(__VA_ARGS__, 192, 224) \
+    K(__VA_ARGS__, 192, 240) \
+    K(__VA_ARGS__, 192, 256) \
+    K(__VA_ARGS__, 256, 136) \
+    K(__VA_ARGS__, 256, 144) \
+    K(__VA_ARGS__, 256, 152) \
+    K(__VA_ARGS__, 256, 160) \
+    K(__VA_ARGS__, 256, 168) \
+    K(__VA_ARGS__, 256, 176) \
+    K(__VA_ARGS__, 256, 184) \
+    K(__VA_ARGS__, 256, 192) \
+    K(__VA_ARGS__, 384, 104) \
+    K(__VA_ARGS__, 384, 112) \
+    K(__VA_ARGS__, 384, 120) \
+    K(__VA_ARGS__, 384, 128)
+
 // Those that lie along C as it is, where the others lie along its transpose.
 #define GA_HOPPER_TILES_COARSE(K, ...) \
     K(__VA_ARGS__, 128, 96) \
@@ -53,6 +79,19 @@
     K(__VA_ARGS__, 128, 192) \
     K(__VA_ARGS__, 128, 224) \
     K(__VA_ARGS__, 128, 256)
+
+// Those between and beyond them, for types of 16 bits.
+#define GA_HOPPER_TILES_COARSE_BETWEEN(K, ...) \
+    K(__VA_ARGS__, 128, 160) \
+    K(__VA_ARGS__, 128, 168) \
+    K(__VA_ARGS__, 128, 176) \
+    K(__VA_ARGS__, 128, 208) \
+    K(__VA_ARGS__, 128, 240) \
+    K(__VA_ARGS__, 128, 320) \
+    K(__VA_ARGS__, 128, 352) \
+    K(__VA_ARGS__, 192, 176) \
+    K(__VA_ARGS__, 192, 208) \
+    K(__VA_ARGS__, 192, 224)
 
 // Those of which each consumer has one of its own.
 #define GA_HOPPER_TILES_TURNS(K, ...) \

@@ -48,6 +48,33 @@ var hopperTilesBetween = []hopperTile{
 	{rows: 256, cols: 120},
 }
 
+// hopperTilesLarge is those beyond them, of up to 192 sums a thread.
+var hopperTilesLarge = []hopperTile{
+	{rows: 128, cols: 304},
+	{rows: 128, cols: 320},
+	{rows: 128, cols: 336},
+	{rows: 128, cols: 352},
+	{rows: 192, cols: 128},
+	{rows: 192, cols: 144},
+	{rows: 192, cols: 160},
+	{rows: 192, cols: 208},
+	{rows: 192, cols: 224},
+	{rows: 192, cols: 240},
+	{rows: 192, cols: 256},
+	{rows: 256, cols: 136},
+	{rows: 256, cols: 144},
+	{rows: 256, cols: 152},
+	{rows: 256, cols: 160},
+	{rows: 256, cols: 168},
+	{rows: 256, cols: 176},
+	{rows: 256, cols: 184},
+	{rows: 256, cols: 192},
+	{rows: 384, cols: 104},
+	{rows: 384, cols: 112},
+	{rows: 384, cols: 120},
+	{rows: 384, cols: 128},
+}
+
 // hopperTilesCoarse is those that lie along C as it is, where the others lie along its transpose.
 var hopperTilesCoarse = []hopperTile{
 	{rows: 128, cols: 96},
@@ -56,6 +83,20 @@ var hopperTilesCoarse = []hopperTile{
 	{rows: 128, cols: 192},
 	{rows: 128, cols: 224},
 	{rows: 128, cols: 256},
+}
+
+// hopperTilesCoarseBetween is those between and beyond them, for types of 16 bits.
+var hopperTilesCoarseBetween = []hopperTile{
+	{rows: 128, cols: 160},
+	{rows: 128, cols: 168},
+	{rows: 128, cols: 176},
+	{rows: 128, cols: 208},
+	{rows: 128, cols: 240},
+	{rows: 128, cols: 320},
+	{rows: 128, cols: 352},
+	{rows: 192, cols: 176},
+	{rows: 192, cols: 208},
+	{rows: 192, cols: 224},
 }
 
 // hopperTilesTurns is those of which each consumer has one of its own.
@@ -129,6 +170,9 @@ var smallMTilesBetween = []smallMTile{
 	{rows: 128, tokens: 232},
 	{rows: 128, tokens: 240},
 	{rows: 128, tokens: 248},
+	{rows: 192, tokens: 40},
+	{rows: 192, tokens: 48},
+	{rows: 192, tokens: 56},
 	{rows: 192, tokens: 64},
 	{rows: 192, tokens: 72},
 	{rows: 192, tokens: 80},

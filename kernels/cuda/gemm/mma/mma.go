@@ -132,13 +132,13 @@ type model struct {
 	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
 	ReduceBytes float64 `constant:"reduce_bytes" unit:"B/cycle"`
 	// Latency is the time from cp.async to data, under load; on 7.5 from a load to its data.
-	Latency float64 `constant:"latency" unit:"s"`
+	Latency float64 `constant:"latency" unit:"cycles"`
 	// Launch is a launch inside of a graph. Edge is what a block takes to fill its
 	// stages and to store its tile, for which the next wave waits. Reduce is what it
 	// takes to find out which block is last.
-	Launch float64 `constant:"launch" unit:"s"`
-	Edge   float64 `constant:"edge" unit:"s"`
-	Reduce float64 `constant:"reduce" unit:"s"`
+	Launch float64 `constant:"launch" unit:"cycles"`
+	Edge   float64 `constant:"edge" unit:"cycles"`
+	Reduce float64 `constant:"reduce" unit:"cycles"`
 	// Overlap is the p of the p-norm of the resources' times: they overlap, but the
 	// nearer two are to each other, the less (equal ones by all but 15 %).
 	Overlap float64 `constant:"overlap" unit:"1"`
@@ -177,7 +177,7 @@ func L2Bytes(a planning.Arch) float64 {
 // most blocks, L2, and memory.
 func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
-	clock := a.ClockMHz * 1e6 * m.Clock
+	clock := a.LoadClock(m.Clock)
 	rounds := planning.DivideUp(c.blocks(), a.SMs)
 	resident := min(rounds, c.perSM)
 	units := float64(c.steps * c.row / 32) // of a block, 32 bytes of K each
@@ -187,7 +187,7 @@ func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 
 	multiply := perSM * units * c.unitClocks(a, p.DType, resident) / clock
 	shared := perSM * (loaded + read) / m.SharedBytes / clock
-	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * m.Latency
+	latency := perSM * loaded / float64(resident*(c.stages-1)*c.stageBytes()) * m.Latency / clock
 	l2 := float64(c.blocks()) / float64(a.SMs) * loaded / L2Bytes(a) / clock
 	memory := 0.0
 	if a.Bandwidth > 0 {
@@ -197,10 +197,10 @@ func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	for _, t := range []float64{multiply, shared, latency, l2, memory} {
 		sum += math.Pow(t, m.Overlap)
 	}
-	t := m.Launch + math.Pow(sum, 1./m.Overlap) + float64(planning.DivideUp(rounds, c.perSM)-1)*m.Edge
+	t := math.Pow(sum, 1./m.Overlap) + (m.Launch+float64(planning.DivideUp(rounds, c.perSM)-1)*m.Edge)/clock
 	if c.splits > 1 {
 		// The last block writes its sum and reads those of all.
-		t += m.Reduce + float64((c.splits+1)*c.m*c.n*4)/m.ReduceBytes/clock
+		t += (m.Reduce + float64((c.splits+1)*c.m*c.n*4)/m.ReduceBytes) / clock
 	}
 	return t
 }

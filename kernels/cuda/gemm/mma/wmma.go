@@ -71,7 +71,7 @@ func (t wmmaTile) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
 // times of the resources are added as squares.
 func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
-	clock := a.ClockMHz * 1e6 * m.Clock
+	clock := a.LoadClock(m.Clock)
 	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
 	perSM := t.blocksPerSM(a)
 	resident := min(rounds, perSM)
@@ -82,13 +82,13 @@ func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 
 	multiply := all * float64(t.m/16*t.n/8*wmmaSlab/32) * planning.TensorClocks(a, p.DType) / clock
 	shared := all * (loaded + read) / m.SharedBytes / clock
-	latency := all / float64(resident) * m.Latency
+	latency := all / float64(resident) * m.Latency / clock
 	l2 := all * loaded / L2Bytes(a) / clock
 	sum := 0.0
 	for _, s := range []float64{multiply, shared, latency, l2, planning.MemorySeconds(a, p)} {
 		sum += s * s
 	}
-	return m.Launch + math.Sqrt(sum) + float64(planning.DivideUp(rounds, perSM)-1)*m.Edge
+	return math.Sqrt(sum) + (m.Launch+float64(planning.DivideUp(rounds, perSM)-1)*m.Edge)/clock
 }
 
 // Plan decides how p, which is supported, runs on a.
