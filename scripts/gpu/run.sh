@@ -13,7 +13,7 @@
 #   ./run.sh reach            our kernels compared with cuBLAS and cuBLASLt in one shuffled run of REACH_SECONDS: four named
 #                             shapes and sixty that the date of the commit draws; every sample is in reach.jsonl, of which
 #                             `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
-#   ./run.sh sustained        the named shapes by themselves, half a second a kernel: time, clock and energy of a launch
+#   ./run.sh sustained        the named shapes by themselves, half a second a kernel, twice: time, clock and energy of a launch
 #   ./run.sh picks            what the planning models pick, beside the best of their candidates, in 500 random products
 #   ./run.sh self             an audit of auto against itself and our other kernels on the named shapes, m 8 to 8192 by 8:
 #                             rows below 0.95 of the running maximum, and products that another kernel or a pad makes more
@@ -53,7 +53,8 @@
 #   ./run.sh candidates       what all plans among which our kernels choose take, in five minutes' worth of
 #                             products and attentions of models and of products that CANDIDATES_SEED draws;
 #                             `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json` then fits the constants of
-#                             this card to that
+#                             this card to that. CANDIDATES_OF names a reach.jsonl, whose products are taken instead,
+#                             those first in which ours were behind most
 #
 # AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
 # takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
@@ -434,10 +435,12 @@ run_noise() {
 }
 
 run_candidates() {
-  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300} GEMMAUDIT_CANDIDATES_SEED=${CANDIDATES_SEED:-$(commit_date)}
+  local of=${CANDIDATES_OF:-}
+  [[ -z $of || $of == /* ]] || of=$started_in/$of
+  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300} GEMMAUDIT_CANDIDATES_SEED=${CANDIDATES_SEED:-$(commit_date)} GEMMAUDIT_CANDIDATES_OF=$of
   gpu_test candidates 4 cuda -test.run '^$' -test.bench '^BenchmarkCandidates$' -test.benchtime 5x
   passed
-  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS GEMMAUDIT_CANDIDATES_SEED
+  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS GEMMAUDIT_CANDIDATES_SEED GEMMAUDIT_CANDIDATES_OF
 }
 
 # A model of random weights is as fast as a trained one. MODEL names another folder.

@@ -221,6 +221,7 @@ func TestReadRefuses(t *testing.T) {
 		{`"index":1`, `"index":-1`, "line 2: index is -1, expected at least 0"},
 		{`"seconds":0.00001`, `"seconds":0.1`, "line 2: 0.1 seconds are outside of [9e-06 1.1e-05]"},
 		{`"seconds":0.00001`, `"seconds":0`, "line 2: 0 seconds in [9e-06 1.1e-05], expected positive numbers"},
+		{`"seconds":0.00001`, `"mhz":-1,"seconds":0.00001`, "line 2: -1 MHz, expected a clock or 0"},
 		{`"m":8`, `"m":0`, "line 2: m is 0, expected at least 1"},
 		{`"family":"decode"`, `"kernel":"decode"`, `line 3: json: unknown field "kernel"`},
 		{`"m":128`, `"m":128} {`, "line 3: "},

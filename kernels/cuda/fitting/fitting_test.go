@@ -51,6 +51,52 @@ func TestConstantsAreRecovered(t *testing.T) {
 	}
 }
 
+// Where times have their clock, that is what they are held against, and models keep it.
+func TestRecordedClock(t *testing.T) {
+	reference := fittest.Reference(t)
+	const constant, name = "clock", "hopper"
+	right := reference.Models[name].Constants[constant]
+	times := fittest.Times(t, reference, 0, 0, func(c candidates.Case, family string) bool {
+		return family == name && c.DType == kernels.BF16 && c.N == 4096 && c.K == 4096 && c.M >= tensorRows
+	})
+	for i := range times {
+		times[i].MHz = right.Value * cudatest.H200.ClockMHz
+	}
+	wrong := reference.Clone()
+	q := right
+	q.Value /= 2
+	wrong.Models[name].Constants[constant] = q
+	for _, c := range []struct {
+		recorded bool
+		clock    float64
+	}{{true, right.Value}, {false, q.Value}} {
+		if !c.recorded {
+			for i := range times {
+				times[i].MHz = 0
+			}
+		}
+		s := samplesOf(t, times)
+		all, err := s.expected(s.groups, wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range s.groups {
+			for j, one := range g.times {
+				if met := math.Abs(all[i].logs[j]-one.log) < 1e-9; met != c.recorded {
+					t.Fatalf("%v: %v expected, %v measured, recorded %t", g.c, all[i].logs[j], one.log, c.recorded)
+				}
+			}
+		}
+		r, err := Refit(s, wrong, Options{Models: []string{name}, Evaluations: 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Card.Models[name].Constants[constant].Value; math.Abs(got-c.clock) > 1e-4 {
+			t.Errorf("the clock is %v, want %v, recorded %t", got, c.clock, c.recorded)
+		}
+	}
+}
+
 // What no time depends on stays, as does what is not asked for: models, and single constants.
 func TestRestStays(t *testing.T) {
 	s := samplesOf(t, fittest.Times(t, fittest.Another(t), 0, 40, fittest.Few))

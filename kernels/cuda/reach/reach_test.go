@@ -132,6 +132,32 @@ func TestCommonClock(t *testing.T) {
 }
 
 // TestBound: the upper bound encloses the truth in about 99 % of cases, and one stray among seven does not move it.
+// TestHardest: products in which ours are behind come first, and those of which a peer is missing not at all.
+func TestHardest(t *testing.T) {
+	var rows []Row
+	add := func(m int, s Series, us float64) {
+		r := Row{Product: Product{DType: "bf16", N: 64, K: 64, M: m, Set: Drawn}, Series: s}
+		for round := range 5 {
+			r.Samples = append(r.Samples, Sample{US: us, MHz: 1500, Round: round})
+		}
+		rows = append(rows, r)
+	}
+	for m, peers := range map[int][2]float64{1: {11, 12}, 2: {8, 20}, 3: {20, 9}, 4: {15, 15}} {
+		add(m, Auto, 10)
+		add(m, Blas, peers[0])
+		add(m, BlasLt, peers[1])
+	}
+	add(5, Auto, 10)
+	add(5, Blas, 1)
+	var got []int
+	for _, p := range Hardest(rows) {
+		got = append(got, p.M)
+	}
+	if want := []int{2, 3, 1, 4}; !slices.Equal(got, want) {
+		t.Errorf("m %v, want %v", got, want)
+	}
+}
+
 func TestBound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{3, 6, 9, 20} {
