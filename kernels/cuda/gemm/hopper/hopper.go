@@ -181,14 +181,15 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	var first hopperChoice
 	var firstStep float64
 	lowest := math.Inf(1)
-	f.each(a, p, func(c hopperChoice, step float64) {
+	cycles := stepCyclesOf(a, p.DType)
+	f.each(a, p, cycles, func(c hopperChoice, step float64) {
 		if this := c.least(a, step); this < lowest {
 			first, firstStep, lowest = c, step, this
 		}
 	})
 	enough := first.seconds(a, p, firstStep)
 	seconds = math.Inf(1)
-	f.each(a, p, func(c hopperChoice, step float64) {
+	f.each(a, p, cycles, func(c hopperChoice, step float64) {
 		if c.least(a, step) > min(enough, seconds) {
 			return
 		}
@@ -199,12 +200,22 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	return best, seconds
 }
 
+// stepCyclesOf are the cycles that the tiles of a type take for a step, in their order.
+func stepCyclesOf(a planning.Arch, d kernels.DType) []float64 {
+	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
+	tiles := hopperTiles(d)
+	cycles := make([]float64, len(tiles))
+	for i, t := range tiles {
+		cycles[i] = t.stepCycles(a, m)
+	}
+	return cycles
+}
+
 // each yields every tile, single and in pairs, whole and with the last rounds cut, with the
 // cycles that it takes for a step.
-func (Family) each(a planning.Arch, p kernels.Problem, yield func(c hopperChoice, step float64)) {
-	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	for _, t := range hopperTiles(p.DType) {
-		step := t.stepCycles(a, m)
+func (Family) each(a planning.Arch, p kernels.Problem, cycles []float64, yield func(c hopperChoice, step float64)) {
+	for i, t := range hopperTiles(p.DType) {
+		step := cycles[i]
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
 			if pair != single && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
@@ -311,7 +322,7 @@ func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 // Candidates are the plans among which plan chooses.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	f.each(a, p.Problem, func(c hopperChoice, step float64) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, step))) })
+	f.each(a, p.Problem, stepCyclesOf(a, p.DType), func(c hopperChoice, step float64) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, step))) })
 	return append(plans, smallMPlans(a, p)...)
 }
 
