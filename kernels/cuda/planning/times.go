@@ -91,6 +91,15 @@ func TensorClocks(a Arch, d kernels.DType) float64 {
 	return 4
 }
 
+// Norm is the p-norm of the times of resources that overlap: the nearer two are to each other, the less they do.
+func Norm(p float64, times ...float64) float64 {
+	sum := 0.
+	for _, t := range times {
+		sum += math.Pow(t, p)
+	}
+	return math.Pow(sum, 1/p)
+}
+
 // L2PerClock is how many bytes L2 gives each multiprocessor in a cycle.
 func L2PerClock(a Arch) float64 { return common.For(a.CC, a.SMs, a.Bandwidth).L2 }
 

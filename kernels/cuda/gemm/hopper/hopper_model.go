@@ -67,7 +67,7 @@ func (t hopperTile) stepCycles(a planning.Arch, m *wideModel) float64 {
 		blocks, width = blocks*hopperConsumers, width/hopperConsumers
 	}
 	port := m.Port * a.ClockMHz * 1e6 / a.LoadClock(m.Clock)
-	cycles := norm(m.Overlap,
+	cycles := planning.Norm(m.Overlap,
 		float64(t.rows*t.cols)/32,
 		float64(blocks*(64+width)*hopperStepBytes)/m.SharedBytes,
 		float64((t.rows+t.cols)*hopperStepBytes)/port)
@@ -75,15 +75,6 @@ func (t hopperTile) stepCycles(a planning.Arch, m *wideModel) float64 {
 		cycles *= 1 + m.Shallow
 	}
 	return cycles
-}
-
-// norm is the p-norm of some times that overlap.
-func norm(p float64, times ...float64) float64 {
-	sum := 0.
-	for _, t := range times {
-		sum += math.Pow(t, p)
-	}
-	return math.Pow(sum, 1/p)
 }
 
 // area is the tile's, where that of 128×256 is 1.
@@ -163,7 +154,7 @@ func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) 
 		if c.split == 0 && c.rounds() == 1 {
 			memory += c.absent(m, p) * float64(c.steps)
 		}
-		t = norm(m.Both, t, memory)
+		t = planning.Norm(m.Both, t, memory)
 	}
 	t += m.Launch / clock
 	if c.split > 0 {

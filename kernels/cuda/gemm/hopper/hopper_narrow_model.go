@@ -92,7 +92,7 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 		}
 		beside += cut
 	}
-	return norm(m.Both, c.core(a, m), c.memory(a, p, m)) + beside/clock
+	return planning.Norm(m.Both, c.core(a, m), c.memory(a, p, m)) + beside/clock
 }
 
 // core is how long the busiest multiprocessor takes for its products, and for what they need out of L2.
@@ -115,7 +115,7 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
 	fetched := stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
 	steps := float64(c.busiest())
-	t := steps / clock * norm(m.Overlap,
+	t := steps / clock * planning.Norm(m.Overlap,
 		multiply*clock/a.LoadClock(m.Clock),
 		m.Step,
 		fetched/fromL2,
@@ -123,9 +123,9 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	apart := steps * fetched * float64(c.blocks()) / m.Scattered
 	switch {
 	case c.streamed == 0 && c.tiles > c.clusters:
-		return norm(3, t, m.Rounds*apart)
+		return planning.Norm(3, t, m.Rounds*apart)
 	case c.streamed > 0 && !c.even():
-		return norm(3, t, apart)
+		return planning.Norm(3, t, apart)
 	}
 	return t
 }

@@ -193,11 +193,7 @@ func (c mmaChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	if a.Bandwidth > 0 {
 		memory = p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 	}
-	sum := 0.0
-	for _, t := range []float64{multiply, shared, latency, l2, memory} {
-		sum += math.Pow(t, m.Overlap)
-	}
-	t := math.Pow(sum, 1./m.Overlap) + (m.Launch+float64(planning.DivideUp(rounds, c.perSM)-1)*m.Edge)/clock
+	t := planning.Norm(m.Overlap, multiply, shared, latency, l2, memory) + (m.Launch+float64(planning.DivideUp(rounds, c.perSM)-1)*m.Edge)/clock
 	if c.splits > 1 {
 		// The last block writes its sum and reads those of all.
 		t += (m.Reduce + float64((c.splits+1)*c.m*c.n*4)/m.ReduceBytes) / clock

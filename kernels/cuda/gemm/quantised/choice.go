@@ -219,7 +219,7 @@ func (c choice) seconds(a planning.Arch, p Problem) float64 {
 	if c.mma {
 		multiply *= planning.TensorClocks(a, p.DType)
 	}
-	times := []float64{steps * norm(stepOverlap, multiply, convert) / clock}
+	times := []float64{steps * planning.Norm(stepOverlap, multiply, convert) / clock}
 	fetched := float64(c.tiles()) * float64(c.steps) * float64(2*c.tokens*128+c.record)
 	times = append(times, fetched/(planning.L2PerClock(a)*clock*float64(a.SMs)))
 	if a.Bandwidth > 0 {
@@ -231,21 +231,12 @@ func (c choice) seconds(a planning.Arch, p Problem) float64 {
 	if c.beside {
 		t = besideSeconds
 	}
-	t += norm(overlap, times...)
+	t += planning.Norm(overlap, times...)
 	if c.streamed > 0 {
 		parts := planning.DivideUp(c.blocks, c.streamed)
 		t += handOverSeconds + float64(parts*c.tokens*support.RecordRows*4)/partRate
 	}
 	return t
-}
-
-// norm is the p-norm of times.
-func norm(p float64, times ...float64) float64 {
-	sum := 0.
-	for _, t := range times {
-		sum += math.Pow(t, p)
-	}
-	return math.Pow(sum, 1/p)
 }
 
 // label is "16x128 stages 11 two a multiprocessor split 64 of 112 among 132": rows and columns of

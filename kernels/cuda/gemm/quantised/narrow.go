@@ -122,7 +122,7 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	if a.Bandwidth > 0 {
 		times = append(times, float64(support.RecordsBytes(p.quantised()))/(a.Bandwidth*memoryShare))
 	}
-	return t + norm(overlap, times...)
+	return t + planning.Norm(overlap, times...)
 }
 
 // label is "8x112 narrow early parts 4": rows and columns of C that a block has, and blocks along K.

@@ -109,14 +109,14 @@ func (r resident) seconds(a planning.Arch, p Problem) float64 {
 		convert *= 1.4
 	}
 	steps := float64(r.share*r.most()) / 2 // of 128 rows
-	times := []float64{steps * norm(stepOverlap, 8*float64(r.tokens), convert) / clock}
+	times := []float64{steps * planning.Norm(stepOverlap, 8*float64(r.tokens), convert) / clock}
 	weights := float64(support.RecordsBytes(p.quantised()))
 	tokens := float64(r.rowBlocks*r.parts*r.share*support.RecordK*2) * float64(min(p.M, r.tokens))
 	times = append(times, (weights+tokens)/(planning.L2PerClock(a)*clock*float64(a.SMs)))
 	if a.Bandwidth > 0 {
 		times = append(times, weights/(a.Bandwidth*memoryShare))
 	}
-	t := residentStartSeconds + residentTokenSeconds*float64(r.tokens) + residentChainSeconds*float64(r.rounds()*r.share) + norm(overlap, times...)
+	t := residentStartSeconds + residentTokenSeconds*float64(r.tokens) + residentChainSeconds*float64(r.rounds()*r.share) + planning.Norm(overlap, times...)
 	if r.parts > 1 {
 		t += residentPartSeconds * float64(r.parts)
 	}
