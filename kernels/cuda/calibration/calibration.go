@@ -104,7 +104,7 @@ func (c *Card) Decode(model string, to any) error {
 	}
 	v := reflect.ValueOf(to).Elem()
 	known := map[string]bool{}
-	for _, f := range constantsOf(v.Type()) {
+	for f := range v.Type().Fields() {
 		name, unit := f.Tag.Get("constant"), f.Tag.Get("unit")
 		q, ok := m.Constants[name]
 		switch {
@@ -124,11 +124,6 @@ func (c *Card) Decode(model string, to any) error {
 		}
 	}
 	return nil
-}
-
-// constantsOf are the fields of a model's type, also those of structs that are embedded in it.
-func constantsOf(model reflect.Type) []reflect.StructField {
-	return slices.DeleteFunc(reflect.VisibleFields(model), func(f reflect.StructField) bool { return f.Anonymous })
 }
 
 // Cards are the embedded ones, the reference first.

@@ -30,7 +30,7 @@ type fitted[T any] struct {
 // panics.
 func Of[T any](model string) Models[T] {
 	d := definition{name: model, check: func(c *Card) error { return c.Decode(model, new(T)) }}
-	for _, f := range constantsOf(reflect.TypeFor[T]()) {
+	for f := range reflect.TypeFor[T]().Fields() {
 		d.constants = append(d.constants, f.Tag.Get("constant"))
 	}
 	known.Lock()

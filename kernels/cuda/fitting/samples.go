@@ -43,17 +43,8 @@ type group struct {
 	c      candidates.Case
 	family string
 	times  []measured
-	clocks []float64 // in MHz, of those times of which it is known
-	held   bool      // out: not fitted to
-}
-
-// arch is a as it was while the group was measured: a case's candidates take turns, so that they share a clock.
-func (g *group) arch(a planning.Arch) planning.Arch {
-	a.LoadMHz = 0
-	if len(g.clocks) > 0 {
-		a.LoadMHz, _, _ = candidates.Median(g.clocks)
-	}
-	return a
+	arch   planning.Arch // at the clock of the times, as far as it is known: a case's candidates take turns, and share it
+	held   bool          // out: not fitted to
 }
 
 // multiplies says that the tensor cores have more to do for a case than the memory.
@@ -66,7 +57,7 @@ const tensorRows = 1024
 func (s *Samples) clock() float64 {
 	var all []float64
 	for _, g := range s.groups {
-		if mhz := g.arch(s.arch).LoadMHz; mhz > 0 && g.multiplies() {
+		if mhz := g.arch.LoadMHz; mhz > 0 && g.multiplies() {
 			all = append(all, mhz)
 		}
 	}
@@ -99,11 +90,12 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	byKey := map[key]*group{}
 	labels := map[*group][]candidates.Expected{}
 	seen := map[*group]map[int]bool{}
+	clocks := map[*group][]float64{}
 	for _, t := range times {
 		k := key{t.Case, t.Family}
 		g := byKey[k]
 		if g == nil {
-			g = &group{c: t.Case, family: t.Family}
+			g = &group{c: t.Case, family: t.Family, arch: a}
 			all, err := candidates.Expect(a, t.Case, t.Family)
 			if err != nil {
 				return nil, err
@@ -119,12 +111,15 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 		}
 		seen[g][t.Index] = true
 		if t.MHz > 0 {
-			g.clocks = append(g.clocks, t.MHz)
+			clocks[g] = append(clocks[g], t.MHz)
 		}
 		half := (t.Interval[1] - t.Interval[0]) / 2 / t.Seconds
 		g.times = append(g.times, measured{index: t.Index, log: math.Log(t.Seconds), weight: 1 / (1 + half*half/(scatter*scatter))})
 	}
 	for _, g := range s.groups {
+		if known := clocks[g]; len(known) > 0 {
+			g.arch.LoadMHz, _, _ = candidates.Median(known)
+		}
 		best := g.best()
 		for i := range g.times {
 			t := &g.times[i]
@@ -198,7 +193,7 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	for w := range workers {
 		parts.Go(func() error {
 			for i := w; i < len(groups); i += workers {
-				plans, err := candidates.Expect(groups[i].arch(s.arch), groups[i].c, groups[i].family)
+				plans, err := candidates.Expect(groups[i].arch, groups[i].c, groups[i].family)
 				if err != nil {
 					return err
 				}
