@@ -181,12 +181,13 @@ func BenchmarkCandidates(b *testing.B) {
 	if err := candidates.WriteCard(f, timing.Describe(d.Device, start.UTC().Format(time.DateOnly))); err != nil {
 		b.Fatal(err)
 	}
-	cases, end := newTurns(seed)
-	defer end()
-	if of := os.Getenv(candidatesOfEnv); of != "" {
-		if cases, err = fromReach(of); err != nil {
-			b.Fatal(err)
-		}
+	var cases *turns
+	if of := os.Getenv(candidatesOfEnv); of == "" {
+		var end func()
+		cases, end = newTurns(seed)
+		defer end()
+	} else if cases, err = fromReach(of); err != nil {
+		b.Fatal(err)
 	}
 	benchmarkCandidates(b, d.Device, f, cases, seed, func() bool { return time.Since(start).Seconds() < budget })
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -15,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
@@ -30,17 +30,13 @@ const quantisedBlock = 2e-3
 
 // quantisedCase is one product by one kernel, its launches rotating over the copies of the weights.
 type quantisedCase struct {
-	d        kernels.Device
-	launches []kernels.Launch
-	at, n    int
+	timing.Rotation
+	d kernels.Device
 }
 
 // seconds executes one block and returns the time of a launch.
 func (r *quantisedCase) seconds() (float64, error) {
-	turned := slices.Concat(r.launches[r.at:], r.launches[:r.at])
-	r.at = (r.at + r.n) % len(r.launches)
-	span, err := r.d.Execute(context.Background(), turned, r.n)
-	return span.Seconds / float64(r.n), err
+	return r.Rotation.Seconds(context.Background(), r.d)
 }
 
 // quantisedBench is the memory that all cases of one weight matrix share.
@@ -109,12 +105,12 @@ func (w *quantisedBench) series(b *testing.B, name string, m int, bind func(p ke
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := &quantisedCase{d: w.d, launches: launches, n: len(launches)}
+	c := &quantisedCase{d: w.d, Rotation: timing.Rotation{Launches: launches, N: len(launches)}}
 	once, err := c.seconds() // code and clocks
 	if err != nil {
 		b.Fatal(err)
 	}
-	c.n = int(min(max(quantisedBlock/once, 1), 400))
+	c.N = int(min(max(quantisedBlock/once, 1), 400))
 	return &kerneltest.Series{Name: fmt.Sprintf("%s m%d", name, m), Sample: c.seconds}, launches[0].Label()
 }
 

@@ -11,27 +11,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 // reachCase is one product by one kernel, its launches rotating over the copies of
 // the weights.
 type reachCase struct {
-	d        kernels.Device
-	launches []kernels.Launch
-	at, n    int
-}
-
-// turned are the launches, those first that were not in the block before.
-func (r *reachCase) turned() []kernels.Launch {
-	turned := slices.Concat(r.launches[r.at:], r.launches[:r.at])
-	r.at = (r.at + r.n) % len(r.launches)
-	return turned
+	timing.Rotation
+	d kernels.Device
 }
 
 // seconds executes one block and returns the time of a launch.
 func (r *reachCase) seconds() (float64, error) {
-	span, err := r.d.Execute(context.Background(), r.turned(), r.n)
-	return span.Seconds / float64(r.n), err
+	return r.Rotation.Seconds(context.Background(), r.d)
 }
 
 // reachSeries is a series of a product with its samples.
@@ -168,18 +160,18 @@ func (w *reachBench) bind(m *reachMatrix) error {
 	for _, j := range m.jobs {
 		p := &reachProduct{Product: j.Product}
 		for _, name := range j.Series {
-			s := &reachSeries{name: name, serial: name == reach.Serial, reachCase: reachCase{d: w.d, n: reach.Launches(w.machine.Seconds(j.Product))}}
+			s := &reachSeries{name: name, serial: name == reach.Serial, reachCase: reachCase{d: w.d, Rotation: timing.Rotation{N: reach.Launches(w.machine.Seconds(j.Product))}}}
 			var err error
 			if s.serial && p.series[0].name == reach.Auto {
-				s.launches = p.series[0].launches
-			} else if s.launches, err = w.launches(j.Product, name, raws, weights); err != nil {
+				s.Launches = p.series[0].Launches
+			} else if s.Launches, err = w.launches(j.Product, name, raws, weights); err != nil {
 				return fmt.Errorf("%v %s: %w", j.Product, name, err)
 			}
 			once, err := s.seconds() // code and clocks
 			if err != nil {
 				return fmt.Errorf("%v %s: %w", j.Product, name, err)
 			}
-			s.n = reach.Launches(once)
+			s.N = reach.Launches(once)
 			p.series = append(p.series, s)
 		}
 		w.products = append(w.products, p)
@@ -239,7 +231,7 @@ func (w *reachBench) rows() []reach.Row {
 	var out []reach.Row
 	for _, p := range w.products {
 		for _, s := range p.series {
-			out = append(out, reach.Row{Product: p.Product, Series: s.name, Label: s.launches[0].Label(), Launches: s.n, Samples: s.samples})
+			out = append(out, reach.Row{Product: p.Product, Series: s.name, Label: s.Launches[0].Label(), Launches: s.N, Samples: s.samples})
 		}
 	}
 	return out

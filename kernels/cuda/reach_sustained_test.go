@@ -13,6 +13,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 // sustainedEnv names the file that BenchmarkSustained writes, if any.
@@ -83,7 +84,7 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 					return nil, fmt.Errorf("%v %s: %w", p.Product, s.name, err)
 				}
 				if of[s] == nil {
-					of[s] = &reach.Sustained{Product: p.Product, Series: s.name, Label: s.launches[0].Label()}
+					of[s] = &reach.Sustained{Product: p.Product, Series: s.name, Label: s.Launches[0].Label()}
 				}
 				of[s].US += us / sustainedPasses
 				of[s].MHz += mhz / sustainedPasses
@@ -143,33 +144,33 @@ func (e *energySteps) millijoules() float64 {
 
 // sustain runs a series by itself and returns the microseconds, the clock and the energy of a launch.
 func sustain(d kernels.Device, s *reachSeries, settle, span float64) (us, mhz, mj float64, err error) {
-	f := &reachFlight{d: d.(kernels.Starter)}
+	f := &timing.Flight{Device: d.(kernels.Starter)}
 	one, err := s.seconds()
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	s.samples, s.n = nil, max(1, int(sustainedBlock/one))
+	s.samples, s.N = nil, max(1, int(sustainedBlock/one))
 	e := &energySteps{}
 	e.meter, _ = d.(kernels.EnergyMeter)
 	var settled, seconds, cycles float64
 	launches, read := 0, 0
 	for {
-		if err := f.start(s, 0); err != nil {
-			return 0, 0, 0, errors.Join(err, f.land())
+		if err := s.start(f, 0); err != nil {
+			return 0, 0, 0, errors.Join(err, f.Land())
 		}
 		for ; read < len(s.samples); read++ {
 			x := s.samples[read]
-			took := x.US * 1e-6 * float64(s.n)
+			took := x.US * 1e-6 * float64(s.N)
 			if settled < settle {
 				settled += took
 				continue
 			}
-			seconds, cycles, launches = seconds+took, cycles+x.MHz*took, launches+s.n
+			seconds, cycles, launches = seconds+took, cycles+x.MHz*took, launches+s.N
 			e.read(launches)
 		}
 		if counted := e.meter == nil || e.steps >= 2; seconds >= span && counted || seconds >= mostSustained*span {
 			break
 		}
 	}
-	return 1e6 * seconds / float64(launches), cycles / seconds, e.millijoules(), f.land()
+	return 1e6 * seconds / float64(launches), cycles / seconds, e.millijoules(), f.Land()
 }

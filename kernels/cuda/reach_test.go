@@ -16,6 +16,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
 // What BenchmarkReach is told: the file to write, the time to keep to, and the seed of what is drawn.
@@ -127,16 +128,16 @@ const leastReachRounds = 2
 func (w *reachBench) measure(seed uint64, until time.Time) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	rng := rand.New(rand.NewPCG(seed, 2))
-	f := &reachFlight{d: w.d.(kernels.Starter)}
+	f := &timing.Flight{Device: w.d.(kernels.Starter)}
 	for round := 0; ; round++ {
 		for _, i := range rng.Perm(len(w.products)) {
 			if round >= leastReachRounds && !time.Now().Before(until) {
-				return f.land()
+				return f.Land()
 			}
 			series := w.products[i].series
 			for _, j := range rng.Perm(len(series)) {
-				if err := f.start(series[j], round); err != nil {
-					return errors.Join(fmt.Errorf("%v %s: %w", w.products[i].Product, series[j].name, err), f.land())
+				if err := series[j].start(f, round); err != nil {
+					return errors.Join(fmt.Errorf("%v %s: %w", w.products[i].Product, series[j].name, err), f.Land())
 				}
 			}
 		}
@@ -144,45 +145,12 @@ func (w *reachBench) measure(seed uint64, until time.Time) error {
 	}
 }
 
-// reachFlight has one block put together while the one before it runs.
-type reachFlight struct {
-	d       kernels.Starter
-	pending []func() error
-}
-
 // start begins a block of a series.
-func (f *reachFlight) start(s *reachSeries, round int) error {
-	if len(f.pending) == 2 {
-		if err := f.next(); err != nil {
-			return err
-		}
-	}
-	wait, err := f.d.Start(context.Background(), kernels.Block{Launches: s.turned(), N: s.n, Serial: s.serial})
-	if err != nil {
-		return err
-	}
-	f.pending = append(f.pending, func() error {
-		span, err := wait()
+func (s *reachSeries) start(f *timing.Flight, round int) error {
+	return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial}, func(span kernels.Span, err error) error {
 		if err == nil && span.Disturbance == "" {
-			s.samples = append(s.samples, reach.Sample{US: 1e6 * span.Seconds / float64(s.n), MHz: span.ClockMHz, Round: round})
+			s.samples = append(s.samples, reach.Sample{US: 1e6 * span.Seconds / float64(s.N), MHz: span.ClockMHz, Round: round})
 		}
 		return err
 	})
-	return nil
-}
-
-func (f *reachFlight) next() error {
-	wait := f.pending[0]
-	f.pending = f.pending[1:]
-	return wait()
-}
-
-// land waits for what is in flight.
-func (f *reachFlight) land() error {
-	for len(f.pending) > 0 {
-		if err := f.next(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -32,16 +32,8 @@ type Which func(family string, expected []float64) []int
 
 // bound is one plan, a launch for each copy of what stays in memory.
 type bound struct {
-	time     candidates.Time // without the time
-	launches []kernels.Launch
-	at, n    int
-}
-
-// turned are the launches, those first that were not in the block before.
-func (b *bound) turned() []kernels.Launch {
-	turned := slices.Concat(b.launches[b.at:], b.launches[:b.at])
-	b.at = (b.at + b.n) % len(b.launches)
-	return turned
+	Rotation
+	time candidates.Time // without the time
 }
 
 // Bound is a case's memory and the plans of it, bound to it. Its plans have the places 0 to Len() - 1.
@@ -82,7 +74,7 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 	defer func() { err = errors.Join(err, s.Close()) }()
 	samples, clocks := make([][]float64, s.Len()), make([][]float64, s.Len())
 	if err := s.rounds(ctx, rng, another, func(i int, span kernels.Span) {
-		samples[i] = append(samples[i], span.Seconds/float64(s.bound[i].n))
+		samples[i] = append(samples[i], span.Seconds/float64(s.bound[i].N))
 		if span.ClockMHz > 0 {
 			clocks[i] = append(clocks[i], span.ClockMHz)
 		}
@@ -103,47 +95,25 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 	return times, nil
 }
 
-// rounds executes blocks of all plans and yields their spans. One block is started while another runs, so that the GPU
-// rests between them as little as under load, and has the clock of it.
+// rounds executes blocks of all plans and yields their spans.
 func (s *Bound) rounds(ctx context.Context, rng *rand.Rand, another func() bool, yield func(i int, span kernels.Span)) (err error) {
-	const most = 2 // in flight
-	var inFlight []func() error
-	land := func(left int) error {
-		for len(inFlight) > left {
-			wait := inFlight[0]
-			inFlight = inFlight[1:]
-			if err := wait(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	defer func() {
-		for len(inFlight) > 0 {
-			err = errors.Join(err, land(0))
-		}
-	}()
+	f := &Flight{Device: s.Device}
+	defer func() { err = errors.Join(err, f.Land()) }()
 	for another() {
 		for _, i := range rng.Perm(s.Len()) {
-			if err := land(most - 1); err != nil {
-				return err
-			}
 			b := &s.bound[i]
-			wait, err := s.Start(ctx, kernels.Block{Launches: b.turned(), N: b.n})
-			if err != nil {
-				return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
-			}
-			inFlight = append(inFlight, func() error {
-				span, err := wait()
+			if err := f.Start(ctx, kernels.Block{Launches: b.Turned(), N: b.N}, func(span kernels.Span, err error) error {
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
 				}
 				yield(i, span)
 				return nil
-			})
+			}); err != nil {
+				return err
+			}
 		}
 	}
-	return land(0)
+	return nil
 }
 
 // Describe says on which card times are taken, on a date.
@@ -213,17 +183,17 @@ func (s *Bound) bind(ctx context.Context) error {
 			if l.Label() != b.time.Label {
 				return fmt.Errorf("%s %s is %q when it is bound", b.time.Family, b.time.Label, l.Label())
 			}
-			b.launches = append(b.launches, l)
+			b.Launches = append(b.Launches, l)
 		}
 	}
 	for i := range s.bound {
 		b := &s.bound[i]
-		b.n = len(b.launches)
+		b.N = len(b.Launches)
 		once, err := s.Sample(ctx, i) // loads code, too
 		if err != nil {
 			return err
 		}
-		b.n = int(min(max(block/once, 1), most))
+		b.N = int(min(max(block/once, 1), most))
 	}
 	return nil
 }
@@ -231,11 +201,11 @@ func (s *Bound) bind(ctx context.Context) error {
 // Sample executes one block of the plan at a place and returns the seconds of a launch.
 func (s *Bound) Sample(ctx context.Context, i int) (float64, error) {
 	b := &s.bound[i]
-	span, err := s.Execute(ctx, b.turned(), b.n)
+	seconds, err := b.Seconds(ctx, s)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
 	}
-	return span.Seconds / float64(b.n), nil
+	return seconds, nil
 }
 
 // planned is a family that was asked already.
