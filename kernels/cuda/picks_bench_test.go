@@ -92,6 +92,15 @@ func BenchmarkPicks(b *testing.B) {
 		}()
 		w = f
 	}
+	load, err := bindPicked(b.Context(), d.Device, loadCase)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := load.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
 	start := time.Now()
 	rng := rand.New(rand.NewPCG(seed, 4))
 	var picks []Pick
@@ -99,7 +108,7 @@ func BenchmarkPicks(b *testing.B) {
 		if time.Since(start).Seconds() >= budget {
 			break
 		}
-		p, err := measurePick(d.Device, c, rng)
+		p, err := measurePick(d.Device, c, load, rng)
 		if err == nil {
 			err = json.NewEncoder(w).Encode(p)
 		}
@@ -141,8 +150,29 @@ func printPicks(w io.Writer, picks []Pick) {
 	}
 }
 
-// measurePick measures the candidates of a case, and what the models pick beside the best of them.
-func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick, err error) {
+// loadCase is what runs between all samples, so that they have the clock of a busy card, for which the models plan.
+var loadCase = candidates.Case{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: 4096}
+
+// bindPicked binds the plan of a case that is picked, alone. Close ends it.
+func bindPicked(ctx context.Context, d *driver.Device, c candidates.Case) (*timing.Bound, error) {
+	problem, err := c.Product()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c, err)
+	}
+	family, _, ok := planning.Pick(families, d.Arch(), problem)
+	if !ok {
+		return nil, fmt.Errorf("%v: nothing is picked", c)
+	}
+	return timing.Bind(ctx, d, c, func(name string, expected []float64) []int {
+		if name != family.Name() {
+			return nil
+		}
+		return []int{slices.Index(expected, slices.Min(expected))}
+	})
+}
+
+// measurePick measures the candidates of a case, and what the models pick beside the best of them, with load between.
+func measurePick(d *driver.Device, c candidates.Case, load *timing.Bound, rng *rand.Rand) (pick Pick, err error) {
 	wrong := func(err error) (Pick, error) { return Pick{}, fmt.Errorf("%v: %w", c, err) }
 	problem, err := c.Product()
 	if err != nil {
@@ -163,19 +193,28 @@ func measurePick(d *driver.Device, c candidates.Case, rng *rand.Rand) (pick Pick
 		among[i] = i
 	}
 	samples := make([][]float64, s.Len()) // us
+	f := &timing.Flight{Device: d}
+	defer func() { err = errors.Join(err, f.Land()) }()
 	picked := slices.IndexFunc(among, func(i int) bool { return s.Plan(i).Family == family.Name() && s.Plan(i).Label == plan.Label })
 	if picked < 0 {
 		return wrong(fmt.Errorf("%s %s is picked and no candidate", family.Name(), plan.Label))
 	}
 	rounds := func(n int) error {
 		for range n {
-			for _, i := range rng.Perm(len(among)) {
-				seconds, err := s.Sample(ctx, among[i])
-				if err != nil {
+			for _, at := range rng.Perm(len(among)) {
+				i := among[at]
+				if err := load.Start(ctx, f, 0, func(kernels.Span) {}); err != nil {
 					return err
 				}
-				samples[among[i]] = append(samples[among[i]], 1e6*seconds)
+				if err := s.Start(ctx, f, i, func(span kernels.Span) {
+					samples[i] = append(samples[i], 1e6*span.Seconds/float64(s.Launches(i)))
+				}); err != nil {
+					return err
+				}
 			}
+		}
+		if err := f.Land(); err != nil {
+			return err
 		}
 		slices.SortFunc(among, func(x, y int) int {
 			return cmp.Compare(kerneltest.Median(samples[x]), kerneltest.Median(samples[y]))

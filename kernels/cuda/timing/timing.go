@@ -74,7 +74,7 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 	defer func() { err = errors.Join(err, s.Close()) }()
 	samples, clocks := make([][]float64, s.Len()), make([][]float64, s.Len())
 	if err := s.rounds(ctx, rng, another, func(i int, span kernels.Span) {
-		samples[i] = append(samples[i], span.Seconds/float64(s.bound[i].N))
+		samples[i] = append(samples[i], span.Seconds/float64(s.Launches(i)))
 		if span.ClockMHz > 0 {
 			clocks[i] = append(clocks[i], span.ClockMHz)
 		}
@@ -101,19 +101,27 @@ func (s *Bound) rounds(ctx context.Context, rng *rand.Rand, another func() bool,
 	defer func() { err = errors.Join(err, f.Land()) }()
 	for another() {
 		for _, i := range rng.Perm(s.Len()) {
-			b := &s.bound[i]
-			if err := f.Start(ctx, kernels.Block{Launches: b.Turned(), N: b.N}, func(span kernels.Span, err error) error {
-				if err != nil {
-					return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
-				}
-				yield(i, span)
-				return nil
-			}); err != nil {
+			if err := s.Start(ctx, f, i, func(span kernels.Span) { yield(i, span) }); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// Launches is how many launches a block of the plan at a place has.
+func (s *Bound) Launches(i int) int { return s.bound[i].N }
+
+// Start begins a block of the plan at a place in f. yield gets its span once it has ended.
+func (s *Bound) Start(ctx context.Context, f *Flight, i int, yield func(kernels.Span)) error {
+	b := &s.bound[i]
+	return f.Start(ctx, kernels.Block{Launches: b.Turned(), N: b.N}, func(span kernels.Span, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
+		}
+		yield(span)
+		return nil
+	})
 }
 
 // Describe says on which card times are taken, on a date.
@@ -189,23 +197,13 @@ func (s *Bound) bind(ctx context.Context) error {
 	for i := range s.bound {
 		b := &s.bound[i]
 		b.N = len(b.Launches)
-		once, err := s.Sample(ctx, i) // loads code, too
+		once, err := b.Seconds(ctx, s) // loads code, too
 		if err != nil {
-			return err
+			return fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
 		}
 		b.N = int(min(max(block/once, 1), most))
 	}
 	return nil
-}
-
-// Sample executes one block of the plan at a place and returns the seconds of a launch.
-func (s *Bound) Sample(ctx context.Context, i int) (float64, error) {
-	b := &s.bound[i]
-	seconds, err := b.Seconds(ctx, s)
-	if err != nil {
-		return 0, fmt.Errorf("%s %s: %w", b.time.Family, b.time.Label, err)
-	}
-	return seconds, nil
 }
 
 // planned is a family that was asked already.
