@@ -3,8 +3,8 @@
 package cuda
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
