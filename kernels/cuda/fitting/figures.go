@@ -21,11 +21,8 @@ type Figures struct {
 }
 
 // regret is the logarithm of the time of what is picked over the fastest. A pick that was not
-// measured, since it seemed hopeless, is taken to be as slow as the slowest that was.
+// measured, since it seemed hopeless, is taken to be as slow as the slowest of its family that was.
 func (g *group) regret(e expectation) float64 {
-	if e.pick < 0 {
-		return g.worst() - g.best()
-	}
 	return g.times[e.pick].log - g.best()
 }
 
@@ -95,7 +92,7 @@ func assess(groups []*group, expected []expectation, moved [][]bool, held bool) 
 		}
 		r := math.Expm1(g.regret(expected[i]))
 		total += r
-		if expected[i].pick < 0 {
+		if expected[i].unmeasured {
 			f.Unmeasured++
 		}
 		f.Worst = max(f.Worst, r)
@@ -121,10 +118,7 @@ func joined(groups []*group, expected []expectation) (all []*group, together []e
 		}
 		e := &together[n]
 		if expected[i].least < e.least {
-			e.least, e.pick = expected[i].least, expected[i].pick
-			if e.pick >= 0 {
-				e.pick += len(all[n].times)
-			}
+			e.least, e.pick, e.unmeasured = expected[i].least, len(all[n].times)+expected[i].pick, expected[i].unmeasured
 		}
 		all[n].times = append(all[n].times, g.times...)
 		e.logs = append(e.logs, expected[i].logs...)

@@ -176,7 +176,7 @@ func TestFigures(t *testing.T) {
 		{logs: log(12, 11, 13), pick: 1},
 		{logs: []float64{1}},
 		{logs: log(10, 11, 9), pick: 2},
-		{logs: log(10, 11, 20), pick: -1}, // another one, which was not measured
+		{logs: log(10, 11, 20), pick: 2, unmeasured: true},
 	}, nil, false)
 	want := Figures{Cases: 3, Times: 9, Near: 6, RMS: math.Log(1.2) / math.Sqrt(6), Mean: (0.1 + 1 + 1) / 3, Worst: 1, Unmeasured: 1}
 	if got.Cases != want.Cases || got.Times != want.Times || got.Near != want.Near || got.Unmeasured != want.Unmeasured ||
@@ -202,7 +202,7 @@ func TestJoined(t *testing.T) {
 	}{
 		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 1, pick: 1}, 3, 0.1},
 		{expectation{logs: []float64{1, 2}, least: 1}, expectation{logs: []float64{2, 2}, least: 2}, 0, 1},
-		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 0.5, pick: -1}, -1, 1.1},
+		{expectation{logs: []float64{2, 2}, least: 2}, expectation{logs: []float64{1, 1}, least: 0.5, pick: 1, unmeasured: true}, 3, 0.1},
 	} {
 		all, e := joined(groups, []expectation{x.mma, x.hopper})
 		if len(all) != 1 || len(all[0].times) != 4 || len(e[0].logs) != 4 {
@@ -253,7 +253,7 @@ func TestRegretBeside(t *testing.T) {
 		"the rival's, which is slower":    {rival{least: 0.8, log: 1.5, best: 1.4}, expectation{least: 0.9, pick: 0}, 0.5},
 		"the rival's, which is faster":    {rival{least: 0.8, log: 0.5, best: 0.5}, expectation{least: 0.9, pick: 1}, 0},
 		"no other family":                 {rival{least: math.Inf(1), best: math.Inf(1)}, expectation{least: 0.9, pick: 1}, 0.2},
-		"own, of a plan without measures": {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: -1}, 0.2},
+		"own, of a plan without measures": {rival{least: 2, log: 1.5, best: 1.5}, expectation{least: 0.9, pick: 1, unmeasured: true}, 0.2},
 	} {
 		if got := g.regretBeside(c.rival, c.own); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -131,7 +131,7 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	return s, nil
 }
 
-// best and worst are the least and the greatest of a group's times, as logarithms.
+// best is the least of a group's times, as a logarithm.
 func (g *group) best() float64 {
 	best := math.Inf(1)
 	for _, t := range g.times {
@@ -140,12 +140,15 @@ func (g *group) best() float64 {
 	return best
 }
 
-func (g *group) worst() float64 {
-	worst := math.Inf(-1)
-	for _, t := range g.times {
-		worst = max(worst, t.log)
+// slowest is the place of the greatest.
+func (g *group) slowest() int {
+	at := 0
+	for i, t := range g.times {
+		if t.log > g.times[at].log {
+			at = i
+		}
 	}
-	return worst
+	return at
 }
 
 // shape is a case without its data type: what is held out is so in all of them.
@@ -177,7 +180,9 @@ func (s *Samples) HoldOut(seed uint64) {
 type expectation struct {
 	logs  []float64 // of the seconds of what was measured, as the group's times
 	least float64   // that of the candidate that is picked among all
-	pick  int       // its place among the times; negative where it was not measured
+	pick  int       // its place among the times, or that of the slowest of its family where it was not measured
+	// unmeasured is a pick that was not measured, since it seemed hopeless.
+	unmeasured bool
 }
 
 // expected is what a card's models expect of groups.
@@ -222,11 +227,11 @@ func (g *group) expect(plans []candidates.Expected, measured bool) expectation {
 			}
 		}
 	}
-	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: -1}
+	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: g.slowest(), unmeasured: true}
 	for i, t := range g.times {
 		e.logs[i] = math.Log(plans[t.index].Seconds)
 		if t.index == first {
-			e.pick = i
+			e.pick, e.unmeasured = i, false
 		}
 	}
 	return e
