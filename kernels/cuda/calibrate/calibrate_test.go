@@ -64,7 +64,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("from %s, measured before %v, kept %v", r.Near.Card, r.BeforeMeasured, r.Kept())
 	}
 	for _, p := range r.Parts {
-		if p.Verdict != calibrate.Better || p.After > 0.003 || p.After > p.Before || p.Cases < 5 {
+		if p.Verdict != calibrate.Better || p.After > 0.005 || p.After > p.Before || p.Cases < 5 {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -44,8 +44,10 @@ type wideModel struct {
 	Take float64 `constant:"take" unit:"cycles"`
 	// Scattered is the rate at which operands come where blocks are at different
 	// depths of K, as those of cut tiles are unless all are cut alike: L2 answers each of
-	// them apart, where blocks at one depth ask for the same at the same time.
+	// them apart, where blocks at one depth ask for the same at the same time. Apart is that rate in the rounds of whole
+	// tiles behind cut ones, in which blocks stay apart; it works beside what else a step needs.
 	Scattered float64 `constant:"scattered" unit:"B/s"`
+	Apart     float64 `constant:"apart" unit:"B/s"`
 	// A cluster starts later. Where there is more than one round, blocks that share the
 	// wider operand draw less energy, of which the power limit makes speed.
 	ClusterStart float64 `constant:"cluster_start" unit:"s"`
@@ -120,8 +122,23 @@ func (c hopperChoice) share() float64 {
 	return float64(c.split) * float64(c.steps) / float64(c.clusters)
 }
 
-// cores is for how many cycles the cluster with the most to do keeps its tensor cores busy.
-func (c hopperChoice) cores(m *wideModel, step float64) float64 {
+// apart says that tiles are cut, and not all alike: blocks are at different depths of K.
+func (c hopperChoice) apart() bool {
+	tiles := c.rowTiles * c.colTiles
+	return c.split > 0 && (c.split < tiles || c.clusters%tiles != 0)
+}
+
+// wholeCycles is how long a step of whole tiles takes, of which one takes step cycles where blocks are at one depth of K.
+func (c hopperChoice) wholeCycles(m *wideModel, step, clock float64) float64 {
+	if !c.apart() {
+		return step
+	}
+	return planning.Norm(m.Overlap, step, float64(c.clusters*c.fetched())/m.Apart*clock)
+}
+
+// cores is for how many cycles the cluster with the most to do keeps its tensor cores busy, where a step of cut tiles
+// and one of whole tiles take so many.
+func (c hopperChoice) cores(m *wideModel, step, whole float64) float64 {
 	rounds, share := float64(c.rounds()), c.share()
 	// A stretch of cut tiles begins and ends inside of one.
 	pieces := rounds
@@ -133,14 +150,14 @@ func (c hopperChoice) cores(m *wideModel, step float64) float64 {
 	if c.turns {
 		ends = pieces*m.TurnCycles + end
 	}
-	return (rounds*float64(c.steps)+share)*step + ends
+	return rounds*float64(c.steps)*whole + share*step + ends
 }
 
 // least is below seconds, for a fraction of what that takes: the tensor cores alone, with
 // all that a cluster may gain.
 func (c hopperChoice) least(a planning.Arch, step float64) float64 {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	return (c.cores(m, step) + m.Launch) / a.LoadClock(m.Clock) * (1 - m.ClusterGain) * (1 - 1e-9) // what rounding may take
+	return (c.cores(m, step, step) + m.Launch) / a.LoadClock(m.Clock) * (1 - m.ClusterGain) * (1 - 1e-9) // what rounding may take
 }
 
 // seconds is what the model expects of one launch: that of the cluster with the most
@@ -148,7 +165,7 @@ func (c hopperChoice) least(a planning.Arch, step float64) float64 {
 func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) float64 {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.LoadClock(m.Clock)
-	t := c.cores(m, step) / clock
+	t := c.cores(m, step, c.wholeCycles(m, step, clock)) / clock
 	if a.Bandwidth > 0 {
 		memory := p.Shape.Bytes(p.DType) / (a.Bandwidth * m.Memory)
 		if c.split == 0 && c.rounds() == 1 {
@@ -161,7 +178,7 @@ func (c hopperChoice) seconds(a planning.Arch, p kernels.Problem, step float64) 
 		share := c.share()
 		parts := math.Ceil(max(1, float64(c.steps)/share))
 		t += (m.Cut + m.Take*parts*c.area()) / clock
-		if tiles := c.rowTiles * c.colTiles; c.split < tiles || c.clusters%tiles != 0 {
+		if c.apart() {
 			busy := share * step / clock
 			fetch := share * float64(c.clusters*c.fetched()) / m.Scattered
 			t += math.Cbrt(busy*busy*busy+fetch*fetch*fetch) - busy

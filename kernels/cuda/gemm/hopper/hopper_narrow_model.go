@@ -24,8 +24,10 @@ type smallMModel struct {
 	Again  float64 `constant:"again" unit:"1"`
 	Few    float64 `constant:"few" unit:"1"`
 	Even   float64 `constant:"even" unit:"1"`
-	// Step is what producer and consumers take for a step, in cycles of the highest clock.
+	// Step is what producer and consumers take for a step, in cycles of the highest clock. Steps of two blocks of K take
+	// longer by Deep where a cluster shares operands: each waits for both blocks of all of them.
 	Step float64 `constant:"step" unit:"cycles"`
+	Deep float64 `constant:"deep" unit:"1"`
 	// What blocks of a cluster share comes once from L2, but for tokens, which come in
 	// small boxes: Boxes of what sharing would save is lost, BoxesOfTwo where two blocks share them and nothing
 	// else: there it may be more than all. Port is what a multiprocessor takes in, shared or not.
@@ -120,6 +122,9 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 		m.Step,
 		fetched/fromL2,
 		stepBytes*float64(c.rows+c.tokens)/m.Port)
+	if c.depth() > 1 && c.size() > 1 {
+		t *= 1 + m.Deep
+	}
 	apart := steps * fetched * float64(c.blocks()) / m.Scattered
 	switch {
 	case c.streamed == 0 && c.tiles > c.clusters:
