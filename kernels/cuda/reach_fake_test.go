@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -86,26 +87,17 @@ func TestMeasurePicks(t *testing.T) {
 	}
 }
 
-// meterOf is a counter that moves in steps.
-type meterOf struct{ mj []float64 }
-
-func (m *meterOf) EnergyMJ() (float64, error) {
-	now := m.mj[0]
-	m.mj = m.mj[1:]
-	return now, nil
-}
-
-// TestEnergySteps: energy is counted from the counter's first step to its last one, with the launches between.
+// TestEnergySteps: power is that between the counter's first step and its last one.
 func TestEnergySteps(t *testing.T) {
-	e := &energySteps{meter: &meterOf{[]float64{70, 70, 100, 100, 150, 150, 200, 200}}}
-	for launches := 10; launches <= 80; launches += 10 {
-		e.read(launches)
+	e, began := &energySteps{}, time.Now()
+	for i, mj := range []float64{70, 70, 100, 100, 150, 150, 200, 200} {
+		e.add(mj, began.Add(time.Duration(i)*10*time.Millisecond))
 	}
-	if got := e.millijoules(); got != 100.0/40 {
-		t.Errorf("%v mJ a launch, expected 2.5", got)
+	if got := e.watts(); math.Abs(got-100/40.) > 1e-9 {
+		t.Errorf("%v W, expected 2.5", got)
 	}
-	if got := (&energySteps{}).millijoules(); got != 0 {
-		t.Errorf("%v mJ without a counter", got)
+	if got := (&energySteps{}).watts(); got != 0 {
+		t.Errorf("%v W without a counter", got)
 	}
 }
 

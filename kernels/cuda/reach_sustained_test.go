@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
@@ -20,17 +21,15 @@ import (
 const sustainedEnv = "GEMMAUDIT_SUSTAINED"
 
 const (
-	// A product runs for settleSeconds, until the clock has settled, then each series for startSeconds and for
-	// sustainedSeconds that count, in sustainedPasses.
-	settleSeconds    = 1
-	startSeconds     = 0.1
+	// A series runs for startSeconds and for sustainedSeconds that count, in sustainedPasses. The power limit holds for the
+	// mean of a second or so: after a rest of a tenth of a second a card draws a fifth more than its limit for as long.
+	startSeconds     = 1
 	sustainedSeconds = 0.5
 	sustainedPasses  = 2
 	// A block of so many seconds keeps the GPU busy while the host prepares the next one.
-	sustainedBlock = 5e-3
-	// mostSustained is how often it may take that long until the counter of energy, which moves in steps of up to 100 ms,
-	// has moved twice.
-	mostSustained = 2
+	sustainedBlock = 10e-3
+	// energyPause is that between two readings of the counter, which moves in steps of 20 to 100 ms.
+	energyPause = 5 * time.Millisecond
 )
 
 // BenchmarkSustained runs our kernels and the vendor's by themselves, half a second each and twice, product by product: time,
@@ -72,24 +71,22 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 	for _, p := range bench.products {
 		series := slices.Clone(p.series)
 		rng.Shuffle(len(series), func(i, j int) { series[i], series[j] = series[j], series[i] })
-		// What ran before decides the clock for seconds: series of one product follow each other, there and back.
-		if _, _, _, err := sustain(bench.d, series[0], 0, settleSeconds); err != nil {
-			return nil, fmt.Errorf("%v %s: %w", p.Product, series[0].name, err)
-		}
+		// What ran before is felt in the clock: series of one product follow each other, there and back.
 		of, uncounted := map[*reachSeries]*reach.Sustained{}, map[*reachSeries]bool{}
 		for range sustainedPasses {
 			for _, s := range series {
-				us, mhz, mj, err := sustain(bench.d, s, settle, span)
+				x, err := sustain(bench.d, s, settle, span)
 				if err != nil {
 					return nil, fmt.Errorf("%v %s: %w", p.Product, s.name, err)
 				}
 				if of[s] == nil {
 					of[s] = &reach.Sustained{Product: p.Product, Series: s.name, Label: s.Launches[0].Label()}
 				}
-				of[s].US += us / sustainedPasses
-				of[s].MHz += mhz / sustainedPasses
-				of[s].MJ += mj / sustainedPasses
-				uncounted[s] = uncounted[s] || mj == 0
+				of[s].US += x.US / sustainedPasses
+				of[s].MHz += x.MHz / sustainedPasses
+				of[s].Busy += x.Busy / sustainedPasses
+				of[s].MJ += x.MJ / sustainedPasses
+				uncounted[s] = uncounted[s] || x.MJ == 0
 			}
 			slices.Reverse(series)
 		}
@@ -103,74 +100,102 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 	return all, nil
 }
 
-// energySteps follows a counter that moves in steps: from the first step to the last one it is known what launches took.
+// energySteps follows a counter that moves in steps: from the first step to the last one it is known what was drawn.
 type energySteps struct {
-	meter    kernels.EnergyMeter // nil where the device does not count
-	last     float64
-	started  bool
-	steps    int
-	from, to struct {
-		mj       float64
-		launches int
-	}
+	seen, steps int
+	last        float64
+	from, to    energyStep
 }
 
-// read notes how many launches have ended when the counter has moved.
-func (e *energySteps) read(launches int) {
-	if e.meter == nil {
-		return
-	}
-	mj, err := e.meter.EnergyMJ()
-	if err != nil {
-		e.meter = nil
-		return
-	}
-	if e.started && mj != e.last {
+type energyStep struct {
+	mj float64
+	at time.Time
+}
+
+func (e *energySteps) add(mj float64, at time.Time) {
+	if e.seen++; e.seen > 1 && mj != e.last {
+		e.to = energyStep{mj, at}
 		if e.steps++; e.steps == 1 {
-			e.from.mj, e.from.launches = mj, launches
+			e.from = e.to
 		}
-		e.to.mj, e.to.launches = mj, launches
 	}
-	e.last, e.started = mj, true
+	e.last = mj
 }
 
-// millijoules are those of a launch, 0 where they are not known.
-func (e *energySteps) millijoules() float64 {
-	if e.steps < 2 || e.to.launches == e.from.launches {
+// watts are 0 where they are not known.
+func (e *energySteps) watts() float64 {
+	if e.steps < 2 {
 		return 0
 	}
-	return (e.to.mj - e.from.mj) / float64(e.to.launches-e.from.launches)
+	return (e.to.mj - e.from.mj) / 1e3 / e.to.at.Sub(e.from.at).Seconds()
 }
 
-// sustain runs a series by itself and returns the microseconds, the clock and the energy of a launch.
-func sustain(d kernels.Device, s *reachSeries, settle, span float64) (us, mhz, mj float64, err error) {
+// follow reads d's counter, where it has one, until told ends, and returns the steps then. It does so beside the launches:
+// a reading can take longer than a block does, and the GPU would rest.
+func follow(d kernels.Device) (told func() *energySteps) {
+	e := &energySteps{}
+	meter, ok := d.(kernels.EnergyMeter)
+	if !ok {
+		return func() *energySteps { return e }
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			mj, err := meter.EnergyMJ()
+			if err != nil {
+				return
+			}
+			e.add(mj, time.Now())
+			select {
+			case <-stop:
+				return
+			case <-time.After(energyPause):
+			}
+		}
+	}()
+	return func() *energySteps {
+		close(stop)
+		<-ended
+		return e
+	}
+}
+
+// sustain runs a series by itself, and notes what a launch takes.
+func sustain(d kernels.Device, s *reachSeries, settle, span float64) (_ reach.Sustained, err error) {
 	f := &timing.Flight{Device: d.(kernels.Starter)}
+	defer func() { err = errors.Join(err, f.Land()) }()
 	one, err := s.seconds()
 	if err != nil {
-		return 0, 0, 0, err
+		return reach.Sustained{}, err
 	}
 	s.samples, s.N = nil, max(1, int(sustainedBlock/one))
-	e := &energySteps{}
-	e.meter, _ = d.(kernels.EnergyMeter)
-	var settled, seconds, cycles float64
-	launches, read := 0, 0
-	for {
+	for settled := 0.0; settled < settle; {
+		before := len(s.samples)
 		if err := s.start(f, 0); err != nil {
-			return 0, 0, 0, errors.Join(err, f.Land())
+			return reach.Sustained{}, err
 		}
-		for ; read < len(s.samples); read++ {
-			x := s.samples[read]
-			took := x.US * 1e-6 * float64(s.N)
-			if settled < settle {
-				settled += took
-				continue
-			}
-			seconds, cycles, launches = seconds+took, cycles+x.MHz*took, launches+s.N
-			e.read(launches)
-		}
-		if counted := e.meter == nil || e.steps >= 2; seconds >= span && counted || seconds >= mostSustained*span {
-			break
+		for _, x := range s.samples[before:] {
+			settled += x.US * 1e-6 * float64(s.N)
 		}
 	}
-	return 1e6 * seconds / float64(launches), cycles / seconds, e.millijoules(), f.Land()
+	// As many blocks are in flight when it begins as when it ends.
+	told, began, first := follow(d), time.Now(), len(s.samples)
+	for time.Since(began).Seconds() < span {
+		if err := s.start(f, 0); err != nil {
+			told()
+			return reach.Sustained{}, err
+		}
+	}
+	wall, watts := time.Since(began).Seconds(), told().watts()
+	var out reach.Sustained
+	counted := s.samples[first:]
+	for _, x := range counted {
+		out.US += x.US / float64(len(counted))
+		out.MHz += x.MHz / float64(len(counted))
+	}
+	launches := float64(len(counted) * s.N)
+	out.Busy = out.US * 1e-6 * launches / wall
+	out.MJ = watts * 1e3 * wall / launches
+	return out, nil
 }
