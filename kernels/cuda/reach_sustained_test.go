@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -75,7 +76,7 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 		of, uncounted := map[*reachSeries]*reach.Sustained{}, map[*reachSeries]bool{}
 		for range sustainedPasses {
 			for _, s := range series {
-				x, err := sustain(bench.d, s, settle, span)
+				x, err := s.sustain(bench.d, settle, span)
 				if err != nil {
 					return nil, fmt.Errorf("%v %s: %w", p.Product, s.name, err)
 				}
@@ -161,41 +162,45 @@ func follow(d kernels.Device) (told func() *energySteps) {
 	}
 }
 
-// sustain runs a series by itself, and notes what a launch takes.
-func sustain(d kernels.Device, s *reachSeries, settle, span float64) (_ reach.Sustained, err error) {
-	f := &timing.Flight{Device: d.(kernels.Starter)}
-	defer func() { err = errors.Join(err, f.Land()) }()
+// sustain runs a series by itself.
+func (s *reachSeries) sustain(d kernels.Device, settle, span float64) (reach.Sustained, error) {
 	one, err := s.seconds()
 	if err != nil {
 		return reach.Sustained{}, err
 	}
-	s.samples, s.N = nil, max(1, int(sustainedBlock/one))
-	for settled := 0.0; settled < settle; {
-		before := len(s.samples)
-		if err := s.start(f, 0); err != nil {
-			return reach.Sustained{}, err
-		}
-		for _, x := range s.samples[before:] {
-			settled += x.US * 1e-6 * float64(s.N)
+	s.N = max(1, int(sustainedBlock/one))
+	return sustain(d, s.N, settle, span, func(f *timing.Flight, landed func(kernels.Span)) error {
+		return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial}, func(span kernels.Span, err error) error {
+			if err == nil {
+				landed(span)
+			}
+			return err
+		})
+	})
+}
+
+// sustain runs blocks of one kernel by themselves, as start begins them, and notes what a launch takes; launches are those
+// of a block.
+func sustain(d kernels.Device, launches int, settle, span float64, start func(f *timing.Flight, landed func(kernels.Span)) error) (out reach.Sustained, err error) {
+	f := &timing.Flight{Device: d.(kernels.Starter)}
+	defer func() { err = errors.Join(err, f.Land()) }()
+	var settled, seconds, cycles float64
+	for settled < settle {
+		if err := start(f, func(span kernels.Span) { settled += span.Seconds }); err != nil {
+			return out, err
 		}
 	}
 	// As many blocks are in flight when it begins as when it ends.
-	told, began, first := follow(d), time.Now(), len(s.samples)
-	for time.Since(began).Seconds() < span {
-		if err := s.start(f, 0); err != nil {
+	blocks, told, began := 0, follow(d), time.Now()
+	for blocks == 0 || time.Since(began).Seconds() < span {
+		if err := start(f, func(span kernels.Span) {
+			blocks, seconds, cycles = blocks+1, seconds+span.Seconds, cycles+span.Seconds*span.ClockMHz
+		}); err != nil {
 			told()
-			return reach.Sustained{}, err
+			return out, err
 		}
 	}
 	wall, watts := time.Since(began).Seconds(), told().watts()
-	var out reach.Sustained
-	counted := s.samples[first:]
-	for _, x := range counted {
-		out.US += x.US / float64(len(counted))
-		out.MHz += x.MHz / float64(len(counted))
-	}
-	launches := float64(len(counted) * s.N)
-	out.Busy = out.US * 1e-6 * launches / wall
-	out.MJ = watts * 1e3 * wall / launches
-	return out, nil
+	n := float64(blocks * launches)
+	return reach.Sustained{US: 1e6 * seconds / n, MHz: cycles / seconds, Busy: seconds / wall, MJ: 1e3 * watts * wall / n}, nil
 }

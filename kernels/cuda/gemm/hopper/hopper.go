@@ -175,47 +175,44 @@ func (c hopperChoice) size() int {
 	return 2
 }
 
-// choose takes the least expected time. Of most choices it takes no more than their bound to
-// see that they are slower than the one whose bound is the lowest.
+// choose takes the least expected time under the power limit, and returns that at the clock under load. Of most choices it
+// takes no more than their bound to see that they are slower than the one whose bound is the lowest.
 func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, seconds float64) {
 	var first hopperChoice
-	var firstStep float64
-	lowest := math.Inf(1)
-	cycles := stepCyclesOf(a, p.DType)
-	f.each(a, p, cycles, func(c hopperChoice, step float64) {
-		if this := c.least(a, step); this < lowest {
-			first, firstStep, lowest = c, step, this
+	var fastest tilePace
+	lowest, paces := math.Inf(1), tilePaces(a, p.DType)
+	f.each(a, p, paces, func(c hopperChoice, t tilePace) {
+		if this := c.least(a, t.step) * c.drawn(t); this < lowest {
+			first, fastest, lowest = c, t, this
 		}
 	})
-	enough := first.seconds(a, p, firstStep)
-	seconds = math.Inf(1)
-	f.each(a, p, cycles, func(c hopperChoice, step float64) {
-		if c.least(a, step) > min(enough, seconds) {
+	enough, least := first.seconds(a, p, fastest.step)*first.drawn(fastest), math.Inf(1)
+	f.each(a, p, paces, func(c hopperChoice, t tilePace) {
+		drawn := c.drawn(t)
+		if c.least(a, t.step)*drawn > min(enough, least) {
 			return
 		}
-		if this := c.seconds(a, p, step); this < seconds {
-			best, seconds = c, this
+		if this := c.seconds(a, p, t.step); this*drawn < least {
+			best, seconds, least = c, this, this*drawn
 		}
 	})
 	return best, seconds
 }
 
-// stepCyclesOf are the cycles that the tiles of a type take for a step, in their order.
-func stepCyclesOf(a planning.Arch, d kernels.DType) []float64 {
+// tilePaces are the paces of the tiles of a type, in their order.
+func tilePaces(a planning.Arch, d kernels.DType) []tilePace {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	tiles := hopperTiles(d)
-	cycles := make([]float64, len(tiles))
+	paces := make([]tilePace, len(tiles))
 	for i, t := range tiles {
-		cycles[i] = t.stepCycles(a, m)
+		paces[i] = t.pace(a, m, d)
 	}
-	return cycles
+	return paces
 }
 
-// each yields every tile, single and in pairs, whole and with the last rounds cut, with the
-// cycles that it takes for a step.
-func (Family) each(a planning.Arch, p kernels.Problem, cycles []float64, yield func(c hopperChoice, step float64)) {
+// each yields every tile, single and in pairs, whole and with the last rounds cut, with its pace.
+func (Family) each(a planning.Arch, p kernels.Problem, paces []tilePace, yield func(c hopperChoice, t tilePace)) {
 	for i, t := range hopperTiles(p.DType) {
-		step := cycles[i]
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
 			if pair != single && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
@@ -236,7 +233,7 @@ func (Family) each(a planning.Arch, p kernels.Problem, cycles []float64, yield f
 				if split == 0 {
 					c.clusters = min(c.clusters, c.rowTiles*c.colTiles)
 				}
-				yield(c, step)
+				yield(c, paces[i])
 			}
 		}
 	}
@@ -322,7 +319,7 @@ func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 // Candidates are the plans among which plan chooses.
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	f.each(a, p.Problem, stepCyclesOf(a, p.DType), func(c hopperChoice, step float64) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, step))) })
+	f.each(a, p.Problem, tilePaces(a, p.DType), func(c hopperChoice, t tilePace) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, t.step))) })
 	return append(plans, smallMPlans(a, p)...)
 }
 

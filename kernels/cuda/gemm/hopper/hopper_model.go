@@ -52,6 +52,15 @@ type wideModel struct {
 	// wider operand draw less energy, of which the power limit makes speed.
 	ClusterStart float64 `constant:"cluster_start" unit:"s"`
 	ClusterGain  float64 `constant:"cluster_gain" unit:"1"`
+	// Under the power limit a plan that runs by itself gets the less clock the more power it draws. It takes as long as
+	// one of e to the power of Energy as many cycles that brings one operand less into shared memory for 64 products, or
+	// of which wgmma reads 1 / EnergyReads less from there. EnergyBeside is the same of pairs that share the narrower
+	// operand, and EnergyCut of cut tiles. That counts where wide plans on 16 bits, of which it was measured, are compared
+	// with each other.
+	Energy       float64 `constant:"energy" unit:"1"`
+	EnergyReads  float64 `constant:"energy_reads" unit:"1"`
+	EnergyBeside float64 `constant:"energy_beside" unit:"1"`
+	EnergyCut    float64 `constant:"energy_cut" unit:"1"`
 	// Launch is what a launch takes beside its work.
 	Launch float64 `constant:"launch" unit:"cycles"`
 	// Elements is how many bytes a second C costs more where TMA can't store it.
@@ -61,22 +70,58 @@ type wideModel struct {
 var wideModels = calibration.Of[wideModel]("hopper")
 
 // stepCycles is how long a block takes for 128 bytes of K: 64 × 8 outputs, 32 bytes deep,
-// take four cycles of the tensor cores, for which wgmma reads its rows once for all its
-// columns, and its columns once for every 64 rows.
+// take four cycles of the tensor cores.
 func (t hopperTile) stepCycles(a planning.Arch, m *wideModel) float64 {
-	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
-	if t.dividesColumns() {
-		blocks, width = blocks*hopperConsumers, width/hopperConsumers
-	}
 	port := m.Port * a.ClockMHz * 1e6 / a.LoadClock(m.Clock)
 	cycles := planning.Norm(m.Overlap,
 		float64(t.rows*t.cols)/32,
-		float64(blocks*(64+width)*hopperStepBytes)/m.SharedBytes,
+		t.reads()*hopperStepBytes/m.SharedBytes,
 		float64((t.rows+t.cols)*hopperStepBytes)/port)
 	if t.stages() < 4 {
 		cycles *= 1 + m.Shallow
 	}
 	return cycles
+}
+
+// limited is the part that counts of what the power limit takes. All of it would make a plan the fastest by itself, nothing
+// the fastest beside other work, whose clock is the same for all: with half of it a plan is near to both.
+const limited = 0.5
+
+// tilePace is the cycles that a tile takes for a step, and what the power limit makes of a cycle: of any plan of it, and
+// more of one of pairs side by side, and of one with cut tiles.
+type tilePace struct{ step, drawn, beside, cut float64 }
+
+// pace is the tile's on operands of a type. Times that were taken have their clock.
+func (t hopperTile) pace(a planning.Arch, m *wideModel, d kernels.DType) tilePace {
+	p := tilePace{t.stepCycles(a, m), 1, 1, 1}
+	if a.LoadMHz == 0 && d.Size() == 2 {
+		operands := float64(t.rows+t.cols) + m.EnergyReads*t.reads()
+		p.drawn = math.Exp(limited * m.Energy * 64 * operands / float64(t.rows*t.cols))
+		p.beside, p.cut = math.Exp(limited*m.EnergyBeside), math.Exp(limited*m.EnergyCut)
+	}
+	return p
+}
+
+// drawn is what the power limit makes of a cycle of the plan.
+func (c hopperChoice) drawn(t tilePace) float64 {
+	drawn := t.drawn
+	if c.pair == sideBySide {
+		drawn *= t.beside
+	}
+	if c.split > 0 {
+		drawn *= t.cut
+	}
+	return drawn
+}
+
+// reads is how many rows and columns wgmma reads in a step: its rows once for all its columns, and its columns once for
+// every 64 rows.
+func (t hopperTile) reads() float64 {
+	blocks, width := t.rows/64, t.cols // wgmmas of both consumers
+	if t.dividesColumns() {
+		blocks, width = blocks*hopperConsumers, width/hopperConsumers
+	}
+	return float64(blocks * (64 + width))
 }
 
 // area is the tile's, where that of 128×256 is 1.
