@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ import (
 func init() {
 	scenarios["reach"] = measureSmallReach
 	scenarios["sustained"] = measureSmallSustained
+	scenarios["sustained plans"] = measureSmallSustainedPlans
 	scenarios["picks"] = measureSmallPicks
 }
 
@@ -53,6 +55,15 @@ func measureSmallSustained() {
 	report(err, reach.PrintSustained(os.Stdout, all), d.Close())
 }
 
+// measureSmallSustainedPlans runs the plans of a small product for a few milliseconds each.
+func measureSmallSustainedPlans() {
+	d := scenarioDevice().(*Device)
+	product := kernels.Product(kernels.BF16, 256, 512)
+	product.Layout = kernels.Transposed
+	all, err := sustainPlans(context.Background(), d, candidates.Case{Subject: product, M: 300}, 1e-3, 1e-3, 2e-3, rand.New(rand.NewPCG(1, 1)))
+	report(err, json.NewEncoder(os.Stdout).Encode(all), d.Close())
+}
+
 // measureSmallPicks measures what is picked in small cases.
 func measureSmallPicks() {
 	d := scenarioDevice().(*Device)
@@ -75,6 +86,31 @@ func measureSmallPicks() {
 func TestMeasureSustained(t *testing.T) {
 	out, _ := child(t, "sustained", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()), "FAKE_CUDA_CAPABILITY=90")
 	if !strings.Contains(out, "sustained bf16 m3 n64 k64") || !strings.Contains(out, "sustained 1 products") || strings.Contains(out, "error") {
+		t.Error(out)
+	}
+}
+
+// TestMeasureSustainedPlans: each tile has one plan, which is among those that are near the fastest, with a time.
+func TestMeasureSustainedPlans(t *testing.T) {
+	out, _ := child(t, "sustained plans", fakeDriver(t), "FAKE_CUDA_CAPABILITY=90")
+	line, _, _ := strings.Cut(out, "\n")
+	var all []sustainedPlan
+	if err := json.Unmarshal([]byte(line), &all); err != nil || strings.Contains(out, "error") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tiles := map[string]bool{}
+	least := math.Inf(1)
+	for _, p := range all {
+		least = min(least, p.Expected)
+	}
+	for _, p := range all {
+		tile, _, _ := strings.Cut(p.Label, " split ")
+		if tiles[tile] || p.Seconds <= 0 || p.Busy <= 0 || p.Expected > nearPlan*least {
+			t.Errorf("%s: %g s, %g expected beside a fastest of %g, busy %g", p.Label, p.Seconds, p.Expected, least, p.Busy)
+		}
+		tiles[tile] = true
+	}
+	if len(all) < 2 {
 		t.Error(out)
 	}
 }

@@ -13,7 +13,8 @@
 #   ./run.sh reach            our kernels compared with cuBLAS and cuBLASLt in one shuffled run of REACH_SECONDS: four named
 #                             shapes and sixty that the date of the commit draws; every sample is in reach.jsonl, of which
 #                             `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
-#   ./run.sh sustained        the named shapes by themselves, half a second a kernel, twice: time, clock and energy of a launch
+#   ./run.sh sustained        the named shapes by themselves, half a second a kernel, twice: time, clock and energy of a launch;
+#                             then, for seven products, the plans that auto chooses among: what the power limit takes of each
 #   ./run.sh picks            what the planning models pick, beside the best of their candidates, in 500 random products
 #   ./run.sh self             an audit of auto against itself and our other kernels on the named shapes, m 8 to 8192 by 8:
 #                             rows below 0.95 of the running maximum, and products that another kernel or a pad makes more
@@ -287,6 +288,10 @@ run_sustained() {
   passed
   unset GEMMAUDIT_SUSTAINED
   grep -a '^sustained ' "$out/sustained.log"
+  export GEMMAUDIT_SUSTAINED_PLANS=$out/sustained-plans.jsonl
+  gpu_test sustained-plans 4 cuda -test.run '^$' -test.bench '^BenchmarkSustainedPlans$' -test.benchtime 1x
+  passed
+  unset GEMMAUDIT_SUSTAINED_PLANS
 }
 
 run_picks() {
