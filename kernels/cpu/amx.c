@@ -26,8 +26,8 @@
 // the second level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A
 // and 2 for B, and is prefetched meanwhile.
 ga_amx_tuning ga_amx_tuned = {
-    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .spread = 1, .fetch_sums = 1, .kept = 2048, .finish = 0,
-    .prefetch_stride = 64, .panels = 2, .ahead = 4096,
+    .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .fetch_sums = 1, .kept = 2048, .prefetch_stride = 64, .panels = 2,
+    .ahead = 4096,
 };
 
 #if GA_HAVE_TILES
@@ -136,18 +136,17 @@ typedef struct {
 
 static float *partial_of(const block *c, int64_t s, int64_t p) { return c->partial + (p * c->strips + s) * 1024; }
 
-// column multiplies strips [first, first+strips) of a block by a piece of its panel p.
-static void column(const job *j, const block *c, int64_t first, int64_t strips, int64_t p, const char *a, const char *b,
-                   int64_t from, int64_t steps, ga_touch *next_a, ga_touch *next_b, ga_touch *out) {
+// column multiplies the strips of a block by a piece of its panel p.
+static void column(const job *j, const block *c, int64_t p, const char *a, const char *b, int64_t from, int64_t steps,
+                   ga_touch *next_a, ga_touch *next_b) {
   const ga_amx_tuning *t = &ga_amx_tuned;
   // The upper half of a strip alone is a block of its own.
-  int half = j->rows <= (c->strip + first + strips) * 32 - GA_TILE_ROWS;
-  float *partial = partial_of(c, first, p);
-  a += first * steps * GA_STEP_BYTES;
-  strips -= half;
+  int half = j->rows <= (c->strip + c->strips) * 32 - GA_TILE_ROWS;
+  float *partial = partial_of(c, 0, p);
+  int64_t strips = c->strips - half;
   if (strips > 0) {
     ga_column w = {.a = a, .b = b, .strips = strips, .steps = steps, .partial = partial, .resume = from > 0,
-                   .fetch_sums = t->fetch_sums, .spread = t->spread, .next_a = next_a, .next_b = next_b, .out = out};
+                   .fetch_sums = t->fetch_sums, .next_a = next_a, .next_b = next_b};
     if (j->is_int8) column_int8(t->stream_a, &w);
     else column_bf16(t->stream_a, &w);
   }
@@ -158,13 +157,13 @@ static void column(const job *j, const block *c, int64_t first, int64_t strips, 
   else half_bf16(a, b, steps, from > 0, partial, t->stream_a, next_a, next_b);
 }
 
-// finish writes strips [first, first+strips) of a block to C, neighbours in a row of C one after the other.
-static void finish(const job *j, const block *c, int64_t first, int64_t strips) {
-  int64_t outer = strips, inner = c->panels;
-  if (j->form != NULL) outer = c->panels, inner = strips; // turned
+// finish writes a block to C, neighbours in a row of C one after the other.
+static void finish(const job *j, const block *c) {
+  int64_t outer = c->strips, inner = c->panels;
+  if (j->form != NULL) outer = c->panels, inner = c->strips; // turned
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inner; i++) {
-      int64_t s = first + (j->form != NULL ? i : o), p = j->form != NULL ? o : i;
+      int64_t s = j->form != NULL ? i : o, p = j->form != NULL ? o : i;
       store(j, partial_of(c, s, p), (c->strip + s) * 32, (c->panel + p) * GA_PANEL, 2 * GA_TILE_ROWS);
     }
 }
@@ -183,35 +182,26 @@ static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
 // A, next what follows it; or ahead is, whose strips are packed after each panel,
 // a few at a time, so that the multiplications before hide where they come from.
 //
-// At the end of K the block is written to C by whole rows of the block, since lines of
-// C a row apart share pages of memory and sets of the caches with few others. By default
-// all of it at once; with finish some strips at a time, whose rows are fetched meanwhile.
+// At the end of K the whole block is written to C, by rows of the block, since lines of
+// C a row apart share pages of memory and sets of the caches with few others.
 static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next,
                      const packing *ahead) {
-  int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES;
+  int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES, over = c->strips * steps;
   const char *b = j->b + c->panel * j->panel_bytes + offset;
   int ends = from + steps == j->steps;
-  int64_t each = ends && ga_amx_tuned.finish > 0 ? ga_amx_tuned.finish : c->strips;
-  for (int64_t s = 0; s < c->strips; s += each) {
-    int64_t some = c->strips - s < each ? c->strips - s : each, over = some * steps;
-    ga_touch out = {0};
-    if (ends && ga_amx_tuned.finish > 0)
-      out = touch_out(j, (c->strip + s) * 32, some * 32, c->panel * GA_PANEL, c->panels * GA_PANEL, c->panels * over);
-    for (int64_t p = 0; p < c->panels; p++) {
-      // After the last panel comes the first one's next piece, or the next block's first.
-      const char *after = p + 1 < c->panels || ends ? b + (p + 1) * j->panel_bytes - (p + 1 < c->panels ? 0 : offset) : b + strip_bytes;
-      int64_t left = p + 1 < c->panels ? j->panel_bytes - offset : ends ? j->panel_bytes : j->panel_bytes - offset - strip_bytes;
-      if (ends && c->panel + p + 1 == ga_panels(j->cols)) left = 0;
-      ga_touch next_b = {0};
-      if (s == 0) next_b = touch(after, left < strip_bytes ? left : strip_bytes, 0, 1, over);
-      int64_t first = 0, last = 0;
-      if (s + some == c->strips) ga_share(ahead->strips, (int)c->panels, (int)p, &first, &last);
-      if (last > first) next = touch_raw(j, (ahead->strip + first) * 32, (last - first) * 32, ahead->from, ahead->steps, over);
-      column(j, c, s, some, p, a, b + p * j->panel_bytes, from, steps, &next, &next_b, &out);
-      pack(j, ahead, first, last);
-    }
-    if (ends) finish(j, c, s, some);
+  for (int64_t p = 0; p < c->panels; p++) {
+    // After the last panel comes the first one's next piece, or the next block's first.
+    const char *after = p + 1 < c->panels || ends ? b + (p + 1) * j->panel_bytes - (p + 1 < c->panels ? 0 : offset) : b + strip_bytes;
+    int64_t left = p + 1 < c->panels ? j->panel_bytes - offset : ends ? j->panel_bytes : j->panel_bytes - offset - strip_bytes;
+    if (ends && c->panel + p + 1 == ga_panels(j->cols)) left = 0;
+    ga_touch next_b = touch(after, left < strip_bytes ? left : strip_bytes, 0, 1, over);
+    int64_t first, last;
+    ga_share(ahead->strips, (int)c->panels, (int)p, &first, &last);
+    if (last > first) next = touch_raw(j, (ahead->strip + first) * 32, (last - first) * 32, ahead->from, ahead->steps, over);
+    column(j, c, p, a, b + p * j->panel_bytes, from, steps, &next, &next_b);
+    pack(j, ahead, first, last);
   }
+  if (ends) finish(j, c);
 }
 
 static void many(job *j, int tid, int nthreads, char *scratch) {

@@ -10,10 +10,8 @@ typedef struct {
   int rows, cols;      // block of C that a thread keeps in its second-level cache, in multiples of 32
   int steps;           // steps of K that are multiplied before the next block of C is looked at
   int stream_a;        // 1 to keep A out of the first-level cache, where the piece of B stays
-  int spread;          // 1 to store sums between the next ones' first products, not all at once before them
   int fetch_sums;      // 1 to bring the next block's sums to the first level ahead of use
   int kept;            // KiB of C a thread up to which C is written to the caches, and past them beyond
-  int finish;          // blocks whose sums are written to C at once, fetched before, 0 for all without
   int prefetch_stride; // bytes between prefetches of the next operands into the second level, 0 for none
   int panels;          // panels of B that a product of few rows reads at once, 1 to 3
   int ahead;           // bytes that B is prefetched ahead in such a product, 0 for none

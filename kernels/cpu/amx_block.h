@@ -13,37 +13,24 @@
 
 enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_SUMS_STRIDE = 128, GA_LINE = 64 };
 
-// ga_touch is rows of memory that are brought into the caches alongside the
-// multiplications: per bytes each step, a line every stride.
+// ga_touch is rows of memory that are brought into the second level alongside the
+// multiplications: per bytes of a row each step, a line every stride.
 typedef struct {
   const char *at, *end;          // what is left of a row
   const char *row;               // its beginning
   int64_t width, pitch, rows;    // bytes of a row and between two, and rows after it
-  int per, stride;
+  int64_t per, stride;
 } ga_touch;
 
-// ga_touch_some brings what is to be read into the second level, what is to be written into the first.
-static inline __attribute__((always_inline)) void ga_touch_some(ga_touch *t, const int write) {
-  if (t->end - t->at >= t->per) { // no end of a row in between
-    for (int i = 0; i < t->per; i += t->stride) {
-      if (write) __builtin_prefetch(t->at + i, 1, 3);
-      else __builtin_prefetch(t->at + i, 0, 2);
-    }
-    t->at += t->per;
-    return;
-  }
-  for (int left = t->per; left > 0; left -= t->stride, t->at += t->stride) {
-    if (t->at >= t->end) {
-      if (t->rows == 0) {
-        t->per = 0;
-        return;
-      }
-      t->rows--;
-      t->at = t->row += t->pitch;
-      t->end = t->at + t->width;
-    }
-    if (write) __builtin_prefetch(t->at, 1, 3);
-    else __builtin_prefetch(t->at, 0, 2);
+// ga_touch_some is one step of it. A step never goes on into the next row: a branch that
+// is hard to foretell costs tiles that are on their way, more than the line that it brings.
+static inline __attribute__((always_inline)) void ga_touch_some(ga_touch *t) {
+  const char *to = t->end - t->at < t->per ? t->end : t->at + t->per;
+  for (; t->at < to; t->at += t->stride) __builtin_prefetch(t->at, 0, 2);
+  if (t->at >= t->end && t->rows > 0) {
+    t->rows--;
+    t->at = t->row += t->pitch;
+    t->end = t->at + t->width;
   }
 }
 
@@ -74,8 +61,7 @@ typedef struct {
   float *partial;
   int resume;     // whether the sums begin with what is there
   int fetch_sums; // whether the next strip's are brought to the first level
-  int spread;
-  ga_touch *next_a, *next_b, *out;
+  ga_touch *next_a, *next_b;
 } ga_column;
 
 // ga_block_column: register blocks of 32 rows × 32 columns, 2×2 tiles of C in
@@ -92,45 +78,59 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(c
                                                                                const ga_column *w) {
   const char *a = w->a;
   float *sums = w->partial, *before = NULL;
-  ga_touch next_a = *w->next_a, next_b = *w->next_b, out = *w->out;
-  int64_t steps = w->steps, lines = w->fetch_sums ? (64 + steps - 1) / steps * GA_LINE : 0;
-  const int resume = w->resume, spread = w->spread;
+  ga_touch next_a = *w->next_a, next_b = *w->next_b;
+  const int64_t steps = w->steps, lines = w->fetch_sums ? (64 + steps - 1) / steps * GA_LINE : 0;
+  const int resume = w->resume;
   for (int64_t strip = 0; strip < w->strips; strip++, sums += 1024) {
     const char *b = w->b, *fetched = (const char *)(sums + 1024);
-    for (int64_t s = 0; s < steps; s++, a += GA_STEP_BYTES, b += GA_STEP_BYTES) {
-      if (s == 0 && before != NULL && !spread) ga_store_sums(before);
-#define GA_TURN(t, at)                                                                  \
-  do {                                                                                  \
-    if (s != 0) break;                                                                  \
-    if (before != NULL && spread) TILE_STORE(t, before + (at), GA_SUMS_STRIDE);         \
-    if (resume) TILE_LOAD(t, sums + (at), GA_SUMS_STRIDE);                              \
-    else TILE_ZERO(t);                                                                  \
+#define GA_LOADS()                                \
+  do {                                            \
+    GA_LOAD_A(4, a);                              \
+    TILE_LOAD(6, b, GA_B_STRIDE);                 \
+    GA_LOAD_A(5, a + GA_TILE_BYTES);              \
+    TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE); \
   } while (0)
-      GA_LOAD_A(4, a);
-      TILE_LOAD(6, b, GA_B_STRIDE);
-      GA_LOAD_A(5, a + GA_TILE_BYTES);
-      TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
-      GA_TURN(0, 0);
+#define GA_FETCH()                                                                            \
+  do {                                                                                        \
+    for (int64_t i = 0; i < lines; i += GA_LINE) __builtin_prefetch(fetched + i, 0, 3);       \
+    fetched += lines;                                                                         \
+    ga_touch_some(&next_a);                                                                   \
+    ga_touch_some(&next_b);                                                                   \
+    a += GA_STEP_BYTES;                                                                       \
+    b += GA_STEP_BYTES;                                                                       \
+  } while (0)
+#define GA_TURN(t, at)                                                       \
+  do {                                                                       \
+    if (before != NULL) TILE_STORE(t, before + (at), GA_SUMS_STRIDE);        \
+    if (resume) TILE_LOAD(t, sums + (at), GA_SUMS_STRIDE);                   \
+    else TILE_ZERO(t);                                                       \
+  } while (0)
+    GA_LOADS();
+    GA_TURN(0, 0);
+    GA_DOT(int8, 0, 4, 6);
+    GA_TURN(2, 512);
+    GA_DOT(int8, 2, 5, 6);
+    GA_TURN(1, 16);
+    GA_DOT(int8, 1, 4, 7);
+    GA_TURN(3, 528);
+    GA_DOT(int8, 3, 5, 7);
+    GA_FETCH();
+    for (int64_t s = 1; s < steps; s++) {
+      GA_LOADS();
       GA_DOT(int8, 0, 4, 6);
-      GA_TURN(2, 512);
       GA_DOT(int8, 2, 5, 6);
-      GA_TURN(1, 16);
       GA_DOT(int8, 1, 4, 7);
-      GA_TURN(3, 528);
       GA_DOT(int8, 3, 5, 7);
-#undef GA_TURN
-      for (int64_t i = 0; i < lines; i += GA_LINE) __builtin_prefetch(fetched + i, 0, 3);
-      fetched += lines;
-      ga_touch_some(&next_a, 0);
-      ga_touch_some(&next_b, 0);
-      ga_touch_some(&out, 1);
+      GA_FETCH();
     }
+#undef GA_TURN
+#undef GA_FETCH
+#undef GA_LOADS
     before = sums;
   }
   ga_store_sums(before);
   *w->next_a = next_a;
   *w->next_b = next_b;
-  *w->out = out;
 }
 
 // ga_block_long is one register block over all of K, B read ahead by some bytes.
@@ -172,8 +172,8 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
     GA_DOT(int8, 0, 4, 6);
     TILE_LOAD(7, b + GA_TILE_ROW_BYTES, GA_B_STRIDE);
     GA_DOT(int8, 1, 4, 7);
-    ga_touch_some(next_a, 0);
-    ga_touch_some(next_b, 0);
+    ga_touch_some(next_a);
+    ga_touch_some(next_b);
   }
   TILE_STORE(0, partial, GA_SUMS_STRIDE);
   TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);

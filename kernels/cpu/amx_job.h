@@ -129,34 +129,14 @@ static void store(const job *j, const float *sums, int64_t row, int64_t col, int
   else j->path->store(sums, (int)rows, cols, NULL, c, g->ldc);
 }
 
-// touch_all brings rows of width bytes each, pitch apart, within over_steps steps, a line every stride bytes.
-static ga_touch touch_all(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps, int stride) {
-  ga_touch t = {0};
-  if (stride == 0 || over_steps <= 0 || rows <= 0 || width <= 0) return t;
-  t.at = t.row = at;
-  t.end = at + width;
-  t.width = width;
-  t.pitch = pitch;
-  t.rows = rows - 1;
-  t.stride = stride;
-  int64_t per = ceil_div(rows * ceil_div(width, t.stride), over_steps) * t.stride;
-  t.per = (int)(per < GA_STEP_BYTES ? per : GA_STEP_BYTES);
-  return t;
-}
-
+// touch brings rows of width bytes each, pitch apart, within over_steps steps, each of which brings of one row.
 static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps) {
-  return touch_all(at, width, pitch, rows, over_steps, ga_amx_tuned.prefetch_stride);
-}
-
-// touch_out is for rows × cols of the tiles' product from (row, col) on, as they are written to C.
-static ga_touch touch_out(const job *j, int64_t row, int64_t rows, int64_t col, int64_t cols, int64_t over_steps) {
-  const ga_gemm *g = j->g;
-  int64_t size = j->is_int8 ? 4 : 2;
-  if (rows > j->rows - row) rows = j->rows - row;
-  if (cols > j->cols - col) cols = j->cols - col;
-  if (j->form != NULL) // turned
-    return touch_all((const char *)g->c + ((j->first + col) * g->ldc + row) * 2, rows * 2, g->ldc * 2, cols, over_steps, GA_LINE);
-  return touch_all((const char *)g->c + (row * g->ldc + col) * size, cols * size, g->ldc * size, rows, over_steps, GA_LINE);
+  ga_touch t = {0};
+  int stride = ga_amx_tuned.prefetch_stride;
+  if (stride == 0 || over_steps <= 0 || rows <= 0 || width <= 0) return t;
+  int64_t steps = over_steps > rows ? over_steps / rows : 1, per = ceil_div(ceil_div(width, stride), steps) * stride;
+  return (ga_touch){.at = at, .row = at, .end = at + width, .width = width, .pitch = pitch, .rows = rows - 1,
+                    .per = per < GA_STEP_BYTES ? per : GA_STEP_BYTES, .stride = stride};
 }
 
 // touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.

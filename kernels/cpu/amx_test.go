@@ -30,8 +30,8 @@ func openAMX(t testing.TB, threads int) (*Device, kernels.Gemm) {
 // block in every direction.
 var smallBlocks = []amxTuning{
 	{rows: 32, cols: 32, steps: 1, panels: 1},
-	{rows: 64, cols: 96, steps: 2, stream_a: 1, spread: 1, kept: 1 << 20, finish: 1, prefetch_stride: 128, panels: 2, ahead: 512},
-	{rows: 96, cols: 64, steps: 3, spread: 1, fetch_sums: 1, finish: 2, prefetch_stride: 64, panels: 3, ahead: 4096},
+	{rows: 64, cols: 96, steps: 2, stream_a: 1, kept: 1 << 20, prefetch_stride: 128, panels: 2, ahead: 512},
+	{rows: 96, cols: 64, steps: 3, fetch_sums: 1, prefetch_stride: 64, panels: 3, ahead: 4096},
 }
 
 func TestAMXGate(t *testing.T) {
