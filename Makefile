@@ -2,6 +2,8 @@
 # neither: the driver is opened when the program runs, and device code is embedded.
 #
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
+#   make steady RUNS=20 SPIN=0   run it so many times, beside so many spinning processes: exit codes, seconds, resolution,
+#                undecided rows, and how well any two runs agree; PARENT and CPUS=0,1 as in scripts/steady.py, which needs no Go
 #   make test    everything, as a clean clone runs it (some minutes)
 #   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; not part of make test)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
@@ -63,7 +65,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run steady test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -144,6 +146,13 @@ $(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/driver/trampoline/* kernels/cuda/
 # found, or the machine was too unsteady to tell.
 run: build
 	@bin/gemmaudit run --preset $(PRESET) --parent '$(OUT)' || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
+
+SPIN   ?= 0
+CPUS   ?=
+PARENT ?= $(OUT)/steady
+# The default of RUNS is the gallery's folder.
+steady: build
+	python3 scripts/steady.py --runs '$(if $(filter file,$(origin RUNS)),20,$(RUNS))' --spin '$(SPIN)' --cpus '$(CPUS)' --parent '$(PARENT)' --preset '$(PRESET)'
 
 # One build serves all tests but those of the race detector and of AMX in software; the
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
