@@ -12,6 +12,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
 // What an expression may cost at most: its length in bytes, the nodes of its tree, and the
@@ -92,7 +94,7 @@ func (q *Query) compile() error {
 	v := &checker{of: q.of}
 	text := normalise(q.where, func(name string) bool {
 		n, err := lookup(name, q.of)
-		return err == nil && n.Type == Text
+		return err == nil && n.Type == field.Text
 	})
 	if err := v.check(text); err != nil {
 		return err
@@ -118,11 +120,11 @@ func plain(err error) error {
 // absent is the value of a name that a record does not have.
 func (n Name) absent() any {
 	switch n.Type {
-	case Text:
+	case field.Text:
 		return ""
-	case Count:
+	case field.Count:
 		return 0
-	case Flag:
+	case field.Flag:
 		return false
 	}
 	return math.NaN()
@@ -280,7 +282,7 @@ func (c *checker) Visit(node *ast.Node) {
 			c.err = err
 			return
 		}
-		if !slices.Contains(c.used, name) {
+		if !slices.ContainsFunc(c.used, func(n Name) bool { return n.Name == name.Name }) {
 			c.used = append(c.used, name)
 		}
 	case *ast.UnaryNode:

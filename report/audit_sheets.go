@@ -2,11 +2,11 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -39,73 +39,6 @@ func heldAgainst(a *rules.Audit, s rules.SeriesAudit) int {
 		}
 	}
 	return n
-}
-
-// FindingSheet is the table of an audit's findings. Commands that would measure
-// again are left out of a run that was imported: here is not where it was taken.
-func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
-	s := Sheet{Columns: []Column{
-		{Name: "status", Key: "status"}, {Name: "rule", Key: "rule"}, {Name: "series", Key: "series", Hoist: true},
-		{Name: "m", Key: "interval"}, {Name: "from", Key: "from_m", Align: Right, Wide: true}, {Name: "to", Key: "to_m", Align: Right, Wide: true},
-		{Name: "rows", Key: "rows", Align: Right}, {Name: "worst m", Key: "worst_m", Align: Right},
-		{Name: "loss", Key: "loss", Align: Right, Interval: true}, {Name: "stake us", Key: "stake_us", Align: Right}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true},
-		{Name: "cause", Key: "cause"}, {Name: "remedy", Key: "remedy"}, {Name: "gain", Key: "gain", Align: Right, Interval: true},
-		{Name: "explanation", Key: "explanation", Wide: true, Flex: true}, {Name: "excluded", Key: "excluded", Wide: true, Flex: true}, {Name: "waiver", Key: "waiver", Wide: true, Flex: true},
-		{Name: "id", Key: "id", Wide: true}, {Name: "reproduce", Key: "reproduce", Wide: true},
-	}}
-	for _, f := range a.Findings {
-		// The article's method tests nothing.
-		p, command := probability(f.AdjustedP), code(f.Reproduce)
-		if a.Method == rules.MethodArticle {
-			p = probability(math.NaN())
-		}
-		if meta.Source != "" {
-			command = ""
-		}
-		row := []any{
-			statusCell(f), string(f.Rule), seriesCell(f.Series), intervalText(f.FromM, f.ToM), f.FromM, f.ToM,
-			f.Rows, f.WorstM, lossCell(f), stakeCell(f.StakeUS), p, findingCause(f), nil, nil,
-			f.Explanation, excludedCell(f), f.Waiver, f.ID, command,
-		}
-		if f.Remedy != nil {
-			row[12] = remedyText(*f.Remedy)
-			row[13] = gainCell(*f.Remedy)
-		}
-		s.Rows = append(s.Rows, row)
-	}
-	s.addSustained(a.Findings)
-	return s
-}
-
-// lossCell is the share of time that a finding loses: nothing where it is faster than
-// can be.
-func lossCell(f rules.Finding) any {
-	if f.Cause == rules.MeasurementError {
-		return nil
-	}
-	return bounds{f.Loss, shareCell}
-}
-
-// stakeCell is time at stake: nothing where there is none.
-func stakeCell(us float64) any {
-	if us <= 0 {
-		return nil
-	}
-	return micros(us)
-}
-
-func statusCell(f rules.Finding) Cell {
-	text := string(f.Status)
-	if f.Baseline != "" {
-		text += ", " + string(f.Baseline)
-	}
-	switch {
-	case f.Status == rules.Waived, f.Baseline == rules.BaselineKnown:
-		return word{text, Faint}
-	case f.Status == rules.Confirmed:
-		return word{text, Bad}
-	}
-	return word{text, Open}
 }
 
 // intervalText prints an interval of M.
@@ -159,15 +92,20 @@ func remedyText(r rules.Remedy) string {
 	return string(r.Kind)
 }
 
-// gainCell is the measured gain where there is one, else the predicted.
-func gainCell(r rules.Remedy) Cell {
+// gainOf is the measured gain where there is one, else the predicted.
+func gainOf(r rules.Remedy) any {
 	switch {
 	case r.Executed:
-		return bounds{r.Gain, factorCell}
+		return r.Gain
 	case r.PredictedUS > 0 && r.DirectUS > 0:
 		return predicted(r.DirectUS / r.PredictedUS)
 	}
-	return word{}
+	return nil
+}
+
+// gainText is [gainOf] as tables show it.
+func gainText(r rules.Remedy) string {
+	return toCell(cellOf(field.Bounds, field.Factor, gainOf(r))).Text()
 }
 
 // predicted is a ratio that nobody has measured.

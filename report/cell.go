@@ -39,6 +39,9 @@ type word struct {
 func (w word) Text() string { return w.text }
 func (w word) Raw() any     { return w.text }
 
+// Tone is the meaning of the text.
+func (w word) Tone() Tone { return w.tone }
+
 // code is text to be typed or compared letter by letter: a command, a path, a
 // library's name of a kernel. Markdown shows it in a code span.
 type code string

@@ -190,7 +190,7 @@ func newInteractive(in Input) *interactive {
 	if in.Splits != nil {
 		for _, r := range allRemedies(in.Splits) {
 			if at, ok := keys[r.Series]; ok && r.Executed {
-				d.Remedies = append(d.Remedies, interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainCell(r.Remedy).Text(),
+				d.Remedies = append(d.Remedies, interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainText(r.Remedy),
 					Lo: r.ExecutedUS.Lo, US: r.ExecutedUS.Mid, Hi: r.ExecutedUS.Hi, Direct: r.DirectUS, Pays: r.Pays})
 			}
 		}
@@ -255,7 +255,7 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 	out := interactiveFinding{
 		ID: clean(f.ID), Series: at, Status: string(f.Status), Rule: string(f.Rule), Claim: clean(f.Rule.Claim()), Cause: string(f.Cause),
 		Kernel: clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS), P: orZero(f.AdjustedP),
-		LossText: toCell(lossCell(f)).Text(), StakeText: toCell(stakeCell(f.StakeUS)).Text(), PText: probability(f.AdjustedP).Text(),
+		LossText: toCell(lossCell(f)).Text(), StakeText: stake(f.StakeUS).Text(), PText: probability(f.AdjustedP).Text(),
 		Why: clean(f.Explanation), Waiver: clean(f.Waiver), Reference: f.ReferenceM, Against: clean(f.Reference),
 	}
 	if out.LossText != "" {
@@ -275,7 +275,7 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 	}
 	out.Facts = append(out.Facts, sustainedFacts(f)...)
 	if r := f.Remedy; r != nil {
-		out.Remedy, out.GainText = clean(remedyText(*r)), gainCell(*r).Text()
+		out.Remedy, out.GainText = clean(remedyText(*r)), gainText(*r)
 		out.Proof = clean(proofText(*r))
 		switch {
 		case r.Executed:
@@ -300,8 +300,10 @@ func (d *interactive) explain() {
 
 // sustainedFacts are the cells that a finding has in a table when its case ran by itself.
 func sustainedFacts(f rules.Finding) [][2]string {
-	sheet := Sheet{Columns: []Column{{Key: "loss"}, {Key: "stake_us"}}, Rows: [][]any{{nil, nil}}}
-	sheet.addSustained([]rules.Finding{f})
+	if f.Sustained == nil {
+		return nil
+	}
+	sheet := sheetOf("", findingSustained, []*rules.Sustained{f.Sustained})
 	var facts [][2]string
 	for i, cell := range sheet.Rows[0] {
 		if text := toCell(cell).Text(); text != "" {
@@ -326,7 +328,7 @@ func proofText(r rules.Remedy) string {
 		text += "; it does not pay"
 	}
 	if n := r.Numerics; n != nil {
-		text += fmt.Sprintf(". Error against float64 %s, of the product as it is %s", errorCell(n.RemedyError).Text(), errorCell(n.DirectError).Text())
+		text += fmt.Sprintf(". Error against float64 %s, of the product as it is %s", relativeError(n.RemedyError).Text(), relativeError(n.DirectError).Text())
 	}
 	return text
 }

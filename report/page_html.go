@@ -173,9 +173,9 @@ func (s *Sheet) html(w io.Writer, name string, wide bool) {
 					if text != "" {
 						text = "<code>" + text + "</code>"
 					}
-				case word:
-					if cell.tone != Neutral && text != "" {
-						text = fmt.Sprintf("<span class=\"%s\">%s</span>", toneClass(cell.tone), text)
+				case interface{ Tone() Tone }:
+					if tone := cell.Tone(); tone != Neutral && text != "" {
+						text = fmt.Sprintf("<span class=\"%s\">%s</span>", toneClass(tone), text)
 					}
 				}
 			}

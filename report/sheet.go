@@ -273,8 +273,8 @@ func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 			if c < len(row) {
 				cell := toCell(row[c])
 				value = forTerminal(cell.Text(), st.Unicode)
-				if word, ok := cell.(word); ok {
-					tone = word.tone
+				if toned, ok := cell.(interface{ Tone() Tone }); ok {
+					tone = toned.Tone()
 				}
 			}
 			widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(value))

@@ -162,30 +162,28 @@ type Exported struct {
 	ReferenceMHz *float64 `json:"reference_clock_mhz" parquet:"reference_clock_mhz,optional"`
 }
 
-// cells lists the values in the order of samplesColumns. What is unknown is empty.
+// cells lists the values of the columns of a CSV. What is unknown is empty.
 func (e *Exported) cells(to []string) []string {
-	known := func(x *float64) string {
-		if x == nil {
-			return ""
-		}
-		return number(*x)
+	to = to[:0]
+	for i := range exportColumns {
+		to = append(to, cellText(exportColumns[i].Value(e)))
 	}
-	count := func(n *int) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.Itoa(*n)
+	return to
+}
+
+// cellText is a value as a CSV has it.
+func cellText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case float64:
+		return number(v)
+	case bool:
+		return strconv.FormatBool(v)
 	}
-	return append(to[:0],
-		e.Device, e.Kernel, string(e.DType), strconv.Itoa(e.M), strconv.Itoa(e.N), strconv.Itoa(e.K),
-		strconv.Itoa(e.Round), number(e.US), known(e.ClockMHz), known(e.PowerW), known(e.TempC),
-		string(e.Phase), strconv.FormatInt(e.Seq, 10), e.Started.String(), strconv.Itoa(e.Launches),
-		e.Throttle, e.Disturbance, string(e.Regime), strconv.Itoa(e.Threads), strconv.FormatBool(e.PackInside),
-		e.Parts, strconv.Itoa(e.PadTo), string(e.Label), string(e.Distribution), e.Seed,
-		strconv.Itoa(e.Allocation), known(e.EnergyMJ), known(e.Utils), count(e.TileM), count(e.TileN), count(e.TileK),
-		known(e.Waves), count(e.Split), string(e.Orientation), string(e.Run), string(e.Host), string(e.Card), string(e.Labels),
-		e.Operation, e.Layout, e.Dims, e.Operands, e.Ceilings,
-		string(e.DeviceName), known(e.MFU), known(e.USAtClock), known(e.ReferenceMHz))
+	return ""
 }
 
 // told is a figure that is known, nil for 0, which stands for none.

@@ -10,17 +10,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// samplesColumns are those of a samples CSV, in the order in which they are
-// exported. The first eight are required, save those that an option gives.
-var samplesColumns = []string{
-	"device", "kernel", "dtype", "m", "n", "k", "round", "us", "clock_mhz", "power_w", "temp_c",
-	"phase", "seq", "started", "launches", "throttle", "disturbance",
-	"regime", "threads", "pack_inside", "parts", "pad_to", "label", "distribution", "seed",
-	"allocation", "energy_mj", "utils", "tile_m", "tile_n", "tile_k", "waves", "split", "orientation",
-	"run", "host", "card", "labels", "operation", "layout", "dims", "operands", "ceilings",
-	"device_name", "mfu", "us_at_clock", "reference_clock_mhz",
-}
-
 // oldColumns are those of earlier exports that have other names today.
 var oldColumns = []string{"started_us"}
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -37,6 +38,14 @@ type Interval struct {
 	Lo  float64 `json:"lo"`
 	Mid float64 `json:"mid"`
 	Hi  float64 `json:"hi"`
+}
+
+// Raw is the estimate without its bounds, nil where it is no number.
+func (i Interval) Raw() any {
+	if math.IsNaN(i.Mid) || math.IsInf(i.Mid, 0) {
+		return nil
+	}
+	return i.Mid
 }
 
 // RowVerdict is the judgement of one M of one series by one rule.

@@ -156,7 +156,7 @@ Operators:
 	}
 	b.WriteString("A word behind == and in a list needs no quotes where a text is expected. A number that is not known is\n" +
 		"neither equal to, nor less, nor greater than any other.\n\nNames:\n")
-	for _, n := range query.Names(everyRecord) {
+	for _, n := range query.Meanings(everyRecord) {
 		unit := n.Unit
 		if unit == "" {
 			unit = string(n.Type)
@@ -172,7 +172,7 @@ const everyRecord = query.Findings | query.Remedies | query.Changes | query.Rows
 // explainPage is docs/explain.md.
 func explainPage() string {
 	var b strings.Builder
-	b.WriteString("<!-- Written by `go test ./cmd/gemmaudit -run TestExplainPage -update` from rules/explain/terms.yaml and query/names.go. -->\n" +
+	b.WriteString("<!-- Written by `go test ./cmd/gemmaudit -run TestExplainPage -update` from rules/explain/terms.yaml and the declarations of fields. -->\n" +
 		"# The words of the output\n\n`gemmaudit explain NAME` prints what stands here of a word. [rules.md](rules.md) has the settings of rules.\n")
 	for _, kind := range explain.Kinds() {
 		fmt.Fprintf(&b, "\n## Kind: %s\n", kind)
@@ -189,7 +189,7 @@ func explainPage() string {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", cell.Replace(o[0]), o[1])
 	}
 	b.WriteString("\n| name | type | unit | meaning | of |\n| --- | --- | --- | --- | --- |\n")
-	for _, n := range query.Names(everyRecord) {
+	for _, n := range query.Meanings(everyRecord) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", n.Name, n.Type, n.Unit, n.Meaning, n.Of)
 	}
 	return b.String()
