@@ -9,7 +9,8 @@
 #   FLEET_RUN     what the run is called in it, of letters, digits and . _ -, another for each task of the night (default:
 #                 JOB_COMPLETION_INDEX, which an indexed Job of Kubernetes sets)
 #   FLEET_NODE    this node (default: the name of the host)
-#   FLEET_LOCAL   a folder of the node's own, of which nothing need outlive the night (default: /tmp/gemmaudit-UID)
+#   FLEET_LOCAL   a folder on this node, which may be shared with other users (default: /tmp). The run is kept in a private folder below it
+#                 until it is complete
 #   FLEET_TRIES   how often the sweep is gone on with when it fails or is killed (default 3)
 #   GEMMAUDIT     the program (default: gemmaudit)
 #
@@ -39,11 +40,25 @@ done
 mkdir -p -- "$FLEET_NIGHT"
 night=$(realpath -- "$FLEET_NIGHT") || exit 3
 
-# Nights of one name in two places do not meet in the local folder.
-local=$(realpath -m -- "${FLEET_LOCAL:-/tmp/gemmaudit-$(id -u)}")/$(printf '%s' "$night" | cksum | cut -d ' ' -f 1)
+# Other users can write to a shared folder such as /tmp. The run goes to a folder that only this user can write to. A folder or link that
+# another user has put in its place is refused: a job of root must not write through it.
+mine() { [[ $(stat -c %u -- "$1" 2>/dev/null) == "$(id -u)" ]]; }
+mine_or_roots() { mine "$1" || [[ $(stat -c %u -- "$1" 2>/dev/null) == 0 ]]; }
+base=${FLEET_LOCAL:-/tmp}
+mkdir -p -- "$base" || fail "the folder $base can't be made" 3
+for name in "$base" "$base/."; do
+  mine_or_roots "$name" || fail "$base belongs to another user: set FLEET_LOCAL to a folder of your own" 3
+done
+base=$(realpath -- "$base") || exit 3
+# Two nights of one name on different storage have different local folders.
+local=$base/gemmaudit-$(id -u)-$(printf '%s' "$night" | cksum | cut -d ' ' -f 1)
+mkdir -m 700 -- "$local" 2>/dev/null || [[ -e $local || -L $local ]] || fail "the folder $local can't be made" 3
+if [[ -L $local || ! -d $local ]] || ! mine "$local" || [[ -n $(find "$local" -maxdepth 0 -perm /022 -print) ]]; then
+  fail "$local is a link, or another user can write to it: remove it, or set FLEET_LOCAL to a folder of your own" 3
+fi
 file=$local/$run.db
 whole=$night/runs/$run.db partial=$night/partial/$run@$node.db incomplete=$night/incomplete/$run@$node.db
-mkdir -p -- "$local" "$night/runs" || fail "the folders of the night can't be made" 3
+mkdir -p -- "$night/runs" || fail "the folders of the night can't be made" 3
 
 stopped=
 child=

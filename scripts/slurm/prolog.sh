@@ -27,7 +27,8 @@ if ! { mkdir -p -- "$STATE" && exec {lock}>"$STATE/lock"; }; then
 fi
 # Jobs that begin together wait for one check.
 flock -w 120 "$lock" || exit 0
-if [[ -n $(find "$STATE/fit" -mmin "-$EVERY" -print 2>/dev/null) ]]; then exit 0; fi
+# A stamp from the future, left by a wrong clock, would count as recent for as long as the clock was wrong: it is ignored.
+if [[ -n $(find "$STATE/fit" -mmin "-$EVERY" -not -newermt now -print 2>/dev/null) ]]; then exit 0; fi
 
 # What another job on the node takes would be held against the node.
 if squeue --noheader --nodelist="$node" --states=RUNNING,SUSPENDED --format=%A | grep -qvx "${SLURM_JOB_ID:-none}"; then
