@@ -28,10 +28,6 @@ type choicesOptions struct {
 // askedEvery is how often it is told how many cases have been asked about.
 const askedEvery = 5 * time.Second
 
-// timingFlagNames are plan flags that say how something is timed: they change nothing about
-// what would run.
-var timingFlagNames = []string{"infer", "regime", "distribution", "rounds", "rounds-for", "block", "deadline", "traffic", "clock", "shard", "seed"}
-
 func newChoicesCommand(a *app) *cobra.Command {
 	opts := &choicesOptions{app: a}
 	cmd := &cobra.Command{
@@ -82,11 +78,10 @@ run; audit lists timed rows whose launch differs from what was foretold, as laun
 	}
 	opts.plan.register(a, cmd, defaultPreset)
 	flags := cmd.Flags()
-	for _, name := range timingFlagNames {
+	for _, name := range timingFlags() {
 		_ = flags.MarkHidden(name) // it is there
 	}
 	flags.Lookup("layout").Usage = "how weights are stored: nk ([N,K], as engines hold them), kn ([K,N], as torch.mm gets them), or both, as kn,nk"
-	flags.Lookup("preset").Usage = "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", ")
 	a.faults.registerTimeout(cmd, "give up when a device takes this long to tell what it would run at one M; 0 for never")
 	flags.BoolVar(&opts.diff, "diff", false, "compare two layouts, kernels or runs")
 	flags.StringVar(&opts.out, "out", "", "keep what is told in a new run file")
@@ -101,7 +96,7 @@ func (o *choicesOptions) arguments(_ *cobra.Command, args []string) error {
 	if err := o.app.faults.check(); err != nil {
 		return err
 	}
-	for _, name := range timingFlagNames {
+	for _, name := range timingFlags() {
 		if o.plan.changed(name) {
 			return usagef("--%s changes nothing about what would run", name)
 		}
@@ -118,7 +113,7 @@ func (o *choicesOptions) arguments(_ *cobra.Command, args []string) error {
 	case o.out != "":
 		return usagef("--out: %s keeps its choices already", args[0])
 	}
-	for _, name := range planFlagNames {
+	for _, name := range flagsOfRun() {
 		if o.plan.changed(name) && (len(args) == 2 || !o.diff || name != "kernel" && name != "layout") {
 			return usagef("--%s can't be combined with a run: what was asked is the run's", name)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -59,90 +60,166 @@ const (
 	roundsForAll  = "all"
 )
 
-// planFlagNames are those that a resumed sweep does not take, since its plan is
-// in the run file.
-var planFlagNames = []string{"preset", "op", "shape", "shapes-from", "model", "tp", "layout", "weights", "batch", "dtype", "kernel", "algos", "infer", "regime",
-	"distribution", "threads", "pack-inside", "rounds", "rounds-for", "block", "clock", "traffic", "shard", "seed", "label"}
+// planFlag declares one flag of a plan: for sweep, run and choices, and for what --resume does with it.
+type planFlag struct {
+	name, help string
+	// to is where its value goes: a pointer to a string, a number, a duration, a bool or a list. def is the
+	// default where it is not the type's zero.
+	to  func(f *planFlags) any
+	def any
+	// resume is what --resume does with it; empty for [fromPlan].
+	resume resumption
+	// timing says that it changes how something is timed, and nothing about which kernels would run: choices has no use for it.
+	timing bool
+	// offers completes its value; nil offers nothing.
+	offers func(a *app) completionFunc
+}
+
+// always offers the same, whatever the machine.
+func always(f completionFunc) func(*app) completionFunc {
+	return func(*app) completionFunc { return f }
+}
+
+// declaredPlanFlags are the flags of a plan.
+var declaredPlanFlags = []planFlag{
+	{name: "preset", def: defaultPreset, to: func(f *planFlags) any { return &f.preset },
+		help: "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", "),
+		offers: always(func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var out []cobra.Completion
+			for _, p := range sweep.Presets() {
+				out = append(out, cobra.CompletionWithDesc(p.Name, p.Description))
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		})},
+	{name: "op", def: []string{kernels.GEMM.String()}, to: func(f *planFlags) any { return &f.operations },
+		help: "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)",
+		offers: always(listOf(func() []string {
+			names := []string{"attention"}
+			for _, o := range sweep.Operations() {
+				names = append(names, cobra.CompletionWithDesc(o.String(), o.Title()))
+			}
+			return names
+		}))},
+	{name: "shape", to: func(f *planFlags) any { return &f.shapes },
+		help:   "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M",
+		offers: always(completeShapes)},
+	{name: "shapes-from", to: func(f *planFlags) any { return &f.shapesFrom },
+		help:   "tunableop_untuned*.csv of PyTorch's TunableOp: a workload's products at their Ms, the 16384 named most (repeatable)",
+		offers: always(filesWith("csv"))},
+	{name: "model", to: func(f *planFlags) any { return &f.models },
+		help:   "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)",
+		offers: always(completeModels)},
+	{name: "tp", def: []int{1}, to: func(f *planFlags) any { return &f.tp },
+		help:   "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each",
+		offers: always(fixed("1", "2", "4", "8", "1,2,4,8"))},
+	{name: "layout", def: kernels.Transposed.String(), to: func(f *planFlags) any { return &f.layout },
+		help: "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)",
+		offers: always(fixed(
+			cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as a linear layer stores its weight"),
+			cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))},
+	{name: "weights", def: []string{"plain"}, to: func(f *planFlags) any { return &f.weights },
+		help:   "weights: plain, or quantised as int4:128 (groups of K), int8:column, int4:64:zero (repeatable)",
+		offers: always(fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column", "plain,int4:128"))},
+	{name: "batch", to: func(f *planFlags) any { return &f.batches },
+		help:   "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas",
+		offers: always(fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))},
+	{name: "dtype", to: func(f *planFlags) any { return &f.dtypes },
+		help:   "data types: fp32, tf32, fp16, bf16, fp8, int8",
+		offers: func(a *app) completionFunc { return listOf(a.dtypeNames) }},
+	{name: "kernel", to: func(f *planFlags) any { return &f.kernels },
+		help: "kernels and libraries, as the devices command lists them, ladder for all of ours, or a --kernel-file as in ./mine.so",
+		offers: func(a *app) completionFunc {
+			return a.completeKernels(func() []string {
+				return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
+			})
+		}},
+	{name: "algos", to: func(f *planFlags) any { return &f.algos },
+		help:   "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2",
+		offers: always(fixed("1", "3", "8"))},
+	{name: "infer", timing: true, to: func(f *planFlags) any { return &f.infer },
+		help: "measure some rows of each long series and infer the others from them (on with --preset overnight)"},
+	{name: "regime", def: string(results.Engine), timing: true, to: func(f *planFlags) any { return &f.regime },
+		help: "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)",
+		offers: always(fixed(
+			cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),
+			cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
+			cobra.CompletionWithDesc(string(results.Hot), "every operand may sit in cache")))},
+	{name: "distribution", def: string(kernels.Normal), timing: true, to: func(f *planFlags) any { return &f.distribution },
+		help:   "content of the operands: normal, integers, zeros",
+		offers: always(fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))},
+	{name: "threads", to: func(f *planFlags) any { return &f.threads },
+		help: "threads of a CPU, 0 for one a core", offers: always(cobra.NoFileCompletions)},
+	{name: "pack-inside", to: func(f *planFlags) any { return &f.packInside },
+		help: "pack the weights inside the timing, as a framework with unprepared weights does"},
+	{name: "rounds", timing: true, to: func(f *planFlags) any { return &f.rounds },
+		help: "most samples of a case, 0 for the preset's; every case gets 7 where that is not less", offers: always(cobra.NoFileCompletions)},
+	{name: "rounds-for", timing: true, to: func(f *planFlags) any { return &f.roundsFor },
+		help: "what rounds after the screening measure: open (cases without a clear verdict) or all (default open)",
+		offers: always(fixed(
+			cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
+			cobra.CompletionWithDesc(roundsForAll, "every case")))},
+	{name: "block", timing: true, to: func(f *planFlags) any { return &f.block },
+		help: "time of one sample, 0 for the preset's", offers: always(cobra.NoFileCompletions)},
+	{name: "clock", timing: true, to: func(f *planFlags) any { return &f.clock },
+		help: "reference clock in MHz at which times are judged, 0 for the sentinels' median clock", offers: always(cobra.NoFileCompletions)},
+	{name: "deadline", timing: true, resume: renewed, to: func(f *planFlags) any { return &f.deadline },
+		help:   "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for",
+		offers: always(fixed("10m", "1h", "8h"))},
+	{name: "traffic", timing: true, to: func(f *planFlags) any { return &f.traffic },
+		help:   "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first",
+		offers: always(filesWith("csv"))},
+	{name: "shard", timing: true, to: func(f *planFlags) any { return &f.shard },
+		help:   "part of the plan to measure, as in 3/8, or none for all of it (default what a job's variables say)",
+		offers: always(fixed("1/2", "2/2", shardNone))},
+	{name: "seed", def: uint64(1), timing: true, to: func(f *planFlags) any { return &f.seed },
+		help: "seed of the order and of the operands", offers: always(cobra.NoFileCompletions)},
+}
 
 // register adds the flags to cmd. The default of --preset is quick, and ofTargets
 // where --shape or --model say what is measured.
 func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags := cmd.Flags()
-	usage := "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", ")
-	if ofTargets != defaultPreset {
-		usage += "; with --shape or --model " + ofTargets + " unless given"
-	}
-	flags.StringVar(&f.preset, "preset", defaultPreset, usage)
 	f.ofTargets, f.changed, f.note = ofTargets, flags.Changed, a.notef
-	flags.StringSliceVar(&f.operations, "op", []string{kernels.GEMM.String()}, "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)")
-	flags.StringSliceVar(&f.shapes, "shape", nil, "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M")
-	flags.StringSliceVar(&f.shapesFrom, "shapes-from", nil, "tunableop_untuned*.csv of PyTorch's TunableOp: a workload's products at their Ms, the 16384 named most (repeatable)")
-	flags.StringSliceVar(&f.models, "model", nil, "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)")
-	flags.IntSliceVar(&f.tp, "tp", []int{1}, "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each")
-	flags.StringVar(&f.layout, "layout", kernels.Transposed.String(), "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)")
-	flags.StringSliceVar(&f.weights, "weights", []string{"plain"}, "weights: plain, or quantised as int4:128 (groups of K), int8:column, int4:64:zero (repeatable)")
-	flags.StringVar(&f.batches, "batch", "", "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "data types: fp32, tf32, fp16, bf16, fp8, int8")
-	flags.StringSliceVar(&f.kernels, "kernel", nil, "kernels and libraries, as `gemmaudit devices` lists them")
-	flags.Lookup("kernel").Usage = "kernels and libraries, as the devices command lists them, ladder for all of ours, or a --kernel-file as in ./mine.so"
-	broughtFlags(a, cmd)
-	flags.IntVar(&f.algos, "algos", 0, "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2")
-	flags.BoolVar(&f.infer, "infer", false, "measure some rows of each long series and infer the others from them (on with --preset overnight)")
-	flags.StringVar(&f.regime, "regime", "engine", "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)")
-	flags.StringVar(&f.distribution, "distribution", "normal", "content of the operands: normal, integers, zeros")
-	flags.IntVar(&f.threads, "threads", 0, "threads of a CPU, 0 for one a core")
-	flags.BoolVar(&f.packInside, "pack-inside", false, "pack the weights inside the timing, as a framework with unprepared weights does")
-	flags.IntVar(&f.rounds, "rounds", 0, "most samples of a case, 0 for the preset's; every case gets 7 where that is not less")
-	flags.StringVar(&f.roundsFor, "rounds-for", "", "what rounds after the screening measure: open (cases without a clear verdict) or all (default open)")
-	flags.DurationVar(&f.block, "block", 0, "time of one sample, 0 for the preset's")
-	flags.Float64Var(&f.clock, "clock", 0, "reference clock in MHz at which times are judged, 0 for the sentinels' median clock")
-	flags.DurationVar(&f.deadline, "deadline", 0, "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for")
-	flags.StringVar(&f.traffic, "traffic", "", "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first")
-	flags.StringVar(&f.shard, "shard", "", "part of the plan to measure, as in 3/8, or none for all of it (default what a job's variables say)")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the order and of the operands")
-
-	complete(cmd, "preset", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var out []cobra.Completion
-		for _, p := range sweep.Presets() {
-			out = append(out, cobra.CompletionWithDesc(p.Name, p.Description))
+	for _, d := range declaredPlanFlags {
+		d.register(flags, f)
+		if d.offers != nil {
+			complete(cmd, d.name, d.offers(a))
 		}
-		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	})
-	complete(cmd, "op", listOf(func() []string {
-		names := []string{"attention"}
-		for _, o := range sweep.Operations() {
-			names = append(names, cobra.CompletionWithDesc(o.String(), o.Title()))
-		}
-		return names
-	}))
-	complete(cmd, "shape", completeShapes)
-	complete(cmd, "shapes-from", filesWith("csv"))
-	complete(cmd, "model", completeModels)
-	complete(cmd, "tp", fixed("1", "2", "4", "8", "1,2,4,8"))
-	complete(cmd, "layout", fixed(
-		cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as a linear layer stores its weight"),
-		cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))
-	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column", "plain,int4:128"))
-	complete(cmd, "batch", fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))
-	complete(cmd, "dtype", listOf(a.dtypeNames))
-	complete(cmd, "kernel", a.completeKernels(func() []string {
-		return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
-	}))
-	complete(cmd, "algos", fixed("1", "3", "8"))
-	complete(cmd, "regime", fixed(
-		cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),
-		cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
-		cobra.CompletionWithDesc(string(results.Hot), "every operand may sit in cache")))
-	complete(cmd, "distribution", fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))
-	complete(cmd, "rounds-for", fixed(
-		cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
-		cobra.CompletionWithDesc(roundsForAll, "every case")))
-	complete(cmd, "deadline", fixed("10m", "1h", "8h"))
-	complete(cmd, "traffic", filesWith("csv"))
-	complete(cmd, "shard", fixed("1/2", "2/2", shardNone))
-	for _, free := range []string{"threads", "rounds", "block", "clock", "seed"} {
-		complete(cmd, free, cobra.NoFileCompletions)
 	}
+	if ofTargets != defaultPreset {
+		flags.Lookup("preset").Usage += "; with --shape or --model " + ofTargets + " unless given"
+	}
+	broughtFlags(a, cmd)
+}
+
+// register adds the flag.
+func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
+	switch to := d.to(f).(type) {
+	case *string:
+		flags.StringVar(to, d.name, or[string](d.def), d.help)
+	case *[]string:
+		flags.StringSliceVar(to, d.name, or[[]string](d.def), d.help)
+	case *int:
+		flags.IntVar(to, d.name, or[int](d.def), d.help)
+	case *[]int:
+		flags.IntSliceVar(to, d.name, or[[]int](d.def), d.help)
+	case *uint64:
+		flags.Uint64Var(to, d.name, or[uint64](d.def), d.help)
+	case *float64:
+		flags.Float64Var(to, d.name, or[float64](d.def), d.help)
+	case *bool:
+		flags.BoolVar(to, d.name, or[bool](d.def), d.help)
+	case *time.Duration:
+		flags.DurationVar(to, d.name, or[time.Duration](d.def), d.help)
+	default:
+		panic(fmt.Sprintf("--%s: there is no flag for a %T", d.name, to))
+	}
+}
+
+// or is a default of type T, its zero where none is declared.
+func or[T any](def any) T {
+	v, _ := def.(T)
+	return v
 }
 
 // options parses the flags. Every error is one of the command line and names
@@ -280,7 +357,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 // refuseWithResume returns an error when a flag says what is measured although a
 // run file does; goOn is the command without it.
 func (f *planFlags) refuseWithResume(goOn string) error {
-	for _, name := range planFlagNames {
+	for _, name := range flagsOfRun() {
 		if f.changed(name) {
 			return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
 				"`%s`, with --deadline if you like", goOn)

@@ -242,9 +242,8 @@ func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *s
 // line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	args := []string{"run", "--resume", "--out", folder}
-	kept := []string{"rules", "method", "threshold", "fdr", "gate", "fail-marginal", "confirm", "sustained", "sustained-limit", "case-timeout", "images", "output", "textfile"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains(kept, f.Name) {
+		if resumptions[f.Name] == repeated {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
