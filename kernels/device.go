@@ -185,6 +185,9 @@ type Telemetry struct {
 	Throttle string
 }
 
+// PowerLimit is the setting of a device that is its power limit.
+const PowerLimit = "power limit"
+
 // PowerCap is the reason in [Telemetry].Throttle that the device is at its power limit.
 const PowerCap = "power cap"
 

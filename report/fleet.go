@@ -248,7 +248,7 @@ func slowCaseSheet(r *fleet.Result) Sheet {
 			continue
 		}
 		for _, x := range c.Worst {
-			s.Rows = append(s.Rows, []any{c.Host, c.Device, strings.TrimPrefix(x.Series.Text(), "/"), x.M, factor(x.Ratio), probability(x.AdjustedP)})
+			s.Rows = append(s.Rows, []any{c.Host, c.Device, x.Series.TextOfAny(), x.M, factor(x.Ratio), probability(x.AdjustedP)})
 		}
 	}
 	return s

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
@@ -76,7 +75,7 @@ func newFleetData(r *fleet.Result) *fleetData {
 		m := fleetModel{Name: clean(h.Model), Series: []string{}, Cases: []fleetCase{}, Cards: []fleetCard{}, All: len(h.Cards)}
 		place := map[string]int{}
 		for _, c := range h.Cases {
-			name := clean(strings.TrimPrefix(SeriesText(c.Series), "/"))
+			name := clean(c.Series.TextOfAny())
 			at, ok := place[name]
 			if !ok {
 				at = len(m.Series)

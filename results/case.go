@@ -68,6 +68,12 @@ func (k SeriesKey) suffix() string {
 // what is not plain follows. [SeriesKey.String] is the same with a slash before n.
 func (k SeriesKey) Text() string { return k.text(" ") }
 
+// TextOfAny prints a series whatever its device, "amx/bf16 n14336 k4096".
+func (k SeriesKey) TextOfAny() string {
+	k.Device = ""
+	return k.Text()[1:]
+}
+
 // Case is one thing that is timed: a product, or a product executed in parts.
 type Case struct {
 	ID int64 `json:"id"`

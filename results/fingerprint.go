@@ -33,6 +33,9 @@ type Factor struct {
 	// Identity marks what tells machines and cards apart without changing a timing: a
 	// host's name, a card's uuid. It never confounds a comparison.
 	Identity bool `json:"identity,omitempty"`
+	// Device is the device that it is of, whose id is ahead of Line in the name; empty for the host's.
+	Device string `json:"-"`
+	Line   string `json:"-"`
 }
 
 // FactorDiff is a factor in which two fingerprints differ. A value is empty where
@@ -42,6 +45,9 @@ type FactorDiff struct {
 	A        string `json:"a"`
 	B        string `json:"b"`
 	Identity bool   `json:"identity,omitempty"`
+	// Device and Line are those of [Factor].
+	Device string `json:"-"`
+	Line   string `json:"-"`
 }
 
 // Anonymous is the fingerprint without what tells a machine from others of its kind: the host's name, its operating system's kernel and the

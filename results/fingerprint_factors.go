@@ -43,7 +43,7 @@ func (f Fingerprint) Factors() []Factor {
 					}
 				}
 			}
-			line.Name = d.ID + " " + line.Name
+			line.Device, line.Line, line.Name = d.ID, line.Name, d.ID+" "+line.Name
 			out = append(out, line)
 		}
 	}
@@ -120,12 +120,12 @@ func (f Fingerprint) Diff(o Fingerprint) []FactorDiff {
 		y := theirs[x.Name]
 		delete(theirs, x.Name)
 		if x.Value != y.Value {
-			out = append(out, FactorDiff{Name: x.Name, A: x.Value, B: y.Value, Identity: x.Identity})
+			out = append(out, FactorDiff{Name: x.Name, A: x.Value, B: y.Value, Identity: x.Identity, Device: x.Device, Line: x.Line})
 		}
 	}
 	for _, y := range o.Factors() {
 		if _, left := theirs[y.Name]; left && y.Value != "" {
-			out = append(out, FactorDiff{Name: y.Name, B: y.Value, Identity: y.Identity})
+			out = append(out, FactorDiff{Name: y.Name, B: y.Value, Identity: y.Identity, Device: y.Device, Line: y.Line})
 		}
 	}
 	return out

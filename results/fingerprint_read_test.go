@@ -144,8 +144,8 @@ func TestDiff(t *testing.T) {
 	want := []FactorDiff{
 		{Name: "hostname", A: "a", B: "b", Identity: true},
 		{Name: "microcode", A: "0x1", B: "0x2"},
-		{Name: "cpu openblas", A: "0.3.21"},
-		{Name: "cpu onednn", B: "2.6.3"},
+		{Name: "cpu openblas", A: "0.3.21", Device: "cpu", Line: "openblas"},
+		{Name: "cpu onednn", B: "2.6.3", Device: "cpu", Line: "onednn"},
 	}
 	if d := cmp.Diff(want, a.Diff(b)); d != "" {
 		t.Error(d)

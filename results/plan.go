@@ -24,11 +24,34 @@ type PlannedSeries struct {
 	SeriesKey
 	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
 	Name string `json:"name,omitempty"`
+	// Model is the model that it is of; empty for a bare shape.
+	Model string `json:"model,omitempty"`
 	// Ms may be shared with other series, and are not changed.
 	Ms Ms `json:"ms"`
 	// Infer says that not every M has to be measured: some are chosen, and the others follow
 	// from them.
 	Infer bool `json:"infer,omitempty"`
+}
+
+// UnmarshalJSON reads a series, also of a plan that was written when the model was no field.
+func (s *PlannedSeries) UnmarshalJSON(data []byte) error {
+	type plain PlannedSeries
+	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
+		return err
+	}
+	if s.Model == "" {
+		s.Model = modelOfOldPlan(s.Name)
+	}
+	return nil
+}
+
+// modelOfOldPlan is the model in a name such as "llama3-8b:o_proj".
+func modelOfOldPlan(name string) string {
+	model, _, ok := strings.Cut(name, ":")
+	if !ok {
+		return ""
+	}
+	return model
 }
 
 // Case is the series' product with m rows.

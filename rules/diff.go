@@ -208,12 +208,6 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 	}
 	add("regime", string(a.Regime), string(b.Regime))
 	add("distribution", string(a.Distribution), string(b.Distribution))
-	devices := map[string]bool{}
-	for _, m := range []results.Meta{a, b} {
-		for _, s := range m.Fingerprint.Devices {
-			devices[s.ID] = true
-		}
-	}
 	var differing []string
 	machine, seen := false, map[string]bool{}
 	for _, f := range d.Factors {
@@ -221,9 +215,9 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 			continue
 		}
 		name, line := f.Name, f.Name
-		if id, rest, ok := strings.Cut(line, " "); ok && devices[id] {
-			line = cmp.Or(followers[rest], rest)
-			name = id + " " + line
+		if f.Device != "" {
+			line = cmp.Or(followers[f.Line], f.Line)
+			name = f.Device + " " + line
 			// What differs alike on all cards of a host is one factor.
 			if seen[line] {
 				continue

@@ -60,7 +60,7 @@ func TestPlansOfAlgorithms(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: planned %q, want %q", c.name, got, c.want)
 		}
-		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, c.note) {
+		if notes := lines(p.Notes); !strings.Contains(notes, c.note) {
 			t.Errorf("%s: notes %q, want %q", c.name, notes, c.note)
 		}
 	}

@@ -53,7 +53,7 @@ func (m Model) Attention(tp int) (Target, error) {
 		return Target{}, fmt.Errorf("attention of %s can't be split over %d ranks: it has %d KV heads", m.Name, tp, m.KVHeads)
 	}
 	// Every rank needs a head of keys and values, so they are replicated.
-	t := Target{Name: m.Name + ":attention", Heads: kernels.Heads{Query: m.Heads / tp, KV: max(1, m.KVHeads/tp), Dim: m.HeadDim}}
+	t := Target{Name: m.Name + ":attention", Model: m.Name, Heads: kernels.Heads{Query: m.Heads / tp, KV: max(1, m.KVHeads/tp), Dim: m.HeadDim}}
 	if tp > 1 {
 		t.Name += fmt.Sprintf(" tp%d", tp)
 	}

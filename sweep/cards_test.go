@@ -252,7 +252,7 @@ func TestCardsFailByThemselves(t *testing.T) {
 		}
 	})
 	p := h.plan(t, "1:4", func(o *Options) { o.DTypes = []kernels.DType{kernels.FP32, kernels.BF16} })
-	if len(p.Series) != 3 || !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, "cuda:1") }) {
+	if len(p.Series) != 3 || !slices.ContainsFunc(p.Notes, func(n Note) bool { return strings.Contains(n.What, "cuda:1") }) {
 		t.Errorf("%d series, notes %q; expected bf16 on one card alone, and why", len(p.Series), p.Notes)
 	}
 	run := newRun(t, p)

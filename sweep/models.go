@@ -75,14 +75,16 @@ type rank struct{ heads, kvHeads, intermediate, vocab int }
 // they come from.
 type Target struct {
 	// Name is "llama3-8b:o_proj", with " tp2" when it is split; empty for a bare shape.
-	Name      string
-	Operation kernels.Operation
-	N, K      int           // of a weight matrix
-	Products  int           // of a batch, each with weights of its own; 0 for a single one
-	Heads     kernels.Heads // of an attention
-	Window    int           // of an attention; 0 for none
-	Columns   int           // of a softmax
-	Queries   int           // of a softmax with a causal mask; 0 for none
+	Name string
+	// Model and Projection are the parts of it; empty for a bare shape.
+	Model, Projection string
+	Operation         kernels.Operation
+	N, K              int           // of a weight matrix
+	Products          int           // of a batch, each with weights of its own; 0 for a single one
+	Heads             kernels.Heads // of an attention
+	Window            int           // of an attention; 0 for none
+	Columns           int           // of a softmax
+	Queries           int           // of a softmax with a causal mask; 0 for none
 	// M replaces the batch grid when it is not 0.
 	M int
 }
@@ -125,7 +127,7 @@ func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 		if n > MaxDimension || k > MaxDimension {
 			return nil, fmt.Errorf("%s:%s is n%d k%d, expected at most %d", m.Name, p.name, n, k, MaxDimension)
 		}
-		t := Target{Name: m.Name + ":" + p.name, N: n, K: k}
+		t := Target{Name: m.Name + ":" + p.name, Model: m.Name, Projection: p.name, N: n, K: k}
 		if tp > 1 {
 			t.Name += fmt.Sprintf(" tp%d", tp)
 		}

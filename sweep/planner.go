@@ -194,8 +194,8 @@ func (p *Plan) deadline(o Options, preset Preset, est *Predictor, llc map[string
 		all = est.Plan(p, nil, llc).Expected
 	}
 	if all > preset.Deadline {
-		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one",
-			preset.Name, preset.Deadline, all.Round(time.Second)))
+		p.Notes = append(p.Notes, Note{What: "preset " + preset.Name, Why: fmt.Sprintf(
+			"its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one", preset.Deadline, all.Round(time.Second))})
 	}
 	if whole || all > preset.Deadline {
 		p.Deadline = 0
@@ -227,7 +227,7 @@ type planner struct {
 	infer   bool
 	found   map[string]bool  // explicitly chosen kernels that some device has
 	missing map[string]error // why one has not been found so far
-	noted   map[string]bool
+	noted   map[Note]bool
 	cuts    []cut
 	refused []refusal
 	at      map[results.SeriesKey]int // where the series of a key stands in the plan
@@ -289,7 +289,7 @@ func (b *planner) noteCuts() {
 		if c.count == 1 {
 			series = "one series"
 		}
-		b.note("%s on %s: %s: %d of %d batches of %s are left out", c.kernel, c.device, what, c.left, c.grid, series)
+		b.note(c.kernel+" on "+c.device, "%s: %d of %d batches of %s are left out", what, c.left, c.grid, series)
 	}
 }
 
@@ -330,14 +330,23 @@ func (b *planner) unsupported(devices []kernels.Device, targets []Target) error 
 	return fmt.Errorf("plan: there is nothing to measure: no kernel on %s supports %s%s", strings.Join(ids, ", "), strings.Join(none, ", "), with)
 }
 
-func (b *planner) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+// note says of something why it is not as it was asked for, once.
+func (b *planner) note(what, format string, args ...any) {
+	b.add(Note{What: what, Why: fmt.Sprintf(format, args...)})
+}
+
+// leftOut says why something is not in the plan.
+func (b *planner) leftOut(what, format string, args ...any) {
+	b.add(Note{What: what, LeftOut: true, Why: fmt.Sprintf(format, args...)})
+}
+
+func (b *planner) add(n Note) {
 	if b.noted == nil {
-		b.noted = map[string]bool{}
+		b.noted = map[Note]bool{}
 	}
-	if !b.noted[text] {
-		b.noted[text] = true
-		b.plan.Notes = append(b.plan.Notes, text)
+	if !b.noted[n] {
+		b.noted[n] = true
+		b.plan.Notes = append(b.plan.Notes, n)
 	}
 }
 
@@ -361,7 +370,7 @@ func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Imple
 		}
 	}
 	if b.options.Algorithms > 0 && len(chosen) > 0 && !choosing {
-		b.note("other algorithms on %s: none of the plan's kernels there offers a choice", d.Spec().ID)
+		b.note("other algorithms on "+d.Spec().ID, "none of the plan's kernels there offers a choice")
 	}
 	return out
 }
@@ -404,13 +413,13 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implem
 	}
 	for _, k := range all {
 		if left(k) {
-			b.note("kernel %s on %s is left out: %s", k.Name(), d.Spec().ID, leftOut(o, k.Name()))
+			b.leftOut("kernel "+k.Name()+" on "+d.Spec().ID, "%s", leftOut(o, k.Name()))
 			continue
 		}
 		out = append(out, k)
 	}
 	if len(all) == 0 {
-		b.note("%v on %s: no kernel computes it", o, d.Spec().ID)
+		b.note(o.String()+" on "+d.Spec().ID, "no kernel computes it")
 	}
 	return out
 }
@@ -447,21 +456,20 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
 			}
 			if b.preset.MaxKernels > 0 && len(b.options.Kernels) == 0 && taken[dtype] >= b.preset.MaxKernels {
-				b.note("kernel %s/%s on %s is left out: preset %s takes %d kernels of a type",
-					g.Name(), dtype, d.Spec().ID, b.preset.Name, b.preset.MaxKernels)
+				b.leftOut(fmt.Sprintf("kernel %s/%s on %s", g.Name(), dtype, d.Spec().ID), "preset %s takes %d kernels of a type", b.preset.Name, b.preset.MaxKernels)
 				continue
 			}
 			added := false
 			for _, weights := range b.weights() {
 				subject, err := t.subject(dtype, b.options.Layout, weights)
 				if err != nil && !chosen && dtype != kernels.FP16 && dtype != kernels.BF16 {
-					b.note("%s on %s is left out: %v", g.Name(), d.Spec().ID, err) // a type that nobody asked for
+					b.leftOut(g.Name()+" on "+d.Spec().ID, "%v", err) // a type that nobody asked for
 					continue
 				}
 				if err != nil {
 					return err
 				}
-				added = b.series(d, g, t.Name, subject, ms, chosen) || added
+				added = b.series(d, g, t, subject, ms, chosen) || added
 			}
 			if added {
 				taken[dtype]++
@@ -481,8 +489,8 @@ func (b *planner) weights() []kernels.Quantisation {
 
 // series adds what a kernel takes of ms of a subject on a device, whose type was chosen by name or
 // not. It says whether that is a series of its own.
-func (b *planner) series(d kernels.Device, g kernels.Implementation, name string, subject kernels.Subject, ms Batches, chosen bool) bool {
-	s := PlannedSeries{Name: name, SeriesKey: results.SeriesKey{
+func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, subject kernels.Subject, ms Batches, chosen bool) bool {
+	s := PlannedSeries{Name: of.Name, Model: of.Model, SeriesKey: results.SeriesKey{
 		Device: d.Spec().ID, Kernel: g.Name(), Subject: subject, Regime: b.plan.Regime,
 		Threads: b.options.Threads, PackInside: b.options.PackInside && subject.Operation.HasWeights(),
 	}}
@@ -498,7 +506,7 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, name string
 	if err != nil && len(kept) > 0 {
 		b.cut(s, kept, ms)
 	} else if err != nil {
-		b.note("%s on %s: %v", g.Name(), d.Spec().ID, err)
+		b.note(g.Name()+" on "+d.Spec().ID, "%v", err)
 	}
 	if len(kept) == 0 || b.merge(s.SeriesKey, kept) {
 		return false

@@ -146,8 +146,8 @@ func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		said := slices.ContainsFunc(p.Notes, func(n string) bool {
-			return strings.Contains(n, "its deadline of 1m5s") && strings.Contains(n, "--deadline")
+		said := slices.ContainsFunc(p.Notes, func(n Note) bool {
+			return strings.Contains(n.Why, "its deadline of 1m5s") && strings.Contains(n.Why, "--deadline")
 		})
 		if p.Deadline != c.deadline || said != c.said {
 			t.Errorf("%s: deadline %v, expected %v; notes %q", c.name, p.Deadline, c.deadline, p.Notes)

@@ -36,7 +36,7 @@ func TestQuantisedWeightsAreSwept(t *testing.T) {
 	if want := []string{"ours plain", "integers plain", "integers int4 g32x1 bf16 zint4"}; !slices.Equal(names, want) {
 		t.Fatalf("series %q, want %q", names, want)
 	}
-	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "bf16 with weights int4:32:zero: it takes plain weights") {
+	if notes := lines(p.Notes); !strings.Contains(notes, "bf16 with weights int4:32:zero: it takes plain weights") {
 		t.Errorf("notes %q", notes)
 	}
 	run := newRun(t, p)

@@ -47,7 +47,7 @@ func ParseModelColumns(spec string, tp int) (Target, error) {
 	case m.Vocab%tp != 0:
 		return Target{}, fmt.Errorf("the vocabulary of %s can't be split over %d ranks: it has %d tokens", m.Name, tp, m.Vocab)
 	}
-	t := Target{Name: m.Name + ":logits", Columns: m.Vocab / tp}
+	t := Target{Name: m.Name + ":logits", Model: m.Name, Columns: m.Vocab / tp}
 	if tp > 1 {
 		t.Name += fmt.Sprintf(" tp%d", tp)
 	}

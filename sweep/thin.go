@@ -50,7 +50,7 @@ func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, b
 		fit = fits()
 	}
 	if after := p.Rows(); after < before {
-		p.Notes = append(p.Notes, fmt.Sprintf("preset %s: %d of %d cases kept to fit %v: --batch names others", p.Preset, after, before, budget))
+		p.Notes = append(p.Notes, Note{What: "preset " + p.Preset, Why: fmt.Sprintf("%d of %d cases kept to fit %v: --batch names others", after, before, budget)})
 	}
 }
 
@@ -134,7 +134,7 @@ func (b *planner) noteTraffic() {
 		}
 	}
 	if count > 0 {
-		b.note("traffic: %d of its %d Ms lie beyond the plan's, with %.1f %% of the weight", count, len(b.plan.Traffic), 100*missed/all)
+		b.note("traffic", "%d of its %d Ms lie beyond the plan's, with %.1f %% of the weight", count, len(b.plan.Traffic), 100*missed/all)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestLightenStopsInTime(t *testing.T) {
 func TestTrafficOfAPlan(t *testing.T) {
 	beyond := results.Traffic{{M: 1, Weight: 3}, {M: 64, Weight: 1}}
 	p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic, o.Deadline = beyond, time.Minute })
-	if !p.staged() || !slices.Contains(p.Notes, "traffic: 2 of its 2 Ms lie beyond the plan's, with 100.0 % of the weight") {
+	if !p.staged() || !slices.Contains(p.Notes, Note{What: "traffic", Why: "2 of its 2 Ms lie beyond the plan's, with 100.0 % of the weight"}) {
 		t.Errorf("staged %v, notes %q", p.staged(), p.Notes)
 	}
 	text, err := p.Encode()

@@ -93,9 +93,7 @@ func layersOf(model sweep.Model, tp int, names []string) ([]advice.Product, erro
 	}
 	out := make([]advice.Product, len(targets))
 	for i, t := range targets {
-		_, name, _ := strings.Cut(t.Name, ":")
-		name, _, _ = strings.Cut(name, " ")
-		out[i] = advice.Product{Name: name, N: t.N, K: t.K, Count: model.Layers}
+		out[i] = advice.Product{Name: t.Projection, N: t.N, K: t.K, Count: model.Layers}
 	}
 	return out, nil
 }
@@ -122,8 +120,8 @@ func namedProducts(selector string) ([][]string, error) {
 func plannedModel(planned []results.PlannedSeries) (string, error) {
 	var models []string
 	for _, s := range planned {
-		if name, _, ok := strings.Cut(s.Name, ":"); ok && !slices.Contains(models, name) {
-			models = append(models, name)
+		if s.Model != "" && !slices.Contains(models, s.Model) {
+			models = append(models, s.Model)
 		}
 	}
 	switch len(models) {

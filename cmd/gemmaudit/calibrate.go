@@ -227,9 +227,9 @@ func (o *calibrateOptions) measure(ctx context.Context, d calibrated, store stor
 }
 
 // progress notes the phases; single cases are for nobody.
-func (o *calibrateOptions) progress() func(string) {
-	return func(what string) {
-		if !strings.Contains(what, " of ") || strings.HasPrefix(what, "fit ") {
+func (o *calibrateOptions) progress() func(string, bool) {
+	return func(what string, oneCase bool) {
+		if !oneCase {
 			o.app.notef("calibrate: %s", what)
 		}
 	}

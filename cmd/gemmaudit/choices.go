@@ -205,7 +205,7 @@ func (o *choicesOptions) planned(ctx context.Context) (*sweep.Plan, error) {
 		})...)
 		plan.Notes = append(plan.Notes, next.Notes...)
 	}
-	slices.Sort(plan.Notes)
+	slices.SortFunc(plan.Notes, func(a, b sweep.Note) int { return strings.Compare(a.String(), b.String()) })
 	plan.Notes = slices.Compact(plan.Notes)
 	for _, note := range plan.Notes {
 		a.notef("%s", note)

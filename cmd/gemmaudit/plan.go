@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -156,11 +155,7 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		p.Series = append(p.Series, row)
 	}
 	for _, note := range plan.Notes {
-		what, reason, found := strings.Cut(note, ": ")
-		if !found {
-			what, reason = "plan", note
-		}
-		p.Skipped = append(p.Skipped, report.PlanSkip{What: strings.TrimSuffix(what, " is left out"), Reason: reason})
+		p.Skipped = append(p.Skipped, report.PlanSkip{What: note.What, Reason: note.Why})
 	}
 	p.Settings = []report.PlanSetting{
 		{Name: "preset", Value: plan.Preset},

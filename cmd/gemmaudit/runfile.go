@@ -278,7 +278,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	meter.display.Start(first, plan.Screening, 0)
 	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
 	for _, note := range plan.Notes {
-		meter.Message(note)
+		meter.Message(note.String())
 	}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()

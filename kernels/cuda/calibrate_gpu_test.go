@@ -43,7 +43,7 @@ func TestCalibrateUnseen(t *testing.T) {
 		}
 	}
 	r, err := calibrate.Run(t.Context(), unseen{d, other.Bandwidth}, calibrate.Options{
-		Limit: calibrate.Limit, Seed: 2, Program: "test", Now: time.Now, Progress: func(what string) { t.Log(what) },
+		Limit: calibrate.Limit, Seed: 2, Program: "test", Now: time.Now, Progress: func(what string, _ bool) { t.Log(what) },
 	})
 	if err != nil {
 		t.Fatal(err)

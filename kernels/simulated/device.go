@@ -93,7 +93,7 @@ func (d *Device) Spec() kernels.Spec {
 	return kernels.Spec{
 		ID: DeviceID, Kind: kernels.CUDA, Name: "simulated device", Units: units,
 		MemoryBytes: memoryBytes, LastLevelCacheBytes: cacheBytes,
-		Settings: map[string]string{"power limit": fmt.Sprintf("%d W", powerLimitW)},
+		Settings: map[string]string{kernels.PowerLimit: fmt.Sprintf("%d W", powerLimitW)},
 	}
 }
 

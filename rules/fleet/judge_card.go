@@ -3,8 +3,8 @@ package fleet
 import (
 	"fmt"
 	"math"
-	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
@@ -173,7 +173,7 @@ func (a *answers) limited(i int, c *Card, s Settings) {
 	}
 	c.Verdict, c.Kind, c.Confounds = Watch, Clock, limits
 	for _, d := range limits {
-		if strings.Contains(d.Name, "power") {
+		if d.Name == kernels.PowerLimit {
 			c.Kind = Power
 		}
 	}

@@ -3,7 +3,6 @@ package fleet
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -42,7 +41,7 @@ func (m *model) families(common *surface) []family {
 	for _, name := range []func(results.SeriesKey) string{
 		func(k results.SeriesKey) string { return k.Kernel },
 		func(k results.SeriesKey) string { return k.Kernel + " " + k.Operation.String() + " " + string(k.DType) },
-		func(k results.SeriesKey) string { return strings.TrimPrefix(k.Text(), "/") },
+		func(k results.SeriesKey) string { return k.TextOfAny() },
 	} {
 		var names []string
 		of := make([]string, len(m.cases))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -77,7 +78,7 @@ func (f facts) clock() (Kind, string) {
 	hot, ofPower := o.share(hotWords)-p.share(hotWords), o.share(powerWords)-p.share(powerWords)
 	limit := ""
 	for _, d := range f.limits {
-		if strings.Contains(d.Name, "power") {
+		if d.Name == kernels.PowerLimit {
 			limit = fmt.Sprintf("%s is %s, theirs %s", d.Name, known(d.B), known(d.A))
 		}
 	}

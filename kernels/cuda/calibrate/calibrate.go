@@ -41,8 +41,8 @@ type Options struct {
 	Seed    uint64
 	Program string // the version that is kept with the constants
 	Now     func() time.Time
-	// Progress is told what is done; nil tells nobody.
-	Progress func(what string)
+	// Progress receives what is done: a phase, or one case of a phase. It may be nil.
+	Progress func(what string, oneCase bool)
 }
 
 // Limit is how long a calibration takes unless another limit is asked for.
@@ -91,7 +91,7 @@ func (b *bench) past(part float64) bool { return b.left(part) < 0 }
 
 func (b *bench) tell(format string, args ...any) {
 	if b.o.Progress != nil {
-		b.o.Progress(fmt.Sprintf(format, args...))
+		b.o.Progress(fmt.Sprintf(format, args...), false)
 	}
 }
 
@@ -175,7 +175,9 @@ func (b *bench) time(ctx context.Context, by *calibration.Card) error {
 		if len(b.done) >= leastCases && b.past(timedEnd) {
 			break
 		}
-		b.tell("%d of %d: %v", i+1, len(cases), c)
+		if b.o.Progress != nil {
+			b.o.Progress(fmt.Sprintf("%d of %d: %v", i+1, len(cases), c), true)
+		}
 		all, err := expect(b.arch, c, by)
 		if err != nil {
 			return err

@@ -149,7 +149,7 @@ func (c *Card) Describe(spec *kernels.Spec) {
 		spec.Settings = map[string]string{}
 	}
 	for name, v := range map[string]string{
-		"power limit": quantity(s.PowerLimitW, "W"), "ecc": s.ECC, "mig": s.MIG, "compute mode": s.ComputeMode,
+		kernels.PowerLimit: quantity(s.PowerLimitW, "W"), "ecc": s.ECC, "mig": s.MIG, "compute mode": s.ComputeMode,
 		"max sm clock": quantity(s.MaxClockMHz, "MHz"), "max memory clock": quantity(s.MaxMemoryClockMHz, "MHz"),
 		"application clock": quantity(s.ApplicationClockMHz, "MHz"),
 	} {
