@@ -197,6 +197,9 @@ func auditHead(a *rules.Audit) []Note {
 	if text := a.BaselineText(); text != "" {
 		head = append(head, Note{text, Neutral})
 	}
+	if text := SeenText(a); text != "" {
+		head = append(head, Note{text, Neutral})
+	}
 	return append(head, Note{auditText(a), Faint})
 }
 
@@ -242,6 +245,29 @@ func DriftText(a *rules.Audit) string {
 		return "drift of the sentinels " + formatShare(a.Drift) + ", not corrected for"
 	}
 	return "drift of the sentinels " + formatShare(a.Drift) + ", within their noise and not corrected for"
+}
+
+// SeenText says what can be seen on the machine of a run, and which number stands for a row; empty where that is
+// not known.
+func SeenText(a *rules.Audit) string {
+	if a.Resolution == 0 {
+		return ""
+	}
+	text := rules.ResolutionText(a.Resolution)
+	var low []string
+	for _, id := range slices.Sorted(maps.Keys(a.Scatter)) {
+		if a.Scatter[id].Location == rules.LocationLow {
+			low = append(low, id)
+		}
+	}
+	switch {
+	case len(low) == 0:
+	case len(low) == len(a.Scatter):
+		text += "; noise only delays, so the 20th percentile of a row's samples is its time"
+	default:
+		text += "; on " + strings.Join(low, ", ") + " noise only delays, so the 20th percentile of a row's samples is its time"
+	}
+	return text
 }
 
 // MethodText says in one line how an audit judged.

@@ -83,10 +83,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	}
 	if len(p.drift) > 0 {
 		a.Drift = p.drift.most()
-		a.Invalid = p.drift.invalid(cfg.DriftBound)
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}
+	a.Scatter, a.Resolution, a.Invalid = p.scatter, p.resolve(cfg), p.invalid(cfg)
 	a.warnConditions(p, <-looked)
 	a.Cards = compareCards(p, cfg)
 	var panels []panel

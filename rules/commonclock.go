@@ -46,6 +46,7 @@ type elasticity struct {
 // machine), parallel in the order in which they were taken.
 type track struct {
 	y, x  []float64
+	lost  []float64 // how much of y is known to be lost to others; see waited
 	seq   []int64
 	round []int
 }
@@ -55,6 +56,16 @@ func (t track) adjust(e elasticity) {
 	for i := range t.y {
 		t.y[i] += e.beta * t.x[i]
 	}
+}
+
+// subtractLost takes lost time from the log-times and returns the standard error that this brings to
+// their location.
+func (t track) subtractLost() (se float64) {
+	for i, v := range t.lost {
+		t.y[i] -= v
+		se += lostDoubt * lostDoubt * v * v
+	}
+	return math.Sqrt(se) / math.Max(float64(len(t.lost)), 1)
 }
 
 // roundClock rounds a clock to what references are rounded to.
@@ -284,7 +295,7 @@ func away(x []float64) bool {
 
 // atClock brings one sample to the reference clock: the log of its time there.
 func atClock(s results.Sample, beta, reference float64) float64 {
-	y := math.Log(s.US)
+	y := ranFor(&s)
 	if clocked(&s) && reference > 0 {
 		y += beta * math.Log(s.ClockMHz/reference)
 	}

@@ -42,8 +42,8 @@ type Config struct {
 	ClockMHz float64 `yaml:"clock_mhz"`
 	// MinSamples is the least number of samples of a row that is judged.
 	MinSamples int `yaml:"min_samples"`
-	// DriftBound is the drift of the sentinels, as a share of the time, past
-	// which a run is invalid.
+	// DriftBound is the resolution past which nothing can be said of a run, and the drift of the
+	// sentinels, as shares of the time.
 	DriftBound float64       `yaml:"drift_bound"`
 	Confirm    ConfirmConfig `yaml:"confirm"`
 	Remedy     RemedyConfig  `yaml:"remedy"`

@@ -42,6 +42,7 @@ type trial struct {
 	adjusted  float64
 	loss      Interval
 	confirmed bool
+	low       *lowTrial // nil where the noise is not one-sided
 }
 
 // test looks at all pairs so far and spends a share of the level on it.
@@ -50,7 +51,11 @@ func (t *trial) test(share float64) {
 		t.last = 1
 		return
 	}
-	t.last = t.signed(t.pairs, t.row.bound)
+	if t.low != nil {
+		t.last = t.low.beyond(t.row.bound, t.row.sign)
+	} else {
+		t.last = t.signed(t.pairs, t.row.bound)
+	}
 	t.p = math.Min(t.p, t.last/share)
 }
 
@@ -73,7 +78,13 @@ func (t *trial) estimateLoss(confidence float64) {
 		// short of that the sweep knows no better than its own time.
 		blur = math.Hypot(blur, t.row.curve.points[i].us.se)
 	}
-	d := widened(walshInterval(t.pairs, confidence), blur, confidence)
+	around := walshInterval(t.pairs, confidence)
+	if t.low != nil && len(t.pairs) > 0 {
+		e := t.low.difference()
+		half := quantiles{}.upper((1-confidence)/2, e.df) * e.se
+		around = Interval{e.y - half, e.y, e.y + half}
+	}
+	d := widened(around, blur, confidence)
 	ideal := t.row.ideal
 	if t.row.against.M == 0 {
 		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
@@ -257,7 +268,11 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 	var trials []*trial
 	for _, c := range group {
 		for _, j := range c.chosen() {
-			trials = append(trials, &trial{row: j, rule: c.rule, p: 1, last: 1})
+			t := &trial{row: j, rule: c.rule, p: 1, last: 1}
+			if p.scatter[j.curve.series.Key.Device].low() {
+				t.low = &lowTrial{}
+			}
+			trials = append(trials, t)
 		}
 	}
 	open := trials
@@ -279,6 +294,7 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 			}
 			return nil, err
 		}
+		poolLow(trials)
 		var still []*trial
 		for _, t := range open {
 			t.test(share)
@@ -340,8 +356,11 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 		if pairs[i].against < 0 {
 			for _, s := range row {
 				if usable(&s) {
-					t.pairs = append(t.pairs, math.Log(s.US))
+					t.pairs = append(t.pairs, ranFor(&s))
 				}
+			}
+			if t.low != nil {
+				t.low.sides[0] = t.pairs
 			}
 			continue
 		}
@@ -349,7 +368,13 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 		of, against := p.elasticity(requests[pairs[i].row].Case), p.elasticity(requests[pairs[i].against].Case)
 		reference := p.clocks[t.row.curve.series.Key.Device]
 		for _, s := range both {
-			t.pairs = append(t.pairs, atClock(s[0], of.beta, reference)-atClock(s[1], against.beta, reference))
+			at := [2]float64{atClock(s[0], of.beta, reference), atClock(s[1], against.beta, reference)}
+			t.pairs = append(t.pairs, at[0]-at[1])
+			if t.low != nil {
+				for k, y := range at {
+					t.low.sides[k] = append(t.low.sides[k], y)
+				}
+			}
 		}
 		t.blur = blur(both, of, against, reference)
 	}

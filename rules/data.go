@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -132,6 +133,32 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 // samples because they were slow would flatter, and the estimates stand a
 // minority of them.
 func usable(s *results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
+
+const (
+	// lostReach is the largest share of a block's time that is subtracted as lost to others. Blocks that lost
+	// more were slowed in other ways too, or ran while the system counted them as waiting: they keep
+	// their time.
+	lostReach = 0.1
+	// lostDoubt is the standard error of lost time as a share of it. Threads that wait for the one that
+	// was taken off its CPU lose as much, less where they had work left, and more until caches are filled again.
+	lostDoubt = 0.5
+)
+
+// waited is the log of a sample's time over that without the time for which the block stood still; 0 where that is not
+// known.
+func waited(s *results.Sample) float64 {
+	if s.Disturbance == "" {
+		return 0
+	}
+	share := s.LostUS() / s.US
+	if share > lostReach {
+		return 0
+	}
+	return -math.Log1p(-share)
+}
+
+// ranFor is the log of a sample's time in microseconds, without what is known to be lost to others.
+func ranFor(s *results.Sample) float64 { return math.Log(s.US) - waited(s) }
 
 // The clocks in MHz that a sample is believed to tell.
 const leastClock, mostClock = 1, 1e6

@@ -134,6 +134,10 @@ type FindingDiff struct {
 	B      *Finding `json:"b,omitempty"`
 }
 
+// diffDrift is the drift of the sentinels, as a share of the time, past which a run is not compared with another:
+// the pace of a run is taken from its own usual moment, which is another one in each run.
+const diffDrift = 0.30
+
 // Diff compares two runs: fingerprints first, then every case that both have,
 // then the findings. Times are compared on their logs by Welch's t with pooled
 // scales (see the package comment); the hypothesis is that the ratio lies within
@@ -146,12 +150,15 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	d.fingerprints(a.Meta, b.Meta)
 	clocksA, clocksB := d.clocks(a, b, cfg)
 	pa, pb := prepareAt(a, clocksA), prepareAt(b, clocksB)
+	if !sameLocations(pa, pb) {
+		pa, pb = prepareCentred(a, clocksA), prepareCentred(b, clocksB)
+	}
 	var unsteady []string
 	for _, side := range []struct {
 		name string
 		p    *prepared
 	}{{a.Name, pa}, {b.Name, pb}} {
-		if why := side.p.drift.invalid(cfg.DriftBound); why != "" {
+		if why := side.p.drift.invalid(min(cfg.DriftBound, diffDrift)); why != "" {
 			unsteady = append(unsteady, side.name+": "+why)
 		}
 	}
@@ -164,6 +171,16 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	}
 	d.gate()
 	return d, nil
+}
+
+// sameLocations says whether the same number stands for the rows of both runs on the devices that both have.
+func sameLocations(a, b *prepared) bool {
+	for id, s := range a.scatter {
+		if other, both := b.scatter[id]; both && other.low() != s.low() {
+			return false
+		}
+	}
+	return true
 }
 
 func newDiff(a, b string, cfg Config) *DiffResult {

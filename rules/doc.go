@@ -17,7 +17,12 @@
 //   - What the blocks nearest in time still have in common is the pace of the machine, their
 //     running median. Rows are adjusted by it in the same way; where no clock is known it
 //     takes the clock's place.
-//   - A row's time is the median of the pairwise means of its samples (Hodges and
+//   - Time for which threads were kept off their CPUs is subtracted where a sample tells it and it is at most a
+//     tenth of the block; half of it is taken for its standard error.
+//   - Where noise only delays, which a test on the skewness of all residuals decides ([Scatter]), a row's time is the
+//     20th percentile of its samples, as are its reference's and the sentinels', with a standard error from order
+//     statistics, pooled with neighbouring rows. Such a row is never bimodal: a delay is no second level.
+//   - Else a row's time is the median of the pairwise means of its samples (Hodges and
 //     Lehmann), in logs. Its error is Student's t, with a scale pooled with neighbouring
 //     rows. A row whose samples fall into two groups with nothing between is bimodal: it is
 //     anomalous only where the faster level is, and clean only where the slower one is.
@@ -31,9 +36,13 @@
 //   - A row is marginal when its estimate lies within 0.25 points of the bound and its
 //     whole 95 % interval within 0.5. A row that is slower than the bound by half a point or
 //     more is called clean in at most one case of twenty.
+//   - A run has a resolution ([Audit].Resolution), the half-width of the 95 % interval of the difference of two typical
+//     rows. What the sentinels drift by and the pace does not explain is in it. A coarse one makes rows
+//     undecided, not the run invalid.
 //   - What survives is measured again in the sweep's thermal state, interleaved with what it is
 //     held against, and judged on these fresh samples alone, at the same clock, by Wilcoxon's
-//     signed-rank test. Only that makes it a confirmed finding.
+//     signed-rank test, or where noise only delays by the difference of the 20th
+//     percentiles. Only that makes it a confirmed finding.
 //
 // A run of several cards of one name also compares them ([Cards]): each case of a
 // card with the median card's, in logs by Welch's t, the hypothesis being that the
@@ -135,7 +144,7 @@
 //	confidence: 0.95             # (0,1): level of printed intervals
 //	clock_mhz: 0                 # the clock at which rows are judged; 0: the run's own
 //	min_samples: 5               # 2 and more: rows with fewer are undecided
-//	drift_bound: 0.30            # (0,10]: past it the run is invalid
+//	drift_bound: 1.00            # (0,10]: a coarser resolution, or a larger drift, makes the run invalid
 //	confirm:
 //	  rounds: 8                  # 6 to 1000: samples at the first look
 //	  max_rounds: 36             # rounds to 1000: where the verdict stays open

@@ -15,6 +15,8 @@ const (
 	// of enough sentinels that the curve shows the machine and not the noise.
 	knotsMost = 12
 	knotLeast = 5
+	// lowKnotLeast is the same for a low quantile, of which a group of five tells little.
+	lowKnotLeast = 12
 	// driftSigmas is how far, in standard errors of its ends, a drift must stand
 	// out before a run is refused.
 	driftSigmas = 4
@@ -26,6 +28,18 @@ type drift struct {
 	// span is the largest offset minus the smallest, as a share of the time, and
 	// noise the standard error of that.
 	span, noise float64
+	// sd is the standard deviation of the knots beyond their noise, knots how many there are.
+	sd    float64
+	knots int
+}
+
+// over is what a drift adds to the standard error of a row of n samples, which lie in as many
+// stretches of the run as they can.
+func (d drift) over(n int) float64 {
+	if d.knots == 0 || n == 0 {
+		return 0
+	}
+	return d.sd / math.Sqrt(float64(min(n, d.knots)))
 }
 
 // clockFit is how the log-times of recurring cases are brought to the median clock of
@@ -43,7 +57,7 @@ func clockFit(samples []results.Sample) func(results.Sample) float64 {
 		known := true
 		for i, s := range of {
 			known = known && clocked(&s)
-			y[i], x[i] = math.Log(s.US), math.Log(s.ClockMHz)
+			y[i], x[i] = ranFor(&s), math.Log(s.ClockMHz)
 		}
 		if !known {
 			continue
@@ -56,39 +70,65 @@ func clockFit(samples []results.Sample) func(results.Sample) float64 {
 }
 
 // fitDrift draws a curve through the sentinels: log-times at the common clock, relative to
-// each case's own median, in order of Seq, the median of each group a knot. nil when
+// each case's own location, in order of Seq, the location of each group a knot. nil when
 // there are too few to tell.
-func fitDrift(sentinels []results.Sample) *drift {
-	samples := slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool { return !usable(&s) })
-	what := clockFit(samples)
-	slices.SortStableFunc(samples, func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) })
-	if len(samples) < 2*knotLeast {
+func fitDrift(sentinels []results.Sample, s Scatter) *drift {
+	return driftOf(sentinelBlocks(slices.DeleteFunc(slices.Clone(sentinels), func(s results.Sample) bool { return !usable(&s) }), s), s)
+}
+
+// driftOf is fitDrift of what the sentinels came out above their locations.
+func driftOf(blocks []block, s Scatter) *drift {
+	least := knotLeast
+	if s.low() {
+		least = lowKnotLeast
+	}
+	if len(blocks) < 2*least {
 		return nil
 	}
-	byCase := map[int64][]float64{}
-	for _, s := range samples {
-		byCase[s.CaseID] = append(byCase[s.CaseID], what(s))
-	}
-	centre := map[int64]float64{}
-	for id, v := range byCase {
-		centre[id] = median(v)
-	}
-	knots := min(knotsMost, len(samples)/knotLeast)
-	var differences, offsets []float64
-	for k := range knots {
-		group := samples[k*len(samples)/knots : (k+1)*len(samples)/knots]
-		y := make([]float64, len(group))
-		for i, s := range group {
-			y[i] = what(s) - centre[s.CaseID]
+	blocks = slices.Clone(blocks)
+	slices.SortStableFunc(blocks, func(a, b block) int { return cmp.Compare(a.seq, b.seq) })
+	d := &drift{knots: min(knotsMost, len(blocks)/least)}
+	var differences, offsets, scratch, y []float64
+	w, variance := lowWeights{}, 0.0
+	for k := range d.knots {
+		y = y[:0]
+		for _, b := range blocks[k*len(blocks)/d.knots : (k+1)*len(blocks)/d.knots] {
+			y = append(y, b.off)
 		}
-		offsets = append(offsets, median(y))
-		differences = appendDifferences(differences, y)
+		if !s.low() {
+			offsets, differences = append(offsets, median(y)), appendDifferences(differences, y)
+			continue
+		}
+		var at, se float64
+		at, se, scratch = w.unsorted(y, scratch)
+		offsets, variance = append(offsets, at), variance+se*se/float64(d.knots)
 	}
-	sigma := math.Max(shamosFactor*selectMedian(differences), scaleFloor)
-	return &drift{
-		span:  math.Expm1(slices.Max(offsets) - slices.Min(offsets)),
-		noise: medianFactor * sigma / math.Sqrt(float64(len(samples)/knots)) * math.Sqrt2,
+	noise := medianFactor * math.Max(shamosFactor*selectMedian(differences), scaleFloor) / math.Sqrt(float64(len(blocks)/d.knots))
+	if s.low() {
+		noise = math.Max(math.Sqrt(variance), scaleFloor)
 	}
+	d.span, d.noise = math.Expm1(slices.Max(offsets)-slices.Min(offsets)), noise*math.Sqrt2
+	mean := meanOf(offsets)
+	for _, v := range offsets {
+		d.sd += (v - mean) * (v - mean) / float64(len(offsets)-1)
+	}
+	d.sd = math.Sqrt(math.Max(d.sd-noise*noise, 0))
+	return d
+}
+
+// leftOver is what the sentinels drift by beside the pace of the machine, by which times are adjusted; nothing
+// where that can't be told from noise.
+func leftOver(sentinels []block, p *pace, paced bool, s Scatter) drift {
+	rest := slices.Clone(sentinels)
+	if paced {
+		for i := range rest {
+			rest[i].off -= p.at(rest[i].seq)
+		}
+	}
+	if d := driftOf(rest, s); d.significant() {
+		return *d
+	}
+	return drift{}
 }
 
 // drifts are the drifts of a run's devices, which are machines of their own: one
@@ -117,10 +157,10 @@ func byDevice(sentinels []results.Sample, device map[int64]string) map[string][]
 }
 
 // fitDrifts fits a drift to the sentinels of each device.
-func fitDrifts(sentinels []results.Sample, device map[int64]string) drifts {
+func fitDrifts(sentinels []results.Sample, device map[int64]string, scatter map[string]Scatter) drifts {
 	out := drifts{}
 	for id, samples := range byDevice(sentinels, device) {
-		if d := fitDrift(samples); d != nil {
+		if d := fitDrift(samples, scatter[id]); d != nil {
 			out[id] = d
 		}
 	}
@@ -153,7 +193,7 @@ func (d drifts) invalid(bound float64) string {
 // the samples are too few to tell. device names the devices of the cases; each is looked at
 // by itself.
 func DriftPast(sentinels []results.Sample, device map[int64]string, bound float64) (invalid string) {
-	return fitDrifts(sentinels, device).invalid(bound)
+	return fitDrifts(sentinels, device, nil).invalid(bound)
 }
 
 // invalid is why a run of that drift can't be judged, empty when it can.

@@ -20,7 +20,7 @@ func TestDriftOfEachDevice(t *testing.T) {
 			results.Sample{CaseID: 2, Seq: int64(2*i + 1), US: 100 * (1 + 0.002*rng.NormFloat64())})
 	}
 	device := map[int64]string{1: "cuda:0", 2: "cuda:1"}
-	d := fitDrifts(sentinels, device)
+	d := fitDrifts(sentinels, device, nil)
 	if !d["cuda:0"].significant() || d["cuda:0"].span < 0.4 || d["cuda:1"].significant() {
 		t.Errorf("drifts of %.3f and %.3f", d["cuda:0"].span, d["cuda:1"].span)
 	}
@@ -28,7 +28,7 @@ func TestDriftOfEachDevice(t *testing.T) {
 		t.Errorf("invalid: %q", invalid)
 	}
 	// Sentinels of cases that nobody knows are the only device's.
-	if fitDrifts(sentinels, map[int64]string{9: "cpu"}).most() == 0 {
+	if fitDrifts(sentinels, map[int64]string{9: "cpu"}, nil).most() == 0 {
 		t.Error("the only device of a run has no drift")
 	}
 }

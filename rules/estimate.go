@@ -143,6 +143,8 @@ type prepared struct {
 	// adjusted by the pace of the blocks nearest in time.
 	clocks map[string]float64
 	paced  map[string]bool
+	// scatter is how the devices' samples scatter.
+	scatter map[string]Scatter
 	// looks is the least number of looks at the samples that verdicts pay for.
 	looks int
 	// planned is how many looks the sweep's plan allows, 0 where that is not known.
@@ -164,9 +166,18 @@ func prepare(data Data, cfg Config) *prepared {
 
 // prepareAt is prepare with the clocks, in MHz, that the devices' times are brought to.
 func prepareAt(data Data, clocks map[string]float64) *prepared {
+	return prepareBy(data, clocks, tellScatter)
+}
+
+// prepareCentred is prepareAt with the centre as the location of every row, however samples scatter.
+func prepareCentred(data Data, clocks map[string]float64) *prepared {
+	return prepareBy(data, clocks, func([]float64) Scatter { return Scatter{Location: LocationCentre} })
+}
+
+// prepareBy is prepareAt with the test of how residuals scatter.
+func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []float64) Scatter) *prepared {
 	device := data.devices()
-	p := &prepared{clocks: clocks, paced: map[string]bool{}, q: quantiles{}}
-	p.drift = fitDrifts(data.Sentinels, device)
+	p := &prepared{clocks: clocks, paced: map[string]bool{}, scatter: map[string]Scatter{}, q: quantiles{}}
 	total := rowsByDevice(data.Series)
 	var order []string
 	curves := map[string][]*curve{}
@@ -201,8 +212,9 @@ func prepareAt(data Data, clocks map[string]float64) *prepared {
 	linkChoices(p.curves, furtherChoices(data.Series))
 	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !usable(&s) }), device)
 	for _, id := range order {
-		p.paced[id] = estimateDevice(curves[id], sentinels[id])
+		p.scatter[id], p.paced[id] = estimateDevice(curves[id], sentinels[id], scatter)
 	}
+	p.drift = fitDrifts(data.Sentinels, device, p.scatter)
 	for _, c := range p.curves {
 		if c.peak = math.Log(c.series.Peak.FLOPS / 1e6); c.series.Peak.FLOPS <= 0 {
 			c.peak = math.Inf(-1)
@@ -221,12 +233,12 @@ func (c *curve) read(out []track) {
 	for i := range c.points {
 		total += c.points[i].n
 	}
-	all := track{y: make([]float64, total), x: make([]float64, total), seq: make([]int64, total), round: make([]int, total)}
+	all := track{y: make([]float64, total), x: make([]float64, total), lost: make([]float64, total), seq: make([]int64, total), round: make([]int, total)}
 	from := 0
 	for i := range c.points {
 		pt := &c.points[i]
 		to := from + pt.n
-		t := track{y: all.y[from:from:to], x: all.x[from:from:to], seq: all.seq[from:from:to], round: all.round[from:from:to]}
+		t := track{y: all.y[from:from:to], x: all.x[from:from:to], lost: all.lost[from:from:to], seq: all.seq[from:from:to], round: all.round[from:from:to]}
 		from = to
 		samples := c.series.Rows[pt.row].Samples
 		for j := range samples {
@@ -239,15 +251,16 @@ func (c *curve) read(out []track) {
 				x = math.Log(s.ClockMHz / c.reference)
 			}
 			t.y, t.x, t.seq, t.round = append(t.y, math.Log(s.US)), append(t.x, x), append(t.seq, s.Seq), append(t.round, s.Round)
+			t.lost = append(t.lost, waited(s))
 		}
 		out[i] = t
 	}
 }
 
-// estimateDevice fills in the estimates of one device's curves and says whether
-// times were adjusted by the pace of the machine. Devices take their rounds side
+// estimateDevice fills in the estimates of one device's curves and says how their samples
+// scatter, and whether times were adjusted by the pace of the machine. Devices take their rounds side
 // by side, each at its own pace, and are adjusted each by itself.
-func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
+func estimateDevice(curves []*curve, sentinels []results.Sample, scatter func([]float64) Scatter) (s Scatter, paced bool) {
 	total := 0
 	for _, c := range curves {
 		total += len(c.points)
@@ -264,21 +277,31 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 	each(len(curves), func(k int) {
 		c := curves[k]
 		c.read(tracks[k])
-		var scratch []float64
-		for i := range c.points {
-			c.points[i].seen.y, scratch = centre(tracks[k][i].y, scratch)
+		y := func(i int) []float64 { return tracks[k][i].y }
+		seen := func(p *point) *estimate { return &p.seen }
+		if scatter(residuals(tracks[k])).low() {
+			locate(c.points, y, false, seen)
+		} else {
+			var scratch []float64
+			for i := range c.points {
+				c.points[i].seen.y, scratch = centre(tracks[k][i].y, scratch)
+			}
+			pool(c.points, y, seen)
 		}
-		pool(c.points, func(i int) []float64 { return tracks[k][i].y }, func(p *point) *estimate { return &p.seen })
+		for i, t := range tracks[k] {
+			c.points[i].us.se = t.subtractLost()
+		}
 		if !c.clocked {
 			return
 		}
 		betas := elasticities(tracks[k])
+		var scratch []float64
 		for i, t := range tracks[k] {
 			pt := &c.points[i]
 			pt.elastic, pt.away = betas[i], away(t.x)
 			scratch = append(scratch[:0], t.x...)
 			pt.clock = c.reference * math.Exp(spoiledMedian(scratch))
-			pt.us.se = math.Abs(meanOf(t.x)) * betas[i].se
+			pt.us.se = math.Hypot(pt.us.se, math.Abs(meanOf(t.x))*betas[i].se)
 			t.adjust(betas[i])
 		}
 	})
@@ -287,7 +310,9 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 	for i := range rows {
 		clear(rows[i].x)
 	}
-	p := newPace(rows, control, sentinelBlocks(sentinels))
+	s = scatter(residuals(rows))
+	blocks := sentinelBlocks(sentinels, s)
+	p := newPace(rows, control, blocks, s)
 	if paced = p.follow(rows); paced {
 		each(len(curves), func(k int) {
 			for i, e := range elasticities(tracks[k]) {
@@ -297,9 +322,19 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 			}
 		})
 	}
+	unexplained := leftOver(blocks, p, paced, s)
 	each(len(curves), func(k int) {
 		c := curves[k]
 		y := func(i int) []float64 { return tracks[k][i].y }
+		for i := range c.points {
+			pt := &c.points[i]
+			pt.us.se = math.Hypot(pt.us.se, unexplained.over(pt.n))
+		}
+		if s.low() {
+			// A block that was delayed is no second level.
+			locate(c.points, y, true, func(p *point) *estimate { return &p.us })
+			return
+		}
 		var f folder
 		for i := range c.points {
 			c.points[i].us.y = f.fold(&c.points[i], y(i))
@@ -307,7 +342,7 @@ func estimateDevice(curves []*curve, sentinels []results.Sample) (paced bool) {
 		scales := pool(c.points, y, func(p *point) *estimate { return &p.us })
 		tellModes(c.points, scales, y)
 	})
-	return paced
+	return s, paced
 }
 
 // each runs f for 0 to n−1 on all processors.

@@ -241,6 +241,11 @@ type Audit struct {
 	// clock; Corrected says whether times were adjusted by the pace of the blocks nearest in time.
 	Drift     float64 `json:"drift,omitempty"`
 	Corrected bool    `json:"drift_corrected,omitempty"`
+	// Resolution is the loss below which two typical rows of the run are not told apart, as a share of the time;
+	// what lies below is undecided. 0 where too little was measured to tell.
+	Resolution float64 `json:"resolution,omitempty"`
+	// Scatter is how samples scatter within their rows and which number stands for them, by device.
+	Scatter map[string]Scatter `json:"scatter,omitempty"`
 	// Clocks are the clocks in MHz that times were brought to, by device.
 	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
 	Cases  int                `json:"cases"`
@@ -262,8 +267,8 @@ type Audit struct {
 	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, where the run has several of a name.
 	Cards *Cards `json:"cards,omitempty"`
-	// Invalid is the reason when the run as a whole can't be judged (drift of
-	// the sentinels past its bound), else empty.
+	// Invalid is the reason when nothing can be said of the run as a whole (its resolution or
+	// the drift of the sentinels is past the bound), else empty.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Selection is set where Findings are some of those found: see [Audit.Whole].

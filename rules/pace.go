@@ -29,8 +29,17 @@ type block struct {
 // what the blocks nearest in time had in common, in logs of time.
 type pace struct {
 	blocks []block
-	// noise is the standard error of the running median.
+	// noise is the standard error of the running location.
 	noise float64
+	low   bool // the location is the low quantile, else the median
+}
+
+// span is over how many blocks the pace is taken.
+func (p *pace) span() int {
+	if p.low {
+		return lowPaceBlocks
+	}
+	return paceBlocks
 }
 
 // newPace collects the blocks of one device that tell its pace. rows are the
@@ -41,7 +50,7 @@ type pace struct {
 // only the control rows and the sentinels tell the pace. And a row's
 // centre is taken over the full rounds: over all, it would follow the chosen rounds where
 // they are the majority and hide what they have in common.
-func newPace(rows []track, control []bool, sentinels []block) *pace {
+func newPace(rows []track, control []bool, sentinels []block, s Scatter) *pace {
 	full := fullRounds(rows)
 	// The places of a row's blocks and deviations among all.
 	blocks, scales := make([]int, len(rows)+1), make([]int, len(rows)+1)
@@ -61,10 +70,11 @@ func newPace(rows []track, control []bool, sentinels []block) *pace {
 		}
 		blocks[i+1] += n
 	}
-	p := &pace{blocks: make([]block, blocks[len(rows)], blocks[len(rows)]+len(sentinels))}
+	p := &pace{low: s.low(), blocks: make([]block, blocks[len(rows)], blocks[len(rows)]+len(sentinels))}
 	deviations := make([]float64, scales[len(rows)])
 	inBlocks(len(rows), func(from, to int) {
 		var scratch []float64
+		w := lowWeights{}
 		for i := from; i < to; i++ {
 			r, of, off := rows[i], p.blocks[blocks[i]:blocks[i+1]], deviations[scales[i]:scales[i+1]]
 			if len(off) == 0 {
@@ -76,7 +86,13 @@ func newPace(rows []track, control []bool, sentinels []block) *pace {
 					scratch = append(scratch, v)
 				}
 			}
-			centre := spoiledMedian(scratch)
+			var centre float64
+			if p.low {
+				slices.Sort(scratch)
+				centre, _ = w.at(scratch)
+			} else {
+				centre = spoiledMedian(scratch)
+			}
 			for j, v := range r.y {
 				if full.has(r.round[j]) || control[i] {
 					of[0], of = block{r.seq[j], v - centre}, of[1:]
@@ -87,10 +103,10 @@ func newPace(rows []track, control []bool, sentinels []block) *pace {
 	})
 	p.blocks = append(p.blocks, sentinels...)
 	sortBySeq(p.blocks, func(b *block) int64 { return b.seq })
-	if len(p.blocks) < 4*paceBlocks {
+	if len(p.blocks) < 4*p.span() {
 		return nil
 	}
-	p.noise = medianFactor * 1.4826 * selectMedian(deviations) / math.Sqrt(paceBlocks)
+	p.noise = medianFactor * 1.4826 * selectMedian(deviations) / math.Sqrt(float64(p.span()))
 	return p
 }
 
@@ -218,8 +234,8 @@ func (w *window) drop(v float64) {
 	}
 }
 
-// middle is the median of the window, of which one block has no say when it is its own.
-func (w *window) middle(own float64, has bool) float64 {
+// location is the median of the window, or its low quantile, of which one block has no say when it is its own.
+func (w *window) location(low bool, own float64, has bool) float64 {
 	n := len(w.sorted)
 	if has {
 		n--
@@ -229,6 +245,9 @@ func (w *window) middle(own float64, has bool) float64 {
 			i++
 		}
 		return w.sorted[i]
+	}
+	if low {
+		return at(int(lowShare * float64(n)))
 	}
 	return (at(n/2) + at((n-1)/2)) / 2
 }
@@ -298,7 +317,7 @@ func (p *pace) around(rows []track, all []moment, values []float64) {
 	if len(all) == 0 {
 		return
 	}
-	const half = paceBlocks / 2
+	half := p.span() / 2
 	var w window
 	at, _ := slices.BinarySearchFunc(p.blocks, rows[all[0].row].seq[all[0].col], func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
 	// The window is blocks[from:to], and blocks[at:] are not before the moment.
@@ -330,10 +349,17 @@ func (p *pace) around(rows []track, all []moment, values []float64) {
 		for ; from > first; from-- {
 			w.add(p.blocks[from-1].off)
 		}
-		v := w.middle(blockOff(p.blocks, at, own), own)
+		v := w.location(p.low, blockOff(p.blocks, at, own), own)
 		rows[m.row].x[m.col] = -v
 		values[i] = v
 	}
+}
+
+// at is the pace around the moment of a block that is among those of the pace.
+func (p *pace) at(seq int64) float64 {
+	one := track{x: []float64{0}, seq: []int64{seq}}
+	p.around([]track{one}, []moment{{}}, []float64{0})
+	return -one.x[0]
 }
 
 // blockOff is the deviation of a block that is there.
@@ -346,15 +372,20 @@ func blockOff(blocks []block, at int, is bool) float64 {
 
 // sentinelBlocks are the blocks of recurring cases at their usual clock, each beside its
 // case's centre.
-func sentinelBlocks(samples []results.Sample) []block {
+func sentinelBlocks(samples []results.Sample, scatter Scatter) []block {
 	log := clockFit(samples)
 	byCase := map[int64][]float64{}
 	for _, s := range samples {
 		byCase[s.CaseID] = append(byCase[s.CaseID], log(s))
 	}
 	centre := map[int64]float64{}
+	w := lowWeights{}
 	for id, v := range byCase {
-		centre[id] = median(v)
+		if scatter.low() {
+			centre[id], _, _ = w.unsorted(v, nil)
+		} else {
+			centre[id] = median(v)
+		}
 	}
 	out := make([]block, 0, len(samples))
 	for _, s := range samples {

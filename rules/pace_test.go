@@ -50,13 +50,13 @@ func TestWindowProperty(t *testing.T) {
 				w.drop(values[i-size])
 			}
 			in := slices.Clone(values[max(0, i+1-size) : i+1])
-			if got := w.middle(0, false); got != median(in) {
+			if got := w.location(false, 0, false); got != median(in) {
 				t.Fatalf("median %v of %v, expected %v", got, in, median(in))
 			}
 			if len(in) < 2 {
 				continue
 			}
-			if got, want := w.middle(v, true), median(in[:len(in)-1]); got != want {
+			if got, want := w.location(false, v, true), median(in[:len(in)-1]); got != want {
 				t.Fatalf("median %v of %v without the last, expected %v", got, in, want)
 			}
 		}

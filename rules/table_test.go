@@ -84,6 +84,12 @@ func rulesPage() string {
 	write("A finding is an interval of rows that breaks one rule. All rules are on unless a rules file says")
 	write("`enabled: false`; `gemmaudit audit --rule` chooses some. `go doc ./rules` specifies the verdicts and")
 	write("the rest of the rules file.\n")
+	write("## What a run can see\n")
+	write("Every run has a resolution, printed as `differences below 12 %% cannot be seen on this machine now` and as the field")
+	write("`resolution` in JSON. It follows from how samples scatter, from their number, and from drift of the sentinels that is not")
+	write("explained. A loss that exceeds it is judged, a smaller one leaves its row undecided. A run is invalid only where its resolution is")
+	write("coarser than `drift_bound`. Where noise only delays, a row's time is the 20th percentile of its samples, not their centre: the field")
+	write("`scatter` holds the test's result and the choice. Time that other work took from a block is subtracted where it is known.\n")
 	write("## Rules")
 	for _, r := range ruleTable {
 		write("\n### %s\n", r.name)

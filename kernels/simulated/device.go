@@ -35,6 +35,7 @@ type Device struct {
 	last    *row    // that ran before
 	warmth  float64 // of Drift, 0 to 1
 	wander  float64
+	spell   bool // other work is at it; see Spell
 	loaded  map[*row]bool // whose code is
 	rows    map[place]*row
 	closed  bool
@@ -264,6 +265,19 @@ func (d *Device) disturb(r *row, seconds float64) float64 {
 		keep := math.Exp(-seconds / wanderTime)
 		d.wander = keep*d.wander + cfg.Wander*math.Sqrt(1-keep*keep)*d.rng.NormFloat64()
 		y += d.wander
+	}
+	if cfg.Delayed > 0 {
+		// A spell and the rest between two end within the block with these chances.
+		change := 1.0
+		if cfg.Spell > 0 {
+			change = -math.Expm1(-seconds / (cfg.Spell * (1 - cfg.Delayed)))
+		}
+		if d.rng.Float64() < change {
+			d.spell = d.rng.Float64() < cfg.Delayed
+		}
+		if d.spell {
+			y += cfg.Delay * d.rng.ExpFloat64()
+		}
 	}
 	if cfg.Cache > 0 && d.last != nil && d.last != r {
 		y += cfg.Cache * r.sensitivity * d.last.footprint

@@ -75,6 +75,10 @@ type Disturbances struct {
 	// been at work for a while: the order of the blocks is the order of their times.
 	// Rest undoes it. Wander comes and goes within some tenths of a second.
 	Drift, Wander float64
+	// Delayed is the share of the blocks that other work delays, and Delay the mean of what they take longer,
+	// in log time, drawn from an exponential: a floor that holds, and delays on top. With Spell they come in
+	// spells of that mean length in seconds, as from a neighbour that wakes up and rests; else singly.
+	Delayed, Delay, Spell float64
 	// Cache is what the product that ran before does to a block.
 	Cache float64
 	// Allocation is what the place of the operands in memory does to a row, for as long as

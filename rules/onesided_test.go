@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// delayed draws the log-time of a block of a machine whose noise only delays, about 0.
+func delayed(rng *rand.Rand) float64 {
+	y := 0.01 * rng.NormFloat64()
+	if rng.Float64() < 0.4 {
+		y += 0.15 * rng.ExpFloat64()
+	}
+	return y
+}
+
+// TestScatterIsTold: delays are told from noise that errs both ways, from strays and from noise that is too small
+// to matter, and symmetric noise is called one-sided no more often than the test's level allows.
+func TestScatterIsTold(t *testing.T) {
+	draw := map[string]struct {
+		sample func(*rand.Rand) float64
+		low    bool
+	}{
+		"delays":       {delayed, true},
+		"small delays": {func(rng *rand.Rand) float64 { return delayed(rng) / 20 }, false},
+		"faster":       {func(rng *rand.Rand) float64 { return -delayed(rng) }, false},
+		"normal":       {func(rng *rand.Rand) float64 { return 0.1 * rng.NormFloat64() }, false},
+		"tails":        {func(rng *rand.Rand) float64 { return 0.1 * rng.NormFloat64() / math.Abs(rng.NormFloat64()) }, false},
+		"strays": {func(rng *rand.Rand) float64 {
+			if rng.Float64() < 0.05 {
+				return 0.3
+			}
+			return 0.02 * rng.NormFloat64()
+		}, false},
+	}
+	for name, c := range draw {
+		rng := rand.New(rand.NewPCG(3, 7))
+		wrong := 0
+		for range 100 {
+			rows := make([]track, 40)
+			for i := range rows {
+				for range 12 {
+					rows[i].y = append(rows[i].y, c.sample(rng))
+				}
+			}
+			if tellScatter(residuals(rows)).low() != c.low {
+				wrong++
+			}
+		}
+		if wrong > 1 {
+			t.Errorf("%s: %d of 100 runs are told wrongly", name, wrong)
+		}
+	}
+}
+
+// TestLowQuantileCovers: intervals around low quantiles of rows hold the true one about as often as they promise, whatever the
+// number of samples, and are not far wider than that takes.
+func TestLowQuantileCovers(t *testing.T) {
+	truth := make([]float64, 200000)
+	rng := rand.New(rand.NewPCG(5, 11))
+	for i := range truth {
+		truth[i] = delayed(rng)
+	}
+	at, _, _ := lowWeights{}.unsorted(truth[:20000], nil)
+	q := quantiles{}
+	for _, n := range []int{7, 12, 20, 35} {
+		outside, total, width, off := 0, 0, 0.0, 0.0
+		for range 100 {
+			points, rows := make([]point, poolRows), make([][]float64, poolRows)
+			for i := range rows {
+				for range n {
+					rows[i] = append(rows[i], delayed(rng))
+				}
+			}
+			locate(points, func(i int) []float64 { return rows[i] }, true, func(p *point) *estimate { return &p.us })
+			for _, p := range points {
+				half := q.upper(0.025, p.us.df) * p.us.se
+				if math.Abs(p.us.y-at) > half {
+					outside++
+				}
+				total++
+				width, off = width+half, off+(p.us.y-at)*(p.us.y-at)
+			}
+		}
+		share, wide := float64(outside)/float64(total), width/float64(total)/math.Sqrt(off/float64(total))
+		t.Logf("%d samples: %.1f %% outside, half the width %.2f standard errors of %.4f", n, 100*share, wide, math.Sqrt(off/float64(total)))
+		if share > 0.06 || wide > 3.2 {
+			t.Errorf("%d samples: %.1f %% of intervals miss, half their width is %.2f standard errors", n, 100*share, wide)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// resolve is the resolution of the estimates: the loss below which two rows of a run are not told apart at
+// the confidence, as a share of the faster one's time. It follows from the standard error of a typical row, in
+// which the scatter of its samples is, lost time, and what the sentinels drift by unexplained. 0 is that too
+// little was measured to tell.
+func (p *prepared) resolve(cfg Config) float64 {
+	var half []float64
+	for _, c := range p.curves {
+		for i := range c.points {
+			if e := c.points[i].us; !c.points[i].inferred && c.points[i].judged(cfg.MinSamples) && e.se > 0 {
+				half = append(half, math.Sqrt2*e.se*p.q.upper((1-cfg.Confidence)/2, e.df))
+			}
+		}
+	}
+	if len(half) == 0 {
+		return 0
+	}
+	return expo(selectMedian(half)) - 1
+}
+
+// invalid is why nothing can be said of the run as a whole, empty where something can: its resolution is
+// coarser than the bound, or the machine changed by more.
+func (p *prepared) invalid(cfg Config) string {
+	if r := p.resolve(cfg); r > cfg.DriftBound {
+		return fmt.Sprintf("%s, and the bound is %s", ResolutionText(r), roughly(cfg.DriftBound))
+	}
+	return p.drift.invalid(cfg.DriftBound)
+}
+
+// ResolutionText says a resolution in words.
+func ResolutionText(r float64) string {
+	return "differences below " + roughly(r) + " cannot be seen on this machine now"
+}
+
+// roughly is a share with two digits, rounded up.
+func roughly(share float64) string {
+	percent := 100 * share
+	unit := math.Pow(10, math.Floor(math.Log10(math.Max(percent, 0.01)))-1)
+	return strconv.FormatFloat(math.Ceil(percent/unit-1e-9)*unit, 'f', max(0, -int(math.Floor(math.Log10(unit)+1e-9))), 64) + " %"
+}
+
+// Steadiness is what repeated blocks of a few cases tell of a machine.
+type Steadiness struct {
+	Scatter Scatter `json:"scatter"`
+	// Resolution is that of a run whose rows have so many samples; see [Audit].
+	Resolution float64 `json:"resolution"`
+}
+
+// TellSteadiness estimates the resolution of a run from blocks that were timed one after the other: logs are
+// log-times by case, in the order of time, rows is how many samples a row of the run has.
+func TellSteadiness(logs [][]float64, rows int, cfg Config) Steadiness {
+	var tracks []track
+	for _, y := range logs {
+		tracks = append(tracks, track{y: y})
+	}
+	s := Steadiness{Scatter: tellScatter(residuals(tracks))}
+	q := quantiles{}
+	var half, scratch []float64
+	w := lowWeights{}
+	for _, y := range logs {
+		if len(y) < 2*knotsMost {
+			continue
+		}
+		var se float64
+		if s.Scatter.low() {
+			_, se, scratch = w.unsorted(y, scratch)
+		} else {
+			scratch = appendDifferences(scratch[:0], y)
+			se = centreFactor * shamosFactor * selectMedian(scratch) / math.Sqrt(float64(len(y)))
+		}
+		half = append(half, math.Sqrt2*se*math.Sqrt(float64(len(y))/float64(rows)))
+	}
+	if len(half) == 0 {
+		return s
+	}
+	s.Resolution = expo(selectMedian(half)*q.upper((1-cfg.Confidence)/2, lowDF*float64(rows-1))) - 1
+	return s
+}

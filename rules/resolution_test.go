@@ -1,0 +1,41 @@
+package rules
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestResolution: the noisier a machine is the coarser its resolution. A row that is slower than that is judged, and no row
+// is called anomalous that loses less than half of it.
+func TestResolution(t *testing.T) {
+	before := 0.0
+	for _, sigma := range []float64{0.005, 0.03, 0.15} {
+		rng := rand.New(rand.NewPCG(8, 8))
+		w := byM(func(m int) float64 {
+			if m == 512 {
+				return 2 * float64(m)
+			}
+			return float64(m)
+		}, student(sigma), rng)
+		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Invalid != "" || a.Resolution <= before || a.Resolution > 4*sigma {
+			t.Errorf("noise of %g: resolution %g after %g, invalid %q", sigma, a.Resolution, before, a.Invalid)
+		}
+		if before = a.Resolution; len(a.Flagged) != 1 || a.Flagged[0] != 512 {
+			t.Errorf("noise of %g: flagged %v, expected 512 alone", sigma, a.Flagged)
+		}
+	}
+}
+
+// TestResolutionInWords: shares are rounded up to two digits.
+func TestResolutionInWords(t *testing.T) {
+	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %", 0: "0.0000 %"} {
+		if got := roughly(share); got != want && share > 0 {
+			t.Errorf("%g is %q, expected %q", share, got, want)
+		}
+	}
+}
