@@ -35,7 +35,7 @@ type Device struct {
 	last    *row    // that ran before
 	warmth  float64 // of Drift, 0 to 1
 	wander  float64
-	spell   bool // other work is at it; see Spell
+	spell   bool          // other work is at it; see Spell
 	loaded  map[*row]bool // whose code is
 	rows    map[place]*row
 	closed  bool
