@@ -79,6 +79,8 @@ type Spec struct {
 	// Settings are what somebody may change about the device and what changes its
 	// times: "power limit", "ecc", "mig", "max sm clock".
 	Settings map[string]string `json:"settings,omitempty"`
+	// Faults are the known faults of the libraries that are kernels of the device.
+	Faults []KnownFault `json:"faults,omitempty"`
 }
 
 // RotationFactor is how many times the last-level cache the memory holds that operands

@@ -36,6 +36,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 			a.warn(s.Key.String(), "not judged: %s that failed: %s", plural(failed, "case"), reason)
 		}
 	}
+	warnWrong(data, a.warn)
 	var err error
 	if cfg.Method == MethodArticle {
 		auditArticle(a, data, cfg)

@@ -69,13 +69,14 @@ func (f *evidence) dequantises(kernel string) bool {
 	return slices.Contains(f.cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.cfg.Rules.Parity.Dequantising, name)
 }
 
-// onPlainWeights lists the curves of any kernel for the products of a curve with plain weights.
+// onPlainWeights lists the curves of any kernel for the products of a curve with plain weights, of those whose results
+// are right.
 func (f *evidence) onPlainWeights(c *curve) []*curve {
 	var out []*curve
 	for _, other := range f.curves {
 		k := c.series.Key
 		k.Weights, k.Kernel = kernels.WeightFormat{}, other.series.Key.Kernel
-		if other.series.Key == k {
+		if other.series.Key == k && !other.wrong() {
 			out = append(out, other)
 		}
 	}
@@ -118,12 +119,12 @@ func (f *evidence) fastest(c *curve, others []*curve, margin float64) []judgemen
 	return rows
 }
 
-// elsewhere lists the curves of other kernels for the products of a curve.
+// elsewhere lists the curves of other kernels for the products of a curve, of those whose results are right.
 func (f *evidence) elsewhere(c *curve) []*curve {
 	var out []*curve
 	for _, other := range f.curves {
 		k := other.series.Key
-		if k.Kernel == c.series.Key.Kernel {
+		if k.Kernel == c.series.Key.Kernel || other.wrong() {
 			continue
 		}
 		if k.Kernel = c.series.Key.Kernel; k == c.series.Key {

@@ -157,6 +157,7 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 			r.Ranges = append(r.Ranges, rangeOf(s))
 		}
 	}
+	warnWrong(data, r.warn)
 	for _, name := range o.Kernels {
 		if !slices.ContainsFunc(data.Series, func(s results.Series) bool { return SplitOptions{Kernels: []string{name}}.has(s.Key.Kernel) }) {
 			r.warn("run", "the run has no series of kernel %q, which the engine has", name)

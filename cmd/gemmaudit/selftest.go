@@ -195,6 +195,7 @@ devices:
 					return nil, interruptedf("selftest stopped at %s/%s/%s", check.Device, check.Kernel, g.dtype)
 				}
 				failure := outcome(&check, found[i], problems[i])
+				check.Known = knownFault(d, kernel, problems[i])
 				test.Checks = append(test.Checks, check)
 				if failure != nil {
 					failures = append(failures, failure)
@@ -316,15 +317,21 @@ func (o *selftestOptions) checkAttention(devices []kernels.Device) error {
 // selftestVerdict is the command's outcome. What failed says nothing of a kernel's
 // results, so it stands before what was found wrong.
 func selftestVerdict(test *report.Selftest, failures []error) error {
-	wrong := 0
+	wrong, known := 0, 0
 	for _, check := range test.Checks {
 		if check.Wrong {
 			wrong++
+		}
+		if check.Known != "" {
+			known++
 		}
 	}
 	var verdict error
 	if wrong > 0 {
 		verdict = gatef("%s failed the comparison with the reference", plural(wrong, "kernel", "kernels"))
+		if known > 0 {
+			verdict = gatef("%w, %d by a known fault of a library", verdict, known)
+		}
 	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
 		verdict = hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
 			"`gemmaudit doctor` shows what disturbs this machine")
@@ -386,6 +393,16 @@ func outcome(check *report.CheckStep, summary kernels.CheckSummary, err error) (
 		check.Passed = true
 	}
 	return nil
+}
+
+// knownFault describes the known fault of a library by which a check failed; empty where it did not, or where that is news.
+func knownFault(d kernels.Device, kernel string, err error) string {
+	var wrong *kernels.CheckError
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	f, _ := d.Spec().KnownFault(kernel, wrong.Problem.DType, wrong.Check)
+	return f.Text
 }
 
 // skipReason is the reason of a refusal without the names that stand next to it.

@@ -28,6 +28,8 @@ type boundLibrary interface {
 	// is no more: the kernels that it chose for this CPU.
 	release() string
 	build() string
+	// isa is the instruction set that it runs, in its own words: "avx512_core_amx", "SkylakeX". Empty where it doesn't tell.
+	isa() string
 	// named returns the same kernel under another name.
 	named(name string) kernels.Gemm
 }
@@ -78,6 +80,7 @@ func (d *Device) openLibraries(paths map[string][]string) {
 		}
 		for i, name := range kernels.VersionNames(s.name.kernel, releases) {
 			d.spec.AddVersion(name, kernels.LibraryVersion(name, found[i].release(), found[i].build(), files[i]))
+			d.spec.Faults = append(d.spec.Faults, faultsOf(s.name.kernel, name, found[i].release(), found[i].isa())...)
 			d.gemms = append(d.gemms, found[i].named(name))
 		}
 	}

@@ -59,6 +59,8 @@ struct ga_dnn {
   COMMON(MEMBER) ONLY_V2(MEMBER) ONLY_V3(MEMBER)
 #undef MEMBER
   void (*set_threads)(int); // OpenMP's
+  int (*effective_isa)(void);
+  const char *(*isa_name)(int); // both NULL in a build without run-time dispatch
   void *engine, *stream, *attr;
 };
 
@@ -124,6 +126,8 @@ ga_dnn *ga_dnn_open(void *handle, char *err) {
     free(lib);
     return NULL;
   }
+  lib->effective_isa = (int (*)(void))ga_dl_sym(handle, "dnnl_get_effective_cpu_isa");
+  lib->isa_name = (const char *(*)(int))ga_dl_sym(handle, "dnnl_cpu_isa2str");
   status s = lib->engine_create(&lib->engine, ENGINE_CPU, 0);
   if (s == 0) s = lib->stream_create(&lib->stream, lib->engine, STREAM_DEFAULT);
   if (s == 0) s = lib->primitive_attr_create(&lib->attr);
@@ -141,6 +145,13 @@ ga_dnn *ga_dnn_open(void *handle, char *err) {
 
 void ga_dnn_version(const ga_dnn *lib, char *text, size_t len) {
   snprintf(text, len, "%d.%d.%d", lib->major, lib->minor, lib->patch);
+}
+
+const char *ga_dnn_isa(const ga_dnn *lib) {
+  static const char prefix[] = "cpu_isa_";
+  if (lib->effective_isa == NULL || lib->isa_name == NULL) return "";
+  const char *name = lib->isa_name(lib->effective_isa());
+  return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
 }
 
 int ga_dnn_major(const ga_dnn *lib) { return lib->major; }

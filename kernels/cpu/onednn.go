@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -49,13 +50,15 @@ func (k *onednn) release() string { return k.api.version() }
 
 func (*onednn) build() string { return "" }
 
+func (k *onednn) isa() string { return k.api.isa() }
+
 func (k *onednn) named(name string) kernels.Gemm {
 	k.name = name
 	return k
 }
 
 func (k *onednn) Describe() string {
-	return fmt.Sprintf("oneDNN %s matmul, weights reordered ahead, OpenMP threads", k.api.version())
+	return strings.Join(strings.Fields(fmt.Sprintf("oneDNN %s %s matmul, weights reordered ahead, OpenMP threads", k.api.version(), k.api.isa())), " ")
 }
 
 // Supports asks oneDNN itself, once for each type: what it has depends on the CPU

@@ -25,6 +25,9 @@ enum { GA_DNN_ERROR = 256 }; // bytes of an error's text
 ga_dnn *ga_dnn_open(void *handle, char *err);
 // ga_dnn_version writes "3.2.0" or the like.
 void ga_dnn_version(const ga_dnn *lib, char *text, size_t len);
+// ga_dnn_isa is the instruction set that the library runs, in its own words ("avx2", "avx512_core_amx"): the CPU's, capped
+// by ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA. Empty where a build does not tell. The text is the library's.
+const char *ga_dnn_isa(const ga_dnn *lib);
 // ga_dnn_major is 2 or 3.
 int ga_dnn_major(const ga_dnn *lib);
 

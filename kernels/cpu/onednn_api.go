@@ -76,6 +76,9 @@ func (d dnnAPI) version() string {
 	return C.GoString(&text[0])
 }
 
+// isa is the instruction set that the library runs, in its own words: "avx512_core_amx". Empty where it does not tell.
+func (d dnnAPI) isa() string { return C.GoString(C.ga_dnn_isa(d.c)) }
+
 // plan asks what oneDNN would do. The plan must be freed.
 func (d dnnAPI) plan(g C.ga_gemm, threads int, plain bool) (*C.ga_dnn_plan, error) {
 	p, err := dnnAsk(func(r *C.ga_dnn_request) {

@@ -90,6 +90,8 @@ func (k openblas) release() string { return k.version }
 
 func (k openblas) build() string { return k.core.String() }
 
+func (k openblas) isa() string { return k.core.name }
+
 func (k openblas) named(name string) kernels.Gemm {
 	k.name = name
 	return k

@@ -29,6 +29,8 @@ type Config struct {
 	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
 	MemoryBytes         int64
 	LastLevelCacheBytes int64
+	// Faults are the known faults of the kernels.
+	Faults []kernels.KnownFault
 	// ClockMHz and PowerW are reported with every block and reading.
 	ClockMHz, PowerW float64
 	// Clock takes the place of ClockMHz: the clock after that many seconds of virtual time.
@@ -176,7 +178,7 @@ func (d *Device) Spec() kernels.Spec {
 	return kernels.Spec{
 		ID: d.cfg.ID, Kind: d.cfg.Kind, Name: "simulated device", Units: 1,
 		MemoryBytes: d.cfg.MemoryBytes, LastLevelCacheBytes: d.cfg.LastLevelCacheBytes,
-		Versions: map[string]string{"kerneltest": "1"},
+		Versions: map[string]string{"kerneltest": "1"}, Faults: d.cfg.Faults,
 	}
 }
 

@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// TestLibraryFaults: which faults are known follows from the version and from the instruction set that the library runs.
+func TestLibraryFaults(t *testing.T) {
+	for _, c := range []struct {
+		library, release, isa string
+		wrong                 bool // ordinary int8
+		known                 int
+	}{
+		{"onednn", "2.6.3", "avx2", true, 1},
+		{"onednn", "2.6.3", "avx512_core", true, 2},
+		{"onednn", "2.6.3", "avx512_core_vnni", false, 2},
+		{"onednn", "2.6.3", "avx512_core_amx", false, 1},
+		{"onednn", "2.6.3", "avx2_vnni", false, 0},
+		{"onednn", "2.6.3", "", false, 0},
+		{"onednn", "2.7.1", "avx2", true, 1},
+		{"onednn", "3.2.0", "avx2", true, 1},
+		{"onednn", "2.6.2", "avx2", false, 0},
+		{"onednn", "3.2.1", "avx2", false, 0},
+		{"onednn", "of unknown version", "avx2", false, 0},
+		{"openblas", "2.6.3", "avx2", false, 0},
+	} {
+		s := kernels.Spec{Faults: faultsOf(c.library, "onednn-a", c.release, c.isa)}
+		if len(s.Faults) != c.known {
+			t.Errorf("%+v: %+v", c, s.Faults)
+		}
+		if _, wrong := s.WrongResults("onednn-a#2", kernels.INT8); wrong != c.wrong {
+			t.Errorf("%+v: int8 is wrong: %v", c, wrong)
+		}
+		if _, wrong := s.WrongResults("onednn", kernels.INT8); wrong {
+			t.Errorf("%+v: another kernel has the fault", c)
+		}
+		if f, ok := s.KnownFault("onednn-a", kernels.INT8, kernels.CheckExtremes); ok != c.wrong || ok && f.Kernel != "onednn-a" {
+			t.Errorf("%+v: %+v, %v", c, f, ok)
+		}
+		if _, ok := s.KnownFault("onednn-a", kernels.INT8, kernels.CheckPadding); ok {
+			t.Errorf("%+v: padding is not known to fail", c)
+		}
+	}
+}
