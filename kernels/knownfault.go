@@ -20,7 +20,7 @@ func (s Spec) KnownFault(kernel string, d DType, failed CheckStep) (f KnownFault
 }
 
 // WrongResults returns the known fault that makes ordinary products of a kernel and type wrong. ok is false where none
-// is known. A choice of a library, as "cublaslt#2", has the library's faults.
+// is known. A choice of a library, as "cublaslt:2", has the library's faults.
 func (s Spec) WrongResults(kernel string, d DType) (f KnownFault, ok bool) {
 	base, _ := SplitCandidate(kernel)
 	return s.faultWhere(base, d, func(f KnownFault) bool { return f.Ordinary })

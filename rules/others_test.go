@@ -152,6 +152,48 @@ func TestAlternative(t *testing.T) {
 	}
 }
 
+// TestWrongResultsAreNoAlternative: times of a library whose results are known to be wrong accuse no other kernel, and
+// no remedy runs it. The audit and the remedies warn of it once.
+func TestWrongResultsAreNoAlternative(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("wrong", kernels.BF16)}, func(c results.Case) float64 {
+			us := 10 + float64(c.M)
+			if c.Kernel == "auto" {
+				us *= 2
+			}
+			return us
+		}, grid(16, 512, 16), 4)
+		if known {
+			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: syntheticKey.Device, Faults: []kernels.KnownFault{
+				{Kernel: "wrong", DType: kernels.BF16, Ordinary: true, Text: "sums saturate"},
+			}}}
+		}
+		a, err := RunAudit(t.Context(), data, Default().Only(Alternative), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := FindSplits(t.Context(), data, Default().Only(Alternative), SplitOptions{Among: AmongAll}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := slices.ContainsFunc(r.Splits, func(s SplitRow) bool { return s.Kind == RemedyOther })
+		if found := len(a.Findings) > 0; found == known || other == known {
+			t.Errorf("known to be wrong: %v; findings: %v, another kernel as a remedy: %v", known, found, other)
+		}
+		for _, warnings := range [][]Warning{a.Warnings, r.Warnings} {
+			n := 0
+			for _, warning := range warnings {
+				if strings.Contains(warning.Text, "its results are wrong") && strings.HasSuffix(warning.Subject, "/wrong/bf16") {
+					n++
+				}
+			}
+			if known && n != 1 || !known && n != 0 {
+				t.Errorf("known to be wrong: %v, warnings %+v", known, warnings)
+			}
+		}
+	}
+}
+
 // TestAlternativeIsOneFinding: which other kernel is best changes from row to row,
 // and some rows are so near the margin that only measuring again proves them; an
 // interval is one finding all the same.

@@ -119,6 +119,41 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 	}
 }
 
+// A kernel whose results are known to be wrong is measured only where it is named, and either way the plan says so. Faults
+// in special cases alone are no reason to leave it out.
+func TestPlansLeaveOutWrongResults(t *testing.T) {
+	d := kerneltest.New(kerneltest.Config{
+		Gemms: []kerneltest.GemmConfig{{Name: "ours", Cost: kerneltest.Linear(1e10, 0)}, {Name: "theirs", Cost: kerneltest.Linear(1e10, 0)}},
+		Faults: []kernels.KnownFault{
+			{Kernel: "theirs", DType: kernels.INT8, Ordinary: true, Text: "sums saturate"},
+			{Kernel: "theirs", DType: kernels.BF16, Text: "infinities are NaN"},
+		},
+	})
+	for _, c := range []struct {
+		named []string
+		want  []string
+		note  string
+	}{
+		{nil, []string{"ours/bf16", "ours/int8", "theirs/bf16"}, "kernel theirs/int8 on sim is left out: its results are wrong: sums saturate"},
+		{[]string{"theirs"}, []string{"theirs/bf16", "theirs/int8"}, "kernel theirs/int8 on sim is measured since it is named, but its results are wrong: sums saturate"},
+	} {
+		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{
+			Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Kernels: c.named,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range p.Series {
+			got = append(got, s.Kernel+"/"+string(s.DType))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) || !slices.Equal(p.Notes, []string{c.note}) {
+			t.Errorf("named %v: %v, notes %q; expected %v and %q", c.named, got, p.Notes, c.want, c.note)
+		}
+	}
+}
+
 // A kernel that was asked for by name is measured where it runs: beside others, a
 // grid may hold more than it can take. One that runs nowhere is refused.
 func TestPlansKeepTheBatchesThatRun(t *testing.T) {

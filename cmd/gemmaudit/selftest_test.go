@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
+	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
 // attending is the CPU with another attention.
@@ -59,5 +60,37 @@ func TestSelftestOfAttention(t *testing.T) {
 				t.Errorf("exit code %d, expected %d\n%s%s", code, c.code, stdout, stderr)
 			}
 		})
+	}
+}
+
+// idleProvider opens a device whose one kernel computes nothing, which is a known fault or not.
+type idleProvider []kernels.KnownFault
+
+func (p idleProvider) Open() ([]kernels.Device, []kernels.Missing) {
+	return []kernels.Device{kerneltest.New(kerneltest.Config{
+		Gemms:  []kerneltest.GemmConfig{{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: kerneltest.Linear(1e9, 0)}},
+		Faults: p,
+	})}, nil
+}
+
+// TestSelftestKnowsFaults: a known fault of a library fails the gate as any other does, and the output says that it is known. It is
+// recognised by kernel, type and check.
+func TestSelftestKnowsFaults(t *testing.T) {
+	fault := kernels.KnownFault{Kernel: "idle", DType: kernels.FP32, Checks: []kernels.CheckStep{kernels.CheckUnwritten}, Text: "nothing is written"}
+	other := fault
+	other.Checks = []kernels.CheckStep{kernels.CheckExtremes}
+	for _, c := range []struct {
+		faults idleProvider
+		known  bool
+	}{{nil, false}, {idleProvider{other}, false}, {idleProvider{other, fault}, true}} {
+		stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
+		env := func(string) (string, bool) { return "", false }
+		a := newApp(strings.NewReader(""), stdout, stderr, env, func() []kernels.Provider { return []kernels.Provider{c.faults} })
+		code := a.main([]string{"selftest", "--dtype", "fp32", "--noise=false", "-o", "json"})
+		field := strings.Contains(stdout.String(), `"known": "nothing is written"`)
+		said := strings.Contains(stderr.String(), "1 kernel failed the comparison with the reference, 1 by a known fault of a library")
+		if code != exitGate || field != c.known || said != c.known {
+			t.Errorf("faults %+v: exit code %d\n%s%s", c.faults, code, stdout, stderr)
+		}
 	}
 }

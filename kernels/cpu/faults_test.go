@@ -30,7 +30,7 @@ func TestLibraryFaults(t *testing.T) {
 		if len(s.Faults) != c.known {
 			t.Errorf("%+v: %+v", c, s.Faults)
 		}
-		if _, wrong := s.WrongResults("onednn-a#2", kernels.INT8); wrong != c.wrong {
+		if _, wrong := s.WrongResults("onednn-a:2", kernels.INT8); wrong != c.wrong {
 			t.Errorf("%+v: int8 is wrong: %v", c, wrong)
 		}
 		if _, wrong := s.WrongResults("onednn", kernels.INT8); wrong {
