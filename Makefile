@@ -7,6 +7,10 @@
 #   make test    everything, as a clean clone runs it (some minutes)
 #   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; not part of make test)
 #   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
+#   make test-isa   the tests that instruction sets change, on each kind of x86-64 CPU that this CPU can be taken for: SSE only, AVX2, AVX-512
+#                with and without VNNI and BF16, AMX; those that it can't are named (some minutes, part of .ci/run)
+#   make test-busy   the short tests beside four spinning processes and on half a CPU: no test depends on how busy the machine is
+#                (many minutes, no part of .ci/run; BUSY names packages)
 #   make lint    formatting, go vet and staticcheck
 #   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
 #   make test-pyodide  its reader in the newest Python that runs on WebAssembly (needs npm; PYODIDE=version)
@@ -65,7 +69,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run steady test test-race test-amx test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run steady test test-race test-amx test-isa test-busy test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -111,10 +115,10 @@ FORCE:
 
 # The tests find sources and data in the folder that they are started in.
 BUNDLE := bin/gpu-bundle
-gpu-bundle: build cuda-test
+gpu-bundle: build cuda-test bin/tests/cpu.test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp LICENSE notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp LICENSE notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
 	cp -R scripts/python $(BUNDLE)
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
@@ -123,7 +127,7 @@ gpu-bundle: build cuda-test
 	mkdir -p $(BUNDLE)/kernels/plugin
 	cp -R kernels/plugin/include $(BUNDLE)/kernels/plugin
 	cp -R kernels/cuda/driver/include $(BUNDLE)/kernels/cuda/driver
-	for room in $(GPU_TESTS); do \
+	for room in cpu $(GPU_TESTS); do \
 		mkdir -p $(BUNDLE)/kernels/$$room && \
 		if [ -d kernels/$$room/testdata ]; then cp -R kernels/$$room/testdata $(BUNDLE)/kernels/$$room || exit 1; fi; \
 	done
@@ -198,6 +202,21 @@ test-race:
 
 test-amx:
 	$(subst -O2,-O1,$(TEST)) $(COMPILED) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
+
+# With instruction sets left out, one after the other: our kernels, the CPU's libraries, and the commands that run on a CPU.
+ISA_SCRIPTS := attention|brought|cpu|devices|mistral|quantised|selftest|softmax
+test-isa: $(TRAMPOLINES)
+	@mkdir -p bin/isa
+	$(TEST) $(TEST_FLAGS) -c -o bin/isa/ ./kernels/cpu ./kernels/mistral ./cmd/gemmaudit
+	scripts/test_isa.sh '$(CURDIR)/bin/isa/cpu.test' kernels/cpu -test.short
+	scripts/test_isa.sh '$(CURDIR)/bin/isa/mistral.test' kernels/mistral -test.short
+	scripts/test_isa.sh '$(CURDIR)/bin/isa/gemmaudit.test' cmd/gemmaudit -test.short -test.run '^TestSelftest|^TestScripts$$/^($(ISA_SCRIPTS))$$'
+
+# The short tests beside four spinning processes, then on half a CPU where this process may make a control group.
+BUSY ?= ./sweep/... ./results ./results/draft ./cmd/gemmaudit ./kernels/cpu ./kernels/regular ./kernels/mistral ./kernels/cuda/... ./rules/trust
+test-busy: $(TRAMPOLINES)
+	$(TEST) $(TEST_FLAGS) -run '^$$' $(BUSY) > /dev/null
+	$(CUDA_ENV) scripts/test_busy.sh $(GO) test -vet=off -count=1 -timeout 60m $(TEST_FLAGS) -short $(BUSY)
 
 # The jobs of scripts/slurm on a cluster of this machine's own, where Slurm is installed.
 test-slurm:

@@ -32,6 +32,10 @@ sheet's, dense, with the clock it belongs to), the measured memory bandwidth, an
 and libraries that run on it or the reason why not, with the layouts of weights (kn, nk) that
 a kernel packs ahead of timing.
 
+GEMMAUDIT_ISA in the environment (portable, avx2, avx512-core, avx512-vnni, avx512, amx) caps the
+instruction set of our kernels on a CPU. OpenBLAS has OPENBLAS_CORETYPE and oneDNN
+ONEDNN_MAX_CPU_ISA for the same.
+
 Without --device every device is shown. MFU in all other commands is relative to the
 measured peak, or to the computed one where there is none, or to the data sheet's.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },

@@ -235,6 +235,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TERM", "dumb")
 			// The race detector's settings hold for the processes that scripts start.
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			// Instruction sets are left out in scripts as they are in this process.
+			for _, cap := range []string{"GEMMAUDIT_ISA", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE"} {
+				if value, set := os.LookupEnv(cap); set {
+					env.Setenv(cap, value)
+				}
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -191,7 +191,7 @@ func TestDetectAgreesWithProc(t *testing.T) {
 	if len(flags) == 0 || runtime.GOARCH != "amd64" {
 		t.Skip("/proc/cpuinfo has no flags here")
 	}
-	f := detect()
+	f := detected()
 	for _, x := range []struct {
 		flag string
 		got  bool

@@ -2,9 +2,9 @@
 // intrinsics, chosen at run time among what the CPU has, and portable C for the
 // rest; beside them it opens the system's BLAS libraries as subjects of the audit.
 //
-// The environment variable GEMMAUDIT_ISA (portable, avx2, avx512 or amx) caps the
-// instruction set of our own kernels, for tests and for comparisons. It does not
-// reach the libraries.
+// The environment variable GEMMAUDIT_ISA caps the instruction set of our own kernels, for tests and for comparisons:
+// portable, avx2, avx512-core (AVX-512 without VNNI and BF16), avx512-vnni (without BF16), avx512 or amx. It does not reach
+// the libraries: OpenBLAS has OPENBLAS_CORETYPE, oneDNN has ONEDNN_MAX_CPU_ISA. `make test-isa` sets all three.
 package cpu
 
 /*
@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -126,19 +128,26 @@ func openWith(from Provider) (*Device, error) {
 	return d, nil
 }
 
+// isas are the values of GEMMAUDIT_ISA, each with the instructions of those before it.
+var isas = []string{"portable", "avx2", "avx512-core", "avx512-vnni", "avx512", "amx"}
+
 // capped removes from f what lies above the instruction set that was asked for.
 func capped(f features, isa string) (features, error) {
-	switch isa {
-	case "", "amx":
-	case "avx512":
-		f.dropAMX("GEMMAUDIT_ISA=avx512 leaves it out")
-	case "avx2":
-		f.dropAMX("GEMMAUDIT_ISA=avx2 leaves it out")
-		f.AVX512, f.AVX512VNNI, f.AVX512BF16 = false, false, false
-	case "portable":
-		f = features{noAMX: "GEMMAUDIT_ISA=portable leaves it out"}
-	default:
-		return f, fmt.Errorf("GEMMAUDIT_ISA is %q: expected portable, avx2, avx512 or amx", isa)
+	at := slices.Index(isas, isa)
+	switch {
+	case isa == "" || isa == "amx":
+		return f, nil
+	case at < 0:
+		return f, fmt.Errorf("GEMMAUDIT_ISA is %q: expected %s or amx", isa, strings.Join(isas[:len(isas)-1], ", "))
+	}
+	f.dropAMX("GEMMAUDIT_ISA=" + isa + " leaves it out")
+	allows := func(least string) bool { return at >= slices.Index(isas, least) }
+	f.AVX512BF16 = f.AVX512BF16 && allows("avx512")
+	f.AVX512VNNI = f.AVX512VNNI && allows("avx512-vnni")
+	f.AVXVNNI = f.AVXVNNI && allows("avx512-vnni")
+	f.AVX512 = f.AVX512 && allows("avx512-core")
+	if isa == "portable" {
+		f = features{noAMX: f.noAMX}
 	}
 	return f, nil
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -42,5 +43,37 @@ func TestLibraryFaults(t *testing.T) {
 		if _, ok := s.KnownFault("onednn-a", kernels.INT8, kernels.CheckPadding); ok {
 			t.Errorf("%+v: padding is not known to fail", c)
 		}
+	}
+}
+
+// TestISAsAreCapped: each value of GEMMAUDIT_ISA leaves out what lies above it, and others are refused.
+func TestISAsAreCapped(t *testing.T) {
+	all := features{AVX2: true, FMA: true, F16C: true, AVX512: true, AVX512VNNI: true, AVX512BF16: true, AVXVNNI: true,
+		AMX: true, AMXBF16: true, AMXINT8: true}
+	for isa, want := range map[string]string{
+		"":            "avx2 fma f16c avx_vnni avx512 avx512_vnni avx512_bf16 amx",
+		"amx":         "avx2 fma f16c avx_vnni avx512 avx512_vnni avx512_bf16 amx",
+		"avx512":      "avx2 fma f16c avx_vnni avx512 avx512_vnni avx512_bf16",
+		"avx512-vnni": "avx2 fma f16c avx_vnni avx512 avx512_vnni",
+		"avx512-core": "avx2 fma f16c avx512",
+		"avx2":        "avx2 fma f16c",
+		"portable":    "",
+	} {
+		f, err := capped(all, isa)
+		if err != nil {
+			t.Fatal(err)
+		}
+		amx := f.AMX
+		f.dropAMX("")
+		got := f.names()
+		if amx {
+			got = append(got, "amx")
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("GEMMAUDIT_ISA=%s: %v, expected %s", isa, got, want)
+		}
+	}
+	if _, err := capped(all, "avx10"); err == nil || !strings.Contains(err.Error(), "expected portable, avx2, avx512-core, avx512-vnni, avx512 or amx") {
+		t.Errorf("avx10: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -120,6 +122,27 @@ func checked(t *testing.T) func(*kernels.GemmCheck, error) *kernels.GemmCheck {
 	}
 }
 
+// detected is what this machine has, whatever GEMMAUDIT_ISA says.
+var detected = detect
+
+// TestMain takes GEMMAUDIT_ISA for the CPU itself: what it leaves out, no test finds, whatever a test sets the variable to.
+func TestMain(m *testing.M) {
+	isa := os.Getenv("GEMMAUDIT_ISA")
+	f, err := capped(detect(), isa)
+	if err == nil && !has(f, isa) {
+		err = fmt.Errorf("GEMMAUDIT_ISA=%s: this CPU lacks it", isa)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if !f.AMX {
+		f.noAMX = "this CPU has no AMX, by GEMMAUDIT_ISA"
+	}
+	detect = func() features { return f }
+	os.Exit(m.Run())
+}
+
 // onEachISA runs a test under each instruction set that this CPU has. What a test
 // checks that does not depend on it, is checked elsewhere, once.
 func onEachISA(t *testing.T, test func(t *testing.T, isa string)) {
@@ -139,6 +162,10 @@ func has(f features, isa string) bool {
 	switch isa {
 	case "avx2":
 		return f.AVX2 && f.FMA && f.F16C
+	case "avx512-core":
+		return f.AVX512
+	case "avx512-vnni":
+		return f.AVX512 && f.AVX512VNNI
 	case "avx512":
 		return f.AVX512
 	case "amx":

@@ -276,6 +276,10 @@ func buildFake(t *testing.T, flags ...string) string {
 
 // TestOpenBLASWithSBGEMM drives the bf16 path, which distributions' builds lack.
 func TestOpenBLASWithSBGEMM(t *testing.T) {
+	if v, set := os.LookupEnv(openblasCoreVariable); set {
+		t.Setenv(openblasCoreVariable, v) // back to what it was
+		os.Unsetenv(openblasCoreVariable)
+	}
 	t.Setenv("GEMMAUDIT_OPENBLAS", buildFake(t))
 	d, g := libraryKernel(t, "openblas")
 	s, err := kernels.CheckKernel(t.Context(), d, g, kernels.BF16, 1)

@@ -5,6 +5,7 @@
 #   ./run.sh                  everything below, in this order
 #   ./run.sh test             the GPU tests: the correctness check of every kernel, the driver
 #                             layer, the libraries that are compared with our kernels
+#   ./run.sh isa              the tests of the CPU's kernels and libraries on this machine's CPU, with instruction sets left out
 #   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
 #                             racecheck, synccheck and initcheck
 #   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
@@ -125,6 +126,11 @@ programs=() sanitized=()
 run_test() {
   local room
   for room in "${rooms[@]}"; do programs+=("test-${room//\//-} none own $room ."); done
+}
+
+run_isa() {
+  step isa 12 ./test_isa.sh "$here/tests/cpu.test" "$here/kernels/cpu" -test.short
+  passed
 }
 
 # A GPU that is taken for an older one; see kernels/cuda/gputest.
@@ -575,16 +581,16 @@ run_tables() {
 }
 
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | sanitize | older | reach | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
+    test | isa | sanitize | older | reach | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, sanitize, older, reach, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, isa, sanitize, older, reach, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
       exit 2
       ;;
   esac
