@@ -259,7 +259,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exitcode runs a command and demands its exit code: exitcode 2 gemmaudit sweep.
+// exitcode runs a command and demands its exit code, or one of several: exitcode 2 gemmaudit sweep. A sweep of the real CPU
+// ends with 0,4 where its verdict is not what a script is about: 4 where other work made the machine too unsteady to judge.
 func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exitcode CODE COMMAND [ARG...]")
@@ -268,7 +269,7 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
 		got = strings.TrimPrefix(err.Error(), "exit status ")
 	}
-	if got != args[0] {
+	if !slices.Contains(strings.Split(args[0], ","), got) {
 		ts.Fatalf("exit code %s, expected %s", got, args[0])
 	}
 }
