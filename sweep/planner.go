@@ -498,11 +498,12 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 		s.Threads = 0
 	}
 	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation == kernels.GEMM {
+		what := fmt.Sprintf("kernel %s/%s on %s", g.Name(), subject.DType, d.Spec().ID)
 		if !slices.Contains(b.options.Kernels, g.Name()) {
-			b.note("kernel %s/%s on %s is left out: its results are wrong: %s", g.Name(), subject.DType, d.Spec().ID, f.Text)
+			b.leftOut(what, "its results are wrong: %s", f.Text)
 			return false
 		}
-		b.note("kernel %s/%s on %s is measured since it is named, but its results are wrong: %s", g.Name(), subject.DType, d.Spec().ID, f.Text)
+		b.note(what, "measured since it is named, but its results are wrong: %s", f.Text)
 	}
 	s.Infer = b.infer && infers(subject.Operation, ms)
 	kept, err := b.supported(g, s, ms)
