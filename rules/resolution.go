@@ -3,7 +3,10 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // resolve is the resolution of the estimates: the loss below which two rows of a run are not told apart at
@@ -56,33 +59,45 @@ type Steadiness struct {
 	Resolution float64 `json:"resolution"`
 }
 
-// TellSteadiness estimates the resolution of a run from blocks that were timed one after the other: logs are
-// log-times by case, in the order of time, rows is how many samples a row of the run has.
-func TellSteadiness(logs [][]float64, rows int, cfg Config) Steadiness {
+// TellSteadiness estimates the resolution of a run from blocks that were timed one after the other: samples by case, in the
+// order of time. rows is how many samples a row of the run has.
+func TellSteadiness(samples [][]results.Sample, rows int, cfg Config) Steadiness {
 	var tracks []track
-	for _, y := range logs {
-		tracks = append(tracks, track{y: y})
+	for _, of := range samples {
+		of = slices.DeleteFunc(slices.Clone(of), func(s results.Sample) bool { return !usable(&s) })
+		log, t := clockFit(of), track{}
+		for _, s := range of {
+			t.y = append(t.y, log(s))
+		}
+		tracks = append(tracks, t)
 	}
 	s := Steadiness{Scatter: tellScatter(residuals(tracks))}
-	q := quantiles{}
 	var half, scratch []float64
-	w := lowWeights{}
-	for _, y := range logs {
-		if len(y) < 2*knotsMost {
+	w, df := lowWeights{}, shamosDF*float64(rows-1)
+	if s.Scatter.low() {
+		df = lowDF*float64(rows-1) + lowPrior // neighbouring rows add to what is known of the noise
+	}
+	for _, t := range tracks {
+		n := float64(len(t.y))
+		if len(t.y) < rows {
 			continue
 		}
 		var se float64
 		if s.Scatter.low() {
-			_, se, scratch = w.unsorted(y, scratch)
+			_, se, scratch = w.unsorted(t.y, scratch)
 		} else {
-			scratch = appendDifferences(scratch[:0], y)
-			se = centreFactor * shamosFactor * selectMedian(scratch) / math.Sqrt(float64(len(y)))
+			// Blocks near in time are alike, those of a row are far apart: all of them tell the scatter.
+			m := median(t.y)
+			scratch = scratch[:0]
+			for _, v := range t.y {
+				scratch = append(scratch, math.Abs(v-m))
+			}
+			se = centreFactor * math.Max(1.4826*selectMedian(scratch), scaleFloor) / math.Sqrt(n)
 		}
-		half = append(half, math.Sqrt2*se*math.Sqrt(float64(len(y))/float64(rows)))
+		half = append(half, math.Sqrt2*se*math.Sqrt(n/float64(rows)))
 	}
-	if len(half) == 0 {
-		return s
+	if len(half) > 0 {
+		s.Resolution = expo(selectMedian(half)*quantiles{}.upper((1-cfg.Confidence)/2, df)) - 1
 	}
-	s.Resolution = expo(selectMedian(half)*q.upper((1-cfg.Confidence)/2, lowDF*float64(rows-1))) - 1
 	return s
 }

@@ -2,8 +2,11 @@ package rules
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // TestResolution: the noisier a machine is the coarser its resolution. A row that is slower than that is judged, and no row
@@ -37,5 +40,33 @@ func TestResolutionInWords(t *testing.T) {
 		if got := roughly(share); got != want && share > 0 {
 			t.Errorf("%g is %q, expected %q", share, got, want)
 		}
+	}
+}
+
+// TestSteadiness: a few seconds of blocks tell about the resolution that rows of the same noise get, with delays and without.
+func TestSteadiness(t *testing.T) {
+	for name, draw := range map[string]func(*rand.Rand) float64{
+		"delays": delayed, "normal": func(rng *rand.Rand) float64 { return 0.03 * rng.NormFloat64() },
+	} {
+		rng := rand.New(rand.NewPCG(2, 9))
+		samples := make([][]results.Sample, 3)
+		for i := range samples {
+			for range 400 {
+				samples[i] = append(samples[i], results.Sample{US: 100 * math.Exp(draw(rng)), Launches: 1})
+			}
+		}
+		kind := noise{name, draw}
+		got := TellSteadiness(samples, 20, Default())
+		w := byM(func(m int) float64 { return float64(m) }, kind, rng)
+		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Resolution < 0.6*a.Resolution || got.Resolution > 1.7*a.Resolution || got.Scatter.low() != (name == "delays") {
+			t.Errorf("%s: %+v, a run has %g", name, got, a.Resolution)
+		}
+	}
+	if s := TellSteadiness(make([][]results.Sample, 2), 20, Default()); s.Resolution != 0 {
+		t.Errorf("no samples have the resolution %g", s.Resolution)
 	}
 }

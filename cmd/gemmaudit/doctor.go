@@ -1,9 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep"
 	"github.com/gemmaudit/gemmaudit/sweep/health"
 )
 
@@ -11,6 +20,7 @@ type doctorOptions struct {
 	app    *app
 	output report.Format
 	strict bool
+	probe  time.Duration
 }
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -27,14 +37,53 @@ func newDoctorCommand(a *app) *cobra.Command {
 		Long: `Looks at the clock's governor, turbo, hyper-threads, other load, the hypervisor, memory,
 rights, and the kernels and libraries that can't run here; on a GPU at throttling, its power
 limit and clocks, temperature, memory errors, MIG, persistence, the link and who else is on it.
-Each finding comes with what to do about it. Nothing is changed and nothing is measured.` + exitHelp(
+Each finding comes with what to do about it. On the CPU some blocks are timed for ten seconds, which
+estimates the resolution of a run: losses below it cannot be seen. Nothing is changed.` + exitHelp(
 			"0  examined, whatever was found",
 			"1  --strict, and there are warnings or problems"),
-		RunE: func(*cobra.Command, []string) error { return opts.run() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	outputFlag(cmd, &opts.output)
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit 1 when there is a warning or a problem")
+	cmd.Flags().DurationVar(&opts.probe, "resolution", 10*time.Second, "for how long blocks are timed on the CPU to estimate the resolution; 0 leaves it out")
 	return cmd
+}
+
+// probeRows is how many samples a row of the presets' runs has at the most.
+const probeRows = 35
+
+// probeMs are the values of M of the products that are timed, of a projection as the quick preset has it.
+var probeMs = []int{16, 64, 128}
+
+// resolution times blocks on the host and judges what they tell; nil where there is no host device, or too little was timed.
+func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error) {
+	devices := o.app.registry().Devices()
+	i := slices.IndexFunc(devices, func(d kernels.Device) bool { return d.Spec().Kind.Facts().Host })
+	if i < 0 || o.probe <= 0 {
+		return nil, nil
+	}
+	m, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: devices[i : i+1], Now: o.app.now, BlockTarget: 4 * time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	var requests []results.Request
+	for _, rows := range probeMs {
+		requests = append(requests, results.Request{Phase: results.PhaseConfirm, Case: results.Case{M: rows, SeriesKey: results.SeriesKey{
+			Device: devices[i].Spec().ID, Kernel: "auto", Regime: results.Engine,
+			Subject: kernels.Product(kernels.FP32, 1024, 4096)}}})
+	}
+	limited, cancel := context.WithTimeout(ctx, o.probe)
+	samples, err := m.Measure(limited, requests, 1<<16)
+	cancel()
+	if err = errors.Join(err, m.Close()); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return nil, err
+	}
+	s := rules.TellSteadiness(samples, probeRows, rules.Default())
+	if s.Resolution == 0 {
+		return nil, nil
+	}
+	f := health.Resolution(s.Resolution, rules.ResolutionText(s.Resolution), s.Scatter.Location == rules.LocationLow)
+	return &f, nil
 }
 
 // healthLevels are the words of a report for the severities of a finding.
@@ -42,13 +91,20 @@ var healthLevels = map[health.Severity]string{
 	health.OK: "ok", health.Note: "note", health.Warning: "warning", health.Error: "problem",
 }
 
-func (o *doctorOptions) run() error {
+func (o *doctorOptions) run(ctx context.Context) error {
 	if o.app.device != "auto" {
 		if _, err := o.app.devices(); err != nil { // the others are closed
 			return err
 		}
 	}
 	found := health.Check(health.Live(o.app.registry()))
+	resolution, err := o.resolution(ctx)
+	if err != nil {
+		return err
+	}
+	if resolution != nil {
+		found.Add(*resolution)
+	}
 	rows := make([]report.Health, len(found.Findings))
 	for i, f := range found.Findings {
 		rows[i] = report.Health{Name: f.Check, Level: healthLevels[f.Severity], Found: f.Seen, Hint: f.Hint}

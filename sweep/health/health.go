@@ -61,6 +61,16 @@ func (r Report) Count(s Severity) int {
 	return n
 }
 
+// Add puts a finding among the others of its severity.
+func (r *Report) Add(f Finding) {
+	r.Findings = append(r.Findings, f)
+	r.sort()
+}
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return b.Severity.rank() - a.Severity.rank() })
+}
+
 // Source is the machine to be looked at.
 type Source struct {
 	// Files is the root of the file system, with proc and sys in it.
@@ -115,8 +125,9 @@ func Check(s Source) Report {
 	} {
 		out = append(out, check(m)...)
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int { return b.Severity.rank() - a.Severity.rank() })
-	return Report{Findings: out}
+	r := Report{Findings: out}
+	r.sort()
+	return r
 }
 
 // machine is a source with what several checks share.

@@ -31,6 +31,8 @@ func checkLoad(m *machine) []Finding {
 	switch {
 	case cpus > muchLoad:
 		return []Finding{{check, Warning, seen, "stop what else runs here (top shows it), or give this process CPUs of its own with taskset"}}
+	case err == nil && recent > float64(m.after.cpus):
+		return []Finding{{check, Warning, seen + ": more was to run in the last minute than there are CPUs", "stop what else runs here (top shows it), and wait for the load to fall"}}
 	case cpus > someLoad:
 		return []Finding{{check, Note, seen, "disturbed blocks are marked; stopping what else runs here makes the verdicts quicker"}}
 	case err == nil && recent > float64(m.after.cpus)/2:

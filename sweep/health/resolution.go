@@ -1,0 +1,23 @@
+package health
+
+// Bounds of the resolution of a run, as shares of the time: past the first small losses are not seen, past the second
+// most losses that matter are not.
+const (
+	coarse     = 0.05
+	veryCoarse = 0.15
+)
+
+// Resolution judges what short blocks tell of the resolution that a run would have here. words name it.
+func Resolution(share float64, words string, delays bool) Finding {
+	f := Finding{"resolution", OK, words, ""}
+	if delays {
+		f.Seen += ": other work delays blocks"
+	}
+	switch {
+	case share > veryCoarse:
+		f.Severity, f.Hint = Warning, "stop what else runs here, or use a machine that is not shared"
+	case share > coarse:
+		f.Severity, f.Hint = Note, "smaller losses stay undecided; stopping what else runs here makes them visible"
+	}
+	return f
+}
