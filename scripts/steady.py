@@ -74,7 +74,7 @@ def read(folder):
     for path in folder.glob("*/findings.json"):
         audit = json.loads(path.read_text())
         run["resolution"], run["drift"] = audit.get("resolution"), audit.get("drift")
-        run["location"] = audit.get("location", "")
+        run["location"] = ", ".join(sorted({s["location"] for s in audit.get("scatter", {}).values()}))
         if audit.get("cases"):
             run["undecided"] = audit.get("undecided", 0) / audit["cases"]
         run["findings"] = [f for f in audit["findings"] if f["status"] == "confirmed"]
