@@ -124,7 +124,8 @@ func TestAction(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sweep := "--shape n256k256 --batch 32:160:8 --dtype fp32 --rounds 12 --rounds-for all --kernel "
+	// On several lines, as people write it: each of them counts.
+	sweep := "--shape n256k256 --batch 32:160:8\n--dtype fp32 --rounds 12\n\n--rounds-for all --kernel "
 	dented := map[string]string{"program": "gemmaudit-sim", "run": "first run.db", "sweep": sweep + "dented", "baseline": "not there.db"}
 
 	printed, outputs, summary, code := x.do(t, folder, dented)
