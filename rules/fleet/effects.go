@@ -77,7 +77,11 @@ func separate(levels []level, cards, sets int, before belief) *effects {
 	best := s.fit(nil)
 	first, last := s.span()
 	for segments := 1; segments <= mostSegments && segments*unitsPerSegment <= len(s.used) && last > first; segments *= 2 {
-		if f := s.fit(s.knots(segments)); f.cost < best.cost {
+		knots := s.knots(segments)
+		if !s.carried(knots) {
+			continue // one host's or card's trouble would be taken for the fleet's
+		}
+		if f := s.fit(knots); f.cost < best.cost {
 			best = f
 		}
 	}
@@ -101,6 +105,15 @@ type separation struct {
 	used    []int   // indices of levels that are numbers
 	of      [][]int // by card, of those
 	present []int   // cards that have some
+	hosts   bool    // there are several hosts
+}
+
+// unit is the host of a level, or its card where there is one host.
+func (s *separation) unit(level int) int {
+	if s.hosts {
+		return s.levels[level].host
+	}
+	return s.levels[level].card
 }
 
 func newSeparation(levels []level, cards, sets int, before belief) *separation {
@@ -109,6 +122,7 @@ func newSeparation(levels []level, cards, sets int, before belief) *separation {
 		if math.IsNaN(l.y) || math.IsInf(l.y, 0) {
 			continue
 		}
+		s.hosts = s.hosts || len(s.used) > 0 && levels[s.used[0]].host != l.host
 		s.used = append(s.used, i)
 		if len(s.of[l.card]) == 0 {
 			s.present = append(s.present, l.card)

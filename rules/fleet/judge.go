@@ -87,6 +87,7 @@ func (c *Collector) Result() *Result {
 	}
 	for _, a := range all {
 		r.Warnings = append(r.Warnings, a.strays(c.settings.Drain)...)
+		r.Warnings = append(r.Warnings, a.aloneWarnings()...)
 	}
 	r.all = all
 	r.order()

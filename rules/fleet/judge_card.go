@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -43,6 +44,10 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	}
 	if !common.known && !sustained.known && c.Earlier == nil {
 		c.Verdict, c.Reason = Unjudged, "there is no other card of its model to compare it with"
+		if !slices.ContainsFunc(m.processes, func(p int) bool { return !a.lonely[p] }) {
+			c.Reason = fmt.Sprintf("no peer was measured near its time, %s: it can't be told from what the whole fleet did then; is its clock right?",
+				when(last.from).Format("2006-01-02 15:04"))
+		}
 		return c
 	}
 	c.Loss, c.Of = c.Common, "all cases at the common clock"

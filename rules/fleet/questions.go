@@ -41,7 +41,8 @@ type answers struct {
 	modes              []*Modes // by set of peers; nil for none
 	slower             []bool   // by card: of the slower mode
 	changes            []*change
-	used               []bool // by process: it is of the present level of its card
+	used               []bool // by process: it is of the present level of its card, and not lonely
+	lonely             []bool // by process: no peer was measured near it in time
 	ofFamily           map[int]*effects
 	earlier            *earlier
 }
@@ -57,8 +58,9 @@ func (m *model) ask(s Settings, b *Baseline) *answers {
 	for c := range m.cards {
 		a.sets[c] = m.groups[m.cards[c].group].peers
 	}
+	a.lonely = m.lone()
 	for p := range a.used {
-		a.used[p] = true
+		a.used[p] = !a.lonely[p]
 	}
 	a.families = m.families(a.common)
 	a.askWhole()
