@@ -22,12 +22,11 @@ const (
 const leastGrowth = 2
 
 // Hold sets the Baseline of every finding by an audit of an earlier run. A finding is known when the baseline
-// has one of the same rule and of a series of the same identity that overlaps it or has its fingerprint, unless it has
+// has one of the same rule and cause, of a series of the same identity, that overlaps it, unless it has
 // grown: the lower bound of its loss is above the upper bound that the baseline has, or more than half of its rows,
 // and two at least, lie in no such finding of the baseline. meta and of are those of the runs of a and base.
 func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 	a.Baseline = base.Run
-	mine, theirs := FindingFingerprints(meta, a.Findings), FindingFingerprints(of, base.Findings)
 	identities := make([]string, len(base.Findings))
 	shared := map[string]bool{}
 	for i := range base.Findings {
@@ -46,8 +45,7 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 		identity := SeriesIdentity(meta, f.Series)
 		var before []Finding
 		for k, b := range base.Findings {
-			overlaps := b.FromM <= f.ToM && f.FromM <= b.ToM
-			if identities[k] == identity && b.Rule == f.Rule && (overlaps || theirs[k] == mine[i]) {
+			if identities[k] == identity && b.Rule == f.Rule && overlap(*f, b) && sameCause(f.Cause, b.Cause) {
 				before = append(before, b)
 			}
 		}
@@ -61,6 +59,12 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 		}
 	}
 }
+
+// overlap says whether two findings share an M. That one began near the other says nothing: two dips of one octave are two.
+func overlap(a, b Finding) bool { return a.FromM <= b.ToM && b.FromM <= a.ToM }
+
+// sameCause says whether two causes may be one. An unknown cause contradicts none.
+func sameCause(a, b Cause) bool { return a == b || a == Unknown || b == Unknown || a == "" || b == "" }
 
 // losesMore says whether a finding surely loses more than any before. A loss without an interval, as of the article's method, is
 // sure of nothing.

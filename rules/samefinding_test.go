@@ -142,6 +142,7 @@ func TestHoldAgainstABaseline(t *testing.T) {
 		{"it reaches much farther", dent(800, 1900, 1.3), []BaselineState{BaselineGrown}},
 		{"it is gone", dent(1, 0, 1), nil},
 		{"it is elsewhere", dent(300, 400, 1.3), []BaselineState{BaselineNew}},
+		{"it is elsewhere in its octave", dent(1100, 1300, 1.3), []BaselineState{BaselineNew}},
 	} {
 		for seed := range uint64(5) {
 			a := audited(t, 100+seed, c.slow)
@@ -153,6 +154,18 @@ func TestHoldAgainstABaseline(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, expected %q", c.name, seed, got, c.want)
 			}
+		}
+	}
+	// Another cause is another finding; one that is not known contradicts none.
+	for _, c := range []struct {
+		before, now Cause
+		want        BaselineState
+	}{{Clock, Clock, BaselineKnown}, {Unknown, Clock, BaselineKnown}, {Clock, Unknown, BaselineKnown}, {MemoryBound, Clock, BaselineNew}} {
+		a, was := audited(t, 7, dent(800, 1000, 1.3)), *base
+		was.Findings = slices.Clone(base.Findings)
+		was.Findings[0].Cause, a.Findings[0].Cause = c.before, c.now
+		if a.Hold(results.Meta{}, &was, results.Meta{}); a.Findings[0].Baseline != c.want {
+			t.Errorf("cause %s after %s is %s, expected %s", c.now, c.before, a.Findings[0].Baseline, c.want)
 		}
 	}
 	moved := audited(t, 3, dent(800, 1000, 1.3))
