@@ -48,7 +48,7 @@ func WriteHistory(w io.Writer, f Format, r *history.Result) error {
 func HistorySummary(r *history.Result) string {
 	s := count(len(r.Cases), "case") + " in " + count(len(r.Runs), "run")
 	if n := len(r.Runs); n > 0 {
-		s += fmt.Sprintf(", %s to %s", dayText(r.Runs[0].Created), dayText(r.Runs[n-1].Created))
+		s += fmt.Sprintf(", %s to %s", dayText(r.Runs[0].Taken), dayText(r.Runs[n-1].Taken))
 	}
 	if n := r.Changed(); n > 0 {
 		return s + fmt.Sprintf(": %d changed, the last change of %d made them slower", n, r.Slower())
@@ -81,7 +81,7 @@ func eventSheet(r *history.Result) Sheet {
 		{Name: "faster", Key: "faster", Align: Right}, {Name: "geometric mean", Key: "ratio", Align: Right}, {Name: "what else changed", Key: "factors", Flex: true},
 	}}
 	for _, e := range r.Events {
-		s.Rows = append(s.Rows, []any{r.Runs[e.Run].Path, dayText(r.Runs[e.Run].Created), r.Runs[e.Before].Path, e.Slower, e.Faster, factor(e.Ratio), factorsText(e.Factors)})
+		s.Rows = append(s.Rows, []any{r.Runs[e.Run].Path, dayText(r.Runs[e.Run].Taken), r.Runs[e.Before].Path, e.Slower, e.Faster, factor(e.Ratio), factorsText(e.Factors)})
 	}
 	return s
 }
@@ -94,7 +94,7 @@ func changeSheet(r *history.Result) Sheet {
 	}}
 	for _, c := range r.Cases {
 		for _, x := range c.Changes {
-			s.Rows = append(s.Rows, []any{c.Identity, c.M, r.Runs[x.Run].Path, dayText(r.Runs[x.Run].Created), micros(x.FromUS), micros(x.ToUS), bounds{x.Ratio, factorCell}, probability(x.P)})
+			s.Rows = append(s.Rows, []any{c.Identity, c.M, r.Runs[x.Run].Path, dayText(r.Runs[x.Run].Taken), micros(x.FromUS), micros(x.ToUS), bounds{x.Ratio, factorCell}, probability(x.P)})
 		}
 	}
 	return s
@@ -113,7 +113,7 @@ func historyMedianSheet(r *history.Result) Sheet {
 			if us == nil {
 				continue
 			}
-			row := []any{c.Identity, c.M, r.Runs[i].Path, r.Runs[i].Created.UTC().Format(time.RFC3339), *us, nil, nil}
+			row := []any{c.Identity, c.M, r.Runs[i].Path, r.Runs[i].Taken.UTC().Format(time.RFC3339), *us, nil, nil}
 			if x, ok := change[i]; ok {
 				row[5], row[6] = x.Ratio.Mid, x.P
 			}

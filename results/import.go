@@ -33,7 +33,7 @@ type ImportOptions struct {
 	// Command and Gemmaudit go into the run's [Meta].
 	Command   string
 	Gemmaudit string
-	// Created stamps the run; zero for the present moment.
+	// Created stamps a run whose lines do not say when they were measured; zero for the present moment.
 	Created time.Time
 }
 
@@ -180,6 +180,10 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 		Regime: opt.Regime, Distribution: p.distribution, Seed: p.seed,
 		Source:   strings.Join(paths, ", "),
 		Ceilings: highest(map[string]kernels.Ceilings{}, p.ceilings),
+	}
+	// What was measured elsewhere was measured when its lines say, and not when it came here.
+	if p.store.first > 0 {
+		meta.Created = time.UnixMicro(p.store.first).UTC()
 	}
 	if meta.Created.IsZero() {
 		meta.Created = time.Now()

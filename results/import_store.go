@@ -27,6 +27,7 @@ type importStore struct {
 	origins    map[importOrigin]int64
 	labels     Labels // of lines that have none
 	samples    int    // of the sweep
+	first      int64  // when the first sample was taken, microseconds since 1970; 0 where no line says it
 
 	file     *csvFile
 	seqs     lineIndex[int64] // of the file
@@ -150,6 +151,9 @@ func (s *importStore) add(rec *record) error {
 	}
 	if err := s.number(c, rec); err != nil {
 		return err
+	}
+	if at := rec.s.StartedUnixMicro; at > 0 && (s.first == 0 || at < s.first) {
+		s.first = at
 	}
 	if rec.s.Phase == PhaseSweep {
 		c.swept = true

@@ -24,6 +24,12 @@ type Loaded struct {
 	Confirmed int
 }
 
+// counted is what a run's coverage follows from beside what was loaded.
+type counted struct {
+	failures []Failure      // of the sweep
+	taken    map[source]int // samples of all phases by where they were taken
+}
+
 // Swept is how much the sweep of a run holds.
 type Swept struct {
 	// Series are the keys of [Run.Series], in its order.
@@ -47,6 +53,7 @@ func (r *Run) Load() (Loaded, error) {
 			return Loaded{}, err
 		}
 		r.swept, r.told = t.swept(), map[int64]caseNews{}
+		r.counted = counted{slices.DeleteFunc(slices.Clone(t.failures), func(f Failure) bool { return f.Phase != PhaseSweep }), t.taken}
 	}
 	r.applyTold()
 	return *r.loaded, nil

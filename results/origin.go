@@ -195,8 +195,8 @@ func (x originIndex) of(device string, id int64) (int64, bool) {
 // originFor returns the origin of what the run measures now on the device of a
 // case; it is stored when it is new. ok is false when there is no such case.
 func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, err error) {
-	if id, ok := r.origins[caseID]; ok {
-		return id, true, nil
+	if from, ok := r.origins[caseID]; ok {
+		return from.origin, true, nil
 	}
 	var device string
 	err = r.db.QueryRowContext(ctx, `SELECT device FROM series WHERE id = (SELECT series FROM cases WHERE id = ?)`, caseID).Scan(&device)
@@ -222,7 +222,7 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 		id = o.ID
 	}
 	if err == nil {
-		r.origins[caseID] = id
+		r.origins[caseID] = source{device, id}
 	}
 	return id, err == nil, err
 }

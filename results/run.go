@@ -43,15 +43,16 @@ type Run struct {
 	// connection, and who holds the connection never waits for it.
 	records sync.Mutex
 	loaded  *Loaded            // what Load has read, nil before
+	counted counted            // with loaded
 	told    map[int64]caseNews // what became known of cases since
 	swept   *Swept             // what the sweep holds, nil when it has to be counted
 
 	// Of a run that can be written to; nil when it is read-only.
 	lock     *lock
 	append   *sql.Stmt
-	recorded *recorded       // nil until it is needed
-	origins  map[int64]int64 // of the cases that were appended to
-	here     *Fingerprint    // of the machine that appends, nil for the run's own
+	recorded *recorded        // nil until it is needed
+	origins  map[int64]source // of the cases that were appended to
+	here     *Fingerprint     // of the machine that appends, nil for the run's own
 
 	// scratch is the folder of the copy that is read in the run's place, or nil.
 	scratch *draft.Draft
@@ -97,7 +98,7 @@ func OpenAppend(path string) (*Run, error) {
 // openWriter opens a run whose lock is held; the lock is released on an error.
 func openWriter(path string, l *lock) (_ *Run, err error) {
 	file := resolved(path)
-	r := &Run{path: path, file: file, mode: "mode=ro", lock: l, origins: map[int64]int64{}}
+	r := &Run{path: path, file: file, mode: "mode=ro", lock: l, origins: map[int64]source{}}
 	defer func() {
 		if err != nil {
 			r.abandon()

@@ -109,6 +109,9 @@ func (r *Run) Append(s Sample) error {
 	}
 	r.recorded.add(s.CaseID, s.Phase, s.Round)
 	r.appended(s)
+	if r.loaded != nil {
+		r.counted.taken[r.origins[s.CaseID]]++
+	}
 	return nil
 }
 

@@ -21,6 +21,16 @@ type tally struct {
 	counts   [][]int32 // by part and position in ids
 	failures []Failure
 	failed   map[int64]string // the first reason of a case in the sweep
+	devices  []string         // in order of appearance
+	deviceOf []int32          // by position in ids: the case's, in devices
+	taken    map[source]int   // samples of all phases by where they were taken
+}
+
+// source is where a sample was taken: on a device of the run, which its case names, and by the ID that the sample holds of its
+// origin, 0 in a run of schema 1.
+type source struct {
+	device string
+	origin int64
 }
 
 // seqRange is a part of a run's samples that is read by itself.
@@ -44,6 +54,11 @@ func (r *Run) tally() (*tally, error) {
 		}
 		return d.cases(func(c Case) error {
 			t.ids = append(t.ids, c.ID)
+			at := slices.Index(t.devices, c.Device)
+			if at < 0 {
+				at, t.devices = len(t.devices), append(t.devices, c.Device)
+			}
+			t.deviceOf = append(t.deviceOf, int32(at))
 			if len(c.Parts) == 0 && c.PadTo == 0 {
 				t.rows = append(t.rows, Row{Case: c})
 			}
@@ -56,33 +71,100 @@ func (r *Run) tally() (*tally, error) {
 	if t.parts, err = r.split(); err != nil {
 		return nil, err
 	}
-	t.counts = make([][]int32, len(t.parts))
-	err = r.inParts(t.parts, func(part int, d *reader, within string) error {
-		counts := make([]int32, len(t.ids))
-		t.counts[part] = counts
-		return d.query(`SELECT case_id, phase FROM samples `+within, func(s *direct.Stmt) error {
-			id, phase := s.Int(0), s.Text(1)
-			if string(phase) == string(PhaseSweep) {
-				if i, ok := t.position(id); ok {
-					counts[i]++
-				}
-			}
-			return s.Err()
-		})
-	})
-	if err != nil {
+	if err := r.countSamples(t); err != nil {
 		return nil, err
 	}
 	if t.failures, err = r.Failures(); err != nil {
 		return nil, err
 	}
 	for _, f := range t.failures {
+		if _, ok := t.position(f.CaseID); !ok {
+			if err := r.isStored("cases", "the case of a failure", f.CaseID); err != nil {
+				return nil, err
+			}
+		}
 		if _, ok := t.failed[f.CaseID]; !ok && f.Phase == PhaseSweep {
 			t.failed[f.CaseID] = f.Reason
 		}
 	}
 	t.arrange()
 	return t, nil
+}
+
+// countSamples counts the samples of each case, and of each place where they were taken. A sample whose case or origin the
+// run lacks is damage: left out, a verdict would rest on what is left.
+func (r *Run) countSamples(t *tally) error {
+	origin := "origin"
+	if r.schema < 2 {
+		origin = "0"
+	}
+	t.counts, t.taken = make([][]int32, len(t.parts)), map[source]int{}
+	taken := make([]map[source]int, len(t.parts))
+	unknown := make([][]int64, len(t.parts)) // at most one case each
+	err := r.inParts(t.parts, func(part int, d *reader, within string) error {
+		counts := make([]int32, len(t.ids))
+		t.counts[part], taken[part] = counts, map[source]int{}
+		lastDevice, lastOrigin, n := int32(-1), int64(0), 0
+		note := func() {
+			if n > 0 {
+				taken[part][source{t.devices[lastDevice], lastOrigin}] += n
+			}
+		}
+		err := d.query(`SELECT case_id, phase, `+origin+` FROM samples `+within, func(s *direct.Stmt) error {
+			id, phase, from := s.Int(0), s.Text(1), s.Int(2)
+			i, ok := t.position(id)
+			if !ok {
+				unknown[part] = []int64{id}
+				return s.Err()
+			}
+			if string(phase) == string(PhaseSweep) {
+				counts[i]++
+			}
+			if device := t.deviceOf[i]; device != lastDevice || from != lastOrigin {
+				note()
+				lastDevice, lastOrigin, n = device, from, 0
+			}
+			n++
+			return s.Err()
+		})
+		note()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for part := range t.parts {
+		for _, id := range unknown[part] {
+			if err := r.isStored("cases", "the case of a sample", id); err != nil {
+				return err
+			}
+		}
+		for from, n := range taken[part] {
+			t.taken[from] += n
+		}
+	}
+	if r.schema < 2 {
+		return nil
+	}
+	for from := range t.taken {
+		if err := r.isStored("origins", "the origin of a sample", from.origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isStored is the error of a row that refers to a row of a table that is not there. Who writes the run meanwhile may have added
+// it after the table was read, so the table is asked.
+func (r *Run) isStored(table, what string, id int64) error {
+	var n int
+	if err := r.db.QueryRow(`SELECT count(*) FROM `+table+` WHERE id = ?`, id).Scan(&n); err != nil {
+		return r.damaged("read "+table, err)
+	}
+	if n == 0 {
+		return badValue(r.path, what, id)
+	}
+	return nil
 }
 
 // size makes room for the cases.

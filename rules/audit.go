@@ -95,6 +95,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	tested := 0
 	judgeEach(p, cfg, func(pn panel) {
 		tested += pn.tests()
+		a.Judged = append(a.Judged, pn.judged())
 		first := len(candidates)
 		for _, rows := range pn.rows {
 			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
@@ -223,6 +224,9 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 		a.RowRule = Monotonic
 	}
 	further := furtherChoices(data.Series)
+	for _, r := range cfg.On() {
+		a.Judged = append(a.Judged, Judged{Rule: r})
+	}
 	for _, s := range data.Series {
 		if further[s.Key] {
 			continue
@@ -230,6 +234,10 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 		points := articlePoints(s)
 		if len(cfg.On()) > 0 {
 			a.Tests += len(points)
+		}
+		for i := range a.Judged {
+			a.Judged[i].Rows += len(points)
+			a.Judged[i].Decided += len(points)
 		}
 		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
 		for i, p := range points {

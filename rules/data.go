@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -71,6 +72,25 @@ func (d Data) Samples() int {
 		}
 	}
 	return n
+}
+
+// Taken is when the first sample of the sweep was taken. known is false where no sample tells, and the time is that at which the
+// run was made, which for an import is when it was imported.
+func (d Data) Taken() (at time.Time, known bool) {
+	var first int64
+	for _, s := range d.Series {
+		for _, r := range s.Rows {
+			for i := range r.Samples {
+				if t := r.Samples[i].StartedUnixMicro; t > 0 && (first == 0 || t < first) {
+					first = t
+				}
+			}
+		}
+	}
+	if first == 0 {
+		return d.Meta.Created, d.Meta.Source == ""
+	}
+	return time.UnixMicro(first).UTC(), true
 }
 
 // Keys lists the series.

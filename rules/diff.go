@@ -62,6 +62,8 @@ type DiffResult struct {
 	// Lost counts the cases that one run measured and of which the other, which has them too, has
 	// no sample that counts: it failed, or all of its samples are excluded.
 	Lost int `json:"lost,omitempty"`
+	// Losses are the cases that A measured and B could not.
+	Losses Losses `json:"losses,omitzero"`
 	// Series has the geometric mean of B's time over A's for each series, Geomean
 	// that over all cases.
 	Series   []SeriesDiff  `json:"series"`
@@ -165,6 +167,8 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	d.Invalid = strings.Join(unsteady, "; ")
 	pairs := matchCurves(judged(pa.curves), judged(pb.curves))
 	d.cases(pairs, pa, pb, cfg)
+	d.Losses = losses(judged(pa.curves), pb.curves, pairs)
+	d.Losses.A, d.Losses.B = a.Name, b.Name
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {
 		d.Invalid = cmp.Or(d.Invalid, "the runs have no case in common"+nearest(a, b))
@@ -401,6 +405,47 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	for _, c := range pb.curves {
 		d.OnlyB += len(c.points) - matched[c]
 	}
+}
+
+// losses counts the rows of a that b has not: of curves that are compared what failed there or is not there, and the others whole.
+// A row of which b has samples that do not count is no loss but undecided.
+func losses(a, b []*curve, pairs []curvePair) Losses {
+	var out Losses
+	in := map[*curve]*curve{}
+	for _, pair := range pairs {
+		in[pair.a] = pair.b
+	}
+	for _, c := range a {
+		other := in[c]
+		if other == nil {
+			// Nothing of the series counts in b; its failures are there all the same.
+			if i := slices.IndexFunc(b, func(o *curve) bool { return o.series.Key == c.series.Key }); i >= 0 {
+				other = b[i]
+			}
+		}
+		for _, p := range c.points {
+			out.Cases++
+			name := results.Case{SeriesKey: c.series.Key, M: p.m}.String()
+			if other == nil {
+				out.Missing++
+				out.FirstMissing = cmp.Or(out.FirstMissing, name)
+				continue
+			}
+			if _, ok := other.at(p.m); ok {
+				continue
+			}
+			at, there := slices.BinarySearchFunc(other.series.Rows, p.m, func(r results.Row, m int) int { return cmp.Compare(r.Case.M, m) })
+			switch {
+			case !there:
+				out.Missing++
+				out.FirstMissing = cmp.Or(out.FirstMissing, name)
+			case other.series.Rows[at].Failed != "":
+				out.Failed++
+				out.FirstFailed = cmp.Or(out.FirstFailed, other.series.Rows[at].Failed)
+			}
+		}
+	}
+	return out
 }
 
 // lost counts the rows of other that c has without a sample that counts.

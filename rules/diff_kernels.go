@@ -47,6 +47,8 @@ func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
 		}
 	}
 	d.cases(pairs, pa, pb, cfg)
+	d.Losses = losses(judged(pa.curves), pb.curves, pairs)
+	d.Losses.A, d.Losses.B = a, b
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {
 		d.Invalid = cmp.Or(d.Invalid, fmt.Sprintf("%s and %s have no case in common", a, b))

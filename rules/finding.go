@@ -261,6 +261,8 @@ type Audit struct {
 	Undecided int `json:"undecided"`
 	// Tests counts the comparisons on which all verdicts rest.
 	Tests int `json:"-"`
+	// Judged says of how many rows each rule that is on could tell something.
+	Judged []Judged `json:"-"`
 	// Inference sums up what was inferred in all series; nil where nothing was.
 	Inference *Inference `json:"inference,omitempty"`
 	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.

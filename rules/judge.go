@@ -105,6 +105,24 @@ func (pn *panel) tests() int {
 	return n
 }
 
+// judged counts of how many rows the rule could tell something.
+func (pn *panel) judged() Judged {
+	out := Judged{Rule: pn.rule}
+	for _, rows := range pn.rows {
+		out.Rows += len(rows)
+		for i := range rows {
+			switch {
+			case !rows[i].tested:
+			case rows[i].verdict == Undecided:
+				out.Undecided++
+			default:
+				out.Decided++
+			}
+		}
+	}
+	return out
+}
+
 // panel judges every curve by one rule.
 func (f *evidence) panel(r rule) panel {
 	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}

@@ -33,6 +33,7 @@ type adviseOptions struct {
 	minGain   string
 	fdr       float64
 	clock     float64
+	accept    rules.Accept
 	engines   []string
 	out       string
 	force     bool
@@ -79,8 +80,9 @@ Advice is about sizes that were measured or inferred: a batch in between runs as
 docs/advise.md describes the arithmetic, and the settings of each engine.` + exitHelp(
 			"0  advised",
 			"2  products of the model are missing, of two devices, or there more than once; a CSV has a wrong cell",
-			"3  a run file or the disk failed, or a CSV can't be opened",
-			"4  a run drifted too far, or no chunk is surely within --latency"),
+			"3  a run file or the disk failed, or a CSV can't be opened; or cases failed in a run",
+			"4  a run drifted too far, no chunk is surely within --latency, cases of a plan are missing, or several",
+			"   machines measured a run"),
 		Args:              atLeastArgs("RUN"),
 		ValidArgsFunction: runFiles(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,6 +107,7 @@ docs/advise.md describes the arithmetic, and the settings of each engine.` + exi
 	flags.BoolVar(&opts.force, "force", false, "replace files in --out")
 	flags.StringVar(&opts.images, "images", "svg", "formats of the plots: all, or some of png,svg,pdf")
 	clockFlag(cmd, &opts.clock)
+	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "model", completeModels)
 	complete(cmd, "kernel", cobra.NoFileCompletions)
@@ -132,7 +135,7 @@ func (o *adviseOptions) run(paths []string) error {
 	if err != nil {
 		return usagef("--images: %w", err)
 	}
-	runs, planned, err := a.passRuns(paths, o.clock)
+	runs, planned, holds, err := a.passRuns(paths, o.clock)
 	if err != nil {
 		return err
 	}
@@ -180,10 +183,11 @@ func (o *adviseOptions) run(paths []string) error {
 	if err := a.wrapPrint(report.WriteAdvice(a.stream(a.stdout), o.output, found)); err != nil {
 		return err
 	}
+	evidence := rules.Evidence{Held: holds, Accept: o.accept}
 	if found.Chunk.M == 0 {
-		return inconclusivef("no chunk is surely within --latency %v: the fastest pass that is known takes %v", o.latency, time.Duration(fastest(found)*1e9).Round(time.Microsecond))
+		evidence.Open = open(inconclusivef("no chunk is surely within --latency %v: the fastest pass that is known takes %v", o.latency, time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
 	}
-	return nil
+	return a.conclude(evidence)
 }
 
 // fastest is the least time of a pass in seconds.
@@ -239,21 +243,23 @@ func parseGain(s string) (float64, error) {
 }
 
 // passRuns reads the times of runs, at one clock, and the series that their plans name.
-func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.PlannedSeries, error) {
+func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.PlannedSeries, []rules.Held, error) {
 	cfg, err := rules.LoadConfig("")
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, nil, usage(err)
 	}
 	if err := setClock(&cfg, clock); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var runs []advice.Run
+	var all []rules.Held
 	var planned []results.PlannedSeries
 	for _, path := range paths {
-		run, of, err := a.passRun(path, cfg)
+		run, of, holds, err := a.passRun(path, cfg)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
+		all = append(all, holds)
 		for _, s := range run.Times {
 			if cfg.ClockMHz == 0 {
 				cfg.ClockMHz = s.ClockMHz // runs that are added up are judged at one clock
@@ -261,36 +267,37 @@ func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.P
 		}
 		runs, planned = append(runs, run), append(planned, of...)
 	}
-	return runs, planned, nil
+	return runs, planned, all, nil
 }
 
 // passRun reads one run.
-func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.PlannedSeries, error) {
+func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.PlannedSeries, rules.Held, error) {
 	run, err := a.openRun(path, false)
 	if err != nil {
-		return advice.Run{}, nil, err
+		return advice.Run{}, nil, rules.Held{}, err
 	}
 	defer run.Close()
 	data, err := rules.LoadData(run)
 	if err != nil {
-		return advice.Run{}, nil, err
+		return advice.Run{}, nil, rules.Held{}, err
 	}
 	times, invalid, err := rules.Times(data, cfg)
 	if err != nil {
-		return advice.Run{}, nil, err
+		return advice.Run{}, nil, rules.Held{}, err
 	}
 	if invalid != "" {
-		return advice.Run{}, nil, inconclusivef("%s: %s", path, invalid)
+		return advice.Run{}, nil, rules.Held{}, inconclusivef("%s: %s", path, invalid)
 	}
 	plan, err := data.Meta.Planned()
 	if err != nil {
-		return advice.Run{}, nil, fmt.Errorf("read %q: %w", path, err)
+		return advice.Run{}, nil, rules.Held{}, fmt.Errorf("read %q: %w", path, err)
 	}
 	out := advice.Run{Name: filepath.Base(path), Times: times, Cards: map[string]string{}}
 	for _, d := range data.Meta.Fingerprint.Devices {
 		out.Cards[d.ID] = d.Name
 	}
-	return out, plan.Series, nil
+	holds, err := held(run)
+	return out, plan.Series, holds, err
 }
 
 // imported puts the parts that are brought in the place of those that were swept.

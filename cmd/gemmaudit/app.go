@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,14 +49,18 @@ type app struct {
 
 	// command is the command line, as it is stored in runs.
 	command string
+	args    []string
 
 	// patience is how long devices may take to be opened, asked and closed; replace starts the program
 	// anew with one more variable in its environment.
 	patience time.Duration
 	replace  func(variable string) error
-	goesOn   *continuation // nil in a process that takes nobody's place
-	out      string        // the run file or folder that is measured into
-	began    time.Time     // when that began
+	// supervise runs a command line in a child whose outcome is what it writes last; nil runs all in this process.
+	supervise func(args []string) (code int, err error)
+	waits     atomic.Bool   // a child is running
+	goesOn    *continuation // nil in a process that takes nobody's place
+	out       string        // the run file or folder that is measured into
+	began     time.Time     // when that began
 
 	open   sync.Once
 	reg    *kernels.Registry
@@ -70,10 +75,12 @@ type app struct {
 // Main runs the program and returns its exit code. args are those after the
 // program's name; env looks up an environment variable.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
-	return newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
+	a := newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
 		constants := stored.Find(func(name string) string { v, _ := env(name); return v })
 		return []kernels.Provider{cpu.Provider{}, cuda.Provider{Calibration: constants, Program: buildVersion()}}
-	}).main(args)
+	})
+	a.supervise = superviseChild
+	return a.main(args)
 }
 
 // newApp returns an app on the given streams and devices, with the real clock.
@@ -91,8 +98,23 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string,
 	}
 }
 
-// main parses args, runs the command and turns its error into the exit code.
+// main parses args, runs the command and turns its error into the exit code, which a parent that waits for it gets as well.
 func (a *app) main(args []string) int {
+	to, err := outcomeFile(a.env)
+	if err != nil {
+		printError(a.stderr, err)
+		return exitCode(err)
+	}
+	if to != nil {
+		a.supervise = nil
+	}
+	code := a.carryOut(args)
+	tellOutcome(to, code)
+	return code
+}
+
+// carryOut carries a command line out.
+func (a *app) carryOut(args []string) int {
 	// A reader that went away is answered by EPIPE at the write, not by a signal
 	// that kills a sweep of an hour.
 	// Likewise a file size limit is answered by an error at the write.
@@ -100,7 +122,7 @@ func (a *app) main(args []string) int {
 	ctx, cancel := a.interruptible(context.Background())
 	defer cancel()
 
-	a.command = commandLine(args)
+	a.command, a.args = commandLine(args), args
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -119,6 +141,9 @@ func (a *app) main(args []string) int {
 	}
 	if err == nil {
 		return exitClean
+	}
+	if code, ok := isChild(err); ok {
+		return code
 	}
 	printError(a.stderr, err)
 	return exitCode(err)
@@ -144,10 +169,13 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	signal.Notify(signals, ends...)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case <-signals:
-		case <-done:
-			return
+		for waiting := true; waiting; {
+			select {
+			case <-signals:
+				waiting = a.waits.Load() // a child is interrupted in this one's place
+			case <-done:
+				return
+			}
 		}
 		later := a.after(echo)
 		told := make(chan struct{})

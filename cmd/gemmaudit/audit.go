@@ -76,13 +76,15 @@ begins the confirmation anew without it; sweep --help has more.
 
 ` + selectHelp(query.Findings) + `
 
+` + acceptHelp + `
+
 A waiver that matches nothing is a warning with the nearest series of the run.
 
 With --baseline, findings that an earlier run has as well are known and fail no gate. It is the same
-finding when rule and series agree, the device by its model, and the intervals of M overlap or begin in
-the same octave of M. One that has grown counts as new: the lower bound of its loss is above
-the upper bound there, or more than half of its rows, and two at least, are none of it there. The baseline is
-judged by the same rules; proof that it keeps counts.
+finding when rule, series and cause agree, the device by its model, and the intervals of M overlap; an
+unknown cause agrees with any. One that has grown counts as new: the lower bound of its loss is above
+the upper bound there, or more than half of its rows, and two at least, are none of it there. The
+baseline is judged by the same rules; proof that it keeps counts.
 
 -o junit, sarif and github are for pipelines: each finding one case, result or annotation, under a name and
 a fingerprint that are the same in every run; waived findings are suppressed, what is undecided is skipped with what to
@@ -99,10 +101,10 @@ splits and report show both losses, and say which finding exists in one of the t
 when the largest MFU among smaller M, times the threshold, is above its own.` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
 			"1    the gate failed: confirmed findings that no waiver excuses, or a card slower than the others;",
-			"     also where 4 would hold as well",
-			"3    --confirm: the device failed, also where that was with one case; or it is not on this machine",
-			"4    no verdict: the sentinels drifted too far, most rows are undecided, nothing is compared, or",
-			"     kept proof is undone or missing",
+			"     also where 3 or 4 would hold as well",
+			"3    cases failed, or the run is damaged; --confirm: the device failed, or is not on this machine",
+			"4    no verdict: cases are missing, machines are mixed, the sentinels drifted too far, most rows are",
+			"     undecided, a rule compares nothing, or kept proof is undone or missing",
 			"130  interrupted; earlier proof stays"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
@@ -161,16 +163,16 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	if err != nil {
 		return err
 	}
+	var named []rules.Rule
 	if len(o.only) > 0 {
-		var on []rules.Rule
 		for _, name := range o.only {
 			r, err := rules.ParseRule(name)
 			if err != nil {
 				return usagef("--rule: %w", err)
 			}
-			on = append(on, r)
+			named = append(named, r)
 		}
-		cfg = cfg.Only(on...)
+		cfg = cfg.Only(named...)
 	}
 	if o.confirm && cfg.Method == rules.MethodArticle {
 		return usagef("--confirm can't be combined with --method article, which has no confirmation")
@@ -227,11 +229,13 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	if err != nil {
 		return selectError(err)
 	}
-	left, err := unreached(run)
+	holds, err := held(run)
 	if err != nil {
 		return err
 	}
-	verdict := besides(a.notMeasured(run), auditVerdict(audit, o.gate, outdated, left))
+	evidence := o.gate.evidence(audit, holds, outdated, named)
+	evidence.Broken = broken(a.notMeasured(run))
+	verdict := a.conclude(evidence)
 	if o.confirm && ctx.Err() != nil {
 		verdict = hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)
 	}

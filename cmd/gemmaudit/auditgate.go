@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,7 +10,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
-	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 // The findings on which `audit` and `run` are gated.
@@ -23,6 +23,7 @@ const (
 type auditGate struct {
 	findings string // gateConfirmed, gateAny or gateNone
 	marginal bool   // marginal rows too
+	accept   rules.Accept
 }
 
 // fails says whether a finding makes the exit code 1. What the baseline has does not.
@@ -59,6 +60,7 @@ func (a *app) printChecks(f report.Format, c *report.Checks) error {
 func gateFlag(cmd *cobra.Command, g *auditGate) {
 	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
 	failMarginalFlag(cmd, &g.marginal, "rows")
+	acceptFlags(cmd, &g.accept)
 	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateNone))
 }
 
@@ -84,38 +86,11 @@ func (g auditGate) check() error {
 // unsteadyHint is what can be done about a run whose machine did not stay the same.
 const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then measure again"
 
-// unreached counts the cases that the plan of an unfinished sweep has and the run has not. Of
-// inferred series an audit counts them itself.
-func unreached(run *results.Run) (int, error) {
-	status, ok, err := run.State(sweep.StateStatus)
-	if err != nil || !ok || status == sweep.StatusComplete {
-		return 0, err
-	}
-	plan, err := sweep.DecodePlan(run.Meta().Plan)
-	if err != nil {
-		return 0, nil // what is no sweep's has no plan
-	}
-	series, err := run.Series()
-	if err != nil {
-		return 0, err
-	}
-	reached := map[results.SeriesKey]int{}
-	for _, s := range series {
-		reached[s.Key] = len(s.Rows)
-	}
-	n := 0
-	for _, s := range plan.Own() {
-		if !s.Infer {
-			n += max(0, len(s.Ms)-reached[s.SeriesKey])
-		}
-	}
-	return n, nil
-}
-
-// auditVerdict turns an audit into the command's outcome. A gate that fails outranks
-// what makes the audit inconclusive: what is proven stays so, however little else is known.
-// unreached counts the cases that were planned and are not in the run.
-func auditVerdict(audit *rules.Audit, g auditGate, outdated undone, unreached int) error {
+// evidence is what an audit's exit code follows from; undone is why kept proof could not be used, and named are the rules that
+// were asked for by name.
+func (g auditGate) evidence(audit *rules.Audit, held rules.Held, undone undone, named []rules.Rule) rules.Evidence {
+	e := rules.Evidence{Name: audit.Run, Held: []rules.Held{held}, Accept: g.accept, Ungated: g.findings == gateNone, MostUndecided: 0.5,
+		UndecidedHint: "more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples"}
 	confirmed, unconfirmed := 0, 0
 	for _, f := range audit.Findings {
 		if f.Baseline == rules.BaselineKnown {
@@ -128,52 +103,36 @@ func auditVerdict(audit *rules.Audit, g auditGate, outdated undone, unreached in
 			unconfirmed++
 		}
 	}
-	if g.findings != gateNone {
-		var failed []string
-		switch {
-		case unconfirmed > 0 && g.findings == gateAny:
-			failed = append(failed, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
-		case confirmed > 0:
-			failed = append(failed, plural(confirmed, "confirmed finding", "confirmed findings"))
-		}
-		// Cards are compared by the sweep's samples, which an invalid run can't be judged by.
-		if c := audit.Cards; c != nil && len(c.Outliers) > 0 && audit.Invalid == "" {
-			failed = append(failed, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
-		}
-		if g.marginal && audit.Marginal > 0 && audit.Invalid == "" {
-			failed = append(failed, plural(audit.Marginal, "marginal row", "marginal rows"))
-		}
-		if len(failed) > 0 && audit.Invalid != "" {
-			failed = append(failed, "besides, "+audit.Invalid)
-		}
-		if len(failed) > 0 {
-			return gatef("%s", strings.Join(failed, "; "))
-		}
+	switch {
+	case unconfirmed > 0 && g.findings == gateAny:
+		e.Proven = append(e.Proven, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
+	case confirmed > 0:
+		e.Proven = append(e.Proven, plural(confirmed, "confirmed finding", "confirmed findings"))
+	}
+	// Cards are compared by the sweep's samples, which an invalid run can't be judged by.
+	if c := audit.Cards; c != nil && len(c.Outliers) > 0 && audit.Invalid == "" {
+		e.Proven = append(e.Proven, fmt.Sprintf("%d of %d cards slower than the others: %s", len(c.Outliers), len(c.Cards), strings.Join(c.Outliers, ", ")))
+	}
+	if g.marginal && audit.Marginal > 0 && audit.Invalid == "" {
+		e.Proven = append(e.Proven, plural(audit.Marginal, "marginal row", "marginal rows"))
 	}
 	if audit.Invalid != "" {
-		return hint(inconclusivef("%s", audit.Invalid), unsteadyHint)
+		e.Open = append(e.Open, rules.Ground{Text: audit.Invalid, Hint: unsteadyHint})
 	}
-	if err := outdated.err(); err != nil || g.findings == gateNone {
-		return err
+	e.Open = append(e.Open, open(undone.err())...)
+	e.Judged = slices.Clone(audit.Judged)
+	if e.Judged == nil {
+		e.Judged = []rules.Judged{}
 	}
-	judged, open, cases := 0, audit.Undecided+unreached, audit.Cases+unreached
+	for i := range e.Judged {
+		e.Judged[i].Named = slices.Contains(named, e.Judged[i].Rule)
+	}
+	// Cases without a sample that counts are undecided; those that failed are counted by what the run holds.
+	rows := 0
 	for _, series := range audit.Series {
-		judged += len(series.Rows)
-		open += max(0, series.Cases-len(series.Rows)) // failed, or without a sample that counts
+		rows += min(series.Cases, len(series.Rows))
 	}
-	if judged == 0 {
-		return inconclusivef("%s: none of %s has a sample to judge", audit.Run, plural(audit.Cases, "case", "cases"))
-	}
-	if 2*open > cases {
-		text := "more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples"
-		if unreached > 0 {
-			text = fmt.Sprintf("%s not reached: `gemmaudit sweep --resume` goes on with the run", plural(unreached, "case was", "cases were"))
-		}
-		return hint(inconclusivef("%d of %d cases are undecided and the gate has not failed", open, cases), "%s", text)
-	}
-	if confirmed+unconfirmed == 0 && audit.Tests == 0 {
-		return hint(inconclusivef("%s: no rule compares any of %s with another", audit.Run, plural(audit.Cases, "case", "cases")),
-			"give more batches, or switch on a rule that applies to what was measured")
-	}
-	return nil
+	e.Cases = max(0, audit.Cases-held.Failed)
+	e.Undecided = audit.Undecided + max(0, e.Cases-rows)
+	return e
 }

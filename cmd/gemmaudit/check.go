@@ -33,7 +33,10 @@ type checkOptions struct {
 	budget   time.Duration
 	out      string
 	reason   bool
+	accept   rules.Accept
 	output   report.Format
+
+	held rules.Held // what was measured of what the check had planned
 }
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -61,8 +64,9 @@ or whose driver or limits are others than the baseline's, is named and stays fit
 of nodes. The measurements are kept where --out names a run file; fleet reads it.` + exitHelp(
 			"0    fit",
 			"1    not fit: a card is to be drained",
-			"3    a device failed, or the baseline can't be read",
-			"4    no verdict: the baseline has nothing of this model, or the machine drifted too far",
+			"3    a device or a case failed, or the baseline can't be read",
+			"4    no verdict: the baseline has nothing of this model, the machine drifted too far, or planned cases",
+			"     were not reached",
 			"130  interrupted"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
@@ -71,6 +75,7 @@ of nodes. The measurements are kept where --out names a run file; fleet reads it
 	flags.DurationVar(&opts.budget, "budget", checkBudget, "time that the check may take")
 	flags.StringVar(&opts.out, "out", "", "run file in which the measurements are kept (default: none)")
 	flags.BoolVar(&opts.reason, "reason", false, "print nothing but the reason, in one line")
+	acceptFlags(cmd, &opts.accept)
 	a.labels.register(cmd)
 	a.textfile.register(cmd)
 	outputFlag(cmd, &opts.output)
@@ -120,15 +125,16 @@ func (o *checkOptions) run(ctx context.Context) error {
 
 // verdict turns a check into the command's outcome.
 func (o *checkOptions) verdict(c *report.NodeCheck) error {
+	e := rules.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []rules.Held{o.held}, Accept: o.accept}
 	if !c.Fit {
-		return gatef("%s is not fit: %s", cmp.Or(c.Host, "the node"), c.Reason)
+		e.Proven = []string{fmt.Sprintf("%s is not fit: %s", e.Name, c.Reason)}
 	}
 	for _, d := range c.Devices {
 		if d.Verdict == fleet.Unjudged {
-			return inconclusivef("%s: %s", d.Device, d.Reason)
+			e.Open = append(e.Open, rules.Ground{Text: d.Device + ": " + d.Reason})
 		}
 	}
-	return nil
+	return o.app.conclude(e)
 }
 
 // check measures and judges. What it returns beside an error is what was found before.
@@ -256,9 +262,13 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	if err != nil {
 		return nil, "", err
 	}
-	if err := cmp.Or(everyDevice(series, p.plan, o.budget), someFailed(run, series)); err != nil {
+	if err := everyDevice(series, p.plan, o.budget); err != nil {
 		return nil, "", err
 	}
+	if o.held, err = held(run); err != nil {
+		return nil, "", err
+	}
+	o.held.Name = cmp.Or(o.out, "the check")
 	if err := p.sustain(ctx, a, run, o.budget-a.now().Sub(began)); err != nil {
 		return nil, "", checkFailure(ctx, err, o.budget)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -22,6 +23,7 @@ type diffOptions struct {
 	maxUndecided float64
 	noGate       bool
 	marginal     bool
+	accept       rules.Accept
 	kernels      []string
 	out          string
 	force        bool
@@ -57,6 +59,8 @@ listed by the time at stake: loss times time, summed over their rows.
 --out also writes a folder with one interactive page: the ratio of every case over M, both runs
 overlaid, and the findings that are new first.
 
+A case that A measured and B could not is a loss. ` + acceptHelp + `
+
 With --kernel two kernels of one run are compared: every case of B with the same product on A,
 measured in the same rounds.
 
@@ -66,7 +70,9 @@ measured in the same rounds.
 annotation, under a name that is the same in every comparison. No format changes the exit code.` + exitHelp(
 			"0  no case, stretch of M or series is surely slower by more than its threshold",
 			"1  the gate failed: something is slower, or with --fail-marginal cases lie at the threshold",
-			"4  the runs can't be compared, or more cases are undecided than --max-undecided allows"),
+			"3  cases failed in a run, or a run can't be read",
+			"4  cases that A measured are not in B, cases of a plan are missing, machines are mixed, the runs",
+			"   can't be compared, or more cases are undecided than --max-undecided allows"),
 		Args:              opts.arguments,
 		ValidArgsFunction: runFiles(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,6 +102,7 @@ annotation, under a name that is the same in every comparison. No format changes
 	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	clockFlag(cmd, &opts.clock)
 	failMarginalFlag(cmd, &opts.marginal, "cases")
+	acceptFlags(cmd, &opts.accept)
 	gatesFlag(cmd, &opts.output, report.TextFormats())
 	opts.listed.register(cmd, query.Changes)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
@@ -161,9 +168,10 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 		return err
 	}
 	var sides [2]rules.Data
+	holds := make([]rules.Held, 2)
 	for i, path := range []string{pathA, pathB} {
 		var err error
-		if sides[i], err = a.loadSide(path); err != nil {
+		if sides[i], holds[i], err = a.loadSide(path); err != nil {
 			return err
 		}
 	}
@@ -171,7 +179,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 	if err != nil {
 		return err
 	}
-	return o.finish(ctx, report.DiffInput{Diff: d, A: sides[0], B: sides[1]}, pathB)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: sides[0], B: sides[1]}, holds, pathB)
 }
 
 // runKernels compares two kernels of one run.
@@ -179,7 +187,7 @@ func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path str
 	if err := o.checkOut(); err != nil {
 		return err
 	}
-	data, err := o.app.loadSide(path)
+	data, holds, err := o.app.loadSide(path)
 	if err != nil {
 		return err
 	}
@@ -187,7 +195,7 @@ func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path str
 	if err != nil {
 		return badFlag("kernel", err)
 	}
-	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data}, path)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data}, []rules.Held{holds}, path)
 }
 
 // checkOut returns an error where the folder that was asked for may not be written.
@@ -199,21 +207,26 @@ func (o *diffOptions) checkOut() error {
 }
 
 // loadSide reads a run under the path that it was given by, since base names of runs are
-// often equal.
-func (a *app) loadSide(path string) (rules.Data, error) {
+// often equal, and counts what it holds of what it was asked for.
+func (a *app) loadSide(path string) (rules.Data, rules.Held, error) {
 	run, err := a.openRun(path, false)
 	if err != nil {
-		return rules.Data{}, err
+		return rules.Data{}, rules.Held{}, err
 	}
 	defer run.Close()
 	data, err := rules.LoadData(run)
+	if err != nil {
+		return rules.Data{}, rules.Held{}, err
+	}
 	data.Name = path
-	return data, err
+	holds, err := held(run)
+	return data, holds, err
 }
 
 // finish prints a comparison, writes its folder, and turns it into the command's outcome. path is run B's.
-func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, path string) error {
-	a, verdict := o.app, o.verdict(in.Diff)
+func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []rules.Held, path string) error {
+	a := o.app
+	verdict := a.conclude(o.evidence(in.Diff, holds))
 	shown, err := o.selection.Diff(in.Diff)
 	if err != nil {
 		return selectError(err)
@@ -232,19 +245,27 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, path stri
 	return cmp.Or(err, verdict)
 }
 
-// verdict turns a comparison into the command's outcome.
-func (o *diffOptions) verdict(d *rules.DiffResult) error {
-	marginal := d.Marginal()
-	switch {
-	case d.Gate && !o.noGate:
-		return gatef("%s: %s", d.B, report.DiffGate(d))
-	case d.Invalid != "":
-		return inconclusivef("%s", d.Invalid)
-	case o.marginal && marginal > 0:
-		return gatef("%s in %s", plural(marginal, "case is marginal", "cases are marginal"), d.B)
-	case float64(d.Undecided+d.Lost) > o.maxUndecided*float64(len(d.Cases)+d.Lost) && !o.noGate:
-		return hint(inconclusivef("%d of %s are undecided, more than %g %%", d.Undecided+d.Lost, plural(len(d.Cases)+d.Lost, "case", "cases"), 100*o.maxUndecided),
-			"more --rounds, or a larger --threshold")
+// evidence is what the exit code of a comparison follows from. held are the runs: A and B, or the one of both kernels.
+func (o *diffOptions) evidence(d *rules.DiffResult, held []rules.Held) rules.Evidence {
+	e := rules.Evidence{Name: d.B, Held: held, Accept: o.accept, Ungated: o.noGate, MostUndecided: o.maxUndecided,
+		Cases: len(d.Cases) + d.Lost, Undecided: d.Undecided + d.Lost, UndecidedHint: "more --rounds, or a larger --threshold"}
+	if d.Gate {
+		e.Proven = append(e.Proven, d.B+": "+report.DiffGate(d))
 	}
-	return nil
+	if n := d.Marginal(); o.marginal && n > 0 && d.Invalid == "" {
+		e.Proven = append(e.Proven, fmt.Sprintf("%s in %s", plural(n, "case is marginal", "cases are marginal"), d.B))
+	}
+	if d.Invalid != "" {
+		e.Open = append(e.Open, rules.Ground{Text: d.Invalid})
+	}
+	if len(d.Cases) == 0 {
+		return e
+	}
+	// What A measured is said of A; what B lacks beside that, of B.
+	e.Lost = d.Losses
+	b := &e.Held[len(e.Held)-1].Coverage
+	b.Failed, b.Missing = max(0, b.Failed-d.Losses.Failed), max(0, b.Missing-d.Losses.Missing)
+	lost := min(d.Lost, d.Losses.Failed)
+	e.Cases, e.Undecided = e.Cases-lost, e.Undecided-lost
+	return e
 }

@@ -112,8 +112,9 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if err := o.app.wrapPrint(report.WriteDoctor(o.app.stream(o.app.stdout), o.output, rows)); err != nil {
 		return err
 	}
+	var e rules.Evidence
 	if bad := found.Count(health.Warning) + found.Count(health.Error); o.strict && bad > 0 {
-		return gatef("%s would spoil a measurement here", plural(bad, "thing", "things"))
+		e.Proven = append(e.Proven, plural(bad, "thing", "things")+" would spoil a measurement here")
 	}
-	return nil
+	return o.app.conclude(e)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
@@ -32,6 +34,7 @@ type fleetOptions struct {
 	out           string
 	tables        []string
 	force         bool
+	accept        rules.Accept
 	output        report.Format
 }
 
@@ -56,7 +59,8 @@ Each card is drain, watch or fine, as a whole and case by case, at the common cl
 with the reason: its clock, its heat, its power, its memory, one kernel, the link to its host, or all cases alike.
 What times scatter by between hosts, cards and processes is estimated from cards that are like the others;
 three runs of each card, over the night, tell a card that is 2 % slow among eight. What the whole fleet
-does over time is blamed on nobody. A fleet that falls into two groups is said to.
+does over time is blamed on nobody. A fleet that falls into two groups is said to. A card that was measured when no
+other host was is not judged: is its clock right?
 
 --baseline compares each card with itself as well, as it was when the baseline was written: so two cards
 are enough. gemmaudit check compares one node with the same file.
@@ -68,9 +72,10 @@ Nothing in a folder is trusted: a file that is damaged, or none of this program'
 out, the others are judged, and the exit code is 3. Links in folders are named and not followed. A run that takes 30 times as long
 as the others of its model, or a 30th, was measured wrongly: it is named and set aside.` + exitHelp(
 			"0  no card is to be drained (--gate watch: nor to be watched; --gate none: whatever was found)",
-			"1  the gate failed",
-			"3  a file or a folder can't be read; all others are judged. Where no run can be used, nothing is written",
-			"4  no card could be compared with another, or no remedy pays on every card"),
+			"1  the gate failed; also where 3 or 4 would hold as well",
+			"3  a file or a folder can't be read, or cases failed in a run; all others are judged. Where no run can be",
+			"   used, nothing is written",
+			"4  a card could not be compared with another, cases of a plan are missing, or no remedy pays on every card"),
 		Args:              atLeastArgs("DIR|PATTERN|FILE"),
 		ValidArgsFunction: runFiles(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
@@ -86,6 +91,7 @@ as the others of its model, or a 30th, was measured wrongly: it is named and set
 	flags.StringVar(&opts.out, "out", "", "write a page to this `folder`: index.html, report.md, fleet.json, cards.csv")
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the remedies that pay on every card: out.json, out.csv, out.h, out.go (repeatable)")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
+	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "gate", fixed(gateDrain, gateWatch, gateNone))
 	complete(cmd, "level", fixed("0.03", "0.01"))
@@ -151,7 +157,8 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 	for _, path := range found.Links {
 		collector.Warn(path, "is a link, and links in folders are not followed: name it beside the folder to have it read")
 	}
-	if err := a.collectRuns(ctx, found.Files, collector); err != nil {
+	holds, err := a.collectRuns(ctx, found.Files, collector)
+	if err != nil {
 		return err
 	}
 	r := collector.Result()
@@ -182,14 +189,18 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 	if err := a.wrapPrint(report.WriteFleet(a.stream(a.stdout), o.output, r)); err != nil {
 		return err
 	}
-	return besides(o.verdict(r), noTable)
+	e := o.evidence(r, holds)
+	e.Open = append(e.Open, open(noTable)...)
+	return a.conclude(e)
 }
 
-// collectRuns reads files side by side. Each is let go before the next one is read by the same reader.
-func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.Collector) error {
+// collectRuns reads files side by side. Each is let go before the next one is read by the same reader. It returns what each run file
+// holds of what it was asked for; an export does not say that.
+func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.Collector) ([]rules.Held, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	last := time.Now()
+	holds := make([]rules.Held, len(files))
 	for i, path := range files {
 		if ctx.Err() != nil {
 			break
@@ -202,22 +213,34 @@ func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := runs.Read(path, func(r runs.Run) error {
+			leftOut := 0
+			var h rules.Held
+			err := runs.ReadWith(path, func(run *results.Run) (err error) {
+				h, err = held(run)
+				return err
+			}, func(r runs.Run) error {
+				leftOut += r.LeftOut
 				collector.Add(r)
 				return nil
-			}); err != nil {
+			})
+			if err != nil {
 				collector.Skip(path, err)
+				return nil
 			}
+			if leftOut == 0 { // each case is its machine's: the shards of several are told apart
+				h.Mixed = nil
+			}
+			holds[i] = h
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err
+		return nil, err
 	}
 	if ctx.Err() != nil {
-		return interruptedf("stopped while runs were read")
+		return nil, interruptedf("stopped while runs were read")
 	}
-	return nil
+	return holds, nil
 }
 
 // readFleetBaseline reads the file of --baseline.
@@ -234,25 +257,33 @@ func readFleetBaseline(path string) (*fleet.Baseline, error) {
 	return b, nil
 }
 
-// verdict is the command's outcome: the gate first, then what was not read, then whether anything was compared.
-func (o *fleetOptions) verdict(r *fleet.Result) error {
+// evidence is what the exit code follows from.
+func (o *fleetOptions) evidence(r *fleet.Result, held []rules.Held) rules.Evidence {
+	e := rules.Evidence{Held: held, Accept: o.accept, Ungated: o.gate == gateNone}
 	drain, watch := r.Count(fleet.Drain), r.Count(fleet.Watch)
-	if o.gate != gateNone && drain > 0 {
-		return gatef("%s to be drained: %s", plural(drain, "card is", "cards are"), cardName(r.Cards[0]))
-	}
-	if o.gate == gateWatch && watch > 0 {
-		return gatef("%s to be watched: %s", plural(watch, "card is", "cards are"), cardName(r.Cards[0]))
+	if drain > 0 {
+		e.Proven = append(e.Proven, fmt.Sprintf("%s to be drained: %s", plural(drain, "card is", "cards are"), cardName(r.Cards[0])))
+	} else if o.gate == gateWatch && watch > 0 {
+		e.Proven = append(e.Proven, fmt.Sprintf("%s to be watched: %s", plural(watch, "card is", "cards are"), cardName(r.Cards[0])))
 	}
 	if n := len(r.Unread); n > 0 {
-		return devicef("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path, r.Unread[0].Reason)
+		e.Broken = append(e.Broken, rules.Ground{Text: fmt.Sprintf("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path, r.Unread[0].Reason)})
 	}
 	if r.Count(fleet.Unjudged) == len(r.Cards) {
-		return hint(inconclusivef("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")), "give runs of several cards of one model, or --baseline")
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")),
+			Hint: "give runs of several cards of one model, or --baseline"})
+	} else if o.baseline != "" && !r.Compared() {
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s has none of these cards, or none of their cases: none was compared with what it was", o.baseline),
+			Hint: "leave --baseline out, or write one of these cards"})
+	} else {
+		e.Of = "card"
+		for _, c := range r.Cards {
+			if c.Verdict == fleet.Unjudged {
+				e.Unjudged = append(e.Unjudged, cardName(c))
+			}
+		}
 	}
-	if o.baseline != "" && !r.Compared() {
-		return hint(inconclusivef("%s has none of these cards, or none of their cases: none was compared with what it was", o.baseline), "leave --baseline out, or write one of these cards")
-	}
-	return nil
+	return e
 }
 
 // nothing is the outcome where no card is in any file. No baseline and no page are written of that.

@@ -20,6 +20,7 @@ type historyOptions struct {
 	app      *app
 	settings history.Settings
 	clock    float64
+	accept   rules.Accept
 	plot     string
 	force    bool
 	output   report.Format
@@ -35,7 +36,7 @@ func newHistoryCommand(a *app) *cobra.Command {
 			"gemmaudit history nightly/ --plot history.svg",
 			"gemmaudit history a.db b.db c.db -o json",
 		),
-		Long: `Takes the median of each case of each run, at one clock, in the order of the runs' dates, and finds the
+		Long: `Takes the median of each case of each run, at one clock, in the order in which they were measured, and finds the
 runs from which on it is another one: by how much, since which run, and what else changed in software and
 machine between that run and the one before. A case is the same where the model of the device, kernel, operation,
 types, shape, layout, regime, threads and M are; versions of libraries and drivers may differ.
@@ -47,8 +48,8 @@ than 10 runs have is counted, and nothing is said of it. How many steps are foun
 Of each run medians alone are kept, so that any number of runs can be given. --plot draws the cases that
 changed most. -o csv has every median, a line each.` + exitHelp(
 			"0  whatever was found",
-			"3  a run or a folder can't be read",
-			"4  no case is in enough runs"),
+			"3  a run or a folder can't be read, or cases failed in a run",
+			"4  no case is in enough runs, cases of a plan are missing, or several machines measured a run"),
 		Args:              atLeastArgs("DIR|RUN"),
 		ValidArgsFunction: runFiles(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
@@ -57,6 +58,7 @@ changed most. -o csv has every median, a line each.` + exitHelp(
 	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "share of the changes reported that may be none")
 	flags.Float64Var(&opts.settings.Threshold, "threshold", opts.settings.Threshold, "least change that is reported, as a share of the time")
 	clockFlag(cmd, &opts.clock)
+	acceptFlags(cmd, &opts.accept)
 	flags.StringVar(&opts.plot, "plot", "", "write a plot: .png, .svg or .pdf")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing plot")
 	outputFlag(cmd, &opts.output)
@@ -93,14 +95,16 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	collector := history.NewCollector(cfg)
+	evidence := rules.Evidence{Accept: o.accept}
 	for _, path := range paths {
 		if ctx.Err() != nil {
 			return interruptedf("stopped while runs were read")
 		}
-		data, err := a.loadSide(path)
+		data, holds, err := a.loadSide(path)
 		if err != nil {
 			return err
 		}
+		evidence.Held = append(evidence.Held, holds)
 		collector.Add(path, data)
 	}
 	r := collector.Result(o.settings)
@@ -113,10 +117,10 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if r.Short == len(r.Cases) {
-		return hint(inconclusivef("none of %s is in %d runs or more", plural(len(r.Cases), "case", "cases"), history.LeastRuns),
-			"give more runs of the same plan: %s were read", plural(len(paths), "run", "runs"))
+		evidence.Open = open(hint(inconclusivef("none of %s is in %d runs or more", plural(len(r.Cases), "case", "cases"), history.LeastRuns),
+			"give more runs of the same plan: %s were read", plural(len(paths), "run", "runs")))
 	}
-	return nil
+	return a.conclude(evidence)
 }
 
 // runsBelow lists the runs that arguments name: files as they are, and all run files below folders. None is

@@ -11,13 +11,14 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type mergeOptions struct {
 	app    *app
 	force  bool
-	differ bool
+	accept rules.Accept
 	output report.Format
 }
 
@@ -29,11 +30,19 @@ func newMergeCommand(a *app) *cobra.Command {
 		Example: examples(
 			"gemmaudit sweep --preset standard --shard 1/2 --out 1.db   # on one machine",
 			"gemmaudit sweep --preset standard --shard 2/2 --out 2.db   # on its twin",
-			"gemmaudit merge all.db 1.db 2.db --different-machines",
+			"gemmaudit merge all.db 1.db 2.db --accept-mixed",
 		),
 		Long: `The runs must be parts of one plan: same shapes, batches, kernels, regime and seed.
-Samples of different machines are joined only when --different-machines says that this
-is meant, since the rules compare rows of one series as if one machine had run them.`,
+Samples of different machines are joined only with --accept-mixed, since the rules compare rows
+of one series as if one machine had run them; whoever judges the merged run accepts it too.
+
+The merged run knows the whole plan. What no shard has measured is part of its verdicts: here and
+in audit cases that failed exit 3, missing ones 4, and the run is written all the same.
+--accept-failed and --accept-missing let them pass.` + exitHelp(
+			"0  merged, and the run holds all that its plan asks for",
+			"2  the runs are no parts of one plan",
+			"3  a run can't be read, or cases failed in it; the merged run is written where all could be read",
+			"4  cases of the plan are missing: a shard was forgotten or is unfinished; the merged run is written"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return usagef("%s is missing", []string{"OUT", "RUN"}[len(args)])
@@ -44,7 +53,7 @@ is meant, since the rules compare rows of one series as if one machine had run t
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0], args[1:]) },
 	}
 	cmd.Flags().BoolVar(&opts.force, "force", false, "replace an existing OUT")
-	cmd.Flags().BoolVar(&opts.differ, "different-machines", false, "join runs of different machines")
+	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
 	return cmd
 }
@@ -77,26 +86,33 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		shards = append(shards, shard)
 	}
 	run, err := buildRun(out, func(path string) (*results.Run, error) {
-		return results.Merge(ctx, path, inputs, results.MergeOptions{DifferentMachines: o.differ, Command: o.app.command})
+		return results.Merge(ctx, path, inputs, results.MergeOptions{DifferentMachines: o.accept.Mixed, Command: o.app.command})
 	})
 	var merge *results.MergeError
 	if errors.As(err, &merge) && merge.Machine {
-		return hint(err, "use --different-machines to join them regardless")
+		return hint(err, "--accept-mixed joins them regardless")
 	}
 	if err != nil {
 		return err
 	}
 	defer run.Close()
-	plan, planned := sweep.DecodePlan(run.Meta().Plan)
 	for _, shard := range missingShards(shards) {
-		if planned == nil {
-			if plan.Shard = shard; plan.Rows() == 0 {
-				continue // no sweep is made of a part without a case
-			}
+		plan, err := sweep.DecodePlan(run.Meta().Plan)
+		if err != nil {
+			break // there is none, or held says why it can't be read
 		}
-		o.app.warnf("shard %v is missing: its cases are not in %s", shard, out)
+		if plan.Shard = shard; plan.Rows() > 0 { // no sweep is made of a part without a case
+			o.app.warnf("shard %v is missing: its cases are not in %s", shard, out)
+		}
 	}
-	return o.app.printRunFile("merged", out, run, sources, o.output)
+	if err := o.app.printRunFile("merged", out, run, sources, o.output); err != nil {
+		return err
+	}
+	holds, err := held(run)
+	if err != nil {
+		return err
+	}
+	return o.app.conclude(rules.Evidence{Name: out, Held: []rules.Held{holds}, Accept: o.accept})
 }
 
 // missingShards lists the parts of a plan that none of the shards is. The shards

@@ -195,7 +195,7 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	if err != nil {
 		return interruptedf("stopped after %s", plural(len(v.Kernels), "kernel", "kernels"))
 	}
-	return validationVerdict(v)
+	return a.conclude(validationEvidence(v))
 }
 
 // familiesOf are the kernels that are named, all of the device when none is.
@@ -256,8 +256,8 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 	return nil
 }
 
-// validationVerdict is the command's outcome.
-func validationVerdict(v *report.ModelValidation) error {
+// validationEvidence is what the exit code follows from.
+func validationEvidence(v *report.ModelValidation) rules.Evidence {
 	failed, ran := 0, 0
 	for _, f := range v.Kernels {
 		if f.Skipped == "" {
@@ -267,13 +267,14 @@ func validationVerdict(v *report.ModelValidation) error {
 			}
 		}
 	}
-	switch {
-	case failed > 0:
-		return gatef("%s", plural(failed, "kernel computes", "kernels compute")+" wrong logits")
-	case ran == 0:
-		return inconclusivef("no kernel ran the model in %s", v.DType)
+	var e rules.Evidence
+	if failed > 0 {
+		e.Proven = append(e.Proven, plural(failed, "kernel computes", "kernels compute")+" wrong logits")
 	}
-	return nil
+	if ran == 0 {
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})
+	}
+	return e
 }
 
 // timingBudget is for how long passes of a kernel that was not asked for by name are timed.

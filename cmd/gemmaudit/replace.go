@@ -40,7 +40,8 @@ func closeOnExec() {
 		return // what Go has opened is closed by itself
 	}
 	for _, f := range files {
-		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+		// The parent of this process waits for the outcome of whoever takes its place.
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 && f.Name() != os.Getenv(outcomeEnv) {
 			syscall.CloseOnExec(fd)
 		}
 	}

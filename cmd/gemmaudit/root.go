@@ -47,6 +47,10 @@ as a table that an inference engine can load.` + exitHelp(
 			if err := a.textfile.begin(cmd, began); err != nil {
 				return err
 			}
+			if a.supervise != nil && bringsCode(cmd) {
+				cmd.RunE = func(*cobra.Command, []string) error { return a.inChild() } // nothing of the command is done here
+				return nil
+			}
 			return a.brought.check(a.providers)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -87,9 +87,10 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
   findings.json, splits.json what was found, with its proof
   table.json .csv .h .go     the lookup table for an engine; of several devices one each, as table-cuda0.json` + exitHelp(
 			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
-			"1    the gate failed; everything has been written",
+			"1    the gate failed; everything has been written; also where 3 or 4 would hold as well",
 			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
-			"4    no verdict: the sentinels drifted too far, most rows are undecided, or nothing is compared",
+			"4    no verdict: the sentinels drifted too far, most rows are undecided, nothing is compared, cases",
+			"     of the plan are missing, or several machines measured the run",
 			"130  interrupted; the hint says how to continue"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
@@ -302,11 +303,13 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, reportForm{images: images}); err != nil {
 		return err
 	}
-	left, err := unreached(run)
+	holds, err := held(run)
 	if err != nil {
 		return err
 	}
-	verdict := besides(besides(missing(run, sum, o.goOn), besides(someFailed(run, series), a.notMeasured(run))), auditVerdict(audit, o.gate, undone{}, left))
+	evidence := o.gate.evidence(audit, holds, undone{}, nil)
+	evidence.Broken = broken(missing(run, sum, o.goOn), a.notMeasured(run))
+	verdict := a.conclude(evidence)
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, o.gate.checks("run", run, audit, verdict))
 	} else {

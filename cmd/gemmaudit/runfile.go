@@ -118,6 +118,10 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// Samples whose case is gone would become those of the next case that is added.
+	if _, err := run.Swept(); err != nil {
+		return nil, nil, errors.Join(err, run.Close())
+	}
 	plan, err := sweep.DecodePlan(run.Meta().Plan)
 	if err != nil {
 		return nil, nil, errors.Join(devicef("%s: %w", path, err), run.Close())

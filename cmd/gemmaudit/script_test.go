@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -163,6 +164,8 @@ func planted(kernel string) func(kernels.Problem) error {
 			return fmt.Errorf("%w: illegal address", kernels.ErrContextLost)
 		case "card":
 			return fmt.Errorf("%w: fallen off the bus", kernels.ErrDeviceLost)
+		case "fail":
+			return errors.New("no workspace")
 		case "":
 			return nil
 		}

@@ -172,7 +172,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	return selftestVerdict(test, failures)
+	return a.conclude(selftestEvidence(test, failures))
 }
 
 // checks compares every kernel with the reference, into test. failures are what kept kernels from
@@ -314,10 +314,10 @@ func (o *selftestOptions) checkAttention(devices []kernels.Device) error {
 	return nil
 }
 
-// selftestVerdict is the command's outcome. What failed says nothing of a kernel's
-// results, so it stands before what was found wrong.
-func selftestVerdict(test *report.Selftest, failures []error) error {
-	wrong, known := 0, 0
+// selftestEvidence is what the exit code follows from. What failed says nothing of a kernel's results; and where no
+// kernel was checked, none is known to be right.
+func selftestEvidence(test *report.Selftest, failures []error) rules.Evidence {
+	wrong, known, checked := 0, 0, 0
 	for _, check := range test.Checks {
 		if check.Wrong {
 			wrong++
@@ -325,28 +325,25 @@ func selftestVerdict(test *report.Selftest, failures []error) error {
 		if check.Known != "" {
 			known++
 		}
-	}
-	var verdict error
-	if wrong > 0 {
-		verdict = gatef("%s failed the comparison with the reference", plural(wrong, "kernel", "kernels"))
-		if known > 0 {
-			verdict = gatef("%w, %d by a known fault of a library", verdict, known)
+		if check.Passed || check.Failure != "" {
+			checked++
 		}
+	}
+	e := rules.Evidence{Broken: broken(failures...)}
+	if wrong > 0 {
+		text := plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
+		if known > 0 {
+			text += fmt.Sprintf(", %d by a known fault of a library", known)
+		}
+		e.Proven = append(e.Proven, text)
 	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
-		verdict = hint(gatef("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level),
-			"`gemmaudit doctor` shows what disturbs this machine")
+		e.Proven = append(e.Proven, fmt.Sprintf("%d of %d A/A pairs were called different, more than the level of %g allows", n.FalseFlags, n.Comparisons, n.Level))
+		e.ProvenHint = "`gemmaudit doctor` shows what disturbs this machine"
 	}
-	if len(failures) == 0 {
-		return verdict
+	if len(test.Checks) > 0 && checked == 0 {
+		e.Open = append(e.Open, rules.Ground{Text: "no kernel was compared with the reference: " + test.Checks[0].Skipped})
 	}
-	err := failures[0]
-	if more := len(failures) - 1; more > 0 {
-		err = fmt.Errorf("%w; and %d more", err, more)
-	}
-	if verdict != nil {
-		err = fmt.Errorf("%w; besides, %w", err, verdict)
-	}
-	return devicef("%w", err)
+	return e
 }
 
 // chooseGemms returns the kernels of a device by name, all without names. Neither attention nor

@@ -89,25 +89,26 @@ func (o *simulateOptions) run(ctx context.Context, a *app, seed uint64, output r
 	if err := a.print(doc, output); err != nil {
 		return err
 	}
-	return trustVerdict(result)
+	return a.conclude(trustEvidence(result))
 }
 
-// trustVerdict is the command's outcome: what passes its bound stands before what could
+// trustEvidence is what the exit code follows from: what passes its bound, and what could
 // not be told.
-func trustVerdict(result *trust.Result) error {
+func trustEvidence(result *trust.Result) rules.Evidence {
+	var e rules.Evidence
 	if n := len(result.Broken); n > 0 {
 		b := result.Broken[0]
 		text := fmt.Sprintf("%s under %s is %d of %d, bound %s", b.Measure, b.Kind, b.Hits, b.Of, percent(b.Bound))
 		if n > 1 {
 			text += fmt.Sprintf(", and %d more", n-1)
 		}
-		return gatef("%s past the bound: %s", plural(n, "rate is", "rates are"), text)
+		e.Proven = append(e.Proven, fmt.Sprintf("%s past the bound: %s", plural(n, "rate is", "rates are"), text))
 	}
 	if n := len(result.Thin); n > 0 {
-		return hint(inconclusivef("%s too few machines to be compared with the bound: %s under %s was counted %d times",
-			plural(n, "rate has", "rates have"), result.Thin[0].Measure, result.Thin[0].Kind, result.Thin[0].Of), "more --machines")
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s too few machines to be compared with the bound: %s under %s was counted %d times",
+			plural(n, "rate has", "rates have"), result.Thin[0].Measure, result.Thin[0].Kind, result.Thin[0].Of), Hint: "more --machines"})
 	}
-	return nil
+	return e
 }
 
 // trustDocument arranges rates in tables, one row for each kind of noise.

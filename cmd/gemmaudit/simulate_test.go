@@ -22,7 +22,7 @@ func TestTrustVerdict(t *testing.T) {
 		{"several", trust.Result{Broken: []trust.Rate{broken, broken, broken}}, exitGate, "3 rates are past the bound: missed-rows under clock is 9 of 100, bound 5.00 %, and 2 more"},
 		{"thin", trust.Result{Thin: []trust.Rate{thin}}, exitInconclusive, "1 rate has too few machines to be compared with the bound: false-rows under quiet was counted 20 times"},
 	} {
-		err := trustVerdict(&c.result)
+		err := quietApp().conclude(trustEvidence(&c.result))
 		if code := exitCode(err); code != c.code {
 			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
 		}

@@ -22,6 +22,7 @@ type splitsOptions struct {
 	ratio    float64
 	among    string
 	remedies remedyFlags
+	accept   rules.Accept
 	traffic  string
 	maxParts int
 	execute  bool
@@ -91,9 +92,10 @@ Tables: .json with validators and proofs, .csv, .h a C header, .go a Go package.
 remedy that was executed and pays there is nothing to write: no file appears, and the exit
 code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitHelp(
 			"0    searched, and the requested tables are written",
-			"3    --execute: the device failed, also where that was with one remedy; or it is not on this",
-			"     machine; a table can't be written",
-			"4    no sample to search, no remedy to write to the table, or kept remedies are undone",
+			"3    cases failed in the run, or it is damaged; --execute: the device failed, also where that was with",
+			"     one remedy; or it is not on this machine; a table can't be written",
+			"4    no sample to search, no remedy to write to the table, kept remedies are undone, cases of the",
+			"     plan are missing, or several machines measured the run",
 			"130  interrupted; no table is written"),
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
@@ -116,6 +118,7 @@ code is 4. --allow-empty writes a table that says so, and exits with 0.` + exitH
 	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: out.json, out.csv, out.h, out.go (repeatable)")
 	flags.BoolVar(&opts.empty, "allow-empty", false, "write a table without a remedy too, and exit 0")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
+	acceptFlags(cmd, &opts.accept)
 	opts.listed.register(cmd, query.Remedies)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "among", fixed(rules.AmongFlagged, rules.AmongAll))
@@ -217,13 +220,18 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	if err := a.wrapPrint(report.WriteSplits(a.stream(a.stdout), o.output, run.Meta(), shown)); err != nil {
 		return err
 	}
-	if swept, err := run.Swept(); err == nil && swept.Samples == 0 && ctx.Err() == nil {
-		return inconclusivef("%s: there is no sample to search", path)
-	}
 	if ctx.Err() != nil {
 		return interruptedf("%s: stopped before all remedies were tried; no table is written", path)
 	}
-	return besides(a.notMeasured(run), besides(empty, outdated.err()))
+	holds, err := held(run)
+	if err != nil {
+		return err
+	}
+	evidence := rules.Evidence{Name: path, Held: []rules.Held{holds}, Accept: o.accept, Broken: broken(a.notMeasured(run)), Open: open(empty, outdated.err())}
+	if holds.Held == 0 {
+		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": there is no sample to search"})
+	}
+	return a.conclude(evidence)
 }
 
 // shown returns the remedies that were executed before, nil when they are not to be

@@ -24,6 +24,7 @@ type sweepOptions struct {
 	out     string
 	resume  bool
 	dryRun  bool
+	accept  rules.Accept
 	against string // a kernel, the baseline of the table that is printed
 	output  report.Format
 }
@@ -132,10 +133,11 @@ as a kernel of its own. The audit then knows whether the library's first choice 
 Devices without such a library say so.
 
 The preset decides what the flags leave open.` + exitHelp(
-			"0    measured; also when a deadline ended it before all samples were taken",
+			"0    measured; also when a deadline ended it before all samples of each case were taken",
 			"2    the plan is not possible: unknown shape, M below 1, a deadline shorter than one round",
 			"3    a device, the disk or the run file failed; or cases did, and all others are measured",
-			"4    measured, but the sentinels drifted too far for the run to be judged",
+			"4    measured, but the sentinels drifted too far for the run to be judged, cases of the plan were",
+			"     not reached, or several machines measured the run",
 			"130  interrupted; --resume continues"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
@@ -147,6 +149,7 @@ The preset decides what the flags leave open.` + exitHelp(
 	flags.BoolVar(&opts.resume, "resume", false, "continue the run in --out")
 	flags.StringVar(&opts.against, "against", "", "print each case next to that of this kernel at the same M: time, bandwidth and ratio")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "print the plan with a time estimate and measure nothing")
+	acceptFlags(cmd, &opts.accept)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", filesWith("db"))
 	complete(cmd, "against", a.completeKernels(a.kernelNames))
@@ -277,13 +280,15 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if why, all := allFailed(series); all {
 		return devicef("%s: no case could be measured: %s", run.Path(), why)
 	}
-	if err := besides(missing(run, sum, a.resumeSweep(run.Path())), someFailed(run, series)); err != nil {
+	holds, err := held(run)
+	if err != nil {
 		return err
 	}
+	evidence := rules.Evidence{Held: []rules.Held{holds}, Accept: o.accept, Broken: broken(missing(run, sum, a.resumeSweep(run.Path())))}
 	if sum.Invalid != "" {
-		return hint(inconclusivef("%s: %s", run.Path(), sum.Invalid), unsteadyHint)
+		evidence.Open = []rules.Ground{{Text: run.Path() + ": " + sum.Invalid, Hint: unsteadyHint}}
 	}
-	return nil
+	return a.conclude(evidence)
 }
 
 // besides is both errors in one, or the one that there is; the first one's hint and code
@@ -296,52 +301,6 @@ func besides(first, second error) error {
 		return first
 	}
 	return hint(&commandError{code: exitCode(first), err: fmt.Errorf("%w; besides, %w", first, second)}, "%s", cmp.Or(hintOf(first), hintOf(second)))
-}
-
-// someFailed is the error of a run in which cases failed: it has a hole, however
-// good the rest of it is. It names the first reason, of those that have no sample
-// before those that have too few.
-func someFailed(run *results.Run, series []results.Series) error {
-	failures, err := run.Failures()
-	if err != nil {
-		return err
-	}
-	reasons := map[int64]string{}
-	for _, f := range failures {
-		if f.Phase == results.PhaseSweep && reasons[f.CaseID] == "" {
-			reasons[f.CaseID] = f.Reason
-		}
-	}
-	cases := 0
-	var none, some []string
-	for _, s := range series {
-		for _, r := range s.Rows {
-			cases++
-			reason := reasons[r.Case.ID]
-			switch {
-			case reason == "":
-			case len(r.Samples) == 0:
-				none = append(none, reasonOf(r.Case, reason))
-			default:
-				some = append(some, reasonOf(r.Case, reason))
-			}
-		}
-	}
-	switch {
-	case len(none) > 0:
-		return hint(devicef("%s: %d of %s failed and %s not judged: %s", run.Path(), len(none), plural(cases, "case", "cases"), isAre(len(none)), none[0]),
-			"%s has the reason of each", commandLine([]string{"report", run.Path(), "-o", "csv"}))
-	case len(some) > 0:
-		return devicef("%s: %d of %s failed after some rounds and %s judged by those: %s",
-			run.Path(), len(some), plural(cases, "case", "cases"), isAre(len(some)), some[0])
-	}
-	return nil
-}
-
-// reasonOf is why a case failed, with its name ahead.
-func reasonOf(c results.Case, reason string) string {
-	name := c.String() + ": "
-	return name + strings.TrimPrefix(reason, name)
 }
 
 func isAre(n int) string {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -161,7 +162,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		}
 	}
 	v := report.NewVerification(filepath.Base(path), t, differences, checks)
-	verdict := o.verdict(v)
+	verdict := a.conclude(o.evidence(v))
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, &report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(verdict), List: report.VerificationChecks(v, o.anyway)})
 	} else {
@@ -227,21 +228,25 @@ func (s *tableSource) writePruned(a *app, w io.Writer, pruned *table.Table, path
 	})
 }
 
-// verdict turns a verification into the command's outcome.
-func (o *verifyOptions) verdict(v *report.Verification) error {
-	switch {
-	case v.Rejected > 0:
-		return gatef("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay"))
-	case len(v.Differences) > 0 && !o.anyway:
-		d := v.Differences[0]
-		return hint(gatef("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B),
-			"use --anyway to measure it regardless")
-	case len(v.Checks) == 0:
-		return inconclusivef("%s: there is no entry to verify", v.Path)
-	case v.Open > 0:
-		return inconclusivef("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))
+// evidence is what the exit code of a verification follows from.
+func (o *verifyOptions) evidence(v *report.Verification) rules.Evidence {
+	e := rules.Evidence{Name: v.Path}
+	if v.Rejected > 0 {
+		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
 	}
-	return nil
+	if len(v.Differences) > 0 && !o.anyway {
+		d := v.Differences[0]
+		e.Proven = append(e.Proven, fmt.Sprintf("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B))
+		e.ProvenHint = "use --anyway to measure it regardless"
+		return e
+	}
+	switch {
+	case len(v.Checks) == 0:
+		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": there is no entry to verify"})
+	case v.Open > 0:
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))})
+	}
+	return e
 }
 
 // tableDevice is the device of this machine that a table speaks of: the one of

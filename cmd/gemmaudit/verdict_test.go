@@ -1,15 +1,20 @@
 package main
 
 import (
+	"io"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
+// quietApp is one whose streams lead nowhere.
+func quietApp() *app { return newApp(nil, io.Discard, io.Discard, nil, nil) }
+
 func TestAuditVerdict(t *testing.T) {
 	judged := func(cases, undecided int, status ...rules.Status) *rules.Audit {
 		a := &rules.Audit{Run: "r.db", Cases: cases, Undecided: undecided, Tests: cases,
+			Judged: []rules.Judged{{Rule: rules.Monotonic, Rows: cases, Decided: cases - undecided, Undecided: undecided}},
 			Series: []rules.SeriesAudit{{Cases: cases, Rows: make([]rules.RowVerdict, cases)}}}
 		for _, s := range status {
 			a.Findings = append(a.Findings, rules.Finding{Status: s})
@@ -17,7 +22,7 @@ func TestAuditVerdict(t *testing.T) {
 		return a
 	}
 	untested := judged(4, 0)
-	untested.Tests = 0
+	untested.Judged[0].Decided = 0
 	lacking := func(status ...rules.Status) *rules.Audit { // most cases have no sample that counts
 		a := judged(4, 0, status...)
 		a.Series[0].Rows = a.Series[0].Rows[:1]
@@ -46,7 +51,7 @@ func TestAuditVerdict(t *testing.T) {
 		lost  undone
 		want  int
 
-		unreached int
+		missing int
 	}{
 		{"clean", judged(4, 0), confirmed, undone{}, exitClean, 0},
 		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, undone{}, exitClean, 0},
@@ -80,9 +85,12 @@ func TestAuditVerdict(t *testing.T) {
 		{"excluded", lacking(), confirmed, undone{}, exitInconclusive, 0},
 		{"excluded, a finding", lacking(rules.Confirmed), confirmed, undone{}, exitGate, 0},
 		{"unfinished", judged(4, 0), confirmed, undone{}, exitInconclusive, 5},
-		{"nearly finished", judged(4, 0), confirmed, undone{}, exitClean, 4},
+		{"nearly finished", judged(4, 0), confirmed, undone{}, exitInconclusive, 1},
+		{"unfinished, a finding", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate, 1},
+		{"unfinished, no gate", judged(4, 0), none, undone{}, exitInconclusive, 1},
 	} {
-		err := auditVerdict(tt.audit, tt.gate, tt.lost, tt.unreached)
+		held := rules.Held{Coverage: results.Coverage{Asked: tt.audit.Cases + tt.missing, Held: tt.audit.Cases, Missing: tt.missing}}
+		err := quietApp().conclude(tt.gate.evidence(tt.audit, held, tt.lost, nil))
 		if got := exitCode(err); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d: %v", tt.name, got, tt.want, err)
 		}
@@ -105,11 +113,16 @@ func TestMarginalCasesOfADiff(t *testing.T) {
 		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{}, exitInconclusive},
 		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
 		{"some lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
+		{"one failed", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 1, Losses: rules.Losses{Failed: 1}}, diffOptions{maxUndecided: 0.5}, exitDevice},
+		{"one missing", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
+		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{noGate: true}, exitInconclusive},
+		{"one missing, accepted", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+			diffOptions{accept: rules.Accept{Missing: true}, maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
 		{"slower, no gate", regression, diffOptions{noGate: true}, exitClean},
 		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{noGate: true}, exitInconclusive},
 	} {
-		if got := exitCode(tt.opts.verdict(tt.diff)); got != tt.want {
+		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]rules.Held, 2)))); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)
 		}
 	}

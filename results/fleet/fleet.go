@@ -33,6 +33,8 @@ type Run struct {
 	Sustained []results.Row
 	// Warnings are what is not right about a run that was read all the same.
 	Warnings []string
+	// LeftOut counts cases that are in none of the file's runs, because several machines measured each. It is set of the first run.
+	LeftOut int
 }
 
 // The endings of files that are looked for in folders.
@@ -43,7 +45,10 @@ const (
 
 // Read gives each run of a file to each: one, and several where the runs of several machines were joined in it. The file is Parquet
 // where its name ends so, else a run file.
-func Read(path string, each func(Run) error) error {
+func Read(path string, each func(Run) error) error { return ReadWith(path, nil, each) }
+
+// ReadWith is [Read], with each run file that is opened given to look before it is read. nil looks at nothing.
+func ReadWith(path string, look func(*results.Run) error, each func(Run) error) error {
 	if strings.EqualFold(filepath.Ext(path), Parquet) {
 		found, err := results.ReadParquet(path)
 		if err != nil {
@@ -62,6 +67,9 @@ func Read(path string, each func(Run) error) error {
 		return err
 	}
 	found, err := ofFile(path, run)
+	if err == nil && look != nil {
+		err = look(run)
+	}
 	if err := errors.Join(err, run.Close()); err != nil {
 		return err
 	}
@@ -180,7 +188,11 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 		r := of(row.Case.ID)
 		r.Sustained = append(r.Sustained, row)
 	}
-	if mixed > 0 && len(parts) > 0 {
+	if mixed > 0 && len(parts) == 0 {
+		return nil, fmt.Errorf("each of its %d cases was measured by several machines", mixed)
+	}
+	if mixed > 0 {
+		parts[0].LeftOut = mixed
 		parts[0].Warnings = append(slices.Clone(parts[0].Warnings), fmt.Sprintf("%d cases have samples of several runs and are left out", mixed))
 	}
 	out := make([]Run, len(parts))

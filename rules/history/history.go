@@ -27,8 +27,10 @@ func Default() Settings { return Settings{Level: 0.05, Threshold: 0.01} }
 
 // Run is one run of a history.
 type Run struct {
-	Path      string    `json:"path"`
-	Created   time.Time `json:"created"`
+	Path    string    `json:"path"`
+	Created time.Time `json:"created"`
+	// Taken is when the first sample was taken, by which runs are ordered; it is Created where no sample tells.
+	Taken     time.Time `json:"taken"`
 	Gemmaudit string    `json:"gemmaudit"`
 	Cases     int       `json:"cases"`
 	// Host and Labels are what the machine is called by.
@@ -158,18 +160,22 @@ func (c *Collector) Add(path string, data rules.Data) {
 		}
 		c.keys[p], c.times[p][at] = t.Series, t.US
 	}
-	c.runs = append(c.runs, Run{Path: path, Created: data.Meta.Created, Gemmaudit: data.Meta.Gemmaudit, Cases: len(times),
+	taken, known := data.Taken()
+	if !known {
+		c.warned = append(c.warned, rules.Warning{Subject: path, Text: "nothing says when it was measured: it is placed by when it was imported"})
+	}
+	c.runs = append(c.runs, Run{Path: path, Created: data.Meta.Created, Taken: taken, Gemmaudit: data.Meta.Gemmaudit, Cases: len(times),
 		Host: data.Meta.Fingerprint.Hostname, Labels: data.Meta.Labels, fingerprint: data.Meta.Fingerprint})
 }
 
-// Result puts the runs in order of their dates and finds the changes.
+// Result puts the runs in order of when they were measured and finds the changes.
 func (c *Collector) Result(s Settings) *Result {
 	order := make([]int, len(c.runs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(c.runs[a].Created.Compare(c.runs[b].Created), cmp.Compare(c.runs[a].Path, c.runs[b].Path))
+		return cmp.Or(c.runs[a].Taken.Compare(c.runs[b].Taken), cmp.Compare(c.runs[a].Path, c.runs[b].Path))
 	})
 	r := &Result{Schema: Schema, Settings: s, Runs: []Run{}, Cases: []Case{}, Events: []Event{}, Clocks: c.common, Warnings: c.warned}
 	for _, i := range order {
