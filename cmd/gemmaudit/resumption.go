@@ -1,5 +1,7 @@
 package main
 
+import "github.com/gemmaudit/gemmaudit/rules"
+
 // resumption is what --resume does with a flag of the command that began the run.
 type resumption string
 
@@ -27,7 +29,8 @@ var resumptions = map[string]resumption{
 
 	"rules": repeated, "method": repeated, "threshold": repeated, "fdr": repeated, "gate": repeated, "fail-marginal": repeated,
 	"confirm": repeated, "sustained": repeated, "sustained-limit": repeated, "case-timeout": repeated, "images": repeated,
-	"output": repeated, "textfile": repeated, "kernel-file": repeatedFiles, "library": repeatedFiles,
+	"output": repeated, "textfile": repeated, rules.AcceptFailed: repeated, rules.AcceptMissing: repeated, rules.AcceptMixed: repeated,
+	"kernel-file": repeatedFiles, "library": repeatedFiles,
 
 	"out": ofStart, "resume": ofStart, "parent": ofStart, "retry-faults": ofStart, "dry-run": ofStart, "against": ofStart,
 }
