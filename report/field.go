@@ -66,7 +66,7 @@ func unitCell(unit field.Unit, v float64) Cell {
 		return factor(v)
 	case field.Probability:
 		return probability(v)
-	case field.MHz:
+	case field.MHz, field.Watts, field.Celsius:
 		return number{v, 0}
 	case field.Millijoules:
 		return number{v, 1}

@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
 // TestFields: the declarations of records keep to their rules, and JSON has the values that tables and CSV show.
@@ -39,6 +40,12 @@ func TestFields(t *testing.T) {
 	declared(t, "case of two runs", CaseFields, diff.Cases)
 	declared(t, "finding of two runs", FindingDiffFields, diff.Findings)
 	declared(t, "median", MedianFields, medians)
+	r := fixtureFleet(1)
+	var cards []*fleet.Card
+	for i := range r.Cards {
+		cards = append(cards, &r.Cards[i])
+	}
+	declared(t, "card of a fleet", fleetCardFields, cards)
 	declared(t, "series", results.SeriesFields, []results.SeriesKey{transposed})
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
@@ -182,60 +181,6 @@ func verdictTone(v fleet.Verdict) Tone {
 		return Open
 	}
 	return Good
-}
-
-// fleetCardSheet has a row a card; without all, those that are like their peers are left out.
-func fleetCardSheet(r *fleet.Result, all bool) Sheet {
-	s := Sheet{Title: "Cards", Columns: []Column{
-		{Name: "verdict", Key: "verdict"}, {Name: "host", Key: "host"}, {Name: "device", Key: "device"}, {Name: "card", Key: "card", Wide: true},
-		{Name: "model", Key: "model", Wide: true}, {Name: "labels", Key: "labels", Wide: true}, {Name: "kind", Key: "kind"}, {Name: "loss", Key: "loss", Align: Right, Interval: true, Wide: true},
-		{Name: "at the common clock", Key: "common", Align: Right, Interval: true}, {Name: "sustained", Key: "sustained", Align: Right, Interval: true},
-		{Name: "over its baseline", Key: "earlier", Align: Right, Interval: true}, {Name: "p adjusted", Key: "p_adjusted", Align: Right, Wide: true}, {Name: "slow cases", Key: "slow_cases", Align: Right}, {Name: "runs", Key: "runs", Align: Right, Wide: true},
-		{Name: "since", Key: "since", Wide: true}, {Name: "clock MHz", Key: "clock_mhz", Align: Right, Wide: true}, {Name: "power W", Key: "power_w", Align: Right, Wide: true},
-		{Name: "°C", Key: "temp_c", Align: Right, Wide: true}, {Name: "throttled", Key: "throttled", Align: Right, Wide: true}, {Name: "reason", Key: "reason", Flex: true},
-	}}
-	known := func(v float64) any {
-		if v <= 0 {
-			return nil
-		}
-		return number{v, 0}
-	}
-	for i := range r.Cards {
-		c := &r.Cards[i]
-		if !all && c.Verdict == fleet.Fine {
-			continue
-		}
-		row := []any{word{string(c.Verdict), verdictTone(c.Verdict)}, c.Host, c.Device, c.Card, c.Model, results.Labels(c.Labels).String(), string(c.Kind),
-			lossOver(c.Loss), ratioOf(c.Common), ratioOf(c.Sustained), nil, probability(c.AdjustedP), c.SlowCases, len(c.Runs), nil,
-			known(c.Conditions.ClockMHz), known(c.Conditions.PowerW), known(c.Conditions.TempC), nil, c.Reason}
-		if c.Earlier != nil {
-			row[10] = ratioOf(*c.Earlier)
-		}
-		if c.Since != nil {
-			row[14] = minuteText(c.Since.Time)
-		}
-		if c.Conditions.Throttled > 0 {
-			row[18] = share(c.Conditions.Throttled)
-		}
-		s.Rows = append(s.Rows, row)
-	}
-	return s
-}
-
-// ratioOf is a ratio of times, nothing where it is not known.
-func ratioOf(i rules.Interval) any {
-	if i == (rules.Interval{}) {
-		return nil
-	}
-	return bounds{i, factorCell}
-}
-
-// lossOver is a ratio of times as the share that is lost.
-func lossOver(i rules.Interval) any {
-	if i == (rules.Interval{}) {
-		return nil
-	}
-	return bounds{rules.Interval{Lo: i.Lo - 1, Mid: i.Mid - 1, Hi: i.Hi - 1}, shareCell}
 }
 
 // slowCaseSheet lists the worst cases of cards that are named.
