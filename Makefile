@@ -12,6 +12,7 @@
 #   make test-busy   the short tests beside four spinning processes and on half a CPU: no test depends on how busy the machine is
 #                (many minutes, no part of .ci/run; BUSY names packages)
 #   make lint    formatting, go vet and staticcheck
+#   make test-cluster   manifests, alerts and dashboard, checked by the code of Kubernetes and Prometheus (its modules are downloaded)
 #   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
 #   make test-pyodide  its reader in the newest Python that runs on WebAssembly (needs npm; PYODIDE=version)
 #   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
@@ -69,7 +70,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run steady test test-race test-amx test-isa test-busy test-slurm test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run steady test test-race test-amx test-isa test-busy test-slurm test-cluster test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -221,6 +222,11 @@ test-busy: $(TRAMPOLINES)
 # The jobs of scripts/slurm on a cluster of this machine's own, where Slurm is installed.
 test-slurm:
 	$(TEST) $(TEST_FLAGS) -run '^TestSlurm$$' ./cmd/gemmaudit
+
+# The files of scripts/kubernetes and examples/prometheus, by the code of Kubernetes, kustomize and Prometheus: a module of its own.
+test-cluster:
+	$(GO) -C scripts/clustertest vet ./...
+	$(GO) -C scripts/clustertest test -vet=off ./...
 
 # C code and what it does with the CPU's libraries, under the sanitizers of addresses and of undefined behaviour, which take
 # minutes to build. Leaks are looked for at the end, and named by file and line since the programs keep what a debugger

@@ -1,5 +1,4 @@
-// Package kubernetes_test holds the manifests against the types of Kubernetes' API, and runs what writes a node's condition.
-package kubernetes_test
+package clustertest
 
 import (
 	"os"
@@ -98,7 +97,7 @@ func TestOverlays(t *testing.T) {
 		{"nvidia", "cuda:all", "8", 16},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := build(t, "overlays/"+tt.name)
+			o := build(t, "../kubernetes/overlays/"+tt.name)
 			sweep, judge := o.jobs["gemmaudit-sweep"], o.jobs["gemmaudit-judge"]
 			for name, pod := range map[string]corev1.PodSpec{"sweep": sweep.Spec.Template.Spec, "judge": judge.Spec.Template.Spec, "check": o.check.Spec.Template.Spec} {
 				o.locked(t, name, pod)

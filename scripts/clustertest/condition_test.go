@@ -1,4 +1,4 @@
-package kubernetes_test
+package clustertest
 
 import (
 	"encoding/pem"
@@ -114,7 +114,7 @@ func check(t *testing.T, code int, reason string, patches chan<- patch) (*exec.C
 	write("reason", reason, 0o644)
 	given := filepath.Join(dir, "given")
 	program := write("gemmaudit", fmt.Sprintf("#!/bin/sh\necho \"$*\" >'%s'\ncat '%s'\nexit %d\n", given, filepath.Join(dir, "reason"), code), 0o755)
-	cmd := exec.CommandContext(t.Context(), "./condition.sh", "--device=cpu", "--baseline=/fleet/base line.json")
+	cmd := exec.CommandContext(t.Context(), "../kubernetes/condition.sh", "--device=cpu", "--baseline=/fleet/base line.json")
 	cmd.Env = append(os.Environ(), "NODE=gpu-7.rack", "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port(), "ACCOUNT="+dir,
 		"GEMMAUDIT="+program, "RETRY=0.1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
