@@ -34,6 +34,7 @@
 #   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, what is in them, checksums
 #   make release-check VERSION=v0.9.0   the same twice, which is to be the same bytes; each program is run where it can be
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
+#   make texts    golden files, scripts and documents anew after a sentence changed: each stands once, in the source
 #   make notices  the notices and licences of linked modules, after go.mod changed
 #   make vulncheck  known vulnerabilities of what is linked, where https://vuln.go.dev can be reached
 #   make kernels device code, after a .cu of kernels/cuda changed (Python 3 and pip, Linux; ONLY="mma gemv")
@@ -379,6 +380,11 @@ release:
 
 release-check:
 	scripts/release_check.sh '$(VERSION)'
+
+# What shows sentences of the program is written by the tests that compare it, never by hand.
+texts: $(TRAMPOLINES)
+	$(TEST) $(TEST_FLAGS) -short ./report ./results/table ./results/tunableop ./sweep/health -update
+	$(TEST) $(TEST_FLAGS) -run '^(TestHelpLayout|TestCommandLines|TestDocumentsShowTheCode|TestScripts)$$' ./cmd/gemmaudit -update
 
 notices:
 	$(GO) test ./notices -update

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mostGoldenLines is how many lines all golden files may have together. It only falls: a golden shows a layout, and what it
+// shows of values and sentences is tested by properties.
+const mostGoldenLines = 7654
+
+func TestGoldensStaySmall(t *testing.T) {
+	total, largest, most := 0, "", 0
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != "../.." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "bin" || e.Name() == "build"):
+			return fs.SkipDir
+		case e.IsDir() || filepath.Ext(path) != ".golden":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		n := bytes.Count(text, []byte("\n"))
+		if total += n; n > most {
+			largest, most = path, n
+		}
+		return err
+	})
+	if err != nil || total == 0 {
+		t.Fatalf("%d lines were read: %v", total, err)
+	}
+	if total > mostGoldenLines {
+		t.Errorf("golden files have %d lines, expected at most %d; the largest is %s with %d", total, mostGoldenLines, largest, most)
+	}
+}
