@@ -5,7 +5,9 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -127,10 +129,59 @@ func TestGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkFormat(t, f, b.Bytes())
+				if f == JSON {
+					golden(t, name+".keys", jsonKeys(t, b.Bytes()))
+					return
+				}
 				golden(t, name+"."+string(f), b.String())
 			})
 		}
 	}
+}
+
+// jsonKeys lists the keys of a JSON document by their paths, each with the kinds of its values: the names and types that readers
+// rely on. Values are those of the structs that encoding/json reads; other formats show them.
+func jsonKeys(t *testing.T, text []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]string{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		kind := "null"
+		switch v := v.(type) {
+		case map[string]any:
+			kind = "object"
+			for k, e := range v {
+				walk(path+"."+k, e)
+			}
+		case []any:
+			kind = "list"
+			for _, e := range v {
+				walk(path+"[]", e)
+			}
+		case string:
+			kind = "string"
+		case float64:
+			kind = "number"
+		case bool:
+			kind = "bool"
+		}
+		if !slices.Contains(kinds[path], kind) {
+			kinds[path] = append(kinds[path], kind)
+		}
+	}
+	walk("", v)
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(kinds)) {
+		slices.Sort(kinds[path])
+		if path != "" && !slices.Equal(kinds[path], []string{"object"}) {
+			fmt.Fprintf(&b, "%s %s\n", strings.TrimPrefix(path, "."), strings.Join(kinds[path], " "))
+		}
+	}
+	return b.String()
 }
 
 // checkFormat reads output back with a reader that knows the format.
