@@ -19,7 +19,7 @@ func fixtureHistory() *history.Result {
 		Events:   []history.Event{{Run: 2, Before: 1, Slower: 1, Ratio: 1.04, Factors: []results.FactorDiff{{Name: "cuda:0 driver", A: "550", B: "560"}, {Name: "turbo", A: "on"}}}}}
 	us := func(v float64) *float64 { return &v }
 	for i, path := range []string{"1.db", "2.db", "3.db", "4.db"} {
-		r.Runs = append(r.Runs, history.Run{Path: path, Created: time.Date(2025, 1, i+1, 0, 0, 0, 0, time.UTC)})
+		r.Runs = append(r.Runs, history.Run{Path: path, Taken: time.Date(2025, 1, i+1, 0, 0, 0, 0, time.UTC)})
 	}
 	r.Cases = []history.Case{
 		{Identity: "Card X/cublas/bf16/n4096 k4096", Series: key, M: 64, US: []*float64{us(100), us(101), us(104), us(104)},
