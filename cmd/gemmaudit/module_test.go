@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -28,4 +31,45 @@ func TestRunsAreNoPackagesOfTheModule(t *testing.T) {
 		}
 	}
 	t.Errorf("go.mod ignores %v and not %s", module.Ignore, parent)
+}
+
+// The page of dependencies lists each direct one, and none that go.mod no longer requires.
+func TestDependenciesPage(t *testing.T) {
+	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var module struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, unmaintained, ok := strings.Cut(string(page), "## Not maintained")
+	if !ok {
+		t.Fatal("docs/dependencies.md has no section of modules that are not maintained")
+	}
+	required, listed := map[string]bool{}, map[string]bool{}
+	row := regexp.MustCompile(`(?m)^\| ([a-z0-9.]+\.[a-z]+/\S+) \|`)
+	for _, m := range row.FindAllStringSubmatch(used, -1) {
+		listed[m[1]] = true
+	}
+	for _, m := range module.Require {
+		required[m.Path] = true
+		if !m.Indirect && !listed[m.Path] {
+			t.Errorf("docs/dependencies.md does not list %s", m.Path)
+		}
+	}
+	for _, m := range row.FindAllStringSubmatch(used+unmaintained, -1) {
+		if !required[m[1]] {
+			t.Errorf("docs/dependencies.md lists %s, which go.mod does not require", m[1])
+		}
+	}
 }
