@@ -310,7 +310,7 @@ func TestDrift(t *testing.T) {
 	for _, c := range []struct {
 		drift, sigma float64
 		invalid      bool
-	}{{0.2, 0.01, false}, {0.5, 0.01, false}, {1.6, 0.01, true}, {0, 2, true}} {
+	}{{0.2, 0.01, false}, {0.5, 0.01, false}, {1.6, 0.01, false}, {0, 2, true}} {
 		w := byM(func(m int) float64 { return float64(m) }, student(c.sigma), rand.New(rand.NewPCG(8, 8)))
 		w.drift = func(seq, total float64) float64 { return c.drift * seq / total }
 		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 7), Default(), nil)

@@ -178,7 +178,7 @@ func TestRemediesAreUndone(t *testing.T) {
 		{"nothing", SplitOptions{}, func(*Config) {}, ""},
 		{"effort", SplitOptions{}, func(c *Config) { c.Remedy.MaxRounds, c.Remedy.MaxCases, c.Rules.Pad.Margin = 60, 3, 0.1 }, ""},
 		{"margin", SplitOptions{}, func(c *Config) { c.Remedy.Margin = 0.05 }, "remedy.margin was 0.02 and is 0.05"},
-		{"drift", SplitOptions{}, func(c *Config) { c.DriftBound = 0.1 }, "drift_bound was 0.3 and is 0.1"},
+		{"drift", SplitOptions{}, func(c *Config) { c.DriftBound = 0.1 }, "drift_bound was 1 and is 0.1"},
 		{"threshold among flagged", SplitOptions{Among: AmongFlagged}, func(c *Config) { c.Threshold = 0.9 }, "threshold was 0.95 and is 0.9"},
 		{"threshold among all", SplitOptions{Among: AmongAll}, func(c *Config) { c.Threshold = 0.9 }, ""},
 		{"parts", SplitOptions{}, func(c *Config) { c.Remedy.MaxParts = 2 }, "remedy.max_parts was 4 and is 2"},

@@ -370,17 +370,19 @@ func TestUntriedRemedies(t *testing.T) {
 }
 
 // TestRemediesOfAnInvalidRun: what is between two executed rows rests on the sweep, and
-// a sweep of a machine that did not stay the same carries nothing.
+// a sweep whose resolution is coarser than the bound carries nothing.
 func TestRemediesOfAnInvalidRun(t *testing.T) {
 	for _, c := range []struct {
-		drift   float64
-		invalid bool
-	}{{0, false}, {0.5, true}} {
+		drift, bound float64
+		invalid      bool
+	}{{0, 1, false}, {0.5, 1, false}, {0.5, 0.001, true}} {
+		cfg := Default()
+		cfg.DriftBound = c.bound
 		w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(14, 1)))
 		w.drift = func(seq, total float64) float64 { return c.drift * seq / total }
 		data := w.sweep(grid(4, 1024, 4), 9)
 		w.drift = nil
-		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+		r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
 		if err != nil || len(r.Stretches) == 0 {
 			t.Fatalf("%d stretches, %v", len(r.Stretches), err)
 		}
@@ -389,7 +391,7 @@ func TestRemediesOfAnInvalidRun(t *testing.T) {
 			rows, proofs = rows+len(s.Ms), proofs+len(s.Proofs)
 		}
 		if warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Text, "only the rows that were executed"); warned != c.invalid || (rows == proofs) != c.invalid {
-			t.Errorf("drift of %g: %d rows on %d proofs, warnings %v", c.drift, rows, proofs, r.Warnings)
+			t.Errorf("drift of %g, bound %g: %d rows on %d proofs, warnings %v", c.drift, c.bound, rows, proofs, r.Warnings)
 		}
 	}
 }

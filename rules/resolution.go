@@ -29,12 +29,12 @@ func (p *prepared) resolve(cfg Config) float64 {
 }
 
 // invalid is why nothing can be said of the run as a whole, empty where something can: its resolution is
-// coarser than the bound, or the machine changed by more.
+// coarser than the bound, or is not known and the machine changed by more.
 func (p *prepared) invalid(cfg Config) string {
-	if why := p.drift.invalid(cfg.DriftBound); why != "" {
-		return why
-	}
-	if r := p.resolve(cfg); r > cfg.DriftBound {
+	switch r := p.resolve(cfg); {
+	case r == 0: // only the sentinels tell
+		return p.drift.invalid(cfg.DriftBound)
+	case r > cfg.DriftBound:
 		return fmt.Sprintf("%s, and the bound is %s", ResolutionText(r), roughly(cfg.DriftBound))
 	}
 	return ""

@@ -413,7 +413,7 @@ func slower(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o644))
 }
 
-// drifting copies a samples CSV and adds sentinels that take more than twice as long at its end as
+// drifting copies a samples CSV and adds sentinels that take twice as long at its end as
 // at its beginning: drifting FROM TO.
 func drifting(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
@@ -431,7 +431,7 @@ func drifting(ts *testscript.TestScript, neg bool, args []string) {
 		r := slices.Clone(first)
 		r[column("phase")], r[column("round")] = "sentinel", strconv.Itoa(i)
 		r[column("seq")] = strconv.Itoa(2*(i*swept/sentinels) + 1)
-		r[column("us")] = fmt.Sprint(100 * (1 + 1.25*float64(i)/sentinels))
+		r[column("us")] = fmt.Sprint(100 * (1 + float64(i)/sentinels))
 		records = append(records, r)
 	}
 	var b strings.Builder
