@@ -4,15 +4,23 @@
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make steady RUNS=20 SPIN=0   run it so many times, beside so many spinning processes: exit codes, seconds, resolution,
 #                undecided rows, and how well any two runs agree; PARENT and CPUS=0,1 as in scripts/steady.py, which needs no Go
-#   make test    everything, as a clean clone runs it (some minutes)
-#   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; not part of make test)
-#   make check   formatting, go vet and the short tests of everything, while one works (under a minute)
-#   make test-isa   the tests that instruction sets change, on each kind of x86-64 CPU that this CPU can be taken for: SSE only, AVX2, AVX-512
-#                with and without VNNI and BF16, AMX; those that it can't are named (some minutes, part of .ci/run)
+#   make test    every package's tests, as a clean clone runs them (five minutes on two cores, cold; then what has changed)
+#   make test-all    that, and make test-rest: what takes longer (20 minutes more). CONTRIBUTING.md says what each part proves
+#       vet formatted  go vet of both builds, gofmt
+#       test-long      the tests that -short leaves out or cuts: large simulations, Chromium, each fault of a driver
+#       test-race      the race detector, on what runs concurrently
+#       test-amx       AMX's kernels on a model of the tiles, for CPUs that have none
+#       test-isa       the tests that instruction sets change, on each kind of x86-64 CPU that this CPU can be taken for: SSE only,
+#                      AVX2, AVX-512 with and without VNNI and BF16, AMX; it names those that it can't
+#       test-cluster   manifests, alerts and dashboard, checked by the code of Kubernetes and Prometheus (its modules are downloaded)
+#       test-slurm     the jobs of scripts/slurm on a Slurm of four nodes
+#       test-endure    kill -9, signals and full disks for FOR=30s each
+#       reproducible test-release   two clones build the same program; two releases are the same bytes and run
+#   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; in neither)
+#   make check   formatting, go vet and make test's tests, while one works: what has not changed is not run again
 #   make test-busy   the short tests beside four spinning processes and on half a CPU: no test depends on how busy the machine is
 #                (many minutes, no part of .ci/run; BUSY names packages)
 #   make lint    formatting, go vet and staticcheck
-#   make test-cluster   manifests, alerts and dashboard, checked by the code of Kubernetes and Prometheus (its modules are downloaded)
 #   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
 #   make test-pyodide  its reader in the newest Python that runs on WebAssembly (needs npm; PYODIDE=version)
 #   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
@@ -25,7 +33,8 @@
 #   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
 #                nothing is lost (ten minutes; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
 #                sweep of a day and a million samples in compressed time, whose memory stays flat
-#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages are to notice nine of ten (minutes)
+#   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages, as make test runs them, are to notice 85 %;
+#                with LONG=1 as test-all does, nine of ten (minutes)
 #   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
@@ -63,6 +72,9 @@ CONCURRENT   := ./results ./sweep ./cmd/...
 SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|calibrate|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
 SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
 
+# Scripts that -short skips, and in which processes are interrupted while goroutines run.
+RACED_SCRIPTS := interrupt|night|fleet
+
 # What goes on side by side elsewhere and in no script that is raced: checks that share their references, and weights that are read.
 BESIDES       := ./kernels ./kernels/mistral/checkpoint
 BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnShortRows|TestQuantized|TestUnpackLarge|TestRopeTable|TestAsOverflow
@@ -71,7 +83,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run steady test test-race test-amx test-isa test-busy test-slurm test-cluster test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE run steady test test-all test-rest test-long test-endure test-release test-race test-amx test-isa test-busy test-slurm test-cluster test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda texts trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -164,7 +176,7 @@ steady: build
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
 # for a test needs no symbols, and no version, with which it would be linked anew after each
 # commit. The Go compiler spends a tenth of its time on collecting garbage in a heap of the usual size.
-test check vet: export GOGC := 200
+test test-long check vet: export GOGC := 200
 TEST   = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
 ifdef GPU
 TEST_FLAGS := $(TAGS) $(COMPILED) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
@@ -183,10 +195,25 @@ RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 # left to do that takes a twentieth of it.
 GORACE := atexit_sleep_ms=50
 
-# The last three run side by side: a part of the first waits for processes that it interrupts, and nearly all of the last for Slurm.
-test: vet test-python
-	$(TEST) $(TEST_FLAGS) -skip '^TestSlurm$$' ./...
-	@$(MAKE) --no-print-directory -j 3 test-race test-amx test-slurm
+# What takes longer is left to test-rest: with -short a test leaves out, or cuts, what nothing but more machines, rows or time would find.
+test: test-python
+	$(TEST) $(TEST_FLAGS) -short ./...
+
+# Each part says how long it took. They run side by side, since some wait: for processes that they interrupt, and for Slurm.
+PARTS := test-slurm test-endure vet formatted test-cluster test-long test-isa test-race test-amx reproducible test-release
+test-all: test
+	@$(MAKE) --no-print-directory test-rest
+
+# All of them link with the trampolines, which are made before.
+test-rest: $(TRAMPOLINES)
+	@$(MAKE) --no-print-directory -j 3 $(PARTS:%=timed-%)
+
+timed-%:
+	@began=$$(date +%s); $(MAKE) --no-print-directory $* && echo "test-rest: $$(( $$(date +%s) - began )) s: make $*"
+
+# The tests that make test left out or cut, and no others (scripts/long_tests.sh lists them).
+test-long: $(TRAMPOLINES)
+	$(TEST) $(TEST_FLAGS) -run "$$(scripts/long_tests.sh run)" $$(scripts/long_tests.sh packages)
 
 # The interpreter of tests that need none of ours; another one, as one with PyTorch, by PYTHON=.
 PYTHON ?= python3
@@ -201,6 +228,7 @@ test-pyodide:
 test-race:
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
 	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
+	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -run '^TestScripts$$/^($(RACED_SCRIPTS))$$' ./cmd/gemmaudit
 
 test-amx:
 	$(subst -O2,-O1,$(TEST)) $(COMPILED) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
@@ -311,6 +339,9 @@ FOLDER  ?= -1
 FOR     ?= 0
 ENDURE  := -endure.seed $(SEED) -endure.for $(FOR)
 
+test-endure:
+	@$(MAKE) --no-print-directory endure FOR=30s
+
 # Its failures keep the folder and print the command that repeats it.
 endure: $(TRAMPOLINES)
 ifdef NIGHT
@@ -320,9 +351,10 @@ else
 	  -endure.kills $(KILLS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
 endif
 
+# With LONG=1 the tests of test-long count too.
 MUTANTS ?= 200
 mutants:
-	$(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)
+	$(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)$(if $(LONG),, --short --share 0.85)
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
@@ -385,6 +417,14 @@ release-check:
 texts: $(TRAMPOLINES)
 	$(TEST) $(TEST_FLAGS) -short ./report ./results/table ./results/tunableop ./sweep/health -update
 	$(TEST) $(TEST_FLAGS) -run '^(TestHelpLayout|TestCommandLines|TestDocumentsShowTheCode|TestScripts)$$' ./cmd/gemmaudit -update
+
+# Only where the other machine's compiler and an emulator are; with GEMMAUDIT_RELEASE_REQUIRED it is a failure that they are not.
+test-release:
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v jq >/dev/null && { command -v qemu-aarch64 || command -v qemu-aarch64-static; } >/dev/null; then \
+		$(MAKE) --no-print-directory release-check VERSION="$$(sed -n 's/^## \(v[^ ]*\)$$/\1/p' CHANGELOG.md | head -n 1)-ci"; \
+	else \
+		echo 'test-release: gcc-aarch64-linux-gnu, qemu-user-static or jq is missing: no release was made' >&2; test -z "$$GEMMAUDIT_RELEASE_REQUIRED"; \
+	fi
 
 notices:
 	$(GO) test ./notices -update

@@ -210,6 +210,9 @@ func writePage(t testing.TB, in Input) string {
 
 // The page in a real browser: all that a reader does with it, over names that are plain and over hostile ones.
 func TestPageInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser is started")
+	}
 	browser := startBrowser(t)
 	axe, err := os.ReadFile("testdata/axe/axe.min.js")
 	if err != nil {

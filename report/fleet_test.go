@@ -142,6 +142,9 @@ func hostileFleet() *fleet.Result {
 }
 
 func TestFleetPageInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser is started")
+	}
 	browser := startBrowser(t)
 	axe, err := os.ReadFile("testdata/axe/axe.min.js")
 	if err != nil {

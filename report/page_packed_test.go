@@ -85,6 +85,9 @@ const galleryBytes = 2_000_000
 // A compressed page becomes the page in a browser, whatever its names; and so does each of the gallery, of which none is large.
 // The largest that the gallery is for is made here: two products by two kernels, 1024 M, 9 samples.
 func TestCompressedPagesInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser is started")
+	}
 	browser := startBrowser(t)
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "hostile.html"), filepath.Join(dir, "large.html")}

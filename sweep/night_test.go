@@ -94,7 +94,9 @@ func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 // TestInterruptedNightIsTheSame: however often a sweep is stopped, the rules have it measure the
 // same rows in the same rounds.
 func TestInterruptedNightIsTheSame(t *testing.T) {
-	t.Run("worth", func(t *testing.T) { interruptedNight(t, nil) })
+	if !testing.Short() {
+		t.Run("worth", func(t *testing.T) { interruptedNight(t, nil) })
+	}
 	t.Run("traffic", func(t *testing.T) {
 		interruptedNight(t, results.Traffic{{M: 50, Weight: 1}, {M: 200, Weight: 5}, {M: 300, Weight: 1}})
 	})

@@ -26,13 +26,18 @@ func openDevice(t *testing.T) *Device {
 	return d
 }
 
+// librariesRequired names the variable of the environment that makes it a failure that a library is not installed.
+const librariesRequired = "GEMMAUDIT_LIBRARIES_REQUIRED"
+
 // libraryKernel returns a device with the library's kernel, or skips the test where
 // the library isn't installed.
 func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
 	t.Helper()
 	d := openDevice(t)
 	g, err := kernels.FindGemm(d, name)
-	if err != nil {
+	if err != nil && os.Getenv(librariesRequired) != "" {
+		t.Fatalf("%v, and %s is set", err, librariesRequired)
+	} else if err != nil {
 		t.Skip(err)
 	}
 	return d, g
@@ -506,6 +511,9 @@ func TestLibraryInWorkingFolder(t *testing.T) {
 
 // TestTwoCopiesOfRealLibraries: two files of one build run in turn in one block of rounds.
 func TestTwoCopiesOfRealLibraries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two copies of each library run their whole gate")
+	}
 	for _, name := range []string{"openblas", "onednn"} {
 		t.Run(name, func(t *testing.T) {
 			libraryKernel(t, name)

@@ -47,6 +47,9 @@ func TestMeasureCeilings(t *testing.T) {
 
 // The memory is measured as often as it is asked for, the ways being chosen once.
 func TestBandwidthIsMeasuredAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("memory is measured twice")
+	}
 	d := open(t, 1)
 	ways := len(d.memory.readers)
 	seen := map[float64]bool{}

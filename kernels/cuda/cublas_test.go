@@ -198,6 +198,9 @@ func fakeBLAS(t *testing.T, dir string, options ...string) string {
 func TestBlasPassesGate(t *testing.T) {
 	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
 	for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
+		if testing.Short() && dtype != kernels.FP16 {
+			continue
+		}
 		out, _ := child(t, "gate", driver, cublas.Env+"="+blas, kernelEnv+"=cublas,cublaslt,cublaslt:2", dtypeEnv+"="+string(dtype))
 		want := fmt.Sprintf("%d passed, 0 skipped\n", len(kernels.CheckProblems(dtype))+len(kernels.GateBatches(dtype))+len(kernels.SpecialProblems(dtype))+len(kernels.SpecialBatches(dtype)))
 		if out != strings.Repeat(want, 3) {

@@ -26,7 +26,10 @@ func TestPlansTellTheirTilings(t *testing.T) {
 				}
 				q := gemm.Problem{Problem: p, Aligned: gemm.Alignment{A: 16, C: 16}}
 				for _, f := range families {
-					for _, way := range cudatest.Ways(a, f, q) {
+					for i, way := range cudatest.Ways(a, f, q) {
+						if testing.Short() && i%8 > 0 {
+							continue
+						}
 						plan := way.Plan(a, q)
 						seen[f.Name()]++
 						checkTiling(t, a, q, f.Name(), plan, sides)

@@ -58,6 +58,7 @@ type options struct {
 	tests    string
 	packages string
 	list     bool
+	short    bool
 	within   time.Duration
 	jobs     int
 }
@@ -72,6 +73,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.only, "only", "", "the one mutant to try, as it is printed, or @ and a file of such names")
 	flags.StringVar(&o.tests, "run", "", "the tests that are to kill, a regular expression; all without it")
 	flags.StringVar(&o.packages, "packages", strings.Join(rooms, ","), "packages that are changed")
+	flags.BoolVar(&o.short, "short", false, "run the tests with -short, as make test does")
 	flags.BoolVar(&o.list, "list", false, "print what would be tried")
 	flags.DurationVar(&o.within, "for", 0, "the time after which no further mutant is tried; 0 is no limit")
 	flags.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "mutants that are tried at a time")
@@ -158,7 +160,7 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 		}
 	}
 	for _, room := range slices.Sorted(maps.Keys(w.rooms)) {
-		if err := w.measure(ctx, w.rooms[room], o.tests, o.jobs); err != nil {
+		if err := w.measure(ctx, w.rooms[room], o.tests, o.short, o.jobs); err != nil {
 			return 0, err
 		}
 		fmt.Fprintf(out, "%d tests of %s, %v\n", len(w.rooms[room].tests), room, time.Since(began).Round(time.Second))

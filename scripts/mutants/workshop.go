@@ -188,12 +188,15 @@ func (w *workshop) graftAll(ctx context.Context, s *suite, trials []trial) (unbu
 var packageClause = regexp.MustCompile(`(?m)^package (\w+)`)
 
 // measure runs each test of a package alone, as it is, and notes how long it takes and which mutants it reaches. Of all tests
-// those that match count, where that is not empty.
-func (w *workshop) measure(ctx context.Context, s *suite, match string, jobs int) error {
+// those that match count, where that is not empty; short is the flag that all of them get.
+func (w *workshop) measure(ctx context.Context, s *suite, match string, short bool, jobs int) error {
 	if rapid, err := usesRapid(s.room); err != nil {
 		return err
 	} else if rapid {
 		s.args = []string{"-rapid.nofailfile"} // which it would write into the tree
+	}
+	if short {
+		s.args = append(s.args, "-test.short")
 	}
 	list, err := exec.CommandContext(ctx, s.program, "-test.list", "^(Test|Example|Fuzz)").Output()
 	if err != nil {
