@@ -196,7 +196,7 @@ RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 GORACE := atexit_sleep_ms=50
 
 # What takes longer is left to test-rest: with -short a test leaves out, or cuts, what nothing but more machines, rows or time would find.
-test: test-python
+test: $(TRAMPOLINES) test-python
 	$(TEST) $(TEST_FLAGS) -short ./...
 
 # Each part says how long it took. They run side by side, since some wait: for processes that they interrupt, and for Slurm.
