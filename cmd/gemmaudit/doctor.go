@@ -55,7 +55,7 @@ const probeRows = 35
 // probeMs are the values of M of the products that are timed, of a projection as the quick preset has it.
 var probeMs = []int{16, 64, 128}
 
-// resolution times blocks on the host and judges what they tell; nil where there is no host device, or too little was timed.
+// resolution times blocks on the host and judges what they tell; nil where there is no host device, or --resolution is 0.
 func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error) {
 	devices := o.app.registry().Devices()
 	i := slices.IndexFunc(devices, func(d kernels.Device) bool { return d.Spec().Kind.Facts().Host })
@@ -80,7 +80,8 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 	}
 	s := rules.TellSteadiness(samples, probeRows, rules.Default())
 	if s.Resolution == 0 {
-		return nil, nil
+		f := health.NoResolution(len(samples), o.probe)
+		return &f, nil
 	}
 	f := health.Resolution(s.Resolution, rules.ResolutionText(s.Resolution), s.Scatter.Location == rules.LocationLow)
 	return &f, nil

@@ -1,5 +1,10 @@
 package health
 
+import (
+	"fmt"
+	"time"
+)
+
 // Bounds of the resolution of a run, as shares of the time: past the first small losses are not seen, past the second
 // most losses that matter are not.
 const (
@@ -20,4 +25,10 @@ func Resolution(share float64, words string, delays bool) Finding {
 		f.Severity, f.Hint = Note, "smaller losses stay undecided; stopping what else runs here makes them visible"
 	}
 	return f
+}
+
+// NoResolution is the finding where the blocks that were timed in a span are too few to estimate the resolution.
+func NoResolution(blocks int, span time.Duration) Finding {
+	return Finding{"resolution", Warning, fmt.Sprintf("%d blocks in %s are too few to estimate the resolution", blocks, span),
+		"stop what else runs here, or give --resolution more time"}
 }
