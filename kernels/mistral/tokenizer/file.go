@@ -88,6 +88,9 @@ func parse(data []byte) (*Tokenizer, error) {
 	if err := t.readNormalizer(d.Normalizer); err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
 	}
+	if err := t.norm.bounded(); err != nil {
+		return nil, fmt.Errorf("normalizer: %w", err)
+	}
 	if err := t.readPreTokenizer(d.PreTokenizer); err != nil {
 		return nil, fmt.Errorf("pre_tokenizer: %w", err)
 	}

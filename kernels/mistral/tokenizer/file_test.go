@@ -39,6 +39,7 @@ func TestRefused(t *testing.T) {
 		{"sequence in a sequence", change(normalizer, `"normalizer":{"type":"Sequence","normalizers":[{"type":"Sequence","normalizers":[]}]}`), `normalizer: found "Sequence" of [] in a Sequence, expected Prepend, Replace and NFC`},
 		{"regular expression", change(normalizer, `"normalizer":{"type":"Replace","pattern":{"Regex":" +"},"content":"▁"}`), `normalizer: found the regular expression " +" in Replace, expected a String`},
 		{"empty pattern", change(normalizer, `"normalizer":{"type":"Replace","pattern":{"String":""},"content":"▁"}`), `normalizer: found an empty pattern in Replace, expected a String`},
+		{"normalizer that doubles a text again and again", change(normalizer, `"normalizer":{"type":"Sequence","normalizers":[`+strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40)+`{"type":"NFC"}]}`), `normalizer: steps 1 to 5 of 41, up to the Replace of "a" by "aa", can make a text 32 times as long, expected at most 16 times`},
 		{"normalizer and Metaspace", change(normalizer, `"normalizer":{"type":"Prepend","prepend":"▁"}`), `normalizer "Prepend" and pre_tokenizer Metaspace: expected one of the two`},
 
 		{"other pre-tokenizer", change(space, `"pre_tokenizer":{"type":"Whitespace"}`), `pre_tokenizer: found "Whitespace", expected null, Metaspace, ByteLevel or a Sequence of Split, Digits and ByteLevel`},
@@ -55,6 +56,7 @@ func TestRefused(t *testing.T) {
 		{"template with a wrong id", change(`"ids":[1]`, `"ids":[1546]`), `post_processor: id 1546 of token "<s>": expected 0 to 1545`},
 
 		{"decoder", change(`"type":"ByteFallback"`, `"type":"WordPiece"`), `decoder: found "Sequence" of ["Replace", "WordPiece", "Fuse", "Strip"], expected a Sequence of Replace, ByteFallback, Fuse and Strip in this order`},
+		{"decoder that lengthens tokens", change(`"content":" "},{"type":"ByteFallback"}`, `"content":"`+strings.Repeat(" ", 60)+`"},{"type":"ByteFallback"}`), `decoder: steps 1 to 1 of 1, up to the Replace of "▁" by "` + strings.Repeat(" ", 40) + `"…, can make a text 20 times as long, expected at most 16 times`},
 		{"decoder out of order", change(strip, `{"type":"Fuse"}`), `decoder: found "Sequence" of ["Replace", "ByteFallback", "Fuse", "Fuse"], expected a Sequence of Replace, ByteFallback, Fuse and Strip in this order`},
 		{"strip of tokens", change(`{"type":"Fuse"},`, ``), `decoder: found "Sequence" of ["Replace", "ByteFallback", "Strip"], which strips each token on its own, expected a Sequence of Replace, ByteFallback, Fuse and Strip in this order`},
 		{"strip of the end", change(strip, `{"type":"Strip","content":" ","start":1,"stop":1}`), `decoder: found content " ", start 1, stop 1 in Strip, expected one character, 0 or more, 0`},

@@ -262,6 +262,9 @@ func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error 
 			}
 		}
 	}
+	if err := replaces.bounded(); err != nil {
+		return err
+	}
 	forms := t.forms(added)
 	t.decoder.tokens = make([]piece, len(forms))
 	for id, form := range forms {

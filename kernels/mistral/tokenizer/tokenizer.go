@@ -24,6 +24,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -109,6 +110,29 @@ type rewrite struct {
 	prefix   string
 	old, new string // old is empty for a prefix
 	compose  bool
+}
+
+// mostGrowth bounds how many times as long a normalizer can make a text. A space that becomes ▁ takes three times the bytes, and a composed
+// character at most three times; forty steps that double a text would take all memory for one letter.
+const mostGrowth = 16
+
+// bounded returns an error if the steps together can make a text more than mostGrowth times as long, prefixes aside.
+func (n normalizer) bounded() error {
+	growth := 1.0
+	for i, r := range n {
+		step := "NFC"
+		switch {
+		case r.compose:
+			growth *= 3 // UTF-8's worst case: https://www.unicode.org/faq/normalization.html
+		case r.old != "":
+			step = fmt.Sprintf("the Replace of %s by %s", quote(r.old), quote(r.new))
+			growth *= max(1, float64(len(r.new))/float64(len(r.old)))
+		}
+		if growth > mostGrowth {
+			return fmt.Errorf("steps 1 to %d of %d, up to %s, can make a text %.3g times as long, expected at most %d times", i+1, len(n), step, growth, mostGrowth)
+		}
+	}
+	return nil
 }
 
 // apply returns the normal form of text; that of an empty text is empty.
