@@ -4,7 +4,7 @@
 #   make run     build, then sweep, judge, prove and remedy this machine (under 2 minutes)
 #   make steady RUNS=20 SPIN=0   run it so many times, beside so many spinning processes: exit codes, seconds, resolution,
 #                undecided rows, and how well any two runs agree; PARENT and CPUS=0,1 as in scripts/steady.py, which needs no Go
-#   make test    every package's tests, as a clean clone runs them (five minutes on two cores, cold; then what has changed)
+#   make test    every package's tests, as a clean clone runs them (some minutes; then what has changed)
 #   make test-all    that, and make test-rest: what takes longer (20 minutes more). CONTRIBUTING.md says what each part proves
 #       vet formatted  go vet of both builds, gofmt
 #       test-long      the tests that -short leaves out or cuts: large simulations, Chromium, each fault of a driver
