@@ -80,7 +80,11 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 	}
 	s := rules.TellSteadiness(samples, probeRows, rules.Default())
 	if s.Resolution == 0 {
-		f := health.NoResolution(len(samples), o.probe)
+		blocks := 0
+		for _, of := range samples {
+			blocks += len(of)
+		}
+		f := health.NoResolution(blocks, o.probe)
 		return &f, nil
 	}
 	f := health.Resolution(s.Resolution, rules.ResolutionText(s.Resolution), s.Scatter.Location == rules.LocationLow)
