@@ -87,7 +87,8 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
 	}
-	a.Scatter, a.Resolution, a.Invalid = p.scatter, p.resolve(cfg), p.invalid(cfg)
+	a.Scatter, a.Resolution = p.scatter, p.resolve(cfg)
+	a.Invalid = p.invalid(a.Resolution, cfg)
 	a.warnConditions(p, <-looked)
 	a.Cards = compareCards(p, cfg)
 	var panels []panel

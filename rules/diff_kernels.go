@@ -34,7 +34,7 @@ func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
 	}
 	d.Clocks = referenceClocks(data, cfg)
 	whole := prepareAt(data, d.Clocks)
-	d.Invalid = whole.invalid(cfg)
+	d.Invalid = whole.invalid(whole.resolve(cfg), cfg)
 	pa, pb := whole.only(a), whole.only(b)
 	var pairs []curvePair
 	for _, y := range pb.curves {

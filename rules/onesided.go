@@ -73,12 +73,6 @@ func tellScatter(residuals []float64) Scatter {
 	return s
 }
 
-// middleOf is the median of sorted values.
-func middleOf(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[n/2] + sorted[(n-1)/2]) / 2
-}
-
 // medcouple is the median of ((b−m) − (m−a)) ÷ (b−a) over values a below and b above the median m, of
 // sorted values (Brys, Hubert and Struyf). Of many values a grid of quantiles stands for each side.
 func medcouple(sorted []float64) float64 {

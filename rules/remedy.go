@@ -336,7 +336,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		}
 	} else {
 		err = execute(ctx, r, f, found, o, m)
-		if why := p.invalid(cfg); why != "" && len(r.Stretches) > 0 {
+		if why := p.invalid(p.resolve(cfg), cfg); why != "" && len(r.Stretches) > 0 {
 			r.warn("run", "the sweep is not reliable, so a remedy covers only the rows that were executed: %s", why)
 			r.Stretches = provenRows(r.Stretches)
 		}

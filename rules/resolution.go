@@ -28,14 +28,14 @@ func (p *prepared) resolve(cfg Config) float64 {
 	return expo(selectMedian(half)) - 1
 }
 
-// invalid is why nothing can be said of the run as a whole, empty where something can: its resolution is
+// invalid is why nothing can be said of the run as a whole, empty where something can: its resolution, as resolve has it, is
 // coarser than the bound, or is not known and the machine changed by more.
-func (p *prepared) invalid(cfg Config) string {
-	switch r := p.resolve(cfg); {
-	case r == 0: // only the sentinels tell
+func (p *prepared) invalid(resolution float64, cfg Config) string {
+	switch {
+	case resolution == 0: // only the sentinels tell
 		return p.drift.invalid(cfg.DriftBound)
-	case r > cfg.DriftBound:
-		return fmt.Sprintf("%s, and the bound is %s", ResolutionText(r), roughly(cfg.DriftBound))
+	case resolution > cfg.DriftBound:
+		return fmt.Sprintf("%s, and the bound is %s", ResolutionText(resolution), roughly(cfg.DriftBound))
 	}
 	return ""
 }

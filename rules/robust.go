@@ -71,10 +71,15 @@ func median(v []float64) float64 {
 	var small [32]float64
 	s := append(small[:0], v...)
 	slices.Sort(s)
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
+	return middleOf(s)
+}
+
+// middleOf is the median of sorted values, of which there are some.
+func middleOf(sorted []float64) float64 {
+	if n := len(sorted); n%2 == 0 {
+		return (sorted[n/2-1] + sorted[n/2]) / 2
 	}
-	return s[len(s)/2]
+	return sorted[len(sorted)/2]
 }
 
 // spoiledMedian is the median of v, whose order it spoils, in linear time.

@@ -46,7 +46,7 @@ func Times(data Data, cfg Config) (times []SeriesTimes, invalid string, err erro
 		}
 		times = append(times, s)
 	}
-	return times, p.invalid(cfg), nil
+	return times, p.invalid(p.resolve(cfg), cfg), nil
 }
 
 // AdjustP adjusts the p-values of one family by Benjamini and Hochberg, so that rejecting those at

@@ -185,7 +185,7 @@ func (o *adviseOptions) run(paths []string) error {
 	}
 	evidence := rules.Evidence{Held: holds, Accept: o.accept}
 	if found.Chunk.M == 0 {
-		evidence.Open = open(inconclusivef("no chunk is surely within --latency %v: the fastest pass that is known takes %v", o.latency, time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
+		evidence.Open = groundsOf(inconclusivef("no chunk is surely within --latency %v: the fastest pass that is known takes %v", o.latency, time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
 	}
 	return a.conclude(evidence)
 }

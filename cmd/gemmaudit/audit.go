@@ -234,7 +234,7 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 		return err
 	}
 	evidence := o.gate.evidence(audit, holds, outdated, named)
-	evidence.Broken = broken(a.notMeasured(run))
+	evidence.Broken = groundsOf(a.notMeasured(run))
 	verdict := a.conclude(evidence)
 	if o.confirm && ctx.Err() != nil {
 		verdict = hint(interruptedf("%s: stopped while suspects were measured again, whose samples are stored", path), "`%s` begins that anew", a.command)

@@ -119,7 +119,7 @@ func (g auditGate) evidence(audit *rules.Audit, held rules.Held, undone undone, 
 	if audit.Invalid != "" {
 		e.Open = append(e.Open, rules.Ground{Text: audit.Invalid, Hint: unsteadyHint})
 	}
-	e.Open = append(e.Open, open(undone.err())...)
+	e.Open = append(e.Open, groundsOf(undone.err())...)
 	e.Judged = slices.Clone(audit.Judged)
 	if e.Judged == nil {
 		e.Judged = []rules.Judged{}

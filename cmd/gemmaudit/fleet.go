@@ -190,7 +190,7 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	e := o.evidence(r, holds)
-	e.Open = append(e.Open, open(noTable)...)
+	e.Open = append(e.Open, groundsOf(noTable)...)
 	return a.conclude(e)
 }
 

@@ -117,7 +117,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if r.Short == len(r.Cases) {
-		evidence.Open = open(hint(inconclusivef("none of %s is in %d runs or more", plural(len(r.Cases), "case", "cases"), history.LeastRuns),
+		evidence.Open = groundsOf(hint(inconclusivef("none of %s is in %d runs or more", plural(len(r.Cases), "case", "cases"), history.LeastRuns),
 			"give more runs of the same plan: %s were read", plural(len(paths), "run", "runs")))
 	}
 	return a.conclude(evidence)

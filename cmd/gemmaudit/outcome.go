@@ -50,13 +50,9 @@ func held(run *results.Run) (rules.Held, error) {
 	return rules.Held{Name: run.Path(), Coverage: c}, err
 }
 
-// broken is what an error that a command has met says beside its verdict; none where there is no error.
-func broken(errs ...error) []rules.Ground { return groundsOf(errs) }
-
-// open is why a command reaches no verdict; none where there is no error.
-func open(errs ...error) []rules.Ground { return groundsOf(errs) }
-
-func groundsOf(errs []error) []rules.Ground {
+// groundsOf are what errors say for a verdict, nil errors left out: as Broken what failed beside cases, as Open why there is no
+// verdict.
+func groundsOf(errs ...error) []rules.Ground {
 	var out []rules.Ground
 	for _, err := range errs {
 		if err != nil {

@@ -308,7 +308,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 		return err
 	}
 	evidence := o.gate.evidence(audit, holds, undone{}, nil)
-	evidence.Broken = broken(missing(run, sum, o.goOn), a.notMeasured(run))
+	evidence.Broken = groundsOf(missing(run, sum, o.goOn), a.notMeasured(run))
 	verdict := a.conclude(evidence)
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, o.gate.checks("run", run, audit, verdict))

@@ -329,7 +329,7 @@ func selftestEvidence(test *report.Selftest, failures []error) rules.Evidence {
 			checked++
 		}
 	}
-	e := rules.Evidence{Broken: broken(failures...)}
+	e := rules.Evidence{Broken: groundsOf(failures...)}
 	if wrong > 0 {
 		text := plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
 		if known > 0 {

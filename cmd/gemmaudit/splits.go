@@ -227,7 +227,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	if err != nil {
 		return err
 	}
-	evidence := rules.Evidence{Name: path, Held: []rules.Held{holds}, Accept: o.accept, Broken: broken(a.notMeasured(run)), Open: open(empty, outdated.err())}
+	evidence := rules.Evidence{Name: path, Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(a.notMeasured(run)), Open: groundsOf(empty, outdated.err())}
 	if holds.Held == 0 {
 		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": there is no sample to search"})
 	}

@@ -284,7 +284,7 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if err != nil {
 		return err
 	}
-	evidence := rules.Evidence{Held: []rules.Held{holds}, Accept: o.accept, Broken: broken(missing(run, sum, a.resumeSweep(run.Path())))}
+	evidence := rules.Evidence{Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum, a.resumeSweep(run.Path())))}
 	if sum.Invalid != "" {
 		evidence.Open = []rules.Ground{{Text: run.Path() + ": " + sum.Invalid, Hint: unsteadyHint}}
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -27,15 +28,7 @@ func alone(times []timed) []bool {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case times[a].hours < times[b].hours:
-			return -1
-		case times[a].hours > times[b].hours:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a].hours, times[b].hours) })
 	of := map[int][]int{} // places in order, by unit
 	for at, i := range order {
 		of[times[i].unit] = append(of[times[i].unit], at)
