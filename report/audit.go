@@ -254,6 +254,9 @@ func SeenText(a *rules.Audit) string {
 		return ""
 	}
 	text := rules.ResolutionText(a.Resolution)
+	if clean := a.CleanText(); clean != "" {
+		text += "; " + clean
+	}
 	var low []string
 	for _, id := range slices.Sorted(maps.Keys(a.Scatter)) {
 		if a.Scatter[id].Location == rules.LocationLow {

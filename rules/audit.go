@@ -96,6 +96,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	tested := 0
 	judgeEach(p, cfg, func(pn panel) {
 		tested += pn.tests()
+		pn.clear(a.Resolution)
+		if len(panels) == 0 {
+			a.CleanBelow = pn.cleanBelow(a.Resolution)
+		}
 		a.Judged = append(a.Judged, pn.judged())
 		first := len(candidates)
 		for _, rows := range pn.rows {
@@ -141,7 +145,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		f := explained(c)
 		a.Findings = append(a.Findings, f)
 		for _, j := range c.rows {
-			j.cause = f.Cause
+			j.cause, j.cleared = f.Cause, false
 		}
 	}
 	if len(panels) > 1 {
@@ -205,7 +209,7 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 		}
 		if rows != nil {
 			j := &rows[i]
-			r.Verdict, r.P, r.AdjustedP, r.Expected = j.verdict, j.p, j.adjusted, j.expected
+			r.Verdict, r.P, r.AdjustedP, r.Expected = j.said(), j.p, j.adjusted, j.expected
 			if j.tested {
 				r.Reference = j.against.M
 			}

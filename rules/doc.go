@@ -38,7 +38,8 @@
 //     more is called clean in at most one case of twenty.
 //   - A run has a resolution ([Audit].Resolution), the half-width of the 95 % interval of the difference of two typical
 //     rows. What the sentinels drift by and the pace does not explain is in it. A coarse one makes rows
-//     undecided, not the run invalid.
+//     undecided, not the run invalid. Where it is coarser than the loss that a rule allows, no row could be called
+//     clean by that loss, and a clean row is one that loses less than [Audit].CleanBelow, which is printed.
 //   - What survives is measured again in the sweep's thermal state, interleaved with what it is
 //     held against, and judged on these fresh samples alone, at the same clock, by Wilcoxon's
 //     signed-rank test, or where noise only delays by the difference of the 20th

@@ -244,6 +244,9 @@ type Audit struct {
 	// Resolution is the loss below which two typical rows of the run are not told apart, as a share of the time;
 	// what lies below is undecided. 0 where too little was measured to tell.
 	Resolution float64 `json:"resolution,omitempty"`
+	// CleanBelow is the loss that the rows which are called clean stay below, as a share of their time. It is set where the
+	// resolution is coarser than the loss that RowRule allows, which bounds them else.
+	CleanBelow float64 `json:"clean_below,omitempty"`
 	// Scatter is how samples scatter within their rows and which number stands for them, by device.
 	Scatter map[string]Scatter `json:"scatter,omitempty"`
 	// Clocks are the clocks in MHz that times were brought to, by device.

@@ -25,6 +25,8 @@ type judgement struct {
 	p, adjusted float64
 	// broken and kept are true when the row's interval lies wholly on that side.
 	broken, kept bool
+	// cleared is true of an undecided row that loses less than [Audit].CleanBelow for certain.
+	cleared bool
 	// expected is the MFU that is demanded, 0 where the rule speaks of time.
 	expected float64
 	// loss is the share of the row's time that it wastes; lossBound is where it begins to
@@ -53,6 +55,14 @@ func (j *judgement) m() int { return j.curve.points[j.point].m }
 
 // nothing is what a row is held against that is held against no case.
 var nothing = &results.Case{}
+
+// said is the verdict as the audit tells it.
+func (j *judgement) said() Verdict {
+	if j.cleared && j.verdict == Undecided {
+		return Clean
+	}
+	return j.verdict
+}
 
 // direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
@@ -113,7 +123,7 @@ func (pn *panel) judged() Judged {
 		for i := range rows {
 			switch {
 			case !rows[i].tested:
-			case rows[i].verdict == Undecided:
+			case rows[i].said() == Undecided:
 				out.Undecided++
 			default:
 				out.Decided++

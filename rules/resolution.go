@@ -28,6 +28,41 @@ func (p *prepared) resolve(cfg Config) float64 {
 	return expo(selectMedian(half)) - 1
 }
 
+// cleanBelow is the loss that a row which is called clean stays below, as a share of its time, given where losses begin to
+// break the rule: there, or where the resolution is coarser, past it by twice the difference. A row that
+// loses nothing is then cleared as often as on a machine whose resolution is that bound.
+func cleanBelow(resolution, bound float64) float64 {
+	least := -math.Log1p(-bound)
+	return lost(-math.Max(least, 2*math.Log1p(resolution)-least))
+}
+
+// clear marks the rows of a panel that are undecided only because the resolution is coarser than the loss that the rule
+// allows. Suspects are measured again and are not among them.
+func (pn *panel) clear(resolution float64) {
+	for _, rows := range pn.rows {
+		for i := range rows {
+			j := &rows[i]
+			j.cleared = j.tested && j.verdict == Undecided && j.lossBound > 0 && j.p > suspectP &&
+				j.loss.Hi < cleanBelow(resolution, j.lossBound)
+		}
+	}
+}
+
+// cleanBelow is [Audit].CleanBelow of the panel whose verdicts rows carry.
+func (pn *panel) cleanBelow(resolution float64) float64 {
+	for _, rows := range pn.rows {
+		for i := range rows {
+			if b := rows[i].lossBound; rows[i].tested && b > 0 {
+				if below := cleanBelow(resolution, b); below > b+marginalReach {
+					return below
+				}
+				return 0
+			}
+		}
+	}
+	return 0
+}
+
 // invalid is why nothing can be said of the run as a whole, empty where something can: its resolution, as resolve has it, is
 // coarser than the bound, or is not known and the machine changed by more.
 func (p *prepared) invalid(resolution float64, cfg Config) string {
@@ -43,6 +78,14 @@ func (p *prepared) invalid(resolution float64, cfg Config) string {
 // ResolutionText says a resolution in words.
 func ResolutionText(r float64) string {
 	return "differences below " + roughly(r) + " cannot be seen on this machine now"
+}
+
+// CleanText says which losses the rows that an audit calls clean may have, empty where those are what its rules allow.
+func (a *Audit) CleanText() string {
+	if a.CleanBelow == 0 {
+		return ""
+	}
+	return "a clean row loses less than " + roughly(a.CleanBelow)
 }
 
 // roughly is a share with two digits, rounded up.

@@ -34,6 +34,58 @@ func TestResolution(t *testing.T) {
 	}
 }
 
+// TestCleanAtAResolution: on a machine that is too noisy for the loss that the rule allows, most rows that lose nothing are
+// clean, the audit says how much a clean row may lose, and rows that lose more are called clean in at most one case of
+// twenty. A quiet machine keeps the bound of the rule.
+func TestCleanAtAResolution(t *testing.T) {
+	for _, sigma := range []float64{0.005, 0.15, 0.3} {
+		slow, missed, open, rows := 0, 0, 0, 0
+		for seed := range uint64(8) {
+			rng := rand.New(rand.NewPCG(seed, 11))
+			truth := func(int) float64 { return 1 }
+			w := byM(func(m int) float64 { return float64(m) * truth(m) }, student(sigma), rng)
+			run := func() *Audit {
+				a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a
+			}
+			a := run()
+			if sigma < 0.01 != (a.CleanBelow == 0) || a.CleanBelow != 0 && a.CleanBelow < a.Resolution/(1+a.Resolution) {
+				t.Fatalf("noise of %g: clean below %g at a resolution of %g", sigma, a.CleanBelow, a.Resolution)
+			}
+			for _, r := range a.Series[0].Rows {
+				rows++
+				if r.Verdict == Undecided {
+					open++
+				}
+			}
+			lost := math.Max(a.CleanBelow, 0.05) + 0.01
+			truth = func(m int) float64 {
+				if m > 512 && m%32 == 0 {
+					return 1 / (1 - lost)
+				}
+				return 1
+			}
+			for _, r := range run().Series[0].Rows {
+				if r.M > 512 && r.M%32 == 0 {
+					slow++
+					if r.Verdict == Clean {
+						missed++
+					}
+				}
+			}
+		}
+		if 20*missed > slow {
+			t.Errorf("noise of %g: %d of %d rows that lose more are called clean", sigma, missed, slow)
+		}
+		if 10*open > 3*rows {
+			t.Errorf("noise of %g: %d of %d rows that lose nothing are undecided", sigma, open, rows)
+		}
+	}
+}
+
 // TestResolutionInWords: shares are rounded up to two digits.
 func TestResolutionInWords(t *testing.T) {
 	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %", 0: "0.0000 %"} {

@@ -116,10 +116,7 @@ func TestSpaced(t *testing.T) {
 func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 	d, est := machine(t, 1)
 	devices := []kernels.Device{d}
-	quick, err := FindPreset("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	quick := findPreset(t, "quick")
 	small, huge := []Target{{N: 64, K: 64}}, []Target{{N: 1 << 16, K: 1 << 16}}
 	var many Batches
 	for m := range 4096 {
@@ -147,10 +144,19 @@ func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 			continue
 		}
 		said := slices.ContainsFunc(p.Notes, func(n Note) bool {
-			return strings.Contains(n.Why, "its deadline of 1m5s") && strings.Contains(n.Why, "--deadline")
+			return strings.Contains(n.Why, "its deadline of "+quick.Deadline.String()) && strings.Contains(n.Why, "--deadline")
 		})
 		if p.Deadline != c.deadline || said != c.said {
 			t.Errorf("%s: deadline %v, expected %v; notes %q", c.name, p.Deadline, c.deadline, p.Notes)
 		}
 	}
+}
+
+func findPreset(t *testing.T, name string) Preset {
+	t.Helper()
+	p, err := FindPreset(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -30,7 +30,7 @@ type limits struct{ confirm, execute, sustain time.Duration }
 // presetLimits keep `run --preset quick` under two minutes on two cores, since its
 // sweep takes one at most, and the others in proportion to their sweeps.
 var presetLimits = map[string]limits{
-	"quick":     {confirm: 25 * time.Second, execute: 20 * time.Second, sustain: 20 * time.Second},
+	"quick":     {confirm: 22 * time.Second, execute: 16 * time.Second, sustain: 20 * time.Second},
 	"standard":  {confirm: 5 * time.Minute, execute: 10 * time.Minute, sustain: 3 * time.Minute},
 	"overnight": {confirm: 30 * time.Minute, execute: time.Hour, sustain: 15 * time.Minute},
 }

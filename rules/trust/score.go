@@ -102,6 +102,7 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 		return // it claims nothing
 	}
 	bound := 1 - s.cfg.Threshold
+	clean := math.Max(bound, a.CleanBelow)
 	for _, series := range a.Series {
 		for _, r := range series.Rows {
 			loss := v.truth.loss(series.Key.Kernel, r.M)
@@ -114,10 +115,10 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 					s.offend(v, o)
 				}
 			}
-			if loss.Lo >= bound+SlowBeyond && !s.isolated(series.Key.Kernel, r.M) {
+			if loss.Lo >= clean+SlowBeyond && !s.isolated(series.Key.Kernel, r.M) {
 				missed := r.Verdict == rules.Clean
 				if t.count(MissedRows).add(missed); missed {
-					o.Measure, o.Beyond = MissedRows, loss.Lo-bound
+					o.Measure, o.Beyond = MissedRows, loss.Lo-clean
 					s.offend(v, o)
 				}
 			}
